@@ -99,7 +99,7 @@ docs: env  ## Build the site in build/site, with every link checked and every ex
 	$(PY) -m pip install -q --require-hashes --no-deps -r requirements/release.lock
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	$(PY) -m pytest -q -n 2 tests/test_docs.py
-	@echo "read build/site/index.html"
+	@echo "read build/site/index.html; for its search: $(PY) -m mkdocs serve"
 
 release: docs  ## Build wheel, zip and site in dist/, and check each (publishes nothing)
 	scripts/release.sh

@@ -1,10 +1,11 @@
 """`reput append`: messages from a file, standard input or another store into a local store."""
 
 import argparse
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -26,16 +27,17 @@ from reput.jobs.console.options import (
     consent,
     host_port,
     milliseconds,
-    progress_of,
     setting_layers,
     show,
 )
+from reput.jobs.console.progress import progress_of
 from reput.jobs.console.voice import add_output, complain, remark
 from reput.jobs.deriving.timers import mend_written
 from reput.jobs.engines.signals import Stopped, StopSignals
 from reput.jobs.exporting.append import (
     FromExport,
     Line,
+    Lines,
     NumberedRows,
     append_exported,
     segments_of,
@@ -66,7 +68,7 @@ from reput.store_format.names import COMMIT_LOG, CONFIG, CUT, TOPICS
 from reput.store_format.notes import Done, Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
-from reput.udfs.table.json_lines import BODY_BASE64
+from reput.udfs.table.json_lines import BODY_BASE64, JsonRows
 from reput.udfs.table.message_rows import BadRow, append_arrow, message_from
 
 
@@ -294,7 +296,10 @@ def _would_append(
         code, said = _source_damage(arguments.from_store, copied)
     else:
         for item in source:
-            messages += len(item.batch) if isinstance(item, NumberedRows) else 1
+            if isinstance(item, Lines):
+                messages += sum(1 for _ in item.each())
+            else:
+                messages += len(item.batch) if isinstance(item, NumberedRows) else 1
     whole = {"messages": messages, "store": store, "new": is_new, "dry_run": True}
     what = "which would be made" if is_new else "whose log goes on"
     show(arguments, whole, f"would append {plain_count(messages, 'message')} to {store}, {what}")
@@ -366,9 +371,10 @@ def _wanted(arguments: argparse.Namespace) -> CopyChoice:
 
 
 def _append_all(
-    writer: CommitLogWriter, source: Iterator[Line | NumberedRows | FromExport], counted: Counted
+    writer: CommitLogWriter, source: Iterator[Lines | NumberedRows | FromExport], counted: Counted
 ) -> None:
     """Append a source's messages. Raises Refused at the first refusal, naming line or row."""
+    rows = JsonRows(writer.profile.property_map_capacity)
     try:
         for item in source:
             if isinstance(item, NumberedRows):
@@ -377,10 +383,21 @@ def _append_all(
                 append_exported(writer, item.where, item.row)
                 counted.add(1)
             else:
-                _append_line(writer, item)
-                counted.add(1)
+                _append_lines(writer, item, rows, counted)
     except pa.ArrowException as error:
         raise BadRow(f"cannot be read: {error}") from None
+
+
+def _append_lines(writer: CommitLogWriter, lines: Lines, rows: JsonRows, counted: Counted) -> None:
+    """Append lines as a table's rows if they can be; from what is refused on one by one."""
+    before, table = counted.messages, rows.table(lines.raw)
+    if table is not None:
+        with suppress(Refused, pa.ArrowException):
+            append_arrow(writer, table, done=counted.add)
+            return
+    for line in itertools.islice(lines.each(), counted.messages - before, None):
+        _append_line(writer, line)
+        counted.add(1)
 
 
 def _append_line(writer: CommitLogWriter, line: Line) -> None:

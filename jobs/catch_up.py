@@ -2,21 +2,22 @@
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import TYPE_CHECKING
 
+from reput.jobs.console.declared import InPlace, OfLog, OfStore, add_options, option
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     add_consent,
     add_store,
     add_timezone,
-    consent,
-    options_of_job,
+    asked_of,
     show,
 )
+from reput.jobs.engines.choice import alone
 from reput.store_format.discover.purpose import CATCH_UP, CATCH_UP_IN_PLACE
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT
@@ -42,40 +43,52 @@ has grown by many gigabytes, `reput rebuild` and `reput install` use all cores.
 """
 
 
-def catch_up(  # noqa: PLR0913 (a user's options)
-    store: str,
-    *,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    output: str | None = None,
-    replace: bool = False,
-    dry_run: bool = False,
-    storage: "Storage | None" = None,
-    output_storage: "Storage | None" = None,
-    progress: Progress | None = None,
-    confirm: Callable[[str], None] = lambda _: None,
-) -> "CaughtUp":
+@dataclass(frozen=True)
+class CatchUp(InPlace, OfLog):
+    """What `reput catch-up` is asked. output_storage: only writes."""
+
+    _: KW_ONLY
+    output_storage: "Storage | None" = None
+    output: str | None = option(
+        "write all derived files there, path or URL, as a new set", metavar="DIR"
+    )
+    replace: bool = option("replace the set in DIR, if it is a rebuilt one", False)
+
+
+@dataclass(frozen=True)
+class Follow(OfStore):
+    """What `reput catch-up --follow` is asked. said: called with each round's report.
+
+    confirm: as for `catch_up`. Times are seconds; idle: None: never.
+    """
+
+    _: KW_ONLY
+    every: float = option("with --follow: how often (5)", 5.0, type=float, metavar="SECONDS")
+    idle: float | None = option(
+        "with --follow: end when nothing new has come for so long", type=float, metavar="SECONDS"
+    )
+    confirm: Callable[[str], None] = lambda _: None
+    said: Callable[["CaughtUp"], None] = lambda _: None
+
+
+@alone(CatchUp)
+def catch_up(asked: CatchUp) -> "CaughtUp":
     """Add the entries that a store's queues and index lack.
 
-    output: None: in place, in a local store. Else a folder or URL, absent or empty, or with
-    `replace` a rebuilt set: it gets all derived files, and the store is only read.
-    storage, output_storage: used instead of the storages of the paths or URLs.
-    confirm: asked before the first change in place; raises StoreError to stop.
+    output: None: in place, in a local store. Else the store is only read.
 
     Raises StoreError (StoreInUse, DamageFound, BadQueue, BadIndex), SettingError, UnknownRelease,
     OSError.
     """
     started = time.monotonic()
-    shown = progress or Progress()
-    if output is not None:
-        from reput.store_format.discover.store import store_at
+    if asked.output is not None:
         from reput.store_format.files.by_url import storage_for
 
-        write = output_storage or storage_for(output)
-        source = store_at(store, rocketmq, settings, storage)
-        about = _to_output(source, (write, write.resolve(output)), replace, shown)
+        write = asked.output_storage or storage_for(asked.output)
+        target = write, write.resolve(asked.output)
+        about = _to_output(asked.at(), target, asked.replace, asked.shows)
     else:
-        about = _in_place(store, rocketmq, settings or {}, dry_run, shown, confirm)
+        about = _in_place(asked)
     about.seconds = time.monotonic() - started
     return about
 
@@ -109,71 +122,46 @@ def _held(store: str, dry_run: bool) -> "AbstractContextManager[HeldStore]":
     return held_local_store(store, dry_run, instead)
 
 
-def _in_place(
-    store: str, rocketmq: str | None, settings: Mapping[str, str], dry_run: bool,
-    progress: Progress, confirm: Callable[[str], None],
-) -> "CaughtUp":  # fmt: skip
+def _in_place(asked: CatchUp) -> "CaughtUp":
     from reput.jobs.in_place.catch_up import catch_up_in_place
     from reput.jobs.opening.held import refuse_log_elsewhere
     from reput.jobs.opening.plan import make_plan, refuse_rocksdb
     from reput.store_format.discover.store import discover
 
-    with _held(store, dry_run) as held:
-        at = held.at(rocketmq, settings)
+    with _held(asked.store, asked.dry_run) as held:
+        at = held.at(asked.rocketmq, asked.settings)
         refuse_rocksdb(at.storage, at.path)
         plan = make_plan(at, discover(at, CATCH_UP_IN_PLACE), CATCH_UP_IN_PLACE)
         refuse_log_elsewhere(plan.store, plan.segments, "catch-up without --output")
-        return catch_up_in_place(held, plan, progress, confirm)
+        return catch_up_in_place(held, plan, asked.shows, asked.confirm)
 
 
-def follow(
-    store: str,
-    *,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    every: float = 5.0,
-    idle: float | None = None,
-    progress: Progress | None = None,
-    confirm: Callable[[str], None] = lambda _: None,
-    said: Callable[["CaughtUp"], None] = lambda _: None,
-) -> "CaughtUp | None":
+@alone(Follow)
+def follow(asked: Follow) -> "CaughtUp | None":
     """Catch up with a local store's log while it is copied in; returns the last report.
 
-    It may be killed at any point. every: seconds between rounds.
-    idle: seconds without growth of the log after which to end (None: never).
-    said: called with each round's report. Raises as catch_up does.
+    It may be killed at any point. every: between rounds. Raises as catch_up does.
     """
     from reput.jobs.in_place.follow import Rounds
     from reput.jobs.in_place.follow import follow as going_on
 
-    with _held(store, False) as held:
+    with _held(asked.store, False) as held:
         return going_on(
-            held, held.at(rocketmq, settings), progress or Progress(), confirm,
-            Rounds(every, idle, said),
+            held, held.at(asked.rocketmq, asked.settings), asked.shows, asked.confirm,
+            Rounds(asked.every, asked.idle, asked.said),
         )  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
-    add_store(parser, on_damage=())
+    add_store(parser)
     add_timezone(parser)
     add_consent(parser)
-    parser.add_argument(
-        "--output", metavar="DIR", help="write all derived files there, path or URL, as a new set"
-    )
-    parser.add_argument(
-        "--replace", action="store_true", help="replace the set in DIR, if it is a rebuilt one"
-    )
+    add_options(parser, CatchUp)
     parser.add_argument(
         "--follow", action="store_true", help="go on while the log is copied in, until it ends"
     )
-    parser.add_argument(
-        "--every", type=float, default=5.0, metavar="SECONDS", help="with --follow: how often (5)"
-    )
-    parser.add_argument(
-        "--idle", type=float, metavar="SECONDS",
-        help="with --follow: end when nothing new has come for so long",
-    )  # fmt: skip
+    add_options(parser, Follow)
     parser.add_argument(
         "--checkpoint", metavar="DIR",
         help="with --follow: as a Structured Streaming query with this checkpoint",
@@ -184,10 +172,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Catch up, and report: 0 done, or nothing new; 1 with --dry-run if there are new messages, or
     if queues lack older messages of the log.
     """
-    options = options_of_job(arguments)
-    agree = consent(arguments.yes)
+    asked = asked_of(arguments, CatchUp)
     _check_words(arguments)
-
     lacking = False
 
     def say(about: "CaughtUp") -> None:
@@ -196,27 +182,21 @@ def run(arguments: argparse.Namespace) -> int:
         show(arguments, asdict(about), about.text(), about.details(), not about.lacking)
 
     if arguments.follow:
+        rounds = asked_of(arguments, Follow, said=say)
         if arguments.checkpoint:
             from reput.jobs.engines.session import command_session
             from reput.jobs.in_place.follow import Rounds
             from reput.jobs.in_place.follow_stream import follow_stream
 
-            with _held(arguments.store, False) as held, command_session(arguments.master) as spark:
+            with _held(asked.store, False) as held, command_session(arguments.master) as spark:
                 follow_stream(
-                    spark, arguments.checkpoint, held,
-                    held.at(options["rocketmq"], options["settings"]), options["progress"], agree,
-                    Rounds(arguments.every, arguments.idle, say),
+                    spark, arguments.checkpoint, held, held.at(asked.rocketmq, asked.settings),
+                    asked.shows, asked.confirm, Rounds(rounds.every, rounds.idle, say),
                 )  # fmt: skip
         else:
-            follow(
-                arguments.store, every=arguments.every, idle=arguments.idle, confirm=agree,
-                said=say, **options,
-            )  # fmt: skip
+            follow(rounds)
         return DAMAGE if lacking else DONE
-    about = catch_up(
-        arguments.store, output=arguments.output, replace=arguments.replace,
-        dry_run=arguments.dry_run, confirm=agree, **options,
-    )  # fmt: skip
+    about = catch_up(asked)
     say(about)
     return DAMAGE if about.left_out or lacking or (about.needed and not about.done) else DONE
 

@@ -1,36 +1,37 @@
 """`reput check`: read a whole log, report all damage, and compare the derived files with it."""
 
 import argparse
-from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 
+from reput.jobs.console.declared import (
+    OfLog,
+    add_options,
+    all_ranges,
+    assumed_names,
+    remade_lives,
+    staging,
+)
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     USAGE,
     VERSIONS,
-    add_assume_names,
-    add_ranges,
-    add_remade,
-    add_staging,
-    add_store,
+    add_job,
+    asked_of,
     asks_store,
     engine_for,
     given_words,
     new_file,
     new_ranges,
-    options_of_job,
     show,
 )
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import CHECK
-from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.jobs.judging.report import CheckReport
-    from reput.jobs.pipeline.pipeline import Cut
-    from reput.store_format.files.protocol import Storage
 
 _HELP = f"""\
 Reads the whole log, with body CRCs and `__CRC32#` properties, reports every damaged, stale or
@@ -44,71 +45,45 @@ examples:
 {VERSIONS}"""
 
 
-@on_engine
-def check(  # noqa: PLR0913 (a user's options)
-    engine: Engine,
-    store: str,
-    *,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    cut: "Cut | None" = None,
-    staging_folder: str | None = None,
-    storage: "Storage | None" = None,
-    ranges: BinaryIO | None = None,
-    progress: Progress | None = None,
-    assume_names: bool = False,
-    remade: str = "",
-) -> "CheckReport":
+@dataclass(frozen=True)
+class Check(OfLog):
+    """What `reput check` is asked."""
+
+    _: KW_ONLY
+    ranges: "BinaryIO | None" = all_ranges()
+    assume_names: bool = assumed_names()
+    remade: str = remade_lives()
+    staging_folder: str | None = staging()
+
+
+@on_engine(Check)
+def check(engine: Engine, asked: Check) -> "CheckReport":
     """Read all of a store's log with every CRC, and compare its derived files.
 
     Faults of the log's files are findings.
-    staging_folder: where files are derived for the comparison, by default a temporary folder; on a
-    cluster one that all machines see. ranges: gets every range and every gap as JSON lines.
-    assume_names: segments have the names that their records show.
-    remade: `last` or `all` lives of a topic that was deleted and made again; by default those that
-    the store's own queues have.
     Raises StoreError if there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
     from reput.jobs.judging.check import check_store_of
-    from reput.jobs.pipeline.job import find_store
-    from reput.store_format.discover.store import store_at
 
-    return check_store_of(
-        find_store(
-            engine, store_at(store, rocketmq, settings, storage), CHECK, cut=cut,
-            progress=progress, assume_names=assume_names, remade=remade,
-        ),
-        staging_folder, storage, ranges,
-    )  # fmt: skip
+    found = asked.found(engine, CHECK)
+    return check_store_of(found, asked.staging_folder, asked.storage, asked.ranges)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _HELP
-    add_store(parser, on_damage=())
+    add_job(parser, OfLog, _HELP)
     parser.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
-    add_ranges(parser, "")
-    add_assume_names(parser)
-    add_remade(parser)
-    add_staging(parser)
+    add_options(parser, Check)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and say what was found: 0 sound; 1 not; 2 the store is of another release."""
-    options = options_of_job(arguments)
-    picture = new_file(arguments, "picture", options["settings"])
+    asked = asked_of(arguments, Check)
+    picture = new_file(arguments, "picture", asked.settings)
     with (
-        new_ranges(arguments, options["settings"]) as ranges,
-        engine_for(arguments, asks_store(arguments, options, CHECK)) as engine,
+        new_ranges(arguments, asked.settings) as ranges,
+        engine_for(arguments, asks_store(asked, CHECK)) as engine,
     ):
-        report = check(
-            engine,
-            arguments.store,
-            staging_folder=arguments.staging,
-            ranges=ranges,
-            assume_names=arguments.assume_names,
-            remade=arguments.remade,
-            **options,
-        )
+        report = check(engine, replace(asked, ranges=ranges))
     from reput.jobs.judging.report import details, svg, text
 
     if picture:

@@ -207,7 +207,7 @@ def _start_workers(words: Sequence[str]) -> None:
 
 
 def _tell_of_no_cache() -> None:
-    from reput.jobs.console.options import tell_of_no_cache
+    from reput.jobs.console.progress import tell_of_no_cache
 
     tell_of_no_cache()
 

@@ -3,18 +3,18 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO
 
+from reput.jobs.console.declared import OfStore, add_options, option, shown, staging
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     add_broker,
     add_engine,
-    add_staging,
+    asked_of,
     engine_for,
     new_file,
-    options_of_job,
     show,
 )
 from reput.jobs.console.store_there import check_store
@@ -22,7 +22,6 @@ from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import StoreError
-from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.jobs.comparing.report import CompareReport
@@ -41,34 +40,44 @@ examples:
 """
 
 
-@on_engine
-def compare(  # noqa: PLR0913 (a user's options)
-    engine: Engine,
-    store: str,
-    others: Sequence[str],
-    *,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    staging_folder: str | None = None,
-    storage: "Storage | None" = None,
-    messages: BinaryIO | None = None,
-    progress: Progress | None = None,
-) -> "CompareReport":
+@dataclass(frozen=True)
+class Compare(OfStore):
+    """What `reput compare` is asked. storage: for all stores and the staging folder, instead of the
+    storages of their URLs.
+    """
+
+    others: Sequence[str] = field(
+        metadata=shown(
+            "one or more stores to compare with the first", "others", nargs="+", metavar="SLAVE"
+        )
+    )
+    _: KW_ONLY
+    storage: "Storage | None" = None
+    messages: "BinaryIO | None" = option(
+        "write what only one of them has as JSON lines: where each message is, its keys counted, "
+        "and no body",
+        metavar="FILE",
+    )
+    staging_folder: str | None = staging()
+
+
+@on_engine(Compare)
+def compare(engine: Engine, asked: Compare) -> "CompareReport":
     """Compare stores with the first of them: logs, config/ and epoch files; nothing is written.
 
-    others: paths or URLs of one or more stores.
     staging_folder: where fingerprints of messages are put if logs differ, by default a temporary
-    folder; on a cluster one that all machines see.
-    storage: for all stores and the staging folder, instead of the storages of their URLs.
-    messages: gets a JSON line for each message that only one store of a pair has.
+    folder.
 
     Raises StoreError if a store has no log, SettingError, UnknownRelease, StoreChanged.
     """
     from reput.jobs.comparing.compare import compare_stores
     from reput.store_format.discover.store import store_at
 
-    stores = [store_at(path, rocketmq, settings, storage) for path in (store, *others)]
-    return compare_stores(engine, stores, progress or Progress(), staging_folder, storage, messages)
+    paths = (asked.store, *asked.others)
+    return compare_stores(
+        engine, [store_at(path, asked.rocketmq, asked.settings, asked.storage) for path in paths],
+        asked.shows, asked.staging_folder, asked.storage, asked.messages,
+    )  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,37 +85,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "store", metavar="MASTER", help="a store's root, path or URL: it holds commitlog/"
     )
-    parser.add_argument(
-        "others", nargs="+", metavar="SLAVE", help="one or more stores to compare with the first"
-    )
+    add_options(parser, Compare, "others")
     add_broker(
         parser, "the release of their broker; without it, as the stores' files show",
         "one setting by RocketMQ's name, for all stores; the files show sizes",
     )  # fmt: skip
-    parser.add_argument(
-        "--messages", metavar="FILE",
-        help="write what only one of them has as JSON lines: where each message is, its keys "
-        "counted, and no body",
-    )  # fmt: skip
+    add_options(parser, Compare, "messages")
     add_engine(parser)
-    add_staging(parser)
+    add_options(parser, Compare, "staging_folder")
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, and say what was found: 0 the same; 1 they differ."""
-    options = options_of_job(arguments)
-    for other in arguments.others:
-        check_store(other, options["settings"])
-    file = _messages_file(arguments, options["settings"])
+    asked = asked_of(arguments, Compare)
+    for other in asked.others:
+        check_store(other, asked.settings or {})
+    file = _messages_file(arguments, asked.settings or {})
     with (
         nullcontext() if file is None else file.writing() as messages,
         engine_for(arguments) as engine,
     ):
-        report = compare(
-            engine, arguments.store, arguments.others, staging_folder=arguments.staging,
-            messages=messages, **options,
-        )  # fmt: skip
+        report = compare(engine, replace(asked, messages=messages))
     from reput.jobs.comparing.report import details, text
 
     show(arguments, report.as_json(), text(report), details(report), report.same)
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _messages_file(arguments: argparse.Namespace, settings: Mapping[str, str]) -> "NewFile | None":
     """The file of --messages, which may lie in none of the stores. Raises StoreError."""
-    file = new_file(arguments, "messages", dict(settings))
+    file = new_file(arguments, "messages", settings)
     if file is None:
         return None
     from reput.jobs.outputs.output import inputs_of

@@ -3,29 +3,26 @@
 import argparse
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from reput.jobs.console.declared import OfLog, option, remade_lives
 from reput.jobs.console.options import (
     DAMAGE,
-    DONE,
     VERSIONS,
-    add_remade,
-    add_store,
-    add_timezone,
+    add_job,
+    answer,
+    asked_of,
     asks_store,
     engine_for,
-    options_of_job,
-    show,
 )
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import CONVERT
-from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.jobs.converting.report import ConvertSummary
     from reput.jobs.pipeline.job import FoundStore
-    from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.files.protocol import Storage
 
 _HELP = (
@@ -47,47 +44,53 @@ examples:
 )
 
 
-@on_engine
-def convert(  # noqa: PLR0913 (a user's options)
-    engine: Engine,
-    store: str,
-    output: str,
-    *,
-    to_rocketmq: str | None = None,
-    to_settings: Mapping[str, str] | None = None,
-    topics: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    rename: Mapping[str, str] | None = None,
-    store_host: str | None = None,
-    merge: Sequence[str] = (),
-    meet: str = "refuse",
-    dry_run: bool = False,
-    replace: bool = False,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    cut: "Cut | None" = None,
-    storage: "Storage | None" = None,
-    output_storage: "Storage | None" = None,
-    progress: Progress | None = None,
-    remade: str = "",
-) -> "ConvertSummary":
+@dataclass(frozen=True)
+class Convert(OfLog):
+    """What `reput convert` is asked. output_storage: only writes."""
+
+    output: str = option("absent or empty folder, or its URL", "", metavar="DIR")
+    _: KW_ONLY
+    output_storage: "Storage | None" = None
+    replace: bool = option("replace the store in DIR, if it is a converted one", False)
+    dry_run: bool = option("write nothing; say what becomes of each topic", False)
+    to_rocketmq: str | None = option(
+        "the release that the new store is for (default: that of STORE)", metavar="VERSION"
+    )
+    to_settings: Mapping[str, str] | None = option(
+        "what is other in the new store, by RocketMQ's name: mappedFileSizeCommitLog, "
+        "mappedFileSizeConsumeQueue, maxIndexNum, ...; may be repeated",
+        (), "--to-set", metavar="NAME=VALUE",
+    )  # fmt: skip
+    topics: Sequence[str] = option(
+        "only this topic, and what waits, is retried or was given up of it; may be repeated",
+        (), "--topic", metavar="TOPIC",
+    )  # fmt: skip
+    drop: Sequence[str] = option("all but this topic; may be repeated", (), metavar="TOPIC")
+    rename: Mapping[str, str] | None = option(
+        "a topic's new name; may be repeated", (), metavar="OLD=NEW"
+    )
+    merge: Sequence[str] = option(
+        "further stores, whose messages join those of STORE by store time",
+        (), nargs="+", metavar="STORE",
+    )  # fmt: skip
+    meet: str = option(
+        "with --merge, queues that several stores have: refuse them (default), make one queue of "
+        "them, or give those of later stores other ids",
+        "refuse", choices=("refuse", "renumber", "apart"),
+    )  # fmt: skip
+    store_host: str | None = option(
+        "the new broker's address, which message ids name", metavar="ADDRESS:PORT"
+    )
+    remade: str = remade_lives()
+
+
+@on_engine(Convert)
+def convert(engine: Engine, asked: Convert) -> "ConvertSummary":
     """Write a store anew.
 
-    store: a folder that holds `commitlog/`.
-    output: a folder that is absent or empty, or with `replace` a store that was converted before.
-    to_rocketmq: the release for which the new store is; by default the old store's release.
-    to_settings: settings that change, by RocketMQ's names
-    (`{"mappedFileSizeCommitLog": "536870912"}`).
-    topics: only these topics, with their messages that wait, are retried or were given up; drop:
-    all topics but these; rename: old topic -> new topic.
-    store_host: `address:port`, the storeHost of each record, which is part of message ids.
-    merge: further stores, whose records join those of `store` by store time.
-    meet: for queues that several stores have: `refuse`, `renumber` (join them) or `apart` (queues
-    of later stores get other ids).
-    remade: `last` or `all` lives of a topic that was deleted and made again; by default those that
-    the store's own queues have.
-    dry_run: write nothing, and only report what would become of each topic.
-    The others as for `reput.rebuild`, of the store that is read.
+    to_settings: as settings; rename: old topic -> new topic; dry_run: write nothing, and only
+    report what would become of each topic. The others as for `reput.rebuild`, of the store that is
+    read.
 
     Raises StoreError (also DamageFound if live records follow damage, and if a broker has the
     store), SettingError, UnknownRelease; a failed run leaves nothing in `output`.
@@ -95,28 +98,26 @@ def convert(  # noqa: PLR0913 (a user's options)
     from reput.jobs.converting.carried import MEETS, wanted_changes
     from reput.jobs.converting.convert import all_inputs, convert_store, look_at, wanted
     from reput.jobs.outputs.output import CONVERTED
-    from reput.jobs.pipeline.job import find_store
-    from reput.store_format.discover.store import store_at
     from reput.store_format.release.profiles import profile
     from reput.store_format.release.setting_table import SettingError
 
-    if meet not in MEETS:
-        raise SettingError(f"meet {meet!r}: expected one of {', '.join(MEETS)}")
+    if asked.meet not in MEETS:
+        raise SettingError(f"meet {asked.meet!r}: expected one of {', '.join(MEETS)}")
     stores = _each_once([
-        find_store(
-            engine, store_at(each, rocketmq, settings, storage), CONVERT, cut=cut,
-            progress=progress, remade=remade,
-        )
-        for each in (store, *merge)
+        dataclasses.replace(asked, store=each).found(engine, CONVERT)
+        for each in (asked.store, *asked.merge)
     ])  # fmt: skip
     found = stores[0]
-    release = profile(to_rocketmq or found.plan.profile.release)
-    changes = wanted_changes(topics, drop, rename or {}, store_host, release)
-    changes = dataclasses.replace(changes, merges=bool(merge))
-    to = wanted(found, release.release, to_settings or {}, changes)._replace(meet=meet)
-    if dry_run:
+    release = profile(asked.to_rocketmq or found.plan.profile.release)
+    changes = wanted_changes(
+        asked.topics, asked.drop, asked.rename or {}, asked.store_host, release
+    )
+    changes = dataclasses.replace(changes, merges=bool(asked.merge))
+    to = wanted(found, release.release, asked.to_settings or {}, changes)._replace(meet=asked.meet)
+    if asked.dry_run:
         return look_at(stores, to)
-    place = found.output(output, CONVERTED, replace, output_storage or storage)
+    storage = asked.output_storage or asked.storage
+    place = found.output(asked.output, CONVERTED, asked.replace, storage)
     return convert_store(stores, to, dataclasses.replace(place, inputs=all_inputs(stores)))
 
 
@@ -137,51 +138,7 @@ def _each_once(stores: "list[FoundStore]") -> "list[FoundStore]":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _HELP
-    add_store(parser, on_damage=())
-    add_timezone(parser)
-    parser.add_argument("--output", metavar="DIR", help="absent or empty folder, or its URL")
-    parser.add_argument(
-        "--replace", action="store_true", help="replace the store in DIR, if it is a converted one"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="write nothing; say what becomes of each topic"
-    )
-    parser.add_argument(
-        "--to-rocketmq", metavar="VERSION",
-        help="the release that the new store is for (default: that of STORE)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--to-set", action="append", default=[], metavar="NAME=VALUE", dest="to_assignments",
-        help="what is other in the new store, by RocketMQ's name: mappedFileSizeCommitLog, "
-        "mappedFileSizeConsumeQueue, maxIndexNum, ...; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--topic", action="append", default=[], metavar="TOPIC",
-        help="only this topic, and what waits, is retried or was given up of it; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--drop", action="append", default=[], metavar="TOPIC",
-        help="all but this topic; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--rename", action="append", default=[], metavar="OLD=NEW",
-        help="a topic's new name; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--merge", nargs="+", default=[], metavar="STORE",
-        help="further stores, whose messages join those of STORE by store time",
-    )  # fmt: skip
-    parser.add_argument(
-        "--meet", choices=("refuse", "renumber", "apart"), default="refuse",
-        help="with --merge, queues that several stores have: refuse them (default), make one queue "
-        "of them, or give those of later stores other ids",
-    )  # fmt: skip
-    parser.add_argument(
-        "--store-host", metavar="ADDRESS:PORT",
-        help="the new broker's address, which message ids name",
-    )  # fmt: skip
-    add_remade(parser)
+    add_job(parser, Convert, _HELP, timezone=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -197,27 +154,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingError("--output DIR says where to write; --dry-run writes nothing: give one")
     if arguments.to_rocketmq:
         release_named(arguments.to_rocketmq)
-    to_settings = parse_assignments(arguments.to_assignments)
-    rename = parse_renames(arguments.rename)
-    options = options_of_job(arguments)
-    with engine_for(arguments, asks_store(arguments, options, CONVERT)) as engine:
-        summary = convert(
-            engine,
-            arguments.store,
-            arguments.output or "",
-            to_rocketmq=arguments.to_rocketmq,
-            to_settings=to_settings,
-            topics=arguments.topic,
-            drop=arguments.drop,
-            rename=rename,
-            store_host=arguments.store_host,
-            merge=arguments.merge,
-            meet=arguments.meet,
-            dry_run=arguments.dry_run,
-            remade=arguments.remade,
-            replace=arguments.replace,
-            **options,
-        )
+    asked = asked_of(
+        arguments,
+        Convert,
+        to_settings=parse_assignments(arguments.to_settings),
+        rename=parse_renames(arguments.rename),
+    )
+    with engine_for(arguments, asks_store(asked, CONVERT)) as engine:
+        summary = convert(engine, asked)
     whole = not (summary.lacks or summary.left_out)
-    show(arguments, summary.as_json(), summary.text(), summary.details(), whole)
-    return DONE if whole and not arguments.dry_run else DAMAGE
+    code = answer(arguments, summary, whole)
+    return DAMAGE if asked.dry_run else code

@@ -2,22 +2,22 @@
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from reput.jobs.console.declared import OfService, add_options, option
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     TIME_FORMS,
     add_service,
+    asked_of,
     milliseconds,
-    options_of_service,
     show,
 )
+from reput.jobs.engines.choice import alone
 from reput.jobs.outputs.report import counted, time_text
 from reput.store_format.faults import StoreError
-from reput.store_format.notes import Progress
 from reput.store_format.release.settings import merge_layers
 
 if TYPE_CHECKING:
@@ -76,24 +76,27 @@ class DeliverReport:
         return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
 
 
-def deliver_delayed(  # noqa: PLR0913 (a user's options)
-    store: str,
-    *,
-    until: int | None = None,
-    missed: bool = False,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    dry_run: bool = False,
-    confirm: Callable[[str], None] = lambda _: None,
-    progress: Progress | None = None,
-    tell: Callable[[str], Any] = lambda _: None,
-) -> DeliverReport:
+@dataclass(frozen=True)
+class DeliverDelayed(OfService):
+    """What `reput deliver-delayed` is asked. until: milliseconds since 1970, by default now."""
+
+    _: KW_ONLY
+    until: int | None = option(
+        f"what is due then: {TIME_FORMS}", type=milliseconds, metavar="TIME", required=True
+    )
+    missed: bool = option(
+        "also what a broker has skipped, as those of 5.0.0 to 5.3.2 do (reput delayed: never "
+        "delivered)",
+        False,
+    )
+
+
+@alone(DeliverDelayed)
+def deliver_delayed(asked: DeliverDelayed) -> DeliverReport:
     """Deliver what is due in a local store that nobody has open.
 
-    until: milliseconds since 1970, by default now; missed: also what a broker has skipped. confirm:
-    asked before the first change, raises StoreError to stop; tell: is called with each note. A
-    signal ends it between two messages. Raises StoreError (StoreInUse, DamageFound), SettingError,
-    UnknownRelease, OSError.
+    A signal ends it between two messages. Raises StoreError (StoreInUse, DamageFound),
+    SettingError, UnknownRelease, OSError.
     """
     from reput.broker.services.deliver import Until, deliver, plan_delivery
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
@@ -105,12 +108,12 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
     from reput.store_format.release.settings import writer_settings_from
 
     now = time.time_ns() // 1_000_000
-    given = settings or {}
+    given = asked.settings or {}
     if merge_layers(given).get("timerRocksDBEnable", "false").strip().lower() == "true":
         raise StoreError("timerRocksDBEnable=true: timers in RocksDB cannot be delivered")
-    precision = writer_settings_from(given, release=rocketmq).timer_precision_ms
-    wanted = Until(now if until is None else until, now, missed, precision)
-    shown = progress or Progress()
+    precision = writer_settings_from(given, release=asked.rocketmq).timer_precision_ms
+    wanted = Until(now if asked.until is None else asked.until, now, asked.missed, precision)
+    shown = asked.shows
 
     def plan(look: "Look") -> "tuple[DeliveryPlan, Until, int]":
         gathered, levels, read = gathered_delays(look.store, look.notes)
@@ -133,7 +136,7 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
             return f"deliver {counted(len(made.due), 'message')}"
         return "note what was delivered before" if made.levels or made.wheel is not None else ""
 
-    report = DeliverReport(store, wanted.time)
+    report = DeliverReport(asked.store, wanted.time)
 
     def act(
         writer: "CommitLogWriter", opened: "OpenedStore", planned: "tuple[DeliveryPlan, Until, int]"
@@ -145,8 +148,8 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
         report.delivered = made.levels + made.timers + made.missed
 
     planned, _ = run_service(
-        Service(plan, question, act), local_store_at(store, rocketmq, given), dry_run=dry_run,
-        confirm=confirm, progress=shown, tell=tell,
+        Service(plan, question, act), local_store_at(asked.store, asked.rocketmq, given),
+        dry_run=asked.dry_run, confirm=asked.confirm, progress=shown, tell=asked.tell,
     )  # fmt: skip
     made = planned[0]
     return replace(
@@ -157,24 +160,13 @@ def deliver_delayed(  # noqa: PLR0913 (a user's options)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("store", metavar="STORE", help="a local store's root")
-    parser.add_argument(
-        "--until", required=True, type=milliseconds, metavar="TIME",
-        help=f"what is due then: {TIME_FORMS}",
-    )  # fmt: skip
-    parser.add_argument(
-        "--missed", action="store_true",
-        help="also what a broker has skipped, as those of 5.0.0 to 5.3.2 do (reput delayed: never "
-        "delivered)",
-    )  # fmt: skip
+    add_options(parser, DeliverDelayed)
     add_service(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Deliver, and say what was. Raises as deliver_delayed does."""
-    report = deliver_delayed(
-        arguments.store, until=arguments.until, missed=arguments.missed,
-        **options_of_service(arguments),
-    )  # fmt: skip
+    report = deliver_delayed(asked_of(arguments, DeliverDelayed))
     show(arguments, asdict(report), report.text())
     if report.stopped:
         return report.stopped

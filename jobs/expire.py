@@ -2,19 +2,13 @@
 
 import argparse
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_consent,
-    add_store,
-    consent,
-    options_of_job,
-    show,
-)
-from reput.store_format.notes import Progress
+from reput.jobs.console.declared import InPlace, add_options, option
+from reput.jobs.console.options import DAMAGE, DONE, add_consent, add_store, asked_of, show
+from reput.jobs.engines.choice import alone
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
@@ -32,32 +26,32 @@ silence: what a consumer group has not read, what is delayed, half messages with
 """
 
 
-def expire(  # noqa: PLR0913 (a user's options)
-    store: str,
-    *,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    any_hour: bool = False,
-    even_unread: bool = False,
-    even_delayed: bool = False,
-    even_pending: bool = False,
-    ignored_groups: Iterable[str] = (),
-    archive: str | None = None,
-    dry_run: bool = False,
-    now: int | None = None,
-    used: Callable[[str], float] | None = None,
-    progress: Progress | None = None,
-    confirm: Callable[[str], None] = lambda _: None,
-) -> "Expired":
-    """Delete from a local store what has expired, by RocketMQ's rules and settings.
+@dataclass(frozen=True)
+class Expire(InPlace):
+    """What `reput expire` is asked.
 
-    any_hour: at other hours than `deleteWhen` too.
-    even_unread: also what a consumer group has not read; even_delayed: also delayed messages that
-    are not delivered; even_pending: also half messages without a decision.
-    ignored_groups: consumer groups that do not count.
-    archive: a folder or URL to which all files are first copied, and compared.
     now: milliseconds since 1970; used: path -> used share of its disk; both by default real.
-    confirm: asked first; raises StoreError to stop.
+    """
+
+    _: KW_ONLY
+    any_hour: bool = option("not only at the hour of deleteWhen", False)
+    archive: str | None = option(
+        "copy all that goes there first, path or URL, and compare", metavar="DIR"
+    )
+    even_unread: bool = option("also what a consumer group has not read", False)
+    ignored_groups: Iterable[str] = option(
+        "a consumer group whose unread messages may go; may be repeated",
+        (), "--ignore-group", metavar="GROUP",
+    )  # fmt: skip
+    even_delayed: bool = option("also delayed messages that are not delivered", False)
+    even_pending: bool = option("also half messages without a decision", False)
+    now: int | None = None
+    used: Callable[[str], float] | None = None
+
+
+@alone(Expire)
+def expire(asked: Expire) -> "Expired":
+    """Delete from a local store what has expired, by RocketMQ's rules and settings.
 
     Raises StoreError (StoreInUse, OverlapsInput), SettingError, UnknownRelease, OSError.
     """
@@ -66,56 +60,34 @@ def expire(  # noqa: PLR0913 (a user's options)
     from reput.jobs.outputs.output import inputs_of
     from reput.store_format.files.by_url import storage_for
 
-    if archive == "":  # else the copies would lie wherever this was started
+    if asked.archive == "":  # else the copies would lie wherever this was started
         raise SettingError("--archive: expected a folder or URL")
-    with held_local_store(store, dry_run, "; only a local store can be changed") as held:
+    instead = "; only a local store can be changed"
+    with held_local_store(asked.store, asked.dry_run, instead) as held:
         kept_in = None
-        if archive is not None:
-            storage = storage_for(archive, True)
-            read = inputs_of(held.storage, held.path, settings or {})
-            kept_in = Archive(storage, storage.resolve(archive), tuple(read))
+        if asked.archive is not None:
+            storage = storage_for(asked.archive, True)
+            read = inputs_of(held.storage, held.path, asked.settings or {})
+            kept_in = Archive(storage, storage.resolve(asked.archive), tuple(read))
             kept_in.check()
+        groups = frozenset(asked.ignored_groups)
+        now = time.time_ns() // 1_000_000 if asked.now is None else asked.now
         return expire_store(
-            held, plan_expiry(held, held.at(rocketmq, settings)),
-            Even(even_unread, even_delayed, even_pending, frozenset(ignored_groups)), kept_in,
-            When(any_hour, time.time_ns() // 1_000_000 if now is None else now, used or disk_used),
-            progress or Progress(), confirm,
+            held, plan_expiry(held, held.at(asked.rocketmq, asked.settings)),
+            Even(asked.even_unread, asked.even_delayed, asked.even_pending, groups), kept_in,
+            When(asked.any_hour, now, asked.used or disk_used), asked.shows, asked.confirm,
         )  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
-    add_store(parser, on_damage=())
+    add_store(parser)
     add_consent(parser)
-    parser.add_argument(
-        "--any-hour", action="store_true", help="not only at the hour of deleteWhen"
-    )
-    parser.add_argument(
-        "--archive", metavar="DIR", help="copy all that goes there first, path or URL, and compare"
-    )
-    parser.add_argument(
-        "--even-unread", action="store_true", help="also what a consumer group has not read"
-    )
-    parser.add_argument(
-        "--ignore-group", action="append", default=[], metavar="GROUP", dest="ignored_groups",
-        help="a consumer group whose unread messages may go; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--even-delayed", action="store_true", help="also delayed messages that are not delivered"
-    )
-    parser.add_argument(
-        "--even-pending", action="store_true", help="also half messages without a decision"
-    )
+    add_options(parser, Expire)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Delete, and say what: 0 done, or nothing to delete; 1 with --dry-run where there is."""
-    options = options_of_job(arguments)
-    about = expire(
-        arguments.store, any_hour=arguments.any_hour, even_unread=arguments.even_unread,
-        even_delayed=arguments.even_delayed, even_pending=arguments.even_pending,
-        ignored_groups=arguments.ignored_groups, archive=arguments.archive,
-        dry_run=arguments.dry_run, confirm=consent(arguments.yes), **options,
-    )  # fmt: skip
+    about = expire(asked_of(arguments, Expire))
     show(arguments, about.as_json(), about.text())
     return DAMAGE if about.needed and not about.done else DONE

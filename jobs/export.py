@@ -3,27 +3,27 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
+from reput.jobs.console.declared import OfLog, option, shown, timed
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     TIME_FORMS,
-    add_store,
+    add_job,
+    asked_of,
     engine_for,
     milliseconds,
-    options_of_job,
     show,
 )
 from reput.jobs.engines.choice import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import READ
-from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
     from reput.jobs.exporting.files import ComparedExport, Exported
-    from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.files.protocol import Storage
 
 _DELTA, _STORE = "delta", "rocketmq"
@@ -57,184 +57,146 @@ def is_delta(to: str) -> bool:
     return any(listed(storage, f"{storage.resolve(to)}/messages/_delta_log"))
 
 
-@on_engine
-def export(  # noqa: PLR0913 (a user's options)
-    engine: Engine,
-    store: str,
-    to: str,
-    *,
-    format: str = "parquet",  # noqa: A002 (Spark's word for it)
-    topics: Sequence[str] = (),
-    tags: str | None = None,
-    sql: str | None = None,
-    since: int | None = None,
-    until: int | None = None,
-    bodies: bool = True,
-    decompress: bool = False,
-    on_damage: str = "fail",
-    redact: Sequence[str] = (),
-    keep_repeats: bool = False,
-    system_topics: bool = False,
-    delta_by: str = LOCAL,
-    replace: bool = False,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    cut: "Cut | None" = None,
-    storage: "Storage | None" = None,
-    output_storage: "Storage | None" = None,
-    progress: Progress | None = None,
-) -> "Exported":
+@dataclass(frozen=True)
+class OfExport(OfLog):
+    """What an export and its comparison are asked.
+
+    delta_by: the writer of Delta tables: `local` (deltalake in this process), or `spark` (the
+    session, which clusters them). output_storage: only writes.
+    """
+
+    to: str = field(metadata=shown("absent or empty folder, or its URL", "--output", metavar="DIR"))
+    _: KW_ONLY
+    output_storage: "Storage | None" = None
+    delta_by: str = LOCAL
+
+
+@dataclass(frozen=True)
+class VerifyExport(OfExport):
+    """What `reput export --verify` is asked. store: None to compare with the manifest alone."""
+
+    store: str | None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Export(OfExport):
+    """What `reput export` is asked."""
+
+    _: KW_ONLY
+    format: str = option(
+        "what is written: files of Parquet (default) or JSON lines, Delta tables, a store",
+        "parquet", "--as", dest="kind", choices=_FORMATS,
+    )  # fmt: skip
+    topics: Sequence[str] = option(
+        "only this topic; may be repeated", (), "--topic", metavar="TOPIC"
+    )
+    tags: str | None = option("only messages with one of these tags", metavar="'A || B'")
+    sql: str | None = option("only what a subscription would get", metavar="EXPRESSION")
+    since: int | None = timed(f"stored then or later: {TIME_FORMS}", type=milliseconds)
+    until: int | None = timed("stored before that", type=milliseconds)
+    bodies: bool = option("leave out the bodies", True, "--no-bodies")
+    decompress: bool = option("bodies as their producers gave them", False)
+    on_damage: str = option(
+        "fail (default) where live records may follow, skip the rest of that segment, or salvage: "
+        "leave out what is damaged or stale",
+        "fail", choices=_ON_DAMAGE,
+    )  # fmt: skip
+    redact: Sequence[str] = option(
+        "body (leaves none), body:hash (its SHA-256 in its place), property:NAME (with each "
+        "property that repeats its value); may be repeated",
+        (), metavar="WHAT",
+    )  # fmt: skip
+    keep_repeats: bool = option(
+        "with --redact: leave a body, topic or host that repeats a redacted value", False
+    )
+    system_topics: bool = option(
+        "also a broker's own topics (delayed, half and timer messages, ...), which are left out, "
+        "but not into a store: `reput convert` makes one in which they wait",
+        False,
+    )
+    replace: bool = option("replace the export in DIR", False)
+
+
+@on_engine(Export)
+def export(engine: Engine, asked: Export) -> "Exported":
     """Write a log's messages to files, Delta tables or a new store, in a folder or at a URL.
 
-    to: a folder or URL.
-    format: `parquet` or `jsonl` files; `delta` adds new messages to Delta tables; `rocketmq` makes
-    a store on which a broker starts. This process writes the last two.
-    topics: only these; tags, sql: only what a consumer's subscription would get.
-    since, until: storeTimestamps in milliseconds, `until` is exclusive.
-    bodies: whether to export bodies; decompress: whether to decompress them.
-    on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a damaged segment, `salvage`
-    only what is damaged or stale.
-    redact: `body`, `body:hash`, `property:NAME`; refused if something else repeats a value.
-    keep_repeats: whether such repeats are left, with a warning.
-    system_topics: whether to export a broker's own topics too, if no topics are named.
-    delta_by: the writer of Delta tables: `local` (deltalake in this process), or `spark` (the
-    session, which clusters them). replace: whether to replace an older export.
-    The others as for `reput.rebuild`.
+    format: `delta` adds new messages to Delta tables; `rocketmq` makes a store on which a broker
+    starts. This process writes these two.
+    tags, sql: only what a consumer's subscription would get. since, until: milliseconds.
+    redact: refused if something else repeats a value. system_topics: if no topics are named.
 
     Raises StoreError (also DamageFound), SettingError, UnknownRelease, WrongTags, WrongExpression;
     a failed run leaves nothing in `to`.
     """
     from reput.jobs.exporting.files import Chosen, export_set, redaction
     from reput.jobs.outputs.output import EXPORTED
-    from reput.jobs.pipeline.job import find_store
-    from reput.store_format.discover.store import store_at
 
-    if format not in _FORMATS:
-        raise SettingError(f"format {format!r}: expected one of {', '.join(_FORMATS)}")
+    format_, on_damage, store = asked.format, asked.on_damage, asked.store
+    if format_ not in _FORMATS:
+        raise SettingError(f"format {format_!r}: expected one of {', '.join(_FORMATS)}")
     if on_damage not in _ON_DAMAGE:
         raise SettingError(f"on_damage {on_damage!r}: expected one of {', '.join(_ON_DAMAGE)}")
-    if decompress and not bodies:
+    if asked.decompress and not asked.bodies:
         raise SettingError("--decompress: there is nothing to decompress with --no-bodies")
-    chosen = Chosen(
-        tuple(topics), tags, sql, since, until, bodies, decompress, on_damage, system_topics,
-        tuple(redact),
-    )  # fmt: skip
-    redaction(redact)  # wrong words are refused before anything is read
-    if format == _STORE:
+    chosen = Chosen(**{each.name: getattr(asked, each.name) for each in fields(Chosen)})
+    chosen = replace(chosen, topics=tuple(asked.topics), redact=tuple(asked.redact))
+    redaction(asked.redact)  # wrong words are refused before anything is read
+    settings, keep_repeats = asked.settings or {}, asked.keep_repeats
+    if format_ == _STORE:
         from reput.jobs.exporting.to_store import export_store
 
-        if not bodies:
+        if not asked.bodies:
             raise SettingError("--no-bodies: not for a store; --redact body leaves none")
-        if system_topics:
+        if asked.system_topics:
             raise SettingError(
                 "--system-topics: not for a store of messages, in which what waits, and what was "
                 "delivered, would come again; `reput convert` makes a store that has it as it was"
             )
         return export_store(
-            store, to, chosen, rocketmq, settings or {}, keep_repeats, replace
+            store, asked.to, chosen, asked.rocketmq, settings, keep_repeats, asked.replace
         )  # fmt: skip
-    if format == _DELTA:
+    if format_ == _DELTA:
         from reput.jobs.exporting.delta import export_delta, writer_of
 
-        if replace:
+        if asked.replace:
             raise SettingError("--replace: a Delta table is only added to")
-        return export_delta(
-            writer_of(delta_by, engine), store, to, chosen, rocketmq, settings or {}, keep_repeats
-        )
-    at = store_at(store, rocketmq, settings, storage)
-    found = find_store(engine, at, READ.asked(on_damage), cut=cut, progress=progress)
-    target = found.output(to, EXPORTED, replace, output_storage or storage)
-    return export_set(found, target, format, chosen, keep_repeats)
+        writer = writer_of(asked.delta_by, engine)
+        return export_delta(writer, store, asked.to, chosen, asked.rocketmq, settings, keep_repeats)
+    found = asked.found(engine, READ.asked(on_damage))
+    to = asked.output_storage or asked.storage
+    target = found.output(asked.to, EXPORTED, asked.replace, to)
+    return export_set(found, target, format_, chosen, keep_repeats)
 
 
-@on_engine
-def verify_export(  # noqa: PLR0913 (a user's options)
-    engine: Engine,
-    store: str | None,
-    to: str,
-    *,
-    delta_by: str = LOCAL,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    storage: "Storage | None" = None,
-    output_storage: "Storage | None" = None,
-    progress: Progress | None = None,
-) -> "ComparedExport":
+@on_engine(VerifyExport)
+def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
     """Read an export back and compare it with the log: counts, sums and CRCs.
 
-    The files must be as the export's manifest says, too: length, SHA-256, messages. store: None to
-    compare with the manifest alone. The options are read from the export. to: the export; delta_by:
-    as for `export`.
-    Raises StoreError, SettingError, UnknownRelease.
+    The files must be as the export's manifest says, too: length, SHA-256, messages. The options are
+    read from the export. Raises StoreError, SettingError, UnknownRelease.
     """
     from reput.jobs.exporting.files import check_set, chosen_of, compare_set, export_manifest
-    from reput.jobs.pipeline.job import find_store
-    from reput.store_format.discover.store import store_at
     from reput.store_format.files.by_url import storage_for
 
+    store, to = asked.store, asked.to
     if is_delta(to):
         if store is None:
             raise SettingError("--verify of Delta tables needs STORE, whose log it compares")
         from reput.jobs.exporting.delta import compare_delta, writer_of
 
-        return compare_delta(writer_of(delta_by, engine), store, to, rocketmq, settings or {})
-    there = output_storage or storage or storage_for(to)
+        writer = writer_of(asked.delta_by, engine)
+        return compare_delta(writer, store, to, asked.rocketmq, asked.settings or {})
+    there = asked.output_storage or asked.storage or storage_for(to)
     folder = there.resolve(to)
     if store is None:
         return check_set(there, folder)
     purpose = READ.asked(chosen_of(export_manifest(there, folder), folder).on_damage)
-    at = store_at(store, rocketmq, settings, storage)
-    found = find_store(engine, at, purpose, progress=progress)
-    return compare_set(found, there, folder)
+    return compare_set(asked.found(engine, purpose), there, folder)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
-    add_store(parser, on_damage=(), optional=True)
-    parser.add_argument(
-        "--output",
-        dest="to",
-        metavar="DIR",
-        required=True,
-        help="absent or empty folder, or its URL",
-    )
-    parser.add_argument(
-        "--as", dest="kind", choices=_FORMATS, default="parquet",
-        help="what is written: files of Parquet (default) or JSON lines, Delta tables, a store",
-    )  # fmt: skip
-    parser.add_argument(
-        "--topic", action="append", default=[], help="only this topic; may be repeated"
-    )
-    parser.add_argument("--tags", metavar="'A || B'", help="only messages with one of these tags")
-    parser.add_argument("--sql", metavar="EXPRESSION", help="only what a subscription would get")
-    parser.add_argument(
-        "--since", type=milliseconds, metavar="TIME", help=f"stored then or later: {TIME_FORMS}"
-    )
-    parser.add_argument("--until", type=milliseconds, metavar="TIME", help="stored before that")
-    parser.add_argument("--no-bodies", action="store_true", help="leave out the bodies")
-    parser.add_argument(
-        "--decompress", action="store_true", help="bodies as their producers gave them"
-    )
-    parser.add_argument(
-        "--on-damage", choices=_ON_DAMAGE, default="fail",
-        help="fail (default) where live records may follow, skip the rest of that segment, or "
-        "salvage: leave out what is damaged or stale",
-    )  # fmt: skip
-    parser.add_argument(
-        "--redact", action="append", default=[], metavar="WHAT",
-        help="body (leaves none), body:hash (its SHA-256 in its place), property:NAME (with each "
-        "property that repeats its value); may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--keep-repeats", action="store_true",
-        help="with --redact: leave a body, topic or host that repeats a redacted value",
-    )  # fmt: skip
-    parser.add_argument(
-        "--system-topics", action="store_true",
-        help="also a broker's own topics (delayed, half and timer messages, ...), which are left "
-        "out, but not into a store: `reput convert` makes one in which they wait",
-    )  # fmt: skip
-    parser.add_argument("--replace", action="store_true", help="replace the export in DIR")
+    add_job(parser, Export, _EPILOG, optional=True)
     parser.add_argument(
         "--verify",
         action="store_true",
@@ -258,25 +220,17 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if arguments.store is None and not arguments.verify:
         raise SettingError("STORE is missing: only --verify works without it")
-    options = options_of_job(arguments)
     delta = is_delta(arguments.to) if arguments.verify else arguments.kind == _DELTA
     delta_by = arguments.engine or LOCAL  # a session of spark-submit may lack Delta
     alone = delta_by != SPARK if delta else arguments.kind == _STORE or arguments.store is None
+    options: type[OfExport] = VerifyExport if arguments.verify else Export
+    asked = asked_of(arguments, options, store=arguments.store, delta_by=delta_by)
     with nullcontext() if alone else engine_for(arguments, settings=_settings(delta)) as engine:
-        if arguments.verify:
-            compared = verify_export(
-                engine, arguments.store, arguments.to, delta_by=delta_by, **options
-            )
+        if isinstance(asked, VerifyExport):
+            compared = verify_export(engine, asked)
             show(arguments, compared.as_json(), compared.text(), good=compared.same)
             return DONE if compared.same else DAMAGE
-        done = export(
-            engine, arguments.store, arguments.to, format=arguments.kind,
-            topics=arguments.topic, tags=arguments.tags, sql=arguments.sql,
-            since=arguments.since, until=arguments.until, bodies=not arguments.no_bodies,
-            decompress=arguments.decompress, on_damage=arguments.on_damage,
-            redact=arguments.redact, keep_repeats=arguments.keep_repeats,
-            system_topics=arguments.system_topics, delta_by=delta_by,
-            replace=arguments.replace, **options,
-        )  # fmt: skip
+        assert isinstance(asked, Export)
+        done = export(engine, asked)
     show(arguments, done.as_json(), done.text(), good=done.complete)
     return DONE if done.complete else DAMAGE

@@ -89,7 +89,7 @@ class Installed:
     kept_before: bool = False  # whether a set that an earlier install kept gives way
     becomes: list[str] = field(default_factory=list)  # texts on queues that will be of another kind
     waits: list[str] = field(default_factory=list)  # timers and delays: the set's files are taken
-    compaction: str = ""  # what was written to compaction/, or cut off it
+    compaction: list[str] = field(default_factory=list)  # what was written there, or cut off
     in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
 
     def text(self) -> str:
@@ -103,7 +103,7 @@ class Installed:
             lines.append(f"  replaced  the set that an earlier install kept there, which {verb}")
         lines += [f"  becomes   {line}" for line in self.becomes]
         lines += [f"  waits     {line}" for line in self.waits]
-        lines += [f"  compacted {self.compaction}"] if self.compaction else []
+        lines += [f"  compacted {line}" for line in self.compaction]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]
@@ -126,7 +126,10 @@ def install_set(
         refuse_overlap(local, path, [Input(local, folder)])
     manifest = read_manifest(folder)
     source = FixedFiles(folder)
-    wanted = [SetFile(f["path"], f["length"], f["sha256"]) for f in manifest["files"]]
+    wanted = [
+        SetFile(file["path"], file["length"], file["sha256"], file.get("written"))
+        for file in manifest["files"]
+    ]
     services = services_from(target.path, manifest["log_end"], {file.path for file in wanted})
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.what, about.log_end = files_text(each.path for each in wanted), manifest["log_end"]
@@ -136,7 +139,9 @@ def install_set(
     refuse_group_log(target.path)
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
     index_in_rocksdb = manifest.get("index_in") == ROCKSDB
-    about.becomes = _becomes(target.path, in_rocksdb) + to_convert(target.path, in_rocksdb).lines
+    lmq = settings_from(as_text(note["settings"])).enable_lmq
+    conversion = to_convert(target.path, in_rocksdb, lmq)
+    about.becomes = _becomes(target.path, in_rocksdb) + conversion.lines
     about.waits = manifest.get("waits", []) if services else []
     if index_in_rocksdb:
         refuse_further_rows(target.path)
@@ -148,7 +153,7 @@ def install_set(
         _name_strangers(about, note)
         inputs = [Input(local, folder), Input(local, target.path)]
         with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:
-            apart = converted_config(target.path, in_rocksdb, made.folder)
+            apart = converted_config(target.path, conversion, made.folder)
             more = (*services, *([STORE_DB] if index_in_rocksdb else []))
             apart = apart._replace(paths=(*apart.paths, *more))
             if not dry_run:
@@ -181,7 +186,8 @@ def _settle(store: str, note: dict[str, Any], about: Installed) -> None:
     """Bring `compaction/` to the log: a broker with whole queues does not."""
     files, notes = DiskFiles.as_owned_by(os.lstat(store), store), Notes()
     given = as_text(note["settings"])
-    about.compaction = str(settle(files, LocalStorage(), store, note["rocketmq"], given, notes))
+    done = settle(files, LocalStorage(), store, note["rocketmq"], given, notes)
+    about.compaction = done.lines
     about.warnings += notes.lines
 
 

@@ -1,31 +1,18 @@
 """`reput repair`: a copy of a damaged store that a broker starts on and serves past the damage."""
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    VERSIONS,
-    add_assume_names,
-    add_store,
-    add_timezone,
-    asks_store,
-    engine_for,
-    options_of_job,
-    show,
-)
+from reput.jobs.console.declared import OfLog, assumed_names, option, shown
+from reput.jobs.console.options import VERSIONS, add_job, answer, asked_of, asks_store, engine_for
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import REPAIR, REPAIRED
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
-from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.job import FoundStore
-    from reput.jobs.pipeline.pipeline import Cut
     from reput.jobs.salvaging.repair import RepairSummary
     from reput.store_format.files.protocol import Storage
     from reput.udfs.staging import Staging
@@ -47,30 +34,28 @@ examples:
 {VERSIONS}"""
 
 
-@on_engine
-def repair(  # noqa: PLR0913 (a user's options)
-    engine: Engine,
-    store: str,
-    output: str,
-    *,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    replace_output: bool = False,
-    cut: "Cut | None" = None,
-    storage: "Storage | None" = None,
-    output_storage: "Storage | None" = None,
-    progress: Progress | None = None,
-    assume_names: bool = False,
-    restore: bool = False,
-) -> "RepairSummary":
+@dataclass(frozen=True)
+class Repair(OfLog):
+    """What `reput repair` is asked. output_storage: only writes."""
+
+    output: str = field(metadata=shown("absent or empty folder", metavar="DIR"))
+    _: KW_ONLY
+    output_storage: "Storage | None" = None
+    replace_output: bool = option(
+        "replace the store in DIR, if it is a repaired one", False, "--replace"
+    )
+    restore: bool = option(
+        "put back damaged header fields that other files prove, and report each bit", False
+    )
+    assume_names: bool = assumed_names()
+
+
+@on_engine(Repair)
+def repair(engine: Engine, asked: Repair) -> "RepairSummary":
     """Copy a store, with fillers for what is damaged, and derive its files anew.
 
     The copy has commitlog/, config/ and what else is a broker's own, all derived files, `damaged/`
     with the bytes that fillers replaced, and a manifest.
-
-    replace_output: whether an older repaired store in `output` may be replaced.
-    assume_names: segments have the names that their records show.
-    restore: whether to put back damaged header fields that other files prove.
 
     Raises StoreError (also if a broker has the store, or a range is too short for any record),
     SettingError, UnknownRelease; a failed run leaves nothing in `output`.
@@ -80,7 +65,6 @@ def repair(  # noqa: PLR0913 (a user's options)
     from reput.jobs.outputs.output import REPAIRED
     from reput.jobs.outputs.publish import begin_set, end_set
     from reput.jobs.outputs.report import carried_names
-    from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_search import map_damage
     from reput.jobs.salvaging.repair import (
         RepairSummary,
@@ -90,23 +74,20 @@ def repair(  # noqa: PLR0913 (a user's options)
         restored,
     )
     from reput.store_format.discover.config import config_faults
-    from reput.store_format.discover.store import store_at
     from reput.store_format.log.groups import refuse_heads
 
-    found = find_store(
-        engine, store_at(store, rocketmq, settings, storage), REPAIR, cut=cut,
-        progress=progress, assume_names=assume_names,
-    )  # fmt: skip
+    found = asked.found(engine, REPAIR)
     plan = found.plan
     refuse_heads(plan.segments, "repair")
-    kinds = kind_of_queues(plan, None, output, of_both=FILES), kind_of_index(plan, None, output)
+    to = asked.output
+    kinds = kind_of_queues(plan, None, to, of_both=FILES), kind_of_index(plan, None, to)
     if plan.in_use:
         raise StoreError(f"{plan.store}: a broker has it: a store is repaired when it is stopped")
-    place = found.output(output, REPAIRED, replace_output, output_storage or storage)
+    place = found.output(to, REPAIRED, asked.replace_output, asked.output_storage or asked.storage)
     with found.publishing(place) as (job, _):
         job.check_every_crc()
         damage = map_damage(job, _MOST_RANGES, _MOST_GAPS)
-        patches = restorations(job, damage) if restore else []
+        patches = restorations(job, damage) if asked.restore else []
         if patches:
             job.plan = restored(job.plan, damage, patches)
             damage = map_damage(job, _MOST_RANGES, _MOST_GAPS)
@@ -148,7 +129,7 @@ def _derive(
     kinds: of queues and of index, FILES or ROCKSDB. With salvage, an index in RocksDB is left to
     the broker.
     """
-    from reput.jobs.deriving.derive_set import derive_set, move_derived
+    from reput.jobs.deriving.derive_set import ToDerive, derive_set, move_derived
     from reput.jobs.deriving.kept import settle_copy
     from reput.jobs.opening.plan import FILES
     from reput.jobs.outputs.output import REBUILT
@@ -175,10 +156,9 @@ def _derive(
     no_room = frozenset(
         (gap["topic"], gap["queue_id"], gap["before"]) for gap in summary.not_filled
     )
-    built = derive_set(
-        repaired, output, on_damage=summary.on_damage, no_room=no_room, queues=kinds[0],
-        index=FILES if summary.on_damage == SALVAGE else kinds[1],
-    )  # fmt: skip
+    index = FILES if summary.on_damage == SALVAGE else kinds[1]
+    wanted = ToDerive(summary.on_damage, no_room=no_room, queues=kinds[0], index=index)
+    built = derive_set(repaired, output, wanted)
     left = [each for each in built.damage["ranges"] if harms(each)] if built.damage else []
     if left:
         raise StoreError(f"{target}: damage is left: {range_text(left[0])}")
@@ -193,19 +173,7 @@ def _derive(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _HELP
-    add_store(parser, on_damage=())
-    add_timezone(parser)
-    parser.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")
-    parser.add_argument(
-        "--replace", action="store_true", help="replace the store in DIR, if it is a repaired one"
-    )
-    parser.add_argument(
-        "--restore",
-        action="store_true",
-        help="put back damaged header fields that other files prove, and report each bit",
-    )
-    add_assume_names(parser)
+    add_job(parser, Repair, _HELP, timezone=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -213,19 +181,9 @@ def run(arguments: argparse.Namespace) -> int:
     in no queue, files of the log were left out, queues name messages past the log's end, which the
     copy does not have, or no broker starts on the configuration.
     """
-    options = options_of_job(arguments)
-    with engine_for(arguments, asks_store(arguments, options, REPAIR)) as engine:
-        summary = repair(
-            engine,
-            arguments.store,
-            arguments.output,
-            replace_output=arguments.replace,
-            assume_names=arguments.assume_names,
-            restore=arguments.restore,
-            **options,
-        )
+    asked = asked_of(arguments, Repair)
+    with engine_for(arguments, asks_store(asked, REPAIR)) as engine:
+        summary = repair(engine, asked)
     damage = summary.damage
     lost = summary.not_filled or summary.left_out or damage["past_end"] or damage["left_out"]
-    whole = not (lost or summary.first)
-    show(arguments, summary.as_json(), summary.text(), summary.details(), whole)
-    return DONE if whole else DAMAGE
+    return answer(arguments, summary, not (lost or summary.first))

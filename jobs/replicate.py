@@ -3,8 +3,10 @@
 import argparse
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
 
+from reput.jobs.console.declared import add_options, option, shown, timed
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
@@ -12,20 +14,19 @@ from reput.jobs.console.options import (
     add_broker,
     add_consent,
     add_timezone,
+    asked_of,
     before,
-    consent,
     host_port,
-    options_of_job,
-    progress_of,
-    setting_layers,
     show,
 )
 from reput.jobs.console.voice import add_output
+from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
-from reput.store_format.release.settings import SettingError, merge_layers
+from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
+    from reput.jobs.replicating.from_folder import ReplicationOptions
     from reput.jobs.replicating.target import Replicated
     from reput.store_format.files.protocol import Storage
 
@@ -44,118 +45,128 @@ _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LONGEST = 1e9  # seconds; neither inf nor nan is below
 
 
-def replicate(  # noqa: PLR0913 (a user's options)
-    source: str,
-    target: str,
-    *,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    to_offset: int | None = None,
-    to_time: int | None = None,
-    follow: bool = False,
-    every: float = 1.0,
-    idle: float | None = None,
-    derive: bool = True,
-    derive_every: float = 30.0,
-    rate: float | None = None,
-    check_crc: bool = True,
-    verify: bool = False,
-    dry_run: bool = False,
-    storage: "Storage | None" = None,
-    progress: Progress | None = None,
-    confirm: Callable[[str], None] = lambda _: None,
-) -> "Replicated":
+@dataclass(frozen=True)
+class OfReplica:
+    """What both kinds of replication are asked. Records copied before an error stay, and are a
+    store. Times are seconds; to_time: in milliseconds; rate: bytes a second.
+
+    confirm: asked before a store that is no replica is extended; raises StoreError to stop.
+    """
+
+    _: KW_ONLY
+    rocketmq: str | None = None
+    settings: Mapping[str, str] | None = None
+    to_offset: int | None = option(
+        "no record that ends behind physical offset N", type=int, metavar="N"
+    )
+    to_time: int | None = timed(
+        f"none from the first record on that was stored then or later: {TIME_FORMS}", "--until",
+        type=before,
+    )  # fmt: skip
+    follow: bool = option("go on while the source grows, until --idle", False)
+    every: float = option("with --follow: how often (1)", 1.0, type=float, metavar="SECONDS")
+    idle: float | None = option(
+        "with --follow: end when nothing new has come for so long", type=float, metavar="SECONDS"
+    )
+    rate: float | None = option("bytes a second at most (also 500K, 50M, 1G)", metavar="BYTES")
+    derive: bool = option("only the log: no queues, no index", True, "--no-derived")
+    derive_every: float = option(
+        "with --follow: how often queues and index go on (30)", 30.0, type=float, metavar="SECONDS"
+    )
+    check_crc: bool = option("do not check body CRCs", True, "--no-check-crc")
+    progress: Progress | None = None
+    confirm: Callable[[str], None] = lambda _: None
+
+    def how(self, verify: bool = False) -> "ReplicationOptions":
+        from reput.jobs.replicating.from_folder import ReplicationOptions, wanted_up_to
+
+        return ReplicationOptions(
+            wanted_up_to(self.to_offset, self.to_time), self.follow, self.every, self.idle,
+            self.derive, self.derive_every, self.rate, self.check_crc, verify,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Replicate(OfReplica):
+    """What `reput replicate SOURCE` is asked."""
+
+    source: str = field(
+        metadata=shown(
+            "the store to copy, path or URL: it holds commitlog/; not with --master",
+            "store", metavar="SOURCE", nargs="?",
+        )
+    )  # fmt: skip
+    target: str = field(
+        metadata=shown("a local folder: new, or a replica", "target", metavar="TARGET")
+    )
+    _: KW_ONLY
+    verify: bool = option(
+        "compare all that the replica holds with the source first, not its ends alone", False
+    )
+    dry_run: bool = False
+    storage: "Storage | None" = None
+
+
+@dataclass(frozen=True)
+class ReplicateFrom(OfReplica):
+    """What `reput replicate --master` is asked. broker: "": no requests."""
+
+    master: str = option(
+        "copy over the wire from a live master's replication port (10912)", "", metavar="HOST:PORT"
+    )
+    target: str = ""
+    _: KW_ONLY
+    broker: str | None = option(
+        "with --master: the broker's own port, which knows where its log begins, sizes and config "
+        "(default: the port before); '' asks nobody",
+        metavar="HOST:PORT",
+    )
+    from_offset: int | None = option(
+        "with --master: where its log begins, if the broker is not asked", type=int, metavar="N"
+    )
+    controller: bool = option(
+        "with --master: it is under a controller (AutoSwitchHAService)", False
+    )
+
+
+@alone(Replicate)
+def replicate(asked: Replicate) -> "Replicated":
     """Make or extend a replica of the store `source` in the folder `target`.
 
-    source: a store, path or URL; target: a local folder.
-    to_offset: copy no record that ends after this physical offset.
-    to_time: copy no record from the first on with a later storeTimestamp (milliseconds).
-    follow: go on while the source grows; every: seconds between rounds.
-    idle: seconds without new records after which `follow` ends (None: never).
-    derive: whether to derive queues and index; derive_every: seconds between, while following.
-    rate: bytes a second.
-    verify: first compare the whole replica with the source, not only its ends.
-    confirm: asked before a store that is no replica is extended; raises StoreError to stop.
-
     Raises StoreError (OverlapsInput, StoreInUse, ReplicaDiffers, SourceCleaned, DamageFound),
-    SettingError, UnknownRelease, OSError. Records copied before stay, and are a store.
+    SettingError, UnknownRelease, OSError.
     """
-    from reput.jobs.replicating.from_folder import ReplicationOptions, wanted_up_to
     from reput.jobs.replicating.replicate import from_store
     from reput.store_format.discover.store import store_at
 
     started = time.monotonic()
-    options = ReplicationOptions(
-        wanted_up_to(to_offset, to_time),
-        follow,
-        every,
-        idle,
-        derive,
-        derive_every,
-        rate,
-        check_crc,
-        verify,
-    )
-    at = store_at(source, rocketmq, settings, storage)
+    at = store_at(asked.source, asked.rocketmq, asked.settings, asked.storage)
     about = from_store(
-        at._replace(path=at.path.rstrip("/")), _local(target), options, dry_run,
-        progress or Progress(), confirm,
+        at._replace(path=at.path.rstrip("/")), _local(asked.target), asked.how(asked.verify),
+        asked.dry_run, asked.progress or Progress(), asked.confirm,
     )  # fmt: skip
     about.seconds = time.monotonic() - started
     return about
 
 
-def replicate_from(  # noqa: PLR0913 (a user's options)
-    master: str,
-    target: str,
-    *,
-    broker: str | None = None,
-    from_offset: int | None = None,
-    controller: bool = False,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    to_offset: int | None = None,
-    to_time: int | None = None,
-    follow: bool = False,
-    idle: float | None = None,
-    derive: bool = True,
-    derive_every: float = 30.0,
-    rate: float | None = None,
-    check_crc: bool = True,
-    progress: Progress | None = None,
-    confirm: Callable[[str], None] = lambda _: None,
-) -> "Replicated":
+@alone(ReplicateFrom)
+def replicate_from(asked: ReplicateFrom) -> "Replicated":
     """Make or extend a replica of a live master's store, by its replication port.
-
-    master: HOST:PORT of the replication port (10912).
-    broker: HOST:PORT of the broker itself, by default with the port before; it is asked for the
-    log's start, sizes, release and config/. "": no requests.
-    from_offset: start of the log, if the broker is not asked.
-    controller: whether the master is under a controller (5.x).
-    target: a local folder; to_offset, to_time: as for `replicate`.
-    follow: go on while the log grows; idle: seconds without new records after which it ends
-    (None: never).
-    derive: whether to derive queues and index; derive_every: seconds between, while following.
-    rate: bytes a second.
-    confirm: asked before a store that is no replica is extended; raises StoreError to stop.
 
     Raises ReplicaDiffers, PeerFailed, StoreError, SettingError, OSError.
     """
-    from reput.jobs.replicating.from_folder import ReplicationOptions, wanted_up_to
     from reput.jobs.replicating.from_master import Master
     from reput.jobs.replicating.replicate import from_master
 
     started = time.monotonic()
-    address = host_port("--master", master, least=1)
-    asked = (address[0], address[1] - 1) if broker is None else None
-    if broker:
-        asked = host_port("--broker", broker, least=1)
-    options = ReplicationOptions(
-        wanted_up_to(to_offset, to_time), follow, 1.0, idle, derive, derive_every, rate, check_crc
-    )
+    address = host_port("--master", asked.master, least=1)
+    broker = (address[0], address[1] - 1) if asked.broker is None else None
+    if asked.broker:
+        broker = host_port("--broker", asked.broker, least=1)
     about = from_master(
-        Master(address, asked, from_offset, controller), _local(target), rocketmq, settings or {},
-        options, progress or Progress(), confirm,
+        Master(address, broker, asked.from_offset, asked.controller), _local(asked.target),
+        asked.rocketmq, asked.settings or {}, asked.how(), asked.progress or Progress(),
+        asked.confirm,
     )  # fmt: skip
     about.seconds = time.monotonic() - started
     return about
@@ -173,95 +184,28 @@ def _local(target: str) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
-    parser.add_argument(
-        "store", metavar="SOURCE", nargs="?",
-        help="the store to copy, path or URL: it holds commitlog/; not with --master",
-    )  # fmt: skip
-    parser.add_argument("target", metavar="TARGET", help="a local folder: new, or a replica")
+    add_options(parser, Replicate, "source", "target")
     add_broker(parser, "the source's release; without it, as its files show")
     add_timezone(parser)
     add_consent(parser)
-    parser.add_argument(
-        "--master", metavar="HOST:PORT",
-        help="copy over the wire from a live master's replication port (10912)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--broker", metavar="HOST:PORT",
-        help="with --master: the broker's own port, which knows where its log begins, sizes and "
-        "config (default: the port before); '' asks nobody",
-    )  # fmt: skip
-    parser.add_argument(
-        "--from-offset", type=int, metavar="N",
-        help="with --master: where its log begins, if the broker is not asked",
-    )  # fmt: skip
-    parser.add_argument(
-        "--controller", action="store_true",
-        help="with --master: it is under a controller (AutoSwitchHAService)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--to-offset", type=int, metavar="N", help="no record that ends behind physical offset N"
-    )
-    parser.add_argument(
-        "--until", dest="to_time", type=before, metavar="TIME",
-        help=f"none from the first record on that was stored then or later: {TIME_FORMS}",
-    )  # fmt: skip
-    parser.add_argument(
-        "--follow", action="store_true", help="go on while the source grows, until --idle"
-    )
-    parser.add_argument(
-        "--every", type=float, default=1.0, metavar="SECONDS", help="with --follow: how often (1)"
-    )
-    parser.add_argument(
-        "--idle", type=float, metavar="SECONDS",
-        help="with --follow: end when nothing new has come for so long",
-    )  # fmt: skip
-    parser.add_argument(
-        "--rate", metavar="BYTES", help="bytes a second at most (also 500K, 50M, 1G)"
-    )
-    parser.add_argument(
-        "--no-derived", action="store_true", help="only the log: no queues, no index"
-    )
-    parser.add_argument(
-        "--derive-every", type=float, default=30.0, metavar="SECONDS",
-        help="with --follow: how often queues and index go on (30)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--verify", action="store_true",
-        help="compare all that the replica holds with the source first, not its ends alone",
-    )  # fmt: skip
-    parser.add_argument("--no-check-crc", action="store_true", help="do not check body CRCs")
+    add_options(parser, ReplicateFrom, "master", "broker", "from_offset", "controller")
+    add_options(parser, OfReplica)
+    add_options(parser, Replicate, "verify")
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Replicate, and say what was copied: 0 done, 1 --dry-run found something to copy."""
     _check_words(arguments)
-    agree = consent(arguments.yes)
+    rate = None if arguments.rate is None else _rate(arguments.rate)
+    # over the wire CRCs are a matter of the copy, not of the settings of the replica
+    arguments.no_check_crc = not (arguments.check_crc or arguments.master)
     if arguments.master:
-        about = replicate_from(
-            arguments.master, arguments.target, broker=arguments.broker,
-            from_offset=arguments.from_offset, controller=arguments.controller,
-            rocketmq=arguments.rocketmq, settings=merge_layers(*setting_layers(arguments)),
-            progress=progress_of(arguments), confirm=agree, **_common(arguments),
-        )  # fmt: skip
+        about = replicate_from(asked_of(arguments, ReplicateFrom, rate=rate))
     else:
-        about = replicate(
-            arguments.store, arguments.target, dry_run=arguments.dry_run, every=arguments.every,
-            verify=arguments.verify, confirm=agree, **_common(arguments),
-            **options_of_job(arguments),
-        )  # fmt: skip
+        about = replicate(asked_of(arguments, Replicate, rate=rate, source=arguments.store))
     show(arguments, about.as_json(), about.text())
     return DAMAGE if about.dry_run and about.end > about.resumed_at else DONE
-
-
-def _common(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "to_offset": arguments.to_offset, "to_time": arguments.to_time,
-        "follow": arguments.follow, "idle": arguments.idle,
-        "derive": not arguments.no_derived, "derive_every": arguments.derive_every,
-        "rate": None if arguments.rate is None else _rate(arguments.rate),
-        "check_crc": not arguments.no_check_crc,
-    }  # fmt: skip
 
 
 def _check_words(arguments: argparse.Namespace) -> None:

@@ -4,21 +4,14 @@ import argparse
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_staging,
-    add_store,
-    engine_for,
-    options_of_job,
-    show,
-)
+from reput.jobs.console.declared import OfStore, option, shown, staging
+from reput.jobs.console.options import DAMAGE, DONE, add_job, asked_of, engine_for, show
 from reput.jobs.console.store_there import check_ending
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
-from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.jobs.outputs.output import WholeFile
@@ -37,6 +30,13 @@ examples:
 """
 
 
+# The parts of a page as people call them, which may be unknown.
+_PARTS = {
+    "put": "messages over time", "queues": "queues and groups", "index": "index files",
+    "fates": "half and delayed messages", "disk": "disk", "expired": "what cleaning would free",
+}  # fmt: skip
+
+
 class Reported(NamedTuple):
     """The page that was written, its length, and its verdict."""
 
@@ -48,29 +48,28 @@ class Reported(NamedTuple):
 
     def text(self) -> str:
         lines = [f"wrote {self.output}: {self.bytes:,} bytes", f"  verdict   {self.verdict}"]
-        unknown = {name: why for name, why in self.unknown.items() if name != "check"}
-        return "\n".join([*lines, *(f"  not known {name}: {why}" for name, why in unknown.items())])
+        lines += [f"  lacking   {_PARTS[name]}: {why}"
+                  for name, why in self.unknown.items() if name != "check"]  # fmt: skip
+        return "\n".join(lines)
 
 
-@on_engine
-def report(  # noqa: PLR0913 (a user's options)
-    engine: Engine,
-    store: str,
-    output: str,
-    *,
-    check: bool = True,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    staging_folder: str | None = None,
-    replace: bool = False,
-    now: int | None = None,
-    progress: Progress | None = None,
-) -> Reported:
+@dataclass(frozen=True)
+class ReportPage(OfStore):
+    """What `reput report` is asked. now: milliseconds, by default the machine's time."""
+
+    output: str = field(metadata=shown("the page, a local file", metavar="FILE"))
+    _: KW_ONLY
+    replace: bool = option("replace an older page, and nothing else", False)
+    check: bool = option("do not check the log", True, "--no-check")
+    staging_folder: str | None = staging()
+    now: int | None = None
+
+
+@on_engine(ReportPage)
+def report(engine: Engine, asked: ReportPage) -> Reported:
     """Write a page about a store, by path or URL, to a local file.
 
-    output: the page's file. check: whether to check the log, as `reput.check` does; else the
-    page says so. staging_folder: as for `check`. now: milliseconds, by default the machine's time.
-    replace: whether to replace an older page of reput's; no other file is ever replaced.
+    check: whether to check the log, as `reput.check` does; else the page says so.
     Raises StoreError if there is no log or the output may not be written, SettingError,
     UnknownRelease, OSError.
     """
@@ -78,16 +77,17 @@ def report(  # noqa: PLR0913 (a user's options)
     from reput.jobs.page.headline import verdict
     from reput.jobs.page.store_sections import page
 
-    file = _file(store, output, settings or {}, replace)
+    settings = asked.settings or {}
+    file = _file(asked.store, asked.output, settings, asked.replace)
     facts = look_at(
-        store, engine=engine if check else None, rocketmq=rocketmq, settings=settings or {},
-        staging_folder=staging_folder,
-        now=time.time_ns() // 1_000_000 if now is None else now, progress=progress or Progress(),
+        asked.store, engine=engine if asked.check else None, rocketmq=asked.rocketmq,
+        settings=settings, staging_folder=asked.staging_folder,
+        now=time.time_ns() // 1_000_000 if asked.now is None else asked.now, progress=asked.shows,
     )  # fmt: skip
     content = page(facts)
     file.write(content)
     sound = None if facts.check is None else facts.check.sound
-    return Reported(output, len(content), sound, verdict(facts).text, dict(facts.unknown))
+    return Reported(asked.output, len(content), sound, verdict(facts).text, dict(facts.unknown))
 
 
 def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -> "WholeFile":
@@ -104,26 +104,16 @@ def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _HELP
-    add_store(parser, on_damage=())
-    parser.add_argument("--output", required=True, metavar="FILE", help="the page, a local file")
-    parser.add_argument(
-        "--replace", action="store_true", help="replace an older page, and nothing else"
-    )
-    parser.add_argument("--no-check", action="store_true", help="do not check the log")
-    add_staging(parser)
+    add_job(parser, ReportPage, _HELP)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page; returns the exit code."""
     check_ending("report --output", arguments.output)
-    options = options_of_job(arguments)
+    asked = asked_of(arguments, ReportPage)
     # checked before anybody waits for an engine
-    _file(arguments.store, arguments.output, options["settings"], arguments.replace)
-    with nullcontext() if arguments.no_check else engine_for(arguments) as engine:
-        done = report(
-            engine, arguments.store, arguments.output, check=not arguments.no_check,
-            replace=arguments.replace, staging_folder=arguments.staging, **options,
-        )  # fmt: skip
+    _file(asked.store, asked.output, asked.settings or {}, asked.replace)
+    with engine_for(arguments) if asked.check else nullcontext() as engine:
+        done = report(engine, asked)
     show(arguments, done._asdict(), done.text(), good=done.sound is not False)
     return DAMAGE if done.sound is False else DONE

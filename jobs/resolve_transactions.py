@@ -1,14 +1,15 @@
 """`reput resolve-transactions STORE --decide WHAT`: commit or roll back pending half messages."""
 
 import argparse
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from typing import TYPE_CHECKING
 
-from reput.jobs.console.options import DAMAGE, DONE, add_service, options_of_service, show
+from reput.jobs.console.declared import OfService, add_options, option, shown
+from reput.jobs.console.options import DAMAGE, DONE, add_service, asked_of, show
+from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
 from reput.store_format.names import OFFSETS
-from reput.store_format.notes import Progress
 
 if TYPE_CHECKING:
     from reput.broker.services.resolve import Decisions, ResolutionPlan
@@ -80,23 +81,28 @@ class ResolveReport:
         return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
 
 
-def resolve_transactions(  # noqa: PLR0913 (a user's options)
-    store: str,
-    *,
-    decide: str | Mapping[str | int, str],
-    discarded: bool = False,
-    rocketmq: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    dry_run: bool = False,
-    confirm: Callable[[str], None] = lambda _: None,
-    progress: Progress | None = None,
-    tell: Callable[[str], Any] = lambda _: None,
-) -> ResolveReport:
+@dataclass(frozen=True)
+class ResolveTransactions(OfService):
+    """What `reput resolve-transactions` is asked."""
+
+    _: KW_ONLY
+    decide: str | Mapping[str | int, str] = field(
+        metadata=shown(
+            "commit or rollback all that are pending, or a file that says which of them how",
+            metavar="WHAT",
+        )
+    )
+    discarded: bool = option(
+        "also those that a broker has discarded, would discard, or has gone past", False
+    )
+
+
+@alone(ResolveTransactions)
+def resolve_transactions(asked: ResolveTransactions) -> ResolveReport:
     """End the pending transactions of a local store that nobody has open.
 
     decide: "commit" or "rollback" for all, or a mapping of UNIQ_KEYs or physical offsets to these.
-    discarded: also those that a broker has given up. confirm: asked before the first change, raises
-    StoreError to stop; tell: is called with each note. A signal ends it between two messages.
+    A signal ends it between two messages.
     Raises StoreError (StoreInUse, DamageFound), SettingError, UnknownRelease, OSError.
     """
     from reput.broker.services.resolve import plan_resolution, resolve_planned
@@ -107,11 +113,11 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
     from reput.store_format.fate.rows import gathered_transactions
     from reput.store_format.release.settings import writer_settings_from
 
-    given = settings or {}
-    decisions = _decisions(decide)
-    checks_most = writer_settings_from(given, release=rocketmq).transaction_check_max
-    shown = progress or Progress()
-    report = ResolveReport(store)
+    given = asked.settings or {}
+    decisions = _decisions(asked.decide)
+    checks_most = writer_settings_from(given, release=asked.rocketmq).transaction_check_max
+    progress = asked.shows
+    report = ResolveReport(asked.store)
 
     def plan(look: "Look") -> "ResolutionPlan":
         if not look.store.profile.half_topic:
@@ -127,8 +133,8 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
         gathered, position, rows = gathered_transactions(look.store, look.notes)
         refuse_damage(gathered, look.store)
         return plan_resolution(
-            look.store.log, transactions.resolve(gathered, position, rows), decisions, discarded,
-            checks_most, position, look.store.profile.split_properties,
+            look.store.log, transactions.resolve(gathered, position, rows), decisions,
+            asked.discarded, checks_most, position, look.store.profile.split_properties,
         )  # fmt: skip
 
     def question(planned: "ResolutionPlan") -> str:
@@ -141,15 +147,15 @@ def resolve_transactions(  # noqa: PLR0913 (a user's options)
 
     def act(writer: "CommitLogWriter", opened: "OpenedStore", planned: "ResolutionPlan") -> None:
         many = len(planned.commits) + len(planned.rollbacks) + len(planned.discards)
-        with one_by_one(shown, "resolve", many, "transactions") as work:
+        with one_by_one(progress, "resolve", many, "transactions") as work:
             made = resolve_planned(writer, opened, planned, work.go_on)
         report.stopped = work.stopped
         report.committed, report.rolled_back, report.discarded, report.finished = made[:4]
         report.refused, report.done = made.refused, True
 
     planned, _ = run_service(
-        Service(plan, question, act), local_store_at(store, rocketmq, given), dry_run=dry_run,
-        confirm=confirm, progress=shown, tell=tell,
+        Service(plan, question, act), local_store_at(asked.store, asked.rocketmq, given),
+        dry_run=asked.dry_run, confirm=asked.confirm, progress=progress, tell=asked.tell,
     )  # fmt: skip
     report.to_commit, report.to_roll_back = len(planned.commits), len(planned.rollbacks)
     report.to_discard, report.to_finish = len(planned.discards), len(planned.unfinished)
@@ -173,23 +179,14 @@ def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("store", metavar="STORE", help="a local store's root")
-    parser.add_argument(
-        "--decide", required=True, metavar="WHAT",
-        help="commit or rollback all that are pending, or a file that says which of them how",
-    )  # fmt: skip
-    parser.add_argument(
-        "--discarded", action="store_true",
-        help="also those that a broker has discarded, would discard, or has gone past",
-    )  # fmt: skip
+    add_options(parser, ResolveTransactions)
     add_service(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Resolve, and say what was done. Raises as resolve_transactions does."""
-    report = resolve_transactions(
-        arguments.store, decide=_decide(arguments.decide), discarded=arguments.discarded,
-        **options_of_service(arguments),
-    )  # fmt: skip
+    decide = _decide(arguments.decide)
+    report = resolve_transactions(asked_of(arguments, ResolveTransactions, decide=decide))
     show(arguments, asdict(report), report.text())
     if report.stopped:
         return report.stopped

@@ -56,42 +56,32 @@ if TYPE_CHECKING:
     from reput.store_format.release.profiles import UnknownRelease as UnknownRelease
     from reput.store_format.release.settings import SettingError as SettingError
 
-# name -> the module that has it
-_PUBLIC = {
-    "rebuild": "reput.jobs.rebuild",
-    "verify": "reput.jobs.verify",
-    "check": "reput.jobs.check",
-    "compare": "reput.jobs.compare",
-    "repair": "reput.jobs.repair",
-    "convert": "reput.jobs.convert",
-    "recover": "reput.jobs.recover",
-    "report": "reput.jobs.report",
-    "catch_up": "reput.jobs.catch_up",
-    "replicate": "reput.jobs.replicate",
-    "replicate_from": "reput.jobs.replicate",
-    "follow": "reput.jobs.catch_up",
-    "expire": "reput.jobs.expire",
-    "export": "reput.jobs.export",
-    "verify_export": "reput.jobs.export",
-    "deliver_delayed": "reput.jobs.deliver_delayed",
-    "resolve_transactions": "reput.jobs.resolve_transactions",
-    "open_store": "reput.jobs.opening.questions",
-    "open_writer": "reput.jobs.opening.open_writer",
-    "register": "reput.jobs.sources",
-    "Message": "reput.store_format.message.message",
-    "LogReader": "reput.store_format.log.reader",
-    "QueueReader": "reput.store_format.derived.queue_reader",
-    "IndexReader": "reput.store_format.derived.index_reader",
-    "tail": "reput.store_format.derived.extent",
-    "StoreError": "reput.store_format.faults",
-    "DamageFound": "reput.store_format.faults",
-    "StoreChanged": "reput.store_format.faults",
-    "StoreInUse": "reput.store_format.files.protocol",
-    "OutputInUse": "reput.jobs.outputs.output",
-    "OverlapsInput": "reput.jobs.outputs.output",
-    "Refused": "reput.store_format.message.refusals",
-    "SettingError": "reput.store_format.release.settings",
-    "UnknownRelease": "reput.store_format.release.profiles",
+# A command's function is in the module of its name; module -> the other public names that it has.
+_COMMANDS = (
+    "rebuild verify check compare repair convert recover report expire deliver_delayed "
+    "resolve_transactions"
+)
+_OTHERS = {
+    "jobs.catch_up": "catch_up follow",
+    "jobs.replicate": "replicate replicate_from",
+    "jobs.export": "export verify_export",
+    "jobs.opening.questions": "open_store",
+    "jobs.opening.open_writer": "open_writer",
+    "jobs.sources": "register",
+    "store_format.message.message": "Message",
+    "store_format.log.reader": "LogReader",
+    "store_format.derived.queue_reader": "QueueReader",
+    "store_format.derived.index_reader": "IndexReader",
+    "store_format.derived.extent": "tail",
+    "store_format.faults": "StoreError DamageFound StoreChanged",
+    "store_format.files.protocol": "StoreInUse",
+    "jobs.outputs.output": "OutputInUse OverlapsInput",
+    "store_format.message.refusals": "Refused",
+    "store_format.release.settings": "SettingError",
+    "store_format.release.profiles": "UnknownRelease",
+}
+_PUBLIC = {name: f"reput.jobs.{name}" for name in _COMMANDS.split()} | {
+    name: f"reput.{module}" for module, names in _OTHERS.items() for name in names.split()
 }
 
 __all__ = ["__version__", *_PUBLIC]

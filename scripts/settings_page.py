@@ -21,7 +21,7 @@ Give settings by a broker's file (`--broker-conf FILE`) or one by one (`--set NA
 goes over the file). Every setting of the releases 4.1.0 to 5.5.1 is allowed. `reput` treats each in
 one of four ways:
 
-| | |
+| treated | what that means |
 |---|---|
 | **obeyed** | `reput` does what RocketMQ does |
 | **warned** | RocketMQ would do something else; a warning says so if the value is not the default |
@@ -45,7 +45,8 @@ Maven Central). [RocksDB](rocksdb.md) lists what moves into RocksDB.
 
 """
 _TABLE = (
-    "| setting | releases | type | default | derive | append | |\n|---|---|---|---|---|---|---|\n"
+    "| setting | releases | type | default | derive | append | why |\n"
+    "|---|---|---|---|---|---|---|\n"
 )
 _SPEAKS = (Status.OBEYED, Status.WARNED, Status.REFUSED)
 

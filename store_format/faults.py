@@ -106,6 +106,10 @@ class StoreError(Exception):
     """A store is not what it must be; the message says file, offset, field, value and reason."""
 
 
+class EmptyLog(StoreError):
+    """The folders of a log have no segment."""
+
+
 class WrongFilter(ValueError):
     """A filter expression is refused; the message says why."""
 

@@ -90,10 +90,10 @@ class StateFile(NamedTuple):
 
     path: below the store; words in <> stand for what differs (`_PARTS`). by: RocketMQ's class.
     first, last: releases that write it. bak: MixAll.string2File keeps the content before as .bak.
-    page: in docs/formats/. holds: what a broker starts without where the file is lost, of those by
-    which it may not start (BrokerController.initialize). table, keys: of the JSON in it.
-    databases: RocksDBs below config/ that a broker may read in its place. positions: whether it
-    says how far something is read, and so belongs to one end of the log.
+    page: in docs/formats/. holds: what a broker starts without where the file is lost; needed:
+    whether none starts where it and its .bak are no JSON (BrokerController.initialize). table,
+    keys: of the JSON in it. databases: RocksDBs below config/ that a broker may read in its place.
+    positions: whether it says how far something is read, and so belongs to one end of the log.
     """
 
     path: str
@@ -105,6 +105,7 @@ class StateFile(NamedTuple):
     last: str = LAST
     bak: bool = False
     holds: str = ""
+    needed: bool = True
     table: str = ""
     keys: Keys = Keys.NONE
     databases: tuple[str, ...] = ()
@@ -114,6 +115,37 @@ class StateFile(NamedTuple):
     def name(self) -> str:
         """The file's name, or the pattern of it."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def judged(self) -> str:
+        """The function of `reput` by which `check` says what is wrong with the file; "" where a
+        broker makes it anew whatever is there.
+        """
+        if self.by in _JUDGED and self.page != "dledger":
+            return _JUDGED[self.by]
+        if self.page == "dledger" and self.copies == Copies.CARRY:
+            return _LOG_JUDGE
+        if self.holds:
+            return "store_format.discover.config.config_faults"
+        own = self.name == "<rocksdb>" and self.copies == Copies.CARRY
+        return f"{_STATE}.database_faults" if own else ""
+
+
+_STATE = "store_format.state.judge"
+_OF_COMPACTION, _OF_TIMERS = "store_format.query.compacted.hole_faults", f"{_STATE}.timer_faults"
+_LOG_JUDGE, _QUEUE_JUDGE = "jobs.salvaging.judge_end.judge_end", "jobs.judging.verdict.judge"
+_JUDGED = {  # by RocketMQ's class
+    "CommitLog": _LOG_JUDGE,
+    "ConsumeQueue": _QUEUE_JUDGE, "BatchConsumeQueue": _QUEUE_JUDGE, "IndexFile": _QUEUE_JUDGE,
+    "ConsumeQueueExt": "store_format.names.refuse_foreign",
+    "ConsumeQueueRocksDBStorage": "jobs.judging.rocksdb.compare_rocksdb",
+    "MessageRocksDBStorage": "jobs.judging.rocksdb.compare_index",
+    "StoreCheckpoint": "jobs.judging.check.knows_more",
+    "TimerLog": _OF_TIMERS, "TimerWheel": _OF_TIMERS, "TimerCheckpoint": _OF_TIMERS,
+    "CompactionLog": _OF_COMPACTION, "SparseConsumeQueue": _OF_COMPACTION,
+    "BrokerPathConfigHelper": "store_format.discover.config.found_conf",
+    "EpochFileCache": "store_format.log.groups.read_epochs",
+}  # fmt: skip
 
 
 _LOG, _BROKER, _CLOCK, _HOST = Decides.LOG, Decides.BROKER, Decides.CLOCK, Decides.HOST
@@ -168,7 +200,8 @@ FILES: tuple[StateFile, ...] = (
     StateFile(f"{_COMPACTED_QUEUE}/compacting/<offset>", "SparseConsumeQueue",
               _BROKER, _LEAVE, "compaction", "5.1.0"),
     StateFile(f"{COMPACTION}/{COMPACTION_POSITIONS}", "CompactionPositionMgr", _BROKER, _CARRY,
-              "compaction", "5.1.0", bak=True, table="queueOffsetMap", positions=True),
+              "compaction", "5.1.0", bak=True, table="queueOffsetMap", positions=True,
+              holds="how far topics are compacted", needed=False),
     # configuration, and how far groups and services have come
     _config(f"{CONFIG}/{TOPICS}", "TopicConfigManager", table="topicConfigTable", keys=Keys.TOPIC,
             databases=("topics", "metadata", "rdb"), holds="its topics"),
@@ -178,7 +211,8 @@ FILES: tuple[StateFile, ...] = (
     _config(f"{CONFIG}/{QUEUE_MAPPING}", "TopicQueueMappingManager", first="5.0.0",
             table="topicQueueMappingInfoMap", keys=Keys.TOPIC, holds="static topics"),
     _config(f"{CONFIG}/{REQUEST_MODE}", "MessageRequestModeManager", first="5.0.0",
-            table="messageRequestModeMap", keys=Keys.TOPIC),
+            table="messageRequestModeMap", keys=Keys.TOPIC, holds="groups' modes of pull and pop",
+            needed=False),
     _config(f"{CONFIG}/{FILTERS}", "ConsumerFilterManager", table="filterDataByTopic",
             keys=Keys.TOPIC, holds="consumers' filters"),
     _config(f"{CONFIG}/{OFFSETS}", "ConsumerOffsetManager", table="offsetTable", keys=Keys.TOPIC,
@@ -189,9 +223,9 @@ FILES: tuple[StateFile, ...] = (
     _config(f"{CONFIG}/{ORDER_INFO}", "ConsumerOrderInfoManager", first="5.0.0", table="table",
             keys=Keys.TOPIC, positions=True, holds="what ordered pops hold"),
     _config(f"{CONFIG}/{LMQ_OFFSETS}", "LmqConsumerOffsetManager", first="4.9.3",
-            table="offsetTable", keys=Keys.TOPIC, positions=True),
+            table="offsetTable", keys=Keys.TOPIC, positions=True, holds="offsets of light queues"),
     StateFile(f"{CONFIG}/{TRANSACTION_METRICS}", "TransactionMetrics", _LOG, _LEAVE, first="5.2.0",
-              bak=True),
+              bak=True, holds="counts of half messages", needed=False),
     StateFile(f"{CONFIG}/{BROKER_SETTINGS}", "BrokerPathConfigHelper", _HOST, _CARRY, bak=True),
     *(StateFile(f"{CONFIG}/{name}/<rocksdb>", "ConfigRocksDBStorage", _BROKER, _CARRY, "rocksdb",
                 first)
@@ -208,7 +242,7 @@ FILES: tuple[StateFile, ...] = (
     StateFile(f"{IDENTITY}-temp", "TempBrokerMetadata", _HOST, _LEAVE, first="5.1.1"),
     # tiered storage
     StateFile(f"{CONFIG}/{TIERED_METADATA}", "DefaultMetadataStore", _BROKER, _CARRY,
-              first="5.1.0", bak=True),
+              first="5.1.0", bak=True, holds="where tiered files end", needed=False),
     StateFile(f"{TIERED_INDEX_FOLDER}/<time>", "IndexStoreFile", _LOG, _LEAVE, first="5.1.0"),
 )  # fmt: skip
 

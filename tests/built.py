@@ -7,7 +7,7 @@ Each step gives the builder back. What is derived is the slow reference's, never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -115,16 +115,27 @@ class Built:
 
     def write(self, folder: Path) -> Path:
         """The store on this machine's disk; its folder."""
-        for path, content in self.contents().items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(content)
-        return folder
+        return write(folder, self.contents())
 
     def _next(self, topic: str, queue_id: int) -> int:
         there = [
             m.queue_offset for m in self.messages if (m.topic, m.queue_id) == (topic, queue_id)
         ]
         return max(there, default=-1) + 1
+
+
+def write(folder: Path, files: Mapping[str, bytes | bytearray]) -> Path:
+    """Files by their paths below a folder; the folder."""
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder
+
+
+def write_log(store: Path, segments: Mapping[int, bytes | bytearray]) -> Path:
+    """A log in a store's folder; the store."""
+    (store / "commitlog").mkdir(parents=True, exist_ok=True)
+    return write(store, {f"commitlog/{segment_name(at)}": raw for at, raw in segments.items()})
 
 
 def _first(files: dict[str, bytes], path: str) -> str:

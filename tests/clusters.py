@@ -22,12 +22,9 @@ def environment(**more: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     kept.pop("PYTHONPATH", None)
     return {
-        **kept,
-        "JAVA_HOME": str(find_java_home().home),
-        "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        **more,
-    }
+        **kept, "JAVA_HOME": str(find_java_home().home), "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1", **more,
+    }  # fmt: skip
 
 
 @contextmanager

@@ -108,11 +108,14 @@ def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
     return found
 
 
-def stores_of(stores: list[list[Message]], config: Any = ()) -> MemoryStorage:
-    """Stores STORE0, STORE1, ... with these messages. config: of each store, file -> content."""
+def stores_of(stores: list[list[Message]], config: Any = (), apart: bool = False) -> MemoryStorage:
+    """Stores STORE0, STORE1, ... with these messages. config: of each store, file -> content.
+
+    apart: each one's log begins a segment after that of the one before.
+    """
     files = {}
     for n, messages in enumerate(stores):
-        for base, content in build_log(messages, SEGMENT).items():
+        for base, content in build_log(messages, SEGMENT, n * SEGMENT * apart).items():
             files[f"{STORE}{n}/commitlog/{base:020d}"] = content
         for name, whole in (config[n] if config else {}).items():
             files[f"{STORE}{n}/config/{name}.json"] = json.dumps(whole).encode()

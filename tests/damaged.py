@@ -15,11 +15,9 @@ from tests.logs.encoder import Message, build_log, encode, properties
 SEGMENT = 4096
 START = 1_700_000_000_000
 SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": SEGMENT,
-    "mappedFileSizeConsumeQueue": 200,
-    "maxHashSlotNum": 7,
+    "mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 200, "maxHashSlotNum": 7,
     "maxIndexNum": 50,
-}
+}  # fmt: skip
 ENTRY = struct.Struct(">qiq")
 
 
@@ -28,17 +26,13 @@ def messages(count: int = 60, queues: int = 3, **over: Any) -> list[Message]:
     return [
         Message(
             **{
-                "topic": "T",
-                "queue_id": n % queues,
-                "queue_offset": n // queues,
-                "body": b"body %03d" % n,
-                "store_timestamp": START + n,
-                "properties": properties(("KEYS", f"k{n}")),
-                **over,
+                "topic": "T", "queue_id": n % queues, "queue_offset": n // queues,
+                "body": b"body %03d" % n, "store_timestamp": START + n,
+                "properties": properties(("KEYS", f"k{n}")), **over,
             }
         )
         for n in range(count)
-    ]
+    ]  # fmt: skip
 
 
 @dataclass

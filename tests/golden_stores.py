@@ -11,7 +11,7 @@ import mmap
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ ARCHIVES = Path(__file__).parent / "golden"
 # Beside the checkout, where all who work on it find them.
 SHARED = Path(__file__).parents[2] / "shared" / "golden"
 SUFFIX = ".tar.xz"
+DERIVED = ("consumequeue", "batchconsumequeue", "index")
 
 
 @dataclass(frozen=True)
@@ -139,12 +140,19 @@ def copy_input(store: GoldenStore, target: Path) -> Path:
     return target
 
 
+def whole(name: str, folder: Path, parts: Sequence[str] = DERIVED) -> tuple[Path, GoldenStore]:
+    """A writable store of the golden log, and of what RocketMQ derived from it these parts."""
+    golden = unpack(name)
+    store = copy_input(golden, folder / "store")
+    for part in {*DERIVED, *parts}:
+        subprocess.run(["rm", "-rf", str(store / part)], check=True)
+        if part in parts and (golden.expect / part).exists():
+            copy = ["cp", "-r", "--sparse=always", str(golden.expect / part), str(store / part)]
+            subprocess.run(copy, check=True)
+    return store, golden
+
+
 def as_left(name: str, folder: Path) -> Path:
     """A golden store as its broker left it: the log, and what was derived from it."""
-    golden, store = unpack(name), folder / "store"
-    copy_input(golden, store)
-    for each in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
-        if (golden.expect / each).exists() and not (store / each).is_file():
-            source = f"{golden.expect}/{each}"
-            subprocess.run(["cp", "-rT", "--sparse=always", source, str(store / each)], check=True)
-    return store
+    kept = (unpack(name).input / "checkpoint").exists()
+    return whole(name, folder, DERIVED if kept else (*DERIVED, "checkpoint"))[0]

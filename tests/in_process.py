@@ -176,11 +176,9 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
     session = session or Session()
     most, at_once = session.small
     sizes: dict[str, Any] = {
-        "MOST_ENTRIES": most,
-        "_RUNS_AT_ONCE": at_once,
-        "_ENTRIES_AT_ONCE": 4 * at_once,
+        "MOST_ENTRIES": most, "_RUNS_AT_ONCE": at_once, "_ENTRIES_AT_ONCE": 4 * at_once,
         "CARRIED_ENTRIES": (1 << 20, most)[session.seed % 2],
-    }
+    }  # fmt: skip
     with (
         mock.patch.multiple(queues, **sizes),
         mock.patch.multiple(stages, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
@@ -200,15 +198,9 @@ def rebuild_log(
     before = dict(storage.files)
     try:
         summary = run(
-            STORE,
-            OUTPUT,
-            session,
-            rocketmq=log.version,
-            settings=as_text(log.settings),
-            on_damage=on_damage,
-            cut=cut,
-            storage=storage,
-        )
+            STORE, OUTPUT, session, rocketmq=log.version, settings=as_text(log.settings),
+            on_damage=on_damage, cut=cut, storage=storage,
+        )  # fmt: skip
     except BaseException:
         assert storage.files == before
         raise

@@ -169,7 +169,7 @@ class MemoryWriter:
         assert len(self._content) <= length
         content = bytes(self._content).ljust(length, b"\0")
         self._storage.files[self._path] = content
-        return Written(length, hashlib.sha256(content).hexdigest())
+        return Written(length, hashlib.sha256(self._content).hexdigest(), len(self._content))
 
     def abandon(self) -> None:
         pass

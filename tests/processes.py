@@ -1,12 +1,24 @@
 """Processes of this machine, by /proc."""
 
 import encodings.idna  # noqa: F401 (a host's name is read by it; another user may not find it)
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    pass
+ROOT = Path(__file__).parents[1]
+
+
+def run_python(
+    *words: object, cwd: Path | str = ROOT, env: Mapping[str, str] | None = None,
+    timeout: float = 300, check: bool = False,
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """This Python with these words, and what it said; env: what is added to the environment."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)], cwd=cwd, env={**os.environ, **(env or {})},
+        capture_output=True, text=True, timeout=timeout, check=check,
+    )  # fmt: skip
 
 
 def runs(pid: int) -> bool:

@@ -19,7 +19,6 @@ from reput.store_format.release.profiles import profile
 from tests.against_reference import ANY, GREATEST_FIRST_OFFSET, difference, first_offsets
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log, logs
-from tests.logs.packed import PackedLog, packed
 from tests.logs.strategies import VERSIONS
 from tests.reference import Derivation, Message, derive, records
 from tests.reference.derive import COMMITTED
@@ -64,8 +63,8 @@ def tell(log: Log, derivation: Derivation) -> None:
 
 
 @settings(ANY, max_examples=40)
-@given(packed(logs()), cuts(), st.integers(0, 1000))
-def test_any_log(log: PackedLog, cut: Cut, seed: int) -> None:
+@given(logs(), cuts(), st.integers(0, 1000))
+def test_any_log(log: Log, cut: Cut, seed: int) -> None:
     tell(log, check(log, cut, seed))
 
 
@@ -73,8 +72,8 @@ def test_any_log(log: PackedLog, cut: Cut, seed: int) -> None:
 @pytest.mark.explore
 @pytest.mark.timeout(7200)
 @settings(ANY, max_examples=examples(4000))
-@given(packed(logs()), cuts(), st.integers(0, 1000))
-def test_many_more_logs(log: PackedLog, cut: Cut, seed: int) -> None:
+@given(logs(), cuts(), st.integers(0, 1000))
+def test_many_more_logs(log: Log, cut: Cut, seed: int) -> None:
     tell(log, check(log, cut, seed))
 
 
@@ -86,8 +85,8 @@ def test_many_logs_of_each_version(version: str) -> None:
 
     def draw(count: int) -> None:
         @settings(ANY, max_examples=count)
-        @given(packed(logs(only_version=version)), cuts())
-        def run(log: PackedLog, cut: Cut) -> None:
+        @given(logs(only_version=version), cuts())
+        def run(log: Log, cut: Cut) -> None:
             seen[check(log, cut).stop] += 1
 
         run()
@@ -161,9 +160,9 @@ def first_live(log: Log, end: int) -> int | None:
     return min((first[key] for key in live), default=None)
 
 
-def damaged_logs() -> st.SearchStrategy[PackedLog]:
+def damaged_logs() -> st.SearchStrategy[Log]:
     """Whose further queues would need a look at more than a record's own."""
-    return packed(logs()).filter(
+    return logs().filter(
         lambda log: (
             not log.settings["enableMultiDispatch"]
             and derive(*log).stop not in ("end of segments", "zeros")
@@ -188,7 +187,7 @@ def check_refusal(log: Log, cut: Cut) -> None:
 
 @settings(ANY, max_examples=8)
 @given(damaged_logs(), cuts())
-def test_damage_is_refused_where_live_records_follow(log: PackedLog, cut: Cut) -> None:
+def test_damage_is_refused_where_live_records_follow(log: Log, cut: Cut) -> None:
     check_refusal(log, cut)
 
 
@@ -196,5 +195,5 @@ def test_damage_is_refused_where_live_records_follow(log: PackedLog, cut: Cut) -
 @pytest.mark.explore
 @settings(ANY, max_examples=examples(1000))
 @given(damaged_logs(), cuts())
-def test_more_damage_is_refused_where_live_records_follow(log: PackedLog, cut: Cut) -> None:
+def test_more_damage_is_refused_where_live_records_follow(log: Log, cut: Cut) -> None:
     check_refusal(log, cut)

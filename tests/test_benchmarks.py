@@ -22,19 +22,13 @@ def test_no_benchmark_uses_what_is_gone(path: Path) -> None:
 
 def test_the_slope_is_of_the_marginal_cost() -> None:
     usual = {
-        "rocketmq_seconds": 12.0,
-        "reput_seconds": 6.0,
-        "no_check_seconds": 5.0,
-        "bare_work": 1.0,
+        "rocketmq_seconds": 12.0, "reput_seconds": 6.0, "no_check_seconds": 5.0, "bare_work": 1.0,
         "spark_seconds": 8.0,
-    }
+    }  # fmt: skip
     large = {
-        "rocketmq_seconds": 82.0,
-        "reput_seconds": 16.0,
-        "no_check_seconds": 12.0,
-        "bare_work": 4.5,
+        "rocketmq_seconds": 82.0, "reput_seconds": 16.0, "no_check_seconds": 12.0, "bare_work": 4.5,
         "spark_seconds": 18.0,
-    }
+    }  # fmt: skip
     assert slopes(usual, large) == {
         "slope_ratio": 7.0, "no_check_slope_ratio": 10.0, "bare_slope_ratio": 20.0,
         "spark_slope_ratio": 7.0,

@@ -53,14 +53,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         for number in (2, 3):
             stack.enter_context(
                 daemon(
-                    folder / "workers" / str(number),
-                    r"Successfully registered with master (\S+)",
+                    folder / "workers" / str(number), r"Successfully registered with master (\S+)",
                     "org.apache.spark.deploy.worker.Worker",
                     *("--host", f"127.0.0.{number}", "--port", "0", "--webui-port", "0"),
-                    *("--cores", "1", "--memory", "1g", "--work-dir", "."),
-                    url,
+                    *("--cores", "1", "--memory", "1g", "--work-dir", "."), url,
                 )
-            )
+            )  # fmt: skip
         for log in (folder / "workers").glob("*.log"):
             log.rename(folder / f"worker-{log.name}")
         yield Cluster(url, folder / "workers")

@@ -1,15 +1,14 @@
 """The examples of conf/: what Spark takes them for, and a command that runs with them."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.jobs.page import stores
+from tests.processes import run_python
 
 CONF = Path(__file__).parent.parent / "conf"
 
@@ -45,11 +44,10 @@ def test_a_command_runs_with_them(tmp_path: Path) -> None:
     (conf / "spark-defaults.conf").write_text(
         text.replace("/var/tmp/reput-numba", str(tmp_path / "numba"))
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "reput", "check", str(stores.healthy(tmp_path)), "--rocketmq",
-         "5.3.3", "--master", "local[2]"],
-        env={**os.environ, "SPARK_CONF_DIR": str(conf)},
-        cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=300, check=False,
+    done = run_python(
+        "-m", "reput", "check", str(stores.healthy(tmp_path)), "--rocketmq", "5.3.3", "--master",
+        "local[2]", env={"SPARK_CONF_DIR": str(conf)}, cwd=Path(__file__).parent.parent,
+        timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "sound" in done.stdout

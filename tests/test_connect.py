@@ -80,10 +80,8 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
     for name, value in conf.items():
         words += ["--conf", f"{name}={value}"]
     words += [
-        "--class",
-        "org.apache.spark.sql.connect.service.SparkConnectServer",
-        "spark-internal",
-    ]
+        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal",
+    ]  # fmt: skip
     out = tmp_path / "out"
     settings = [f"{name}={str(value).lower()}" for name, value in golden.settings.items()]
     with daemon(

@@ -1,8 +1,6 @@
 """The bytes do not depend on how the work is cut, nor on what a split finds first."""
 
 import itertools
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +20,7 @@ from tests.golden_stores import GoldenStore
 from tests.in_process import Session, as_text, rebuild_log
 from tests.logs import Log, logs
 from tests.logs.encoder import Message, build_log, encode, properties
-from tests.logs.packed import PackedLog, packed
+from tests.processes import run_python
 from tests.reference import derive
 from tests.rocketmq.judge import difference as files_difference
 
@@ -31,11 +29,9 @@ MEMORY = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
 )
 SMALL: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 16384,
-    "mappedFileSizeConsumeQueue": 100,
-    "maxHashSlotNum": 7,
+    "mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
     "maxIndexNum": 9,
-}
+}  # fmt: skip
 
 
 def split_bytes(log: Log, splits: int) -> int:
@@ -44,8 +40,8 @@ def split_bytes(log: Log, splits: int) -> int:
 
 
 @settings(MEMORY, max_examples=5)
-@given(packed(logs(damage=False)), st.randoms(use_true_random=False))
-def test_all_cuts_give_the_same_bytes(log: PackedLog, random: Random) -> None:
+@given(logs(damage=False), st.randoms(use_true_random=False))
+def test_all_cuts_give_the_same_bytes(log: Log, random: Random) -> None:
     wanted = derive(*log)
     ranges, partitions = random.sample(CUTS, 4), random.sample((None, *CUTS), 4)
     for number, splits in enumerate(CUTS):
@@ -57,8 +53,8 @@ def test_all_cuts_give_the_same_bytes(log: PackedLog, random: Random) -> None:
 @pytest.mark.explore
 @pytest.mark.timeout(1800)
 @settings(MEMORY, max_examples=100)
-@given(packed(logs()))
-def test_every_combination_of_cuts_gives_the_same_bytes(log: PackedLog) -> None:
+@given(logs())
+def test_every_combination_of_cuts_gives_the_same_bytes(log: Log) -> None:
     wanted = derive(*log)
     for splits, ranges, partitions in itertools.product(CUTS, CUTS, (None, 1, 7)):
         cut = Cut(split_bytes(log, splits), ranges, partitions)
@@ -81,19 +77,15 @@ def forged_logs(draw: st.DrawFn) -> Log:
         padding = draw(st.sampled_from([0, 1, 300, 1000]))
         at = places + 88 + padding  # of the forged record: fixed fields, then the body
         inner = Message(
-            topic="Forged",
-            queue_offset=number,
-            properties=properties(("KEYS", "forged")),
+            topic="Forged", queue_offset=number, properties=properties(("KEYS", "forged")),
             size=draw(st.sampled_from(FORGED_SIZES)),
             body=b"x" * draw(st.sampled_from([0, 5, 500])),
-        )
+        )  # fmt: skip
         body = bytes(padding) + encode(inner, at) + bytes(draw(st.sampled_from([0, 3, 700])))
         outer = Message(
-            topic=f"T{number % 2}",
-            queue_offset=number // 2,
-            body=body,
+            topic=f"T{number % 2}", queue_offset=number // 2, body=body,
             properties=properties(("KEYS", f"k{number}"), ("TAGS", "a")),
-        )
+        )  # fmt: skip
         assume(places + len(encode(outer, places)) + 8 <= size)
         messages.append(outer)
     segments = build_log(messages, size, extra_segments=draw(st.sampled_from([0, 1])))
@@ -117,8 +109,8 @@ def rescans(monkeypatch: pytest.MonkeyPatch) -> list[Rescan]:
 
 def test_a_split_that_finds_a_forged_record_is_scanned_again(rescans: list[Rescan]) -> None:
     @settings(MEMORY, max_examples=60)
-    @given(packed(forged_logs()), st.sampled_from([200, 300, 1000, 8192]))
-    def run(log: PackedLog, size: int) -> None:
+    @given(forged_logs(), st.sampled_from([200, 300, 1000, 8192]))
+    def run(log: Log, size: int) -> None:
         wanted = derive(*log)
         assert not any("Forged" in name for name in wanted.files)
         assert difference(rebuild_log(log, Cut(split_bytes=size)), wanted) is None
@@ -165,14 +157,9 @@ STORES = ("mixed_5.4.0", "lmq_batch_5.3.3")
 
 def _rebuild(engine: Any, store: GoldenStore, output: Path, cut: Cut) -> str | None:
     rebuild(
-        engine,
-        str(store.input),
-        str(output),
-        rocketmq=store.version,
-        settings=as_text(store.settings),
-        on_damage=TRUNCATE,
-        cut=cut,
-    )
+        engine, str(store.input), str(output), rocketmq=store.version,
+        settings=as_text(store.settings), on_damage=TRUNCATE, cut=cut,
+    )  # fmt: skip
     return files_difference(output, store.expect)
 
 
@@ -220,11 +207,5 @@ def test_one_core(name: str, tmp_path: Path) -> None:
 def test_one_core_of_spark(tmp_path: Path) -> None:
     """local[1]; local[2] is what test_golden runs on. One process has one session."""
     root = Path(__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", ON_ONE_CORE, str(tmp_path)],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = run_python("-c", ON_ONE_CORE, tmp_path, cwd=root, timeout=300)
     assert (done.returncode, done.stdout) == (0, "the same\n"), done.stderr

@@ -21,10 +21,11 @@ import reput
 from reput.jobs import cli
 from reput.jobs.cli import _COMMANDS
 from reput.store_format.release.setting_table import SETTINGS
-from scripts import flowchart, pictures, site_pages
+from scripts import flowchart, pictures, settings_page, site_pages
 from tests import golden_stores
 from tests.golden_stores import as_left
 from tests.pages import _TEXTS, PAGES, ROOT, blocks, told
+from tests.processes import run_python
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z][a-z-]*)\b(?= |`|$)", re.M)
@@ -108,6 +109,15 @@ def test_every_command_is_in_the_table_of_the_readme() -> None:
     rows = [row for row in (ROOT / "README.md").read_text("utf-8").splitlines() if row[0:1] == "|"]
     named = {word for row in rows for word in re.findall(r"`([a-z-]+)`", row)}
     assert set(cli._COMMANDS) - named == set()
+
+
+_HEAD = re.compile(r"^(\|.*\|)\n\|[-|: ]+\|$", re.M)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_column_of_a_table_has_a_name(page: Path) -> None:
+    heads = _HEAD.findall(_TEXTS[page] + settings_page.tables() * (page.name == "settings.md"))
+    assert [head for head in heads if not all(map(str.strip, head.split("|")[1:-1]))] == []
 
 
 def test_sentences_that_nobody_understood_are_gone() -> None:
@@ -241,10 +251,7 @@ def test_the_site_shows_tables_of_all_settings_below_their_page() -> None:
 @pytest.mark.long
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+    done = run_python("-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "--on-damage" in (tmp_path / "commands/rebuild.html").read_text("utf-8")
     assert "index_start_name" in (tmp_path / "api.html").read_text("utf-8")

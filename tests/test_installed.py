@@ -15,6 +15,7 @@ import pytest
 from reput.jobs.engines.java import java_version
 from tests.golden_stores import as_left
 from tests.package_source import ROOT, package_source
+from tests.processes import run_python
 
 _TIMES_MOST = 1.3  # of what the same command costs in a clone, beside which it runs
 
@@ -38,8 +39,7 @@ def python_of(version: str) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = package_source(tmp_path_factory.mktemp("source"))
     build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
-    done = subprocess.run([sys.executable, "-c", build], cwd=source, capture_output=True, text=True,
-                          check=True)  # fmt: skip
+    done = run_python("-c", build, cwd=source, check=True)
     return source / done.stdout.splitlines()[-1]
 
 
@@ -96,12 +96,10 @@ def test_as_a_tool_of_uv(wheel: Path, tmp_path: Path) -> None:
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "uv"], check=True)
     env = {
-        **os.environ,
-        "UV_TOOL_DIR": str(tmp_path / "tools"),
-        "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
-        "UV_HTTP_TIMEOUT": "600",
+        **os.environ, "UV_TOOL_DIR": str(tmp_path / "tools"),
+        "UV_TOOL_BIN_DIR": str(tmp_path / "bin"), "UV_HTTP_TIMEOUT": "600",
         "REPUT_CACHE": str(tmp_path / "cache"),
-    }
+    }  # fmt: skip
     words = [python.with_name("uv"), "tool", "install", f"{wheel}[spark,java]"]
     done = subprocess.run([*words, "--python", str(python)], env=env, capture_output=True,
                           text=True, timeout=800, check=False)  # fmt: skip
@@ -147,14 +145,9 @@ def test_each_java_and_none_in_silence(java: int | None, with_java: Path, tmp_pa
             pytest.skip(f"there is no Java {java}")
         env["JAVA_HOME"] = str(home)
     words = [
-        str(with_java / "bin" / "reput"),
-        "rebuild",
-        str(store),
-        "--output",
-        "out",
-        "--engine",
+        str(with_java / "bin" / "reput"), "rebuild", str(store), "--output", "out", "--engine",
         "spark",
-    ]
+    ]  # fmt: skip
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True,
                           timeout=800, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -20,16 +20,12 @@ from tests.reference import Derivation, derive
 from tests.reference.javatext import hash_code
 
 SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 4096,
-    "mappedFileSizeConsumeQueue": 100,
-    "mapperFileSizeBatchConsumeQueue": 92,
-    "maxHashSlotNum": 7,
-    "maxIndexNum": 10,
-}
+    "mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
+    "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 7, "maxIndexNum": 10,
+}  # fmt: skip
 OLD, NEW = "4.1.0-incubating", "5.5.0"
 START = 1_700_000_000_000
 HOST_V6 = bytes(range(16)) + HOST[4:]
-PRE_BLANK = struct.pack(">qiq", 0, 0x7FFF_FFFF, 0)
 CUTS = (Cut(1 << 20, 1, 1), Cut(1000, 2, 2), Cut(100, 7, 7), Cut(300, 1))
 
 
@@ -99,22 +95,15 @@ def queues(derived: Derivation) -> set[str]:
     return {name.rpartition("/")[0] for name in derived.files if not name.startswith("index")}
 
 
-def hashes(derived: Derivation) -> set[int]:
-    return {put[0] for file in puts(derived) for put in file}
-
-
 def lmq(names: str, offsets: str) -> bytes:
     return properties(("INNER_MULTI_DISPATCH", names), ("INNER_MULTI_QUEUE_OFFSET", offsets))
 
 
 def delayed(level: object, number: int) -> Message:
     return Message(
-        topic="SCHEDULE_TOPIC_XXXX",
-        queue_id=2,
-        queue_offset=number,
-        store_timestamp=START,
+        topic="SCHEDULE_TOPIC_XXXX", queue_id=2, queue_offset=number, store_timestamp=START,
         properties=properties(("DELAY", str(level)), ("TAGS", "t")),
-    )
+    )  # fmt: skip
 
 
 MULTI = {"enableMultiDispatch": True, "enableLmq": True}

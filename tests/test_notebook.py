@@ -1,14 +1,12 @@
 """The notebooks run as they are, from the same source as on Databricks, and prove what they say."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from notebooks.helpers import Notebook
+from tests.processes import run_python
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 ALL = sorted(path for path in FOLDER.glob("*.py") if path.stem != "queue_chart")  # a picture
@@ -16,13 +14,8 @@ ALL = sorted(path for path in FOLDER.glob("*.py") if path.stem != "queue_chart")
 
 def ran(name: str, work: Path) -> str:
     """What a notebook prints, run as a script in a folder of its own."""
-    result = subprocess.run(
-        [sys.executable, FOLDER / name],
-        env={**os.environ, "REPUT_NOTEBOOK_WORK": str(work)},
-        cwd=work,
-        capture_output=True,
-        text=True,
-        timeout=300,
+    result = run_python(
+        FOLDER / name, env={"REPUT_NOTEBOOK_WORK": str(work)}, cwd=work, timeout=300
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

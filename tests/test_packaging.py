@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import run_python
+
 ROOT = Path(__file__).parent.parent
 MAN = "docs/reput.1"
 PACKAGES = ("store_format", "broker", "udfs", "jobs")
@@ -20,17 +22,9 @@ ALLOWED = {
     "broker": {"broker", "store_format", "numpy", "numba"},
     "udfs": {"udfs", "broker", "store_format", "numpy", "pyarrow"},
     "jobs": {
-        "reput",
-        "jobs",
-        "udfs",
-        "broker",
-        "store_format",
-        "numpy",
-        "pyarrow",
-        "pyspark",
-        "py4j",
+        "reput", "jobs", "udfs", "broker", "store_format", "numpy", "pyarrow", "pyspark", "py4j",
     },
-}
+}  # fmt: skip
 # S3's client is imported when an s3:// URL is given.
 EXCEPTIONS = {
     "store_format/files/s3.py": {"botocore"},
@@ -95,10 +89,8 @@ def shipped() -> set[str]:
     paths |= {"store_format/release/harmless_settings.txt"}
     paths |= {each.relative_to(ROOT).as_posix() for each in (ROOT / "jobs/page/assets").iterdir()}
     return {f"reput/{path}" for path in paths} | {
-        "reput/__init__.py",
-        "reput/__main__.py",
-        "reput/py.typed",
-    }
+        "reput/__init__.py", "reput/__main__.py", "reput/py.typed",
+    }  # fmt: skip
 
 
 def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
@@ -109,15 +101,11 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
     (tmp_path / MAN).write_bytes((ROOT / MAN).read_bytes())
     for package in (*PACKAGES, "reput"):
         shutil.copytree(
-            ROOT / package,
-            tmp_path / package,
-            symlinks=True,
+            ROOT / package, tmp_path / package, symlinks=True,
             ignore=shutil.ignore_patterns("__pycache__"),
-        )
+        )  # fmt: skip
     build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
-    done = subprocess.run(
-        [sys.executable, "-c", build], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", build, cwd=tmp_path, check=True)
     wheel = tmp_path / done.stdout.splitlines()[-1]
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -162,11 +150,5 @@ def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
         f"sys.path += [{sysconfig.get_paths()['purelib']!r}]\n"
         "import reput.udfs, reput.jobs, reput.store_format.release.profiles as p; print(p.__file__)"
     )
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-S", "-c", program, cwd=tmp_path, check=True)
     assert str(target) in done.stdout

@@ -1,13 +1,12 @@
 """What `import reput` gives, and what it costs."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import reput
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,9 +43,7 @@ def test_an_import_loads_nothing_else() -> None:
         "sys.modules['pyspark'] = None\n"
         "print(reput.rebuild.__name__)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", program, check=True)
     assert done.stdout.splitlines() == ["[]", "rebuild"]
 
 
@@ -71,10 +68,9 @@ with open_writer("/data/store") as writer:
 def test_a_users_program_passes_mypy_strict(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_TYPED)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "c"), program],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_python(
+        "-m", "mypy", "--strict", "--cache-dir", tmp_path / "c", program, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("Revealed type") == 5
     assert '"Any"' not in done.stdout

@@ -67,11 +67,12 @@ class Settled(NamedTuple):
     written: int = 0
     cut: int = 0
 
-    def __str__(self) -> str:
-        """What was done, as a text; empty if nothing was."""
+    @property
+    def lines(self) -> list[str]:
+        """What was done, as lines for people."""
         cut = f"{self.cut:,} messages that the log lost are cut off {COMPACTION}/"
         written = f"{self.written:,} messages of the log written to {COMPACTION}/"
-        return "; ".join(text for text, n in ((cut, self.cut), (written, self.written)) if n)
+        return [text for text, n in ((cut, self.cut), (written, self.written)) if n]
 
 
 def settle(

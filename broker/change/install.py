@@ -60,11 +60,15 @@ def may_be_apart(path: str) -> bool:
 
 
 class SetFile(NamedTuple):
-    """One file of a set, as in its manifest; `path`: below the set's folder and the store's."""
+    """One file of a set, as in its manifest; `path`: below the set's folder and the store's.
+
+    written: how many of its bytes the SHA-256 is of, zeros follow them; None: all.
+    """
 
     path: str
     length: int
     sha256: str
+    written: int | None = None
 
 
 class Apart(NamedTuple):
@@ -321,19 +325,22 @@ def _copy_set(files: Files, source: Files, root: str, wanted: Iterable[SetFile])
 def _copy(source: Files, wanted: SetFile, files: Files, to: str) -> None:
     """Copy a file, with holes for zeros, and compare its length and hash with the manifest's."""
     there, copied = source.open_read(wanted.path), files.create(to)
+    written, zeros = wanted.length if wanted.written is None else wanted.written, True
     try:
         length, found = there.length(), hashlib.sha256()
         for at in range(0, length, _CHUNK):
             buffer = np.empty(min(_CHUNK, length - at), np.uint8)
             there.read_at(at, buffer)
-            found.update(buffer)
+            hashed = max(written - at, 0)
+            found.update(buffer[:hashed])
             if buffer.any():
+                zeros &= not buffer[hashed:].any()
                 copied.write_at(at, buffer)
         copied.set_length(length)
     finally:
         there.close()
         copied.close()
-    if (length, found.hexdigest()) != (wanted.length, wanted.sha256):
+    if not zeros or (length, found.hexdigest()) != (wanted.length, wanted.sha256):
         raise StoreChanged(f"{wanted.path}: is not the file that the manifest names")
 
 

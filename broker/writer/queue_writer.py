@@ -93,7 +93,9 @@ class QueueWriter:
 
     def _load_queue(self, key: NamedQueue, cut: int, log_end: int) -> int:
         path, size = self._folder(key), entry_bytes(key.batch)
-        starts = [int(name) for name in segments_among(self.files.names(path))]
+        names = segments_among(self.files.names(path))
+        # a broker passes folders over; a link is refused, as what it leads to would be changed
+        starts = [int(name) for name in names if not self.files.is_folder(f"{path}/{name}")]
         kept = 0  # the number of files up to the last one with an entry before the cut
         entries = 0  # how many such entries the last of these files holds
         for number in range(len(starts) - 1, -1, -1):

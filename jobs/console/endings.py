@@ -50,8 +50,6 @@ def ending(error: BaseException, as_json: bool = False) -> int:
 
     as_json: also write an object to standard output, where scripts expect JSON.
     """
-    if is_verbose() or os.environ.get("REPUT_TRACEBACK"):
-        traceback.print_exception(error)
     if isinstance(error, BrokenPipeError):  # as in `reput dump FILE | head`
         discard(sys.stdout)
         return 0
@@ -66,6 +64,8 @@ def ending(error: BaseException, as_json: bool = False) -> int:
     if isinstance(error, DamageFound) and not is_verbose():
         text = error.plain
     complain(text)
+    if is_verbose() or os.environ.get("REPUT_TRACEBACK"):  # what it means is read first
+        traceback.print_exception(error)
     return code
 
 

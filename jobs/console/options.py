@@ -9,14 +9,14 @@ import re
 import shlex
 import stat
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from reput.jobs.console.declared import OfService, OfStore, add_options, given
+from reput.jobs.console.progress import progress_of, tell_of_first_run
 from reput.jobs.console.store_there import check_discovery, check_ending, check_store
 from reput.jobs.console.voice import (
     CSV,
@@ -32,9 +32,7 @@ from reput.jobs.console.voice import (
 from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import StoreError
-from reput.store_format.files.private import cache_folder, has_kernels
-from reput.store_format.notes import Done, Progress
-from reput.store_format.release.profiles import RELEASES, profile, release_named
+from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.settings import (
     SettingError,
     known_settings,
@@ -47,23 +45,15 @@ if TYPE_CHECKING:
     from reput.jobs.outputs.output import NewFile
     from reput.store_format.discover.purpose import Purpose
 
+T = TypeVar("T")
+
 # ---
 # Single files that options name: a picture, all ranges, a body.
 
 
-def add_ranges(parser: argparse.ArgumentParser, when: str) -> None:
-    """Add --ranges, a file of all damaged ranges. when: help text on the option it needs."""
-    parser.add_argument(
-        "--ranges",
-        metavar="FILE",
-        help=f"write all damaged ranges and missing positions as JSON lines{when}; "
-        "reports list the first 1,000 and sum up all by cause",
-    )
-
-
 @contextmanager
 def new_ranges(
-    arguments: argparse.Namespace, settings: dict[str, str]
+    arguments: argparse.Namespace, settings: Mapping[str, str] | None
 ) -> Iterator[BinaryIO | None]:
     """The new file of --ranges, if given; it is removed if the job fails. Raises StoreError."""
     ranges = new_file(arguments, "ranges", settings)
@@ -75,7 +65,7 @@ def new_ranges(
 
 
 def new_file(
-    arguments: argparse.Namespace, option: str, settings: dict[str, str]
+    arguments: argparse.Namespace, option: str, settings: Mapping[str, str] | None
 ) -> "NewFile | None":
     """The file that an option names, or None. Raises StoreError if it may not be written."""
     path = getattr(arguments, option)
@@ -86,7 +76,7 @@ def new_file(
     from reput.store_format.files.by_url import storage_for
 
     storage = storage_for(arguments.store)
-    inputs = inputs_of(storage, storage.resolve(arguments.store), settings)
+    inputs = inputs_of(storage, storage.resolve(arguments.store), settings or {})
     file = NewFile(path, tuple(inputs))
     try:
         file.check()
@@ -95,102 +85,11 @@ def new_file(
     return file
 
 
-# ---
-# Tells why a start takes longer: kernels must be compiled first, or cannot be kept.
-
-
-@cache
-def tell_of_no_cache() -> None:
-    """Warn on standard error, once in a process, if the first place for kernels was refused."""
-    found = cache_folder()
-    if not found.refused:
-        return
-    why = "; ".join(found.refused)
-    if found.path is None:
-        text = f"kernels are compiled anew at each start: no folder to keep them in: {why}"
-    else:
-        kept = os.path.dirname(found.path)
-        text = f"compiled kernels are kept in {kept}, for {why}"
-    sys.stderr.write(f"reput: warning: {text}\n")
-
-
-def tell_of_first_run() -> None:
-    """Write a line to standard error if this version's kernels must be compiled first."""
-    kept = cache_folder().path
-    if kept is not None and not has_kernels(kept):
-        sys.stderr.write("reput: compiling kernels, once for this version (some 20 s)\n")
-
-
-# ---
-# Progress of long work for a person: bars on a terminal, else an occasional line.
-
-_TERMINAL_SECONDS = 0.2
-_LINE_SECONDS = 10.0
-_BAR_WIDTH = 28
-_KNOWS = 0.02  # from this share on the time left is estimated
-_SHORT = 1.0  # seconds; the bar of a shorter stage is removed again
-
-
-class ShownProgress(Progress):
-    """Shows stages on a stream: as bars on a terminal, else by a line every ten seconds."""
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
-        self._every = _TERMINAL_SECONDS if self._terminal else _LINE_SECONDS
-
-    @contextmanager
-    def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:
-        """Show a stage while the block runs. Without a terminal a short stage shows nothing."""
-        started = time.monotonic()
-        finished = threading.Event()
-        shown = self._terminal
-
-        def watch() -> None:
-            nonlocal shown
-            while not finished.wait(self._every):
-                shown = True
-                self._show(name, done(), time.monotonic() - started)
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            finished.set()
-            watcher.join()
-        if self._terminal and time.monotonic() - started < _SHORT:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-        elif shown:
-            self._show(name, done()._replace(share=1.0), time.monotonic() - started)
-            self._stream.write("\n" if self._terminal else "")
-
-    def _show(self, name: str, done: Done, seconds: float) -> None:
-        share = done.share
-        text = f"{name:<8} {done.text}, {seconds:.0f} s{_end(share, seconds)}"
-        if self._terminal:
-            bar = "#" * round((share or 0.0) * _BAR_WIDTH)
-            self._stream.write(f"\r\x1b[K[{bar:<{_BAR_WIDTH}}] {text}")
-        else:
-            self._stream.write(f"reput: {text}\n")
-        self._stream.flush()
-
-
-def _end(share: float | None, seconds: float) -> str:
-    """Text on the end of a stage, if its speed stays the same; empty if unknown."""
-    if not share or not _KNOWS <= share < 1:
-        return ""
-    left = seconds / share - seconds
-    at = (datetime.now() + timedelta(seconds=left)).strftime("%H:%M:%S")
-    return f", {left:.0f} s left (until {at})"
-
-
 DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
 _CONF_BYTES_MAX = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ANY_DAMAGE = ("refuse", "truncate", "salvage")
+ANY_DAMAGE = ("refuse", "truncate", "salvage")
 _ONE_SETTING = (
     "one setting by RocketMQ's name, over the broker's file; may be repeated; "
     "`reput help settings` lists them"
@@ -210,7 +109,7 @@ they can. `reput help releases` says what differs.
 
 def add_store(
     parser: argparse.ArgumentParser,
-    on_damage: tuple[str, ...] = _ANY_DAMAGE,
+    on_damage: tuple[str, ...] = (),
     optional: bool = False,
 ) -> None:
     """Add STORE and its options. on_damage: choices, () for no option."""
@@ -238,6 +137,20 @@ def add_store(
         )
     add_engine(parser)
     add_output(parser)
+
+
+def add_job(
+    parser: argparse.ArgumentParser, options: type, epilog: str, timezone: bool = False,
+    **of_store: Any,
+) -> None:  # fmt: skip
+    """Add what a job on a store takes: STORE and its options, as for add_store, then its own.
+    timezone: whether it names index files.
+    """
+    parser.epilog = epilog
+    add_store(parser, **of_store)
+    if timezone:
+        add_timezone(parser)
+    add_options(parser, options)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
@@ -276,32 +189,6 @@ def add_timezone(parser: argparse.ArgumentParser) -> None:
         help="the broker's time zone, in which it names index files: America/New_York, -05:00 "
         "(default: as the store's files show it, else that of this process)",
     )  # fmt: skip
-
-
-def add_assume_names(parser: argparse.ArgumentParser, when: str = "") -> None:
-    """Add --assume-names. when: help text on the option it needs."""
-    parser.add_argument(
-        "--assume-names",
-        action="store_true",
-        help=f"read swapped or renamed segments in the order that their records prove{when}",
-    )
-
-
-def add_remade(parser: argparse.ArgumentParser) -> None:
-    """Add --remade, for topics that were deleted and made again."""
-    parser.add_argument(
-        "--remade", choices=("last", "all"), default="",
-        help="queues of a topic that was deleted and made again, whose older messages the log has: "
-        "those of its last life alone, or all as RocketMQ derives them from the log (default: as "
-        "the store's own queues begin; without them all)",
-    )  # fmt: skip
-
-
-def add_staging(parser: argparse.ArgumentParser) -> None:
-    """Add --staging, the folder for files that are derived only to compare them."""
-    parser.add_argument(
-        "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
-    )
 
 
 def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
@@ -355,20 +242,23 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
-def options_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The arguments that every job takes. Raises SettingError, UnknownRelease, and StoreError
-    if there is no such store, before Spark is started.
+def asked_of(arguments: argparse.Namespace, options: type[T], **more: Any) -> T:
+    """The options of a job, as they were given. more: fields that win.
+
+    Raises SettingError, UnknownRelease, and StoreError if there is no such store, before Spark is
+    started.
     """
     if arguments.rocketmq:
         release_named(arguments.rocketmq)
     settings = _settings(arguments)
-    if arguments.store is not None:
+    known: dict[str, Any] = {"settings": settings, "progress": progress_of(arguments)}
+    if issubclass(options, OfService):
+        known["tell"] = remark
+    elif arguments.store is not None:
         check_store(arguments.store, settings)
-    return {
-        "rocketmq": arguments.rocketmq,
-        "settings": settings,
-        "progress": progress_of(arguments),
-    }
+    if hasattr(arguments, "yes"):
+        known["confirm"] = consent(arguments.yes)
+    return given(arguments, options, **known | more)
 
 
 def engine_for(
@@ -382,32 +272,19 @@ def engine_for(
 
 
 def asks_store(
-    arguments: argparse.Namespace, options: Mapping[str, Any], purpose: "Purpose",
-    compared: str | None = None,
-) -> Callable[[], None]:  # fmt: skip
+    asked: OfStore, purpose: "Purpose", compared: str | None = None
+) -> Callable[[], None]:
     """A function for `meanwhile` of engine_for. It raises if the store's files do not show what
     the job needs, and imports the job's modules, so that nobody waits for them later.
 
     compared: folder of the derived files that the job compares, if any.
     """
 
-    def asked() -> None:
-        check_discovery(
-            arguments.store, options["rocketmq"], options["settings"], purpose, compared
-        )
+    def asks() -> None:
+        check_discovery(asked.store, asked.rocketmq, asked.settings or {}, purpose, compared)
         import reput.jobs.deriving.derive_set  # noqa: F401
 
-    return asked
-
-
-def progress_of(arguments: argparse.Namespace) -> Progress:
-    """Progress on standard error; none for JSON or CSV if standard output is the same stream.
-
-    spark-submit gives the driver one stream for both (PythonRunner).
-    """
-    one_stream = os.path.sameopenfile(1, 2)
-    for_programs = arguments.json or arguments.format == CSV
-    return Progress() if is_quiet() or (for_programs and one_stream) else ShownProgress()
+    return asks
 
 
 TIME_FORMS = "milliseconds since 1970, 2026-01-31, 2026-01-31T12:00:00Z, 2h ago or now"
@@ -494,6 +371,12 @@ def show(
         sys.stdout.write(painted("\n".join(lines), good) + "\n")
 
 
+def answer(arguments: argparse.Namespace, report: Any, good: bool) -> int:
+    """Print a job's report; returns the exit code, DONE if it is good, else DAMAGE."""
+    show(arguments, report.as_json(), report.text(), report.details(), good)
+    return DONE if good else DAMAGE
+
+
 def _unsaid(line: str) -> bool:
     """False for a warning that standard error has already."""
     label, _, text = line.strip().partition(" ")
@@ -509,20 +392,6 @@ def add_service(parser: argparse.ArgumentParser) -> None:
     add_broker(parser, WRITES_AS)
     add_consent(parser)
     add_output(parser)
-
-
-def options_of_service(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Arguments for a service's function, by `add_service`. Raises SettingError, UnknownRelease."""
-    if arguments.rocketmq:
-        profile(release_named(arguments.rocketmq))
-    return {
-        "rocketmq": arguments.rocketmq,
-        "settings": merge_layers(*setting_layers(arguments)),
-        "dry_run": arguments.dry_run,
-        "confirm": consent(arguments.yes),
-        "progress": progress_of(arguments),
-        "tell": remark,
-    }
 
 
 # ---

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
-    ShownProgress,
     add_broker,
     add_store_path,
     at_least_one,
     setting_layers,
 )
+from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store
 from reput.jobs.console.voice import CSV, add_output, camel_case, csv_text, is_quiet, remark, safe
 from reput.jobs.opening.questions import BODY_MOST, Store, open_store

@@ -14,11 +14,13 @@ from reput.jobs.converting.ordered import Marks, Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.report import counted
 from reput.store_format.discover.config import (
+    LIGHT,
     batch_topics_of,
     config_in_rocksdb,
     config_table,
     consumer_offsets,
     queues_of,
+    with_light,
 )
 from reput.store_format.dispatch.queue_table import SCHEDULE_NAME
 from reput.store_format.faults import StoreError
@@ -56,7 +58,6 @@ from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, Keys, config
 
 # File -> its table whose keys are `topic` or `topic@group`.
 _BY_TOPIC = {name: row.table for name, row in CONFIG_ROWS.items() if row.keys == Keys.TOPIC}
-_LIGHT = "lmqOffsetTable"  # of LmqConsumerOffsetManager: offsets of groups that are LMQs
 _GROUP = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 _TOPIC_FIELDS = ("topic", "topicName")
 _OF_GROUPS = (OFFSETS, LMQ_OFFSETS)
@@ -137,11 +138,17 @@ def carried_config(source: Source, warnings: list[str]) -> Config:
 
 def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
     """The content of the old store's file of config/, or of its RocksDB; None without either."""
-    if name in CONFIG_DBS and config_in_rocksdb(plan.storage, plan.store, name) is not None:
+    # With enableLmq a broker reads another file of offsets, where it has no RocksDB of them.
+    source = OFFSETS if name == LMQ_OFFSETS else name
+    if source in CONFIG_DBS and config_in_rocksdb(plan.storage, plan.store, source) is not None:
         notes = Notes()
-        table = config_table(plan.storage, plan.store, name, notes)
+        table = config_table(plan.storage, plan.store, source, notes)
         warnings += notes.lines
-        return None if table is None else json.dumps({CONFIG_ROWS[name].table: table}).encode()
+        whole = {CONFIG_ROWS[name].table: table}
+        if name == LMQ_OFFSETS and table is not None:
+            whole = with_light(whole)
+            table = whole if whole[LIGHT] or plan.settings.enable_lmq else None
+        return None if table is None else json.dumps(whole).encode()
     for path in (name, f"{name}.bak"):
         try:
             raw = plan.storage.read_bytes(f"{plan.store}/{CONFIG}/{path}")
@@ -161,9 +168,9 @@ def _changed(name: str, whole: dict[str, Any], source: Source, warnings: list[st
     if name in _OF_GROUPS:
         _add_groups(whole.setdefault(_BY_TOPIC[name], {}), source)
     table = whole.get(_BY_TOPIC.get(name, ""))
-    if name == LMQ_OFFSETS and isinstance(whole.get(_LIGHT), dict):
-        whole[_LIGHT] = {
-            key: moved["0"] for key, offset in whole[_LIGHT].items()
+    if name == LMQ_OFFSETS and isinstance(whole.get(LIGHT), dict):
+        whole[LIGHT] = {
+            key: moved["0"] for key, offset in whole[LIGHT].items()
             if (moved := _new_offsets(key.partition(_GROUP)[0], {"0": offset}, source))
         }  # fmt: skip
     if isinstance(table, dict):
@@ -283,7 +290,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
         # as a broker does, take a missing file, or a file without its table, for an empty table
         wholes = [json.loads(quoted_keys(config.get(name, b"{}"))) for config in configs]
         if name == LMQ_OFFSETS:
-            wholes = [_with_light(whole) for whole in wholes]
+            wholes = [with_light(whole) for whole in wholes]
         whole: dict[str, Any] = next((each for each in wholes if each), {})
         table = CONFIG_ROWS[name].table if name in CONFIG_ROWS else ""
         for other in wholes:
@@ -291,7 +298,7 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
             if table and isinstance(ours, dict) and isinstance(theirs, dict):
                 whole[table] = _joined_tables(name, ours, theirs)
                 if name == LMQ_OFFSETS:
-                    whole[_LIGHT] = _lowest(whole[_LIGHT], other[_LIGHT])
+                    whole[LIGHT] = _lowest(whole[LIGHT], other[LIGHT])
             elif other and other != whole:
                 warnings.append(f"{CONFIG}/{name}: is that of the first store; the stores differ")
         merged[name] = json.dumps(whole).encode()
@@ -324,17 +331,6 @@ def _joined(name: str, one: Any, other: Any) -> Any:
 def _lowest(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
     low = {key: min(one[key], other[key]) for key in one if key in other}
     return {**one, **other, **low}
-
-
-def _with_light(whole: dict[str, Any]) -> dict[str, Any]:
-    """What lmqConsumerOffset.json holds, with the offsets of groups that are LMQs in their table,
-    where consumerOffset.json or `_add_groups` had them in the other.
-    """
-    table = whole.get("offsetTable") or {}
-    light = {key for key in table if key.partition(_GROUP)[2].startswith(LMQ_PREFIX)}
-    added = {key: table[key]["0"] for key in light if "0" in table[key]}
-    rest = {key: queues for key, queues in table.items() if key not in light}
-    return {**whole, "offsetTable": rest, _LIGHT: {**added, **(whole.get(_LIGHT) or {})}}
 
 
 # ---

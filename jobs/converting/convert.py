@@ -41,7 +41,7 @@ from reput.jobs.converting.report import (
     topic_fates,
     waiting,
 )
-from reput.jobs.deriving.derive_set import derive_files
+from reput.jobs.deriving.derive_set import ToDerive, derive_files
 from reput.jobs.deriving.kept import (
     LastEntry,
     StateCopy,
@@ -403,7 +403,9 @@ def _carry_services(
     """Write timerlog and timercheck, and a delayOffset.json that is lost, of a log taken whole."""
     summary, old = looked.summary, looked.log.olds[0]
     records = PlacedRecords(job.staging, old, segment_bytes)
-    rows, said = service_files(job, old.end, looked.ends, False, summary.warnings, records.found)
+    rows, said = service_files(
+        job, old.end, lambda: looked.ends, False, summary.warnings, records.found
+    )
     for folder in {row["path"].rpartition("/")[0] for row in rows}:
         storage.make_folders(f"{target}/{folder}")
     storage.move_all([(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows])
@@ -449,9 +451,8 @@ def _derive(
             f"{found.plan.store}: a broker would not take all of its new log, nothing was "
             f"published: {what}; `reput check` shows what is wrong with the old one"
         ) from None
-    named = derive_files(
-        job, linked, built, queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired
-    )
+    to_derive = ToDerive(queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired)
+    named = derive_files(job, linked, built, to_derive)
     checkpoint = new_checkpoint(made.plan, linked, named)
     summary.derived = put_derived(staging, named, checkpoint, at.path)
     summary.warnings += [*built.warnings, *warnings]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from reput.jobs.deriving.kept import (
@@ -18,7 +19,7 @@ from reput.jobs.deriving.rocksdb_set import (
     queue_tables,
     queues_database,
 )
-from reput.jobs.deriving.timers import service_files
+from reput.jobs.deriving.timers import service_files, waiting_ends
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
 from reput.jobs.outputs.output import Output
@@ -34,42 +35,39 @@ from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
 
 
-def derive_set(  # noqa: PLR0913 (a user's options)
-    found: FoundStore,
-    target: Output,
-    *,
-    on_damage: str = REFUSE,
-    index_start_name: str | None = None,
-    ranges: BinaryIO | None = None,
-    no_room: frozenset[tuple[str, int, int]] | None = None,
-    queues: str = FILES,
-    index: str = FILES,
-    expired: Mapping[Queue, LastEntry] | None = None,
-) -> Summary:
+@dataclass(frozen=True)
+class ToDerive:
+    """What is derived. on_damage, index_start_name, ranges: as for `reput.jobs.rebuild.rebuild`."""
+
+    on_damage: str = REFUSE
+    index_start_name: str | None = None
+    ranges: BinaryIO | None = None
+    # of a repaired log, the lost positions that have no filler (QueueDamage)
+    no_room: frozenset[tuple[str, int, int]] | None = None
+    queues: str = FILES  # or ROCKSDB
+    index: str = FILES
+    # last entries of queues without a live message; None: to be found in the store
+    expired: Mapping[Queue, LastEntry] | None = None
+
+
+def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
     """Scan the log, build queues and index from it, and publish them in `target`.
 
-    on_damage, index_start_name, ranges: as for `reput.jobs.rebuild.rebuild`.
-    no_room: for a repaired log, the lost positions that have no filler (QueueDamage).
-    queues, index: FILES or ROCKSDB.
-    expired: last entries of queues without a live message; None: to be found in the store.
     Raises StoreError (also its subclasses DamageFound, StoreChanged). A failed run leaves no files.
     """
     with found.publishing(target) as (job, cleaned):
         planned = time.monotonic()
-        if queues == ROCKSDB:
+        if wanted.queues == ROCKSDB:
             job.keep_times()
-        read = read_log(job, on_damage, ranges)
-        if no_room is not None:
+        read = read_log(job, wanted.on_damage, wanted.ranges)
+        if wanted.no_room is not None:
             damage = read.linked.queue_damage
-            read.linked.queue_damage = damage._replace(no_room=no_room, repaired=True)
+            read.linked.queue_damage = damage._replace(no_room=wanted.no_room, repaired=True)
         scanned = time.monotonic()
-        summary = _summary(job.plan, target.path, read, on_damage, cleaned)
-        named = derive_files(
-            job, read.linked, summary, queues=queues, index=index, expired=expired,
-            index_start_name=index_start_name,
-        )  # fmt: skip
-        changed = job.plan.queues_of is not None or on_damage != REFUSE
-        ends = job.queue_ends(read.linked)
+        summary = _summary(job.plan, target.path, read, wanted.on_damage, cleaned)
+        named = derive_files(job, read.linked, summary, wanted)
+        changed = job.plan.queues_of is not None or wanted.on_damage != REFUSE
+        ends = waiting_ends(job, read.linked)
         services, summary.waits = service_files(
             job, read.linked.end, ends, changed, summary.warnings
         )
@@ -84,29 +82,26 @@ def derive_set(  # noqa: PLR0913 (a user's options)
         return summary
 
 
-def derive_files(
-    job: Pipeline, linked: Linked, summary: Summary, *, queues: str, index: str,
-    expired: Mapping[Queue, LastEntry] | None, index_start_name: str | None = None,
-) -> list[Built]:  # fmt: skip
+def derive_files(job: Pipeline, linked: Linked, summary: Summary, wanted: ToDerive) -> list[Built]:
     """Build queues and index in staging from a linked log. Returns BUILT rows with their paths in a
-    set. summary: gets counts and warnings. Other parameters are as for derive_set.
+    set. summary: gets counts and warnings.
     """
-    built = job.build(linked, queues=queues == FILES, indexes=index == FILES)
-    indexed = index_tables(job, linked) if index == ROCKSDB else None
-    tables = queue_tables(job, linked) if queues == ROCKSDB else []
-    if queues == FILES and expired is not None:
-        built += expired_files(job.staging, expired, job.queue_bytes)
-    elif queues == FILES:
+    built = job.build(linked, queues=wanted.queues == FILES, indexes=wanted.index == FILES)
+    indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
+    tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else []
+    if wanted.queues == FILES and wanted.expired is not None:
+        built += expired_files(job.staging, wanted.expired, job.queue_bytes)
+    elif wanted.queues == FILES:
         built += files_of_expired(
             job.plan, job.staging, _live(built), job.queue_bytes, summary.warnings
         )
     check_unchanged(job.plan)
     zone = job.plan.index_zone
-    named = name_files(built, job.queue_bytes, index_start_name, zone)
-    if index_start_name is None and any(row["folder"] == INDEX for row in named):
+    named = name_files(built, job.queue_bytes, wanted.index_start_name, zone)
+    if wanted.index_start_name is None and any(row["folder"] == INDEX for row in named):
         summary.discovered |= zone.as_discovered()
-    if queues == ROCKSDB:
-        named += _in_rocksdb(job, tables, expired, summary.warnings)
+    if wanted.queues == ROCKSDB:
+        named += _in_rocksdb(job, tables, wanted.expired, summary.warnings)
     if indexed is not None:
         named += index_database(job.staging, indexed)
     _count(summary, linked, named)
@@ -114,7 +109,7 @@ def derive_files(
     summary.in_no_queue += said.left_out
     # gaps (`said.shifted`) are for check: healthy stores of LMQs have them
     summary.warnings += [*said.ended, *assumed_delays(job.plan, named)]
-    if queues == ROCKSDB:
+    if wanted.queues == ROCKSDB:
         summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows

@@ -261,7 +261,7 @@ def settle_copy(at: StoreAt, warnings: list[str]) -> None:
     if isinstance(at.storage, LocalStorage):
         notes = Notes()
         done = settle(DiskFiles(at.path), at.storage, at.path, release, at.settings, notes)
-        warnings += [*([str(done)] if str(done) else []), *notes.lines]
+        warnings += [*done.lines, *notes.lines]
     elif compacted_topics(at.storage, at.path, settings_from(at.settings), release):
         warnings.append(
             f"{at.path}/{COMPACTION}: is not brought to the log; once the store is on a local "

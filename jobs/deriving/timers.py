@@ -85,7 +85,7 @@ class Asked(NamedTuple):
     store: str
     release: str
     settings: Mapping[str, str]
-    ends: Ends  # of the log's queues
+    ends: Callable[[], Ends]  # of the queues of what waits
     log_end: int  # physical offset
     gather: Callable[[], Gathered]  # the marks of the whole log
 
@@ -103,10 +103,11 @@ class Asked(NamedTuple):
         served = any(name != TOPICS for name, _ in listed(storage, f"{store}/{CONFIG}"))
         if not (derive or carry or grown or served):
             return Waits(None, 0, {})  # no broker ever was there
+        ends = self.ends()
         known = writer_settings_from(self.settings, release=self.release)
         precision = known.timer_precision_ms
         gather = cache(self.gather)
-        if (TIMER_TOPIC, 0) in self.ends and profile(self.release).timer_messages:
+        if (TIMER_TOPIC, 0) in ends and profile(self.release).timer_messages:
             lost = why_lost(storage, store, self.log_end)
             read, written = (
                 read_progress(storage, store, Notes()),
@@ -123,21 +124,21 @@ class Asked(NamedTuple):
                 timers = carried_timers(storage, store, now, precision)
         offsets: dict[int, int] = {}
         there = read_head(storage, f"{store}/{DELAYS_PATH}", 0) is not None
-        if any(topic == SCHEDULE for topic, _ in self.ends) and (
-            levels or not there or self._past(read_progress(storage, store, Notes()).levels or {})
+        if any(topic == SCHEDULE for topic, _ in ends) and (
+            levels or not there or _past(read_progress(storage, store, Notes()).levels, ends)
         ):
             offsets = derived_levels(gather())
         size = timer_file_bytes(storage, store, known.mapped_file_size_timer_log)
         return Waits(timers, size, offsets)
 
-    def _past(self, levels: Mapping[int, int]) -> bool:
-        """Whether some level's position is past its queue's end: a broker before 4.9.2 delivers
-        nothing of it, a later one skips what waits (ScheduleMessageService.correctDelayOffset).
-        """
-        return any(
-            offset > self.ends.get((SCHEDULE, level - 1), offset)
-            for level, offset in levels.items()
-        )
+
+def _past(levels: Mapping[int, int] | None, ends: Ends) -> bool:
+    """Whether some level's position is past its queue's end: a broker before 4.9.2 delivers
+    nothing of it, a later one skips what waits (ScheduleMessageService.correctDelayOffset).
+    """
+    return any(
+        offset > ends.get((SCHEDULE, level - 1), offset) for level, offset in (levels or {}).items()
+    )
 
 
 def _files(waits: Waits, profile: Profile, old_check: bytes) -> Iterator[tuple[str, bytes, int]]:
@@ -164,14 +165,14 @@ def delay_offsets(levels: Mapping[int, int], profile: Profile) -> bytes:
 
 
 def service_files(
-    job: Pipeline, end: int, ends: Ends, derive: bool, notes: list[str],
+    job: Pipeline, end: int, ends: Callable[[], Ends], derive: bool, notes: list[str],
     found: Callable[[Places], tuple[Places, Places]] | None = None,
 ) -> tuple[list[Built], list[str]]:  # fmt: skip
     """(BUILT rows with paths of the files for a set, what is said of them).
 
-    end, ends: of the log and of its queues. derive: the log is not, or not to its end, the one that
-    the store's files are of. notes: gets warnings. found: as for `Timers.moved`, where the set is
-    of a log that is written anew.
+    end: of the log. ends: of the queues of what waits, if it is asked. derive: the log is not, or
+    not to its end, the one that the store's files are of. notes: gets warnings. found: as for
+    `Timers.moved`, where the set is of a log that is written anew.
     """
     asked = _of_job(job, end, ends)
     running = read_head(asked.storage, f"{asked.store}/{ABORT}", 0) is not None
@@ -201,10 +202,15 @@ def staged_services(
 
 def lost_services(job: Pipeline, linked: Linked, notes: list[str]) -> Waits:
     """What is lost of a store's own, or points past the log's end, for `write_services`."""
-    return _of_job(job, linked.end, job.queue_ends(linked)).waits(False, False, notes)
+    return _of_job(job, linked.end, waiting_ends(job, linked)).waits(False, False, notes)
 
 
-def _of_job(job: Pipeline, end: int, ends: Ends) -> Asked:
+def waiting_ends(job: Pipeline, linked: Linked) -> Callable[[], Ends]:
+    """Gives the ends of the queues of what waits, which are few, whatever else the log has."""
+    return lambda: job.queue_ends(linked, (SCHEDULE, TIMER_TOPIC))
+
+
+def _of_job(job: Pipeline, end: int, ends: Callable[[], Ends]) -> Asked:
     plan = job.plan
     release, known = plan.profile.release, plan.discovered.settings
     return Asked(*plan.queues_at, release, known, ends, end, lambda: _gather(job, end))
@@ -233,7 +239,7 @@ def of_opened(opened: OpenedStore, settings: Mapping[str, str], end: int) -> Ask
         (topic, queue_id): opened.queue(topic, queue_id, batch).end_within(end)
         for topic in (SCHEDULE, TIMER_TOPIC) for queue_id, batch in opened.queues.of(topic)
     }  # fmt: skip
-    return Asked(*at, ends, end, gather)
+    return Asked(*at, lambda: ends, end, gather)
 
 
 def mend_services(

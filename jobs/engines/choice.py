@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from inspect import cleandoc, signature
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from reput.jobs.engines.engine import Engine, EngineFailed
 from reput.jobs.engines.java import session_given
@@ -15,11 +17,15 @@ LOCAL, SPARK = "local", "spark"
 ENGINES = (LOCAL, SPARK)
 
 P = ParamSpec("P")
+Given = TypeVar("Given")
+Options = TypeVar("Options", contravariant=True)
 R = TypeVar("R", covariant=True)
 
 
-class OnEngine(Protocol[P, R]):
-    """A job that takes an engine or a SparkSession as an optional first argument."""
+class OnEngine(Protocol[P, Options, R]):
+    """A job that takes an engine or a SparkSession as an optional first argument, then keywords, or
+    these as one object.
+    """
 
     @overload
     def __call__(
@@ -27,21 +33,75 @@ class OnEngine(Protocol[P, R]):
     ) -> R: ...
     @overload
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, engine: Engine | None, asked: Options, /) -> R: ...
 
 
-def on_engine(job: Callable[Concatenate[Engine, P], R]) -> OnEngine[P, R]:
-    """Let a job be called with an engine, a SparkSession, or neither (this machine's engine)."""
+class Alone(Protocol[P, Options, R]):
+    """A job without an engine, that takes keywords, or these as one object."""
 
-    @wraps(job)
-    def run(*args: Any, **kwargs: Any) -> R:
-        given, rest = (args[0], args[1:]) if args and not isinstance(args[0], str) else (None, args)
-        if given is not None:
-            return job(engine_of(given), *rest, **kwargs)
-        from reput.jobs.engines.local import local_engine
+    @overload
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, asked: Options, /) -> R: ...
 
-        with local_engine() as engine:
-            return job(engine, *rest, **kwargs)
 
+def on_engine(
+    options: Callable[P, Given],
+) -> Callable[[Callable[[Engine, Given], R]], OnEngine[P, Given, R]]:
+    """Make a public function of a job on its options (console/declared.py). It is called with an
+    engine, a SparkSession, or neither (this machine's engine).
+    """
+
+    def made(job: Callable[[Engine, Given], R]) -> OnEngine[P, Given, R]:
+        def run(*args: Any, **kwargs: Any) -> R:
+            begins = not args or isinstance(args[0], (str, cast(type, options)))
+            given, rest = (None, args) if begins else (args[0], args[1:])
+            asked = _asked(options, rest, kwargs)
+            if given is not None:
+                return job(engine_of(given), asked)
+            from reput.jobs.engines.local import local_engine
+
+            with local_engine() as engine:
+                return job(engine, asked)
+
+        public: OnEngine[P, Given, R] = _public(run, job, options)
+        return public
+
+    return made
+
+
+def alone(options: Callable[P, Given]) -> Callable[[Callable[[Given], R]], Alone[P, Given, R]]:
+    """Make a public function of a job on its options that needs no engine."""
+
+    def made(job: Callable[[Given], R]) -> Alone[P, Given, R]:
+        def run(*args: Any, **kwargs: Any) -> R:
+            return job(_asked(options, args, kwargs))
+
+        public: Alone[P, Given, R] = _public(run, job, options)
+        return public
+
+    return made
+
+
+def _asked(options: Callable[..., Given], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Given:
+    one: Any = args[0] if len(args) == 1 and not kwargs else None
+    return one if isinstance(one, cast(type[Given], options)) else options(*args, **kwargs)
+
+
+def _public(run: Any, job: Callable[..., Any], options: Callable[..., Any]) -> Any:
+    """A function with a job's name, and the parameters of its options with their help."""
+    run = wraps(job)(run)
+    del run.__wrapped__
+    run.__signature__ = signature(options).replace(
+        return_annotation=job.__annotations__.get("return")
+    )
+    shown = (each for each in fields(cast(Any, options)) if each.metadata)
+    meant = (
+        f"{each.name}: {'False: ' if each.default is True else ''}{each.metadata['help']}"
+        for each in shown
+    )
+    run.__doc__ = "\n\n".join([cleandoc(job.__doc__ or ""), *meant])
     return run
 
 

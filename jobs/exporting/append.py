@@ -2,6 +2,7 @@
 lines, a store's segments.
 """
 
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -125,6 +126,7 @@ def _stored(writer: CommitLogWriter, row: dict[str, Any]) -> Record:
 
 _ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 _BATCH_ROWS = 1 << 16
+_BLOCK_BYTES = 4 << 20  # of JSON lines
 
 
 class Line(NamedTuple):
@@ -132,6 +134,19 @@ class Line(NamedTuple):
 
     number: int
     text: bytes
+
+
+class Lines(NamedTuple):
+    """Whole lines one after the other. first: the number of the first of them, from 1."""
+
+    first: int
+    raw: bytes
+
+    def each(self) -> Iterator[Line]:
+        """Each nonblank line."""
+        for number, text in enumerate(io.BytesIO(self.raw), self.first):
+            if text.strip():
+                yield Line(number, text)
 
 
 class NumberedRows(NamedTuple):
@@ -145,7 +160,7 @@ def source_of(
     name: str,
     skip: int,
     wanted: CopyChoice = ALL,
-) -> "Iterator[Line | NumberedRows | FromExport]":
+) -> "Iterator[Lines | NumberedRows | FromExport]":
     """The messages of a file, of standard input, or of an export's folder.
 
     Raises OSError; SettingError or StoreError for what cannot be read.
@@ -160,7 +175,7 @@ def source_of(
     return messages_of(name, skip)
 
 
-def messages_of(name: str, skip: int) -> "Iterator[Line | NumberedRows | FromExport]":
+def messages_of(name: str, skip: int) -> "Iterator[Lines | NumberedRows | FromExport]":
     """The messages of a file, or of standard input for `-`, after the first `skip`.
 
     The file is opened at once. Raises OSError; SettingError if it has not the format of its suffix.
@@ -204,13 +219,25 @@ def _rows(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[NumberedRows
         first += len(batch)
 
 
-def _lines(file: Any, skip: int) -> Iterator[Line]:
-    seen = 0
-    for number, text in enumerate(file, 1):
-        if text.strip():
-            seen += 1
-            if seen > skip:
-                yield Line(number, text)
+def _lines(file: Any, skip: int) -> Iterator[Lines]:
+    """Blocks of whole lines after the first `skip` messages; of a pipe what has come so far."""
+    number, parts = 1, list[bytes]()
+    while piece := file.read1(_BLOCK_BYTES):
+        whole, end, rest = piece.rpartition(b"\n")
+        if end:
+            block = io.BytesIO(b"".join((*parts, whole, end)))
+            parts.clear()
+            while skip and (text := block.readline()):
+                number += 1
+                skip -= bool(text.strip())
+            left = block.read()
+            if left:
+                yield Lines(number, left)
+            number += left.count(b"\n")
+        parts.append(rest)
+    last = b"".join(parts)
+    if last.strip() and not skip:
+        yield Lines(number, last)
 
 
 def segments_of(store: str) -> list[SourceSegment]:

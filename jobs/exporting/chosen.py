@@ -39,7 +39,7 @@ class ChosenLog:
         self.redacted = redaction(chosen.redact)
         self.system: int = 0  # messages of system topics that `batches` left out
         options = SourceOptions(self.store, on_damage=chosen.on_damage)
-        self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True)
+        self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True).judged()
 
     def messages(self, raw: bool, parts: tuple[LogPart, ...] = ()) -> ChosenMessages:
         """The reader of the chosen messages, here or in tasks. raw: keep bodies as in the log."""

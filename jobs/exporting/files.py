@@ -18,9 +18,11 @@ from reput.jobs.outputs.output import EXPORTED as EXPORTED_SET
 from reput.jobs.outputs.publish import Temporary, begin_set, end_set, move_in
 from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.job import FoundStore
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.lives import older_lives
 from reput.jobs.sources.opened_log import cut, parts_log
 from reput.jobs.sources.options import SourceOptions
-from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.faults import SALVAGE, DamageFound, StoreError
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.filter.texts import LEAST, Repeats
@@ -282,7 +284,7 @@ def export_set(
     """
     with found.publishing(target) as (job, cleaned):
         plan = job.plan
-        log, parts = _parts(plan, chosen, found.engine.cores, found.cut.split_bytes)
+        log, parts = _parts(job, chosen, found.cut.split_bytes)
         warnings = [*plan.notes, *plan.warnings]
         redacted = redaction(chosen.redact)
         if redacted is not None and parts:
@@ -319,10 +321,10 @@ def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> Compar
     there, differences = _read_back(storage, folder, manifest)
     chosen = chosen_of(manifest, folder)
     plan = found.plan
-    log, parts = _parts(plan, replace(chosen, decompress=False), found.engine.cores, None)
     stop = int(manifest["log_end"])
-    parts = [part._replace(stop=min(part.stop, stop)) for part in parts if part.start < stop]
     with found.temporarily(Temporary.EXPORT) as job:
+        log, parts = _parts(job, replace(chosen, decompress=False), None)
+        parts = [part._replace(stop=min(part.stop, stop)) for part in parts if part.start < stop]
         rows = _run(found.engine, log, parts, plan, chosen, "", job.staging)
     log_has = _added(rows)
     for name, value in vars(log_has).items():
@@ -412,13 +414,14 @@ def _end(plan: Plan) -> int:
     return plan.segments[-1].end if plan.splits.limit is None else plan.splits.limit
 
 
-def _parts(
-    plan: Plan, chosen: Chosen, cores: int, part_bytes: int | None
-) -> tuple[LogParts, list[LogPart]]:
+def _parts(job: Pipeline, chosen: Chosen, part_bytes: int | None) -> tuple[LogParts, list[LogPart]]:
+    plan = job.plan
     options = SourceOptions(plan.store, on_damage=chosen.on_damage)
     log = parts_log(plan, options, chosen.bodies, grows=False)
+    if chosen.on_damage == SALVAGE:
+        log = replace(log, given=older_lives(job))
     wanted = None if part_bytes is None else max(plan.log_bytes // part_bytes, 1)
-    return log, cut(log, log.segments[0].start, _end(plan), cores, wanted)
+    return log, cut(log, log.segments[0].start, _end(plan), job.cores, wanted)
 
 
 def _run(

@@ -155,7 +155,8 @@ def _copied(storage: StagingStorage, made: str, path: str, target: str) -> dict[
     with open(f"{made}/{path}", "rb") as file:
         while piece := file.read(_PIECE):
             copy.write(piece)
-    return {"path": path, **copy.finish(os.path.getsize(f"{made}/{path}"))._asdict()}
+    written = copy.finish(os.path.getsize(f"{made}/{path}"))
+    return {"path": path, "length": written.length, "sha256": written.sha256}
 
 
 def _looked_at(made: str, path: str) -> dict[str, Any]:

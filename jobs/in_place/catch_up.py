@@ -79,7 +79,7 @@ class CaughtUp:
     index_keys: int = 0
     needed: bool = False
     done: bool = False
-    compaction: str = ""  # what was written to compaction/, or cut off it
+    compaction: list[str] = field(default_factory=list)  # what was written there, or cut off
     resumed: bool = False  # whether this run finished an earlier catch-up that was killed
     left_out: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)  # queues that lack older messages of the log
@@ -107,7 +107,7 @@ class CaughtUp:
             f"{counted(self.index_keys, 'key')}",
             f"  time      {self.seconds:.1f} s",
         ]
-        lines += [f"  compacted {self.compaction}"] if self.compaction else []
+        lines += [f"  compacted {line}" for line in self.compaction]
         if self.resumed:
             lines.append("  resumed   an earlier catch-up, which was killed")
         lines += guessed_lines(self.discovered) if self.index_keys else []
@@ -194,7 +194,7 @@ def catch_up_in_place(
                 catching.apply(new)
         given, notes = plan.discovered.settings, Notes()
         at = held.storage, held.path, plan.profile.release
-        about.compaction = str(settle(files, *at, given, notes))
+        about.compaction = settle(files, *at, given, notes).lines
         about.warnings += notes.lines
         held.crashed = False
         about.done = True
@@ -376,7 +376,7 @@ def _stage(local: InputStorage, work: str, path: str, staging: Staging) -> Built
             row["entries"] = decode_header(raw).entries
     written = output.finish(length)
     reader.close()
-    return {**row, "length": written.length, "sha256": written.sha256}
+    return {**row, **written._asdict()}
 
 
 def _chunks(reader: object, length: int, size: int) -> Iterator[np.ndarray]:

@@ -11,7 +11,14 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Any, NamedTuple
 
 from reput.broker.change.install import Apart, SetFile, clean_up, foreign, unfinished
-from reput.store_format.discover.config import config_in_rocksdb, config_table, has_rows
+from reput.store_format.discover.config import (
+    LIGHT,
+    config_in_rocksdb,
+    config_table,
+    consumer_offsets,
+    has_rows,
+    with_light,
+)
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles, FixedFiles
@@ -22,6 +29,7 @@ from reput.store_format.names import (
     ABORT,
     CONFIG,
     DELAY_OFFSETS,
+    LMQ_OFFSETS,
     LOCK,
     OFFSETS,
     ROCKSDB_QUEUES,
@@ -159,8 +167,11 @@ class Conversion(NamedTuple):
         return [f"{file} is written from the RocksDB {name}, which is kept" for file, name in pairs]
 
 
-def to_convert(store: str, to_rocksdb: bool) -> Conversion:
-    """What of config/ must be converted if queues are installed in RocksDB (else in files)."""
+def to_convert(store: str, to_rocksdb: bool, lmq: bool) -> Conversion:
+    """What of config/ must be converted if queues are installed in RocksDB (else in files).
+
+    lmq: enableLmq, with which a broker reads all offsets from another file, but not with RocksDB.
+    """
     storage, names = LocalStorage(), {}
     for file, databases in CONFIG_DBS.items():
         there = config_in_rocksdb(storage, store, file)
@@ -169,12 +180,27 @@ def to_convert(store: str, to_rocksdb: bool) -> Conversion:
                 names[file] = databases[0]
         elif there is not None and os.path.basename(there) != _V2:
             names[file] = os.path.basename(there)
+    if to_rocksdb:
+        if not there and os.path.exists(f"{store}/{CONFIG}/{LMQ_OFFSETS}"):  # there: of offsets
+            names[OFFSETS] = CONFIG_DBS[OFFSETS][0]
+    elif OFFSETS in names and _light(store, names[OFFSETS], lmq):
+        names[LMQ_OFFSETS] = names[OFFSETS]
     return Conversion(to_rocksdb, names)
 
 
-def converted_config(store: str, to_rocksdb: bool, folder: str) -> Apart:
+def _light(store: str, name: str, lmq: bool) -> bool:
+    """Whether a broker has offsets of LMQs in a RocksDB below config/, or is told to. Raises
+    RocksDBError.
+    """
+    if lmq:
+        return True
+    with closing(open_database(LocalStorage(), f"{store}/{CONFIG}/{name}")) as database:
+        return bool(with_light({"offsetTable": config_rows(database, OFFSETS)})[LIGHT])
+
+
+def converted_config(store: str, about: Conversion, folder: str) -> Apart:
     """Convert into `folder`. Raises RocksDBError, OSError."""
-    about = to_convert(store, to_rocksdb)
+    to_rocksdb = about.to_rocksdb
     os.mkdir(f"{folder}/{CONFIG}")
     for file, name in about.names.items():
         if to_rocksdb:
@@ -190,6 +216,9 @@ def converted_config(store: str, to_rocksdb: bool, folder: str) -> Apart:
 
 def _to_rocksdb(store: str, file: str, to: str) -> None:
     table = config_table(LocalStorage(), store, file, Notes()) or {}
+    if file == OFFSETS:  # with those that are in lmqConsumerOffset.json
+        found = consumer_offsets(LocalStorage(), store, Notes())
+        table = {f"{topic}@{group}": queues for (group, topic), queues in found.items()}
     os.mkdir(to)
     if not table:
         os.rmdir(to)
@@ -217,10 +246,11 @@ def _to_json(store: str, file: str, name: str, to: str) -> None:
 def config_as_json(storage: InputStorage, folder: str, file: str) -> str:
     """The JSON text of a file of config/, from the RocksDB in a folder. Raises RocksDBError."""
     with closing(open_database(storage, folder)) as database:
-        table = config_rows(database, file)
-    if file == OFFSETS:
+        table = config_rows(database, OFFSETS if file == LMQ_OFFSETS else file)
+    if file in (OFFSETS, LMQ_OFFSETS):
         table = {name: _by_number(queues) for name, queues in table.items()}
-    return json.dumps({"dataVersion": _VERSION, CONFIG_ROWS[file].table: table})
+    whole = {"dataVersion": _VERSION, CONFIG_ROWS[file].table: table}
+    return json.dumps(with_light(whole) if file == LMQ_OFFSETS else whole)
 
 
 def _by_number(queues: dict[str, int]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from reput.broker.change.compaction import Settled, settle
+from reput.broker.change.compaction import settle
 from reput.broker.change.expire import StagedFile, apply
 from reput.broker.change.install import last_offset
 from reput.broker.writer.recovery import LogEnd, LogRecovery
@@ -17,7 +17,7 @@ from reput.jobs.deriving.kept import new_checkpoint
 from reput.jobs.deriving.timers import Waits, lost_services, write_services
 from reput.jobs.judging.check import knows_more
 from reput.jobs.judging.verdict import Verdict, judge
-from reput.jobs.opening.held import HeldStore
+from reput.jobs.opening.held import HeldStore, refuse_linked
 from reput.jobs.opening.open_writer import read_checkpoint
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.publish import (
@@ -241,6 +241,7 @@ class Recovered:
         lines += [f"  waits     {line}" for line in self.waits]
         lines += [f"  compacted {line}" for line in self.compaction]
         lines += [f"  left out  {line}" for line in self.left_out]
+        said += [] if self.done else ["  next      the same without --dry-run does it"]
         return "\n".join(lines + said)
 
     def steps(self) -> str:
@@ -325,6 +326,7 @@ def examine(
         expired=verdict.expired, discovered=plan.discovered.as_json(),
         releases=plan.discovered.releases,
     )  # fmt: skip
+    refuse_linked(held.path, (*about.written, *about.removed))
     written = [
         row for row in verdict.named if row["path"] in {file.path for file in renewed.placed}
     ]
@@ -379,17 +381,17 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
         for file in recovery.renewal.placed:
             os.chown(f"{held.path}/{file.staged}", *files.owner)
     process = str(os.getpid()).encode() if plan.profile.abort_process_id else b""
-    notes, done = Notes(), list[Settled]()
+    notes, about.compaction = Notes(), []
 
     def settled() -> None:
         given, release = plan.discovered.settings, plan.profile.release
-        done.append(settle(files, held.storage, held.path, release, given, notes))
+        done = settle(files, held.storage, held.path, release, given, notes)
+        about.compaction += done.lines
         write_services(files, recovery.waits, plan.profile)
 
     apply(
         files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process, settled
     )
-    about.compaction = [text for text in map(str, done) if text]
     about.warnings += notes.lines
 
 

@@ -2,6 +2,7 @@
 as SVG.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -117,11 +118,6 @@ class CheckReport:
         return "NOT sound"
 
     @property
-    def tail_lost(self) -> bool:
-        """Whether other files name messages past the log's end."""
-        return any(each.reason.endswith(TAIL_LOST) for each in self.findings)
-
-    @property
     def of_timers(self) -> bool:
         """Whether the timer's files, which a rebuild derives, are not what a broker needs."""
         mine = {f"{self.store}/{TIMER_LOG}", f"{self.store}/{CONFIG}/{TIMER_CHECK_FILE}"}
@@ -161,21 +157,13 @@ class CheckReport:
 def report_of(plan: Plan, found: DamageMap) -> CheckReport:
     """The report of the log alone."""
     return CheckReport(
-        store=plan.store,
-        rocketmq=plan.profile.release,
-        releases=plan.discovered.releases,
-        log_start=plan.segments[0].start,
-        log_end=found.linked.end,
-        segment_bytes=found.segment_bytes,
-        segments=[segment.start for segment in plan.segments],
-        messages=sum(row["records"] for row in found.linked.accepted),
-        damage=found.as_json(),
-        findings=list(found.findings),
-        warnings=plan.warnings + found.warnings,
-        notes=list(plan.notes),
-        discovered=plan.discovered.as_json(),
+        plan.store, plan.profile.release, plan.segments[0].start, found.linked.end,
+        found.segment_bytes, [segment.start for segment in plan.segments],
+        sum(row["records"] for row in found.linked.accepted), found.as_json(),
+        list(found.findings), warnings=plan.warnings + found.warnings, notes=list(plan.notes),
+        releases=plan.discovered.releases, discovered=plan.discovered.as_json(),
         of_group=plan.heads_from != NO_HEADS,
-    )
+    )  # fmt: skip
 
 
 # ---
@@ -222,20 +210,14 @@ class Report:
             *era_lines(self.discovered),
             f"  {compared}: {same if self.same else f'{count:,} differ'} ({self.seconds:.1f} s)",
         ]
-        lines += [
-            f"  differs   {difference.text()}"
-            for difference in self.differences[:_SHOWN_DIFFERENCES]
-        ]
+        lines += [f"  differs   {each.text()}" for each in self.differences[:_SHOWN_DIFFERENCES]]
         if count > _SHOWN_DIFFERENCES:
             lines.append(f"  ... and {count - _SHOWN_DIFFERENCES:,} more (-v and --json have all)")
         return "\n".join([*lines, *(f"  warning   {warning}" for warning in self.warnings)])
 
     def details(self) -> list[str]:
         return [
-            *(
-                f"  differs   {difference.text()}"
-                for difference in self.differences[_SHOWN_DIFFERENCES:]
-            ),
+            *(f"  differs   {each.text()}" for each in self.differences[_SHOWN_DIFFERENCES:]),
             *found_lines(self.discovered),
             *(f"  note      {note}" for note in self.notes),
         ]
@@ -262,6 +244,7 @@ def manifest_differences(
 
 CELLS = 64  # of each segment in the picture
 ROWS_MOST = 40
+_WHOLE = re.compile(r"--set mappedFileSizeCommitLog=\d+")  # a warning: if the segment is whole
 _SHOWN, _SHORT = 20, 2  # lines of a kind, with -v and without
 # kind of damaged range -> (sign, colour) of its cells, the worst kind first
 SIGNS = {
@@ -272,6 +255,7 @@ SIGNS = {
     "unlisted": ("?", "#b7950b"),  # behind the last range that the report lists
 }
 _SOUND, _UNUSED = ("#", "#3b6ea5"), (".", "#e5e5e5")
+_CELL = {"sound": _SOUND, "unused": _UNUSED, **SIGNS}
 _LEGEND = (
     "# sound  ! damaged  - missing  s stale  c fails a CRC only  ? not listed (--ranges)  "
     ". not written"
@@ -326,8 +310,7 @@ def text(report: CheckReport, whole: bool = False, given: str = "") -> str:
             for each in ranges[:most]
         ]
         lines += _first(shown, most, report.damage["range_count"])
-        kept = [each for each in ranges if each["kind"] == "content"]
-        if kept:
+        if kept := [each for each in ranges if each["kind"] == "content"]:
             lines.append(
                 f"  message   reput query {report.store} --offset {kept[0]['physical_offset']}"
                 "   (shows what is left of it)"
@@ -375,12 +358,6 @@ def left_open_text(report: CheckReport) -> str:
     return "is there and nobody holds the lock: the broker was killed"
 
 
-def _recover(report: CheckReport, given: str) -> str:
-    """The command that shows what a recovery would do; it needs the release as one that writes."""
-    release = " --rocketmq VERSION" if report.assumed and "--rocketmq" not in given else ""
-    return f"reput recover {report.store} --dry-run{given}{release}"
-
-
 def next_step(report: CheckReport, given: str = "") -> str:
     """The command that mends the findings; empty if no command does, or nothing is to be done.
 
@@ -388,26 +365,28 @@ def next_step(report: CheckReport, given: str = "") -> str:
     """
     if report.looks_like or (report.sound and report.derived_files is not None):
         return ""
-    todo = next((each.todo for each in report.findings if each.todo), "")
-    if todo:
+    # a command that writes needs the release
+    release = " --rocketmq VERSION" if report.assumed and "--rocketmq" not in given else ""
+    size = next(filter(None, map(_WHOLE.search, report.warnings)), None)
+    whole = f" {size[0]}" if size and size[0].split("=")[0] not in given else ""
+    recover = f"reput recover {report.store} --dry-run{given}{release}{whole}"
+    if todo := next((each.todo for each in report.findings if each.todo), ""):
         return todo
     if report.of_group and report.findings and not report.damage["range_count"]:
         return "take another member of the group, which has the entries that are missing here"
     if any(each.reason.endswith(BY_RECOVER) for each in report.findings):
-        return _recover(report, given)
-    if report.tail_lost:
+        return recover
+    if any(each.reason.endswith(TAIL_LOST) for each in report.findings):
         look = "look for what is missing, on a slave or in a backup"
         if report.in_rocksdb:
             return f"{look}, or let the broker cut queues and index back to the log"
-        return f"{look}; else {_recover(report, given)}   (all is cut back to the log)"
+        return f"{look}; else {recover}   (all is cut back to the log)"
     if report.crashed and not report.findings and (report.undamaged or report.ends_torn):
         stopped = "once no broker runs, " if report.lock_unknown else ""
         if report.of_group or report.in_rocksdb:
             return f"{stopped}start the broker: it recovers"
-        return f"{stopped}{_recover(report, given)}   (or start the broker)"
-    made = f"--output DIR{given}"
-    if report.assumed and "--rocketmq" not in given:  # a command that writes needs the release
-        made += " --rocketmq VERSION"
+        return f"{stopped}{recover}   (or start the broker)"
+    made = f"--output DIR{given}{release}"
     if report.of_group:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
     odd = any("mappedFileSizeCommitLog is" in each.reason for each in report.findings)
@@ -439,11 +418,7 @@ def picture(report: CheckReport) -> Iterator[str]:
         if row.left_out:
             yield f"  {row.left_out}"
         if row.cells:
-            yield f"  {segment_name(row.start)} [{''.join(_sign(kind)[0] for kind in row.cells)}]"
-
-
-def _sign(kind: str) -> tuple[str, str]:
-    return {"sound": _SOUND, "unused": _UNUSED, **SIGNS}[kind]
+            yield f"  {segment_name(row.start)} [{''.join(_CELL[kind][0] for kind in row.cells)}]"
 
 
 def rows(report: CheckReport) -> Iterator[MapRow]:
@@ -461,8 +436,7 @@ def rows(report: CheckReport) -> Iterator[MapRow]:
         skipped = sum(before < each < start for each in starts)
         yield MapRow(start, _cells(start, size, spans, report), skipped)
         before = start
-    left = sum(each > before for each in starts)
-    if left:
+    if left := sum(each > before for each in starts):
         yield MapRow(0, [], left)
 
 
@@ -495,8 +469,7 @@ def svg(report: CheckReport) -> str:
     """The picture as an SVG image: a bar for each segment, each range at its place."""
     size, left, width, height = report.segment_bytes, 190, 640, 18
     spans = _spans(report)
-    parts = []
-    y = 30
+    parts, y = list[str](), 30
     for row in rows(report):
         if row.left_out:
             parts.append(f'<text x="{left}" y="{y + 12}">{row.left_out}</text>')

@@ -38,7 +38,7 @@ from reput.store_format.derived.extent import begins_expired, expired_puts
 from reput.store_format.derived.index_header import IndexHeader, listed_index, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
 from reput.store_format.discover.config import configured_topics
-from reput.store_format.files.protocol import InputStorage, listed, read_part
+from reput.store_format.files.protocol import InputStorage, listed, open_followed, read_part
 from reput.store_format.log.there import Stranger, derived_files
 from reput.store_format.names import (
     ABORT,
@@ -155,19 +155,23 @@ class Verdict:
         return [*lines, *self.of_queues.ended, *self.of_queues.shifted]
 
 
-def judge(job: Pipeline, linked: Linked, there: InputStorage, against: str) -> Verdict:
+def judge(
+    job: Pipeline, linked: Linked, there: InputStorage, against: str, of_set: bool = False
+) -> Verdict:
     """Derive all files from the log and compare them with those in the folder `against`.
 
-    there: the storage of that folder. Raises StoreError.
+    there: the storage of that folder. of_set: it has a set that `rebuild` made. Raises StoreError.
     """
-    judging = _Judging(job, linked, there, against)
+    judging = _Judging(job, linked, there, against, of_set)
     return judging.verdict()
 
 
 class _Judging:
-    def __init__(self, job: Pipeline, linked: Linked, there: InputStorage, against: str) -> None:
+    def __init__(
+        self, job: Pipeline, linked: Linked, there: InputStorage, against: str, of_set: bool
+    ) -> None:
         self.job, self.linked = job, linked
-        self.there, self.against = there, against
+        self.there, self.against, self.of_set = there, against, of_set
         self.slots = job.plan.settings.max_hash_slot_num
         self.log_start, self.log_end = job.plan.segments[0].start, linked.end
         own = against == job.plan.store
@@ -258,7 +262,7 @@ class _Judging:
             return
         task = CompareFiles(
             self.there, self.job.staging.storage, self.slots, self.log_end, self.log_start,
-            self.again_from, self.growing, every_put_counts_up_to(self.job.plan.eras),
+            self.again_from, self.growing, every_put_counts_up_to(self.job.plan.eras), self.of_set,
         )  # fmt: skip
         asked = self._table(pairs, PAIR).run(task, DIFFERENCE)
         used = sum(pair["used"] for pair in pairs)
@@ -282,13 +286,13 @@ class _Judging:
             return 0, NO_PUTS
         partly = -1
         for number, path in enumerate(index):
-            with closing(self.there.open(self._path(path))) as file:
+            with closing(open_followed(self.there, self._path(path))) as file:
                 if begins_expired(file, self.slots, self.log_start):
                     partly = number
         if partly < 0:
             return 0, NO_PUTS
         staging, run, count = self.job.staging, attempt_name("expired"), 0
-        file = self.there.open(self._path(index[partly]))
+        file = open_followed(self.there, self._path(index[partly]))
         hashes = staging.storage.create(staging.path(run + HASHES))
         messages = staging.storage.create(staging.path(run + MESSAGES))
         for puts in expired_puts(file, self.slots, self.log_start):
@@ -311,7 +315,7 @@ class _Judging:
         return path == index[-1] and has_mark_only(self._index_header(path))
 
     def _index_header(self, path: str) -> IndexHeader:
-        with closing(self.there.open(self._path(path))) as file:
+        with closing(open_followed(self.there, self._path(path))) as file:
             return read_header(file)
 
     # --- queues ------------------------------------------------------------------------------
@@ -342,7 +346,7 @@ class _Judging:
         staging = self.job.staging
         path, storage = staging.path(row["name"]), staging.storage
         if row["folder"] == INDEX:
-            with closing(storage.open(path)) as file:
+            with closing(open_followed(storage, path)) as file:
                 head = read_header(file)
             return head.begin_offset if head.entries else self.log_end
         if not row["entries"]:
@@ -435,5 +439,5 @@ def _prepared(path: str, last: str | None, size: int) -> bool:
 
 
 def _size(storage: InputStorage, path: str) -> int:
-    with closing(storage.open(path)) as file:
+    with closing(open_followed(storage, path)) as file:
         return file.state.size

@@ -112,6 +112,16 @@ def refuse_links(store: str) -> None:
                 raise StoreError(f"{above}/{name}: is {kind}")
 
 
+def refuse_linked(store: str, paths: Iterable[str]) -> None:
+    """Raise StoreError if a file below a store that is to be replaced is a link."""
+    for path in paths:
+        if os.path.islink(f"{store}/{path}"):
+            raise StoreError(
+                f"{store}/{path}: is a link, and must be written anew: put what it leads to in its "
+                "place first"
+            )
+
+
 def refuse_second_name(path: str) -> None:
     """Raise StoreError if a file to be written to has a second name (a hard link)."""
     try:

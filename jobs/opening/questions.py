@@ -4,8 +4,8 @@ and its answers.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reput.store_format.fate.trace import Event
     from reput.store_format.files.protocol import Storage
     from reput.store_format.filter.filters import Filter
-    from reput.store_format.log.walk import Step
+    from reput.store_format.log.reader import LiveBehind
     from reput.store_format.query.counts import Count
     from reput.store_format.query.inventory import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.query.pop_leftovers import InFlightRow
@@ -99,6 +99,11 @@ class Rows(list[Row], Generic[Row]):
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
 BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ accepts messages of 4 MiB
+
+
+class _How(TypedDict, total=False):
+    as_rocketmq: bool
+    scan: bool
 
 
 class Store:
@@ -228,7 +233,7 @@ class Store:
         found = by_message_id(self._opened, message_id, topic, names, scan, notes)
         return Messages(found, notes)
 
-    def messages(  # noqa: PLR0913 (a user's options)
+    def messages(
         self,
         topic: str | None = None,
         queue: int | None = None,
@@ -238,8 +243,7 @@ class Store:
         begin: int | None = None,
         end: int | None = None,
         where: "Filter | None" = None,
-        as_rocketmq: bool = False,
-        scan: bool = False,
+        **how: Unpack[_How],
     ) -> Messages:
         """Messages by position or by time.
 
@@ -250,7 +254,7 @@ class Store:
         """
         from reput.store_format.query.by_queue import as_client, by_offset, by_time, in_log
 
-        notes, store = self._new_notes(), self._opened
+        notes, store, scan = self._new_notes(), self._opened, how.get("scan", False)
         if topic is None:
             return Messages(in_log(store, begin, end, notes, where), notes)
         if offset is not None:
@@ -258,7 +262,7 @@ class Store:
                 raise StoreError("a position is one of a queue: name the queue")
             stop = None if count is None else offset + count
             found = by_offset(store, topic, queue, offset, stop, scan, notes)
-        elif as_rocketmq:
+        elif how.get("as_rocketmq"):
             found = as_client(store, topic, queue, begin, end, notes)
         else:
             return Messages(by_time(store, topic, queue, (begin, end), scan, notes, where), notes)
@@ -418,20 +422,24 @@ def open_store(
 
     notes = new_notes()
     opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, notes)
-    opened.behind = partial(_live_behind, opened)
+    opened.behind = _live_behind(opened)
     return Store(opened, notes, new_notes)
 
 
-def _live_behind(opened: OpenedStore, place: int) -> "Iterable[Step]":
-    """The live records of a segment after a place where its records break off."""
-    from reput.store_format.discover.config import batch_topics
-    from reput.udfs.table.log_parts import live_behind
+def _live_behind(opened: OpenedStore) -> "LiveBehind":
+    """Gives the live records of a segment after a place where its records break off."""
 
-    batch = batch_topics(opened.storage, opened.path, Notes())
-    behind = live_behind(
-        opened.storage, opened.log.segments, opened.profile, opened.settings, batch
-    )
-    return behind(place)
+    @cache
+    def made() -> "LiveBehind":
+        from reput.store_format.discover.config import batch_topics
+        from reput.udfs.table.log_parts import live_behind
+
+        batch = batch_topics(opened.storage, opened.path, Notes())
+        return live_behind(
+            opened.storage, opened.log.segments, opened.profile, opened.settings, batch
+        )
+
+    return lambda place: made()(place)
 
 
 def notes_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Notes:

@@ -133,6 +133,9 @@ def _file(entry: Any) -> tuple[str | None, int | None]:
         return None, None
     length, path = entry.get("length"), entry["path"]
     known = type(length) is int and isinstance(entry.get("sha256"), str)
+    written = entry.get("written")
+    if written is not None:
+        known &= type(written) is int and type(length) is int and 0 <= written <= length
     return (path if known else None), None if path.endswith(".json") else length
 
 

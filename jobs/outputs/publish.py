@@ -201,7 +201,8 @@ def put_derived(
 ) -> list[OutputFile]:  # fmt: skip
     """Move the accepted files into a set's folder, and add the checkpoint."""
     move_in(staging, [(row["name"], row["path"]) for row in built], target, engine)
-    files = [OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built]
+    columns = ("path", "length", "sha256", "entries", "used")
+    files = [OutputFile(*(row[name] for name in columns)) for row in built]
     return [*files, _write(staging.storage, target, CHECKPOINT, checkpoint)]
 
 
@@ -252,7 +253,7 @@ def _write(storage: StagingStorage, folder: str, name: str, content: bytes) -> O
     output = storage.create(f"{folder}/{name}", digest=True)
     output.write(content)
     written = output.finish(len(content))
-    return OutputFile(name, written.length, written.sha256)
+    return OutputFile(name, written.length, written.sha256, 0, written.used)
 
 
 # ---

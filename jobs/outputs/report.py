@@ -105,12 +105,16 @@ _RANGES_SHOWN, _RANGES_MOST = 2, 20  # without -v and with it
 
 @dataclass
 class OutputFile:
-    """One published file: its path below the output, length in bytes, SHA-256 in hex."""
+    """One published file: its path below the output, length in bytes, SHA-256 in hex.
+
+    written: how many of its bytes the SHA-256 is of, zeros follow them; None: all.
+    """
 
     path: str
     length: int
     sha256: str
     entries: int = 0
+    written: int | None = None
 
 
 @dataclass

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine
@@ -31,10 +30,11 @@ from reput.store_format.fate.rows import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import InputStorage, Storage
+from reput.store_format.log.reader import NoRecord
 from reput.store_format.log.there import strangers
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Done, Notes, Progress
-from reput.store_format.query.counts import PutTimes, put_times
+from reput.store_format.query.counts import PutSums, PutTimes
 from reput.store_format.query.inventory import (
     GroupRow,
     QueueRow,
@@ -51,7 +51,7 @@ from reput.udfs.table.log_parts import live_behind
 FATES_MOST = 2000  # messages listed that have not arrived
 _NOTES_MOST = 50
 _WALKS = 5
-_NO_SPARK = "no check of the log was asked for"
+_NO_SPARK = "--no-check left the check of the log out"
 _IN_USE = (
     "A broker was writing to the store. The log, and what queues have of it, is shown as it was "
     "when it ended at {end:,}; consumers' offsets and the disk were read a moment later."
@@ -200,15 +200,13 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
 
 
 def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
-    """Collect the parts that need no engine; the log is walked twice."""
+    """Collect the parts that need no engine; the log is walked once."""
 
     def telling() -> Notes:
         return notes_with(progress, None)
 
     with facts.part("put"):
-        notes = telling()
-        facts.put = _put(opened, notes)
-        facts.note("put", notes.lines)
+        _put_and_fates(facts, opened, telling())
     with facts.part("queues"):
         notes = telling()
         rows = queues(opened, False, notes)
@@ -218,25 +216,26 @@ def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
         facts.note("queues", notes.lines)
     with facts.part("index"):
         facts.index = _index(facts, opened, progress)
+
+
+def _put_and_fates(facts: Facts, opened: OpenedStore, notes: Notes) -> None:
+    of_put = Notes()
+    split = opened.profile.split_properties
+    batch = batch_topics(opened.storage, opened.path, of_put)
+    sums, breaks, whole = PutSums(split, batch), list[NoRecord](), False
     with facts.part("fates"):
-        notes = telling()
-        facts.fates = fate_sums(opened, FATES_MOST, notes)
+        facts.fates = fate_sums(opened, FATES_MOST, notes, sums.add)
         facts.note("fates", notes.lines)
-
-
-def _put(opened: OpenedStore, notes: Notes) -> PutTimes:
-    start = opened.log.start
-    notes.to_scan = opened.log.end - start
-
-    def watch(at: int) -> None:
-        notes.scanned = at - start
-
-    with notes.watching():
-        return put_times(
-            opened.log, opened.profile.split_properties,
-            batch_topics(opened.storage, opened.path, notes), watch,
-            partial(opened.note_break, notes), opened.behind,
-        )  # fmt: skip
+        breaks, whole = list(facts.fates.breaks), True
+    if not whole:  # the walk may have ended anywhere
+        sums = PutSums(split, batch)
+        for step in opened.log.steps_past_damage(breaks.append, opened.behind):
+            if len(step.rows):
+                sums.add(step)
+    for error in breaks:
+        opened.note_break(of_put, error)
+    facts.put = sums.times()
+    facts.note("put", of_put.lines)
 
 
 def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:

@@ -55,8 +55,7 @@ def _about(facts: Facts) -> list[str]:
     release = f"RocketMQ {facts.release}" if facts.release else "the release is not known"
     if facts.check and ERAS in facts.check.discovered:  # several releases wrote it
         release = f"RocketMQ {facts.check.discovered[ERAS]['value']}"
-    size = [] if facts.disk is None else [bytes_text(sum(row.bytes for row in facts.disk))]
-    return [release, *size, name_text(facts.store)]
+    return [release, name_text(facts.store)]
 
 
 def verdict(facts: Facts) -> PageVerdict:
@@ -152,11 +151,13 @@ def _of_log(facts: Facts) -> list[Figure]:
     if facts.put is not None:
         messages = sum(row.messages for row in facts.put.topics)
         found.append(Figure("Messages", f"{messages:,}", _each(facts.put.sizes), "time"))
-        queues = "" if facts.queues is None else f"in {counted(len(facts.queues), 'queue')}"
-        found.append(Figure("Topics", f"{len(facts.put.topics):,}", queues, "topics"))
+        queues = "" if facts.queues is None else f" in {counted(len(facts.queues), 'queue')}"
+        found.append(
+            Figure("Topics", f"{len(facts.put.topics):,}", f"with messages{queues}", "topics")
+        )
         begin, end = _period(facts)
         if end >= begin:
-            found.append(Figure("Time span", _long(end - begin), _days(begin, end), "time"))
+            found.append(Figure("Stored within", _long(end - begin), _days(begin, end), "time"))
     found.append(
         Figure("Log", bytes_text(size), f"in {counted(facts.segments, 'segment')}", "damage")
     )
@@ -205,10 +206,10 @@ def _of_check(facts: Facts) -> list[Figure]:
         Figure("Damage", value, ", ".join(notes) or "all checksums match", "damage", bool(notes))
     ]
     if report.derived_files is not None:
-        note = f"do not match the log, of {report.derived_files:,}" if wrong else "match the log"
+        note = "do not match the log" if wrong else "match the log"
         if report.behind and not wrong:
             note = f"{len(report.behind):,} behind the log"
-        files = f"{wrong or report.derived_files:,}"
+        files = f"{f'{wrong:,} of ' if wrong else ''}{report.derived_files:,}"
         if report.in_rocksdb:
             files = f"{files} and RocksDB" if report.derived_files else "in RocksDB"
         found.append(Figure("Derived files", files, note, "derived", bool(wrong)))

@@ -35,6 +35,7 @@ _KINDS = (
     ("content", "var(--c1)"), ("missing", "var(--ink)"), ("unlisted", "var(--soft)"),
     ("unused", "var(--line)"),
 )  # fmt: skip
+_CAUSES_SAID = 5  # in sentences; where there are more, a table has all
 # Plain words for the kinds of cells, and for the kinds of damaged ranges.
 _CELL_NAMES = {
     "content": "wrong checksum", "unlisted": "after the last listed range",
@@ -57,9 +58,10 @@ def put_section(facts: Facts) -> Section:
     if not messages:
         section.words.append("The log has no message.")
         return section
+    size = (facts.check or facts).log_end - facts.log_start
     section.words.append(
         f"{counted(messages, 'message')} of {counted(len(put.topics), 'topic')}, "
-        f"{sum(row.bytes for row in put.topics):,} bytes."
+        f"{sum(row.bytes for row in put.topics):,} of the log's {size:,} bytes."
     )
     spans, parts = _grouped(put)
     drawn = drawn_spans(put)
@@ -80,7 +82,7 @@ def put_section(facts: Facts) -> Section:
             f"on."
         )
     section.show(
-        "Messages in each span",
+        "Messages in each span of time",
         spans,
         PageColumn("from (UTC)", lambda row: time_cell(row.begin)),
         PageColumn("topic", lambda row: row.part),
@@ -148,8 +150,9 @@ def topics_section(facts: Facts) -> Section:
         )
         drawn = [Bar(label, put[n].bytes) for label, n in zip(labels(shown), shown, strict=True)]
         section.draw("Bytes in the log, by topic", bars(drawn, "bytes"))
+    empty = len(names) - len(put)
     section.show(
-        "Topics",
+        f"Topics, of which {empty:,} have no message in the log" if empty else "Topics",
         names,
         PageColumn("topic", lambda name: name),
         PageColumn("kind", lambda name: there[name].kind if name in there else None),
@@ -213,19 +216,26 @@ def damage_section(facts: Facts) -> Section:
         lost = "nothing is known to be lost"
         if found["bytes_lost"] or found["messages_missing"]:
             lost = (
-                f"{found['bytes_lost']:,} bytes lost, "
+                f"{counted(found['bytes_lost'], 'byte')} lost, "
                 f"{counted(found['messages_missing'], 'message')} known to be missing"
             )
-        ranges = counted(found["range_count"], "range")
-        verb = "is" if found["range_count"] == 1 else "are"
-        section.alarms.append(f"{ranges} of the log {verb} damaged: {lost}.")
-        section.alarms += [_cause(each) for each in found["causes"][:5]]
+        size = sum(cause["bytes"] for cause in found["causes"])
+        ranges = f"{counted(found['range_count'], 'damaged range')} of {counted(size, 'byte')}"
+        kept = size - found["bytes_lost"]
+        more = (
+            f" Of the other {counted(kept, 'byte')} only a checksum is wrong, or they lie after "
+            f"the log's end."
+            if 0 < kept < size
+            else ""
+        )
+        section.alarms.append(f"{ranges}: {lost}.{more}")
+        section.alarms += [_cause(each) for each in found["causes"][:_CAUSES_SAID]]
     elif not report.findings:
         section.words.append("Every record is whole: each checksum (CRC) in the log matches.")
     section.draw(_map_words(report), grid(_cells(report), _kinds(report)))
-    section.tables.append(_map_table(report))
     if found["range_count"]:
         section.tables += _damage_tables(report)
+    section.tables.append(_map_table(report))
     return section
 
 
@@ -276,16 +286,16 @@ def _map_table(report: CheckReport) -> Table:
 
 def _damage_tables(report: CheckReport) -> list[Table]:
     found = report.damage
-    return [
-        table(
-            "Causes",
-            found["causes"],
-            PageColumn("kind", lambda row: row["kind"]),
-            PageColumn("field", lambda row: row["field"]),
-            PageColumn("reason", lambda row: row["reason"]),
-            PageColumn("ranges", lambda row: row["ranges"], True),
-            PageColumn("bytes", lambda row: row["bytes"], True),
-        ),
+    causes = table(
+        "Causes",
+        found["causes"],
+        PageColumn("kind", lambda row: row["kind"]),
+        PageColumn("field", lambda row: row["field"]),
+        PageColumn("reason", lambda row: row["reason"]),
+        PageColumn("ranges", lambda row: row["ranges"], True),
+        PageColumn("bytes", lambda row: row["bytes"], True),
+    )
+    seen = [
         table(
             "Damaged ranges",
             found["ranges"],
@@ -305,6 +315,9 @@ def _damage_tables(report: CheckReport) -> list[Table]:
             all_rows=len(found["missing"]) + found["missing_unlisted"],
         ),
     ]
+    for each in seen:
+        each.open = True
+    return seen + ([causes] if len(found["causes"]) > _CAUSES_SAID else [])
 
 
 def derived_section(facts: Facts) -> Section:
@@ -332,7 +345,12 @@ def derived_section(facts: Facts) -> Section:
             f"{report.looks_like} it is sound (--rocketmq {report.looks_like})."
         )
     elif wrong:
-        section.alarms.append(f"{counted(wrong, 'difference')} from what the log gives.")
+        section.alarms.append(
+            f"{counted(wrong, 'difference')} from what the log gives."
+            if report.in_rocksdb
+            else f"{wrong:,} of {report.derived_files:,} files of queues and index do not match "
+            f"the log."
+        )
     else:
         files = f"{counted(report.derived_files, 'file')} of queues and index"
         compared = compared_text(report.derived_files, files, report.in_rocksdb)
@@ -342,12 +360,13 @@ def derived_section(facts: Facts) -> Section:
         section.draw("Derived files, by state", bars(shown, "files"))
     rows = [("different", each) for each in report.differences]
     rows += [("behind", each) for each in report.behind]
-    section.show(
-        "Derived files by state",
-        states,
-        PageColumn("state", lambda row: row[0]),
-        PageColumn("files", lambda row: row[1], True),
-    )
+    if len(shown) > 1:
+        section.show(
+            "Derived files by state",
+            [each for each in states if each[1]],
+            PageColumn("state", lambda row: row[0]),
+            PageColumn("files", lambda row: row[1], True),
+        )
     if rows:
         section.show(
             "Files that differ or are behind",
@@ -355,6 +374,7 @@ def derived_section(facts: Facts) -> Section:
             PageColumn("state", lambda row: row[0]),
             PageColumn("what", lambda row: row[1].text()),
         )
+        section.tables[-1].open = bool(wrong)
     if report.discovered:
         section.show(
             "What the store's files say of its settings",

@@ -35,12 +35,15 @@ class Picture:
 
 @dataclass
 class Table:
-    """A table. columns: (name, whether numbers); cut: a text if rows were left out, else empty."""
+    """A table. columns: (name, whether numbers); cut: a text if rows were left out, else empty;
+    open: whether it is shown without a click.
+    """
 
     name: str
     columns: list[tuple[str, bool]]
     rows: list[list[Any]]
     cut: str = ""
+    open: bool = False
 
 
 @dataclass

@@ -56,6 +56,10 @@ def queues_section(facts: Facts) -> Section:
         f"{counted(len(rows), 'queue')}, with {sum(row.messages for row in rows):,} messages that "
         f"the log still has{_most(rows, shown)}."
     )
+    put = sum(row.messages for row in facts.put.topics) if facts.put else 0
+    apart = put - sum(row.messages for row in rows)
+    if apart > 0:
+        section.words.append(f"{counted(apart, 'message')} of the log {_be(apart)} in no queue.")
     names = labels(_queue_name(row) for row in shown)
     drawn = [Bar(name, row.messages) for name, row in zip(names, shown, strict=True)]
     if len(drawn) > 1:
@@ -73,6 +77,10 @@ def queues_section(facts: Facts) -> Section:
         PageColumn("newest (UTC)", lambda row: time_cell(row.max_timestamp)),
     )
     return section
+
+
+def _be(many: int) -> str:
+    return "is" if many == 1 else "are"
 
 
 def _most(rows: Sequence[object], shown: Sequence[object]) -> str:

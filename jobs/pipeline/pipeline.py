@@ -320,13 +320,15 @@ class Pipeline:
             return remote and messages(linked) <= _ENTRIES_THROUGH_ONE_PROCESS
         return True
 
-    def runs_rows(self, linked: Linked) -> TaskRows:
-        """The RUN rows of the accepted splits."""
-        return self._listing(linked).run(ListRuns(self.staging, linked.runs), RUN)
+    def runs_rows(self, linked: Linked, topics: tuple[str, ...] = ()) -> TaskRows:
+        """The RUN rows of the accepted splits. topics: of their queues alone, if any is given."""
+        return self._listing(linked).run(ListRuns(self.staging, linked.runs, topics), RUN)
 
-    def queue_ends(self, linked: Linked) -> dict[tuple[str, int], int]:
+    def queue_ends(
+        self, linked: Linked, topics: tuple[str, ...] = ()
+    ) -> dict[tuple[str, int], int]:
         """(topic, queue id) -> the next position there; without batch queues."""
-        rows = self.runs_rows(linked).extremes(QUEUE_KEY, greatest=("greatest",)).collect()
+        rows = self.runs_rows(linked, topics).extremes(QUEUE_KEY, greatest=("greatest",)).collect()
         return {
             (row["topic"], row["queue_id"]): row["greatest"] + 1
             for row in rows if not row["batch"]

@@ -14,14 +14,13 @@ from reput.store_format.damage.evidence import heard
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.repair import Testimony
-from reput.store_format.derived.queues import FileQueues, PastEnd, Queues, past_end
+from reput.store_format.derived.queues import PastEnd
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
 from reput.store_format.names import LMQ_PREFIX
-from reput.store_format.rocksdb.database import RocksDBError
-from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
+from reput.store_format.rocksdb.queues import past_end_of
 from reput.udfs.damage.segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
@@ -113,21 +112,13 @@ class NamedPastEnd:
 
 def named_past_end(storage: InputStorage, store: str, end: int) -> NamedPastEnd:
     """What the queues at `store` name past the log's end, of files or else of RocksDB."""
-    queues: Queues = FileQueues(storage, store, lambda _: 0)
     found = NamedPastEnd()
-    folder = None if queues.topics() else queues_folder(storage, store)
-    if folder is not None:
-        try:
-            queues = RocksDBQueues(storage, store, folder)
-        except RocksDBError:
-            return found  # who judges the store says so
-    with closing(queues):
-        for each in past_end(queues, end):
-            found.queue_count += 1
-            if not each.topic.startswith(LMQ_PREFIX):
-                found.messages += each.count
-            if len(found.queues) < RANGES_LISTED:
-                found.queues.append(each)
+    for each in past_end_of(storage, store, end):
+        found.queue_count += 1
+        if not each.topic.startswith(LMQ_PREFIX):
+            found.messages += each.count
+        if len(found.queues) < RANGES_LISTED:
+            found.queues.append(each)
     return found
 
 

@@ -6,7 +6,6 @@ again past its damage, in a task of its own (reput.store_format.damage.tolerant)
 """
 
 import json
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise
@@ -26,7 +25,7 @@ from reput.jobs.salvaging.damage_map import (
     read_places,
     segment_of,
 )
-from reput.store_format.damage.liveness import Given
+from reput.jobs.salvaging.lives import damaged_segments, judged_by_all, walked
 from reput.store_format.damage.queue_ends import NO_LOSSES, Losses, SegmentLoss
 from reput.store_format.damage.queue_findings import (
     ENTRIES_A_BREAK,
@@ -46,9 +45,8 @@ from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.faults import SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
-from reput.udfs.damage.lives import SoundPart
 from reput.udfs.damage.searches import FindFalseTransactions, Missed
-from reput.udfs.damage.segments import DamagedSegment, MapSegments
+from reput.udfs.damage.segments import MapSegments
 from reput.udfs.damage.witnesses import CONTRADICTED, CompareIndex
 from reput.udfs.range_files import loss_reader
 
@@ -276,11 +274,7 @@ def map_damage(
     ranges_a_segment: the rest of a segment after this many ranges counts as damaged (a warning).
     gap_lines: whether all gaps are kept in staging, for `write_ranges`.
     """
-    walks, scanned = job.scan_segments()
-    in_use = _in_use(job, walks, scanned)
-    broken = [n for n in range(in_use) if n not in walks or _is_broken(job, walks, scanned, n)]
-    if _ends_in_zeros(job, scanned, walks.get(in_use - 1), in_use - 1):
-        broken.remove(in_use - 1)
+    walks, broken, in_use = walked(job)
     mapped = _map_segments(job, walks, broken, in_use, ranges_a_segment)
     accepted: list[Scanned] = []
     end = job.plan.segments[0].start
@@ -310,42 +304,6 @@ def map_damage(
     return found
 
 
-def _in_use(job: "Pipeline", walks: dict[int, SegmentWalk], scanned: dict[int, Scanned]) -> int:
-    """The number of segments, without those of zeros only at the log's end."""
-    segments, limit = job.plan.segments, job.plan.splits.limit
-    n = len(segments)
-    while n > 1 and limit is not None and segments[n - 1].start >= limit:
-        n -= 1  # a broker writes to it while the job runs
-    while n > 1 and n - 1 in walks and walks[n - 1].end == segments[n - 1].start:
-        if not _ends_in_zeros(job, scanned, walks[n - 1], n - 1):
-            break
-        n -= 1
-    return n
-
-
-def _ends_in_zeros(
-    job: "Pipeline", scanned: dict[int, Scanned], walk: SegmentWalk | None, number: int
-) -> bool:
-    """Whether only zeros follow the last record of a segment's walk."""
-    if walk is None or walk.fault != Fault.ZEROS or not walk.accepted[-1]["rest_is_zero"]:
-        return False
-    last = walk.accepted[-1]["split"]
-    after = min((number + 1) * job.plan.splits.in_segment, job.plan.splits.total)
-    return all(
-        scanned[split]["first"] < 0 and scanned[split]["rest_is_zero"]
-        for split in range(last + 1, after)
-    )
-
-
-def _is_broken(
-    job: "Pipeline", walks: dict[int, SegmentWalk], scanned: dict[int, Scanned], number: int
-) -> bool:
-    walk = walks[number]
-    if walk.fault not in (Fault.NONE, Fault.BLANK):
-        return True
-    return bool(walk.accepted and walk.accepted[-1]["wrong_blank"] >= 0)
-
-
 def _map_segments(
     job: "Pipeline", walks: dict[int, SegmentWalk], broken: list[int], in_use: int, most: int
 ) -> dict[int, Scanned]:
@@ -353,7 +311,7 @@ def _map_segments(
         return {}
     runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
     splits = job.plan.splits
-    asked = _damaged_segments(job, walks, in_use)
+    asked = damaged_segments(job, walks, in_use)
     segments = {n: asked[n] for n in broken}
     task = MapSegments(
         job.plan.storage,
@@ -367,59 +325,11 @@ def _map_segments(
         most,
     )
     mapped = {row["segment"]: row for row in job.map_segments(task)}
-    again = _judged_by_all(job, walks, asked, segments)
-    if again:
+    given = judged_by_all(job, walks, asked, segments.keys())
+    if given:
+        again = tuple(replace(asked[n], given=tuple(mine)) for n, mine in given.items())
         mapped |= {row["segment"]: row for row in job.map_segments(replace(task, segments=again))}
     return mapped
-
-
-def _damaged_segments(
-    job: "Pipeline", walks: dict[int, SegmentWalk], in_use: int
-) -> list[DamagedSegment]:
-    """Each segment as one that is damaged, with when the last record before it was stored."""
-    found = []
-    times = {n: at for n in range(in_use) if (at := _last_time(walks.get(n))) is not None}
-    last: int | None = None  # storeTimestamp of the last record before the segment
-    for number, segment in enumerate(job.plan.segments[:in_use]):
-        found.append(DamagedSegment(number, segment, last, number == in_use - 1))
-        time = times.get(number)
-        behind = next((times[n] for n in range(number + 1, in_use) if n in times), None)
-        # a time later than that of the next segment, which agrees with the one before, has a
-        # flipped bit; stale records never begin a segment (evidence.judge_stretch)
-        if time is not None and (last is None or behind is None or not last <= behind < time):
-            last = time
-    return found
-
-
-def _judged_by_all(
-    job: "Pipeline", walks: dict[int, SegmentWalk], asked: list[DamagedSegment],
-    damaged: dict[int, DamagedSegment],
-) -> tuple[DamagedSegment, ...]:  # fmt: skip
-    """The segments with what the whole log says of their pieces, also those without a break that
-    are of an older life; none where no piece is.
-    """
-    sound = [
-        SoundPart(
-            row["split"], row["first"], row["next"], row["records"], row["last_timestamp"],
-            row["run"],
-        )
-        for number in range(len(asked)) if number not in damaged
-        for row in walks[number].accepted if row["records"]
-    ]  # fmt: skip
-    rows = job.judge_lives([(each.number, each.segment) for each in damaged.values()], sound)
-    pieces: dict[int, list[Given]] = {}
-    for row in rows:
-        number = bisect_right(asked, row["start"], key=lambda each: each.segment.start) - 1
-        if number in damaged or not row["live"]:
-            given = Given(row["start"], row["end"], row["live"], row["value"])
-            pieces.setdefault(number, []).append(given)
-    return tuple(replace(asked[number], given=tuple(mine)) for number, mine in pieces.items())
-
-
-def _last_time(walk: SegmentWalk | None) -> int | None:
-    """The storeTimestamp of the last record of a segment's walk; None without a record."""
-    accepted = walk.accepted if walk else []
-    return next((r["last_timestamp"] for r in reversed(accepted) if r["records"]), None)
 
 
 def _unread(

@@ -411,7 +411,7 @@ def move_segments(
         if row["start"] < summary.log_end or row is rows[0]:
             path = f"{COMMIT_LOG}/{name}"
             moves.append((staging.path(row["name"]), f"{target}/{path}"))
-            summary.segments.append(OutputFile(path, row["length"], row["sha256"]))
+            summary.segments.append(OutputFile(path, row["length"], row["sha256"], 0, row["used"]))
         for column, suffix in (("saved", ""), ("listing", ".json")):
             if row[column]:
                 path = f"{DAMAGED}/{name}{suffix}"

@@ -42,13 +42,12 @@ class Held:
 
 
 class HeldPulls:
-    """All waiting pulls and pops, by connection."""
+    """All waiting pulls and pops, by connection. send: sends an answer; ask: asks again."""
 
     def __init__(
         self, send: Callable[[Connection, Command, Answer], None],
         ask: Callable[[Connection, Command], None],
     ) -> None:  # fmt: skip
-        """send: sends an answer; ask: handles a request again."""
         self._send, self._ask = send, ask
         self._of: dict[Connection, dict[Held, asyncio.TimerHandle]] = {}
         self._pops: dict[tuple[str, str], dict[Held, None]] = {}  # by group and topic
@@ -135,7 +134,6 @@ class Questions:
     """All questions without an answer. If an asker has too many, no further request is read."""
 
     def __init__(self, settle: Callable[[Connection, Command, Answer], None]) -> None:
-        """settle: called with the asker, its request, and the answer to it."""
         self._settle = settle
         self._waiting: dict[tuple[int, int], _Waiting] = {}  # by (asked connection, opaque)
         self._opaque = 0
@@ -284,8 +282,14 @@ class Server:
         return False
 
     def _closed(self, connection: Connection) -> None:
-        if connection.foreign is not None:
-            self._tell_foreign(connection.peer, connection.foreign)
+        now, protocol = time.monotonic(), connection.foreign
+        told = self._told.get(protocol or "", -_TELL_SECONDS)
+        if protocol is not None and now - told >= _TELL_SECONDS:
+            self._told[protocol] = now
+            self._tell(
+                f"{connection.peer} was closed: it speaks {protocol}; this port speaks RocketMQ's "
+                "remoting protocol (gRPC clients come by RocketMQ's Proxy: docs/serve.md)"
+            )
         self._connections.pop(connection.number, None)
         address = self._address_of.pop(connection.number)
         self._addresses[address] -= 1
@@ -295,16 +299,6 @@ class Server:
         self._questions.forget(connection)
         for each in self.broker.closed:
             self._do(each, connection.number, _now())
-
-    def _tell_foreign(self, peer: str, protocol: str) -> None:
-        """Tell that a peer does not speak remoting, at most once a minute for each protocol."""
-        now = time.monotonic()
-        if now - self._told.get(protocol, -_TELL_SECONDS) >= _TELL_SECONDS:
-            self._told[protocol] = now
-            self._tell(
-                f"{peer} was closed: it speaks {protocol}; this port speaks RocketMQ's remoting "
-                "protocol (gRPC clients come by RocketMQ's Proxy: docs/serve.md)"
-            )
 
     async def _look(self) -> None:
         """Every few seconds close idle, stuck and half-way connections, and call `ticked`."""
@@ -325,10 +319,7 @@ class Server:
     # --- requests --------------------------------------------------------------------------------
 
     def _came(self, connection: Connection, command: Command) -> None:
-        if command.is_response:
-            self._questions.answered(connection, command)
-        else:
-            self._asked(connection, command)
+        (self._questions.answered if command.is_response else self._asked)(connection, command)
 
     def _asked(self, connection: Connection, request: Command) -> None:
         self._asked_lately = True
@@ -368,11 +359,19 @@ class Server:
             held = said.hold is not None and said.hold.until > _now()
             if not (held and self._held.keep(Held(connection, request, said))):
                 self._send(connection, request, said)
-        self._send_ours()
-        self._wake()
+        self._hand_on()
 
-    def _wake(self) -> None:
-        """Answer pops again for which a handler reports that messages may have come."""
+    def _hand_on(self) -> None:
+        """Send the commands that handlers have for other clients, and answer pops again for which
+        they report that messages may have come.
+        """
+        outbox = self.broker.outbox[:]
+        self.broker.outbox.clear()
+        for number, command in outbox:
+            connection = self._connections.get(number)
+            # a client that reads nothing gets none: it looks every 20 s (RebalanceService)
+            if connection is not None and not connection.is_full():
+                connection.send(framed(command))
         woken = list(self.broker.woken)
         self.broker.woken.clear()
         for group, topic in woken:
@@ -386,22 +385,11 @@ class Server:
     def _send(self, connection: Connection, request: Command, said: Answer) -> None:
         connection.send(framed(reply(self.broker, request, said), said.pieces))
 
-    def _send_ours(self) -> None:
-        """Send the commands that handlers have for other clients."""
-        outbox = self.broker.outbox[:]
-        self.broker.outbox.clear()
-        for number, command in outbox:
-            connection = self._connections.get(number)
-            # a client that reads nothing gets none: it looks every 20 s (RebalanceService)
-            if connection is not None and not connection.is_full():
-                connection.send(framed(command))
-
     def _do(self, function: Callable[..., None], *words: int) -> None:
         """Call a function in the thread that makes answers."""
         if self._thread is None:
             function(*words)
-            self._send_ours()
-            self._wake()
+            self._hand_on()
         else:
             self._thread.submit(function, *words)
 
@@ -418,10 +406,8 @@ class Server:
                 continue
             self._asked_lately = False
             begin, waiting = time.monotonic(), self._held.all()
-            if self._thread is None:
-                grown = self._grown(waiting)
-            else:
-                grown = await loop.run_in_executor(self._thread, self._grown, waiting)
+            far = self._thread and loop.run_in_executor(self._thread, self._grown, waiting)
+            grown = await far if far else self._grown(waiting)
             took = time.monotonic() - begin
             for held in self._held.take(grown):
                 self._asked(held.connection, held.request)
@@ -484,10 +470,9 @@ def _read(pieces: tuple[BodyPiece, ...]) -> tuple[BodyPiece, ...]:
 
 def _raise_open_files() -> None:
     """Raise the limit of open files, as each connection and each segment needs a descriptor."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _now() -> int:

@@ -120,8 +120,8 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = files.options
         if options.end != LATEST:
             raise OptionError(f"option {END}: is for a batch; a stream goes on")
-        if options.start not in (EARLIEST, LATEST):
-            raise OptionError(f"option {START}={options.start}: expected earliest or latest")
+        if options.start not in (EARLIEST, LATEST) or options.choice.queues:
+            raise OptionError(f"option {START}: expected earliest or latest")
         self.files = files
         self.target: Ends | None = None  # end for the trigger AvailableNow
         self.seen: Ends | None = None
@@ -455,7 +455,7 @@ class _Source(DataSource):
                 raise OptionError(
                     f"option {name}: is not for {self.name()}, which takes {', '.join(self.takes)}"
                 )
-        return source_options(self.options, tuple(self.known))
+        return source_options(self.options, self.known)
 
     @said_first
     def schema(self) -> "StructType":

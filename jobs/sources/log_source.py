@@ -55,7 +55,7 @@ from reput.store_format.files.protocol import listed
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.notes import Notes
-from reput.udfs.table.columns import BY_NAME, Choice, batches_of
+from reput.udfs.table.columns import Choice, batches_of
 from reput.udfs.table.log_parts import FAIL, LogPart, LogParts, logger
 from reput.udfs.table.queue_parts import Doubt, QueuedParts, TopicQueue
 from reput.udfs.worker_garbage import settle
@@ -119,7 +119,7 @@ def _refuse_later(first: int, log_start: int, path: str) -> None:
 
 
 NAME = "commitlog"
-_BODY = "body"
+_BODIES = {"body", "value"}
 
 
 class CommitLogSource(DataSource):
@@ -135,11 +135,12 @@ class CommitLogSource(DataSource):
         return NAME
 
     def _options(self) -> SourceOptions:
-        return source_options(self.options, tuple(BY_NAME))
+        return source_options(self.options)
 
     @said_first
     def schema(self) -> "StructType":
-        return spark_schema(BY_NAME, self._options().columns)
+        options = self._options()
+        return spark_schema(options.known, options.columns)
 
     @said_first
     def reader(self, schema: "StructType") -> "LogBatch":
@@ -153,7 +154,7 @@ class CommitLogSource(DataSource):
 
 def checks_bodies(options: SourceOptions, schema: "StructType") -> bool:
     """Whether body CRCs are checked: as the option says, else if the column of bodies."""
-    asked = _BODY in schema.fieldNames()
+    asked = not _BODIES.isdisjoint(schema.fieldNames())
     return asked if options.check_body is None else options.check_body
 
 
@@ -187,14 +188,14 @@ class LogBatch(LogReading, DataSourceReader):
             raise OptionError(f"option {MOST}: is for a stream; a batch takes {END}")
         self.options, self.cores = options, cores
         self.choice = options.choice
-        self.columns = arrow_schema(schema, BY_NAME)
+        self.columns = arrow_schema(schema, options.known)
         self.check_body = checks_bodies(options, schema)
 
     @said_first
     def partitions(self) -> list[InputPartition]:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
         plan = plan_of(self.options)
-        log = parts_log(plan, self.options, self.check_body, grows=False)
+        log = parts_log(plan, self.options, self.check_body, grows=False).judged()
         start = log.segments[0].start
         if self.options.start >= 0:
             start = place_of(log, self.options.start)
@@ -253,7 +254,7 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
             raise OptionError(f"option {END}: is for a batch; a stream goes on")
         self.options, self.cores = options, cores
         self.choice = options.choice
-        self.columns = arrow_schema(schema, BY_NAME)
+        self.columns = arrow_schema(schema, options.known)
         self.check_body = checks_bodies(options, schema)
         self.target: int | None = None  # end for the trigger AvailableNow
         self.seen = -1  # the log's end when last looked for
@@ -263,7 +264,8 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """The log now: only its segments are listed anew each time, as Spark calls often."""
         if self._opened is None:
             plan = plan_of(self.options)
-            self._opened = plan, parts_log(plan, self.options, self.check_body, grows=True)
+            log = parts_log(plan, self.options, self.check_body, grows=True).judged()
+            self._opened = plan, log
         return log_now(*self._opened)
 
     @said_first

@@ -1,6 +1,7 @@
 """The options of the Spark sources, and the schema of a source."""
 
 import difflib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ import pyarrow as pa
 
 from reput.store_format.faults import IS_GONE, StoreChanged, StoreError
 from reput.store_format.release.setting_table import BY_NAME, SettingError
-from reput.udfs.table.columns import EVERYTHING, Choice, whole_matches
+from reput.udfs.table.columns import BY_NAME as COLUMNS_BY_NAME
+from reput.udfs.table.columns import EVERYTHING, KAFKA_BY_NAME, Choice, QueueRange, whole_matches
 from reput.udfs.table.log_parts import FAIL, ON_DAMAGE
 
 if TYPE_CHECKING:
@@ -34,10 +36,13 @@ SINCE, UNTIL = "startingTimestamp", "endingTimestamp"
 MOST, DATA_LOSS, PARTS = "maxOffsetsPerTrigger", "failOnDataLoss", "minPartitions"
 DAMAGE, CHECK = "onDamage", "checkBodyCRC"
 QUEUES = "useConsumeQueue"
+ASSIGNED, SINCE_OF, UNTIL_OF = "assign", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp"
+SHAPE = "schema"
 NAMES = (
     PATH, ROCKETMQ, COLUMNS, TOPICS, PATTERN, START, END, SINCE, UNTIL, MOST, DATA_LOSS, PARTS,
-    DAMAGE, CHECK, QUEUES,
+    DAMAGE, CHECK, QUEUES, ASSIGNED, SINCE_OF, UNTIL_OF, SHAPE,
 )  # fmt: skip
+SHAPES = {"native": COLUMNS_BY_NAME, "kafka": KAFKA_BY_NAME}
 _BY_LOWER = {name.lower(): name for name in (*NAMES, *BY_NAME)}  # Spark lowers the case of names
 
 T = TypeVar("T")
@@ -64,6 +69,7 @@ class SourceOptions:
     may_miss: bool = False
     parts: int | None = None
     by_queues: bool = False
+    known: Mapping[str, "MessageColumn"] = field(default_factory=dict)
 
 
 def given_options(given: Mapping[str, str]) -> list[str]:
@@ -72,8 +78,12 @@ def given_options(given: Mapping[str, str]) -> list[str]:
     return [name for name in names if name in NAMES]
 
 
-def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> SourceOptions:
-    """Parse given options, whose names may have any case. Raises OptionError."""
+def source_options(
+    given: Mapping[str, str], known_columns: Mapping[str, "MessageColumn"] | None = None
+) -> SourceOptions:
+    """Parse given options, whose names may have any case. known_columns: None: as option `schema`
+    says. Raises OptionError.
+    """
     named: dict[str, str] = {}
     settings: dict[str, str] = {}
     for lower, value in given.items():
@@ -85,8 +95,9 @@ def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> 
         (named if name in NAMES else settings)[name] = value
     if not named.get(PATH):
         raise OptionError(f"option {PATH}: give the store's root, as load(PATH) does")
-    if TOPICS in named and PATTERN in named:
-        raise OptionError(f"options {TOPICS} and {PATTERN}: give one of them")
+    topic_options = [name for name in (TOPICS, PATTERN, ASSIGNED) if name in named]
+    if len(topic_options) > 1:
+        raise OptionError(f"options {' and '.join(topic_options)}: give one of them")
 
     def said(name: str, read: Callable[[str], T], wanted: str, default: Any = None) -> T | Any:
         if name not in named:
@@ -96,16 +107,36 @@ def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> 
         except (ValueError, KeyError, pa.ArrowInvalid):
             raise OptionError(f"option {name}={named[name]!r}: expected {wanted}") from None
 
+    known = said(SHAPE, lambda text: SHAPES[text.lower()], " or ".join(SHAPES), COLUMNS_BY_NAME)
+    known = known if known_columns is None else known_columns
     columns = said(
-        COLUMNS, lambda text: _columns(text, known_columns),
-        f"names of columns with commas between, of {', '.join(known_columns)},",
+        COLUMNS, lambda text: _columns(text, tuple(known)),
+        f"names of columns with commas between, of {', '.join(known)},",
     )  # fmt: skip
-    place = "earliest, latest or a physical offset of 0 or more"
+    place = "earliest, latest, a physical offset of 0 or more, or {}"
+    begin = said(START, _place, place.format(_EXAMPLE), EARLIEST)
+    end = said(END, _place, place.format(_EXAMPLE), LATEST)
+    assigned = said(ASSIGNED, _assigned, '{"Topic": [0, 1]}', {})
+    queues = _ranges(
+        assigned,
+        start=begin if isinstance(begin, dict) else {},
+        end=end if isinstance(end, dict) else {},
+        since=said(SINCE_OF, _by_queue, _EXAMPLE, {}),
+        until=said(UNTIL_OF, _by_queue, _EXAMPLE, {}),
+    )
+    topics = said(TOPICS, _words, "topics with commas between")
+    if ASSIGNED in named:
+        topics = tuple(dict.fromkeys(topic for topic, _ in assigned))
+    unasked = [topic for topic, _ in queues if topics is not None and topic not in topics]
+    if unasked:
+        raise OptionError(f"{unasked[0]!r} has offsets or times, but {topic_options[0]} lacks it")
     choice = Choice(
-        said(TOPICS, _words, "topics with commas between"),
+        topics,
         said(PATTERN, _pattern, "a regular expression as RE2 has them"),
         said(SINCE, int, "milliseconds since 1970"),
         said(UNTIL, int, "milliseconds since 1970"),
+        queues,
+        ASSIGNED in named,
     )
     return SourceOptions(
         path=named[PATH],
@@ -113,14 +144,15 @@ def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> 
         settings=settings,
         columns=columns,
         choice=choice,
-        start=said(START, _place, place, EARLIEST),
-        end=said(END, _place, place, LATEST),
+        start=EARLIEST if isinstance(begin, dict) else begin,
+        end=LATEST if isinstance(end, dict) else end,
         on_damage=said(DAMAGE, _one_of(ON_DAMAGE), f"one of {', '.join(ON_DAMAGE)}", FAIL),
         check_body=said(CHECK, _yes_no, "true or false"),
         most_rows=said(MOST, _positive, "a number of 1 or more"),
         may_miss=not said(DATA_LOSS, _yes_no, "true or false", True),
         parts=said(PARTS, _positive, "a number of 1 or more"),
         by_queues=said(QUEUES, _yes_no, "true or false", False),
+        known=known,
     )
 
 
@@ -143,8 +175,54 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _place(text: str) -> int:
+def _place(text: str) -> int | dict[tuple[str, int], int]:
+    if text.startswith("{"):
+        return _by_queue(text)
     return _PLACES[text.lower()] if text.lower() in _PLACES else _positive(text, 0)
+
+
+_EXAMPLE = '{"Topic": {"0": 23}}'
+_LIMITS = {"start": START, "end": END, "since": SINCE_OF, "until": UNTIL_OF}
+_NO_PLACE = {"start": EARLIEST, "end": LATEST}  # what stands for no limit
+
+
+def _by_queue(text: str) -> dict[tuple[str, int], int]:
+    """A number for each queue, as Kafka's source takes it in JSON."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise ValueError
+    numbers = {(topic, int(queue)): number for topic, queues in found.items()
+               for queue, number in queues.items()}  # fmt: skip
+    if any(type(n) is not int or abs(n) >= 1 << 63 for n in numbers.values()):
+        raise ValueError
+    return numbers
+
+
+def _assigned(text: str) -> dict[tuple[str, int], None]:
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(each, list) for each in found.values()):
+        raise ValueError
+    return {(topic, int(queue)): None for topic, queues in found.items() for queue in queues}
+
+
+def _ranges(
+    assigned: Mapping[tuple[str, int], None], **limits: dict[tuple[str, int], int]
+) -> dict[tuple[str, int], QueueRange]:
+    """What is wanted of each queue that an option names. Raises OptionError."""
+    ranges = dict.fromkeys(assigned, QueueRange())
+    for name, numbers in limits.items():
+        for queue, number in numbers.items():
+            if number == _NO_PLACE.get(name):
+                continue
+            if number < 0:
+                raise OptionError(
+                    f"option {_LIMITS[name]}: {number} of {queue[0]}, queue {queue[1]}: expected a "
+                    "number of 0 or more; `earliest` and `latest` alone hold for all queues"
+                )
+            if assigned and queue not in assigned:
+                raise OptionError(f"{queue[0]!r}, queue {queue[1]}: {ASSIGNED} lacks it")
+            ranges[queue] = ranges.get(queue, QueueRange())._replace(**{name: number})
+    return ranges
 
 
 def _yes_no(text: str) -> bool:

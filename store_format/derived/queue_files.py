@@ -15,6 +15,7 @@ from reput.store_format.files.protocol import (
     InputStorage,
     Listed,
     Reader,
+    followed,
     is_folder,
     listed,
 )
@@ -163,6 +164,8 @@ class QueueFiles:
             start = segment_start(name)
             if start is None or (state is None and is_folder(storage, path)):
                 continue  # log/there names it
+            if state is None:  # RocketMQ reads what a link leads to
+                path, state = followed(storage, path)
             if state is None:
                 raise BadQueue(path, 0, "file", 0, "is not a regular file")
             self.all.append(QueueFile(path, start, state))

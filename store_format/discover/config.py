@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import cache
 from typing import Any, NamedTuple
 
 from reput.store_format.derived.extent import queue_tails
@@ -19,6 +20,7 @@ from reput.store_format.names import (
     CURRENT,
     GROUPS,
     LMQ_OFFSETS,
+    LMQ_PREFIX,
     OFFSETS,
     POP_DB,
     STORE_DB,
@@ -39,7 +41,7 @@ from reput.store_format.release.settings import (
 from reput.store_format.rocksdb.database import RocksDBError, is_local, open_database
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.rocksdb.rows import HALVES, TIMERS, config_rows
-from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS
+from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, FILES
 
 # ---
 # Finds a broker's configuration file: in a store, or beside it if the file names the store.
@@ -253,6 +255,7 @@ def services_in(storage: InputStorage, folder: str) -> list[str]:
 _NO_FILE, _EMPTY, _NO_OBJECT = "is missing", "is empty", "holds no object"
 _SPARE_COMMA = re.compile(rb",(\s*[}\]])")
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
+LIGHT = "lmqOffsetTable"  # of LmqConsumerOffsetManager: offsets of groups that are LMQs
 
 Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
 
@@ -312,10 +315,11 @@ def consumer_offsets(storage: InputStorage, store: str, notes: Notes) -> Offsets
     """
     table = config_table(storage, store, OFFSETS, notes)
     found = offsets_of_table(table or {}, notes)
-    if not any(name.startswith(LMQ_OFFSETS) for name, _ in listed(storage, f"{store}/{CONFIG}")):
+    there = any(name.startswith(LMQ_OFFSETS) for name, _ in listed(storage, f"{store}/{CONFIG}"))
+    if not there or config_in_rocksdb(storage, store, OFFSETS):  # that has those of LMQs too
         return found
     of_lmq = config_table(storage, store, LMQ_OFFSETS, notes)
-    light = config_table(storage, store, LMQ_OFFSETS, notes, "lmqOffsetTable")
+    light = config_table(storage, store, LMQ_OFFSETS, notes, LIGHT)
     counts = offsets_of_table(of_lmq or {}, notes)
     differs = [key for key in found if key in counts and found[key] != counts[key]]
     if differs or set(found) - set(counts):
@@ -328,6 +332,17 @@ def consumer_offsets(storage: InputStorage, store: str, notes: Notes) -> Offsets
         {name: {"0": offset} for name, offset in (light or {}).items()}, notes
     )
     return found | counts
+
+
+def with_light(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """What lmqConsumerOffset.json holds, with the offsets of groups that are LMQs in their table,
+    where they stand in `offsetTable`, as in RocksDB and before LmqConsumerOffsetManager.
+    """
+    table = whole.get("offsetTable") or {}
+    light = {key for key in table if key.partition(_GROUP_SEPARATOR)[2].startswith(LMQ_PREFIX)}
+    added = {key: table[key]["0"] for key in light if "0" in table[key]}
+    rest = {key: queues for key, queues in table.items() if key not in light}
+    return {**whole, "offsetTable": rest, LIGHT: {**added, **(whole.get(LIGHT) or {})}}
 
 
 def offsets_as_of(offsets: Offsets, end: Callable[[str, int], int | None]) -> tuple[Offsets, str]:
@@ -392,14 +407,15 @@ def config_faults(storage: InputStorage, store: str) -> list[ConfigFault]:
     ConfigManager.load: the .bak is read where the file is missing, empty or no JSON; a .bak that is
     no JSON ends the start, and without one a broker starts as if it were new.
     """
-    names = {name for name, state in listed(storage, f"{store}/{CONFIG}") if state is not None}
     found = []
-    for file, what in ((name, row.holds) for name, row in CONFIG_ROWS.items() if row.holds):
-        path = f"{store}/{CONFIG}/{file}"
-        if not names & {file, f"{file}.bak"} or config_in_rocksdb(storage, store, file):
+    names = cache(lambda folder: {name for name, state in listed(storage, folder) if state})
+    for row in (row for row in FILES if row.holds):
+        path, file, what = f"{store}/{row.path}", row.name, row.holds
+        folder = path.rpartition("/")[0]
+        if not names(folder) & {file, f"{file}.bak"} or config_in_rocksdb(storage, store, file):
             continue
         fault, of_bak = (
-            _fault(storage.read_bytes(f"{store}/{CONFIG}/{name}")) if name in names else _NO_FILE
+            _fault(storage.read_bytes(f"{folder}/{name}")) if name in names(folder) else _NO_FILE
             for name in (file, f"{file}.bak")
         )
         if not fault or (fault == _NO_FILE and not of_bak):
@@ -411,10 +427,11 @@ def config_faults(storage: InputStorage, store: str) -> list[ConfigFault]:
             todo = f"restore {path} from a backup, while no broker runs"
         else:
             reason = f"{fault}, and {file}.bak {of_bak}: no broker starts"
-            todo = (
-                f"restore {path} from a backup, while no broker runs; with both moved away one "
-                f"starts, without {what}"
-            )
+            todo = f"restore {path} from a backup, while no broker runs"
+            if row.needed:
+                todo += f"; with both moved away one starts, without {what}"
+            else:
+                reason = f"{fault}, and {file}.bak {of_bak}: a broker starts without {what}"
         found.append(ConfigFault(path, reason, todo))
     return found
 

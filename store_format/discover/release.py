@@ -2,6 +2,7 @@
 the releases which are left treat differently.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from reput.store_format.names import (
     CHECKPOINT,
     CONFIG,
     CONSUME_QUEUE,
+    LMQ_PREFIX,
     LOCK,
     ROCKSDB_QUEUES,
     STORE_DB,
@@ -64,6 +66,9 @@ _ROOT = {
 }  # fmt: skip
 
 
+_TOPIC_BYTES_V1 = 127  # a byte has the length (MessageVersion.MESSAGE_VERSION_V1)
+
+
 class Clues(NamedTuple):
     """What a store shows of its releases.
 
@@ -97,7 +102,8 @@ def clues_of(
     with LogReader(growing, list(segments), rules) as log:
         sweeps = sweeps and _may_be_indexed_again(storage, store, derived)
         index = of_the_index(*derived, log, settings, sweeps)
-    if any(record.magic == MAGIC_V2 for record in index.last_records):
+    long_record = any(record.magic == MAGIC_V2 for record in index.last_records)
+    if long_record or (not settings.enable_multi_dispatch and _has_long_queue(*derived)):
         hard.append(Clue("a record with a long topic (since 5.1.0)", "5.1.0"))
     periods = merged([Period(0, ())], index.counts, index.tags)
     if not any(clue.since and release_key(clue.since) >= (5,) for clue in hard):
@@ -113,6 +119,13 @@ def clues_of(
     return Clues(
         hard, hints, periods, index.end >= 0, texts[-1][-1] == 2 if texts else None, index.again
     )
+
+
+def _has_long_queue(storage: InputStorage, folder: str) -> bool:
+    """Whether a queue is of a topic of more than 127 bytes; an LMQ's name is no topic's."""
+    names = dict(listed(storage, f"{folder}/{CONSUME_QUEUE}"))
+    long = (name for name in names if len(os.fsencode(name)) > _TOPIC_BYTES_V1)
+    return any(not name.startswith(LMQ_PREFIX) for name in long)
 
 
 def _may_be_indexed_again(

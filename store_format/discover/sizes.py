@@ -91,38 +91,30 @@ def seen_index(file: SeenFile) -> SeenIndex:
     return SeenIndex(file, head.begin_offset, head.end_offset, head.next_entry)
 
 
-def _has_entries(seen: SeenIndex) -> bool:
-    return seen.next_entry > 1
-
-
 def pair_of(
     seen: Sequence[SeenIndex], given: Mapping[str, int], otherwise: Mapping[str, int]
 ) -> tuple[int, int] | None:
     """(slots, entries) that a file's content shows, None where none does."""
-    wanted = given.get(ENTRIES, otherwise[ENTRIES])
-    usual_slots = given.get(SLOTS, otherwise[SLOTS])
-    with_entries = [each for each in seen if _has_entries(each)]
-    for each in with_entries:  # try the default or given numbers, and a full file's
-        for entries in (wanted, each.next_entry, _entries(each.file.length, usual_slots)):
-            slots = _slots(each.file.length, entries)
-            if slots is not None and _fits(each, slots):
-                return slots, entries
-    for each in with_entries:
-        for entries in _places(each):
-            slots = _slots(each.file.length, entries)
-            if slots is not None and _fits(each, slots):
-                return slots, entries
+    wanted, slots_wanted = (given.get(name, otherwise[name]) for name in (ENTRIES, SLOTS))
+    with_entries = [each for each in seen if each.next_entry > 1]
+
+    def likely(each: SeenIndex) -> Iterable[int]:  # the default or given numbers, a full file's
+        return wanted, each.next_entry, _entries(each.file.length, slots_wanted)
+
+    for places in (likely, _places):
+        for each in with_entries:
+            for entries in places(each):
+                slots = _slots(each.file.length, entries)
+                if slots is not None and _fits(each, slots):
+                    return slots, entries
     return None
 
 
 def _slots(length: int, entries: int) -> int | None:
     """How many slots leave room for `entries` entries; None where no number does."""
     rest = length - INDEX_HEADER_BYTES - entries * INDEX_ENTRY_BYTES
-    return (
-        rest // INDEX_SLOT_BYTES
-        if entries > 0 and rest > 0 and rest % INDEX_SLOT_BYTES == 0
-        else None
-    )
+    fits = entries > 0 and rest > 0 and rest % INDEX_SLOT_BYTES == 0
+    return rest // INDEX_SLOT_BYTES if fits else None
 
 
 def _entries(length: int, slots: int) -> int:
@@ -331,11 +323,8 @@ def segment_size(segments: Sequence[NamedFile]) -> Size | None:
     if size is None:
         return None
     misnamed = [each.start % size > 0 for each in there if each.length == size]
-    if 2 * sum(misnamed) > len(misnamed):
-        return None
-    if len(there) == 1 and size % _WHOLE:
-        return None
-    return _size(size, there)
+    doubtful = 2 * sum(misnamed) > len(misnamed) or (len(there) == 1 and size % _WHOLE)
+    return None if doubtful else _size(size, there)
 
 
 def fitting_sizes(segments: Sequence[Segment]) -> list[int]:

@@ -132,7 +132,6 @@ def setting_text(value: Any) -> str:
 
 _DEFAULTS = Settings().by_name()
 _TIMES_DEFAULT = 16  # times the default: a larger size is only taken from the user
-_BY_SIZE = "by their size"
 _NOBODY = "RocketMQ's default, as no file of the store shows another"
 NEW_STORE = "the newest, as the store is new; --rocketmq names another"
 
@@ -242,22 +241,21 @@ class _Discovery:
         self.conf: FoundConf | None = found_conf(storage, store)
         self.user = merge_layers(dict(at.settings))
         parsed = settings_from(self.user).by_name()
-        self.given: dict[str, Any] = {
-            BY_NAME[name].name: parsed.get(BY_NAME[name].name) for name in self.user
-        }
+        named = {BY_NAME[name].name for name in self.user}
+        self.given: dict[str, Any] = {name: parsed.get(name) for name in named}
         self.conf_layers = [self.conf.settings] if self.conf else []
+        self.conf_path = self.conf.path if self.conf else ""
+        self.conf_names = {BY_NAME[name].name for layer in self.conf_layers for name in layer}
         self.of_conf = settings_from(*self.conf_layers).by_name()
         self.folders = log_folders(storage, self.store, settings_from(*self.conf_layers, self.user))
         self.files = FileSizes(storage, self.folders, derived)
         self.found: dict[str, FoundValue] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
-        self.torn, self.contradicted, self.alike = "", "", ""
+        self.torn = self.contradicted = self.alike = self.delays_wrong = ""
         self.eras: tuple[Era, ...] = ()
-        self.others: tuple[str, ...] = ()
+        self.others, self.left = tuple[str, ...](), tuple[str, ...]()
         self.again: tuple[tuple[int, int], ...] = ()
-        self.left: tuple[str, ...] = ()
-        self.by_manifest = False
-        self.delays_wrong, self.delays_known = "", True
+        self.by_manifest, self.delays_known = False, True
         self.log: list[Segment] = []
 
     def result(self) -> Discovered:
@@ -267,11 +265,8 @@ class _Discovery:
             self._queues(name, kind)
         self._index()
         self._multi_dispatch()
-        texts = {
-            n: setting_text(found.value)
-            for n, found in self.found.items()
-            if n not in (RELEASE, ERAS)
-        }
+        shown = [each for each in self.found.items() if each[0] not in (RELEASE, ERAS)]
+        texts = {name: setting_text(found.value) for name, found in shown}
         whole = merge_layers(*self.conf_layers, texts, self.user)
         whole |= self._delays(settings_from(whole))
         release = self._release(whole)
@@ -302,9 +297,8 @@ class _Discovery:
             return
         for name, text in self.conf.settings.items():
             known = BY_NAME[name]
-            if known.name in SIZES or known.name in self.given or known.name not in self.of_conf:
-                continue
-            if known.differs(text, name):
+            counts = known.name in self.of_conf and known.name not in (*SIZES, *self.given)
+            if counts and known.differs(text, name):
                 self._add(known.name, self.of_conf[known.name], f"by {self.conf.path}")
 
     # --- sizes -------------------------------------------------------------------------------
@@ -370,11 +364,11 @@ class _Discovery:
         segments = self.files.segments
         if self.torn or SEGMENT not in self.found or len(segments) != 1:
             return
-        if index_end >= segments[0].end:
-            only = segments[0]
+        if index_end >= (only := segments[0]).end:
             self.torn = (
                 f"{only.path}: ends at {only.end}, but the index has messages up to {index_end}: "
-                f"it is a part of a larger segment; --set {SEGMENT}=... says how large it was"
+                f"it is a part of a larger segment (--set {SEGMENT}=... says how large it was), or "
+                f"later segments are missing (--set {SEGMENT}={only.end - only.start})"
             )
             self.warnings.append(self.torn)
 
@@ -391,7 +385,7 @@ class _Discovery:
             f"{SLOTS} and {ENTRIES}: RocketMQ's defaults are taken; --set gives others"
         )
 
-    def _size(self, name: str, value: int, by: str = _BY_SIZE) -> None:
+    def _size(self, name: str, value: int, by: str = "by their size") -> None:
         if name in self.given:
             return
         if name != SEGMENT and value > _TIMES_DEFAULT * _DEFAULTS[name]:
@@ -399,24 +393,18 @@ class _Discovery:
                 f"{self.store}: its files say {name}={value}, more than {_TIMES_DEFAULT} times "
                 f"RocketMQ's default {_DEFAULTS[name]}; if that is so, give --set {name}={value}"
             )
-        if self.conf and any(BY_NAME[n].name == name for n in self.conf.settings):
-            wanted = self.of_conf[name]
-            if rounded(name, wanted) != value:
-                self.warnings.append(
-                    f"{self.conf.path}: {name}={wanted}, but the store's files say {value}, "
-                    f"which is obeyed"
-                )
+        if name in self.conf_names and rounded(name, self.of_conf[name]) != value:
+            self.warnings.append(
+                f"{self.conf_path}: {name}={self.of_conf[name]}, but the store's files say "
+                f"{value}, which is obeyed"
+            )
         self._add(name, value, by)
 
     def _nobody(self, *names: str) -> None:
         for name in names:
-            if name in self.given:
-                continue
-            value = self.of_conf[name]
-            by = _NOBODY
-            if self.conf and any(BY_NAME[n].name == name for n in self.conf.settings):
-                by = f"by {self.conf.path}"
-            self._add(name, value, by)
+            if name not in self.given:
+                by = f"by {self.conf_path}" if name in self.conf_names else _NOBODY
+                self._add(name, self.of_conf[name], by)
 
     def _disagrees(self, name: str, wanted: int, value: int, what: str, files: int) -> None:
         raise SizeDisagrees(
@@ -444,9 +432,8 @@ class _Discovery:
 
     def _delays(self, settings: Settings) -> dict[str, str]:
         """The levels of delay that queues show; the store's own before those of a set."""
-        by = "the settings" if SETTING in self.given else ""
-        if not by and self.conf and any(BY_NAME[n].name == SETTING for n in self.conf.settings):
-            by = self.conf.path
+        of_conf = self.conf_path if SETTING in self.conf_names else ""
+        by = "the settings" if SETTING in self.given else of_conf
         shown = self._shown_delays()
         self.delays_known = bool(by or shown.last or SETTING in self.found)
         self.delays_wrong = shown.contradiction(settings.delays, by)
@@ -476,14 +463,8 @@ class _Discovery:
             return RELEASES[-1]
         parsed = settings_from(settings)
         self.log = self.files.log(parsed.mapped_file_size_commit_log)
-        clues = clues_of(
-            self.storage,
-            self.store,
-            self.log,
-            parsed,
-            (self.there, self.derived),
-            self.purpose.index,
-        )
+        there, by_index = (self.there, self.derived), self.purpose.index
+        clues = clues_of(self.storage, self.store, self.log, parsed, there, by_index)
         release, self.again = self.release or self._which(clues, parsed), clues.again
         left = left_by(clues.hard)
         if left and release not in left:

@@ -328,17 +328,20 @@ class _Taken:
 
 def gather(
     log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Watch | None = None,
-    behind: LiveBehind | None = None,
+    behind: LiveBehind | None = None, also: Callable[[Step], None] | None = None,
 ) -> Gathered:  # fmt: skip
     """Walk a log and hold the marks that `keep` chooses, 104 bytes each.
 
     split: Profile.split_properties; every: `keep` chooses among all records; seen: is called with
-    the physical offset that the walk has reached. behind: as for `steps_past_damage`.
+    the physical offset that the walk has reached. behind: as for `steps_past_damage`. also: gets
+    each step that has records.
     """
     taken, breaks = _Taken(keep, split, every), list[NoRecord]()
     for step in log.steps_past_damage(breaks.append, behind):
         if len(step.rows):
             taken.add(step)
+            if also is not None:
+                also(step)
         if seen is not None:
             seen(step.next)
     unread_to = max([log.hole_end(), *(log.next_start(each.place) for each in breaks)])

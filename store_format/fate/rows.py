@@ -1,6 +1,6 @@
 """The rows of `reput transactions`, `delayed` and `trace`, and the sums of fates by state."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from reput.store_format.fate.known import (
 from reput.store_format.fate.trace import Event, Follows, TraceSettings, events
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.log.walk import Step
 from reput.store_format.message.message import parse_properties
 from reput.store_format.notes import Notes
 from reput.store_format.query.log_scan import queue_gaps
@@ -221,7 +222,10 @@ def level_delays(store: OpenedStore, notes: Notes) -> Mapping[int, int]:
     return found
 
 
-def gather_noted(store: OpenedStore, keep: Keep, notes: Notes, every: bool = False) -> Gathered:
+def gather_noted(
+    store: OpenedStore, keep: Keep, notes: Notes, every: bool = False,
+    also: Callable[[Step], None] | None = None,
+) -> Gathered:  # fmt: skip
     """`gather`, with progress, and with notes of what was skipped or not read."""
     log = store.log
     notes.to_scan += log.end - log.start
@@ -231,7 +235,8 @@ def gather_noted(store: OpenedStore, keep: Keep, notes: Notes, every: bool = Fal
         notes.scanned = before + at - log.start
 
     with notes.watching():
-        gathered = gather(log, keep, store.profile.split_properties, every, walked, store.behind)
+        split = store.profile.split_properties
+        gathered = gather(log, keep, split, every, walked, store.behind, also)
         notes.scanned = before + log.end - log.start
     for error in gathered.breaks:
         store.note_break(notes, error)
@@ -313,6 +318,7 @@ class FateSums(NamedTuple):
     """Counts by state, and the first that have not ended well.
 
     delayed: by ("level" or "timer", state). last_timestamp: of the log's last record, milliseconds.
+    breaks: where records break off.
     """
 
     transactions: dict[str, int]
@@ -320,17 +326,21 @@ class FateSums(NamedTuple):
     delayed: dict[tuple[str, str], int]
     open_delayed: list[DelayedRow]
     last_timestamp: int
+    breaks: Sequence[NoRecord] = ()
 
 
-def fate_sums(store: OpenedStore, most: int, notes: Notes) -> FateSums:
+def fate_sums(
+    store: OpenedStore, most: int, notes: Notes, also: Callable[[Step], None] | None = None
+) -> FateSums:
     """Count all, and list at most `most` of each kind that are open.
 
-    Open are those that `reput transactions` and `reput delayed` list without --all. Raises
-    StoreError where the store's files cannot be read.
+    Open are those that `reput transactions` and `reput delayed` list without --all. also: gets
+    each step of the walk that has records. Raises StoreError where the store's files cannot be
+    read.
     """
     read, levels = read_progress(store.storage, store.path, notes), level_delays(store, notes)
     position = half_position(store.storage, store.path, notes)
-    gathered = gather_noted(store, _concerns, notes)
+    gathered = gather_noted(store, _concerns, notes, also=also)
     read = with_timers(store, gathered, read, notes)
     rows = half_rows(store, gathered, notes)
     of_delays = _only(gathered, delays.concerns(gathered.marks))
@@ -353,7 +363,7 @@ def fate_sums(store: OpenedStore, most: int, notes: Notes) -> FateSums:
             open_delayed.append(delayed_row(store, each, now))
     if read.levels is None and any(by == "level" and state not in ENDED for by, state in delayed):
         note_no_offsets(store, notes)
-    return FateSums(states, open_transactions, delayed, open_delayed, now)
+    return FateSums(states, open_transactions, delayed, open_delayed, now, gathered.breaks)
 
 
 def _concerns(marks: Marks) -> npt.NDArray[np.bool_]:

@@ -33,7 +33,6 @@ from reput.store_format.names import LOCK
 # ---
 # New files on a local disk, written from start to end.
 
-_ZEROS = bytes(1 << 20)
 _SPARSE_BLOCK = 1 << 16
 _ZERO_BLOCK = bytes(_SPARSE_BLOCK)
 # For a longer write Linux allocates pages of 2 MiB, which is slow: the write took twice the time.
@@ -80,7 +79,7 @@ class LocalWriter:
         if self._sync:
             os.fsync(self._descriptor)
         os.close(self._descriptor)
-        return Written(length, "")
+        return Written(length, "", self._at)
 
     def abandon(self) -> None:
         os.close(self._descriptor)
@@ -131,14 +130,8 @@ class PublishedWriter(LocalWriter):
     def finish(self, length: int) -> Written:
         self._how = 0
         self._write_piece()
-        if self._hash is None:
-            return super().finish(length)
-        missing = length - self._at
-        for _ in range(missing // len(_ZEROS)):
-            self._hash.update(_ZEROS)
-        self._hash.update(_ZEROS[: missing % len(_ZEROS)])
-        super().finish(length)
-        return Written(length, self._hash.hexdigest())
+        digest = self._hash.hexdigest() if self._hash is not None else ""
+        return super().finish(length)._replace(sha256=digest)
 
 
 def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:

@@ -41,11 +41,12 @@ class SequentialWriter:
         self._at += len(view)
 
     def finish(self, length: int) -> Written:
-        assert length >= self._at, f"{self.path}: {self._at} bytes written of {length}"
+        used, digest = self._at, self._hash.hexdigest() if self._hash else ""
+        assert length >= used, f"{self.path}: {used} bytes written of {length}"
         while self._at < length:
             self.write(_ZEROS[: length - self._at])
         self._close()
-        return Written(length, self._hash.hexdigest() if self._hash else "")
+        return Written(length, digest, used)
 
     def abandon(self) -> None:
         """Give the file up: what was sent does not stay as a file."""

@@ -60,10 +60,13 @@ class Listed(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A finished file: its length in bytes and, if asked for, its SHA-256 in hex."""
+    """A finished file: its length, and how many of its bytes were written before the zeros that
+    fill it up; if asked for, the SHA-256 of these in hex.
+    """
 
     length: int
     sha256: str
+    used: int
 
 
 class Reader(Protocol):
@@ -199,6 +202,11 @@ def followed(storage: InputStorage, path: str) -> tuple[str, FileState | None]:
     """The regular file that a link leads to, and its state; else the path, and None."""
     follow = getattr(storage, "follow", None)
     return (follow(path) if follow else None) or (path, None)
+
+
+def open_followed(storage: InputStorage, path: str) -> Reader:
+    """A file's reader; of the file that it leads to where it is a link."""
+    return storage.open(followed(storage, path)[0])
 
 
 def is_folder(storage: InputStorage, path: str) -> bool:

@@ -226,17 +226,35 @@ class LogReader:
         """The whole log's steps, also after a place where its records break off.
 
         found: called with each such place; behind: gives the live records after it in its segment.
-        Without it the log is read on from the next segment.
+        Without it the log is read on from the next segment. It also says what is live of a segment
+        from a record on that is older than the one before: it may be of an older life of the log.
         """
-        at = self.start
+        at, last = self.start, -1 << 63  # storeTimestamp of the last record
         while at < self.end:
+            older = None  # where such a record is
             try:
-                yield from self.steps(at)
-                return
+                for step in self.steps(at):
+                    if len(step.rows):
+                        times = np.concatenate(([last], step.rows["storeTimestamp"]))
+                        falls = np.flatnonzero(times[1:] < times[:-1])
+                        if behind is not None and len(falls):
+                            older = step.start(int(falls[0]))
+                            yield step._replace(rows=step.rows[: falls[0]], next=older)
+                            break
+                        last = int(times[-1])
+                    yield step
+                if older is None:
+                    return
+                for _ in self.steps(older, self.segment_at(older).end):
+                    pass  # up to its first break
             except NoRecord as error:
                 found(error)
-                yield from () if behind is None else behind(error.place)
-                at = self.next_start(error.place)
+                at = error.place
+            at = at if older is None else older
+            for step in () if behind is None else behind(at):
+                last = int(step.rows["storeTimestamp"][-1]) if len(step.rows) else last
+                yield step
+            at = self.next_start(at)
 
     def next_start(self, place: int) -> int:
         """Where the segment after that of a physical offset starts; the log's end after the last.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import EmptyLog, StoreError
 from reput.store_format.files.protocol import (
     ANY_TIME,
     FileState,
@@ -91,7 +91,7 @@ def find_segments(storage: InputStorage, folders: Sequence[str], configured: int
     if segments and segments[-1].state.size == 0:
         segments.pop()
     if not segments:
-        raise StoreError(_no_segments(folders))
+        raise EmptyLog(_no_segments(folders))
     for finding in _hidden(storage, others, {each.start for each in segments}, configured):
         raise StoreError(f"{finding.path}: {finding.reason}")
     if not is_back_to_back(storage):
@@ -165,7 +165,7 @@ def list_segments(storage: InputStorage, folders: Sequence[str], configured: int
         segments.pop()
     if not segments:
         absent = [f"{each.path}: {each.reason}" for each in findings if each.path in folders]
-        raise StoreError(absent[0] if absent else _no_segments(folders))
+        raise StoreError(absent[0]) if absent else EmptyLog(_no_segments(folders))
     wrong = (i for i, each in enumerate(segments) if each.state.size != configured)
     odd = frozenset(wrong if not any_size else ())
     findings += [

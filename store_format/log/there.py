@@ -12,6 +12,7 @@ from reput.store_format.files.protocol import (
     FileState,
     InputStorage,
     Listed,
+    followed,
     is_folder,
     listed,
 )
@@ -94,8 +95,14 @@ Found = str | Stranger  # the path of a broker's file below the store, or what i
 
 
 def of_storage(storage: InputStorage, store: str) -> Lists:
-    """Lists the folders of a store by a storage."""
-    return lambda path: listed(storage, f"{store}/{path}")
+    """Lists the folders of a store by a storage; a link to a file counts as that file."""
+
+    def lists(path: str) -> Iterator[Listed]:
+        for name, state in listed(storage, f"{store}/{path}"):
+            linked = followed(storage, f"{store}/{path}/{name}")[1] if state is None else None
+            yield Listed(name, state or linked)
+
+    return lists
 
 
 def of_files(files: Files, store: str) -> Lists:

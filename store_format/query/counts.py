@@ -249,35 +249,23 @@ class CountSums:
                 for key, values in sorted(self.found.items())]  # fmt: skip
 
 
-def add_up(
-    log: LogReader, sums: Sequence[CountSums], split: bool, batch: Sequence[str],
+def count(
+    log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
     seen: Callable[[int], None], found: Callable[[NoRecord], None],
     behind: LiveBehind | None = None,
-) -> None:  # fmt: skip
-    """Walk a log once and add its records to all of `sums`.
+) -> list[Count]:  # fmt: skip
+    """Walk a log once; counts by some of BY, in the order of their values.
 
     split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ.
     seen: called with the physical offset that the walk has reached.
     found: called for each place where records break off.
     behind: returns the live records after such a place in its segment; without it none count.
     """
-    reading = _Reading(split, batch)
+    sums, reading = CountSums(by), _Reading(split, batch)
     for step in log.steps_past_damage(found, behind):
         if len(step.rows):
-            counted = reading.counted(step)
-            for each in sums:
-                each.add(step.rows, counted, reading.value)
+            sums.add(step.rows, reading.counted(step), reading.value)
         seen(step.next)
-
-
-def count(
-    log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
-    seen: Callable[[int], None], found: Callable[[NoRecord], None],
-    behind: LiveBehind | None = None,
-) -> list[Count]:  # fmt: skip
-    """Counts by some of BY, in the order of their values; other arguments as for `add_up`."""
-    sums = CountSums(by)
-    add_up(log, (sums,), split, batch, seen, found, behind)
     return sums.counts()
 
 
@@ -343,13 +331,25 @@ class _Spans(CountSums):
             self._begins.add(begin)
 
 
-def put_times(
-    log: LogReader, split: bool, batch: Sequence[str], seen: Callable[[int], None],
-    found: Callable[[NoRecord], None], behind: LiveBehind | None = None,
-) -> PutTimes:  # fmt: skip
-    """Count messages by topic and time, by topic, and by size; arguments as for `add_up`."""
-    spans, topics, sizes = _Spans(), CountSums(("topic",)), CountSums(("size",))
-    add_up(log, (spans, topics, sizes), split, batch, seen, found, behind)
-    by_span = sorted(spans.found.items(), key=lambda item: item[0])
-    put = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
-    return PutTimes(spans.span, put, topics.counts(), sizes.counts())
+class PutSums:
+    """Counts messages by topic and time, by topic, and by size, in a walk over a log.
+
+    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ.
+    """
+
+    def __init__(self, split: bool, batch: Sequence[str]) -> None:
+        self._reading = _Reading(split, batch)
+        self._spans, self._topics = _Spans(), CountSums(("topic",))
+        self._sizes = CountSums(("size",))
+
+    def add(self, step: Step) -> None:
+        """Add the records of a step that has some."""
+        counted = self._reading.counted(step)
+        for each in (self._spans, self._topics, self._sizes):
+            each.add(step.rows, counted, self._reading.value)
+
+    def times(self) -> PutTimes:
+        spans = self._spans
+        by_span = sorted(spans.found.items(), key=lambda item: item[0])
+        put = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
+        return PutTimes(spans.span, put, self._topics.counts(), self._sizes.counts())

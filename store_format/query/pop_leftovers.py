@@ -90,7 +90,7 @@ def pops(
     they are known; by default those that have queues.
     """
     yield from _of_check_points(store, from_log, notes, topics)
-    yield from _of_rocksdb(store, notes)
+    yield from kept_pops(store.storage, store.path, notes)
 
 
 def _row(group: str, topic: str, queue_id: int, offset: int, since: int, until: int) -> InFlightRow:
@@ -199,13 +199,13 @@ def ordered_rows(storage: InputStorage, store: str, notes: Notes) -> Iterator[In
             notes.lacks(f"config/consumerOrderInfo.json: what it says of {name} is no order info")
 
 
-def _of_rocksdb(store: OpenedStore, notes: Notes) -> Iterator[Pop]:
+def kept_pops(storage: InputStorage, store: str, notes: Notes) -> Iterator[Pop]:
     """From a broker's RocksDB, in which acknowledged messages are deleted."""
-    folder = f"{store.path}/{POP_DB}"
-    if not has_rows(store.storage, folder):
+    folder = f"{store}/{POP_DB}"
+    if not has_rows(storage, folder):
         return
     try:
-        with closing(open_database(store.storage, folder)) as database:
+        with closing(open_database(storage, folder)) as database:
             for _, value in database.rows(_POP_STATE):
                 try:
                     about = json.loads(value)

@@ -6,8 +6,8 @@ A single override (`--set`) wins over the broker's properties file, which wins o
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import Field, InitVar, dataclass, field, fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import InitVar, dataclass, field, fields, replace
 from datetime import timedelta, timezone, tzinfo
 from difflib import get_close_matches
 from ipaddress import ip_address
@@ -28,11 +28,6 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _OFFSET = re.compile(r"(?:UTC|GMT)?(?:([+-])([0-9]{1,2})(?::?([0-9]{2}))?)|UTC|GMT|Z")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _DELAY_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def _wrapped(value: int) -> int:
-    """The value in Java's 64 bits."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def setting(name: str, default: Any = None, least: int | None = None) -> Any:
@@ -108,7 +103,8 @@ class Settings:
             unit = _DELAY_UNITS.get(level[-1])
             if unit is None or not _WHOLE_NUMBER.fullmatch(level[:-1]):
                 raise SettingError(f"messageDelayLevel: {level!r} is not a number and s, m, h or d")
-            levels.append(_wrapped(int(level[:-1]) * unit))
+            wide = int(level[:-1]) * unit + (1 << 63)
+            levels.append(wide % (1 << 64) - (1 << 63))  # in Java's 64 bits
         return tuple(levels)
 
     @property
@@ -161,7 +157,9 @@ def parse_settings(
         known = BY_NAME[name]
         if known.name not in wanted:
             continue
-        value = _parse(wanted[known.name], str(text), name)
+        value, least = known.value(str(text), name), wanted[known.name].metadata["least"] or 0
+        if known.kind == "int" and not least <= int(value) <= _INT_MAX:
+            raise SettingError(f"{name}={value}: out of range {least}..{_INT_MAX}")
         if release is None or not ignored_by(name, release):
             values[wanted[known.name].name] = value
     settings = kind(**values)
@@ -186,7 +184,9 @@ def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
     for layer in layers:
         for name in layer:
             if name not in BY_NAME:
-                raise SettingError(f"{name!r} is not a setting of RocketMQ{_hint(name)}")
+                near = get_close_matches(name, BY_NAME, 1, 0.5)
+                hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists them"
+                raise SettingError(f"{name!r} is not a setting of RocketMQ; {hint}")
             for other in BY_NAME[name].in_any:
                 if str(layer.get(other.name, layer[name])).strip() != str(layer[name]).strip():
                     raise SettingError(
@@ -211,20 +211,6 @@ def ignored_by(name: str, release: str) -> bool:
     return not any(spelling.known_to(release) for spelling in known.in_any)
 
 
-def _hint(name: str) -> str:
-    near = get_close_matches(name, BY_NAME, 1, 0.5)
-    return f"; did you mean {near[0]}?" if near else "; docs/settings.md lists them"
-
-
-def _parse(of: Field[Any], text: str, name: str) -> Any:
-    """The value of a field. Raises SettingError with the name that was given."""
-    known, least = BY_NAME[name], of.metadata["least"]
-    value = known.value(text, name)
-    if known.kind == "int" and not (least or 0) <= int(value) <= _INT_MAX:
-        raise SettingError(f"{name}={value}: out of range {least or 0}..{_INT_MAX}")
-    return value
-
-
 def refuse_unsupported(settings: Settings, but: Collection[str] = ()) -> None:
     """Raise SettingError if the settings ask for a kind of store that reput does not derive.
 
@@ -243,7 +229,8 @@ def parse_properties(text: str) -> dict[str, str]:
     for line in _logical_lines(text):
         found = _PROPERTY.fullmatch(line)
         assert found is not None
-        values[_unescape(found[1])] = _unescape(found[2])
+        name, value = (_ESCAPE.sub(_unescaped, part) for part in found.groups())
+        values[name] = value
     return values
 
 
@@ -261,10 +248,6 @@ def _logical_lines(text: str) -> Iterator[str]:
             joined = []
     if any(joined):
         yield "".join(joined)
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_unescaped, text)
 
 
 def _unescaped(escape: re.Match[str]) -> str:
@@ -471,71 +454,46 @@ def setting_warnings(given: Mapping[str, str], release: str, doing: Doing) -> li
     setting with its default value changes nothing and gets no line. Raises SettingError for a
     malformed value, and for a setting that the command refuses.
     """
-    return [
-        line
-        for name, text in given.items()
-        for line in _SAID[_status(name, doing)](BY_NAME[name], name, text, release, doing)
-    ]
+    return [line for name, text in given.items() if (line := _said(name, text, release, doing))]
 
 
-def _status(name: str, doing: Doing) -> Status:
-    return BY_NAME[name].derive if doing == "derive" else BY_NAME[name].append
+def _said(name: str, text: str, release: str, doing: Doing) -> str:
+    known = BY_NAME[name]
+    status = known.derive if doing == "derive" else known.append
+    if status is Status.OBEYED:
+        return _obeyed(known, name, text, release)
+    there = any(spelling.known_to(release) for spelling in known.in_any)
+    if status is Status.WARNED and there and known.differs(text, name):
+        return f"{name}={text}: not done: {known.reason}"
+    # `refuse_unsupported` refuses others; a command refuses folders as it compares them
+    return _role(known, name, text) if status is Status.REFUSED else ""
 
 
-def _obeyed(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
+def _obeyed(known: KnownSetting, name: str, text: str, release: str) -> str:
     if ignored_by(name, release):
         if not known.differs(text, name):
-            return []
-        return [
+            return ""
+        return (
             f"{name}={text}: RocketMQ {release} has no such setting (since {known.since}) and "
             f"takes no notice of it: nor is it done here"
-        ]
+        )
     spelling = next(each for each in known.in_any if each.name == name)
     newer = name != known.name and not spelling.known_to(release)
     if newer and release_key(release) >= release_key(known.since):
-        return [
+        return (
             f"{name}={text}: RocketMQ {release} calls it {known.name} and takes no notice of "
             f"{name}; here it counts as {known.name}"
-        ]
-    return []
+        )
+    return ""
 
 
-def _warned(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
-    there = any(spelling.known_to(release) for spelling in known.in_any)
-    if not there or not known.differs(text, name):
-        return []
-    return [f"{name}={text}: not done: {known.reason}"]
-
-
-def _refused(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
-    if known.name == "brokerRole":
-        return _role(known, name, text)
-    # `refuse_unsupported` refuses others; a command refuses folders as it compares them
-    return []
-
-
-def _role(known: KnownSetting, name: str, text: str) -> list[str]:
+def _role(known: KnownSetting, name: str, text: str) -> str:
     """HookUtils.checkBeforePutMessage: a slave answers SERVICE_NOT_AVAILABLE to every put."""
-    role = known.value(text, name)
+    role = known.value(text, name) if known.name == "brokerRole" else ""
     if role == "SLAVE":
         raise SettingError(
             f"{name}=SLAVE: a slave's log is a copy of its master's, and takes no messages: append "
             f"to the master's store"
         )
-    if role == "SYNC_MASTER":
-        return [
-            f"{name}=SYNC_MASTER: not done: nothing is replicated: PUT_OK speaks of this disk alone"
-        ]
-    return []
-
-
-def _harmless(known: KnownSetting, name: str, text: str, release: str, doing: Doing) -> list[str]:
-    return []
-
-
-_SAID: dict[Status, Callable[[KnownSetting, str, str, str, Doing], list[str]]] = {
-    Status.OBEYED: _obeyed,
-    Status.HARMLESS: _harmless,
-    Status.WARNED: _warned,
-    Status.REFUSED: _refused,
-}
+    done = "nothing is replicated: PUT_OK speaks of this disk alone"
+    return f"{name}=SYNC_MASTER: not done: {done}" if role == "SYNC_MASTER" else ""

@@ -6,6 +6,7 @@ log leaves entries after max (truncateDirty). Those of expired messages stay unt
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,7 +21,14 @@ from reput.store_format.derived.queue_files import (
     record_of,
 )
 from reput.store_format.derived.queue_reader import Boundary, NoEntry
-from reput.store_format.derived.queues import Slice, no_entries
+from reput.store_format.derived.queues import (
+    FileQueues,
+    PastEnd,
+    Queues,
+    Slice,
+    no_entries,
+    past_end,
+)
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
 from reput.store_format.log.reader import LogReader
@@ -366,3 +374,18 @@ class RocksDBQueue:
 def _entry(position: int, row: Any) -> QueueEntry:
     place, size = record_of(row)
     return QueueEntry(position, place, size, int(row["tagsCode"]), 1, int(row["storeTimestamp"]))
+
+
+def past_end_of(storage: InputStorage, store: str, end: int) -> Iterator[PastEnd]:
+    """What a store's queues, of files or else of RocksDB, name past the log's end; nothing where
+    RocksDB cannot be read.
+    """
+    queues: Queues = FileQueues(storage, store, lambda _: 0)
+    folder = None if queues.topics() else queues_folder(storage, store)
+    if folder is not None:
+        try:
+            queues = RocksDBQueues(storage, store, folder)
+        except RocksDBError:
+            return  # who judges the store says so
+    with closing(queues):
+        yield from past_end(queues, end)

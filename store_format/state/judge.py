@@ -9,9 +9,9 @@ import numpy as np
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config import config_table, consumer_offsets
+from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
 from reput.store_format.discover.delay_levels import SCHEDULE
-from reput.store_format.fate.known import Places, timer_log_names, timer_units, timers_in_rocksdb
+from reput.store_format.fate.known import Places, timer_units, timers_in_rocksdb
 from reput.store_format.files.protocol import InputStorage, listed, read_head
 from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.log.groups import BadEpochs, read_epochs
@@ -31,21 +31,22 @@ from reput.store_format.names import (
     MANIFEST,
     OFFSETS,
     ORDER_INFO,
+    POP_DB,
     QUEUE_EXT,
+    QUEUE_MAPPING,
     REVIVE_TOPIC,
     TIMER_LOG,
     is_queue_id,
-    is_wheel,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
 from reput.store_format.query.compacted import compacted_topics, compaction_faults, hole_faults
 from reput.store_format.query.inventory import PAST_QUEUE
-from reput.store_format.query.pop_leftovers import ordered_rows
+from reput.store_format.query.pop_leftovers import kept_pops, ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
-from reput.store_format.rocksdb.database import RocksDBError
-from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends
-from reput.store_format.state_table import FILES, row_of
+from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
+from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends, wheel_from
+from reput.store_format.state_table import FILES, Copies, row_of
 
 # ---
 # Positions in queues that the log does not have: of groups, delay levels, pops.
@@ -95,9 +96,29 @@ def _positions(storage: InputStorage, store: str) -> Iterator[_Read]:
         if is_queue_id(level) and isinstance(offset, int):
             yield _Read(f"{CONFIG}/{DELAY_OFFSETS}", SCHEDULE, int(level) - 1, offset,
                         f"delay level {level}", _LEVEL_WAITS)  # fmt: skip
+    for pop in kept_pops(storage, store, none):
+        yield _Read(POP_DB, pop.topic, pop.queue_id, max(pop.offsets) + 1,
+                    f"a pop of group {pop.group!r}", _NOT_AGAIN)  # fmt: skip
+    yield from _static_queues(storage, store, none)
     for row in ordered_rows(storage, store, none):
         yield _Read(f"{CONFIG}/{ORDER_INFO}", row.topic, row.queue_id, row.offset + 1,
                     f"an ordered pop of group {row.group!r}", _POP_WAITS)  # fmt: skip
+
+
+def _static_queues(storage: InputStorage, store: str, notes: Notes) -> Iterator[_Read]:
+    """Where the queues of static topics begin and end in this broker's own (LogicQueueMappingItem).
+
+    What is of another form is passed over.
+    """
+    for topic, about in (config_table(storage, store, QUEUE_MAPPING, notes) or {}).items():
+        with suppress(AttributeError, KeyError, TypeError):
+            for number, items in about["hostedQueues"].items():
+                for item in (each for each in items if each["bname"] == about["bname"]):
+                    yield _Read(
+                        f"{CONFIG}/{QUEUE_MAPPING}", topic, int(item["queueId"]),
+                        max(int(item["startOffset"]), int(item["endOffset"])),
+                        f"queue {number} of the static topic", _NOT_THERE,
+                    )  # fmt: skip
 
 
 # ScheduleMessageService.correctDelayOffset
@@ -105,6 +126,8 @@ _LEVEL_WAITS = (
     "a broker before 4.9.2 delivers nothing of this level until the queue is that long, a later "
     "one goes on at its end"
 )
+_NOT_AGAIN = "what was popped there does not come again"
+_NOT_THERE = "its readers are sent to positions that are not there"
 _POP_WAITS = "nothing of the queue is popped until that pop's time is over"
 
 # ---
@@ -173,14 +196,8 @@ class _Units(NamedTuple):
 
 
 def _units(opened: OpenedStore, flushed: int) -> _Units:
-    """flushed: lastTimerLogFlushPos. Without the wheel's file a broker makes the wheel of the units
-    from the last file before that on.
-    """
-    names = timer_log_names(opened.storage, opened.path)
-    first = 0
-    if not any(is_wheel(name) for name, _ in listed(opened.storage, opened.path)) and names:
-        since = max(flushed - names[-1][1], 0)
-        first = max((int(name) for name, _ in names if int(name) <= since), default=0)
+    """flushed: lastTimerLogFlushPos."""
+    first = wheel_from(opened.storage, opened.path, flushed)
     found, last = [np.zeros(0, np.int64)], -1
     for units in timer_units(opened.storage, opened.path, first):
         places = units["physicalOffset"].astype(np.int64)
@@ -269,6 +286,19 @@ def _delivery(opened: OpenedStore, timer: StoredMessage) -> int:
 # All of it.
 
 
+def database_faults(storage: InputStorage, store: str) -> Iterator[Finding]:
+    """The broker's own RocksDBs that cannot be opened; none where the library is missing."""
+    for row in FILES:
+        folder = f"{store}/{row.path.rpartition('/')[0]}"
+        if row.copies == Copies.CARRY and row.name == "<rocksdb>" and has_rows(storage, folder):
+            try:
+                open_database(storage, folder).close()
+            except RocksDBMissing:
+                return
+            except RocksDBError as error:
+                yield Finding(folder, f"{error.reason}: no broker that uses it starts")
+
+
 def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> Iterator[Finding]:
     """What is wrong with the state of a store, as far as queues and files tell it. What cannot be
     read is left to those who judge queues.
@@ -286,6 +316,7 @@ def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> It
     topics = [] if crashed else topics
     for fault in (*compaction_faults(opened, topics), *hole_faults(opened, topics)):
         yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)
+    yield from database_faults(opened.storage, opened.path)
     try:
         read_epochs(opened.storage, opened.path)
     except BadEpochs as error:

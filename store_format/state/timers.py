@@ -287,8 +287,18 @@ def why_lost(storage: InputStorage, store: str, log_end: int) -> str:
         return f"{TIMER_LOG} points past the log's end"
     if last < 0:
         return f"{TIMER_LOG} is not there" if check["lastTimerQueueOffset"] > 0 else ""
-    if check["lastTimerLogFlushPos"] > 0 and not any(
-        is_wheel(name) for name, _ in listed(storage, store)
-    ):
-        return "timerwheel is not there"
+    if wheel_from(storage, store, int(check["lastTimerLogFlushPos"])) > 0:
+        return "timerwheel is not there, and only the last files of timerlog are read in its place"
     return ""
+
+
+def wheel_from(storage: InputStorage, store: str, flushed: int) -> int:
+    """The place in timerlog from which a broker knows units: 0 with the wheel's file, without it
+    that of the last file which is a file's length before lastTimerLogFlushPos (`flushed`), as it
+    makes the wheel of these (TimerMessageStore.recover).
+    """
+    names = timer_log_names(storage, store)
+    if not names or any(is_wheel(name) for name, _ in listed(storage, store)):
+        return 0
+    since = max(flushed - names[-1][1], 0)
+    return max((int(name) for name, _ in names if int(name) <= since), default=0)

@@ -33,13 +33,10 @@ GOLDEN = "mixed_5.3.3"
 
 # What a stage is the first to do with a file in staging.
 STAGES = {
-    "scan": ("create", "/scan-"),
-    "number": ("read", ".runs"),
-    "chain": ("create", "/chain-"),
-    "small queues": ("place", PLACED_TREE),
-    "queues": ("create", "/queue-"),
+    "scan": ("create", "/scan-"), "number": ("read", ".runs"), "chain": ("create", "/chain-"),
+    "small queues": ("place", PLACED_TREE), "queues": ("create", "/queue-"),
     "index": ("create", "/index-"),
-}
+}  # fmt: skip
 
 
 class Killing(LocalStorage):

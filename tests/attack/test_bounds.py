@@ -1,8 +1,6 @@
 """What a task holds in memory, what it reads, and what comes to the driver."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from reput.udfs.staging import Staging
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log
 from tests.logs.encoder import MAGIC_BLANK, Message, build_log, encode, properties
+from tests.processes import run_python
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -132,13 +131,8 @@ print(sum(row["records"] for row in rows), peak.added)
 
 def peak_of_scan(tmp_path: Path, split_bytes: int) -> tuple[int, int]:
     """Records, and MiB that a scan of the whole store adds to a process."""
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, tmp_path / "store", tmp_path / "staging", str(split_bytes)],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
+    done = run_python(
+        "-c", PEAK, tmp_path / "store", tmp_path / "staging", split_bytes, timeout=300, check=True
     )
     records, mib = done.stdout.split()
     return int(records), int(mib)
@@ -201,11 +195,9 @@ def uniform(count: int, segment: int) -> Log:
         for number in range(count)
     ]
     settings = {
-        "mappedFileSizeCommitLog": segment,
-        "mappedFileSizeConsumeQueue": 2_000_000,
-        "maxHashSlotNum": 100,
-        "maxIndexNum": 100_000,
-    }
+        "mappedFileSizeCommitLog": segment, "mappedFileSizeConsumeQueue": 2_000_000,
+        "maxHashSlotNum": 100, "maxIndexNum": 100_000,
+    }  # fmt: skip
     return Log(build_log(messages, segment), settings, "5.3.3", {})
 
 

@@ -3,12 +3,12 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from reput.store_format.files.private import NotPrivate, private_folder, safe_parent
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -26,10 +26,7 @@ print(crc.crc32(np.frombuffer(b"123456789", np.uint8), 0, 9) & 0xFFFFFFFF)
 
 def run_kernel(at: Path = ROOT, **env: str) -> str:
     """Run one compiled kernel in a new process; the cache folder that it used."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", KERNEL], cwd="/", capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(at), **env}, timeout=300,
-    )  # fmt: skip
+    done = run_python("-P", "-c", KERNEL, env={"PYTHONPATH": str(at), **env}, cwd="/", timeout=300)
     assert done.returncode == 0, done.stderr
     folder, crc = done.stdout.split()
     assert crc == str(0xCBF43926)
@@ -164,9 +161,9 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
     )
 
     def key(place: Path) -> str:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True,
-            env={**os.environ, "PYTHONPATH": str(place), "REPUT_CACHE": str(tmp_path / "cache")},
+        done = run_python(
+            "-P", "-c", program,
+            env={"PYTHONPATH": str(place), "REPUT_CACHE": str(tmp_path / "cache")}, check=True,
         )  # fmt: skip
         return done.stdout.strip()
 
@@ -198,9 +195,9 @@ code = cli.main(["dump", sys.argv[1]])
 def said(folder: Path, **env: str) -> list[str]:
     """What two commands in one process say on standard error."""
     (folder / "checkpoint").write_bytes(bytes(4096))
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", SAYS, str(folder / "checkpoint")], cwd="/", text=True,
-        capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT), **env}, timeout=300,
+    done = run_python(
+        "-P", "-c", SAYS, folder / "checkpoint", env={"PYTHONPATH": str(ROOT), **env}, cwd="/",
+        timeout=300,
     )  # fmt: skip
     return done.stderr.splitlines()
 
@@ -228,10 +225,7 @@ def test_numba_reads_no_settings_from_the_current_folder(tmp_path: Path) -> None
         "import reput.store_format.kernels.crc, numba, yaml\n"
         "print(numba.core.config.DISABLE_JIT, numba.core.config.DEBUG, bool(yaml))"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=300,
-    )  # fmt: skip
+    done = run_python("-P", "-c", program, env={"PYTHONPATH": str(ROOT)}, cwd=tmp_path, timeout=300)
     assert (done.stdout, done.stderr) == ("0 0 True\n", "")
 
 

@@ -239,36 +239,24 @@ def test_append_from_what_it_would_write_to(
         assert (
             main(
                 [
-                    "append",
-                    "--yes",
-                    str(store),
-                    "--from-store",
-                    str(written),
-                    "--rocketmq",
-                    "5.3.3",
-                    *sizes,
+                    "append", "--yes", str(store), "--from-store", str(written), "--rocketmq",
+                    "5.3.3", *sizes,
                 ]
             )
             == 2
-        ), store
+        ), store  # fmt: skip
         assert "which is read" in capsys.readouterr().err
         assert everything(top) == before, store
     for store in (written, top / "link", ".", top):
         assert (
             main(
                 [
-                    "append",
-                    "--yes",
-                    str(store),
-                    "--from",
-                    str(source),
-                    "--rocketmq",
-                    "5.3.3",
+                    "append", "--yes", str(store), "--from", str(source), "--rocketmq", "5.3.3",
                     *sizes,
                 ]
             )
             == 2
-        )
+        )  # fmt: skip
         assert everything(top) == before, store
 
 
@@ -321,13 +309,8 @@ def test_append_writes_over_no_file_of_a_folder_that_is_no_store(
     put(tmp_path / "m.jsonl", '{"topic": "T", "body": "x"}\n')
     before = everything(tmp_path)
     words = [
-        "append",
-        "--yes",
-        str(tmp_path / "mine"),
-        "--from",
-        str(tmp_path / "m.jsonl"),
-        *reported(),
-    ]
+        "append", "--yes", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"), *reported(),
+    ]  # fmt: skip
     assert main(words) == 2
     assert "is taken for no store" in capsys.readouterr().err
     assert everything(tmp_path) == before

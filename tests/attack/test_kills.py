@@ -51,14 +51,15 @@ def test_an_executor_is_killed(stage: str, tmp_path: Path) -> None:
 FULL = """
 import json, sys
 from pathlib import Path
-from tests.faults.killing import contents
-from tests.logs.small import SETTINGS, messages, write
+
+from tests.built import write_log
+from tests.logs.small import SETTINGS, messages
 from tests.in_process import run
 from tests.logs.encoder import build_log
 store, disk = Path(sys.argv[1]), Path(sys.argv[2])
 output = disk / "output"
 def rebuild(count, **more):
-    run(str(write(store / str(count), build_log(messages(count), 4096))), str(output),
+    run(str(write_log(store / str(count), build_log(messages(count), 4096))), str(output),
         rocketmq="5.3.3", settings=SETTINGS, **more)
 rebuild(30)
 old, said = contents(output), []

@@ -1,13 +1,12 @@
 """A store of 100,000 topics: commands take memory and time in proportion, and no more."""
 
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.logs import Message, build_log
+from tests.processes import run_python
 
 TOPICS = 100_000
 SEGMENT = 1 << 25
@@ -26,10 +25,7 @@ sys.exit(code)
 def run(*words: object) -> tuple[int, str, int, float]:
     """(exit code, standard output, MiB, seconds of processors: others may be at work here)."""
     began = _seconds()
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *map(str, words)], capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    done = run_python("-c", COMMAND, *map(str, words))
     *_, peak = done.stderr.split("peak ")
     return done.returncode, done.stdout, int(peak) >> 10, _seconds() - began
 

@@ -3,8 +3,6 @@
 After each attempt all that was there is there: names, modes, links and bytes.
 """
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -28,27 +26,29 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from tests.attack.worlds import LOGS, SETTINGS, World, everything, in_process, refused
 from tests.in_process import run
+from tests.processes import run_python
+
+WRITERS: dict[str, Callable[[World, str, bool], Any]] = {
+    "rebuild": lambda world, output, replace: run(
+        str(world.store), output, rocketmq="5.3.3", settings=world.settings, replace=replace),
+    "repair": lambda world, output, replace: in_process(
+        repair, str(world.store), output, settings=world.settings, replace_output=replace),
+    "convert": lambda world, output, replace: in_process(
+        convert, str(world.store), output, settings=world.settings, replace=replace),
+    "export": lambda world, output, replace: in_process(
+        export, str(world.store), output, settings=world.settings, replace=replace),
+    "catch-up": lambda world, output, replace: catch_up(
+        str(world.store), rocketmq="5.3.3", settings=world.settings, output=output,
+        replace=replace),
+    "replicate": lambda world, output, _: replicate(
+        str(world.store), output, rocketmq="5.3.3", settings=world.settings),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_rebuild(world: World, replace: bool) -> None:
-    refused(world, lambda output: run(
-        str(world.store), output, rocketmq="5.3.3", settings=world.settings, replace=replace,
-    ))  # fmt: skip
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_repair(world: World, replace: bool) -> None:
-    refused(world, lambda output: in_process(
-        repair, str(world.store), output, settings=world.settings, replace_output=replace,
-    ))  # fmt: skip
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_convert(world: World, replace: bool) -> None:
-    refused(world, lambda output: in_process(
-        convert, str(world.store), output, settings=world.settings, replace=replace,
-    ))  # fmt: skip
+@pytest.mark.parametrize("name", WRITERS)
+def test_no_output_is_in_an_input(world: World, name: str, replace: bool) -> None:
+    refused(world, lambda output: WRITERS[name](world, output, replace))
 
 
 def test_a_merge_into_a_store_that_is_merged(world: World) -> None:
@@ -68,26 +68,6 @@ def test_a_merge_into_a_store_that_is_merged(world: World) -> None:
                 settings=sizes, replace=True,
             )  # fmt: skip
     assert everything(world.root) == before
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_export(world: World, replace: bool) -> None:
-    refused(world, lambda output: in_process(
-        export, str(world.store), output, settings=world.settings, replace=replace,
-    ))  # fmt: skip
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
-def test_catch_up(world: World, replace: bool) -> None:
-    refused(world, lambda output: catch_up(
-        str(world.store), rocketmq="5.3.3", settings=world.settings, output=output, replace=replace,
-    ))  # fmt: skip
-
-
-def test_replicate(world: World) -> None:
-    refused(world, lambda output: replicate(
-        str(world.store), output, rocketmq="5.3.3", settings=world.settings,
-    ))  # fmt: skip
 
 
 def test_an_archive_of_what_expires(world: World) -> None:
@@ -185,10 +165,9 @@ def test_real_processes(world: World, command: str) -> None:
     words = [w for n, v in world.settings.items() for w in ("--set", f"{n}={v}")]
     before = everything(world.root)
     for name in ("the store", "its parent", "a link", "its log", "another folder of the log"):
-        done = subprocess.run(
-            [sys.executable, "-m", "reput", command, str(world.store), "--output",
-             world.outputs()[name], "--replace", "--rocketmq", "5.3.3", *words],
-            capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+        done = run_python(
+            "-m", "reput", command, world.store, "--output", world.outputs()[name], "--replace",
+            "--rocketmq", "5.3.3", *words,
         )  # fmt: skip
         assert done.returncode == 2, done.stderr
         assert "which is read: nothing is written there" in done.stderr

@@ -21,23 +21,18 @@ import pytest
 
 from reput.jobs.cli import main
 from tests import golden_stores
-from tests.attack.trees import tree
+from tests.trees import held
 
 pytestmark = pytest.mark.long
 
 SECONDS = 30  # the first command of a process loads kernels
 STORE = "small_all_5.3.3"
 NOTES = {
-    "list": b"[]",
-    "null": b"null",
-    "number": b"17",
-    "cut": b'{"topicConfigTable": {',
+    "list": b"[]", "null": b"null", "number": b"17", "cut": b'{"topicConfigTable": {',
     "other shape": b'{"topicConfigTable": [1], "settings": 5, "rocketmq": [], "damage": 1}',
-    "empty": b"",
-    "not UTF-8": b'{"a": "\xff\xfe"}',
-    "NULs": b"\0" * 4096,
+    "empty": b"", "not UTF-8": b'{"a": "\xff\xfe"}', "NULs": b"\0" * 4096,
     "deep": b"[" * 100_000 + b"]" * 100_000,
-}
+}  # fmt: skip
 
 
 class HangError(Exception):
@@ -172,7 +167,7 @@ def test_what_is_planted_is_named_or_passed_by(
     store, words, stands = _store(tmp_path)
     planted = store / place.format(**stands)
     _plant(planted, {**SHAPES, **NOTE_SHAPES}[shape])
-    before = tree(store)
+    before = held(store)
     wrong = []
     for number, command in enumerate(READS):
         output = tmp_path / f"out{number}"
@@ -182,7 +177,7 @@ def test_what_is_planted_is_named_or_passed_by(
         said = _run(line, capfd)
         if said:
             wrong.append(f"{command[0]}: {said}")
-        if tree(store) != before:
+        if held(store) != before:
             wrong.append(f"{command[0]}: the store was changed")
             break
     assert not wrong, "\n".join(wrong)

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from tests import golden_stores
-from tests.attack.trees import tree
 from tests.rocketmq.judge import difference
 from tests.seeds import seeds
+from tests.trees import held
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 
@@ -29,17 +29,9 @@ ROOT = Path(__file__).parents[2]
 STORE = "small_all_5.3.3"
 SEEDS = range(int(os.environ.get("REPUT_KILLS", "20")))
 COMMANDS = (
-    "rebuild",
-    "replace",
-    "verify",
-    "check",
-    "repair",
-    "convert",
-    "recover",
-    "install",
-    "append",
+    "rebuild", "replace", "verify", "check", "repair", "convert", "recover", "install", "append",
     "dump",
-)
+)  # fmt: skip
 READ_ONLY = ("rebuild", "replace", "verify", "check", "repair", "convert", "dump")
 ON_ENGINES = ("rebuild", "replace", "verify", "check", "repair", "convert", "recover")
 # Seconds into a command; later than its end is no kill, and counts as a run.
@@ -143,7 +135,7 @@ def test_a_kill_at_random(seed: int, tmp_path: Path) -> None:
     store, out, built = tmp_path / "store", tmp_path / "out", tmp_path / "built"
     if command == "replace":
         shutil.copytree(built, out)
-    before = tree(store)
+    before = held(store)
     on = ["--engine", engine] if command in ON_ENGINES else []
     run = _start([*_line(command, tmp_path), *on], temporary)
     time.sleep(wait)
@@ -154,7 +146,7 @@ def test_a_kill_at_random(seed: int, tmp_path: Path) -> None:
         for each in _ours(run) if run.poll() is None else ():
             os.kill(each, signal.SIGKILL)
     if command in READ_ONLY:
-        assert tree(store) == before, f"seed {seed}: {command} changed its input"
+        assert held(store) == before, f"seed {seed}: {command} changed its input"
     if command in ("rebuild", "replace") and (out / "manifest.json").exists():
         assert difference(out, built) is None, f"seed {seed}: half a set"
     if command == "replace":

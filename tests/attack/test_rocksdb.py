@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import multiprocessing
 import os
 import re
@@ -31,13 +30,7 @@ from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.store_format.rocksdb.damaged import DAMAGES, missing_table
 from tests.store_format.rocksdb.stores import unpack
-
-
-def tree(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*") if path.is_file()
-    }  # fmt: skip
+from tests.trees import contents, flip
 
 
 @pytest.fixture
@@ -55,42 +48,40 @@ def test_a_rebuild_asks_the_log_alone(
 ) -> None:
     wanted = rows(store / "consumequeue")
     damage(store / "consumequeue")
-    before = tree(store)
+    before = contents(store)
     assert made(store, tmp_path / "out").queues_in == "rocksdb"
     assert rows(tmp_path / "out" / "consumequeue") == wanted
-    assert tree(store) == before
+    assert contents(store) == before
     install_set(str(store), str(tmp_path / "out"))
     assert rows(store / "consumequeue") == wanted
 
 
 @pytest.mark.parametrize("where", ["", "/consumequeue", "/consumequeue/new", "/.."])
 def test_nothing_is_written_into_the_store(where: str, store: Path) -> None:
-    before = tree(store.parent)
+    before = contents(store.parent)
     with pytest.raises(StoreError):
         made(store, Path(f"{store}{where}"), replace=True)
-    assert tree(store.parent) == before
+    assert contents(store.parent) == before
 
 
 def test_a_folder_with_anything_else_stays(store: Path, tmp_path: Path) -> None:
     made(store, tmp_path / "out")
     made(store, tmp_path / "out", replace=True)
     (tmp_path / "out" / "consumequeue" / "notes.txt").write_text("mine")
-    before = tree(tmp_path / "out")
+    before = contents(tmp_path / "out")
     with pytest.raises(StoreError, match=r"notes\.txt"):
         made(store, tmp_path / "out", replace=True)
-    assert tree(tmp_path / "out") == before
+    assert contents(tmp_path / "out") == before
 
 
 def test_a_table_that_was_changed_is_not_installed(store: Path, tmp_path: Path) -> None:
     made(store, tmp_path / "out")
     table = max((tmp_path / "out" / "consumequeue").glob("*.sst"), key=os.path.getsize)
-    raw = bytearray(table.read_bytes())
-    raw[-1] ^= 1
-    table.write_bytes(raw)
-    before = tree(store)
+    flip(table, -1)
+    before = contents(store)
     with pytest.raises(StoreError):
         install_set(str(store), str(tmp_path / "out"))
-    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+    assert {k: v for k, v in contents(store).items() if k != "lock"} == before
 
 
 def test_a_set_of_another_store_is_not_installed(store: Path, tmp_path: Path) -> None:
@@ -101,10 +92,10 @@ def test_a_set_of_another_store_is_not_installed(store: Path, tmp_path: Path) ->
         at = int.from_bytes(place[:8], "big")
         raw[at : at + 4] = (1000).to_bytes(4, "big") if len(place) == 16 else raw[at : at + 4]
     log.write_bytes(raw)
-    before = tree(store)
+    before = contents(store)
     with pytest.raises(StoreError, match="no such record: it is a set of another store"):
         install_set(str(store), str(tmp_path / "out"))
-    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+    assert {k: v for k, v in contents(store).items() if k != "lock"} == before
 
 
 def _killed(folder: str, family: str, keys: list[bytes]) -> None:
@@ -143,25 +134,23 @@ def test_of_a_torn_write_ahead_log_what_is_whole_is_read(cut: int, tmp_path: Pat
     log = write_ahead(folder, "timer", KEYS)
     assert list(_timers(folder)) == KEYS
     log.write_bytes(log.read_bytes()[:-cut])
-    before = tree(folder)
+    before = contents(folder)
     assert list(_timers(folder)) == KEYS[: -1 - cut // 90]
-    assert tree(folder) == before
+    assert contents(folder) == before
 
 
 def test_a_flipped_bit_in_a_write_ahead_log_is_said(tmp_path: Path) -> None:
     store = unpack("index_5.5.1", tmp_path)[0]
     log = write_ahead(store / "rocksdbstore", "timer", KEYS)
-    raw = bytearray(log.read_bytes())
-    raw[len(raw) // 2] ^= 1
-    log.write_bytes(raw)
-    before = tree(store)
+    flip(log, log.stat().st_size // 2)
+    before = contents(store)
     report = verify(Session(), str(store), rocketmq="5.5.1")
     (difference,) = report.differences
     assert difference.path == f"{store}/rocksdbstore"
     assert "the RocksDB cannot be read: Corruption: " in difference.text()
     with pytest.raises(StoreError, match=r"rocksdbstore: the RocksDB cannot be read: Corruption"):
         install_index(store, tmp_path / "out")
-    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+    assert {k: v for k, v in contents(store).items() if k != "lock"} == before
 
 
 def install_index(store: Path, output: Path) -> None:
@@ -194,18 +183,18 @@ def held(store: Path) -> Iterator[Path]:
 
 
 def test_a_database_that_is_open_is_read_and_left_alone(held: Path, tmp_path: Path) -> None:
-    before = tree(held / "consumequeue")
+    before = contents(held / "consumequeue")
     wanted = rows(held / "consumequeue")
     made(held, tmp_path / "out")
     assert rows(tmp_path / "out" / "consumequeue") == wanted
-    assert tree(held / "consumequeue") == before
+    assert contents(held / "consumequeue") == before
     with pytest.raises(StoreError, match=r"consumequeue/LOCK: .* has the RocksDB open"):
         install_set(str(held), str(tmp_path / "out"))
-    assert tree(held / "consumequeue") == before
+    assert contents(held / "consumequeue") == before
 
 
 def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path, tmp_path: Path) -> None:
-    before, end = tree(store), made(store, tmp_path / "out").log_end
+    before, end = contents(store), made(store, tmp_path / "out").log_end
     with pytest.raises(
         StoreError, match=f"its queues hold the log up to {end:,}; a broker goes on"
     ):
@@ -219,7 +208,7 @@ def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path, tmp_path
         with pytest.raises(StoreError, match="reput rebuild builds them") as said:
             command()
         assert "\n" not in str(said.value)
-    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+    assert {k: v for k, v in contents(store).items() if k != "lock"} == before
 
 
 OF_CONFIG = "put back a copy of it, or move it away: then config/*.json counts"
@@ -247,7 +236,7 @@ def test_it_is_said_what_is_wrong_where_and_what_to_do(
     name, _, below = where.partition("/")
     folder = unpack(name, tmp_path)[0] / below
     damage(folder)
-    before = tree(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(RocksDBError) as said:
         read_whole(folder)
     text = str(said.value)
@@ -256,7 +245,7 @@ def test_it_is_said_what_is_wrong_where_and_what_to_do(
     assert text.endswith(f": {REMEDIES[where]}")
     assert len(text) - len(str(folder)) < 200
     assert "\n" not in text
-    assert tree(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["config/topics", "config/consumerOffsets", "config/metadata"])
@@ -265,13 +254,13 @@ def test_nothing_is_installed_where_the_config_cannot_be_read(name: str, tmp_pat
     store = unpack(of, tmp_path)[0]
     rebuild(Session(), str(store), str(tmp_path / "out"), rocketmq="5.5.0", queues="files")
     missing_table(store / name)
-    before = tree(tmp_path)
+    before = contents(tmp_path)
     for dry_run in (True, False):
         with pytest.raises(
             RocksDBError, match=f"{name}: the RocksDB cannot be read: .* is missing"
         ):
             install_set(str(store), str(tmp_path / "out"), dry_run)
-        assert {k: v for k, v in tree(tmp_path).items() if k != "store/lock"} == before
+        assert {k: v for k, v in contents(tmp_path).items() if k != "store/lock"} == before
 
 
 NO_ROOM = """
@@ -299,13 +288,13 @@ assert named
 
 def test_no_room_for_temporary_files_is_no_damage(store: Path, tmp_path: Path) -> None:
     made(store, tmp_path / "out", queues="files")
-    before = tree(store)
+    before = contents(store)
     (full := tmp_path / "full").mkdir()
     words = [sys.executable, "-c", NO_ROOM, str(store), str(tmp_path / "out"), str(full)]
     if subprocess.run(["unshare", "-rm", "true"], check=False).returncode:
         pytest.skip("this user may not mount anything")
     subprocess.run(["unshare", "-rm", *words], check=True)
-    assert {k: v for k, v in tree(store).items() if k != "lock"} == before
+    assert {k: v for k, v in contents(store).items() if k != "lock"} == before
 
 
 def test_an_index_whose_only_table_is_lost_is_no_empty_one(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack.works import WORKS, contents, make, run
+from tests.attack.works import WORKS, make, run
 from tests.jobs.sources.reading import table
+from tests.trees import unlocked
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +69,7 @@ def on_small_disk(name: str, stores: Path, top: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(top)], check=True)
     fresh(stores, top)
     assert run(words, stores, top)[0] == 0
-    wanted, state = found(top), contents(top)
+    wanted, state = found(top), unlocked(top)
     for room in (0, 1, 2, 4, 8, 16, 32, 64, 128, 512):
         fresh(stores, top)
         ballast = filled(top)
@@ -92,19 +93,19 @@ def on_small_disk(name: str, stores: Path, top: Path) -> None:
             assert not lost, (room, store, said, again, len(lost))
             assert not more, (room, store, said, again, len(more))
         if name == "expire":
-            assert contents(top) == state, room
+            assert unlocked(top) == state, room
         if not code:
             break
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(top)], check=True)
     fresh(stores, top)
-    before = contents(top)
+    before = unlocked(top)
     subprocess.run(["mount", "-o", "remount,ro", str(top)], check=True)
     code, said = run(words, stores, top)
     assert code in (2, 3), said
     assert said.count("\n") == 0, said
     assert "should not happen" not in said, said
     assert "Read-only file system" in said, said
-    assert contents(top) == before
+    assert unlocked(top) == before
     print(json.dumps(ended))
 
 

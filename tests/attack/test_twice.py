@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.files.disk import DiskFiles
-from tests.attack.works import WORKS, contents, make, run
+from tests.attack.works import WORKS, make, run
+from tests.trees import unlocked
 
 LEAVE_IT = (
     "convert",
@@ -33,7 +34,7 @@ def test_a_second_one_at_once_is_refused(name: str, stores: Path, tmp_path: Path
     releases = [
         DiskFiles(str(tmp_path / each)).lock("lock") for each in ("store", "behind", "replica")
     ]
-    before = contents(tmp_path)
+    before = unlocked(tmp_path)
     try:
         code, said = run(WORKS[name], stores, tmp_path)
     finally:
@@ -41,5 +42,5 @@ def test_a_second_one_at_once_is_refused(name: str, stores: Path, tmp_path: Path
             release()
     assert code == 2
     assert "open already" in said or "holds its lock" in said, said
-    assert contents(tmp_path) == before
+    assert unlocked(tmp_path) == before
     assert run(WORKS[name], stores, tmp_path)[0] == 0

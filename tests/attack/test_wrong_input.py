@@ -20,15 +20,17 @@ from reput.store_format.files.local import LocalReader, LocalStorage
 from reput.store_format.files.protocol import Listed
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
+from tests.built import write_log
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, encode, properties
-from tests.logs.small import SEGMENT, SETTINGS, messages, write
+from tests.logs.small import SEGMENT, SETTINGS, messages
+from tests.trees import states
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A sound store of three segments."""
-    made = write(tmp_path / "store", build_log(messages(), SEGMENT))
+    made = write_log(tmp_path / "store", build_log(messages(), SEGMENT))
     assert len(list((made / "commitlog").iterdir())) == 3
     return made
 
@@ -38,15 +40,6 @@ def rebuild(
 ) -> Summary:
     more.setdefault("rocketmq", "5.3.3")
     return run(str(store), str(output), settings={**SETTINGS, **(settings or {})}, **more)
-
-
-def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """All there is below a folder, with what would tell a change."""
-    found = {}
-    for path in [folder, *folder.rglob("*")]:
-        about = path.lstat()
-        found[str(path)] = (about.st_mode, about.st_size, about.st_mtime_ns)
-    return found
 
 
 def refused(
@@ -59,10 +52,10 @@ def refused(
     """Refused with this error, and the whole of store and output's surroundings as before."""
     around = store.parent / "around"
     around.mkdir()
-    before = tree(store.parent)
+    before = states(store.parent)
     with pytest.raises(kind, match=match) as error:
         rebuild(store, around / "output", settings, **more)
-    after = tree(store.parent)
+    after = states(store.parent)
     assert after.keys() == before.keys()
     del before[str(around)], after[str(around)]  # a staging folder came and went in it
     assert after == before
@@ -70,9 +63,9 @@ def refused(
 
 
 def test_the_store_of_these_tests_is_sound(store: Path, tmp_path: Path) -> None:
-    before = tree(store)
+    before = states(store)
     assert rebuild(store, tmp_path / "output").messages == 90
-    assert tree(store) == before
+    assert states(store) == before
 
 
 def remove(store: Path) -> None:
@@ -257,24 +250,20 @@ def test_damage_in_the_live_log_is_refused_or_cut(
 def test_a_queue_that_no_file_name_can_start(tmp_path: Path, first: int) -> None:
     log = build_log([Message(queue_offset=first, queue_id=3)], SEGMENT)
     said = f"topic 'T', queue 3: the record at physical offset 0: queueOffset {first} is out"
-    refused(write(tmp_path / "store", log), DamageFound, said)
+    refused(write_log(tmp_path / "store", log), DamageFound, said)
 
 
 UNSAFE = {
-    "..": "is not a folder's name",
-    ".": "is not a folder's name",
-    "/x": "holds a path separator",
-    "../../../../evil": "holds a path separator",
-    "a\\b": "holds a path separator",
-    "a\0b": "holds a NUL",
-    "x" * 300: "is longer than 255 bytes",
-}
+    "..": "is not a folder's name", ".": "is not a folder's name", "/x": "holds a path separator",
+    "../../../../evil": "holds a path separator", "a\\b": "holds a path separator",
+    "a\0b": "holds a NUL", "x" * 300: "is longer than 255 bytes",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", UNSAFE, ids=[topic[:20] for topic in UNSAFE])
 def test_an_unsafe_topic_is_left_out_and_said(tmp_path: Path, topic: str) -> None:
     log = [Message(), Message(topic=topic, version=2), Message(queue_offset=1)]
-    store = write(tmp_path / "a" / "b" / "store", build_log(log, SEGMENT))
+    store = write_log(tmp_path / "a" / "b" / "store", build_log(log, SEGMENT))
     summary = rebuild(store, store.parent / "output")
     assert (summary.messages, summary.queues) == (3, 1)
     assert len(summary.left_out) == 1
@@ -294,7 +283,7 @@ def test_an_unsafe_name_of_a_further_queue_is_left_out(tmp_path: Path) -> None:
     text = properties(
         ("INNER_MULTI_DISPATCH", "../../evil,%LMQ%ok"), ("INNER_MULTI_QUEUE_OFFSET", "0,0")
     )
-    store = write(tmp_path / "store", build_log([Message(properties=text)], SEGMENT))
+    store = write_log(tmp_path / "store", build_log([Message(properties=text)], SEGMENT))
     on = {"enableMultiDispatch": "true", "enableLmq": "true"}
     summary = rebuild(store, tmp_path / "output", on, rocketmq="5.0.0")
     assert "evil" in summary.left_out[0]
@@ -307,22 +296,22 @@ def test_an_output_in_use(store: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     output.mkdir()
     (output / "mine").write_text("x")
-    before = tree(tmp_path)
+    before = states(tmp_path)
     with pytest.raises(OutputInUse, match=r"output: is not empty; give another folder"):
         rebuild(store, output)
     with pytest.raises(StoreError, match=r"output: is not empty, and has no manifest\.json"):
         rebuild(store, output, replace=True)
-    assert tree(tmp_path) == before
+    assert states(tmp_path) == before
     (output / "mine").unlink()
     rebuild(store, output)
     with pytest.raises(OutputInUse, match=r"output: is not empty; --replace"):
         rebuild(store, output)
     (output / "index" / "thesis.doc").write_text("x")
-    before = tree(tmp_path)
+    before = states(tmp_path)
     for replace in (False, True):
         with pytest.raises(StoreError, match=r"index/thesis\.doc: is not in its manifest"):
             rebuild(store, output, replace=replace)
-    assert tree(tmp_path) == before
+    assert states(tmp_path) == before
     (output / "index" / "thesis.doc").unlink()
     assert rebuild(store, output, replace=True).messages == 90
 
@@ -336,10 +325,10 @@ def test_an_output_that_is_a_file(store: Path, tmp_path: Path) -> None:
 
 def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> None:
     in_place(store, 10, body_crc=5)
-    before = tree(tmp_path)
+    before = states(tmp_path)
     with pytest.raises(DamageFound):
         rebuild(store, tmp_path / "new" / "deeper" / "output")
-    assert tree(tmp_path).keys() == before.keys()
+    assert states(tmp_path).keys() == before.keys()
 
 
 UNSUPPORTED = {
@@ -406,7 +395,7 @@ def test_what_rocksdb_holds_is_said(store: Path, tmp_path: Path) -> None:
 
 
 def test_a_broken_topics_file_is_said_and_its_backup_read(tmp_path: Path) -> None:
-    store = write(tmp_path / "store", build_log([Message(topic="B")], SEGMENT))
+    store = write_log(tmp_path / "store", build_log([Message(topic="B")], SEGMENT))
     (store / "config").mkdir()
     table = {"B": {"attributes": {"queue.type": "BatchCQ"}}}
     (store / "config" / "topics.json").write_text('{"topicConfigTable": {')

@@ -59,13 +59,6 @@ def make(folder: Path) -> None:
         assert cli.main(["rebuild", f"{folder}/store", "--output", f"{folder}/set", *GIVEN]) == 0
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "lock"
-    }  # fmt: skip
-
-
 def run(words: list[str], stores: Path, top: Path) -> tuple[int, str]:
     places = {"store": top / "store", "behind": top / "behind", "other": stores / "other",
               "set": stores / "set", "disk": top}  # fmt: skip

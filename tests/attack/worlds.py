@@ -40,10 +40,8 @@ class World:
         self.root, self.store = root, root / "data" / "store"
         log = build_log(messages(), SEGMENT)
         self.folders = [
-            self.store / "commitlog",
-            root / "disk2" / "log",
-            root / "disk3" / "deep" / "log",
-        ]
+            self.store / "commitlog", root / "disk2" / "log", root / "disk3" / "deep" / "log",
+        ]  # fmt: skip
         for folder, (base, content) in zip(self.folders, log.items(), strict=True):
             folder.mkdir(parents=True)
             (folder / f"{base:020d}").write_bytes(content)
@@ -67,42 +65,26 @@ class World:
         """Every place that must be refused, by what it is."""
         r, s = str(self.root), str(self.store)
         return {
-            "the store": s,
-            "with a slash": f"{s}/",
-            "with slashes": f"{r}//data///store",
-            "with dots": f"{s}/./commitlog/..",
-            "by its parent": f"{s}/../store",
-            "a URL": f"file://{s}",
-            "a URL of a host": f"file://localhost{s}",
-            "a short URL": f"file:{s}",
-            "a URL in capitals": f"FILE:{s}",
-            "by the current folder": "/proc/self/cwd",
-            "relative": ".",
-            "relative, above": "..",
-            "a link": f"{r}/to_store",
-            "a link with a slash": f"{r}/to_store/",
-            "a link to a link": f"{r}/to_link",
-            "below a link": f"{r}/to_store/new",
+            "the store": s, "with a slash": f"{s}/", "with slashes": f"{r}//data///store",
+            "with dots": f"{s}/./commitlog/..", "by its parent": f"{s}/../store",
+            "a URL": f"file://{s}", "a URL of a host": f"file://localhost{s}",
+            "a short URL": f"file:{s}", "a URL in capitals": f"FILE:{s}",
+            "by the current folder": "/proc/self/cwd", "relative": ".", "relative, above": "..",
+            "a link": f"{r}/to_store", "a link with a slash": f"{r}/to_store/",
+            "a link to a link": f"{r}/to_link", "below a link": f"{r}/to_store/new",
             "a link to what is not there": f"{r}/to_nothing",
-            "far below a link": f"{r}/to_link/a/b/c",
-            "its parent": f"{r}/data",
-            "the top": r,
-            "the root": "/",
-            "its log": f"{s}/commitlog",
-            "inside its log": f"{s}/commitlog/new/er",
-            "its config": f"{s}/config",
-            "a new folder in it": f"{s}/rebuilt",
-            "its queues": f"{s}/consumequeue",
-            "a segment": f"{s}/commitlog/{0:020d}",
+            "far below a link": f"{r}/to_link/a/b/c", "its parent": f"{r}/data", "the top": r,
+            "the root": "/", "its log": f"{s}/commitlog", "inside its log": f"{s}/commitlog/new/er",
+            "its config": f"{s}/config", "a new folder in it": f"{s}/rebuilt",
+            "its queues": f"{s}/consumequeue", "a segment": f"{s}/commitlog/{0:020d}",
             "another folder of the log": f"{r}/disk2/log",
             "what holds another folder of the log": f"{r}/disk3",
             "a link to another folder of the log": f"{r}/to_log/x",
             "inside the last folder of the log": f"{r}/disk3/deep/log/set",
-            "where its index is linked to": f"{r}/other/index",
-            "what holds that": f"{r}/other",
+            "where its index is linked to": f"{r}/other/index", "what holds that": f"{r}/other",
             "where a setting has its index": f"{r}/disk4/index/x",
             "what will hold that": f"{r}/disk4",
-        }
+        }  # fmt: skip
 
 
 def refused(world: World, work: Callable[[str], object]) -> None:

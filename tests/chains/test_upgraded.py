@@ -25,6 +25,7 @@ from tests.golden_stores import as_left
 from tests.in_process import Session
 from tests.quiet.said import run_check, run_recover, said
 from tests.rocketmq.judge import copy, difference
+from tests.trees import contents, flip
 from tests.unpacking import unpack as unpack_archive
 
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
@@ -42,11 +43,6 @@ def upgraded(tmp_path: Path) -> Callable[[str], Path]:
         return tmp_path / name
 
     return unpack
-
-
-def content(store: Path) -> dict[str, bytes]:
-    paths = (path for path in sorted(store.rglob("*")) if path.is_file())
-    return {str(path.relative_to(store)): path.read_bytes() for path in paths}
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -71,9 +67,7 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(
 ) -> None:
     store = upgraded(name)
     path = index_files(store)[number]
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= bit
-    path.write_bytes(raw)
+    flip(path, at, bit)
     found = run_check(store, None, {})  # type: ignore[arg-type]
     assert any("/index/" in each.path for each in found.differences)
 
@@ -81,12 +75,10 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(
 # --- what adds to a store -----------------------------------------------------------------------
 
 ADDS = {
-    "append": ["--from", "{messages}", "--yes"],
-    "catch-up": ["--yes"],
+    "append": ["--from", "{messages}", "--yes"], "catch-up": ["--yes"],
     "deliver-delayed": ["--until", "now", "--yes"],
-    "resolve-transactions": ["--decide", "commit", "--yes"],
-    "expire": ["--yes"],
-}
+    "resolve-transactions": ["--decide", "commit", "--yes"], "expire": ["--yes"],
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -108,31 +100,31 @@ def test_a_release_that_the_files_contradict_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     store = upgraded(TAGS)
-    before = content(store)
+    before = contents(store)
     words = [word.format(messages=new_messages) for word in ADDS[command]]
     assert main([command, str(store), *words, "--rocketmq", release]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"reput: error: --rocketmq {release}: the store's files are of {of}: ")
-    assert content(store) == before
+    assert contents(store) == before
 
 
 def test_recover_refuses_it_too(upgraded: Callable[[str], Path]) -> None:
     store = upgraded(TAGS)
-    before = content(store)
+    before = contents(store)
     with pytest.raises(SettingError, match=r"--rocketmq 5\.3\.3: .* are of 5\.5\.0"):
         run_recover(store, "5.3.3", {}, dry_run=False)
-    assert content(store) == before
+    assert contents(store) == before
 
 
 def test_a_newer_release_than_the_store_s_is_refused(
     tmp_path: Path, new_messages: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
-    before = content(store)
+    before = contents(store)
     words = ["append", "--yes", str(store), "--from", str(new_messages), "--rocketmq"]
     assert main([*words, "5.5.0"]) == 2
     assert "5.5.0: the store's files are of 5.1.0 to 5.3.4" in capsys.readouterr().err
-    assert content(store) == before
+    assert contents(store) == before
 
 
 @pytest.mark.parametrize(("name", "release"), [(TAGS, None), (THREE, None), (COUNTS, "4.9.7")])

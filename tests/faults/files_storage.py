@@ -123,8 +123,23 @@ class FilesWriter:
     def finish(self, length: int) -> Written:
         self._file.write_at(0, self._content)
         self._file.set_length(length)
-        content = bytes(self._content).ljust(length, b"\0")
-        return Written(length, hashlib.sha256(content).hexdigest())
+        return Written(length, hashlib.sha256(self._content).hexdigest(), len(self._content))
 
     def abandon(self) -> None:
         self._files.remove(self._path)
+
+
+class Rooted(FilesStorage):
+    """A storage whose store is the root itself, so that paths begin with a slash."""
+
+    def list(self, folder: str) -> list[Listed]:
+        return super().list(folder.lstrip("/"))
+
+    def open(self, path: str, state: FileState | None = None) -> FilesReader:
+        return super().open(path.lstrip("/"), state)
+
+    def _state(self, path: str) -> FileState | None:
+        return super()._state(path.lstrip("/"))
+
+    def read_bytes(self, path: str) -> bytes:
+        return super().read_bytes(path.lstrip("/"))

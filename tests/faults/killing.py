@@ -59,10 +59,3 @@ def lengths_at_each_kill(root: Path, work: Callable[[str], object]) -> set[int]:
         found |= {path.stat().st_size for path in folder.rglob("*") if path.is_file()}
         step += 1
     return found
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    if not folder.is_dir():
-        return {}
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}

@@ -19,14 +19,15 @@ from reput.store_format.files.protocol import Storage
 from reput.store_format.message.message import Message
 from reput.store_format.names import UNFINISHED
 from tests.broker.writer.stores import open_writer
+from tests.built import write_log
 from tests.faults.failing import Writes, disk_writes
-from tests.faults.killing import contents
 from tests.in_process import run
 from tests.jobs.opening.writing import SETTINGS as STORE_SETTINGS
 from tests.jobs.recovering import crash
 from tests.jobs.recovering import run as recover
 from tests.logs.encoder import build_log
-from tests.logs.small import SETTINGS, messages, write
+from tests.logs.small import SETTINGS, messages
+from tests.trees import contents
 
 
 class Work:
@@ -68,7 +69,7 @@ class Rebuild(Work):
 
     def make(self) -> None:
         for name, count in (("older", 40), ("store", 90)):
-            write(self.top / name, build_log(messages(count), 4096))
+            write_log(self.top / name, build_log(messages(count), 4096))
         self._rebuild("older")
 
     def _rebuild(self, name: str) -> None:

@@ -55,12 +55,9 @@ def main() -> None:
     target = TARGETS[args.target]
     target(seeds(args.target)[0])  # compiled before the clock starts
     limits = [
-        f"-max_total_time={args.seconds}",
-        f"-seed={args.seed}",
-        "-max_len=4096",
-        "-timeout=20",
+        f"-max_total_time={args.seconds}", f"-seed={args.seed}", "-max_len=4096", "-timeout=20",
         "-rss_limit_mb=4096",
-    ]
+    ]  # fmt: skip
     atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={crashes}", str(folder)], target)
     atheris.Fuzz()
 

@@ -2,17 +2,15 @@
 
 import importlib.util
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz.targets import TARGETS, seeds
+from tests.processes import run_python
 from tests.seeds import seed
 
 CORPUS = Path(__file__).parent / "corpus"
-ROOT = Path(__file__).parents[2]
 
 
 def _inputs(name: str) -> list[bytes]:
@@ -33,13 +31,7 @@ def test_the_corpus(name: str) -> None:
 def test_a_minute_of_fuzzing(name: str) -> None:
     if importlib.util.find_spec("atheris") is None:
         pytest.skip("no atheris: make fuzz installs it where it has a wheel")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", name, "--seconds", "60", f"--seed={seed(0)}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-m", "tests.fuzz", name, "--seconds", "60", f"--seed={seed(0)}")
     assert done.returncode == 0, done.stderr[-3000:]
     runs = re.search(r"Done (\d+) runs", done.stderr)
     assert runs is not None

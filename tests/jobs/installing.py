@@ -8,9 +8,9 @@ import pytest
 from reput.broker.change.install import DERIVED
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import open_writer
-from tests.faults.killing import contents
 from tests.in_process import run
 from tests.jobs.opening.writing import SETTINGS
+from tests.trees import contents
 
 
 @pytest.fixture
@@ -40,10 +40,8 @@ def others(folder: Path) -> dict[str, tuple[int, int, int]]:
     """What an installation leaves alone: each file with what tells that it is the same one."""
     return {
         str(path.relative_to(folder)): (
-            path.stat().st_ino,
-            path.stat().st_size,
-            path.stat().st_mode,
+            path.stat().st_ino, path.stat().st_size, path.stat().st_mode,
         )
         for path in folder.rglob("*")
         if path.is_file() and path.relative_to(folder).parts[0] not in DERIVED
-    }
+    }  # fmt: skip

@@ -1,13 +1,11 @@
 """Recoveries in this process, of stores that RocketMQ wrote."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from reput.jobs.in_place.recover import Recovered
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.recover import recover
-from tests import golden_stores
 from tests.in_process import Session, as_text
 from tests.jobs.opening.writing import SETTINGS
 
@@ -18,25 +16,6 @@ def run(store: Path, version: str = "5.3.3", settings: Any = None, **more: Any) 
         str(store), rocketmq=version, settings=as_text(settings or SETTINGS),
         cut=Cut(100_000, 3, 3), **more,
     )  # fmt: skip
-
-
-def tree(folder: Path) -> dict[str, tuple[int, int, int, int]]:
-    found = {}
-    for path in [folder, *folder.rglob("*")]:
-        about = path.lstat()
-        found[str(path)] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_mode)
-    return found
-
-
-def copy(name: str, folder: Path, derived: bool = True) -> tuple[Path, golden_stores.GoldenStore]:
-    """A golden store's log, with the files that RocketMQ derived, to be written to."""
-    golden = golden_stores.unpack(name)
-    store = golden_stores.copy_input(golden, folder / "store")
-    for each in ("consumequeue", "batchconsumequeue", "index"):
-        shutil.rmtree(store / each, ignore_errors=True)
-        if derived and (golden.expect / each).exists():
-            shutil.copytree(golden.expect / each, store / each)
-    return store, golden
 
 
 def crash(store: Path) -> None:

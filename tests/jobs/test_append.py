@@ -12,11 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as some
 
 from reput.jobs import append as command
 from reput.jobs import cli
+from reput.jobs.engines.signals import StopSignals
+from reput.jobs.exporting.append import Lines
+from reput.store_format.message.refusals import Refused
 from reput.store_format.release.profiles import RELEASES
 from tests.broker.writer.appending import SIZES, bodies, run_append
+from tests.broker.writer.stores import no_counter, open_writer, stored_records
 from tests.damaged import damaged
 from tests.jobs.sources.reading import write
 from tests.logs.encoder import Message
@@ -141,16 +147,8 @@ def test_a_signal_while_it_waits_for_input_is_answered_at_once(
 ) -> None:
     store = tmp_path / "store"
     words = [
-        sys.executable,
-        "-m",
-        "reput",
-        "append",
-        str(store),
-        "--from",
-        "-",
-        "--rocketmq",
-        "5.3.3",
-    ]
+        sys.executable, "-m", "reput", "append", str(store), "--from", "-", "--rocketmq", "5.3.3",
+    ]  # fmt: skip
     words += SIZES
     with subprocess.Popen(
         words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -190,12 +188,78 @@ def test_a_disk_that_fails_at_the_end_is_reported_with_how_far_it_came(
 
         patch.setattr(command.CommitLogWriter, step, full)
         words = [
-            "append",
-            "--yes",
-            str(tmp_path / "s"),
-            "--from",
-            str(tmp_path / "m.jsonl"),
-            *SIZES,
-        ]
+            "append", "--yes", str(tmp_path / "s"), "--from", str(tmp_path / "m.jsonl"), *SIZES,
+        ]  # fmt: skip
         assert cli.main([*words, "--rocketmq", "5.3.3"]) == 3
     assert "7 messages were appended: --skip 7 goes on after them" in capsys.readouterr().err
+
+
+GOOD = {
+    "queue_id": ["0", "3"], "tags": ['"x"', "null"], "keys": ['"k"', '["k","l"]', "[]"],
+    "properties": ['{"a":"1"}', '{"AaAa":"1","c":"2"}', '{"BBBB":"1","AaAa":"2"}', "{}", "null"],
+    "flag": ["1"], "wait": ["true"], "born_timestamp": ["5", "0"], "delay_level": ["0", "2"],
+    "reconsume_times": ["1"], "unique_key": ['"u"'], "born_host": ['"1.2.3.4:5"'],
+}  # fmt: skip
+# what Arrow, Python's json or RocketMQ refuses, or takes for something else
+ODD = [
+    '""', '" "', '"2026-01-31"', r'"\u00e9"', r'"\ud83d\ude00"', r'"\u0000"', r'"\u0001"',
+    r'"\ud800"', r'"\udc00x"', r'"a\n"', '"a\tb"', r'"\x"', '"\U0001f600"', f'"{"x" * 300}"',
+    "null", "true", "0", "-0", "-1", "1.0", "1e2", "01", "NaN", "2147483648", f"{1 << 64}", "[]",
+    "{}", "[null]", '["a"]', '[["a"]]', "[1]", '["a",1]', '["2026-01-31"]', '{"a":null}',
+    '{"a":1}', '{"a":"1","a":"2"}', '{"":"x"}', '{"TAGS":"x"}', '{"DELAY":"1"}', '{"a":{"b":"c"}}',
+    r'{"a":"\u0002"}', r'{"\ud800":"a"}', '"AP8="', '"A"',
+]  # fmt: skip
+PAIR = some.sampled_from([(name, value) for name, values in GOOD.items() for value in values])
+NAMES = [*GOOD, "topic", "body", "body_base64", "Tags", "physicalOffset"]
+ODD_PAIR = some.tuples(some.sampled_from(NAMES), some.sampled_from(ODD))
+
+
+def an_object(good: list[tuple[str, str]], odd: list[tuple[str, str]], without: str) -> bytes:
+    pairs = [("topic", '"T"'), ("body", '"b"'), *good, *odd]
+    return b"{%b}" % ",".join(f'"{n}":{v}' for n, v in pairs if n != without).encode()
+
+
+MANY_GOOD = some.builds(an_object, some.lists(PAIR, max_size=3), some.just([]), some.just(""))
+LINE = MANY_GOOD | some.builds(
+    an_object, some.lists(PAIR, max_size=2), some.lists(ODD_PAIR, min_size=1, max_size=1),
+    some.sampled_from(["", "body"]),
+) | some.sampled_from(
+    [b"", b" \t", b"\x0c", b"{}", b"{} {}", b"[1]", b"x", b"null", b'{"topic":"T","body":"b"}{}',
+     b'{"topic":"T","body":"\xff"}', b'{"topic":"T","body":"\xed\xa0\x80"}', b'\xef\xbb\xbf{}',
+     b'{"topic":"T","body":"b"} ', b'{"topic":"T","body":"b"}\r', b'{"topic":', b'"T","body":"b"}']
+)  # fmt: skip
+
+
+def appended_lines(root: Path, blocks: list[list[bytes]]) -> tuple[str, list[Any]]:
+    """The refusal, and what was appended."""
+    source, number = [], 1
+    for block in blocks:
+        source.append(Lines(number, b"\n".join(block) + b"\n"))
+        number += len(block)
+    counted, said = command.Counted(StopSignals(), lambda: None), ""
+    with open_writer(root, mappedFileSizeCommitLog=1 << 16) as writer:
+        ids = writer.encoder.unique_ids
+        ids.fixed = bytes(len(ids.fixed))
+        ids._prefix = ids.fixed.hex().upper()
+        try:
+            command._append_all(writer, iter(source), counted)
+        except Refused as error:
+            said = f"{type(error).__name__} {error}"
+    records = list(stored_records(root / "commitlog"))
+    assert counted.messages == len(records)
+    return said, [r._replace(properties=no_counter(r.properties)) for r in records]
+
+
+@settings(max_examples=60)
+@given(blocks=some.lists(some.lists(LINE, min_size=1, max_size=4), min_size=1, max_size=3))
+@example(blocks=[[b'{"topic":"T","body":"b","properties":{"AaAa":"1","BBBB":"2"}}',
+                  b'{"topic":"T","body":"b","properties":{"BBBB":"1","AaAa":"2"}}']])  # fmt: skip
+@example(blocks=[[b'{"topic":"T","body":"b","delay_level":2}', b'{"topic":"a/b","body":"b"}']])
+def test_lines_read_by_arrow_are_those_read_one_by_one(
+    blocks: list[list[bytes]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("lines")
+    with pytest.MonkeyPatch.context() as patch:
+        found = appended_lines(root / "arrow", blocks)
+        patch.setattr(command.JsonRows, "table", lambda *_: None)
+        assert found == appended_lines(root / "python", blocks)

@@ -30,6 +30,7 @@ from tests.in_process import as_text
 from tests.logs import Message, build_log
 from tests.memory_storage import MemoryStorage
 from tests.rocketmq.judge import difference
+from tests.trees import contents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,10 +96,6 @@ def half(to: Path) -> tuple[GoldenStore, Path, list[int]]:
     return store, to, ends
 
 
-def tree(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-
-
 @pytest.mark.parametrize("how", ["gone", "empty", "random"])
 def test_a_queue_that_has_lost_its_last_file_is_named(how: str, tmp_path: Path) -> None:
     """Else its next entries take the place of those that it has lost."""
@@ -110,10 +107,10 @@ def test_a_queue_that_has_lost_its_last_file_is_named(how: str, tmp_path: Path) 
         last.unlink()
     else:
         last.write_bytes(b"" if how == "empty" else bytes([255]) * last.stat().st_size)
-    before = tree(to)
+    before = contents(to)
     with pytest.raises(StoreError, match=f"{folder.parent.name}/{folder.name}: ends before its"):
         caught_up(store, to)
-    assert tree(to) == before
+    assert contents(to) == before
 
 
 def zeroed(path: Path) -> None:
@@ -211,7 +208,7 @@ def test_a_killed_catch_up_goes_on_only_with_consent(
         with pytest.raises(OSError, match="killed"):
             caught_up(store, to)
     assert (to / "abort").exists()
-    before = tree(to)
+    before = contents(to)
     asked = []
 
     def no(what: str) -> None:
@@ -225,7 +222,7 @@ def test_a_killed_catch_up_goes_on_only_with_consent(
             catch_up(
                 str(to), rocketmq=store.version, settings=as_text(store.settings), confirm=no
             )  # fmt: skip
-        assert tree(to) == before
+        assert contents(to) == before
     assert [what.split(" that was killed")[0] for what in asked] == [
         f"go on with the catch-up of {to}"
     ]
@@ -243,24 +240,24 @@ def test_what_is_no_writers_folder_stays(kind: str, tmp_path: Path) -> None:
     (mine / "thesis.doc").write_text("years of work")
     if kind == "a link":
         (to / ".reput-index").symlink_to(mine)
-    before = tree(to)
+    before = contents(to)
     named = ".reput-index" if kind == "a link" else ".reput-index/thesis.doc"
     with pytest.raises(StoreError, match=re.escape(f"{named}: ")):
         caught_up(store, to)
-    assert tree(to) == before
+    assert contents(to) == before
     assert (mine / "thesis.doc").read_text() == "years of work"
 
 
 def test_a_set_of_its_own_is_the_whole_one_and_can_be_installed(tmp_path: Path) -> None:
     store, to, ends = half(tmp_path / "store")
     grown(store, to, ends[-1])
-    before = tree(to)
+    before = contents(to)
     about = catch_up(
         str(to), output=str(tmp_path / "set"), rocketmq=store.version,
         settings=as_text(store.settings),
     )  # fmt: skip
     assert about.done
-    assert tree(to) == before
+    assert contents(to) == before
     assert difference(tmp_path / "set", store.expect) is None
     with pytest.raises(OutputInUse):
         catch_up(str(to), output=str(tmp_path / "set"), rocketmq=store.version)
@@ -275,7 +272,7 @@ def test_a_set_by_a_storage_of_another_kind(tmp_path: Path) -> None:
     """As by a URL: nothing but what a Storage can do is done to store and output."""
     store, to, ends = half(tmp_path / "store")
     grown(store, to, ends[-1])
-    storage = MemoryStorage({f"store/{name}": content for name, content in tree(to).items()})
+    storage = MemoryStorage({f"store/{name}": content for name, content in contents(to).items()})
     before = dict(storage.files)
     catch_up(
         "store", output="set", rocketmq=store.version, settings=as_text(store.settings),
@@ -349,7 +346,7 @@ def test_a_log_is_followed_by_a_streaming_query(spark: "SparkSession", tmp_path:
 def test_nothing_is_written_where_it_may_not(tmp_path: Path) -> None:
     store, to, ends = half(tmp_path / "store")
     grown(store, to, ends[-1])
-    before = tree(to)
+    before = contents(to)
     dry = catch_up(
         str(to), rocketmq=store.version, settings=as_text(store.settings), dry_run=True
     )  # fmt: skip
@@ -379,7 +376,7 @@ def test_nothing_is_written_where_it_may_not(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not stopped cleanly"):
         caught_up(store, to)
     (to / "abort").unlink()
-    assert {n: c for n, c in tree(to).items() if n != "lock"} == {
+    assert {n: c for n, c in contents(to).items() if n != "lock"} == {
         n: c for n, c in before.items() if n != "lock"
     }
 
@@ -401,10 +398,10 @@ def test_a_linked_queue_is_not_written_through(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     folder.rename(elsewhere)
     folder.symlink_to(elsewhere)
-    before = tree(elsewhere)
+    before = contents(elsewhere)
     with pytest.raises(StoreError, match="is a link"):
         caught_up(store, to)
-    assert tree(elsewhere) == before
+    assert contents(elsewhere) == before
     assert not (to / "abort").exists()
 
 

@@ -20,15 +20,15 @@ from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.records import RecordRules
 from tests import golden_stores
+from tests.built import write_log
 from tests.damaged import SEGMENT, Damaged, damaged, messages, salvage
 from tests.golden_stores import as_left
 from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, run, storage_of
 from tests.jobs.checking import checked, run_check
 from tests.logs.encoder import Message, properties
-from tests.logs.small import write
 from tests.memory_storage import MemoryReader, MemoryStorage
 from tests.store_format.query.bad_files import ENDS, end_chains, entry_at
-from tests.store_format.query.stores import whole_store
+from tests.trees import flip
 
 CUTS = (1, 2, 7, 64)
 
@@ -69,12 +69,18 @@ def test_the_picture_shows_where() -> None:
     assert svg(checked(several())).count("<title>") == 3
 
 
-def test_a_store_that_is_sound() -> None:
-    log = damaged()
+def with_derived(log: Damaged) -> MemoryStorage:
+    """A store of this log and all that is derived from it."""
     storage = storage_of(log.log)
     for path, content in rebuild_log(log.log).files.items():
         name = path if not path.startswith("index/") else f"index/2023111422132000{path[-1]}"
         storage.files[f"{STORE}/{name}"] = content
+    return storage
+
+
+def test_a_store_that_is_sound() -> None:
+    log = damaged()
+    storage = with_derived(log)
     report = checked(log, storage=storage)
     assert report.sound, text(report)
     assert report.derived_files is not None
@@ -108,14 +114,11 @@ def test_files_that_are_wrong_are_findings() -> None:
 
 
 GOLDEN = {
-    "continued_5.3.3": (["damaged", "stale"], 1323),
-    "middle_size_5.3.3": (["damaged"], 1499),
-    "middle_crc_5.3.3": (["content"], 1500),
-    "torn_tail_5.3.3": (["damaged"], 1499),
-    "garbage_tail_5.3.3": (["damaged"], 1500),
-    "odd_5.3.3": ([], 3000),
+    "continued_5.3.3": (["damaged", "stale"], 1323), "middle_size_5.3.3": (["damaged"], 1499),
+    "middle_crc_5.3.3": (["content"], 1500), "torn_tail_5.3.3": (["damaged"], 1499),
+    "garbage_tail_5.3.3": (["damaged"], 1500), "odd_5.3.3": ([], 3000),
     "lmq_batch_5.3.3": ([], None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -147,7 +150,7 @@ def test_a_crc_property_of_a_long_record_is_checked_on_a_disk(tmp_path: Path) ->
     """Whose files are scanned a MiB at a time: less than the record has."""
     log = damaged(messages(3, crc_property=True, body=bytes(3 << 19)), segment=8 << 20)
     log.flip(1, log.size(1) - 25)
-    write(tmp_path / "store", {at: bytes(content) for at, content in log.segments.items()})
+    write_log(tmp_path / "store", {at: bytes(content) for at, content in log.segments.items()})
     (found,) = run_check(str(tmp_path / "store"), log.version, log.settings).damage["ranges"]
     assert (found["kind"], found["field"]) == ("damaged", "__CRC32#")
 
@@ -244,7 +247,7 @@ def test_a_stray_file_in_a_queue_folder_is_no_witness() -> None:
 @pytest.mark.parametrize("how", ENDS)
 def test_an_index_entry_that_ends_its_chain_is_named(how: str, tmp_path: Path) -> None:
     """RocketMQ takes it for a chain's end, without a word."""
-    store, golden = whole_store("small_all_5.3.3", tmp_path)
+    store, golden = golden_stores.whole("small_all_5.3.3", tmp_path)
     file = min((store / "index").iterdir())
     end_chains(file, ENDS[how])
     (found,) = run_check(str(store), golden.version, golden.settings).differences
@@ -284,9 +287,7 @@ def test_a_message_with_a_wrong_checksum_is_named_in_plain_words(
 ) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     log = store / "commitlog" / f"{0:020d}"
-    content = bytearray(log.read_bytes())
-    content[90] ^= 1  # in the first body
-    log.write_bytes(content)
+    flip(log, 90)  # in the first body
     assert main(["check", str(store), "--rocketmq", "5.3.3"]) == 1
     said = capsys.readouterr().out
     assert "  damage    1 range, nothing is known to be lost\n" in said
@@ -312,10 +313,7 @@ def unnumbered(lmq: bool, offsets: tuple[int, ...]) -> Damaged:
 def test_a_message_in_no_queue_and_a_gap_are_named_in_a_store_as_rocketmq_has_it(lmq: bool) -> None:
     log = unnumbered(lmq, (0, 1, 2, 2, 3, 7, 8))
     log.settings |= {"enableLmq": lmq, "enableMultiDispatch": lmq}
-    storage = storage_of(log.log)
-    for path, content in rebuild_log(log.log).files.items():
-        name = path if not path.startswith("index/") else f"index/2023111422132000{path[-1]}"
-        storage.files[f"{STORE}/{name}"] = content
+    storage = with_derived(log)
     report = checked(log, storage=storage)
     assert report.sound, text(report)
     folder = f"consumequeue/{'%LMQ%a' if lmq else 'T'}/0"

@@ -12,16 +12,17 @@ import pytest
 from reput.broker.change.install import Apart
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
-from reput.jobs.in_place.install import converted_config
+from reput.jobs.in_place.install import Conversion, converted_config
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.outputs.publish import staging_folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.system import claim_folder
 from reput.store_format.names import STAGED_INDEX
-from tests.faults.killing import contents, killed_at
+from tests.faults.killing import killed_at
 from tests.jobs.installing import derived, others, rebuilt, store
 from tests.jobs.opening.writing import SETTINGS, Writing
 from tests.memory_storage import MemoryStorage
+from tests.trees import contents
 
 __all__ = ["rebuilt", "store"]  # fixtures
 
@@ -107,13 +108,13 @@ def test_an_installation_holds_its_folder_of_temporary_files(
     """A killed one's is a leftover then (the attack with seed 17)."""
     seen = list[str]()
 
-    def noted(path: str, to_rocksdb: bool, folder: str) -> Apart:
+    def noted(path: str, about: Conversion, folder: str) -> Apart:
         [name] = names(Path(tempfile.gettempdir()))
         assert folder.endswith(f"/{name}")
         assert re.fullmatch("reput-config-[0-9a-f]{32}", name)
         assert clean(str(store), dry_run=True).leftovers == []
         seen.append(name)
-        return converted_config(path, to_rocksdb, folder)
+        return converted_config(path, about, folder)
 
     monkeypatch.setattr("reput.jobs.install.converted_config", noted)
     assert install_set(str(store), str(rebuilt)).done

@@ -12,7 +12,10 @@ import reput
 from reput.jobs import cli
 from reput.store_format.faults import StoreChanged
 from reput.store_format.release.profiles import RELEASES
+from tests.built import write_log
 from tests.logs.encoder import Message, build_log, properties
+from tests.processes import run_python
+from tests.trees import flip
 
 SEGMENT = 4096
 SIZES = ("--set", f"mappedFileSizeCommitLog={SEGMENT}", "--set", "maxIndexNum=50",
@@ -27,18 +30,12 @@ def store(tmp_path: Path) -> Path:
         Message(queue_offset=n, body=b"body", properties=properties(("KEYS", f"k{n}")))
         for n in range(60)
     ]
-    folder = tmp_path / "store" / "commitlog"
-    folder.mkdir(parents=True)
-    for base, content in build_log(messages, SEGMENT).items():
-        (folder / f"{base:020d}").write_bytes(content)
-    return tmp_path / "store"
+    return write_log(tmp_path / "store", build_log(messages, SEGMENT))
 
 
 def spoil(store: Path, offset: int) -> None:
     path = store / "commitlog" / f"{0:020d}"
-    content = bytearray(path.read_bytes())
-    content[offset] ^= 1
-    path.write_bytes(content)
+    flip(path, offset)
 
 
 def run(store: Path, *words: str, command: str = "rebuild") -> int:
@@ -52,9 +49,10 @@ def test_progress_stays_out_of_json_where_both_share_a_stream(
 ) -> None:
     # as spark-submit gives them to the driver
     program = (
-        "import argparse, sys; from reput.jobs.console.options import add_store, options_of_job\n"
+        "import argparse, sys; from reput.jobs.console.options import add_store, asked_of\n"
+        "from reput.jobs.console.declared import OfStore\n"
         "parser = argparse.ArgumentParser(); add_store(parser)\n"
-        "print(type(options_of_job(parser.parse_args(sys.argv[1:]))['progress']).__name__)"
+        "print(type(asked_of(parser.parse_args(sys.argv[1:]), OfStore).progress).__name__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(store), "--rocketmq", "5.3.3", *words],
@@ -245,5 +243,5 @@ def test_a_command_imports_what_it_needs_only_when_it_runs() -> None:
         "    except SystemExit: pass\n"
         "print(*{'numba', 'pandas', 'pyspark', 'pyarrow'} & set(sys.modules), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_python("-c", program)
     assert done.stderr.strip() == ""

@@ -12,6 +12,7 @@ import reput
 from reput.jobs.cli import main
 from tests.broker.services.stores import LEVELS, T0, Clock, bodies, delayed, disk, timer, writing
 from tests.broker.writer.stores import stored_records
+from tests.trees import contents, write_over
 
 WORDS = ["--rocketmq", "5.3.3", "--set", f"messageDelayLevel={LEVELS}"]
 SETTINGS = {"messageDelayLevel": LEVELS}
@@ -27,20 +28,16 @@ def store(tmp_path: Path) -> Path:
     return root
 
 
-def tree(root: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
 def test_a_dry_run_tells_and_changes_nothing(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = tree(store)
+    before = contents(store)
     words = ["deliver-delayed", str(store), "--until", str(T0 + 5000), *WORDS]
     assert main([*words, "--dry-run"]) == 1
     assert "2 due at 2023-11-14T22:13:25.000Z: nothing was delivered" in capsys.readouterr().out
     assert main(words) == 2  # nobody says yes
     assert "would deliver 2 messages in " in capsys.readouterr().err
-    assert tree(store) == before
+    assert contents(store) == before
 
 
 def test_it_delivers_once_and_says_so(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,10 +47,10 @@ def test_it_delivers_once_and_says_so(store: Path, capsys: pytest.CaptureFixture
     assert {name: got[name] for name in ("due", "delivered", "levels", "timers", "waiting")} == {
         "due": 2, "delivered": 2, "levels": 1, "timers": 1, "waiting": 1,
     }  # fmt: skip
-    before = tree(store)
+    before = contents(store)
     assert main(words) == 0  # nothing to ask about
     assert json.loads(capsys.readouterr().out)["due"] == 0
-    assert tree(store) == before
+    assert contents(store) == before
     assert bodies(disk(store)) == ["a", "t"]
     report = reput.deliver_delayed(str(store), settings=SETTINGS, rocketmq="5.3.3")
     assert (report.due, report.delivered, report.stopped) == (1, 1, 0)
@@ -96,10 +93,10 @@ def test_what_is_no_file_is_named(
     else:
         (tmp_path / "theirs").write_bytes(content)
         path.symlink_to(tmp_path / "theirs")
-    before = tree(store)
+    before = contents(store)
     assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
     assert str(path) in capsys.readouterr().err or name == "commitlog/*"
-    assert tree(store) == before
+    assert contents(store) == before
 
 
 @pytest.mark.parametrize("kind", ["a link", "somebody's folder"])
@@ -111,11 +108,11 @@ def test_what_is_no_writers_folder_stays(
     (mine / "thesis.doc").write_text("years of work")
     if kind == "a link":
         (store / ".reput-index").symlink_to(mine)
-    before = tree(store)
+    before = contents(store)
     assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
     named = ".reput-index" if kind == "a link" else ".reput-index/thesis.doc"
     assert f"{named}: " in capsys.readouterr().err
-    assert tree(store) == before
+    assert contents(store) == before
     assert (mine / "thesis.doc").read_text() == "years of work"
 
 
@@ -128,9 +125,7 @@ def test_a_file_among_the_topics_is_none_of_them(store: Path) -> None:
 
 def test_damage_in_the_log_is_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segment = store / "commitlog" / ("0" * 20)
-    raw = bytearray(segment.read_bytes())
-    raw[4:8] = b"evil"  # the first record's magic
-    segment.write_bytes(raw)
+    write_over(segment, 4, b"evil")  # the first record's magic
     assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) != 0
     error = capsys.readouterr().err
     assert "offset 0 (physical 0): magic: " in error

@@ -1,13 +1,12 @@
 """`reput demo`: it proves a bundled store, damages, finds and repairs; nothing else is wanted."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from reput.jobs.cli import main
+from tests.processes import run_python
 
 
 @pytest.mark.long
@@ -15,10 +14,7 @@ def test_the_demo_proves_damages_and_repairs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "demo"
-    done = subprocess.run(  # a process of its own, as it starts a Spark session
-        [sys.executable, "-m", "reput", "demo", "--keep", str(kept)],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = run_python("-m", "reput", "demo", "--keep", kept, timeout=300)
     said = done.stdout
     assert done.returncode == 0, done.stderr
     for text in (

@@ -26,6 +26,7 @@ from tests.in_process import Session, as_text, run
 from tests.jobs.sockets.asked import Asked
 from tests.jobs.sockets.asking import pull
 from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, change, heads, unpack
+from tests.trees import contents
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,17 +129,11 @@ CHANGES = {
     "catch-up": ["catch-up", "STORE"],
     "catch-up --output": ["catch-up", "STORE", "--output", "OUT"],
     "deliver-delayed": ["deliver-delayed", "STORE", "--until", "2026-01-01"],
-    "expire": ["expire", "STORE"],
-    "recover": ["recover", "STORE"],
-    "repair": ["repair", "STORE", "--output", "OUT"],
-    "replicate": ["replicate", "STORE", "OUT"],
+    "expire": ["expire", "STORE"], "recover": ["recover", "STORE"],
+    "repair": ["repair", "STORE", "--output", "OUT"], "replicate": ["replicate", "STORE", "OUT"],
     "replicate into it": ["replicate", "PLAIN", "STORE"],
     "resolve-transactions": ["resolve-transactions", "STORE", "--decide", "DECIDE"],
-}
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -74,16 +74,12 @@ def log_bytes(*messages: Message, size: int = 4096) -> bytes:
 # Golden stores
 
 DAMAGED = {
-    "continued_5.3.3": ("BAD_MAGIC", 476547),
-    "middle_crc_5.3.3": ("BODY_CRC", 270392),
-    "middle_length_5.3.3": ("LENGTHS", 270392),
-    "middle_magic_5.3.3": ("BAD_MAGIC", 270392),
-    "middle_properties_5.3.3": ("LENGTHS", 270392),
-    "middle_size_5.3.3": ("SIZE_PAST_END", 270392),
-    "torn_tail_5.3.3": ("LENGTHS", 529006),
-    "bad_magic_tail_5.3.3": ("BAD_MAGIC", 529006),
+    "continued_5.3.3": ("BAD_MAGIC", 476547), "middle_crc_5.3.3": ("BODY_CRC", 270392),
+    "middle_length_5.3.3": ("LENGTHS", 270392), "middle_magic_5.3.3": ("BAD_MAGIC", 270392),
+    "middle_properties_5.3.3": ("LENGTHS", 270392), "middle_size_5.3.3": ("SIZE_PAST_END", 270392),
+    "torn_tail_5.3.3": ("LENGTHS", 529006), "bad_magic_tail_5.3.3": ("BAD_MAGIC", 529006),
     "garbage_tail_5.3.3": ("SIZE_PAST_END", 529465),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", golden_stores.names())

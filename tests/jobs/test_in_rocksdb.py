@@ -18,6 +18,7 @@ from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.jobs.judging.rocksdb_index_rows import rows as index_rows
 from tests.store_format.rocksdb.stores import unpack
+from tests.trees import flip
 
 
 def offsets(store: Path) -> list[tuple[str | None, str | None, int | None, int | None]]:
@@ -37,9 +38,7 @@ def damage(store: Path) -> int:
     with reput.open_store(str(store)) as asked:
         place = list(asked.messages("Live1"))[20].physical_offset
     (log,) = (store / "commitlog").iterdir()
-    raw = bytearray(log.read_bytes())
-    raw[place + RECORD_AT.magic] ^= 0xFF
-    log.write_bytes(raw)
+    flip(log, place + RECORD_AT.magic, 0xFF)
     return place
 
 

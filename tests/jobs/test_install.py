@@ -32,11 +32,12 @@ from reput.store_format.message.message import Message
 from reput.store_format.names import segment_name
 from tests.broker.writer.stores import open_writer
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
-from tests.faults.killing import contents, killed_at
+from tests.faults.killing import killed_at
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import run
 from tests.jobs.installing import derived, others, rebuilt, store
 from tests.jobs.opening.writing import SETTINGS, Writing
+from tests.trees import contents, flip
 
 FIRST = segment_name(0)
 
@@ -114,9 +115,7 @@ def test_not_a_set_of_another_store(store: Path, rebuilt: Path, tmp_path: Path) 
 def test_not_a_set_that_was_changed(store: Path, rebuilt: Path) -> None:
     (path,) = (rebuilt / "consumequeue" / "T0" / "0").iterdir()
     before = others(store.parent), derived(store)
-    content = bytearray(path.read_bytes())
-    content[21] ^= 1
-    path.write_bytes(content)
+    flip(path, 21)
     with pytest.raises(StoreChanged, match="is not the file that the manifest names"):
         install_set(str(store), str(rebuilt))
     assert sorted(p.name for p in store.parent.iterdir()) == ["set", "store"]

@@ -27,22 +27,16 @@ from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_aga
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import as_text
 from tests.jobs.opening.writing import SETTINGS, Writing
-from tests.jobs.recovering import copy, crash, run, tree
+from tests.jobs.recovering import crash, run
 from tests.rocketmq.judge import difference
+from tests.trees import flip, states, write_over
 
 TAILS = ("torn_tail_5.3.3", "bad_magic_tail_5.3.3", "garbage_tail_5.3.3", "continued_5.3.3")
 
 
-def log_of(store: Path, end: int) -> bytes:
-    whole = b""
-    for path in sorted((store / "commitlog").iterdir()):
-        whole += path.read_bytes()[: max(end - int(path.name), 0)]
-    return whole
-
-
 @pytest.mark.parametrize("name", TAILS)
 def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path, derived=False)
+    store, golden = golden_stores.whole(name, tmp_path, ())
     before = {int(p.name): p.read_bytes() for p in (store / "commitlog").iterdir()}
     (store / "abort").write_bytes(b"")
     about = run(store, golden.version, golden.settings)
@@ -68,13 +62,13 @@ def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path)
     assert not (store / "abort").exists()
     assert decode((store / "checkpoint").read_bytes()).physic_msg_timestamp > 0
     # once more: nothing is left to do
-    state = tree(store)
+    state = states(store)
     assert not run(store, golden.version, golden.settings).needed
-    assert tree(store) == state
+    assert states(store) == state
 
 
 def test_on_an_engine(engine: Engine, tmp_path: Path) -> None:
-    store, golden = copy("torn_tail_5.3.3", tmp_path)
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path)
     (store / "abort").write_bytes(b"")
     (wrong,) = list((store / "consumequeue").rglob("0" * 20))[:1]
     wrong.unlink()
@@ -87,17 +81,17 @@ def test_on_an_engine(engine: Engine, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mixed_5.3.3", "expired_5.3.3", "lmq_batch_5.3.3"])
 def test_nothing_of_a_sound_store_changes(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path)
+    store, golden = golden_stores.whole(name, tmp_path)
     shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
     for lock in (False, True):
         if lock:
             (store / "lock").write_bytes(b"lock")
-        before = tree(tmp_path)
+        before = states(tmp_path)
         for dry_run in (True, False):
             about = run(store, golden.version, golden.settings, dry_run=dry_run)
             assert not about.needed, about
             assert not about.done
-        assert tree(tmp_path) == before
+        assert states(tmp_path) == before
 
 
 def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: Path) -> None:
@@ -109,14 +103,12 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
         for number in range(1300):
             writer.append(Message(f"T{number % 2}", b"b" * 60, number % 3, keys=f"k{number}"))
     (store / "commitlog" / f"{0:020d}").unlink()
-    before = tree(store)
+    before = states(store)
     assert not run(store).needed
-    assert tree(store) == before
+    assert states(store) == before
     # what is wrong behind them is still seen
     (first,) = (p for p in (store / "consumequeue" / "T0" / "0").iterdir() if p.name == "0" * 20)
-    content = bytearray(first.read_bytes())
-    content[-20:] = bytes(20)
-    first.write_bytes(content)
+    write_over(first, -20, bytes(20))
     crash(store)
     about = run(store)
     assert about.written == [str(first.relative_to(store))]
@@ -127,11 +119,11 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
 
 @pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_size_5.3.3"])
 def test_live_records_behind_damage_are_not_cut_unasked(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path, derived=False)
-    before = tree(store)
+    store, golden = golden_stores.whole(name, tmp_path, ())
+    before = states(store)
     with pytest.raises(DamageFound, match=r"truncate.*reput repair"):
         run(store, golden.version, golden.settings)
-    assert tree(store) == before
+    assert states(store) == before
     about = run(store, golden.version, golden.settings, on_damage="truncate")
     assert difference(store, golden.expect) is None
     assert about.cut_bytes > 1000
@@ -149,13 +141,11 @@ def made(root: Path, count: int = 300) -> Path:
 
 def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
     store = made(tmp_path / "store")
-    good = {p: c for p, c in tree(store).items() if "/consumequeue/" in p or "/index/" in p}
+    good = {p: c for p, c in states(store).items() if "/consumequeue/" in p or "/index/" in p}
     contents = {p: Path(p).read_bytes() for p in good if Path(p).is_file()}
     queues = sorted((store / "consumequeue" / "T0").rglob("0*0"))
     wrong, gone = (p for p in queues if p.is_file() and p.name == "0" * 20 and p.parent.name != "1")
-    content = bytearray(wrong.read_bytes())
-    content[25] ^= 1
-    wrong.write_bytes(content)
+    flip(wrong, 25)
     gone.unlink()
     extra = store / "consumequeue" / "T1" / "1" / f"{200_000:020d}"
     extra.write_bytes(b"\1" * 2000)
@@ -167,7 +157,7 @@ def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
     assert len(about.written) == 3
     assert about.removed == [str(extra.relative_to(store))]
     assert not about.cut_bytes
-    after = tree(store)
+    after = states(store)
     for path, state in good.items():
         if path not in (str(wrong), str(gone), str(newest)) and Path(path).is_file():
             assert after[path] == state
@@ -247,13 +237,13 @@ def test_a_dry_run_says_what_would_be_done(tmp_path: Path) -> None:
     store = made(tmp_path / "store", 50)
     shutil.rmtree(store / "consumequeue" / "T1")
     crash(store)
-    before = tree(store)
+    before = states(store)
     about = run(store, dry_run=True)
     assert about.needed
     assert not about.done
     assert len(about.written) == 3
     assert "would recover" in about.text()
-    assert tree(store) == before
+    assert states(store) == before
 
 
 def test_a_killed_recoverys_staging_goes(tmp_path: Path) -> None:
@@ -438,7 +428,7 @@ def test_it_offers_what_it_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_the_stores_own_log_may_be_named(tmp_path: Path) -> None:
     """Most templates of a broker.conf have storePathCommitLog=STORE/commitlog."""
-    store, golden = copy("torn_tail_5.3.3", tmp_path)
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path)
     (store / "abort").write_bytes(b"")
     (tmp_path / "link").symlink_to(store)
     named = {"storePathCommitLog": f"{tmp_path}/link/commitlog/"}
@@ -447,6 +437,19 @@ def test_the_stores_own_log_may_be_named(tmp_path: Path) -> None:
         StoreError, match=r"/elsewhere: no such folder; .* leave storePathCommitLog"
     ):
         run(store, golden.version, {**golden.settings, "storePathCommitLog": "/elsewhere"})
+
+
+def test_a_queue_file_that_is_a_link_is_read_and_not_replaced(tmp_path: Path) -> None:
+    """What it leads to may be on a disk that the operator has chosen."""
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path)
+    run(store, golden.version, golden.settings)
+    path = next(each for each in (store / "consumequeue").rglob("0*0") if each.is_file())
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert not run(store, golden.version, golden.settings).needed
+    (tmp_path / "elsewhere").write_bytes(bytes((tmp_path / "elsewhere").stat().st_size))
+    with pytest.raises(StoreError, match=f"/{path.name}: is a link, and must be written anew"):
+        run(store, golden.version, golden.settings)
 
 
 def spread(tmp_path: Path) -> tuple[Path, dict[str, str]]:

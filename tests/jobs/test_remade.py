@@ -15,11 +15,11 @@ from reput.jobs.convert import convert
 from reput.jobs.rebuild import SALVAGE
 from reput.jobs.verify import verify
 from reput.store_format.derived.queue_files import decode_entries
+from tests.built import write_log
 from tests.damaged import SETTINGS, START, Damaged, damaged
 from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of
 from tests.jobs.checking import checked
 from tests.logs.encoder import Message, properties
-from tests.logs.small import write
 from tests.memory_storage import MemoryStorage
 
 OLD, NEW, OTHER = 14, 5, 25
@@ -116,7 +116,7 @@ def test_an_entry_that_is_no_beginning_proves_nothing() -> None:
 @pytest.fixture
 def crashed(tmp_path: Path) -> Path:
     log = log_of_two_lives()
-    root = write(tmp_path / "store", {a: bytes(s) for a, s in log.segments.items()})
+    root = write_log(tmp_path / "store", {a: bytes(s) for a, s in log.segments.items()})
     for path, raw in begun(log).files.items():
         file = root / path.removeprefix(f"{STORE}/")
         file.parent.mkdir(parents=True, exist_ok=True)

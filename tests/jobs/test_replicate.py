@@ -41,6 +41,7 @@ from tests.jobs.replicating.stores import (
 )
 from tests.logs.encoder import build_log
 from tests.memory_storage import MemoryStorage
+from tests.trees import flip, write_over
 
 
 @pytest.fixture
@@ -48,8 +49,12 @@ def source(tmp_path: Path) -> Path:
     return make_store(tmp_path / "source")
 
 
-def test_the_same_bytes_and_a_clean_store(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "replica"
+
+
+def test_the_same_bytes_and_a_clean_store(target: Path, source: Path) -> None:
     about = run(source, target)
     assert log_of(target) == log_of(source)
     assert about.records == 40
@@ -103,8 +108,7 @@ def test_seconds_that_are_none_are_refused(words: str) -> None:
         run_command(parser.parse_args(["a", "b", "--follow", *words.split()]))
 
 
-def test_a_dry_run_changes_nothing(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_a_dry_run_changes_nothing(target: Path, source: Path) -> None:
     about = run(source, target, dry_run=True)
     assert about.end == record_starts(log_of(source))[1]
     assert not target.exists()
@@ -169,8 +173,7 @@ def test_killed_at_every_operation(tmp_path: Path) -> None:
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_another_log_is_refused(target: Path, source: Path) -> None:
     run(source, target)
     changed = messages(45)
     changed[39] = replace(changed[39], body=b"x" * 7)
@@ -182,17 +185,14 @@ def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
 
 
 def test_what_differs_in_the_midst_is_found_where_all_is_compared(
-    source: Path, tmp_path: Path
+    target: Path, source: Path
 ) -> None:
-    target = tmp_path / "replica"
     put_log(source, build_log(messages(120), SEGMENT_BYTES))
     starts, end = record_starts(log_of(source))
     run(source, target, to_offset=starts[-1])
     place = next(start for start in starts if start > 5000)  # behind what is always compared
     path = source / f"commitlog/{place - place % SEGMENT_BYTES:020d}"
-    raw = bytearray(path.read_bytes())
-    raw[place % SEGMENT_BYTES + 60] ^= 1
-    path.write_bytes(raw)
+    flip(path, place % SEGMENT_BYTES + 60)
     before = log_of(target)
     with pytest.raises(ReplicaDiffers, match=f"physical offset {place + 60}"):
         run(source, target, verify=True)
@@ -210,9 +210,7 @@ def test_what_a_power_cut_tore_is_copied_again(count: int, verify: bool, tmp_pat
     (target / NOTE).unlink()
     starts, end = record_starts(log_of(target))
     path = target / f"commitlog/{starts[-1] - starts[-1] % SEGMENT_BYTES:020d}"
-    raw = bytearray(path.read_bytes())
-    raw[end % SEGMENT_BYTES - 4 : end % SEGMENT_BYTES] = bytes(4)
-    path.write_bytes(raw)
+    write_over(path, end % SEGMENT_BYTES - 4, bytes(4))
     assert run(source, target, verify=verify).resumed_at == starts[-1]
     assert log_of(target) == log_of(source)
 
@@ -250,28 +248,23 @@ def test_an_empty_target_is_not_the_folder_here() -> None:
         run_command(parser.parse_args(["a", ""]))
 
 
-def test_another_first_record_is_refused(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_another_first_record_is_refused(target: Path, source: Path) -> None:
     run(source, target)
     path = target / f"commitlog/{0:020d}"
-    raw = bytearray(path.read_bytes())
-    raw[60] ^= 1
-    path.write_bytes(raw)
+    flip(path, 60)
     with pytest.raises(ReplicaDiffers, match="at offset 60"):
         run(source, target)
 
 
-def test_a_longer_target_is_refused(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_a_longer_target_is_refused(target: Path, source: Path) -> None:
     run(source, target)
     put_end(source, record_starts(log_of(source))[0][30])
     with pytest.raises(ReplicaDiffers):
         run(source, target)
 
 
-def test_a_cleaned_source_is_reported(source: Path, tmp_path: Path) -> None:
+def test_a_cleaned_source_is_reported(target: Path, source: Path) -> None:
     """Its first segments may go; what the replica lacks may not."""
-    target = tmp_path / "replica"
     run(source, target, to_offset=SEGMENT_BYTES)
     (source / f"commitlog/{0:020d}").unlink()
     run(source, target, to_offset=2 * SEGMENT_BYTES)
@@ -300,16 +293,13 @@ def test_a_segment_that_goes_under_the_reader_is_reported(source: Path, tmp_path
 def test_damage_ends_the_replica_before_it(source: Path, tmp_path: Path) -> None:
     starts, _ = record_starts(log_of(source))
     path = source / f"commitlog/{starts[9] - starts[9] % SEGMENT_BYTES:020d}"
-    raw = bytearray(path.read_bytes())
-    raw[starts[9] % SEGMENT_BYTES + 95] ^= 1  # in the body
-    path.write_bytes(raw)
+    flip(path, starts[9] % SEGMENT_BYTES + 95)  # in the body
     with pytest.raises(DamageFound, match="bodyCRC"):
         run(source, tmp_path / "replica")
     assert check_prefix(source, tmp_path / "replica") == starts[9]
 
 
-def test_what_is_no_replica_stays(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_what_is_no_replica_stays(target: Path, source: Path, tmp_path: Path) -> None:
     with pytest.raises(OverlapsInput):
         run(source, source / "inside")
     with pytest.raises(OverlapsInput):
@@ -346,8 +336,7 @@ def test_queues_and_index_that_are_links_to_anothers_stay(
     assert not list((target / "commitlog").iterdir())
 
 
-def test_queues_without_their_log_stay(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_queues_without_their_log_stay(target: Path, source: Path) -> None:
     run(source, target)
     before = derived(target)
     for path in (target / "commitlog").iterdir():
@@ -358,8 +347,7 @@ def test_queues_without_their_log_stay(source: Path, tmp_path: Path) -> None:
     assert derived(target) == before
 
 
-def test_a_copied_store_is_asked_about(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_a_copied_store_is_asked_about(target: Path, source: Path) -> None:
     shutil.copytree(source, target)
     asked = []
 
@@ -375,8 +363,7 @@ def test_a_copied_store_is_asked_about(source: Path, tmp_path: Path) -> None:
     assert log_of(target) == log_of(source)
 
 
-def test_a_target_in_use_is_refused(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_a_target_in_use_is_refused(target: Path, source: Path) -> None:
     run(source, target)
     release = DiskFiles(str(target)).lock("lock")
     try:
@@ -386,16 +373,14 @@ def test_a_target_in_use_is_refused(source: Path, tmp_path: Path) -> None:
         release()
 
 
-def test_a_crashed_broker_in_the_target_is_not_ours(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_a_crashed_broker_in_the_target_is_not_ours(target: Path, source: Path) -> None:
     run(source, target)
     (target / "abort").write_bytes(b"4711")
     with pytest.raises(StoreError, match="reput recover"):
         run(source, target)
 
 
-def test_config_that_somebody_changed_stays(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "replica"
+def test_config_that_somebody_changed_stays(target: Path, source: Path) -> None:
     run(source, target)
     (source / "config/topics.json").write_text('{"topicConfigTable":{"a":{}}}')
     run(source, target)

@@ -64,7 +64,7 @@ def test_nothing_is_written_into_the_store(store: str, place: str) -> None:
 
 
 def test_its_text_tells_what_is_not_known_but_for_the_check() -> None:
-    told = Reported("p.html", 1234, None, "sound", {"check": "left out", "groups": "no file"})
+    told = Reported("p.html", 1234, None, "sound", {"check": "left out", "index": "no file"})
     assert told.text().splitlines() == [
-        "wrote p.html: 1,234 bytes", "  verdict   sound", "  not known groups: no file",
+        "wrote p.html: 1,234 bytes", "  verdict   sound", "  lacking   index files: no file",
     ]  # fmt: skip

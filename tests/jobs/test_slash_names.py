@@ -16,10 +16,10 @@ from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.names import UnsafeName, check_queue_topic, parse_queue_path
 from reput.store_format.notes import Notes
+from tests.built import write_log
 from tests.damaged import SETTINGS, START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text, storage_of
 from tests.logs.encoder import Message, properties
-from tests.logs.small import write
 from tests.memory_storage import MemoryStorage
 
 GIVEN = as_text({**SETTINGS, "enableLmq": True, "enableMultiDispatch": True})
@@ -44,7 +44,7 @@ def log_of(*names: str) -> Damaged:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     log = log_of(*NAMES)
-    root = write(tmp_path / "store", {a: bytes(s) for a, s in log.segments.items()})
+    root = write_log(tmp_path / "store", {a: bytes(s) for a, s in log.segments.items()})
     summary = rebuild(
         Session(), str(root), str(tmp_path / "set"), rocketmq="4.9.7", settings=GIVEN
     )  # fmt: skip
@@ -107,7 +107,7 @@ def test_a_crashed_store_is_recovered(store: Path) -> None:
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnsafeName):
         check_queue_topic(name)
-    root = write(tmp_path / "store", {a: bytes(s) for a, s in log_of(name).segments.items()})
+    root = write_log(tmp_path / "store", {a: bytes(s) for a, s in log_of(name).segments.items()})
     summary = rebuild(
         Session(), str(root), str(tmp_path / "set"), rocketmq="4.9.7", settings=GIVEN
     )  # fmt: skip

@@ -13,20 +13,18 @@ from reput.jobs.rebuild import TRUNCATE
 from reput.jobs.verify import verify
 from reput.store_format.faults import DamageFound
 from tests import golden_stores
-from tests.built import Built
+from tests.built import Built, write, write_log
 from tests.golden_stores import as_left
 from tests.in_process import Session, as_text, run
 from tests.logs.encoder import Message, build_log, properties
+from tests.trees import flip
 
 SEGMENT = 8192
 SLOTS = 7
 SETTINGS = {
-    "mappedFileSizeCommitLog": str(SEGMENT),
-    "mappedFileSizeConsumeQueue": "200",
-    "mapperFileSizeBatchConsumeQueue": "460",
-    "maxHashSlotNum": str(SLOTS),
-    "maxIndexNum": "50",
-}
+    "mappedFileSizeCommitLog": str(SEGMENT), "mappedFileSizeConsumeQueue": "200",
+    "mapperFileSizeBatchConsumeQueue": "460", "maxHashSlotNum": str(SLOTS), "maxIndexNum": "50",
+}  # fmt: skip
 TOPICS = '{"topicConfigTable": {"B": {"attributes": {"queue.type": "BatchCQ"}}}}'
 
 
@@ -47,11 +45,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Rebuilt:
         )
         for n in range(73)
     ]
-    (root / "store" / "commitlog").mkdir(parents=True)
-    (root / "store" / "config").mkdir()
-    (root / "store" / "config" / "topics.json").write_text(TOPICS)
-    for base, content in build_log(messages, SEGMENT).items():
-        (root / "store" / "commitlog" / f"{base:020d}").write_bytes(content)
+    store = write_log(root / "store", build_log(messages, SEGMENT))
+    write(store, {"config/topics.json": TOPICS.encode()})
     run(str(root / "store"), str(root / "output"), rocketmq="5.3.3", settings=SETTINGS)
     return Rebuilt(root / "store", root / "output")
 
@@ -110,9 +105,7 @@ def test_a_changed_byte_is_named_by_its_field(
     rebuilt: Rebuilt, name: str, offset: int, what: str
 ) -> None:
     path = index_file(rebuilt.output) if name == "index" else rebuilt.output / name
-    content = bytearray(path.read_bytes())
-    content[offset] ^= 1
-    path.write_bytes(content)
+    flip(path, offset)
     (difference,) = look(rebuilt).differences
     assert difference.path == str(path)
     assert difference.field.lower().startswith(what.lower())
@@ -144,6 +137,16 @@ def another_queue(output: Path) -> None:
     (output / "consumequeue" / "T" / "7" / FIRST).write_bytes(b"\1" * 200)
 
 
+def behind_a_queue(output: Path) -> None:
+    path = sorted((output / BATCH).iterdir())[-1]
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+
+
+def behind_the_index(output: Path) -> None:
+    path = index_file(output, -1)
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+
+
 def no_index(output: Path) -> None:
     index_file(output, -1).unlink()
 
@@ -154,6 +157,8 @@ DEFECTS: list[tuple[Callable[[Path], None], str]] = [
     (one_too_many, "(one entry too many): is 100, should be 0"),
     (another_queue, "the log gives no such file"),
     (no_index, "the file is missing"),
+    (behind_a_queue, "reserved (after all that was written): is 1, should be 0"),
+    (behind_the_index, "previous (after all that was written): is 1, should be 0"),
 ]
 
 
@@ -167,9 +172,9 @@ def test_a_defect_is_said(rebuilt: Rebuilt, spoil: Callable[[Path], None], says:
 
 
 def tail(output: Path) -> None:
-    """What no entry uses: RocketMQ may leave anything there."""
-    path = sorted((output / BATCH).iterdir())[-1]
-    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    """What no entry uses: RocketMQ may leave anything there, and its stores have no manifest."""
+    behind_a_queue(output)
+    (output / "manifest.json").unlink()
 
 
 def empty_next_file(output: Path) -> None:

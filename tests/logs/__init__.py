@@ -7,13 +7,6 @@ from tests.logs.encoder import Message, build_log, encode, key_with_hash, proper
 from tests.logs.strategies import Log, logs, settings_for, versions
 
 __all__ = [
-    "Log",
-    "Message",
-    "build_log",
-    "encode",
-    "key_with_hash",
-    "logs",
-    "properties",
-    "settings_for",
+    "Log", "Message", "build_log", "encode", "key_with_hash", "logs", "properties", "settings_for",
     "versions",
-]
+]  # fmt: skip

@@ -16,14 +16,10 @@ def batch(base: int, count: int, body: int = 0, **over: Any) -> Message:
     inner = struct.pack(">5i", 22 + body, 0, 0, 0, body) + bytes(body) + struct.pack(">h", 0)
     return Message(
         **{
-            "topic": BATCH_TOPIC,
-            "queue_offset": base,
-            "sys_flag": _FLAGS,
-            "body": inner * count,
-            "properties": properties(("INNER_BASE", str(base)), ("INNER_NUM", str(count))),
-            **over,
+            "topic": BATCH_TOPIC, "queue_offset": base, "sys_flag": _FLAGS, "body": inner * count,
+            "properties": properties(("INNER_BASE", str(base)), ("INNER_NUM", str(count))), **over,
         }
-    )
+    )  # fmt: skip
 
 
 def batches(counts: Iterable[int], start: int, body: int = 0) -> list[Message]:

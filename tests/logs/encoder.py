@@ -52,15 +52,10 @@ def encode(message: Message, physical_offset: int) -> bytes:
     crc = zlib.crc32(message.body) & 0x7FFF_FFFF if message.body else 0
     record = bytearray(8)
     record += struct.pack(
-        ">iiiqqiq",
-        _given(message.body_crc, crc),
-        message.queue_id,
-        message.flag,
-        message.queue_offset,
-        _given(message.physical_offset, physical_offset),
-        message.sys_flag,
+        ">iiiqqiq", _given(message.body_crc, crc), message.queue_id, message.flag,
+        message.queue_offset, _given(message.physical_offset, physical_offset), message.sys_flag,
         message.born_timestamp,
-    )
+    )  # fmt: skip
     record += message.born_host
     record += struct.pack(">q", message.store_timestamp)
     record += message.store_host

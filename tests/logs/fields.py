@@ -41,17 +41,9 @@ MIN_HASH_TAG = key_with_hash("T#T#", MIN_VALUE)
 
 # Lone surrogates (whole and cut), an overlong form, bytes that never occur, a cut sequence.
 ODD_BYTES = [
-    b"\xed\xa0\x80",
-    b"\xed\xa0",
-    b"\xed\xbf\xbf\xed\xb0\x80",
-    b"\xed\xa0\x41",
-    b"\xc0\x80",
-    b"\xff\xfe",
-    b"\xe2\x82",
-    b"\xf0\x9f\x98\x80",
-    b"\xf4\x90\x80\x80",
-    b"\xc3\xa9",
-]
+    b"\xed\xa0\x80", b"\xed\xa0", b"\xed\xbf\xbf\xed\xb0\x80", b"\xed\xa0\x41", b"\xc0\x80",
+    b"\xff\xfe", b"\xe2\x82", b"\xf0\x9f\x98\x80", b"\xf4\x90\x80\x80", b"\xc3\xa9",
+]  # fmt: skip
 WORDS = [b"a", b"b", b"key", b"0", "ключ".encode(), "鍵".encode(), *ODD_BYTES]
 MIN_HASH_WORDS = [key.encode() for key in MIN_HASH_KEYS]
 

@@ -1,6 +1,5 @@
 """A small log, and a store that has it."""
 
-from pathlib import Path
 from typing import Any
 
 from tests.logs.encoder import Message, properties
@@ -12,18 +11,8 @@ SETTINGS = {"mappedFileSizeCommitLog": str(SEGMENT), "maxIndexNum": "50", "maxHa
 def messages(count: int = 90, **over: Any) -> list[Message]:
     return [
         Message(
-            queue_offset=number,
-            body=b"body of some length",
-            properties=properties(("KEYS", f"k{number}")),
-            **over,
+            queue_offset=number, body=b"body of some length",
+            properties=properties(("KEYS", f"k{number}")), **over,
         )
         for number in range(count)
-    ]
-
-
-def write(root: Path, segments: dict[int, bytes]) -> Path:
-    folder = root / "commitlog"
-    folder.mkdir(parents=True)
-    for base, content in segments.items():
-        (folder / f"{base:020d}").write_bytes(content)
-    return root
+    ]  # fmt: skip

@@ -1,5 +1,8 @@
 """Strategies for whole logs, with the settings, version and topics to derive them by."""
 
+import base64
+import pickle
+import zlib
 from typing import Any, NamedTuple
 
 from hypothesis import assume
@@ -22,43 +25,25 @@ from tests.reference.derive import DispatchError
 
 # At least one on each side of every difference between versions.
 VERSIONS = [
-    "4.1.0-incubating",
-    "4.2.0",
-    "4.5.0",
-    "4.5.1",
-    "4.5.2",
-    "4.6.0",
-    "4.7.0",
-    "4.7.1",
-    "4.9.0",
-    "4.9.1",
-    "4.9.2",
-    "4.9.4",
-    "4.9.7",
-    "5.0.0",
-    "5.1.0",
-    "5.1.1",
-    "5.1.2",
-    "5.1.4",
-    "5.2.0",
-    "5.3.1",
-    "5.3.2",
-    "5.3.3",
-    "5.4.0",
-    "5.5.0",
-    "5.5.1",
-]
+    "4.1.0-incubating", "4.2.0", "4.5.0", "4.5.1", "4.5.2", "4.6.0", "4.7.0", "4.7.1", "4.9.0",
+    "4.9.1", "4.9.2", "4.9.4", "4.9.7", "5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.4", "5.2.0",
+    "5.3.1", "5.3.2", "5.3.3", "5.4.0", "5.5.0", "5.5.1",
+]  # fmt: skip
 HOST_V6 = bytes(range(16)) + HOST[4:]
 TOPIC_ATTRIBUTES = {BATCH_TOPIC: {"queue.type": "BatchCQ"}, "T": {"queue.type": "SimpleCQ"}}
 
 
 class Log(NamedTuple):
-    """What `derive` takes: `derive(*log)`."""
+    """What `derive` takes: `derive(*log)`. Of a failed example the repr is pasted into a test."""
 
     segments: dict[int, bytes]
     settings: dict[str, Any]
     version: str
     topic_attributes: dict[str, dict[str, str]]
+
+    def __repr__(self) -> str:
+        text = base64.b85encode(zlib.compress(pickle.dumps(tuple(self)), 9)).decode()
+        return f"Log(*pickle.loads(zlib.decompress(base64.b85decode({text!r}))))"
 
 
 def versions() -> st.SearchStrategy[str]:
@@ -164,15 +149,11 @@ def _uniform(draw: st.DrawFn, crc_property: bool) -> list[Message]:
         pairs += [("KEYS", tokens)] if tokens else []
         messages.append(
             Message(
-                topic=f"U{queue[0]}",
-                queue_id=queue[1],
-                queue_offset=first + counts[queue],
-                body=b"b" * (number % 40),
-                properties=properties(*pairs),
-                store_timestamp=START + number * 700,
-                crc_property=crc_property,
+                topic=f"U{queue[0]}", queue_id=queue[1], queue_offset=first + counts[queue],
+                body=b"b" * (number % 40), properties=properties(*pairs),
+                store_timestamp=START + number * 700, crc_property=crc_property,
             )
-        )
+        )  # fmt: skip
     return messages
 
 

@@ -18,10 +18,8 @@ from tests.rocketmq.live import SETTINGS, Broker, Client, messages
 _HOUR = 3_600_000
 # Twenty segments of a few hundred messages each, several index files, queues of several files.
 SMALL: dict[str, object] = {
-    **SETTINGS,
-    "mappedFileSizeCommitLog": 1 << 16,
-    "maxIndexNum": 900,
-}
+    **SETTINGS, "mappedFileSizeCommitLog": 1 << 16, "maxIndexNum": 900,
+}  # fmt: skip
 _MANY = 2400
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.recovering import copy
+from tests import golden_stores
 from tests.quiet.flips import Place, files, index_places, start_of
 from tests.quiet.said import run_check, run_verify
 from tests.seeds import seeds
@@ -24,7 +24,7 @@ def reported(store: Path, version: str, settings: Mapping[str, Any]) -> set[str]
 
 
 def sound(name: str, folder: Path) -> tuple[Path, str, Mapping[str, Any]]:
-    store, golden = copy(name, folder)
+    store, golden = golden_stores.whole(name, folder)
     if (golden.expect / "checkpoint").exists():
         shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
     assert reported(store, golden.version, golden.settings) == set()

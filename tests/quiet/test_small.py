@@ -24,9 +24,10 @@ from tests.broker.writer.stores import Clock, open_writer, stored_records
 from tests.in_process import Session, as_text
 from tests.in_process import run as rebuild
 from tests.jobs.opening.writing import SEGMENT, SETTINGS
-from tests.jobs.recovering import copy, crash, tree
+from tests.jobs.recovering import crash
 from tests.quiet.said import run_check, run_recover, run_verify, said
 from tests.quiet.small_stores import made
+from tests.trees import flip, states, write_over
 
 VERSION = "5.3.3"
 SLOTS, INDEX_NUM = int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])
@@ -39,6 +40,11 @@ GOLDEN = ["small_all_4.1.0", "small_all_4.9.7", "small_all_5.3.3", "small_all_5.
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("quiet") / "store", tags="t")
+
+
+@pytest.fixture
+def store(grown: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(grown, tmp_path / "store"))
 
 
 def expire(store: Path, segments: int) -> int:
@@ -58,14 +64,14 @@ def expired(grown: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path
 
 
 def quiet(store: Path, version: str = VERSION, settings: object = None) -> None:
-    before = tree(store)
+    before = states(store)
     assert said(store, version, settings or SETTINGS) == []  # type: ignore[arg-type]
-    assert tree(store) == before
+    assert states(store) == before
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_what_rocketmq_derived(name: str, tmp_path: Path) -> None:
-    store, golden = copy(name, tmp_path)
+    store, golden = golden_stores.whole(name, tmp_path)
     if (golden.expect / "checkpoint").exists():
         shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
     lines = said(store, golden.version, golden.settings)
@@ -146,9 +152,7 @@ def test_a_flipped_bit_in_a_live_entry_is_found(tmp_path: Path) -> None:
 
 def test_a_flipped_bit_is_found_by_all_and_mended(expired: Path) -> None:
     path, at = next(p for p in live_places(expired) if p[0].parent.name == "index")
-    spoilt = bytearray(path.read_bytes())
-    spoilt[at] ^= 1
-    path.write_bytes(spoilt)
+    flip(path, at)
     assert not run_check(expired, VERSION, SETTINGS).sound
     assert not run_verify(expired, VERSION, SETTINGS).same
     assert run_recover(expired, VERSION, SETTINGS).needed
@@ -177,9 +181,7 @@ def behind(store: Path) -> None:
         folder = store / "consumequeue" / record.topic / str(record.queue_id)
         at, size = divmod(record.queue_offset * QUEUE_ENTRY_BYTES, 2000)
         path = folder / f"{at * 2000:020d}"
-        content = bytearray(path.read_bytes())
-        content[size : size + QUEUE_ENTRY_BYTES] = bytes(QUEUE_ENTRY_BYTES)
-        path.write_bytes(content)
+        write_over(path, size, bytes(QUEUE_ENTRY_BYTES))
     crash(store)
 
 
@@ -214,9 +216,7 @@ LEFT = [spare_segment, behind, crash, clock_set_back, topic_deleted,
 
 
 @pytest.mark.parametrize("leave", LEFT, ids=[leave.__name__ for leave in LEFT])
-def test_what_a_broker_leaves(leave: Callable[[Path], None], grown: Path, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
+def test_what_a_broker_leaves(store: Path, leave: Callable[[Path], None], tmp_path: Path) -> None:
     leave(store)
     quiet(store)
     summary = rebuild(
@@ -228,9 +228,7 @@ def test_what_a_broker_leaves(leave: Callable[[Path], None], grown: Path, tmp_pa
         quiet(store)
 
 
-def test_a_deleted_topic_is_not_brought_back(grown: Path, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
+def test_a_deleted_topic_is_not_brought_back(store: Path) -> None:
     topic_deleted(store)
     crash(store)
     run_recover(store, VERSION, SETTINGS, dry_run=False)
@@ -242,16 +240,14 @@ def test_a_deleted_topic_is_not_brought_back(grown: Path, tmp_path: Path) -> Non
     assert len(missing) == 6  # three queues of two files
 
 
-def test_what_is_missing_after_a_clean_stop_is_a_fault(grown: Path, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
+def test_what_is_missing_after_a_clean_stop_is_a_fault(store: Path) -> None:
     behind(store)
     (store / "abort").unlink()
     assert len(run_verify(store, VERSION, SETTINGS).differences) == 4
 
 
 def test_a_repaired_store(tmp_path: Path) -> None:
-    store, golden = copy("middle_crc_5.3.3", tmp_path, derived=False)
+    store, golden = golden_stores.whole("middle_crc_5.3.3", tmp_path, ())
     repaired = tmp_path / "repaired"
     repair(
         Session(), str(store), str(repaired), rocketmq=golden.version,  # type: ignore[arg-type]
@@ -264,22 +260,16 @@ def test_a_repaired_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1000, 4000])
-def test_a_queue_file_of_a_wrong_length_is_reported_and_goes(
-    size: int, grown: Path, tmp_path: Path
-) -> None:
+def test_a_queue_file_of_a_wrong_length_is_reported_and_goes(store: Path, size: int) -> None:
     """RocketMQ does not load the store: "length not matched message store config value"."""
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
     next_queue_file(store)
     path = max((store / "consumequeue" / "T0" / "0").iterdir())
     path.write_bytes(bytes(size))
     judged_wrong(store, path, f"file length: is {size}, should be 2000")
 
 
-def test_a_queues_next_file_of_zeros_is_noted_and_goes(grown: Path, tmp_path: Path) -> None:
+def test_a_queues_next_file_of_zeros_is_noted_and_goes(store: Path) -> None:
     """A kill leaves it; brokers count entries in it (#9728) or do not start (#10108)."""
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
     next_queue_file(store)
     path = max((store / "consumequeue" / "T0" / "0").iterdir())
     report = run_check(store, VERSION, SETTINGS)
@@ -292,18 +282,14 @@ def test_a_queues_next_file_of_zeros_is_noted_and_goes(grown: Path, tmp_path: Pa
     quiet(store)
 
 
-def test_an_index_file_of_zeros_is_reported_and_goes(grown: Path, tmp_path: Path) -> None:
+def test_an_index_file_of_zeros_is_reported_and_goes(store: Path) -> None:
     """A query with a begin time goes no further back than to it, and finds nothing."""
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
     path = store / "index" / "20990101000000000"
     path.write_bytes(bytes(ENTRIES_AT + INDEX_NUM * INDEX_ENTRY_BYTES))
     judged_wrong(store, path, "the log gives no such file")
 
 
-def test_a_queue_file_of_zeros_behind_a_hole_goes(grown: Path, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
+def test_a_queue_file_of_zeros_behind_a_hole_goes(store: Path) -> None:
     path = store / "consumequeue" / "T0" / "0" / f"{2000 * 50:020d}"
     path.write_bytes(bytes(2000))
     judged_wrong(store, path, "the log gives no such file")
@@ -323,12 +309,8 @@ def judged_wrong(store: Path, path: Path, says: str) -> None:
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_what_was_not_durable_is_cut_without_asking(
-    durable: bool, grown: Path, tmp_path: Path
-) -> None:
+def test_what_was_not_durable_is_cut_without_asking(store: Path, durable: bool) -> None:
     """A sector of a record in the middle of what was not synced is lost, later ones are there."""
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
     records = list(stored_records(store / "commitlog"))
     torn = records[-20]
     segment, at = divmod(torn.physical_offset, SEGMENT)
@@ -359,14 +341,12 @@ def test_what_was_not_durable_is_cut_without_asking(
      ("consumequeue/CURRENT", "RocksDB"), ("consumequeue_rocksdb/CURRENT", "RocksDB")],
 )  # fmt: skip
 def test_what_reput_does_not_build_is_refused_by_name(
-    name: str, says: str, grown: Path, tmp_path: Path
+    store: Path, name: str, says: str, tmp_path: Path
 ) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
     rebuild(str(store), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS))
     (store / name).parent.mkdir(parents=True, exist_ok=True)
     (store / name).write_bytes(b"x")
-    before = tree(store)
+    before = states(store)
     for look in (run_check, run_verify):  # these compare what is in RocksDB, and say if they cannot
         if says == "RocksDB":
             reported = look(store, VERSION, SETTINGS)
@@ -383,20 +363,18 @@ def test_what_reput_does_not_build_is_refused_by_name(
             install_set(str(store), str(tmp_path / "set"))
     with pytest.raises(StoreError, match=says):
         open_writer(store, **SETTINGS)
-    assert tree(store) == before
+    assert states(store) == before
 
 
-def test_a_stray_file_beside_the_topics_is_passed_over(grown: Path, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(grown, store)
+def test_a_stray_file_beside_the_topics_is_passed_over(store: Path, tmp_path: Path) -> None:
     (store / "consumequeue" / ".DS_Store").write_bytes(b"x")
     open_writer(store, **SETTINGS).close()
     expire(store, 1)
-    before = tree(store)
+    before = states(store)
     for line in set(said(store, VERSION, SETTINGS)) - {"the reports contradict themselves"}:
         assert "warning: " in line
         assert "consumequeue/.DS_Store: is not a file of RocketMQ's, which passes it over" in line
-    assert tree(store) == before
+    assert states(store) == before
     rebuild(str(store), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS))
     install_set(str(store), str(tmp_path / "set"))
 

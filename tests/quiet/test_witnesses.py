@@ -14,8 +14,6 @@ from tests.logs.encoder import HOST, Message, properties
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.generator import generate
 
-DERIVED = ("consumequeue/", "index/")
-
 
 def store_of(log: Damaged, sound: Damaged | None = None) -> MemoryStorage:
     """A log, and the files that were derived while it was `sound`."""

@@ -13,7 +13,7 @@ def compare(derivation: Derivation, folder: Path) -> str | None:
 
     Index files are compared in the order of their names; the names are clock times.
     """
-    there = dict(_files(folder))
+    there = dict(derived_files(folder))
     if missing := sorted(derivation.files.keys() - there.keys()):
         return f"{missing[0]} is missing, and {len(missing) - 1} more"
     if extra := sorted(there.keys() - derivation.files.keys()):
@@ -27,9 +27,10 @@ def compare(derivation: Derivation, folder: Path) -> str | None:
     return None
 
 
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+def derived_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Index files go by their order: RocketMQ's names for them are times of the wall clock."""
     for root in ("consumequeue", "batchconsumequeue"):
-        for path in (folder / root).rglob("*"):
+        for path in sorted((folder / root).rglob("*")):
             if path.is_file():
                 yield path.relative_to(folder).as_posix(), path
     if (folder / "index").is_dir():

@@ -18,11 +18,9 @@ from tests.rocketmq.driver import Driver, JobFailedError, derive_mode
 
 # The first version that has a setting; the driver refuses one that its RocketMQ does not know.
 SETTINGS_SINCE = {
-    "enableMultiDispatch": (4, 9, 3),
-    "enableLmq": (4, 9, 3),
-    "mapperFileSizeBatchConsumeQueue": (5, 0, 0),
-    "forceVerifyPropCRC": (5, 2, 0),
-}
+    "enableMultiDispatch": (4, 9, 3), "enableLmq": (4, 9, 3),
+    "mapperFileSizeBatchConsumeQueue": (5, 0, 0), "forceVerifyPropCRC": (5, 2, 0),
+}  # fmt: skip
 
 # With these RocketMQ makes RocksDB files too (tests/rocketmq/test_lmq_in_rocksdb.py).
 IN_ROCKSDB = {"rocksdbCQDoubleWriteEnable", "combineCQUseRocksdbForLmq"}
@@ -90,12 +88,9 @@ def main(version: str, examples: str = "50", number: str = "0") -> int:
 
         @seed(int(number))
         @settings(
-            max_examples=int(examples),
-            deadline=None,
-            database=None,
-            phases=[Phase.generate],
+            max_examples=int(examples), deadline=None, database=None, phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
-        )
+        )  # fmt: skip
         @given(logs(only_version=version))
         def run(drawn: Log) -> None:
             log = fitted(drawn, version)

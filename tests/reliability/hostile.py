@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.built import write_log
 from tests.damaged import SEGMENT, SETTINGS, messages
 from tests.logs.encoder import MAGIC_BLANK, Message, build_log, encode, key_with_hash, properties
 
@@ -35,15 +36,8 @@ def place_of(number: int) -> int:
     return sum(len(encode(message, 0)) for message in messages()[:number])
 
 
-def write(store: Path, segments: Mapping[int, bytes | bytearray]) -> None:
-    folder = store / "commitlog"
-    folder.mkdir(parents=True)
-    for base, content in segments.items():
-        (folder / f"{base:020d}").write_bytes(content)
-
-
 def log_of(made: list[Message], segment: int = SEGMENT) -> Callable[[Path], None]:
-    return lambda store: write(store, build_log(made, segment))
+    return lambda store: write_log(store, build_log(made, segment))
 
 
 def one(**wrong: Any) -> Callable[[Path], None]:
@@ -64,7 +58,7 @@ def over(place: int, raw: bytes) -> Callable[[Path], None]:
         segments = build_log(messages(COUNT), SEGMENT)
         first = bytearray(segments[0])
         first[place : place + len(raw)] = raw
-        write(store, {**segments, 0: first})
+        write_log(store, {**segments, 0: first})
 
     return make
 
@@ -73,7 +67,7 @@ def file_wrong(change: Callable[[Path], None]) -> Callable[[Path], None]:
     """The store with its second segment changed as a file."""
 
     def make(store: Path) -> None:
-        write(store, build_log(messages(COUNT), SEGMENT))
+        write_log(store, build_log(messages(COUNT), SEGMENT))
         change(store / "commitlog" / f"{SEGMENT:020d}")
 
     return make
@@ -107,7 +101,7 @@ def stale_behind(store: Path) -> None:
     content[end : end + 7] = b"garbage"
     stale = encode(messages()[0], last + end + 30)
     content[end + 30 : end + 30 + len(stale)] = stale
-    write(store, {**segments, last: content})
+    write_log(store, {**segments, last: content})
 
 
 def _topic(topic: str, says: str) -> Hostile:

@@ -19,13 +19,11 @@ _IPV6 = bytes(range(16)) + struct.pack(">i", 10911)
 
 # What the last record is, for cuts and holes.
 LAST: dict[str, dict[str, Any]] = {
-    "V1": {},
-    "V2": {"version": 2, "topic": "long" * 40},
+    "V1": {}, "V2": {"version": 2, "topic": "long" * 40},
     "IPv6": {"sys_flag": 0x30, "born_host": _IPV6, "store_host": _IPV6},
-    "prepared": {"sys_flag": 0x4},
-    "commit": {"sys_flag": 0x8, "prepared_transaction_offset": 115},
+    "prepared": {"sys_flag": 0x4}, "commit": {"sys_flag": 0x8, "prepared_transaction_offset": 115},
     "rollback": {"sys_flag": 0xC, "prepared_transaction_offset": 115},
-}
+}  # fmt: skip
 
 # Fields that no check covers while there is no `__CRC32#`: a flip stays unseen there.
 UNCOVERED = (
@@ -81,17 +79,12 @@ def small(last: str = "V1", crc_property: bool = False) -> Small:
     """Twelve messages in two queues, with keys and tags."""
     made = [
         Message(
-            topic="T",
-            queue_id=n % 2,
-            queue_offset=n // 2,
-            body=b"body %02d" % n,
-            store_timestamp=START + n,
-            born_timestamp=START + n,
-            properties=properties(("KEYS", f"k{n}"), ("TAGS", "a")),
-            crc_property=crc_property,
+            topic="T", queue_id=n % 2, queue_offset=n // 2, body=b"body %02d" % n,
+            store_timestamp=START + n, born_timestamp=START + n,
+            properties=properties(("KEYS", f"k{n}"), ("TAGS", "a")), crc_property=crc_property,
         )
         for n in range(COUNT)
-    ]
+    ]  # fmt: skip
     made[-1] = replace(made[-1], **LAST[last])
     segments = build_log(made, SEGMENT)
     settings = {**SETTINGS, "mappedFileSizeCommitLog": SEGMENT}

@@ -71,11 +71,9 @@ def _count(
     for each, their in zip(inputs, theirs, strict=True):
         mine = ours(store, each)
         yield (
-            each,
-            classify(store, mine_sound, mine, each.number),
-            classify(store, theirs_sound, their, each.number),
-            mine,
-        )
+            each, classify(store, mine_sound, mine, each.number),
+            classify(store, theirs_sound, their, each.number), mine,
+        )  # fmt: skip
 
 
 def _row(name: str, counts: Counter[Class]) -> str:
@@ -194,9 +192,6 @@ def random_table(engines: Engines, every: int) -> Iterator[str]:
 
 
 TABLES = {
-    "random": random_table,
-    "flips": flips_table,
-    "tails": tails_table,
-    "derived": derived_table,
+    "random": random_table, "flips": flips_table, "tails": tails_table, "derived": derived_table,
     "hostile": hostile_table,
-}
+}  # fmt: skip

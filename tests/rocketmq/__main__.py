@@ -52,13 +52,9 @@ def main() -> None:
     job = {"store": str(args.store.absolute()), "settings": _settings(args.set)}
     if args.command == "derive":
         answer = once(
-            args.rocketmq,
-            "derive",
-            mode=args.mode or derive_mode(args.rocketmq),
-            quick_stop=not args.full_stop,
-            topic_attributes=topic_attributes(args.store),
-            **job,
-        )
+            args.rocketmq, "derive", mode=args.mode or derive_mode(args.rocketmq),
+            quick_stop=not args.full_stop, topic_attributes=topic_attributes(args.store), **job,
+        )  # fmt: skip
     else:
         args.store.mkdir(parents=True, exist_ok=True)
         shape = ("messages", "topics", "queues", "body", "keys", "tags", "hot_percent")

@@ -88,12 +88,11 @@ def build(version: str) -> Path:
     if version not in VERSIONS + RECORD_VERSIONS + CHAIN_VERSIONS:
         known = ", ".join(VERSIONS + RECORD_VERSIONS + CHAIN_VERSIONS)
         raise ValueError(f"RocketMQ {version} is none of {known}")
+    if reason := missing(version):
+        raise NoMavenError(reason)
     folder = built_folder(version)
     if (folder / "classes").is_dir():
         return folder
-    reason = missing(version)
-    if reason:
-        raise NoMavenError(reason)
     cache = cache_folder() / "rocketmq"
     with _locked(cache / "build.lock"):
         if (folder / "classes").is_dir():
@@ -132,12 +131,8 @@ def java_command(version: str, home: Path, log_level: str = "ERROR") -> list[str
     folder = build(version)
     conf = DRIVER / "conf"
     return [
-        java(),
-        *JAVA_OPTIONS,
-        f"-Duser.home={home}",
-        f"-Dreput.log.level={log_level}",
+        java(), *JAVA_OPTIONS, f"-Duser.home={home}", f"-Dreput.log.level={log_level}",
         f"-Dlogback.configurationFile={conf / 'logback.xml'}",
         f"-Drmq.logback.configurationFile={conf / 'rmq.logback.xml'}",
-        *("-cp", f"{folder / 'classes'}:{folder / 'lib'}/*"),
-        "reput.judge.Main",
-    ]
+        *("-cp", f"{folder / 'classes'}:{folder / 'lib'}/*"), "reput.judge.Main",
+    ]  # fmt: skip

@@ -19,11 +19,9 @@ from tests.rocketmq.driver import Driver
 KEPT = Path(__file__).parents[1] / "chains" / "stores"
 CHAINS = (("5.3.3", "5.5.0"), ("4.9.7", "5.3.3", "5.5.0"), ("4.7.0", "4.9.7"))
 SMALL: dict[str, int] = {
-    "mappedFileSizeCommitLog": 16_384,
-    "mappedFileSizeConsumeQueue": 400,
-    "maxHashSlotNum": 20,
+    "mappedFileSizeCommitLog": 16_384, "mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 20,
     "maxIndexNum": 100,
-}
+}  # fmt: skip
 MANY_A_FILE = {"mappedFileSizeConsumeQueue": 2000, "maxIndexNum": 150}
 Message = dict[str, Any]
 

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.rocketmq import build
 from tests.rocketmq.engines import Reput, engine
 from tests.rocketmq.judge import Drivers
-
-
-@pytest.fixture(scope="session")
-def needs_rocketmq() -> Callable[[str], None]:
-    """Skips, and says why, where a version can neither be found built nor be built."""
-
-    def check(version: str) -> None:
-        if reason := build.missing(version):
-            pytest.skip(reason)
-
-    return check
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import lzma
 import shutil
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests import unpacking
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import delayed, transactions
 from tests.rocketmq.live import Broker, Client, free_port, messages
@@ -20,21 +19,14 @@ from tests.store_format.log.dledger_stores import ARCHIVES, AS_DERIVED, INDEX_KE
 
 VERSION = "5.3.3"
 SETTINGS: dict[str, object] = {
-    "mappedFileSizeCommitLog": 1 << 14,
-    "mappedFileSizeConsumeQueue": 1000,
-    "maxHashSlotNum": 50,
-    "maxIndexNum": 120,
-    "messageDelayLevel": "1s 2s 30s 1h",
-    "transactionTimeOut": 60_000,
+    "mappedFileSizeCommitLog": 1 << 14, "mappedFileSizeConsumeQueue": 1000, "maxHashSlotNum": 50,
+    "maxIndexNum": 120, "messageDelayLevel": "1s 2s 30s 1h", "transactionTimeOut": 60_000,
     "transactionOpBatchInterval": 100,
-}
+}  # fmt: skip
 # What a broker's own file says of a group; the role is only that before the first election.
 GROUP: dict[str, object] = {
-    "enableDLegerCommitLog": True,
-    "dLegerGroup": "group",
-    "brokerRole": "SLAVE",
-    "brokerId": -1,
-}
+    "enableDLegerCommitLog": True, "dLegerGroup": "group", "brokerRole": "SLAVE", "brokerId": -1,
+}  # fmt: skip
 # How an entry that no majority has is tried: the client does not wait long for it.
 UNHEARD = {"until_killed": True, "send_timeout_ms": 1500}
 
@@ -220,13 +212,6 @@ def pack(store: Path, archive: Path, about: dict[str, Any]) -> None:
     """The store as an archive, without what no reader asks for: the members' index files are kept
     up to what they hold, of 160 MiB each.
     """
-
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-        member.mtime = member.uid = member.gid = 0
-        member.uname = member.gname = ""
-        member.mode = 0o755 if member.isdir() else 0o644
-        return member
-
     for index in store.glob("dledger-*/index/*"):
         with index.open("r+b") as file:
             file.truncate(INDEX_KEPT)
@@ -235,10 +220,8 @@ def pack(store: Path, archive: Path, about: dict[str, Any]) -> None:
     kept += [member / name for member in store.glob("dledger-*")
              for name in ("data", "index", "checkpoint")]  # fmt: skip
     archive.parent.mkdir(exist_ok=True)
-    with lzma.open(archive, "wb", preset=9) as packed:  # noqa: SIM117
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            for path in sorted(each for each in kept if each.exists()):
-                tar.add(path, path.relative_to(store).as_posix(), filter=plain)
+    there = sorted(each for each in kept if each.exists())
+    unpacking.pack(archive, [(path, path.relative_to(store).as_posix()) for path in there])
 
 
 def _keep(name: str, store: Path, sent: list[list[Any]]) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import lzma
-import tarfile
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from tests import unpacking
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, messages
 from tests.store_format.fate.stores import (
@@ -24,16 +23,10 @@ from tests.store_format.fate.stores import (
 )
 
 SETTINGS: dict[str, object] = {
-    "mappedFileSizeCommitLog": 1 << 17,
-    "mappedFileSizeConsumeQueue": 2000,
-    "maxHashSlotNum": 50,
-    "maxIndexNum": 600,
-    "messageDelayLevel": "1s 2s 30s 1h",
-    "transactionTimeOut": 4000,
-    "transactionCheckInterval": 1000,
-    "transactionCheckMax": 3,
-    "flushDelayOffsetInterval": 1000,
-}
+    "mappedFileSizeCommitLog": 1 << 17, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 50,
+    "maxIndexNum": 600, "messageDelayLevel": "1s 2s 30s 1h", "transactionTimeOut": 4000,
+    "transactionCheckInterval": 1000, "transactionCheckMax": 3, "flushDelayOffsetInterval": 1000,
+}  # fmt: skip
 # Of 5.x alone: the timer wheel, and how long ops are gathered before they are written.
 FIVE: dict[str, object] = {"timerWheelEnable": True, "transactionOpBatchInterval": 100}
 # From 5.4.0 on: half messages in a topic of their own, which a broker looks after by RocksDB.
@@ -221,20 +214,11 @@ def with_rocksdb(version: str, folder: Path) -> Path:
 
 def pack(folder: Path, archive: Path) -> None:
     """An archive of what tests need: small, and with nothing of the machine that made it."""
-
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        member.mtime = member.uid = member.gid = 0
-        member.uname = member.gname = ""
-        name = member.name.rpartition("/")[2]
-        return None if name in LEFT_OUT or name.startswith("OPTIONS-") else member
-
     store = folder / "store"
     kept = [path for name in KEPT if (path := store / name).exists()]
     kept += [path for name in KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
-    with lzma.open(archive, "wb", preset=9) as packed:  # noqa: SIM117
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            for path in [folder / "done.json", *kept]:
-                tar.add(path, path.relative_to(folder).as_posix(), filter=plain)
+    paths = [(path, path.relative_to(folder).as_posix()) for path in (folder / "done.json", *kept)]
+    unpacking.pack(archive, paths, lambda name: name in LEFT_OUT or name.startswith("OPTIONS-"))
 
 
 def main() -> None:

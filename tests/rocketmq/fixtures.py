@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import lzma
 import random
 import shutil
 import sys
-import tarfile
 import tempfile
 import zlib
 from pathlib import Path
@@ -28,14 +26,13 @@ from tests.rocketmq.driver import Driver, derive_mode
 from tests.rocketmq.judge import QUEUES, copy
 from tests.rocketmq.log import BLANK, Log
 from tests.rocketmq.workload import Shape, Workload
+from tests.unpacking import pack
 
 PREFIX = "small_"
 SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 8192,
-    "mappedFileSizeConsumeQueue": 100,
-    "maxHashSlotNum": 7,
+    "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
     "maxIndexNum": 20,
-}
+}  # fmt: skip
 _TIMES = [edits.times]
 _ODD = [*_TIMES, edits.queue_offsets, edits.properties, edits.negative_lengths, edits.system_flags]
 
@@ -90,17 +87,15 @@ def _case(kind: str, version: str) -> Case:
         version=version,
         settings=SETTINGS | given.get("settings", {}),
         put_settings={
-            "messageIndexEnable": False,
-            "messageDelayLevel": NO_DELIVERY,
-            "mappedFileSizeCommitLog": SETTINGS["mappedFileSizeCommitLog"],
-            **given.get("put", {}),
+            "messageIndexEnable": False, "messageDelayLevel": NO_DELIVERY,
+            "mappedFileSizeCommitLog": SETTINGS["mappedFileSizeCommitLog"], **given.get("put", {}),
         },
         messages=Workload(seed, shape).messages(),
         topic_attributes={t: {"queue.type": "BatchCQ"} for t in shape.batch_topics},
         edits=given.get("edits", _TIMES),
         expired=given.get("expired", False),
         mode=derive_mode(version),
-    )
+    )  # fmt: skip
 
 
 def make_fixture(kind: str, version: str, folder: Path) -> Path:
@@ -127,7 +122,7 @@ def make_fixture(kind: str, version: str, folder: Path) -> Path:
     about = {"rocketmq": version, "sizes": case.settings, "changed": changed}
     (root / "golden.json").write_text(json.dumps(about, indent=1) + "\n")
     archive = folder / (name + SUFFIX)
-    _pack(root, name, archive)
+    pack(archive, [(root, name)])
     shutil.rmtree(root)
     return archive
 
@@ -144,22 +139,6 @@ def _fill_blanks(commitlog: Path) -> None:
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _pack(root: Path, name: str, archive: Path) -> None:
-    """The same bytes each time: sorted, without times and owners."""
-
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-        member.mtime = member.uid = member.gid = 0
-        member.uname = member.gname = ""
-        member.mode = 0o755 if member.isdir() else 0o644
-        return member
-
-    with lzma.open(archive, "wb", preset=9) as packed:  # noqa: SIM117
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            for path in [root, *sorted(root.rglob("*"))]:
-                place = name if path == root else f"{name}/{path.relative_to(root).as_posix()}"
-                tar.add(path, place, recursive=False, filter=plain)
 
 
 def _sums(archives: list[Path]) -> dict[str, str]:

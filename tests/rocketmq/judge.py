@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
+from tests.reference.compare import derived_files
 from tests.rocketmq.case import Case, make
 from tests.rocketmq.driver import Driver
 
@@ -93,17 +93,6 @@ def empty_files(store: Path) -> set[str]:
 
 def clear(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def derived_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Index files go by their order: RocketMQ's names for them are times of the wall clock."""
-    for root in QUEUES:
-        for path in sorted((folder / root).rglob("*")):
-            if path.is_file():
-                yield path.relative_to(folder).as_posix(), path
-    if (folder / "index").is_dir():
-        for number, path in enumerate(sorted((folder / "index").iterdir())):
-            yield f"index/{number}", path
 
 
 def difference(ours: Path, theirs: Path) -> str | None:

@@ -19,11 +19,9 @@ from tests.rocketmq.judge import derived_files
 TOPICS = ("Live0", "Live1", "Live2")
 QUEUES = 4
 SETTINGS: dict[str, object] = {
-    "mappedFileSizeCommitLog": 1 << 20,
-    "mappedFileSizeConsumeQueue": 2000,
-    "maxHashSlotNum": 1000,
+    "mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 1000,
     "maxIndexNum": 4000,
-}
+}  # fmt: skip
 # A pending transaction is asked about soon. (Before 4.3 there is no check-back.)
 CHECK_SOON = {"transactionTimeOut": 1000, "transactionCheckInterval": 2000}
 DELAY_LEVEL = 4  # 30 s: past the first broker's stop, soon after the second one's start
@@ -124,14 +122,11 @@ def messages(count: int, first: int = 0) -> list[dict[str, Any]]:
     """Plain messages for all queues; property n is for SQL filters."""
     return [
         {
-            "t": TOPICS[n % 3],
-            "q": n // 3 % QUEUES,
-            "b": 40 + n % 300,
-            "bs": n,
+            "t": TOPICS[n % 3], "q": n // 3 % QUEUES, "b": 40 + n % 300, "bs": n,
             "p": {"KEYS": f"key{n} all{n % 3}", "TAGS": "AB"[n % 2], "n": str(n)},
         }
         for n in range(first, first + count)
-    ]
+    ]  # fmt: skip
 
 
 def answers(client: Client, sent: list[list[Any]], group: str) -> dict[str, Any]:
@@ -148,12 +143,10 @@ def answers(client: Client, sent: list[list[Any]], group: str) -> dict[str, Any]
     every = client.read(group=f"{group}-all")
     queues = {message[1] for message in every if message[0] == "Live0"}
     return {
-        **found,
-        "all": every,
-        "again": client.read(group=f"{group}-more"),
+        **found, "all": every, "again": client.read(group=f"{group}-more"),
         "tag A": client.read(group=f"{group}-tag", expression="A"),
         "sql": _by_sql(client, f"{group}-sql", queues),
-    }
+    }  # fmt: skip
 
 
 def _by_sql(client: Client, group: str, queues: set[int]) -> list[Any]:

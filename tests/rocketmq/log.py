@@ -4,7 +4,6 @@ reading is shared here, only where the fields are."""
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +67,6 @@ class Log:
 
     def topic_of(self, record: Record) -> str:
         return self.bytes_of(record, record.topic).decode(errors="replace")
-
-    def fix_crc(self, record: Record) -> None:
-        self.put(record, "I", 8, zlib.crc32(self.bytes_of(record, record.body)) & 0x7FFFFFFF)
 
 
 def _record(path: Path, data: bytearray, at: int, size: int, magic: int) -> Record:

@@ -9,11 +9,9 @@ from reput.store_format.message.message import Message
 from tests.rocketmq.driver import Driver
 
 SIZES = {
-    "mappedFileSizeCommitLog": 65536,
-    "mappedFileSizeConsumeQueue": 2000,
-    "maxHashSlotNum": 50,
+    "mappedFileSizeCommitLog": 65536, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 50,
     "maxIndexNum": 200,
-}
+}  # fmt: skip
 
 
 def derived(root: Path) -> dict[str, bytes]:

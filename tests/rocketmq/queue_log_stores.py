@@ -22,15 +22,10 @@ VERSION = "5.3.3"
 COMPACTED, PLAIN = "Compacted", "Plain"
 ATTRIBUTES = {COMPACTED: {"cleanup.policy": "COMPACTION"}, PLAIN: {}}
 SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 1 << 20,
-    "mappedFileSizeConsumeQueue": 2000,
-    "maxHashSlotNum": 1000,
-    "maxIndexNum": 4000,
-    "enableCompaction": True,
-    "compactionMappedFileSize": 4096,
-    "compactionCqMappedFileSize": 46 * 20,
-    "compactionScheduleInternal": 500,
-}
+    "mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 1000,
+    "maxIndexNum": 4000, "enableCompaction": True, "compactionMappedFileSize": 4096,
+    "compactionCqMappedFileSize": 46 * 20, "compactionScheduleInternal": 500,
+}  # fmt: skip
 _TIERED = Path(__file__).parent / "tiered" / "Tiered.java"
 
 

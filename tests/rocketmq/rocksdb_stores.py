@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import lzma
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from tests import unpacking
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import SETTINGS
 from tests.rocketmq.live import Broker, Client, messages
@@ -18,12 +17,10 @@ from tests.store_format.rocksdb.stores import ARCHIVES, NAMES, SUFFIX
 
 ALONE: dict[str, object] = {"storeType": "defaultRocksDB"}
 KINDS: dict[str, dict[str, object]] = {
-    "alone": ALONE,
-    "index": {**ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False},
-    "double": {"rocksdbCQDoubleWriteEnable": True},
-    "v2": {**ALONE, "configManagerVersion": "v2"},
+    "alone": ALONE, "index": {**ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False},
+    "double": {"rocksdbCQDoubleWriteEnable": True}, "v2": {**ALONE, "configManagerVersion": "v2"},
     "single": {**ALONE, "useSingleRocksDBForAllConfigs": True},
-}
+}  # fmt: skip
 KEPT = ("commitlog", "consumequeue", "index", "rocksdbstore", "config", "checkpoint")
 _LEFT_OUT = {"LOCK", "IDENTITY"}
 
@@ -40,8 +37,7 @@ def live(name: str, store: Path, count: int = 150) -> list[list[Any]]:
         asked = Client(client, broker.namesrv)
         sent = asked.send(messages(count), send_timeout_ms=60_000)
         asked.ask("sql", group="reading", topic="Live0", sql="n > 100", quiet_ms=3000)
-        while broker.status()["behind"]:
-            time.sleep(0.05)
+        broker.catch_up()
         time.sleep(1.5)  # offsets are persisted once a second
         broker.stop()
     return sent
@@ -49,19 +45,9 @@ def live(name: str, store: Path, count: int = 150) -> list[list[Any]]:
 
 def pack(folder: Path, archive: Path) -> None:
     """An archive of what tests need: small, and with nothing of the machine that made it."""
-
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        member.mtime = member.uid = member.gid = 0
-        member.uname = member.gname = ""
-        file = member.name.rpartition("/")[2]
-        return None if file in _LEFT_OUT or file.startswith("OPTIONS-") else member
-
-    store = folder / "store"
-    with lzma.open(archive, "wb", preset=9) as packed:  # noqa: SIM117
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            for path in [folder / "sent.json", *(store / kept for kept in KEPT)]:
-                if path.exists():
-                    tar.add(path, path.relative_to(folder).as_posix(), filter=plain)
+    kept = [folder / "sent.json", *(folder / "store" / name for name in KEPT)]
+    paths = [(path, path.relative_to(folder).as_posix()) for path in kept if path.exists()]
+    unpacking.pack(archive, paths, lambda name: name in _LEFT_OUT or name.startswith("OPTIONS-"))
 
 
 def main(names: list[str]) -> None:

@@ -89,11 +89,6 @@ def by_reput(made: Made, *options: str, store: Path | None = None) -> Iterator[s
     assert process.returncode == 0
 
 
-def contents(store: Path) -> dict[str, bytes]:
-    """Each file of a store: what must stay as it is."""
-    return {str(path): path.read_bytes() for path in store.rglob("*") if path.is_file()}
-
-
 def mqadmin(*words: object) -> Step:
     return {"do": "mqadmin", "words": [str(word) for word in words]}
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,10 +142,9 @@ def _assert_never_less(sent: list[list[Any]], theirs: Served, ours: Served) -> N
 
 @pytest.mark.long
 def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(
-    folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
+    folder: Path, reput: Reput
 ) -> None:
     version = "5.3.3"
-    needs_rocketmq(version)
     with Driver(version) as client:
         sent, theirs, ours = _both(version, folder, reput, client, seconds=0, settled=2000)
     _assert_never_less(sent, theirs, ours)
@@ -159,10 +157,9 @@ def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(
 @pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_what_a_client_reads_after_a_kill_is_never_less(
-    moment: int, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
+    moment: int, folder: Path, reput: Reput
 ) -> None:
     version = VERSIONS[moment % len(VERSIONS)]
-    needs_rocketmq(version)
     seconds = random.Random(f"moment {moment}").uniform(0.2, 8)
     with Driver(version) as client:
         _assert_never_less(*_both(version, folder, reput, client, seconds))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.rocketmq import seen, served
@@ -16,10 +14,7 @@ VERSION = "5.3.3"
 
 
 @pytest.fixture(scope="module")
-def made(
-    tmp_path_factory: pytest.TempPathFactory, needs_rocketmq: Callable[[str], None]
-) -> served.Made:
-    needs_rocketmq(VERSION)
+def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
     return served.make(VERSION, tmp_path_factory.mktemp("popped"))
 
 

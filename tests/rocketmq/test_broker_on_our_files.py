@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +51,14 @@ def _live(version: str, store: Path, client: Driver) -> dict[str, Any]:
         asking.send(delayed)
         end = broker.stop()["max_offset"]
         return {
-            "sent": sent,
-            "reported": reported,
-            "resumed": resumed,
-            "pending": pending,
-            "port": broker.port,
-            "end": end,
-        }
+            "sent": sent, "reported": reported, "resumed": resumed, "pending": pending,
+            "port": broker.port, "end": end,
+        }  # fmt: skip
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_broker_lives_on_with_our_files(
-    version: str, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(version)
+def test_a_broker_lives_on_with_our_files(version: str, folder: Path, reput: Reput) -> None:
     store = folder / "store"
     with Driver(version) as client:
         live = _live(version, store, client)

@@ -25,7 +25,6 @@ from reput.store_format.layouts import INDEX_HEADER
 from tests.broker.writer.stores import stored_records
 from tests.faults.killing import killed_at
 from tests.in_process import as_text
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
@@ -40,8 +39,6 @@ DERIVED = ("consumequeue", "index", "checkpoint")
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
-    if reason := build.missing(request.param):
-        pytest.skip(reason)
     with Driver(request.param) as running:
         yield running
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,7 @@ KILLED: list[tuple[tuple[str, ...], dict[int, int]]] = [
 ]  # fmt: skip
 
 
-def made(store: Path, releases: tuple[str, ...], needs: Callable[[str], None], **more: Any) -> None:
-    for release in releases:
-        needs(release)
+def made(store: Path, releases: tuple[str, ...], **more: Any) -> None:
     for _ in chain(store, releases, SETTINGS, COUNT, **more):
         pass
 
@@ -60,12 +58,10 @@ def named(releases: tuple[str, ...]) -> str:
 
 
 @pytest.mark.parametrize("releases", [*PAIRS, *FAR, *THREES], ids=named)
-def test_a_store_of_several_releases(
-    releases: tuple[str, ...], tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_a_store_of_several_releases(releases: tuple[str, ...], tmp_path: Path) -> None:
     """Quiet; and what the newest one appends, derived by catch-up, is what it derives itself."""
     store, theirs = tmp_path / "store", tmp_path / "theirs"
-    made(store, releases, needs_rocketmq)
+    made(store, releases)
     assert said(store, None, {}) == []  # type: ignore[arg-type]
     copy(store, theirs)
     for _ in chain(theirs, releases[-1:], SETTINGS, COUNT, seed=2):
@@ -133,11 +129,10 @@ def keys_of(record: Record) -> list[int]:
     ids=[f"{named(releases)}-{'_'.join(map(str, kills.values()))}" for releases, kills in KILLED],
 )  # fmt: skip
 def test_a_killed_store_of_several_releases(
-    releases: tuple[str, ...], kills: dict[int, int], tmp_path: Path,
-    needs_rocketmq: Callable[[str], None],
-) -> None:  # fmt: skip
+    releases: tuple[str, ...], kills: dict[int, int], tmp_path: Path
+) -> None:
     store, theirs = tmp_path / "store", tmp_path / "theirs"
-    made(store, releases, needs_rocketmq, kills=kills)
+    made(store, releases, kills=kills)
     if any(path.stat().st_size == 0 for path in store.rglob("consumequeue/*/*/*")):
         pytest.skip("killed while it made a queue's file")
     stopped = len(releases) - 1 not in kills
@@ -163,14 +158,11 @@ def test_a_killed_store_of_several_releases(
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_brokers_one_after_the_other(
-    killed: bool, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_brokers_one_after_the_other(killed: bool, tmp_path: Path) -> None:
     """Whole brokers with a client that sends to them, not stores alone."""
     with Driver("5.5.0") as client:
         life = Life("4.9.7", tmp_path, client)
         for version in ("4.9.7", "5.3.3", "5.5.0"):
-            needs_rocketmq(version)
             life.version = version
             with life.broker() as (broker, asking):
                 life.send(asking, 600)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from reput.jobs.cli import main
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
 from tests.rocketmq.rocksdb_stores import KINDS
@@ -42,8 +41,6 @@ SENT = 60
 def test_every_reading_command(
     kind: str, version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if reason := build.missing(version):
-        pytest.skip(reason)
     store = tmp_path / "store"
     given = APART if kind == "apart" else KINDS[kind]
     if given.get("rocksdbCQDoubleWriteEnable") and version >= "5.5":

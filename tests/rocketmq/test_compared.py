@@ -88,10 +88,7 @@ def master_and_slave(folder: Path) -> Iterator[tuple[Broker, Broker, Client]]:
             yield master, slave, Client(driver, master.namesrv)
 
 
-def test_a_master_that_was_killed_before_its_slave_had_all(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(VERSION)
+def test_a_master_that_was_killed_before_its_slave_had_all(tmp_path: Path) -> None:
     master, slave = tmp_path / "master", tmp_path / "slave"
     with master_and_slave(tmp_path) as (first, second, client):
         both = acknowledged(client, messages(3000))
@@ -124,10 +121,7 @@ def test_a_master_that_was_killed_before_its_slave_had_all(
     assert read_ids(merged(master, slave)) == of_master | of_slave
 
 
-def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(VERSION)
+def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(tmp_path: Path) -> None:
     with two_brokers(tmp_path) as (master, slave, client, slave_store):
         (master_store,) = {tmp_path / "0", tmp_path / "1"} - {slave_store}
         both = acknowledged(client, messages(3000))
@@ -152,10 +146,7 @@ def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(
     assert read_ids(merged(master_store, slave_store)) == both | behind | after
 
 
-def test_a_slave_that_was_stopped_cleanly_with_its_master_is_the_same(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(VERSION)
+def test_a_slave_that_was_stopped_cleanly_with_its_master_is_the_same(tmp_path: Path) -> None:
     with master_and_slave(tmp_path) as (master, slave, client):
         acknowledged(client, messages(2000))
         assert until(lambda: ends(slave) == ends(master))

@@ -1,48 +1,26 @@
 """Real brokers on converted stores: each message once, at its queueOffset, and nothing dispatched
-anew; merged and split ones too.
+anew; merged and split ones too. What waits or is in flight: whole/cases.py.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reput.broker.serving.broker import Answer
-from reput.broker.wire.codes import RequestCode
 from reput.jobs.convert import convert
 from tests.converted import BATCHES, batch, light, records
-from tests.jobs.sockets.asking import Peer, request
-from tests.jobs.sockets.popping import Popped, ack_of, fields
-from tests.jobs.sockets.popping import messages as popped_in
 from tests.logs.encoder import build_log
-from tests.rocketmq.driver import Driver, JobFailedError
-from tests.rocketmq.fates import FIVE, timers, transactions
-from tests.rocketmq.live import (
-    CHECK_SOON,
-    QUEUES,
-    SETTINGS,
-    TOPICS,
-    Broker,
-    Client,
-    free_port,
-    messages,
-)
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, Broker, Client, messages
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 
 COUNT, SAVED_AT = 3000, 40
 PLACE, HOST = 4, "10.1.2.3:10911"
 SIZES = {"mappedFileSizeCommitLog": 300_000, "mappedFileSizeConsumeQueue": 600, "maxIndexNum": 900}
-GROUP = "g"
-# A check point is written to the log a second after it was popped, not after ten.
-SOON = {"popCkStayBufferTime": 1000, "popCkStayBufferTimeOut": 500, "timerWheelEnable": True}
 OURS = {name: str(size) for name, size in SETTINGS.items()}
 Rows = list[list[Any]]
 
@@ -87,10 +65,8 @@ def read(
     ("old", "new"), [("5.3.3", "5.3.3"), ("4.9.7", "5.5.0"), ("5.3.3", "4.9.7")]
 )
 def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
-    old: str, new: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+    old: str, new: str, tmp_path: Path
 ) -> None:
-    needs_rocketmq(old)
-    needs_rocketmq(new)
     store, made = tmp_path / "store", tmp_path / "made"
     with Driver(old) as client:
         rows, left = written(old, store, client)
@@ -106,10 +82,7 @@ def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
     assert [row[PLACE] for row in after] != [row[PLACE] for row in rows]
 
 
-def test_one_topic_of_a_store_under_a_new_name(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq("5.3.3")
+def test_one_topic_of_a_store_under_a_new_name(tmp_path: Path) -> None:
     store, made = tmp_path / "store", tmp_path / "made"
     with Driver("5.3.3") as client:
         rows, left = written("5.3.3", store, client)
@@ -126,44 +99,8 @@ def test_one_topic_of_a_store_under_a_new_name(
     assert without_places(resumed) == of_topic(left)
 
 
-def test_what_waits_of_one_topic_comes_from_a_broker_on_its_store_alone(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    """A pending transaction is checked and committed, a timer fires: of Live0, and of no other."""
-    needs_rocketmq("5.3.3")
-    store, made = tmp_path / "store", tmp_path / "made"
-    with Driver("5.3.3") as client:
-        with Broker("5.3.3", store, **FIVE) as broker:
-            asking = Client(client, broker.namesrv)
-            first = {row[3] for row in asking.send(messages(60)) if row[0] == "Live0"}
-            ended = transactions(asking, ["COMMIT_MESSAGE"] * 3 + ["ROLLBACK_MESSAGE"] * 3, 102)
-            pending = transactions(asking, ["UNKNOW"] * 3, 201)
-            late = [row[3] for row in asking.send(timers(3, 100, 300)) if row[0] == "Live0"]
-            while broker.status()["behind"]:
-                time.sleep(0.05)
-            broker.stop()
-        convert(str(store), str(made), rocketmq="5.3.3", settings=OURS, topics=["Live0"])
-        wanted = [*first, ended[0], pending[0], *late]
-        with Broker("5.3.3", made, **FIVE, **CHECK_SOON) as broker:
-            asking = Client(client, broker.namesrv)
-            checked = asking.ask("await_checks", topic="Live0", checks=1, seconds=120)
-            assert checked["checked"] == pending[:1]
-            found: list[str] = []
-            end = time.monotonic() + 240
-            while not set(wanted) <= set(found) and time.monotonic() < end:
-                time.sleep(2)
-                found = [row[3] for row in asking.read(("Live0",), group="late")]
-            broker.stop()
-    kinds = dict.fromkeys(late, "timer") | {ended[0]: "committed", pending[0]: "checked"}
-    assert Counter(kinds.get(key, "plain") for key in found) == {
-        "plain": 20 + 1,  # one by the client that awaits checks
-        "committed": 1, "checked": 1, "timer": 1,
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("how", ["apart", "renumber"])
-def test_two_stores_as_one(how: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:
-    needs_rocketmq("5.3.3")
+def test_two_stores_as_one(how: str, tmp_path: Path) -> None:
     stores, made = [tmp_path / "one", tmp_path / "two"], tmp_path / "made"
     with Driver("5.3.3") as client:
         both = [
@@ -194,61 +131,11 @@ def test_two_stores_as_one(how: str, tmp_path: Path, needs_rocketmq: Callable[[s
     assert unread <= {row[unique] for row in resumed}
 
 
-def popped(store: Path, client: Driver, first: int) -> set[str]:
-    """The unique keys of what a group of a broker of the store's popped and did not acknowledge."""
-    port = free_port()
-    with Broker("5.3.3", store, port, **SOON) as broker:
-        asking = Client(client, broker.namesrv)
-        asking.send(messages(90, first))
-        keys = {(row[1], row[2]): row[3] for row in asking.read(("Live0",), group="all")}
-        with Peer(f"127.0.0.1:{port}") as peer:
-            found: list[Popped] = []
-            while len(found) < 20:
-                wanted = fields(GROUP, "Live0", invisibleTime=40_000)
-                answer = peer.ask(request(RequestCode.POP_MESSAGE, **wanted))
-                body = (memoryview(answer.body or b""),)
-                found += popped_in(Answer(answer.code, None, answer.fields, b"", body), "judge")
-            for each in found[::3]:
-                wanted = ack_of(GROUP, each, "Live0")
-                assert peer.ask(request(RequestCode.ACK_MESSAGE, **wanted)).code == 0
-        time.sleep(3)  # until the broker has written what it holds in memory (SOON)
-        broker.stop()
-    return {keys[each.queue, each.position] for n, each in enumerate(found) if n % 3}
-
-
-@pytest.mark.parametrize("how", ["rename", "apart", "renumber"])
-def test_what_pop_had_in_flight_comes_again_once(
-    how: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq("5.3.3")
-    stores, made = [tmp_path / "one", tmp_path / "two"], tmp_path / "made"
-    topic = "Orders" if how == "rename" else "Live0"
-    options: dict[str, Any] = (
-        {"topics": ["Live0"], "rename": {"Live0": topic}} if how == "rename"
-        else {"merge": [str(stores[1])], "meet": how}
-    )  # fmt: skip
-    with Driver("5.3.3") as client:
-        wanted = [popped(store, client, 90 * n) for n, store in enumerate(stores)]
-        convert(str(stores[0]), str(made), rocketmq="5.3.3", settings=OURS, **options)
-        wanted = wanted[:1] if how == "rename" else wanted
-        with Broker("5.3.3", made, **SOON) as broker:
-            asking, found = Client(client, broker.namesrv), list[str]()
-            retry, end = {f"%RETRY%{GROUP}_{topic}": 1}, time.monotonic() + 150
-            while len(found) < sum(map(len, wanted)) and time.monotonic() < end:
-                time.sleep(3)
-                with suppress(JobFailedError):  # until the broker has made the topic
-                    rows = asking.ask("pull", queues=retry, group="again")["messages"]
-                    found = [row[3] for row in rows]
-            broker.stop()
-    assert sorted(found) == sorted(key for keys in wanted for key in keys)
-
-
 @pytest.mark.parametrize("kind", ["lmq", "batch"])
 def test_rocketmq_reads_each_message_of_a_queue_whose_numbers_are_in_properties(
-    kind: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+    kind: str, tmp_path: Path
 ) -> None:
     """Of two stores' LMQ, and of two stores' batch queue: at each position its record."""
-    needs_rocketmq("5.3.3")
     settings = {**OURS, "enableLmq": "true", "enableMultiDispatch": "true"}
     topic, attributes = ("%LMQ%dev", {}) if kind == "lmq" else ("B", {"queue.type": "BatchCQ"})
     sizes = [1 + n * 7 % 5 for n in range(12)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,7 @@ GIVEN = {"rocketmq": VERSION, "settings": as_text(SETTINGS)}
 WHOLE = {"rocketmq": VERSION, "settings": as_text(SETTINGS) | {"readUnCommitted": "true"}}
 
 
-def test_a_group_that_loses_two_leaders(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(VERSION)
+def test_a_group_that_loses_two_leaders(tmp_path: Path) -> None:
     with group(tmp_path) as made:
         lived = live(made)
     for part in ("failed_over", "rejoined"):
@@ -37,10 +33,7 @@ def test_a_group_that_loses_two_leaders(
 
 
 @pytest.mark.parametrize("shape", ["calm", "mixed"])
-def test_a_group_that_is_stopped(
-    shape: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(VERSION)
+def test_a_group_that_is_stopped(shape: str, tmp_path: Path) -> None:
     with group(tmp_path, 3 if shape == "calm" else 1) as made:
         (calm if shape == "calm" else mixed)(made)
     for member in range(len(made.ports)):
@@ -49,9 +42,8 @@ def test_a_group_that_is_stopped(
 
 @pytest.mark.parametrize("name", ["clean", "killed", "mixed"])
 def test_a_plain_broker_serves_each_committed_message_of_a_converted_store(
-    name: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+    name: str, tmp_path: Path
 ) -> None:
-    needs_rocketmq(VERSION)
     store, about = unpack(name, tmp_path / "store")
     convert(Session(), str(store), str(tmp_path / "out"), **GIVEN)
     with Driver(VERSION) as client, Broker(VERSION, tmp_path / "out", **SETTINGS) as broker:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,9 @@ def names(store: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
-def test_what_a_broker_deletes(
-    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_what_a_broker_deletes(version: str, tmp_path: Path) -> None:
     """Ten segments of any age (fileReservedTime=0), then queue and index files; a broker starts on
     what reput leaves, and changes nothing."""
-    needs_rocketmq(version)
     store = tmp_path / "store"
     with Driver(version) as client, Broker(version, store, **SMALL) as broker:
         Client(client, broker.namesrv).send(messages(3000))
@@ -75,11 +71,8 @@ def keys_in_log(store: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
-def test_three_rounds_of_broker_expire_broker(
-    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_three_rounds_of_broker_expire_broker(version: str, tmp_path: Path) -> None:
     """What stays in the log is what clients read, each once; new messages come behind it."""
-    needs_rocketmq(version)
     store, wanted = tmp_path / "store", Counter[str]()
     settings = as_text({**SETTINGS, **SMALL, "fileReservedTime": 0})
 

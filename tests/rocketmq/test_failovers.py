@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,9 @@ def copied(broker: Broker, replica: Path) -> Replicated:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_the_replica_goes_on_with_the_log_that_survived_or_says_why_not(
-    lost: bool, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+    lost: bool, tmp_path: Path
 ) -> None:
     """lost: the master had records that its slave had not yet, and that the replica has."""
-    needs_rocketmq(VERSION)
     replica = tmp_path / "replica"
     with two_brokers(tmp_path) as (master, slave, client, store):
         client.send(messages(3000))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import again, in_rocksdb, live, skipped
 from tests.store_format.fate.judge import (
@@ -21,8 +20,6 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
 def test_what_was_done_is_reported(version: str, tmp_path: Path) -> None:
-    if reason := build.missing(version):
-        pytest.skip(reason)
     with Driver(version) as client:
         done = live(version, tmp_path / "store", client)
     compare_done(tmp_path / "store", vars(done))
@@ -30,8 +27,6 @@ def test_what_was_done_is_reported(version: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["5.4.0", "5.5.0", "5.5.1"])
 def test_what_rocksdb_tells_a_broker_of_is_reported(version: str, tmp_path: Path) -> None:
-    if reason := build.missing(version):
-        pytest.skip(reason)
     store = tmp_path / "store"
     with Driver(version) as client:
         done = in_rocksdb(version, store, client)
@@ -51,8 +46,6 @@ def test_what_rocksdb_tells_a_broker_of_is_reported(version: str, tmp_path: Path
 def test_what_is_due_while_a_broker_refuses_puts(
     version: str, reported: str, tmp_path: Path
 ) -> None:
-    if reason := build.missing(version):
-        pytest.skip(reason)
     with Driver(version) as client:
         done = skipped(version, tmp_path / "store", client)
     states = {"before": "delivered", "meanwhile": reported, "after": "delivered"}

@@ -6,7 +6,6 @@ import base64
 import hashlib
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -40,8 +39,7 @@ def base64_of(raw: bytes) -> str:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_expressions(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
-    needs_rocketmq(release)
+def test_expressions(release: str, drivers: Drivers) -> None:
     seed = Random().randrange(1 << 30)
     source = Expressions(seed)
     expressions = [source.one() for _ in range(EXPRESSIONS)]
@@ -62,8 +60,7 @@ def test_expressions(release: str, drivers: Drivers, needs_rocketmq: Any) -> Non
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_tags(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
-    needs_rocketmq(release)
+def test_tags(release: str, drivers: Drivers) -> None:
     random = Random(16)
     pieces = ("A", "Aa", "BB", "||", "|", " ", "*", "\t", "ü", "polygenelubricants", "\u00a0")
     texts = ["", "*", "||", " || ", *("".join(random.choices(pieces, k=n % 7)) for n in range(300))]
@@ -82,8 +79,7 @@ def test_tags(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_allocation(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
-    needs_rocketmq(release)
+def test_allocation(release: str, drivers: Drivers) -> None:
     first = Random().randrange(1 << 30)
     asked = [cases.case(first + n) for n in range(1000)]
     answers = drivers.get(release).ask("allocate", cases=asked)["answers"]
@@ -111,9 +107,8 @@ def damaged(random: Random, raw: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_bodies(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
+def test_bodies(release: str, drivers: Drivers) -> None:
     """What the client's decoder gives, is what we give; where it gives up, we say why."""
-    needs_rocketmq(release)
     random, bodies, driver = Random(16), [], drivers.get(release)
     for kind, flag in TYPES.items():
         plain = [random.choice((b"a word ", random.randbytes(9))) * n for n in (1, 7, 900, 20_000)]
@@ -141,8 +136,7 @@ def test_bodies(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_inner_batches(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
-    needs_rocketmq(release)
+def test_inner_batches(release: str, drivers: Drivers) -> None:
     batch = [[3, "b25l", {"n": "1", "ü": "ö"}], [0, "", {}], [-1, "dHdv", {"n": "2"}]]
     (answer,) = drivers.get(release).ask("bodies.batch", batches=[batch])["answers"]
     found = []
@@ -155,10 +149,7 @@ def test_inner_batches(release: str, drivers: Drivers, needs_rocketmq: Any) -> N
 
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("kind", TYPES)
-def test_bodies_of_a_real_client(
-    release: str, kind: str, folder: Path, needs_rocketmq: Any
-) -> None:
-    needs_rocketmq(release)
+def test_bodies_of_a_real_client(release: str, kind: str, folder: Path) -> None:
     store, topic = folder / "store", "Live0"
     with (
         Broker(release, store) as broker,

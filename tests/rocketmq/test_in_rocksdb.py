@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from reput.store_format.discover.config import config_in_rocksdb, not_derived
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import Session
 from tests.quiet.said import run_check
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import FIVE, SETTINGS
 from tests.rocketmq.live import TOPICS, Broker, Client, messages
@@ -25,13 +23,10 @@ VERSIONS = ["5.4.0", "5.5.0", "5.5.1"]
 
 def lived(version: str, store: Path, killed: bool = False, **settings: object) -> list[str]:
     """What is reported about a store after a broker's start, ten messages and its end."""
-    if reason := build.missing(version):
-        pytest.skip(reason)
     given = {**SETTINGS, **FIVE, **settings}
     with Driver(version) as client, Broker(version, store, **given) as broker:  # type: ignore[arg-type]
         Client(client, broker.namesrv).send(messages(10), send_timeout_ms=60_000)
-        while broker.status()["behind"]:
-            time.sleep(0.05)
+        broker.catch_up()
         if not killed:
             broker.stop()
     return not_derived(LocalStorage(), str(store))
@@ -57,15 +52,12 @@ def test_an_index_in_rocksdb_is_compared(version: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["5.2.0", "5.3.3", *VERSIONS])
 def test_queues_of_a_live_and_of_a_killed_broker_are_read(version: str, tmp_path: Path) -> None:
-    if reason := build.missing(version):
-        pytest.skip(reason)
     given: dict[str, object] = {**SETTINGS, "storeType": "defaultRocksDB"}
     for killed in (False, True, True):
         before = _positions(tmp_path)
         with Driver(version) as client, Broker(version, tmp_path, **given) as broker:  # type: ignore[arg-type]
             sent = Client(client, broker.namesrv).send(messages(300), send_timeout_ms=60_000)
-            while broker.status()["behind"]:
-                time.sleep(0.05)
+            broker.catch_up()
             folder = set((tmp_path / "consumequeue").iterdir())
             assert _positions(tmp_path) == before | {(s[0], s[1], s[2], s[3]) for s in sent}
             assert set((tmp_path / "consumequeue").iterdir()) == folder
@@ -103,8 +95,6 @@ def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(version: str, tmp_p
     """
     read = {}
     for kind, given in (("files", {}), ("rocksdb", {"storeType": "defaultRocksDB"})):
-        if reason := build.missing(version):
-            pytest.skip(reason)
         store = tmp_path / kind
         with Driver(version) as driver, Broker(version, store, **given) as broker:
             batch = {"attributes": {"queue.type": "BatchCQ"}, "topic": "Batch", "queues": 1}
@@ -114,8 +104,7 @@ def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(version: str, tmp_p
             for number in range(3):
                 some = [{**m, "t": "Batch", "q": 0} for m in messages(5, 5 * number)]
                 client.send(some, as_batch=True, send_timeout_ms=60_000)
-            while broker.status()["behind"]:
-                time.sleep(0.05)
+            broker.catch_up()
             said, found = "", []
             try:
                 queues = {"Live0": 1, "Batch": 1}

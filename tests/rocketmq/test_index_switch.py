@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,12 +18,9 @@ from tests.rocketmq.judge import Drivers, copy, difference
 pytestmark = pytest.mark.rocketmq
 
 GIVEN = {
-    "indexFileWriteEnable": "false",
-    "mappedFileSizeCommitLog": "65536",
-    "mappedFileSizeConsumeQueue": "2000",
-    "maxHashSlotNum": "100",
-    "maxIndexNum": "400",
-}
+    "indexFileWriteEnable": "false", "mappedFileSizeCommitLog": "65536",
+    "mappedFileSizeConsumeQueue": "2000", "maxHashSlotNum": "100", "maxIndexNum": "400",
+}  # fmt: skip
 MESSAGES = [
     {"t": "T", "q": n % 2, "p": {"KEYS": f"k{n}", "TAGS": "a"}, "b": 100, "bs": n}
     for n in range(300)
@@ -33,11 +29,7 @@ MESSAGES = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["5.4.0", "5.5.0"])
-def test_without_index_files(
-    version: str, folder: Path, drivers: Drivers, reput: Reput,
-    needs_rocketmq: Callable[[str], None],
-) -> None:  # fmt: skip
-    needs_rocketmq(version)
+def test_without_index_files(version: str, folder: Path, drivers: Drivers, reput: Reput) -> None:
     store, theirs, ours = folder / "store", folder / "theirs", folder / "ours"
     drivers.get(version).ask("put", store=str(store), settings=GIVEN, messages=MESSAGES)
     assert not (store / "index").exists()
@@ -54,10 +46,7 @@ def test_without_index_files(
 
 
 @pytest.mark.long
-def test_the_writer_keeps_none_and_rocketmq_takes_its_store(
-    folder: Path, drivers: Drivers, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq("5.4.0")
+def test_the_writer_keeps_none_and_rocketmq_takes_its_store(folder: Path, drivers: Drivers) -> None:
     settings = writer_settings_from(GIVEN, release="5.4.0")
     with CommitLogWriter.open(
         str(folder), settings, clock=lambda: 1_700_000_000_000, release="5.4.0"

@@ -17,7 +17,6 @@ from reput.store_format.message.message import Message, parse_properties
 from tests.broker.writer.stores import stored_records
 from tests.in_process import as_text, run
 from tests.jobs.checking import run_check
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, put
 
@@ -28,8 +27,6 @@ MANY = 150  # messages of a life, of three keys each: more than two index files
 
 @pytest.fixture(scope="module")
 def new_york() -> Iterator[Driver]:
-    if reason := build.missing("5.3.3"):
-        pytest.skip(reason)
     with Driver("5.3.3", jvm=("-Duser.timezone=America/New_York",)) as running:
         yield running
 

@@ -5,8 +5,6 @@ are without them), and moved there and back by reput.
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +31,8 @@ APART = {"useSeparateStorePathForRocksdbCQ": True}
 
 @pytest.mark.parametrize("version", ["5.5.0", "5.5.1"])
 def test_files_have_no_entries_of_lmq(
-    version: str, folder: Path, drivers: Drivers, reput: Reput,
-    needs_rocketmq: Callable[[str], None],
-) -> None:  # fmt: skip
-    needs_rocketmq(version)
+    version: str, folder: Path, drivers: Drivers, reput: Reput
+) -> None:
     golden = golden_stores.unpack("small_lmq_batch_5.5.0")
     assert any(path.name.startswith("%LMQ%") for path in (golden.expect / "consumequeue").iterdir())
     given = {**golden.settings, **IN_ROCKSDB}
@@ -83,10 +79,7 @@ def in_lmq(client: Client, group: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("version", ["5.3.3", "5.4.0", "5.5.0", "5.5.1"])
-def test_a_broker_serves_lmq_queues_that_were_moved(
-    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(version)
+def test_a_broker_serves_lmq_queues_that_were_moved(version: str, tmp_path: Path) -> None:
     store, wanted = tmp_path / "store", {name: list[str]() for name in LMQ}
     settings = as_text({**SETTINGS, **LITE})
     with Driver(version) as driver:
@@ -102,8 +95,7 @@ def test_a_broker_serves_lmq_queues_that_were_moved(
                 for message in made:
                     for name in message["p"]["INNER_MULTI_DISPATCH"].split(","):
                         wanted[name].append(message["p"]["KEYS"])
-                while broker.status()["behind"]:
-                    time.sleep(0.05)
+                broker.catch_up()
                 assert in_lmq(client, f"all{number}") == wanted
                 broker.stop()
             other, output = {"files": "rocksdb", "rocksdb": "files"}[kind], tmp_path / "set"

@@ -27,10 +27,7 @@ _ROUGHLY = 10_000  # milliseconds
 
 
 @pytest.fixture(scope="module")
-def made(
-    tmp_path_factory: pytest.TempPathFactory, needs_rocketmq: Callable[[str], None]
-) -> served.Made:
-    needs_rocketmq(VERSION)
+def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
     return served.make(VERSION, tmp_path_factory.mktemp("popped"))
 
 

@@ -5,7 +5,6 @@ broker had already given again, into its retry topics, from these.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -53,10 +52,9 @@ def _in_retry_topic(peer: Peer, topic: str) -> int:
 
 @pytest.mark.parametrize("separator", ["_", "+"])
 def test_what_a_broker_gave_again_is_popped_from_its_retry_topic(
-    separator: str, folder: Path, needs_rocketmq: Callable[[str], None]
+    separator: str, folder: Path
 ) -> None:
     """Version 1 of the retry topic's name is group_topic, version 2 is group+topic."""
-    needs_rocketmq(VERSION)
     settings = {**_SOON, "enableRetryTopicV2": separator == "+"}
     store, port = folder / "store", free_port()
     with Driver(VERSION) as driver, Broker(VERSION, store, port, **settings) as broker:
@@ -108,10 +106,7 @@ def _times(peer: Peer, rounds: int) -> list[list[int]]:
     return [*sorted([times, many] for times, many in counts.items()), [-1, len(pop(peer, 1000))]]
 
 
-def test_it_comes_again_as_often_as_at_a_broker(
-    folder: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(VERSION)
+def test_it_comes_again_as_often_as_at_a_broker(folder: Path) -> None:
     store, port = folder / "store", free_port()
     with Driver(VERSION) as driver, Broker(VERSION, store, port) as broker:
         warmed(driver, broker.namesrv).send(to_send(SENT))
@@ -127,11 +122,8 @@ def test_it_comes_again_as_often_as_at_a_broker(
     assert ours == theirs == [[0, 30], [1, 30], [2, 30], [3, 30], [-1, 0]]
 
 
-def test_a_pop_that_waits_gets_what_a_broker_stores_meanwhile(
-    folder: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_a_pop_that_waits_gets_what_a_broker_stores_meanwhile(folder: Path) -> None:
     """`serve --follow` on the store of a broker that writes: by socket, and a Java consumer."""
-    needs_rocketmq(VERSION)
     store, port = folder / "store", free_port()
     with Driver(VERSION) as driver, Broker(VERSION, store, port) as broker:
         client = warmed(driver, broker.namesrv)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +85,7 @@ VERSIONS = ["4.9.7", "5.3.3", "5.5.0"]
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
-def test_files_answer_as_broker_and_client_did(
-    version: str, folder: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(version)
+def test_files_answer_as_broker_and_client_did(version: str, folder: Path) -> None:
     store = folder / "store"
     with Driver(version) as client:
         life = _life(version, store, client)
@@ -98,10 +95,7 @@ def test_files_answer_as_broker_and_client_did(
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
-def test_files_that_we_derived_answer_the_same(
-    version: str, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(version)
+def test_files_that_we_derived_answer_the_same(version: str, folder: Path, reput: Reput) -> None:
     store = folder / "store"
     with Driver(version) as client:
         life = _life(version, store, client)

@@ -35,8 +35,7 @@ def ours(url: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory, needs_rocketmq: Callable[[str], None]) -> Path:
-    needs_rocketmq(VERSION)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("compacted") / "store"
     make_compacted(store, 1600)
     return store
@@ -85,11 +84,10 @@ def in_compaction(store: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def dispatched(tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> Callable[..., Path]:
+def dispatched(tmp_path: Path) -> Callable[..., Path]:
     """Makes a store with all its messages in `compaction/`, by a broker that never compacts."""
 
     def make(version: str = VERSION, **sizes: int) -> Path:
-        needs_rocketmq(version)
         make_compacted(tmp_path / "store", 400, version, **sizes)
         return tmp_path / "store"
 

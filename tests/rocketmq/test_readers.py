@@ -192,26 +192,21 @@ def _compare(
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_the_same_answers(name: str, folder: Path, drivers: Drivers, needs_rocketmq: Any) -> None:
-    needs_rocketmq(name.rpartition("_")[2])
+def test_the_same_answers(name: str, folder: Path, drivers: Drivers) -> None:
     _compare(name, folder, drivers, queues=12, times=8, keys=10)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", LONG)
-def test_the_same_answers_at_length(
-    name: str, folder: Path, drivers: Drivers, needs_rocketmq: Any
-) -> None:
-    needs_rocketmq(name.rpartition("_")[2])
+def test_the_same_answers_at_length(name: str, folder: Path, drivers: Drivers) -> None:
     _compare(name, folder, drivers, queues=200, times=60, keys=150)
 
 
 @pytest.mark.parametrize("how", ENDS)
 def test_the_same_answers_of_chains_that_end_in_damage(
-    how: str, folder: Path, drivers: Drivers, needs_rocketmq: Any
+    how: str, folder: Path, drivers: Drivers
 ) -> None:
     """All keys, as RocketMQ's own look-up finds them: short, without a word."""
-    needs_rocketmq("5.3.3")
 
     def before(store: Path) -> None:
         for file in sorted((store / INDEX).iterdir())[::2]:

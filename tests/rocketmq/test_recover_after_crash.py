@@ -13,7 +13,6 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -112,10 +111,7 @@ def queue_places(store: Path) -> dict[str, list[int]]:
 @pytest.mark.explore
 @pytest.mark.parametrize("moment", seeds(range(MOMENTS)))
 @pytest.mark.parametrize("version", RELEASES)
-def test_no_crash_needs_a_decision(
-    version: str, moment: int, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(version)
+def test_no_crash_needs_a_decision(version: str, moment: int, tmp_path: Path) -> None:
     rng = random.Random(f"{version} {moment}")
     store = tmp_path / "store"
     killed(version, store, rng.uniform(0.3, 6))
@@ -148,10 +144,7 @@ def test_no_crash_needs_a_decision(
 
 
 @pytest.mark.parametrize("flushed", [0, 524_288])
-def test_what_5_5_0_does_not_look_at(
-    flushed: int, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq("5.5.0")
+def test_what_5_5_0_does_not_look_at(flushed: int, tmp_path: Path) -> None:
     golden = golden_stores.unpack("mixed_5.5.0")
     hole, behind = 262_144, 524_288
     before, after = tmp_path / "before", tmp_path / "after"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from reput.store_format.faults import StoreChanged
 from reput.store_format.files.protocol import StoreInUse
 from tests import golden_stores, in_process
 from tests.in_process import as_text
-from tests.jobs.recovering import copy, run
+from tests.jobs.recovering import run
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, Broker, Client, contents, messages
 from tests.rocketmq.opened import opens_without_a_change
@@ -22,16 +21,14 @@ from tests.rocketmq.opened import opens_without_a_change
 pytestmark = [pytest.mark.rocketmq]
 
 
-def test_a_recovered_store(tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:
-    needs_rocketmq("5.3.3")
-    store, golden = copy("torn_tail_5.3.3", tmp_path, derived=False)
+def test_a_recovered_store(tmp_path: Path) -> None:
+    store, golden = golden_stores.whole("torn_tail_5.3.3", tmp_path, ())
     (store / "abort").write_bytes(b"")
     assert run(store, golden.version, golden.settings).cut_bytes
     opens_without_a_change("5.3.3", store, golden.settings)
 
 
-def test_an_installed_set(tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:
-    needs_rocketmq("5.3.3")
+def test_an_installed_set(tmp_path: Path) -> None:
     golden = golden_stores.unpack("mixed_5.3.3")
     store = golden_stores.copy_input(golden, tmp_path / "store")
     shutil.rmtree(store / "consumequeue", ignore_errors=True)
@@ -43,9 +40,8 @@ def test_an_installed_set(tmp_path: Path, needs_rocketmq: Callable[[str], None])
 
 
 @pytest.mark.long
-def test_a_live_brokers_store(tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:
+def test_a_live_brokers_store(tmp_path: Path) -> None:
     """Its lock is seen, nothing is installed, and a rebuild ends where the log did."""
-    needs_rocketmq("5.3.3")
     store = tmp_path / "store"
     settings = as_text(SETTINGS)
     with Driver("5.3.3") as client, Broker("5.3.3", store) as broker:

@@ -5,7 +5,6 @@ store keeps is what reput derives.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +45,7 @@ def queue_of(store: Path, topic: str) -> dict[str, bytes]:
     }  # fmt: skip
 
 
-def test_the_new_life_stays_and_the_log_alone_joins_both(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(VERSION)
+def test_the_new_life_stays_and_the_log_alone_joins_both(tmp_path: Path) -> None:
     store = tmp_path / "store"
     put(store, "Remade", 30)
     put(store, "Other", 3)
@@ -68,10 +64,7 @@ def test_the_new_life_stays_and_the_log_alone_joins_both(
     assert_same(derived(tmp_path / "alone"), derived(store))
 
 
-def test_a_queue_whose_messages_have_expired_goes_on_in_a_repaired_store(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(VERSION)
+def test_a_queue_whose_messages_have_expired_goes_on_in_a_repaired_store(tmp_path: Path) -> None:
     store, repaired = tmp_path / "store", tmp_path / "repaired"
     put(store, "Old", 250)
     put(store, "New", 60, 2000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ from reput.jobs.repair import repair
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput
-from tests.rocketmq.flipped import flip
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
+from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -46,15 +45,14 @@ def _read(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], l
 
 @pytest.mark.parametrize(("version", "field"), [*product(VERSIONS, BYTES)])
 def test_one_flipped_bit_costs_one_message(
-    version: str, field: str, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
+    version: str, field: str, folder: Path, reput: Reput
 ) -> None:
-    needs_rocketmq(version)
     store, repaired = folder / "store", folder / "repaired"
     settings = {name: str(value) for name, value in SETTINGS.items()}
     with Driver(version) as client:
         sent, left = _written(version, store, client)
         damaged = sent[DAMAGED]
-        flip(store, damaged[4], BYTES[field])
+        flip(store / "commitlog" / f"{0:020d}", damaged[4] + BYTES[field])
         repair(reput.engine, str(store), str(repaired), rocketmq=version, settings=settings)
         copy(store, folder / "alone")
         alone, _ = _read(version, folder / "alone", client)

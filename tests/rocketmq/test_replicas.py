@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,11 +67,8 @@ def served_store(store: Path, *words: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_live_master_is_copied_and_the_copy_serves(
-    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_a_live_master_is_copied_and_the_copy_serves(version: str, tmp_path: Path) -> None:
     """All of its log, which a new slave of RocketMQ does not get (#9580), while it is written."""
-    needs_rocketmq(version)
     master, replica = tmp_path / "master", tmp_path / "replica"
     with Broker(version, master) as broker, Driver(version) as driver:
         client = Client(driver, broker.namesrv)
@@ -95,11 +92,8 @@ def test_a_live_master_is_copied_and_the_copy_serves(
 
 
 @pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
-def test_a_master_under_a_controller_is_copied(
-    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_a_master_under_a_controller_is_copied(version: str, tmp_path: Path) -> None:
     """Its AutoSwitchHAService wants a handshake, and sends epochs."""
-    needs_rocketmq(version)
     master, replica = tmp_path / "master", tmp_path / "replica"
     with (
         Broker(version, master, controller=tmp_path / "controller") as broker,
@@ -122,10 +116,7 @@ def test_a_master_under_a_controller_is_copied(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_real_slave_copies_and_then_serves(
-    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(version)
+def test_a_real_slave_copies_and_then_serves(version: str, tmp_path: Path) -> None:
     master, slave = tmp_path / "master", tmp_path / "slave"
     found = written_store(version, master, 9000)
     shutil.copytree(master / "config", slave / "config")
@@ -145,11 +136,8 @@ def test_a_real_slave_copies_and_then_serves(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_appended_waits_for_a_real_slave(
-    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_what_is_appended_waits_for_a_real_slave(version: str, tmp_path: Path) -> None:
     """`reput append --ha-listen` as a SYNC_MASTER: when it ends, the slave has all."""
-    needs_rocketmq(version)
     master, slave = tmp_path / "master", tmp_path / "slave"
     found = written_store(version, master, 300)
     shutil.copytree(master / "config", slave / "config")
@@ -182,11 +170,8 @@ def test_what_is_appended_waits_for_a_real_slave(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_slave_is_reported_all_by_reput_serve(
-    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_a_slave_is_reported_all_by_reput_serve(version: str, tmp_path: Path) -> None:
     """`reput serve --ha-listen` is its name server and its master: log, topics, offsets."""
-    needs_rocketmq(version)
     master, slave = tmp_path / "master", tmp_path / "slave"
     found = written_store(version, master, 3000)
     end = StoreLog(StoreAt(LocalStorage(), str(master), version, as_text(SETTINGS))).now().end
@@ -204,11 +189,8 @@ def test_a_slave_is_reported_all_by_reput_serve(
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
-def test_a_live_brokers_folder_is_copied(
-    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_a_live_brokers_folder_is_copied(version: str, tmp_path: Path) -> None:
     """While a client sends: at every moment the copy is a beginning of the log."""
-    needs_rocketmq(version)
     master, replica = tmp_path / "master", tmp_path / "replica"
     settings = as_text(SETTINGS)
     with Broker(version, master) as broker, Driver(version) as driver:
@@ -231,12 +213,9 @@ def test_a_live_brokers_folder_is_copied(
     assert consumed(version, replica) == found
 
 
-def test_thirty_kills_while_a_master_is_copied(
-    tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_thirty_kills_while_a_master_is_copied(tmp_path: Path) -> None:
     """SIGKILL of the copying process, thirty times; a broker starts on what is left."""
     version = "5.3.3"
-    needs_rocketmq(version)
     master, replica = tmp_path / "master", tmp_path / "replica"
     with Broker(version, master) as broker, Driver(version) as driver:
         client = Client(driver, broker.namesrv)

@@ -15,11 +15,11 @@ import pytest
 from reput.jobs.check import check
 from reput.jobs.judging.report import next_step
 from reput.jobs.rebuild import rebuild
+from reput.store_format.faults import DamageFound
 from reput.store_format.log.records import store_timestamp_at
 from reput.store_format.release.settings import SettingError
 from tests.broker.writer.stores import RULES, stored_records
 from tests.in_process import Session, as_text
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
@@ -34,8 +34,6 @@ FEW_FILES = {**SIZES, "maxIndexNum": 2000}
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Driver]:
-    if reason := build.missing(VERSION):
-        pytest.skip(reason)
     with Driver(VERSION) as running:
         yield running
 
@@ -111,8 +109,13 @@ SITUATIONS: dict[str, tuple[Change, bool, str, str]] = {
                              ""),
     "commitlog/ is a link": (lambda s: link(s / "commitlog"), True, SOUND, ""),
     "a queue is a link": (lambda s: link(s / "consumequeue/T0/0"), True, SOUND, ""),
+    "a queue file is a link": (lambda s: link(queue_file(s, 1)), True, SOUND, ""),
     "a segment is a link": (lambda s: link(segment(s, 1)), True, SOUND, ""),
     "#7355": (lambda s: queue_file(s, 1).unlink(), True, NOT, "reput rebuild"),
+    "alibaba#331": (lambda s: edit(queue_file(s, 1), 200, bytes(1800)), True, NOT, "reput rebuild"),
+    "#7539": (
+        lambda s: [(s / f"index/{int(index_file(s).name) + 1}").write_bytes(
+            bytes(index_file(s).stat().st_size)) for _ in range(3)], True, NOT, "reput rebuild"),
     "the first queue file": (lambda s: queue_file(s, 0).unlink(), True, NOT, "reput rebuild"),
     "a topic's queues": (lambda s: shutil.rmtree(s / "consumequeue/T0"), True, NOT,
                          "reput rebuild"),
@@ -171,6 +174,17 @@ def test_a_reported_situation(broker: Driver, written: Path, name: str, tmp_path
     assert bool(next_step(report)) == (state != SOUND)  # what is not sound says what is next
     answer = broker.derive(store, SIZES, mode="as-is", may_refuse=True)
     assert bool(answer.get("refused")) != starts
+
+
+def test_of_an_emptied_log_a_broker_deletes_the_queues_and_check_counts_them(
+    broker: Driver, written: Path, tmp_path: Path
+) -> None:
+    store = Path(shutil.copytree(written, tmp_path / "store"))
+    expire(store, 5)
+    with pytest.raises(DamageFound, match=r"6 queues name 700 messages"):
+        check(Session(), str(store), **GIVEN)
+    assert not broker.derive(store, SIZES, mode="as-is", may_refuse=True).get("refused")
+    assert not [path for path in (store / "consumequeue").rglob("*") if path.is_file()]
 
 
 def test_other_file_sizes_than_the_broker_s_settings_are_refused(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from pathlib import Path
@@ -15,10 +14,10 @@ from reput.jobs.verify import verify
 from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.jobs.judging.rocksdb_index_rows import rows as index_rows
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages, until
 from tests.rocketmq.rocksdb_stores import ALONE
+from tests.trees import contents
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -44,8 +43,6 @@ def rebuilt(store: Path, output: Path, version: str, queues: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_three_rounds_lose_and_repeat_nothing(version: str, tmp_path: Path) -> None:
-    if reason := build.missing(version):
-        pytest.skip(reason)
     store, consumed = tmp_path / "store", list[str]()
     with Driver(version) as driver:
         for number in range(6):  # queues in files, and in RocksDB, in turn
@@ -65,8 +62,7 @@ def test_three_rounds_lose_and_repeat_nothing(version: str, tmp_path: Path) -> N
                 found = client.read(group="reading", save=True, **{"from": "saved"})
                 consumed += [message[7] for message in found]
                 assert sorted(consumed) == sorted(sent + new)
-                while broker.status()["behind"]:
-                    time.sleep(0.05)
+                broker.catch_up()
                 time.sleep(6)  # offsets are persisted every five seconds
                 broker.stop()
             proven(store, store, version)
@@ -80,8 +76,6 @@ def test_three_rounds_lose_and_repeat_nothing(version: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
 def test_config_of_v2_is_as_good_with_either_kind(version: str, tmp_path: Path) -> None:
     """It is in config/rdb with queues of either kind, and no conversion touches it."""
-    if reason := build.missing(version):
-        pytest.skip(reason)
     store, sent, consumed = tmp_path / "store", list[str](), list[str]()
     with Driver(version) as driver:
         for number in range(4):  # queues in files, and in RocksDB, in turn
@@ -98,28 +92,18 @@ def test_config_of_v2_is_as_good_with_either_kind(version: str, tmp_path: Path) 
                 found = client.read(group="reading", save=True, **{"from": "saved"})
                 consumed += [message[7] for message in found]
                 assert sorted(consumed) == sorted(sent)
-                while broker.status()["behind"]:
-                    time.sleep(0.05)
+                broker.catch_up()
                 time.sleep(6)
                 broker.stop()
             proven(store, store, version)
             rebuilt(store, tmp_path / "set", version, "files" if in_rocksdb else "rocksdb")
-            before = digests(store / "config")
+            before = contents(store / "config")
             assert install_set(str(store), str(tmp_path / "set")).done
-            assert digests(store / "config") == before
-
-
-def digests(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*") if path.is_file()
-    }  # fmt: skip
+            assert contents(store / "config") == before
 
 
 @pytest.mark.parametrize("version", ["5.4.0", "5.5.0", "5.5.1"])
 def test_a_broker_answers_by_an_index_that_reput_built(version: str, tmp_path: Path) -> None:
-    if reason := build.missing(version):
-        pytest.skip(reason)
     store = tmp_path / "store"
     given = {
         **ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False,
@@ -136,8 +120,7 @@ def test_a_broker_answers_by_an_index_that_reput_built(version: str, tmp_path: P
                     found = client.ask("find", keys=asked, ids=[], times=[])["by_key"]
                     assert [len(each) for each in found] == [1] * len(asked)
                 client.send(messages(A_ROUND, A_ROUND * number), send_timeout_ms=60_000)
-                while broker.status()["behind"]:
-                    time.sleep(0.05)
+                broker.catch_up()
                 time.sleep(6)  # the index is written in batches, behind the queues
                 broker.stop()
             made = rebuild(

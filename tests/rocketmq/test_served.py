@@ -15,6 +15,7 @@ from tests.rocketmq import seen, served
 from tests.rocketmq.real_clients import VERSIONS, Step
 from tests.rocketmq.seen import Seen
 from tests.rocketmq.served_answers import figures, normal
+from tests.trees import contents
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -22,11 +23,7 @@ Answers = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def made(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory,
-    needs_rocketmq: Callable[[str], None],
-) -> served.Made:  # fmt: skip
-    needs_rocketmq(request.param)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> served.Made:
     return served.make(request.param, tmp_path_factory.mktemp("served"))
 
 
@@ -39,12 +36,12 @@ def _both(
     made: served.Made, client: str, folder: Path, steps: Callable[[str], list[Step]]
 ) -> Iterator[tuple[Step, dict[str, Any], dict[str, Any]]]:
     """(step, the broker's answer, ours) of each step."""
-    before = served.contents(made.store)
+    before = contents(made.store)
     with served.by_broker(made, folder) as namesrv:
         theirs: Answers = served.ask(client, namesrv, steps(namesrv))
     with served.by_reput(made) as address:
         ours: Answers = served.ask(client, address, steps(address))
-    assert served.contents(made.store) == before  # nothing was written to the store
+    assert contents(made.store) == before  # nothing was written to the store
     yield from zip(steps("*"), theirs, ours, strict=True)
 
 

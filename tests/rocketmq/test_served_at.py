@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,7 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 
 @pytest.mark.parametrize("seed", range(10, 13))
-def test_at_a_time_is_as_a_real_broker_that_was_stopped_then(
-    seed: int, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(RELEASE)
+def test_at_a_time_is_as_a_real_broker_that_was_stopped_then(seed: int, tmp_path: Path) -> None:
     store = tmp_path / "store"
     random_store(seed, store)
     asked = list(requests(store))

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,10 +33,7 @@ def steps(address: str) -> list[Step]:
 
 # 4.9.7's consumer fails by itself at a message without a body (ProcessQueue.putMessage)
 @pytest.mark.parametrize("client", [version for version in VERSIONS if version > "5"])
-def test_clients_and_the_dashboard_see_all_but_the_damaged_message(
-    client: str, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(client)
+def test_clients_and_the_dashboard_see_all_but_the_damaged_message(client: str) -> None:
     store = golden_stores.unpack("middle_crc_5.3.3").input
     with Serving(store, "--rocketmq", "5.3.3", "--salvage", seconds=300) as serving:
         *pushed, admin = real_clients.run(client, serving.address, steps(serving.address))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from tests.rocketmq.judge import copy
 from tests.rocketmq.live import Broker, Client
 from tests.rocketmq.replicas import until
 from tests.seeds import seeds
+from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.explore]
 
@@ -32,19 +32,13 @@ def damage(seed: int, store: Path) -> set[int]:
             p for p in (store / "commitlog").iterdir()
             if int(p.name) <= record.physical_offset < int(p.name) + p.stat().st_size
         )  # fmt: skip
-        raw = bytearray(path.read_bytes())
-        raw[record.physical_offset - int(path.name) + drawn.randrange(record.size)] ^= (
-            1 << drawn.randrange(8)
-        )
-        path.write_bytes(raw)
+        at = record.physical_offset - int(path.name) + drawn.randrange(record.size)
+        flip(path, at, 1 << drawn.randrange(8))
     return {record.physical_offset for record in hurt}
 
 
 @pytest.mark.parametrize("seed", seeds(range(3)))
-def test_what_is_undamaged_is_served_as_a_broker_served_it(
-    seed: int, tmp_path: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(RELEASE)
+def test_what_is_undamaged_is_served_as_a_broker_served_it(seed: int, tmp_path: Path) -> None:
     store, whole = tmp_path / "store", tmp_path / "whole"
     random_store(seed, store)
     copy(store, whole)

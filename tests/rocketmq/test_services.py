@@ -16,7 +16,6 @@ from reput.store_format.log.record import Record
 from reput.store_format.message.message import HALF_TOPIC, Message, parse_properties
 from reput.store_format.message.refusals import Unavailable
 from tests.broker.writer.stores import open_writer, stored_records
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import FIVE
 from tests.rocketmq.fates import SETTINGS as FATES
@@ -36,8 +35,6 @@ _TIMES = ("TIMER_DEQUEUE_MS", "TRANSACTION_CHECK_TIMES")
 
 @pytest.fixture(params=VERSIONS)
 def version(request: pytest.FixtureRequest) -> str:
-    if reason := build.missing(request.param):
-        pytest.skip(reason)
     return str(request.param)
 
 
@@ -230,8 +227,6 @@ def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> Non
 
     RocketMQ allocates in a thread of its own, so a segment or two more may get the buffer in time.
     """
-    if reason := build.missing("5.3.3"):
-        pytest.skip(reason)
     pool: dict[str, object] = {
         "transientStorePoolEnable": "true", "transientStorePoolSize": 1,
         "fastFailIfNoBufferInStorePool": "true", "mappedFileSizeCommitLog": 4096,

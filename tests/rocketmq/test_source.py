@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from tests.jobs.sources.reading import table
 from tests.logs.encoder import Message, build_log, properties
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.flipped import flip
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -48,10 +47,7 @@ def _new(stream: LogStream, start: dict[str, int]) -> tuple[list[list[Any]], dic
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_rows_are_what_a_client_consumes(
-    version: str, folder: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
-    needs_rocketmq(version)
+def test_rows_are_what_a_client_consumes(version: str, folder: Path) -> None:
     store = folder / "store"
     given = {"path": str(store), "columns": _COLUMNS, "subscribe": ",".join(TOPICS),
              "rocketmq": version}  # fmt: skip
@@ -74,7 +70,7 @@ def test_rows_are_what_a_client_consumes(
         assert _rows(version, store, minPartitions=7) == consumed
         assert _new(stream, end) == ([], _new(stream, end)[1])
         damaged = sorted(consumed, key=lambda message: message[4])[DAMAGED]
-        flip(store, damaged[4], 2)  # totalSize
+        flip(store / "commitlog" / f"{0:020d}", damaged[4] + 2)  # totalSize
         rest = [message for message in consumed if message != damaged]
         settings = {name: value for name, value in SETTINGS.items() if "CommitLog" in name}
         assert _rows(version, store, onDamage="salvage", **settings) == rest
@@ -104,11 +100,8 @@ def _hex(text: str) -> str:
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
-def test_hostile_properties_are_what_a_client_is_given(
-    version: str, folder: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_hostile_properties_are_what_a_client_is_given(version: str, folder: Path) -> None:
     """Char for char, of records that no client would send, and bodies byte for byte."""
-    needs_rocketmq(version)
     store, size = folder / "store", int(str(SETTINGS["mappedFileSizeCommitLog"]))
     made = [
         Message(topic=TOPICS[n % 2], queue_id=0, queue_offset=n // 2, properties=raw,
@@ -142,11 +135,8 @@ def test_hostile_properties_are_what_a_client_is_given(
     assert ours == reported
 
 
-def test_a_broker_serves_an_exported_store(
-    folder: Path, needs_rocketmq: Callable[[str], None]
-) -> None:
+def test_a_broker_serves_an_exported_store(folder: Path) -> None:
     version = "5.3.3"
-    needs_rocketmq(version)
     store, made = folder / "store", folder / "made"
     with Driver(version) as client:
         with Broker(version, store) as broker:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,8 @@ pytestmark = [pytest.mark.rocketmq]
         pytest.param("5.5.0", marks=pytest.mark.long),
     ],
 )
-def test_puts_by_topic(version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:
+def test_puts_by_topic(version: str, tmp_path: Path) -> None:
     """Plain, delayed and half messages, and batches."""
-    needs_rocketmq(version)
     messages = [
         {"t": f"T{n % 3}", "q": n % 2, "b": n * 31 % 500, "bs": n, "born": 1,
          "p": {"UNIQ_KEY": f"U{n}", "DELAY": str(n % 4 + 1)} if n % 5 == 0 else {"KEYS": f"k{n}"}}

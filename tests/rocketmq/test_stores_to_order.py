@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,15 +21,8 @@ LONG = range(2, 48)
 GOLDEN = ("mixed_4.1.0", "mixed_4.9.7", "mixed_5.3.3", "mixed_5.4.0", "mixed_5.5.0", "odd_4.9.7")
 
 
-def _judge(
-    seed: int,
-    folder: Path,
-    drivers: Drivers,
-    reput: Reput,
-    needs_rocketmq: Callable[[str], None],
-) -> None:
+def _judge(seed: int, folder: Path, drivers: Drivers, reput: Reput) -> None:
     ordered = case(seed)
-    needs_rocketmq(ordered.version)
     try:
         found = judge(ordered, folder, drivers, reput)
     except NoVerdictError as refusal:
@@ -48,35 +40,26 @@ def _judge(
 
 @pytest.mark.parametrize("seed", SHORT)
 def test_a_random_store_is_rebuilt_byte_for_byte(
-    seed: int,
-    folder: Path,
-    drivers: Drivers,
-    reput: Reput,
-    needs_rocketmq: Callable[[str], None],
+    seed: int, folder: Path, drivers: Drivers, reput: Reput
 ) -> None:
-    _judge(seed, folder, drivers, reput, needs_rocketmq)
+    _judge(seed, folder, drivers, reput)
 
 
 @pytest.mark.long
 @pytest.mark.explore
 @pytest.mark.parametrize("seed", seeds(LONG))
 def test_many_random_stores_are_rebuilt_byte_for_byte(
-    seed: int,
-    folder: Path,
-    drivers: Drivers,
-    reput: Reput,
-    needs_rocketmq: Callable[[str], None],
+    seed: int, folder: Path, drivers: Drivers, reput: Reput
 ) -> None:
-    _judge(seed, folder, drivers, reput, needs_rocketmq)
+    _judge(seed, folder, drivers, reput)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_the_judge_derives_a_golden_store_as_it_was_derived_before(
-    name: str, folder: Path, drivers: Drivers, needs_rocketmq: Callable[[str], None]
+    name: str, folder: Path, drivers: Drivers
 ) -> None:
     golden = golden_stores.unpack(name)
     version = golden.version.removesuffix("-incubating")
-    needs_rocketmq(version)
     copy(golden.input, folder / "store")
     store = folder / "store"
     drivers.get(version).derive(

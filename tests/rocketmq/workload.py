@@ -37,14 +37,9 @@ WORDS = (
 )
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 SYSTEM = (
-    "%RETRY%group0",
-    "%RETRY%group1",
-    "%DLQ%group0",
-    "RMQ_SYS_TRANS_HALF_TOPIC",
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
-    "rmq_sys_wheel_timer",
-)
+    "%RETRY%group0", "%RETRY%group1", "%DLQ%group0", "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "rmq_sys_wheel_timer",
+)  # fmt: skip
 PREPARED, COMMIT, ROLLBACK = 4, 8, 12
 INNER_BATCH = 1 << 7
 
@@ -87,16 +82,11 @@ class Workload:
         if self.shape.batch_topics:
             kinds += ["inner", "inner", "inner"]
         message: Message = {
-            "t": r.choice(self.shape.topics),
-            "q": r.randrange(self.shape.queues),
-            "born": BASE_TIME + number,
-            "flag": r.choice((0, 0, 0, 1, -1)),
-            "sys": r.choice((0, 0, 0, 0, 1, 2)),
-            "rc": 0,
-            "bs": r.randrange(1 << 30),
-            "b": self._size(),
-            "p": self._properties(),
-        }
+            "t": r.choice(self.shape.topics), "q": r.randrange(self.shape.queues),
+            "born": BASE_TIME + number, "flag": r.choice((0, 0, 0, 1, -1)),
+            "sys": r.choice((0, 0, 0, 0, 1, 2)), "rc": 0, "bs": r.randrange(1 << 30),
+            "b": self._size(), "p": self._properties(),
+        }  # fmt: skip
         self._hosts(message)
         getattr(self, f"_{r.choice(kinds)}")(message)
         return message

@@ -1,5 +1,7 @@
 """The table of a store's state: its own order, and the lists that are read from it."""
 
+import importlib
+
 import pytest
 
 from reput.store_format.release.profiles import RELEASES
@@ -19,22 +21,18 @@ _EXAMPLES = {
     "consumequeue/Orders/0/00000000000006000000": "ConsumeQueue",
     "consumequeue/%LMQ%a/b/0/00000000000000000000": "ConsumeQueue",
     "consumequeue/MANIFEST-000005": "ConsumeQueueRocksDBStorage",
-    "index/20231114221320123": "IndexFile",
-    "timerwheel": "TimerWheel",
-    "timerwheel.17": "TimerWheel",
-    "timerlog/00000000000000000000": "TimerLog",
-    "config/timercheck": "TimerCheckpoint",
-    "config/topics.json": "TopicConfigManager",
+    "index/20231114221320123": "IndexFile", "timerwheel": "TimerWheel",
+    "timerwheel.17": "TimerWheel", "timerlog/00000000000000000000": "TimerLog",
+    "config/timercheck": "TimerCheckpoint", "config/topics.json": "TopicConfigManager",
     "config/topics.json.bak": "TopicConfigManager",
     "config/topics/000013.sst": "ConfigRocksDBStorage",
     "config/users/CURRENT": "LocalAuthenticationMetadataProvider",
     "kvStore/LOG.old.1764200000000000": "PopConsumerRocksdbStore",
     "compaction/compactionLog/T/0/00000000000000004600": "CompactionLog",
     "compaction/compactionCq/T/0/compacting/00000000000000000000": "SparseConsumeQueue",
-    "epochFileCheckpoint.bak": "EpochFileCache",
-    "brokerIdentity-temp": "TempBrokerMetadata",
+    "epochFileCheckpoint.bak": "EpochFileCache", "brokerIdentity-temp": "TempBrokerMetadata",
     "dledger-n0/data/00000000000000000000": "DLedgerMmapFileStore",
-}
+}  # fmt: skip
 _STRANGERS = (
     "notes.txt", "config/timercheck.bak", "config/topics.json.orig", "index/202311142213201234",
     "timerlog/0", "consumequeue/Orders/00000000000000000000", "kvStore/x", "timerwheel.",
@@ -63,6 +61,15 @@ def test_each_path_has_one_row_and_each_release_is_one() -> None:
 def test_only_what_the_log_decides_is_derived() -> None:
     derived = [row for row in FILES if row.copies == Copies.DERIVE]
     assert {row.decides for row in derived} <= {Decides.LOG, Decides.CLOCK}
+
+
+def test_each_row_names_who_judges_it_unless_a_broker_makes_the_file_anew() -> None:
+    for row in FILES:
+        module, _, name = row.judged.rpartition(".")
+        if not module:
+            assert (row.copies, row.table) == (Copies.LEAVE, ""), row.path
+        else:
+            assert callable(getattr(importlib.import_module(f"reput.{module}"), name)), row.path
 
 
 def test_what_a_copy_takes_over_of_config() -> None:

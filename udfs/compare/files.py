@@ -22,7 +22,7 @@ from reput.store_format.derived.queue_files import (
     is_used,
     layout_of,
 )
-from reput.store_format.files.protocol import InputStorage, Reader
+from reput.store_format.files.protocol import InputStorage, Reader, open_followed
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -132,6 +132,7 @@ class CompareFiles:
     """Turns PAIR rows into DIFFERENCE rows; a pair without a difference gives none.
 
     It compares the bytes of a derived file that are in use; in a queue, no entry may follow them.
+    of_set: the files are those of a rebuilt set, in which only zeros follow.
 
     log_start: messages before this offset have expired. The store's file may still have their
     entries where a rebuilt file has pre-blanks; that is no difference.
@@ -148,6 +149,7 @@ class CompareFiles:
     again_from: int = NEVER
     growing: bool = False
     every_put_up_to: int = 0  # hashSlotCount counts every key of messages below this offset
+    of_set: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -158,16 +160,26 @@ class CompareFiles:
 
     def _compare(self, pair: Row) -> Row | None:
         with ExitStack() as stack:
-            there = self.storage.open(pair["there"])
+            there = open_followed(self.storage, pair["there"])
             stack.callback(there.close)
             derived = self.staging.open(pair["derived"])
             stack.callback(derived.close)
             if there.state.size != derived.state.size:
                 sizes = there.state.size, derived.state.size
                 return difference(pair["there"], min(sizes), "file length", *sizes)
-            if pair["folder"] == INDEX:
-                return self._index(pair, there, derived)
-            return self._queue(pair, there, derived)
+            compare = self._index if pair["folder"] == INDEX else self._queue
+            found = compare(pair, there, derived)
+            return self._after_used(pair, there) if found is None and self.of_set else found
+
+    def _after_used(self, pair: Row, there: Reader) -> Row | None:
+        """The difference if a byte follows those that a set's file has."""
+        at = _not_zero(there, pair["used"])
+        if at is None:
+            return None
+        field = field_at(pair["folder"], at, self.slots)
+        value = field.value(_read(there, field.at, field.layout.itemsize).tobytes())
+        what = f"{field.what} (after all that was written)"
+        return difference(pair["there"], field.at, what, value, 0)
 
     def _first(
         self, pair: Row, there: Reader, derived: Reader, start: int, stop: int
@@ -196,7 +208,7 @@ class CompareFiles:
         size = layout_of(batch).itemsize
         at = found["offset"] // size * size
         wanted = decode_entries(_read(derived, at, size), batch)[0]
-        if int(wanted["physicalOffset"]) >= self.again_from and _is_zero(there, at):
+        if int(wanted["physicalOffset"]) >= self.again_from and _not_zero(there, at) is None:
             return {**found, "behind": True}
         return found
 
@@ -366,13 +378,14 @@ def has_mark_only(head: IndexHeader) -> bool:
     )
 
 
-def _is_zero(file: Reader, start: int) -> bool:
-    """Whether all bytes from `start` to the file's end are zero."""
+def _not_zero(file: Reader, start: int) -> int | None:
+    """Where the first byte from `start` on is that is not zero."""
     size = file.state.size
-    return not any(
-        _read(file, at, min(_CHUNK_BYTES, size - at)).any()
-        for at in range(start, size, _CHUNK_BYTES)
-    )
+    for at in range(start, size, _CHUNK_BYTES):
+        some = _read(file, at, min(_CHUNK_BYTES, size - at))
+        if some.any():
+            return at + int(np.argmax(some != 0))
+    return None
 
 
 def _read(file: Reader, at: int, length: int) -> np.ndarray:
@@ -411,7 +424,7 @@ class LookAtFiles:
         batch = is_batch(row["folder"])
         length = layout_of(batch).itemsize
         chunk = _CHUNK_BYTES // length * length
-        file = self.storage.open(row["path"])
+        file = open_followed(self.storage, row["path"])
         size, least, greatest, zeros = file.state.size, None, None, True
         for at in range(0, size, chunk):
             raw = _read(file, at, min(chunk, size - at))

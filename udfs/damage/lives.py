@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.damage.evidence import Queue, packed
+from reput.store_format.damage.liveness import Given
 from reput.store_format.damage.lives import Claim, Piece, judge_lives
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes
-from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan
+from reput.store_format.dispatch.scan import Buffers, End, Read, Runs, ScanRules, scan
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import RECORD_AT, TIMESTAMP_BYTES
@@ -48,34 +49,53 @@ class ListPieces:
         for place in ids_of(batches):
             number, segment = self.segments[place]
             lines = LineFile(self.staging)
-            pieces = list(self._pieces(segment))
-            for piece in pieces if len(pieces) <= _MOST_PIECES else ():
-                lines.add(_as_line(piece))
+            end = segment.start + self.segment_bytes
+            with closing(self.storage.open(segment.path, segment.state)) as reader:
+                for piece in pieces_in(padded(reader, segment), segment.start, end, self.rules):
+                    lines.add(_as_line(piece))
             rows = [{"segment": number, "lines": lines.finish()}]
             yield pa.RecordBatch.from_pylist(rows, PIECES)
 
-    def _pieces(self, segment: Segment) -> Iterator[Piece]:
-        rules = replace(self.rules, times=True)
-        end = segment.start + self.segment_bytes
-        with closing(self.storage.open(segment.path, segment.state)) as reader:
-            read = padded(reader, segment)
-            prover = Prover(read, segment.start, end, rules.records)
-            buffers = Buffers(_BUFFERED_BYTES)
-            at, count = prover.next_record(segment.start), 0
-            while at != NOT_FOUND and count <= _MOST_PIECES:
-                around = Stretch(segment.start, end, at, end, at)
-                seen, stopped = _Seen(), End()
-                for part in scan(read, around, rules, buffers):
-                    if isinstance(part, Runs):
-                        seen.add(part)
-                    elif isinstance(part, End):
-                        stopped = part
-                if stopped.records:
-                    count += 1
-                    yield seen.piece(at, stopped, prover)
-                if stopped.fault in (Fault.NONE, Fault.BLANK):
-                    break
-                at = prover.next_record(max(stopped.last_record, at) + 1)
+
+def pieces_in(read: Read, start: int, end: int, rules: ScanRules) -> list[Piece]:
+    """The pieces of the segment [start, end), in order; none where it has more than
+    _MOST_PIECES.
+    """
+    rules = replace(rules, times=True)
+    prover = Prover(read, start, end, rules.records)
+    buffers = Buffers(_BUFFERED_BYTES)
+    found: list[Piece] = []
+    at = prover.next_record(start)
+    while at != NOT_FOUND:
+        seen, stopped = _Seen(), End()
+        for part in scan(read, Stretch(start, end, at, end, at), rules, buffers):
+            if isinstance(part, Runs):
+                seen.add(part)
+            elif isinstance(part, End):
+                stopped = part
+        if stopped.records:
+            if len(found) == _MOST_PIECES:
+                return []
+            found.append(seen.piece(at, stopped, prover))
+        if stopped.fault in (Fault.NONE, Fault.BLANK):
+            break
+        at = prover.next_record(max(stopped.last_record, at) + 1)
+    return found
+
+
+def judged(pieces: list[Piece]) -> list[Given]:
+    """What the whole log, given in its pieces, says of those that can be judged by it; none where
+    no piece is of an older life.
+    """
+    pieces = sorted(pieces, key=lambda each: each.start)
+    verdicts = judge_lives(pieces)
+    # A piece's last record may reach over its page's end, into the bytes of another record.
+    limits = [*(each.start for each in pieces[1:]), 1 << 62]
+    return [
+        Given(each.start, min(each.end, limit), verdict.live, packed(verdict))
+        for each, limit in zip(pieces, limits, strict=False)
+        if (verdict := verdicts.get(each.start)) is not None
+    ]
 
 
 class _Seen:
@@ -161,18 +181,7 @@ class JudgeLives:
             pieces = [piece for name in self.pieces for piece in self._read(name)]
             asked = {queue for each in pieces for queue in each.claims}
             pieces += [self._sound(part, asked) for part in self.sound]
-            pieces.sort(key=lambda each: each.start)
-            verdicts = judge_lives(pieces)
-            # A piece's last record may reach over its page's end, into the bytes of another record.
-            limits = [*(each.start for each in pieces[1:]), 1 << 62]
-            rows = [
-                {
-                    "start": each.start, "end": min(each.end, limit), "live": verdict.live,
-                    "value": packed(verdict),
-                }
-                for each, limit in zip(pieces, limits, strict=False)
-                if (verdict := verdicts.get(each.start)) is not None
-            ]  # fmt: skip
+            rows = [each._asdict() for each in judged(pieces)]
             yield pa.RecordBatch.from_pylist(rows, VERDICTS)
 
     def _read(self, name: str) -> Iterator[Piece]:

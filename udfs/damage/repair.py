@@ -37,7 +37,8 @@ REPAIRED = schema(
     start=pa.int64(),
     name=pa.string(),
     length=pa.int64(),
-    sha256=pa.string(),
+    used=pa.int64(),
+    sha256=pa.string(),  # of its first `used` bytes; zeros follow
     saved=pa.string(),  # the damaged bytes, one range after the other
     saved_bytes=pa.int64(),
     listing=pa.string(),  # JSON: where each range stands in `saved`
@@ -136,8 +137,8 @@ class RepairSegments:
         if reader:
             reader.close()
         return {
-            "start": repair.start, "name": names["segment"], "length": written.length,
-            "sha256": written.sha256, "fillers": fillers, "corrected": corrected, **saved.finish(),
+            "start": repair.start, "name": names["segment"], "fillers": fillers,
+            "corrected": corrected, **written._asdict(), **saved.finish(),
         }  # fmt: skip
 
     def _ranges(self, repair: SegmentRepair, end: int) -> list[Damage]:

@@ -251,7 +251,7 @@ def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:
         "number": file,
         "name": name,
         "length": written.length,
-        "used": file_bytes(files.slots, 1 + stop - start),
+        "used": written.used,
         "skipped": 0,
         "ended": 0,
         "odd": [],

@@ -83,7 +83,6 @@ class SmallQueues:
         self._staging = files.staging
         self._file_bytes = files.file_bytes(False)
         self._in_file = files.entries_a_file(False)
-        self._zeros = memoryview(bytes(self._file_bytes))
         self._large: tuple[Any, ...] | None = None  # the queue that is being handed on
         self.built: list[pa.RecordBatch] = []  # BUILT rows, to be fetched by `take`
 
@@ -132,7 +131,8 @@ class SmallQueues:
         Each entry then stands at its queueOffset, whatever the release (`runs.number_run`).
         """
         first, count = _numbers(rows, "first"), _numbers(rows, "count")
-        plain = (_numbers(rows, "offsets_at") < 0) & ~np.asarray(rows.column("batch"))
+        alone = (_numbers(rows, "offsets_at") < 0) & ~np.asarray(rows.column("batch"))
+        plain = alone.copy()
         plain[1:] &= first[1:] == first[:-1] + count[:-1]
         begins = first[starts]
         total = np.add.reduceat(count, starts)
@@ -141,13 +141,8 @@ class SmallQueues:
             there = np.asarray(rows.column("carried").is_valid())
             most[np.logical_and.reduceat(there, starts)] = max(MOST_ENTRIES, CARRIED_ENTRIES)
         # no run comes before the first one of a queue
-        plain[starts] = (
-            (_numbers(rows, "offsets_at")[starts] < 0)
-            & ~np.asarray(rows.column("batch"))[starts]
-            & (begins >= 0)
-            & (begins <= LAST_FIRST_OFFSET - most)
-            & (begins % self._in_file + total <= most)
-        )
+        plain[starts] = alone[starts] & (begins >= 0) & (begins <= LAST_FIRST_OFFSET - most)
+        plain[starts] &= begins % self._in_file + total <= most
         small: npt.NDArray[np.bool_] = np.logical_and.reduceat(plain, starts)
         if self._large is not None and _key(rows, 0) == self._large:
             small[0] = False
@@ -171,9 +166,8 @@ class SmallQueues:
         begins, in_file = _numbers(runs, "first")[starts].tolist(), self._in_file
         built: list[tuple[Any, ...]] = []
         at = 0
-        for topic, queue_id, first, count in zip(
-            topics, queue_ids, begins, total.tolist(), strict=True
-        ):
+        queues = zip(topics, queue_ids, begins, total.tolist(), strict=True)
+        for topic, queue_id, first, count in queues:
             folder = str(QueuePath(CONSUME_QUEUE, topic, queue_id))
             position, after = first, first + count
             for segment in range(first // in_file, (after - 1) // in_file + 1):
@@ -183,11 +177,9 @@ class SmallQueues:
                 blank = pre_blank(position - segment * in_file) if position == first else b""
                 built.append(self._file(folder, segment, blank, here, stop - position))
                 position = stop
-        columns = list(zip(*built, strict=True))
-        return pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, BUILT, strict=True)],
-            schema=BUILT,
-        )
+        columns = zip(zip(*built, strict=True), BUILT, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=BUILT)
 
     def _file(
         self, folder: str, segment: int, blank: bytes, entries: memoryview, count: int
@@ -195,8 +187,6 @@ class SmallQueues:
         """Make a file. Returns the values of its BUILT row."""
         path = f"{folder}/{segment_name(segment * self._file_bytes)}"
         content = bytes(entries) if not blank else blank + bytes(entries)
-        digest = hashlib.sha256(content)
-        digest.update(self._zeros[len(content) :])
         name = f"{PLACED_TREE}/{path}"
         storage, length = self._staging.storage, self._file_bytes
         if not storage.place(self._staging.folder, name, content, length):
@@ -204,20 +194,9 @@ class SmallQueues:
             output = storage.create(self._staging.path(name))
             output.write(content)
             output.finish(length)
-        return (
-            folder,
-            segment,
-            name,
-            length,
-            len(content),
-            digest.hexdigest(),
-            count,
-            0,
-            0,
-            [],
-            0,
-            0,
-        )
+        digest = hashlib.sha256(content).hexdigest()
+        about = folder, segment, name, length, len(content), digest, count
+        return (*about, 0, 0, [], 0, 0)
 
 
 def built_rows(stream: bytes) -> Iterator[pa.RecordBatch]:
@@ -262,7 +241,7 @@ class NumberRuns:
         small = SmallQueues(self.files)
         # in a damaged log neighbours decide queueOffsets, and SmallQueues asks none
         if not self._keeps_gaps and self.files.firsts != SALVAGE:
-            batches = small.others(self._joined(batches))
+            batches = small.others(joined(batches) if self.carries else batches)
         queues = groupby(rows_of(batches), key_of(QUEUE_KEY))
         kept = GapFile(self.files.staging)
         lost = loss_reader(self.losses, self.files.staging)
@@ -272,9 +251,6 @@ class NumberRuns:
         for number, stream in enumerate(small.take()):
             row = {"topic": "", "queue_id": number, "batch": False, "segment": 0, "built": stream}
             yield pa.RecordBatch.from_pylist([row], PLACED)
-
-    def _joined(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return joined(batches) if self.carries else batches
 
     @property
     def _keeps_gaps(self) -> bool:
@@ -429,20 +405,15 @@ class BuildQueueFiles:
                 skipped += numbered.skipped
                 odd = (odd + list(numbered.odd))[: 3 * ODD_MOST]
         written = output.finish(self.files.file_bytes(batch)) if output else None
+        length, used, digest = (
+            (written.length, written.used, written.sha256) if written else (0, 0, "")
+        )
         return {
-            "folder": folder,
-            "number": segment,
-            "name": name if written else "",
-            "length": written.length if written else 0,
-            "used": (blank + entries) * entry_bytes(batch),
-            "sha256": written.sha256 if written else "",
-            "entries": entries,
-            "skipped": skipped,
-            "ended": ended,
-            "odd": odd,
-            "begin": 0,
-            "end": 0,
-        }
+            "folder": folder, "number": segment, "name": name if written else "",
+            "length": length, "used": used, "sha256": digest,
+            "entries": entries, "skipped": skipped, "ended": ended, "odd": odd,
+            "begin": 0, "end": 0,
+        }  # fmt: skip
 
     def _append(
         self, row: Row, copies: np.ndarray | None, low: int, high: int, output: Writer | None

@@ -37,10 +37,14 @@ ODD_MOST = 8  # of a run, that are kept
 
 @dataclass(frozen=True)
 class ListRuns:
-    """Yields the RUN rows of the splits in `id`. runs: each split's run name in staging."""
+    """Yields the RUN rows of the splits in `id`. runs: each split's run name in staging.
+
+    topics: those of these topics' queues alone, if any is given.
+    """
 
     staging: Staging
     runs: dict[int, str]
+    topics: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for split in ids_of(batches):
@@ -48,7 +52,11 @@ class ListRuns:
                 raw = self.staging.storage.read_bytes(self.staging.path(self.runs[split] + RUNS))
                 with pa.ipc.open_stream(raw) as stream:
                     for rows in stream:
-                        yield rows.replace_schema_metadata(None)
+                        wanted = rows.replace_schema_metadata(None)
+                        if self.topics:
+                            names = pa.array(self.topics, wanted.schema.field("topic").type)
+                            wanted = wanted.filter(pc.is_in(wanted.column("topic"), names))
+                        yield wanted
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ batches.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,6 +69,18 @@ COLUMNS = (
     column("body", pa.binary(), "as it stands in the log: it may be compressed"),
 )
 BY_NAME = {each.field.name: each for each in COLUMNS}
+# Spark's schema of a Kafka topic
+HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+KAFKA_BY_NAME = {each.field.name: each for each in (
+    column("key", pa.binary(), "property UNIQ_KEY, else KEYS", True),
+    column("value", pa.binary(), "the body as it stands in the log: it may be compressed", True),
+    column("topic", pa.string(), "topic of the record, as Java decodes it"),
+    column("partition", pa.int32(), "queueId"),
+    column("offset", pa.int64(), "queueOffset: position in the ConsumeQueue"),
+    column("timestamp", TIME, "when the broker stored it; null past year 9999", True),
+    column("timestampType", pa.int32(), "1: the broker's time, as Kafka's LogAppendTime"),
+    column("headers", pa.list_(HEADER), "all properties, as a broker reads them", True),
+)}  # fmt: skip
 SCHEMA = pa.schema([each.field for each in COLUMNS])
 
 
@@ -182,6 +194,18 @@ class StepRows:
         )  # fmt: skip
         return _patched(maps, hard, self._pairs_of)
 
+    def headers(self) -> pa.Array:
+        """The properties as Kafka's headers."""
+        pairs = self.pairs()
+        columns = [pairs.keys, pairs.items.cast(pa.binary())]
+        headers = pa.StructArray.from_arrays(columns, fields=list(HEADER))
+        return pa.ListArray.from_arrays(pairs.offsets, headers)
+
+    def key(self) -> pa.Array:
+        """Kafka's key: UNIQ_KEY, else KEYS."""
+        keys = (self._text_of(kernels.FOUND.index(name)) for name in (UNIQ_KEY, KEYS))
+        return pc.coalesce(*keys).cast(pa.binary())
+
     def _pairs_of(self, number: int) -> list[tuple[str, str]]:
         row = self.rows[number]
         at = int(row["propertiesAt"])
@@ -223,6 +247,13 @@ _MADE: dict[str, Callable[[StepRows], pa.Array]] = {
     "reconsumeTimes": lambda rows: rows.number("reconsumeTimes"),
     "preparedTransactionOffset": lambda rows: rows.number("preparedTransactionOffset"),
     "body": StepRows.bodies,
+    "key": StepRows.key,
+    "value": StepRows.bodies,
+    "partition": lambda rows: rows.column("queueId"),
+    "offset": lambda rows: rows.column("queueOffset"),
+    "timestamp": lambda rows: rows.time("storeTimestamp"),
+    "timestampType": lambda rows: pa.array(np.ones(len(rows), np.int32)),
+    "headers": StepRows.headers,
 }  # all others are fields of a RECORD_ROW
 
 
@@ -312,18 +343,30 @@ def whole_matches(texts: pa.Array, pattern: str) -> pa.Array:
     return pc.match_substring_regex(texts, f"^(?:{pattern})$")
 
 
+class QueueRange(NamedTuple):
+    """What is wanted of a queue: its queueOffsets and store times, from and (exclusive) to."""
+
+    start: int = -(1 << 63)
+    end: int = (1 << 63) - 1
+    since: int = -(1 << 63)
+    until: int = (1 << 63) - 1
+
+
 @dataclass(frozen=True)
 class Choice:
     """Which rows are wanted; by default all.
 
     topics: any of these; pattern: a regular expression that a whole topic matches; since: stored at
     that time or later, until: stored before that time, in milliseconds.
+    queues: what is wanted of (topic, queueId); of others everything, or nothing if `only`.
     """
 
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
     since: int | None = None
     until: int | None = None
+    queues: Mapping[tuple[str, int], QueueRange] = field(default_factory=dict)
+    only: bool = False
 
     def numbers(self, rows: StepRows) -> npt.NDArray[np.int64] | None:
         """The numbers of the wanted rows; None for all."""
@@ -351,6 +394,22 @@ class Choice:
             yield pc.greater_equal(rows.column("storeTimestampMillis"), self.since)
         if self.until is not None:
             yield pc.less(rows.column("storeTimestampMillis"), self.until)
+        if self.queues or self.only:
+            yield self._of_queues(rows)
+
+    def _of_queues(self, rows: StepRows) -> pa.Array:
+        """Which rows `queues` and `only` want."""
+        topics = rows.column("topic").dictionary_encode()
+        names, ids = topics.dictionary.to_pylist(), np.asarray(rows.column("queueId"), np.int64)
+        both, which = np.unique((np.asarray(topics.indices, np.int64) << 32) | (ids & 0xFFFFFFFF),
+                                return_inverse=True)  # fmt: skip
+        rest = QueueRange(end=-(1 << 63)) if self.only else QueueRange()
+        queues = zip((both >> 32).tolist(), both.astype(np.int32).tolist(), strict=True)
+        asked = [self.queues.get((names[name], queue), rest) for name, queue in queues]
+        start, end, since, until = np.array(asked, np.int64).reshape(-1, 4)[which].T
+        offsets, times = rows.rows["queueOffset"], rows.rows["storeTimestamp"]
+        places = (offsets >= start) & ((offsets < end) | (end == QueueRange().end))
+        return pa.array(places & (times >= since) & (times < until))
 
 
 def _all_of(masks: Iterator[pa.Array]) -> pa.Array | None:

@@ -1,7 +1,8 @@
-"""Messages as JSON lines, made column by column by Arrow; Python handles only what must be escaped.
+"""JSON lines by Arrow: those of an export are made, those of messages to append are read.
 
-A line is what `json.dumps(row, ensure_ascii=False, separators=(",", ":"))` gives: fields in the
-columns' order, the body last, as base64.
+They are made column by column; Python handles only what must be escaped. A line is what
+`json.dumps(row, ensure_ascii=False, separators=(",", ":"))` gives: fields in the columns' order,
+the body last, as base64.
 """
 
 import base64
@@ -12,8 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
 
-BODY_BASE64 = "bodyBase64"  # a body in JSON lines
+from reput.store_format.java import hash_map_order
+
+BODY_BASE64 = "bodyBase64"  # a body in an export's JSON lines
+BODY_TEXT = "body_base64"  # in those of a message to append
 _ESCAPED = r'["\\\x00-\x1f]'  # what JSON has only behind a backslash
 _TEXT = pa.large_string()
 
@@ -111,3 +116,86 @@ def _joined(offsets: pa.Array, texts: pa.Array) -> pa.Array:
 
 def _scalar(text: str) -> pa.Scalar:
     return pa.scalar(text, _TEXT)
+
+
+# ---
+# Reads JSON lines as a table's rows, where Arrow takes them as Python's json does.
+#
+# Arrow is told each field's type, and finds none itself: it would take "2026-01-31" for a time, and
+# nest types without end. So fields and properties are learned from the lines.
+
+_FIELDS = {
+    **dict.fromkeys(("topic", "body", BODY_TEXT, "tags"), pa.string()),
+    **dict.fromkeys(("born_host", "store_host", "unique_key"), pa.string()),
+    **dict.fromkeys(("queue_id", "flag", "delay_level", "reconsume_times"), pa.int64()),
+    "born_timestamp": pa.int64(), "wait": pa.bool_(),
+}  # fmt: skip
+_MOST_NAMES = 12  # of properties: with more, the order within a HashMap of 16 buckets may change
+
+
+class JsonRows:
+    """Reads blocks of JSON lines. capacity: of a broker's HashMap of properties."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._types = {name: _FIELDS[name] for name in ("topic", "body")}
+
+    def table(self, raw: bytes) -> pa.Table | None:
+        """The rows of whole lines; None if they have to be read one by one, as Python's json may
+        see something else in them, or says what is wrong with which line.
+        """
+        raw = raw.removesuffix(b"\n")
+        lines = raw.split(b"\n")
+        # else an object may have two lines, or a line two objects
+        if not raw.startswith(b"{") or raw.count(b"}\n{") + 1 != len(lines):
+            return None
+        try:
+            raw.decode()  # Arrow takes bytes that are no UTF-8
+            for sample in ([], lines[:1], lines):
+                self._learn(sample)
+                try:
+                    table = self._parsed(raw)
+                except pa.ArrowInvalid:
+                    continue
+                return _with_bodies(table) if len(table) == len(lines) else None
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            pass  # what is wrong is found again, and named
+        return None
+
+    def _parsed(self, raw: bytes) -> pa.Table:
+        return pyarrow.json.read_json(
+            pa.BufferReader(raw),
+            pyarrow.json.ReadOptions(use_threads=False, block_size=len(raw) + 1),
+            pyarrow.json.ParseOptions(pa.schema(self._types), unexpected_field_behavior="error"),
+        )
+
+    def _learn(self, lines: list[bytes]) -> None:
+        """Note which fields the lines have. Raises what json.loads does, and KeyError."""
+        types = dict(self._types)
+        names = {field.name: None for field in types.get("properties", ())}
+        for line in lines:
+            for name, value in json.loads(line).items():
+                if name == "properties":
+                    names |= dict.fromkeys(value or ())
+                    types[name] = pa.struct([(each, pa.string()) for each in names])
+                elif name != "keys":
+                    types[name] = _FIELDS[name]
+                elif value is not None:
+                    types[name] = pa.string() if isinstance(value, str) else pa.list_(pa.string())
+        # a struct has the names in one order, a line in its own: where that decides, Arrow cannot
+        orders = [_in_map(each, self._capacity) for each in (tuple(names), tuple(names)[::-1])]
+        if len(names) > _MOST_NAMES or orders[0] != orders[1]:
+            raise ValueError
+        self._types = types
+
+
+def _in_map(names: tuple[str, ...], capacity: int) -> list[str]:
+    return [names[at] for at in hash_map_order(names, capacity)]
+
+
+def _with_bodies(table: pa.Table) -> pa.Table:
+    """The table with bodies that are not in base64 any more. Raises ValueError, TypeError."""
+    if BODY_TEXT not in table.column_names or table["body"].null_count < len(table):
+        return table
+    bodies = [base64.b64decode(each, validate=True) for each in table[BODY_TEXT].to_pylist()]
+    return table.drop_columns(["body", BODY_TEXT]).append_column("body", [bodies])

@@ -9,6 +9,7 @@ takes bytes within a body for a record, so the rows are the same however the log
 """
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,7 +18,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from reput.store_format.damage.evidence import NextOffset
-from reput.store_format.damage.liveness import Before
+from reput.store_format.damage.liveness import Before, Given
+from reput.store_format.damage.lives import Piece
 from reput.store_format.damage.queue_ends import last_of_run
 from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.resync import NOT_FOUND, Prover, lost_its_end
@@ -33,6 +35,8 @@ from reput.store_format.log.segments import Segment, Stretch, may_grow
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
+from reput.udfs.damage.lives import judged as judge
+from reput.udfs.damage.lives import pieces_in
 from reput.udfs.damage.segments import padded
 
 FAIL, SKIP = "fail", "skip"
@@ -70,6 +74,7 @@ class LogParts:
     may_miss: bool = False
     # where the committed part of a DLedger log ends, a physical offset; None: no limit
     agreed_to: int | None = None
+    given: tuple[Given, ...] = ()  # pieces that the whole log has judged, in order (see `judged`)
 
     @property
     def back_to_back(self) -> bool:
@@ -101,6 +106,37 @@ class LogParts:
             return self, part  # earlier segments show which records are live
         n = part.segment
         return replace(self, segments=self.segments[n : n + 2]), part._replace(segment=0)
+
+    def judged(self) -> "LogParts":
+        """The log with what all of it says of the pieces of damaged segments, as a rebuild does.
+
+        Only with SALVAGE; then the whole log is read, and once more where it is damaged.
+        """
+        if self.on_damage != SALVAGE:
+            return self
+        damaged = {n for n in range(len(self.segments)) if not self._is_sound(n)}
+        pieces = [piece for n in damaged for piece in self._pieces(n)]
+        asked = {queue for piece in pieces for queue in piece.claims}
+        for n in range(len(self.segments)) if damaged else ():
+            for piece in () if n in damaged else self._pieces(n):
+                claims = {queue: said for queue, said in piece.claims.items() if queue in asked}
+                pieces.append(piece._replace(claims=claims, is_sure=True))
+        broken = {self.segments[n].start for n in damaged}
+        starts = [segment.start for segment in self.segments]
+        given = [
+            each for each in judge(pieces)
+            if not each.live or starts[bisect_right(starts, each.start) - 1] in broken
+        ]  # fmt: skip
+        return replace(self, given=tuple(given))
+
+    def _is_sound(self, number: int) -> bool:
+        segment = self.segments[number]
+        part = LogPart(number, segment.start, segment.start, segment.end)
+        with closing(self.storage.open(segment.path, segment.state)) as reader:
+            return PartReader(self, part, reader).is_sound()
+
+    def _pieces(self, number: int) -> list[Piece]:
+        return self._reading(number, lambda read, s: pieces_in(read, s.start, s.end, self.rules))
 
     def body(self, place: int, length: int) -> bytes:
         """The bytes of a body that no window holds."""
@@ -309,7 +345,7 @@ class PartReader:
     def _live(self) -> Iterator[Step]:
         """The part's live records, as `reput rebuild --on-damage salvage` has them."""
         part = self.part
-        if self._is_sound():
+        if self.is_sound():
             yield from self._records(part.known, part.start, part.stop)
         else:
             for start, stop in self._live_stretches():
@@ -326,7 +362,7 @@ class PartReader:
             missing = f"{later - end:,} bytes up to physical {later} are missing"
             self.tell(f"{self.segment.path}: physical {end}: {missing}")
 
-    def _is_sound(self) -> bool:
+    def is_sound(self) -> bool:
         """Whether the segment has nothing to salvage.
 
         All parts of a segment get the same answer, so the rows do not depend on the cuts. A part of
@@ -334,6 +370,8 @@ class PartReader:
         being written.
         """
         part, segment = self.part, self.segment
+        if any(not each.live for each in self._given()):
+            return False
         stop = segment.end if part.known == segment.start else part.stop
         checks = Checks(
             property=self.log.rules.check_property_crc,
@@ -348,6 +386,11 @@ class PartReader:
             return self._is_whole_blank(at)
         return fault == Fault.NONE and (at != segment.end or self.log.back_to_back)
 
+    def _given(self) -> tuple[Given, ...]:
+        """What is said of the segment's pieces already."""
+        segment = self.segment
+        return tuple(g for g in self.log.given if segment.start <= g.start < segment.end)
+
     def _live_stretches(self) -> list[tuple[int, int]]:
         log, number = self.log, self.part.segment
         queues: dict[tuple[str, int], NextOffset] | None = None
@@ -358,7 +401,7 @@ class PartReader:
             return queues.get((topic, queue_id))
 
         ends_log = not log.is_written_from(number + 1)
-        before = Before(log.last_time(number), known, ends_log)
+        before = Before(log.last_time(number), known, ends_log, self._given())
         found = scan_past_damage(self.read, self.segment.start, self.segment.end, log.rules, before)
         lost: list[tuple[int, int]] = []
         for part in found.run():
@@ -397,9 +440,12 @@ def live_behind(
         scan_rules(profile, settings, tuple(batch_topics), heads_from=heads_from(segments)),
         check_property_crc=profile.property_crc,
     )
-    log = LogParts(storage, tuple(may_grow(list(segments), -1)), rules, SALVAGE)
+    log: LogParts | None = None  # judged when it is first asked, as most logs are not damaged
 
     def behind(place: int) -> Iterator[Step]:
+        nonlocal log
+        if log is None:
+            log = LogParts(storage, tuple(may_grow(list(segments), -1)), rules, SALVAGE).judged()
         number = next(n for n, s in enumerate(log.segments) if s.start <= place < s.end)
         segment = log.segments[number]
         stop = segment.end if limit is None else min(segment.end, limit)

@@ -28,7 +28,7 @@ from reput.broker.writer.bulk import BulkResult, Columns, Done, append_columns
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.message.bulk import Texts
 from reput.store_format.message.hooks import DELAY, TIMERS
-from reput.store_format.message.message import Message, check_property, encode_properties
+from reput.store_format.message.message import Message, encode_properties
 from reput.store_format.message.multi_dispatch import NAMED
 from reput.store_format.message.refusals import Refused
 
@@ -323,8 +323,6 @@ def _properties(writer: CommitLogWriter, batch: pa.RecordBatch, tags: Any, keys:
             continue
         message = Message("", b"", tags=tag or "", keys=key or "", properties=values)
         try:
-            for name, value in values.items():
-                check_property(name, value)
             properties = encoder.properties(message)
             rules = encoder.profile
             made.append(

@@ -124,12 +124,13 @@
       make("thead", "", undefined, [make("tr", "", undefined, heads)]),
       body,
     ]);
-    const tools = table.rows.length > PAGE_ROWS ? [filter, before, after, status] : [status];
+    const tools = table.rows.length > PAGE_ROWS ? [filter, before, after, status] : [];
     const scroll = make("div", "scroll", undefined, [whole]);
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "region");
     scroll.setAttribute("aria-label", table.name);
-    details.append(make("div", "tools", undefined, tools), scroll);
+    if (tools.length) details.append(make("div", "tools", undefined, tools));
+    details.append(scroll);
     draw();
   }
 
@@ -139,6 +140,7 @@
     const details = make("details", "", undefined, [
       make("summary", "", `Table: ${table.name}, ${count}${table.cut ? ` (${table.cut})` : ""}`),
     ]);
+    details.open = table.open;
     details.addEventListener("toggle", function once() {
       details.removeEventListener("toggle", once);
       fill(details, table);

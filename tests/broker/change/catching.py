@@ -10,29 +10,15 @@ from reput.broker.change.position import DispatchedLog as LogPlace
 from reput.broker.change.position import find_position
 from reput.broker.writer.recovery import LogRecovery
 from reput.store_format.dispatch.scan import place_rules, scan_rules
-from reput.store_format.files.protocol import FileState, Listed
 from reput.store_format.log.reader import LogBytes
 from reput.store_format.names import ABORT, COMMIT_LOG, segment_name
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from tests.faults.files_storage import FilesReader, FilesStorage
+from tests.faults.files_storage import Rooted
 from tests.faults.memory_files import MemoryFiles
 from tests.in_process import as_text
 from tests.logs import Log
 from tests.reference import Derivation
-
-
-class Rooted(FilesStorage):
-    """A storage whose store is the root itself, so that paths begin with a slash."""
-
-    def list(self, folder: str) -> list[Listed]:
-        return super().list(folder.lstrip("/"))
-
-    def open(self, path: str, state: FileState | None = None) -> FilesReader:
-        return super().open(path.lstrip("/"), state)
-
-    def _state(self, path: str) -> FileState | None:
-        return super()._state(path.lstrip("/"))
 
 
 def rules_of(log: Log) -> Rules:

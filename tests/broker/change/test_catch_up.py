@@ -29,7 +29,6 @@ from tests.faults.memory_files import MemoryFiles, crash_states
 from tests.in_process import as_text
 from tests.logs import Log, logs
 from tests.logs.encoder import Message, build_log, properties
-from tests.logs.packed import PackedLog, packed
 from tests.reference import derive, records
 
 MEMORY = settings(
@@ -58,8 +57,8 @@ def in_steps(log: Log, random: Random) -> None:
 
 
 @settings(MEMORY, max_examples=5)
-@given(packed(logs(damage=False)), st.randoms(use_true_random=False))
-def test_any_steps_give_the_bytes_of_one_rebuild(log: PackedLog, random: Random) -> None:
+@given(logs(damage=False), st.randoms(use_true_random=False))
+def test_any_steps_give_the_bytes_of_one_rebuild(log: Log, random: Random) -> None:
     in_steps(log, random)
 
 
@@ -128,19 +127,17 @@ def test_a_queue_that_is_gone_does_not_come_back_for_the_index_sake() -> None:
 @pytest.mark.explore
 @pytest.mark.timeout(7200)
 @settings(MEMORY, max_examples=200)
-@given(packed(logs(damage=False)), st.randoms(use_true_random=False))
-def test_two_hundred_logs_in_steps(log: PackedLog, random: Random) -> None:
+@given(logs(damage=False), st.randoms(use_true_random=False))
+def test_two_hundred_logs_in_steps(log: Log, random: Random) -> None:
     in_steps(log, random)
 
 
 # --- killed at any step ------------------------------------------------------------------------
 
 SIZES = {
-    "mappedFileSizeCommitLog": 2048,
-    "mappedFileSizeConsumeQueue": 100,
-    "maxHashSlotNum": 7,
+    "mappedFileSizeCommitLog": 2048, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
     "maxIndexNum": 12,
-}
+}  # fmt: skip
 
 
 def written(messages: int) -> Log:

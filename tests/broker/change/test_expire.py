@@ -34,6 +34,7 @@ from tests.faults.memory_files import MemoryFiles
 from tests.in_process import as_text
 from tests.local_time import time_zone
 from tests.store_format.fate.stores import IN_ROCKSDB, unpack
+from tests.trees import unlocked
 
 TEN = [AgedSegment(f"commitlog/{n}", n * 100, 100, NOW - (100 - n) * HOUR) for n in range(30)]
 
@@ -41,6 +42,11 @@ TEN = [AgedSegment(f"commitlog/{n}", n * 100, 100, NOW - (100 - n) * HOUR) for n
 def assert_reason(at: DeleteReason, why: str, any_age: bool) -> None:
     assert why in at.why
     assert (bool(at.why), at.of_any_age) == (bool(why), any_age)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return a_store(tmp_path / "store")
 
 
 def names(going: Any) -> list[str]:
@@ -149,33 +155,24 @@ def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
     assert len(expired_segments(fresh, settings, NOW, DeleteReason("full", True))) == 10
 
 
-def tree(store: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(store)): path.read_bytes()
-        for path in sorted(store.rglob("*")) if path.is_file() and path.name != "lock"
-    }  # fmt: skip
-
-
-def test_a_dry_run_says_all_and_changes_nothing(tmp_path: Path) -> None:
-    store = a_store(tmp_path / "store")
-    before = tree(store)
+def test_a_dry_run_says_all_and_changes_nothing(store: Path) -> None:
+    before = unlocked(store)
     reported = run(store, dry_run=True)
-    assert tree(store) == before
+    assert unlocked(store) == before
     assert reported.segments
     assert reported.files
     done = run(store)
     assert done.done
     gone = {each.path: each.length for each in (*reported.segments, *reported.files)}
-    assert before.keys() - tree(store).keys() == gone.keys()
+    assert before.keys() - unlocked(store).keys() == gone.keys()
     assert done.bytes == reported.bytes == sum(gone.values())
     assert not run(store).needed
     segments = sorted((store / "commitlog").iterdir())
     assert int(segments[0].name) == done.log_start
 
 
-def test_a_queue_file_goes_with_its_last_message_and_not_before(tmp_path: Path) -> None:
-    store = a_store(tmp_path / "store")
-    before = tree(store)
+def test_a_queue_file_goes_with_its_last_message_and_not_before(store: Path) -> None:
+    before = unlocked(store)
     few = as_text(golden_stores.unpack("mixed_5.3.3").settings) | {"deleteFileBatchMax": "3"}
     done = expire(
         str(store), rocketmq="5.3.3", settings=few, any_hour=True, now=NOW, used=lambda path: 0.1,
@@ -197,9 +194,8 @@ def test_a_queue_file_goes_with_its_last_message_and_not_before(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("zone", "hours"), [("UTC", -4), ("Asia/Shanghai", 12), ("America/New_York", 1)]
 )
-def test_deletewhen_is_an_hour_of_the_local_clock(zone: str, hours: int, tmp_path: Path) -> None:
+def test_deletewhen_is_an_hour_of_the_local_clock(store: Path, zone: str, hours: int) -> None:
     """NOW is 08:00 in UTC; so many hours later it is 04:00 there."""
-    store = a_store(tmp_path / "store")
     with time_zone(zone):
         for each in (-4, 12, 1):
             done = run(store, any_hour=False, now=NOW + each * HOUR, dry_run=True)
@@ -219,9 +215,8 @@ def test_a_queue_file_whose_last_message_is_the_logs_first_stays() -> None:
 
 
 @pytest.mark.parametrize("name", ["zz-notes.txt", "00000000000000000000.mine", "0", "folder"])
-def test_what_is_no_queue_file_stays_and_is_named(name: str, tmp_path: Path) -> None:
+def test_what_is_no_queue_file_stays_and_is_named(store: Path, name: str) -> None:
     """Else somebody's file is read as entries; and behind it the queue's last file is none."""
-    store = a_store(tmp_path / "store")
     queue = max((store / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
     if name == "folder":
         (queue / f"{2000:020}.d").mkdir()
@@ -229,22 +224,21 @@ def test_what_is_no_queue_file_stays_and_is_named(name: str, tmp_path: Path) -> 
         (queue / name).write_bytes(bytes(100))
     plain = run(store, dry_run=True)
     stranger = queue / (f"{2000:020}.d" if name == "folder" else name)
-    stays = tree(stranger)
+    stays = unlocked(stranger)
     done = run(store)
     assert done.files == plain.files
     assert any(str(stranger) in warning for warning in done.warnings)
-    assert tree(stranger) == stays
+    assert unlocked(stranger) == stays
 
 
-def test_a_queue_file_of_another_length_stays_and_is_named(tmp_path: Path) -> None:
+def test_a_queue_file_of_another_length_stays_and_is_named(store: Path) -> None:
     """What stands at its end is no last entry."""
-    store = a_store(tmp_path / "store")
     queue = max((store / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
     os.truncate(min(queue.iterdir()), 1967)
-    before = tree(store)
+    before = unlocked(store)
     with pytest.raises(StoreError, match="has 1967 bytes, but mappedFileSizeConsumeQueue"):
         run(store)
-    assert tree(store) == before
+    assert unlocked(store) == before
 
 
 def offsets(store: Path, topic: str, queue: int, offset: int) -> None:
@@ -253,8 +247,7 @@ def offsets(store: Path, topic: str, queue: int, offset: int) -> None:
     (store / "config" / "consumerOffset.json").write_text(json.dumps(table))
 
 
-def test_what_a_group_has_not_read_stays(tmp_path: Path) -> None:
-    store = a_store(tmp_path / "store")
+def test_what_a_group_has_not_read_stays(store: Path) -> None:
     whole = run(store, dry_run=True)
     queue = next(path for path in sorted((store / "consumequeue").glob("*/*/*")))
     topic, queue_id = queue.parts[-3], int(queue.parts[-2])
@@ -280,11 +273,10 @@ def a_queue(store: Path) -> tuple[str, int, list[Path]]:
     return folder.parent.name, int(folder.name), sorted(folder.iterdir())
 
 
-def test_what_no_offset_or_no_queue_tells_was_not_read(tmp_path: Path) -> None:
+def test_what_no_offset_or_no_queue_tells_was_not_read(store: Path) -> None:
     """A group's topic may have a queue of which it never said an offset; and where the queues
     are behind the log, nobody has read the rest.
     """
-    store = a_store(tmp_path / "store")
     whole = run(store, dry_run=True)
     topic, queue_id, files = a_queue(store)
     first = int.from_bytes(files[0].read_bytes()[:8])
@@ -304,9 +296,8 @@ def test_what_no_offset_or_no_queue_tells_was_not_read(tmp_path: Path) -> None:
     assert (kept.offset, "the queues do not have all of the log" in kept.who) == (0, True)
 
 
-def test_what_a_lost_queue_file_held_was_perhaps_not_read(tmp_path: Path) -> None:
+def test_what_a_lost_queue_file_held_was_perhaps_not_read(store: Path) -> None:
     """The group's offset is at the end of what is left of the queue."""
-    store = a_store(tmp_path / "store")
     topic, queue_id, files = a_queue(store)
     offsets(store, topic, queue_id, int(files[-1].name) // 20)
     first = int.from_bytes(files[-1].read_bytes()[:8])
@@ -320,9 +311,8 @@ def test_what_a_lost_queue_file_held_was_perhaps_not_read(tmp_path: Path) -> Non
     assert "nothing tells whether what they lack was read" in kept[0].who
 
 
-def test_an_unread_message_behind_expired_ones_stays(tmp_path: Path) -> None:
+def test_an_unread_message_behind_expired_ones_stays(store: Path) -> None:
     """A queue's first file may have nothing but expired entries: a kill came before it went."""
-    store = a_store(tmp_path / "store")
     topic, queue_id, files = a_queue(store)
     entries = files[0].read_bytes()
     files[0].write_bytes(
@@ -409,8 +399,7 @@ def test_what_a_group_was_to_get_again_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"offsetTable":null}', '{"offsetTable":{"topic@group":[1]}}'])
-def test_offsets_that_are_none_are_no_offsets(text: str, tmp_path: Path) -> None:
-    store = a_store(tmp_path / "store")
+def test_offsets_that_are_none_are_no_offsets(store: Path, text: str) -> None:
     (store / "config").mkdir(exist_ok=True)
     (store / "config" / "consumerOffset.json").write_text(text)
     with pytest.raises(StoreError, match="what is unread is not known"):
@@ -422,46 +411,44 @@ def test_offsets_that_are_none_are_no_offsets(text: str, tmp_path: Path) -> None
         run(store, dry_run=True)
 
 
-def test_delayed_and_half_messages_stay(tmp_path: Path) -> None:
-    store = a_store(tmp_path / "store")
+def test_delayed_and_half_messages_stay(store: Path) -> None:
     whole = run(store, dry_run=True)
     delayed = run(store, dry_run=True, even_delayed=False)
     assert len(delayed.segments) < len(whole.segments)
     assert "delayed messages not delivered yet" in delayed.kept[0].who
 
 
-def test_an_archive_has_all_that_went(tmp_path: Path) -> None:
-    store = a_store(tmp_path / "store")
-    before = tree(store)
+def test_an_archive_has_all_that_went(store: Path, tmp_path: Path) -> None:
+    before = unlocked(store)
     done = run(store, archive=str(tmp_path / "old"))
-    kept = tree(tmp_path / "old")
+    kept = unlocked(tmp_path / "old")
     assert kept == {each.path: before[each.path] for each in (*done.segments, *done.files)}
-    assert tree(store) == {name: raw for name, raw in before.items() if name not in kept}
+    assert unlocked(store) == {name: raw for name, raw in before.items() if name not in kept}
 
 
-def test_an_archive_without_a_name_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_without_a_name_is_none(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a shell gives it for a variable that is not set."""
-    store = a_store(tmp_path / "store")
-    before = tree(store)
+    before = unlocked(store)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(SettingError, match="expected a folder or URL"):
         run(store, archive="")
-    assert tree(store) == before
+    assert unlocked(store) == before
     assert list((tmp_path / "here").iterdir()) == []
 
 
 def test_a_wrong_copy_is_found_before_anything_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = a_store(tmp_path / "store")
-    before = tree(store)
+    before = unlocked(store)
     there = tmp_path / "old" / "commitlog" / "00000000000000000000"
     there.parent.mkdir(parents=True)
     there.write_bytes(b"of another store")
     with pytest.raises(StoreError, match="is there already, and is no copy"):
         run(store, archive=str(tmp_path / "old"))
-    assert tree(store) == before
+    assert unlocked(store) == before
     there.unlink()
 
     from reput.jobs.in_place.expire import Archive
@@ -475,26 +462,26 @@ def test_a_wrong_copy_is_found_before_anything_goes(
     monkeypatch.setattr(Archive, "_copy", torn)
     with pytest.raises(StoreError, match="reads otherwise than"):
         run(store, archive=str(tmp_path / "old"))
-    assert tree(store) == before
+    assert unlocked(store) == before
 
 
 @pytest.mark.parametrize("folder", ["commitlog", "consumequeue", "consumequeue/Topic3"])
-def test_an_archive_with_a_link_into_the_store_is_refused(folder: str, tmp_path: Path) -> None:
+def test_an_archive_with_a_link_into_the_store_is_refused(
+    store: Path, folder: str, tmp_path: Path
+) -> None:
     """Else a file is taken for the copy of itself, and is gone."""
-    store = a_store(tmp_path / "store")
-    before = tree(store)
+    before = unlocked(store)
     link = tmp_path / "old" / folder
     link.parent.mkdir(parents=True)
     link.symlink_to(store / folder)
     for dry_run in (True, False):
         with pytest.raises(StoreError, match="which is read: nothing is written there"):
             run(store, archive=str(tmp_path / "old"), dry_run=dry_run)
-    assert tree(store) == before
+    assert unlocked(store) == before
 
 
-def test_nothing_goes_without_consent_or_from_a_store_in_use(tmp_path: Path) -> None:
-    store = a_store(tmp_path / "store")
-    before = tree(store)
+def test_nothing_goes_without_consent_or_from_a_store_in_use(store: Path) -> None:
+    before = unlocked(store)
 
     def no(what: str) -> None:
         raise StoreError(f"no: {what}")
@@ -513,7 +500,7 @@ def test_nothing_goes_without_consent_or_from_a_store_in_use(tmp_path: Path) -> 
     (store / "abort").unlink()
     with pytest.raises(StoreError, match=r"lies in|is what"):
         run(store, archive=str(store / "commitlog" / "old"))
-    assert tree(store) == before
+    assert unlocked(store) == before
 
 
 @pytest.mark.parametrize("after", [0, 3, 20])
@@ -539,24 +526,22 @@ def test_a_deletion_that_stops_anywhere_is_gone_on_with(
     starts = sorted(int(path.name) for path in (store / "commitlog").iterdir())
     assert starts == list(range(starts[0], starts[-1] + 1, 262144))
     run(store)
-    assert tree(store) == tree(whole)
+    assert unlocked(store) == unlocked(whole)
 
 
 @pytest.mark.parametrize("now", [-(10**12), 0, NOW - 300 * HOUR])
-def test_a_clock_that_was_set_back_expires_nothing(now: int, tmp_path: Path) -> None:
+def test_a_clock_that_was_set_back_expires_nothing(store: Path, now: int) -> None:
     """Before the segments were written, before 1970: of any hour, by any length of time."""
-    store = a_store(tmp_path / "store")
-    before = tree(store)
+    before = unlocked(store)
     assert not run(store, now=now).needed
     assert not run(store, now=now, any_hour=False).needed
-    assert tree(store) == before
+    assert unlocked(store) == before
 
 
 def test_a_segment_that_was_written_before_a_clock_was_set_back_keeps_those_behind_it(
-    tmp_path: Path,
+    store: Path,
 ) -> None:
     """Its time lies ahead: a broker too ends there, however old those behind it look."""
-    store = a_store(tmp_path / "store")
     path = sorted((store / "commitlog").iterdir())[3]
     os.utime(path, ns=((NOW + HOUR) * 1_000_000,) * 2)
     assert [each.path[-20:] for each in run(store).segments] == [

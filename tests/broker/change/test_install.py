@@ -78,7 +78,20 @@ def test_one_file_of_config_is_replaced_apart_and_comes_back() -> None:
     assert below(files, KEPT).items() >= {**NEW, **changed}.items()
 
 
-@pytest.mark.parametrize("change", [{"length": 4}, {"sha256": "0" * 64}])
+@pytest.mark.parametrize("written", [None, 3, 4, 5])
+def test_the_rest_of_what_was_written_is_zeros(written: int | None) -> None:
+    files, content = files_of(OLD, "store"), {"index/20260101000000002": b"abc\0\0"}
+    digest = hashlib.sha256(b"abc\0\0"[:written]).hexdigest()
+    [wanted] = named(content)
+    source = files_of(content)
+    install(files, "store", "1", {}, source, [wanted._replace(sha256=digest, written=written)], 0)
+    assert below(files, "store").items() >= content.items()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"length": 4}, {"sha256": "0" * 64}, {"written": 0, "sha256": hashlib.sha256().hexdigest()}],
+)
 def test_a_file_that_is_not_the_manifests_leaves_the_store_as_it_was(change: Any) -> None:
     files, [wanted] = files_of(OLD, "store"), named(NEW)
     with pytest.raises(

@@ -12,31 +12,18 @@ from reput.store_format.fate import delays
 from reput.store_format.fate.rows import gathered_delays
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Bytes, Files, FileState, Listed
+from reput.store_format.files.protocol import Bytes, Files
 from reput.store_format.message.ids import UniqueIds
 from reput.store_format.message.message import HALF_TOPIC, Message, parse_properties
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from tests.broker.writer.stores import Clock, settings
-from tests.faults.files_storage import FilesReader, FilesStorage
+from tests.faults.files_storage import Rooted
 from tests.faults.memory_files import MemoryFiles
 
 T0 = 1_700_000_000_000
 LEVELS = "1s 5s 10s"
 SIZES: dict[str, object] = {"messageDelayLevel": LEVELS, "mappedFileSizeTimerLog": 200}
-
-
-class Rooted(FilesStorage):
-    """Files in memory as a store with an empty path: names begin with a slash."""
-
-    def list(self, folder: str) -> list[Listed]:
-        return super().list(folder.lstrip("/"))
-
-    def open(self, path: str, state: FileState | None = None) -> FilesReader:
-        return super().open(path.lstrip("/"), state)
-
-    def read_bytes(self, path: str) -> bytes:
-        return super().read_bytes(path.lstrip("/"))
 
 
 def opened(files: Files, **named: object) -> OpenedStore:

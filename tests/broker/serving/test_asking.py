@@ -25,11 +25,6 @@ def asked() -> Asked:
     return Asked(opened())
 
 
-def answered(asked: Asked, answer: Answer, reported: Command | None) -> Answer:
-    assert answer.question is not None
-    return answer.question.then(reported)
-
-
 def test_the_consumer_that_is_named_is_asked_and_its_words_are_the_answer(asked: Asked) -> None:
     for client in (7, 8):
         asked.heartbeat(client, GROUP, TOPIC)

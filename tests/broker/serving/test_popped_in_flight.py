@@ -83,11 +83,8 @@ def test_as_a_list_of_all_messages_would_say() -> None:
 def test_handles_and_topics_are_written_as_a_broker_writes_them() -> None:
     assert retry_topics("T", "g") == ("%RETRY%g_T", "%RETRY%g+T")
     assert [real_topic("T", "g", kind) for kind in "0123"] == [
-        "T",
-        "%RETRY%g_T",
-        "%RETRY%g+T",
-        None,
-    ]
+        "T", "%RETRY%g_T", "%RETRY%g+T", None,
+    ]  # fmt: skip
     infos = Infos()
     infos.add("T", 3, 7, [7, 9])
     infos.add("%RETRY%g_T", 0, 1, [1])

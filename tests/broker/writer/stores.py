@@ -16,11 +16,9 @@ from reput.store_format.release.settings import WriterSettings, writer_settings_
 
 RULES = RecordRules(True, True)
 TINY = {
-    "mappedFileSizeCommitLog": 4096,
-    "mappedFileSizeConsumeQueue": 400,
-    "maxHashSlotNum": 16,
+    "mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 16,
     "maxIndexNum": 20,
-}
+}  # fmt: skip
 
 
 def settings(**named: object) -> WriterSettings:
@@ -74,26 +72,18 @@ def as_message(record: Record) -> Message:
     """The message whose record it is, its properties as they are."""
     known = SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
     return Message(
-        topic=record.topic,
-        body=record.body,
-        queue_id=record.queue_id,
-        properties=record.properties,
-        flag=record.flag,
-        transaction=record.transaction,
-        sys_flag=record.sys_flag & ~known,
-        prepared_offset=record.prepared_offset,
-        born_timestamp=record.born_timestamp,
-        born_host=host_text(record.born_host),
-        store_host=host_text(record.store_host),
-        reconsume_times=record.reconsume_times,
-    )
+        topic=record.topic, body=record.body, queue_id=record.queue_id,
+        properties=record.properties, flag=record.flag, transaction=record.transaction,
+        sys_flag=record.sys_flag & ~known, prepared_offset=record.prepared_offset,
+        born_timestamp=record.born_timestamp, born_host=host_text(record.born_host),
+        store_host=host_text(record.store_host), reconsume_times=record.reconsume_times,
+    )  # fmt: skip
 
 
-def tree(root: Path) -> dict[str, bytes]:
-    """All files below a folder by name, the index files by number: their names are the clock's."""
-    files = {}
-    for number, path in enumerate(sorted(p for p in root.rglob("*") if p.is_file())):
-        name = str(path.relative_to(root))
-        files[name] = path.read_bytes()
-        del number
-    return files
+def no_counter(raw: bytes) -> bytes:
+    """Properties without the number within UNIQ_KEY and without a CRC."""
+    at = raw.find(b"UNIQ_KEY\x01")
+    end = (raw + b"\x02").index(b"\x02", at)
+    kept = raw[: end - 4] + b"...." + raw[end:]
+    crc = kept.find(b"__CRC32#")
+    return kept if crc < 0 else kept[:crc]

@@ -14,8 +14,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
 from tests.broker.writer.index_files import LENGTH, NAMES, SLOTS, T0, holding, index_file
 from tests.broker.writer.stores import open_writer
-from tests.faults.killing import contents
 from tests.faults.memory_files import MemoryFiles
+from tests.trees import contents
 
 STAGED = ".reput-index"
 ENTRIES = [(5, 100, 0, 0), (9, 200, 0, 1)]

@@ -10,8 +10,9 @@ from reput.broker.writer.index_writer import IndexWriter
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.message.message import Message
-from tests.broker.writer.stores import TINY, Clock, open_writer, tree
+from tests.broker.writer.stores import TINY, Clock, open_writer
 from tests.in_process import Session
+from tests.trees import contents
 
 SETTINGS = {name: str(size) for name, size in TINY.items()}
 
@@ -43,9 +44,9 @@ def test_a_kill_before_the_mark_is_taken_off(tmp_path: Path, keyed: int, entries
     # the next open and close leave what a clean stop does
     open_writer(store, maxIndexNum=entries).close()
     fill(tmp_path / "clean", keyed, maxIndexNum=entries)
-    there, wanted = (list(map(tree(s).get, sorted(tree(s)))) for s in (store, tmp_path / "clean"))
+    there, wanted = (list(contents(s).values()) for s in (store, tmp_path / "clean"))
     assert len(there) == len(wanted)
-    index = [n for n, name in enumerate(sorted(tree(store))) if name.startswith("index/")]
+    index = [n for n, name in enumerate(sorted(contents(store))) if name.startswith("index/")]
     assert [there[n] for n in index] == [wanted[n] for n in index]
 
 

@@ -10,6 +10,7 @@ import pytest
 from reput.broker.writer.queue_writer import QueueState, QueueWriter
 from reput.store_format.dispatch.runs import QueueRuns, group_by_queue
 from reput.store_format.dispatch.scan import NamedQueue, place_rules
+from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import Files
 from reput.store_format.layouts import QUEUE_PUT
@@ -183,3 +184,15 @@ def test_files_are_synced_by_the_pages_that_are_new() -> None:
 
 def _synced(files: MemoryFiles) -> int:
     return sum(op.kind == "sync" for op in files.ops)
+
+
+def test_a_folder_of_a_queue_files_name_is_passed_over_and_a_link_refused(tmp_path: Path) -> None:
+    files = DiskFiles(str(tmp_path))
+    (tmp_path / FOLDER / f"{FILE:020d}").mkdir(parents=True)
+    (tmp_path / FOLDER / f"{0:020d}").write_bytes(packed(*in_order(0, 2)).ljust(FILE, b"\0"))
+    found = writer(files)
+    found.load(200, 200)
+    assert found.states[Q].position == 2
+    (tmp_path / FOLDER / f"{2 * FILE:020d}").symlink_to("nowhere")
+    with pytest.raises(StoreError, match="is a link"):
+        writer(files).load(200, 200)

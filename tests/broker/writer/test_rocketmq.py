@@ -14,7 +14,6 @@ from reput.broker.services.resolve import Transactions
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import open_writer, stored_records
-from tests.rocketmq import build
 from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
@@ -30,8 +29,6 @@ VERSIONS = [
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
-    if reason := build.missing(request.param):
-        pytest.skip(reason)
     with Driver(request.param) as running:
         yield running
 

@@ -9,7 +9,8 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.discover.sizes import SizeDisagrees
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError, writer_settings_from
-from tests.broker.writer.stores import TINY, Clock, tree
+from tests.broker.writer.stores import TINY, Clock
+from tests.trees import contents
 
 OTHER = {
     "mappedFileSizeCommitLog": 8192,
@@ -27,7 +28,7 @@ def opened(root: Path, **named: object) -> CommitLogWriter:
 def made(root: Path, messages: int = 60, **named: object) -> dict[str, bytes]:
     with opened(root, **(TINY | named)) as writer:
         write(writer, messages)
-    return tree(root)
+    return contents(root)
 
 
 def write(writer: CommitLogWriter, messages: int, first: int = 0) -> None:
@@ -51,8 +52,8 @@ def test_sizes_that_are_not_given_are_the_files(
     with opened(tmp_path / "b", **TINY) as writer:
         assert writer.sizes_found == {}
         write(writer, 30, messages)
-    assert {n: c for n, c in tree(tmp_path / "a").items() if n != "checkpoint"} == {
-        n: c for n, c in tree(tmp_path / "b").items() if n != "checkpoint"
+    assert {n: c for n, c in contents(tmp_path / "a").items() if n != "checkpoint"} == {
+        n: c for n, c in contents(tmp_path / "b").items() if n != "checkpoint"
     }
 
 
@@ -65,14 +66,14 @@ def test_a_size_that_is_given_and_disagrees_is_refused(tmp_path: Path, name: str
     assert f"--set {name}={TINY[name]}" in text
     assert str(OTHER[name]) in text
     assert text.startswith(("commitlog/", "consumequeue/", "index/"))
-    assert tree(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_a_default_that_is_given_disagrees_as_well(tmp_path: Path) -> None:
     before = made(tmp_path)
     with pytest.raises(SizeDisagrees, match="--set mappedFileSizeConsumeQueue=400"):
         opened(tmp_path, mappedFileSizeConsumeQueue=6_000_000)
-    assert tree(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_slots_and_entries_of_the_same_length_are_distinguished(tmp_path: Path) -> None:
@@ -80,17 +81,17 @@ def test_slots_and_entries_of_the_same_length_are_distinguished(tmp_path: Path) 
     before = made(tmp_path, 3)
     with pytest.raises(SizeDisagrees, match=r"--set maxHashSlotNum=16 --set maxIndexNum=20"):
         opened(tmp_path, maxHashSlotNum=21, maxIndexNum=19)
-    assert tree(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_what_the_content_does_not_tell_is_asked_for(tmp_path: Path) -> None:
     """A file without entries: messages without keys."""
     with opened(tmp_path, **TINY) as writer:
         writer.append(Message("T", b"x", properties=b""))
-    before = tree(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(SettingError, match="content does not show them"):
         opened(tmp_path)
-    assert tree(tmp_path) == before
+    assert contents(tmp_path) == before
     with opened(tmp_path, maxHashSlotNum=16, maxIndexNum=20) as writer:
         write(writer, 3)
 
@@ -99,10 +100,10 @@ def test_files_of_two_sizes_are_refused(tmp_path: Path) -> None:
     made(tmp_path)
     path = sorted((tmp_path / "consumequeue/T/0").iterdir())[1]
     path.write_bytes(path.read_bytes() + bytes(20))
-    before = tree(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(SizeDisagrees, match=f"{path.name}: has 420 bytes"):
         opened(tmp_path)
-    assert tree(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_a_default_store_is_continued(tmp_path: Path) -> None:

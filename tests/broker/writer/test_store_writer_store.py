@@ -18,6 +18,7 @@ from reput.store_format.message.refusals import WriterClosed
 from tests import golden_stores
 from tests.broker.writer.rocketmq_load import entries
 from tests.broker.writer.stores import Clock, open_writer, stored_records
+from tests.processes import run_python
 
 _LOCK = """
 import fcntl, sys
@@ -32,12 +33,7 @@ except OSError:
 
 def lock_state(root: Path) -> str:
     """As another process sees byte 0 of `lock`: Java's FileChannel.tryLock(0, 1, false)."""
-    done = subprocess.run(
-        [sys.executable, "-c", _LOCK, str(root / "lock")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", _LOCK, root / "lock", check=True)
     return done.stdout.strip()
 
 

@@ -15,6 +15,7 @@ from tests.store_format.files.queue_log_archive import (
     root,
     tiered_url,
 )
+from tests.trees import flip
 
 __all__ = ["copy", "root"]  # fixtures
 
@@ -33,9 +34,7 @@ def differences(url: str) -> list[tuple[str, int, str, int | None, int | None]]:
 )  # fmt: skip
 def test_each_field_of_an_entry_is_compared(byte: int, field: str, copy: Path) -> None:
     path = copy / f"compaction/compactionCq/{TOPIC}/0/{0:020d}"
-    raw = bytearray(path.read_bytes())
-    raw[2 * COMPACTED + byte] ^= 2
-    path.write_bytes(raw)
+    flip(path, 2 * COMPACTED + byte, 2)
     ((name, at, said, there, wanted),) = differences(compacted_url(copy))
     assert (name, at, said) == (path.name, 2 * COMPACTED, f"entry 2 {field}")
     assert there is not None

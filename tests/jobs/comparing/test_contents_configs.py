@@ -60,11 +60,9 @@ def test_offsets_are_compared_queue_by_queue() -> None:
     ours = {"T@g": {"0": 5, "10": 7, "2": 1}, "T@h": {"0": 1}}
     theirs = {"T@g": {"0": 6, "10": 7}, "U@g": {"1": 3}}
     assert compared(consumed(ours), consumed(theirs)).offsets == [
-        OffsetDiffers("g", "T", 0, 5, 6),
-        OffsetDiffers("g", "T", 2, 1, None),
-        OffsetDiffers("g", "U", 1, None, 3),
-        OffsetDiffers("h", "T", 0, 1, None),
-    ]
+        OffsetDiffers("g", "T", 0, 5, 6), OffsetDiffers("g", "T", 2, 1, None),
+        OffsetDiffers("g", "U", 1, None, 3), OffsetDiffers("h", "T", 0, 1, None),
+    ]  # fmt: skip
 
 
 def test_delays_differ_by_their_level() -> None:

@@ -8,6 +8,7 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.compare import compare
 from reput.jobs.comparing.report import details, text
+from tests import built
 from tests.jobs.comparing.pairs import (
     COMMON,
     MASTER,
@@ -27,10 +28,7 @@ THEIRS = [*COMMON[:41], message(41, sender="C"), message(42, sender="B\x1b[1m", 
 
 
 def written(folder: Path, name: str, messages: list[Message]) -> Path:
-    for path, content in store(name, messages).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
-    return folder / name
+    return built.write(folder, store(name, messages)) / name
 
 
 def test_the_summary_says_what_either_choice_loses() -> None:

@@ -14,6 +14,7 @@ import pytest
 from reput.jobs import cli
 from reput.store_format.names import segment_name
 from tests.golden_stores import as_left
+from tests.trees import flip
 
 ROOT = Path(__file__).parents[3]
 MOST = 300  # characters, with a store's path of a usual length
@@ -34,9 +35,7 @@ NEEDED = {
 
 def flipped(store: Path) -> None:
     log = store / "commitlog" / segment_name(0)
-    content = bytearray(log.read_bytes())
-    content[4] ^= 1  # the first record's magic number
-    log.write_bytes(content)
+    flip(log, 4)  # the first record's magic number
 
 
 def cut_short(store: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from reput.jobs import cli
 from tests import golden_stores
 from tests.jobs.console.running import ROOT, reput
+from tests.processes import run_python
 
 
 @pytest.fixture
@@ -150,10 +151,7 @@ def loaded(*words: str, without: str = "-s") -> Loaded:
         "except SystemExit: pass\n"
         "print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, without, "-c", program, *words], cwd=ROOT, capture_output=True, text=True,
-        timeout=60, check=True,
-    )  # fmt: skip
+    done = run_python(without, "-c", program, *words, timeout=60, check=True)
     return Loaded(set(done.stdout.split()), done.stderr)
 
 

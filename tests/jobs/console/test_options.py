@@ -3,18 +3,20 @@
 import argparse
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reput.jobs.console import voice
+from reput.jobs.console.declared import OfService, OfStore
 from reput.jobs.console.options import (
+    ANY_DAMAGE,
+    add_service,
     add_store,
+    asked_of,
     consent,
     given_words,
-    options_of_job,
     setting_layers,
     show,
 )
@@ -23,16 +25,9 @@ from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 
 
-@pytest.fixture(autouse=True)
-def said_before() -> Iterator[None]:
-    voice.begin()
-    yield
-    voice.begin()
-
-
 def parsed(store: Path, *words: str, **options: Any) -> argparse.Namespace:
     parser = argparse.ArgumentParser(exit_on_error=False)
-    add_store(parser, **options)
+    add_store(parser, **{"on_damage": ANY_DAMAGE} | options)
     return parser.parse_args([str(store), *words])
 
 
@@ -49,14 +44,14 @@ def test_set_wins_over_the_broker_s_file_and_the_last_one_over_the_others(store:
         "--set", "maxIndexNum=7",
     )  # fmt: skip
     assert len(setting_layers(arguments)) == 2
-    settings = options_of_job(arguments)["settings"]
+    settings = asked_of(arguments, OfStore).settings
     assert (settings["maxIndexNum"], settings["maxHashSlotNum"]) == ("7", "2")
 
 
 def test_no_check_crc_wins_over_a_setting(store: Path) -> None:
     words = ("--set", "checkCRCOnRecover=true", "--no-check-crc")
-    assert options_of_job(parsed(store, *words))["settings"]["checkCRCOnRecover"] == "false"
-    assert options_of_job(parsed(store, *words[:2]))["settings"]["checkCRCOnRecover"] == "true"
+    assert asked_of(parsed(store, *words), OfStore).settings["checkCRCOnRecover"] == "false"
+    assert asked_of(parsed(store, *words[:2]), OfStore).settings["checkCRCOnRecover"] == "true"
 
 
 def test_a_command_takes_only_its_own_ways_with_damage(store: Path) -> None:
@@ -70,11 +65,27 @@ def test_a_command_takes_only_its_own_ways_with_damage(store: Path) -> None:
 def test_wrong_words_are_told_before_the_store_is_looked_for(store: Path) -> None:
     nowhere = store / "none" / "such"
     with pytest.raises(UnknownRelease):
-        options_of_job(parsed(nowhere, "--rocketmq", "9.9"))
+        asked_of(parsed(nowhere, "--rocketmq", "9.9"), OfStore)
     with pytest.raises(SettingError):
-        options_of_job(parsed(nowhere, "--set", "maxIndexNum"))
+        asked_of(parsed(nowhere, "--set", "maxIndexNum"), OfStore)
     with pytest.raises(StoreError, match="no such folder"):
-        options_of_job(parsed(nowhere))
+        asked_of(parsed(nowhere), OfStore)
+
+
+@pytest.mark.parametrize("named", ["5.3", "v5.3.3", "4.1.0"])
+def test_a_service_asks_before_a_change_and_looks_for_no_store(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("store")
+    add_service(parser)
+    words = ["nowhere", "--dry-run", "--rocketmq", named]
+    given = asked_of(parser.parse_args(words), OfService)
+    assert (given.rocketmq, given.settings, given.dry_run) == (named, {}, True)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(StoreError, match="would deliver; nothing was done"):
+        given.confirm("deliver")
+    asked_of(parser.parse_args([*words, "--yes"]), OfService).confirm("deliver")
 
 
 class Terminal(io.StringIO):

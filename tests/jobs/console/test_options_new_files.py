@@ -6,14 +6,14 @@ from typing import BinaryIO
 
 import pytest
 
-from reput.jobs.console.options import add_ranges, new_file, new_ranges
+from reput.jobs.console.options import new_file, new_ranges
 from reput.store_format.faults import StoreError
 
 
 def named(tmp_path: Path, ranges: str | None) -> argparse.Namespace:
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
     parser = argparse.ArgumentParser()
-    add_ranges(parser, " with --salvage")
+    parser.add_argument("--ranges")
     words = [] if ranges is None else ["--ranges", str(tmp_path / ranges)]
     return argparse.Namespace(store=str(tmp_path / "store"), **vars(parser.parse_args(words)))
 

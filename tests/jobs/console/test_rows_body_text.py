@@ -2,25 +2,15 @@
 
 import struct
 import zlib
-from collections.abc import Iterator
 
 import pytest
 
-from reput.jobs.console import voice
 from reput.jobs.console.rows import body_of, inner_of, inner_row
 from reput.store_format.log.record import Record
 from reput.store_format.query.reader import StoredMessage
 
 COMPRESSED, BATCH, UNKNOWN = 0x1, 0x40 | 0x80, 0x1 | 4 << 8  # MessageSysFlag
 BODY = b"a body, " * 20
-
-
-@pytest.fixture(autouse=True)
-def said_before() -> Iterator[None]:
-    """Each test is a command of its own: a note is said once in a command."""
-    voice.begin()
-    yield
-    voice.begin()
 
 
 def message(body: bytes, sys_flag: int = 0, crc: int | None = None) -> StoredMessage:

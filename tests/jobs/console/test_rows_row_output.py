@@ -2,14 +2,13 @@
 
 import argparse
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from reput.jobs.cli import main
-from reput.jobs.console import voice
 from reput.jobs.console.rows import OutputColumn, add_asked_store, at, run_listing
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
@@ -17,6 +16,7 @@ from tests.broker.writer.stores import open_writer, stored_records
 from tests.damaged import damaged, messages
 from tests.jobs.opening.writing import SETTINGS as SIZES
 from tests.jobs.sources.reading import write
+from tests.trees import flip
 
 
 class Row(NamedTuple):
@@ -31,13 +31,6 @@ COLUMNS = (
     OutputColumn("queue", lambda row: row.queue_id),
     OutputColumn("stored", lambda row: at(row.store_timestamp), True),
 )
-
-
-@pytest.fixture(autouse=True)
-def said_before() -> Iterator[None]:
-    voice.begin()
-    yield
-    voice.begin()
 
 
 @pytest.fixture(scope="module")
@@ -110,16 +103,12 @@ def _torn(store: Path) -> None:
     """The log's last record, as a crash leaves it."""
     last = list(stored_records(store / "commitlog"))[-1].physical_offset
     path = store / "commitlog" / f"{last // (1 << 16) * (1 << 16):020}"
-    raw = bytearray(path.read_bytes())
-    raw[last % (1 << 16) + 4] ^= 1
-    path.write_bytes(raw)
+    flip(path, last % (1 << 16) + 4)
 
 
 def _damaged(store: Path) -> None:
     path = store / "commitlog" / ("0" * 20)
-    raw = bytearray(path.read_bytes())
-    raw[raw.index(bytes.fromhex("daa320a7"), 100)] ^= 1
-    path.write_bytes(raw)
+    flip(path, path.read_bytes().index(bytes.fromhex("daa320a7"), 100))
 
 
 def _hole(store: Path) -> None:

@@ -1,7 +1,6 @@
 """Answers about a store: times, numbers and notes as people give and read them, rows as tables."""
 
 import argparse
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +12,6 @@ from reput.jobs.console.rows import RowWriter, write_table
 from reput.jobs.console.voice import remark
 
 NOON = 1_769_860_800_000  # 20,484 days after 1970-01-01, and half a day
-
-
-@pytest.fixture(autouse=True)
-def said_before() -> Iterator[None]:
-    voice.begin()
-    yield
-    voice.begin()
 
 
 @pytest.mark.parametrize(

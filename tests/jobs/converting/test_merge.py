@@ -14,23 +14,13 @@ from reput.jobs.convert import convert
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import StoreError
 from reput.store_format.release.setting_table import SettingError
-from tests.converted import PLAIN, SEGMENT, log_of, records, written
+from tests.converted import PLAIN, SEGMENT, log_of, records, stores_of, written
 from tests.in_process import OUTPUT, STORE, Session, as_text
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
 
 START = 1_700_000_000_000
 Stores = list[list[Message]]
-
-
-def stores_of(stores: Stores, configs: list[dict[str, Any]] | None = None) -> MemoryStorage:
-    files = {}
-    for n, messages in enumerate(stores):
-        for base, content in build_log(messages, SEGMENT, first_offset=n * SEGMENT).items():
-            files[f"{STORE}{n}/commitlog/{base:020d}"] = content
-        for name, whole in (configs[n] if configs else {}).items():
-            files[f"{STORE}{n}/config/{name}.json"] = json.dumps(whole).encode()
-    return MemoryStorage(files)
 
 
 def merged(
@@ -81,7 +71,7 @@ def test_each_store_keeps_its_order_and_time_decides_between_them(
         stores.append(messages)
     if len(stores) == 1:
         stores.append([])
-    storage = stores_of(stores)
+    storage = stores_of(stores, apart=True)
     merged(storage, len(stores), splits=splits, to_settings={"mappedFileSizeCommitLog": size})
     old = [record for _, record in records(build_log([m for _, m in in_order(stores)], 1 << 20))]
     start = -(-SEGMENT * (len(stores) - 1) // int(size)) * int(size)
@@ -99,7 +89,7 @@ def two(topic: str = "T") -> Stores:
 
 
 def test_queues_that_meet_are_refused() -> None:
-    storage = stores_of(two())
+    storage = stores_of(two(), apart=True)
     before = dict(storage.files)
     with pytest.raises(StoreError, match="queue 0 of topic 'T' is in store0 too: --meet apart"):
         merged(storage, 2)
@@ -107,7 +97,7 @@ def test_queues_that_meet_are_refused() -> None:
 
 
 def test_one_store_twice_is_refused() -> None:
-    storage = stores_of(two())
+    storage = stores_of(two(), apart=True)
     with pytest.raises(SettingError, match="each message would be there twice"):
         convert(
             Session(), f"{STORE}0", OUTPUT, merge=[f"{STORE}1", f"{STORE}0"], storage=storage,
@@ -134,7 +124,7 @@ def config(storage: MemoryStorage, name: str, table: str) -> Any:
 @pytest.mark.parametrize("splits", [1, 9])
 def test_queues_of_later_stores_get_ids_above(splits: int) -> None:
     stores = two()
-    storage = stores_of(stores, CONFIGS)
+    storage = stores_of(stores, CONFIGS, apart=True)
     merged(storage, 2, "apart", splits)
     messages = [
         _change(m, queue_id=m.queue_id + 4) if store else m for store, m in in_order(stores)
@@ -159,7 +149,7 @@ def _bytes(messages: list[Message]) -> list[bytes]:
 @pytest.mark.parametrize("splits", [1, 9])
 def test_queues_numbered_anew_lose_nothing_that_a_group_has_not_read(splits: int) -> None:
     stores = two()
-    storage = stores_of(stores, CONFIGS)
+    storage = stores_of(stores, CONFIGS, apart=True)
     merged(storage, 2, "renumber", splits)
     counts = {0: 5, 1: 5}
     messages, new = [], {}
@@ -187,7 +177,7 @@ def test_what_is_delivered_already_is_not_delivered_again() -> None:
         for store in (0, 1)
     ]  # fmt: skip
     configs = [{"delayOffset": {"offsetTable": {"3": at}}} for at in (4, 5)]
-    storage = stores_of(late, configs)
+    storage = stores_of(late, configs, apart=True)
     merged(storage, 2)
     found = records(log_of(storage))
     assert [struct.unpack_from(">q", r, 20)[0] for _, r in found] == [0, 1, 2]
@@ -207,7 +197,7 @@ def test_what_waits_in_a_store_without_delay_offsets_is_delivered(
         for store, first in enumerate([at[0] is not None, at[1] is not None])
     ]  # fmt: skip
     known = [{"delayOffset": {"offsetTable": {"3": each}}} if each else {} for each in at]
-    storage = stores_of(late, known)
+    storage = stores_of(late, known, apart=True)
     merged(storage, 2)
     assert len(records(log_of(storage))) == 6 + 2
     assert config(storage, "delayOffset", "offsetTable") == {"3": 0}
@@ -228,6 +218,6 @@ def test_what_waits_for_a_group_that_one_store_does_not_know_lies_before_no_posi
         for store in (0, 1)
     ]  # fmt: skip
     offsets = {"consumerOffset": {"offsetTable": {f"{topic}@{group}": {"0": 1}}}}
-    storage = stores_of(waits, [offsets if store == knows else {} for store in (0, 1)])
+    storage = stores_of(waits, [offsets if store == knows else {} for store in (0, 1)], apart=True)
     merged(storage, 2, "renumber")
     assert config(storage, "consumerOffset", "offsetTable") == {f"{topic}@{group}": {"0": 0}}

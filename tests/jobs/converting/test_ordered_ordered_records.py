@@ -29,12 +29,9 @@ def job() -> Pipeline:
     storage = storage_of(plain([Message("T")]))
     at = store_at(STORE, "5.3.3", {}, storage)
     return Pipeline(
-        Session(),
-        make_plan(at, discover(at, CONVERT), CONVERT),
-        Staging(storage, "staging"),
-        Cut(),
-        Progress(),
-    )
+        Session(), make_plan(at, discover(at, CONVERT), CONVERT), Staging(storage, "staging"),
+        Cut(), Progress(),
+    )  # fmt: skip
 
 
 def source(job: Pipeline, queues: Queues, changes: Changes | None = None) -> Source:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.deriving.derive_set import derive_set, move_derived
+from reput.jobs.deriving.derive_set import ToDerive, derive_set, move_derived
 from reput.jobs.outputs.output import REBUILT
 from reput.jobs.outputs.report import OutputFile, Summary
 from reput.jobs.pipeline.pipeline import Cut
@@ -21,7 +21,7 @@ def derived(log: Damaged, **more: Any) -> tuple[Summary, MemoryStorage]:
     storage = storage_of(log.log)
     store = found(log.log, storage, Cut(2048, 2, 2))
     target = store.output(OUTPUT, REBUILT, False, storage)
-    return derive_set(store, target, **more), storage
+    return derive_set(store, target, ToDerive(**more)), storage
 
 
 def test_a_set_has_what_the_log_has() -> None:
@@ -87,7 +87,7 @@ def test_a_failed_run_leaves_nothing() -> None:
     store = found(log.log, storage)
     target = store.output(OUTPUT, REBUILT, False, storage)
     with pytest.raises(StoreError):
-        derive_set(store, target)
+        derive_set(store, target, ToDerive())
     assert storage.files == before
 
 

@@ -18,10 +18,9 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import open_database
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
-from tests.logs import logs
+from tests.logs import Log, logs
 from tests.logs.encoder import Message as Written
 from tests.logs.encoder import build_log, properties
-from tests.logs.packed import PackedLog, packed
 from tests.memory_storage import MemoryStorage
 from tests.reference.javatext import is_blank
 from tests.reference.log import Message, Walk
@@ -49,7 +48,7 @@ def _puts(message: Message, rules: Rules) -> list[tuple[str, int, int]]:
     return found
 
 
-def wanted(log: PackedLog) -> tuple[Rows, Rows]:
+def wanted(log: Log) -> tuple[Rows, Rows]:
     """The families `default` and `offset`, put by put: the later one of a key counts."""
     rules = Rules(parse_version(log.version), log.settings, log.topic_attributes)
     entries: Rows = {}
@@ -59,6 +58,8 @@ def wanted(log: PackedLog) -> tuple[Rows, Rows]:
         if message.transaction not in (0, 8):
             continue
         end = message.physical_offset + message.size
+        if log.topic_attributes.get(message.topic, {}).get("queue.type") == "BatchCQ":
+            assume(False)  # refused, but for one whose INNER_BASE is below 0: it has no place
         for topic, queue, offset in _puts(message, rules):
             if "\\" in topic:
                 assume(False)  # it can be no folder, and is left out
@@ -81,7 +82,7 @@ def _index_key(message: Message, kind: str, word: str) -> bytes:
     return struct.pack(">q", hour) + middle.encode() + struct.pack(">q", message.physical_offset)
 
 
-def wanted_index(log: PackedLog) -> Rows:
+def wanted_index(log: Log) -> Rows:
     """What IndexRocksDBStore.buildIndex puts of each message."""
     rules = Rules(parse_version(log.version), log.settings, log.topic_attributes)
     found: Rows = {}
@@ -111,7 +112,7 @@ def there(storage: MemoryStorage, folder: str, family: str, apart: bool = False)
             return found
 
 
-def built(log: PackedLog, cut: Cut, seed: int) -> Any:
+def built(log: Log, cut: Cut, seed: int) -> Any:
     storage = storage_of(log)
     try:
         rebuild(
@@ -124,7 +125,7 @@ def built(log: PackedLog, cut: Cut, seed: int) -> Any:
     return storage
 
 
-def check(log: PackedLog, partitions: int, split_bytes: int, seed: int) -> None:
+def check(log: Log, partitions: int, split_bytes: int, seed: int) -> None:
     cut = Cut(partitions=partitions, index_ranges=partitions, split_bytes=split_bytes)
     storage = built(log, cut, seed)
     if storage is None:
@@ -159,25 +160,22 @@ def test_a_queue_offset_is_a_rows_place(offsets: list[int], split_bytes: int) ->
             Written("BB", 0, offset + 1, properties=properties(("UNIQ_KEY", "u"), ("KEYS", "k k"))),
         )
     ]
-    check(PackedLog(build_log(records, 8192), {}, VERSION, {}), 5, split_bytes, len(offsets))
+    check(Log(build_log(records, 8192), {}, VERSION, {}), 5, split_bytes, len(offsets))
 
 
 DRAWN = (
-    packed(logs(only_version=VERSION)),
-    st.integers(1, 9),
-    st.integers(200, 5000),
-    st.integers(0, 9),
-)
+    logs(only_version=VERSION), st.integers(1, 9), st.integers(200, 5000), st.integers(0, 9),
+)  # fmt: skip
 
 
 @settings(suppress_health_check=QUIET, deadline=None, max_examples=8)
 @given(*DRAWN)
-def test_any_log(log: PackedLog, partitions: int, split_bytes: int, seed: int) -> None:
+def test_any_log(log: Log, partitions: int, split_bytes: int, seed: int) -> None:
     check(log, partitions, split_bytes, seed)
 
 
 @pytest.mark.long
 @settings(suppress_health_check=QUIET, deadline=None, max_examples=1000)
 @given(*DRAWN)
-def test_many_logs(log: PackedLog, partitions: int, split_bytes: int, seed: int) -> None:
+def test_many_logs(log: Log, partitions: int, split_bytes: int, seed: int) -> None:
     check(log, partitions, split_bytes, seed)

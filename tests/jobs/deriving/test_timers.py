@@ -21,9 +21,9 @@ from reput.store_format.message.message import Message
 from reput.store_format.state.timers import why_lost
 from tests.broker.services.stores import LEVELS, Clock, delayed, disk, timer, writing
 from tests.broker.writer.stores import stored_records
-from tests.faults.killing import contents
 from tests.in_process import Session, run
 from tests.jobs.opening.writing import SETTINGS as SIZES
+from tests.trees import contents
 
 NOW = time.time_ns() // 1_000_000
 T0 = NOW - NOW % 1000 - 60_000

@@ -1,8 +1,12 @@
 """Which engine a job runs on: the one it is given, the one that is named, or this machine's."""
 
+from dataclasses import KW_ONLY, dataclass
+from inspect import signature
+
 import pytest
 
-from reput.jobs.engines.choice import chosen, engine_of, on_engine
+from reput.jobs.console.declared import option
+from reput.jobs.engines.choice import alone, chosen, engine_of, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.local import LocalEngine
 from tests.in_process import Session
@@ -39,10 +43,18 @@ def test_a_named_engine_comes_first_then_a_session_that_is_meant(
     assert chosen(engine, master) == wanted
 
 
-@on_engine
-def job(engine: Engine, store: str, to: str = "", *, more: int = 0) -> tuple[Engine, str, str, int]:
+@dataclass(frozen=True)
+class Asked:
+    store: str
+    to: str = option("where to write", "")
+    _: KW_ONLY
+    more: int = 0
+
+
+@on_engine(Asked)
+def job(engine: Engine, asked: Asked) -> tuple[Engine, str, str, int]:
     """What it was given."""
-    return engine, store, to, more
+    return engine, asked.store, asked.to, asked.more
 
 
 def test_a_job_takes_an_engine_first_or_none() -> None:
@@ -56,4 +68,21 @@ def test_a_job_takes_an_engine_first_or_none() -> None:
 
 
 def test_a_job_is_told_by_its_own_name_and_docstring() -> None:
-    assert (job.__name__, job.__doc__) == ("job", "What it was given.")  # type: ignore[attr-defined]
+    assert job.__name__ == "job"  # type: ignore[attr-defined]
+    assert job.__doc__ == "What it was given.\n\nto: where to write"
+    assert str(signature(job)).startswith("(store: str, to: str = '', *, more: int = 0) -> tuple[")
+
+
+def test_a_job_takes_its_options_as_one_object() -> None:
+    mine = Session()
+    assert job(mine, Asked("store", more=3)) == (mine, "store", "", 3)
+
+
+@alone(Asked)
+def lonely(asked: Asked) -> Asked:
+    """As it was asked."""
+    return asked
+
+
+def test_a_job_without_an_engine_takes_keywords_or_one_object() -> None:
+    assert lonely("store", to="to") == lonely(Asked("store", "to")) == Asked("store", "to")

@@ -10,6 +10,7 @@ import pytest
 from reput.jobs.engines import session
 from reput.jobs.engines.java import cause_of_death, end_jvm, find_java_home, jvm_of
 from reput.jobs.engines.session import local_cores, local_settings, retrying
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[3]
 
@@ -44,14 +45,10 @@ def run(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     script = tmp_path / "command.py"
     script.write_text(COMMAND)
     (tmp_path / "temporary").mkdir(exist_ok=True)
-    return subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")},
-        capture_output=True,
-        text=True,
+    return run_python(
+        script, env={"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")}, cwd=tmp_path,
         timeout=120,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reput.jobs.exporting.append import Line, NumberedRows, messages_of, segments_of, source_of
+from reput.jobs.exporting.append import Lines, NumberedRows, messages_of, segments_of, source_of
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 from tests.damaged import SEGMENT, damaged, messages
@@ -21,14 +21,16 @@ ROWS = pa.table({"topic": [f"T{n}" for n in range(7)]})
 
 def lines(path: Path, skip: int = 0) -> list[tuple[int, bytes]]:
     found = list(messages_of(str(path), skip))
-    assert all(isinstance(each, Line) for each in found)
-    return [(each[0], bytes(each[1])) for each in found]
+    assert all(isinstance(each, Lines) for each in found)
+    return [tuple(line) for block in found for line in block.each()]
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 1 << 20])
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".ndjson", ".JSONL"])
 def test_a_line_keeps_its_number_over_blank_ones_and_over_skipped_ones(
-    suffix: str, tmp_path: Path
+    suffix: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("reput.jobs.exporting.append._BLOCK_BYTES", size)
     path = tmp_path / f"a{suffix}"
     path.write_bytes(b"\n{1}\n \t\r\n{2}\r\n{3}")
     assert lines(path) == [(2, b"{1}\n"), (4, b"{2}\r\n"), (5, b"{3}")]
@@ -38,7 +40,7 @@ def test_a_line_keeps_its_number_over_blank_ones_and_over_skipped_ones(
 
 def test_standard_input_has_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"{1}\n\n{2}\n")))
-    assert list(source_of("-", 1)) == [Line(3, b"{2}\n")]
+    assert list(source_of("-", 1)) == [Lines(2, b"\n{2}\n")]
 
 
 def parquet(path: Path) -> None:

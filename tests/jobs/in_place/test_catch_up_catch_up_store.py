@@ -16,6 +16,7 @@ from reput.store_format.notes import Progress
 from tests.damaged import damaged, messages
 from tests.in_process import STORE, as_text
 from tests.store_format.damage.generator import derived_of
+from tests.trees import contents
 
 WHOLE = damaged()  # 60 messages, in three queues
 QUEUE = "consumequeue/T/0"
@@ -45,10 +46,6 @@ def caught_up(
         return catch_up_in_place(
             held, make_plan(at, discover(at, CATCH_UP), CATCH_UP), Progress(), confirm
         )
-
-
-def contents(store: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(store)): p.read_bytes() for p in store.rglob("*") if p.is_file()}
 
 
 def test_it_asks_once_with_the_numbers_and_writes_what_a_rebuild_writes(store: Path) -> None:

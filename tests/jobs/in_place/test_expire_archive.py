@@ -26,6 +26,7 @@ from reput.store_format.message.message import Message
 from tests.broker.writer.stores import TINY, Clock, open_writer
 from tests.store_format.files import s3_server
 from tests.store_format.files.s3_server import BUCKET
+from tests.trees import unlocked
 
 NOW = 1_800_000_000_000
 PART = 2000  # bytes of an upload's part: a segment has several, a queue's file is one object
@@ -154,13 +155,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-def tree(store: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(store)): path.read_bytes()
-        for path in sorted(store.rglob("*")) if path.is_file() and path.name != "lock"
-    }  # fmt: skip
-
-
 def archived(name: str) -> dict[str, bytes]:
     keys = s3_server.object_keys(f"{name}/")
     get = s3.client().get_object
@@ -190,11 +184,11 @@ def test_nothing_goes_that_has_no_whole_copy(
     fault: Callable[[Send, Any], Any], for_ever: bool, last: int, whole: Path, tmp_path: Path
 ) -> None:
     """At each of the last so many requests: a look, an upload, and the copy read back."""
-    before = tree(whole)
+    before = unlocked(whole)
     name = f"{fault.__name__}-{for_ever}-{last}"
     with failing(-1, fault, False) as requests:
         run(fresh(whole, tmp_path / "store"), f"{name}-none")
-    gone = before.keys() - tree(tmp_path / "store").keys()
+    gone = before.keys() - unlocked(tmp_path / "store").keys()
     assert len([path for path in gone if path.startswith("commitlog/")]) > 1
     assert any(asked.startswith("POST") for asked in requests), "no upload in parts"
     stopped = 0
@@ -205,13 +199,13 @@ def test_nothing_goes_that_has_no_whole_copy(
                 run(store, kept)
             except (StoreError, OSError, Killed):
                 stopped += 1
-        there, copies = tree(store), archived(kept)
+        there, copies = unlocked(store), archived(kept)
         for path in before.keys() - there.keys():
             assert copies.get(path) == before[path], f"{at}: {requests[at]}: {path} is lost"
         assert all(there[path] == before[path] for path in there)
         wrong = {path for path, content in copies.items() if content != before[path]}
         assert not wrong, f"{at}: {requests[at]}"
         run(store, kept)
-        assert tree(store) == {path: before[path] for path in before.keys() - gone}
+        assert unlocked(store) == {path: before[path] for path in before.keys() - gone}
         assert {path: archived(kept)[path] for path in gone} == {p: before[p] for p in gone}
     assert stopped

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rocksdict
 
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.rebuild import rebuild
@@ -14,10 +15,11 @@ from reput.store_format.discover.config import config_table
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.state_table import CONFIG_DBS
-from tests.faults.killing import contents, killed_at
+from tests.faults.killing import killed_at
 from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.store_format.rocksdb.stores import unpack
+from tests.trees import contents
 
 
 def config(store: Path) -> dict[str, Any]:
@@ -65,6 +67,24 @@ def test_to_files_and_back(name: str, tmp_path: Path) -> None:
     undo_install(str(store))
     assert files_of(store) == in_files
     assert before.keys() != in_files.keys()
+
+
+def test_light_queues_offsets_follow_to_the_file_of_enable_lmq_and_back(tmp_path: Path) -> None:
+    """With enableLmq a broker has all offsets there, but none with RocksDB (5.3.3)."""
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    folder, options = f"{store}/config/consumerOffsets", rocksdict.Options(raw_mode=True)
+    families = rocksdict.Rdict.list_cf(folder, options)
+    with rocksdict.Rdict(folder, options, dict.fromkeys(families, options)) as database:
+        database[b"%LMQ%a@%LMQ%g"] = b'{"offsetTable":{"0":7}}'
+    Path(folder, "rocksdict-config.json").unlink(missing_ok=True)
+    wanted = config(store)["consumerOffset.json"]
+    installed(store, tmp_path / "files", "5.3.3", "files")
+    whole = json.loads((store / "config/lmqConsumerOffset.json").read_text())
+    assert whole["lmqOffsetTable"] == {"%LMQ%a@%LMQ%g": 7}
+    assert whole["offsetTable"] == {k: v for k, v in wanted.items() if k != "%LMQ%a@%LMQ%g"} != {}
+    (store / "config/consumerOffset.json").unlink()
+    installed(store, tmp_path / "rocksdb", "5.3.3", "rocksdb")
+    assert config(store)["consumerOffset.json"] == wanted
 
 
 def test_an_undo_brings_back_the_very_databases(tmp_path: Path) -> None:

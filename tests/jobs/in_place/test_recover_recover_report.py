@@ -48,6 +48,7 @@ def test_the_text_says_where_the_log_ends_and_where_what_is_cut_is_kept() -> Non
         "  change    cut 9 bytes after 1,000",
         "  kept      what is cut, in s/reput-cut",
         "  warning   look",
+        "  next      the same without --dry-run does it",
     ]
     done = about(crashed=True, done=True).text().splitlines()
     assert done[0] == "recovered s as RocketMQ 5.3.3"

@@ -14,9 +14,11 @@ from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.discover.purpose import RECOVER
 from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound
+from tests import built
 from tests.damaged import SEGMENT, START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text
 from tests.store_format.damage.generator import derived_of
+from tests.trees import contents
 
 END = (damaged().places[59], damaged().size(59))
 KNOWN = Checkpoint(START + 59, START + 59, START + 59, 100, END[0])
@@ -33,10 +35,7 @@ def write(store: Path, log: Damaged, checkpoint: Checkpoint | None = KNOWN) -> P
     files |= {f"commitlog/{start:020d}": bytes(raw) for start, raw in log.segments.items()}
     if checkpoint is not None:
         files["checkpoint"] = encode(checkpoint)
-    for path, raw in files.items():
-        (store / path).parent.mkdir(parents=True, exist_ok=True)
-        (store / path).write_bytes(raw)
-    return store
+    return built.write(store, files)
 
 
 def recovered(
@@ -57,10 +56,6 @@ def recovered(
 def checked(store: Path, log: Damaged) -> CheckReport:
     settings = as_text(log.settings)
     return check(Session(), str(store), rocketmq="5.3.3", settings=settings)  # type: ignore[arg-type]
-
-
-def contents(store: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(store)): p.read_bytes() for p in store.rglob("*") if p.is_file()}
 
 
 def test_a_store_that_was_stopped_needs_nothing(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.jobs.checking import run_check
 from tests.jobs.opening.writing import SETTINGS as SIZES
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.generator import derived_of
+from tests.trees import flip
 
 
 def checked(
@@ -156,9 +157,7 @@ def test_a_flipped_time_is_the_record_s_fault_and_not_the_index_s(
     store = Path(shutil.copytree(with_times, tmp_path / "store"))
     place = list(stored_records(store / "commitlog"))[number].physical_offset
     path = store / "commitlog" / f"{place // (1 << 16) * (1 << 16):020}"
-    raw = bytearray(path.read_bytes())
-    raw[place % (1 << 16) + 56 + bit[0]] ^= 1 << bit[1]
-    path.write_bytes(raw)
+    flip(path, place % (1 << 16) + 56 + bit[0], 1 << bit[1])
     report = run_check(str(store), "5.3.3", SIZES)
     assert report.differences == []
     assert [f"physical {place}" in each.reason for each in report.findings] == [True]
@@ -171,8 +170,6 @@ def test_a_flipped_time_in_the_index_stays_the_index_s_fault(
 ) -> None:
     store = Path(shutil.copytree(with_times, tmp_path / "store"))
     path = sorted((store / "index").iterdir())[2]
-    raw = bytearray(path.read_bytes())
-    raw[40 + 4 * 7 + 20 * 30 + at] ^= 1
-    path.write_bytes(raw)
+    flip(path, 40 + 4 * 7 + 20 * 30 + at)
     report = run_check(str(store), "5.3.3", SIZES)
     assert ([each.path for each in report.differences], report.findings) == ([str(path)], [])

@@ -159,10 +159,8 @@ def test_a_torn_last_record_is_reported_though_a_rebuild_takes_it(cut: bool) -> 
     for report in reports:
         (got,) = report.damage["ranges"]
         assert (got["offset"], got["length"], got["kind"]) == (
-            place,
-            log.size(10),
-            "content",
-        )
+            place, log.size(10), "content",
+        )  # fmt: skip
         assert got["reason"] == REASONS[Fault.TORN][1]
         assert report.messages == 11
         assert not report.sound

@@ -29,6 +29,7 @@ from reput.store_format.rocksdb.queues import (
 )
 from tests.in_process import Session
 from tests.store_format.rocksdb.stores import quick, unpack
+from tests.trees import flip
 
 QUEUE = queue_key("Live0", 1)
 FOLDER = "consumequeue/Live0/1"
@@ -182,9 +183,7 @@ def test_a_damaged_block_is_a_difference(tmp_path: Path) -> None:
     for number in (0, 1):
         store, _ = unpack("alone_5.3.3", tmp_path / str(number))
         table = sorted((store / "consumequeue").glob("*.sst"))[number]
-        raw = bytearray(table.read_bytes())
-        raw[100] ^= 1
-        table.write_bytes(raw)
+        flip(table, 100)
         said = found(store)
         assert any("Corruption: " in each for each in said)
         assert all(str(store) not in each for each in said)  # the folder is named once
@@ -193,9 +192,7 @@ def test_a_damaged_block_is_a_difference(tmp_path: Path) -> None:
 def test_files_and_rocksdb_are_judged_both(tmp_path: Path) -> None:
     store, _ = unpack("double_5.3.3", tmp_path)
     (file,) = (store / "consumequeue" / "Live1" / "2").iterdir()
-    raw = bytearray(file.read_bytes())
-    raw[39] ^= 1
-    file.write_bytes(raw)
+    flip(file, 39)
     with changed(store) as families:
         removed(5)(families)
     assert [each.split(":")[0] for each in found(store)] == [

@@ -18,6 +18,7 @@ from reput.store_format.message.refusals import BatchQueueTopic
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 from tests.broker.writer.stores import TINY
+from tests.built import write_log
 from tests.in_process import as_text
 from tests.logs import build_log, small
 
@@ -40,7 +41,7 @@ def test_only_a_local_store_is_written_to(tmp_path: Path) -> None:
 
 
 def test_a_release_that_the_log_does_not_show_must_be_named(tmp_path: Path) -> None:
-    store = small.write(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
+    store = write_log(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
     with pytest.raises(UnknownRelease):
         open_writer(str(store), settings=small.SETTINGS)
     assert [path.name for path in store.iterdir()] == ["commitlog"]

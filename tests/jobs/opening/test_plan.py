@@ -8,7 +8,7 @@ import pytest
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.store_format.discover.purpose import LOOK, REPLICATE, Purpose
 from reput.store_format.discover.store import discover, store_at
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import DamageFound, EmptyLog, StoreError
 from reput.store_format.files.protocol import FileState
 from reput.store_format.release.setting_table import SettingError
 from tests.in_process import STORE
@@ -45,6 +45,20 @@ def test_a_log_begins_and_ends_where_its_segments_do() -> None:
     assert [segment.start for segment in plan.segments] == [3 * SEGMENT, 4 * SEGMENT]
     assert (plan.log_bytes, plan.in_use, plan.splits.limit) == (2 * SEGMENT, False, None)
     assert [era.release for era in plan.eras] == ["5.3.3"]
+
+
+def test_of_a_log_without_segments_the_queues_tell_what_it_had() -> None:
+    """Light queues hold messages of other queues. Without an entry the log is only empty."""
+    files = {f"{STORE}/commitlog/lost+found/of-fsck": b""}
+    with pytest.raises(EmptyLog, match=r"no segments: the log is empty$"):
+        planned(MemoryStorage(files))
+    entry = bytes(8) + (100).to_bytes(4, "big") + bytes(8)
+    for topic in ("T", "%LMQ%a"):
+        files[f"{STORE}/consumequeue/{topic}/0/{0:020d}"] = entry * 3 + bytes(20)
+    read = {"offsetTable": {"T@billing": {0: 2}, "T@none": {0: 0}}}
+    files[f"{STORE}/config/consumerOffset.json"] = json.dumps(read).encode()
+    with pytest.raises(DamageFound, match=r"2 queues name 3 .* 1 group has read .* \(billing\);"):
+        planned(MemoryStorage(files), {"mappedFileSizeConsumeQueue": "80"})
 
 
 class Large(MemoryStorage):

@@ -12,16 +12,16 @@ from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreChanged
 from reput.store_format.log.segments import may_grow
+from tests.built import write_log
 from tests.jobs.comparing.pairs import message
 from tests.logs.encoder import build_log
-from tests.logs.small import write
 
 SEGMENT = 4096
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    store = write(tmp_path / "store", build_log([message(n) for n in range(60)], SEGMENT))
+    store = write_log(tmp_path / "store", build_log([message(n) for n in range(60)], SEGMENT))
     at = store_at(str(store), "5.3.3", {"mappedFileSizeCommitLog": str(SEGMENT)})
     return make_plan(at, discover(at, LOOK), LOOK)
 

@@ -6,8 +6,6 @@ That a broker and a client answer the same, tests/rocketmq/test_query.py shows.
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +18,11 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.notes import Done, Progress
 from reput.store_format.query.reader import StoredMessage
+from tests.built import write_log
 from tests.logs import Message as Written
 from tests.logs import build_log, properties
 from tests.memory_storage import MemoryStorage
-from tests.package_source import ROOT
+from tests.processes import run_python
 from tests.reference.log import Message
 from tests.store_format.query.asked import NAMES, Asked, places
 from tests.store_format.query.stores import asked
@@ -260,9 +259,7 @@ def test_a_key_query_loads_neither_numba_nor_spark(small: Asked) -> None:
         "heavy = {'numba', 'llvmlite', 'pyspark', 'pyarrow', 'pandas', 'yaml'}\n"
         "sys.exit(str(sorted(heavy & set(sys.modules))))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", program)
     assert done.stderr == "[]\n"
     assert f'"physicalOffset": {wanted[0]}' in done.stdout
 
@@ -313,9 +310,7 @@ def test_a_rolled_back_message_is_found_by_no_key(tmp_path: Path) -> None:
         Written(topic="T", queue_offset=n, properties=words, sys_flag=kind)
         for n, kind in enumerate((0x0, 0x4, 0x8, 0xC))
     ]
-    (tmp_path / "commitlog").mkdir()
-    for start, raw in build_log(messages, 4096, 0).items():
-        (tmp_path / "commitlog" / f"{start:020d}").write_bytes(raw)
+    write_log(tmp_path, build_log(messages, 4096, 0))
     with reput.open_store(str(tmp_path)) as opened:
         everything = places(opened.messages(scan=True))
         assert len(everything) == 4

@@ -21,7 +21,7 @@ def test_a_line_for_each_name_and_each_file() -> None:
     lines = text.decode().splitlines()
     assert len(lines) == 2 + len(whole) + 3  # braces, names, and two files in brackets
     assert [line for line in lines if "index/1" in line] == [
-        '  {"entries": 0, "length": 40, "path": "index/1", "sha256": "01"}'
+        '  {"entries": 0, "length": 40, "path": "index/1", "sha256": "01", "written": null}'
     ]
     assert summary.as_json()["output_files"] == 2
 

@@ -67,15 +67,11 @@ def test_a_manifest_lists_files_of_its_kind_alone(kind: SetKind, path: str, of_i
 @pytest.mark.parametrize(
     "raw",
     [
-        b"",
-        b"[]",
-        b"[" * 100_000,
-        b'{"format": "reput-export-1", "files": []}',
-        b'{"format": "reput-manifest-1"}',
-        b'{"format": "reput-manifest-1", "files": [7]}',
+        b"", b"[]", b"[" * 100_000, b'{"format": "reput-export-1", "files": []}',
+        b'{"format": "reput-manifest-1"}', b'{"format": "reput-manifest-1", "files": [7]}',
         b'{"format": "reput-manifest-1", "files": [{"path": "checkpoint", "length": true}]}',
     ],
-)
+)  # fmt: skip
 def test_other_json_is_no_manifest(raw: bytes) -> None:
     with pytest.raises(StoreError, match=r"^set/manifest\.json: "):
         parse_manifest(raw, "set/manifest.json", REBUILT)

@@ -11,10 +11,12 @@ import pytest
 from reput.jobs.outputs.publish import leftovers, staging_folder
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
-from tests.faults.killing import contents, killed_at
+from tests.built import write_log
+from tests.faults.killing import killed_at
 from tests.in_process import run
 from tests.logs.encoder import build_log
-from tests.logs.small import SETTINGS, messages, write
+from tests.logs.small import SETTINGS, messages
+from tests.trees import contents
 
 
 class Kills:
@@ -22,8 +24,8 @@ class Kills:
 
     def __init__(self, folder: Path, replace: bool) -> None:
         self.folder, self.replace = folder, replace
-        self.older = write(folder / "older", build_log(messages(40), 4096))
-        self.store = write(folder / "store", build_log(messages(), 4096))
+        self.older = write_log(folder / "older", build_log(messages(40), 4096))
+        self.store = write_log(folder / "store", build_log(messages(), 4096))
         self.output = folder / "sets" / "output"
         self.old: dict[str, bytes] = {}
         if replace:

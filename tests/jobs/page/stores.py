@@ -1,11 +1,11 @@
 """Stores for pages: healthy, damaged, hostile, large."""
 
 import json
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from tests import golden_stores
+from tests.built import write_log
 from tests.logs.encoder import Message, build_log, properties
 
 AT = 1_700_000_000_000
@@ -30,13 +30,7 @@ HOSTILE = (
 
 def healthy(to: Path) -> Path:
     """A store as a broker left it, with the files that RocketMQ derived."""
-    golden = golden_stores.unpack("small_all_5.3.3")
-    store = golden_stores.copy_input(golden, to / "store")
-    for part in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
-        if (golden.expect / part).exists():
-            subprocess.run(["rm", "-rf", str(store / part)], check=True)
-            subprocess.run(["cp", "-r", str(golden.expect / part), str(store / part)], check=True)
-    return store
+    return golden_stores.whole("small_all_5.3.3", to, (*golden_stores.DERIVED, "checkpoint"))[0]
 
 
 def damaged(to: Path) -> Path:
@@ -46,11 +40,7 @@ def damaged(to: Path) -> Path:
 
 def of_messages(messages: Iterable[Message], to: Path, segment: int = 1 << 20) -> Path:
     """A log of these messages in `to/store`."""
-    store = to / "store"
-    (store / "commitlog").mkdir(parents=True)
-    for start, data in build_log(list(messages), segment).items():
-        (store / "commitlog" / f"{start:020d}").write_bytes(data)
-    return store
+    return write_log(to / "store", build_log(list(messages), segment))
 
 
 def hostile(to: Path) -> Path:

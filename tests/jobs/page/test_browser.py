@@ -216,6 +216,60 @@ def test_ten_thousand_topics_do_not_freeze_it(shown: Open, tmp_path: Path) -> No
     assert time.monotonic() - began < 10
 
 
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page about a store with a damaged record and no index."""
+    from tests.in_process import Session
+
+    folder = tmp_path_factory.mktemp("broken")
+    store = stores.healthy(folder)
+    shutil.rmtree(store / "index")
+    segment = min((store / "commitlog").iterdir())
+    content = bytearray(segment.read_bytes())
+    content[91] ^= 1  # in the first message's body
+    segment.write_bytes(content)
+    reput.report(
+        Session(), str(store), str(folder / "report.html"), rocketmq="5.3.3", now=_NOW
+    )  # fmt: skip
+    return folder / "report.html"
+
+
+# What reaches past the window's edge and does not scroll by itself, or is cut in its box.
+_CUT = """all => all.filter(each => !each.closest('.scroll, .skip, svg') && each.checkVisibility()
+  && (each.getBoundingClientRect().right > innerWidth + 1
+      || !each.matches('.scroll, .picture') && each.scrollWidth > each.clientWidth + 1
+         && getComputedStyle(each).display !== 'inline'))
+  .map(each => each.outerHTML.slice(0, 200))"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("which", ["healthy", "broken"])
+def test_nothing_overflows_or_is_cut(
+    shown: Open, request: pytest.FixtureRequest, which: str, width: int, scheme: str
+) -> None:
+    path = request.getfixturevalue(which)
+    page = shown(path, viewport={"width": width, "height": 844}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.eval_on_selector_all("body *", _CUT) == []
+    ends = "all => all.map(each => each.getBoundingClientRect().right - innerWidth)"
+    assert max(page.eval_on_selector_all(".picture svg, .picture text", ends)) <= 0
+    shown_tables = page.locator("section table")
+    if which == "broken":  # what is damaged is there without a click
+        page.wait_for_selector("#damage table tbody tr")
+        assert shown_tables.count() >= 2
+        figure = page.locator(".figure", has_text="Derived files").inner_text()
+        assert re.search(r"\d+ of \d+", figure)
+        alarm = page.locator("#derived .alarm").first.inner_text()
+        assert re.findall(r"\d+", figure) == re.findall(r"\d+", alarm)
+        damage = page.locator(".figure", has_text="Damage").inner_text()
+        assert "196 bytes" in damage
+        assert "196 bytes" in page.locator("#damage .alarm").first.inner_text()
+    else:
+        assert shown_tables.count() == 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_next_command_is_whole_and_can_be_copied(

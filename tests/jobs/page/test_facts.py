@@ -61,11 +61,9 @@ def test_a_store_is_told_as_it_is(tmp_path: Path) -> None:
     assert [(row.queue_id, row.messages) for row in facts.queues] == [(0, 10), (1, 10), (2, 10)]
     assert (facts.given, facts.settings, facts.crashed) == ((), ("maxHashSlotNum=7",), True)
     assert facts.disk == [
-        DiskPart("commitlog/", 1, 4096),
-        DiskPart("config/", 1, 2),
-        DiskPart("other files", 1, 1),
-    ]
-    assert facts.unknown["check"] == "no check of the log was asked for"
+        DiskPart("commitlog/", 1, 4096), DiskPart("config/", 1, 2), DiskPart("other files", 1, 1),
+    ]  # fmt: skip
+    assert facts.unknown["check"] == "--no-check left the check of the log out"
     assert "the store was not stopped cleanly" in facts.unknown["expired"]
 
 

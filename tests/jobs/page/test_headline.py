@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.judging.report import CheckReport, Difference
-from reput.jobs.page.facts import DiskPart, Facts
+from reput.jobs.page.facts import Facts
 from reput.jobs.page.headline import bytes_text, figures, headline, verdict
 from reput.store_format.fate.rows import FateSums
 from reput.store_format.log.segments import Finding
@@ -102,8 +102,8 @@ def test_key_figures() -> None:
 
 
 def test_a_store_s_name_is_its_folder_s_and_printable() -> None:
-    found = facts(checked(), disk=[DiskPart("a", 1, 900), DiskPart("b", 1, 200)], release="5.3.3")
+    found = facts(checked(), release="5.3.3")
     found.store = "/data/a\u202e/"
     top = headline(found)
     assert top["name"] == "a\\u202e"
-    assert top["about"] == "RocketMQ 5.3.3 · 1.1 kB · /data/a\\u202e/"
+    assert top["about"] == "RocketMQ 5.3.3 · /data/a\\u202e/"

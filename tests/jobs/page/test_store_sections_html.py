@@ -87,8 +87,8 @@ def test_a_healthy_store_has_every_section_and_no_alarm(
     assert whole["verdict"]["command"] == ""
     figures = {each["name"]: each["value"] for each in whole["figures"]}
     assert figures == {
-        "Messages": "44", "Topics": "7", "Time span": "16 s", "Log": "14.3 kB", "Damage": "none",
-        "Derived files": "21", "Waiting": "6",
+        "Messages": "44", "Topics": "7", "Stored within": "16 s", "Log": "14.3 kB",
+        "Damage": "none", "Derived files": "21", "Waiting": "6",
     }  # fmt: skip
     (each,) = [each["note"] for each in whole["figures"] if each["name"] == "Messages"]
     (words,) = section(whole, "sizes")["words"]
@@ -119,11 +119,14 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
     assert (tile["value"], tile["note"]) == ("521 bytes", "1 range, 1 message missing")
     damage = section(whole, "damage")
     assert (
-        "1 range of the log is damaged: 521 bytes lost, 1 message known to be missing."
+        "1 damaged range of 521 bytes: 521 bytes lost, 1 message known to be missing."
         in damage["alarms"]
     )
     ranges = next(each for each in damage["tables"] if each["name"] == "Damaged ranges")
     assert ranges["rows"][0][0] == 270_392
+    assert [each["name"] for each in damage["tables"] if each["open"]] == [
+        "Damaged ranges", "Messages missing from queues"
+    ]  # fmt: skip
     kinds = {cell["kind"] for cell in damage["pictures"][0]["spec"]["data"]["values"]}
     assert kinds >= {"sound", "damaged"}
     assert "There are none" in section(whole, "derived")["words"][0]
@@ -153,7 +156,7 @@ def test_without_a_check_and_without_a_release_the_page_says_so(tmp_path: Path) 
     store, page = stores.damaged(tmp_path), tmp_path / "report.html"
     whole = written(store, page, "--no-check")
     assert whole["verdict"]["kind"] == "unknown"
-    assert whole["verdict"]["text"] == "Not checked: no check of the log was asked for"
+    assert whole["verdict"]["text"] == "Not checked: --no-check left the check of the log out"
     assert whole["verdict"]["command"] == f"reput check {store}"
     assert section(whole, "topics")["pictures"]
     assert section(whole, "damage")["notes"][0].startswith("not known: ")

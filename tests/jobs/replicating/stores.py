@@ -18,11 +18,9 @@ from tests.logs.encoder import Message, build_log, properties
 
 SEGMENT_BYTES = 2048
 SETTINGS = {
-    "mappedFileSizeCommitLog": str(SEGMENT_BYTES),
-    "mappedFileSizeConsumeQueue": "100",
-    "maxHashSlotNum": "7",
-    "maxIndexNum": "12",
-}
+    "mappedFileSizeCommitLog": str(SEGMENT_BYTES), "mappedFileSizeConsumeQueue": "100",
+    "maxHashSlotNum": "7", "maxIndexNum": "12",
+}  # fmt: skip
 _MAGIC = (0xDAA320A7, 0xDAA320AB)
 _BLANK = 0xCBD43194
 

@@ -25,7 +25,7 @@ def test_its_json_says_what_was_copied(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["replicate", str(source), str(tmp_path / "replica"), "--rocketmq", "5.3.3", *SIZES]
-    assert cli.main([*words, "--json", "--dry-run"]) == 0
+    assert cli.main([*words, "--json", "--dry-run"]) == 1
     would = json.loads(capsys.readouterr().out)
     assert cli.main([*words, "--json", "--rate", "100M"]) == 0
     about = json.loads(capsys.readouterr().out)

@@ -42,6 +42,7 @@ from tests.jobs.replicating.stores import (
     record_starts,
     run,
 )
+from tests.trees import flip
 
 SIZES = {name: str(value) for name, value in TINY.items()}
 
@@ -174,9 +175,7 @@ def test_a_replica_with_what_its_new_master_has_not_is_refused(
     run(source, target, derive=False)
     if same_end:
         path = source / f"commitlog/{starts[-1] - starts[-1] % 2048:020d}"
-        raw = bytearray(path.read_bytes())
-        raw[starts[-1] % 2048 + 40] ^= 1  # of bornTimestamp: no CRC covers it
-        path.write_bytes(raw)
+        flip(path, starts[-1] % 2048 + 40)  # of bornTimestamp: no CRC covers it
     else:
         put_end(source, starts[-1])
     info = {"commitLogMinOffset": "0", "brokerVersionDesc": "V5_3_3"}

@@ -15,13 +15,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.names import segment_name
 from tests.broker.change.catching import rules_of
 from tests.broker.change.equal_records import SEGMENT, SIZE, in_turns
+from tests.built import write_log
 from tests.logs import Log
-
-
-def put(root: Path, log: Log) -> None:
-    (root / "commitlog").mkdir(parents=True)
-    for start, raw in log.segments.items():
-        (root / "commitlog" / segment_name(start)).write_bytes(raw)
 
 
 @contextmanager
@@ -79,7 +74,7 @@ def test_a_folder_that_somebody_else_uses_is_left_alone(
 @pytest.mark.parametrize("link", ["", "commitlog", "config", "consumequeue/T", "index"])
 def test_what_lies_behind_a_link_is_anothers(tmp_path: Path, link: str) -> None:
     root = tmp_path / "target"
-    put(root if link else tmp_path / "other", in_turns(3))
+    write_log(root if link else tmp_path / "other", in_turns(3).segments)
     place = root / link
     if place.exists():
         place.rename(tmp_path / "away")
@@ -99,7 +94,7 @@ def test_a_new_replica_begins_where_its_source_does(tmp_path: Path) -> None:
 
 def test_a_replica_ends_behind_its_last_whole_record(tmp_path: Path) -> None:
     log = in_turns(20)  # 13 in the first segment
-    put(tmp_path / "target", log)
+    write_log(tmp_path / "target", log.segments)
     with opened(tmp_path / "target", log) as target:
         end = SEGMENT + 7 * SIZE
         assert target.find_end() == (SEGMENT, end, end - SIZE)
@@ -122,7 +117,7 @@ def test_the_beginning_and_the_end_are_the_sources_and_all_where_it_is_wanted(
     tmp_path: Path, at: int, verify: bool, found: bool
 ) -> None:
     log = in_turns(40)  # in four segments
-    put(tmp_path / "target", log)
+    write_log(tmp_path / "target", log.segments)
     with opened(tmp_path / "target", log) as target:
         if not found:
             assert taken_up(target, changed(log, at), verify) == 6144 + SIZE
@@ -134,7 +129,7 @@ def test_the_beginning_and_the_end_are_the_sources_and_all_where_it_is_wanted(
 
 def test_a_replica_that_is_longer_or_far_behind_is_none(tmp_path: Path) -> None:
     log = in_turns(20)
-    put(tmp_path / "target", log)
+    write_log(tmp_path / "target", log.segments)
     with opened(tmp_path / "target", log) as target:
         with pytest.raises(ReplicaDiffers, match=f"goes on to {SEGMENT + 7 * SIZE}, the source's"):
             taken_up(target, in_turns(13))
@@ -163,7 +158,7 @@ def test_segments_that_cannot_be_the_sources_are_refused(
 
 
 def test_bytes_that_a_short_file_lacks_read_as_zeros(tmp_path: Path) -> None:
-    put(tmp_path / "target", in_turns(1)._replace(segments={0: b"\7" * 5}))
+    write_log(tmp_path / "target", {0: b"\7" * 5})
     buffer = np.full(8, 9, np.uint8)
     with opened(tmp_path / "target", in_turns(1)) as target:
         target.read(2, buffer)

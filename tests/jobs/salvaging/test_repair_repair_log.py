@@ -110,10 +110,10 @@ def test_segments_behind_the_logs_end_stay_away_and_counts_are_summed() -> None:
     storage = MemoryStorage({f"{STAGING}/{name}": name.encode() for name in names})
     none = {"saved": "", "saved_bytes": 0, "listing": "", "fillers": 0, "corrected": 0}
     rows: Rows = [
-        {**none, "start": 0, "name": "a", "length": 9, "sha256": "x", "saved": "a.saved",
+        {**none, "start": 0, "name": "a", "length": 9, "used": 9, "sha256": "x", "saved": "a.saved",
          "saved_bytes": 3, "listing": "a.list", "fillers": 2, "corrected": 1},
-        {**none, "start": 100, "name": "b", "length": 9, "sha256": "y", "fillers": 5},
-        {**none, "start": 200, "name": "c", "length": 9, "sha256": "z"},
+        {**none, "start": 100, "name": "b", "length": 9, "used": 9, "sha256": "y", "fillers": 5},
+        {**none, "start": 200, "name": "c", "length": 9, "used": 9, "sha256": "z"},
     ]  # fmt: skip
     told = summary(log_end=200)
     move_segments(Staging(storage, STAGING), "out", rows, told)

@@ -36,16 +36,13 @@ def log_of(crc: bool = False) -> Damaged:
 
 TOPIC_AT = 88 + len(b"body 030") + 1
 CASES: dict[str, tuple[bool, int, int, str]] = {
-    "magic": (False, 5, 3, "magic"),
-    "its place": (False, 34, 3, "physicalOffset"),
-    "queueOffset": (False, 24, 6, "queueOffset"),
-    "queueId": (False, 13, 2, "queueId"),
-    "topic": (False, TOPIC_AT, 7, "topic"),
-    "transaction type": (False, 39, 2, "sysFlag"),
+    "magic": (False, 5, 3, "magic"), "its place": (False, 34, 3, "physicalOffset"),
+    "queueOffset": (False, 24, 6, "queueOffset"), "queueId": (False, 13, 2, "queueId"),
+    "topic": (False, TOPIC_AT, 7, "topic"), "transaction type": (False, 39, 2, "sysFlag"),
     "any field, by its checksum": (True, 74, 5, "reconsumeTimes"),
     "a property, by its checksum": (True, TOPIC_AT + 5, 0, "topic/properties"),
     "the checksum itself, one bit away": (True, TOPIC_AT + 30, 2, "topic/properties"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import ssl
 import stat
 from pathlib import Path
@@ -12,16 +11,12 @@ import pytest
 
 from reput.jobs.sockets.connection import PlainRefused, TlsMode, refuse_readable_by_others, tls_mode
 from reput.store_format.faults import StoreError
-from tests.jobs.sockets.tls_client import MADE, Client
+from tests.jobs.sockets.tls_client import Client, put_files
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tls")
-    for name in ("cert.pem", "key.pem"):
-        shutil.copy(MADE / name, folder / name)
-    (folder / "key.pem").chmod(0o600)
-    return folder
+    return put_files(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ They are issue 57's two programs, whose sockets each give a frame or a ClientHel
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import ssl
 import time
@@ -22,7 +21,7 @@ from reput.jobs.sockets.connection import Connection, TlsMode, tls_mode
 from tests import golden_stores
 from tests.jobs.sockets.asking import Peer, pull
 from tests.jobs.sockets.serving import Serving
-from tests.jobs.sockets.tls_client import MADE, Client
+from tests.jobs.sockets.tls_client import Client, put_files
 
 SLOW = 20  # sockets
 TOPIC = "Live0"
@@ -37,11 +36,7 @@ def client_hello() -> bytes:
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tls")
-    for name in ("cert.pem", "key.pem"):
-        shutil.copy(MADE / name, folder / name)
-    (folder / "key.pem").chmod(0o600)
-    return folder
+    return put_files(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 from pathlib import Path
 
 from reput.jobs.sockets.connection import Tls
 
 MADE = Path(__file__).parent / "tls"
+
+
+def put_files(folder: Path) -> Path:
+    """A certificate and its key, which nobody else may read."""
+    for name in ("cert.pem", "key.pem"):
+        shutil.copy(MADE / name, folder / name)
+    (folder / "key.pem").chmod(0o600)
+    return folder
 
 
 class Client:

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from reput.jobs.sources.log_source import CommitLogSource
+from tests.built import write_log
 from tests.damaged import Damaged
 from tests.logs import Log
 
@@ -31,11 +32,7 @@ def places(store: Path | str, **options: Any) -> list[int]:
 
 def write(log: Log, folder: Path) -> Path:
     """A store that has this log."""
-    commitlog = folder / "commitlog"
-    commitlog.mkdir(parents=True, exist_ok=True)
-    for start, content in log.segments.items():
-        (commitlog / f"{start:020d}").write_bytes(content)
-    return folder
+    return write_log(folder, log.segments)
 
 
 def up_to(log: Damaged, count: int, torn: int = 0) -> Log:

@@ -266,8 +266,9 @@ def test_a_path_that_is_not_there_is_an_error(kind: Any, tmp_path: Path) -> None
 
 def test_what_a_stream_does_not_take_is_named(tmp_path: Path) -> None:
     for kind in KINDS:
-        with pytest.raises(OptionError, match="startingOffsets=7: expected earliest or latest"):
-            stream(kind, tmp_path, startingOffsets=7)
+        for start in (7, '{"T": {"0": 7}}'):
+            with pytest.raises(OptionError, match="startingOffsets: expected earliest or latest"):
+                stream(kind, tmp_path, startingOffsets=start)
         with pytest.raises(OptionError, match="option endingOffsets: is not for"):
             stream(kind, tmp_path, endingOffsets=7)
         with pytest.raises(OptionError, match="option maxOffsetsPerTrigger: is for a stream"):

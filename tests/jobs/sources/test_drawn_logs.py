@@ -71,10 +71,8 @@ def _wrong_crc_unread() -> Log:
     raw = bytearray(build_log([Put(topic="T", crc_property=True)], size, 0)[0])
     raw[int.from_bytes(raw[:4], "big") - 2] ^= 4
     settings = {
-        "mappedFileSizeCommitLog": size,
-        "checkCRCOnRecover": False,
-        "forceVerifyPropCRC": True,
-    }
+        "mappedFileSizeCommitLog": size, "checkCRCOnRecover": False, "forceVerifyPropCRC": True,
+    }  # fmt: skip
     return Log({0: bytes(raw)}, settings, "5.2.0", {})
 
 

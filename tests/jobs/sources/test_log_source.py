@@ -3,6 +3,7 @@
 import json
 import struct
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +238,47 @@ def test_types_are_those_that_spark_has(tmp_path: Path) -> None:
     found = table(write(damaged(messages(3)).log, tmp_path))
     assert found.schema.equals(SCHEMA)
     assert found.schema.field("storeTimestamp").type == pa.timestamp("us", "UTC")
+
+
+def test_rows_as_spark_has_them_of_kafka(tmp_path: Path) -> None:
+    given = messages(6)
+    given[1] = replace(given[1], properties=properties(("UNIQ_KEY", "u"), ("KEYS", "k1")))
+    given[2] = replace(given[2], properties=b"")
+    store = write(damaged(given).log, tmp_path)
+    rows = table(store, schema="kafka").to_pylist()
+    assert [row["key"] for row in rows] == [b"k0", b"u", None, b"k3", b"k4", b"k5"]
+    assert rows[1] == {
+        "key": b"u", "value": b"body 001", "topic": "T", "partition": 1, "offset": 0,
+        "timestamp": datetime(2023, 11, 14, 22, 13, 20, 1000, UTC), "timestampType": 1,
+        "headers": [{"key": "UNIQ_KEY", "value": b"u"}, {"key": "KEYS", "value": b"k1"}],
+    }  # fmt: skip
+    assert rows[2]["headers"] == []
+    few = table(store, schema="kafka", columns="offset,partition")
+    assert few.column_names == ["offset", "partition"]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"startingOffsets": {"T": {"0": 3, "2": -2}}}, lambda q, o, at: q or o >= 3),
+        ({"endingOffsets": {"T": {"0": 3, "1": -1}}}, lambda q, o, at: q or o < 3),
+        ({"assign": {"T": [0, 2]}}, lambda q, o, at: q != 1),
+        ({"assign": {"U": [0]}}, lambda q, o, at: False),
+        ({"assign": {}}, lambda q, o, at: False),
+        ({"assign": {"T": [1]}, "startingOffsets": {"T": {"1": 2}},
+          "endingOffsets": {"T": {"1": 4}}}, lambda q, o, at: q == 1 and 2 <= o < 4),
+        ({"startingOffsetsByTimestamp": {"T": {"1": START + 30}}},
+         lambda q, o, at: q != 1 or at >= 30),
+        ({"endingOffsetsByTimestamp": {"T": {"1": START + 30}}, "subscribe": "T"},
+         lambda q, o, at: q != 1 or at < 30),
+        ({"startingOffsets": {"other": {"0": 9}}}, lambda q, o, at: True),
+    ],
+)  # fmt: skip
+def test_queues_begin_and_end_as_kafkas_options_say(
+    options: dict[str, Any], wanted: Any, tmp_path: Path
+) -> None:
+    log = damaged(messages(60))
+    store = write(log.log, tmp_path)
+    given = {n: v if isinstance(v, str) else json.dumps(v) for n, v in options.items()}
+    at = [place for n, place in enumerate(log.places) if wanted(n % 3, n // 3, n)]
+    assert places(store, **given) == at

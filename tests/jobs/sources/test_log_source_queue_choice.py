@@ -11,9 +11,9 @@ import pytest
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.message.message import Message
 from reput.udfs.table import queue_parts
+from tests import golden_stores
 from tests.broker.writer.stores import open_writer
 from tests.jobs.sources.reading import places, table
-from tests.store_format.query.stores import whole_store
 
 ENTRIES, QUEUES = 50, 3  # of a queue file, of the topic
 SETTINGS = {"mappedFileSizeCommitLog": 1 << 14,
@@ -85,7 +85,7 @@ def test_rocketmqs_own_queues_give_what_is_dispatched(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_parts, "WORTH_BYTES", 0)
-    store, golden = whole_store(name, tmp_path)
+    store, golden = golden_stores.whole(name, tmp_path)
     given = {"rocketmq": golden.version, "columns": "physicalOffset,sysFlag,topic,body,properties"}
 
     def rows(**options: Any) -> list[dict[str, Any]]:

@@ -1,12 +1,12 @@
 """The source and the export hold what a window or a row group holds, whatever the log's size."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.built import write_log
 from tests.logs.encoder import Message, build_log
+from tests.processes import run_python
 
 MIB = 1 << 20
 SEGMENT = 256 * MIB  # one part of the log, of which a row group is a fourth
@@ -22,14 +22,14 @@ from reput.jobs.sources.options import source_options
 from reput.store_format.files.local import LocalStorage
 from reput.udfs.table.export import ChosenMessages, ExportParts
 from reput.udfs.table.columns import Choice
-from reput.udfs.table.columns import BY_NAME, SCHEMA
+from reput.udfs.table.columns import SCHEMA
 from reput.udfs.staging import Staging
 from tests.memory import Peak
 
 def export(store, staging, bodies):
     options = {"path": store, "rocketmq": "5.3.3", "mappedFileSizeCommitLog": sys.argv[5]}
-    plan = plan_of(source_options(options, tuple(BY_NAME)))
-    log = parts_log(plan, source_options(options, tuple(BY_NAME)), bodies, grows=False)
+    plan = plan_of(source_options(options))
+    log = parts_log(plan, source_options(options), bodies, grows=False)
     parts = tuple(cut(log, 0, plan.segments[-1].end, 1, 1))
     columns = SCHEMA if bodies else SCHEMA.remove(SCHEMA.get_field_index("body"))
     where = Staging(LocalStorage(), staging)
@@ -45,23 +45,22 @@ print(messages, peak.added)
 """
 
 
-def _store(folder: Path, messages: list[Message]) -> Path:
-    (folder / "commitlog").mkdir(parents=True)
-    for place, data in build_log(messages, segment_size=SEGMENT).items():
-        (folder / "commitlog" / f"{place:020d}").write_bytes(data)
-    return folder
-
-
 def _peak(folder: Path, messages: list[Message], bodies: bool) -> int:
     """MiB that an export of these messages adds to a process that exported a few."""
-    small = _store(folder / "small", [Message(body=b"x" * BODY)] * 4)
-    store = _store(folder / "large", messages)
+    small = write_log(folder / "small", build_log([Message(body=b"x" * BODY)] * 4, SEGMENT))
+    store = write_log(folder / "large", build_log(messages, SEGMENT))
     (folder / "staging").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, small, store, folder / "staging",
-         "bodies" if bodies else "none", str(SEGMENT)],
-        cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
+    done = run_python(
+        "-c",
+        PEAK,
+        small,
+        store,
+        folder / "staging",
+        "bodies" if bodies else "none",
+        SEGMENT,
+        timeout=300,
+        check=True,
+    )
     exported, peak = map(int, done.stdout.split())
     assert exported == len(messages)
     return peak

@@ -23,6 +23,7 @@ from reput.store_format.faults import SALVAGE, DamageFound, StoreError
 from reput.store_format.files.protocol import ANY_TIME
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.udfs.table.log_parts import LogParts
+from tests.built import write_log
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.in_process import STORE, storage_of
 from tests.jobs.found import found
@@ -157,7 +158,7 @@ def test_a_growing_log_is_listed_anew() -> None:
 
 
 def test_a_log_of_an_unknown_release_is_read_as_the_newest(tmp_path: Path) -> None:
-    store = small.write(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
+    store = write_log(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
     at = store_at(str(store), None, small.SETTINGS)
     assert discover(at, READ).release == RELEASES[-1]
     with pytest.raises(UnknownRelease):
@@ -169,7 +170,7 @@ def test_a_log_of_an_unknown_release_is_read_as_the_newest(tmp_path: Path) -> No
 
 
 def test_salvage_takes_a_store_with_files_of_a_wrong_length(tmp_path: Path) -> None:
-    store = small.write(tmp_path / "store", build_log(small.messages(60), small.SEGMENT))
+    store = write_log(tmp_path / "store", build_log(small.messages(60), small.SEGMENT))
     (store / "commitlog" / f"{0:020d}").write_bytes(b"short")
     options = SourceOptions(str(store), "5.3.3", small.SETTINGS)
     with pytest.raises(StoreError):

@@ -24,7 +24,7 @@ BAD = (
     ({"columns": "topic,topic"}, "option columns="),
     (
         {"startingOffsets": "soon"},
-        "option startingOffsets='soon': expected earliest, latest or a physical",
+        "option startingOffsets='soon': expected earliest, latest, a physical",
     ),
     ({"startingOffsets": "-5"}, "option startingOffsets='-5'"),
     ({"startingOffsets": "latest"}, "startingOffsets=latest: a batch"),
@@ -46,6 +46,22 @@ BAD = (
     ({"onDamge": "fail"}, "option ondamge='fail': no such option; did you mean onDamage?"),
     ({"zzz": "1"}, "no such option; known: path, rocketmq, columns"),
     ({"path": ""}, "option path: give the store's root"),
+    ({"schema": "pulsar"}, "option schema='pulsar': expected native or kafka"),
+    ({"schema": "kafka", "columns": "body"}, "of key, value, topic, partition, offset, timestamp"),
+    ({"subscribe": "A", "assign": "{}"}, "options subscribe and assign: give one of them"),
+    ({"assign": "A"}, "option assign='A': expected {\"Topic\": "),
+    ({"assign": '{"A": 1}'}, "option assign="),
+    ({"assign": '{"A": [0]}', "endingOffsets": '{"A": {"1": 9}}'}, "'A', queue 1: assign lacks it"),
+    (
+        {"subscribe": "A", "startingOffsets": '{"B": {"0": 9}}'},
+        "'B' has offsets .* subscribe lacks",
+    ),
+    ({"startingOffsets": '{"A": {"0": -1}}'}, "option startingOffsets: -1 of A, queue 0: expected"),
+    ({"endingOffsets": '{"A": {"0": -2}}'}, "option endingOffsets: -2 of A"),
+    ({"startingOffsetsByTimestamp": '{"A": {"0": -2}}'}, "option startingOffsetsByTimestamp: -2"),
+    ({"startingOffsets": '{"A": {"0": true}}'}, "option startingOffsets="),
+    ({"startingOffsets": '{"A": {"0": 9223372036854775808}}'}, "option startingOffsets="),
+    ({"endingOffsetsByTimestamp": '{"A": [5]}'}, "option endingOffsetsByTimestamp="),
 )
 
 

@@ -35,6 +35,13 @@ def test_all_columns_arrive_as_they_are(spark: "SparkSession") -> None:
     found = frame.toArrow().sort_by("physicalOffset").to_pylist()
     assert found == table(store).to_pylist()
     assert frame.schema["body"].metadata["comment"].startswith("as it stands")
+    kafka = spark.read.format("commitlog").option("schema", "kafka").load(str(store))
+    first = kafka.selectExpr("CAST(key AS STRING)", "value", "partition", "offset", "headers")
+    for row, native in zip(first.collect(), found, strict=True):
+        assert row["key"] == (native["uniqueKey"] or dict(native["properties"]).get("KEYS"))
+        assert (row["value"], row["partition"], row["offset"]) == (
+            native["body"], native["queueId"], native["queueOffset"])  # fmt: skip
+        assert [(h["key"], h["value"].decode()) for h in row["headers"]] == native["properties"]
 
 
 def _ten_rows() -> type[DataSource]:

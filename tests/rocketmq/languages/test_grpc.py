@@ -5,7 +5,6 @@ the real broker gives them on the same store.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.rocketmq.languages.expected import in_order, keys_of, same_messages
 from tests.rocketmq.languages.programs import PROGRAMS, Received, consume, missing
 from tests.rocketmq.proxies import proxy
 from tests.rocketmq.seen import Seen
+from tests.trees import contents
 
 # 18 consumers, each in a process of its own: 8 minutes were seen on two cores with a load of 15
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(3600)]
@@ -40,10 +40,7 @@ READS = {
 
 
 @pytest.fixture(scope="module")
-def made(
-    tmp_path_factory: pytest.TempPathFactory, needs_rocketmq: Callable[[str], None]
-) -> served.Made:
-    needs_rocketmq(VERSION)
+def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
     made = served.make(VERSION, tmp_path_factory.mktemp("popped"))
     path = made.store / "config" / "subscriptionGroup.json"
     config = json.loads(path.read_text())
@@ -79,12 +76,12 @@ def test_a_grpc_client_is_given_what_the_broker_gives(
 ) -> None:
     if reason := missing(language):
         pytest.skip(reason)
-    before = served.contents(made.store)
+    before = contents(made.store)
     with served.by_broker(made, folder, brokerPermission=6) as namesrv:
         theirs = _by_grpc(language, version, namesrv, folder)
     with served.by_reput(made) as address:
         ours = _by_grpc(language, version, address, folder)
-    assert served.contents(made.store) == before
+    assert contents(made.store) == before
     for group, words in CLIENTS[language].items():
         assert len(ours[group]) == _wanted(words), group
         same_messages(made, ours[group], theirs[group], words["topic"])

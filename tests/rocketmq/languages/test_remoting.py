@@ -4,7 +4,6 @@ them on the same store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tests.rocketmq import seen, served
 from tests.rocketmq.languages.expected import in_order, keys_of, same_messages
 from tests.rocketmq.languages.programs import PROGRAMS, Received, consume, missing
 from tests.rocketmq.seen import Seen
+from tests.trees import contents
 
 # cargo takes a quarter of an hour for Rust's client, on two cores with a load of 20
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(3600)]
@@ -34,10 +34,7 @@ CLIENTS = {
 
 
 @pytest.fixture(scope="module")
-def made(
-    tmp_path_factory: pytest.TempPathFactory, needs_rocketmq: Callable[[str], None]
-) -> served.Made:
-    needs_rocketmq(VERSION)
+def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
     return served.make(VERSION, tmp_path_factory.mktemp("languages"))
 
 
@@ -62,12 +59,12 @@ def test_a_remoting_client_is_given_what_the_broker_gives(
 ) -> None:
     if reason := missing(language):
         pytest.skip(reason)
-    before = served.contents(made.store)
+    before = contents(made.store)
     with served.by_broker(made, folder, brokerPermission=6) as namesrv:
         theirs = _read(made, language, namesrv)
     with served.by_reput(made) as address:
         ours = _read(made, language, address)
-    assert served.contents(made.store) == before
+    assert contents(made.store) == before
     for group, words in CLIENTS[language].items():
         assert len(ours[group]) == _wanted(words), group
         same_messages(made, ours[group], theirs[group], words["topic"])

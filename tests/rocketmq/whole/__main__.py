@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--size", default="small", choices=BY_NAME)
     parser.add_argument("--queues", default="files", choices=["files", "rocksdb"])
     parser.add_argument("--kept", type=Path, help="keep what is made there; take what is there")
+    parser.add_argument("--kill", type=float, help="kill each command then (s), and run it again")
     parser.add_argument("-v", action="store_true", help="also what commands said")
     args = parser.parse_args()
     folder = args.kept or Path(tempfile.mkdtemp(prefix="reput-whole-"))
@@ -46,7 +47,9 @@ def main() -> int:
         for name in args.cases or CASES:
             if EVERY[name].needs <= features(args.release, args.queues):
                 work = Path(tempfile.mkdtemp(prefix="reput-whole-case-"))
-                bad += not _tell(name, Ways(made(), work, lambda: made("second-")), client, args.v)
+                bad += not _tell(
+                    name, Ways(made(), work, lambda: made("second-"), args.kill), client, args.v
+                )
                 shutil.rmtree(work)
     if not args.kept:
         shutil.rmtree(folder)

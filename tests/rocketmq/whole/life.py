@@ -21,11 +21,9 @@ QUEUES = 2
 LMQ = "%LMQ%dev"
 FAILING = "failing"
 SIZES: dict[str, object] = {
-    "mappedFileSizeCommitLog": 1 << 14,
-    "mappedFileSizeConsumeQueue": 2000,
-    "maxHashSlotNum": 100,
+    "mappedFileSizeCommitLog": 1 << 14, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 100,
     "maxIndexNum": 400,
-}
+}  # fmt: skip
 # A check point is written to the log a second after it was popped, not after ten.
 _SOON = {"popCkStayBufferTime": 1000, "popCkStayBufferTimeOut": 500}
 _ROCKSDB = {"storeType": "defaultRocksDB"}
@@ -167,6 +165,8 @@ def settings(version: str, queues: str, size: Size) -> dict[str, object]:
         given |= _ROCKSDB
         if "kv" in has:
             given |= {"popConsumerKVServiceEnable": True, "popConsumerKVServiceInit": True}
+        if _number(version) >= (5, 4, 0):
+            given["timerRocksDBEnable"] = True
     return given
 
 

@@ -457,3 +457,9 @@ def named_in(summary: Any) -> list[tuple[int, int]]:
     for line in summary.warnings:
         found += [(int(at), int(at) + 1) for at in re.findall(r"physical (\d+)", line)]
     return found
+
+
+def judged(hurt: Hurt, derived: bool = False) -> Judged:
+    """What salvage makes of a damaged log, judged by its truth."""
+    rebuilt = salvaged(hurt, derived)
+    return judge(hurt, queues_of(rebuilt.files), named_in(rebuilt.summary), derived)

@@ -17,16 +17,7 @@ from reput.store_format.damage.evidence import (
 )
 from tests.damaged import SEGMENT, START, damaged, entries, messages, salvage
 from tests.seeds import some
-from tests.store_format.damage.generator import (
-    KINDS,
-    Hurt,
-    Judged,
-    generate,
-    named_in,
-    queues_of,
-    salvaged,
-)
-from tests.store_format.damage.generator import judge as judge_truth
+from tests.store_format.damage.generator import KINDS, generate, judged
 
 QUICK = [
     "a stale older page", "a stale tail", "35% bad pages", "misdirected writes", "lost properties",
@@ -34,11 +25,6 @@ QUICK = [
     "clock set back in a lost page",
 ]  # fmt: skip
 LONG_SEEDS = 4  # of 19 kinds, with and without `__CRC32#`, with and without queue files: 304 logs
-
-
-def judged(hurt: Hurt, derived: bool = False) -> Judged:
-    rebuilt = salvaged(hurt, derived)
-    return judge_truth(hurt, queues_of(rebuilt.files), named_in(rebuilt.summary), derived)
 
 
 @pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])

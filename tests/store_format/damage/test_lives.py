@@ -4,7 +4,7 @@ import pytest
 
 from reput.store_format.damage.lives import Claim, Piece, judge_lives
 from tests.seeds import some
-from tests.store_format.damage.generator import Judged, judge, named_in, queues_of, salvaged
+from tests.store_format.damage.generator import judged
 from tests.store_format.damage.lives import two_lives
 
 # of 46 a stale record reaches into a live one, of 49 a whole segment is of the older life
@@ -13,17 +13,11 @@ LONG = range(15)  # with and without `__CRC32#`, with and without queue files: 6
 QUEUES = [("T", number) for number in range(6)]
 
 
-def judged(seed: int, crc: bool, derived: bool) -> Judged:
-    hurt = two_lives(seed, crc)
-    rebuilt = salvaged(hurt, derived)
-    return judge(hurt, queues_of(rebuilt.files), named_in(rebuilt.summary), derived)
-
-
 @pytest.mark.parametrize(("seed", "crc"), QUICK)
 def test_pages_of_an_older_life_displace_nothing_and_bring_nothing_back(
     seed: int, crc: bool
 ) -> None:
-    found = judged(seed, crc, derived=False)
+    found = judged(two_lives(seed, crc), derived=False)
     assert (found.displaced, found.fabricated) == (0, 0)
 
 
@@ -33,7 +27,7 @@ def test_pages_of_an_older_life_displace_nothing_and_bring_nothing_back(
 @pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])
 def test_random_logs_of_two_lives(crc: bool, derived: bool) -> None:
     for seed in some(LONG):
-        found = judged(seed, crc, derived)
+        found = judged(two_lives(seed, crc), derived)
         assert (found.displaced, found.fabricated) == (0, 0), seed
 
 

@@ -65,10 +65,8 @@ def test_an_index_of_maxindexnum_less_one_entries_is_full(rows: int, full: bool)
     header = found.newest_index.header
     assert (found.newest_index.path, found.newest_index.full) == (new, full)
     assert (header.end_timestamp, header.end_offset, header.next_entry) == (
-        77,
-        100 * rows,
-        rows + 1,
-    )
+        77, 100 * rows, rows + 1,
+    )  # fmt: skip
 
 
 def test_a_missing_index_has_no_end_and_one_of_another_size_is_refused() -> None:

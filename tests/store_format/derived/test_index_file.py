@@ -76,12 +76,10 @@ PUTS = st.lists(st.tuples(st.integers(0, 1 << 40), TIMES, HASHES), max_size=60)
 
 @settings(deadline=None, max_examples=200)
 @given(
-    PUTS,
-    st.sampled_from([1, 2, 3, 64, 100, 1000]),
-    st.sampled_from([0, -5, 1, 1_700_000_000_000, 4_999_999_999_999]),
-    st.sampled_from(RANGES),
+    PUTS, st.sampled_from([1, 2, 3, 64, 100, 1000]),
+    st.sampled_from([0, -5, 1, 1_700_000_000_000, 4_999_999_999_999]), st.sampled_from(RANGES),
     st.integers(1, 3),
-)
+)  # fmt: skip
 def test_any_number_of_ranges_gives_the_bytes_of_putting_one_by_one(
     puts: list[Put], slots: int, begin: int, ranges: int, pieces: int
 ) -> None:

@@ -76,6 +76,15 @@ def test_a_link_of_a_queue_files_name_is_none(tmp_path: Path) -> None:
     assert (raised.value.field, raised.value.path) == ("file", f"{tmp_path}/{0:020d}")
 
 
+def test_a_link_to_a_queue_file_is_read_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(entries(0, 3))
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / f"{0:020d}").symlink_to("../elsewhere")
+    queue = QueueFiles(LocalStorage(), str(tmp_path / "0"))
+    with queue.open(queue.all[0]) as opened:
+        assert [int(row["tagsCode"]) for row in opened.range(0, 3)] == [0, 1, 2]
+
+
 def test_positions_count_from_the_name_on() -> None:
     queue = QueueFiles(queue_of((200, entries(10, 15))), QUEUE)
     (file,) = queue.all

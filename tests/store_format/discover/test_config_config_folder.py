@@ -18,6 +18,7 @@ from reput.store_format.discover.config import (
     topic_attributes,
 )
 from reput.store_format.notes import Notes
+from reput.store_format.state_table import FILES, StateFile
 from tests import golden_stores
 from tests.in_process import Session, as_text
 from tests.memory_storage import MemoryStorage
@@ -144,10 +145,13 @@ def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(
     assert [bool(each.todo) for each in found] == [said != STARTS] * bool(said)
 
 
-def test_what_is_not_read_at_a_start_stops_none() -> None:
-    files = {f"store/config/{name}": NULS for name in ("messageRequestMode.json", "timercheck",
-             "lmqConsumerOffset.json", "transactionMetrics")}  # fmt: skip
-    assert config_faults(MemoryStorage(files), "store") == []
+@pytest.mark.parametrize("row", [row for row in FILES if row.holds], ids=lambda row: row.path)
+def test_each_file_of_json_in_the_table_is_looked_at(row: StateFile) -> None:
+    """A start does not ask what QueryAssignmentProcessor and TransactionMetrics could load."""
+    files = {f"store/{row.path}{end}": NULS for end in ("", ".bak")}
+    (found,) = config_faults(MemoryStorage(files), "store")
+    assert found.path == f"store/{row.path}"
+    assert (NOT in str(found), WITHOUT in str(found)) == (row.needed, not row.needed)
 
 
 def test_commands_say_that_no_broker_starts(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, ShownDel
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.release.settings import SettingError, Settings
+from tests.built import write_log
 from tests.in_process import STORE
-from tests.logs.small import write
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.delayed import DAY, GIVEN, USUAL, delayed
 
@@ -86,7 +86,7 @@ def test_a_delay_as_the_setting_has_it(delay: int, text: str) -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     files = {path.removeprefix(f"{STORE}/"): raw for path, raw in delayed().files.items()}
-    root = write(tmp_path / "store", {})
+    root = write_log(tmp_path / "store", {})
     for path, raw in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(raw)

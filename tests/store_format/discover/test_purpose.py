@@ -14,6 +14,7 @@ from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.store_format.release.setting_table import SettingError
+from tests.built import write_log
 from tests.golden_stores import as_left
 from tests.in_process import STORE
 from tests.logs import small
@@ -47,7 +48,7 @@ def test_queues_in_rocksdb(name: str, tmp_path: Path) -> None:
 def test_a_fault_of_segments(name: str, tmp_path: Path) -> None:
     log = build_log(small.messages(), small.SEGMENT)
     del log[small.SEGMENT]
-    store = small.write(tmp_path / "store", log)
+    store = write_log(tmp_path / "store", log)
     at, row = StoreAt(LOCAL, str(store), "5.3.3", small.SETTINGS), PURPOSES[name]
     maps = row.faults in (Faults.MAP, Faults.AS_ASKED)
     opened(at, row.asked(SALVAGE), refused=not maps, match="commitlog")
@@ -79,7 +80,7 @@ def test_a_segment_that_is_a_part(name: str, tmp_path: Path) -> None:
 
 @rows
 def test_a_log_of_an_unknown_release(name: str, tmp_path: Path) -> None:
-    store = small.write(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
+    store = write_log(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
     at, row = StoreAt(LOCAL, str(store), None, small.SETTINGS), PURPOSES[name]
     if row.unknown is Unknown.ASK:
         with pytest.raises(UnknownRelease):

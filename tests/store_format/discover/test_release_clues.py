@@ -61,6 +61,7 @@ def test_a_log_alone_only_hints() -> None:
         ({"timerwheel": b"a file"}, "5.0.0"),
         ({"folders": ("kvStore",)}, "5.3.2"),
         ({"folders": ("compaction",)}, "5.1.0"),
+        ({"folders": (f"consumequeue/{'L' * 128}",)}, "5.1.0"),
         ({"abort": b"4711"}, "5.0.0"),
         ({"config/topics.json": b'{"topicConfigTable":{"T":{"attributes":{}}}}'}, "5.0.0"),
         ({"checkpoint": encode(Checkpoint(1, 1, 1, master_flushed_offset=1))}, "5.0.0"),
@@ -77,6 +78,7 @@ def test_what_a_broker_of_5_leaves(there: dict[str, Any], first: str) -> None:
 @pytest.mark.parametrize(
     "there",
     [
+        {"folders": (f"consumequeue/{'L' * 127}", f"consumequeue/%LMQ%{'L' * 128}")},
         {"lock": b"lock"}, {"abort": b""}, {"config/topics.json": b"no JSON"},
         {"config/topics.json": b'{"topicConfigTable":{"T":{},"U":"attributes"}}'},
         {"checkpoint": encode(Checkpoint(1, 1, 1))}, {"checkpoint": b"\1" * 47},

@@ -34,6 +34,7 @@ from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.golden_stores import as_left
 from tests.in_process import Session
+from tests.trees import write_over
 
 LOCAL = LocalStorage()
 SEGMENT, QUEUE = "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue"
@@ -282,9 +283,7 @@ def test_a_hostile_size_is_not_taken_in_silence(tmp_path: Path) -> None:
 def test_an_index_that_leads_nowhere_is_searched_in_vain(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     for path in (store / "index").iterdir():
-        content = bytearray(path.read_bytes())
-        content[16:32] = b"\x7f" * 16  # beginPhyOffset, endPhyOffset
-        path.write_bytes(content)
+        write_over(path, 16, b"\x7f" * 16)  # beginPhyOffset, endPhyOffset
     found = discovered(store)
     assert "no entry that would show maxHashSlotNum and maxIndexNum" in found.warnings[0]
     assert discovered(store, maxHashSlotNum="7", maxIndexNum="20").warnings == []

@@ -62,9 +62,7 @@ def given(
     return Given(
         [
             (
-                *names[row["queue"]],
-                int(row["queueOffset"]),
-                int(row["tagsCode"]),
+                *names[row["queue"]], int(row["queueOffset"]), int(row["tagsCode"]),
                 int(row["batchSize"]),
             )
             for row in rows
@@ -74,7 +72,7 @@ def given(
             for put in unpacked(puts.hashes[: puts.used[1]], puts.messages[: puts.used[2]])
         ],
         Fault(fault),
-    )
+    )  # fmt: skip
 
 
 def text(**pairs: str) -> bytes:

@@ -75,11 +75,9 @@ def compare_in_rocksdb(path: Path, done: Mapping[str, Mapping[str, str]]) -> Non
         "asked": "pending",
     }
     lives = {
-        "committed": ["half", "committed", "op"],
-        "rolled back": ["half", "op"],
-        "pending": ["half"],
-        "abandoned": ["half"],
-    }
+        "committed": ["half", "committed", "op"], "rolled back": ["half", "op"],
+        "pending": ["half"], "abandoned": ["half"],
+    }  # fmt: skip
     with reput.open_store(str(path)) as store:
         rows = store.transactions(everything=True)
         states = {key: reported.get(state, state) for key, state in done["transactions"].items()}

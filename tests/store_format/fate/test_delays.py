@@ -30,8 +30,7 @@ def states(log: SmallLog, read: Read) -> list[str]:
     return [each.state for each in resolved(log, read)]
 
 
-def test_what_is_due_when() -> None:
-    log = SmallLog()
+def test_what_is_due_when(log: SmallLog) -> None:
     log.put("Orders")
     at = log.delay("a", 3)
     [found] = resolved(log, NOTHING)
@@ -42,8 +41,7 @@ def test_what_is_due_when() -> None:
     assert states(log, NOTHING) == ["late"]
 
 
-def test_delivered_and_behind_the_offset() -> None:
-    log = SmallLog()
+def test_delivered_and_behind_the_offset(log: SmallLog) -> None:
     log.delay("a", 1)
     end = log.deliver("a")
     assert states(log, read(l1=1)) == ["delivered"]
@@ -52,8 +50,7 @@ def test_delivered_and_behind_the_offset() -> None:
     assert states(log, read(l2=1)) == ["delivered, will be again"]
 
 
-def test_behind_the_offset_and_never_delivered() -> None:
-    log = SmallLog()
+def test_behind_the_offset_and_never_delivered(log: SmallLog) -> None:
     for key in "abc":
         log.delay(key, 1)
     log.deliver("a")
@@ -61,8 +58,7 @@ def test_behind_the_offset_and_never_delivered() -> None:
     assert states(log, read(l1=3)) == ["delivered", "never delivered", "delivered"]
 
 
-def test_the_offset_of_one_level_says_nothing_of_another() -> None:
-    log = SmallLog()
+def test_the_offset_of_one_level_says_nothing_of_another(log: SmallLog) -> None:
     log.delay("a", 1)
     log.delay("b", 2)
     log.now += 10_000
@@ -76,15 +72,13 @@ def test_the_offset_of_one_level_says_nothing_of_another() -> None:
         {"topic": "Others"}, {"born_timestamp": 5}, {"reconsume_times": 1}, {"queue_id": 2},
     ],
 )  # fmt: skip
-def test_a_record_of_another_place_is_no_delivery(other: dict[str, Any]) -> None:
-    log = SmallLog()
+def test_a_record_of_another_place_is_no_delivery(log: SmallLog, other: dict[str, Any]) -> None:
     log.delay("a", 1)
     log.deliver("a", **other)
     assert states(log, read(l1=1)) == ["never delivered"]
 
 
-def test_without_a_key_the_other_fields_tell() -> None:
-    log = SmallLog()
+def test_without_a_key_the_other_fields_tell(log: SmallLog) -> None:
     for born in (1, 2):
         log.put("Orders", 0, ("UNIQ_KEY", "k" * 40 * born), ("REAL_TOPIC", "Orders"))
         pairs = (("REAL_TOPIC", "Orders"), ("REAL_QID", "1"))
@@ -94,23 +88,20 @@ def test_without_a_key_the_other_fields_tell() -> None:
     assert states(log, read(l1=2)) == ["never delivered", "delivered"]
 
 
-def test_a_record_before_is_no_delivery() -> None:
-    log = SmallLog()
+def test_a_record_before_is_no_delivery(log: SmallLog) -> None:
     log.deliver("a")
     log.delay("a", 1)
     assert states(log, read(l1=1)) == ["never delivered"]
 
 
-def test_of_equal_messages_the_oldest_is_delivered_first() -> None:
-    log = SmallLog()
+def test_of_equal_messages_the_oldest_is_delivered_first(log: SmallLog) -> None:
     log.delay("a", 1)
     log.delay("a", 1)
     end = log.deliver("a")
     assert [each.delivery for each in resolved(log, read(l1=2))] == [end, -1]
 
 
-def test_a_second_delivery_is_not_that_of_a_later_message() -> None:
-    log = SmallLog()
+def test_a_second_delivery_is_not_that_of_a_later_message(log: SmallLog) -> None:
     log.delay("a", 1)
     log.deliver("a")
     log.deliver("a")
@@ -118,9 +109,8 @@ def test_a_second_delivery_is_not_that_of_a_later_message() -> None:
     assert states(log, read(l1=2)) == ["delivered", "never delivered"]
 
 
-def test_a_log_that_ends_too_early_is_not_sure() -> None:
+def test_a_log_that_ends_too_early_is_not_sure(log: SmallLog) -> None:
     """A running broker's files copied one after the other, or a log's end lost in a crash."""
-    log = SmallLog()
     log.delay("a", 1)
     running = read(l1=1)._replace(stopped=False)
     assert states(log, running) == ["not delivered in this log"]
@@ -129,8 +119,7 @@ def test_a_log_that_ends_too_early_is_not_sure() -> None:
     assert states(log, running) == ["never delivered"]
 
 
-def test_what_is_behind_damage_may_be_a_delivery() -> None:
-    log = SmallLog()
+def test_what_is_behind_damage_may_be_a_delivery(log: SmallLog) -> None:
     log.delay("a", 1)
     end = log.deliver("a")
     log.put("Orders")
@@ -139,8 +128,7 @@ def test_what_is_behind_damage_may_be_a_delivery() -> None:
     assert [each.place for each in log.gather(concerns).breaks] == [end]
 
 
-def test_timers_are_reported_by_timercheck() -> None:
-    log = SmallLog()
+def test_timers_are_reported_by_timercheck(log: SmallLog) -> None:
     for key, out in (("a", T0 + 5000), ("b", T0 + 6000), ("c", T0 + 7000), ("d", T0 + 6000)):
         log.timer(key, out)
     log.deliver("a")
@@ -152,16 +140,14 @@ def test_timers_are_reported_by_timercheck() -> None:
     assert states(log, NOTHING)[1] == "late"
 
 
-def test_a_timer_s_delivery_may_have_lost_its_real_topic() -> None:
+def test_a_timer_s_delivery_may_have_lost_its_real_topic(log: SmallLog) -> None:
     """TimerMessageStore.convertMessage clears it, which counts where the text is made anew."""
-    log = SmallLog()
     log.timer("a", T0 + 5000)
     log.put("Orders", 1, ("UNIQ_KEY", "a"), ("TIMER_OUT_MS", str(T0 + 5000)))
     assert states(log, Read(None, 1, T0 + 7000, True)) == ["delivered"]
 
 
-def test_a_timer_that_was_put_back_is_one_message() -> None:
-    log = SmallLog()
+def test_a_timer_that_was_put_back_is_one_message(log: SmallLog) -> None:
     log.timer("a", T0 + 5000)
     second = log.timer("a", T0 + 5000, ("TIMER_ROLL_TIMES", "1"))
     said = Read(None, 2, T0 + 7000, True)
@@ -171,8 +157,7 @@ def test_a_timer_that_was_put_back_is_one_message() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "Orders+a"])
-def test_a_timer_may_be_recalled(name: str) -> None:
-    log = SmallLog()
+def test_a_timer_may_be_recalled(log: SmallLog, name: str) -> None:
     log.timer("a", T0 + 5000)
     log.timer("b", T0 + 5000)
     log.timer("x", T0 + 5000, ("TIMER_DEL_UNIQKEY", name))
@@ -184,8 +169,7 @@ def in_rocksdb(position: int, *waiting: int) -> Timers:
     return Timers(position, 0, np.array(sorted(waiting), np.int64))
 
 
-def test_timers_are_reported_by_rocksdb_where_it_has_them() -> None:
-    log = SmallLog()
+def test_timers_are_reported_by_rocksdb_where_it_has_them(log: SmallLog) -> None:
     for key in ("a", "b", "c", "d"):
         log.timer(key, T0 + 60_000)
     again = log.timer("e", T0 + 5000)
@@ -201,8 +185,7 @@ def test_timers_are_reported_by_rocksdb_where_it_has_them() -> None:
     assert states(log, NOTHING._replace(timers=timers, timer_position=None))[3] != "waiting"
 
 
-def test_a_broker_that_turned_to_rocksdb_has_earlier_timers_in_its_wheel() -> None:
-    log = SmallLog()
+def test_a_broker_that_turned_to_rocksdb_has_earlier_timers_in_its_wheel(log: SmallLog) -> None:
     for key in ("wheel", "rocksdb"):
         log.timer(key, T0 + 5000)
     log.now = T0 + 8000
@@ -211,8 +194,7 @@ def test_a_broker_that_turned_to_rocksdb_has_earlier_timers_in_its_wheel() -> No
     assert states(log, said) == ["late", "never delivered"]
 
 
-def test_who_cannot_be_delivered_is_named() -> None:
-    log = SmallLog()
+def test_who_cannot_be_delivered_is_named(log: SmallLog) -> None:
     pairs = (("UNIQ_KEY", "k"), ("DELAY", "1"))
     places = [
         log.put("SCHEDULE_TOPIC_XXXX", 0, *pairs, ("REAL_TOPIC", "Orders"), ("REAL_QID", "evil")),
@@ -230,8 +212,7 @@ def test_who_cannot_be_delivered_is_named() -> None:
     assert said[0] == "physical 0: REAL_QID is not a number: it cannot be delivered"
 
 
-def test_a_half_message_that_is_delayed_is_discarded_by_brokers() -> None:
-    log = SmallLog()
+def test_a_half_message_that_is_delayed_is_discarded_by_brokers(log: SmallLog) -> None:
     log.delay("a", 1, topic=HALF)
     assert states(log, read(l1=1)) == ["never delivered"]
 

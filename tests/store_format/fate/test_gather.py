@@ -62,8 +62,7 @@ def test_an_op_message_is_one_by_its_tag(properties: bytes, is_one: bool) -> Non
     assert wrong == ([] if is_one else [Skipped(500, "TAGS", "of an op message is not d")])
 
 
-def test_a_pass_takes_what_is_wanted_and_where_the_log_ends() -> None:
-    log = SmallLog()
+def test_a_pass_takes_what_is_wanted_and_where_the_log_ends(log: SmallLog) -> None:
     log.put("Plain")
     half = log.half("k")
     op = log.op(b"0,5,")
@@ -78,8 +77,7 @@ def test_a_pass_takes_what_is_wanted_and_where_the_log_ends() -> None:
     assert (len(halves.marks), len(halves.ended)) == (1, 0)
 
 
-def test_what_cannot_be_read_is_named_without_its_value() -> None:
-    log = SmallLog()
+def test_what_cannot_be_read_is_named_without_its_value(log: SmallLog) -> None:
     ops = [log.op(b"secret,x"), log.op(b"7", tag="e")]
     timer = log.timer("k", "soon")
     found = log.gather(everything)
@@ -91,8 +89,7 @@ def test_what_cannot_be_read_is_named_without_its_value() -> None:
     ]
 
 
-def test_only_the_first_thousand_are_named() -> None:
-    log = SmallLog()
+def test_only_the_first_thousand_are_named(log: SmallLog) -> None:
     for _ in range(1005):
         log.op(b"x")
     storage = MemoryStorage({"store/commitlog/0": bytes(log.raw)})

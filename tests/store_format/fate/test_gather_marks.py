@@ -29,8 +29,6 @@ from reput.store_format.fate.gather import (
 from tests.store_format.fate import logs
 from tests.store_format.fate.logs import SmallLog
 
-Fields = tuple[str, ...]
-
 
 def marks(log: SmallLog, every: bool = False) -> Any:
     spans = np.empty((NAMED, 2), np.int64)
@@ -52,8 +50,7 @@ def test_the_hash_is_fnv_1a_of_64_bits() -> None:
     assert marks(log)["key"].tolist() == [0x85944171F73967E8, 0xAF63DC4C8601EC8C]
 
 
-def test_a_record_is_marked_by_its_topic_or_transaction_or_where_it_goes() -> None:
-    log = SmallLog()
+def test_a_record_is_marked_by_its_topic_or_transaction_or_where_it_goes(log: SmallLog) -> None:
     log.put("Plain", 0, ("UNIQ_KEY", "u"))
     for topic, kind in (
         (logs.HALF, HALF), (logs.OP, OP), (logs.DISCARDED, DISCARDED), (logs.SCHEDULE, SCHEDULE),
@@ -73,9 +70,8 @@ def test_a_record_is_marked_by_its_topic_or_transaction_or_where_it_goes() -> No
     assert len(marks(log, every=True)) == 16
 
 
-def test_a_delivery_has_the_home_of_the_message_that_waited() -> None:
+def test_a_delivery_has_the_home_of_the_message_that_waited(log: SmallLog) -> None:
     """Topic, queue, UNIQ_KEY, bornTimestamp and reconsumeTimes are copied."""
-    log = SmallLog()
     log.delay("k", 3)
     log.timer("k", 5000)
     log.deliver("k")
@@ -113,15 +109,13 @@ def test_a_delivery_has_the_home_of_the_message_that_waited() -> None:
     ],
 )
 def test_numbers_that_cannot_be_read_are_flaws(
-    topic: str, pairs: dict[str, str], flaws: int
+    log: SmallLog, topic: str, pairs: dict[str, str], flaws: int
 ) -> None:
-    log = SmallLog()
     log.put(topic, 0, *pairs.items())
     assert marks(log)["flaws"].tolist() == [flaws]
 
 
-def test_a_half_message_says_how_often_it_was_checked_and_from_where_it_came() -> None:
-    log = SmallLog()
+def test_a_half_message_says_how_often_it_was_checked_and_from_where_it_came(log: SmallLog) -> None:
     log.half("a")
     log.half("a", ("TRANSACTION_CHECK_TIMES", "3"), ("TRAN_PREPARED_QUEUE_OFFSET", "12"))
     log.put(logs.DISCARDED, 0, ("TRANSACTION_CHECK_TIMES", "15"), prepared_transaction_offset=5)
@@ -130,8 +124,7 @@ def test_a_half_message_says_how_often_it_was_checked_and_from_where_it_came() -
     assert found == [(0, NONE), (3, 12), (15, 5), (0, 500)]
 
 
-def test_a_timer_is_recalled_by_topic_and_key() -> None:
-    log = SmallLog()
+def test_a_timer_is_recalled_by_topic_and_key(log: SmallLog) -> None:
     log.timer("k", 5000)
     log.timer("other", 5000, ("TIMER_DEL_UNIQKEY", "Orders+k"), ("TIMER_ROLL_TIMES", "1"))
     first, second = marks(log)
@@ -140,8 +133,7 @@ def test_a_timer_is_recalled_by_topic_and_key() -> None:
     assert second["rolled"] == 1
 
 
-def test_an_op_message_of_rocksdb_names_its_half_message() -> None:
-    log = SmallLog()
+def test_an_op_message_of_rocksdb_names_its_half_message(log: SmallLog) -> None:
     half = log.rocksdb_half("k")
     log.rocksdb_op(half, "k")
     log.rocksdb_op("x", "k")

@@ -35,17 +35,15 @@ def few(log: SmallLog, halves: list[int], ops: list[int]) -> list[int]:
     return found.ended["physicalOffset"].tolist()  # type: ignore[no-any-return]
 
 
-def test_ops_are_read_until_each_half_message_is_named() -> None:
-    log = SmallLog()
+def test_ops_are_read_until_each_half_message_is_named(log: SmallLog) -> None:
     halves = [log.half("a"), log.half("b")]
     ops = [log.op(b"1,"), log.op(b"0,"), log.op(b"0,1,")]
     assert few(log, halves, ops) == ops[:2]
     assert few(log, halves[:1], ops) == ops[1:2]
 
 
-def test_an_op_names_no_half_message_that_stands_behind_it() -> None:
+def test_an_op_names_no_half_message_that_stands_behind_it(log: SmallLog) -> None:
     """It is of one that had the same queueOffset before; a walk of the log says so too."""
-    log = SmallLog()
     first = log.half("a")
     early = log.op(b"0,1,")
     second = log.half("b")

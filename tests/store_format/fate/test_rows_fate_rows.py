@@ -53,8 +53,7 @@ def test_all_are_listed_with_what_ended_them() -> None:
     assert heard.lines == []
 
 
-def test_delayed_rows() -> None:
-    log = SmallLog()
+def test_delayed_rows(log: SmallLog) -> None:
     log.delay("a", 1)
     log.delay("b", 1)
     log.deliver("a")
@@ -79,8 +78,7 @@ def queue_of(log: SmallLog, level: int, place: int, due: int) -> dict[str, bytes
     return {f"store/consumequeue/{SCHEDULE}/{level - 1}/{0:020d}": entry.tobytes() + bytes(40)}
 
 
-def test_a_level_s_queue_shows_its_delay() -> None:
-    log = SmallLog()
+def test_a_level_s_queue_shows_its_delay(log: SmallLog) -> None:
     log.put("Orders")
     at = log.delay("a", 2)
     heard = Notes()
@@ -92,8 +90,7 @@ def test_a_level_s_queue_shows_its_delay() -> None:
         assert level_delays(store, Notes())[2] == 5000
 
 
-def test_what_is_wrong_is_reported_without_its_value() -> None:
-    log = SmallLog()
+def test_what_is_wrong_is_reported_without_its_value(log: SmallLog) -> None:
     for _ in range(30):
         log.timer("evil", "evil")
     log.put(SCHEDULE, 98, ("REAL_TOPIC", "evil"), ("REAL_QID", "0"))
@@ -130,8 +127,7 @@ def test_a_message_s_life() -> None:
     ]
 
 
-def test_a_retried_message_s_life() -> None:
-    log = SmallLog()
+def test_a_retried_message_s_life(log: SmallLog) -> None:
     retry = {"topic": "%RETRY%shop"}
     log.put("Orders", 1, ("UNIQ_KEY", "a"))
     log.put("Orders", 1, ("UNIQ_KEY", "b"))
@@ -152,9 +148,8 @@ def test_a_retried_message_s_life() -> None:
     assert (steps[1].real_topic, steps[1].level, steps[1].due) == ("%RETRY%shop", 2, T0 + 7000)
 
 
-def test_a_delayed_transaction_s_life() -> None:
+def test_a_delayed_transaction_s_life(log: SmallLog) -> None:
     """What is committed with a delay level goes through the schedule topic."""
-    log = SmallLog()
     half = log.half("a")
     log.delay("a", 1, sys_flag=8, prepared_transaction_offset=half)
     log.op(b"0,")
@@ -164,8 +159,7 @@ def test_a_delayed_transaction_s_life() -> None:
     assert [step.event for step in steps] == ["half", "committed", "delayed", "op", "delivered"]
 
 
-def test_a_timer_s_life() -> None:
-    log = SmallLog()
+def test_a_timer_s_life(log: SmallLog) -> None:
     log.timer("a", T0 + 5000)
     log.timer("a", T0 + 5000, ("TIMER_ROLL_TIMES", "1"))
     log.deliver("a")
@@ -175,8 +169,7 @@ def test_a_timer_s_life() -> None:
     ]  # fmt: skip
 
 
-def test_a_message_without_a_key_is_followed_by_its_origin() -> None:
-    log = SmallLog()
+def test_a_message_without_a_key_is_followed_by_its_origin(log: SmallLog) -> None:
     log.put("%RETRY%shop", 0, ("ORIGIN_MESSAGE_ID", "7F00000100002A9F0000000000000000"))
     log.put("Orders", 0, ("UNIQ_KEY", "x"))
     steps = message_events(opened(log), "", "7F00000100002A9F0000000000000000", None, Notes())

@@ -1,7 +1,6 @@
 """One message's life, event by event, as its records show it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -24,9 +23,6 @@ def names(log: SmallLog, key: str = "k", origin: str = "") -> list[str]:
     return [each.event for each in traced(log, key, origin)]
 
 
-Put = tuple[str, dict[str, Any]]
-
-
 @pytest.mark.parametrize(
     ("topic", "flags", "event"),
     [
@@ -35,8 +31,7 @@ Put = tuple[str, dict[str, Any]]
         (DISCARDED, 0, "discarded"), (HALF, 0, "half"),
     ],
 )  # fmt: skip
-def test_one_record_shows_one_event(topic: str, flags: int, event: str) -> None:
-    log = SmallLog()
+def test_one_record_shows_one_event(log: SmallLog, topic: str, flags: int, event: str) -> None:
     place = log.put(topic, 2, ("UNIQ_KEY", "k"), sys_flag=flags, reconsume_times=4)
     (found,) = traced(log)
     assert found.event == event
@@ -44,8 +39,7 @@ def test_one_record_shows_one_event(topic: str, flags: int, event: str) -> None:
     assert (found.store_timestamp, found.reconsume_times) == (T0, 4)
 
 
-def test_a_delayed_message_waits_until_its_delivery() -> None:
-    log = SmallLog()
+def test_a_delayed_message_waits_until_its_delivery(log: SmallLog) -> None:
     log.delay("k", 2)
     log.deliver("k")
     log.deliver("k")
@@ -58,15 +52,13 @@ def test_a_delayed_message_waits_until_its_delivery() -> None:
     assert (delivered.real_topic, delivered.level, delivered.state) == (None, None, None)
 
 
-def test_a_level_that_the_broker_does_not_have_has_no_due_time() -> None:
-    log = SmallLog()
+def test_a_level_that_the_broker_does_not_have_has_no_due_time(log: SmallLog) -> None:
     log.delay("k", 4)
     (found,) = traced(log)
     assert (found.level, found.due, found.real_topic) == (4, None, "Orders")
 
 
-def test_a_timer_that_was_rolled_waits_once() -> None:
-    log = SmallLog()
+def test_a_timer_that_was_rolled_waits_once(log: SmallLog) -> None:
     log.timer("k", T0 + 9000)
     log.timer("k", T0 + 9000, ("TIMER_ROLL_TIMES", "1"))
     log.deliver("k")
@@ -78,8 +70,7 @@ def test_a_timer_that_was_rolled_waits_once() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_transaction_from_its_half_message_to_its_end(committed: bool) -> None:
-    log = SmallLog()
+def test_a_transaction_from_its_half_message_to_its_end(log: SmallLog, committed: bool) -> None:
     half = log.half("k")
     log.half("k", ("TRANSACTION_CHECK_TIMES", "1"), ("TRAN_PREPARED_QUEUE_OFFSET", "0"))
     if committed:
@@ -93,9 +84,8 @@ def test_a_transaction_from_its_half_message_to_its_end(committed: bool) -> None
     assert str(first.state).startswith("committed" if committed else "rolled back")
 
 
-def test_an_op_message_before_the_half_message_is_of_another_one() -> None:
+def test_an_op_message_before_the_half_message_is_of_another_one(log: SmallLog) -> None:
     """Queue offsets begin anew where the half topic was deleted, or its queue lost its start."""
-    log = SmallLog()
     log.op(b"0,")
     log.half("k")
     assert names(log) == ["half"]
@@ -108,8 +98,7 @@ def test_an_op_message_before_the_half_message_is_of_another_one() -> None:
     assert found[2].physical_offset == after > before
 
 
-def test_op_messages_count_after_the_first_half_message_of_the_key() -> None:
-    log = SmallLog()
+def test_op_messages_count_after_the_first_half_message_of_the_key(log: SmallLog) -> None:
     log.op(b"0,")
     log.half("other")
     log.op(b"1,")
@@ -119,8 +108,7 @@ def test_op_messages_count_after_the_first_half_message_of_the_key() -> None:
     assert log.gather(Follows("k", "")).ended["physicalOffset"].tolist() == [later]
 
 
-def test_an_op_message_of_rocksdb_is_found_by_the_place_that_it_names() -> None:
-    log = SmallLog()
+def test_an_op_message_of_rocksdb_is_found_by_the_place_that_it_names(log: SmallLog) -> None:
     half = log.rocksdb_half("k")
     log.rocksdb_op(half + 1, "k")
     log.rocksdb_op(half, "k")
@@ -140,9 +128,8 @@ def test_an_op_message_of_rocksdb_is_found_by_the_place_that_it_names() -> None:
     ],
 )
 def test_a_message_is_followed_by_either_of_two_ids(
-    key: str, origin: str, found: Sequence[str]
+    log: SmallLog, key: str, origin: str, found: Sequence[str]
 ) -> None:
-    log = SmallLog()
     log.put("Orders", 0, ("UNIQ_KEY", "k"))
     log.put("%RETRY%g", 0, ("UNIQ_KEY", "k"), ("ORIGIN_MESSAGE_ID", "0A"))
     log.put("%RETRY%g", 0, ("ORIGIN_MESSAGE_ID", "0A"))

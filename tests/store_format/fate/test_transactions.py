@@ -22,8 +22,7 @@ def states(log: SmallLog, half_position: int = 0) -> list[str]:
     return [each.state for each in resolved(log, half_position)]
 
 
-def test_a_half_message_without_an_end_is_pending() -> None:
-    log = SmallLog()
+def test_a_half_message_without_an_end_is_pending(log: SmallLog) -> None:
     log.put("Orders")
     at = log.half("a")
     log.put("Orders")
@@ -31,16 +30,14 @@ def test_a_half_message_without_an_end_is_pending() -> None:
 
 
 @pytest.mark.parametrize("body", [b"0", b"0,", b"7,0,"])
-def test_an_op_after_a_committed_record_tells_nothing_new(body: bytes) -> None:
-    log = SmallLog()
+def test_an_op_after_a_committed_record_tells_nothing_new(log: SmallLog, body: bytes) -> None:
     at = log.half("a")
     end = log.commit(at, "a")
     op = log.op(body)
     assert resolved(log) == [Transaction(TransactionState.COMMITTED, at, at, 0, 0, 0, end, op)]
 
 
-def test_an_op_without_a_committed_record_is_a_rollback() -> None:
-    log = SmallLog()
+def test_an_op_without_a_committed_record_is_a_rollback(log: SmallLog) -> None:
     log.half("a")
     at = log.half("b")
     log.half("c")
@@ -49,8 +46,7 @@ def test_an_op_without_a_committed_record_is_a_rollback() -> None:
     assert resolved(log)[1] == Transaction(TransactionState.ROLLED_BACK, at, at, 1, 0, 0, op, op)
 
 
-def test_a_commit_of_another_place_or_key_is_not_its_own() -> None:
-    log = SmallLog()
+def test_a_commit_of_another_place_or_key_is_not_its_own(log: SmallLog) -> None:
     first, second = log.half("a"), log.half("b")
     log.commit(second, "b")
     assert states(log) == ["pending", "committed"]
@@ -60,15 +56,13 @@ def test_a_commit_of_another_place_or_key_is_not_its_own() -> None:
     assert states(other) == ["pending"]
 
 
-def test_a_commit_is_found_by_its_key_where_its_place_is_another() -> None:
-    log = SmallLog()
+def test_a_commit_is_found_by_its_key_where_its_place_is_another(log: SmallLog) -> None:
     log.half("a")
     log.commit(12345, "a")
     assert states(log) == ["committed"]
 
 
-def test_a_commit_of_no_half_message_s_place_is_of_the_newest_with_its_key() -> None:
-    log = SmallLog()
+def test_a_commit_of_no_half_message_s_place_is_of_the_newest_with_its_key(log: SmallLog) -> None:
     log.put("Orders")
     log.half("a")
     log.half("a")
@@ -76,16 +70,14 @@ def test_a_commit_of_no_half_message_s_place_is_of_the_newest_with_its_key() -> 
     assert states(log) == ["pending", "committed"]
 
 
-def test_the_first_record_that_commits_is_the_one() -> None:
-    log = SmallLog()
+def test_the_first_record_that_commits_is_the_one(log: SmallLog) -> None:
     at = log.half("a")
     end = log.commit(at, "a")
     log.commit(at, "a")
     assert resolved(log)[0].end == end
 
 
-def test_copies_are_of_the_message_that_was_checked() -> None:
-    log = SmallLog()
+def test_copies_are_of_the_message_that_was_checked(log: SmallLog) -> None:
     first = log.half("a")
     log.half("b")
     log.half("a", (CHECKS, "1"))
@@ -96,9 +88,8 @@ def test_copies_are_of_the_message_that_was_checked() -> None:
     assert states(log) == ["rolled back", "pending"]
 
 
-def test_a_message_sent_twice_is_two_transactions() -> None:
+def test_a_message_sent_twice_is_two_transactions(log: SmallLog) -> None:
     """The producer's retry after a timeout: one is committed, the other will be checked."""
-    log = SmallLog()
     first, second = log.half("a"), log.half("a")
     log.commit(second, "a")
     log.op(b"1,")
@@ -110,8 +101,7 @@ def test_a_message_sent_twice_is_two_transactions() -> None:
     ]
 
 
-def test_a_copy_of_the_immunity_time_names_its_half_message() -> None:
-    log = SmallLog()
+def test_a_copy_of_the_immunity_time_names_its_half_message(log: SmallLog) -> None:
     log.half("a")
     second = log.half("a")
     copy = log.half("a", (CHECKS, "1"), ("TRAN_PREPARED_QUEUE_OFFSET", "1"))
@@ -121,8 +111,7 @@ def test_a_copy_of_the_immunity_time_names_its_half_message() -> None:
     assert states(log) == ["pending", "rolled back"]
 
 
-def test_discarded_after_too_many_checks() -> None:
-    log = SmallLog()
+def test_discarded_after_too_many_checks(log: SmallLog) -> None:
     log.half("a")
     log.half("a", (CHECKS, "15"))
     end = log.put("TRANS_CHECK_MAX_TIME_TOPIC", 0, ("UNIQ_KEY", "a"), (CHECKS, "15"))
@@ -130,9 +119,8 @@ def test_discarded_after_too_many_checks() -> None:
     assert (found.state, found.end, found.checks, found.copies) == ("discarded", end, 15, 1)
 
 
-def test_what_the_producer_said_counts_more_than_a_discard() -> None:
+def test_what_the_producer_said_counts_more_than_a_discard(log: SmallLog) -> None:
     """Seen on 5.3.3: ops are gathered, and the half message is checked and discarded meanwhile."""
-    log = SmallLog()
     for key in "ab":
         log.half(key)
     log.commit(0, "a")
@@ -144,16 +132,14 @@ def test_what_the_producer_said_counts_more_than_a_discard() -> None:
     assert states(log) == ["committed", "rolled back"]
 
 
-def test_what_the_broker_has_gone_past_is_abandoned() -> None:
-    log = SmallLog()
+def test_what_the_broker_has_gone_past_is_abandoned(log: SmallLog) -> None:
     log.half("a")
     log.half("b")
     assert states(log, half_position=1) == ["abandoned", "pending"]
 
 
-def test_an_op_names_the_newest_half_message_with_its_offset() -> None:
+def test_an_op_names_the_newest_half_message_with_its_offset(log: SmallLog) -> None:
     """After a crash queue offsets may be given again."""
-    log = SmallLog()
     log.half("a")
     log.positions[HALF, 0] = 0
     log.half("b")
@@ -161,31 +147,27 @@ def test_an_op_names_the_newest_half_message_with_its_offset() -> None:
     assert states(log) == ["pending", "rolled back"]
 
 
-def test_an_op_before_a_half_message_is_not_its_own() -> None:
-    log = SmallLog()
+def test_an_op_before_a_half_message_is_not_its_own(log: SmallLog) -> None:
     log.op(b"0,")
     log.half("a")
     assert states(log) == ["pending"]
 
 
-def test_before_4_3_0_records_of_their_own_topics_tell() -> None:
-    log = SmallLog()
+def test_before_4_3_0_records_of_their_own_topics_tell(log: SmallLog) -> None:
     places = [log.put("Orders", 0, ("UNIQ_KEY", key), sys_flag=4) for key in "abc"]
     log.put("Orders", 0, ("UNIQ_KEY", "a"), sys_flag=8, prepared_transaction_offset=places[0])
     log.put("Orders", 0, ("UNIQ_KEY", "b"), sys_flag=12, prepared_transaction_offset=places[1])
     assert states(log) == ["committed", "rolled back", "pending"]
 
 
-def test_half_messages_without_a_key_stand_alone() -> None:
-    log = SmallLog()
+def test_half_messages_without_a_key_stand_alone(log: SmallLog) -> None:
     for _ in range(2):
         log.put(HALF, 0, ("REAL_TOPIC", "Orders"), ("REAL_QID", "1"))
     assert states(log) == ["pending", "pending"]
 
 
-def test_a_delivery_is_no_commit_of_the_message_at_0() -> None:
+def test_a_delivery_is_no_commit_of_the_message_at_0(log: SmallLog) -> None:
     """A delivered record keeps the commit type; its preparedTransactionOffset is 0."""
-    log = SmallLog()
     log.half("a")
     log.put("Orders", 1, ("UNIQ_KEY", "b"), ("REAL_TOPIC", "Orders"), sys_flag=8)
     assert states(log) == ["pending"]
@@ -212,8 +194,7 @@ def test_offsets_in_an_op(body: bytes, offsets: list[int], bad: int) -> None:
     assert (found.tolist(), wrong) == (offsets, bad)
 
 
-def test_what_is_wrong_is_named_without_its_value() -> None:
-    log = SmallLog()
+def test_what_is_wrong_is_named_without_its_value(log: SmallLog) -> None:
     ops = [log.op(b"evil\x1b,0"), log.op(b"0,", tag="evil")]
     half = log.half("a", (CHECKS, "evil"), ("TRAN_PREPARED_QUEUE_OFFSET", "evil"))
     gathered = log.gather(concerns)
@@ -225,8 +206,7 @@ def test_what_is_wrong_is_named_without_its_value() -> None:
     assert states(log) == ["pending"]
 
 
-def test_many_records_of_one_key_are_looked_at_once() -> None:
-    log = SmallLog()
+def test_many_records_of_one_key_are_looked_at_once(log: SmallLog) -> None:
     for n in range(200):
         log.half("a", *([(CHECKS, "1")] if n % 2 else []))
     assert len(resolved(log)) == 100
@@ -235,8 +215,7 @@ def test_many_records_of_one_key_are_looked_at_once() -> None:
 # Half messages of transRocksDBEnable; tests/store_format/fate/test_lived.py has a real broker's
 
 
-def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key() -> None:
-    log = SmallLog()
+def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key(log: SmallLog) -> None:
     first, second, third = log.rocksdb_half("a"), log.rocksdb_half("b"), log.rocksdb_half("c")
     log.op(b"0,1,2,")  # of the other topic's queue
     log.rocksdb_op(first, "z")
@@ -249,8 +228,9 @@ def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key() -> None:
     ]
 
 
-def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked() -> None:
-    log = SmallLog()
+def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked(
+    log: SmallLog,
+) -> None:
     at = log.rocksdb_half("a")
     log.half("b")
     assert states(log, half_position=7) == ["pending", "abandoned"]
@@ -258,8 +238,7 @@ def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked()
     assert [each.end for each in resolved(log)] == [end, -1]
 
 
-def test_rocksdb_tells_how_often_one_was_checked_and_which_was_given_up() -> None:
-    log = SmallLog()
+def test_rocksdb_tells_how_often_one_was_checked_and_which_was_given_up(log: SmallLog) -> None:
     checked, gone, ended, new = (log.rocksdb_half(key) for key in "abcd")
     log.half("e")
     log.rocksdb_op(ended, "c")
@@ -272,8 +251,7 @@ def test_rocksdb_tells_how_often_one_was_checked_and_which_was_given_up() -> Non
     assert found[4].state == "pending"  # of the other topic
 
 
-def test_an_op_whose_place_is_no_number_names_nothing_and_is_reported() -> None:
-    log = SmallLog()
+def test_an_op_whose_place_is_no_number_names_nothing_and_is_reported(log: SmallLog) -> None:
     log.rocksdb_half("a")
     at = log.rocksdb_op("x", "a")
     gathered = log.gather(concerns)

@@ -108,7 +108,7 @@ def _check_large(storage: Storage, path: str) -> None:
         output.write(part)
     written = output.finish(len(content) + 3_000_000)
     whole = content.tobytes() + bytes(3_000_000)
-    assert written == (len(whole), hashlib.sha256(whole).hexdigest())
+    assert written == (len(whole), hashlib.sha256(content).hexdigest(), len(content))
     assert storage.open(path).state.size == len(whole)
     assert hashlib.sha256(storage.read_bytes(path)).digest() == hashlib.sha256(whole).digest()
     assert read(storage, path, 8_388_600, 17) == whole[8_388_600:8_388_617]
@@ -166,14 +166,9 @@ def rebuild(store: str, output: str, **more: Any) -> Any:
 def look(store: str, against: str, **more: Any) -> Report:
     about = golden()
     return verify(
-        Session(),
-        store,
-        against=against,
-        rocketmq=about.version,
-        settings=as_text(about.settings),
-        cut=CUT,
-        **more,
-    )
+        Session(), store, against=against, rocketmq=about.version, settings=as_text(about.settings),
+        cut=CUT, **more,
+    )  # fmt: skip
 
 
 def check_output(output: str, tmp_path: Path) -> None:

@@ -126,11 +126,9 @@ def served(apart: bool = False) -> Iterator[str]:
 @contextmanager
 def _reported(endpoint: str) -> Iterator[None]:
     reported = {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "key-of-the-tests",
-        "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
+        "AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "key-of-the-tests",
+        "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests", "AWS_EC2_METADATA_DISABLED": "true",
+    }  # fmt: skip
     before = {name: os.environ.get(name) for name in reported}
     try:
         with environment(reported):

@@ -1,15 +1,13 @@
 """Compiled kernels are kept by what they were compiled from, wherever that lies."""
 
 import ast
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from reput.store_format.files import private
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -22,14 +20,7 @@ print(crc.crc32(np.frombuffer(b"123456789", np.uint8), 0, 9) & 0xFFFFFFFF)
 def run_at(place: Path, cache: Path) -> str:
     """Run a kernel from a folder or a zip on the path; the file that it came from."""
     program = f"import sys; sys.path.insert(0, {str(place)!r})\n{PROGRAM}"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=place.parent,
-        env={**os.environ, "REPUT_CACHE": str(cache)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", program, env={"REPUT_CACHE": str(cache)}, cwd=place.parent, check=True)
     file, crc = done.stdout.splitlines()
     assert crc == str(0xCBF43926)
     return file
@@ -45,10 +36,8 @@ def copies(tmp_path: Path) -> list[Path]:
     made = [tmp_path / "a", tmp_path / "b"]
     for folder in made:
         shutil.copytree(
-            ROOT / "reput",
-            folder / "reput",
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
+            ROOT / "reput", folder / "reput", ignore=shutil.ignore_patterns("__pycache__"),
+        )  # fmt: skip
     archive = shutil.make_archive(str(tmp_path / "c"), "zip", made[0])
     return [*made, Path(archive)]
 
@@ -108,6 +97,7 @@ def test_what_is_loaded_ahead_is_what_tasks_call() -> None:
     program = """
 import gc, pathlib, tempfile
 from numba.core.dispatcher import Dispatcher
+from tests.processes import run_python
 from tests.golden_rebuilds import rebuild_difference as rebuild
 from reput.udfs.warm import load_kernels
 
@@ -123,7 +113,7 @@ for ranges in (1, 3):
 rare = {"mark_records"}  # only where delays or timers are lost
 print({name for name, count in loaded().items() if before.get(name, 0) != count} - rare)
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    done = run_python("-c", program)
     assert done.stdout.strip() == "set()", done.stdout + done.stderr
 
 

@@ -16,7 +16,7 @@ from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
-from tests.store_format.query.stores import whole_store
+from tests import golden_stores
 
 NOBODY = 65534
 PARTS = ("consumequeue", "index", "commitlog", "config")
@@ -39,7 +39,7 @@ def store() -> Iterator[Path]:
     """A store that every user may read, below folders that every user may enter."""
     folder = Path(tempfile.mkdtemp())
     try:
-        store, _ = whole_store("tiny_5.3.3", folder)
+        store, _ = golden_stores.whole("tiny_5.3.3", folder)
         (store / "config").mkdir(exist_ok=True)
         for path in (folder, store, *store.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)

@@ -24,6 +24,7 @@ from tests.store_format.files.queue_log_archive import (
     tiered_entries,
     tiered_url,
 )
+from tests.trees import flip
 
 __all__ = ["copy", "root"]  # fixtures
 
@@ -97,9 +98,7 @@ def test_records_that_rocketmq_forgot_while_it_compacted_are_found(root: Path) -
 
 
 def spoil(path: Path, at: int) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 1
-    path.write_bytes(bytes(raw))
+    flip(path, at)
 
 
 def test_a_changed_entry_of_a_compacted_queue_is_named(copy: Path) -> None:

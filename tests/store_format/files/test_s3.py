@@ -1,8 +1,6 @@
 """Input and output on S3: moto's server, real requests."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +21,9 @@ from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.notes import Done, Progress
 from tests import golden_stores
 from tests.in_process import as_text
+from tests.processes import run_python
 from tests.store_format.files import battery, cutting_proxy, s3_server
 from tests.store_format.files.s3_server import BUCKET
-from tests.store_format.query.stores import whole_store
 
 URL = f"s3://{BUCKET}"
 SIZES = [
@@ -102,7 +100,7 @@ def test_from_s3_to_s3(output: str, tmp_path: Path) -> None:
 
 
 def test_a_store_is_asked_by_its_url(tmp_path: Path) -> None:
-    store, _ = whole_store("small_all_5.3.3", tmp_path)
+    store, _ = golden_stores.whole("small_all_5.3.3", tmp_path)
     battery.upload(store, S3Storage(), f"{URL}/asked")
     with (
         reput.open_store(str(store)) as here,
@@ -362,10 +360,9 @@ def test_dump_reads_an_object(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.long
 def test_through_spark_by_the_command(output: str, tmp_path: Path) -> None:
     about = battery.golden()
-    done = subprocess.run(
-        [sys.executable, "-m", "reput", "rebuild", f"{URL}/store", "--output", output,
-         "--rocketmq", about.version, "--master", "local[2]", "--json", *SIZES],
-        capture_output=True, text=True, check=False,
+    done = run_python(
+        "-m", "reput", "rebuild", f"{URL}/store", "--output", output, "--rocketmq", about.version,
+        "--master", "local[2]", "--json", *SIZES,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["output"] == output
@@ -378,9 +375,7 @@ def test_a_missing_library_is_named(tmp_path: Path) -> None:
         "from reput.store_format.files.by_url import storage_for\n"
         "storage_for('s3://bucket/x').list('s3://bucket/x')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", program)
     assert "StoreError: s3:// needs botocore, which" in done.stderr
 
 

@@ -67,11 +67,8 @@ def test_asking_does_not_lose_this_process_its_own_lock(tmp_path: Path) -> None:
     for name in ("lock", "link"):
         assert lock_holder(f"{tmp_path}/{name}") == os.getpid()
     ask = [
-        sys.executable,
-        "-S",
-        "-c",
-        "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), 6, 1)",
-    ]
+        sys.executable, "-S", "-c", "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), 6, 1)",
+    ]  # fmt: skip
     assert subprocess.run([*ask, str(tmp_path / "lock")], capture_output=True).returncode == 1
     release()
     assert lock_holder(f"{tmp_path}/lock") is None

@@ -1,9 +1,5 @@
 """Numbers and blocks that kernels read at any place of a buffer, against Python's own."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,6 +18,7 @@ from reput.store_format.kernels.bytes import (
     put_i64,
     same_bytes,
 )
+from tests.processes import run_python
 
 
 @njit(cache=True)
@@ -94,13 +91,7 @@ read = njit(lambda buf, at: get_i16(buf, at))
 assert read(np.ones(4, np.uint8), 2) == 0x101
 read(np.ones(4, np.uint8), {at})
 """
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "NUMBA_BOUNDSCHECK": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = run_python("-c", code, env={"NUMBA_BOUNDSCHECK": "1"})
     assert "IndexError" in ran.stderr
 
 

@@ -125,12 +125,10 @@ def test_a_configuration_in_the_store_says_which_member_is_meant(tmp_path: Path)
 
 
 WRONG = {
-    "magic": (DLEDGER_AT.magic, 4, 7),
-    "pos": (DLEDGER_AT.pos, 8, 5),
-    "index": (DLEDGER_AT.index, 8, 999),
-    "term": (DLEDGER_AT.term, 8, 0),
+    "magic": (DLEDGER_AT.magic, 4, 7), "pos": (DLEDGER_AT.pos, 8, 5),
+    "index": (DLEDGER_AT.index, 8, 999), "term": (DLEDGER_AT.term, 8, 0),
     "size/bodyLength": (DLEDGER_AT.bodyLength, 4, 77),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("field", WRONG)

@@ -69,12 +69,9 @@ def test_a_type_that_rocketmq_does_not_know(kind: int) -> None:
 def test_a_flag_on_what_is_not_compressed_is_reported(codec: str, damage: str) -> None:
     whole = compressed(codec)
     body = {
-        "plain": TEXT,
-        "cut": whole[:-3],
-        "head": whole[:8],
-        "one byte": b"x",
+        "plain": TEXT, "cut": whole[:-3], "head": whole[:8], "one byte": b"x",
         "flipped": bytes([whole[0] ^ 0xFF]) + whole[1:],
-    }[damage]
+    }[damage]  # fmt: skip
     with pytest.raises(NotCompressed) as error:
         decompressed(body, FLAGS[codec], CAP)
     assert codec in str(error.value)

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import reput
+from tests import golden_stores
 from tests.reference.log import Message
-from tests.store_format.query.stores import keys_of, reference_messages, whole_store
+from tests.store_format.query.stores import keys_of, reference_messages
 
 NAMES = ("small_all_4.9.7", "small_all_5.3.3", "small_expired_5.3.3", "small_lmq_batch_5.5.0")
 
@@ -15,7 +16,7 @@ class Asked:
     """A store, and all of its messages as the reference reads them."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.path, self.golden = whole_store(name, folder)
+        self.path, self.golden = golden_stores.whole(name, folder)
         self.messages = reference_messages(self.golden)
         self.by_place = {each.physical_offset: each for each in self.messages}
         self.by_key: dict[tuple[str, str], list[int]] = defaultdict(list)

@@ -5,15 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.store_format.query.asked import Asked
+from tests.trees import write_over
 
 SLOTS, MOST = 7, 20  # of the golden store's index files
 ENTRY = struct.Struct(">iqii")
 
 
 def edited(path: Path, at: int, raw: bytes) -> None:
-    content = bytearray(path.read_bytes())
-    content[at : at + len(raw)] = raw
-    path.write_bytes(content)
+    write_over(path, at, raw)
 
 
 def index_files(store: Asked) -> list[Path]:

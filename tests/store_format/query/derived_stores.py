@@ -9,11 +9,9 @@ from tests.logs import Message
 
 SEGMENT = 2048
 SETTINGS: dict[str, int | str] = {
-    "mappedFileSizeCommitLog": SEGMENT,
-    "mappedFileSizeConsumeQueue": 200,
-    "maxHashSlotNum": 3,
+    "mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 200, "maxHashSlotNum": 3,
     "maxIndexNum": 8,
-}
+}  # fmt: skip
 
 
 class Derived:

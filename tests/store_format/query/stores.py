@@ -1,28 +1,12 @@
 """Golden stores as questions are put to them: RocketMQ's log with the files it derived from it."""
 
 import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 from reput.jobs.cli import main
 from tests import golden_stores
 from tests.reference import records
 from tests.reference.log import Message
-
-DERIVED = ("consumequeue", "batchconsumequeue", "index")
-
-
-def whole_store(name: str, folder: Path) -> tuple[Path, golden_stores.GoldenStore]:
-    """A writable store of the golden log and all that RocketMQ derived from it."""
-    golden = golden_stores.unpack(name)
-    store = golden_stores.copy_input(golden, folder / "store")
-    for part in DERIVED:
-        if (golden.expect / part).is_dir():
-            subprocess.run(["rm", "-rf", str(store / part)], check=True)
-            copy = ["cp", "-r", "--sparse=always", str(golden.expect / part), str(store / part)]
-            subprocess.run(copy, check=True)
-    return store, golden
 
 
 def reference_messages(golden: golden_stores.GoldenStore) -> list[Message]:

@@ -25,6 +25,7 @@ from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import settings_from
 from tests.logs import Message, build_log
 from tests.package_source import ROOT
+from tests.trees import flip
 
 SEGMENT = 1 << 16
 
@@ -76,9 +77,7 @@ def test_what_is_raised_comes_after_the_steps_before(log: LogReader) -> None:
     at = next(place for place in places[200:] if place % SEGMENT)
     path = log.segment_at(at).path
     log.close()
-    raw = bytearray(Path(path).read_bytes())
-    raw[at % SEGMENT + 4] ^= 1
-    Path(path).write_bytes(raw)
+    flip(Path(path), at % SEGMENT + 4)
     storage = log.storage
     segments = list_segments(storage, [str(Path(path).parent)], SEGMENT).segments
     damaged = LogReader(storage, segments, log.rules)

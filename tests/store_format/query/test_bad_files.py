@@ -12,8 +12,8 @@ import reput
 from reput.jobs.cli import main
 from reput.store_format.derived.index_reader import key_hash
 from reput.store_format.notes import Notes
+from tests.built import write_log
 from tests.logs import Message, build_log, properties
-from tests.logs.small import write
 from tests.store_format.query.asked import Asked, places
 from tests.store_format.query.bad_files import (
     ENDS,
@@ -299,7 +299,7 @@ def test_an_id_finds_a_message_with_a_store_time_of_no_calendar(
 ) -> None:
     key = "0A000002000100000002000000010000"
     message = Message("T", properties=properties(("UNIQ_KEY", key)), store_timestamp=stored)
-    store = write(tmp_path / "store", build_log([message], 4096))
+    store = write_log(tmp_path / "store", build_log([message], 4096))
     for said in ("the id is a client's", ""):
         words = ["--message-id", key] if said else ["--unique-key", key]
         code, rows, notes = asked(capsys, "query", str(store), *words)

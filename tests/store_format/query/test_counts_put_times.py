@@ -8,10 +8,11 @@ import pytest
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query import counts as module
-from reput.store_format.query.counts import SPANS_MOST, PutTimes, put_times
+from reput.store_format.query.counts import SPANS_MOST, PutSums, PutTimes
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records
+from tests.built import write_log
 from tests.in_process import as_text
 from tests.logs.encoder import Message, build_log
 
@@ -20,14 +21,15 @@ AT = 1_700_000_000_000
 
 def counted(store: Path, settings: dict[str, str] | None = None) -> PutTimes:
     with OpenedStore(LocalStorage(), str(store), NEWEST, settings or {}, Notes()) as opened:
-        return put_times(opened.log, True, [], lambda _: None, lambda _: None)
+        sums = PutSums(True, [])
+        for step in opened.log.steps_past_damage(lambda _: None):
+            if len(step.rows):
+                sums.add(step)
+        return sums.times()
 
 
 def store_of(messages: list[Message], to: Path) -> Path:
-    (to / "commitlog").mkdir(parents=True)
-    for start, data in build_log(messages, 1 << 20).items():
-        (to / "commitlog" / f"{start:020d}").write_bytes(data)
-    return to
+    return write_log(to, build_log(messages, 1 << 20))
 
 
 def test_spans_are_those_of_one_record_after_the_other() -> None:

@@ -11,7 +11,6 @@ from reput.jobs.cli import main
 from tests import golden_stores
 from tests.logs import Message, build_log, properties
 from tests.pages import ROOT
-from tests.store_format.query.stores import DERIVED
 
 PAGE = ROOT / "docs" / "query.md"
 
@@ -21,7 +20,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The store of the page, in the current folder: links, since it is only read."""
     golden = golden_stores.unpack("broker_clean_5.3.3")
     (tmp_path / "store").mkdir()
-    for path in [*golden.input.iterdir(), *(golden.expect / name for name in DERIVED)]:
+    for path in [
+        *golden.input.iterdir(),
+        *(golden.expect / name for name in golden_stores.DERIVED),
+    ]:
         link = tmp_path / "store" / path.name
         if path.exists():
             link.unlink(missing_ok=True)

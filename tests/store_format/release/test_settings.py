@@ -37,18 +37,12 @@ DEFAULT_DELAYS = (
 def test_defaults_are_rocketmqs() -> None:
     values = Settings().by_name()
     expected: dict[str, Any] = {
-        "mappedFileSizeCommitLog": 1_073_741_824,
-        "mappedFileSizeConsumeQueue": 300_000 * 20,
-        "mapperFileSizeBatchConsumeQueue": 300_000 * 46,
-        "messageIndexEnable": True,
-        "maxHashSlotNum": 5_000_000,
-        "maxIndexNum": 20_000_000,
-        "enableMultiDispatch": False,
-        "enableLmq": False,
-        "checkCRCOnRecover": True,
-        "forceVerifyPropCRC": False,
+        "mappedFileSizeCommitLog": 1_073_741_824, "mappedFileSizeConsumeQueue": 300_000 * 20,
+        "mapperFileSizeBatchConsumeQueue": 300_000 * 46, "messageIndexEnable": True,
+        "maxHashSlotNum": 5_000_000, "maxIndexNum": 20_000_000, "enableMultiDispatch": False,
+        "enableLmq": False, "checkCRCOnRecover": True, "forceVerifyPropCRC": False,
         "maxMessageSize": 4_194_304,
-    }
+    }  # fmt: skip
     assert {name: values[name] for name in expected} == expected
     assert Settings().delays == DEFAULT_DELAYS
     assert settings_from() == Settings()

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.trees import flip
+
 _TABLE = []
 for _byte in range(256):
     for _ in range(8):
@@ -20,9 +22,7 @@ def missing_table(folder: Path) -> None:
 
 def damaged_block(folder: Path) -> None:
     for table in folder.glob("*.sst"):
-        raw = bytearray(table.read_bytes())
-        raw[20] ^= 1
-        table.write_bytes(raw)
+        flip(table, 20)
 
 
 def torn_manifest(folder: Path) -> None:

@@ -54,15 +54,11 @@ def test_positions_are_kept_within_a_long_and_ascend() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        b"",
-        ENTRY[:-1],
-        ENTRY + b"\0",
-        b"\xff\xff\xff\xff" + ENTRY[4:],
-        ENTRY[:4] + b"\2" + ENTRY[5:],
-        ENTRY[:10] + b"\2" + ENTRY[11:],
+        b"", ENTRY[:-1], ENTRY + b"\0", b"\xff\xff\xff\xff" + ENTRY[4:],
+        ENTRY[:4] + b"\2" + ENTRY[5:], ENTRY[:10] + b"\2" + ENTRY[11:],
         ENTRY[:15] + b"\2" + ENTRY[16:],
     ],
-)
+)  # fmt: skip
 def test_what_is_no_entrys_key_is_none(key: bytes) -> None:
     assert parse_entry_key(key) is None
 

@@ -24,6 +24,7 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb.database import open_database
 from tests.store_format.rocksdb.damaged import other_comparator
 from tests.store_format.rocksdb.stores import ALONE, CONFIG, DOUBLE, INDEX, NAMES, unpack
+from tests.trees import flip
 
 FROM_ROCKSDB = {"combineCQPreferCQType": "defaultRocksDB"}  # of the two of a double write
 
@@ -196,9 +197,7 @@ def test_a_missing_table_is_told(broken: Path) -> None:
 
 def test_a_flipped_bit_is_told(broken: Path) -> None:
     for path in _tables(broken):
-        raw = bytearray(path.read_bytes())
-        raw[100] ^= 1
-        path.write_bytes(raw)
+        flip(path, 100)
     assert "block checksum mismatch" in _told(broken)
 
 

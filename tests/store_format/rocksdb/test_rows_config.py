@@ -60,15 +60,11 @@ def test_offsets_are_the_table_in_their_json(tmp_path: Path) -> None:
 def test_v2_has_all_names_in_one_table(tmp_path: Path) -> None:
     topic, group = struct.pack(">bhb", 1, 3, 2), struct.pack(">bhb", 1, 4, 2)
     rows = {
-        topic + name(b"A"): b'\1{"perm":6}',
-        topic + name(b"other form"): b'\2{"perm":6}',
-        topic + name(b"bad"): b"\1{",
-        topic + name(b"\xff"): b"\1{}",
-        topic + name(b"rest") + b"x": b"\1{}",
-        topic + b"\0\5four": b"\1{}",
-        topic: b"\1{}",
+        topic + name(b"A"): b'\1{"perm":6}', topic + name(b"other form"): b'\2{"perm":6}',
+        topic + name(b"bad"): b"\1{", topic + name(b"\xff"): b"\1{}",
+        topic + name(b"rest") + b"x": b"\1{}", topic + b"\0\5four": b"\1{}", topic: b"\1{}",
         group + name(b"g"): b'\1{"groupName":"g"}',
-    }
+    }  # fmt: skip
     folder = tmp_path / "rdb"
     assert config(folder, "topics.json", rows) == {"A": {"perm": 6}}
     groups = config(folder, "subscriptionGroup.json", {})
@@ -80,12 +76,10 @@ def test_v2_has_an_offset_a_row(tmp_path: Path) -> None:
     rows = {
         offset(b"reading", b"Live0", 0): value,
         offset(b"reading", b"Live0", -1): struct.pack(">q", -1),
-        offset(b"pulled", b"Live0", 0, table=2): value,
-        offset(b"g", b"T", 0): value[:7],
-        offset(b"g", b"T", 1) + b"x": value,
-        offset(b"g", b"\xff", 1): value,
+        offset(b"pulled", b"Live0", 0, table=2): value, offset(b"g", b"T", 0): value[:7],
+        offset(b"g", b"T", 1) + b"x": value, offset(b"g", b"\xff", 1): value,
         struct.pack(">bhb", 1, 1, 2) + name(b"g"): value,
-    }
+    }  # fmt: skip
     assert offset(b"reading", b"Live0", 0).hex(" ") == (
         "01 00 01 02 00 07 72 65 61 64 69 6e 67 01 00 05 4c 69 76 65 30 01 00 00 00 00"
     )

@@ -23,14 +23,10 @@ def row(kind: str, key: str, unique: str, place: int, time: int) -> tuple[bytes,
 
 
 ROWS = [
-    row("K", "k", "u1", 100, T0),
-    row("U", "u1", "", 100, T0),
-    row("T", "tag", "u1", 100, T0),
-    row("K", "k", "u2", 200, T0 + HOUR - 1),
-    row("K", "k", "u3", 300, T0 + 2 * HOUR + 5),
-    row("K", "kk", "u4", 400, T0),
-    row("K", "k@x", "u5", 500, T0),
-]
+    row("K", "k", "u1", 100, T0), row("U", "u1", "", 100, T0), row("T", "tag", "u1", 100, T0),
+    row("K", "k", "u2", 200, T0 + HOUR - 1), row("K", "k", "u3", 300, T0 + 2 * HOUR + 5),
+    row("K", "kk", "u4", 400, T0), row("K", "k@x", "u5", 500, T0),
+]  # fmt: skip
 
 
 def opened(folder: Path, rows: list[tuple[bytes, bytes]]) -> RocksDBIndex:

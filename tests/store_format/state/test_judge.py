@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rocksdict
 
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import TIMER_CHECK
-from reput.store_format.state.judge import past_the_queues, unknown_files
+from reput.store_format.state.judge import database_faults, past_the_queues, unknown_files
 from tests.memory_storage import MemoryStorage
 from tests.store_format.state.stores import IN_FLIGHT, TIMERS, faults, unpacked
 
@@ -132,6 +134,13 @@ def config(**files: object) -> MemoryStorage:
     )  # fmt: skip
 
 
+def mapped(**item: object) -> dict[str, object]:
+    """A static topic whose queue 4 is this broker's queue 0."""
+    one = {"gen": 0, "queueId": 0, "bname": "b", "logicOffset": 0, "startOffset": 0,
+           "endOffset": -1, **item}  # fmt: skip
+    return {"topicQueueMappingInfoMap": {"T": {"bname": "b", "hostedQueues": {"4": [one]}}}}
+
+
 @pytest.mark.parametrize(
     ("file", "content", "past"),
     [
@@ -141,6 +150,10 @@ def config(**files: object) -> MemoryStorage:
         ("delayOffset", {"offsetTable": {"3": 10, "4": 99}}, ""),
         ("consumerOrderInfo", {"table": {"T@g": {"0": {"popTime": 1, "o": [5, 6]}}}}, "ordered"),
         ("consumerOrderInfo", {"table": {"T@g": {"0": {"popTime": 1, "o": [5, 4]}}}}, ""),
+        ("topicQueueMapping", mapped(startOffset=11), "by queue 4 of the static topic"),
+        ("topicQueueMapping", mapped(endOffset=11), "by queue 4 of the static topic"),
+        ("topicQueueMapping", mapped(startOffset=10), ""),
+        ("topicQueueMapping", mapped(startOffset=11, bname="other"), ""),
     ],
 )
 def test_positions_past_the_queue_s_end(file: str, content: object, past: str) -> None:
@@ -154,3 +167,27 @@ def test_an_epoch_file_that_cannot_be_read(tmp_path: Path) -> None:
     store = unpacked(TIMERS, tmp_path)
     (store / "epochFileCheckpoint").write_text("1\n99\n1-0\n")
     assert "no epochs can be read" in said(store)["epochFileCheckpoint"]
+
+
+# ---
+# RocksDBs of the broker's own.
+
+
+def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Path) -> None:
+    store = str(tmp_path)
+    record = {"popTime": 1, "groupId": "g", "topicId": "T", "queueId": 0, "invisibleTime": 9}
+    with rocksdict.Rdict(f"{store}/kvStore", rocksdict.Options(raw_mode=True)) as database:
+        states = database.create_column_family("popState", rocksdict.Options(raw_mode=True))
+        for offset in (9, 10):
+            states[b"%d" % offset] = json.dumps({**record, "offset": offset}).encode()
+    (found,) = past_the_queues(LocalStorage(), store, {("T", 0): 10})
+    assert "up to 11 by a pop of group 'g'" in found.reason
+    assert list(database_faults(LocalStorage(), store)) == []
+
+
+@pytest.mark.parametrize("folder", ["kvStore", "config/topics", "config/users", "config/acls"])
+def test_a_rocksdb_that_cannot_be_opened(folder: str) -> None:
+    files = {f"store/{folder}/CURRENT": b"MANIFEST-000005\n", f"store/{folder}/000004.sst": b"x"}
+    (found,) = database_faults(MemoryStorage(files), "store")
+    assert found.path == f"store/{folder}"
+    assert "no broker that uses it starts" in found.reason

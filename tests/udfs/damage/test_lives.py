@@ -36,13 +36,18 @@ def judged(log: Damaged, last_first: bool = False) -> list[dict[str, object]]:
     return [row for batch in judge(iter([one])) for row in batch.to_pylist()]
 
 
-def test_pieces_are_judged_in_the_logs_order_however_they_come() -> None:
-    made = messages(60)
+def with_older(count: int) -> Damaged:
+    """So many messages: 10 to 19 are of an hour before, and of positions that others have."""
+    made = messages(count)
     made[10:20] = [
         replace(m, store_timestamp=m.store_timestamp - 3_600_000, queue_offset=m.queue_offset - 2)
         for m in made[10:20]
     ]
-    log = damaged(made)
+    return damaged(made)
+
+
+def test_pieces_are_judged_in_the_logs_order_however_they_come() -> None:
+    log = with_older(60)
     assert len(log.segments) > 1
     for number in (9, 19, 50):
         log.flip(number, 4)
@@ -58,13 +63,7 @@ def test_a_damaged_record_between_pieces_of_one_life_makes_nothing_stale() -> No
 
 
 def test_a_piece_that_is_older_than_those_around_it_is_stale_up_to_the_next() -> None:
-    """Records 10 to 19 are of an hour before, and of positions that others have."""
-    made = messages(30)
-    made[10:20] = [
-        replace(m, store_timestamp=m.store_timestamp - 3_600_000, queue_offset=m.queue_offset - 2)
-        for m in made[10:20]
-    ]
-    log = damaged(made)
+    log = with_older(30)
     for number in (9, 19):  # where its page begins and ends
         log.flip(number, 4)
     rows = judged(log)

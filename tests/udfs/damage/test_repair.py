@@ -52,7 +52,8 @@ def repair(
     (row,) = rows_of(task, 0)
     names = [row[name] for name in ("name", "saved", "listing")]
     raw, saved, listing = (staging.files.get(f"s/{name}", b"") for name in names)
-    assert row["sha256"] == hashlib.sha256(raw).hexdigest()
+    assert row["sha256"] == hashlib.sha256(raw[: row["used"]]).hexdigest()
+    assert not any(raw[row["used"] :])
     assert (len(raw), row["length"], row["saved_bytes"]) == (SEGMENT, SEGMENT, len(saved))
     return row, raw, saved, json.loads(listing or b"[]")
 

@@ -10,7 +10,6 @@ from tests.damaged import START, Damaged, damaged, messages
 from tests.logs.encoder import properties
 from tests.udfs.damage.logs import rows_of, stored
 
-SECTOR = 512
 SIZE = 1000  # of each record: 88 bytes, its body's 8, a topic of 1, and its properties
 TEXT = properties(("KEYS", "k" * (SIZE - 91 - 8 - 1 - 6)))
 

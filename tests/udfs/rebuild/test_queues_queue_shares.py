@@ -16,24 +16,20 @@ from tests.logs.encoder import Message, build_log, properties
 from tests.reference import derive
 
 SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 16384,
-    "mappedFileSizeConsumeQueue": 100,
-    "maxHashSlotNum": 7,
+    "mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
     "maxIndexNum": 9,
-}
+}  # fmt: skip
 LIMITS = ("_LISTS_READ_BY_ALL", "_ENTRIES_OF_A_TASK")
 
 
 def a_log() -> Log:
     messages = [
         Message(
-            topic=f"T{n % 3}",
-            queue_id=n % 2,
-            queue_offset=n // 6,
+            topic=f"T{n % 3}", queue_id=n % 2, queue_offset=n // 6,
             properties=properties(("KEYS", str(n))),
         )
         for n in range(60)
-    ]
+    ]  # fmt: skip
     return Log(build_log(messages, 16384), SETTINGS, "5.3.3", {})
 
 

@@ -82,7 +82,7 @@ def test_files_of_small_queues(
         name = f"{PLACED_TREE}/{row['folder']}/{segment_name(row['number'] * len(whole))}"
         assert row["name"] == name
         assert job.storage.files[f"staging/{name}"] == whole
-        assert row["sha256"] == hashlib.sha256(whole).hexdigest()
+        assert row["sha256"] == hashlib.sha256(content).hexdigest()
         assert (row["length"], row["used"]) == (len(whole), len(content))
     assert sum(row["entries"] for row in built) == 10
 

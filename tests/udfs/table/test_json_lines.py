@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from reput.udfs.table.json_lines import json_lines
+from reput.udfs.table.json_lines import JsonRows, json_lines
 
 TEXT = some.text(some.characters(codec="utf-8"), max_size=6) | some.sampled_from(
     ['"', "\\", "\0", "a\nb", "\x1f", "\x7f", "\u2028", "", "x" * 300]
@@ -44,3 +44,49 @@ def test_lines_are_those_of_python(names: list[str], rows: list[dict[str, Any]],
     batch = pa.RecordBatch.from_pylist(listed, SCHEMA).slice(cut)
     made = bytes(json_lines(batch.select(names), names)).decode()
     assert made == "".join(by_python(row, names) for row in rows[cut:])
+
+
+LINE = b'{"topic":"T","body":"b","tags":"2026-01-31","properties":{"a":"1"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("raw", "at_once"),
+    [
+        (LINE * 3, True),
+        (LINE + b'{"topic":"T","body":"b","keys":["k"],"properties":{"b":null}}', True),
+        (b'{"topic":"T","body_base64":"AP8=","queue_id":7}\n', True),
+        (LINE + b"\n" + LINE, False),
+        (LINE[:-1] + LINE, False),  # two objects
+        (LINE[:-1] + LINE + LINE[:-2] + b"\n}\n", False),  # three lines, three objects
+        (b'{"topic":"T","body":"b"}{"topic":"T","keys":\n{"a":"b"}}', False),
+        (b'{"topic":"T","body":"\xff"}', False),
+        (b'{"topic":"T","body":"b","properties":{"AaAa":"1","BBBB":"2"}}', False),  # one hash code
+        (
+            b'{"topic":"T","properties":{"%b"}}' % b'":"","'.join(b"%d" % n for n in range(14)),
+            False,
+        ),
+        (b'{"topic":"T","keys":%b}' % (b"[" * 100_000 + b"]" * 100_000), False),
+        (b'{"topic":"T","bodyCRC":0}', False),
+    ],
+)
+def test_lines_are_read_at_once_where_none_can_be_read_in_two_ways(
+    raw: bytes, at_once: bool
+) -> None:
+    read = JsonRows(128)
+    assert read.table(LINE) is not None
+    table = read.table(raw)
+    assert (table is not None) == at_once
+    if table is not None:
+        rows = table.to_pylist()
+        assert [row["topic"] for row in rows] == ["T"] * raw.count(b"topic")
+
+
+def test_fields_of_later_lines_are_learned_and_kept() -> None:
+    rows = JsonRows(128)
+    first = rows.table(LINE + b'{"topic":"T","body":"b","queue_id":3}\n')
+    assert first is not None
+    assert first["queue_id"].to_pylist() == [None, 3]
+    assert rows.table(b'{"topic":"T","body":"b","flag":1.0}') is None
+    again = rows.table(LINE)
+    assert again is not None
+    assert {"queue_id", "properties"} <= set(again.column_names)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.console.options import tell_of_first_run, tell_of_no_cache
+from reput.jobs.console.progress import tell_of_first_run, tell_of_no_cache
 from reput.store_format.files.private import cache_folder
 
 

@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from reput.jobs.console import options as progress
-from reput.jobs.console.options import ShownProgress
+from reput.jobs.console import progress
+from reput.jobs.console.progress import ShownProgress
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.stages import Stages
 from reput.store_format.files.protocol import FileState, Listed

@@ -130,7 +130,8 @@ def live_places(store: Path) -> list[tuple[Path, int]]:
             if int.from_bytes(content[at + 4 : at + 12], "big") >= start:
                 places += [(path, at + field) for field in (3, 11, 15, 19)]
                 if number == 1:
-                    places += [(path, field) for field in (7, 15, 23, 31, 35, 39)]
+                    # not 31: one more at endPhyOffset is a writer's mark
+                    places += [(path, field) for field in (7, 15, 23, 30, 35, 39)]
                     places += [(path, 43 + 4 * slot) for slot in range(SLOTS)]
     return places
 

@@ -5,8 +5,8 @@
 #   ./spark-submit.sh --master spark://host:7077 rebuild STORE --output DIR --rocketmq 5.3.3
 #
 # What stands before the command (or before `--`) is spark-submit's, what follows is reput's. The
-# code is shipped as reput.zip, before what --py-files names; numpy, numba, pyarrow and pandas must
-# be on the workers or be shipped with --archives: docs/clusters.md.
+# code is shipped as reput.zip, before what --py-files names; numpy, numba, pyarrow, lark and
+# pandas must be on the workers or be shipped with --archives: docs/clusters.md.
 #
 #   SPARK_HOME      the Spark to submit with (default: spark-submit on PATH, then .venv's)
 #   PYSPARK_PYTHON  the workers' Python (default: the one in --archives X#NAME, of several the first

@@ -1,5 +1,6 @@
 """The rows of the benchmark's table: each a function from a number of runs to one row."""
 
+import json
 import os
 import shutil
 import sys
@@ -10,11 +11,13 @@ from typing import Any
 from benchmarks.cluster import standalone, submit
 from benchmarks.further_rows import against, bare_rebuild, cold_cache, huge_bodies, in_session
 from benchmarks.limits import a_split_more, fewer_queues, installed, queues
-from benchmarks.process_tree import run
+from benchmarks.process_tree import Run, run
+from benchmarks.put_messages import numbered
 from benchmarks.rocksdb import in_rocksdb
 from benchmarks.state import same_state
 from benchmarks.stores import (
     LARGE,
+    RELEASE,
     USUAL,
     Rebuilt,
     Shape,
@@ -241,6 +244,48 @@ def looks(runs: int) -> Row:
     return row
 
 
+def around(runs: int) -> Row:
+    """What else walks a log, beside `check`, and JSON lines out and in: whole processes by turns.
+
+    Of each the seconds, the processor's seconds, and the most memory of all its processes.
+    """
+    store, folder = make_store(USUAL), output_folder()
+    theirs(store)
+    (store / "abort").unlink(missing_ok=True)
+    folder.mkdir(exist_ok=True)
+    lines, new = folder / "lines.jsonl", folder / "new"
+    names = ("topic", "queue_id", "tags", "keys")
+    with lines.open("w") as file:
+        for message in map(numbered, range(USUAL.messages)):
+            fields = {name: getattr(message, name) for name in names}
+            file.write(json.dumps({**fields, "body": message.body.decode("latin-1")}) + "\n")
+    words = {
+        "check": ["check", store],
+        "report": ["report", store, "--output", folder / "page.html", "--replace"],
+        "stats": ["stats", store],
+        "delayed": ["delayed", store],
+        "transactions": ["transactions", store],
+        **{f"{kind} out": ["export", store, "--as", kind, "--output", folder / kind, "--replace"]
+           for kind in ("jsonl", "parquet")},
+        "jsonl in": ["append", new, "--from", lines],
+    }  # fmt: skip
+    made: dict[str, list[Run]] = {name: [] for name in words}
+    for _ in range(runs):
+        for name, each in words.items():
+            same_state(store)
+            shutil.rmtree(new, ignore_errors=True)
+            command = [sys.executable, "-m", "reput", *map(str, each), "--rocketmq", RELEASE]
+            made[name].append(checked(run(command)))
+    shutil.rmtree(folder)
+    remove_derived(store)
+    row: Row = {**USUAL._asdict(), "log_bytes": log_bytes(store)}
+    for name, done in made.items():
+        row[name] = median([one.seconds for one in done])
+        row[f"{name} cpu"] = median([one.cpu for one in done])
+        row[f"{name} mib"] = max(one.all_mib for one in done)
+    return row
+
+
 ROWS: dict[str, Callable[[int], Row]] = {
     "usual": usual,
     "small messages": small_messages,
@@ -252,6 +297,7 @@ ROWS: dict[str, Callable[[int], Row]] = {
     "in RocksDB": in_rocksdb,
     "tiny": tiny,
     "looks": looks,
+    "around": around,
     "installed by pip": installed,
     "a split more": a_split_more,
     "fewer queues": fewer_queues,

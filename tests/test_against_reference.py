@@ -62,7 +62,7 @@ def tell(log: Log, derivation: Derivation) -> None:
             event(f"has {kind}")
 
 
-@settings(ANY, max_examples=80)
+@settings(ANY, max_examples=40)
 @given(logs(), cuts(), st.integers(0, 1000))
 def test_any_log(log: Log, cut: Cut, seed: int) -> None:
     tell(log, check(log, cut, seed))
@@ -185,7 +185,7 @@ def check_refusal(log: Log, cut: Cut) -> None:
             rebuild_log(log, cut, on_damage=REFUSE)
 
 
-@settings(ANY, max_examples=12)
+@settings(ANY, max_examples=8)
 @given(damaged_logs(), cuts())
 def test_damage_is_refused_where_live_records_follow(log: Log, cut: Cut) -> None:
     check_refusal(log, cut)

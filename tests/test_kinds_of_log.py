@@ -351,8 +351,9 @@ def check(log: Log, shows: Callable[[Derivation], object], cuts: Iterable[Cut] =
 def test_a_kind_of_log(name: str) -> None:
     kind = KINDS[name]
     large = len(kind.messages) > 1000 or "mappedFileSizeCommitLog" in kind.settings
-    for version in kind.versions:
-        check(log_of(kind, version), kind.shows, (Cut(50_000, 3, 3),) if large else CUTS)
+    for number, version in enumerate(kind.versions[::-1]):  # the last one in each cut
+        cuts = CUTS if not number else CUTS[number % 4 :: 4]
+        check(log_of(kind, version), kind.shows, (Cut(50_000, 3, 3),) if large else cuts)
 
 
 @pytest.mark.parametrize("version", ["4.9.0", "4.9.1", NEW])
@@ -360,7 +361,7 @@ def test_a_kind_of_log(name: str) -> None:
 def test_properties_malformed(way: str, version: str) -> None:
     sound = properties(("UNIQ_KEY", "u"), ("TAGS", "t"), ("KEYS", "k1 k2"))
     kind = Kind(of(3, properties=lambda n: _malform(sound, way) if n == 1 else sound), len)  # type: ignore[arg-type]
-    check(log_of(kind, version), lambda d: d.messages == 3)
+    check(log_of(kind, version), lambda d: d.messages == 3, CUTS[1:3])
 
 
 def test_malformed_properties_are_read_in_two_ways() -> None:

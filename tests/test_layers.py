@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,10 @@ def test_tests_take_their_helpers_from_modules_that_are_no_tests() -> None:
     """A module of tests can then be moved, split or run alone, and its fixtures stay its own."""
     for path in (*ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/**/*.py")):
         own = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        if not re.search(r"import .*\btest_|\.test_", text):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and node.module:
                 named = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
                 from_tests = [n for n in named if n.startswith("tests.") and ".test_" in n]

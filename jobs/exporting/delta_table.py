@@ -21,7 +21,7 @@ from reput.udfs.table.export import MessageSums
 
 MESSAGES, RUNS = "messages", "runs"
 CLUSTERED_BY = ("topic", "storeTimestamp")  # if the writer can: 4 at most, of the first 32 columns
-_BODY = "body"
+ABOUT, APPEND_ONLY = "reput.export", "delta.appendOnly"  # properties of a table
 
 RUN = pa.schema(
     [
@@ -81,10 +81,12 @@ class DeltaTables(Protocol):
     def counts_system(self) -> bool:
         """Whether `ChosenLog.system` counts the messages that add_messages leaves out."""
 
-    def description(self, path: str) -> str | None:
-        """The description given to `create`; None if there is no table."""
+    def about(self, path: str) -> str | None:
+        """The property ABOUT, as `create` was given it (older tables: their description); None
+        if there is no table.
+        """
 
-    def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
+    def create(self, path: str, columns: pa.Schema, about: str) -> None:
         """Make an append-only table. `comment` in a field's metadata is the column's comment. A
         table with the columns CLUSTERED_BY is clustered by them if the writer can.
         """
@@ -110,11 +112,18 @@ class DeltaTables(Protocol):
         """A line for each body that does not match its CRC."""
 
 
+def _declared(kind: pa.DataType) -> pa.DataType:
+    """A column's type as Spark's SQL can declare it: elements and values may be null."""
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, kind.item_type)
+    return pa.list_(kind.value_type) if pa.types.is_list(kind) else kind
+
+
 def chosen_in(writer: DeltaTables, folder: str) -> dict[str, Any]:
     """The options with which a table was made. Raises StoreError if reput did not make it."""
     path = f"{folder}/{MESSAGES}"
     try:
-        chosen: dict[str, Any] = json.loads(writer.description(path) or "")
+        chosen: dict[str, Any] = json.loads(writer.about(path) or "")
         del chosen["store"]
     except (ValueError, KeyError, TypeError):
         raise StoreError(f"{path}: is not a table that reput has exported") from None
@@ -131,16 +140,19 @@ class MessageTable:
         self.app = "reput-" + hashlib.sha256(self.chosen.encode()).hexdigest()[:32]
         self.messages, self.run_rows = f"{job.folder}/{MESSAGES}", f"{job.folder}/{RUNS}"
         comments = {each.field.name: {"comment": each.comment} for each in COLUMNS}
-        columns = [field.with_metadata(comments[field.name]) for field in job.chosen.columns]
-        self._make(self.messages, MESSAGES, pa.schema(columns))
-        self._make(self.run_rows, RUNS, RUN)
+        columns = [
+            field.with_type(_declared(field.type)).with_metadata(comments[field.name])
+            for field in job.chosen.columns
+        ]
+        self._make(self.messages, pa.schema(columns))
+        self._make(self.run_rows, RUN)
         self._runs: list[dict[str, Any]] | None = None  # cache of `runs`, until a row is added
         self._complete_runs()
 
-    def _make(self, path: str, name: str, columns: pa.Schema) -> None:
-        there = self.writer.description(path)
+    def _make(self, path: str, columns: pa.Schema) -> None:
+        there = self.writer.about(path)
         if there is None:
-            self.writer.create(path, name, columns, self.chosen)
+            self.writer.create(path, columns, self.chosen)
         elif there != self.chosen:
             raise StoreError(
                 f"{path}: is a table of another store or of other options, and ranges are not "

@@ -17,7 +17,14 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from reput.jobs.engines.spark import collect, raised_in_tasks, run_in_tasks, spark_cores
 from reput.jobs.exporting.chosen import ChosenLog
-from reput.jobs.exporting.delta_table import CLUSTERED_BY, Commit, LastMessage, Range
+from reput.jobs.exporting.delta_table import (
+    ABOUT,
+    APPEND_ONLY,
+    CLUSTERED_BY,
+    Commit,
+    LastMessage,
+    Range,
+)
 from reput.jobs.sources.opened_log import cut
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.release.settings import SettingError
@@ -60,10 +67,8 @@ class DeltaRs:
     def __init__(self) -> None:
         self._tables: dict[str, DeltaTable] = {}
 
-    def description(self, path: str) -> str | None:
-        """A table's description, None if there is no table. Raises SettingError for a URL that
-        delta-rs does not write to.
-        """
+    def about(self, path: str) -> str | None:
+        """As DeltaTables. Raises SettingError for a URL that delta-rs does not write to."""
         scheme, apart, _ = path.partition("://")
         if apart and scheme not in _SCHEMES:
             raise SettingError(
@@ -72,19 +77,20 @@ class DeltaRs:
             )
         if path not in self._tables and not DeltaTable.is_deltatable(path, _storage()):
             return None
-        return self._open(path).metadata().description or ""
+        said = self._open(path).metadata()
+        return said.configuration.get(ABOUT) or said.description or ""
 
     def _open(self, path: str) -> DeltaTable:
         if path not in self._tables:
             self._tables[path] = DeltaTable(path, storage_options=_storage())
         return self._tables[path]
 
-    def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
+    def create(self, path: str, columns: pa.Schema, about: str) -> None:
         """Make an empty table, without clusters, which delta-rs cannot make."""
         with _alone(path):
             self._tables[path] = DeltaTable.create(
-                path, columns, name=name, description=about,
-                configuration={"delta.appendOnly": "true"}, storage_options=_storage(),
+                path, columns, configuration={APPEND_ONLY: "true", ABOUT: about},
+                storage_options=_storage(), raise_if_key_not_exists=False,
             )  # fmt: skip
 
     def committed(self, path: str, app: str) -> int | None:
@@ -242,12 +248,10 @@ class DeltaSpark:
                     f"--packages {PACKAGE} {confs}"
                 ) from None
 
-    def description(self, path: str) -> str | None:
-        """A table's description, None if there is no table. Raises SettingError if the session
-        cannot open the URL.
-        """
+    def about(self, path: str) -> str | None:
+        """As DeltaTables. Raises SettingError if the session cannot open the URL."""
         try:
-            (about,) = self.spark.sql(f"DESCRIBE DETAIL {_named(path)}").collect()
+            (said,) = self.spark.sql(f"DESCRIBE DETAIL {_named(path)}").collect()
         except Exception as error:  # of PySpark's classes, or of py4j or Connect
             if "[DELTA_" in str(error):  # DELTA_TABLE_NOT_FOUND, DELTA_MISSING_DELTA_TABLE, ...
                 return None
@@ -258,14 +262,14 @@ class DeltaSpark:
                 "docs/export.md says what its Hadoop needs; --engine local writes to s3://, "
                 "gs:// and abfss:// without it"
             ) from None
-        return about["description"] or ""
+        return said["properties"].get(ABOUT) or said["description"] or ""
 
-    def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
+    def create(self, path: str, columns: pa.Schema, about: str) -> None:
         clustered = set(CLUSTERED_BY) <= set(columns.names)
         cluster = f" CLUSTER BY ({', '.join(CLUSTERED_BY)})" if clustered else ""
         self.spark.sql(
             f"CREATE TABLE {_named(path)} ({', '.join(_declared(columns))}) USING delta{cluster} "
-            f"COMMENT {_quoted(about)} TBLPROPERTIES ('delta.appendOnly' = 'true')"
+            f"TBLPROPERTIES ('{APPEND_ONLY}' = 'true', '{ABOUT}' = {_quoted(about)})"
         )
 
     def committed(self, path: str, app: str) -> int | None:

@@ -394,7 +394,10 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
     of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:
-        return f"reput rebuild {report.store} {made}, then reput install DIR {report.store}"
+        then = f"reput install DIR {report.store}"
+        if "://" in report.store:  # install works on a local store
+            then = "put what is in DIR in the place of its files"
+        return f"reput rebuild {report.store} {made}, then {then}"
     return ""
 
 

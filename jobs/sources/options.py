@@ -202,7 +202,9 @@ def _assigned(text: str) -> dict[tuple[str, int], None]:
     found = json.loads(text)
     if not isinstance(found, dict) or not all(isinstance(each, list) for each in found.values()):
         raise ValueError
-    return {(topic, int(queue)): None for topic, queues in found.items() for queue in queues}
+    if any(type(queue) is not int for queues in found.values() for queue in queues):
+        raise ValueError
+    return {(topic, queue): None for topic, queues in found.items() for queue in queues}
 
 
 def _ranges(

@@ -11,7 +11,15 @@ from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.delay_levels import LEVELS_MOST, SCHEDULE, last_delay
 from reput.store_format.fate import delays, transactions
-from reput.store_format.fate.gather import NONE, Gathered, Keep, Marks, Skipped, gather
+from reput.store_format.fate.gather import (
+    NONE,
+    Gathered,
+    Keep,
+    Marks,
+    Skipped,
+    gather,
+    has_any_from,
+)
 from reput.store_format.fate.known import (
     gather_few,
     half_position,
@@ -23,7 +31,14 @@ from reput.store_format.fate.trace import Event, Follows, TraceSettings, events
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.walk import Step
-from reput.store_format.message.message import parse_properties
+from reput.store_format.message.message import (
+    HALF_TOPIC,
+    OP_TOPIC,
+    ROCKSDB_HALF_TOPIC,
+    ROCKSDB_OP_TOPIC,
+    TIMER_TOPIC,
+    parse_properties,
+)
 from reput.store_format.notes import Notes
 from reput.store_format.query.log_scan import queue_gaps
 from reput.store_format.query.reader import OpenedStore
@@ -87,6 +102,8 @@ OPEN = (
     transactions.TransactionState.ABANDONED,
 )
 ENDED = (delays.DelayState.DELIVERED, delays.DelayState.DELETED)
+_HALF_TOPICS = (HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC)
+_DELAY_TOPICS = (SCHEDULE, TIMER_TOPIC)
 
 
 def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[TransactionRow]:
@@ -95,6 +112,9 @@ def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list
     Raises StoreError where the store's files cannot be read.
     """
     rows, left = [], _Counts()
+    told = half_position(store.storage, store.path, Notes()) > 0
+    if not (everything or told) and _has_none(store, _HALF_TOPICS, transactions.concerns):
+        return []
     gathered, position, in_rocksdb = gathered_transactions(store, notes)
     for found in transactions.resolve(gathered, position, in_rocksdb):
         if everything or found.state in OPEN:
@@ -110,8 +130,12 @@ def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[Del
 
     Raises StoreError where the store's files cannot be read.
     """
-    gathered, levels, read = gathered_delays(store, notes)
     rows, left = [], _Counts()
+    read = read_progress(store.storage, store.path, Notes())
+    told = any((read.levels or {}).values()) or bool(read.timer_position)
+    if not (everything or told) and _has_none(store, _DELAY_TOPICS, delays.concerns):
+        return []
+    gathered, levels, read = gathered_delays(store, notes)
     for found in delays.resolve(gathered, levels, read):
         if everything or found.state not in ENDED:
             rows.append(delayed_row(store, found, gathered.last_timestamp))
@@ -121,6 +145,24 @@ def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[Del
         note_no_offsets(store, notes)
     left.tell(notes)
     return rows
+
+
+def _has_none(store: OpenedStore, topics: tuple[str, ...], keep: Keep) -> bool:
+    """Whether a log has no message of these topics, as its queues and its index tell.
+
+    There is no queue of them, and none of what is not in the index yet is of them: a message is in
+    its queue before it is in the index. So the log need not be read; but after a crash of the
+    machine a queue may be gone of what the index has.
+    """
+    log, reached = store.log, _near_end(store)
+    if not read_progress(store.storage, store.path, Notes()).stopped:
+        return False
+    try:
+        if not store.queues.topics() or any(map(store.queues.of, topics)) or not reached:
+            return False
+        return not has_any_from(log, reached, keep, store.profile.split_properties)
+    except (BadQueue, NoRecord, NotInLog):
+        return False
 
 
 def gathered_transactions(

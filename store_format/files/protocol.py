@@ -60,9 +60,7 @@ class Listed(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A finished file: its length, and how many of its bytes were written before the zeros that
-    fill it up; if asked for, the SHA-256 of these in hex.
-    """
+    """A file: its length, the SHA-256 in hex, if asked for, of `used` bytes before its zeros."""
 
     length: int
     sha256: str
@@ -181,9 +179,7 @@ class Storage(StagingStorage, OutputStorage, Protocol):
         """The path in a form that holds for every machine and working folder."""
 
     def lock_holder(self, store: str) -> int | None:
-        """The id of the process that holds a store's lock, such as a broker; 0 if it runs on
-        another machine, None if there is none or it is unknown.
-        """
+        """Who holds a lock: a process id, 0 on another machine, None: nobody, or unknown."""
 
 
 def has_locks(storage: InputStorage) -> bool:
@@ -192,9 +188,7 @@ def has_locks(storage: InputStorage) -> bool:
 
 
 def is_back_to_back(storage: InputStorage) -> bool:
-    """Whether a log's segments may have any sizes and end with their last record, as in a tiered
-    queue. All other segments have one size and end in a BLANK.
-    """
+    """Whether a log's segments have any sizes and no BLANK at their end, as in a tiered queue."""
     return bool(getattr(storage, "back_to_back", False))
 
 

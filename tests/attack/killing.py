@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 from reput.jobs.engines.java import find_java_home
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
+from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.private import cache_folder
 from reput.store_format.files.protocol import Writer
@@ -21,6 +22,7 @@ from reput.udfs.staging import ENTRIES, PLACED_TREE
 from tests import golden_stores
 from tests.in_process import as_text
 from tests.rocketmq.judge import difference
+from tests.store_format.files import battery
 
 if TYPE_CHECKING:
     pass
@@ -39,8 +41,10 @@ STAGES = {
 }  # fmt: skip
 
 
-class Killing(LocalStorage):
-    """The first process that comes to a stage is killed; with `of`, its executor instead."""
+class Kills:
+    """Mixed into a storage: the first process that comes to a stage is killed; with `of`, its
+    executor instead.
+    """
 
     def __init__(self, stage: str, marker: str, of: str = "worker") -> None:
         super().__init__()
@@ -50,11 +54,11 @@ class Killing(LocalStorage):
     def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
         if self.what == "create":
             self._maybe(path)
-        return super().create(path, digest, published)
+        return super().create(path, digest, published)  # type: ignore[misc,no-any-return]
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
         if self.what == "place":
-            placed = super().place(folder, path, content, length)
+            placed: bool = super().place(folder, path, content, length)  # type: ignore[misc]
             self._maybe(path)  # this file is there now, and no row will name it
             return placed
         return False  # each queue file is created, as where tasks run on other machines
@@ -62,7 +66,7 @@ class Killing(LocalStorage):
     def read_bytes(self, path: str) -> bytes:
         if self.what == "read":
             self._maybe(path)
-        return super().read_bytes(path)
+        return super().read_bytes(path)  # type: ignore[misc,no-any-return]
 
     def _maybe(self, path: str) -> None:
         if self.name not in path or os.getpid() == self.driver:
@@ -76,6 +80,17 @@ class Killing(LocalStorage):
             process = executor_of(process)
         os.kill(process, signal.SIGKILL)
         time.sleep(60)
+
+
+class Killing(Kills, LocalStorage):
+    """On a local disk."""
+
+
+def killing(url: str, stage: str, marker: str) -> Any:
+    """A storage for a URL, on which the executor that comes first to a stage is killed."""
+    there = type(storage_for(url))
+    return type("KillingThere", (Kills, there), {"__module__": __name__})(
+        stage, marker, "executor")  # fmt: skip
 
 
 class Doubling(LocalStorage):
@@ -116,10 +131,10 @@ def executor_of(process: int) -> int:
     return process
 
 
-def job(engine: Any, storage: LocalStorage, output: Path) -> None:
+def job(engine: Any, storage: Any, output: Path | str, store_at: str = "") -> None:
     store = golden_stores.unpack(GOLDEN)
     rebuild(
-        engine, str(store.input), str(output), rocketmq=store.version,
+        engine, store_at or str(store.input), str(output), rocketmq=store.version,
         settings=as_text(store.settings), storage=storage, cut=Cut(1 << 16, 2, 3),
     )  # fmt: skip
 
@@ -130,11 +145,19 @@ def check(engine: Any, storage: LocalStorage, output: Path) -> None:
     assert sorted(path.name for path in output.parent.iterdir()) == [output.name]
 
 
+def check_there(engine: Any, storage: Any, url: str, to: Path) -> None:
+    """As `check`, on another file system that has the store."""
+    job(engine, storage, f"{url}/sets/output", f"{url}/store")
+    assert difference(battery.download(storage, f"{url}/sets/output", to), golden_stores.unpack(
+        GOLDEN).expect) is None  # fmt: skip
+    assert [each.name for each in storage.list(f"{url}/sets")] == ["output"]
+
+
 SCRIPT = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from tests.attack.killing import Doubling, Killing, check
+from tests.attack.killing import Doubling, Killing, check, check_there, killing
 what, folder = sys.argv[1], Path(sys.argv[2])
 builder = SparkSession.builder.master(sys.argv[5])
 for name, value in {
@@ -147,24 +170,29 @@ for name, value in {
 }.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
-doubled = what == "doubled"
-storage = (
-    Doubling(str(folder)) if doubled else Killing(what, str(folder / "killed"), "executor")
-)
-check(spark, storage, folder / "sets" / "output")
+url, marker = sys.argv[6], str(folder / "killed")
+if url:
+    check_there(spark, killing(url, what, marker), url, folder / "downloaded")
+else:
+    storage = Doubling(str(folder)) if what == "doubled" else Killing(what, marker, "executor")
+    check(spark, storage, folder / "sets" / "output")
 spark.stop()
 """
 
 
-def in_cluster(what: str, folder: Path, master: str = "local-cluster[2,1,1024]") -> None:
-    """A job on two executors, each a JVM of its own."""
+def in_cluster(
+    what: str, folder: Path, master: str = "local-cluster[2,1,1024]", url: str = ""
+) -> None:
+    """A job on two executors, each a JVM of its own. url: of the folder with the store, if it is
+    on another file system.
+    """
     (folder / "sets").mkdir()
     golden_stores.unpack(GOLDEN)
     kernels = cache_folder().root  # this process'; to compile them took most of a job's time
     assert kernels
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), kernels, master],
+        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), kernels, master, url],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
         env={
             **kept, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(find_java_home().home),

@@ -6,13 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from reput.jobs.engines.engine import Engine, EngineFailed
-from tests.attack.killing import ROOT, STAGES, Killing, check, in_cluster, job
+from reput.store_format.files.s3 import S3Storage
+from reput.store_format.files.webhdfs import WebHdfsStorage
+from tests import golden_stores
+from tests.attack.killing import GOLDEN, ROOT, STAGES, Killing, check, in_cluster, job
+from tests.store_format.files import battery, hdfs_cluster, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +50,38 @@ def test_a_worker_of_this_machine_is_killed(local: Engine, stage: str, tmp_path:
 @pytest.mark.parametrize("stage", ["scan", "queues"])
 def test_an_executor_is_killed(stage: str, tmp_path: Path) -> None:
     in_cluster(stage, tmp_path)
+    assert (tmp_path / "killed").exists()
+
+
+OF_OBJECTS = [stage for stage in STAGES if stage != "small queues"]  # these are created there
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("stage", OF_OBJECTS)
+def test_an_executor_is_killed_on_s3(stage: str, tmp_path: Path) -> None:
+    with s3_server.served():
+        url, storage = f"s3://{s3_server.BUCKET}", S3Storage()
+        battery.upload(golden_stores.unpack(GOLDEN).input, storage, f"{url}/store")
+        in_cluster(stage, tmp_path, url=url)
+    assert (tmp_path / "killed").exists()
+
+
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with hdfs_cluster.running(tmp_path_factory.mktemp("hdfs")) as cluster:
+        yield f"webhdfs://{cluster.http}"
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.hadoop
+@pytest.mark.skipif(hdfs_cluster.missing() is not None, reason=str(hdfs_cluster.missing()))
+@pytest.mark.parametrize("stage", OF_OBJECTS)
+def test_an_executor_is_killed_on_hdfs(stage: str, hdfs: str, tmp_path: Path) -> None:
+    url = f"{hdfs}/{stage.replace(' ', '-')}"
+    battery.upload(golden_stores.unpack(GOLDEN).input, WebHdfsStorage(), f"{url}/store")
+    in_cluster(stage, tmp_path, url=url)
     assert (tmp_path / "killed").exists()
 
 

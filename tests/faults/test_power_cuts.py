@@ -34,7 +34,7 @@ BY_MESSAGES = {"append": "store", "deliver-delayed": "store", "resolve-transacti
 # What tells the time of a run, or who held a store.
 _OF_A_RUN = ("checkpoint", "manifest.json", "reput-catch-up.json", "reput-replica.json",
            "reput-install.json", "page.html")  # fmt: skip
-FEW = {"append": 12}  # states of a quick test; by default all
+FEW = {"append": 8, "catch-up": 12}  # states of a quick test; by default all
 Row = tuple[str, int, bytes]
 
 

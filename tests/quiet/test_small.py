@@ -39,7 +39,7 @@ GOLDEN = ["small_all_4.1.0", "small_all_4.9.7", "small_all_5.3.3", "small_all_5.
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("quiet") / "store")
+    return made(tmp_path_factory.mktemp("quiet") / "store", tags="t")
 
 
 @pytest.fixture
@@ -130,12 +130,14 @@ def live_places(store: Path) -> list[tuple[Path, int]]:
             if int.from_bytes(content[at + 4 : at + 12], "big") >= start:
                 places += [(path, at + field) for field in (3, 11, 15, 19)]
                 if number == 1:
-                    places += [(path, field) for field in (7, 15, 23, 31, 35, 39)]
+                    # not 31: one more at endPhyOffset is a writer's mark
+                    places += [(path, field) for field in (7, 15, 23, 30, 35, 39)]
                     places += [(path, 43 + 4 * slot) for slot in range(SLOTS)]
     return places
 
 
-def test_a_flipped_bit_in_a_live_entry_is_found(store: Path) -> None:
+def test_a_flipped_bit_in_a_live_entry_is_found(tmp_path: Path) -> None:
+    store = made(tmp_path / "store")
     expire(store, 2)
     places = live_places(store)
     first = [place for place in places if place[0].parent.name == "index"][:8]

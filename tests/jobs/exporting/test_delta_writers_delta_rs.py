@@ -27,29 +27,35 @@ def row(n: int) -> pa.RecordBatch:
 @pytest.mark.parametrize("url", ["hdfs://host/t", "file:///t", "wasbs://c@h/t", "://t"])
 def test_other_urls_than_it_writes_to_are_refused(url: str) -> None:
     with pytest.raises(SettingError, match=r"^--as delta: deltalake does not write to "):
-        DeltaRs().description(url)
+        DeltaRs().about(url)
 
 
 def test_a_table_is_only_added_to_and_says_what_it_is(tmp_path: Path) -> None:
     path, writer = str(tmp_path / "t"), DeltaRs()
-    assert writer.description(path) is None
-    writer.create(path, "rows", ROW, "what it is")
+    assert writer.about(path) is None
+    writer.create(path, ROW, "what it is")
     for each in (writer, DeltaRs()):
-        assert each.description(path) == "what it is"
+        assert each.about(path) == "what it is"
     writer.add_row(path, row(1), Commit("app", 5))
     writer.add_row(path, row(2), Commit("app", 9))
     assert sorted(each["n"] for each in writer.rows(path)) == [1, 2]
-    assert DeltaTable(path).metadata().configuration == {"delta.appendOnly": "true"}
+    known = {"delta.appendOnly": "true", "reput.export": "what it is"}
+    assert DeltaTable(path).metadata().configuration == known
 
 
 def test_a_table_of_somebody_else_is_described_by_nothing(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"n": [1]}))
-    assert DeltaRs().description(str(tmp_path / "t")) == ""
+    assert DeltaRs().about(str(tmp_path / "t")) == ""
+
+
+def test_a_table_of_before_is_described_by_its_comment(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path / "t", ROW, description="what it is")
+    assert DeltaRs().about(str(tmp_path / "t")) == "what it is"
 
 
 def test_each_application_has_its_own_last_commit(tmp_path: Path) -> None:
     path, writer = str(tmp_path / "t"), DeltaRs()
-    writer.create(path, "rows", ROW, "")
+    writer.create(path, ROW, "")
     assert writer.committed(path, "app") is None
     writer.add_row(path, row(1), Commit("app", 1 << 40))
     writer.add_row(path, row(2), Commit("other", 5))
@@ -62,7 +68,7 @@ def test_sums_and_the_last_message_are_of_a_range_without_its_end(tmp_path: Path
     log, path, writer = damaged(messages(9)), str(tmp_path / "t"), DeltaRs()
     store = write(log.log, tmp_path / "store")
     job = ChosenLog(str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen())
-    writer.create(path, "messages", job.chosen.columns, "")
+    writer.create(path, job.chosen.columns, "")
     assert writer.last(path, 0, SEGMENT) is None
     assert writer.add_messages(path, job, Range(0, SEGMENT), Commit("app", SEGMENT)) == []
     crcs = [zlib.crc32(each.body) & 0x7FFF_FFFF for each in log.messages]
@@ -84,7 +90,7 @@ def test_of_a_log_that_cannot_be_read_its_own_error_comes_and_nothing_is_committ
     log.flip(4, 4)
     store = write(log.log, tmp_path / "store")
     job = ChosenLog(str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen())
-    writer.create(path, "messages", job.chosen.columns, "")
+    writer.create(path, job.chosen.columns, "")
     with pytest.raises(DamageFound, match="magic"):
         writer.add_messages(path, job, Range(0, SEGMENT), Commit("app", SEGMENT))
     assert DeltaRs().committed(path, "app") is None
@@ -94,10 +100,10 @@ def test_of_a_log_that_cannot_be_read_its_own_error_comes_and_nothing_is_committ
 def test_two_exports_at_once_are_told_apart(tmp_path: Path) -> None:
     """Both made the table, or committed the same version: it ended in "this should not happen"."""
     path, first, second = str(tmp_path / "t"), DeltaRs(), DeltaRs()
-    first.create(path, "rows", ROW, "")
+    first.create(path, ROW, "")
     with pytest.raises(StoreChanged, match="another process has written to the table meanwhile"):
-        second.create(path, "rows", ROW, "")
-    assert second.description(path) == ""
+        second.create(path, ROW, "")
+    assert second.about(path) == ""
     first.add_row(path, row(1), Commit("app", 5))
     with pytest.raises(StoreChanged, match="run it again, it adds what is new once"):
         second.add_row(path, row(1), Commit("app", 5))

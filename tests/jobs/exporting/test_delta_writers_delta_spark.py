@@ -1,5 +1,6 @@
 """Delta tables by Spark's own library: the rows of delta-rs's, clustered, each range once."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,13 @@ def test_both_engines_make_the_same_rows(delta: Any, tmp_path: Path) -> None:
     for name in ("messages", "runs"):
         read = delta.read.format("delta").load(str(ours / name)).toArrow().to_pylist()
         assert len(read) == len(rows(ours, name))
+        made, other = (DeltaTable(each / name) for each in (ours, theirs))
+        assert made.schema().to_json() == other.schema().to_json()
+        for each in (made.metadata(), other.metadata()):
+            assert (each.name, each.description) == (None, None)
+            assert json.loads(each.configuration["reput.export"])["store"] == str(store)
     (about,) = delta.sql(f"DESCRIBE DETAIL delta.`{ours}/messages`").collect()
     assert about["clusteringColumns"] == ["topic", "storeTimestamp"]
-    assert about["properties"] == {"delta.appendOnly": "true"}
     fields = delta.read.format("delta").load(str(ours / "messages")).schema.fields
     assert fields[-1].name == "body"
     assert all(field.metadata["comment"] for field in fields)

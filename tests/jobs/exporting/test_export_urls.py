@@ -88,7 +88,7 @@ def test_a_delta_table_grows_by_spark_at_a_url(endpoint: str, tmp_path: Path) ->
 def test_deltalake_writes_to_no_other_host_than_the_urls() -> None:
     """delta-rs takes webhdfs://host:9870, and asks 127.0.0.1 whatever the host."""
     with pytest.raises(SettingError, match=r"deltalake does not write to webhdfs://, but to s3://"):
-        DeltaRs().description("webhdfs://namenode:9870/archive/messages")
+        DeltaRs().about("webhdfs://namenode:9870/archive/messages")
 
 
 def test_a_store_is_made_at_a_url(tmp_path: Path) -> None:

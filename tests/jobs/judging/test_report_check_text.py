@@ -31,9 +31,10 @@ def report(*ranges: dict[str, Any], segments: int = 1, **more: Any) -> CheckRepo
     damage = {"ranges": list(ranges), "range_count": len(ranges), "bytes_lost": 1, "causes": [],
               "messages_missing": 0, "missing": [], "missing_unlisted": 0}  # fmt: skip
     starts = [SIZE * n for n in range(segments)]
-    given = {"derived_files": 1, "log_end": starts[-1] + SIZE, "segments": starts, **more}
-    return CheckReport(store="STORE", rocketmq="5.3.3", log_start=0, segment_bytes=SIZE,
-                       messages=9, damage=damage, **given)  # fmt: skip
+    given = {"store": "STORE", "derived_files": 1, "log_end": starts[-1] + SIZE,
+             "segments": starts, **more}  # fmt: skip
+    return CheckReport(rocketmq="5.3.3", log_start=0, segment_bytes=SIZE, messages=9,
+                       damage=damage, **given)  # fmt: skip
 
 
 def cells(found: CheckReport) -> str:
@@ -117,6 +118,7 @@ GONE = Finding("STORE/checkpoint", f"knows more: {TAIL_LOST}")
         (report(), ""),
         (report(derived_files=None), "reput rebuild STORE --output DIR, then reput install"),
         (report(differences=[DIFFERS]), "reput rebuild STORE --output DIR, then reput install"),
+        (report(differences=[DIFFERS], store="s3://b/s"), "DIR, then put what is in DIR in the"),
         (report(a_range(0, 9), differences=[DIFFERS]), "reput repair STORE --output DIR "),
         (report(findings=[Finding("commitlog/x", "odd")], differences=[DIFFERS]), ""),
         (report(a_range(0, 9), releases="5.3.3, assumed"), "--output DIR --rocketmq VERSION"),

@@ -51,6 +51,7 @@ BAD = (
     ({"subscribe": "A", "assign": "{}"}, "options subscribe and assign: give one of them"),
     ({"assign": "A"}, "option assign='A': expected {\"Topic\": "),
     ({"assign": '{"A": 1}'}, "option assign="),
+    ({"assign": '{"A": [null, [1]]}'}, "option assign="),
     ({"assign": '{"A": [0]}', "endingOffsets": '{"A": {"1": 9}}'}, "'A', queue 1: assign lacks it"),
     (
         {"subscribe": "A", "startingOffsets": '{"B": {"0": 9}}'},

@@ -107,7 +107,7 @@ def messages(draw: st.DrawFn) -> list[list[Put]]:
     return found
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=250)
 @given(messages(), st.data(), RULES, st.integers(0, 8))
 def test_runs_get_the_positions_of_a_plain_queue(
     log: list[list[Put]], data: st.DataObject, rules: PositionRules, start: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from reput.store_format.fate.rows import (
     delayed_rows,
@@ -12,6 +13,9 @@ from reput.store_format.fate.rows import (
 )
 from reput.store_format.layouts import QUEUE_ENTRY
 from reput.store_format.notes import Notes
+from reput.store_format.query.reader import NEWEST, OpenedStore
+from tests.built import Built
+from tests.logs.encoder import properties
 from tests.store_format.fate.asked import opened
 from tests.store_format.fate.logs import OP, SCHEDULE, T0, SmallLog
 
@@ -175,3 +179,35 @@ def test_a_message_without_a_key_is_followed_by_its_origin(log: SmallLog) -> Non
     steps = message_events(opened(log), "", "7F00000100002A9F0000000000000000", None, Notes())
     assert [step.event for step in steps] == ["retried"]
     assert message_events(opened(log), "unknown", "", None, Notes()) == []
+
+
+def store_of(built: Built) -> OpenedStore:
+    return OpenedStore(built.storage(), "s", NEWEST, built.given(), Notes())
+
+
+@pytest.mark.parametrize(
+    ("later", "file", "read"),
+    [
+        ([], "", False),
+        (["T"], "", False),
+        (["T", SCHEDULE], "", True),  # not in its queue yet
+        ([], "config/delayOffset.json", True),  # its queue is gone
+        ([], "abort", True),  # it may be
+    ],
+)
+def test_a_log_is_not_read_where_no_queue_and_no_file_tells_of_delayed_messages(
+    later: list[str], file: str, read: bool
+) -> None:
+    built = Built().put("T", count=9, keys="k").derive()
+    for topic in later:
+        real = properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))
+        built.put(topic, count=2, properties=real if topic == SCHEDULE else b"")
+    if file:
+        built.file(file, '{"offsetTable": {"3": 1}}')
+    heard = Notes()
+    rows = delayed_rows(store_of(built), False, heard)
+    assert (len(rows), heard.to_scan > 0) == (2 * later.count(SCHEDULE), read)
+    assert not transaction_rows(store_of(built), False, Notes())
+    every = Notes()
+    assert delayed_rows(store_of(built), True, every) == rows
+    assert every.to_scan > 0

@@ -12,13 +12,14 @@ SEGMENT, FILE = 2048, 40  # of two entries
 BLANK, NOTHING = -1, -2
 WRAPS = 1 << 60  # 20 times as much is 2^62 once it has wrapped, 24 bytes into a file
 FIRST = (1 << 62) - 24
+SIZES = {"mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": FILE, "maxIndexNum": 9,
+         "maxHashSlotNum": 7}  # fmt: skip
 
 
 def files_of(*offsets: int) -> dict[int, list[int]]:
     """A queue of messages with these queueOffsets: which of them each file has, by its start."""
     log = build_log([Message(queue_offset=offset) for offset in offsets], SEGMENT)
-    settings = {"mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": FILE}
-    rebuilt = rebuild_log(Log(log, settings, "5.3.3", {}))
+    rebuilt = rebuild_log(Log(log, SIZES, "5.3.3", {}))
     places = record_places(log)
 
     def number(place: int, size: int, _: int) -> int:
@@ -70,7 +71,6 @@ def test_a_message_left_out_of_a_run_in_several_files_is_said_once(
     offsets: tuple[int, ...],
 ) -> None:
     log = build_log([Message(queue_offset=offset) for offset in offsets], SEGMENT)
-    settings = {"mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": FILE}
-    left_out = rebuild_log(Log(log, settings, "5.3.3", {})).summary.manifest()["in_no_queue"]
+    left_out = rebuild_log(Log(log, SIZES, "5.3.3", {})).summary.manifest()["in_no_queue"]
     assert len(left_out) == 1
     assert "its queueOffset 1 is below the next position; the record at 92 is" in left_out[0]

@@ -106,7 +106,8 @@ _AFTER_END_OFFSET = _HEADER_FIELDS["hashSlotCount"][1]
 
 # One row for each pair. there: path of the store's file. derived: path of the new one in staging.
 # used: bytes in use at the start of the derived file. unknown_before: the pair is an index file
-# whose predecessor is gone, so nobody knows the time from which its first timeDiff was computed.
+# whose first timeDiff counts from a time that nobody knows: the file before it is gone, or was not
+# the last one for its broker.
 PAIR = schema(
     folder=pa.string(),
     there=pa.string(),

@@ -108,10 +108,11 @@ class Pipeline:
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
         self.lives = Lives(OldQueues(*plan.queues_at), plan.remade)
-        self.rules = scan_rules(
+        rules = scan_rules(
             plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again,
             plan.heads_from,
         )  # fmt: skip
+        self.rules = replace(rules, older_delays=plan.discovered.older_delays)
 
     def keep_times(self) -> None:
         """Keep the storeTimestamps of queue entries, as rows in RocksDB have storeTimestamps."""

@@ -10,7 +10,7 @@ All commands that judge a store use this module, so that their verdicts agree. N
 - missing files of a topic that was deleted (AdminBrokerProcessor.deleteTopic).
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,10 +32,10 @@ from reput.jobs.opening.open_writer import dispatched_again_from
 from reput.jobs.outputs.publish import Built, OfQueues, name_files, of_queues
 from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.link import Linked
-from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
+from reput.jobs.pipeline.pipeline import NO_PUTS, OldIndex, Pipeline
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.derived.extent import begins_expired, expired_puts
-from reput.store_format.derived.index_header import IndexHeader, listed_index, read_header
+from reput.store_format.derived.index_header import IndexHeader, index_files, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
 from reput.store_format.discover.config import configured_topics
 from reput.store_format.files.protocol import InputStorage, listed, open_followed, read_part
@@ -179,6 +179,7 @@ class _Judging:
         self.again_from = NEVER
         if own and (self.growing or ABORT in dict(listed(there, against))):
             self.again_from = dispatched_again_from(job.plan)
+        self.early: Mapping[int, int] = {}  # see IndexFiles.begins_early
         self.topics: Collection[str] | None = None  # the topics of config/topics.json
         if own:  # faults of that file are in the plan already, so the notes are dropped
             self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
@@ -186,10 +187,13 @@ class _Judging:
     def verdict(self) -> Verdict:
         found, strangers = derived_files(self.there, self.against)
         files = set(found)
-        index = [f"{INDEX}/{each.name}" for each in listed_index(self.there, self.against)]
+        headed = index_files(self.there, self.against)
+        index = [f"{INDEX}/{each.name}" for each, _ in headed]
         self.job.lives = self.job.lives._replace(queues=OldQueues(self.there, self.against))
         expired_index, before = self._expired_index(index)
-        built = self.job.build(self.linked, before)
+        puts, _ = self.job.index(self.linked, before)
+        self.early = puts.begins_early([head for _, head in headed[expired_index:]])
+        built = self.job.build(self.linked, before._replace(begins=self.early))
         zone = self.job.plan.index_zone
         verdict = Verdict(name_files(built, self.job.queue_bytes, None, zone))
         verdict.of_queues = of_queues(self.job.staging, verdict.named, self.job.queue_bytes)
@@ -254,7 +258,8 @@ class _Judging:
             "there": self._path(path),
             "derived": self.job.staging.path(row["name"]),
             "used": row["used"],
-            "unknown_before": bool(row["folder"] == INDEX and self.log_start and not row["number"]),
+            "unknown_before": row["folder"] == INDEX
+            and (row["number"] in self.early or (self.log_start > 0 and not row["number"])),
         }
 
     def _compare(self, verdict: Verdict, pairs: list[Row]) -> None:
@@ -277,7 +282,7 @@ class _Judging:
 
     # --- the index ---------------------------------------------------------------------------
 
-    def _expired_index(self, index: list[str]) -> tuple[int, PutsBefore]:
+    def _expired_index(self, index: list[str]) -> tuple[int, OldIndex]:
         """(number of index files with expired messages only, expired puts in the file after them).
 
         Only the last file that begins with an expired message may also have live messages.
@@ -302,7 +307,7 @@ class _Judging:
         file.close()
         hashes.finish(4 * count)
         messages.finish(puts.messages.itemsize * count)
-        return partly, PutsBefore(run, count)
+        return partly, OldIndex(run, count)
 
     def _written_since(self, path: str) -> bool:
         """Whether a broker began the file after the job began."""

@@ -4,7 +4,7 @@ number, chain and build from the scan's files.
 Rows only tell where bytes are in staging.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
@@ -85,14 +85,17 @@ _ENTRIES_OF_A_SHARE = 1 << 22
 _PUTS_OF_A_TASK = 1 << 23
 
 
-class PutsBefore(NamedTuple):
-    """Index puts that come before those of the log."""
+class OldIndex(NamedTuple):
+    """What the log alone does not tell of a store's index: puts that come before those of the log,
+    and which files begin early.
+    """
 
-    run: str  # name of their run in staging
-    puts: int  # their number
+    run: str = ""  # name of the run of these puts in staging
+    puts: int = 0  # their number
+    begins: Mapping[int, int] = {}  # see IndexFiles
 
 
-NO_PUTS = PutsBefore("", 0)
+NO_PUTS = OldIndex()
 
 
 class Pipeline:
@@ -105,10 +108,11 @@ class Pipeline:
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
         self.lives = Lives(OldQueues(*plan.queues_at), plan.remade)
-        self.rules = scan_rules(
+        rules = scan_rules(
             plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again,
             plan.heads_from,
         )  # fmt: skip
+        self.rules = replace(rules, older_delays=plan.discovered.older_delays)
 
     def keep_times(self) -> None:
         """Keep the storeTimestamps of queue entries, as rows in RocksDB have storeTimestamps."""
@@ -214,12 +218,12 @@ class Pipeline:
             return rows.collect()
 
     def build(
-        self, linked: Linked, before: PutsBefore = NO_PUTS, queues: bool = True,
+        self, linked: Linked, before: OldIndex = NO_PUTS, queues: bool = True,
         indexes: bool = True,
     ) -> list[Built]:  # fmt: skip
         """Build all queue and index files in staging; one BUILT row each.
 
-        before: puts of expired messages with which the first index file begins.
+        before: what a store's own index files show, as with which puts the first one begins.
         queues, indexes: whether to build files of that kind.
         """
         if queues:
@@ -276,10 +280,10 @@ class Pipeline:
             tasks.append((shares, BuildShares(self._numbered(linked), shares)))
         return InTurn(tuple(tasks))
 
-    def index(self, linked: Linked, before: PutsBefore = NO_PUTS) -> tuple[IndexFiles, int]:
+    def index(self, linked: Linked, before: OldIndex = NO_PUTS) -> tuple[IndexFiles, int]:
         """(the description of the index files, their number)."""
         wanted = self.plan.settings.builds_index
-        files = index_file_count(self.plan, linked, before.puts) if wanted else 0
+        files = index_file_count(self.plan, linked, before) if wanted else 0
         return index_files(self.plan, self.staging, linked, self._ranges(linked), before), files
 
     def _shares(self, linked: Linked) -> int:
@@ -408,7 +412,7 @@ class Pipeline:
 
 
 def index_files(
-    plan: Plan, staging: Staging, linked: Linked, ranges: int, before: PutsBefore = NO_PUTS
+    plan: Plan, staging: Staging, linked: Linked, ranges: int, before: OldIndex = NO_PUTS
 ) -> IndexFiles:
     """The description of the index files, with the running totals of puts of accepted splits."""
     ends, total = [before.puts], before.puts
@@ -424,20 +428,23 @@ def index_files(
         ranges=ranges,
         every_put_up_to=every_put_counts_up_to(plan.eras),
         empty_index_count=plan.profile.empty_index_count,
+        begins=before.begins,
     )
 
 
-def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
+def index_file_count(plan: Plan, linked: Linked, before: OldIndex = NO_PUTS) -> int:
     """The number of index files that RocketMQ makes of the log.
 
     If the last file is full, RocketMQ makes the next file at the next message, before it checks
     whether the message has keys (IndexService.retryGetAndCreateIndexFile).
     """
-    puts: int = before + sum(row["index_puts"] for row in linked.accepted)
+    early = max(before.begins, default=0)
+    puts: int = before.puts + sum(row["index_puts"] for row in linked.accepted)
+    puts -= before.begins.get(early, 0)
     last_record = max((row["last_record"] for row in linked.accepted), default=-1)
     last_put = max((row["last_put"] for row in linked.accepted), default=-1)
     a_file = capacity(plan.settings.max_index_num)
-    files = -(-puts // a_file)
+    files = early - (-puts // a_file)
     if last_record < 0:
         return files
     last_is_full = puts % a_file == 0

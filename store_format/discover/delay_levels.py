@@ -2,10 +2,12 @@
 
 A queue entry of the schedule topic has the time of delivery in place of a tagsCode: the record's
 storeTimestamp plus the delay of its level (CommitLog.checkMessageAndReturnSize). Wrong levels would
-move the times of delivery by days.
+move the times of delivery by days. A level that was changed has several delays in its queue: each
+entry keeps the time that its broker gave it.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from reput.store_format.derived.queue_files import QueueEntry
@@ -17,16 +19,53 @@ from reput.store_format.message.message import SCHEDULE_TOPIC, parse_properties
 SCHEDULE = SCHEDULE_TOPIC
 SETTING = "messageDelayLevel"
 LEVELS_MOST = 1000  # queues that are looked at: a store may be hostile
-_TRIED = 4  # entries at each end of a queue, as records may be damaged
+_TRIED = 4  # entries at each place of a queue, as records may be damaged
+_CHANGES_MOST = 16  # of one level: more are no operator's
 _SECOND = 1000
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (_SECOND, "s"))
 
 
-class ShownDelays(NamedTuple):
-    """Milliseconds of delay by level: by the first and by the last live entry of its queue."""
+class Shown(NamedTuple):
+    """An entry that shows its level's delay."""
 
-    first: dict[int, int]
-    last: dict[int, int]
+    position: int  # in its queue
+    place: int  # physicalOffset
+    delay: int  # milliseconds
+
+
+OlderDelays = tuple[tuple[int, tuple[int, ...]], ...]
+
+
+class ShownDelays(NamedTuple):
+    """By level the first live entry of its queue, those from which on the delay is another, and the
+    last entry. A delay that was soon changed back may be overlooked.
+    """
+
+    levels: dict[int, list[Shown]]
+
+    @property
+    def last(self) -> dict[int, int]:
+        return {level: shown[-1].delay for level, shown in self.levels.items()}
+
+    def older(self, levels: Sequence[int]) -> OlderDelays:
+        """(the physicalOffset before which they hold, the delays of all levels), in order.
+
+        levels: those of the settings, which hold for what no queue has yet.
+        """
+        changes = [
+            (after.place, level, before.delay)
+            for level, shown in self.levels.items()
+            if level <= len(levels)
+            for before, after in pairwise(
+                [*shown, Shown(0, shown[-1].place + 1, levels[level - 1])]
+            )
+            if before.delay != after.delay
+        ]  # fmt: skip
+        found, now = dict[int, tuple[int, ...]](), list(levels)
+        for place, level, delay in sorted(changes, reverse=True):
+            now[level - 1] = delay
+            found[place] = tuple(now)
+        return tuple(sorted(found.items()))
 
     def contradiction(self, levels: Sequence[int], by: str) -> str:
         """Why these levels (milliseconds of level 1, 2, ...) cannot be the store's; '' if they can.
@@ -34,15 +73,16 @@ class ShownDelays(NamedTuple):
         by: what says them; '' if nothing does, so that they may be other ones.
         """
         for level, shown in sorted(self.last.items()):
-            first = self.first[level]
-            if not by and first != shown:
+            known = self.levels[level]
+            if not by and len(known) - 2 > _CHANGES_MOST:
                 return (
-                    f"{SETTING}: level {level} is {delay_text(first)} by the first entry of its "
-                    f"queue, {SCHEDULE}/{level - 1}, and {delay_text(shown)} by the last: give "
-                    f"--set {SETTING}=... as the broker has it"
+                    f"{SETTING}: level {level} is {delay_text(known[0].delay)} by the first entry "
+                    f"of its queue, {SCHEDULE}/{level - 1}, {delay_text(shown)} by the last, and "
+                    f"changes more than {_CHANGES_MOST} times between them: give --set "
+                    f"{SETTING}=... as the broker has it"
                 )
             said = levels[level - 1] if level <= len(levels) else None
-            if by and said not in (first, shown):
+            if by and said not in [each.delay for each in known]:
                 what = "no such level" if said is None else delay_text(said)
                 return (
                     f"{SETTING}: level {level} is {delay_text(shown)} by its queue, "
@@ -60,7 +100,7 @@ class ShownDelays(NamedTuple):
 
 def shown_delays(queues: Queues, log: LogReader) -> ShownDelays:
     """What the queues of the schedule topic show; nothing where they cannot be read."""
-    found = ShownDelays({}, {})
+    found = ShownDelays({})
     for queue_id, batch in queues.of(SCHEDULE)[:LEVELS_MOST]:
         if batch:
             continue
@@ -68,11 +108,35 @@ def shown_delays(queues: Queues, log: LogReader) -> ShownDelays:
             queue = queues.open(SCHEDULE, queue_id, False)
             last = next(_from_end(queue, log), None)
             first = next(_from_start(queue, log), last)
+            if last is not None and first is not None:
+                changes = islice(_changes(queue, log, first, last), _CHANGES_MOST + 1)
+                found.levels[queue_id + 1] = [first, *changes, last]
         except StoreError:  # whoever reads the queue for its own sake reports this
             continue
-        if last is not None and first is not None:
-            found.first[queue_id + 1], found.last[queue_id + 1] = first, last
     return found
+
+
+def _changes(
+    queue: Queue, log: LogReader, first: Shown, last: Shown, looks: int = 2
+) -> Iterator[Shown]:
+    """The entries in (first, last] from which on the delay is another, by bisection.
+
+    looks: how often it is also halved where both ends show one delay, as it may be changed back.
+    """
+    if first.delay == last.delay and not looks:
+        return
+    looks = max(looks - 1, 0)
+    middle = (first.position + last.position) // 2
+    if middle <= first.position:
+        if first.delay != last.delay:
+            yield last
+        return
+    stop = min(middle + _TRIED, last.position)
+    # where none shows it, it changed before
+    found = next(_showing(queue, log, middle, stop), last._replace(position=middle))
+    yield from _changes(queue, log, first, found, looks)
+    if found.place != last.place:
+        yield from _changes(queue, log, found, last, looks)
 
 
 def last_delay(queue: Queue, log: LogReader, level: int) -> int | None:
@@ -90,15 +154,12 @@ def _level(queue: Queue) -> int:
     return int(queue.folder.rpartition("/")[2]) + 1
 
 
-def _from_end(queue: Queue, log: LogReader) -> Iterator[int]:
+def _from_end(queue: Queue, log: LogReader) -> Iterator[Shown]:
     for position in range(queue.maximum() - 1, max(queue.maximum() - 1 - _TRIED, -1), -1):
-        for entry in queue.entries(position, position + 1):
-            delay = _shown(entry, log, _level(queue))
-            if delay is not None:
-                yield delay
+        yield from _showing(queue, log, position, position + 1)
 
 
-def _from_start(queue: Queue, log: LogReader) -> Iterator[int]:
+def _from_start(queue: Queue, log: LogReader) -> Iterator[Shown]:
     last = queue.last()
     if last is None:
         return
@@ -108,10 +169,14 @@ def _from_start(queue: Queue, log: LogReader) -> Iterator[int]:
         entry = next(queue.entries(middle, middle + 1), None)
         live = entry is not None and entry.physical_offset >= log.start
         low, high = (low, middle) if live else (middle + 1, high)
-    for entry in queue.entries(low, low + _TRIED):
+    yield from _showing(queue, log, low, low + _TRIED)
+
+
+def _showing(queue: Queue, log: LogReader, first: int, stop: int) -> Iterator[Shown]:
+    for position, entry in enumerate(queue.entries(first, stop), first):
         delay = _shown(entry, log, _level(queue))
         if delay is not None:
-            yield delay
+            yield Shown(position, entry.physical_offset, delay)
 
 
 def _shown(entry: QueueEntry, log: LogReader, level: int) -> int | None:

@@ -13,7 +13,13 @@ from reput.store_format.derived.index_names import INDEX_NAMES
 from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config import FoundConf, found_conf
-from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, ShownDelays, shown_delays
+from reput.store_format.discover.delay_levels import (
+    SCHEDULE,
+    SETTING,
+    OlderDelays,
+    ShownDelays,
+    shown_delays,
+)
 from reput.store_format.discover.purpose import Purpose, Unknown
 from reput.store_format.discover.release import Clues, clues_of, looked_at, open_all, release_found
 from reput.store_format.discover.sizes import (
@@ -163,6 +169,7 @@ class Discovered:
     log_folders: tuple[str, ...] = ()  # where segments are, of either kind of log
     delays_wrong: str = ""  # why the levels of delay that are given or shown cannot all be right
     delays_known: bool = True  # whether they are given, or the store shows them
+    older_delays: OlderDelays = ()  # see ShownDelays.older
 
     @property
     def releases(self) -> str:
@@ -256,6 +263,7 @@ class _Discovery:
         self.others, self.left = tuple[str, ...](), tuple[str, ...]()
         self.again: tuple[tuple[int, int], ...] = ()
         self.by_manifest, self.delays_known = False, True
+        self.older_delays: OlderDelays = ()
         self.log: list[Segment] = []
 
     def result(self) -> Discovered:
@@ -273,7 +281,7 @@ class _Discovery:
         return Discovered(
             release, whole, self.found, self.warnings, self.torn, self.eras, self.again,
             self.others, self.left, self.conf, self.contradicted, self.alike, tuple(self.folders),
-            self.delays_wrong, self.delays_known,
+            self.delays_wrong, self.delays_known, self.older_delays,
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -437,9 +445,12 @@ class _Discovery:
         shown = self._shown_delays()
         self.delays_known = bool(by or shown.last or SETTING in self.found)
         self.delays_wrong = shown.contradiction(settings.delays, by)
-        if by or self.delays_wrong or not shown.last:
+        if self.delays_wrong or not shown.last:
             return {}
-        text = shown.text(settings.delays)
+        text = settings.message_delay_level if by else shown.text(settings.delays)
+        self.older_delays = shown.older(replace(settings, message_delay_level=text).delays)
+        if by:
+            return {}
         if text != settings.message_delay_level:
             self._add(SETTING, text, f"by queues of {SCHEDULE}")
         return {SETTING: text}
@@ -450,7 +461,7 @@ class _Discovery:
                 rules = record_rules(profile(RELEASES[-1]), heads_from(self.files.segments))
                 with LogReader(LiveFiles(self.storage), list(self.files.segments), rules) as log:
                     return shown_delays(FileQueues(there, folder, lambda _: 0), log)
-        return ShownDelays({}, {})
+        return ShownDelays({})
 
     # --- the release -------------------------------------------------------------------------
 

@@ -58,13 +58,15 @@ class ScanRules:
 
     records: RecordRules
     dispatch: DispatchRules  # of the release that wrote last
-    delays: tuple[int, ...]  # milliseconds of delay levels 1, 2, ...
+    delays: tuple[int, ...]  # milliseconds of delay levels 1, 2, ..., as set last
     batch_topics: tuple[str, ...]
     check_body_crc: bool
     check_property_crc: bool = False  # also check `__CRC32#` in records that have one
     not_before: int | None = None  # leave out of the runs what was stored before this time
     # of each earlier release: (the physical offset up to which it dispatched, its rules), in order
     older: tuple[tuple[int, DispatchRules], ...] = ()
+    # the same of the delays
+    older_delays: tuple[tuple[int, tuple[int, ...]], ...] = ()
     # messages that a broker's recovery indexed again: (physical offset, how many of the message's
     # entries come before those of the last time), in order
     again: tuple[tuple[int, int], ...] = ()
@@ -209,7 +211,14 @@ class Outputs:
             rules.dispatch, np.array(rules.delays, np.int64),
             batch_topics(list(rules.batch_topics)), buffers.table, buffers.puts, buffers.spans,
         )  # fmt: skip
-        self.older = [(stop, self.dispatching._replace(rules=each)) for stop, each in rules.older]
+        self.older = [
+            (stop, self.dispatching._replace(
+                rules=next((each for end, each in rules.older if stop <= end), rules.dispatch),
+                delays=next((np.array(each, np.int64) for end, each in rules.older_delays
+                             if stop <= end), self.dispatching.delays),
+            ))
+            for stop in sorted({stop for stop, _ in (*rules.older, *rules.older_delays)})
+        ]  # fmt: skip
 
     def dispatch(
         self, window: Bytes, rows: Rows

@@ -13,6 +13,7 @@ import pytest
 from reput.jobs.catch_up import catch_up
 from reput.jobs.install import install_set
 from reput.jobs.opening.open_writer import open_writer
+from reput.store_format.derived.index_header import decode_header
 from reput.store_format.message.message import Message, parse_properties
 from tests.broker.writer.stores import stored_records
 from tests.in_process import as_text, run
@@ -52,6 +53,21 @@ def appended(store: Path) -> None:
 def caught_up(store: Path) -> None:
     remove_derived(store)
     catch_up(str(store), rocketmq="5.3.3", settings=ZONE)
+
+
+def test_a_broker_that_moves_west_twice_leaves_a_file_half_filled(
+    new_york: Driver, tmp_path: Path
+) -> None:
+    """The full file from Tokyo is the last one by name in each life, so each begins a new file."""
+    for zone in ("Asia/Tokyo", "UTC"):
+        with Driver("5.3.3", jvm=(f"-Duser.timezone={zone}",)) as running:
+            put(running, tmp_path, 100)
+    put(new_york, tmp_path, 100)
+    by_name = sorted((tmp_path / "index").iterdir())
+    assert [decode_header(path.read_bytes()).entries for path in by_name] == [
+        199, 101, 199, 3, 199, 199,
+    ]  # fmt: skip
+    assert run_check(str(tmp_path), "5.3.3", SIZES).sound
 
 
 @pytest.mark.parametrize("change", [rebuilt, rebuilt_from_the_log, appended, caught_up])

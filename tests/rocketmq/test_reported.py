@@ -15,6 +15,7 @@ import pytest
 from reput.jobs.check import check
 from reput.jobs.judging.report import next_step
 from reput.jobs.rebuild import rebuild
+from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.faults import DamageFound
 from reput.store_format.log.records import store_timestamp_at
 from reput.store_format.release.settings import SettingError
@@ -230,6 +231,7 @@ def test_whatever_a_clock_did_files_are_as_rocketmq_derives_them(
     assert check(Session(), str(store), **given).sound
 
 
+LEVELS = "messageDelayLevel"
 LMQ = {"enableLmq": True, "enableMultiDispatch": True}
 # what a store's lives were set to, what is given of that to `check`, and the state by it
 LIVES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
@@ -241,6 +243,8 @@ LIVES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "enabledAppendPropCRC off": ([{"enabledAppendPropCRC": True}, {}], {}, SOUND),
     "transientStorePoolEnable": (
         [{"transientStorePoolEnable": True, "flushDiskType": "ASYNC_FLUSH"}, {}], {}, SOUND),
+    "messageDelayLevel changed": ([{LEVELS: "5s"}, {LEVELS: "1d"}, {LEVELS: "9s"}], {}, SOUND),
+    "messageDelayLevel changed back": ([{LEVELS: "5s"}, {LEVELS: "1d"}, {LEVELS: "5s"}], {}, SOUND),
     "duplicationEnable": ([{"duplicationEnable": True}], {}, SOUND),
     "warmMapedFileEnable": ([{"warmMapedFileEnable": True}, {}], {}, SOUND),
 }  # fmt: skip
@@ -253,8 +257,8 @@ def test_settings_that_change_from_life_to_life(
     store, (lives, given, state) = tmp_path / "store", LIVES[name]
     for life, settings in enumerate(lives):
         messages = [
-            {"t": f"T{n % 2}", "q": 0, "b": 40, "bs": n, "born": 1,
-             "p": {"KEYS": f"k{life}.{n}", "INNER_MULTI_DISPATCH": f"%LMQ%a{n % 2}"}}
+            {"t": ("T0", "T1", SCHEDULE)[n % 3], "q": 0, "b": 40, "bs": n, "born": 1,
+             "p": {"KEYS": f"k{life}.{n}", "INNER_MULTI_DISPATCH": f"%LMQ%a{n % 2}", "DELAY": "1"}}
             for n in range(120)
         ]  # fmt: skip
         job = {"store": str(store), "settings": {**SIZES, **settings}, "messages": messages}

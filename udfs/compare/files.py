@@ -32,6 +32,7 @@ from reput.store_format.layouts import (
     INDEX_SLOT_BYTES,
     QUEUE_ENTRY_BYTES,
 )
+from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.names import CONSUME_QUEUE, INDEX
 from reput.udfs.staging import schema
 
@@ -98,6 +99,7 @@ def _field_of(layout: np.dtype[Any], at: int) -> tuple[str, int, np.dtype[Any]]:
 
 PAST_END = "(points past the log's end)"
 NEVER = (1 << 63) - 1
+_OF_LEVELS = f"{CONSUME_QUEUE}/{SCHEDULE_TOPIC}/"
 _CHUNK_BYTES = 1 << 20
 _CHUNK_ENTRIES = 1 << 16
 _HEADER_FIELDS: Any = INDEX_HEADER.fields
@@ -106,7 +108,8 @@ _AFTER_END_OFFSET = _HEADER_FIELDS["hashSlotCount"][1]
 
 # One row for each pair. there: path of the store's file. derived: path of the new one in staging.
 # used: bytes in use at the start of the derived file. unknown_before: the pair is an index file
-# whose predecessor is gone, so nobody knows the time from which its first timeDiff was computed.
+# whose first timeDiff counts from a time that nobody knows: the file before it is gone, or was not
+# the last one for its broker.
 PAIR = schema(
     folder=pa.string(),
     there=pa.string(),
@@ -202,6 +205,8 @@ class CompareFiles:
     def _queue(self, pair: Row, there: Reader, derived: Reader) -> Row | None:
         start = self._expired(pair, there, derived)
         found = self._first(pair, there, derived, start, pair["used"])
+        if found and not self.of_set and pair["folder"].startswith(_OF_LEVELS):
+            found = self._besides_delays(pair, there, derived, found["offset"])
         if found is None:
             return self._after(pair, there)
         batch = is_batch(pair["folder"])
@@ -211,6 +216,23 @@ class CompareFiles:
         if int(wanted["physicalOffset"]) >= self.again_from and _not_zero(there, at) is None:
             return {**found, "behind": True}
         return found
+
+    def _besides_delays(self, pair: Row, there: Reader, derived: Reader, start: int) -> Row | None:
+        """The first difference from byte `start` on that is more than another delay: a time of
+        delivery tells the delay that its level had then, in whole seconds.
+        """
+        start -= start % QUEUE_ENTRY_BYTES
+        for at in range(start, pair["used"], _CHUNK_ENTRIES * QUEUE_ENTRY_BYTES):
+            length = min(_CHUNK_ENTRIES * QUEUE_ENTRY_BYTES, pair["used"] - at)
+            found, wanted = (decode_entries(_read(file, at, length)) for file in (there, derived))
+            due = found["tagsCode"].astype(np.int64)
+            delayed = (due - wanted["tagsCode"]) % 1000 == 0
+            wanted["tagsCode"] = np.where(delayed, due, wanted["tagsCode"])
+            differs = np.flatnonzero(found != wanted)
+            if len(differs):
+                at += int(differs[0]) * QUEUE_ENTRY_BYTES
+                return self._first(pair, there, derived, at, pair["used"])
+        return None
 
     def _expired(self, pair: Row, there: Reader, derived: Reader) -> int:
         """How many bytes at the file's start belong to expired messages and are not compared."""

@@ -6,9 +6,9 @@ staging, where MergeRanges reads them and writes the file.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from reput.store_format.derived.index_file import (
     header,
     slot_range,
 )
+from reput.store_format.derived.index_header import IndexHeader
 from reput.store_format.dispatch.dispatch import firsts, key_hashes, unpacked
 from reput.store_format.files.protocol import Reader
 from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
@@ -56,6 +57,7 @@ class IndexFiles:
 
     runs: the names of the splits' run files, in the log's order.
     ends: for each run, how many puts there are up to its end; a put's run is found by bisection.
+    begins: the first put of each file whose predecessor is not full (`begins_early`).
     """
 
     staging: Staging
@@ -66,6 +68,7 @@ class IndexFiles:
     ranges: int
     every_put_up_to: int  # hashSlotCount counts every key of messages below this physical offset
     empty_index_count: int
+    begins: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -74,8 +77,28 @@ class IndexFiles:
     def bounds(self, file: int) -> tuple[int, int]:
         """The puts [start, stop) of a file."""
         a_file = capacity(self.index_num)
-        start = file * a_file
-        return start, max(start, min(start + a_file, self.total))
+        early = max((number for number in self.begins if number <= file), default=0)
+        start = self.begins.get(early, 0) + (file - early) * a_file
+        stop = min(start + a_file, self.begins.get(file + 1, self.total))
+        return start, max(start, stop)
+
+    def begins_early(self, heads: Sequence[IndexHeader]) -> dict[int, int]:
+        """{number of a file: its first put} where the file before it ended before it was full.
+
+        After a restart further west IndexService.load has an older file last, so a broker never
+        goes on with the newest one. heads: of the files there; what the log's puts do not bear out
+        is damage.
+        """
+        begins, at, a_file = dict[int, int](), 0, capacity(self.index_num)
+        for number, (head, after) in enumerate(pairwise(heads), 1):
+            stop = at + head.entries
+            if head.entries < a_file and at < stop < self.total and (
+                self.put(stop - 1).physical_offset == head.end_offset < after.begin_offset
+                and self.put(stop).physical_offset == after.begin_offset
+            ):  # fmt: skip
+                begins[number] = stop
+            at = begins.get(number, at + a_file)
+        return begins
 
     def hashes(self, start: int, stop: int) -> Iterator[Int32s]:
         """The keyHash of each put in [start, stop), a bounded number at a time."""

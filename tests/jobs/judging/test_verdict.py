@@ -11,8 +11,10 @@ from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.log.there import derived_files
 from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of
 from tests.logs import Log
+from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
+from tests.store_format.discover.index_files import IndexFile
 
 SEGMENT, QUEUE_FILE = 4096, 200  # ten entries a queue file
 SETTINGS = {"mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": QUEUE_FILE,
@@ -115,6 +117,44 @@ def test_files_of_expired_messages_go_next(whole: Files) -> None:
     index = sorted(path for path in whole if path.startswith("index/"))
     queues = [queue(200 * n) for n in range((expired - 3) // 10)]
     assert paths(report.expired) == [*queues, *index[: expired // KEYS_A_FILE]]
+
+
+@pytest.mark.parametrize(
+    ("files", "changed", "differs"),
+    [
+        ((19, 4, 19, 4, 4), None, []),
+        ((19, 4, 19, 4, 4), (1, 40 + 7 * 4 + 20 + 3), [1]),  # a keyHash of the half-filled file
+        ((19, 4, 19, 4, 4), (2, 40 + 7 * 4 + 20 + 15 + 20), [2]),  # the second timeDiff
+        ((19, 4, 19, 4, 4), (1, 39), [1, 2, 3, 4]),  # indexCount
+        ((19, 4, -1, 18, 4, 4), None, [1, 2, 3, 4]),  # a message is in no file
+    ],
+)
+def test_index_files_may_end_early_after_a_restart_further_west(
+    files: tuple[int, ...], changed: tuple[int, int] | None, differs: list[int], whole: Files
+) -> None:
+    """Lives in Tokyo, London, Chicago and Honolulu: a broker began a new file in each, as the one
+    from Tokyo, which was full, was last by name. A first timeDiff counts from that file's end.
+    """
+    store = {path: raw for path, raw in whole.items() if not path.startswith("index/")}
+    places, at, names = record_places(build_log(MESSAGES, SEGMENT)), 0, list[str]()
+    for count in files:
+        file = IndexFile(7, 20)
+        full = at if at and store[names[-1]][39] == 20 else min(at, 19)
+        file.begin_timestamp = MESSAGES[full - 1].store_timestamp if full else 0
+        for n in range(at, at + count):
+            file.put(f"{MESSAGES[n].topic}#k{n}", places[n], MESSAGES[n].store_timestamp)
+        if count > 0:
+            names.append(f"index/2023111{5 - len(names)}071320000")
+            store[names[-1]] = file.raw()
+        at += abs(count)
+    assert at == len(MESSAGES)
+    if changed:
+        number, place = changed
+        raw = bytearray(store[names[number]])
+        raw[place] ^= 2
+        store[names[number]] = bytes(raw)
+    found = paths([each.path for each in judged(store).differences])
+    assert found == sorted(names[n] for n in differs)
 
 
 def test_each_remark_has_its_number() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.pipeline.link import Linked
-from reput.jobs.pipeline.pipeline import Cut, Pipeline, PutsBefore, index_file_count, index_files
+from reput.jobs.pipeline.pipeline import Cut, OldIndex, Pipeline, index_file_count, index_files
 from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.faults import Fault
 from reput.udfs.staging import Staging
@@ -29,33 +29,36 @@ def puts_of(puts: int, last_record: int, last_put: int) -> Linked:
 
 
 @pytest.mark.parametrize(
-    ("puts", "last_record", "last_put", "before", "files"),
+    ("puts", "last_record", "last_put", "old", "files"),
     [
-        (0, -1, -1, 0, 0),  # no message at all
-        (0, 100, -1, 0, 1),  # the first message opens a file, even without a key
-        (1, 100, 100, 0, 1),
-        (49, 100, 100, 0, 1),  # of maxIndexNum 50 one entry is never used
-        (49, 200, 100, 0, 2),  # a message without a key behind the one that filled it
-        (50, 100, 100, 0, 2),
-        (48, 200, 100, 0, 1),
-        (98, 200, 100, 0, 3),
-        (0, -1, -1, 49, 1),
-        (1, 100, 100, 49, 2),
-        (0, 100, -1, 49, 2),
+        (0, -1, -1, OldIndex(), 0),  # no message at all
+        (0, 100, -1, OldIndex(), 1),  # the first message opens a file, even without a key
+        (1, 100, 100, OldIndex(), 1),
+        (49, 100, 100, OldIndex(), 1),  # of maxIndexNum 50 one entry is never used
+        (49, 200, 100, OldIndex(), 2),  # a message without a key behind the one that filled it
+        (50, 100, 100, OldIndex(), 2),
+        (48, 200, 100, OldIndex(), 1),
+        (98, 200, 100, OldIndex(), 3),
+        (0, -1, -1, OldIndex("", 49), 1),
+        (1, 100, 100, OldIndex("", 49), 2),
+        (0, 100, -1, OldIndex("", 49), 2),
+        (50, 100, 100, OldIndex(begins={1: 1}), 2),
+        (52, 200, 100, OldIndex(begins={1: 1, 2: 3}), 4),
+        (51, 100, 100, OldIndex("", 49, {1: 49, 2: 50}), 4),
     ],
 )
 def test_a_message_that_finds_the_last_index_file_full_opens_the_next(
-    puts: int, last_record: int, last_put: int, before: int, files: int
+    puts: int, last_record: int, last_put: int, old: OldIndex, files: int
 ) -> None:
     plan = job(damaged()).plan
     assert plan.settings.max_index_num == 50
-    assert index_file_count(plan, puts_of(puts, last_record, last_put), before) == files
+    assert index_file_count(plan, puts_of(puts, last_record, last_put), old) == files
 
 
 def test_index_files_are_told_where_each_splits_puts_end() -> None:
     plan = job(damaged()).plan
     linked = Linked([{"index_puts": n, "run": f"r{n}"} for n in (3, 0, 4)])
-    made = index_files(plan, Staging(MemoryStorage(), "s"), linked, 2, PutsBefore("old", 10))
+    made = index_files(plan, Staging(MemoryStorage(), "s"), linked, 2, OldIndex("old", 10))
     assert (made.runs, made.ends) == (("old", "r3", "r0", "r4"), (10, 13, 13, 17))
     assert (made.slots, made.index_num, made.ranges) == (7, 50, 2)
 

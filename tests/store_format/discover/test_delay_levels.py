@@ -8,12 +8,19 @@ import pytest
 
 from reput.jobs.cli import main
 from reput.jobs.opening.open_writer import open_writer
-from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, ShownDelays, delay_text
+from reput.store_format.discover.delay_levels import (
+    SCHEDULE,
+    SETTING,
+    Shown,
+    ShownDelays,
+    delay_text,
+)
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.release.settings import SettingError, Settings
 from tests.built import write_log
-from tests.in_process import STORE
+from tests.in_process import OUTPUT, STORE, run
+from tests.jobs.checking import run_check
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.delayed import DAY, GIVEN, USUAL, delayed
 
@@ -34,7 +41,7 @@ def test_a_level_is_as_its_queue_shows(levels: str) -> None:
 
 def test_levels_before_a_shown_one_are_the_usual_ones() -> None:
     assert found_in(delayed()).settings[SETTING] == DAY
-    shown = ShownDelays({21: 60_000}, {21: 60_000})
+    shown = ShownDelays({21: [Shown(0, 0, 60_000)]})
     assert shown.text(Settings().delays) == f"{USUAL} 1s 1s 1m"
 
 
@@ -56,13 +63,74 @@ def test_a_setting_that_says_the_same_counts(conf: str) -> None:
     assert found.settings[SETTING] == conf
 
 
-def test_a_level_that_was_changed_is_refused_unless_it_is_given() -> None:
-    storage, other = delayed(), delayed(f"{USUAL} 2d")
+def by_turns(*days: int) -> MemoryStorage:
+    """A store whose broker had another delay of level 19 for each message."""
+    storage = delayed(count=len(days))
+    queues = sorted(path for path in storage.files if f"{SCHEDULE}/18/" in path)
+    length = len(storage.files[queues[0]])
+    raw = bytearray(b"".join(storage.files[path] for path in queues))
+    for n, day in enumerate(days):
+        due = slice(20 * n + 12, 20 * n + 20)
+        raw[due] = (int.from_bytes(raw[due]) + (day - 1) * 86_400_000).to_bytes(8)
+    for n, path in enumerate(queues):
+        storage.files[path] = bytes(raw[n * length : (n + 1) * length])
+    return storage
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        (1, 1, 1, 2, 2),
+        (2, 1, 1, 1, 1, 1, 1, 1),
+        (1, 2, 3, 3, 1, 2, 2, 4),
+        (1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2),  # discovery overlooks the 3
+    ],
+)
+@pytest.mark.parametrize("given", [0, 1, 2])
+def test_entries_keep_the_delay_that_their_level_had(days: tuple[int, ...], given: int) -> None:
+    storage = by_turns(*days)
+    said = {SETTING: f"{USUAL} {given}d"} if given else {}
+    report = run_check(STORE, "5.3.3", GIVEN | said, storage=storage)
+    assert report.sound, report.text()
+    assert found_in(storage, **said).settings[SETTING] == f"{USUAL} {given or days[-1]}d"
+
+
+@pytest.mark.parametrize(
+    ("days", "older"),
+    [((1, 1, 1), []), ((1, 2), [1]), ((1, 2, 2, 2, 1), [1, 2]), ((1, 2, 3, 3, 3), [1, 2])],
+)
+def test_older_delays_are_found_by_halving(days: tuple[int, ...], older: list[int]) -> None:
+    found = found_in(by_turns(*days)).older_delays
+    assert [delays[18] // 86_400_000 for _, delays in found] == older
+    assert {len(delays) for _, delays in found} <= {19}
+
+
+@pytest.mark.parametrize("given", [0, 1])
+def test_a_rebuild_keeps_the_times_of_older_delays(given: int) -> None:
+    storage = by_turns(1, 1, 2, 2, 3)
+    said = {SETTING: f"{USUAL} {given}d"} if given else {}
+    run(STORE, OUTPUT, rocketmq="5.3.3", settings=GIVEN | said, storage=storage)
+    queues = [path for path in storage.files if f"{STORE}/consumequeue/" in path]
+    assert queues
+    for path in queues:
+        assert storage.files[path.replace(STORE, OUTPUT, 1)] == storage.files[path]
+
+
+def test_an_entry_with_another_time_is_none_of_an_older_delay() -> None:
+    storage = by_turns(1, 1, 1, 2, 2)
     queue = next(path for path in storage.files if f"{SCHEDULE}/18/" in path)
-    storage.files[queue] = storage.files[queue][:100] + other.files[queue][100:]
-    with pytest.raises(SettingError, match=r"1d by the first entry .* 2d by the last"):
+    raw = bytearray(storage.files[queue])
+    raw[38] ^= 1  # of the second entry's due time
+    storage.files[queue] = bytes(raw)
+    assert not run_check(STORE, "5.3.3", GIVEN, storage=storage).sound
+
+
+def test_a_level_that_changes_with_every_message_is_refused_unless_it_is_given() -> None:
+    storage = by_turns(*range(1, 20))
+    with pytest.raises(SettingError, match=r"1d by the first entry .* 19d by the last"):
         found_in(storage)
-    found_in(storage, messageDelayLevel=f"{USUAL} 2d")
+    found_in(storage, messageDelayLevel=f"{USUAL} 19d")
+    assert found_in(by_turns(*range(1, 18))).older_delays[-1][1][18] == 16 * 86_400_000
 
 
 def test_a_flipped_bit_shows_nothing() -> None:

@@ -1,11 +1,13 @@
 """Index files from puts in staging, byte for byte as docs/formats/indexfile.md says."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from reput.store_format.derived.index_header import NO_HEADER, IndexHeader
 from reput.store_format.layouts import INDEX_MESSAGE
 from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.staging import BUILT, CHAINED, HASHES, MESSAGES, Staging
@@ -66,6 +68,39 @@ def test_a_message_s_keys_go_on_in_the_next_file_from_the_end_of_the_one_before(
     assert second == pack_index(
         (11_000, 11_500, 200, 300, 2, 3), [0, 1, 0, 2], [(5, 200, 0, 0), (7, 300, 0, 0)], ROOM
     )
+
+
+def head(begin: int, end: int, entries: int) -> IndexHeader:
+    return IndexHeader(0, 0, begin, end, 0, entries + 1)
+
+
+@pytest.mark.parametrize(
+    ("heads", "begins"),
+    [
+        ([head(100, 200, 4), head(200, 300, 2)], {}),  # full
+        ([head(100, 100, 2), head(200, 300, 4)], {1: 2}),
+        ([head(100, 100, 2), head(200, 200, 3), head(300, 300, 1)], {1: 2, 2: 5}),
+        ([head(100, 100, 2), NO_HEADER], {}),  # no file follows
+        ([head(100, 200, 3), head(200, 300, 3)], {}),  # a message's keys are never apart so
+        ([head(100, 100, 1), head(200, 300, 4)], {}),  # a put is in neither file
+        ([head(100, 100, 3), head(200, 300, 4)], {}),  # the count says another put than the end
+        ([head(100, 200, 2), head(300, 300, 1)], {}),
+        ([head(100, 100, 2), head(300, 300, 1)], {}),  # a whole message is in neither
+        ([head(100, 300, 6), head(400, 400, 1)], {}),  # the log does not go on
+    ],
+)
+def test_a_file_begins_early_where_both_headers_and_the_log_say_so(
+    heads: list[IndexHeader], begins: dict[int, int]
+) -> None:
+    files = index(FIVE[:1], FIVE[1:], room=9 if heads[0].entries == 6 else ROOM)
+    assert files.begins_early(heads) == begins
+
+
+def test_early_files_are_cut_there_and_the_rest_by_their_room() -> None:
+    files = replace(index(FIVE, FIVE, room=4), begins={1: 2, 3: 7})
+    assert [files.bounds(n) for n in range(6)] == [
+        (0, 2), (2, 5), (5, 7), (7, 10), (10, 12), (13, 13),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

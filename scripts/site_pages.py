@@ -44,6 +44,10 @@ Work on a whole store runs on the processes of this machine: `reput.rebuild(stor
 Spark, where your SparkSession comes first: `reput.rebuild(spark, store, output)`. Questions about a
 store need neither.
 
+An opened store answers one thread at a time: open one a thread. A forked child may go on with it. A
+writer takes many threads, but only those of the process that opened it. Nothing here is `async`:
+`await asyncio.to_thread(reput.rebuild, store, output)`.
+
 """
 # Of parameters that a docstring says nothing of.
 _KNOWN = {

@@ -130,7 +130,8 @@ def install_set(
         SetFile(file["path"], file["length"], file["sha256"], file.get("written"))
         for file in manifest["files"]
     ]
-    services = services_from(target.path, manifest["log_end"], {file.path for file in wanted})
+    hashes = {file.path: file.sha256 for file in wanted}
+    services = services_from(target.path, manifest["log_end"], hashes)
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.what, about.log_end = files_text(each.path for each in wanted), manifest["log_end"]
     about.kept_before = target.files.exists(kept_name(target.name))

@@ -60,6 +60,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     from reput.jobs.opening.plan import check_unchanged
     from reput.jobs.outputs.output import inputs_of, read_manifest, refuse_unfinished
     from reput.jobs.outputs.publish import Temporary
+    from reput.jobs.outputs.report import MANIFEST_FORMAT
     from reput.jobs.salvaging.judge_end import read_log
     from reput.store_format.discover.store import discover
     from reput.store_format.files.by_url import storage_for
@@ -75,6 +76,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     manifest = read_manifest(there, against)
     on_damage = asked.on_damage or manifest.get("on_damage", REFUSE)
     purpose = VERIFY.asked(on_damage)
+    of_set = manifest.get("format") == MANIFEST_FORMAT  # else a store, on which a broker may go on
 
     def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
         """The report by a release's rules, and the releases that may be meant instead."""
@@ -88,7 +90,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
             report.warnings, report.discovered = plan.warnings + warnings, discovered.as_json()
             report.releases = discovered.releases
             report.differences = manifest_differences(against, manifest, damage)
-            verdict = judge(job, linked, there, against, bool(manifest))
+            verdict = judge(job, linked, there, against, of_set)
             report.files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
             report.notes = plan.notes + verdict.notes()
             report.warnings += said_of_strangers(verdict.strangers, plan.profile)

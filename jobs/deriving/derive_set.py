@@ -13,12 +13,6 @@ from reput.jobs.deriving.kept import (
     files_of_expired,
     new_checkpoint,
 )
-from reput.jobs.deriving.rocksdb_set import (
-    index_database,
-    index_tables,
-    queue_tables,
-    queues_database,
-)
 from reput.jobs.deriving.timers import service_files, waiting_ends
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
@@ -86,6 +80,8 @@ def derive_files(job: Pipeline, linked: Linked, summary: Summary, wanted: ToDeri
     """Build queues and index in staging from a linked log. Returns BUILT rows with their paths in a
     set. summary: gets counts and warnings.
     """
+    if ROCKSDB in (wanted.queues, wanted.index):  # else its modules are not loaded
+        from reput.jobs.deriving.rocksdb_set import index_database, index_tables, queue_tables
     built = job.build(linked, queues=wanted.queues == FILES, indexes=wanted.index == FILES)
     indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
     tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else []
@@ -148,6 +144,8 @@ def _in_rocksdb(
     job: Pipeline, tables: list[Row], given: Mapping[Queue, LastEntry] | None, warnings: list[str]
 ) -> list[Built]:
     """Make the RocksDB of queues in staging; BUILT rows. given: `expired` of derive_set."""
+    from reput.jobs.deriving.rocksdb_set import queues_database
+
     live = {(row["topic"], row["queue_id"]) for row in tables}
     expired = dict(given) if given is not None else expired_queues(job.plan, live, warnings)
     expired = {queue: last for queue, last in expired.items() if not last.batch}

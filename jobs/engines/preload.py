@@ -40,6 +40,8 @@ with suppress(Exception):  # a worker that runs a task meets the same error, and
     from reput.jobs.engines.engine import arrow_alone
 
     arrow_alone()
+    import pyarrow.compute  # noqa: F401 (for the task that builds queues)
+
     import reput.jobs.engines.local  # a worker runs its functions
     import reput.udfs.rebuild.index
     import reput.udfs.rebuild.queues

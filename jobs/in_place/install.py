@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
 from reput.broker.change.install import Apart, SetFile, clean_up, foreign, unfinished
@@ -266,9 +266,9 @@ def _files(folder: str) -> Iterator[SetFile]:
             yield SetFile(os.path.relpath(path, folder), os.path.getsize(path), digest)
 
 
-def services_from(store: str, log_end: int, there: Collection[str]) -> list[str]:
+def services_from(store: str, log_end: int, there: Mapping[str, str]) -> list[str]:
     """What a store takes of a set's files of services, as paths that are replaced; none where its
-    own tell what waits. there: the set's paths.
+    own tell what waits. there: the set's paths, with the SHA-256 of each.
     """
     from reput.store_format.state.timers import why_lost  # here: `clean` needs no kernels
 
@@ -277,7 +277,10 @@ def services_from(store: str, log_end: int, there: Collection[str]) -> list[str]
     if timer_check in there and why_lost(storage, store, log_end):
         paths = [TIMER_LOG, timer_check, *filter(is_wheel, os.listdir(store))]
     # A set has delay offsets only where they were lost; the log has not grown since.
-    return [*paths, *({f"{CONFIG}/{DELAY_OFFSETS}"} & set(there))]
+    delays, own = f"{CONFIG}/{DELAY_OFFSETS}", ""
+    with suppress(FileNotFoundError), open(f"{store}/{delays}", "rb") as file:
+        own = hashlib.file_digest(file, "sha256").hexdigest()
+    return [*paths, delays] if there.get(delays, own) != own else paths
 
 
 def refuse_further_rows(store: str) -> None:

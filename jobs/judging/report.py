@@ -50,16 +50,12 @@ class Difference:
     def text(self) -> str:
         if self.there is None or self.wanted is None:
             return f"{self.path}: {self.field}"
-        return (
-            f"{self.path}: offset {self.offset}: {self.field}: "
-            f"is {self.there}, should be {self.wanted}"
-        )
+        at = f"{self.path}: offset {self.offset}: {self.field}"
+        return f"{at}: is {self.there}, should be {self.wanted}"
 
 
 def compared_text(files: int, shown: str, in_rocksdb: Sequence[str]) -> str:
-    """A text of what was compared. files: number of files; shown: the text for them, left out if
-    only rows of RocksDB were compared; in_rocksdb: a text for each kind of rows.
-    """
+    """What was compared: `shown`, of so many files, but for rows of RocksDB alone; then those."""
     rows = f"{', '.join(in_rocksdb)} in RocksDB" if in_rocksdb else ""
     return ", ".join(filter(None, (shown if files or not rows else "", rows)))
 

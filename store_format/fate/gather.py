@@ -351,15 +351,6 @@ def gather(
     )  # fmt: skip
 
 
-def has_any_from(log: LogReader, place: int, keep: Keep, split: bool) -> bool:
-    """Whether one of the records from a place on is chosen. Raises NoRecord, NotInLog."""
-    taken = _Taken(keep, split, False)
-    for step in log.steps(log.start_of(place)):
-        if len(step.rows):
-            taken.add(step)
-    return any(map(len, taken.marks))
-
-
 def gather_segment(
     storage: InputStorage, segment: Segment, rules: RecordRules, keep: Keep, split: bool, end: int
 ) -> Gathered:

@@ -11,15 +11,7 @@ from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.delay_levels import LEVELS_MOST, SCHEDULE, last_delay
 from reput.store_format.fate import delays, transactions
-from reput.store_format.fate.gather import (
-    NONE,
-    Gathered,
-    Keep,
-    Marks,
-    Skipped,
-    gather,
-    has_any_from,
-)
+from reput.store_format.fate.gather import NONE, Gathered, Keep, Marks, Skipped, gather
 from reput.store_format.fate.known import (
     gather_few,
     half_position,
@@ -39,6 +31,7 @@ from reput.store_format.message.message import (
     TIMER_TOPIC,
     parse_properties,
 )
+from reput.store_format.names import LMQ_PREFIX
 from reput.store_format.notes import Notes
 from reput.store_format.query.log_scan import queue_gaps
 from reput.store_format.query.reader import OpenedStore
@@ -112,8 +105,7 @@ def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list
     Raises StoreError where the store's files cannot be read.
     """
     rows, left = [], _Counts()
-    told = half_position(store.storage, store.path, Notes()) > 0
-    if not (everything or told) and _has_none(store, _HALF_TOPICS, transactions.concerns):
+    if not everything and _has_none(store, _HALF_TOPICS):
         return []
     gathered, position, in_rocksdb = gathered_transactions(store, notes)
     for found in transactions.resolve(gathered, position, in_rocksdb):
@@ -131,9 +123,7 @@ def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[Del
     Raises StoreError where the store's files cannot be read.
     """
     rows, left = [], _Counts()
-    read = read_progress(store.storage, store.path, Notes())
-    told = any((read.levels or {}).values()) or bool(read.timer_position)
-    if not (everything or told) and _has_none(store, _DELAY_TOPICS, delays.concerns):
+    if not everything and _has_none(store, _DELAY_TOPICS):
         return []
     gathered, levels, read = gathered_delays(store, notes)
     for found in delays.resolve(gathered, levels, read):
@@ -147,20 +137,34 @@ def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[Del
     return rows
 
 
-def _has_none(store: OpenedStore, topics: tuple[str, ...], keep: Keep) -> bool:
-    """Whether a log has no message of these topics, as its queues and its index tell.
+def _has_none(store: OpenedStore, topics: tuple[str, ...]) -> bool:
+    """Whether a log has no message of these topics, as its queues tell.
 
-    There is no queue of them, and none of what is not in the index yet is of them: a message is in
-    its queue before it is in the index. So the log need not be read; but after a crash of the
-    machine a queue may be gone of what the index has.
+    There is no queue of them, and the sizes in the other queues' entries add up to all of each
+    segment's records. Else a message is in no queue: its queue is gone, or it has the prepared type
+    in its own topic, as before 4.3.0; or it is in two. Then the log must be read.
     """
-    log, reached = store.log, _near_end(store)
-    if not read_progress(store.storage, store.path, Notes()).stopped:
-        return False
+    log = store.log
+    starts = np.array([each.start for each in log.segments])
+    sums, ends = starts.astype(np.float64), starts.copy()
     try:
-        if not store.queues.topics() or any(map(store.queues.of, topics)) or not reached:
+        if any(map(store.queues.of, topics)):
             return False
-        return not has_any_from(log, reached, keep, store.profile.split_properties)
+        # an LMQ's entries name what another queue has
+        for topic in (each for each in store.queues.topics() if not each.startswith(LMQ_PREFIX)):
+            for queue_id, batch in store.queues.of(topic):
+                for some in store.queues.open(topic, queue_id, batch).arrays(0):
+                    places = some["physicalOffset"].astype(np.int64)
+                    sizes = some["size"].astype(np.int64)
+                    there = np.flatnonzero(places >= log.start)
+                    which = np.searchsorted(starts, places[there], "right") - 1
+                    sums += np.bincount(which, sizes[there], len(starts))
+                    np.maximum.at(ends, which, (places + sizes)[there])
+        return bool((sums == ends).all()) and not any(
+            len(step.rows)
+            for end, each in zip(ends.tolist(), log.segments, strict=True) if end != each.end
+            for step in log.steps(end, each.end)
+        )  # fmt: skip
     except (BadQueue, NoRecord, NotInLog):
         return False
 

@@ -358,11 +358,21 @@ class LocalReader:
         return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        if self._past_cache:
+        if buffer.nbytes >= _FETCH_BYTES and self._is_hole(offset, buffer.nbytes):
+            memoryview(buffer).cast("B")[:] = bytes(buffer.nbytes)  # read, it would fill the cache
+        elif self._past_cache:
             self._read_past_cache(offset, buffer)
-            return
-        fill_from(self._descriptor, self.path, offset, buffer)
-        self._fetch(offset + buffer.nbytes, buffer.nbytes)
+        else:
+            fill_from(self._descriptor, self.path, offset, buffer)
+            self._fetch(offset + buffer.nbytes, buffer.nbytes)
+
+    def _is_hole(self, offset: int, length: int) -> bool:
+        """Whether the file has no data there, only zeros that were never written."""
+        try:
+            return os.lseek(self._descriptor, offset, os.SEEK_DATA) >= offset + length
+        except OSError as error:  # ENXIO: a hole up to the end; others: a file system without holes
+            end = os.fstat(self._descriptor).st_size
+            return error.errno == errno.ENXIO and offset + length <= end
 
     def go_past_cache(self, begin: int, end: int) -> bool:
         """Bypass the page cache from now on if it holds less than half of the bytes [begin, end).

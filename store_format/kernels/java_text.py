@@ -21,9 +21,11 @@ Bytes = npt.NDArray[np.uint8]
 REPLACEMENT = 0xFFFD
 _POWERS = np.array([31**count & 0xFFFFFFFF for count in range(BLOCK + 1)], np.uint32)
 # `Character.digit(c, 10)` accepts every decimal digit of the Basic Multilingual Plane.
+# Each script's begin at a multiple of 16, or 6 after one.
 _DIGIT_ZEROS = np.array(
-    [c for c in range(0x10000) if unicodedata.decimal(chr(c), -1) == 0], dtype=np.int64
-)
+    [c for row in range(0, 0x10000, 16) for c in (row, row + 6)
+     if unicodedata.decimal(chr(c), -1) == 0], dtype=np.int64,
+)  # fmt: skip
 
 
 @inlined

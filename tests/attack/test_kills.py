@@ -93,6 +93,7 @@ from tests.built import write_log
 from tests.logs.small import SETTINGS, messages
 from tests.in_process import run
 from tests.logs.encoder import build_log
+from tests.trees import contents
 store, disk = Path(sys.argv[1]), Path(sys.argv[2])
 output = disk / "output"
 def rebuild(count, **more):

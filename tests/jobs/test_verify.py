@@ -177,6 +177,13 @@ def tail(output: Path) -> None:
     (output / "manifest.json").unlink()
 
 
+def tail_of_a_store(output: Path) -> None:
+    """On a store that `convert` or `repair` made a broker goes on."""
+    behind_a_queue(output)
+    manifest = output / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("reput-manifest-1", "reput-convert-1"))
+
+
 def empty_next_file(output: Path) -> None:
     last = sorted((output / QUEUE).iterdir())[-1]
     (output / QUEUE / f"{int(last.name) + 200:020d}").write_bytes(bytes(200))
@@ -188,7 +195,7 @@ def other_index_names(output: Path) -> None:
         path.rename(path.with_name(f"2030010100000000{number}"))
 
 
-@pytest.mark.parametrize("change", [tail, empty_next_file, other_index_names])
+@pytest.mark.parametrize("change", [tail, tail_of_a_store, empty_next_file, other_index_names])
 def test_what_does_not_count(rebuilt: Rebuilt, change: Callable[[Path], None]) -> None:
     change(rebuilt.output)
     report = look(rebuilt)

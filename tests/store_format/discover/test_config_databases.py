@@ -132,7 +132,7 @@ def test_of_two_copies_of_config_the_one_that_a_broker_wrote_last_counts(
     assert (there is None) == live
     found = consumer_offsets(LocalStorage(), str(store), Notes())
     assert {group for group, _ in found} == {"other" if live else "reading"}
-    assert ("consumerOffset.json" in to_convert(str(store), False).names) == (not live)
+    assert ("consumerOffset.json" in to_convert(str(store), False, False).names) == (not live)
 
 
 @pytest.mark.parametrize(("kept", "kind"), [(1, "files"), (0, "rocksdb")])

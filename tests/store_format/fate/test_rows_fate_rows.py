@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -185,29 +187,29 @@ def store_of(built: Built) -> OpenedStore:
     return OpenedStore(built.storage(), "s", NEWEST, built.given(), Notes())
 
 
+WAITS = {"topic": SCHEDULE, "properties": properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))}
+
+
 @pytest.mark.parametrize(
-    ("later", "file", "read"),
+    ("first", "later", "removed", "waiting"),
     [
-        ([], "", False),
-        (["T"], "", False),
-        (["T", SCHEDULE], "", True),  # not in its queue yet
-        ([], "config/delayOffset.json", True),  # its queue is gone
-        ([], "abort", True),  # it may be
+        ({}, {}, "", (0, 0)),
+        ({}, {}, "index", (0, 0)),
+        ({}, WAITS, "", (1, 0)),  # not in its queue yet
+        (WAITS, {}, f"consumequeue/{SCHEDULE}", (1, 0)),  # its queue is gone
+        ({"sys_flag": 4}, {}, "", (0, 1)),  # as before 4.3.0
     ],
 )
-def test_a_log_is_not_read_where_no_queue_and_no_file_tells_of_delayed_messages(
-    later: list[str], file: str, read: bool
+def test_a_log_is_not_read_where_the_queues_of_other_topics_have_all_of_it(
+    first: dict[str, Any], later: dict[str, Any], removed: str, waiting: tuple[int, int]
 ) -> None:
-    built = Built().put("T", count=9, keys="k").derive()
-    for topic in later:
-        real = properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))
-        built.put(topic, count=2, properties=real if topic == SCHEDULE else b"")
-    if file:
-        built.file(file, '{"offsetTable": {"3": 1}}')
-    heard = Notes()
+    built = Built().put("T", count=9, keys="k").put(**first).put("T", count=9, keys="k").derive()
+    if later:
+        built.put(**later)
+    built.remove(removed)
+    heard, every = Notes(), Notes()
     rows = delayed_rows(store_of(built), False, heard)
-    assert (len(rows), heard.to_scan > 0) == (2 * later.count(SCHEDULE), read)
-    assert not transaction_rows(store_of(built), False, Notes())
-    every = Notes()
+    assert (len(rows), len(transaction_rows(store_of(built), False, Notes()))) == waiting
+    assert (heard.to_scan > 0) == any(waiting)
     assert delayed_rows(store_of(built), True, every) == rows
     assert every.to_scan > 0

@@ -9,6 +9,7 @@ import pytest
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.system import cached_bytes
 
 
 @pytest.fixture
@@ -62,6 +63,25 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(root: Path) -> None:
     os.utime(file, ns=(1, 1))
     with pytest.raises(StoreChanged, match="changed while it was read"):
         reader.close()
+
+
+def test_a_hole_reads_as_zeros_and_is_not_cached(tmp_path: Path) -> None:
+    file, mib = tmp_path / "sparse", 1 << 20
+    with file.open("wb") as written:
+        written.truncate(5 * mib)
+        for at in (3 * mib - 1, 3 * mib + 7):  # the last byte of a read, and within one
+            written.seek(at)
+            written.write(b"x")
+    reader, buffer = LocalStorage().open(str(file)), np.empty(mib, np.uint8)
+    for at in (0, mib, 2 * mib, 3 * mib, 3 * mib + 9, 4 * mib):
+        buffer[:] = 1
+        reader.read_into(at, buffer)
+        assert buffer.tobytes() == file.read_bytes()[at : at + mib], at
+    os.posix_fadvise(reader.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    reader.read_into(0, buffer)
+    assert cached_bytes(reader.fileno(), 0, mib) in (0, None)
+    with pytest.raises(StoreChanged, match="ends before offset"):
+        reader.read_into(4 * mib + 1, buffer)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ The reference decodes with Python's own decoder and the one rule that differs; t
 hand, byte by byte.
 """
 
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -227,6 +228,13 @@ def test_the_range_of_a_number(bits: int) -> None:
 def test_what_java_takes_for_a_number(text: str, value: int | None) -> None:
     for bits in MOST:
         assert kernel_integer(text.encode(), bits) == value
+
+
+def test_every_decimal_digit_of_the_plane_is_one() -> None:
+    for character in map(chr, range(0x10000)):
+        value = unicodedata.decimal(character, None)
+        if value is not None:
+            assert kernel_integer(character.encode(), 32) == value
 
 
 def test_malformed_text_is_no_number() -> None:

@@ -6,15 +6,22 @@ move the times of delivery by days. A level that was changed has several delays 
 entry keeps the time that its broker gave it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
 from reput.store_format.derived.queue_files import QueueEntry
-from reput.store_format.derived.queues import Queue, Queues
+from reput.store_format.derived.queues import FileQueues, Queue, Queues
 from reput.store_format.faults import StoreError
+from reput.store_format.files.adapters import LiveFiles
+from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.log.groups import heads_from
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog, Record
+from reput.store_format.log.rules import record_rules
+from reput.store_format.log.segments import Segment
 from reput.store_format.message.message import SCHEDULE_TOPIC, parse_properties
+from reput.store_format.names import CONSUME_QUEUE
+from reput.store_format.release.profiles import RELEASES, profile
 
 SCHEDULE = SCHEDULE_TOPIC
 SETTING = "messageDelayLevel"
@@ -98,8 +105,22 @@ class ShownDelays(NamedTuple):
         return " ".join(delay_text(known.get(level, _SECOND)) for level in range(1, count + 1))
 
 
-def shown_delays(queues: Queues, log: LogReader) -> ShownDelays:
-    """What the queues of the schedule topic show; nothing where they cannot be read."""
+def shown_delays(
+    storage: InputStorage, segments: Sequence[Segment], stores: Iterable[tuple[InputStorage, str]]
+) -> ShownDelays:
+    """What the queues of the schedule topic show; nothing where they cannot be read.
+
+    storage: of the log's segments. stores: (storage, folder) of those that may have its queues.
+    """
+    for there, folder in stores:
+        if segments and listed(there, f"{folder}/{CONSUME_QUEUE}/{SCHEDULE}"):
+            rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
+            with LogReader(LiveFiles(storage), list(segments), rules) as log:
+                return _shown_by(FileQueues(there, folder, lambda _: 0), log)
+    return ShownDelays({})
+
+
+def _shown_by(queues: Queues, log: LogReader) -> ShownDelays:
     found = ShownDelays({})
     for queue_id, batch in queues.of(SCHEDULE)[:LEVELS_MOST]:
         if batch:

@@ -11,15 +11,8 @@ from typing import Any, NamedTuple
 
 from reput.store_format.derived.index_names import INDEX_NAMES
 from reput.store_format.derived.index_reader import file_bytes
-from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config import FoundConf, found_conf
-from reput.store_format.discover.delay_levels import (
-    SCHEDULE,
-    SETTING,
-    OlderDelays,
-    ShownDelays,
-    shown_delays,
-)
+from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, OlderDelays, shown_delays
 from reput.store_format.discover.purpose import Purpose, Unknown
 from reput.store_format.discover.release import Clues, clues_of, looked_at, open_all, release_found
 from reput.store_format.discover.sizes import (
@@ -36,12 +29,9 @@ from reput.store_format.discover.sizes import (
     rounded,
 )
 from reput.store_format.faults import StoreError
-from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import InputStorage, Storage, is_back_to_back, listed
-from reput.store_format.log.groups import heads_from, log_folders
-from reput.store_format.log.reader import LogReader
-from reput.store_format.log.rules import record_rules
+from reput.store_format.log.groups import log_folders
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -61,7 +51,6 @@ from reput.store_format.release.profiles import (
     eras_of,
     eras_text,
     left_by,
-    profile,
     release_named,
     span,
 )
@@ -442,7 +431,8 @@ class _Discovery:
         """The levels of delay that queues show; the store's own before those of a set."""
         of_conf = self.conf_path if SETTING in self.conf_names else ""
         by = "the settings" if SETTING in self.given else of_conf
-        shown = self._shown_delays()
+        queues = (self.storage, self.store), (self.there, self.derived)
+        shown = shown_delays(self.storage, self.files.segments, queues)
         self.delays_known = bool(by or shown.last or SETTING in self.found)
         self.delays_wrong = shown.contradiction(settings.delays, by)
         if self.delays_wrong or not shown.last:
@@ -454,14 +444,6 @@ class _Discovery:
         if text != settings.message_delay_level:
             self._add(SETTING, text, f"by queues of {SCHEDULE}")
         return {SETTING: text}
-
-    def _shown_delays(self) -> ShownDelays:
-        for there, folder in ((self.storage, self.store), (self.there, self.derived)):
-            if self.files.segments and listed(there, f"{folder}/{CONSUME_QUEUE}/{SCHEDULE}"):
-                rules = record_rules(profile(RELEASES[-1]), heads_from(self.files.segments))
-                with LogReader(LiveFiles(self.storage), list(self.files.segments), rules) as log:
-                    return shown_delays(FileQueues(there, folder, lambda _: 0), log)
-        return ShownDelays({})
 
     # --- the release -------------------------------------------------------------------------
 

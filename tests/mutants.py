@@ -38,7 +38,7 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 _STORES = (
     "/tests/golden", "/tests/chains/stores", "/tests/store_format/fate/stores",
-    "/tests/store_format/rocksdb/stores", "/tests/store_format/storage/stores",
+    "/tests/store_format/rocksdb/stores", "/tests/store_format/files/stores",
     "/tests/jobs/serve/answers",
 )  # fmt: skip
 _TEST = re.compile(

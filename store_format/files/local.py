@@ -175,7 +175,10 @@ class LocalStorage:
 
     def resolve(self, path: str) -> str:
         """An absolute path; links in it stay as they are. Takes `file:` URLs as well."""
-        return os.path.abspath(_FILE_URL.sub("", path))
+        bare = _FILE_URL.sub("", path)
+        if not bare:
+            raise StoreError(f"{path!r}: the path is empty: name a folder")
+        return os.path.abspath(bare)
 
     def list(self, folder: str) -> list[Listed]:
         """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""

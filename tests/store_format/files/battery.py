@@ -186,7 +186,7 @@ def check_output(output: str, tmp_path: Path) -> None:
 # A rebuild that kills itself: in the place that its first word names.
 _KILLED = """
 import os, signal, sys
-from tests.store_format.storage import battery
+from tests.store_format.files import battery
 from reput.store_format.files.by_url import storage_for
 
 where, store, output = sys.argv[1:]

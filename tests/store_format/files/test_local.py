@@ -99,6 +99,13 @@ def test_a_path_or_url_becomes_absolute(given: str, path: str) -> None:
     assert LocalStorage().resolve(given) == path
 
 
+@pytest.mark.parametrize("given", ["", "file:"])
+def test_an_empty_path_is_not_the_folder_in_which_a_program_runs(given: str) -> None:
+    """As of a shell's variable that is not set, or an output that was forgotten."""
+    with pytest.raises(StoreError, match="the path is empty"):
+        LocalStorage().resolve(given)
+
+
 def test_a_file_is_placed_once_with_zeros_up_to_its_length(tmp_path: Path) -> None:
     storage = LocalStorage()
     assert storage.place(str(tmp_path), "a/b/c", b"xy", 4)

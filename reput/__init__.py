@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from reput.store_format.message.refusals import Refused as Refused
     from reput.store_format.release.profiles import UnknownRelease as UnknownRelease
     from reput.store_format.release.settings import SettingError as SettingError
+    from reput.udfs.table.message_rows import append_arrow as append_arrow
 
 # A command's function is in the module of its name; module -> the other public names that it has.
 _COMMANDS = (
@@ -79,6 +80,7 @@ _OTHERS = {
     "store_format.message.refusals": "Refused",
     "store_format.release.settings": "SettingError",
     "store_format.release.profiles": "UnknownRelease",
+    "udfs.table.message_rows": "append_arrow",
 }
 _PUBLIC = {name: f"reput.jobs.{name}" for name in _COMMANDS.split()} | {
     name: f"reput.{module}" for module, names in _OTHERS.items() for name in names.split()

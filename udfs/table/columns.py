@@ -143,6 +143,7 @@ class StepRows:
         micros = np.where(wrong, 0, millis) * 1000 if some else millis * 1000
         return pa.array(micros, mask=wrong if some else None).cast(TIME)
 
+    @cached_property
     def topics(self) -> pa.Array:
         starts = np.ascontiguousarray(self.rows["topicAt"])
         return _texts(self.window, starts, starts + self.rows["topicLength"])
@@ -232,7 +233,7 @@ _TEXT_OF = {
     "uniqueKey": kernels.FOUND.index(UNIQ_KEY),
 }
 _MADE: dict[str, Callable[[StepRows], pa.Array]] = {
-    "topic": StepRows.topics,
+    "topic": lambda rows: rows.topics,
     "storeTimestamp": lambda rows: rows.time("storeTimestamp"),
     "storeTimestampMillis": lambda rows: pa.array(
         np.ascontiguousarray(rows.rows["storeTimestamp"])
@@ -454,8 +455,9 @@ def batches_of(  # noqa: PLR0913 (a filter, and who is told what)
             own = _of_system_topics(rows.column("topic"))
             if left is not None:
                 left(int(np.count_nonzero(own)))
-            kept = np.arange(len(step.rows)) if numbers is None else numbers
-            rows = StepRows(step, kept[~own], rules, split, log.body)
+            if own.any():
+                kept = np.arange(len(step.rows)) if numbers is None else numbers
+                rows = StepRows(step, kept[~own], rules, split, log.body)
         if len(rows):
             yield batch_of(rows, schema)
 

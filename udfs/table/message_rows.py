@@ -111,6 +111,7 @@ def append_arrow(
 ) -> BulkResult:
     """Append a table's rows, in order. Raises Refused, WriterFailed.
 
+    writer: of `open_writer`.
     table: a Table or a RecordBatch. All rows of a batch are checked before the first is written,
     unless they have to be appended one by one.
     first_row: the number of the first row in error messages; Refused.row counts from 0 all the

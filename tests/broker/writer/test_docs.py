@@ -19,7 +19,8 @@ def test_the_first_example_of_the_page_runs_as_it_stands(tmp_path: Path) -> None
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (record,) = stored_records(tmp_path / "store" / "commitlog")
-    size = record.size
-    assert done.stdout == f"PUT_OK 0 0 7F00000100002A9F{0:016X} {size}\n"
+    by_table, record = stored_records(tmp_path / "store" / "commitlog")
+    place = record.physical_offset
+    assert done.stdout == f"PUT_OK {place} 0 7F00000100002A9F{place:016X}\n"
     assert (record.topic, record.queue_id, record.body) == ("Orders", 2, b"...")
+    assert (by_table.topic, by_table.queue_id, by_table.body) == ("Orders", 0, b"...")

@@ -235,11 +235,14 @@ def of_opened(opened: OpenedStore, settings: Mapping[str, str], end: int) -> Ask
     log, split = opened.log, opened.profile.split_properties
     gather = partial(gather_on_all_cores, log, log.segments, concerns, split, end)
     at = opened.storage, opened.path, opened.profile.release, settings
-    ends = {
-        (topic, queue_id): opened.queue(topic, queue_id, batch).end_within(end)
-        for topic in (SCHEDULE, TIMER_TOPIC) for queue_id, batch in opened.queues.of(topic)
-    }  # fmt: skip
-    return Asked(*at, lambda: ends, end, gather)
+
+    def ends() -> Ends:
+        return {
+            (topic, queue_id): opened.queue(topic, queue_id, batch).end_within(end)
+            for topic in (SCHEDULE, TIMER_TOPIC) for queue_id, batch in opened.queues.of(topic)
+        }  # fmt: skip
+
+    return Asked(*at, ends, end, gather)
 
 
 def mend_services(

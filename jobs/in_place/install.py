@@ -261,9 +261,12 @@ def _files(folder: str) -> Iterator[SetFile]:
     for above, _, names in os.walk(folder):
         for name in names:
             path = f"{above}/{name}"
-            with open(path, "rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            yield SetFile(os.path.relpath(path, folder), os.path.getsize(path), digest)
+            yield SetFile(os.path.relpath(path, folder), os.path.getsize(path), _sha256(path))
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def services_from(store: str, log_end: int, there: Mapping[str, str]) -> list[str]:
@@ -278,8 +281,8 @@ def services_from(store: str, log_end: int, there: Mapping[str, str]) -> list[st
         paths = [TIMER_LOG, timer_check, *filter(is_wheel, os.listdir(store))]
     # A set has delay offsets only where they were lost; the log has not grown since.
     delays, own = f"{CONFIG}/{DELAY_OFFSETS}", ""
-    with suppress(FileNotFoundError), open(f"{store}/{delays}", "rb") as file:
-        own = hashlib.file_digest(file, "sha256").hexdigest()
+    with suppress(FileNotFoundError):
+        own = _sha256(f"{store}/{delays}")
     return [*paths, delays] if there.get(delays, own) != own else paths
 
 

@@ -15,6 +15,8 @@ from reput.udfs.damage.segments import DamagedSegment
 if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline
 
+Walks = dict[int, SegmentWalk]  # by the segment's number
+
 
 def older_lives(job: "Pipeline") -> tuple[Given, ...]:
     """What the whole log says of the pieces of its damaged segments, in order; to be read by tasks
@@ -28,9 +30,6 @@ def older_lives(job: "Pipeline") -> tuple[Given, ...]:
     return tuple(each for number in sorted(given) for each in given[number])
 
 
-Walks = dict[int, SegmentWalk]
-
-
 def walked(job: "Pipeline") -> tuple[Walks, list[int], int]:
     """(walks of segments, numbers of those with damage, how many are in use)."""
     walks, scanned = job.scan_segments()
@@ -41,7 +40,7 @@ def walked(job: "Pipeline") -> tuple[Walks, list[int], int]:
     return walks, broken, in_use
 
 
-def _in_use(job: "Pipeline", walks: dict[int, SegmentWalk], scanned: dict[int, Scanned]) -> int:
+def _in_use(job: "Pipeline", walks: Walks, scanned: dict[int, Scanned]) -> int:
     """The number of segments, without those of zeros only at the log's end."""
     segments, limit = job.plan.segments, job.plan.splits.limit
     n = len(segments)
@@ -74,9 +73,7 @@ def _is_broken(walk: SegmentWalk) -> bool:
     return bool(walk.accepted and walk.accepted[-1]["wrong_blank"] >= 0)
 
 
-def damaged_segments(
-    job: "Pipeline", walks: dict[int, SegmentWalk], in_use: int
-) -> list[DamagedSegment]:
+def damaged_segments(job: "Pipeline", walks: Walks, in_use: int) -> list[DamagedSegment]:
     """Each segment as one that is damaged, with when the last record before it was stored."""
     found = []
     times = {n: at for n in range(in_use) if (at := _last_time(walks.get(n))) is not None}

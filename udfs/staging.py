@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import AT_ONCE, ManifestLast
-from reput.store_format.files.protocol import StagingStorage, Writer
+from reput.store_format.files.protocol import Storage, Writer
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -39,7 +39,7 @@ PAST = ".past"  # an empty file, whose name says how far a scan past damage has 
 class Staging(NamedTuple):
     """The staging folder of one job and the storage that it is on."""
 
-    storage: StagingStorage
+    storage: Storage
     folder: str
 
     def path(self, name: str) -> str:

@@ -18,7 +18,7 @@ from reput.store_format.discover.config import has_database
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import FileState, InputStorage, StagingStorage, listed
+from reput.store_format.files.protocol import FileState, InputStorage, Storage, listed
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -213,7 +213,7 @@ class StateCopy(NamedTuple):
 
     source: InputStorage
     store: str
-    storage: StagingStorage
+    storage: Storage
     target: str
     about: Copied
 

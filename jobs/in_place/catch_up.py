@@ -43,7 +43,7 @@ from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, InputStorage, StagingStorage, listed
+from reput.store_format.files.protocol import Files, InputStorage, Storage, listed
 from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.there import derived_files
 from reput.store_format.names import (
@@ -344,7 +344,7 @@ def _derived(storage: InputStorage, store: str) -> Iterator[str]:
         yield CHECKPOINT
 
 
-def _copy(source: InputStorage, path: str, to: StagingStorage, target: str) -> None:
+def _copy(source: InputStorage, path: str, to: Storage, target: str) -> None:
     reader = source.open(path)
     output = to.create(target)
     length = reader.state.size

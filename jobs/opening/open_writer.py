@@ -29,7 +29,7 @@ from reput.store_format.discover.store import (
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import ANY_TIME, InputStorage, has_locks, listed
+from reput.store_format.files.protocol import ANY_TIME, InputStorage, listed
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.rules import RecordRules, head_bytes, store_timestamp_at
@@ -150,7 +150,7 @@ def left_open(plan: Plan) -> LeftOpen:
     """How the store of a plan was left (DefaultMessageStore.isTempFileExist)."""
     names = dict(listed(plan.storage, plan.store))
     crashed = ABORT in names and not plan.in_use
-    return LeftOpen(crashed, crashed and not (has_locks(plan.storage) and LOCK in names))
+    return LeftOpen(crashed, crashed and not (plan.storage.asks_locks and LOCK in names))
 
 
 def read_checkpoint(storage: InputStorage, store: str) -> Checkpoint | None:

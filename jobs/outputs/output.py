@@ -21,7 +21,7 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
-from reput.store_format.files.protocol import InputStorage, OutputStorage, Storage, listed
+from reput.store_format.files.protocol import InputStorage, Storage, listed
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
@@ -234,7 +234,7 @@ def inputs_of(storage: Storage, store: str, settings: Mapping[str, str]) -> list
     return [Input(storage, path) for path in dict.fromkeys(paths) if path]
 
 
-def refuse_overlap(storage: OutputStorage, path: str, inputs: Iterable[Input]) -> None:
+def refuse_overlap(storage: Storage, path: str, inputs: Iterable[Input]) -> None:
     """Raise OverlapsInput if `path` is, holds or lies inside an input. Raises OSError."""
     here = storage.whereabouts(path)
     for each in inputs:

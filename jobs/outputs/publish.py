@@ -17,7 +17,7 @@ from reput.store_format.derived.index_names import NameZone
 from reput.store_format.derived.queue_files import decode_entries, is_message, is_pre_blank
 from reput.store_format.files.disk import NotDurable
 from reput.store_format.files.manifest_last import ManifestLast
-from reput.store_format.files.protocol import StagingStorage, Storage, read_part
+from reput.store_format.files.protocol import Storage, read_part
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import (
     CHECKPOINT,
@@ -216,7 +216,7 @@ def move_in(
 ) -> None:
     """Move files (name in staging, path in the set) into a set's folder.
 
-    Files that were made at their paths (`StagingStorage.place`) move with their folders. If two
+    Files that were made at their paths (`Storage.place`) move with their folders. If two
     attempts at a task made a file, that of the other attempt then takes its place.
     """
     storage = staging.storage
@@ -225,8 +225,8 @@ def move_in(
     tops = dict.fromkeys(name.split("/")[1] for name in placed)
     storage.move_all((f"{tree}/{top}", f"{target}/{top}") for top in tops)
     moved = [(name, path) for name, path in files if name not in placed]
-    copies = getattr(storage, "moves_by_copies", False)
-    if engine is not None and copies and not engine.one_machine and len(moved) > _MOVES_OF_A_TASK:
+    by_tasks = storage.moves_by_copies and len(moved) > _MOVES_OF_A_TASK
+    if engine is not None and by_tasks and not engine.one_machine:
         names, paths = zip(*moved, strict=True)
         table = pa.Table.from_arrays([pa.array(names), pa.array(paths)], schema=MOVE)
         rows = engine.table(table, -(-len(moved) // _MOVES_OF_A_TASK))
@@ -249,7 +249,7 @@ def end_set(staging: Staging, manifest: dict[str, Any], output: Output) -> None:
     output.storage.publish(staging.path(_SET), output.path, output.may_go, (MANIFEST, text))
 
 
-def _write(storage: StagingStorage, folder: str, name: str, content: bytes) -> OutputFile:
+def _write(storage: Storage, folder: str, name: str, content: bytes) -> OutputFile:
     output = storage.create(f"{folder}/{name}", digest=True)
     output.write(content)
     written = output.finish(len(content))
@@ -259,7 +259,7 @@ def _write(storage: StagingStorage, folder: str, name: str, content: bytes) -> O
 # ---
 # A job's staging folder, and the leftovers of jobs that ended early.
 #
-# A job holds its folder (`StagingStorage.claim`) as long as it lives, however it ends. A folder
+# A job holds its folder (`Storage.claim`) as long as it lives, however it ends. A folder
 # that nobody holds is a leftover, which the next job for the same output removes.
 
 _ATTEMPT = r"-[0-9a-f]{32}(\.gone)?"
@@ -281,7 +281,7 @@ class Temporary(StrEnum):
 
 
 @contextmanager
-def staging_folder(storage: StagingStorage, parent: str, prefix: str) -> Iterator[Staging]:
+def staging_folder(storage: Storage, parent: str, prefix: str) -> Iterator[Staging]:
     """Yield a new staging folder, which is removed afterwards.
 
     After NotDurable it stays, as it may hold the old set while the new set may not last.
@@ -303,7 +303,7 @@ def staging_folder(storage: StagingStorage, parent: str, prefix: str) -> Iterato
             release()
 
 
-def beside(storage: StagingStorage, output: str) -> tuple[str, str]:
+def beside(storage: Storage, output: str) -> tuple[str, str]:
     """(folder, prefix of names in it) for staging beside an output, on the same file system.
 
     It is beside the first missing folder on the path to the output, as missing folders are only
@@ -315,7 +315,7 @@ def beside(storage: StagingStorage, output: str) -> tuple[str, str]:
     return parent, _prefix(name)
 
 
-def places(storage: StagingStorage, output: str) -> list[tuple[str, str]]:
+def places(storage: Storage, output: str) -> list[tuple[str, str]]:
     """(folder, prefix of names in it) of each place where jobs for this output may have staged.
 
     The first place is where a job would stage now. The others are beside the folders above the
@@ -332,7 +332,7 @@ def places(storage: StagingStorage, output: str) -> list[tuple[str, str]]:
     return found
 
 
-def leftovers(storage: StagingStorage, output: str) -> list[str]:
+def leftovers(storage: Storage, output: str) -> list[str]:
     """Staging folders for this output whose jobs are gone."""
     found = []
     for number, (folder, prefix) in enumerate(places(storage, output)):
@@ -366,7 +366,7 @@ def temporary_folder(
         yield staging
 
 
-def remove_abandoned(storage: StagingStorage, folder: str, prefix: str) -> None:
+def remove_abandoned(storage: Storage, folder: str, prefix: str) -> None:
     """Remove the staging folders with a prefix in a folder whose jobs are known to be gone."""
     for path, gone in staged(storage, folder, prefix):
         if gone:
@@ -377,7 +377,7 @@ def _prefix(name: str) -> str:
     return f".{name}.reput"
 
 
-def staged(storage: StagingStorage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
+def staged(storage: Storage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
     """(staging folder with the prefix, whether its job is gone; None: unknown)."""
     pattern = re.compile(re.escape(prefix) + _ATTEMPT)
     try:

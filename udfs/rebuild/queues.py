@@ -65,7 +65,7 @@ from reput.udfs.staging import (
 # A store may have hundred thousands of queues with a few entries each. Then a rebuild's time goes
 # into a row, an open and a rename for each run and file. So this module takes the queues with few
 # entries whose runs simply follow each other: their runs are columns, entries of many queues are
-# read at once, and the files are made where the output will have them (`StagingStorage.place`). All
+# read at once, and the files are made where the output will have them (`Storage.place`). All
 # other queues are handed on.
 
 MOST_ENTRIES = 1 << 12  # of a small queue, with the pre-blanks of its first file

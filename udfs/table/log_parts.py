@@ -26,7 +26,7 @@ from reput.store_format.damage.resync import NOT_FOUND, Prover, lost_its_end
 from reput.store_format.damage.tolerant import scan_past_damage
 from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan, scan_rules
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
-from reput.store_format.files.protocol import InputStorage, Reader, is_back_to_back
+from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.log.groups import heads_from
 from reput.store_format.log.reader import LiveBehind
@@ -75,11 +75,6 @@ class LogParts:
     # where the committed part of a DLedger log ends, a physical offset; None: no limit
     agreed_to: int | None = None
     given: tuple[Given, ...] = ()  # pieces that the whole log has judged, in order (see `judged`)
-
-    @property
-    def back_to_back(self) -> bool:
-        """`is_back_to_back` of the storage."""
-        return is_back_to_back(self.storage)
 
     def steps(self, part: LogPart, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
@@ -227,7 +222,7 @@ class PartReader:
         at, fault = yield from self._records(part.known, part.start, part.stop)
         if at < part.start:
             return  # the log breaks off before this part: the earlier part reports that
-        if fault == Fault.NONE and at == self.segment.end and not self.log.back_to_back:
+        if fault == Fault.NONE and at == self.segment.end and not self.log.storage.back_to_back:
             fault = Fault.SHORT_TAIL  # RocketMQ ends every full segment with a BLANK
         if fault == Fault.NONE or (fault == Fault.BLANK and self._is_whole_blank(at)):
             return
@@ -384,7 +379,7 @@ class PartReader:
             return not self._is_written(at) and not self.log.is_written_from(part.segment + 1)
         if fault == Fault.BLANK:
             return self._is_whole_blank(at)
-        return fault == Fault.NONE and (at != segment.end or self.log.back_to_back)
+        return fault == Fault.NONE and (at != segment.end or self.log.storage.back_to_back)
 
     def _given(self) -> tuple[Given, ...]:
         """What is said of the segment's pieces already."""

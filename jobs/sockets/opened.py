@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.groups import GroupOffsets, SubscriptionGroups
-from reput.broker.serving.popped import CheckPoint, TooManyInFlight
+from reput.broker.serving.popped import CheckPoint
 from reput.broker.serving.records import PullLimits
 from reput.broker.serving.store import ServedStore, booted_topics, end_at
-from reput.broker.wire.codes import ordinal
+from reput.broker.wire.codes import Refused, ordinal
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.outputs.report import counted
@@ -245,7 +245,7 @@ def take_in_flight(broker: Broker, tell: Callable[[str], None]) -> None:
         positions = [row.offset for row in some]
         try:
             broker.in_flight.add(group, topic, CheckPoint(queue_id, positions, since, until))
-        except TooManyInFlight:
+        except Refused:
             continue
         taken += len(positions)
     tell(f"given again: {counted(taken, 'message')} in flight when the broker ended")

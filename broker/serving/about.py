@@ -16,6 +16,7 @@ from reput.broker.serving.broker import (
     number,
     refused,
     text,
+    the_topic,
     writing,
 )
 from reput.broker.serving.store import PERM_READ, Topic
@@ -39,13 +40,8 @@ MASTER_ID = 0  # MixAll.MASTER_ID
 @answers(RequestCode.GET_ROUTEINFO_BY_TOPIC)
 def route(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The route of a topic: one broker, which may only be read (TopicRouteData)."""
-    name = text(request, "topic")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(
-            ResponseCode.TOPIC_NOT_EXIST,
-            "No topic route info in name server for the topic: " + name,
-        )
+    said = "No topic route info in name server for the topic: {}"
+    topic = the_topic(broker, text(request, "topic"), said)
     standard = reads_standard_json(request.version) or flag(request, "acceptStandardJsonOnly")
     answer = {
         "brokerDatas": [broker_data(broker, caller)],
@@ -84,14 +80,9 @@ def queue_data(broker: Broker, topic: Topic) -> dict[str, object]:
 @answers(RequestCode.GET_BROKER_CLUSTER_INFO)
 def cluster_info(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All clusters and brokers: there is one of each (ClusterInfo)."""
-    return found(
-        fastjson(
-            {
-                "brokerAddrTable": {broker.name: broker_data(broker, caller)},
-                "clusterAddrTable": {broker.cluster: [broker.name]},
-            }
-        )
-    )
+    brokers = {broker.name: broker_data(broker, caller)}
+    names = {broker.cluster: [broker.name]}
+    return found(fastjson({"brokerAddrTable": brokers, "clusterAddrTable": names}))
 
 
 @answers(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
@@ -146,9 +137,7 @@ _SYSTEM = (  # TopicValidator.SYSTEM_TOPIC_SET
 def stats(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Each queue's ends, and when its last message was stored (TopicStatsTable)."""
     name = text(request, "topic")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+    topic = the_topic(broker, name)
     pairs = []
     for queue_id in range(max(topic.read_queues, topic.write_queues)):
         queue = broker.store.queue(name, queue_id)
@@ -172,11 +161,8 @@ def message_queue(broker: Broker, topic: str, queue_id: int) -> dict[str, object
 @answers(RequestCode.GET_TOPIC_CONFIG)
 def configuration(broker: Broker, request: Command, caller: Caller) -> Answer:
     """One topic's configuration (TopicConfigAndQueueMapping)."""
-    name = text(request, "topic")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
-    return found(fastjson(config_of(topic)))
+    said = "No topic in this broker. topic: {}"
+    return found(fastjson(config_of(the_topic(broker, text(request, "topic"), said))))
 
 
 @answers(RequestCode.GET_ALL_TOPIC_CONFIG)

@@ -20,7 +20,7 @@ from reput.broker.serving.broker import (
 )
 from reput.broker.serving.handles import ORDER_QUEUE, Handle, parse_handle, real_topic
 from reput.broker.serving.popped import ILLEGAL
-from reput.broker.serving.reading import illegal_queue, the_topic
+from reput.broker.serving.reading import illegal_queue, read_topic
 from reput.broker.serving.store import bounds
 from reput.broker.wire.codes import Refused, RequestCode, ResponseCode
 from reput.broker.wire.remoting import Command
@@ -113,7 +113,7 @@ def _place(broker: Broker, request: Command, caller: Caller) -> tuple[str, str, 
     """(group, topic, queue, position, handle) that a request names. Raises Refused."""
     name, queue_id = text(request, "topic"), number(request, "queueId")
     group, position = text(request, "consumerGroup"), number(request, "offset")
-    topic = the_topic(broker, name)
+    topic = read_topic(broker, name)
     if not 0 <= queue_id < topic.read_queues:
         raise illegal_queue(ResponseCode.MESSAGE_ILLEGAL, topic, queue_id, caller)
     return group, name, queue_id, position, parse_handle(text(request, "extraInfo"))

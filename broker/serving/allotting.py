@@ -10,7 +10,16 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from reput.broker.serving.about import message_queue
-from reput.broker.serving.broker import Answer, Broker, Caller, answers, body_of, found, refused
+from reput.broker.serving.broker import (
+    Answer,
+    Broker,
+    Caller,
+    answers,
+    body_of,
+    found,
+    refused,
+    the_topic,
+)
 from reput.broker.serving.clients import (
     MOST_CLIENT_ID,
     POP,
@@ -300,8 +309,7 @@ def set_mode(broker: Broker, request: Command, caller: Caller) -> Answer:
             raise ValueError("no MessageRequestMode")
     if topic.startswith(RETRY_PREFIX):
         return refused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
-    if topic not in broker.store.topics:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    the_topic(broker, topic)
     if broker.groups.find(group) is None:
         return refused(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist"

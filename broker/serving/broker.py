@@ -12,7 +12,7 @@ from reput.broker.serving.clients import Consumers, Given, QueueLocks, RequestMo
 from reput.broker.serving.groups import GroupOffsets, SubscriptionGroups
 from reput.broker.serving.popped import InFlight, Orders
 from reput.broker.serving.records import BodyPiece, PullLimits
-from reput.broker.serving.store import ServedStore, topic
+from reput.broker.serving.store import ServedStore, Topic, topic
 from reput.broker.wire.codes import Refused, RequestCode, ResponseCode
 from reput.broker.wire.remoting import ONE_WAY_BIT, Command
 
@@ -178,6 +178,14 @@ def number(request: Command, name: str, default: int | None = None) -> int:
 def flag(request: Command, name: str) -> bool:
     """A field that Boolean.parseBoolean reads; False where it is missing."""
     return request.fields.get(name, "").lower() == "true"
+
+
+def the_topic(broker: Broker, name: str, said: str = "topic[{}] not exist") -> Topic:
+    """A topic that is served. Raises Refused, which says `said` of its name."""
+    topic = broker.store.topics.get(name)
+    if topic is None:
+        raise Refused(said.format(name), ResponseCode.TOPIC_NOT_EXIST)
+    return topic
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from reput.broker.serving.broker import (
     number,
     refused,
     text,
+    the_topic,
 )
 from reput.broker.serving.clients import MOST_CLIENT_ID, is_group_name
 from reput.broker.serving.store import ServedQueue, bounds
@@ -75,9 +76,7 @@ def commit(broker: Broker, request: Command, caller: Caller) -> Answer:
     known = broker.groups.has(group) or not broker.store.opened.profile.commits_of_known_groups
     if not (known and is_group_name(group)):
         return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} not exist!")
-    if topic not in broker.store.topics:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
-    if not 0 <= queue_id < broker.store.topics[topic].read_queues:
+    if not 0 <= queue_id < the_topic(broker, topic, "Topic {} not exist!").read_queues:
         return refused(ResponseCode.INVALID_PARAMETER, f"no queue {queue_id} of {topic}")
     if broker.offsets.is_reset(group, topic, queue_id):
         return found()._replace(remark="Offset has been previously reset")
@@ -122,9 +121,7 @@ def _by_server(broker: Broker, request: Command) -> Answer:
     """Set offsets: the answer to each queue's next pull has the new offset (resetOffsetInner)."""
     name, group = text(request, "topic"), text(request, "group")
     queue_id, offset = number(request, "queueId", -1), number(request, "offset", _NOWHERE)
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {name} does not exist")
+    topic = the_topic(broker, name, "Topic {} does not exist")
     if not broker.groups.has(group):
         return refused(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} does not exist"
@@ -285,9 +282,7 @@ def _progress(
 def time_spans(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Times of each queue's first, last, last consumed message (QueryConsumeTimeSpanBody)."""
     name, group = text(request, "topic"), text(request, "group")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+    topic = the_topic(broker, name)
     spans = []
     for queue_id in range(topic.write_queues):
         queue = broker.store.queue(name, queue_id)

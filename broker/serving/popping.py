@@ -23,7 +23,7 @@ from reput.broker.serving.broker import (
 from reput.broker.serving.group_requests import begins_in_memory, check_group
 from reput.broker.serving.handles import ORDER_QUEUE, REVIVE_QUEUES, Infos, retry_topics
 from reput.broker.serving.popped import CheckPoint, OrderInfo
-from reput.broker.serving.reading import UNPARSED, Got, illegal_queue, take, the_topic
+from reput.broker.serving.reading import UNPARSED, Got, illegal_queue, read_topic, take
 from reput.broker.serving.records import BodyPiece, given_again
 from reput.broker.serving.store import Topic, bounds
 from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
@@ -66,7 +66,7 @@ def checked(broker: Broker, request: Command, caller: Caller) -> Asked:
     """The group, topic and queues that a request asks for. Raises Refused."""
     name, group = text(request, "topic"), text(request, "consumerGroup")
     queue_id = number(request, "queueId")
-    topic = the_topic(broker, name, to_be="peeking")
+    topic = read_topic(broker, name, to_be="peeking")
     if queue_id >= topic.read_queues:
         raise illegal_queue(ResponseCode.INVALID_PARAMETER, topic, queue_id, caller)
     check_group(broker, group)

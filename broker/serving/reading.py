@@ -17,6 +17,7 @@ from reput.broker.serving.broker import (
     number,
     refused,
     text,
+    the_topic,
 )
 from reput.broker.serving.group_requests import check_group, keep_pulled
 from reput.broker.serving.records import BodyPiece, Taken, records_of
@@ -74,7 +75,7 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
     position, most = number(request, "queueOffset"), number(request, "maxMsgNums")
     flags = number(request, "sysFlag")
     check_group(broker, group)
-    topic = the_topic(broker, name, to_be="pulling")
+    topic = read_topic(broker, name, to_be="pulling")
     profile = broker.store.opened.profile
     if not 0 <= queue_id < topic.read_queues:
         known = profile.pull_illegal_queue
@@ -112,11 +113,9 @@ def _code(status: str, position: int) -> int:
     return ResponseCode.PULL_OFFSET_MOVED if position else ResponseCode.PULL_NOT_FOUND
 
 
-def the_topic(broker: Broker, name: str, to_be: str = "") -> Topic:
+def read_topic(broker: Broker, name: str, to_be: str = "") -> Topic:
     """A topic that is served, and may be read if something is `to_be` done. Raises Refused."""
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        raise Refused(f"topic[{name}] not exist, apply first please!", ResponseCode.TOPIC_NOT_EXIST)
+    topic = the_topic(broker, name, "topic[{}] not exist, apply first please!")
     if to_be and not topic.perm & PERM_READ:
         raise Refused(f"the topic[{name}] {to_be} message is forbidden", ResponseCode.NO_PERMISSION)
     return topic

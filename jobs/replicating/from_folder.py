@@ -2,10 +2,10 @@
 config files.
 """
 
-import queue
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import NamedTuple
@@ -234,37 +234,14 @@ def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> 
 
 def read_ahead(produced: Iterator[LogPiece]) -> Generator[LogPiece, None, None]:
     """The pieces of `produced`, read by a thread in advance; raises the errors of reading."""
-    taken: queue.Queue[LogPiece | BaseException | None] = queue.Queue(_AHEAD)
-    ended = threading.Event()
-
-    def put(each: LogPiece | BaseException | None) -> None:
-        while not ended.is_set():
-            try:
-                taken.put(each, timeout=0.1)
-                return
-            except queue.Full:
-                continue
-
-    def make() -> None:
+    with ThreadPoolExecutor(1, "read-ahead") as reading:
+        ahead = deque(reading.submit(next, produced, None) for _ in range(_AHEAD))
         try:
-            for piece in produced:
-                put(piece)
-                if ended.is_set():
-                    return
-            put(None)
-        except BaseException as error:  # noqa: BLE001 - it is raised where pieces are taken
-            put(error)
-
-    thread = threading.Thread(target=make, name="read-ahead", daemon=True)
-    thread.start()
-    try:
-        while (each := taken.get()) is not None:
-            if isinstance(each, BaseException):
-                raise each
-            yield each
-    finally:
-        ended.set()
-        thread.join()
+            while (piece := ahead.popleft().result()) is not None:
+                ahead.append(reading.submit(next, produced, None))
+                yield piece
+        finally:
+            reading.shutdown(cancel_futures=True)
 
 
 _SYNC_BYTES = 4 << 30  # between two syncs, which stop the copy; read again after a kill, in seconds

@@ -19,7 +19,6 @@ from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.peers import (
     CONFIG_FILES,
     HEARTBEAT_SECONDS,
-    DefaultSlave,
     Slave,
     SwitchSlave,
     WrongOffset,
@@ -236,7 +235,7 @@ class WireReplication:
         self._checked, self._begun = log.end, False
         # the last record is received again, to be compared
         self._at = self.target.last if self.target.last >= 0 else log.end
-        slave: Slave = SwitchSlave(self._at) if self.controller else DefaultSlave(self._at)
+        slave = SwitchSlave(self._at) if self.controller else Slave(self._at)
         with socket.create_connection(self.address, _CONNECT_SECONDS) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.settimeout(_CONNECT_SECONDS)

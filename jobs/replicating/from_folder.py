@@ -14,7 +14,7 @@ import numpy as np
 
 from reput.jobs.outputs.report import left_behind
 from reput.jobs.replicating.config import copy_config
-from reput.jobs.replicating.target import ReplicaTarget, Replicated, behind_text
+from reput.jobs.replicating.target import ReplicaTarget, Replicated
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
@@ -180,8 +180,14 @@ def pieces(
 
     A piece is valid until four more pieces were taken. Raises StoreError, OSError.
     """
-    buffers: Iterator[Buffers] = cycle([_new_buffers(source) for _ in range(_AHEAD + 3)])
     at, size = start, source.segment_bytes
+    window = min(source.storage.window_bytes, size)
+    buffers: Iterator[Buffers] = cycle(
+        [
+            (np.empty(window, np.uint8), np.zeros(most_rows(window), RECORD_ROW))
+            for _ in range(_AHEAD + 3)
+        ]
+    )
     while at - at % size in source.segments and at < wanted.offset:
         segment = at - at % size
         end = segment + size
@@ -213,11 +219,6 @@ def pieces(
                 return
             yield from _long(source, at, end, (-1, 0, 0))
             at = end
-
-
-def _new_buffers(source: SourceLog) -> Buffers:
-    window = min(source.storage.window_bytes, source.segment_bytes)
-    return np.empty(window, np.uint8), np.zeros(most_rows(window), RECORD_ROW)
 
 
 def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> Iterator[LogPiece]:
@@ -421,12 +422,8 @@ class Replication:
             self.about.end = to
 
     def _done(self) -> Done:
-        end, stop = self.about.end, min(self.source.stop, self.options.wanted.offset)
-        start = self.about.resumed_at
-        share = (end - start) / (stop - start) if stop > start else None
-        now = time.time_ns() // 1_000_000
-        behind = behind_text(max(self._reached - end, 0), self.about.last_timestamp, now)
-        return Done(None if self.options.follow else share, f"up to {end:,}, {behind}")
+        stop = min(self.source.stop, self.options.wanted.offset)
+        return self.about.done(stop, self._reached, self.options.follow)
 
     def _judge_end(self) -> None:
         """Set end_reason. Raises DamageFound if the source's log should not end there."""

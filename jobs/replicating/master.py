@@ -311,7 +311,10 @@ class HaMaster:
                     data = peer.recv(_RECEIVE_BYTES)
                     if not data:
                         return "gone"
-                    self._take(connection, data, now)
+                    with self._changed:
+                        connection.receive(data, self._log.now(), now)
+                        self._pushed = max(self._pushed, connection.acked)
+                        self._changed.notify_all()
                 if connection.silent(now):
                     return "silent for too long"
                 if not out.idle and now - moved > _STUCK_SECONDS:
@@ -319,12 +322,6 @@ class HaMaster:
             return "this master ends"
         finally:
             out.close()
-
-    def _take(self, connection: SlaveConnection, data: bytes, now: float) -> None:
-        with self._changed:
-            connection.receive(data, self._log.now(), now)
-            self._pushed = max(self._pushed, connection.acked)
-            self._changed.notify_all()
 
 
 class _Out:

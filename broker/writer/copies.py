@@ -117,7 +117,7 @@ def copy_messages(
     """
     seen = copied = 0
     fault, at = Fault.NONE, segments[0].start if segments else 0
-    raw = _raw(wanted.topic)
+    raw = np.frombuffer(wanted.topic.encode() or b"\0", np.uint8)
     for segment in segments:
         at = segment.start
         buffer = np.empty(min(_WINDOW_BYTES, segment.end - segment.start), np.uint8)
@@ -151,10 +151,6 @@ def _body(segment: SourceSegment, step: Step, number: int, record: Record) -> by
         return read_body(segment.read, record)
     at = int(row["bodyAt"])
     return step.window[at : at + record.body_length].tobytes()
-
-
-def _raw(topic: str) -> Bytes:
-    return np.frombuffer(topic.encode() or b"\0", np.uint8)
 
 
 @allocating

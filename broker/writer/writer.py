@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import NamedTuple
 
 from reput.broker.writer.appender import Admission, Appender, Request, UsageGuard, check_fits
@@ -208,7 +209,7 @@ class CommitLogWriter:
                 status = answer
         return AppendResult(
             status, at, request.queue_offset, request.size, request.store_timestamp,
-            drafts[0].store_host, (at,) if len(drafts) == 1 else _offsets(drafts, at),
+            drafts[0].store_host, tuple(accumulate((d.size for d in drafts[:-1]), initial=at)),
         )  # fmt: skip
 
     @contextmanager
@@ -308,11 +309,3 @@ class CommitLogWriter:
             self.close()
         else:
             self.abandon()
-
-
-def _offsets(drafts: Sequence[Draft], at: int) -> tuple[int, ...]:
-    offsets = []
-    for draft in drafts:
-        offsets.append(at)
-        at += draft.size
-    return tuple(offsets)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.broker.writer.writer import CommitLogWriter
+from reput.broker.writer.writer import CommitLogWriter, Trial
 from reput.store_format.java import hash_map_order
 from reput.store_format.layouts import (
     BLANK_BYTES,
@@ -95,7 +95,8 @@ def append_columns(
     All messages are checked before the first one is written. done: called after each write with the
     number of messages in it. Raises as `append` does; `row` of a Refused is the message's index.
     """
-    return _Bulk(writer, columns).run(done)
+    bulk = _Bulk(writer, columns)
+    return bulk.tried(writer, done) if isinstance(writer, Trial) else bulk.run(done)
 
 
 class _Bulk:
@@ -123,6 +124,15 @@ class _Bulk:
             crc=bool(rules.property_crc and encoder.settings.enabled_append_prop_crc),
         )
         self.sizes = self._sizes()
+
+    def tried(self, trial: Trial, done: Done | None) -> BulkResult:
+        """Raises as `run` does; nothing is written."""
+        queues, first_rows, _ = self._queues()
+        for row, key in zip(first_rows, queues, strict=True):
+            _at(trial.next_offset, int(row), key)
+        if done is not None:
+            done(len(self.columns))
+        return BulkResult(len(self.columns), 0, 0)
 
     def run(self, progress: Done | None) -> BulkResult:
         writer, count = self.writer, len(self.columns)

@@ -17,9 +17,9 @@ from reput.store_format.files.protocol import Files
 from reput.store_format.message.encode import Draft, Encoder, message_id
 from reput.store_format.message.ids import Clock, UniqueIds
 from reput.store_format.message.message import Message, check_sendable, check_types
-from reput.store_format.message.refusals import PUT_OK, BatchIllegal
+from reput.store_format.message.refusals import PUT_OK, BatchIllegal, batch_queue_topic
 from reput.store_format.names import LOCK
-from reput.store_format.release.profiles import profile
+from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.settings import (
     SettingError,
     WriterSettings,
@@ -220,6 +220,10 @@ class CommitLogWriter:
         with self.guard.failing(), self.appender.appending() as now:
             yield now
 
+    def end(self) -> int:
+        """Where the log ends: a physical offset."""
+        return self.log.end
+
     def wait_durable(self, end: int) -> str:
         """In SYNC_FLUSH wait until the log is durable up to `end`; else return at once."""
         self.guard.check_process()
@@ -309,3 +313,35 @@ class CommitLogWriter:
             self.close()
         else:
             self.abandon()
+
+
+class Trial(CommitLogWriter):
+    """Refuses what the writer of a store would refuse, and keeps nothing."""
+
+    def __init__(
+        self, settings: WriterSettings, rules: Profile, clock: Clock, batch_topics: Iterable[str]
+    ) -> None:
+        self.settings, self.profile = settings, rules
+        ids = UniqueIds(clock, settings.store_host, os.getpid(), id(self))
+        self.encoder = Encoder(settings, rules, clock, ids, settings.store_host)
+        self._batch_topics = frozenset(batch_topics)
+
+    def next_offset(self, key: tuple[str, int]) -> int:
+        """0: no queue has a message. Raises BatchQueueTopic."""
+        if key[0] in self._batch_topics:
+            raise batch_queue_topic(key[0])
+        return 0
+
+    def put(self, *drafts: Draft) -> AppendResult:
+        first = drafts[0]
+        self.next_offset((first.topic, first.queue_id))
+        if first.further is not None and first.numbered is not None:
+            first.numbered(first.further.numbers(self.next_offset)[0])
+        return AppendResult(PUT_OK, 0, 0, first.size, 0, first.store_host, (0,))
+
+    def end(self) -> int:
+        """Where the log ends."""
+        return 0
+
+    def wait_durable(self, end: int) -> str:
+        return PUT_OK

@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -367,8 +367,9 @@ class ReplicaTarget:
         if not self._segments_there() or not self.files.exists(CATCH_UP_NOTE):
             return 0
         plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
-        about = catch_up_in_place(self.held, plan, progress, consented, growing=True)
-        return about.entries
+        older = self.rules.scan.older_delays or plan.discovered.older_delays  # the source's first
+        plan = replace(plan, discovered=replace(plan.discovered, older_delays=older))
+        return catch_up_in_place(self.held, plan, progress, consented, growing=True).entries
 
     def keep_expired(self, storage: InputStorage, store: str, log_start: int) -> list[str]:
         """Add the source's queues whose messages have all expired, with their last entries, so that

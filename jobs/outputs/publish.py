@@ -275,6 +275,7 @@ class Temporary(StrEnum):
     CONVERT = "reput-convert-"
     EXPORT = "reput-export-"
     EXPORT_STORE = "reput-export-store-"
+    JUDGED = "reput-judged"
     RECOVER = "reput-recover"
     SERVE = "reput-serve"
     VERIFY = "reput-verify"

@@ -9,10 +9,15 @@ import pytest
 from reput.jobs.compare import compare
 from reput.jobs.export import export, verify_export
 from reput.jobs.opening.questions import open_store
-from reput.store_format.faults import SALVAGE
-from tests.damaged import damaged
+from reput.jobs.salvaging.lives import judged
+from reput.jobs.sources.log_source import CommitLogSource
+from reput.jobs.sources.options import OptionError
+from reput.store_format.faults import SALVAGE, StoreError
+from reput.store_format.files.local import LocalReader
+from tests.damaged import SEGMENT as SMALL
+from tests.damaged import damaged, messages
 from tests.in_process import Session, as_text
-from tests.jobs.sources.reading import table, write
+from tests.jobs.sources.reading import places, table, write
 from tests.logs.encoder import Message
 from tests.seeds import some
 from tests.store_format.damage.generator import queues_of, salvaged
@@ -40,12 +45,15 @@ def unlike(seed: int, crc: bool, folder: Path) -> list[str]:
     settings, release = as_text(hurt.log.settings), hurt.log.version
     rows = table(store, **settings, rocketmq=release, onDamage=SALVAGE)
     given = {"rocketmq": release, "settings": settings}
+    asked = judged(Session(), store, **given)  # type: ignore[arg-type]
+    by_tasks = table(store, **settings, rocketmq=release, onDamage=SALVAGE, judged=asked)
     export(Session(), store, out, on_damage=SALVAGE, **given)  # type: ignore[arg-type]
     with open_store(store, **given) as opened:  # type: ignore[arg-type]
         counted = sum(each.records for each in opened.stats(["topic"]))
     kinds = zip(rows["physicalOffset"].to_pylist(), rows["sysFlag"].to_pylist(), strict=True)
     found = {
         "table": [place for place, flags in kinds if flags & 0xC in _OF_QUEUES] == wanted,
+        "judged": by_tasks.equals(rows),
         "export": pq.read_table(f"{out}/data")["physicalOffset"].equals(rows["physicalOffset"]),
         "verify": verify_export(Session(), store, out, **given).same,  # type: ignore[arg-type]
         "compare": only(store, folder, given) == len(rows),
@@ -66,3 +74,50 @@ def test_messages_of_an_older_life_are_in_no_answer(seed: int, crc: bool, tmp_pa
 def test_all_answers_have_the_same_life(crc: bool, tmp_path: Path) -> None:
     for seed in some(range(15)):
         assert unlike(seed, crc, tmp_path / str(seed)) == [], seed
+
+
+def test_what_tasks_have_judged_is_read_as_little_as_a_sound_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning reads no segment but the last one, and a task its own segment once."""
+    log, read = damaged(messages(150)), list[int]()
+    assert len(log.segments) == 5
+    log.flip(70, 1)  # totalSize, in the third segment
+    store = write(log.log, tmp_path / "store")
+    read_into = LocalReader.read_into
+
+    def counted(self: LocalReader, *given: Any) -> None:
+        read.append(int(self.path.rpartition("/")[2]) // SMALL)
+        read_into(self, *given)
+
+    options = {"path": str(store), "onDamage": SALVAGE, "judged": judged(Session(), str(store))}
+    monkeypatch.setattr(LocalReader, "read_into", counted)
+    source = CommitLogSource(options)
+    reader = source.reader(source.schema())
+    parts = reader.partitions()
+    assert set(read) == {4}
+    found = []
+    for number, part in enumerate(parts):
+        read.clear()
+        found += [
+            place for rows in reader.read(part) for place in rows["physicalOffset"].to_pylist()
+        ]
+        assert set(read) == {number}
+    assert found == [place for place in log.places if place != log.places[70]]
+
+
+def test_a_long_log_is_judged_by_tasks_or_not_at_all(tmp_path: Path) -> None:
+    log = damaged(messages(100))
+    store = write(log.log, tmp_path / "store")
+    most, asked = {"onDamage": SALVAGE, "maxBytesToJudge": 9999}, judged(Session(), str(store))
+    with pytest.raises(OptionError, match=r"option judged what reput\.judged\(spark, path\)"):
+        places(store, **most)
+    stream = CommitLogSource({"path": str(store), **{n: str(v) for n, v in most.items()}})
+    with pytest.raises(OptionError, match="option judged"):
+        stream.streamReader(stream.schema()).initialOffset()
+    assert places(store, **most, judged=asked) == log.places
+    with pytest.raises(OptionError, match="option judged='x': expected what reput"):
+        places(store, **most, judged="x")
+    other = write(damaged(messages(100, body=b"o" * 40)).log, tmp_path / "other")
+    with pytest.raises(StoreError, match="not the log of option judged"):
+        places(other, **most, judged=asked)

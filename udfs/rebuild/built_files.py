@@ -51,19 +51,24 @@ class QueueBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class KeepRows:
-    """Puts the BUILT rows that arrive into files in staging, and yields their KEPT row."""
+    """Puts the BUILT rows that arrive into files in staging; a KEPT row for each."""
 
     staging: Staging
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kept: tuple[list[Row], list[Row]] = [], []
+        plain, others = list[Row](), list[Row]()
         for row in rows_of(batches):
-            kept[_says_more(row)].append(row)
-        plain, others = kept
+            (others if _says_more(row) else plain).append(row)
+            if len(plain) == _FILES_OF_A_SHARD:
+                yield self._kept(plain, [])
+                plain = []
         if plain or others:
-            row = {"name": self._keep(plain), "others": self._keep(others), "files": len(plain),
-                   "queues": sum(row["first"] for row in plain)}  # fmt: skip
-            yield pa.RecordBatch.from_pylist([row], KEPT)
+            yield self._kept(plain, others)
+
+    def _kept(self, plain: list[Row], others: list[Row]) -> pa.RecordBatch:
+        row = {"name": self._keep(plain), "others": self._keep(others), "files": len(plain),
+               "queues": sum(row["first"] for row in plain)}  # fmt: skip
+        return pa.RecordBatch.from_pylist([row], KEPT)
 
     def _keep(self, rows: list[Row]) -> str:
         import pyarrow.parquet as pq
@@ -123,7 +128,7 @@ class KeptFiles(NamedTuple):
             yield {**row, "path": queue_path(row, self.queue_bytes)}
 
     def shards(self) -> pa.Table:
-        """NAMES rows: some thousand files each, or those of one task."""
+        """NAMES rows, of up to so many files each."""
         names: list[list[str]] = []
         room = 0
         for row in self.rows:

@@ -367,9 +367,10 @@ class _Life:
                 self.peer, reader.group, reader.topic, int(reader.kind == "ordered")
             )
             keys = [message["p"]["KEYS"] for message in sent]
-            popped: list[Any] = []
-            while len(popped) < len(keys):
-                popped += consumer.pop((self.size.roll - 2) * 1000)
+            invisible = (self.size.roll - 2) * 1000
+            popped = consumer.pop(invisible)
+            while not consumer.ordered and len(popped) < len(keys):  # in order 32 hold up the rest
+                popped += consumer.pop(invisible)
             for got, each in popped[: len(popped) // 3]:
                 consumer.ack(each)
                 keys.remove(got.key)

@@ -117,7 +117,9 @@ class Made:
     """A store and what is still to come of it, by reader; keys name messages."""
 
     version: str
-    queues: str  # the engine of queues: files or rocksdb
+    # The engine of queues: files or rocksdb; services: files, and timers and half messages are in
+    # a RocksDB (from 5.4.0).
+    queues: str
     settings: dict[str, Any]
     store: str
     killed: str
@@ -165,8 +167,10 @@ def settings(version: str, queues: str, size: Size) -> dict[str, object]:
         given |= _ROCKSDB
         if "kv" in has:
             given |= {"popConsumerKVServiceEnable": True, "popConsumerKVServiceInit": True}
-        if _number(version) >= (5, 4, 0):
-            given["timerRocksDBEnable"] = True
+    if queues != "files" and _number(version) >= (5, 4, 0):
+        given["timerRocksDBEnable"] = True
+    if queues == "services":
+        given["transRocksDBEnable"] = True
     return given
 
 

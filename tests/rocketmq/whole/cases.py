@@ -121,10 +121,11 @@ def untouched_killed(ways: Ways) -> Served:
 
 
 def move(ways: Ways, *words: str) -> Served:
-    """docs/convert.md: commitlog and config are copied, the rest is derived and installed."""
-    store = ways.folder / "moved"
-    for name in ("commitlog", "config"):
-        shutil.copytree(Path(ways.made.store) / name, store / name)
+    """docs/convert.md: these are copied, the rest is derived and installed."""
+    store, old = ways.folder / "moved", Path(ways.made.store)
+    for name in ("commitlog", "config", "kvStore"):
+        if (old / name).exists():
+            shutil.copytree(old / name, store / name)
     ways.reput("rebuild", store, "--output", ways.folder / "set", *words)
     ways.reput("install", ways.folder / "set", store, "--yes", told=[])
     return ways.served(store)

@@ -113,12 +113,15 @@ class Asked(NamedTuple):
             read = read_progress(storage, store, Notes())
             written = partial(write_times, storage, store)
             rows = timers_in_rocksdb(storage, store)
+            # RocksDB's own log is written late: a broker that is killed soon loses all rows.
+            on = self.settings.get("timerRocksDBEnable", "").strip().lower() == "true"
+            rows_lost = on and not rows and not read.stopped
             if rows and self.in_place:
                 notes.append("timers are in RocksDB (timerRocksDBEnable): they stay there")
             elif grown is not None and not lost:
                 marks = grown(waiting_units(storage, store, read.timer_read))
                 timers = derived_timers(marks, read, written, now, precision)
-            elif derive or lost or rows:
+            elif derive or lost or rows or rows_lost:
                 timers = derived_timers(gather(), read, written, now, precision)
             elif carry:
                 timers = carried_timers(storage, store, now, precision)

@@ -276,7 +276,7 @@ def make_plan(
         for name, about in topics.items()
         if about.get("cleanup.policy") == "COMPACTION"
     ]
-    notes += not_derived(storage, store)
+    notes += not_derived(storage, store, discovered.settings)
     notes += _followed(segments, folders)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"

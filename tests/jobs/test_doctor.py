@@ -1,12 +1,14 @@
 """`reput doctor`: a line for each check, and a code that says whether commands can run."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 
 from reput.jobs import doctor
 from reput.jobs.cli import main
 from reput.jobs.doctor import Checkup, look
+from reput.jobs.engines.java import NoJavaError
 
 OK, SLOW = Checkup("Python", "ok", "3.12.1"), Checkup("kernels", "slow", "none yet", "reput warm")
 BAD = Checkup("Java", "bad", "none that Spark runs on", "install one")
@@ -44,3 +46,27 @@ def test_advice_is_below_its_check(
     assert lines == [
         "  ok    Python    3.12.1", "  slow  kernels   none yet", "        -> reput warm",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("free", "memory", "states"), [(1, 4, "slow ok"), (4, 1, "ok slow")])
+def test_little_room_is_slow(
+    free: int, memory: int, states: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Mock(free=free * 10**9))
+    pages = {"SC_PHYS_PAGES": memory * 10**6, "SC_PAGE_SIZE": 1000}
+    monkeypatch.setattr("os.sysconf", pages.__getitem__)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    found = {each.what: each.state for each in look()}
+    assert f"{found['staging']} {found['machine']}" == states
+
+
+@pytest.mark.parametrize(("pyspark", "state"), [(None, "ok"), ("is there", "bad")])
+def test_java_is_wanted_where_pyspark_is(
+    pyspark: str | None, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> None:
+        raise NoJavaError("none")
+
+    monkeypatch.setattr("reput.jobs.engines.java.find_java_home", none)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: pyspark)
+    assert doctor._java().state == state

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -249,7 +250,7 @@ def test_stale_bytes_behind_a_blank(tmp_path: Path) -> None:
         assert found[-1]["kind"] == "blank"
         assert (found[-1]["at"], found[-1]["size"], found[-1]["restIsZero"]) == (92, 28, clean)
     log[0] = log[0][:92] + struct.pack(">i", 20) + log[0][96:]
-    assert items(segment(tmp_path, log[0]))[-1]["field"] == "size"
+    assert items(segment(tmp_path, log[0]), "--limit", "1")[-1]["field"] == "size"
 
 
 def test_from_and_limit(tmp_path: Path) -> None:
@@ -259,6 +260,7 @@ def test_from_and_limit(tmp_path: Path) -> None:
     assert [item["queueOffset"] for item in found] == [2, 3]
     assert items(path, "--limit", "1")[0]["physicalOffset"] == 4096
     assert items(path, "--limit", "0") == []
+    assert items(path, "--from", "4096", "--limit", "1") == items(path, "--limit", "1")
     assert run(path, "--from", "0") == USAGE
     assert run(path, "--from", "8192") == USAGE
 
@@ -448,6 +450,7 @@ def test_the_number_of_slots_must_fit(
 def test_an_index_file_tells_its_slots(index_file: Callable[..., Path]) -> None:
     path = index_file()
     assert items(path) == items(path, *SLOTS)
+    assert not of_kind(items(path, "--from", "9"), "slot")
 
 
 # Other files
@@ -482,6 +485,7 @@ def test_abort_and_lock(tmp_path: Path) -> None:
         (["checkpoint", "--part", "slots"], "--part is for index files"),
         (["checkpoint", "--set", "maxHashSlotNun=1"], "did you mean maxHashSlotNum"),
         (["checkpoint", "--rocketmq", "9.9.9"], "not a release"),
+        (["large/checkpoint"], "are too many for a file of kind checkpoint"),
     ],
 )
 def test_wrong_use_is_named(
@@ -494,12 +498,32 @@ def test_wrong_use_is_named(
     monkeypatch.chdir(tmp_path)
     written(tmp_path, "README", b"hello")
     written(tmp_path, "checkpoint", bytes(4096))
+    written(tmp_path, "large/checkpoint", bytes((1 << 20) + 1))
     segment(tmp_path, bytes(100))
     (tmp_path / "link").symlink_to("checkpoint")
     assert run(*words) == USAGE
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_a_number_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("checkpoint", "--limit", "-1")
+    assert "-1 is negative" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", ["commitlog", "dledger-n0/data"])
+def test_the_release_is_that_of_the_file_s_store(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = []
+    monkeypatch.setattr(
+        dump, "discover", lambda at, _: looked.append(at.path) or Mock(release="4.9.7")
+    )
+    path = f"{tmp_path}/{folder}/{0:020d}"
+    assert dump._release_found(path, argparse.Namespace(assignments=[])) == "4.9.7"
+    assert looked == [str(tmp_path)]
 
 
 @pytest.mark.long

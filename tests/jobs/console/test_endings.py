@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs import cli
-from reput.jobs.console.endings import cause, meaning
+from reput.jobs.console.endings import cause, ending, meaning
 from reput.jobs.console.options import broker_conf, setting_layers
 from reput.jobs.engines.engine import SparkFailed
 from reput.jobs.engines.java import NoJavaError, check_reachable, hosts
@@ -38,6 +39,7 @@ def shell(script: str, *words: str, **env: str) -> subprocess.CompletedProcess[s
     ("error", "code", "says"),
     [
         (DamageFound("damage"), 1, "damage"),
+        (DamageFound("at 96: damage", "the log is damaged"), 1, "the log is damaged"),
         (StoreError("no such store"), 2, "no such store"),
         (SettingError("unknown"), 2, "unknown"),
         (NoJavaError("Spark needs Java 17"), 2, "Spark needs Java 17"),
@@ -81,6 +83,13 @@ def test_each_error_has_its_code(
     assert errors.count("\n") == 1
     assert says in errors
     assert meaning(error)[0] == code
+
+
+def test_a_signal_has_its_own_code_and_an_unforeseen_text_is_cut() -> None:
+    ended = KeyboardInterrupt()
+    ended.number = signal.SIGTERM  # type: ignore[attr-defined]
+    assert ending(ended) == 143
+    assert meaning(KeyError("x" * 300))[1].count("x") == 199  # of 200 characters one is a quote
 
 
 def test_a_traceback_is_there_for_who_asks(

@@ -9,6 +9,7 @@ from reput.jobs import doctor
 from reput.jobs.cli import main
 from reput.jobs.doctor import Checkup, look
 from reput.jobs.engines.java import NoJavaError
+from reput.jobs.warm import warm
 
 OK, SLOW = Checkup("Python", "ok", "3.12.1"), Checkup("kernels", "slow", "none yet", "reput warm")
 BAD = Checkup("Java", "bad", "none that Spark runs on", "install one")
@@ -70,3 +71,18 @@ def test_java_is_wanted_where_pyspark_is(
     monkeypatch.setattr("reput.jobs.engines.java.find_java_home", none)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: pyspark)
     assert doctor._java().state == state
+
+
+@pytest.mark.parametrize(("kernels", "code"), [("/kept", 0), (None, 2)])
+def test_warm_says_where_kernels_are_or_that_they_cannot_be_kept(
+    kernels: str | None, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {"kernels": kernels, "seconds": 1.0}
+    monkeypatch.setattr("reput.jobs.warm.warm", lambda: made)
+    assert main(["warm"]) == code
+
+
+def test_kernels_that_could_not_be_compiled_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: Mock(returncode=1))
+    with pytest.raises(OSError, match="ended with code 1"):
+        warm()

@@ -1,9 +1,12 @@
 """`reput groups`: how far each group has come, and which queues its clients would get."""
 
+import argparse
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from reput.jobs.groups import _in_flight
 from tests.jobs.listing import asked, only, put_store, rows
 from tests.store_format.fate.logs import SmallLog
 
@@ -30,6 +33,13 @@ def test_a_groups_lag_is_what_its_queue_has_and_it_has_not(
     assert {row["group"] for row in found} == {"g"}
 
 
+def test_what_is_in_flight_of_one_group_is_listed() -> None:
+    store = Mock(in_flight=lambda scan: [Mock(group="g"), Mock(group="other")])
+    for group, count in (("g", 1), (None, 2), ("G", 0)):
+        words = argparse.Namespace(clients=None, group=group, scan=False)
+        assert len(_in_flight(words, store)) == count
+
+
 def test_all_groups_are_listed_unless_one_is_named(
     store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,6 +60,7 @@ def test_clients_share_a_topics_queues_by_each_strategy(
     )  # fmt: skip
     of_t = [row for row in found if row["topic"] == "T"]
     told = {(row["strategy"], row["client"]): row["queues"] for row in of_t}
+    assert len(told) == len(of_t)
     assert [told["AVG", client] for client in "abc"] == [[0, 1], [2], [3]]
     assert [told["AVG_BY_CIRCLE", client] for client in "abc"] == [[0, 3], [1], [2]]
     hashed = [told["CONSISTENT_HASH", client] for client in "abc"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from reput.jobs.stats import _utf8
 from tests.jobs.listing import asked, only, put_store, rows
 from tests.store_format.fate.logs import T0, SmallLog
 
@@ -89,3 +90,20 @@ def test_a_parquet_file_has_the_same_numbers_and_is_never_written_over(
     before = file.read_bytes()
     assert asked(capsys, "stats", store, "--output", str(file))[0] != 0
     assert file.read_bytes() == before
+
+
+def test_what_is_left_out_is_counted_and_what_is_lacking_is_in_the_exit_code(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = asked(capsys, "stats", store, "--limit", "1")
+    assert (code, len(out)) == (0, 2)
+    assert any("1 more: --limit 1 leaves them out" in line for line in err)
+    (segment,) = (tmp_path / "store/commitlog").iterdir()
+    with segment.open("r+b") as file:
+        file.seek(127 + 4)  # the second record's magic number
+        file.write(b"x")
+    assert asked(capsys, "stats", store)[0] == 1
+
+
+def test_half_a_surrogate_pair_can_be_in_a_parquet_file() -> None:
+    assert (_utf8("T\ud800"), _utf8("T"), _utf8(7)) == ("T?", "T", 7)

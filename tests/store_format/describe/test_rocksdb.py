@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.cli import main
+from reput.store_format.describe.rocksdb import _checkpoint, _half, _index
 from tests.store_format.fate.stores import IN_ROCKSDB
 from tests.store_format.fate.stores import unpack as unpack_fates
 from tests.store_format.rocksdb.stores import unpack
@@ -59,6 +60,20 @@ def test_timers_and_half_messages_are_shown(
     halves = {row["uniqueKey"]: row["checks"] for row in rows if "checks" in row}
     wanted = {key for key, state in done["transactions"].items() if state in ("pending", "asked")}
     assert halves.keys() == wanted
+
+
+def test_what_keys_and_values_hold() -> None:
+    def number(value: int, size: int = 8) -> bytes:
+        return value.to_bytes(size, "big", signed=True)
+
+    key = number(17) + b"@T@K@a@b@unique@" + number(4096)
+    found = _index(key, number(9), properties=True)
+    assert found is not None
+    assert (found["key"], found["uniqueKey"], found["storeTimestamp"]) == ("a@b", "unique", 9)
+    half = _half(number(4096) + b"@T@unique", number(3, 4) + number(200, 4))
+    assert half is not None
+    assert (half["checks"], half["size"]) == (3, 200)
+    assert _checkpoint(b"lastOffsetPy", number(-1)) == {"row": "lastOffsetPy", "value": -1}
 
 
 def test_config_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

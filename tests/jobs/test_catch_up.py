@@ -235,7 +235,7 @@ def test_a_killed_catch_up_goes_on_only_with_consent(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("--follow --every 0", "seconds, above 0"), ("--follow --idle -0.5", "seconds, above 0"),
+        ("--follow --every 0 --idle 0", "seconds, above 0"), ("--follow --idle -0.5", "seconds, above 0"),
         ("--follow --output set", "not with --follow"), ("--checkpoint c", "that of --follow"),
         ("--follow --dry-run", "not with --follow"), ("--output set", "is in use"),
         ("--output set", "was not stopped cleanly"),

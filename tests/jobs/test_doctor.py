@@ -37,9 +37,7 @@ def test_only_what_is_missing_makes_it_fail(
     assert [each["what"] for each in told["looked"]] == [each.what for each in checks]
 
 
-def test_advice_is_below_its_check(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_advice_is_below_its_check(monkeypatch, capsys) -> None:
     monkeypatch.setattr(doctor, "look", lambda: [OK, SLOW])
     main(["doctor"])
     first, *lines = capsys.readouterr().out.splitlines()
@@ -50,9 +48,7 @@ def test_advice_is_below_its_check(
 
 
 @pytest.mark.parametrize(("free", "memory", "states"), [(1, 4, "slow ok"), (4, 1, "ok slow")])
-def test_little_room_is_slow(
-    free: int, memory: int, states: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_little_room_is_slow(free: int, memory: int, states: str, monkeypatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: Mock(free=free * 10**9))
     pages = {"SC_PHYS_PAGES": memory * 10**6, "SC_PAGE_SIZE": 1000}
     monkeypatch.setattr("os.sysconf", pages.__getitem__)
@@ -62,9 +58,7 @@ def test_little_room_is_slow(
 
 
 @pytest.mark.parametrize(("pyspark", "state"), [(None, "ok"), ("is there", "bad")])
-def test_java_is_wanted_where_pyspark_is(
-    pyspark: str | None, state: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_is_wanted_where_pyspark_is(pyspark: str | None, state: str, monkeypatch) -> None:
     def none() -> None:
         raise NoJavaError("none")
 

@@ -313,9 +313,7 @@ def test_runs_of_pre_blank_and_unused_are_one_line(tmp_path: Path) -> None:
     assert dump_lines.code == dump.DONE  # type: ignore[attr-defined]
 
 
-def test_unused_entries_are_counted_over_windows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unused_entries_are_counted_over_windows(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("reput.store_format.describe.files._WINDOW_ENTRIES", 2)
     data = ENTRY.pack(0, 92, 0) + bytes(20 * 6) + ENTRY.pack(92, 92, 0) + bytes(20 * 3)
     found = items(written(tmp_path, "consumequeue/t/0/" + "0" * 20, data))
@@ -440,9 +438,7 @@ def test_a_wrong_slot_and_header(index_file: Callable[..., Path]) -> None:
     assert of_kind(items(index_file(32, 399), *SLOTS), "damage") == []  # as up to 4.7.0
 
 
-def test_the_number_of_slots_must_fit(
-    index_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_number_of_slots_must_fit(index_file: Callable[..., Path], capsys) -> None:
     assert run(index_file(), "--set", "maxHashSlotNum=5000000") == USAGE
     assert "--set maxHashSlotNum=N" in capsys.readouterr().err
 
@@ -488,13 +484,7 @@ def test_abort_and_lock(tmp_path: Path) -> None:
         (["large/checkpoint"], "are too many for a file of kind checkpoint"),
     ],
 )
-def test_wrong_use_is_named(
-    tmp_path: Path,
-    words: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_wrong_use_is_named(tmp_path, words: list[str], message: str, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path, "README", b"hello")
     written(tmp_path, "checkpoint", bytes(4096))
@@ -514,9 +504,7 @@ def test_a_number_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("folder", ["commitlog", "dledger-n0/data"])
-def test_the_release_is_that_of_the_file_s_store(
-    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_release_is_that_of_the_file_s_store(folder: str, tmp_path, monkeypatch) -> None:
     looked = []
     monkeypatch.setattr(
         dump, "discover", lambda at, _: looked.append(at.path) or Mock(release="4.9.7")
@@ -553,9 +541,7 @@ def test_nothing_wants_a_release(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", FileKind)
-def test_each_kind_of_file_is_shown(
-    kind: FileKind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_kind_of_file_is_shown(kind: FileKind, tmp_path, capsys) -> None:
     """Zeros are no sound file of most kinds, and are shown as what they are."""
     path = written(tmp_path, "zeros", bytes(4096))
     sizes = ["--set", "maxHashSlotNum=7", "--set", "maxIndexNum=20"]
@@ -565,9 +551,7 @@ def test_each_kind_of_file_is_shown(
     assert "should not happen" not in capsys.readouterr().err
 
 
-def test_a_file_that_changed_meanwhile_ends_with_three(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_changed_meanwhile_ends_with_three(tmp_path, monkeypatch, capsys) -> None:
     path = segment(tmp_path, log_bytes(Message()))
 
     def changed(*_: Any) -> None:

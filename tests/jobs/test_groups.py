@@ -23,9 +23,7 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log, {"store/config/consumerOffset.json": OFFSETS})
 
 
-def test_a_groups_lag_is_what_its_queue_has_and_it_has_not(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_groups_lag_is_what_its_queue_has_and_it_has_not(store: str, capsys) -> None:
     found = rows(capsys, "groups", store, "--scan", "--group", "g")
     told = dict.fromkeys(only(found, "topic", "queueId", "consumerOffset", "maxOffset", "lag"))
     assert ("T", 0, 1, 2, 1) in told
@@ -40,18 +38,14 @@ def test_what_is_in_flight_of_one_group_is_listed() -> None:
         assert len(_in_flight(words, store)) == count
 
 
-def test_all_groups_are_listed_unless_one_is_named(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_groups_are_listed_unless_one_is_named(store: str, capsys) -> None:
     assert {row["group"] for row in rows(capsys, "groups", store, "--scan")} == {"g", "other"}
     code, out, err = asked(capsys, "groups", store, "--scan", "--group", "G")
     assert (code, out) == (0, [])
     assert any("nothing was found" in line for line in err)
 
 
-def test_clients_share_a_topics_queues_by_each_strategy(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_clients_share_a_topics_queues_by_each_strategy(store: str, capsys) -> None:
     """AllocateMessageQueueAveragely: the first of three gets two of four, in one piece;
     ...AveragelyByCircle: they take turns. A topic without queues has nothing to share.
     """

@@ -41,9 +41,7 @@ def test_a_page_has_everything_in_it_and_no_topic_is_markup(store: str, tmp_path
     assert "<script src" not in page
 
 
-def test_only_an_older_page_is_replaced_and_only_where_that_is_wanted(
-    store: str, tmp_path: Path
-) -> None:
+def test_only_an_older_page_is_replaced_and_only_where_that_is_wanted(store: str, tmp_path) -> None:
     file = tmp_path / "page.html"
     written(store, file)
     before = file.read_bytes()

@@ -24,9 +24,7 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log)
 
 
-def test_a_topic_has_its_records_bytes_and_times(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_topic_has_its_records_bytes_and_times(store: str, capsys) -> None:
     found = rows(capsys, "stats", store)
     last = T0 + 3000 + HOUR
     assert only(found, "topic", "records", "messages", "bytes", "first", "last") == [
@@ -35,16 +33,12 @@ def test_a_topic_has_its_records_bytes_and_times(
     assert found[0]["messagesPerSecond"] == pytest.approx(3 / (3 + HOUR / 1000))
 
 
-def test_a_size_is_the_power_of_two_at_or_below_it(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_size_is_the_power_of_two_at_or_below_it(store: str, capsys) -> None:
     found = rows(capsys, "stats", store, "--by", "size")
     assert only(found, "size", "records") == [(64, 1), (128, 2), (256, 1)]
 
 
-def test_an_hours_rates_are_over_the_whole_hour(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_hours_rates_are_over_the_whole_hour(store: str, capsys) -> None:
     found = rows(capsys, "stats", store, "--by", "topic,hour")
     begin = T0 - T0 % HOUR
     assert only(found, "topic", "hour", "records") == [
@@ -54,9 +48,7 @@ def test_an_hours_rates_are_over_the_whole_hour(
     assert found[0]["bytesPerSecond"] == (127 + 255) / 3600
 
 
-def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(tmp_path, capsys) -> None:
     log = SmallLog()
     log.put("%RETRY%g")
     log.put("%DLQ%g")
@@ -67,9 +59,7 @@ def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(
 
 
 @pytest.mark.parametrize("by", ["", "topics", "topic,topic", "topic,", "Topic"])
-def test_what_is_no_way_to_count_is_refused(
-    store: str, capsys: pytest.CaptureFixture[str], by: str
-) -> None:
+def test_what_is_no_way_to_count_is_refused(store: str, capsys, by: str) -> None:
     with pytest.raises(SystemExit) as ended:
         asked(capsys, "stats", store, "--by", by)
     assert ended.value.code == 2

@@ -65,9 +65,7 @@ def test_a_dry_run_over_a_replica_tells_where_that_ends(source: Path, tmp_path: 
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_a_log_that_no_replication_has_made_is_asked_about_first(
-    source: Path, tmp_path: Path
-) -> None:
+def test_a_log_that_no_replication_has_made_is_asked_about_first(source: Path, tmp_path) -> None:
     target = make_store(tmp_path / "target", 12)
     log = log_of(target)
     with pytest.raises(Asked, match="which has a log already"):
@@ -88,9 +86,7 @@ def test_a_time_ends_a_dry_run_where_the_log_reaches_it(source: Path, tmp_path: 
     assert dry(source, tmp_path / "target", LogLimit(time=time - 1)).end == starts[20]
 
 
-def test_what_is_given_goes_before_what_a_master_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_given_goes_before_what_a_master_says(tmp_path, monkeypatch) -> None:
     says = MasterSays(release="4.9.7", settings={"maxIndexNum": "7", "maxHashSlotNum": "5"})
     monkeypatch.setattr(replicate, "Asking", lambda _: Mock(says=lambda: says))
     made = Mock(side_effect=Asked)

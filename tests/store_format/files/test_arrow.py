@@ -207,9 +207,7 @@ def test_azure(azurite: None, tmp_path: Path) -> None:
     assert battery.look(f"{AZURE_URL}/store", f"{AZURE_URL}/out").same
 
 
-def test_a_connection_string_of_another_account_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_connection_string_of_another_account_is_refused(monkeypatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=mine;AccountKey=c2VjcmV0")
     with pytest.raises(StoreError, match="is for the account 'mine'") as refused:
         ArrowStorage().list("abfss://container@other.dfs.core.windows.net/a")

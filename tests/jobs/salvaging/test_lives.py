@@ -1,6 +1,7 @@
 """What the whole log says of a damaged segment's pieces, whoever reads the segments."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -9,10 +10,11 @@ import pytest
 from reput.jobs.compare import compare
 from reput.jobs.export import export, verify_export
 from reput.jobs.opening.questions import open_store
-from reput.jobs.salvaging.lives import judged
+from reput.jobs.pipeline.link import SegmentWalk
+from reput.jobs.salvaging.lives import _damaged_segments, _in_use, _is_broken, judged
 from reput.jobs.sources.log_source import CommitLogSource
 from reput.jobs.sources.options import OptionError
-from reput.store_format.faults import SALVAGE, StoreError
+from reput.store_format.faults import SALVAGE, Fault, StoreError
 from reput.store_format.files.local import LocalReader
 from tests.damaged import SEGMENT as SMALL
 from tests.damaged import damaged, messages
@@ -121,3 +123,39 @@ def test_a_long_log_is_judged_by_tasks_or_not_at_all(tmp_path: Path) -> None:
     other = write(damaged(messages(100, body=b"o" * 40)).log, tmp_path / "other")
     with pytest.raises(StoreError, match="not the log of option judged"):
         places(other, **most, judged=asked)
+
+
+def job(limit: int | None = None, count: int = 3) -> Any:
+    """A job on segments of 100 bytes, from whose limit on a broker writes."""
+    segments = [SimpleNamespace(start=n * 100) for n in range(count)]
+    plan = SimpleNamespace(segments=segments, splits=SimpleNamespace(limit=limit))
+    return SimpleNamespace(plan=plan)
+
+
+def walk(time: int | None, wrong_blank: int = -1) -> SegmentWalk:
+    row = {"records": int(time is not None), "last_timestamp": time, "wrong_blank": wrong_blank}
+    return SegmentWalk([row], 0, Fault.BLANK)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(None, 3), (250, 3), (200, 2), (199, 2), (100, 1)])
+def test_segments_that_a_broker_writes_to_are_not_in_use(limit: int | None, count: int) -> None:
+    assert _in_use(job(limit), {}, {}) == count
+
+
+@pytest.mark.parametrize(("place", "broken"), [(-1, False), (0, True), (92, True)])
+def test_a_blank_of_a_wrong_size_breaks_a_segment(place: int, broken: bool) -> None:
+    assert _is_broken(walk(1, place)) == broken
+
+
+@pytest.mark.parametrize(
+    ("times", "last"),
+    [((5, 6, 7), [None, 5, 6]), ((5, 90, 7), [None, 5, 5]), ((5, None, 7), [None, 5, 5]),
+     ((90, 6, 7), [None, 90, 6]), ((5, 4, 3), [None, 5, 4]), ((5, 90, 95), [None, 5, 90])],
+)  # fmt: skip
+def test_a_time_that_its_neighbours_contradict_is_not_the_last(
+    times: tuple[int | None, ...], last: list[int | None]
+) -> None:
+    walks = {number: walk(time) for number, time in enumerate(times)}
+    found = _damaged_segments(job(), walks, 3)
+    assert [each.last_timestamp for each in found] == last
+    assert [each.is_last for each in found] == [False, False, True]

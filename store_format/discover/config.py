@@ -228,11 +228,8 @@ def not_derived(storage: InputStorage, store: str, settings: Mapping[str, str]) 
     ]
     # A broker makes it as it starts (PopConsumerRocksdbStore).
     asked = settings.get("popConsumerKVServiceEnable", "").strip().lower() == "true"
-    if (
-        asked
-        and listed(storage, f"{store}/{CONFIG}")
-        and not has_database(storage, f"{store}/{POP_DB}")
-    ):
+    config = asked and listed(storage, f"{store}/{CONFIG}")
+    if config and not has_database(storage, f"{store}/{POP_DB}"):
         lines.append(
             f"{store}/{POP_DB}: is missing (popConsumerKVServiceEnable=true): what pop consumers "
             "have not acknowledged does not come again; copy it from the old store"

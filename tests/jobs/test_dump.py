@@ -23,20 +23,12 @@ from reput.store_format.describe.files import FileKind
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.release.profiles import RELEASES
 from tests import golden_stores
+from tests.jobs.dumping import dump_lines
 from tests.logs import Message, build_log, encode, properties
 from tests.reference import records
 
 ENTRY = struct.Struct(">qiq")
 PRE_BLANK = ENTRY.pack(0, 0x7FFFFFFF, 0)
-
-
-def dump_lines(*words: str) -> list[str]:
-    parser = argparse.ArgumentParser()
-    dump.add_arguments(parser)
-    lines: list[str] = []
-    reported = parser.parse_args(["--rocketmq", RELEASES[-1], *words])
-    dump_lines.code = dump._dump(reported, lines.append)  # type: ignore[attr-defined]
-    return lines
 
 
 def items(path: Path | str, *words: str) -> list[dict[str, Any]]:
@@ -510,7 +502,9 @@ def test_the_release_is_that_of_the_file_s_store(folder: str, tmp_path, monkeypa
         dump, "discover", lambda at, _: looked.append(at.path) or Mock(release="4.9.7")
     )
     path = f"{tmp_path}/{folder}/{0:020d}"
-    assert dump._release_found(path, argparse.Namespace(assignments=[])) == "4.9.7"
+    found = dump._found(path, argparse.Namespace(assignments=[], broker_conf=None, rocketmq=None))
+    assert found is not None
+    assert found.release == "4.9.7"
     assert looked == [str(tmp_path)]
 
 

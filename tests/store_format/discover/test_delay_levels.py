@@ -134,7 +134,7 @@ def due(files: dict[str, bytes], folder: str) -> list[int]:
     [{}, {"to_settings": {SETTING: "3s"}}, {"rename": {"A": "B"}}, {"to_rocketmq": "5.4.0"},
      {"to_settings": {"mappedFileSizeCommitLog": "65536"}}],
 )  # fmt: skip
-@pytest.mark.parametrize("days", [(1, 1, 2, 2, 3), (2, 2), (4, 1, 1, 1)])
+@pytest.mark.parametrize("days", [(1, 1, 2, 2, 3), (2, 2), (1,) * 45 + (2,) * 9])
 def test_a_converted_store_keeps_the_times(days: tuple[int, ...], asked: dict[str, Any]) -> None:
     storage, at = by_turns(*days), {"rocketmq": "5.3.3", "settings": GIVEN}
     storage.files[f"{STORE}/config/topics.json"] = b'{"topicConfigTable":{"A":{"topicName":"A"}}}'

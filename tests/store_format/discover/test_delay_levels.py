@@ -32,7 +32,6 @@ from reput.store_format.release.settings import SettingError, Settings
 from tests.built import write_log
 from tests.in_process import OUTPUT, STORE, Session, run
 from tests.jobs.checking import run_check
-from tests.jobs.test_dump import dump_lines
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.delayed import DAY, GIVEN, USUAL, delayed
 
@@ -161,7 +160,9 @@ def test_stores_of_two_delays_are_not_merged_while_messages_wait() -> None:
     assert convert(Session(), STORE, OUTPUT, drop=[SCHEDULE], **asked).messages == 0
 
 
-def test_a_replica_and_a_dump_have_the_times(tmp_path: Path) -> None:
+def test_a_replica_and_a_dump_have_the_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = by_turns(1, 1, 2, 3, 3).files
     for path, raw in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +172,8 @@ def test_a_replica_and_a_dump_have_the_times(tmp_path: Path) -> None:
     assert due(made, f"{tmp_path}/new") == (there := due(files, STORE))
     shown: list[int] = []
     for segment in sorted((tmp_path / STORE / "commitlog").iterdir()):
-        lines = dump_lines(str(segment), "--json")
+        main(["dump", str(segment), "--json", "--rocketmq", "5.3.3"])
+        lines = capsys.readouterr().out.splitlines()
         shown += [each["tagsCode"] for each in map(json.loads, lines) if each["kind"] == "record"]
     assert shown == there
 

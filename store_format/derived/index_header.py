@@ -94,7 +94,9 @@ def in_log_order(files: Iterable[Named]) -> list[str]:
 def index_files(storage: InputStorage, store: str) -> list[tuple[Listed, IndexHeader]]:
     """The index files of a store or a set, in the order of the log, with their headers.
 
-    What is no regular file has NO_HEADER; names of no index file are left out.
+    What is no regular file has NO_HEADER; names of no index file are left out, and files before the
+    last one that no key was put into: a broker that moved west made it behind a full file, had no
+    key in that life, and took a newer name in the next.
     """
     there = index_by_name(storage, store)
     heads = {
@@ -102,7 +104,12 @@ def index_files(storage: InputStorage, store: str) -> list[tuple[Listed, IndexHe
         for name, state in there
     }
     by_name = {each.name: each for each in there}
-    return [(by_name[name], heads[name]) for name in in_log_order(heads.items())]
+    order = in_log_order(heads.items())
+    return [
+        (by_name[name], heads[name]) for name in order
+        if name == order[-1] or heads[name].entries
+        or not 0 < heads[name].begin_offset == heads[name].end_offset
+    ]  # fmt: skip
 
 
 def listed_index(storage: InputStorage, store: str) -> list[Listed]:

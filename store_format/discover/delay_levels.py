@@ -6,12 +6,14 @@ move the times of delivery by days. A level that was changed has several delays 
 entry keeps the time that its broker gave it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from itertools import islice, pairwise
 from typing import NamedTuple
 
 from reput.store_format.derived.queue_files import QueueEntry
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
+from reput.store_format.discover.config import files_are_live
 from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage, listed
@@ -22,6 +24,8 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.message.message import SCHEDULE_TOPIC, parse_properties
 from reput.store_format.names import CONSUME_QUEUE
 from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.rocksdb.database import RocksDBError
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 
 SCHEDULE = SCHEDULE_TOPIC
 SETTING = "messageDelayLevel"
@@ -112,29 +116,60 @@ def shown_delays(
 
     storage: of the log's segments. stores: (storage, folder) of those that may have its queues.
     """
-    for there, folder in stores:
-        if segments and listed(there, f"{folder}/{CONSUME_QUEUE}/{SCHEDULE}"):
-            rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
-            with LogReader(LiveFiles(storage), list(segments), rules) as log:
-                return _shown_by(FileQueues(there, folder, lambda _: 0), log)
+    rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
+    for there, folder in stores if segments else ():
+        queues = _queues_of(there, folder)
+        if queues is not None:
+            with closing(queues), LogReader(LiveFiles(storage), list(segments), rules) as log:
+                return _shown_by(queues, log)
     return ShownDelays({})
+
+
+def _queues_of(storage: InputStorage, store: str) -> Queues | None:
+    """The queues that a broker wrote last, of files or of RocksDB; None where no level has one."""
+    in_files = bool(listed(storage, f"{store}/{CONSUME_QUEUE}/{SCHEDULE}"))
+    folder = queues_folder(storage, store)
+    if folder is not None and not (in_files and files_are_live(storage, store)):
+        with suppress(RocksDBError):
+            return RocksDBQueues(storage, store, folder)
+    return FileQueues(storage, store, lambda _: 0) if in_files else None
 
 
 def _shown_by(queues: Queues, log: LogReader) -> ShownDelays:
     found = ShownDelays({})
     for queue_id, batch in queues.of(SCHEDULE)[:LEVELS_MOST]:
-        if batch:
-            continue
-        try:
-            queue = queues.open(SCHEDULE, queue_id, False)
-            last = next(_from_end(queue, log), None)
-            first = next(_from_start(queue, log), last)
-            if last is not None and first is not None:
-                changes = islice(_changes(queue, log, first, last), _CHANGES_MOST + 1)
-                found.levels[queue_id + 1] = [first, *changes, last]
-        except StoreError:  # whoever reads the queue for its own sake reports this
-            continue
+        if not batch:
+            with suppress(StoreError):  # whoever reads the queue for its own sake reports this
+                shown = shown_in(queues.open(SCHEDULE, queue_id, False), log)
+                if shown:
+                    found.levels[queue_id + 1] = shown
     return found
+
+
+def shown_in(queue: Queue, log: LogReader) -> list[Shown]:
+    """The entries of a level's queue that ShownDelays has; none where no entry shows a delay."""
+    last = next(_from_end(queue, log), None)
+    first = next(_from_start(queue, log), last)
+    if last is None or first is None:
+        return []
+    return [first, *islice(_changes(queue, log, first, last), _CHANGES_MOST + 1), last]
+
+
+class LevelDelays(dict[int, int]):
+    """Each level's delay, as set last, in milliseconds; and what it was before."""
+
+    def __init__(self, last: Mapping[int, int]) -> None:
+        super().__init__(last)
+        self.before: dict[int, list[tuple[int, int]]] = {}
+
+    def keep(self, level: int, shown: Sequence[Shown]) -> None:
+        """Note what a level's queue shows (`shown_in`)."""
+        self.before[level] = [(after.place, one.delay) for one, after in pairwise(shown)]
+
+    def at(self, level: int, place: int) -> int:
+        """The delay of a level's message at a physical offset."""
+        before = self.before.get(level, ())
+        return next((delay for end, delay in before if place < end), self[level])
 
 
 def _changes(

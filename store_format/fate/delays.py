@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.discover.delay_levels import LevelDelays
 from reput.store_format.fate.gather import (
     BAD_OUT,
     BAD_REAL_QID,
@@ -110,7 +111,8 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
             level = int(mark["queueId"]) + 1
             if level not in delays:
                 continue
-            due = int(mark["storeTimestamp"]) + delays[level]
+            delay = delays.at(level, place) if isinstance(delays, LevelDelays) else delays[level]
+            due = int(mark["storeTimestamp"]) + delay
             passed = read.levels is not None and offset < read.levels.get(level, 0)
         delivery = int(deliveries[i])
         sure = (read.stopped or due + _ON_ITS_WAY_MS < last) and place >= gathered.unread_to

@@ -10,7 +10,13 @@ import numpy.typing as npt
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.delay_levels import LEVELS_MOST, SCHEDULE, last_delay
+from reput.store_format.discover.delay_levels import (
+    LEVELS_MOST,
+    SCHEDULE,
+    LevelDelays,
+    last_delay,
+    shown_in,
+)
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.gather import NONE, Gathered, Keep, Skipped, gather
 from reput.store_format.fate.known import (
@@ -246,17 +252,18 @@ def _near_end(store: OpenedStore) -> int:
         return 0
 
 
-def level_delays(store: OpenedStore, notes: Notes) -> Mapping[int, int]:
+def level_delays(store: OpenedStore, notes: Notes) -> LevelDelays:
     """Each level's milliseconds: of messageDelayLevel, or what the schedule topic's queues show.
 
     A queue entry there has the time of delivery in place of a tagsCode.
     """
-    found = dict(enumerate(store.settings.delays, 1))
+    found = LevelDelays(dict(enumerate(store.settings.delays, 1)))
     for queue_id, batch in store.queues.of(SCHEDULE)[:LEVELS_MOST]:
         level = queue_id + 1
         try:
             queue = None if batch else store.queue(SCHEDULE, queue_id, False)
             shown = None if queue is None else last_delay(queue, store.log, level)
+            found.keep(level, shown_in(queue, store.log) if queue is not None else ())
         except BadQueue as error:
             notes.note(f"{error}; messageDelayLevel counts")
             continue

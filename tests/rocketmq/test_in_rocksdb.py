@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,3 +118,28 @@ def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(version: str, tmp_p
     wanted = [m["p"]["KEYS"] for m in messages(15)]
     assert read["files"] == wanted
     assert read["rocksdb"] != wanted
+
+
+@pytest.mark.parametrize(("version", "kept"), [("5.3.3", 40), ("5.5.1", 10)])
+def test_levels_that_change_and_a_topic_that_is_made_again(
+    version: str, kept: int, tmp_path: Path
+) -> None:
+    """5.3.3 leaves a deleted topic's rows, and its next message goes on behind them."""
+    given: dict[str, Any] = {**SETTINGS, "storeType": "defaultRocksDB"}
+    for life in range(3):
+        given["messageDelayLevel"] = f"1s 5s {life + 1}d"
+        with Driver(version) as client, Broker(version, tmp_path, **given) as broker:
+            if life == 1:
+                broker.driver.ask("broker.delete_topic", topic="Live1")
+            asked = Client(client, broker.namesrv)
+            some = [{**m, "t": "Live0"} for m in messages(12)]
+            some += [{**m, "p": {**m["p"], "DELAY": "3"}} for m in some]
+            some += [{**m, "t": "Live1"} for m in messages(30 - 10 * life)] if life != 1 else []
+            asked.send(some, send_timeout_ms=60_000)
+            broker.catch_up()
+            time.sleep(1.5)  # what it keeps is persisted once a second
+            broker.stop()  # a kill would lose the deletion: RocksDB has no log of writes
+    assert len(_positions(tmp_path)) == 36 + kept
+    report = check(Session(), str(tmp_path), rocketmq=version)
+    assert not report.differences
+    assert report.messages == 112

@@ -70,6 +70,26 @@ def test_a_broker_that_moves_west_twice_leaves_a_file_half_filled(
     assert run_check(str(tmp_path), "5.3.3", SIZES).sound
 
 
+def test_a_life_without_keys_in_between_leaves_an_empty_file(tmp_path: Path) -> None:
+    """The next broker goes on with a file of its own, as the full one is still last by name."""
+    store = tmp_path / "store"
+    for zone, keys in (("Asia/Tokyo", 1), ("UTC", 1), ("America/New_York", 0), ("Etc/GMT+8", 1)):
+        with Driver("5.3.3", jvm=(f"-Duser.timezone={zone}",)) as running:
+            if keys:
+                put(running, store, 100)
+            else:
+                some = [{"t": "T0", "q": 0, "b": 9, "bs": n, "born": 1, "p": {}} for n in range(9)]
+                running.ask("put", store=str(store), settings=SIZES, messages=some)
+        assert run_check(str(store), "5.3.3", SIZES).sound
+    heads = [decode_header(path.read_bytes()) for path in (store / "index").iterdir()]
+    assert [head.entries for head in heads].count(0) == 1
+    assert (
+        catch_up(str(store), rocketmq="5.3.3", settings=as_text(SIZES), dry_run=True).entries == 0
+    )
+    rebuilt(store)
+    assert run_check(str(store), "5.3.3", SIZES).sound
+
+
 @pytest.mark.parametrize("change", [rebuilt, rebuilt_from_the_log, appended, caught_up])
 def test_a_broker_west_of_utc_finds_every_key_after(
     change: Callable[[Path], None], new_york: Driver, tmp_path: Path

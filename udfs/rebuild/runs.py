@@ -3,6 +3,7 @@ numbered.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,11 +14,18 @@ import pyarrow as pa
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, QueueDamage, run_part
 from reput.store_format.damage.queue_findings import GAP_COUNT, NO_GAPS
-from reput.store_format.derived.queue_files import decode_entries, entry_bytes, segment_bytes
+from reput.store_format.derived.queue_files import (
+    BadQueue,
+    decode_entries,
+    entry_bytes,
+    segment_bytes,
+)
 from reput.store_format.dispatch.runs import NO_POSITION, REPEATED, PositionRules, number_run
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
+from reput.store_format.rocksdb.database import RocksDBError
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.udfs.staging import CARRIED, ENTRIES, RUNS, TIMED, Staging, ids_of, read_range
 
 # ---
@@ -79,7 +87,8 @@ class Lives(NamedTuple):
 
     A topic's deletion takes its queues, and the next message has queueOffset 0 again
     (AdminBrokerProcessor.deleteTopic, ConsumeQueueStore.deleteTopicQueueTable).
-    queues: queue files that show by their first entry where the life began that they have.
+    queues: files, or else rows of RocksDB, that show by their first entry where the life began
+    that they have.
     remade: LAST_LIFE or ALL_LIVES if the user has chosen, else ''.
     """
 
@@ -98,8 +107,22 @@ class Lives(NamedTuple):
             return zeros[-1]
         if self.queues is None:
             return None
-        place = self.queues.of(row["topic"], row["queue_id"], row["batch"]).first_place()
+        queue = self.queues.of(row["topic"], row["queue_id"], row["batch"])
+        place = queue.first_place() if queue.any else _first_in_rocksdb(self.queues, row)
         return place if place in zeros else None
+
+
+def _first_in_rocksdb(queues: OldQueues, row: Row) -> int | None:
+    """The physical offset of the row at position 0 of a store's queue in RocksDB; None without."""
+    folder = queues_folder(queues.storage, queues.store)
+    if folder is None:
+        return None
+    try:
+        with closing(RocksDBQueues(queues.storage, queues.store, folder)) as there:
+            queue = there.open(row["topic"], row["queue_id"], False)
+            return next((each.physical_offset for each in queue.entries(0, 1)), None)
+    except (RocksDBError, BadQueue):
+        return None  # who judges the store says so
 
 
 NO_LIVES = Lives()

@@ -2,15 +2,19 @@
 
 import json
 import os
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reput.jobs.check import check
 from reput.jobs.cli import main
 from reput.jobs.convert import convert
 from reput.jobs.opening.open_writer import open_writer
+from reput.jobs.opening.questions import open_store
+from reput.jobs.rebuild import rebuild
 from reput.jobs.replicate import replicate
 from reput.store_format.discover.delay_levels import (
     SCHEDULE,
@@ -21,12 +25,13 @@ from reput.store_format.discover.delay_levels import (
 )
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.discover.store import Discovered, discover, store_at
+from reput.store_format.fate.rows import level_delays
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Notes
 from reput.store_format.release.settings import SettingError, Settings
 from tests.built import write_log
 from tests.in_process import OUTPUT, STORE, Session, run
 from tests.jobs.checking import run_check
-from tests.jobs.dumping import dump_lines
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.delayed import DAY, GIVEN, USUAL, delayed
 
@@ -134,7 +139,7 @@ def due(files: dict[str, bytes], folder: str) -> list[int]:
     [{}, {"to_settings": {SETTING: "3s"}}, {"rename": {"A": "B"}}, {"to_rocketmq": "5.4.0"},
      {"to_settings": {"mappedFileSizeCommitLog": "65536"}}],
 )  # fmt: skip
-@pytest.mark.parametrize("days", [(1, 1, 2, 2, 3), (2, 2), (4, 1, 1, 1)])
+@pytest.mark.parametrize("days", [(1, 1, 2, 2, 3), (2, 2), (1,) * 45 + (2,) * 9])
 def test_a_converted_store_keeps_the_times(days: tuple[int, ...], asked: dict[str, Any]) -> None:
     storage, at = by_turns(*days), {"rocketmq": "5.3.3", "settings": GIVEN}
     storage.files[f"{STORE}/config/topics.json"] = b'{"topicConfigTable":{"A":{"topicName":"A"}}}'
@@ -155,7 +160,9 @@ def test_stores_of_two_delays_are_not_merged_while_messages_wait() -> None:
     assert convert(Session(), STORE, OUTPUT, drop=[SCHEDULE], **asked).messages == 0
 
 
-def test_a_replica_and_a_dump_have_the_times(tmp_path: Path) -> None:
+def test_a_replica_and_a_dump_have_the_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = by_turns(1, 1, 2, 3, 3).files
     for path, raw in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -165,9 +172,36 @@ def test_a_replica_and_a_dump_have_the_times(tmp_path: Path) -> None:
     assert due(made, f"{tmp_path}/new") == (there := due(files, STORE))
     shown: list[int] = []
     for segment in sorted((tmp_path / STORE / "commitlog").iterdir()):
-        lines = dump_lines(str(segment), "--json")
+        main(["dump", str(segment), "--json", "--rocketmq", "5.3.3"])
+        lines = capsys.readouterr().out.splitlines()
         shown += [each["tagsCode"] for each in map(json.loads, lines) if each["kind"] == "record"]
     assert shown == there
+
+
+def known_times(store: Path) -> list[int]:
+    """When each message of level 19 is due, as the questions say."""
+    with open_store(str(store), rocketmq="5.3.3", settings=GIVEN) as opened:
+        delays = level_delays(opened._opened, Notes())
+        return [m.store_timestamp + delays.at(19, m.physical_offset)
+                for m in opened.messages(SCHEDULE, 18)]  # fmt: skip
+
+
+def test_levels_of_queues_in_rocksdb_are_found_as_those_of_files(tmp_path: Path) -> None:
+    files = by_turns(1, 1, 2, 3, 3).files
+    for path, raw in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(raw)
+    given: dict[str, Any] = {"rocketmq": "5.3.3", "settings": GIVEN}
+    store = tmp_path / STORE
+    assert known_times(store) == due(files, STORE)
+    rebuild(Session(), str(store), str(tmp_path / "set"), queues="rocksdb", **given)
+    shutil.rmtree(store / "consumequeue")
+    shutil.move(tmp_path / "set/consumequeue", store / "consumequeue")
+    older = [delays[18] // 86_400_000 for _, delays in discover(
+        store_at(str(store), "5.3.3", GIVEN), REBUILD).older_delays]  # fmt: skip
+    assert older == [1, 2]
+    assert check(Session(), str(store), **given).sound
+    assert known_times(store) == due(files, STORE)
 
 
 def test_an_entry_with_another_time_is_none_of_an_older_delay() -> None:

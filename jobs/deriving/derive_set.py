@@ -115,7 +115,7 @@ def derive_files(
     _count(summary, linked, named)
     near = named
     if kept:
-        summary.queue_files += kept.count
+        summary.queue_files += kept.files
         summary.queues = kept.queues + sum(bool(row.get("first")) for row in named)
         odd = {row["folder"] for row in named if row["skipped"]}
         near = named + [row for row in (kept.built() if odd else ()) if row["folder"] in odd]

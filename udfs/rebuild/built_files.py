@@ -115,7 +115,7 @@ class KeptFiles(NamedTuple):
     rows: Sequence[Row] = ()
 
     @property
-    def count(self) -> int:
+    def files(self) -> int:
         return sum(row["files"] for row in self.rows)
 
     @property

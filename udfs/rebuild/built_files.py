@@ -38,7 +38,8 @@ _FILES_OF_A_SHARD = 1000
 _DELAYED = f"{CONSUME_QUEUE}/{SCHEDULE_TOPIC}/"
 
 
-class QueueBytes(NamedTuple):
+@dataclass(frozen=True)
+class QueueBytes:
     """The length of a queue file in a folder, in bytes, by RocketMQ's two settings."""
 
     queue: int

@@ -143,7 +143,7 @@ def measured(spark: Any, root: str, storage: Any, queues: int, asked: Any) -> di
                 files = put_derived(staging, named, b"", target, engine)
             whole = {"files": [vars(each) for each in files], "shards": shards}
             row |= {
-                "files": len(rows) + kept.count, "rows of files": len(rows), "rows of tasks":
+                "files": len(rows) + kept.files, "rows of files": len(rows), "rows of tasks":
                 len(kept.rows), "shards": len(shards), "manifest": len(manifest_text(whole)),
                 "publish": requests(published),
             }  # fmt: skip

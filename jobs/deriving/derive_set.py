@@ -87,13 +87,13 @@ def derive_files(
     """
     if ROCKSDB in (wanted.queues, wanted.index):  # else its modules are not loaded
         from reput.jobs.deriving.rocksdb_set import index_database, index_tables, queue_tables
-    kinds = {"queues": wanted.queues == FILES, "indexes": wanted.index == FILES}
+    queues, indexes = wanted.queues == FILES, wanted.index == FILES
     kept = None
     if wanted.in_shards:
-        built, kept = job.build_and_keep(linked, **kinds)
+        built, kept = job.build_and_keep(linked, queues=queues, indexes=indexes)
         kept = kept if kept.rows else None
     else:
-        built = job.build(linked, **kinds)
+        built = job.build(linked, queues=queues, indexes=indexes)
     indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
     tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else []
     if wanted.queues == FILES and wanted.expired is not None:
@@ -115,7 +115,7 @@ def derive_files(
     _count(summary, linked, named)
     near = named
     if kept:
-        summary.queue_files += kept.count
+        summary.queue_files += kept.files
         summary.queues = kept.queues + sum(bool(row.get("first")) for row in named)
         odd = {row["folder"] for row in named if row["skipped"]}
         near = named + [row for row in (kept.built() if odd else ()) if row["folder"] in odd]

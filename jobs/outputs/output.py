@@ -111,8 +111,8 @@ def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
         manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}: is not a manifest: {error}") from None
-    said = manifest.get("format") if isinstance(manifest, dict) else None
-    if not said or said not in (kind.format, kind.sharded):
+    known = (kind.format, kind.sharded or kind.format)
+    if not isinstance(manifest, dict) or manifest.get("format") not in known:
         raise StoreError(f"{path}: is not a manifest of {kind.what} ({kind.format})")
     lists = {name: manifest.get(name) for name in kind.lists} | {SHARDED: _shards(manifest, kind)}
     for name, entries in lists.items():

@@ -265,7 +265,7 @@ class Pipeline:
                 return rows.collect(), none
             kept = none._replace(rows=rows.run(KeepRows(self.staging), KEPT).collect())
         names = [row["others"] for row in kept.rows]
-        if kept.count > MANY_FILES:
+        if kept.files > MANY_FILES:
             return list(kept_rows(self.staging, names)), kept
         names += [row["name"] for row in kept.rows]
         return list(kept_rows(self.staging, names)), none

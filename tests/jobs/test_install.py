@@ -44,7 +44,30 @@ FIRST = segment_name(0)
 __all__ = ["rebuilt", "store"]  # fixtures
 
 
-def test_a_set_takes_the_place_of_the_stores_own_and_back(store: Path, rebuilt: Path) -> None:
+def _list_in_shards(folder: Path) -> None:
+    """Let a set's manifest list its queue files as that of a large set does."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    queues = [each for each in manifest["files"] if each["path"].startswith("consumequeue/")]
+    assert len(queues) > 1
+    manifest["files"] = [each for each in manifest["files"] if each not in queues]
+    (folder / "manifest").mkdir()
+    manifest["shards"] = []
+    for number, some in enumerate((queues[:1], queues[1:])):
+        raw = "".join(json.dumps(each) + "\n" for each in some).encode()
+        name = f"manifest/{number:08d}.jsonl"
+        (folder / name).write_bytes(raw)
+        about = {"length": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+        manifest["shards"].append({"path": name, "files": len(some), **about})
+    path.write_text(json.dumps({**manifest, "format": "reput-manifest-2"}))
+
+
+@pytest.mark.parametrize("in_shards", [False, True])
+def test_a_set_takes_the_place_of_the_stores_own_and_back(
+    store: Path, rebuilt: Path, in_shards: bool
+) -> None:
+    if in_shards:
+        _list_in_shards(rebuilt)
     old, rest, modes = derived(store), others(store), store.stat().st_mode
     wanted = derived(rebuilt)
     assert wanted != old

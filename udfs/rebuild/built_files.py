@@ -38,7 +38,8 @@ _FILES_OF_A_SHARD = 1000
 _DELAYED = f"{CONSUME_QUEUE}/{SCHEDULE_TOPIC}/"
 
 
-class QueueBytes(NamedTuple):
+@dataclass(frozen=True)
+class QueueBytes:
     """The length of a queue file in a folder, in bytes, by RocketMQ's two settings."""
 
     queue: int
@@ -115,7 +116,7 @@ class KeptFiles(NamedTuple):
     rows: Sequence[Row] = ()
 
     @property
-    def count(self) -> int:
+    def files(self) -> int:
         return sum(row["files"] for row in self.rows)
 
     @property

@@ -370,6 +370,8 @@ def _read_all(
     """(bytes read, where in them each wanted range begins). Ranges with at most `gap` bytes
     between are one read.
     """
+    if not len(at):
+        return np.empty(0, np.uint8), at
     order = np.lexsort((at, split))
     ends = at + lengths
     apart = np.ones(len(order), np.bool_)
@@ -429,10 +431,8 @@ def carrying(files: StagedRuns, rows: pa.RecordBatch, timed: bool = False) -> pa
     lengths = np.concatenate([np.stack([size, listed], 1)[short].ravel(), times[short]])
     own = np.arange(len(lengths)) < 2 * short.sum()
     places, lengths, own = (each[lengths > 0] for each in (places, lengths, own))
-    buffer = where = np.empty(0, np.int64)
-    if len(places):
-        split = np.full(len(places), rows.column("split")[0].as_py())
-        buffer, where = _read_all(files, split, places, lengths, _GAP_IN_CARRIED)
+    split = np.resize(np.asarray(rows.column("split")), len(places))  # all the same
+    buffer, where = _read_all(files, split, places, lengths, _GAP_IN_CARRIED)
     columns = [*rows.columns]
     for sizes, mine in ((size + listed, own), (times, ~own))[: 1 + timed]:
         ends = np.append(0, np.cumsum(np.where(short, sizes, 0)))

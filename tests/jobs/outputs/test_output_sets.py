@@ -1,5 +1,6 @@
 """A folder is a set only with a manifest of its kind, and with no file that it does not list."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -78,6 +79,29 @@ def test_a_manifest_lists_files_of_its_kind_alone(kind: SetKind, path: str, of_i
 def test_other_json_is_no_manifest(raw: bytes) -> None:
     with pytest.raises(StoreError, match=r"^set/manifest\.json: "):
         parse_manifest(raw, "set/manifest.json", REBUILT)
+
+
+@pytest.mark.parametrize(
+    ("shard", "why"),
+    [
+        (json.dumps(entry(QUEUE)).encode(), None),
+        (b"[" * 100_000, "is not a list of files"),
+        (b"{", "is not a list of files"),
+        (json.dumps(entry("../x")).encode(), "files: names a file outside the set"),
+        (None, "has no list 'shards'"),
+    ],
+)
+def test_a_large_set_lists_files_in_shards_too(shard: bytes | None, why: str | None) -> None:
+    name, manifest = f"manifest/{0:08d}.jsonl", {"format": "reput-manifest-2", "files": []}
+    if shard is not None:
+        about = {"length": len(shard), "sha256": hashlib.sha256(shard).hexdigest()}
+        manifest |= {"shards": [{"path": name, **about}]}
+    there = a_set(**{"manifest.json": json.dumps(manifest).encode(), name: shard})
+    if why is None:
+        assert {QUEUE, name, "manifest/"} < set(what_may_go(there, "set", REBUILT, False))
+    else:
+        with pytest.raises(StoreError, match=why):
+            what_may_go(there, "set", REBUILT, False)
 
 
 def test_a_set_may_go_with_its_folders() -> None:

@@ -5,7 +5,7 @@ to copies in a new set.
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -129,7 +129,10 @@ def rules_of(plan: Plan) -> Rules:
     """The rules of a plan's releases and settings. New records are of the last release. Rules of
     older releases only apply to the records to which the files point (`discover`).
     """
-    scanned = scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras)
+    scanned = replace(
+        scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras),
+        older_delays=plan.discovered.older_delays,
+    )
     return Rules(plan.profile, plan.settings, scanned, place_rules(plan.profile))
 
 

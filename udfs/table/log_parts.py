@@ -109,7 +109,7 @@ class LogParts:
         """
         if self.on_damage != SALVAGE:
             return self
-        damaged = {n for n in range(len(self.segments)) if not self._is_sound(n)}
+        damaged = {n for n in range(len(self.segments)) if not self.is_sound(n)}
         pieces = [piece for n in damaged for piece in self._pieces(n)]
         asked = {queue for piece in pieces for queue in piece.claims}
         for n in range(len(self.segments)) if damaged else ():
@@ -124,7 +124,8 @@ class LogParts:
         ]  # fmt: skip
         return replace(self, given=tuple(given))
 
-    def _is_sound(self, number: int) -> bool:
+    def is_sound(self, number: int) -> bool:
+        """Whether the chain of a segment's records does not break."""
         segment = self.segments[number]
         part = LogPart(number, segment.start, segment.start, segment.end)
         with closing(self.storage.open(segment.path, segment.state)) as reader:

@@ -1,23 +1,34 @@
 """What the whole log says of a damaged segment's pieces, whoever reads the segments."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from reput.jobs.compare import compare
 from reput.jobs.export import export, verify_export
 from reput.jobs.opening.questions import open_store
 from reput.store_format.faults import SALVAGE
+from tests.damaged import damaged
 from tests.in_process import Session, as_text
 from tests.jobs.sources.reading import table, write
+from tests.logs.encoder import Message
 from tests.seeds import some
 from tests.store_format.damage.generator import queues_of, salvaged
-from tests.store_format.damage.lives import two_lives
+from tests.store_format.damage.lives import SEGMENT, two_lives
 
 _SEAMS = 2 * 7  # `two_lives` puts back so many pieces of an older life at most
 _OF_QUEUES = (0, 0x8)  # transaction types whose records are in queues
 # By the records around them alone 27 messages of the older life were taken too.
 QUICK = [(10, False)]
+
+
+def only(store: str, folder: Path, given: dict[str, Any]) -> int:
+    """How many messages of a store another one lacks, as `compare` counts them."""
+    other = str(write(damaged([Message("Other")], SEGMENT).log, folder / "other"))
+    found, _ = compare(Session(), store, [other], **given).pairs[0].found
+    return found.count("only") + found.count("again")
 
 
 def unlike(seed: int, crc: bool, folder: Path) -> list[str]:
@@ -37,6 +48,7 @@ def unlike(seed: int, crc: bool, folder: Path) -> list[str]:
         "table": [place for place, flags in kinds if flags & 0xC in _OF_QUEUES] == wanted,
         "export": pq.read_table(f"{out}/data")["physicalOffset"].equals(rows["physicalOffset"]),
         "verify": verify_export(Session(), store, out, **given).same,  # type: ignore[arg-type]
+        "compare": only(store, folder, given) == len(rows),
         # a record that only its `__CRC32#` contradicts is counted: stats reads no checksums
         "stats": counted - len(rows) in range(_SEAMS + 1 if crc else 1),
     }

@@ -154,7 +154,7 @@ def export(engine: Engine, asked: Export) -> "Exported":
                 "delivered, would come again; `reput convert` makes a store that has it as it was"
             )
         return export_store(
-            store, asked.to, chosen, asked.rocketmq, settings, keep_repeats, asked.replace
+            store, asked.to, chosen, asked.rocketmq, settings, keep_repeats, asked.replace, engine
         )  # fmt: skip
     if format_ == _DELTA:
         from reput.jobs.exporting.delta import export_delta, writer_of
@@ -162,7 +162,9 @@ def export(engine: Engine, asked: Export) -> "Exported":
         if asked.replace:
             raise SettingError("--replace: a Delta table is only added to")
         writer = writer_of(asked.delta_by, engine)
-        return export_delta(writer, store, asked.to, chosen, asked.rocketmq, settings, keep_repeats)
+        return export_delta(
+            writer, store, asked.to, chosen, asked.rocketmq, settings, keep_repeats, engine
+        )
     found = asked.found(engine, READ.asked(on_damage))
     to = asked.output_storage or asked.storage
     target = found.output(asked.to, EXPORTED, asked.replace, to)
@@ -186,7 +188,7 @@ def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
         from reput.jobs.exporting.delta import compare_delta, writer_of
 
         writer = writer_of(asked.delta_by, engine)
-        return compare_delta(writer, store, to, asked.rocketmq, asked.settings or {})
+        return compare_delta(writer, store, to, asked.rocketmq, asked.settings or {}, engine)
     there = asked.output_storage or asked.storage or storage_for(to)
     folder = there.resolve(to)
     if store is None:

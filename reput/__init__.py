@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from reput.jobs.replicate import replicate_from as replicate_from
     from reput.jobs.report import report as report
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
+    from reput.jobs.salvaging.lives import judged as judged
     from reput.jobs.sources import register as register
     from reput.jobs.verify import verify as verify
     from reput.store_format.derived.extent import tail as tail
@@ -68,6 +69,7 @@ _OTHERS = {
     "jobs.export": "export verify_export",
     "jobs.opening.questions": "open_store",
     "jobs.opening.open_writer": "open_writer",
+    "jobs.salvaging.lives": "judged",
     "jobs.sources": "register",
     "store_format.message.message": "Message",
     "store_format.log.reader": "LogReader",

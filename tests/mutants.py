@@ -250,7 +250,8 @@ def same_tree(root: Path, copy: Path) -> None:
     for name in _LEFT_OUT(str(root), list(names)):
         del names[name]
     for there in os.scandir(copy):
-        if there.name not in names or _kind(there) != _kind(names[there.name]):
+        kind = _kind(names[there.name]) if there.name in names else ""
+        if _kind(there) != kind or (kind == "link" and not there.is_symlink()):
             _remove(there)
     for name, entry in names.items():
         to, kind = copy / name, _kind(entry)

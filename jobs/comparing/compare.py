@@ -20,7 +20,7 @@ from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.jobs.salvaging.lives import older_lives
+from reput.jobs.salvaging.lives import live_stretches, log_end
 from reput.store_format.derived.queue_files import decode_entries
 from reput.store_format.discover.purpose import COMPARE
 from reput.store_format.discover.store import StoreAt, discover
@@ -81,7 +81,8 @@ def _is_broken(engine: Engine, side: Side, spans: Sequence[Span]) -> bool:
 def _judged(engine: Engine, room: Staging, side: Side, progress: Progress) -> Side:
     """The side with what its whole log says of pages of older lives, as for a rebuild."""
     job = Pipeline(engine, side.plan, room, Cut(), progress)
-    return replace(side, log=replace(side.log, given=older_lives(job)))
+    log = replace(side.log, live=live_stretches(job), judged_to=log_end(side.plan))
+    return replace(side, log=log)
 
 
 def _compare(

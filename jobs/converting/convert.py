@@ -489,7 +489,7 @@ def _derive(
             f"published: {what}; `reput check` shows what is wrong with the old one"
         ) from None
     to_derive = ToDerive(queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired)
-    named = derive_files(job, linked, built, to_derive)
+    named, _ = derive_files(job, linked, built, to_derive)
     checkpoint = new_checkpoint(made.plan, linked, named)
     summary.derived = put_derived(staging, named, checkpoint, at.path)
     summary.warnings += [*built.warnings, *warnings]

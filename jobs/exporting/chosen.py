@@ -2,18 +2,25 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
+from reput.jobs.engines.engine import Engine
 from reput.jobs.exporting.files import Chosen, looked_through, redaction
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
+from reput.jobs.outputs.publish import beside, staging_folder
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.jobs.salvaging.lives import live_stretches, log_end
 from reput.jobs.sources.opened_log import parts_log
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.discover.purpose import READ
 from reput.store_format.discover.store import discover, store_at
+from reput.store_format.faults import SALVAGE
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.protocol import Storage
+from reput.store_format.notes import Progress
 from reput.udfs.table.export import ChosenMessages
 from reput.udfs.table.log_parts import LogPart, LogParts
 from reput.udfs.table.redaction import LookThrough, Redaction
@@ -23,9 +30,12 @@ class ChosenLog:
     """A store's log, the chosen messages, and the folder (path or URL) to which they go."""
 
     def __init__(
-        self, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str], chosen: Chosen
-    ) -> None:
-        """Raises StoreError (also OverlapsInput), SettingError, UnknownRelease, WrongTags,
+        self, engine: Engine | None, store: str, to: str, rocketmq: str | None,
+        settings: Mapping[str, str], chosen: Chosen,
+    ) -> None:  # fmt: skip
+        """engine: judges a log that is salvaged; None: this process does.
+
+        Raises StoreError (also OverlapsInput), SettingError, UnknownRelease, WrongTags,
         WrongExpression.
         """
         at = store_at(store, rocketmq, settings)
@@ -39,7 +49,15 @@ class ChosenLog:
         self.redacted = redaction(chosen.redact)
         self.system: int = 0  # messages of system topics that `batches` left out
         options = SourceOptions(self.store, on_damage=chosen.on_damage)
-        self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True).judged()
+        log, end = parts_log(self.plan, options, chosen.bodies, grows=True), log_end(self.plan)
+        self.log: LogParts = log.judged(end) if engine is None else self._judged(engine, log, end)
+
+    def _judged(self, engine: Engine, log: LogParts, end: int) -> LogParts:
+        if log.on_damage != SALVAGE:
+            return log
+        with staging_folder(self.target, *beside(self.target, self.folder)) as staging:
+            live = live_stretches(Pipeline(engine, self.plan, staging, Cut(), Progress()))
+        return replace(log, live=live, judged_to=end)
 
     def messages(self, raw: bool, parts: tuple[LogPart, ...] = ()) -> ChosenMessages:
         """The reader of the chosen messages, here or in tasks. raw: keep bodies as in the log."""

@@ -56,14 +56,14 @@ def _refuse_other_files(storage: InputStorage, folder: str, make: bool) -> None:
 
 def export_delta(
     writer: DeltaTables, store: str, to: str, chosen: Chosen, rocketmq: str | None,
-    settings: Mapping[str, str], keep_repeats: bool = False,
+    settings: Mapping[str, str], keep_repeats: bool = False, engine: Engine | None = None,
 ) -> Exported:  # fmt: skip
     """Add the new messages of the log to the tables; each range is added whole or not at all.
 
     Raises StoreError, SettingError, UnknownRelease, OSError, and the errors of the writer.
     """
     began = time.monotonic()
-    job = ChosenLog(store, to, rocketmq, settings, chosen)
+    job = ChosenLog(engine, store, to, rocketmq, settings, chosen)
     _refuse_other_files(job.target, job.folder, make=True)
     table = MessageTable(writer, job)
     _refuse_other_log(job, table)
@@ -115,15 +115,16 @@ def _refuse_other_log(job: ChosenLog, table: MessageTable) -> None:
 
 
 def compare_delta(
-    writer: DeltaTables, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str]
-) -> ComparedExport:
+    writer: DeltaTables, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str],
+    engine: Engine | None = None,
+) -> ComparedExport:  # fmt: skip
     """Compare the tables with each other and with the log, as far as it still exists.
 
     The options are read from the table. Raises as export_delta does.
     """
     target = storage_for(to)
     chosen = Chosen.from_json(chosen_in(writer, target.resolve(to)))
-    job = ChosenLog(store, to, rocketmq, settings, chosen)
+    job = ChosenLog(engine, store, to, rocketmq, settings, chosen)
     _refuse_other_files(target, job.folder, make=False)
     table = MessageTable(writer, job)
     differences: list[str] = []

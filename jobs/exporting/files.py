@@ -19,7 +19,7 @@ from reput.jobs.outputs.publish import Temporary, begin_set, end_set, move_in
 from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.jobs.salvaging.lives import older_lives
+from reput.jobs.salvaging.lives import live_stretches, log_end
 from reput.jobs.sources.opened_log import cut, parts_log
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
@@ -410,18 +410,14 @@ def chosen_of(manifest: dict[str, Any], folder: str) -> Chosen:
         raise StoreError(f"{folder}/{MANIFEST}: does not say what was chosen") from None
 
 
-def _end(plan: Plan) -> int:
-    return plan.segments[-1].end if plan.splits.limit is None else plan.splits.limit
-
-
 def _parts(job: Pipeline, chosen: Chosen, part_bytes: int | None) -> tuple[LogParts, list[LogPart]]:
     plan = job.plan
     options = SourceOptions(plan.store, on_damage=chosen.on_damage)
     log = parts_log(plan, options, chosen.bodies, grows=False)
     if chosen.on_damage == SALVAGE:
-        log = replace(log, given=older_lives(job))
+        log = replace(log, live=live_stretches(job), judged_to=log_end(plan))
     wanted = None if part_bytes is None else max(plan.log_bytes // part_bytes, 1)
-    return log, cut(log, log.segments[0].start, _end(plan), job.cores, wanted)
+    return log, cut(log, log.segments[0].start, log_end(plan), job.cores, wanted)
 
 
 def _run(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from reput.jobs.engines.engine import Engine
 from reput.jobs.exporting.append import append_exported
 from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.files import Chosen, Exported
@@ -56,7 +57,7 @@ _OF_STATE = tuple(each.topic for each in TOPICS_OF_STATE)
 
 def export_store(
     store: str, to: str, chosen: Chosen, rocketmq: str | None, settings: Mapping[str, str],
-    keep_repeats: bool = False, replace: bool = False,
+    keep_repeats: bool = False, replace: bool = False, engine: Engine | None = None,
 ) -> Exported:  # fmt: skip
     """Write the chosen messages as a store at `to`, a folder that is absent or empty.
 
@@ -66,7 +67,7 @@ def export_store(
     Raises StoreError, SettingError (also if the writer refuses a message), UnknownRelease, OSError.
     """
     began = time.monotonic()
-    job, local = ChosenLog(store, to, rocketmq, settings, chosen), LocalStorage()
+    job, local = ChosenLog(engine, store, to, rocketmq, settings, chosen), LocalStorage()
     output = Output(job.target, job.folder, EXPORTED_STORE, replace, tuple(job.inputs))
     output.check()
     cleaned = remove_leftovers(job.target, job.folder, job.inputs)

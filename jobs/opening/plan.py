@@ -245,9 +245,10 @@ def make_plan(
         if holder is not None:
             segments = may_grow(segments, -1)  # until the log's end is known
         wrong = {segments[n].path for n in odd}
-        segments, misnamed = proven_names(storage, segments, segment_bytes, assume_names)
+        if purpose.names:
+            segments, misnamed = proven_names(storage, segments, segment_bytes, assume_names)
+            findings = findings + misnamed
         odd = frozenset(n for n, each in enumerate(segments) if each.path in wrong)
-        findings = findings + misnamed
     else:
         segments, odd, findings = there, frozenset(), []
     said, in_the_way = of_strangers(strangers(storage, store, folders), rules)
@@ -275,7 +276,7 @@ def make_plan(
         for name, about in topics.items()
         if about.get("cleanup.policy") == "COMPACTION"
     ]
-    notes += not_derived(storage, store)
+    notes += not_derived(storage, store, discovered.settings)
     notes += _followed(segments, folders)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"

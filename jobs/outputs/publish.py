@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine
 from reput.jobs.outputs.output import Input, Output, manifest_text, refuse_overlap
-from reput.jobs.outputs.report import OutputFile, Summary, counted
+from reput.jobs.outputs.report import OutputFile, Shard, Summary, counted
 from reput.store_format.derived.index_names import NameZone
 from reput.store_format.derived.queue_files import decode_entries, is_message, is_pre_blank
 from reput.store_format.files.disk import NotDurable
@@ -28,9 +28,17 @@ from reput.store_format.names import (
     index_name,
     next_index_time,
     parse_index_name,
-    segment_name,
 )
-from reput.udfs.staging import MOVE, MOVED, PLACED_TREE, MoveFiles, Staging, attempt_name
+from reput.udfs.rebuild.built_files import (
+    MOVE,
+    MOVED,
+    SHARD,
+    KeptFiles,
+    MoveFiles,
+    PublishFiles,
+    queue_path,
+)
+from reput.udfs.staging import PLACED_TREE, Staging, attempt_name
 
 Built = dict[str, Any]  # one BUILT row, see reput.udfs.staging
 
@@ -55,10 +63,9 @@ def name_files(
     named = []
     for row in rows:
         if row["folder"] == INDEX:
-            name = next(index_names)
+            named.append({**row, "path": f"{INDEX}/{next(index_names)}"})
         else:
-            name = segment_name(row["number"] * queue_bytes(row["folder"]))
-        named.append({**row, "path": f"{row['folder']}/{name}"})
+            named.append({**row, "path": queue_path(row, queue_bytes)})
     return named
 
 
@@ -185,12 +192,15 @@ def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
 
 def publish(
     staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output,
-    engine: Engine | None = None,
+    engine: Engine | None = None, kept: KeptFiles | None = None,
 ) -> None:  # fmt: skip
     """Move the accepted files into one folder, add the checkpoint, and publish it. engine: whose
-    tasks move them, where there are many on S3.
+    tasks move them, where there are many on S3. kept: more files, which the manifest lists in
+    shards.
     """
     target = begin_set(staging, output)
+    if kept is not None:
+        summary.shards = [Shard(**row) for row in publish_kept(kept, target, engine)]
     summary.files = put_derived(staging, built, checkpoint, target, engine)
     end_set(staging, summary.manifest(), output)
 
@@ -204,6 +214,16 @@ def put_derived(
     columns = ("path", "length", "sha256", "entries", "used")
     files = [OutputFile(*(row[name] for name in columns)) for row in built]
     return [*files, _write(staging.storage, target, CHECKPOINT, checkpoint)]
+
+
+def publish_kept(kept: KeptFiles, target: str, engine: Engine | None) -> list[dict[str, Any]]:
+    """Move files that the driver has no rows of into a set's folder. SHARD rows, by path."""
+    shards, task = kept.shards(), PublishFiles(kept.staging, target, kept.queue_bytes)
+    if engine is not None and getattr(kept.staging.storage, "moves_by_copies", False):
+        rows = engine.table(shards, max(shards.num_rows, 1)).run(task, SHARD).collect()
+    else:  # a rename cannot be repeated, as a task may be
+        rows = [row for some in task(iter(shards.to_batches(1))) for row in some.to_pylist()]
+    return sorted(rows, key=lambda row: row["path"])
 
 
 def begin_set(staging: Staging, output: Output) -> str:
@@ -275,6 +295,7 @@ class Temporary(StrEnum):
     CONVERT = "reput-convert-"
     EXPORT = "reput-export-"
     EXPORT_STORE = "reput-export-store-"
+    JUDGED = "reput-judged"
     RECOVER = "reput-recover"
     SERVE = "reput-serve"
     VERIFY = "reput-verify"

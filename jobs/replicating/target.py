@@ -1,6 +1,4 @@
-"""The store that is or becomes a replica: whether it may, where its log ends, its notes; and the
-report of a replication.
-"""
+"""The store that is or becomes a replica: whether it may, its log's end, notes; and the report."""
 
 import hashlib
 import os

@@ -7,13 +7,12 @@ again past its damage, in a task of its own (reput.store_format.damage.tolerant)
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reput.jobs.pipeline.link import Linked, Scanned, SegmentWalk, runs_of
+from reput.jobs.pipeline.link import Linked, Scanned
 from reput.jobs.pipeline.pipeline import index_files
 from reput.jobs.salvaging.damage_map import (
     RANGES_LISTED,
@@ -25,7 +24,7 @@ from reput.jobs.salvaging.damage_map import (
     read_places,
     segment_of,
 )
-from reput.jobs.salvaging.lives import damaged_segments, judged_by_all, walked
+from reput.jobs.salvaging.lives import map_segments, walked
 from reput.store_format.damage.queue_ends import NO_LOSSES, Losses, SegmentLoss
 from reput.store_format.damage.queue_findings import (
     ENTRIES_A_BREAK,
@@ -46,7 +45,6 @@ from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.faults import SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.udfs.damage.searches import FindFalseTransactions, Missed
-from reput.udfs.damage.segments import MapSegments
 from reput.udfs.damage.witnesses import CONTRADICTED, CompareIndex
 from reput.udfs.range_files import loss_reader
 
@@ -275,7 +273,7 @@ def map_damage(
     gap_lines: whether all gaps are kept in staging, for `write_ranges`.
     """
     walks, broken, in_use = walked(job)
-    mapped = _map_segments(job, walks, broken, in_use, ranges_a_segment)
+    mapped = map_segments(job, walks, broken, in_use, ranges_a_segment)
     accepted: list[Scanned] = []
     end = job.plan.segments[0].start
     for n in range(in_use):
@@ -302,49 +300,6 @@ def map_damage(
         for damage in index_contradictions(job, found):
             add_range(found, damage)
     return found
-
-
-def _map_segments(
-    job: "Pipeline", walks: dict[int, SegmentWalk], broken: list[int], in_use: int, most: int
-) -> dict[int, Scanned]:
-    if not broken:
-        return {}
-    runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
-    splits = job.plan.splits
-    asked = damaged_segments(job, walks, in_use)
-    segments = {n: asked[n] for n in broken}
-    task = MapSegments(
-        job.plan.storage,
-        job.staging,
-        tuple(segments.values()),
-        splits.segment_bytes,
-        splits.in_segment,
-        job.rules,
-        runs,
-        tuple(_unread(job, walks, in_use)),
-        most,
-    )
-    mapped = {row["segment"]: row for row in job.map_segments(task)}
-    given = judged_by_all(job, walks, asked, segments.keys())
-    if given:
-        again = tuple(replace(asked[n], given=tuple(mine)) for n, mine in given.items())
-        mapped |= {row["segment"]: row for row in job.map_segments(replace(task, segments=again))}
-    return mapped
-
-
-def _unread(
-    job: "Pipeline", walks: dict[int, SegmentWalk], in_use: int
-) -> Iterator[tuple[int, int]]:
-    """(split, bytes) of the rest of each segment after its last accepted record."""
-    segments, splits = job.plan.segments, job.plan.splits
-    for n, (segment, following) in enumerate(pairwise(segments[:in_use])):
-        walk = walks.get(n)
-        end = walk.end if walk else segment.start
-        if walk and walk.fault in (Fault.NONE, Fault.BLANK):
-            end = segment.start + splits.segment_bytes
-        split = walk.accepted[-1]["split"] if walk and walk.accepted else n * splits.in_segment
-        if end < following.start:
-            yield split, following.start - end
 
 
 def _add_ranges(job: "Pipeline", found: DamageMap) -> None:

@@ -1,33 +1,80 @@
-"""The segments of a log as each walk leaves them: which are damaged, and what the whole log says of
-the pieces of those.
+"""The segments of a log as each walk leaves them: which are damaged, what the whole log says of the
+pieces of those, and which of their records are live.
 """
 
 from bisect import bisect_right
-from collections.abc import Set
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from reput.jobs.pipeline.link import Scanned, SegmentWalk
+from reput.jobs.engines.choice import engine_of
+from reput.jobs.outputs.publish import Temporary
+from reput.jobs.pipeline.job import find_store
+from reput.jobs.pipeline.link import Scanned, SegmentWalk, runs_of
+from reput.jobs.sources.opened_log import crc_before, parts_log
+from reput.jobs.sources.options import Judgement, SourceOptions
 from reput.store_format.damage.liveness import Given
-from reput.store_format.faults import Fault
+from reput.store_format.damage.ranges import KINDS, DamageKind
+from reput.store_format.damage.tolerant import MOST_RANGES
+from reput.store_format.discover.purpose import READ
+from reput.store_format.discover.store import store_at
+from reput.store_format.faults import SALVAGE, Fault
 from reput.udfs.damage.lives import SoundPart
-from reput.udfs.damage.segments import DamagedSegment
+from reput.udfs.damage.segments import DamagedSegment, MapSegments
+from reput.udfs.range_files import range_rows
+from reput.udfs.table.log_parts import Stretches, live_of
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reput.jobs.engines.engine import Engine
+    from reput.jobs.opening.plan import Plan
     from reput.jobs.pipeline.pipeline import Pipeline
 
 Walks = dict[int, SegmentWalk]  # by the segment's number
 
 
-def older_lives(job: "Pipeline") -> tuple[Given, ...]:
-    """What the whole log says of the pieces of its damaged segments, in order; to be read by tasks
-    that take a segment each.
+def live_stretches(job: "Pipeline") -> dict[int, Stretches]:
+    """The live stretches of each segment that has damage or an older life, by where it begins: what
+    a rebuild salvages there.
     """
     job.check_property_crc()
     walks, broken, in_use = walked(job)
-    if not broken:
-        return ()
-    given = judged_by_all(job, walks, damaged_segments(job, walks, in_use), set(broken))
-    return tuple(each for number in sorted(given) for each in given[number])
+    found = {}
+    for number, row in map_segments(job, walks, broken, in_use, MOST_RANGES).items():
+        segment, lost = job.plan.segments[number], list[tuple[int, int]]()
+        for rows in range_rows(job.staging, row["run"]):
+            rows = rows[rows["kind"] != KINDS.index(DamageKind.CONTENT)]
+            lost += zip(rows["offset"].tolist(), rows["end"].tolist(), strict=True)
+        is_last = number == in_use - 1
+        if not is_last and Fault(row["fault"]) == Fault.ZEROS:
+            lost.append((row["next"], segment.end))
+        found[segment.start] = live_of(segment, lost, row["live_end"], is_last)
+    return found
+
+
+def log_end(plan: "Plan") -> int:
+    """Where the log of a plan ends, or its last segment."""
+    return plan.segments[-1].end if plan.splits.limit is None else plan.splits.limit
+
+
+def judged(
+    spark: "Engine | SparkSession", store: str, work: str | None = None, *,
+    rocketmq: str | None = None, settings: Mapping[str, str] | None = None,
+) -> str:  # fmt: skip
+    """Find the live records of a damaged log by tasks: the value of the option `judged` of the
+    source "commitlog", for `onDamage=salvage`.
+
+    work: a folder or URL for temporary files that all workers see; None: this machine's. Raises
+    StoreError, SettingError, UnknownRelease, OSError.
+    """
+    purpose = READ.asked(SALVAGE)
+    found = find_store(engine_of(spark), store_at(store, rocketmq, settings or {}), purpose)
+    log = parts_log(found.plan, SourceOptions(store, on_damage=SALVAGE), False, grows=False)
+    end = log_end(found.plan)
+    with found.temporarily(Temporary.JUDGED, work) as job:
+        return Judgement(end, crc_before(log, end), live_stretches(job)).as_text()
 
 
 def walked(job: "Pipeline") -> tuple[Walks, list[int], int]:
@@ -73,7 +120,7 @@ def _is_broken(walk: SegmentWalk) -> bool:
     return bool(walk.accepted and walk.accepted[-1]["wrong_blank"] >= 0)
 
 
-def damaged_segments(job: "Pipeline", walks: Walks, in_use: int) -> list[DamagedSegment]:
+def _damaged_segments(job: "Pipeline", walks: Walks, in_use: int) -> list[DamagedSegment]:
     """Each segment as one that is damaged, with when the last record before it was stored."""
     found = []
     times = {n: at for n in range(in_use) if (at := _last_time(walks.get(n))) is not None}
@@ -89,7 +136,49 @@ def damaged_segments(job: "Pipeline", walks: Walks, in_use: int) -> list[Damaged
     return found
 
 
-def judged_by_all(
+def map_segments(
+    job: "Pipeline", walks: Walks, broken: list[int], in_use: int, most: int
+) -> dict[int, Scanned]:
+    """The MAPPED row of each segment that has damage or an older life, by its number."""
+    if not broken:
+        return {}
+    runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
+    splits = job.plan.splits
+    asked = _damaged_segments(job, walks, in_use)
+    segments = {n: asked[n] for n in broken}
+    task = MapSegments(
+        job.plan.storage,
+        job.staging,
+        tuple(segments.values()),
+        splits.segment_bytes,
+        splits.in_segment,
+        job.rules,
+        runs,
+        tuple(_unread(job, walks, in_use)),
+        most,
+    )
+    mapped = {row["segment"]: row for row in job.map_segments(task)}
+    given = _judged_by_all(job, walks, asked, segments.keys())
+    if given:
+        again = tuple(replace(asked[n], given=tuple(mine)) for n, mine in given.items())
+        mapped |= {row["segment"]: row for row in job.map_segments(replace(task, segments=again))}
+    return mapped
+
+
+def _unread(job: "Pipeline", walks: Walks, in_use: int) -> Iterator[tuple[int, int]]:
+    """(split, bytes) of the rest of each segment after its last accepted record."""
+    segments, splits = job.plan.segments, job.plan.splits
+    for n, (segment, following) in enumerate(pairwise(segments[:in_use])):
+        walk = walks.get(n)
+        end = walk.end if walk else segment.start
+        if walk and walk.fault in (Fault.NONE, Fault.BLANK):
+            end = segment.start + splits.segment_bytes
+        split = walk.accepted[-1]["split"] if walk and walk.accepted else n * splits.in_segment
+        if end < following.start:
+            yield split, following.start - end
+
+
+def _judged_by_all(
     job: "Pipeline", walks: Walks, asked: list[DamagedSegment], damaged: Set[int]
 ) -> dict[int, list[Given]]:
     """What the whole log says of the pieces of segments, also of those without a break that are of

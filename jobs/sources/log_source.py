@@ -28,6 +28,7 @@ from reput.jobs.sources.opened_log import (
     crc_before,
     cut,
     end_of_log,
+    judged,
     log_now,
     offset_after,
     parts_log,
@@ -195,13 +196,16 @@ class LogBatch(LogReading, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
         plan = plan_of(self.options)
-        log = parts_log(plan, self.options, self.check_body, grows=False).judged()
+        log = parts_log(plan, self.options, self.check_body, grows=False)
+        log = judged(plan, self.options, log, grows=False)
         start = log.segments[0].start
         if self.options.start >= 0:
             start = place_of(log, self.options.start)
         stop = log.segments[-1].end if plan.splits.limit is None else plan.splits.limit
         if self.options.end >= 0:
             stop = min(stop, self.options.end)
+        if log.judged_to >= 0:
+            stop = min(stop, log.judged_to)
         queued, reach = self._by_queues(plan, log, start)
         found = [(queued, part) for part in self._cut(queued, start, min(reach, stop))]
         found += [(log, part) for part in self._cut(log, max(start, reach), stop)]
@@ -264,8 +268,8 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """The log now: only its segments are listed anew each time, as Spark calls often."""
         if self._opened is None:
             plan = plan_of(self.options)
-            log = parts_log(plan, self.options, self.check_body, grows=True).judged()
-            self._opened = plan, log
+            log = parts_log(plan, self.options, self.check_body, grows=True)
+            self._opened = plan, judged(plan, self.options, log, grows=True)
         return log_now(*self._opened)
 
     @said_first

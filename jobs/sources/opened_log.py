@@ -8,7 +8,14 @@ from itertools import pairwise
 import numpy as np
 
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.sources.options import EARLIEST, LATEST, SourceOptions
+from reput.jobs.sources.options import (
+    EARLIEST,
+    JUDGED,
+    LATEST,
+    MOST_JUDGED,
+    OptionError,
+    SourceOptions,
+)
 from reput.store_format.discover.purpose import READ
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.dispatch.scan import scan_rules
@@ -43,6 +50,28 @@ def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool)
         plan.storage, tuple(segments), rules, options.on_damage, check_body, options.may_miss,
         agreed_to,
     )  # fmt: skip
+
+
+def judged(plan: Plan, options: SourceOptions, log: LogParts, grows: bool) -> LogParts:
+    """The log with which of its records are live, as option `judged` says, or found in this
+    process. Raises OptionError for a longer log than that one may read, StoreError for another one.
+    """
+    if log.on_damage != SALVAGE:
+        return log
+    if options.judged is not None:
+        found = options.judged
+        if crc_before(log, found.end) != found.crc:
+            raise StoreError(
+                f"{plan.store}: is not the log of option {JUDGED}, or was cut: judge it again"
+            )
+        return replace(log, live=found.live, judged_to=found.end)
+    if plan.log_bytes > options.most_judged:
+        raise OptionError(
+            f"{plan.store}: {SALVAGE} needs the whole log to be judged, and one process would read "
+            f"{plan.log_bytes / 1e9:,.0f} GB for that: give option {JUDGED} what reput.judged("
+            f"spark, path) returns, whose tasks read it, or {MOST_JUDGED}=BYTES"
+        )
+    return log.judged(end_of_log(log, log.segments[0].start) if grows else log.segments[-1].end)
 
 
 def log_now(plan: Plan, log: LogParts) -> LogParts:

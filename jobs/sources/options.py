@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import isgeneratorfunction
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from reput.store_format.faults import IS_GONE, StoreChanged, StoreError
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.udfs.table.columns import BY_NAME as COLUMNS_BY_NAME
 from reput.udfs.table.columns import EVERYTHING, KAFKA_BY_NAME, Choice, QueueRange, whole_matches
-from reput.udfs.table.log_parts import FAIL, ON_DAMAGE
+from reput.udfs.table.log_parts import FAIL, ON_DAMAGE, Stretches
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -38,9 +38,11 @@ DAMAGE, CHECK = "onDamage", "checkBodyCRC"
 QUEUES = "useConsumeQueue"
 ASSIGNED, SINCE_OF, UNTIL_OF = "assign", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp"
 SHAPE = "schema"
+JUDGED, MOST_JUDGED = "judged", "maxBytesToJudge"
 NAMES = (
     PATH, ROCKETMQ, COLUMNS, TOPICS, PATTERN, START, END, SINCE, UNTIL, MOST, DATA_LOSS, PARTS,
-    DAMAGE, CHECK, QUEUES, ASSIGNED, SINCE_OF, UNTIL_OF, SHAPE,
+    DAMAGE, CHECK, QUEUES, ASSIGNED, SINCE_OF, UNTIL_OF, SHAPE, JUDGED,
+    MOST_JUDGED,
 )  # fmt: skip
 SHAPES = {"native": COLUMNS_BY_NAME, "kafka": KAFKA_BY_NAME}
 _BY_LOWER = {name.lower(): name for name in (*NAMES, *BY_NAME)}  # Spark lowers the case of names
@@ -50,6 +52,17 @@ T = TypeVar("T")
 
 class OptionError(SettingError):
     """An option of a source is unknown or malformed; the message has the possible values."""
+
+
+class Judgement(NamedTuple):
+    """Which records of a log up to `end` are live, as `LogParts` has it. crc: of what is before."""
+
+    end: int
+    crc: int | None
+    live: dict[int, Stretches]
+
+    def as_text(self) -> str:
+        return json.dumps([self.end, self.crc, list(self.live.items())])
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,8 @@ class SourceOptions:
     may_miss: bool = False
     parts: int | None = None
     by_queues: bool = False
+    judged: Judgement | None = None
+    most_judged: int = 16 << 30
     known: Mapping[str, "MessageColumn"] = field(default_factory=dict)
 
 
@@ -152,6 +167,13 @@ def source_options(
         may_miss=not said(DATA_LOSS, _yes_no, "true or false", True),
         parts=said(PARTS, _positive, "a number of 1 or more"),
         by_queues=said(QUEUES, _yes_no, "true or false", False),
+        judged=said(JUDGED, _judgement, "what reput.judged(spark, path) returns"),
+        most_judged=said(
+            MOST_JUDGED,
+            lambda text: _positive(text, 0),
+            "a number of bytes",
+            SourceOptions.most_judged,
+        ),
         known=known,
     )
 
@@ -225,6 +247,15 @@ def _ranges(
                 raise OptionError(f"{queue[0]!r}, queue {queue[1]}: {ASSIGNED} lacks it")
             ranges[queue] = ranges.get(queue, QueueRange())._replace(**{name: number})
     return ranges
+
+
+def _judgement(text: str) -> Judgement:
+    try:
+        end, crc, live = json.loads(text)
+        found = {int(start): tuple((int(a), int(b)) for a, b in each) for start, each in live}
+        return Judgement(int(end), None if crc is None else int(crc), found)
+    except TypeError:
+        raise ValueError from None
 
 
 def _yes_no(text: str) -> bool:

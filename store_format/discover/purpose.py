@@ -40,6 +40,7 @@ class Purpose:
     due_times: bool = False  # delays of levels are used: where they contradict, it stops
     agrees: bool = False  # --rocketmq must not contradict the store's files
     sizes: bool = False  # refused where the only segment seems to be a part
+    names: bool = True  # of mapped segments each one's records say whether it has its name
 
     @property
     def maps(self) -> bool:
@@ -70,7 +71,7 @@ CATCH_UP_IN_PLACE = replace(CATCH_UP, agrees=True, sizes=True)
 FOLLOW = Purpose(faults=Faults.MAP, agrees=True)  # a log that grows
 EXPIRE = Purpose(rocksdb=True, agrees=True)
 APPEND = Purpose(adds=True, due_times=True, agrees=True)
-READ = Purpose(unknown=Unknown.NEWEST, faults=Faults.AS_ASKED, rocksdb=True, queue_logs=True)
-COMPARE = replace(READ, faults=Faults.MAP)
+COMPARE = Purpose(unknown=Unknown.NEWEST, faults=Faults.MAP, rocksdb=True, queue_logs=True)
+READ = replace(COMPARE, faults=Faults.AS_ASKED, names=False)
 REPLICATE = Purpose(faults=Faults.MAP, rocksdb=True)
 REPORT = Purpose(unknown=Unknown.NEWEST_LEFT, faults=Faults.MAP, rocksdb=True)

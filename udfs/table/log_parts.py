@@ -10,9 +10,9 @@ takes bytes within a body for a record, so the rows are the same however the log
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -47,6 +47,7 @@ logger = logging.getLogger("reput.source")
 Tell = Callable[[str], None]
 Result = TypeVar("Result")
 Ended = tuple[int, Fault]  # where a walk ended, and why
+Stretches = tuple[tuple[int, int], ...]  # [start, stop) of each, in order (see `live_of`)
 
 
 class LogPart(NamedTuple):
@@ -74,7 +75,10 @@ class LogParts:
     may_miss: bool = False
     # where the committed part of a DLedger log ends, a physical offset; None: no limit
     agreed_to: int | None = None
-    given: tuple[Given, ...] = ()  # pieces that the whole log has judged, in order (see `judged`)
+    # What the whole log says of [.., judged_to): a segment's live stretches by where it begins, and
+    # that those without are sound. What is after it is judged by the tasks that read it.
+    live: Mapping[int, Stretches] = field(default_factory=dict)
+    judged_to: int = -1
 
     def steps(self, part: LogPart, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
@@ -97,15 +101,19 @@ class LogParts:
 
     def around(self, part: LogPart) -> tuple["LogParts", LogPart]:
         """The segments and the part that one task needs: little is sent to it."""
-        if self.on_damage == SALVAGE:
+        if self.on_damage == SALVAGE and part.stop > self.judged_to:
             return self, part  # earlier segments show which records are live
         n = part.segment
-        return replace(self, segments=self.segments[n : n + 2]), part._replace(segment=0)
+        begin = self.segments[n].start
+        live = {begin: self.live[begin]} if begin in self.live else {}
+        log = replace(self, segments=self.segments[n : n + 2], live=live)
+        return log, part._replace(segment=0)
 
-    def judged(self) -> "LogParts":
-        """The log with what all of it says of the pieces of damaged segments, as a rebuild does.
+    def judged(self, to: int) -> "LogParts":
+        """The log with what all of it says of its damaged segments, up to an offset.
 
-        Only with SALVAGE; then the whole log is read, and once more where it is damaged.
+        Only with SALVAGE; then this process reads the whole log, and several times where it is
+        damaged. jobs/salvaging/lives.py has the same by tasks.
         """
         if self.on_damage != SALVAGE:
             return self
@@ -116,20 +124,27 @@ class LogParts:
             for piece in () if n in damaged else self._pieces(n):
                 claims = {queue: said for queue, said in piece.claims.items() if queue in asked}
                 pieces.append(piece._replace(claims=claims, is_sure=True))
-        broken = {self.segments[n].start for n in damaged}
+        given: dict[int, list[Given]] = {n: [] for n in damaged}
         starts = [segment.start for segment in self.segments]
-        given = [
-            each for each in judge(pieces)
-            if not each.live or starts[bisect_right(starts, each.start) - 1] in broken
-        ]  # fmt: skip
-        return replace(self, given=tuple(given))
+        for each in judge(pieces):
+            number = bisect_right(starts, each.start) - 1
+            if number in damaged or not each.live:
+                given.setdefault(number, []).append(each)
+        live = {starts[n]: self._live_in(n, tuple(given[n])) for n in sorted(given)}
+        return replace(self, live=live, judged_to=to)
 
     def is_sound(self, number: int) -> bool:
         """Whether the chain of a segment's records does not break."""
+        return self._reader_of(number, PartReader.is_sound)
+
+    def _live_in(self, number: int, given: tuple[Given, ...]) -> Stretches:
+        return self._reader_of(number, lambda reader: reader.live_stretches(given))
+
+    def _reader_of(self, number: int, what: "Callable[[PartReader], Result]") -> Result:
         segment = self.segments[number]
         part = LogPart(number, segment.start, segment.start, segment.end)
         with closing(self.storage.open(segment.path, segment.state)) as reader:
-            return PartReader(self, part, reader).is_sound()
+            return what(PartReader(self, part, reader))
 
     def _pieces(self, number: int) -> list[Piece]:
         return self._reading(number, lambda read, s: pieces_in(read, s.start, s.end, self.rules))
@@ -187,6 +202,23 @@ class LogParts:
         for n in range(number):
             self._reading(n, look)
         return found
+
+
+def live_of(
+    segment: Segment, lost: Sequence[tuple[int, int]], end: int, is_last: bool
+) -> Stretches:
+    """The live stretches of a segment, without its lost ranges; the last live record ends at `end`.
+
+    is_last: nothing live follows the segment. Else an empty stretch shows up to where the last
+    ranges are lost.
+    """
+    live, at = [], segment.start
+    for start, stop in [*lost, (end, end)]:
+        if start > at:
+            live.append((at, min(start, end)))
+        at = max(at, stop)
+    live = [(start, stop) for start, stop in live if start < stop]
+    return tuple(live if is_last or at <= end else [*live, (at, at)])
 
 
 def new_walk(read: Read, segment: Segment, rules: ScanRules, checks: Checks) -> Walk:
@@ -248,7 +280,9 @@ class PartReader:
         if self._next_live(at) == NOT_FOUND:
             return at
         if self.log.on_damage == SALVAGE:
-            return self._live_stretches()[-1][1]
+            judged = self.log.live.get(self.segment.start) if at < self.log.judged_to else None
+            live = self.live_stretches() if judged is None else judged
+            return live[-1][1] if live else self.segment.start
         if self.log.on_damage == FAIL:
             self._refuse_if_live(at, fault)
         return at
@@ -340,15 +374,30 @@ class PartReader:
 
     def _live(self) -> Iterator[Step]:
         """The part's live records, as `reput rebuild --on-damage salvage` has them."""
-        part = self.part
-        if self.is_sound():
-            yield from self._records(part.known, part.start, part.stop)
-        else:
-            for start, stop in self._live_stretches():
-                if start < part.stop and part.start < stop:
-                    yield from self._records(start, max(start, part.start), min(stop, part.stop))
+        part, judged_to = self.part, self.log.judged_to
+        if part.start < judged_to:
+            stop = min(part.stop, judged_to)
+            yield from self._within(self.log.live.get(self.segment.start), part.start, stop)
+        if part.stop > judged_to:
+            if part.start < judged_to:  # there a record begins
+                self.part = part._replace(known=judged_to, start=judged_to)
+            live = None if self.is_sound() else self.live_stretches()
+            yield from self._within(live, self.part.start, part.stop)
         if part.stop >= self.segment.end:
             self._tell_hole()
+
+    def _within(self, live: Stretches | None, begin: int, end: int) -> Iterator[Step]:
+        """The records of [begin, end) in live stretches, None for all; tells what is lost there."""
+        if live is None:
+            yield from self._records(self.part.known, begin, end)
+            return
+        at = self.segment.start
+        for start, stop in live:
+            if begin <= at < min(start, end):
+                self.tell(f"{self.segment.path}: physical {at}: {start - at:,} bytes left out")
+            at = stop
+            if start < end and begin < stop:
+                yield from self._records(start, max(start, begin), min(stop, end))
 
     def _tell_hole(self) -> None:
         """Tell what is missing between the segment's file and the next one."""
@@ -366,8 +415,6 @@ class PartReader:
         being written.
         """
         part, segment = self.part, self.segment
-        if any(not each.live for each in self._given()):
-            return False
         stop = segment.end if part.known == segment.start else part.stop
         checks = Checks(
             property=self.log.rules.check_property_crc,
@@ -382,12 +429,8 @@ class PartReader:
             return self._is_whole_blank(at)
         return fault == Fault.NONE and (at != segment.end or self.log.storage.back_to_back)
 
-    def _given(self) -> tuple[Given, ...]:
-        """What is said of the segment's pieces already."""
-        segment = self.segment
-        return tuple(g for g in self.log.given if segment.start <= g.start < segment.end)
-
-    def _live_stretches(self) -> list[tuple[int, int]]:
+    def live_stretches(self, given: tuple[Given, ...] = ()) -> Stretches:
+        """The segment's live stretches. given: what is said of its pieces already."""
         log, number = self.log, self.part.segment
         queues: dict[tuple[str, int], NextOffset] | None = None
 
@@ -397,7 +440,7 @@ class PartReader:
             return queues.get((topic, queue_id))
 
         ends_log = not log.is_written_from(number + 1)
-        before = Before(log.last_time(number), known, ends_log, self._given())
+        before = Before(log.last_time(number), known, ends_log, given)
         found = scan_past_damage(self.read, self.segment.start, self.segment.end, log.rules, before)
         lost: list[tuple[int, int]] = []
         for part in found.run():
@@ -408,16 +451,7 @@ class PartReader:
                 lost += zip(rows["offset"].tolist(), rows["end"].tolist(), strict=True)
             elif isinstance(part, End) and part.fault == Fault.ZEROS and not ends_log:
                 lost.append((part.next, self.segment.end))
-        live, at = [], self.segment.start
-        for start, stop in [*lost, (found.live.end, found.live.end)]:
-            if start > at:
-                live.append((at, min(start, found.live.end)))
-            at = max(at, stop)
-        lost_to = found.live.end if ends_log else self.segment.end  # after a log's end nothing is
-        for start, stop in lost:
-            if self.part.start <= start < min(self.part.stop, lost_to):
-                self.tell(f"{self.segment.path}: physical {start}: {stop - start:,} bytes left out")
-        return [(start, stop) for start, stop in live if start < stop]
+        return live_of(self.segment, lost, found.live.end, ends_log)
 
 
 # ---
@@ -441,7 +475,8 @@ def live_behind(
     def behind(place: int) -> Iterator[Step]:
         nonlocal log
         if log is None:
-            log = LogParts(storage, tuple(may_grow(list(segments), -1)), rules, SALVAGE).judged()
+            log = LogParts(storage, tuple(may_grow(list(segments), -1)), rules, SALVAGE)
+            log = log.judged(segments[-1].end)
         number = next(n for n, s in enumerate(log.segments) if s.start <= place < s.end)
         segment = log.segments[number]
         stop = segment.end if limit is None else min(segment.end, limit)

@@ -21,7 +21,7 @@ def chosen(tmp_path: Path, log: Damaged, **options: Any) -> ChosenLog:
     store = tmp_path / "store"
     if not store.exists():
         write(log.log, store)
-    return ChosenLog(str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen(**options))
+    return ChosenLog(None, str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen(**options))
 
 
 def places(job: ChosenLog, start: int = 0, end: int = 1 << 40) -> list[int]:
@@ -109,6 +109,6 @@ def test_wrong_choices_and_a_folder_in_the_store_are_refused_before_anything_is_
         chosen(tmp_path, log, redact=("x",))
     with pytest.raises(OverlapsInput):
         ChosenLog(
-            str(tmp_path / "store"), str(tmp_path / "store" / "out"), "5.3.3", {}, Chosen()
+            None, str(tmp_path / "store"), str(tmp_path / "store" / "out"), "5.3.3", {}, Chosen()
         )  # fmt: skip
     assert not (tmp_path / "out").exists()

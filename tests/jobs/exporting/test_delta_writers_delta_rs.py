@@ -67,7 +67,7 @@ def test_each_application_has_its_own_last_commit(tmp_path: Path) -> None:
 def test_sums_and_the_last_message_are_of_a_range_without_its_end(tmp_path: Path) -> None:
     log, path, writer = damaged(messages(9)), str(tmp_path / "t"), DeltaRs()
     store = write(log.log, tmp_path / "store")
-    job = ChosenLog(str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen())
+    job = ChosenLog(None, str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen())
     writer.create(path, job.chosen.columns, "")
     assert writer.last(path, 0, SEGMENT) is None
     assert writer.add_messages(path, job, Range(0, SEGMENT), Commit("app", SEGMENT)) == []
@@ -89,7 +89,7 @@ def test_of_a_log_that_cannot_be_read_its_own_error_comes_and_nothing_is_committ
     log, path, writer = damaged(messages(9)), str(tmp_path / "t"), DeltaRs()
     log.flip(4, 4)
     store = write(log.log, tmp_path / "store")
-    job = ChosenLog(str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen())
+    job = ChosenLog(None, str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen())
     writer.create(path, job.chosen.columns, "")
     with pytest.raises(DamageFound, match="magic"):
         writer.add_messages(path, job, Range(0, SEGMENT), Commit("app", SEGMENT))

@@ -1,6 +1,7 @@
 """What the whole log says of a damaged segment's pieces, whoever reads the segments."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -9,10 +10,16 @@ import pytest
 from reput.jobs.compare import compare
 from reput.jobs.export import export, verify_export
 from reput.jobs.opening.questions import open_store
-from reput.store_format.faults import SALVAGE
-from tests.damaged import damaged
+from reput.jobs.pipeline.link import SegmentWalk
+from reput.jobs.salvaging.lives import _damaged_segments, _in_use, _is_broken, judged
+from reput.jobs.sources.log_source import CommitLogSource
+from reput.jobs.sources.options import OptionError
+from reput.store_format.faults import SALVAGE, Fault, StoreError
+from reput.store_format.files.local import LocalReader
+from tests.damaged import SEGMENT as SMALL
+from tests.damaged import damaged, messages
 from tests.in_process import Session, as_text
-from tests.jobs.sources.reading import table, write
+from tests.jobs.sources.reading import places, table, write
 from tests.logs.encoder import Message
 from tests.seeds import some
 from tests.store_format.damage.generator import queues_of, salvaged
@@ -40,12 +47,15 @@ def unlike(seed: int, crc: bool, folder: Path) -> list[str]:
     settings, release = as_text(hurt.log.settings), hurt.log.version
     rows = table(store, **settings, rocketmq=release, onDamage=SALVAGE)
     given = {"rocketmq": release, "settings": settings}
+    asked = judged(Session(), store, **given)  # type: ignore[arg-type]
+    by_tasks = table(store, **settings, rocketmq=release, onDamage=SALVAGE, judged=asked)
     export(Session(), store, out, on_damage=SALVAGE, **given)  # type: ignore[arg-type]
     with open_store(store, **given) as opened:  # type: ignore[arg-type]
         counted = sum(each.records for each in opened.stats(["topic"]))
     kinds = zip(rows["physicalOffset"].to_pylist(), rows["sysFlag"].to_pylist(), strict=True)
     found = {
         "table": [place for place, flags in kinds if flags & 0xC in _OF_QUEUES] == wanted,
+        "judged": by_tasks.equals(rows),
         "export": pq.read_table(f"{out}/data")["physicalOffset"].equals(rows["physicalOffset"]),
         "verify": verify_export(Session(), store, out, **given).same,  # type: ignore[arg-type]
         "compare": only(store, folder, given) == len(rows),
@@ -66,3 +76,86 @@ def test_messages_of_an_older_life_are_in_no_answer(seed: int, crc: bool, tmp_pa
 def test_all_answers_have_the_same_life(crc: bool, tmp_path: Path) -> None:
     for seed in some(range(15)):
         assert unlike(seed, crc, tmp_path / str(seed)) == [], seed
+
+
+def test_what_tasks_have_judged_is_read_as_little_as_a_sound_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning reads no segment but the last one, and a task its own segment once."""
+    log, read = damaged(messages(150)), list[int]()
+    assert len(log.segments) == 5
+    log.flip(70, 1)  # totalSize, in the third segment
+    store = write(log.log, tmp_path / "store")
+    read_into = LocalReader.read_into
+
+    def counted(self: LocalReader, *given: Any) -> None:
+        read.append(int(self.path.rpartition("/")[2]) // SMALL)
+        read_into(self, *given)
+
+    options = {"path": str(store), "onDamage": SALVAGE, "judged": judged(Session(), str(store))}
+    monkeypatch.setattr(LocalReader, "read_into", counted)
+    source = CommitLogSource(options)
+    reader = source.reader(source.schema())
+    parts = reader.partitions()
+    assert set(read) == {4}
+    found = []
+    for number, part in enumerate(parts):
+        read.clear()
+        found += [
+            place for rows in reader.read(part) for place in rows["physicalOffset"].to_pylist()
+        ]
+        assert set(read) == {number}
+    assert found == [place for place in log.places if place != log.places[70]]
+
+
+def test_a_long_log_is_judged_by_tasks_or_not_at_all(tmp_path: Path) -> None:
+    log = damaged(messages(100))
+    store = write(log.log, tmp_path / "store")
+    most, asked = {"onDamage": SALVAGE, "maxBytesToJudge": 9999}, judged(Session(), str(store))
+    with pytest.raises(OptionError, match=r"option judged what reput\.judged\(spark, path\)"):
+        places(store, **most)
+    stream = CommitLogSource({"path": str(store), **{n: str(v) for n, v in most.items()}})
+    with pytest.raises(OptionError, match="option judged"):
+        stream.streamReader(stream.schema()).initialOffset()
+    assert places(store, **most, judged=asked) == log.places
+    with pytest.raises(OptionError, match="option judged='x': expected what reput"):
+        places(store, **most, judged="x")
+    other = write(damaged(messages(100, body=b"o" * 40)).log, tmp_path / "other")
+    with pytest.raises(StoreError, match="not the log of option judged"):
+        places(other, **most, judged=asked)
+
+
+def job(limit: int | None = None, count: int = 3) -> Any:
+    """A job on segments of 100 bytes, from whose limit on a broker writes."""
+    segments = [SimpleNamespace(start=n * 100) for n in range(count)]
+    plan = SimpleNamespace(segments=segments, splits=SimpleNamespace(limit=limit))
+    return SimpleNamespace(plan=plan)
+
+
+def walk(time: int | None, wrong_blank: int = -1) -> SegmentWalk:
+    row = {"records": int(time is not None), "last_timestamp": time, "wrong_blank": wrong_blank}
+    return SegmentWalk([row], 0, Fault.BLANK)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(None, 3), (250, 3), (200, 2), (199, 2), (100, 1)])
+def test_segments_that_a_broker_writes_to_are_not_in_use(limit: int | None, count: int) -> None:
+    assert _in_use(job(limit), {}, {}) == count
+
+
+@pytest.mark.parametrize(("place", "broken"), [(-1, False), (0, True), (92, True)])
+def test_a_blank_of_a_wrong_size_breaks_a_segment(place: int, broken: bool) -> None:
+    assert _is_broken(walk(1, place)) == broken
+
+
+@pytest.mark.parametrize(
+    ("times", "last"),
+    [((5, 6, 7), [None, 5, 6]), ((5, 90, 7), [None, 5, 5]), ((5, None, 7), [None, 5, 5]),
+     ((90, 6, 7), [None, 90, 6]), ((5, 4, 3), [None, 5, 4]), ((5, 90, 95), [None, 5, 90])],
+)  # fmt: skip
+def test_a_time_that_its_neighbours_contradict_is_not_the_last(
+    times: tuple[int | None, ...], last: list[int | None]
+) -> None:
+    walks = {number: walk(time) for number, time in enumerate(times)}
+    found = _damaged_segments(job(), walks, 3)
+    assert [each.last_timestamp for each in found] == last
+    assert [each.is_last for each in found] == [False, False, True]

@@ -26,7 +26,7 @@ from reput.store_format.release.settings import SettingError, Settings
 from tests.built import write_log
 from tests.in_process import OUTPUT, STORE, Session, run
 from tests.jobs.checking import run_check
-from tests.jobs.test_dump import dump_lines
+from tests.jobs.dumping import dump_lines
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.delayed import DAY, GIVEN, USUAL, delayed
 

@@ -152,7 +152,7 @@ class _OwnLog:
             there = self.files.exists(path)
             if not there:
                 self.files.make_folder(folder)
-            file = self.files.open(path) if there else self.files.create_zeros(path, length)
+            file = self.files.open(path) if there else self.files.create(path, length)
             if not there or not file.length():
                 file.set_length(length)
                 file.sync()

@@ -295,7 +295,7 @@ def used_entries(files: Files, path: str) -> npt.NDArray[np.void]:
 def _begin(files: Files, store: str, staging: str, other: Collection[str]) -> str:
     """A new root with a hard link for each file that is not derived. other: paths left out too."""
     root = f"{staging}/{_ROOT}"
-    files.add_own_folder(staging)
+    files.add_folder(staging, own=True)
     files.add_folder(root, like=store)
     for path in _entries(files, store, other):
         above = path.rpartition("/")[0]
@@ -345,7 +345,7 @@ def _copy(source: Files, wanted: SetFile, files: Files, to: str) -> None:
 
 def _swap(files: Files, store: str, staging: str, note: dict[str, Any]) -> None:
     noted = {**note, "root": files.inode(store)}
-    file = files.create_own(f"{staging}/{NOTE}")
+    file = files.create(f"{staging}/{NOTE}", own=True)
     file.write_at(0, json.dumps(noted).encode())
     file.close()
     put_in_place(files, f"{staging}/{_ROOT}", store, replace=True)

@@ -127,7 +127,7 @@ class ReplicaLog:
                 file.set_length(self.segment_bytes)
             return file
         self.files.make_folder(COMMIT_LOG)
-        file = self.files.create_zeros(path, self.segment_bytes)
+        file = self.files.create(path, self.segment_bytes)
         file.sync()
         self.files.sync_folder(COMMIT_LOG)
         return file

@@ -262,7 +262,7 @@ class CommitLog:
 
     def _create(self, segment: int) -> None:
         """Create a segment. Its full length and its name are durable before a record is written."""
-        with closing(self.files.create_zeros(_path(segment), self.segment_bytes)) as file:
+        with closing(self.files.create(_path(segment), self.segment_bytes)) as file:
             if self._warm:
                 self._write_zeros(file)
             file.sync()

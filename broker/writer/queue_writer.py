@@ -272,7 +272,7 @@ class QueueWriter:
         else:
             if not self.files.exists(folder):
                 self.files.make_folder(folder)
-            file = self.files.create_zeros(path, file_size)
+            file = self.files.create(path, file_size)
             file.sync()  # a crash leaves the file with this length, or with 0 bytes
             self._new_folders.add(folder)
         if len(self._open) >= _OPEN_FILES:

@@ -59,7 +59,7 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         read = read_log(job, wanted.on_damage, wanted.ranges)
         if wanted.no_room is not None:
             damage = read.linked.queue_damage
-            read.linked.queue_damage = damage._replace(no_room=wanted.no_room, repaired=True)
+            read.linked.queue_damage = damage._replace(no_room=wanted.no_room)
         scanned = time.monotonic()
         summary = _summary(job.plan, target.path, read, wanted.on_damage, cleaned)
         named, kept = derive_files(job, read.linked, summary, wanted)

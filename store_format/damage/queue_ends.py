@@ -352,13 +352,11 @@ class QueueDamage(NamedTuple):
     twins: those strays whose queueOffset another record has too.
     no_room: (topic, queueId, physical offset of the next record) of lost positions that are kept
         although the log lost too few bytes for them.
-    repaired: the log lost messages, and has fillers in their place.
     """
 
     strays: frozenset[int] = frozenset()
     twins: frozenset[int] = frozenset()
     no_room: frozenset[tuple[str, int, int]] = frozenset()
-    repaired: bool = False
 
 
 NO_QUEUE_DAMAGE = QueueDamage()

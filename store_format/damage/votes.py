@@ -44,9 +44,7 @@ AS_IT_IS = {
     "may_be_own": False,
 }  # fmt: skip
 _LOOKED_ROUND = 128  # entries before and after an outvoted entry
-# Around an outvoted entry a queue may break off once more for each 32 entries; where damage may be
-# the reason, once more for each 8 entries.
-_ENTRIES_A_BREAK, _ENTRIES_A_BREAK_IF_LOST = 32, 8
+_ENTRIES_A_BREAK = 8  # around an outvoted entry a queue may break off once more for so many entries
 _MOST_OUTVOTED = 10_000  # pieces of a queue: a bound on the rows that a log can make
 
 
@@ -248,9 +246,7 @@ class _Chain:
             seen += following.entries
             before = following
         seen = min(seen, _LOOKED_ROUND) + min(self._entries, _LOOKED_ROUND)
-        is_damaged = self._lost.any or self._files.damage.repaired
-        entries = _ENTRIES_A_BREAK_IF_LOST if is_damaged else _ENTRIES_A_BREAK
-        return breaks <= breaks_of_its_own + seen // entries
+        return breaks <= breaks_of_its_own + seen // _ENTRIES_A_BREAK
 
     def _goes_on(self, before: ChainPiece, after: ChainPiece) -> bool:
         return goes_on(before, after, self._room)

@@ -16,7 +16,12 @@ from typing import Any, NamedTuple
 from pyarrow import ArrowException, fs
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.manifest_last import ManifestLast, SequentialWriter, for_all
+from reput.store_format.files.manifest_last import (
+    ManifestLast,
+    SequentialWriter,
+    WatchedReader,
+    for_all,
+)
 from reput.store_format.files.overlap import Whereabouts, by_key
 from reput.store_format.files.protocol import Bytes, FileState, Listed
 
@@ -223,14 +228,8 @@ def _move(names: tuple[str, str]) -> None:
             files.delete_file(source.path)
 
 
-class ArrowReader:
-    """Reads ranges of a file that must stay as it was listed."""
-
-    def __init__(self, path: str, state: FileState | None) -> None:
-        self.path, self._state = path, state
-        self._watched = state is not None
-        self._check()
-        self._file: Any = None
+class ArrowReader(WatchedReader):
+    _file: Any = None
 
     def _now(self) -> FileState:
         place = _place(self.path)
@@ -239,22 +238,6 @@ class ArrowReader:
         if about.type != fs.FileType.File:
             raise FileNotFoundError(errno.ENOENT, "no such file", self.path)
         return _state(about)
-
-    def _check(self) -> None:
-        if not self._watched:
-            return
-        now = self._now()
-        if self._state is not None and not self._state.admits(now):
-            raise StoreChanged(
-                f"{self.path}: changed since it was listed: {self._state} is now {now}"
-            )
-
-    @property
-    def state(self) -> FileState:
-        """The file's state when it was listed or first asked for. Raises FileNotFoundError."""
-        if self._state is None:
-            self._state = self._now()
-        return self._state
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
         view = memoryview(buffer.data).cast("B")
@@ -277,7 +260,7 @@ class ArrowReader:
         if self._file is not None:
             self._file.close()
             self._file = None
-        self._check()
+        super().close()
 
 
 class ArrowWriter(SequentialWriter):

@@ -119,16 +119,15 @@ class DiskFiles:
     def open_read(self, path: str) -> DiskFile:
         return self._open(path, os.O_RDONLY | os.O_NONBLOCK)
 
-    def create(self, path: str) -> DiskFile:
-        file = self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        self._give(path)
-        return file
-
-    def create_zeros(self, path: str, length: int) -> DiskFile:
-        file = self._named_at_last(path, length)
+    def create(self, path: str, length: int = 0, own: bool = False) -> DiskFile:
+        file = self._named_at_last(path, length) if length and not own else None
         if file is None:
-            file = self.create(path)
-            file.set_length(length)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+            file = self._open(path, flags, 0o600 if own else self.file_mode)
+            if not own:
+                self._give(path)
+            if length:
+                file.set_length(length)
         return file
 
     def _named_at_last(self, path: str, length: int) -> DiskFile | None:
@@ -136,7 +135,7 @@ class DiskFiles:
         as on NFS, or without /proc.
         """
         try:
-            file = self._open(path.rpartition("/")[0], os.O_RDWR | os.O_TMPFILE)
+            file = self._open(path.rpartition("/")[0], os.O_RDWR | os.O_TMPFILE, self.file_mode)
         except (OSError, StoreError):
             return None
         try:
@@ -152,8 +151,8 @@ class DiskFiles:
         if self.owner is not None:
             os.chown(self._at(path), *self.owner, follow_symlinks=False)
 
-    def _open(self, path: str, flags: int, mode: int | None = None) -> DiskFile:
-        at, mode = self._at(path), self.file_mode if mode is None else mode
+    def _open(self, path: str, flags: int, mode: int = 0) -> DiskFile:
+        at = self._at(path)
         try:
             descriptor = os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         except OSError as error:
@@ -208,22 +207,17 @@ class DiskFiles:
                 self._give("/".join(parts[:depth]))
                 self.sync_folder("/".join(parts[: depth - 1]))
 
-    def add_folder(self, path: str, like: str | None = None) -> None:
+    def add_folder(self, path: str, like: str | None = None, own: bool = False) -> None:
         at = self._at(path)
-        os.mkdir(at, self.folder_mode)
+        os.mkdir(at, 0o700 if own else self.folder_mode)
         if like is None:
-            self._give(path)
+            if not own:
+                self._give(path)
             return
         about = os.lstat(self._at(like))
         if self.owner is not None:
             os.chown(at, about.st_uid, about.st_gid, follow_symlinks=False)
         os.chmod(at, stat.S_IMODE(about.st_mode))
-
-    def add_own_folder(self, path: str) -> None:
-        os.mkdir(self._at(path), 0o700)
-
-    def create_own(self, path: str) -> DiskFile:
-        return self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
     def rename(self, path: str, to: str) -> None:
         os.rename(self._at(path), self._at(to))

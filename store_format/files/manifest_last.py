@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import Listed, MayGo, Storage, Written, walk_lists
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.protocol import FileState, Listed, MayGo, Storage, Written, walk_lists
 from reput.store_format.names import MANIFEST, UNFINISHED
 
 _ZEROS = bytes(1 << 20)
@@ -56,6 +56,33 @@ class SequentialWriter:
         raise NotImplementedError
 
     def _close(self) -> None:
+        raise NotImplementedError
+
+
+class WatchedReader:
+    """A Reader of a file that must stay as it was listed: its state is compared when it is opened
+    and when it is closed. Subclasses have `_now`, the file's present state, and `read_into`.
+    """
+
+    def __init__(self, path: str, state: FileState | None) -> None:
+        self.path, self._state, self._listed = path, state, state
+        self._check("since it was listed")
+
+    @property
+    def state(self) -> FileState:
+        """The file's state when it was listed or first asked for. Raises FileNotFoundError."""
+        if self._state is None:
+            self._state = self._now()
+        return self._state
+
+    def close(self) -> None:
+        self._check("while it was read")
+
+    def _check(self, when: str) -> None:
+        if self._listed is not None and not self._listed.admits(now := self._now()):
+            raise StoreChanged(f"{self.path}: changed {when}: {self._listed} is now {now}")
+
+    def _now(self) -> FileState:
         raise NotImplementedError
 
 

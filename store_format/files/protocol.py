@@ -286,11 +286,8 @@ class Files(Protocol):
     def open_read(self, path: str) -> OpenFile:
         """Open for reading only. Raises FileNotFoundError; StoreError for another kind of file."""
 
-    def create(self, path: str) -> OpenFile:
-        """A new, empty file. Raises FileExistsError."""
-
-    def create_zeros(self, path: str, length: int) -> OpenFile:
-        """A new file of zeros. Raises FileExistsError.
+    def create(self, path: str, length: int = 0, own: bool = False) -> OpenFile:
+        """A new file of zeros; own: this user's alone (`is_ours`). Raises FileExistsError.
 
         A killed process leaves it with its length or not at all, if the file system can do that;
         else it may leave an empty file, which RocketMQ before 5.1.3 refuses.
@@ -316,14 +313,10 @@ class Files(Protocol):
     def make_folder(self, path: str) -> None:
         """Make a folder and the missing ones above it; their names are made durable."""
 
-    def add_folder(self, path: str, like: str | None = None) -> None:
-        """Make a folder with mode and owner of `like`, not durable yet. Raises FileExistsError."""
-
-    def add_own_folder(self, path: str) -> None:
-        """Make a folder that is this user's alone (`is_ours`). Raises FileExistsError."""
-
-    def create_own(self, path: str) -> OpenFile:
-        """A new, empty file that is this user's alone. Raises FileExistsError."""
+    def add_folder(self, path: str, like: str | None = None, own: bool = False) -> None:
+        """Make a folder with mode and owner of `like`, or this user's alone (`is_ours`); it is not
+        durable yet. Raises FileExistsError.
+        """
 
     def rename(self, path: str, to: str) -> None:
         """Rename a file or folder; replaces a file or empty folder of the new name."""
@@ -492,7 +485,7 @@ def replace_small(
     new = path + beside
     if files.exists(new):
         files.remove(new)
-    with closing(files.create_own(new) if own else files.create(new)) as file:
+    with closing(files.create(new, own=own)) as file:
         file.write_at(0, content)
         if length is not None:
             file.set_length(length)

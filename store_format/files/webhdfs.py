@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.manifest_last import ManifestLast, SequentialWriter
+from reput.store_format.files.manifest_last import ManifestLast, SequentialWriter, WatchedReader
 from reput.store_format.files.overlap import Whereabouts, by_key, by_parts
 from reput.store_format.files.protocol import Bytes, FileState, Listed
 
@@ -197,35 +197,15 @@ def _read_into(url: str, view: memoryview, offset: int) -> None:
         connection.close()
 
 
-class WebHdfsReader:
+class WebHdfsReader(WatchedReader):
     """Reads ranges, each over a connection of its own to a datanode that has them."""
-
-    def __init__(self, path: str, state: FileState | None) -> None:
-        self.path = path
-        self._state = state
-        self._watched = state is not None
-        if state is not None and not state.admits(self._now()):
-            raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self._now()}")
 
     def _now(self) -> FileState:
         return _state(_json(self.path, "GET", "GETFILESTATUS")["FileStatus"])
 
-    @property
-    def state(self) -> FileState:
-        """The file's state when it was listed or first asked for. Raises FileNotFoundError."""
-        if self._state is None:
-            self._state = self._now()
-        return self._state
-
     def read_into(self, offset: int, buffer: Bytes) -> None:
         if len(buffer):
             _read_into(self.path, memoryview(buffer.data).cast("B"), offset)
-
-    def close(self) -> None:
-        if self._watched and not self.state.admits(self._now()):
-            raise StoreChanged(
-                f"{self.path}: changed while it was read: {self._state} is now {self._now()}"
-            )
 
 
 class WebHdfsWriter(SequentialWriter):

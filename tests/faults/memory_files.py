@@ -118,7 +118,8 @@ class MemoryFiles:
     def open_read(self, path: str) -> MemoryFile:
         return self.open(path)
 
-    def create(self, path: str) -> MemoryFile:
+    def create(self, path: str, length: int = 0, own: bool = False) -> MemoryFile:
+        """As on a file system where each file has a name: a kill may leave it empty."""
         if path in self.names_of:
             raise FileExistsError(errno.EEXIST, path)
         if _folder(path) not in self.folders:
@@ -127,12 +128,9 @@ class MemoryFiles:
         self.note(Op("create", path, inode))
         self.contents[inode] = bytearray()
         self.names_of[path] = inode
-        return MemoryFile(self, path, inode)
-
-    def create_zeros(self, path: str, length: int) -> MemoryFile:
-        """As on a file system where each file has a name: a kill may leave it empty."""
-        file = self.create(path)
-        file.set_length(length)
+        file = MemoryFile(self, path, inode)
+        if length:
+            file.set_length(length)
         return file
 
     def exists(self, path: str) -> bool:
@@ -145,12 +143,6 @@ class MemoryFiles:
 
     def is_ours(self, path: str) -> bool:
         return self.exists(path)
-
-    def add_own_folder(self, path: str) -> None:
-        self.add_folder(path)
-
-    def create_own(self, path: str) -> MemoryFile:
-        return self.create(path)
 
     def inode(self, path: str) -> int:
         return self.folder_ids[path] if path in self.folders else self.names_of[path]
@@ -167,7 +159,7 @@ class MemoryFiles:
                 self.add_folder(here)
                 self.sync_folder(_folder(here))
 
-    def add_folder(self, path: str, like: str | None = None) -> None:
+    def add_folder(self, path: str, like: str | None = None, own: bool = False) -> None:
         if self.exists(path):
             raise FileExistsError(errno.EEXIST, path)
         if _folder(path) not in self.folders:

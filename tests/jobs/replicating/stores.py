@@ -155,17 +155,9 @@ def killing(kills: Kills) -> Iterator[Kills]:
             opened.add(file)
             return file
 
-        def create(self, path: str) -> DiskFile:
+        def create(self, path: str, length: int = 0, own: bool = False) -> DiskFile:
             kills.step()
-            return super().create(path)
-
-        def create_zeros(self, path: str, length: int) -> DiskFile:
-            kills.step()
-            return super().create_zeros(path, length)
-
-        def create_own(self, path: str) -> DiskFile:
-            kills.step()
-            return super().create_own(path)
+            return super().create(path, length, own)
 
         def rename(self, path: str, to: str) -> None:
             kills.step()

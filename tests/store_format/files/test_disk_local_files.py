@@ -86,11 +86,11 @@ def test_new_names_get_their_modes(files: DiskFiles, root: Path) -> None:
     old = os.umask(0)
     try:
         files.create("plain").close()
-        files.create_own("own").close()
+        files.create("own", own=True).close()
         files.make_folder("a/b")
         (root / "folder").chmod(0o2750)
         files.add_folder("like", like="folder")
-        files.add_own_folder("own_folder")
+        files.add_folder("own_folder", own=True)
     finally:
         os.umask(old)
     modes = {"plain": 0o644, "own": 0o600, "a/b": 0o755, "like": 0o2750, "own_folder": 0o700}
@@ -112,7 +112,7 @@ def test_a_file_of_zeros_has_its_length_as_soon_as_it_has_its_name(
     """RocketMQ before 5.1.3 refuses a store with an empty segment, which a kill left before."""
 
     def made() -> None:
-        files.create_zeros("folder/zeros", 9)
+        files.create("folder/zeros", 9)
 
     steps, _ = killed_at(1 << 30, made)
     (root / "folder/zeros").unlink()
@@ -120,13 +120,13 @@ def test_a_file_of_zeros_has_its_length_as_soon_as_it_has_its_name(
         assert killed_at(step, made)[1] == -9
         assert files.names("folder") == ["inner"], step
     files.file_mode = 0o600
-    with closing(files.create_zeros("folder/zeros", 9)) as file:
+    with closing(files.create("folder/zeros", 9)) as file:
         file.write_at(8, b"x")
         assert file.path == f"{root}/folder/zeros"
     assert (root / "folder/zeros").read_bytes() == bytes(8) + b"x"
     assert stat.S_IMODE((root / "folder/zeros").stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
-        files.create_zeros("folder/zeros", 9)
+        files.create("folder/zeros", 9)
 
 
 @pytest.mark.parametrize("lacks", ["O_TMPFILE", "/proc"])
@@ -148,11 +148,11 @@ def test_where_each_file_has_a_name_it_is_made_with_it(
     else:
         monkeypatch.setattr(os, "open", without)
     before = os.listdir("/proc/self/fd")
-    files.create_zeros("zeros", 9).close()
+    files.create("zeros", 9).close()
     assert len(os.listdir("/proc/self/fd")) == len(before)
     assert (root / "zeros").read_bytes() == bytes(9)
     with pytest.raises(FileExistsError):
-        files.create_zeros("zeros", 9)
+        files.create("zeros", 9)
 
 
 def test_names_are_swapped_and_links_removed_but_not_followed(files: DiskFiles, root: Path) -> None:

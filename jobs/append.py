@@ -36,22 +36,19 @@ from reput.jobs.deriving.timers import mend_written
 from reput.jobs.engines.signals import Stopped, StopSignals
 from reput.jobs.exporting.append import (
     FromExport,
+    JsonLines,
     Line,
     Lines,
     NumberedRows,
     append_exported,
+    longest_line,
     segments_of,
     source_of,
 )
 from reput.jobs.exporting.files import export_manifest
 from reput.jobs.exporting.read_back import exported_row, is_exported
 from reput.jobs.opening.held import refuse_shared_files, refuse_what_is_no_store
-from reput.jobs.opening.open_writer import (
-    discover_to_write,
-    local_store,
-    local_store_at,
-    open_writer,
-)
+from reput.jobs.opening.open_writer import local_store, local_store_at, open_writer, try_writer
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.outputs.report import counted as plain_count
 from reput.jobs.outputs.report import era_lines, found_lines, guessed_lines
@@ -87,15 +84,15 @@ class Appended(NamedTuple):
 class Counted:
     """Counts the appended messages. A signal is raised only after messages are counted."""
 
-    def __init__(self, stop: StopSignals, wait: Callable[[], None]) -> None:
-        """wait: returns when enough slaves have the log, or at once without slaves."""
+    def __init__(self, check: Callable[[], None], wait: Callable[[], None]) -> None:
+        """check: of StopSignals. wait: returns when enough slaves have the log, or at once."""
         self.messages = 0
-        self._stop, self._wait = stop, wait
+        self._check, self._wait = check, wait
 
     def add(self, messages: int) -> None:
         """Count messages that were just appended. Raises Stopped, NotReplicated."""
         self.messages += messages
-        self._stop.check()
+        self._check()
         self._wait()
 
 
@@ -183,7 +180,6 @@ def run(arguments: argparse.Namespace) -> int:
     warnings: list[str] = []
     discovered: dict[str, Any] = {}
     # opened before the store, which must not be made if the file is missing
-    copied_from = arguments.from_store
     source = _opened(arguments)
     if is_new:
         settings = merge_layers(_sizes_of_source(arguments, source), settings)
@@ -214,7 +210,7 @@ def run(arguments: argparse.Namespace) -> int:
                 wait = stack.enter_context(
                     slaves_of(writer, store, listen, settings, remark, stop.check)
                 )
-            counted = Counted(stop, wait)
+            counted = Counted(stop.check, wait)
 
             def shown() -> Done:
                 return Done(
@@ -223,21 +219,13 @@ def run(arguments: argparse.Namespace) -> int:
 
             try:
                 with progress.stage("append", shown):
-                    if copied_from:
-                        copied = copy_messages(
-                            writer, source, record_rules(writer.profile), _wanted(arguments),
-                            arguments.skip, counted.add,
-                        )  # fmt: skip
-                        code, said = _source_damage(copied_from, copied)
-                    else:
-                        _append_all(writer, stop.waiting(source), counted)
+                    code, said = _append_from(arguments, writer, source, counted, stop.waiting)
             except Unavailable as error:  # the store takes no message at all now
                 code, said = FAILED, f"{store}: {error} ({type(error).__name__}, {error.status})"
                 if isinstance(error, DiskFull):
                     said += f"; {room_of(store)}"
             except Refused as error:
-                said = f"{copied_from or arguments.source}: {error} ({type(error).__name__}, "
-                code, said = USAGE, f"{said}{error.status})"
+                code, said = USAGE, _refusal(arguments, error)
             except Stopped as error:
                 code, said = error.exit_code, str(error)
             writer.flush()
@@ -286,26 +274,42 @@ def _sizes_of_source(arguments: argparse.Namespace, source: Any) -> dict[str, st
 def _would_append(
     arguments: argparse.Namespace, store: str, settings: dict[str, str], source: Any, is_new: bool
 ) -> int:
-    """--dry-run: count the messages, and say to what they would be appended."""
-    rules = profile(discover_to_write(local_store_at(store, arguments.rocketmq, settings)).release)
-    code, said, messages = DONE, "", 0
-    if arguments.from_store:
-        wanted, skip = _wanted(arguments), arguments.skip
-        copied = copy_messages(None, source, record_rules(rules), wanted, skip)
-        messages = copied.copied
-        code, said = _source_damage(arguments.from_store, copied)
-    else:
-        for item in source:
-            if isinstance(item, Lines):
-                messages += sum(1 for _ in item.each())
-            else:
-                messages += len(item.batch) if isinstance(item, NumberedRows) else 1
+    """--dry-run: count the messages, and say to what they would be appended; or what is refused."""
+    trial = try_writer(local_store_at(store, arguments.rocketmq, settings))
+    counted = Counted(_nothing, _nothing)
+    try:
+        code, said = _append_from(arguments, trial, source, counted)
+    except Refused as error:
+        code, said = USAGE, _refusal(arguments, error)
+    messages = counted.messages
     whole = {"messages": messages, "store": store, "new": is_new, "dry_run": True}
     what = "which would be made" if is_new else "whose log goes on"
     show(arguments, whole, f"would append {plain_count(messages, 'message')} to {store}, {what}")
     if said:
         _say(said)
-    return DAMAGE if messages else code
+    return DAMAGE if messages and code == DONE else code
+
+
+def _append_from(
+    arguments: argparse.Namespace, writer: CommitLogWriter, source: Any, counted: Counted,
+    waiting: Callable[[Any], Any] = iter,
+) -> tuple[int, str]:  # fmt: skip
+    """Append a source; (exit code, text) about its damage. waiting: of StopSignals."""
+    if arguments.from_store:
+        copied = copy_messages(
+            writer, source, record_rules(writer.profile), _wanted(arguments), arguments.skip,
+            counted.add,
+        )  # fmt: skip
+        return _source_damage(arguments.from_store, copied)
+    if isinstance(source, JsonLines):
+        source.most = longest_line(writer.settings.max_message_size)
+    _append_all(writer, waiting(source), counted)
+    return DONE, ""
+
+
+def _refusal(arguments: argparse.Namespace, error: Refused) -> str:
+    where = arguments.from_store or arguments.source
+    return f"{where}: {error} ({type(error).__name__}, {error.status})"
 
 
 def _add_topics(

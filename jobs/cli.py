@@ -128,7 +128,9 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
     try:
         with ending_by_signals():
             if own_process and words[:1] and words[0] in _ON_AN_ENGINE:
-                _start_workers(words)
+                from reput.jobs.engines.workers import start_early
+
+                start_early(words)
             arguments = _arguments(words)
             if own_process and arguments.verbose:  # for Spark's session and a server's threads
                 os.environ["REPUT_TRACEBACK"] = "1"
@@ -195,15 +197,6 @@ def _in_json(words: list[str]) -> bool:
         word in ("--json", "--format=json") or (word == "--format" and follows.get(n) == "json")
         for n, word in enumerate(words)
     )
-
-
-def _start_workers(words: Sequence[str]) -> None:
-    """Start loading what tasks need, which takes half a second, while the command parses its words.
-    If Spark or no engine does the work, the workers end unused.
-    """
-    from reput.jobs.engines.choice import start_early
-
-    start_early(words)
 
 
 def _tell_of_no_cache() -> None:

@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -33,9 +34,10 @@ from reput.store_format.describe.files import (
 from reput.store_format.describe.log import ShownContent, describe_segment
 from reput.store_format.describe.rocksdb import describe_database
 from reput.store_format.discover.config import has_database
+from reput.store_format.discover.delay_levels import SETTING
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.sizes import ENTRIES, SLOTS, SeenFile, pair_of, seen_index
-from reput.store_format.discover.store import StoreAt, discover
+from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
@@ -45,7 +47,7 @@ from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import is_dledger
 from reput.store_format.names import COMPACTION_QUEUE, segment_start, tiered_start
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, profile
-from reput.store_format.release.setting_table import BY_NAME
+from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
 from reput.store_format.rocksdb.database import open_database
 
@@ -229,7 +231,8 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
     if args.rocketmq:
         profile(args.rocketmq)  # refuse an unknown release even if this kind of file needs none
     if kind == FileKind.COMMIT_LOG:
-        rules = profile(args.rocketmq or _release_found(path, args))
+        found = _found(path, args)
+        rules = profile(args.rocketmq or (found.release if found else RELEASES[-1]))
         start = first_offset(path.rpartition("/")[2], _head(reader))
         end = start + length
         _check_first(args.first, start, end, "physical offsets")
@@ -241,6 +244,10 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
         first = start if args.first is None else args.first
         heads = start if is_dledger(path.split("/")) else NO_HEADS
         scanned = scan_rules(rules, settings, (), heads_from=heads)
+        if found:
+            text = found.settings.get(SETTING, settings.message_delay_level)
+            known = replace(settings, message_delay_level=text)
+            scanned = replace(scanned, delays=known.delays, older_delays=found.older_delays)
         return describe_segment(read, start, end, first, scanned, shown)
     if kind in (FileKind.CONSUME_QUEUE, FileKind.BATCH_CONSUME_QUEUE):
         batch = kind == FileKind.BATCH_CONSUME_QUEUE
@@ -260,14 +267,16 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
     return describe_checkpoint(raw) if kind == FileKind.CHECKPOINT else describe_small(kind, raw)
 
 
-def _release_found(path: str, args: argparse.Namespace) -> str:
-    """The release that the file's store shows; else the newest, which reads every sound log."""
+def _found(path: str, args: argparse.Namespace) -> Discovered | None:
+    """What the file's store shows; None if nothing."""
     store = path.rsplit("/", 3 if is_dledger(path.split("/")) else 2)[0]
-    with suppress(UnknownRelease, OSError, StoreError):
-        return discover(
-            StoreAt(storage_for(path), store, None, parse_assignments(args.assignments)), LOOK
-        ).release
-    return RELEASES[-1]
+    given = parse_assignments(args.assignments)
+    if args.broker_conf and SETTING not in given:
+        conf = broker_conf(args.broker_conf)
+        given |= {SETTING: conf[SETTING]} if SETTING in conf else {}
+    with suppress(UnknownRelease, OSError, SettingError, StoreError):
+        return discover(StoreAt(storage_for(path), store, args.rocketmq, given), LOOK)
+    return None
 
 
 def _slots(args: argparse.Namespace, path: str, reader: Reader, settings: Settings) -> int:

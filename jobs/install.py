@@ -45,6 +45,7 @@ from reput.jobs.outputs.output import (
     REBUILT,
     REPAIRED,
     Input,
+    files_of,
     parse_manifest,
     refuse_overlap,
 )
@@ -127,9 +128,14 @@ def install_set(
     manifest = read_manifest(folder)
     source = FixedFiles(folder)
     wanted = [
-        SetFile(file["path"], file["length"], file["sha256"], file.get("written"))
-        for file in manifest["files"]
+        SetFile(path, file["length"], file["sha256"], file.get("written"))
+        for path, _, file in files_of(local, folder, manifest, REBUILT)
     ]
+    there = {file.path.partition("/")[0] for file in wanted}
+    if CHECKPOINT not in there or (manifest.get("messages") and len(there) == 1):
+        raise StoreError(
+            f"{folder}/{MANIFEST}: lists no files of a whole set: nothing is installed"
+        )
     hashes = {file.path: file.sha256 for file in wanted}
     services = services_from(target.path, manifest["log_end"], hashes)
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
@@ -239,9 +245,6 @@ def read_manifest(folder: str) -> dict[str, Any]:
     wrong = wrong_in(manifest)
     if wrong:
         raise StoreError(f"{path}: is not a manifest of a rebuild: {wrong}")
-    there = {file["path"].partition("/")[0] for file in manifest["files"]}
-    if CHECKPOINT not in there or (manifest.get("messages") and len(there) == 1):
-        raise StoreError(f"{path}: lists no files of a whole set: nothing is installed")
     return manifest
 
 

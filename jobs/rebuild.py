@@ -99,8 +99,9 @@ def rebuild(engine: Engine, asked: Rebuild) -> "Summary":
     to = asked.output_storage or asked.storage
     target = found.output(asked.output, REBUILT, asked.replace, to)
     how = ToDerive(
-        asked.on_damage, asked.index_start_name, asked.ranges, queues=kind, index=index_kind
-    )
+        asked.on_damage, asked.index_start_name, asked.ranges, queues=kind, index=index_kind,
+        in_shards=True,
+    )  # fmt: skip
     return derive_set(found, target, how)
 
 

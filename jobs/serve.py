@@ -131,6 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.address, arguments.follow,
         )  # fmt: skip
         broker = open_broker(source, remark)
+        stack.callback(broker.store.close)
         stack.callback(arrange_access(arguments, settings, broker, remark))
         if arguments.in_flight:
             from reput.jobs.sockets.opened import take_in_flight

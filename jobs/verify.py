@@ -60,7 +60,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     from reput.jobs.opening.plan import check_unchanged
     from reput.jobs.outputs.output import inputs_of, read_manifest, refuse_unfinished
     from reput.jobs.outputs.publish import Temporary
-    from reput.jobs.outputs.report import MANIFEST_FORMAT
+    from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
     from reput.jobs.salvaging.judge_end import read_log
     from reput.store_format.discover.store import discover
     from reput.store_format.files.by_url import storage_for
@@ -76,7 +76,8 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     manifest = read_manifest(there, against)
     on_damage = asked.on_damage or manifest.get("on_damage", REFUSE)
     purpose = VERIFY.asked(on_damage)
-    of_set = manifest.get("format") == MANIFEST_FORMAT  # else a store, on which a broker may go on
+    # else a store, on which a broker may go on
+    of_set = manifest.get("format") in (MANIFEST_FORMAT, SHARDED_FORMAT)
 
     def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
         """The report by a release's rules, and the releases that may be meant instead."""

@@ -43,6 +43,7 @@ ACL_DBS = ("users", "acls")  # RocksDBs
 LOCK = "lock"
 UNFINISHED = ".reput-unfinished"  # exists while a set is published (manifest_last)
 MANIFEST = "manifest.json"
+SHARDS = "manifest"  # folder of the lists of files of a large set
 
 # Prefixes of a group's own topics, and of light queues (MixAll).
 RETRY_PREFIX = "%RETRY%"

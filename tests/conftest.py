@@ -28,7 +28,8 @@ LOCAL = (
     "store_format/files/", "store_format/query/", "store_format/rocksdb/",
 )  # fmt: skip
 LEAVES_NOTHING = (
-    "broker/change/", "broker/services/", "broker/wire/", "jobs/replicating/",
+    "broker/change/", "broker/services/", "broker/serving/", "broker/wire/", "jobs/replicating/",
+    "jobs/sockets/",
     "store_format/fate/", "store_format/query/",
 )  # fmt: skip
 

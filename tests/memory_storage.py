@@ -1,33 +1,24 @@
 """A Storage in memory, for thousands of rebuilds: what jobs ask of a file system, and no more."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from reput.store_format.faults import StoreChanged
 from reput.store_format.files.overlap import Whereabouts, by_key
-from reput.store_format.files.protocol import Bytes, FileState, Listed, MayGo, Written, walk_lists
+from reput.store_format.files.protocol import Bytes, FileState, Listed, MayGo, Storage, Written
 
 
-class Claims:
+class Claims(Storage):
     """Whose staging folders are, where there is one process: a set. Nobody holds a store."""
-
-    window_bytes = 8 << 20
-    reads_ahead = 0
 
     def __init__(self) -> None:
         self.claimed: set[str] = set()
 
-    def make_folders(self, path: str) -> None:
-        raise NotImplementedError
-
     def resolve(self, path: str) -> str:
         return path
-
-    def walk(self, folder: str) -> Iterator[Listed]:
-        return walk_lists(self, folder)  # type: ignore[arg-type]
 
     def whereabouts(self, path: str) -> Whereabouts:
         return by_key((type(self).__name__, id(self)), path)
@@ -39,9 +30,6 @@ class Claims:
 
     def is_abandoned(self, folder: str) -> bool | None:
         return folder not in self.claimed
-
-    def lock_holder(self, store: str) -> int | None:
-        return None
 
 
 class MemoryStorage(Claims):
@@ -83,9 +71,6 @@ class MemoryStorage(Claims):
         if path not in self.files:
             raise FileNotFoundError(path)
         return self.files[path]
-
-    def has_folder(self, path: str) -> bool:
-        return path in self.folders or any(p.startswith(path + "/") for p in self.files)
 
     def make_folders(self, path: str) -> None:
         self.folders.add(path)

@@ -60,9 +60,7 @@ def test_a_table_has_all_rows_and_says_what_differs() -> None:
     assert bad.endswith("speed_up: 1.9")
 
 
-def test_a_row_that_there_is_not_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_that_there_is_not_is_named(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["benchmarks.rebuild", "--rows", "nonsense"])
     with pytest.raises(SystemExit) as ended:
         main()

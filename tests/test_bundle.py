@@ -92,9 +92,7 @@ def test_a_failed_command_fails_its_task(monkeypatch: pytest.MonkeyPatch) -> Non
     cli.task()
 
 
-def test_a_task_takes_the_session_that_is_there_and_leaves_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_task_takes_the_session_that_is_there_and_leaves_it(monkeypatch) -> None:
     stopped = []
 
     class Given:

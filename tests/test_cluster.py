@@ -179,9 +179,7 @@ def test_the_workers_modules_come_from_the_zip(
         assert row["cached"]
 
 
-def test_a_worker_without_numba_says_so(
-    cluster: Cluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_worker_without_numba_says_so(cluster: Cluster, tmp_path, tmp_path_factory) -> None:
     python = python_without(tmp_path_factory.mktemp("bare") / "env", "numba", "llvmlite")
     done = submit(cluster, python, golden_stores.unpack("tiny_5.3.3"), tmp_path / "output")
     assert done.returncode == 3

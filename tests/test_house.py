@@ -25,7 +25,8 @@ SHORT = {
     "broker/serving/handlers.py": "what all rooms of requests are joined in",
     "broker/serving/handles.py": "a text that clients hold: apart from what is popped",
     "jobs/engines/preload.py": "run in a bare process, by its name",
-    "store_format/kernels/numba_alone.py": "acts before numba is imported",
+    "store_format/kernels/bytes.py": "a base: all other kernels import it",
+    "store_format/kernels/jit.py": "marks kernels without numba: all of them import it",
     "udfs/warm.py": "kernels, which Spark's driver does not load",
     "udfs/worker_garbage.py": "a worker's collector, for every task",
 }
@@ -44,8 +45,7 @@ STARTS = {
 
 # Commands whose own module loads more than numpy, before it knows what it is asked.
 HEAVY_COMMANDS = {
-    "groups": {"numba"}, "trace": {"numba"}, "dump": {"numba"}, "serve": {"numba"},
-    "install": {"numba", "pyarrow"}, "append": {"numba", "pyarrow", "pandas"},
+    "install": {"pyarrow"}, "append": {"pyarrow", "pandas"},
     "clean": {"pyarrow"},
 }  # fmt: skip
 

@@ -80,9 +80,7 @@ class Session:
         return self.said
 
 
-def test_databricks_shows_tables_and_pages_as_html(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_databricks_shows_tables_and_pages_as_html(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("REPUT_NOTEBOOK_WORK", str(tmp_path))
     shown: list[str] = []
     here = Notebook({"displayHTML": shown.append, "spark": (theirs := Session(""))})
@@ -94,9 +92,7 @@ def test_databricks_shows_tables_and_pages_as_html(
     assert here.spark() is theirs
 
 
-def test_workers_elsewhere_need_a_folder_that_they_see(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_elsewhere_need_a_folder_that_they_see(tmp_path, monkeypatch) -> None:
     monkeypatch.delenv("REPUT_NOTEBOOK_WORK", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for master in ("spark://host:7077", "local-cluster[2,1,1024]", ""):  # serverless shows none

@@ -3,8 +3,6 @@
 import os
 import threading
 
-import pytest
-
 from benchmarks.one_core import one_core
 
 
@@ -22,9 +20,7 @@ def test_threads_on_one_core_and_the_others_as_before() -> None:
     assert os.sched_getaffinity(0) == cores_of_a_thread() == before
 
 
-def test_one_core_does_nothing_where_the_system_has_no_such_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_core_does_nothing_where_the_system_has_no_such_call(monkeypatch) -> None:
     monkeypatch.delattr(os, "sched_setaffinity")
     before = os.sched_getaffinity(0)
     with one_core():

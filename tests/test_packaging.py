@@ -43,8 +43,7 @@ EXCEPTIONS = {
     "jobs/completion.py": {"argcomplete"},
     "jobs/cli.py": {"argcomplete"},
     # what numba compiles with, and comes with
-    "store_format/kernels/bytes.py": {"llvmlite"},
-    "store_format/kernels/carryless.py": {"llvmlite"},
+    "store_format/kernels/compiler.py": {"llvmlite"},
 }
 
 

@@ -8,7 +8,6 @@ reached the driver says which of the files counts.
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -18,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.manifest_last import AT_ONCE, ManifestLast
-from reput.store_format.files.protocol import StagingStorage, Writer
+from reput.store_format.files.manifest_last import ManifestLast
+from reput.store_format.files.protocol import Storage, Writer
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -39,7 +38,7 @@ PAST = ".past"  # an empty file, whose name says how far a scan past damage has 
 class Staging(NamedTuple):
     """The staging folder of one job and the storage that it is on."""
 
-    storage: StagingStorage
+    storage: Storage
     folder: str
 
     def path(self, name: str) -> str:
@@ -239,6 +238,7 @@ RUN = schema(
 # A run with its bytes, where it is short: its entries, then its queueOffsets if they are listed.
 # Then it may stand for several runs that follow each other in its queue.
 CARRIED = RUN.append(pa.field("carried", pa.binary()))
+TIMED = CARRIED.append(pa.field("times", pa.binary()))  # and its storeTimestamps
 
 # One row for each run and ConsumeQueue segment that it reaches into.
 PLACED = CARRIED.append(pa.field("position", pa.int64()))  # the queue's next, before the run
@@ -255,6 +255,7 @@ PLACED = PLACED.append(pa.field("start", pa.int64()))  # the queue's first posit
 PLACED = PLACED.append(pa.field("segment", pa.int64()))  # number of the segment
 PLACED = PLACED.append(pa.field("shift", pa.int64()))  # `Numbered.shift` before the run
 PLACED = PLACED.append(pa.field("ended", pa.int64()))  # entries of earlier lives before the run
+PLACED = PLACED.append(pa.field("opens", pa.bool_()))  # whether its file is `first` of BUILT
 # For files that are built already (`SmallQueues`), a PLACED row has only a key and this column:
 # their BUILT rows as an Arrow stream. All other rows leave the column out.
 PLACED = PLACED.append(pa.field("built", pa.binary()))
@@ -282,63 +283,8 @@ BUILT = schema(
     odd=pa.list_(pa.int64()),
     begin=pa.int64(),  # index files: the header's beginTimestamp
     end=pa.int64(),  # and endTimestamp
+    first=pa.bool_(),  # queues: whether it is the first file with a name of its queue
 )
-
-
-# ---
-# What grows with the number of files, done by tasks: the driver gets a row for each task.
-
-KEPT = schema(name=pa.string())  # of a Parquet file in staging
-MOVE = schema(name=pa.string(), path=pa.string())  # in staging; in the set
-MOVED = schema(files=pa.int64())
-
-
-@dataclass(frozen=True)
-class KeepRows:
-    """Puts the rows that arrive into a Parquet file in staging, and yields its KEPT row: millions
-    of rows are more than an engine takes to the driver (spark.driver.maxResultSize).
-    """
-
-    staging: Staging
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq
-
-        there = [batch for batch in batches if batch.num_rows]
-        if there:
-            sink, name = pa.BufferOutputStream(), attempt_name("rows")
-            pq.write_table(pa.Table.from_batches(there), sink, compression="zstd")
-            output = self.staging.storage.create(self.staging.path(name))
-            content = sink.getvalue()
-            output.write(content)
-            output.finish(content.size)
-            yield pa.RecordBatch.from_pylist([{"name": name}], KEPT)
-
-
-def kept_rows(staging: Staging, kept: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of KEPT files."""
-    import pyarrow.parquet as pq
-
-    paths = (staging.path(row["name"]) for row in kept)
-    with ThreadPoolExecutor(AT_ONCE) as pool:  # a file a task: one by one they would take minutes
-        files = map(pa.BufferReader, pool.map(staging.storage.read_bytes, paths))
-        return [row for file in files for row in pq.read_table(file).to_pylist()]
-
-
-@dataclass(frozen=True)
-class MoveFiles:
-    """Gives the files of MOVE rows their paths below a folder; yields MOVED rows."""
-
-    staging: Staging
-    target: str
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            moves = ((row["name"], row["path"]) for row in batch.to_pylist())
-            self.staging.storage.move_all(
-                (self.staging.path(name), f"{self.target}/{path}") for name, path in moves
-            )
-            yield pa.RecordBatch.from_pylist([{"files": batch.num_rows}], MOVED)
 
 
 # ---

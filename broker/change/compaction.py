@@ -193,10 +193,8 @@ class _OwnLog:
 
     def _lower_position(self, last: int) -> None:
         """No message after the cut counts as compacted already (CompactionPositionMgr)."""
-        path, name = (
-            f"{COMPACTION}/{COMPACTION_POSITIONS}",
-            f"{self.queue.topic}_{self.queue.queue_id}",
-        )
+        path = f"{COMPACTION}/{COMPACTION_POSITIONS}"
+        name = f"{self.queue.topic}_{self.queue.queue_id}"
         try:
             noted: dict[str, Any] = json.loads(read_small(self.files, path, _POSITIONS_MOST))
             positions = noted["queueOffsetMap"]

@@ -218,20 +218,19 @@ def check_kept(files: Files, store: str) -> None:
 
 def unfinished(files: Files, store: str) -> list[str]:
     """Staging folders of this user's installations that did not end."""
-    return [name for name in _staging(files, store) if _is_our_folder(files, name)]
+    return [name for name, own in _staging(files, store) if own]
 
 
 def foreign(files: Files, store: str) -> list[str]:
     """Folders with a staging folder's name that are links or not this user's alone; they stay."""
-    return [name for name in _staging(files, store) if not _is_our_folder(files, name)]
+    return [name for name, own in _staging(files, store) if not own]
 
 
-def _staging(files: Files, store: str) -> list[str]:
-    return [name for name in files.names("") if name.startswith(staging_prefix(store))]
-
-
-def _is_our_folder(files: Files, name: str) -> bool:
-    return files.is_ours(name) and files.is_folder(name)
+def _staging(files: Files, store: str) -> Iterator[tuple[str, bool]]:
+    """(name, whether it is a folder of this user's) of what has a staging folder's name."""
+    for name in files.names(""):
+        if name.startswith(staging_prefix(store)):
+            yield name, files.is_ours(name) and files.is_folder(name)
 
 
 def clean_up(files: Files, store: str) -> list[str]:

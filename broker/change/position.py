@@ -257,10 +257,8 @@ def look_ahead(
         of_queues = at >= position.queues
         of_index = at > position.index_from or (at == position.index_from and not position.indexed)
         stop = min(at + stretch_bytes, segment_end, log.stop)
-        if not of_index:
-            stop = min(
-                stop, position.index_from + 1
-            )  # the record that the index has already, alone
+        if not of_index:  # the record that the index has already, alone
+            stop = min(stop, position.index_from + 1)
         if not of_queues:
             stop = min(stop, position.queues)
         for out in scan(log.read, Stretch(segment, segment_end, at, stop, at), rules, buffers):
@@ -270,17 +268,13 @@ def look_ahead(
             elif isinstance(out, IndexPuts) and of_index:
                 ahead.index_puts += len(out.hashes)
             elif isinstance(out, End):
-                _count(ahead, out)
+                ahead.end, ahead.fault = out.next, out.fault
+                ahead.records += out.records
+                if out.records:
+                    ahead.last_record, ahead.last_timestamp = out.last_record, out.last_timestamp
+                if out.last_dispatched_timestamp >= 0:
+                    ahead.last_dispatched = out.last_dispatched_timestamp
                 ahead.opens_index |= of_index and position.index_full and out.records > 0
         if ahead.fault not in (Fault.NONE, Fault.BLANK):
             break
     return ahead
-
-
-def _count(ahead: LogRest, end: End) -> None:
-    ahead.end, ahead.fault = end.next, end.fault
-    ahead.records += end.records
-    if end.records:
-        ahead.last_record, ahead.last_timestamp = end.last_record, end.last_timestamp
-    if end.last_dispatched_timestamp >= 0:
-        ahead.last_dispatched = end.last_dispatched_timestamp

@@ -6,7 +6,7 @@ The messages are put first, then made durable. Only then the broker's own files 
 the log what was delivered, and goes on there (`plan_delivery`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from reput.broker.services.files import (
@@ -44,10 +44,8 @@ from reput.store_format.state.timers import (
 # its tick is over. The log (fate.delays), not the broker's files, shows what was delivered already:
 # so a message is delivered once, however often deliveries are planned.
 
-_SKIPPED = (
-    DelayState.NEVER,
-    DelayState.UNSURE,
-)  # a broker has gone past them, and no record is there
+# a broker has gone past these, and no record is there
+_SKIPPED = (DelayState.NEVER, DelayState.UNSURE)
 
 
 class Until(NamedTuple):
@@ -217,7 +215,8 @@ def deliver(
     writer.dispatch()
     _tell_levels(writer, stays)
     if plan.wheel is not None:
-        waits = [*plan.wheel, *_timers_among(left)]
+        timers = [each.physical_offset for each in left if each.level == 0 and not each.missed]
+        waits = [*plan.wheel, *timers]
         stay = that_stay(plan.timers, waits, max(until.read_to, read_before))
         turned = Turned(
             max(until.read_to, read_before), read_before,
@@ -232,10 +231,6 @@ def deliver(
 
 class Discarded(Refused):
     """A message that no broker ever delivers (ScheduleMessageService.executeOnTimeUp)."""
-
-
-def _timers_among(left: Sequence[Due]) -> list[int]:
-    return [each.physical_offset for each in left if each.level == 0 and not each.missed]
 
 
 def _put(

@@ -157,7 +157,9 @@ def add_topics(
     table = whole.setdefault("topicConfigTable", {})
     if not isinstance(table, dict):
         raise StoreError(f"{_TOPICS}: topicConfigTable: is not a JSON object; it is left as it is")
-    added = [name for name in sorted(queues) if name not in table and not _is_own(name)]
+    # a broker makes these by itself, or has none for the queue
+    own = {n for n in queues if n in SYSTEM_TOPICS or n.startswith((SYSTEM_PREFIX, LMQ_PREFIX))}
+    added = [name for name in sorted(queues) if name not in table and name not in own]
     for name in added:
         about = like.get(name)
         table[name] = _topic(name, queues[name], about if isinstance(about, dict) else {}, profile)
@@ -171,11 +173,6 @@ def add_topics(
         }
         write_json(files, _TOPICS, dict(sorted(whole.items())), profile)
     return added
-
-
-def _is_own(topic: str) -> bool:
-    """Whether a broker makes the topic by itself, or has none for the queue."""
-    return topic in SYSTEM_TOPICS or topic.startswith((SYSTEM_PREFIX, LMQ_PREFIX))
 
 
 def _topic(name: str, queues: int, about: dict[str, Any], profile: Profile) -> dict[str, Any]:

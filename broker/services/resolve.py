@@ -147,7 +147,7 @@ class Transactions:
         """
         half, properties = self._half(physical_offset)
         result = self.put_committed(half, properties)
-        self._end(half)
+        self.end(half.queue_id, [half.queue_offset])
         return result
 
     def put_committed(self, half: Record, properties: Mapping[str, str]) -> AppendResult:
@@ -171,7 +171,7 @@ class Transactions:
     def rollback(self, physical_offset: int) -> AppendResult:
         """Append the op message that ends the half message at an offset; returns its result."""
         half, _ = self._half(physical_offset)
-        return self._end(half)
+        return self.end(half.queue_id, [half.queue_offset])
 
     def _half(self, at: int) -> tuple[Record, dict[str, str]]:
         log = self.writer.log
@@ -185,9 +185,6 @@ class Transactions:
         if "REAL_TOPIC" not in properties or "REAL_QID" not in properties:
             raise NotPrepared(f"the half message at offset {at} lacks its real topic or queue")
         return record, properties
-
-    def _end(self, half: Record) -> AppendResult:
-        return self.end(half.queue_id, [half.queue_offset])
 
     def end(self, queue_id: int, half_offsets: Sequence[int]) -> AppendResult:
         """Append the op message that ends half messages of a queue, by their queue offsets.
@@ -214,10 +211,8 @@ _ENDED = {
     TransactionState.COMMITTED: Outcome.COMMIT,
     TransactionState.ROLLED_BACK: Outcome.ROLLBACK,
 }
-_GIVEN_UP = (
-    TransactionState.DISCARDED,
-    TransactionState.ABANDONED,
-)  # no broker asks about them any more
+# no broker asks about these any more
+_GIVEN_UP = (TransactionState.DISCARDED, TransactionState.ABANDONED)
 
 
 class ResolutionPlan(NamedTuple):
@@ -280,8 +275,11 @@ def plan_resolution(
             behind |= each.state == TransactionState.DISCARDED and each.half_offset >= half_position
         elif decision is None:
             plan.undecided.append(each)
-        elif each.in_rocksdb:
-            raise _known_by_rocksdb(each)
+        elif each.in_rocksdb:  # which alone has the number of checks that a commit keeps
+            raise StoreError(
+                f"physical {each.first}: a {each.state} half message of transRocksDBEnable, which "
+                "only its broker or producer can end; --decide FILE decides the others"
+            )
         elif (
             each.state == TransactionState.PENDING
             and each.checks >= checks_most
@@ -292,16 +290,6 @@ def plan_resolution(
             (plan.commits if decision == Outcome.COMMIT else plan.rollbacks).append(each)
     names.refuse_unknown()
     return plan._replace(given_up=given_up, behind=behind and not plan.undecided)
-
-
-def _known_by_rocksdb(each: Transaction) -> StoreError:
-    """Why a transaction that is kept in RocksDB is not ended here: its committed message has the
-    number of checks, which is only in RocksDB.
-    """
-    return StoreError(
-        f"physical {each.first}: a {each.state} half message of transRocksDBEnable, which only its "
-        "broker or producer can end; --decide FILE decides the others"
-    )
 
 
 class _Names:
@@ -373,10 +361,9 @@ def resolve_planned(
     ends = _Ends(Transactions(writer), plan.half_position)
     refused: list[str] = []
     left = list(plan.undecided)
-    counts = {"commit": 0, "rollback": 0, "discard": 0}
-    work = [("commit", each) for each in plan.commits]
-    work += [("rollback", each) for each in plan.rollbacks]
-    work += [("discard", each) for each in plan.discards]
+    planned = {"commit": plan.commits, "rollback": plan.rollbacks, "discard": plan.discards}
+    counts = dict.fromkeys(planned, 0)
+    work = [(what, each) for what, some in planned.items() for each in some]
     work.sort(key=lambda item: item[1].last)
     for each in plan.unfinished:
         ends.add(each)
@@ -389,8 +376,9 @@ def resolve_planned(
         try:
             if what == "commit":
                 _commit(ends.transactions, record)
-            elif what == "discard":
-                _discard(writer, record)
+            elif what == "discard":  # DefaultTransactionalMessageCheckListener: one queue
+                text = text_of(writer, properties_of(writer, record))
+                put_again(writer, record, CHECK_MAX_TOPIC, 0, text, record.transaction)
         except Refused as error:
             refused.append(f"physical {each.last}: {error} ({type(error).__name__})")
             left.append(each)
@@ -444,12 +432,6 @@ def _commit(transactions: Transactions, half: Record) -> None:
     if "REAL_TOPIC" not in properties or not (queue_id.isascii() and queue_id.isdigit()):
         raise NotPrepared("REAL_TOPIC is missing, or REAL_QID is not a number")
     transactions.put_committed(half, properties)
-
-
-def _discard(writer: CommitLogWriter, half: Record) -> None:
-    """DefaultTransactionalMessageCheckListener.resolveDiscardMsg; the topic has one queue."""
-    text = text_of(writer, properties_of(writer, half))
-    put_again(writer, half, CHECK_MAX_TOPIC, 0, text, half.transaction)
 
 
 def _tell_position(writer: CommitLogWriter, left: list[Transaction], before: int) -> None:

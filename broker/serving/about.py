@@ -9,13 +9,14 @@ from reput.broker.serving.broker import (
     Answer,
     Broker,
     Caller,
-    Handlers,
+    answers,
     data_version,
     flag,
     found,
     number,
     refused,
     text,
+    the_topic,
     writing,
 )
 from reput.broker.serving.store import PERM_READ, Topic
@@ -36,15 +37,11 @@ from reput.store_format.release.profiles import release_key
 MASTER_ID = 0  # MixAll.MASTER_ID
 
 
+@answers(RequestCode.GET_ROUTEINFO_BY_TOPIC)
 def route(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The route of a topic: one broker, which may only be read (TopicRouteData)."""
-    name = text(request, "topic")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(
-            ResponseCode.TOPIC_NOT_EXIST,
-            "No topic route info in name server for the topic: " + name,
-        )
+    said = "No topic route info in name server for the topic: {}"
+    topic = the_topic(broker, text(request, "topic"), said)
     standard = reads_standard_json(request.version) or flag(request, "acceptStandardJsonOnly")
     answer = {
         "brokerDatas": [broker_data(broker, caller)],
@@ -76,36 +73,32 @@ def queue_data(broker: Broker, topic: Topic) -> dict[str, object]:
     }
 
 
-HANDLERS: Handlers = {RequestCode.GET_ROUTEINFO_BY_TOPIC: route}
-
-
 # ---
 # Requests to a name server other than routes (DefaultRequestProcessor, RouteInfoManager).
 
 
+@answers(RequestCode.GET_BROKER_CLUSTER_INFO)
 def cluster_info(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All clusters and brokers: there is one of each (ClusterInfo)."""
-    return found(
-        fastjson(
-            {
-                "brokerAddrTable": {broker.name: broker_data(broker, caller)},
-                "clusterAddrTable": {broker.cluster: [broker.name]},
-            }
-        )
-    )
+    brokers = {broker.name: broker_data(broker, caller)}
+    names = {broker.cluster: [broker.name]}
+    return found(fastjson({"brokerAddrTable": brokers, "clusterAddrTable": names}))
 
 
+@answers(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
 def all_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The names of all topics (TopicList)."""
     return found(fastjson({"topicList": list(broker.store.topics)}))
 
 
+@answers(RequestCode.GET_TOPICS_BY_CLUSTER)
 def topics_of_cluster(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The names of a cluster's topics."""
     here = text(request, "cluster") == broker.cluster
     return found(fastjson({"topicList": list(broker.store.topics) if here else []}))
 
 
+@answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
 def system_names(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A name server's system topics: those named like the cluster and like the broker."""
     names = list(dict.fromkeys([broker.cluster, broker.name]))
@@ -113,6 +106,7 @@ def system_names(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson(answer))
 
 
+@answers(RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE)
 def no_item(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A value of the name server's key-value settings, which are empty (KVConfigManager)."""
     namespace, key = text(request, "namespace"), request.fields.get("key")
@@ -120,21 +114,11 @@ def no_item(broker: Broker, request: Command, caller: Caller) -> Answer:
     return refused(ResponseCode.QUERY_NOT_FOUND, f"No config item, {which}")
 
 
+@answers(RequestCode.GET_NAMESRV_CONFIG)
 def name_server_settings(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The name server's settings: only the address at which it listens (getConfig)."""
     host, _, port = caller.local.rpartition(":")
     return found(f"bindAddress={host}\nlistenPort={port}\n".encode())
-
-
-HANDLERS |= {
-    RequestCode.GET_BROKER_CLUSTER_INFO: cluster_info,
-    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all_topics,
-    RequestCode.GET_TOPICS_BY_CLUSTER: topics_of_cluster,
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_names,
-    RequestCode.GET_KV_CONFIG: no_item,
-    RequestCode.GET_KVLIST_BY_NAMESPACE: no_item,
-    RequestCode.GET_NAMESRV_CONFIG: name_server_settings,
-}
 
 
 # ---
@@ -149,12 +133,11 @@ _SYSTEM = (  # TopicValidator.SYSTEM_TOPIC_SET
 )  # fmt: skip
 
 
+@answers(RequestCode.GET_TOPIC_STATS_INFO)
 def stats(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Each queue's ends, and when its last message was stored (TopicStatsTable)."""
     name = text(request, "topic")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+    topic = the_topic(broker, name)
     pairs = []
     for queue_id in range(max(topic.read_queues, topic.write_queues)):
         queue = broker.store.queue(name, queue_id)
@@ -175,15 +158,14 @@ def message_queue(broker: Broker, topic: str, queue_id: int) -> dict[str, object
     return {"brokerName": broker.name, "queueId": queue_id, "topic": topic}
 
 
+@answers(RequestCode.GET_TOPIC_CONFIG)
 def configuration(broker: Broker, request: Command, caller: Caller) -> Answer:
     """One topic's configuration (TopicConfigAndQueueMapping)."""
-    name = text(request, "topic")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
-    return found(fastjson(config_of(topic)))
+    said = "No topic in this broker. topic: {}"
+    return found(fastjson(config_of(the_topic(broker, text(request, "topic"), said))))
 
 
+@answers(RequestCode.GET_ALL_TOPIC_CONFIG)
 def configurations(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All topics' configurations (TopicConfigAndMappingSerializeWrapper)."""
     facts = {
@@ -207,19 +189,12 @@ def config_of(topic: Topic) -> dict[str, object]:
     }
 
 
+@answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
 def system_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The topics that a broker uses itself."""
     own = [name for name in broker.store.topics if name.startswith("rmq_sys_")]
     named = [broker.name, broker.cluster, f"{broker.cluster}_REPLY_TOPIC"]
     return found(fastjson({"topicList": list(dict.fromkeys([*_SYSTEM, *named, *own]))}))
-
-
-HANDLERS |= {
-    RequestCode.GET_TOPIC_STATS_INFO: stats,
-    RequestCode.GET_TOPIC_CONFIG: configuration,
-    RequestCode.GET_ALL_TOPIC_CONFIG: configurations,
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: system_topics,
-}
 
 
 # ---
@@ -232,6 +207,7 @@ _POOLS = ("send", "pull", "litePull", "query", "ack")  # a broker's queues of re
 _SINCE_5 = ("brokerActive", "timer")  # prefixes of the figures that 4.x does not have
 
 
+@answers(RequestCode.GET_BROKER_RUNTIME_INFO)
 def figures(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The figures that brokerStatus and clusterList show (KVTable)."""
     return found(fastjson({"table": _figures(broker, caller.now)}))
@@ -296,6 +272,7 @@ def _spoken(seconds: int) -> str:
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"
 
 
+@answers(RequestCode.GET_BROKER_CONFIG)
 def broker_settings(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The broker_settings in force here that may matter to a client (getBrokerConfig)."""
     host, _, port = broker.address_for(caller).rpartition(":")
@@ -313,6 +290,7 @@ def broker_settings(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found("".join(f"{name}={value}\n" for name, value in facts.items()).encode())
 
 
+@answers(RequestCode.GET_BROKER_HA_STATUS)
 def replication(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The replicas of this broker: there are none (HARuntimeInfo)."""
     facts = {
@@ -322,18 +300,11 @@ def replication(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson(facts))
 
 
+@answers(RequestCode.VIEW_BROKER_STATS_DATA)
 def no_stats(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A broker's counters of the last day: none are kept here; a new broker has none either."""
     name, key = text(request, "statsName"), text(request, "statsKey")
     return refused(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
-
-
-HANDLERS |= {
-    RequestCode.GET_BROKER_RUNTIME_INFO: figures,
-    RequestCode.GET_BROKER_CONFIG: broker_settings,
-    RequestCode.GET_BROKER_HA_STATUS: replication,
-    RequestCode.VIEW_BROKER_STATS_DATA: no_stats,
-}
 
 
 # ---
@@ -345,6 +316,7 @@ _NOT_WRITTEN = "rocksdbCQWriteEnable is false, checkRocksdbCqWriteProgressComman
 _COLD_OF_GROUP, _COLD_OF_ALL = 3 << 20, 100 << 20  # cgColdReadThreshold, globalColdReadThreshold
 
 
+@answers(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
 def cold_reads(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Groups that read cold data: none are counted (ColdDataCgCtrService)."""
     facts = {
@@ -354,17 +326,12 @@ def cold_reads(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson(facts))
 
 
+@answers(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS)
 def queues_in_rocksdb(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Whether queues in RocksDB equal those in files; a broker notes the result only in its log."""
     if release_key(broker.store.opened.profile.release) < (5, 3, 1):
         return found(fastjson({"diffResult": _NOT_WRITTEN}))
     return found(fastjson({"checkStatus": _IN_PROGRESS}))
-
-
-HANDLERS |= {
-    RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: cold_reads,
-    RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: queues_in_rocksdb,
-}
 
 
 # ---
@@ -376,6 +343,7 @@ HANDLERS |= {
 _TIMER_CHECKPOINT_BYTES = 56  # TimerCheckpoint.encode
 
 
+@answers(RequestCode.REGISTER_BROKER)
 def register(broker: Broker, request: Command, caller: Caller) -> Answer:
     """RegisterBrokerResponseHeader for a slave; a master is refused, as nothing is written here."""
     if broker.slaves_at is None or number(request, "brokerId") == 0:
@@ -387,6 +355,7 @@ def register(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(haServerAddr=f"{host}:{port}", masterAddr=ours)
 
 
+@answers(RequestCode.UNREGISTER_BROKER)
 def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A slave leaves; nothing was kept of it."""
     return writing(broker, request, caller) if broker.slaves_at is None else found()
@@ -401,6 +370,7 @@ def _beside(broker: Broker, name: str, absent: str) -> Answer:
         return refused(ResponseCode.SYSTEM_ERROR, absent)
 
 
+@answers(RequestCode.GET_ALL_DELAY_OFFSET)
 def delay_offsets(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The offsets up to which delayed messages are delivered (getAllDelayOffset). A slave without
     them would deliver all delayed messages again, once it is a master.
@@ -408,21 +378,14 @@ def delay_offsets(broker: Broker, request: Command, caller: Caller) -> Answer:
     return _beside(broker, DELAY_OFFSETS, "No delay offset in this broker")
 
 
+@answers(RequestCode.GET_TIMER_CHECK_POINT)
 def timer_checkpoint(broker: Broker, request: Command, caller: Caller) -> Answer:
     """How far timer messages are delivered (getTimerCheckPoint): the file's first seven longs."""
     said = _beside(broker, TIMER_CHECK_FILE, "The checkpoint is null")
     return said._replace(body=said.body[:_TIMER_CHECKPOINT_BYTES])
 
 
+@answers(RequestCode.GET_TIMER_METRICS)
 def timer_metrics(broker: Broker, request: Command, caller: Caller) -> Answer:
     """How many timer messages wait, by topic (getTimerMetrics)."""
     return _beside(broker, TIMER_METRICS, "The timerMessageStore is null")
-
-
-HANDLERS |= {
-    RequestCode.REGISTER_BROKER: register,
-    RequestCode.UNREGISTER_BROKER: unregister,
-    RequestCode.GET_ALL_DELAY_OFFSET: delay_offsets,
-    RequestCode.GET_TIMER_CHECK_POINT: timer_checkpoint,
-    RequestCode.GET_TIMER_METRICS: timer_metrics,
-}

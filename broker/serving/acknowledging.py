@@ -5,28 +5,26 @@ is answered with SUCCESS, as by a broker.
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from reput.broker.serving.broker import (
     Answer,
     Broker,
     Caller,
-    Handlers,
+    answers,
+    body_of,
     found,
     number,
     refused,
     text,
 )
-from reput.broker.serving.groups import TooManyOffsets
-from reput.broker.serving.handles import ORDER_QUEUE, BadHandle, Handle, parse_handle, real_topic
-from reput.broker.serving.popped import ILLEGAL, TooManyInFlight
-from reput.broker.serving.popping import illegal_queue, no_topic
+from reput.broker.serving.handles import ORDER_QUEUE, Handle, parse_handle, real_topic
+from reput.broker.serving.popped import ILLEGAL
+from reput.broker.serving.reading import illegal_queue, read_topic
 from reput.broker.serving.store import bounds
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import Refused, RequestCode, ResponseCode
 from reput.broker.wire.remoting import Command
 
-_NOT_JSON = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _INVISIBLE_MOST = 3 * 24 * 3_600_000 + 1000  # milliseconds: timerMaxDelaySec, ackTimeInterval
 _ACKS_MOST = 1 << 12  # positions of one batch: a client acknowledges the messages of one answer
 _NAMES = {
@@ -35,12 +33,10 @@ _NAMES = {
 }  # fmt: skip
 
 
+@answers(RequestCode.ACK_MESSAGE)
 def ack(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Acknowledge one message."""
-    place = _place(broker, request, caller)
-    if isinstance(place, Answer):
-        return place
-    group, topic, queue_id, position, handle = place
+    group, topic, queue_id, position, handle = _place(broker, request, caller)
     low, high = _bounds(broker, topic, queue_id)
     if not low <= position <= high:
         return refused(
@@ -50,13 +46,12 @@ def ack(broker: Broker, request: Command, caller: Caller) -> Answer:
     return _acknowledge(broker, group, topic, queue_id, handle, position) or found()
 
 
+@answers(RequestCode.BATCH_ACK_MESSAGE)
 def batch_ack(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Acknowledge messages of several answers (BatchAckMessageRequestBody)."""
-    try:
+    with body_of("BatchAckMessageRequestBody"):
         asked = json.loads(request.body or b"{}")
         batches = [_batch(each) for each in asked.get("acks") or ()]
-    except _NOT_JSON:
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a BatchAckMessageRequestBody")
     if not batches:
         return refused(ResponseCode.NO_MESSAGE, "no acknowledgements")
     answer = found()
@@ -81,29 +76,17 @@ def _batch(asked: Any) -> tuple[str, str, int, Handle, list[int]]:
     if topic is None:
         raise ValueError("no known retry")
     handle = Handle(*(int(known[name]) for name in ("so", "pt", "it", "rq")))
-    return group, topic, int(known["q"]), handle, _bits(known["b"])
+    # the text of BitSetSerializerDeserializer: base 64 of toByteArray
+    raw = base64.b64decode(known["b"] or "", validate=True)[: _ACKS_MOST // 8]
+    bits = [at * 8 + bit for at, byte in enumerate(raw) for bit in range(8) if byte >> bit & 1]
+    return group, topic, int(known["q"]), handle, bits
 
 
-def _bits(text: Any) -> list[int]:
-    """Numbers of the set bits in BitSetSerializerDeserializer's text: base 64 of toByteArray."""
-    raw = base64.b64decode(text or "", validate=True)
-    return list(_set_bits(raw[: _ACKS_MOST // 8]))
-
-
-def _set_bits(raw: bytes) -> Iterator[int]:
-    for at, byte in enumerate(raw):
-        for bit in range(8):
-            if byte >> bit & 1:
-                yield at * 8 + bit
-
-
+@answers(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
 def change_time(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Set how long a message stays invisible from now on (ChangeInvisibleTimeProcessor)."""
     invisible = number(request, "invisibleTime")
-    place = _place(broker, request, caller)
-    if isinstance(place, Answer):
-        return place
-    group, topic, queue_id, position, handle = place
+    group, topic, queue_id, position, handle = _place(broker, request, caller)
     low, high = _bounds(broker, topic, queue_id)
     if not low <= position < high:
         return Answer(ResponseCode.NO_MESSAGE)
@@ -120,30 +103,20 @@ def change_time(broker: Broker, request: Command, caller: Caller) -> Answer:
         return refused(ResponseCode.SYSTEM_ERROR, "a message can stay invisible for three days")
     key = queue_id, handle.start, handle.pop_time
     visible = caller.now + max(invisible, 1)
-    try:
-        pop_time = broker.in_flight.change(group, topic, key, position, caller.now, visible)
-    except TooManyInFlight as error:
-        return refused(ResponseCode.SYSTEM_ERROR, str(error))
+    pop_time = broker.in_flight.change(group, topic, key, position, caller.now, visible)
     broker.woken.add((group, topic))  # pops that wait must take note of the new time
     pop_time = caller.now if pop_time is None else pop_time
     return found(popTime=pop_time, invisibleTime=invisible, reviveQid=handle.revive_queue)
 
 
-def _place(
-    broker: Broker, request: Command, caller: Caller
-) -> tuple[str, str, int, int, Handle] | Answer:
-    """(group, topic, queue, position, handle) that a request names, or its refusal."""
+def _place(broker: Broker, request: Command, caller: Caller) -> tuple[str, str, int, int, Handle]:
+    """(group, topic, queue, position, handle) that a request names. Raises Refused."""
     name, queue_id = text(request, "topic"), number(request, "queueId")
     group, position = text(request, "consumerGroup"), number(request, "offset")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return no_topic(name)
+    topic = read_topic(broker, name)
     if not 0 <= queue_id < topic.read_queues:
-        return illegal_queue(ResponseCode.MESSAGE_ILLEGAL, topic, queue_id, caller)
-    try:
-        return group, name, queue_id, position, parse_handle(text(request, "extraInfo"))
-    except BadHandle as error:
-        return refused(ResponseCode.SYSTEM_ERROR, str(error))
+        raise illegal_queue(ResponseCode.MESSAGE_ILLEGAL, topic, queue_id, caller)
+    return group, name, queue_id, position, parse_handle(text(request, "extraInfo"))
 
 
 def _bounds(broker: Broker, topic: str, queue_id: int) -> tuple[int, int]:
@@ -165,7 +138,7 @@ def _acknowledge(
         if not broker.offsets.is_reset(group, topic, queue_id):
             try:
                 broker.offsets.commit(group, topic, queue_id, following)
-            except TooManyOffsets as error:
+            except Refused as error:
                 return refused(ResponseCode.SYSTEM_ERROR, str(error))
         broker.woken.add((group, topic))
     elif following == ILLEGAL:
@@ -174,10 +147,3 @@ def _acknowledge(
             f"offset is illegal, key:{topic}@{group}@{queue_id}, old:{before}, commit:{position}",
         )
     return None
-
-
-HANDLERS: Handlers = {
-    RequestCode.ACK_MESSAGE: ack,
-    RequestCode.BATCH_ACK_MESSAGE: batch_ack,
-    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: change_time,
-}

@@ -10,18 +10,26 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from reput.broker.serving.about import message_queue
-from reput.broker.serving.broker import Answer, Broker, Caller, Handlers, found, refused
+from reput.broker.serving.broker import (
+    Answer,
+    Broker,
+    Caller,
+    answers,
+    body_of,
+    found,
+    refused,
+    the_topic,
+)
 from reput.broker.serving.clients import (
     MOST_CLIENT_ID,
     POP,
     PULL,
     LockedQueue,
     RequestMode,
-    TooManyModes,
     is_group_name,
 )
 from reput.broker.serving.store import PERM_READ
-from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.codes import Refused, RequestCode, ResponseCode, fastjson
 from reput.broker.wire.remoting import Command, is_int
 from reput.store_format.names import RETRY_PREFIX
 
@@ -29,35 +37,29 @@ from reput.store_format.names import RETRY_PREFIX
 # Requests of locks of queues (AdminBrokerProcessor), which orderly consumers make.
 
 
+@answers(RequestCode.LOCK_BATCH_MQ)
 def lock(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Lock queues for one client alone (AdminBrokerProcessor.lockBatchMQ)."""
-    asked = _asked(broker, request)
-    if isinstance(asked, Answer):
-        return asked
-    group, queues, client = asked
+    group, queues, client = _asked(broker, request)
     taken = broker.locks.lock(group, queues, client, caller.now)
     return found(fastjson({"lockOKMQSet": [queue._asdict() for queue in taken]}))
 
 
+@answers(RequestCode.UNLOCK_BATCH_MQ)
 def unlock(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Unlock queues (unlockBatchMQ)."""
-    asked = _asked(broker, request)
-    if isinstance(asked, Answer):
-        return asked
-    broker.locks.unlock(*asked)
+    broker.locks.unlock(*_asked(broker, request))
     return found()
 
 
-def _asked(broker: Broker, request: Command) -> tuple[str, list[LockedQueue], str] | Answer:
+def _asked(broker: Broker, request: Command) -> tuple[str, list[LockedQueue], str]:
     """(group, those of its queues that exist, client) of a LockBatchRequestBody."""
-    try:
+    with body_of("LockBatchRequestBody"):
         asked = json.loads(request.body or b"")
         group, client = str(asked["consumerGroup"]), str(asked["clientId"])
         queues = [_queue(each) for each in asked["mqSet"]]
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a LockBatchRequestBody")
     if not is_group_name(group):
-        return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} not exist!")
+        raise Refused(f"Group {group[:300]} not exist!", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
     topics = broker.store.topics
     there = [
         queue
@@ -71,9 +73,6 @@ def _queue(asked: Any) -> LockedQueue:
     return LockedQueue(
         str(asked["brokerName"])[:MOST_CLIENT_ID], int(asked["queueId"]), str(asked["topic"])
     )
-
-
-HANDLERS: Handlers = {RequestCode.LOCK_BATCH_MQ: lock, RequestCode.UNLOCK_BATCH_MQ: unlock}
 
 
 # ---
@@ -259,16 +258,15 @@ def assigned(
     return list(chosen)
 
 
+@answers(RequestCode.QUERY_ASSIGNMENT)
 def query(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The queues of one member, and whether it pulls or pops them (QueryAssignmentResponseBody).
     If no queue can be allocated, the answer has none, and the member keeps its queues.
     """
-    try:
+    with body_of("QueryAssignmentRequestBody"):
         asked = json.loads(request.body or b"")
         topic, group, member = (str(asked[n]) for n in ("topic", "consumerGroup", "clientId"))
         model, name = asked.get("messageModel"), asked.get("strategyName")
-    except _NOT_JSON:
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a QueryAssignmentRequestBody")
     mode = broker.modes.of(topic, group)
     chosen = _chosen(broker, topic, group, member, str(model), str(name), mode)
     if chosen is None:
@@ -300,43 +298,27 @@ def _chosen(
         return None
 
 
+@answers(RequestCode.SET_MESSAGE_REQUEST_MODE)
 def set_mode(broker: Broker, request: Command, caller: Caller) -> Answer:
     """An operator sets whether a group pulls or pops a topic (setMessageRequestMode)."""
-    try:
+    with body_of("SetMessageRequestModeRequestBody"):
         asked = json.loads(request.body or b"")
         topic, group = str(asked["topic"]), str(asked["consumerGroup"])
         mode, shared = asked.get("mode", PULL), asked.get("popShareQueueNum", 0)
         if mode not in (PULL, POP) or not is_int(shared):
             raise ValueError("no MessageRequestMode")
-    except _NOT_JSON:
-        return refused(
-            ResponseCode.SYSTEM_ERROR, "the body is not a SetMessageRequestModeRequestBody"
-        )
     if topic.startswith(RETRY_PREFIX):
         return refused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
-    if topic not in broker.store.topics:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    the_topic(broker, topic)
     if broker.groups.find(group) is None:
         return refused(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist"
         )
-    try:
-        broker.modes.put(topic, group, RequestMode(mode, shared))
-    except TooManyModes as error:
-        return refused(ResponseCode.SYSTEM_ERROR, str(error))
+    broker.modes.put(topic, group, RequestMode(mode, shared))
     return found()
 
 
+@answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
 def modes(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All modes that were set; slaves ask for them."""
-    table: dict[str, Any] = {"messageRequestModeMap": broker.modes.table()}
-    return found(fastjson(table))
-
-
-_NOT_JSON = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-
-HANDLERS |= {
-    RequestCode.QUERY_ASSIGNMENT: query,
-    RequestCode.SET_MESSAGE_REQUEST_MODE: set_mode,
-    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: modes,
-}
+    return found(fastjson({"messageRequestModeMap": broker.modes.table()}))

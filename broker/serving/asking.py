@@ -12,8 +12,8 @@ from reput.broker.serving.broker import (
     Answer,
     Broker,
     Caller,
-    Handlers,
     Question,
+    answers,
     found,
     refused,
     text,
@@ -31,11 +31,13 @@ _CONSUME_FIELDS = ("consumerGroup", "clientId", "msgId", "topic")
 _OF_QUEUE = re.compile(r"(\{[^{}]*\}):(-?\d{1,19})(?=[,}])")
 
 
+@answers(RequestCode.GET_CONSUMER_RUNNING_INFO)
 def running_info(broker: Broker, request: Command, caller: Caller) -> Answer:
     """What a consumer is doing: its queues, rates, threads' stacks (ConsumerRunningInfo)."""
     return _call(broker, request, _RUNNING_FIELDS)
 
 
+@answers(RequestCode.CONSUME_MESSAGE_DIRECTLY)
 def consume_directly(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Have a consumer consume one message now; answers with the result."""
     try:
@@ -82,6 +84,7 @@ def _connection_of(broker: Broker, group: str, client: str) -> int | None:
     return next((number for number, each in clients.items() if each.id == client), None)
 
 
+@answers(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
 def status(broker: Broker, request: Command, caller: Caller) -> Answer:
     """How far a group's clients have come by their own account (GetConsumerStatusBody). Each client
     is asked in turn, or only the one that the request names; without an answer it is left out.
@@ -126,10 +129,3 @@ def queue_offsets(body: bytes) -> Entries:
         except ValueError:
             continue
     return Entries(pairs)
-
-
-HANDLERS: Handlers = {
-    RequestCode.GET_CONSUMER_RUNNING_INFO: running_info,
-    RequestCode.CONSUME_MESSAGE_DIRECTLY: consume_directly,
-    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: status,
-}

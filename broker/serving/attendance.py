@@ -3,14 +3,22 @@
 import json
 from typing import Any
 
-from reput.broker.serving.broker import Answer, Broker, Caller, Handlers, found, refused, text
+from reput.broker.serving.broker import (
+    Answer,
+    Broker,
+    Caller,
+    answers,
+    body_of,
+    found,
+    refused,
+    text,
+)
 from reput.broker.serving.clients import (
     MOST_CLIENT_ID,
     TAG,
     Client,
     Group,
     Subscription,
-    TooManyClients,
     is_group_name,
 )
 from reput.broker.serving.store import topic
@@ -24,10 +32,10 @@ from reput.store_format.names import RETRY_PREFIX
 # Heartbeats: who consumes what, who produces (ClientManageProcessor).
 
 _BODY_MOST = 256 << 10  # bytes of one heartbeat; a broker has no limit
-_NOT_JSON = (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError)
 _LONG = 1 << 63
 
 
+@answers(RequestCode.HEART_BEAT)
 def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Take note of a client's groups and of what they subscribe to (HeartbeatData).
 
@@ -37,7 +45,7 @@ def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
     body = request.body
     if body is None or len(body) > _BODY_MOST:
         return refused(ResponseCode.SYSTEM_ERROR, f"a heartbeat of more than {_BODY_MOST} bytes")
-    try:
+    with body_of("HeartbeatData"):
         beat = json.loads(body)
         client = Client(
             str(beat["clientID"])[:MOST_CLIENT_ID], request.version, request.language, caller.now,
@@ -48,22 +56,17 @@ def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
             raise ValueError("a fingerprint is not an int")
         groups = [_group(each, fingerprint) for each in beat.get("consumerDataSet") or ()]
         producers = [str(each["groupName"]) for each in beat.get("producerDataSet") or ()]
-    except _NOT_JSON:
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a HeartbeatData")
     without = fingerprint != 0 and beat.get("withoutSub") is True
     unknown = fingerprint == 0
-    try:
-        for group in groups:
-            if broker.groups.find(group.name) is None:
-                continue
-            there = broker.consumers.groups.get(group.name)
-            unknown |= without if there is None else there.fingerprint not in (0, fingerprint)
-            broker.consumers.join(group, caller.connection, client, without)
-            broker.store.make_topic(topic(RETRY_PREFIX + group.name))
-        for name in filter(is_group_name, producers):
-            broker.consumers.produce(name, caller.connection, client)
-    except TooManyClients as error:
-        return refused(ResponseCode.SYSTEM_ERROR, str(error))
+    for group in groups:
+        if broker.groups.find(group.name) is None:
+            continue
+        there = broker.consumers.groups.get(group.name)
+        unknown |= without if there is None else there.fingerprint not in (0, fingerprint)
+        broker.consumers.join(group, caller.connection, client, without)
+        broker.store.make_topic(topic(RETRY_PREFIX + group.name))
+    for name in filter(is_group_name, producers):
+        broker.consumers.produce(name, caller.connection, client)
     return found(IS_SUPPORT_HEART_BEAT_V2="true", IS_SUB_CHANGE=str(unknown).lower())
 
 
@@ -93,6 +96,7 @@ def _subscription(beat: Any) -> Subscription:
     )  # fmt: skip
 
 
+@answers(RequestCode.UNREGISTER_CLIENT)
 def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A client leaves a group."""
     text(request, "clientID")
@@ -103,14 +107,13 @@ def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found()
 
 
+@answers(RequestCode.CHECK_CLIENT_CONFIG)
 def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Whether a subscription is valid: clients ask before they start (checkClientConfig)."""
-    try:
+    with body_of("CheckClientRequestBody"):
         beat = json.loads(request.body or b"{}")
         wanted = beat.get("subscriptionData")
         subscription = None if wanted is None else _subscription(wanted)
-    except _NOT_JSON:
-        return refused(ResponseCode.SYSTEM_ERROR, "the body is not a CheckClientRequestBody")
     if subscription is not None and not is_tags(subscription.kind):
         try:
             compiled(subscription.text, broker.store.opened.profile)
@@ -119,17 +122,11 @@ def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found()
 
 
-HANDLERS: Handlers = {
-    RequestCode.HEART_BEAT: heartbeat,
-    RequestCode.UNREGISTER_CLIENT: unregister,
-    RequestCode.CHECK_CLIENT_CONFIG: check_config,
-}
-
-
 # ---
 # Requests that ask about clients (ConsumerManageProcessor, AdminBrokerProcessor).
 
 
+@answers(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
 def members(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The ids of a group's clients, from which each client computes its share of the queues."""
     name = text(request, "consumerGroup")
@@ -139,6 +136,7 @@ def members(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson({"consumerIdList": [each.id for each in group.clients.values()]}))
 
 
+@answers(RequestCode.GET_CONSUMER_CONNECTION_LIST)
 def consumers(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A group's clients and what it subscribes to (ConsumerConnection)."""
     name = text(request, "consumerGroup")
@@ -157,6 +155,7 @@ def consumers(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson(answer))
 
 
+@answers(RequestCode.GET_PRODUCER_CONNECTION_LIST)
 def producers(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A producer group's clients (ProducerConnection)."""
     name = text(request, "producerGroup")
@@ -166,6 +165,7 @@ def producers(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson({"connectionSet": [connection(each) for each in there.values()]}))
 
 
+@answers(RequestCode.GET_ALL_PRODUCER_INFO)
 def all_producers(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All producers by group (ProducerTableInfo)."""
     answer = {
@@ -175,6 +175,7 @@ def all_producers(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson({"data": answer}))
 
 
+@answers(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
 def groups_of_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The groups that have an offset of a topic, or subscribe to it (GroupList)."""
     topic = text(request, "topic")
@@ -185,12 +186,14 @@ def groups_of_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson({"groupList": list(groups)}))
 
 
+@answers(RequestCode.QUERY_TOPICS_BY_CONSUMER)
 def topics_of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The topics that a group has an offset of (TopicList)."""
     topics = broker.offsets.topics_of(text(request, "group"))
     return found(fastjson({"brokerAddr": broker.address_for(caller), "topicList": topics}))
 
 
+@answers(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER)
 def group_subscribes(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A group's subscription to a topic (QuerySubscriptionResponseBody)."""
     group, topic = text(request, "group"), text(request, "topic")
@@ -226,14 +229,3 @@ def subscription(wanted: Subscription) -> dict[str, Any]:
         "subString": wanted.text, "subVersion": wanted.version, "tagsSet": list(wanted.tags),
         "topic": wanted.topic,
     }  # fmt: skip
-
-
-HANDLERS |= {
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: members,
-    RequestCode.GET_CONSUMER_CONNECTION_LIST: consumers,
-    RequestCode.GET_PRODUCER_CONNECTION_LIST: producers,
-    RequestCode.GET_ALL_PRODUCER_INFO: all_producers,
-    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: groups_of_topic,
-    RequestCode.QUERY_TOPICS_BY_CONSUMER: topics_of_group,
-    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: group_subscribes,
-}

@@ -3,6 +3,7 @@ what a handler gets and gives, and the refusal of all writing.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -11,8 +12,8 @@ from reput.broker.serving.clients import Consumers, Given, QueueLocks, RequestMo
 from reput.broker.serving.groups import GroupOffsets, SubscriptionGroups
 from reput.broker.serving.popped import InFlight, Orders
 from reput.broker.serving.records import BodyPiece, PullLimits
-from reput.broker.serving.store import ServedStore, topic
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.serving.store import ServedStore, Topic, topic
+from reput.broker.wire.codes import Refused, RequestCode, ResponseCode
 from reput.broker.wire.remoting import ONE_WAY_BIT, Command
 
 # ---
@@ -73,9 +74,20 @@ def refused(code: int, remark: str) -> Answer:
     return Answer(code, remark)
 
 
+# Answers a request, or raises Refused.
 Handler = Callable[["Broker", Command, Caller], Answer]
-Handlers = dict[int, Handler]  # by request code
 Guard = Callable[["Broker", Command, Caller], Answer | None]
+HANDLERS: dict[int, Handler] = {}  # by request code
+
+
+def answers(*codes: RequestCode) -> Callable[[Handler], Handler]:
+    """The function that follows answers requests of these codes."""
+
+    def known(handler: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(codes, handler))
+        return handler
+
+    return known
 
 
 @dataclass
@@ -140,36 +152,49 @@ class Broker:
 _LONG, _DIGITS = 1 << 63, 19
 
 
-class BadField(ValueError):
-    """A field is missing, or is not what it should be; the message names the field."""
-
-
 def text(request: Command, name: str) -> str:
-    """A field that must be there. Raises BadField."""
+    """A field that must be there. Raises Refused."""
     value = request.fields.get(name)
     if value is None:
-        raise BadField(f"the custom field <{name}> is null")
+        raise Refused(f"the custom field <{name}> is null")
     return value
 
 
 def number(request: Command, name: str, default: int | None = None) -> int:
-    """A field that is a Java long or int. Raises BadField where it is not, or is missing."""
+    """A field that is a Java long or int. Raises Refused where it is not, or is missing."""
     value = request.fields.get(name)
     if value is None and default is not None:
         return default
     value = text(request, name)
     digits = value[1:] if value.startswith(("-", "+")) else value  # as Long.parseLong
     if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS:
-        raise BadField(f"the custom field <{name}> is not a number")
+        raise Refused(f"the custom field <{name}> is not a number")
     found = int(value)
     if not -_LONG <= found < _LONG:
-        raise BadField(f"the custom field <{name}> is not a long")
+        raise Refused(f"the custom field <{name}> is not a long")
     return found
 
 
 def flag(request: Command, name: str) -> bool:
     """A field that Boolean.parseBoolean reads; False where it is missing."""
     return request.fields.get(name, "").lower() == "true"
+
+
+def the_topic(broker: Broker, name: str, said: str = "topic[{}] not exist") -> Topic:
+    """A topic that is served. Raises Refused, which says `said` of its name."""
+    topic = broker.store.topics.get(name)
+    if topic is None:
+        raise Refused(said.format(name), ResponseCode.TOPIC_NOT_EXIST)
+    return topic
+
+
+@contextmanager
+def body_of(kind: str) -> Iterator[None]:
+    """Refuse a body that the block cannot read: it is not JSON of RocketMQ's class `kind`."""
+    try:
+        yield
+    except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
+        raise Refused(f"the body is not a {kind}") from None
 
 
 # ---
@@ -187,41 +212,6 @@ def data_version(broker: Broker) -> dict[str, int]:
 _OF_PROXIES = "HeartBeatSyncerTopic"  # the end of ProxyConfig.heartbeatSyncerTopicName by default
 _MOST_MADE = 100
 READ_ONLY = "reput serves this store to be read only"
-
-
-def sending(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Refuse a message (SendMessageProcessor with the brokerPermission to read only)."""
-    return refused(
-        ResponseCode.NO_PERMISSION,
-        f"the broker[{broker.address_for(caller)}] sending message is forbidden: {READ_ONLY}",
-    )
-
-
-def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Refuse to write or change anything else."""
-    return refused(
-        ResponseCode.NO_PERMISSION,
-        f"{RequestCode(request.code).name} would change the store: {READ_ONLY}",
-    )
-
-
-def create_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Refuse to make a topic, except the topic that RocketMQ's Proxy needs before it starts
-    (HeartbeatSyncer), which is kept in memory: it has no messages.
-    """
-    name = text(request, "topic")
-    if not name.endswith(_OF_PROXIES) or not is_group_name(name):
-        return writing(broker, request, caller)
-    if name not in broker.store.topics and _made_by_proxies(broker) >= _MOST_MADE:
-        return writing(broker, request, caller)
-    broker.store.make_topic(topic(name))
-    return found()
-
-
-def _made_by_proxies(broker: Broker) -> int:
-    return sum(name.endswith(_OF_PROXIES) for name in broker.store.topics)
-
-
 _SENDING = (
     RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
     RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
@@ -234,8 +224,7 @@ _WRITING = (
     RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.UPDATE_BROKER_CONFIG,
     RequestCode.UPDATE_NAMESRV_CONFIG, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, RequestCode.DELETE_SUBSCRIPTIONGROUP,
-    RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG, RequestCode.REGISTER_BROKER,
-    RequestCode.UNREGISTER_BROKER, RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+    RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG, RequestCode.WIPE_WRITE_PERM_OF_BROKER,
     RequestCode.ADD_WRITE_PERM_OF_BROKER, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
     RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.DELETE_EXPIRED_COMMITLOG,
     RequestCode.TRIGGER_DELETE_FILES, RequestCode.RESUME_CHECK_HALF_MESSAGE,
@@ -249,8 +238,35 @@ _WRITING = (
     RequestCode.AUTH_UPDATE_ACL, RequestCode.AUTH_DELETE_ACL,
 )  # fmt: skip
 
-HANDLERS: Handlers = {
-    **dict.fromkeys(_SENDING, sending),
-    **dict.fromkeys(_WRITING, writing),
-    RequestCode.UPDATE_AND_CREATE_TOPIC: create_topic,
-}
+
+@answers(*_SENDING)
+def sending(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Refuse a message (SendMessageProcessor with the brokerPermission to read only)."""
+    return refused(
+        ResponseCode.NO_PERMISSION,
+        f"the broker[{broker.address_for(caller)}] sending message is forbidden: {READ_ONLY}",
+    )
+
+
+@answers(*_WRITING)
+def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Refuse to write or change anything else."""
+    return refused(
+        ResponseCode.NO_PERMISSION,
+        f"{RequestCode(request.code).name} would change the store: {READ_ONLY}",
+    )
+
+
+@answers(RequestCode.UPDATE_AND_CREATE_TOPIC)
+def create_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Refuse to make a topic, except the topic that RocketMQ's Proxy needs before it starts
+    (HeartbeatSyncer), which is kept in memory: it has no messages.
+    """
+    name = text(request, "topic")
+    if not name.endswith(_OF_PROXIES) or not is_group_name(name):
+        return writing(broker, request, caller)
+    made = sum(each.endswith(_OF_PROXIES) for each in broker.store.topics)
+    if name not in broker.store.topics and made >= _MOST_MADE:
+        return writing(broker, request, caller)
+    broker.store.make_topic(topic(name))
+    return found()

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from reput.broker.wire.codes import Refused
+
 # ---
 # Consumer groups and producers, as known from clients' heartbeats (ConsumerManager,
 # ConsumerGroupInfo, ProducerManager).
@@ -18,10 +20,6 @@ MOST_MEMBERS = 50_000  # of all groups; a broker has no limit
 MOST_SUBSCRIBED = 64 << 20  # approximate bytes of all subscriptions; a broker has no limit
 _OBJECT_BYTES = 100  # a small object and its place in a table
 _BROADCASTING = "BROADCASTING"
-
-
-class TooManyClients(ValueError):
-    """More clients, or longer subscriptions, than are kept."""
 
 
 class Subscription(NamedTuple):
@@ -94,17 +92,15 @@ class Consumers:
         self._tell = tell
         self._members = self._weight = 0
 
-    def join(
-        self, wanted: Group, connection: int, client: Client, keep: bool
-    ) -> None:  # fmt: skip
-        """Note a heartbeat for one group (registerConsumer). Raises TooManyClients.
+    def join(self, wanted: Group, connection: int, client: Client, keep: bool) -> None:
+        """Note a heartbeat for one group (registerConsumer). Raises Refused: too many.
 
         keep: the heartbeat has no subscriptions; the group keeps its subscriptions.
         """
         group = self.groups.get(wanted.name)
         weight = 0 if group is None else group.weight
         if not keep and self._weight - weight + wanted.weight > MOST_SUBSCRIBED:
-            raise TooManyClients(f"subscriptions of {MOST_SUBSCRIBED} bytes are kept")
+            raise Refused(f"subscriptions of {MOST_SUBSCRIBED} bytes are kept")
         changed = group is None or connection not in group.clients
         if changed:
             self._enter()
@@ -119,7 +115,7 @@ class Consumers:
             self._tell_members(group)
 
     def produce(self, group: str, connection: int, client: Client) -> None:
-        """Note a heartbeat for one producer group (registerProducer). Raises TooManyClients."""
+        """Note a heartbeat for one producer group (registerProducer). Raises Refused."""
         if connection not in self.producers.get(group, {}):
             self._enter()
         self.producers.setdefault(group, {})[connection] = client
@@ -169,7 +165,7 @@ class Consumers:
 
     def _enter(self) -> None:
         if self._members >= MOST_MEMBERS:
-            raise TooManyClients(f"{MOST_MEMBERS} members of groups are known, and no more")
+            raise Refused(f"{MOST_MEMBERS} members of groups are known, and no more")
         self._members += 1
 
     def _tell_members(self, group: Group) -> None:
@@ -245,10 +241,6 @@ PULL, POP = "PULL", "POP"  # MessageRequestMode
 _MOST = 20_000  # a broker has no limit
 
 
-class TooManyModes(ValueError):
-    """More modes than are kept."""
-
-
 class RequestMode(NamedTuple):
     """A SetMessageRequestModeRequestBody without topic and group."""
 
@@ -263,9 +255,9 @@ class RequestModes:
         self._modes: dict[tuple[str, str], RequestMode] = {}
 
     def put(self, topic: str, group: str, mode: RequestMode) -> None:
-        """Raises TooManyModes."""
+        """Raises Refused where too many are kept."""
         if (topic, group) not in self._modes and len(self._modes) >= _MOST:
-            raise TooManyModes(f"{_MOST} request modes are kept, and no more")
+            raise Refused(f"{_MOST} request modes are kept, and no more")
         self._modes[topic, group] = mode
 
     def of(self, topic: str, group: str) -> RequestMode:

@@ -10,18 +10,18 @@ from reput.broker.serving.broker import (
     Answer,
     Broker,
     Caller,
-    Handlers,
+    answers,
     data_version,
     flag,
     found,
     number,
     refused,
     text,
+    the_topic,
 )
 from reput.broker.serving.clients import MOST_CLIENT_ID, is_group_name
-from reput.broker.serving.groups import TooManyOffsets
 from reput.broker.serving.store import ServedQueue, bounds
-from reput.broker.wire.codes import Entries, Language, RequestCode, ResponseCode, fastjson
+from reput.broker.wire.codes import Entries, Language, Refused, RequestCode, ResponseCode, fastjson
 from reput.broker.wire.remoting import ONE_WAY_BIT, Command
 from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.release.profiles import release_key
@@ -32,6 +32,7 @@ from reput.store_format.release.profiles import release_key
 _COMMIT_OFFSET = 1 << 0  # PullSysFlag.FLAG_COMMIT_OFFSET
 
 
+@answers(RequestCode.QUERY_CONSUMER_OFFSET)
 def query(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The group's offset of a queue (ConsumerManageProcessor.queryConsumerOffset)."""
     group, topic = text(request, "consumerGroup"), text(request, "topic")
@@ -67,6 +68,7 @@ def begins_in_memory(broker: Broker, queue: ServedQueue | None) -> bool:
     return release_key(broker.store.opened.profile.release) < (5, 1, 0)
 
 
+@answers(RequestCode.UPDATE_CONSUMER_OFFSET)
 def commit(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A client commits how far its group has come (updateConsumerOffset)."""
     group, topic = text(request, "consumerGroup"), text(request, "topic")
@@ -74,16 +76,11 @@ def commit(broker: Broker, request: Command, caller: Caller) -> Answer:
     known = broker.groups.has(group) or not broker.store.opened.profile.commits_of_known_groups
     if not (known and is_group_name(group)):
         return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} not exist!")
-    if topic not in broker.store.topics:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
-    if not 0 <= queue_id < broker.store.topics[topic].read_queues:
+    if not 0 <= queue_id < the_topic(broker, topic, "Topic {} not exist!").read_queues:
         return refused(ResponseCode.INVALID_PARAMETER, f"no queue {queue_id} of {topic}")
     if broker.offsets.is_reset(group, topic, queue_id):
         return found()._replace(remark="Offset has been previously reset")
-    try:
-        broker.offsets.commit(group, topic, queue_id, offset)
-    except TooManyOffsets as error:
-        return refused(ResponseCode.SYSTEM_ERROR, str(error))
+    broker.offsets.commit(group, topic, queue_id, offset)
     return found()
 
 
@@ -95,21 +92,14 @@ def keep_pulled(
     """
     broker.offsets.pulled(group, topic, queue_id, upto)
     if number(request, "sysFlag") & _COMMIT_OFFSET:
-        with suppress(TooManyOffsets):
+        with suppress(Refused):
             broker.offsets.commit(group, topic, queue_id, number(request, "commitOffset"))
 
 
+@answers(RequestCode.GET_ALL_CONSUMER_OFFSET)
 def all_offsets(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All offsets of all groups; slaves ask for them (getAllConsumerOffset)."""
-    answer: dict[str, Any] = {"offsetTable": broker.offsets.table()}
-    return found(fastjson(answer))
-
-
-HANDLERS: Handlers = {
-    RequestCode.QUERY_CONSUMER_OFFSET: query,
-    RequestCode.UPDATE_CONSUMER_OFFSET: commit,
-    RequestCode.GET_ALL_CONSUMER_OFFSET: all_offsets,
-}
+    return found(fastjson({"offsetTable": broker.offsets.table()}))
 
 
 # ---
@@ -119,6 +109,7 @@ HANDLERS: Handlers = {
 _NOWHERE = -1  # `offset` of a request that gives none
 
 
+@answers(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
 def reset(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Set a group's offsets by a time, or one queue's to a given offset; answers with them."""
     if broker.store.opened.profile.server_resets_offsets:
@@ -130,9 +121,7 @@ def _by_server(broker: Broker, request: Command) -> Answer:
     """Set offsets: the answer to each queue's next pull has the new offset (resetOffsetInner)."""
     name, group = text(request, "topic"), text(request, "group")
     queue_id, offset = number(request, "queueId", -1), number(request, "offset", _NOWHERE)
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {name} does not exist")
+    topic = the_topic(broker, name, "Topic {} does not exist")
     if not broker.groups.has(group):
         return refused(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} does not exist"
@@ -154,11 +143,8 @@ def _by_server(broker: Broker, request: Command) -> Answer:
         wanted = {queue_id: _at_time(broker, name, queue_id, number(request, "timestamp"))}
     if not wanted:
         return refused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
-    try:
-        for each, to in wanted.items():
-            broker.offsets.reset(group, name, each, to)
-    except TooManyOffsets as error:
-        return refused(ResponseCode.SYSTEM_ERROR, str(error))
+    for each, to in wanted.items():
+        broker.offsets.reset(group, name, each, to)
     return found(fastjson({"offsetTable": _table(broker, name, wanted)}))
 
 
@@ -190,7 +176,10 @@ def _by_clients(broker: Broker, request: Command) -> Answer:
     table = _table(broker, name, wanted)
     body = fastjson({"offsetTable": table})
     fields = {"topic": name, "group": group, "timestamp": str(time)}
-    body_for = _for_cpp(table) if request.language == Language.CPP else body
+    body_for = body
+    if request.language == Language.CPP:  # ResetOffsetBodyForC
+        rows = [{**queue, "offset": offset} for queue, offset in table.pairs]
+        body_for = fastjson({"offsetTable": rows})
     note = Command(
         RequestCode.RESET_CONSUMER_CLIENT_OFFSET, 0, ONE_WAY_BIT, fields, body_for,
         version=broker.version,
@@ -213,20 +202,13 @@ def _table(broker: Broker, topic: str, offsets: dict[int, int]) -> Entries:
     )
 
 
-def _for_cpp(table: Entries) -> bytes:
-    """The body for clients in C++ (ResetOffsetBodyForC)."""
-    return fastjson({"offsetTable": [{**queue, "offset": offset} for queue, offset in table.pairs]})
-
-
-HANDLERS |= {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: reset}
-
-
 # ---
 # Offsets of groups, compared with the ends of their queues (AdminBrokerProcessor).
 
 _LIST_SEPARATOR = ";"  # GetConsumeStatsRequestHeader.TOPIC_NAME_SEPARATOR
 
 
+@answers(RequestCode.GET_CONSUME_STATS)
 def of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A group's progress in its topics, or in those that the request names (ConsumeStats)."""
     group, topic = text(request, "consumerGroup"), request.fields.get("topic", "")
@@ -241,6 +223,7 @@ def of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson({"consumeTps": 0.0, "offsetTable": Entries(pairs)}))
 
 
+@answers(RequestCode.GET_BROKER_CONSUME_STATS)
 def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All groups' progress (ConsumeStatsList); isOrder: only in ordered topics.
 
@@ -295,12 +278,11 @@ def _progress(
     return rows
 
 
+@answers(RequestCode.QUERY_CONSUME_TIME_SPAN)
 def time_spans(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Times of each queue's first, last, last consumed message (QueryConsumeTimeSpanBody)."""
     name, group = text(request, "topic"), text(request, "group")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+    topic = the_topic(broker, name)
     spans = []
     for queue_id in range(topic.write_queues):
         queue = broker.store.queue(name, queue_id)
@@ -321,17 +303,11 @@ def time_spans(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson({"consumeTimeSpanSet": spans}))
 
 
-HANDLERS |= {
-    RequestCode.GET_CONSUME_STATS: of_group,
-    RequestCode.GET_BROKER_CONSUME_STATS: of_broker,
-    RequestCode.QUERY_CONSUME_TIME_SPAN: time_spans,
-}
-
-
 # ---
 # Requests of subscription groups' configuration (AdminBrokerProcessor).
 
 
+@answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
 def one(broker: Broker, request: Command, caller: Caller) -> Answer:
     """One group's configuration."""
     config = broker.groups.find(text(request, "group"))
@@ -340,6 +316,7 @@ def one(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson(config))
 
 
+@answers(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 def all_configs(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All groups' configurations (SubscriptionGroupWrapper)."""
     table = broker.groups.table()
@@ -347,20 +324,13 @@ def all_configs(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson({**answer, "forbiddenTable": {}}))
 
 
-def group_refused(broker: Broker, name: str) -> Answer | None:
-    """The refusal of a group that may get no messages; None: it may (PullMessageProcessor)."""
+def check_group(broker: Broker, name: str) -> None:
+    """Raises Refused for a group that may get no messages (PullMessageProcessor)."""
     config = broker.groups.find(name)
     if config is None:
-        return refused(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        raise Refused(
             f"subscription group [{name[:MOST_CLIENT_ID]}] does not exist",
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
         )
     if config.get("consumeEnable") is False:
-        return refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}")
-    return None
-
-
-HANDLERS |= {
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: one,
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: all_configs,
-}
+        raise Refused(f"subscription group no permission, {name}", ResponseCode.NO_PERMISSION)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reput.broker.serving.clients import is_group_name
+from reput.broker.wire.codes import Refused
 from reput.store_format.discover.config import Offsets
 from reput.store_format.release.profiles import Profile, release_key
 
@@ -15,10 +16,6 @@ from reput.store_format.release.profiles import Profile, release_key
 # (ConsumerOffsetManager). The store itself is never written to.
 
 MOST_QUEUES = 200_000  # queues that clients may add, of all groups; a broker has no limit
-
-
-class TooManyOffsets(ValueError):
-    """Clients have committed offsets for more queues than are kept."""
 
 
 class GroupOffsets:
@@ -46,11 +43,11 @@ class GroupOffsets:
         return self._offsets.get((group, topic), {}).get(queue_id, -1) if reset is None else reset
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Note how far a group has come (commitOffset). Raises TooManyOffsets."""
+        """Note how far a group has come (commitOffset). Raises Refused: too many."""
         queues = self._offsets.get((group, topic))
         if queues is None or queue_id not in queues:
             if self._added >= MOST_QUEUES:
-                raise TooManyOffsets(f"offsets of {MOST_QUEUES} queues are kept, and no more")
+                raise Refused(f"offsets of {MOST_QUEUES} queues are kept, and no more")
             self._added += 1
             queues = self._offsets.setdefault((group, topic), {})
         queues[queue_id] = offset
@@ -58,7 +55,7 @@ class GroupOffsets:
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Make the group go on at `offset`, of which the answer to its next pull tells it
-        (assignResetOffset). Raises TooManyOffsets.
+        (assignResetOffset). Raises Refused.
         """
         self.commit(group, topic, queue_id, offset)
         self._resets.setdefault((group, topic), {})[queue_id] = offset

@@ -1,6 +1,6 @@
 """The handlers of all requests that are answered, by request code."""
 
-from reput.broker.serving import (
+from reput.broker.serving import (  # noqa: F401 (each makes its handlers known)
     about,
     acknowledging,
     allotting,
@@ -10,24 +10,10 @@ from reput.broker.serving import (
     popping,
     reading,
 )
-from reput.broker.serving import broker as write_requests
-from reput.broker.serving.broker import Answer, BadField, Broker, Caller, Handlers
-from reput.broker.serving.broker import refused as refuse
-from reput.broker.wire.codes import Language, ResponseCode
+from reput.broker.serving.broker import HANDLERS, Answer, Broker, Caller, refused
+from reput.broker.wire.codes import Language, Refused, ResponseCode
 from reput.broker.wire.remoting import RESPONSE_BIT, Command
 from reput.store_format.faults import StoreError
-
-HANDLERS: Handlers = {
-    **write_requests.HANDLERS,
-    **about.HANDLERS,  # replaces the answer of `write_requests` to registering
-    **attendance.HANDLERS,
-    **reading.HANDLERS,
-    **popping.HANDLERS,
-    **acknowledging.HANDLERS,
-    **group_requests.HANDLERS,
-    **allotting.HANDLERS,
-    **asking.HANDLERS,
-}
 
 
 def answer(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -37,16 +23,16 @@ def answer(broker: Broker, request: Command, caller: Caller) -> Answer:
             return said
     handler = HANDLERS.get(request.code)
     if handler is None:
-        return refuse(
+        return refused(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
         )
     try:
         return handler(broker, request, caller)
-    except BadField as error:
-        return refuse(ResponseCode.SYSTEM_ERROR, str(error))
+    except Refused as error:
+        return refused(error.code, str(error))
     except StoreError:
         # the error's text names files of this machine, which clients are not to learn
-        return refuse(ResponseCode.SYSTEM_ERROR, "what was asked for cannot be read in the store")
+        return refused(ResponseCode.SYSTEM_ERROR, "what was asked for cannot be read in the store")
 
 
 def reply(broker: Broker, request: Command, said: Answer) -> Command:

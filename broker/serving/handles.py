@@ -5,6 +5,7 @@ makes each message's handle; to acknowledge the message, the client sends the ha
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from reput.broker.wire.codes import Refused
 from reput.store_format.java import parse_integer
 from reput.store_format.names import RETRY_PREFIX
 
@@ -12,10 +13,6 @@ ORDER_QUEUE = 999  # KeyBuilder.POP_ORDER_REVIVE_QUEUE: marks messages that are 
 REVIVE_QUEUES = 8  # BrokerConfig.reviveQueueNum
 _SEPARATOR = " "  # MessageConst.KEY_SEPARATOR
 _NORMAL, _RETRY, _RETRY_V2 = "0", "1", "2"
-
-
-class BadHandle(ValueError):
-    """A text that is no handle."""
 
 
 class Handle(NamedTuple):
@@ -32,13 +29,13 @@ class Handle(NamedTuple):
 
 
 def parse_handle(text: str) -> Handle:
-    """A handle as a client sends it back. Raises BadHandle."""
+    """A handle as a client sends it back. Raises Refused."""
     parts = text.split(_SEPARATOR)
     try:
         start, pop_time, invisible = (parse_integer(part, 64) for part in parts[:3])
         revive_queue = parse_integer(parts[3], 32)
     except (ValueError, IndexError):
-        raise BadHandle("the handle is none that a broker gives") from None
+        raise Refused("the handle is none that a broker gives") from None
     return Handle(start, pop_time, invisible, revive_queue)
 
 

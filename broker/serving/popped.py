@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from reput.broker.wire.codes import Refused
+
 # ---
 # Messages that were popped, until they are acknowledged (PopCheckPoint, PopBufferMergeService).
 #
@@ -22,10 +24,6 @@ _SPAN_MOST = 1 << 12  # positions between the first and the last of one check po
 _HEAP_SLACK = 64
 
 Key = tuple[int, int, int]  # queue id, first position, pop time: what a handle names
-
-
-class TooManyInFlight(ValueError):
-    """More check points than are kept."""
 
 
 class CheckPoint:
@@ -112,7 +110,7 @@ class InFlight:
 
     def _check_room(self, group: str, topic: str) -> None:
         if not self.has_room(group, topic):
-            raise TooManyInFlight(f"{MOST_OF_GROUP} pops of a group are kept, and no more")
+            raise Refused(f"{MOST_OF_GROUP} pops of a group are kept, and no more")
 
     def pop_time(self, group: str, topics: Iterable[str], now: int) -> int:
         """A pop time that no earlier pop of the topics has, as handles name check points by it."""
@@ -120,7 +118,7 @@ class InFlight:
         return max([now, *(popped.last + 1 for popped in before if popped is not None)])
 
     def add(self, group: str, topic: str, point: CheckPoint) -> None:
-        """Note that messages were popped. Raises TooManyInFlight."""
+        """Note that messages were popped. Raises Refused: too many are in flight."""
         self._check_room(group, topic)
         self.put(group, topic, point)
 
@@ -152,7 +150,7 @@ class InFlight:
     ) -> int | None:
         """Change when a message may be popped again: it gets a check point of its own, as in a
         broker (appendCheckPointThenAckOrigin). Returns the new check point's pop time; None if the
-        message is not in flight under this key. Raises TooManyInFlight.
+        message is not in flight under this key. Raises Refused.
         """
         popped = self._of.get((group, topic))
         point = None if popped is None else popped.points.get(key)
@@ -394,7 +392,7 @@ def restore(table: Mapping[str, Any], in_flight: InFlight, orders: Orders) -> in
             point.left &= int(left)
             if point.left:
                 in_flight.add(str(group), str(topic), point)
-        except (*_WRONG, TooManyInFlight):
+        except _WRONG:  # or Refused: there are too many
             wrong += 1
     for row in _rows(table, IN_ORDER):
         try:

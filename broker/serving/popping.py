@@ -12,23 +12,22 @@ from reput.broker.serving.broker import (
     Answer,
     Broker,
     Caller,
-    Handlers,
     Hold,
+    answers,
     flag,
     found,
     number,
     refused,
     text,
 )
-from reput.broker.serving.group_requests import begins_in_memory, group_refused
-from reput.broker.serving.groups import TooManyOffsets
+from reput.broker.serving.group_requests import begins_in_memory, check_group
 from reput.broker.serving.handles import ORDER_QUEUE, REVIVE_QUEUES, Infos, retry_topics
 from reput.broker.serving.popped import CheckPoint, OrderInfo
-from reput.broker.serving.reading import Got, take
+from reput.broker.serving.reading import UNPARSED, Got, illegal_queue, read_topic, take
 from reput.broker.serving.records import BodyPiece, given_again
-from reput.broker.serving.store import PERM_READ, Topic, bounds
+from reput.broker.serving.store import Topic, bounds
 from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import Refused, RequestCode, ResponseCode
 from reput.broker.wire.remoting import Command
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.sql import WrongExpression
@@ -63,34 +62,15 @@ class Asked(NamedTuple):
         return [self.topic, *(topic for topic in there if topic is not None)]
 
 
-def checked(broker: Broker, request: Command, caller: Caller) -> Asked | Answer:
-    """The group, topic and queues that a request asks for, or its refusal."""
+def checked(broker: Broker, request: Command, caller: Caller) -> Asked:
+    """The group, topic and queues that a request asks for. Raises Refused."""
     name, group = text(request, "topic"), text(request, "consumerGroup")
     queue_id = number(request, "queueId")
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return no_topic(name)
-    if not topic.perm & PERM_READ:
-        return refused(
-            ResponseCode.NO_PERMISSION, f"the topic[{name}] peeking message is forbidden"
-        )
+    topic = read_topic(broker, name, to_be="peeking")
     if queue_id >= topic.read_queues:
-        return illegal_queue(ResponseCode.INVALID_PARAMETER, topic, queue_id, caller)
-    if (said := group_refused(broker, group)) is not None:
-        return said
+        raise illegal_queue(ResponseCode.INVALID_PARAMETER, topic, queue_id, caller)
+    check_group(broker, group)
     return Asked(group, topic, queue_id)
-
-
-def no_topic(name: str) -> Answer:
-    return refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
-
-
-def illegal_queue(code: int, topic: Topic, queue_id: int, caller: Caller) -> Answer:
-    return refused(
-        code,
-        f"queueId[{queue_id}] is illegal, topic:[{topic.name}] "
-        f"topicConfig.readQueueNums:[{topic.read_queues}] consumer:[{caller.peer}]",
-    )
 
 
 def pop_offset(broker: Broker, group: str, topic: Topic, queue_id: int, first: bool) -> int:
@@ -245,7 +225,7 @@ class _Pop:
     def _give(self, topic: Topic, queue_id: int, offset: int, got: Got) -> None:
         broker, group, name = self.broker, self.asked.group, topic.name
         positions = np.concatenate(got.positions).tolist()
-        # first, as it may raise TooManyOffsets, before anything is noted of these messages
+        # first, as it may raise Refused, before anything is noted of these messages
         broker.offsets.commit(group, name, queue_id, offset if self.in_order else got.next)
         if self.in_order:
             info = broker.orders.popped(
@@ -309,6 +289,7 @@ class _Pop:
                     self.fresh(topic, queue_id)
 
 
+@answers(RequestCode.POP_MESSAGE)
 def pop(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Messages, or a hold until there are some."""
     most, invisible = number(request, "maxMsgNums"), number(request, "invisibleTime")
@@ -320,17 +301,13 @@ def pop(broker: Broker, request: Command, caller: Caller) -> Answer:
             ResponseCode.INVALID_PARAMETER, f"the broker pop message's num is greater than {_MOST}"
         )
     asked = checked(broker, request, caller)
-    if isinstance(asked, Answer):
-        return asked
     try:
         own = subscription_of(
             asked.topic.name, request.fields.get("exp"), request.fields.get("expType"), 0
         )
         wanted = wanted_by(own, broker.store.opened.profile)
     except (WrongTags, WrongExpression):
-        return refused(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
-        )
+        return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, UNPARSED)
     turn = next(broker.pops)
     names = [topic.name for topic in asked.topics(broker)]
     going = _Pop(
@@ -341,9 +318,9 @@ def pop(broker: Broker, request: Command, caller: Caller) -> Answer:
     )  # fmt: skip
     try:
         _all_queues(going, turn)
-    except TooManyOffsets as error:
+    except Refused:
         if not going.given:
-            return refused(ResponseCode.SYSTEM_ERROR, str(error))
+            raise
     return _answered(going, request, caller)
 
 
@@ -381,9 +358,6 @@ def _answered(going: _Pop, request: Command, caller: Caller) -> Answer:
     return Answer(ResponseCode.POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", fields, hold=hold)
 
 
-HANDLERS: Handlers = {RequestCode.POP_MESSAGE: pop}
-
-
 # ---
 # Requests that look at what POP would give: whether there are messages (NotificationProcessor),
 # how many pops wait (PollingInfoProcessor), the messages themselves (PeekMessageProcessor).
@@ -391,11 +365,10 @@ HANDLERS: Handlers = {RequestCode.POP_MESSAGE: pop}
 _PEEKED_MOST = 32  # messages; a broker has no limit
 
 
+@answers(RequestCode.NOTIFICATION)
 def notification(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Whether a pop would find a message; if not, the request waits until a pop would."""
     asked = checked(broker, request, caller)
-    if isinstance(asked, Answer):
-        return asked
     free_at = None
     if flag(request, "order"):
         free, free_at = _free(broker, request, asked, caller.now)
@@ -426,20 +399,18 @@ def _free(
     return free, min(times, default=None)
 
 
+@answers(RequestCode.POLLING_INFO)
 def polling_info(broker: Broker, request: Command, caller: Caller) -> Answer:
     """How many requests wait for messages of a queue."""
     asked = checked(broker, request, caller)
-    if isinstance(asked, Answer):
-        return asked
     return found(pollingNum=broker.waiting(asked.group, asked.topic.name, asked.queue_id))
 
 
+@answers(RequestCode.PEEK_MESSAGE)
 def peek(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Messages that a pop would give, without popping them. Retries are left out."""
     most = min(number(request, "maxMsgNums"), _PEEKED_MOST)
     asked = checked(broker, request, caller)
-    if isinstance(asked, Answer):
-        return asked
     pieces, given, rest = list[BodyPiece](), 0, 0
     for topic in asked.topics(broker):
         for queue_id in asked.queues if topic is asked.topic else range(topic.read_queues):
@@ -459,10 +430,3 @@ def peek(broker: Broker, request: Command, caller: Caller) -> Answer:
     if not given:
         return Answer(ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", fields)
     return Answer(ResponseCode.SUCCESS, "FOUND", fields, b"", tuple(pieces))
-
-
-HANDLERS |= {
-    RequestCode.NOTIFICATION: notification,
-    RequestCode.POLLING_INFO: polling_info,
-    RequestCode.PEEK_MESSAGE: peek,
-}

@@ -10,19 +10,20 @@ from reput.broker.serving.broker import (
     Answer,
     Broker,
     Caller,
-    Handlers,
     Hold,
+    answers,
     flag,
     found,
     number,
     refused,
     text,
+    the_topic,
 )
-from reput.broker.serving.group_requests import group_refused, keep_pulled
+from reput.broker.serving.group_requests import check_group, keep_pulled
 from reput.broker.serving.records import BodyPiece, Taken, records_of
 from reput.broker.serving.store import PERM_READ, LogRange, ServedQueue, Topic, bounds
 from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
-from reput.broker.wire.codes import RequestCode, ResponseCode, fastjson
+from reput.broker.wire.codes import Refused, RequestCode, ResponseCode, fastjson
 from reput.broker.wire.remoting import Command
 from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.derived.queues import Numbers
@@ -39,6 +40,7 @@ from reput.store_format.query.by_key import UNIQUE_KEY_MOST
 
 _AT_ONCE = 1 << 10  # entries; a client may ask for any number of messages
 SUSPEND, HAS_SUBSCRIPTION = 1 << 1, 1 << 2  # PullSysFlag
+UNPARSED = "parse the consumer's subscription failed"
 
 
 class Got(NamedTuple):
@@ -65,35 +67,21 @@ _CODES = {
 }
 
 
+@answers(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Messages of a queue, or why there are none; `hold` is set for a pull that may wait."""
     name, queue_id = text(request, "topic"), number(request, "queueId")
     group = text(request, "consumerGroup")
     position, most = number(request, "queueOffset"), number(request, "maxMsgNums")
     flags = number(request, "sysFlag")
-    if (said := group_refused(broker, group)) is not None:
-        return said
-    topic = broker.store.topics.get(name)
-    if topic is None:
-        return refused(
-            ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!"
-        )
-    if not topic.perm & PERM_READ:
-        return refused(
-            ResponseCode.NO_PERMISSION, f"the topic[{name}] pulling message is forbidden"
-        )
+    check_group(broker, group)
+    topic = read_topic(broker, name, to_be="pulling")
     profile = broker.store.opened.profile
     if not 0 <= queue_id < topic.read_queues:
         known = profile.pull_illegal_queue
         illegal = ResponseCode.INVALID_PARAMETER if known else ResponseCode.SYSTEM_ERROR
-        return refused(
-            illegal,
-            f"queueId[{queue_id}] is illegal, topic:[{name}] "
-            f"topicConfig.readQueueNums:[{topic.read_queues}] consumer:[{caller.peer}]",
-        )
+        raise illegal_queue(illegal, topic, queue_id, caller)
     wanted = _wanted(broker, request, name, group, flags)
-    if isinstance(wanted, Answer):
-        return wanted
     queue = broker.store.queue(name, queue_id)
     reset = broker.offsets.take_reset(group, name, queue_id)
     if reset is None:
@@ -125,9 +113,23 @@ def _code(status: str, position: int) -> int:
     return ResponseCode.PULL_OFFSET_MOVED if position else ResponseCode.PULL_NOT_FOUND
 
 
-def _wanted(
-    broker: Broker, request: Command, topic: str, group: str, flags: int
-) -> PullFilter | Answer:
+def read_topic(broker: Broker, name: str, to_be: str = "") -> Topic:
+    """A topic that is served, and may be read if something is `to_be` done. Raises Refused."""
+    topic = the_topic(broker, name, "topic[{}] not exist, apply first please!")
+    if to_be and not topic.perm & PERM_READ:
+        raise Refused(f"the topic[{name}] {to_be} message is forbidden", ResponseCode.NO_PERMISSION)
+    return topic
+
+
+def illegal_queue(code: int, topic: Topic, queue_id: int, caller: Caller) -> Refused:
+    """The refusal of a queue that a topic does not have."""
+    return Refused(
+        f"queueId[{queue_id}] is illegal, topic:[{topic.name}] "
+        f"topicConfig.readQueueNums:[{topic.read_queues}] consumer:[{caller.peer}]", code,
+    )  # fmt: skip
+
+
+def _wanted(broker: Broker, request: Command, topic: str, group: str, flags: int) -> PullFilter:
     """The filter by the subscription in the pull, or else by that in the group's heartbeats."""
     version = number(request, "subVersion", 0)
     profile = broker.store.opened.profile
@@ -141,26 +143,23 @@ def _wanted(
         except WrongExpression:
             return EVERYTHING  # ConsumerFilterManager.build returns null: nothing is filtered
         except WrongTags:
-            return refused(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
-            )
+            raise Refused(UNPARSED, ResponseCode.SUBSCRIPTION_PARSE_FAILED) from None
     known = broker.consumers.groups.get(group)
-    if known is None:
-        return refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
-    subscription = known.subscriptions.get(topic)
+    subscription = None if known is None else known.subscriptions.get(topic)
     if subscription is None:
-        return refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
+        what = "group info" if known is None else "subscription"
+        raise Refused(f"the consumer's {what} not exist", ResponseCode.SUBSCRIPTION_NOT_EXIST)
     if subscription.version < version:
-        return refused(
-            ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+        raise Refused(
+            "the consumer's subscription not latest", ResponseCode.SUBSCRIPTION_NOT_LATEST
         )
     try:
         return wanted_by(subscription, profile)
     except WrongExpression:
-        return refused(
-            ResponseCode.FILTER_DATA_NOT_EXIST,
+        raise Refused(
             "The broker's consumer filter data is not exist!Your expression may be wrong!",
-        )
+            ResponseCode.FILTER_DATA_NOT_EXIST,
+        ) from None
 
 
 def take(
@@ -212,15 +211,13 @@ def take(
     return Got(status, following, low, high, tuple(pieces), taken.messages, tuple(positions))
 
 
-HANDLERS: Handlers = {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull}
-
-
 # ---
 # Messages by key, and one message by its place in the log (QueryMessageProcessor).
 
 _UNIQUE = "_UNIQUE_KEY_QUERY"  # MixAll.UNIQUE_MSG_QUERY_FLAG
 
 
+@answers(RequestCode.QUERY_MESSAGE)
 def by_key(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The newest messages with a key whose hash is that of the wanted key, in the log's order."""
     topic, key = text(request, "topic"), text(request, "key")
@@ -239,6 +236,7 @@ def by_key(broker: Broker, request: Command, caller: Caller) -> Answer:
     )
 
 
+@answers(RequestCode.VIEW_MESSAGE_BY_ID)
 def by_place(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The message at a physical offset, whatever broker its message id names."""
     place = number(request, "offset")
@@ -258,18 +256,13 @@ def whole_record(broker: Broker, place: int) -> LogRange | None:
     return store.files.range(place, record.size) if place < store.limit else None
 
 
-HANDLERS |= {
-    RequestCode.QUERY_MESSAGE: by_key,
-    RequestCode.VIEW_MESSAGE_BY_ID: by_place,
-}
-
-
 # ---
 # Entries as a queue's files have them (AdminBrokerProcessor.queryConsumeQueue).
 
 _MOST = 1000  # entries of one answer; a broker has no limit
 
 
+@answers(RequestCode.QUERY_CONSUME_QUEUE)
 def entries(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Some entries from a position on (QueryConsumeQueueResponseBody)."""
     topic, queue_id = text(request, "topic"), number(request, "queueId")
@@ -299,19 +292,18 @@ def entries(broker: Broker, request: Command, caller: Caller) -> Answer:
     return Answer(ResponseCode.SUCCESS, None, {}, fastjson(answer))
 
 
-HANDLERS |= {RequestCode.QUERY_CONSUME_QUEUE: entries}
-
-
 # ---
 # Offsets of queues: the smallest, the greatest, that of a time (AdminBrokerProcessor).
 
 
+@answers(RequestCode.GET_MAX_OFFSET)
 def max_offset(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The position after a queue's last message; 0 where there is no such queue."""
     queue = _queue(broker, request)
     return found(offset=0 if queue is None else queue.maximum)
 
 
+@answers(RequestCode.GET_MIN_OFFSET)
 def min_offset(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A queue's first position that has not expired."""
     queue = _queue(broker, request)
@@ -321,6 +313,7 @@ def min_offset(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(offset=0 if topic is None else topic.empty_minimum)
 
 
+@answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
 def offset_at_time(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A queue's position at a time; boundaryType is ignored by releases that do not know it."""
     queue = _queue(broker, request)
@@ -330,6 +323,7 @@ def offset_at_time(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(offset=0 if queue is None else queue.at_time(timestamp, boundary))
 
 
+@answers(RequestCode.GET_EARLIEST_MSG_STORETIME)
 def earliest_time(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The storeTimestamp of a queue's first message; -1 if the queue has no message."""
     queue = _queue(broker, request)
@@ -338,11 +332,3 @@ def earliest_time(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 def _queue(broker: Broker, request: Command) -> ServedQueue | None:
     return broker.store.queue(text(request, "topic"), number(request, "queueId"))
-
-
-HANDLERS |= {
-    RequestCode.GET_MAX_OFFSET: max_offset,
-    RequestCode.GET_MIN_OFFSET: min_offset,
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: offset_at_time,
-    RequestCode.GET_EARLIEST_MSG_STORETIME: earliest_time,
-}

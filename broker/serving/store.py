@@ -138,6 +138,11 @@ class LogFiles:
             raise NotInLog(place, int(self.starts[0]), int(self.ends[-1]))
         return LogRange(self._file(number), place - self._segments[number].start, length)
 
+    def close(self) -> None:
+        """Let go of the files: each is closed once no answer needs it."""
+        self._open.clear()
+        self._files = [None] * len(self._segments)
+
     def _file(self, number: int) -> LogFile:
         file = self._files[number]
         if file is None:
@@ -288,13 +293,21 @@ class ServedStore:
 
     def refresh(self) -> None:
         """Look at the files again: a store that is served may grow."""
-        before = self.opened
-        self.opened = self._again()
-        before.close()
+        opened = self._again()
+        self._close_opened()
+        self.opened = opened
         self.files.relist(self.log.segments)
+        self._look()
+
+    def close(self) -> None:
+        """Close all files; nothing is asked of the store any more."""
+        self._close_opened()
+        self.files.close()
+
+    def _close_opened(self) -> None:
         for queue in self._held.values():
             queue.entries.close()
-        self._look()
+        self.opened.close()
 
     def _look(self) -> None:
         opened = self.opened

@@ -151,6 +151,14 @@ class ResponseCode(IntEnum):
     POLLING_TIMEOUT = 210
 
 
+class Refused(ValueError):
+    """A request is refused: the text is the answer's remark, `code` its ResponseCode."""
+
+    def __init__(self, remark: str, code: int = ResponseCode.SYSTEM_ERROR) -> None:
+        super().__init__(remark)
+        self.code = code
+
+
 class Language(IntEnum):
     """The programming language of a peer (LanguageCode)."""
 

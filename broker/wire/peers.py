@@ -1,31 +1,24 @@
-"""What a master and a slave do next, in both replication protocols; when a put counts as
-replicated; what a slave asks by remoting. All pure: the caller has sockets and time.
+"""What a slave does next, in both replication protocols, and a master in the ordinary one; when a
+put counts as replicated; what a slave asks by remoting. All pure: the caller has sockets and time.
 """
 
 import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from reput.broker.wire.codes import Language, RequestCode
 from reput.broker.wire.remoting import BadFrame, Command, Frames, Serialization, frame
 from reput.broker.wire.replication import (
     LogChunk,
-    MasterHello,
     ProtocolError,
     ReportReader,
-    SlaveHello,
     SwitchMasterReader,
-    SwitchSlaveReader,
-    Transfer,
     TransferReader,
     encode_header,
-    encode_master_hello,
     encode_report,
     encode_slave_hello,
     encode_slave_report,
-    encode_transfer,
 )
-from reput.store_format.log.groups import Epoch
 from reput.store_format.names import DELAY_OFFSETS, GROUPS, OFFSETS, TOPICS
 
 # ---
@@ -45,31 +38,38 @@ class WrongOffset(ProtocolError):
     """The master sends its log from another offset than was asked for."""
 
 
-class Slave(Protocol):
-    """One connection to a master."""
+class Slave:
+    """One connection to a master that is not under a controller. now: seconds of any clock."""
 
-    def hello(self, now: float) -> bytes:
-        """What is sent on a new connection. now, here and below: seconds of any clock."""
-
-    def receive(self, data: bytes, now: float) -> list[LogChunk]:
-        """The log's bytes in `data`, without heartbeats. Raises ProtocolError."""
-
-    def report(self, end: int, now: float) -> bytes:
-        """What is to be sent now: a report of how far the log goes, or no bytes."""
-
-    def silent(self, now: float) -> bool:
-        """Whether the master has sent nothing for so long that the connection counts as dead."""
-
-
-class _AnySlave:
-    """Reports, heartbeats and silence, which both protocols have."""
+    _reader: TransferReader | SwitchMasterReader
 
     def __init__(self, start: int) -> None:
         """start: the physical offset where the master is to begin."""
-        self._next = self._reported = start
+        self._next = self._reported = max(start, 1)
+        self._unsent = not start  # a master cannot be asked for the log's first byte
         self._sent_at = self._heard_at = 0.0
+        self._reader = TransferReader()
+
+    def hello(self, now: float) -> bytes:
+        """What is sent on a new connection."""
+        self._sent_at = self._heard_at = now
+        return encode_report(self._reported)
+
+    def receive(self, data: bytes, now: float) -> list[LogChunk]:
+        """The log's bytes in `data`, without heartbeats. Raises ProtocolError."""
+        self._heard_at = now
+        parts = [part for part in self._reader.feed(data) if self._log(part)]
+        if parts and self._unsent:
+            self._unsent = False
+            parts.insert(0, LogChunk(0, b"\0", False))
+        return parts
+
+    def report(self, end: int, now: float) -> bytes:
+        """What is to be sent now: a report of how far the log goes, or no bytes."""
+        return encode_report(self._reported) if self._due(end, now) else b""
 
     def silent(self, now: float) -> bool:
+        """Whether the master has sent nothing for so long that the connection counts as dead."""
         return now - self._heard_at > HOUSEKEEPING_SECONDS
 
     def _due(self, end: int, now: float) -> bool:
@@ -89,73 +89,21 @@ class _AnySlave:
         return bool(part.data)
 
 
-class DefaultSlave(_AnySlave):
-    """A slave of a master that is not under a controller."""
+class SwitchSlave(Slave):
+    """A slave in controller mode. It takes part in no election: an asynchronous learner."""
 
     def __init__(self, start: int) -> None:
-        super().__init__(max(start, 1))
-        self._unsent = not start  # a master cannot be asked for the log's first byte
-        self._reader = TransferReader()
-
-    def hello(self, now: float) -> bytes:
-        self._sent_at = self._heard_at = now
-        return encode_report(self._reported)
-
-    def receive(self, data: bytes, now: float) -> list[LogChunk]:
-        self._heard_at = now
-        parts = [part for part in self._reader.feed(data) if self._log(part)]
-        if parts and self._unsent:
-            self._unsent = False
-            parts.insert(0, LogChunk(0, b"\0", False))
-        return parts
-
-    def report(self, end: int, now: float) -> bytes:
-        return encode_report(self._reported) if self._due(end, now) else b""
-
-
-class SwitchSlave(_AnySlave):
-    """A slave in controller mode. It takes part in no election: an asynchronous learner.
-
-    epochs: those of the master; empty until they are received.
-    """
-
-    def __init__(self, start: int, known: tuple[Epoch, ...] = ()) -> None:
-        """known: the epochs of the log that is there; the master's must continue them."""
         super().__init__(start)
-        self._reader = SwitchMasterReader()
-        self._known, self._shaken, self._asked = known, False, False
-        self.epochs: tuple[Epoch, ...] = ()
-        self.confirmed = 0
+        self._next = self._reported = start
+        self._unsent = self._asked = False
+        self._reader = self._frames = SwitchMasterReader()
 
     def hello(self, now: float) -> bytes:
         self._sent_at = self._heard_at = now
-        return encode_slave_hello(SlaveHello(False, True, 0))
-
-    def receive(self, data: bytes, now: float) -> list[LogChunk]:
-        self._heard_at = now
-        parts = []
-        for each in self._reader.feed(data):
-            if isinstance(each, MasterHello):
-                self._take(each)
-            elif not self._shaken:
-                raise ProtocolError("the master sends its log before its handshake")
-            elif isinstance(each, Transfer):
-                self.confirmed = max(each.confirmed, self.confirmed)
-            elif self._log(each):
-                parts.append(each)
-        return parts
-
-    def _take(self, hello: MasterHello) -> None:
-        for mine, theirs in zip(self._known, hello.epochs, strict=False):
-            if mine != theirs:
-                raise WrongOffset(
-                    f"the master's epoch {theirs.number} began at {theirs.start}, this replica's "
-                    f"epoch {mine.number} at {mine.start}: what is behind was never agreed on"
-                )
-        self.epochs, self._shaken = hello.epochs, True
+        return encode_slave_hello()
 
     def report(self, end: int, now: float) -> bytes:
-        if not self._shaken:
+        if not self._frames.shaken:
             return b""
         if not self._asked:  # the first report, not the hello, says where the master is to begin
             self._asked, self._sent_at = True, now
@@ -168,8 +116,8 @@ class SwitchSlave(_AnySlave):
 # What a master does for one slave: which bytes it sends next, when a heartbeat, when it gives up.
 #
 # Pure: the caller has log, sockets and time. As HAConnection (4.x) and DefaultHAConnection (5.x),
-# and AutoSwitchHAConnection in controller mode, with one difference: a new slave, which reports 0,
-# gets the whole log and not only its last file (#9580).
+# with one difference: a new slave, which reports 0, gets the whole log and not only its last file
+# (#9580).
 
 TRANSFER_BYTES = 32 << 10  # haTransferBatchSize
 
@@ -190,29 +138,36 @@ class MasterLog(NamedTuple):
     segment_bytes: int
 
 
-class SlaveConnection(Protocol):
+class SlaveConnection:
     """One slave's connection. acked: up to where the slave has the log; -1: no report yet."""
 
-    acked: int
-
-    def receive(self, data: bytes, log: MasterLog, now: float) -> None:
-        """Take bytes that the slave sent. Raises ProtocolError."""
-
-    def next(self, log: MasterLog, now: float) -> Send | None:
-        """What to send now; None where nothing is due."""
-
-    def silent(self, now: float) -> bool:
-        """Whether the slave has sent nothing for so long that the connection counts as dead."""
-
-
-class _AnyMaster:
-    def __init__(self, now: float, batch: int) -> None:
+    def __init__(self, now: float, batch: int = TRANSFER_BYTES) -> None:
         self.acked = -1
         self._next = -1  # the next byte to send
         self._heard_at = self._sent_at = now
         self._batch = batch
+        self._reader = ReportReader()
+
+    def receive(self, data: bytes, log: MasterLog, now: float) -> None:
+        """Take bytes that the slave sent. Raises ProtocolError."""
+        self._heard_at = now
+        offset = self._reader.feed(data)
+        if offset is not None:
+            self._reported(offset, log)
+
+    def next(self, log: MasterLog, now: float) -> Send | None:
+        """What to send now; None where nothing is due."""
+        if self._next < 0:
+            return None
+        size = self._size(log)
+        if not size and now - self._sent_at <= HEARTBEAT_SECONDS:
+            return None
+        self._sent_at, at = now, self._next
+        self._next += size
+        return Send(encode_header(at, size), at, size)
 
     def silent(self, now: float) -> bool:
+        """Whether the slave has sent nothing for so long that the connection counts as dead."""
         return now - self._heard_at > HOUSEKEEPING_SECONDS
 
     def _reported(self, offset: int, log: MasterLog) -> None:
@@ -233,70 +188,6 @@ class _AnyMaster:
         """How many bytes are sent next: a slave cannot append bytes across a segment's end."""
         left = log.segment_bytes - self._next % log.segment_bytes
         return max(min(log.end - self._next, left, self._batch), 0)
-
-    def _heartbeat_due(self, now: float) -> bool:
-        return now - self._sent_at > HEARTBEAT_SECONDS
-
-
-class DefaultConnection(_AnyMaster):
-    """A slave that is not under a controller."""
-
-    def __init__(self, now: float, batch: int = TRANSFER_BYTES) -> None:
-        super().__init__(now, batch)
-        self._reader = ReportReader()
-
-    def receive(self, data: bytes, log: MasterLog, now: float) -> None:
-        self._heard_at = now
-        offset = self._reader.feed(data)
-        if offset is not None:
-            self._reported(offset, log)
-
-    def next(self, log: MasterLog, now: float) -> Send | None:
-        if self._next < 0:
-            return None
-        size = self._size(log)
-        if not size and not self._heartbeat_due(now):
-            return None
-        self._sent_at, at = now, self._next
-        self._next += size
-        return Send(encode_header(at, size), at, size)
-
-
-class SwitchConnection(_AnyMaster):
-    """A slave in controller mode: the master sends its epochs first. epochs: one if none given."""
-
-    def __init__(
-        self, now: float, batch: int = TRANSFER_BYTES, epochs: tuple[Epoch, ...] = ()
-    ) -> None:
-        super().__init__(now, batch)
-        self._reader = SwitchSlaveReader()
-        self._epochs, self._hello_due = epochs, False
-
-    def receive(self, data: bytes, log: MasterLog, now: float) -> None:
-        self._heard_at = now
-        for each in self._reader.feed(data):
-            if isinstance(each, SlaveHello):
-                self._hello_due = True
-                continue
-            self._reported(each.offset, log)
-
-    def next(self, log: MasterLog, now: float) -> Send | None:
-        epochs = self._epochs or (Epoch(1, log.start),)
-        if self._hello_due:
-            self._hello_due, self._sent_at = False, now
-            return Send(encode_master_hello(MasterHello(log.end, epochs[-1].number, epochs)))
-        if self._next < 0:
-            return None
-        current = [each for each in epochs if each.start <= self._next] or [epochs[0]]
-        later = [each.start for each in epochs if each.start > self._next]
-        size = self._size(log)
-        if later:  # bytes that are sent at once are all of one epoch
-            size = min(size, later[0] - self._next)
-        if not size and not self._heartbeat_due(now):
-            return None
-        self._sent_at, at = now, self._next
-        self._next += size
-        return Send(encode_transfer(at, size, current[-1], log.end), at, size)
 
 
 # ---

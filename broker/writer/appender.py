@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate, count
 
 from reput.broker.writer.store import OpenStore
 from reput.store_format.faults import StoreError
@@ -121,7 +122,9 @@ class Appender:
                 queue_offset = queue_offset if first.counted else 0
                 records.append(finish(first, queue_offset, at, now))
             else:
-                records += _records(drafts, queue_offset, at, now)
+                places = accumulate((draft.size for draft in drafts), initial=at)
+                numbered = zip(drafts, count(queue_offset), places, strict=False)
+                records += [finish(draft, n, place, now) for draft, n, place in numbered]
             held += size
             if first.counted:
                 self._next[key] = queue_offset + len(drafts)
@@ -184,14 +187,6 @@ def check_fits(request: Request, segment_bytes: int) -> None:
     most = segment_bytes - BLANK_BYTES
     if request.size > most:
         raise MessageTooLarge(f"a batch of {request.size} bytes; a segment takes {most}")
-
-
-def _records(drafts: Sequence[Draft], queue_offset: int, at: int, now: int) -> list[bytes]:
-    records = []
-    for number, draft in enumerate(drafts):
-        records.append(finish(draft, queue_offset + number, at, now))
-        at += draft.size
-    return records
 
 
 # ---

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.broker.writer.writer import CommitLogWriter
+from reput.broker.writer.writer import CommitLogWriter, Trial
 from reput.store_format.java import hash_map_order
 from reput.store_format.layouts import (
     BLANK_BYTES,
@@ -95,7 +95,8 @@ def append_columns(
     All messages are checked before the first one is written. done: called after each write with the
     number of messages in it. Raises as `append` does; `row` of a Refused is the message's index.
     """
-    return _Bulk(writer, columns).run(done)
+    bulk = _Bulk(writer, columns)
+    return bulk.tried(writer, done) if isinstance(writer, Trial) else bulk.run(done)
 
 
 class _Bulk:
@@ -123,6 +124,15 @@ class _Bulk:
             crc=bool(rules.property_crc and encoder.settings.enabled_append_prop_crc),
         )
         self.sizes = self._sizes()
+
+    def tried(self, trial: Trial, done: Done | None) -> BulkResult:
+        """Raises as `run` does; nothing is written."""
+        queues, first_rows, _ = self._queues()
+        for row, key in zip(first_rows, queues, strict=True):
+            _at(trial.next_offset, int(row), key)
+        if done is not None:
+            done(len(self.columns))
+        return BulkResult(len(self.columns), 0, 0)
 
     def run(self, progress: Done | None) -> BulkResult:
         writer, count = self.writer, len(self.columns)
@@ -168,20 +178,11 @@ class _Bulk:
         c, encoder = self.columns, self.writer.encoder
         settings = encoder.settings
         body = c.body.lengths()
-        over = np.flatnonzero(body > settings.max_message_size)
-        if len(over):
-            raise _refused(
-                BodyTooLarge,
-                over[0],
-                f"a body of {body[over[0]]} bytes; maxMessageSize is {settings.max_message_size}",
-            )
-        below = np.flatnonzero(c.queue_id < 0)
-        if len(below):
-            raise _refused(
-                FieldRange,
-                below[0],
-                f"queue_id={c.queue_id[below[0]]}: expected 0 to {QUEUE_ID_MAX}",
-            )
+        most = settings.max_message_size
+        said = f"a body of {{}} bytes; maxMessageSize is {most}"
+        _refuse(BodyTooLarge, body, body > most, said)
+        said = f"queue_id={{}}: expected 0 to {QUEUE_ID_MAX}"
+        _refuse(FieldRange, c.queue_id, c.queue_id < 0, said)
         for name, texts in (("TAGS", c.tags), ("KEYS", c.keys)):
             if len(texts.data) and int(texts.data.min()) <= PROPERTY_END:
                 _name_the_separator(name, texts)
@@ -190,24 +191,12 @@ class _Bulk:
                 if _NAMED in c.properties.data[at:end].tobytes():
                     raise _refused(MultiDispatch, row, f"{NAMED}: append it by itself")
         properties = self._property_lengths()
-        over = np.flatnonzero(properties > _PROPERTIES_MAX)
-        if len(over):
-            raise _refused(
-                PropertiesTooLarge,
-                over[0],
-                f"{properties[over[0]]} bytes of properties; at most {_PROPERTIES_MAX}",
-            )
+        said = f"{{}} bytes of properties; at most {_PROPERTIES_MAX}"
+        _refuse(PropertiesTooLarge, properties, properties > _PROPERTIES_MAX, said)
         topic = self.topics.lengths()[c.topic]
         sizes: Int64s = record_bytes(2 * len(self.alike.host), body, topic, properties)
-        most = min(
-            settings.mapped_file_size_commit_log - BLANK_BYTES,
-            settings.max_message_size + _SPARE_BYTES,
-        )
-        over = np.flatnonzero(sizes > most)
-        if len(over):
-            raise _refused(
-                MessageTooLarge, over[0], f"a record of {sizes[over[0]]} bytes; at most {most}"
-            )
+        most = min(settings.mapped_file_size_commit_log - BLANK_BYTES, most + _SPARE_BYTES)
+        _refuse(MessageTooLarge, sizes, sizes > most, f"a record of {{}} bytes; at most {most}")
         return sizes
 
     def _property_lengths(self) -> Int64s:
@@ -239,6 +228,13 @@ class _Bulk:
             c.topic, c.queue_id, c.flag, c.born_timestamp, c.body, c.tags, c.keys, c.properties,
             self.sizes, queue_of,
         )  # fmt: skip
+
+
+def _refuse(kind: type[Refused], values: Any, wrong: Any, said: str) -> None:
+    """Raise an error that says `said` of the first wrong value, if there is one."""
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        raise _refused(kind, rows[0], said.format(values[rows[0]]))
 
 
 def _refused(kind: type[Refused], row: Any, reason: str) -> Refused:

@@ -9,6 +9,7 @@ import errno
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple
 
@@ -121,18 +122,16 @@ class CommitLog:
         AllocateMappedFileService.putRequestAndReturnMappedFile: a buffer is free again once its
         whole segment is in the file. Raises CreateFileFailed.
         """
+        if self._buffers and len(self._waiting) >= self._buffers:
+            if self._fast_fail:
+                raise CreateFileFailed(
+                    f"{COMMIT_LOG}/{segment_name(self._segment)}: all {self._buffers} buffers "
+                    "of transientStorePoolSize wait to be written"
+                )
+            self.commit()
+        self._file = self._segment_file(self._segment)
         if self._buffers:
-            if len(self._waiting) >= self._buffers:
-                if self._fast_fail:
-                    raise CreateFileFailed(
-                        f"{COMMIT_LOG}/{segment_name(self._segment)}: all {self._buffers} buffers "
-                        "of transientStorePoolSize wait to be written"
-                    )
-                self.commit()
-            self._file = self._segment_file(self._segment)
             self._waiting.append(_Waiting(self._segment, self._file))
-        else:
-            self._file = self._segment_file(self._segment)
 
     def write(self, data: Data) -> None:
         """Append bytes for which `make_room` was called."""
@@ -284,20 +283,7 @@ def _path(segment: int) -> str:
 
 def in_background(work: Callable[[], None]) -> Callable[[], None]:
     """Run `work` in a thread. Returns a function that waits for it and raises what it raised."""
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="AllocateMappedFile", daemon=True)
-    thread.start()
-
-    def wait() -> None:
-        thread.join()
-        if errors:
-            raise errors[0]
-
-    return wait
+    pool = ThreadPoolExecutor(1, "AllocateMappedFile")
+    done = pool.submit(work)
+    pool.shutdown(wait=False)
+    return done.result

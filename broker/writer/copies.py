@@ -105,19 +105,18 @@ class Copied(NamedTuple):
 
 
 def copy_messages(
-    writer: CommitLogWriter | None, segments: list[SourceSegment], rules: RecordRules,
+    writer: CommitLogWriter, segments: list[SourceSegment], rules: RecordRules,
     wanted: CopyChoice, skip: int = 0, done: Callable[[int], None] | None = None,
 ) -> Copied:  # fmt: skip
     """Append the wanted messages, in the log's order, each to its topic and queue.
 
     Body, properties, flags, hosts and bornTimestamp are kept; queueOffset, physical offset and
     storeTimestamp are new. Stops at the source's first fault, and returns it. skip: how many of the
-    first wanted messages to leave out. done: called with 1 after each append. writer: None to count
-    them only.
+    first wanted messages to leave out. done: called with 1 after each append.
     """
     seen = copied = 0
     fault, at = Fault.NONE, segments[0].start if segments else 0
-    raw = _raw(wanted.topic)
+    raw = np.frombuffer(wanted.topic.encode() or b"\0", np.uint8)
     for segment in segments:
         at = segment.start
         buffer = np.empty(min(_WINDOW_BYTES, segment.end - segment.start), np.uint8)
@@ -129,18 +128,16 @@ def copy_messages(
                 if skip > 0:
                     skip -= 1
                     continue
-                if writer is not None:
-                    record = record_of(step, number, rules)
-                    body = _body(segment, step, number, record)
-                    append_stored(writer, record._replace(body=body))
+                record = record_of(step, number, rules)
+                body = _body(segment, step, number, record)
+                append_stored(writer, record._replace(body=body))
                 copied += 1
                 if done is not None:
                     done(1)
             at, fault = step.next, step.fault
         if fault != Fault.BLANK:
             break
-    if writer is not None:
-        writer.wait_durable(writer.log.end)
+    writer.wait_durable(writer.end())
     return Copied(seen, copied, fault, at)
 
 
@@ -151,10 +148,6 @@ def _body(segment: SourceSegment, step: Step, number: int, record: Record) -> by
         return read_body(segment.read, record)
     at = int(row["bodyAt"])
     return step.window[at : at + record.body_length].tobytes()
-
-
-def _raw(topic: str) -> Bytes:
-    return np.frombuffer(topic.encode() or b"\0", np.uint8)
 
 
 @allocating

@@ -168,18 +168,15 @@ class IndexWriter:
         while len(puts):
             self.open_for_message()
             some = puts[: self._growing.room]
-            self._append(some)
             puts = puts[len(some) :]
+            self._unpublished = True
+            self._growing.append(some)
+            last = self._growing.ended
+            self._highest = max(self._highest, last.timestamp)
+            self.indexed_to, self._held = last.physical_offset, None
         full = self._full or (self.is_full and self._unpublished and self._growing.is_staged)
         if full or self.indexed_to - self._covered.physical_offset >= PUBLISH_LOG_BYTES:
             self.publish()
-
-    def _append(self, puts: Any) -> None:
-        self._unpublished = True
-        self._growing.append(puts)
-        last = self._growing.ended
-        self._highest = max(self._highest, last.timestamp)
-        self.indexed_to, self._held = last.physical_offset, None
 
     def _open_next(self) -> None:
         name = self._growing.name

@@ -110,7 +110,8 @@ class QueueWriter:
             past += used - (used and self._entries_before(path, start, key.batch, log_end))
         if not kept:
             return past
-        last = self._read(path, starts[kept - 1], entries - 1, key.batch)
+        with closing(self.files.open(f"{path}/{segment_name(starts[kept - 1])}")) as file:
+            last = _read_entry(file, entries - 1, key.batch)
         self.states[key] = QueueState(
             starts[kept - 1] // size + entries, int(last["physicalOffset"]) + int(last["size"])
         )
@@ -136,10 +137,6 @@ class QueueWriter:
             if low and _read_entry(file, low - 1, batch)["size"] == 0x7FFFFFFF:
                 return 0  # only the entries that fill a first file up to its first message
             return low
-
-    def _read(self, path: str, start: int, number: int, batch: bool) -> np.void:
-        with closing(self.files.open(f"{path}/{segment_name(start)}")) as file:
-            return _read_entry(file, number, batch)
 
     def _cut(self, found: "_Found") -> None:
         """Remove the files after the kept ones, and the last kept file's bytes from `used` on."""
@@ -198,13 +195,9 @@ class QueueWriter:
                 self._append_run(key, entries, offsets, int(runs.first[number]), count)
 
     def _append_run(
-        self,
-        key: NamedQueue,
-        entries: Bytes,
-        offsets: npt.NDArray[np.int64],
-        first: int,
+        self, key: NamedQueue, entries: Bytes, offsets: npt.NDArray[np.int64], first: int,
         count: int,
-    ) -> None:
+    ) -> None:  # fmt: skip
         rows = entries.reshape(count, entry_bytes(key.batch))
         state = self.states.get(key)
         if state is not None and _end_of(rows[0]) <= state.end:
@@ -240,15 +233,10 @@ class QueueWriter:
                 self._write(key, state.position, taken.reshape(-1))
             state.end = _end_of(taken[-1])
         state.position = position
-        if skipped_last and self.writes:
-            self._open_for_skipped(key, position)
-
-    def _open_for_skipped(self, key: NamedQueue, position: int) -> None:
-        """Make the next file if the last one is full: RocketMQ makes it before it skips an entry
-        (ConsumeQueue.putMessagePositionInfo).
-        """
         at, file_size = position * entry_bytes(False), self._sizes[False]
-        if at % file_size == 0:
+        if skipped_last and self.writes and at % file_size == 0:
+            # RocketMQ makes the next file before it skips an entry
+            # (ConsumeQueue.putMessagePositionInfo)
             self._file(f"{self._folder(key)}/{segment_name(at)}", file_size)
 
     def _fill_before(self, key: NamedQueue, position: int) -> None:

@@ -282,12 +282,8 @@ class LogRecovery:
     def refuse_damage(self, end: LogEnd) -> None:
         """Raise DamageFound where live records follow the end that a walk has found."""
         if end.fault not in (Fault.BLANK, Fault.ZEROS) or end.end < max(self.segments, default=0):
-            self._refuse_damage(self._number_of(end), end)
-
-    def _number_of(self, end: LogEnd) -> int:
-        """The number of the segment in which a walk stopped."""
-        number = (end.end - self.segments[0]) // self.segment_bytes
-        return number - 1 if end.fault == Fault.BLANK else number
+            number = (end.end - self.segments[0]) // self.segment_bytes
+            self._refuse_damage(number - (end.fault == Fault.BLANK), end)
 
     def find_end(self) -> LogEnd:
         """The log's first fault, or its end if it has none, whatever follows."""

@@ -329,18 +329,14 @@ class OpenStore:
             old, rules = self.checkpoint, self.profile
             reput = IndexedMessage(self.reput.timestamp, self.reput.at)
             logics = self.index.covered(reput) if self._indexes else reput
-            kept = old._replace(
-                physic_msg_timestamp=max(physic_timestamp, old.physic_msg_timestamp)
-            )
+            new = {"physic_msg_timestamp": max(physic_timestamp, old.physic_msg_timestamp)}
             if self.dispatches:
-                kept = kept._replace(
-                    logics_msg_timestamp=max(logics.timestamp, old.logics_msg_timestamp)
-                )
+                new["logics_msg_timestamp"] = max(logics.timestamp, old.logics_msg_timestamp)
             if rules.checkpoint_confirm_offset:
-                kept = kept._replace(confirm_phy_offset=self.log.flushed)
+                new["confirm_phy_offset"] = self.log.flushed
             if rules.checkpoint_logics_offset and self.dispatches:
-                kept = kept._replace(logics_physical_offset=logics.physical_offset)
-            self._write_checkpoint(kept)
+                new["logics_physical_offset"] = logics.physical_offset
+            self._write_checkpoint(old._replace(**new))
 
     def flush_queues(self) -> None:
         """Make queues durable that have flushConsumeQueueLeastPages new pages."""

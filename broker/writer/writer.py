@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import NamedTuple
 
 from reput.broker.writer.appender import Admission, Appender, Request, UsageGuard, check_fits
@@ -16,9 +17,9 @@ from reput.store_format.files.protocol import Files
 from reput.store_format.message.encode import Draft, Encoder, message_id
 from reput.store_format.message.ids import Clock, UniqueIds
 from reput.store_format.message.message import Message, check_sendable, check_types
-from reput.store_format.message.refusals import PUT_OK, BatchIllegal
+from reput.store_format.message.refusals import PUT_OK, BatchIllegal, batch_queue_topic
 from reput.store_format.names import LOCK
-from reput.store_format.release.profiles import profile
+from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.settings import (
     SettingError,
     WriterSettings,
@@ -208,7 +209,7 @@ class CommitLogWriter:
                 status = answer
         return AppendResult(
             status, at, request.queue_offset, request.size, request.store_timestamp,
-            drafts[0].store_host, (at,) if len(drafts) == 1 else _offsets(drafts, at),
+            drafts[0].store_host, tuple(accumulate((d.size for d in drafts[:-1]), initial=at)),
         )  # fmt: skip
 
     @contextmanager
@@ -218,6 +219,10 @@ class CommitLogWriter:
         self.admission.check()
         with self.guard.failing(), self.appender.appending() as now:
             yield now
+
+    def end(self) -> int:
+        """Where the log ends: a physical offset."""
+        return self.log.end
 
     def wait_durable(self, end: int) -> str:
         """In SYNC_FLUSH wait until the log is durable up to `end`; else return at once."""
@@ -310,9 +315,33 @@ class CommitLogWriter:
             self.abandon()
 
 
-def _offsets(drafts: Sequence[Draft], at: int) -> tuple[int, ...]:
-    offsets = []
-    for draft in drafts:
-        offsets.append(at)
-        at += draft.size
-    return tuple(offsets)
+class Trial(CommitLogWriter):
+    """Refuses what the writer of a store would refuse, and keeps nothing."""
+
+    def __init__(
+        self, settings: WriterSettings, rules: Profile, clock: Clock, batch_topics: Iterable[str]
+    ) -> None:
+        self.settings, self.profile = settings, rules
+        ids = UniqueIds(clock, settings.store_host, os.getpid(), id(self))
+        self.encoder = Encoder(settings, rules, clock, ids, settings.store_host)
+        self._batch_topics = frozenset(batch_topics)
+
+    def next_offset(self, key: tuple[str, int]) -> int:
+        """0: no queue has a message. Raises BatchQueueTopic."""
+        if key[0] in self._batch_topics:
+            raise batch_queue_topic(key[0])
+        return 0
+
+    def put(self, *drafts: Draft) -> AppendResult:
+        first = drafts[0]
+        self.next_offset((first.topic, first.queue_id))
+        if first.further is not None and first.numbered is not None:
+            first.numbered(first.further.numbers(self.next_offset)[0])
+        return AppendResult(PUT_OK, 0, 0, first.size, 0, first.store_host, (0,))
+
+    def end(self) -> int:
+        """Where the log ends."""
+        return 0
+
+    def wait_durable(self, end: int) -> str:
+        return PUT_OK

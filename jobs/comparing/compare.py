@@ -11,14 +11,16 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from reput.jobs.comparing.contents import compare_configs, find_messages
-from reput.jobs.comparing.logs import Parting, Side, open_side, part, record_there
+from reput.jobs.comparing.contents import compare_configs, find_messages, walks_of
+from reput.jobs.comparing.logs import Parting, Side, Span, open_side, part, record_there
 from reput.jobs.comparing.report import CompareReport, Comparison, Epochs
 from reput.jobs.engines.engine import Engine
 from reput.jobs.judging.report import MISSING, MISSING_AT_END, ONE_TOO_MANY, Difference, Report
 from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.jobs.salvaging.lives import live_stretches, log_end
 from reput.store_format.derived.queue_files import decode_entries
 from reput.store_format.discover.purpose import COMPARE
 from reput.store_format.discover.store import StoreAt, discover
@@ -31,6 +33,7 @@ from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from reput.store_format.log.groups import BadEpochs, Epoch, consistent_point, read_epochs
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.notes import Progress
+from reput.udfs.compare.logs import BROKEN, FindBroken
 from reput.udfs.staging import Staging, pieces_of
 
 # ---
@@ -54,6 +57,11 @@ def compare_stores(
     with temporary_folder(
         storage or storage_for(folder), folder, Temporary.COMPARE, inputs
     ) as room:
+        if any(
+            _is_broken(engine, side, parting.spans)
+            for both, parting in zip(sides[1:], partings, strict=True) for side in (sides[0], both)
+        ):  # fmt: skip
+            sides = [_judged(engine, room, side, progress) for side in sides]
         pairs = [
             _compare(engine, room, (sides[0], side), parting, progress, lines)
             for side, parting in zip(sides[1:], partings, strict=True)
@@ -61,6 +69,20 @@ def compare_stores(
     for side in sides:
         check_unchanged(side.plan)
     return CompareReport(sides, pairs, time.monotonic() - started)
+
+
+def _is_broken(engine: Engine, side: Side, spans: Sequence[Span]) -> bool:
+    """Whether a segment of a side is damaged that has any of the spans."""
+    numbers = tuple(walk.segment for walk in walks_of([side], spans))
+    task = FindBroken(side.log, numbers)
+    return bool(numbers and engine.numbers(range(len(numbers))).run(task, BROKEN).collect())
+
+
+def _judged(engine: Engine, room: Staging, side: Side, progress: Progress) -> Side:
+    """The side with what its whole log says of pages of older lives, as for a rebuild."""
+    job = Pipeline(engine, side.plan, room, Cut(), progress)
+    log = replace(side.log, live=live_stretches(job), judged_to=log_end(side.plan))
+    return replace(side, log=log)
 
 
 def _compare(

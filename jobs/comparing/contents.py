@@ -100,7 +100,7 @@ def find_messages(
     lines: whether to write all of these messages as JSON lines too.
     Raises StoreChanged, OSError, EngineFailed.
     """
-    walks = Walks(tuple(side.log for side in sides), tuple(_walks(sides, spans)))
+    walks = Walks(tuple(side.log for side in sides), tuple(walks_of(sides, spans)))
     count = len(walks.walks)
     found = Found(), Found()
     if not count:
@@ -147,7 +147,8 @@ def _add_up(rows: list[Row], found: tuple[Found, Found]) -> None:
         found[key[0]].queues.append(queues[key])
 
 
-def _walks(sides: Sequence[Side], spans: Sequence[Span]) -> Iterator[Walked]:
+def walks_of(sides: Sequence[Side], spans: Sequence[Span]) -> Iterator[Walked]:
+    """The records of all sides that reach into the spans, segment by segment."""
     for number, side in enumerate(sides):
         for n, segment in enumerate(side.log.segments):
             stop = min(segment.end, side.end)

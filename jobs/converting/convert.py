@@ -4,6 +4,7 @@ its files by the steps of a rebuild.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
 from reput.jobs.converting.carried import (
@@ -54,7 +55,7 @@ from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import ROCKSDB, Plan, check_unchanged, kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import Input, Output
 from reput.jobs.outputs.publish import Temporary, begin_set, end_set, put_derived
-from reput.jobs.outputs.report import OutputFile, summary_of
+from reput.jobs.outputs.report import OutputFile, counted, summary_of
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline
@@ -64,6 +65,7 @@ from reput.store_format.discover.config import (
     consumer_offsets,
     subscription_groups,
 )
+from reput.store_format.discover.delay_levels import SETTING, OlderDelays, delay_text
 from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
@@ -166,7 +168,9 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
             kind_of_queues(first.plan, None, place.path),
             kind_of_index(first.plan, None, place.path),
         )
-        rules = _rules(to, looked.config, kinds)
+        rules = replace(
+            _rules(to, looked.config, kinds), older_delays=_older_delays(job, looked.log, to)
+        )
         rows = write_log(job, looked.log, to.segment_bytes, rules)
         for each in stores:
             check_unchanged(each.plan)
@@ -229,6 +233,8 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
             source.job.plan, {key.topic for key, seen in queues.items() if seen.taken}
         )
         _refuse_misfits(source, to)
+    if to.changes.merges:
+        _refuse_delays(sources, to)
     meet(sources, to.meet)
     complete_groups(sources)
     _with_digits(sources)
@@ -425,6 +431,36 @@ def _rules(to: Wanted, config: Config, kinds: Kinds) -> ScanRules:
     return rocksdb_rules(found, rules, settings) if kinds.of_queues == ROCKSDB else found
 
 
+def _older_delays(job: Pipeline, log: NewLog, to: Wanted) -> OlderDelays:
+    """By places of the new log, the delays that gave its records their times of delivery: a broker
+    keeps those of what waits, whatever it is set to later. Stores that are merged have one set.
+    """
+    old, now = log.olds[0], settings_from(to.settings).delays
+    if to.changes.merges:
+        return ()
+    records = PlacedRecords(job.staging, old, to.segment_bytes)
+    ends = [(records.from_on(end) or log.end, each) for end, each in old.rules.older_delays]
+    return (*ends, *([(log.end, old.rules.delays)] if old.rules.delays != now else []))
+
+
+def _refuse_delays(sources: Iterable[Source], to: Wanted) -> None:
+    """Raise StoreError if messages wait by another delay than their level has in a merged store."""
+    now = dict(enumerate(settings_from(to.settings).delays, 1))
+    for source in sources:
+        rules = source.job.rules
+        for level, *known in zip(count(1), *(each for _, each in rules.older_delays), rules.delays):
+            seen = source.measured.queues.get(QueueKey(SCHEDULE, level - 1))
+            if seen and seen.counted and {*known} != {now.get(level)}:
+                waits = counted(seen.counted, "message")
+                texts = " or ".join(sorted(map(delay_text, {*known})))
+                wanted = delay_text(now[level]) if level in now else "no such level"
+                raise StoreError(
+                    f"{source.job.plan.store}: {waits} of level {level} may wait {texts}, and the "
+                    f"merged store has {wanted}: give --to-set {SETTING}=... if all stores have "
+                    f"the same, merge after their delivery, or leave them out by --drop {SCHEDULE}"
+                )
+
+
 def _derive(
     found: FoundStore,
     at: StoreAt,
@@ -440,6 +476,7 @@ def _derive(
     job, summary = made.job(staging), looked.summary
     if kinds.of_queues == ROCKSDB:
         job.keep_times()
+    job.rules = replace(job.rules, older_delays=rules.older_delays)  # no queue shows them yet
     assert job.rules == rules, f"{job.rules} instead of {rules}"
     linked = link_all(made.plan.splits, lambda scanned, *_: scanned.update(enumerate(rows)))
     built = summary_of(made.plan, at.path, linked.end, "")
@@ -452,7 +489,7 @@ def _derive(
             f"published: {what}; `reput check` shows what is wrong with the old one"
         ) from None
     to_derive = ToDerive(queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired)
-    named = derive_files(job, linked, built, to_derive)
+    named, _ = derive_files(job, linked, built, to_derive)
     checkpoint = new_checkpoint(made.plan, linked, named)
     summary.derived = put_derived(staging, named, checkpoint, at.path)
     summary.warnings += [*built.warnings, *warnings]

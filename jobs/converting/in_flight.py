@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from reput.jobs.outputs.report import counted
 from reput.store_format.discover.config import configured_topics, has_rows
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import Storage, listed
+from reput.store_format.files.protocol import listed
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import Encoder, finish
 from reput.store_format.message.ids import UniqueIds
@@ -222,7 +222,7 @@ def with_check_points(
     segment = Segment(staging.path(name), 0, state)
     piece = Piece(0, 0, _RUN, len(records), log.end, segment, longest)
     rules = scan_rules(profile(to.release), settings_from(to.settings, release=to.release), ())
-    old = OldLog(cast(Storage, staging.storage), rules, Changes(), (piece,), 0, state.size)
+    old = OldLog(staging.storage, rules, Changes(), (piece,), 0, state.size)
     places, begins, end = placed(measured, log.end, to.segment_bytes)
     number, stops = len(log.olds), [*begins.tolist(), len(records)]
     segments = list(log.segments)

@@ -1,8 +1,9 @@
 """Derives a store's files and publishes them as a set: a rebuild, and the last step of a repair."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import BinaryIO
 
 from reput.jobs.deriving.kept import (
@@ -27,6 +28,7 @@ from reput.store_format.discover.delay_levels import SCHEDULE, SETTING
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
+from reput.udfs.rebuild.built_files import KeptFiles
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class ToDerive:
     no_room: frozenset[tuple[str, int, int]] | None = None
     queues: str = FILES  # or ROCKSDB
     index: str = FILES
+    in_shards: bool = False  # whether the manifest of a large set may be
     # last entries of queues without a live message; None: to be found in the store
     expired: Mapping[Queue, LastEntry] | None = None
 
@@ -59,7 +62,7 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
             read.linked.queue_damage = damage._replace(no_room=wanted.no_room, repaired=True)
         scanned = time.monotonic()
         summary = _summary(job.plan, target.path, read, wanted.on_damage, cleaned)
-        named = derive_files(job, read.linked, summary, wanted)
+        named, kept = derive_files(job, read.linked, summary, wanted)
         changed = job.plan.queues_of is not None or wanted.on_damage != REFUSE
         ends = waiting_ends(job, read.linked)
         services, summary.waits = service_files(
@@ -70,27 +73,36 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
         summary.seconds = found.seconds()
         checkpoint = new_checkpoint(job.plan, read.linked, named)
-        publish(job.staging, named + services, checkpoint, summary, target, job.engine)
+        publish(job.staging, named + services, checkpoint, summary, target, job.engine, kept)
         summary.seconds = found.seconds()
         summary.stages["publish"] = time.monotonic() - done
         return summary
 
 
-def derive_files(job: Pipeline, linked: Linked, summary: Summary, wanted: ToDerive) -> list[Built]:
+def derive_files(
+    job: Pipeline, linked: Linked, summary: Summary, wanted: ToDerive
+) -> tuple[list[Built], KeptFiles | None]:
     """Build queues and index in staging from a linked log. Returns BUILT rows with their paths in a
-    set. summary: gets counts and warnings.
+    set, and further files (`in_shards`). summary: gets counts and warnings.
     """
     if ROCKSDB in (wanted.queues, wanted.index):  # else its modules are not loaded
         from reput.jobs.deriving.rocksdb_set import index_database, index_tables, queue_tables
-    built = job.build(linked, queues=wanted.queues == FILES, indexes=wanted.index == FILES)
+    kinds = {"queues": wanted.queues == FILES, "indexes": wanted.index == FILES}
+    kept = None
+    if wanted.in_shards:
+        built, kept = job.build_and_keep(linked, **kinds)
+        kept = kept if kept.rows else None
+    else:
+        built = job.build(linked, **kinds)
     indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
     tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else []
     if wanted.queues == FILES and wanted.expired is not None:
         built += expired_files(job.staging, wanted.expired, job.queue_bytes)
     elif wanted.queues == FILES:
         built += files_of_expired(
-            job.plan, job.staging, _live(built), job.queue_bytes, summary.warnings
-        )
+            job.plan, job.staging, lambda: _live(chain(built, kept.built() if kept else ())),
+            job.queue_bytes, summary.warnings,
+        )  # fmt: skip
     check_unchanged(job.plan)
     zone = job.plan.index_zone
     named = name_files(built, job.queue_bytes, wanted.index_start_name, zone)
@@ -101,7 +113,13 @@ def derive_files(job: Pipeline, linked: Linked, summary: Summary, wanted: ToDeri
     if indexed is not None:
         named += index_database(job.staging, indexed)
     _count(summary, linked, named)
-    said = of_queues(job.staging, named, job.queue_bytes)
+    near = named
+    if kept:
+        summary.queue_files += kept.count
+        summary.queues = kept.queues + sum(bool(row.get("first")) for row in named)
+        odd = {row["folder"] for row in named if row["skipped"]}
+        near = named + [row for row in (kept.built() if odd else ()) if row["folder"] in odd]
+    said = of_queues(job.staging, near, job.queue_bytes)
     summary.in_no_queue += said.left_out
     # gaps (`said.shifted`) are for check: healthy stores of LMQs have them
     summary.warnings += [*said.ended, *assumed_delays(job.plan, named)]
@@ -110,7 +128,7 @@ def derive_files(job: Pipeline, linked: Linked, summary: Summary, wanted: ToDeri
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
     summary.left_out += [*job.plan.lacks, *unnamed(built, job.queue_bytes)]
-    return named
+    return named, kept
 
 
 def assumed_delays(plan: Plan, named: list[Built]) -> list[str]:
@@ -134,7 +152,7 @@ def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> 
     storage.move_all((f"{folder}/{file.path}", f"{target}/{file.path}") for file in built.files)
 
 
-def _live(built: list[Built]) -> set[tuple[str, int]]:
+def _live(built: Iterable[Built]) -> set[tuple[str, int]]:
     """(topic, queueId) of the queues that have files."""
     paths = (parse_queue_path(row["folder"]) for row in built if row["folder"] != INDEX)
     return {(path.topic, path.queue_id) for path in paths}

@@ -18,7 +18,7 @@ from reput.store_format.discover.config import has_database
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import FileState, InputStorage, StagingStorage, listed
+from reput.store_format.files.protocol import FileState, InputStorage, Storage, listed
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -124,15 +124,16 @@ def _last(entry: QueueEntry, batch: bool) -> LastEntry:
 
 
 def files_of_expired(
-    plan: Plan, staging: Staging, live: set[Queue], queue_bytes: QueueBytes, warnings: list[str]
-) -> list[Built]:
+    plan: Plan, staging: Staging, live: Callable[[], set[Queue]], queue_bytes: QueueBytes,
+    warnings: list[str],
+) -> list[Built]:  # fmt: skip
     """Make a queue file in staging for each expired queue if the set goes without the store's own
     files: these are in RocksDB, or the set is for a copy of the store. BUILT rows.
     warnings: as for expired_queues.
     """
     if plan.queues_of is None and queues_folder(plan.storage, plan.store) is None:
         return []
-    return expired_files(staging, expired_queues(plan, live, warnings), queue_bytes)
+    return expired_files(staging, expired_queues(plan, live(), warnings), queue_bytes)
 
 
 class ExpiredFile(NamedTuple):
@@ -173,7 +174,7 @@ def expired_files(
         built.append({
             "folder": made.folder, "number": made.number, "name": name, "length": written.length,
             "used": len(made.content), "sha256": written.sha256, "entries": 1, "skipped": 0,
-            "ended": 0, "odd": [], "begin": 0, "end": 0,
+            "ended": 0, "odd": [], "begin": 0, "end": 0, "first": True,
         })  # fmt: skip
     return built
 
@@ -213,7 +214,7 @@ class StateCopy(NamedTuple):
 
     source: InputStorage
     store: str
-    storage: StagingStorage
+    storage: Storage
     target: str
     about: Copied
 

@@ -23,6 +23,7 @@ from reput.store_format.rocksdb.queues import CHECKPOINT_KEY, ENTRIES, MAX, OFFS
 from reput.store_format.rocksdb.rows import FAMILY, LAST_OFFSET, LAST_TIME
 from reput.udfs.rebuild.queues import refuse_first
 from reput.udfs.rebuild.rocksdb_queues import (
+    CARRYING,
     COUNTED,
     SHARED,
     TABLE,
@@ -31,7 +32,7 @@ from reput.udfs.rebuild.rocksdb_queues import (
     ShareRuns,
     copy_in,
     cuts_of,
-    merged,
+    merge_counts,
 )
 from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, Row, key_of
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
@@ -206,29 +207,28 @@ _ENTRIES_WORTH_A_TASK = 1 << 16
 def queue_tables(job: Pipeline, linked: Linked) -> list[Row]:
     """Build the tables of all queues in staging: TABLE rows. Raises StoreError, DamageFound."""
     files = job.staged_runs(linked)
-    runs = job.runs_rows(linked)
     messages = sum(row["records"] for row in linked.accepted)
+    counted = job.runs_rows(linked).run(CountRuns(files), COUNTED)
+    counted = counted.by_key(job.queue_tasks(linked), QUEUE_KEY, LOG_ORDER)
     with job.stages.by_tasks("counted", messages, "messages"):
-        counted = runs.run(CountRuns(files), COUNTED).collect()
-    queues: dict[tuple[Any, ...], Row] = {}
-    for row in counted:
-        key = key_of(QUEUE_KEY)(row)
-        queues[key] = merged(queues[key], row) if key in queues else row
-    for _, row in sorted(queues.items()):
+        queues = counted.run(merge_counts, COUNTED).collect()
+    for row in sorted(queues, key=key_of(QUEUE_KEY)):
         if row["batch"]:
             raise StoreError(
                 f"topic {row['topic']!r}, queue {row['queue_id']}: is a batch queue "
                 "(queue.type=BatchCQ), and RocksDB has no place for these: --queues files"
             )
         refuse_first(files, row)
-    total = sum(row["entries"] for row in queues.values())
+    total = sum(row["entries"] for row in queues)
     worth = -(-total // _ENTRIES_WORTH_A_TASK)
     ranges = job.cut.partitions or min(job.cores * _RANGES_A_CORE, max(worth, 1))
     whole = files.firsts == SALVAGE
-    cuts = cuts_of(queues.values(), ranges, _ENTRIES_OF_A_TABLE, whole)
-    shared = job.runs_rows(linked).run(ShareRuns(files, cuts), SHARED)
+    cuts = cuts_of(queues, ranges, _ENTRIES_OF_A_TABLE, whole)
+    carries = job.carries(linked) and not whole  # a vote may cut runs, not their times
+    rows = job.carried_rows(linked, timed=True) if carries else job.runs_rows(linked)
+    shared = rows.run(ShareRuns(files, cuts), CARRYING if carries else SHARED)
     parts = min(len(cuts) + 1, 4 * job.tasks_of(total * _ROW_BYTES))
     tables = shared.by_key(parts, ("range",), LOG_ORDER)
-    rows = tables.run(BuildTables(files, cuts, linked.lost), TABLE)
+    built = tables.run(BuildTables(files, cuts, linked.lost), TABLE)
     with job.stages.by_tasks("built", messages, "messages"):
-        return rows.collect()
+        return built.collect()

@@ -88,6 +88,7 @@ class Asked(NamedTuple):
     ends: Callable[[], Ends]  # of the queues of what waits
     log_end: int  # physical offset
     gather: Callable[[], Gathered]  # the marks of the whole log
+    in_place: bool = True  # or what is written is for another store, that has no rocksdbstore/
 
     def waits(
         self, derive: bool, carry: bool, notes: list[str],
@@ -109,16 +110,18 @@ class Asked(NamedTuple):
         gather = cache(self.gather)
         if (TIMER_TOPIC, 0) in ends and profile(self.release).timer_messages:
             lost = why_lost(storage, store, self.log_end)
-            read, written = (
-                read_progress(storage, store, Notes()),
-                partial(write_times, storage, store),
-            )
-            if timers_in_rocksdb(storage, store):
+            read = read_progress(storage, store, Notes())
+            written = partial(write_times, storage, store)
+            rows = timers_in_rocksdb(storage, store)
+            # RocksDB's own log is written late: a broker that is killed soon loses all rows.
+            on = self.settings.get("timerRocksDBEnable", "").strip().lower() == "true"
+            rows_lost = on and not rows and not read.stopped
+            if rows and self.in_place:
                 notes.append("timers are in RocksDB (timerRocksDBEnable): they stay there")
             elif grown is not None and not lost:
                 marks = grown(waiting_units(storage, store, read.timer_read))
                 timers = derived_timers(marks, read, written, now, precision)
-            elif derive or lost:
+            elif derive or lost or rows or rows_lost:
                 timers = derived_timers(gather(), read, written, now, precision)
             elif carry:
                 timers = carried_timers(storage, store, now, precision)
@@ -174,7 +177,8 @@ def service_files(
     not to its end, the one that the store's files are of. notes: gets warnings. found: as for
     `Timers.moved`, where the set is of a log that is written anew.
     """
-    asked = _of_job(job, end, ends)
+    in_place = found is None and job.plan.queues_of is None
+    asked = _of_job(job, end, ends)._replace(in_place=in_place)
     running = read_head(asked.storage, f"{asked.store}/{ABORT}", 0) is not None
     profile = job.plan.profile
     return staged_services(asked, derive or running, job.staging, profile, notes, found)
@@ -217,6 +221,9 @@ def _of_job(job: Pipeline, end: int, ends: Callable[[], Ends]) -> Asked:
 
 
 def _gather(job: Pipeline, end: int) -> Gathered:
+    """A second walk, of those stores alone that have lost what waits: that is known after the first
+    one, which would else mark all that could be a delivery, of any store.
+    """
     plan = job.plan
     segments = tuple(segment for segment in plan.segments if segment.start < end)
     task = GatherMarks(

@@ -1,14 +1,14 @@
 """Chooses the engine of a job: the given engine, or by options and environment."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import wraps
 from inspect import cleandoc, signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
 
-from reput.jobs.engines.engine import Engine, EngineFailed
-from reput.jobs.engines.java import session_given
+from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.folders import session_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,19 +124,6 @@ def chosen(engine: str | None, master: str | None) -> str:
     return SPARK if master or session_given() else LOCAL
 
 
-def start_early(words: Sequence[str]) -> None:
-    """Start this machine's worker processes if a command, by its words, is likely to need them.
-    `command_engine`, or the end of this process, ends them.
-    """
-    spark = ("--engine", "--master", "-h", "--help")
-    if session_given() or any(word.startswith(spark) for word in words):
-        return
-    from reput.jobs.engines.workers import prepare
-
-    with suppress(EngineFailed):  # a command that needs the workers raises it again
-        prepare()
-
-
 def _nothing() -> None:
     """The default of `meanwhile`."""
 
@@ -162,6 +149,8 @@ def command_engine(
             from reput.jobs.engines.local import local_engine
 
             arrow_alone()
+            import pyarrow.acero  # noqa: F401 (0.02 s while the forkserver loads, none later)
+
             with local_engine() as here:
                 yield here
         finally:

@@ -143,3 +143,13 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def session_given() -> bool:
+    """Whether spark-submit or a Databricks job runs this command, with a session for it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or on_databricks()
+
+
+def on_databricks() -> bool:
+    """Whether this is a task of a Databricks job, whose runtime has a session for it."""
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ

@@ -299,13 +299,3 @@ def hosts(master: str) -> list[tuple[str, int]]:
         if port or found[1] == "sc":
             places.append((host.strip("[]"), int(port or _CONNECT_PORT)))
     return places
-
-
-def session_given() -> bool:
-    """Whether spark-submit or a Databricks job runs this command, with a session for it."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ or on_databricks()
-
-
-def on_databricks() -> bool:
-    """Whether this is a task of a Databricks job, whose runtime has a session for it."""
-    return "DATABRICKS_RUNTIME_VERSION" in os.environ

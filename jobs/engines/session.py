@@ -19,9 +19,11 @@ from reput.jobs.engines.engine import NoSparkError, SparkFailed
 from reput.jobs.engines.folders import (
     environment,
     make_session_folder,
+    on_databricks,
     our_packages,
     remove_abandoned_sessions,
     remove_session_folder,
+    session_given,
 )
 from reput.jobs.engines.java import (
     Java,
@@ -32,8 +34,6 @@ from reput.jobs.engines.java import (
     find_java_home,
     home_for_spark,
     jvm_of,
-    on_databricks,
-    session_given,
 )
 from reput.jobs.engines.signals import ended_first, handlers_kept
 

@@ -11,8 +11,8 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 from reput.jobs.engines.engine import EngineFailed
-from reput.jobs.engines.folders import environment, make_session_folder, our_packages
+from reput.jobs.engines.folders import environment, make_session_folder, our_packages, session_given
 
 _PRELOAD = "reput.jobs.engines.preload"
 _TELL_THE_SCRIPT = ("__file__", "__spec__")
@@ -63,6 +63,16 @@ def prepare() -> None:
             resource_tracker.ensure_running()
         with _blocked(signal.SIGINT):  # until the forkserver ignores it itself (`preload`)
             forkserver.ensure_running()
+
+
+def start_early(words: Sequence[str]) -> None:
+    """Start loading what tasks need, which takes half a second, if a command, by its words, is
+    likely to need it. `command_engine`, or the end of this process, ends it, even unused.
+    """
+    spark = ("--engine", "--master", "-h", "--help")
+    if not session_given() and not any(word.startswith(spark) for word in words):
+        with suppress(EngineFailed):  # a command that needs the workers raises it again
+            prepare()
 
 
 def let_go() -> None:

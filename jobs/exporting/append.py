@@ -21,7 +21,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.record import Record
 from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.message.message import NAME_END, VALUE_END, encode_host
-from reput.store_format.message.refusals import Refused
+from reput.store_format.message.refusals import MessageTooLarge, Refused
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.message_rows import BadRow
@@ -181,7 +181,7 @@ def messages_of(name: str, skip: int) -> "Iterator[Lines | NumberedRows | FromEx
     The file is opened at once. Raises OSError; SettingError if it has not the format of its suffix.
     """
     if name == "-":
-        return _lines(sys.stdin.buffer, skip)
+        return JsonLines(sys.stdin.buffer, skip)
     lower = name.lower()
     try:
         if lower.endswith(".parquet"):
@@ -194,7 +194,7 @@ def messages_of(name: str, skip: int) -> "Iterator[Lines | NumberedRows | FromEx
     except pa.ArrowInvalid as error:
         raise SettingError(f"--from {name}: {error}") from None
     if lower.endswith((".jsonl", ".json", ".ndjson")):
-        return _lines(Path(name).open("rb"), skip)
+        return JsonLines(Path(name).open("rb"), skip)
     if not Path(name).exists():
         raise SettingError(f"--from {name}: No such file or directory")
     raise SettingError(f"--from {name}: expected .jsonl, .parquet or .arrow, or - for JSON lines")
@@ -219,25 +219,53 @@ def _rows(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[NumberedRows
         first += len(batch)
 
 
-def _lines(file: Any, skip: int) -> Iterator[Lines]:
-    """Blocks of whole lines after the first `skip` messages; of a pipe what has come so far."""
-    number, parts = 1, list[bytes]()
-    while piece := file.read1(_BLOCK_BYTES):
-        whole, end, rest = piece.rpartition(b"\n")
-        if end:
-            block = io.BytesIO(b"".join((*parts, whole, end)))
-            parts.clear()
-            while skip and (text := block.readline()):
-                number += 1
-                skip -= bool(text.strip())
-            left = block.read()
-            if left:
-                yield Lines(number, left)
-            number += left.count(b"\n")
-        parts.append(rest)
-    last = b"".join(parts)
-    if last.strip() and not skip:
-        yield Lines(number, last)
+def longest_line(body: int) -> int:
+    """The bytes that a line of a message with `body` bytes may have: JSON escapes one by six."""
+    return _ESCAPED * (body + _BESIDE_BODY)
+
+
+_ESCAPED, _BESIDE_BODY = 6, 1 << 20
+
+
+class JsonLines(Iterator[Lines]):
+    """Blocks of whole lines after the first `skip` messages; of a pipe what has come so far.
+
+    most: the bytes of a line that are taken before its end is known. Raises MessageTooLarge.
+    """
+
+    most = sys.maxsize
+
+    def __init__(self, file: Any, skip: int) -> None:
+        self._file, self._skip = file, skip
+        self._blocks = self._all()
+
+    def __next__(self) -> Lines:
+        return next(self._blocks)
+
+    def _all(self) -> Iterator[Lines]:
+        number, parts, held, skip = 1, list[bytes](), 0, self._skip
+        while piece := self._file.read1(_BLOCK_BYTES):
+            whole, end, rest = piece.rpartition(b"\n")
+            if end:
+                block = io.BytesIO(b"".join((*parts, whole, end)))
+                parts.clear()
+                held = 0
+                while skip and (text := block.readline()):
+                    number += 1
+                    skip -= bool(text.strip())
+                left = block.read()
+                if left:
+                    yield Lines(number, left)
+                number += left.count(b"\n")
+            parts.append(rest)
+            held += len(rest)
+            if held > self.most:
+                raise MessageTooLarge(
+                    f"line {number}: over {self.most:,} bytes: no message is so long"
+                )
+        last = b"".join(parts)
+        if last.strip() and not skip:
+            yield Lines(number, last)
 
 
 def segments_of(store: str) -> list[SourceSegment]:

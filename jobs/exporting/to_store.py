@@ -31,7 +31,7 @@ from reput.jobs.outputs.report import left_behind
 from reput.jobs.sources.opened_log import end_of_log
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
-from reput.store_format.files.protocol import StagingStorage, listed
+from reput.store_format.files.protocol import Storage, listed
 from reput.store_format.message.refusals import Refused, batch_queue_topic
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -149,7 +149,7 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
     return made
 
 
-def _copied(storage: StagingStorage, made: str, path: str, target: str) -> dict[str, Any]:
+def _copied(storage: Storage, made: str, path: str, target: str) -> dict[str, Any]:
     """Copy a file to a storage that cannot rename; its entry of the manifest."""
     storage.make_folders(os.path.dirname(f"{target}/{path}"))
     copy = storage.create(f"{target}/{path}", digest=True)

@@ -5,7 +5,7 @@ to copies in a new set.
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -43,7 +43,7 @@ from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, InputStorage, StagingStorage, listed
+from reput.store_format.files.protocol import Files, InputStorage, Storage, listed
 from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.there import derived_files
 from reput.store_format.names import (
@@ -129,7 +129,10 @@ def rules_of(plan: Plan) -> Rules:
     """The rules of a plan's releases and settings. New records are of the last release. Rules of
     older releases only apply to the records to which the files point (`discover`).
     """
-    scanned = scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras)
+    scanned = replace(
+        scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras),
+        older_delays=plan.discovered.older_delays,
+    )
     return Rules(plan.profile, plan.settings, scanned, place_rules(plan.profile))
 
 
@@ -344,7 +347,7 @@ def _derived(storage: InputStorage, store: str) -> Iterator[str]:
         yield CHECKPOINT
 
 
-def _copy(source: InputStorage, path: str, to: StagingStorage, target: str) -> None:
+def _copy(source: InputStorage, path: str, to: Storage, target: str) -> None:
     reader = source.open(path)
     output = to.create(target)
     length = reader.state.size

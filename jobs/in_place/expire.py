@@ -48,7 +48,7 @@ from reput.store_format.names import (
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.log_scan import log_gaps
-from reput.store_format.query.pop_leftovers import in_flight
+from reput.store_format.query.pop_leftovers import InFlightRow, in_flight
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.settings import ExpirySettings, parse_settings
 
@@ -131,15 +131,19 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
                     first, f"group {group!r} has read topic {topic!r}, queue {queue_id}, up to "
                     f"{offset:,} ({CONFIG}/consumerOffset.json)",
                 )  # fmt: skip
-    yield from _popped(opened, ignored, notes)
+    lacking = list(_not_in_queues(opened))
+    # Messages of check points stand before these in the log: each must be known, if need be of it.
+    yield from _popped(opened, ignored, in_flight(opened, bool(lacking), notes))
     if asked:
-        yield from _not_in_queues(opened)
+        yield from lacking
 
 
-def _popped(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Iterator[Needed]:
+def _popped(
+    opened: OpenedStore, ignored: frozenset[str], rows: Iterable[InFlightRow]
+) -> Iterator[Needed]:
     """The first live message of each queue that a group has in flight: it is to come again."""
     told = set()
-    for row in in_flight(opened, True, notes):
+    for row in rows:
         group, topic, queue_id, offset = row[:4]
         for number, batch in opened.queues.of(topic):
             if number != queue_id or group in ignored or row[:3] in told:

@@ -273,11 +273,13 @@ def services_from(store: str, log_end: int, there: Mapping[str, str]) -> list[st
     """What a store takes of a set's files of services, as paths that are replaced; none where its
     own tell what waits. there: the set's paths, with the SHA-256 of each.
     """
-    from reput.store_format.state.timers import why_lost  # here: `clean` needs no kernels
+    from reput.store_format.fate.known import timers_in_rocksdb  # here: `clean` needs no kernels
+    from reput.store_format.state.timers import why_lost
 
     storage, paths = LocalStorage(), list[str]()
     timer_check = f"{CONFIG}/{TIMER_CHECK_FILE}"
-    if timer_check in there and why_lost(storage, store, log_end):
+    lost = timer_check in there and why_lost(storage, store, log_end)
+    if lost and not timers_in_rocksdb(storage, store):
         paths = [TIMER_LOG, timer_check, *filter(is_wheel, os.listdir(store))]
     # A set has delay offsets only where they were lost; the log has not grown since.
     delays, own = f"{CONFIG}/{DELAY_OFFSETS}", ""

@@ -59,19 +59,20 @@ Numbers = Any  # int64 arrays
 
 @dataclass
 class Compared:
-    """The result of comparing the queues in one RocksDB."""
+    """The result of comparing the queues, or the index, in one RocksDB."""
 
     queues: int = 0
-    entries: int = 0
+    entries: int = 0  # of queues
+    rows: int = 0  # of the index
+    notes: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     behind: list[Difference] = field(default_factory=list)  # rows that a broker will add
 
     def what(self) -> list[str]:
-        """A line with the number of compared entries; none if nothing was compared."""
-        if not self.queues:
-            return []
-        entries = counted(self.entries, "entry")
-        return [f"{entries} of {counted(self.queues, 'queue')}"]
+        """A line with the number of compared rows; none if nothing was compared."""
+        of_queues = f"{counted(self.entries, 'entry')} of {counted(self.queues, 'queue')}"
+        of_index = f"{counted(self.rows, 'row')} of the index"
+        return [of_queues] * (self.queues > 0) + [of_index] * (self.rows > 0)
 
 
 def compare_rocksdb(
@@ -170,7 +171,11 @@ class _Comparison:
                 return
             if self._extra_of(where, there, values, positions):
                 return
-            self._keep_times(where, positions, both)
+            places, times = (both[n].astype(np.int64) for n in ("physicalOffset", "storeTimestamp"))
+            self.times.append((where, positions, places, times))
+            self.waiting += len(positions)
+            if self.waiting >= _TIMES_MOST:
+                self._compare_times()
             expected, end = expected + len(positions), stop
             self.compared.entries += len(positions)
         if expected and queue.maximum() > end:
@@ -232,11 +237,8 @@ class _Comparison:
             if max(place, int(wanted[number]["physicalOffset"])) >= self.again_from:
                 continue  # a broker writes it again
             name = next(n for n in _FIELDS if wanted[number][n] != there[number][n])
-            self.compared.differences.append(
-                Difference(
-                    where, position, name, int(there[number][name]), int(wanted[number][name])
-                )
-            )
+            is_, should = int(there[number][name]), int(wanted[number][name])
+            self.compared.differences.append(Difference(where, position, name, is_, should))
             return True
         return False
 
@@ -303,13 +305,6 @@ class _Comparison:
 
     # --- times: entries in files have none, so they are compared with the records ----------------
 
-    def _keep_times(self, where: str, positions: Numbers, there: Entries) -> None:
-        places, times = (there[n].astype(np.int64) for n in ("physicalOffset", "storeTimestamp"))
-        self.times.append((where, positions, places, times))
-        self.waiting += len(positions)
-        if self.waiting >= _TIMES_MOST:
-            self._compare_times()
-
     def _compare_times(self) -> None:
         """Compare the kept storeTimestamps with the records, in one pass through the log."""
         if not self.times:
@@ -327,12 +322,9 @@ class _Comparison:
             wanted = of_log[np.searchsorted(places, at)]
             wrong = np.flatnonzero((wanted >= 0) & (wanted != times))
             if len(wrong):
-                n = wrong[0]
-                self.compared.differences.append(
-                    Difference(
-                        where, int(positions[n]), "storeTimestamp", int(times[n]), int(wanted[n])
-                    )
-                )
+                at, is_, should = (int(each[wrong[0]]) for each in (positions, times, wanted))
+                found = Difference(where, at, "storeTimestamp", is_, should)
+                self.compared.differences.append(found)
         self.times, self.waiting = [], 0
 
     def _minima(self) -> None:
@@ -340,13 +332,11 @@ class _Comparison:
         for (topic, queue_id), (place, position) in self.queues.offsets(MIN):
             if place < self.log_start or (topic, queue_id) not in self.queues.maxima:
                 continue
-            first = self.queues.open(topic, queue_id, False).minimum(
-                self.log_start, self.job.plan.profile
-            )
+            queue, where = self.queues.open(topic, queue_id, False), self._folder(topic, queue_id)
+            first = queue.minimum(self.log_start, self.job.plan.profile)
             if position > first:
-                self.compared.differences.append(
-                    Difference(self._folder(topic, queue_id), first, WRONG_MIN, position, first)
-                )
+                found = Difference(where, first, WRONG_MIN, position, first)
+                self.compared.differences.append(found)
 
 
 # ---
@@ -361,25 +351,11 @@ _ROWS_AT_ONCE = 1 << 20
 _MISSING = "are missing in RocksDB"
 
 
-@dataclass
-class ComparedIndex:
-    """The result of comparing the index in one RocksDB."""
-
-    rows: int = 0
-    notes: list[str] = field(default_factory=list)
-    differences: list[Difference] = field(default_factory=list)
-    behind: list[Difference] = field(default_factory=list)  # rows that a broker will add
-
-    def what(self) -> list[str]:
-        """A line with the number of compared rows; none if nothing was compared."""
-        return [f"{counted(self.rows, 'row')} of the index"] if self.rows else []
-
-
 def compare_index(
     job: Pipeline, linked: Linked, there: InputStorage, against: str
-) -> ComparedIndex | None:
+) -> Compared | None:
     """Compare the index in RocksDB below `against`; None if there is none."""
-    folder, found = f"{against}/{STORE_DB}", ComparedIndex()
+    folder, found = f"{against}/{STORE_DB}", Compared()
     if not has_database(there, folder):
         return None
     try:
@@ -398,7 +374,7 @@ def compare_index(
 
 
 def _compare(
-    job: Pipeline, linked: Linked, there: InputStorage, index: RocksDBIndex, found: ComparedIndex
+    job: Pipeline, linked: Linked, there: InputStorage, index: RocksDBIndex, found: Compared
 ) -> None:  # fmt: skip
     folder, log_start = index.database.folder, job.plan.segments[0].start
     runs = tuple(index_runs(job, linked))

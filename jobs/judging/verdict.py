@@ -162,8 +162,7 @@ def judge(
 
     there: the storage of that folder. of_set: it has a set that `rebuild` made. Raises StoreError.
     """
-    judging = _Judging(job, linked, there, against, of_set)
-    return judging.verdict()
+    return _Judging(job, linked, there, against, of_set).verdict()
 
 
 class _Judging:
@@ -205,28 +204,26 @@ class _Judging:
         compared = compare_rocksdb(
             self.job, verdict.named, self.log_end, self.there, self.against, self._deleted
         )
-        if compared is not None:
-            verdict.in_rocksdb += compared.what()
-            verdict.differences += compared.differences
-            verdict.behind += compared.behind
-        kept = [row for row in verdict.named if not (alone and row["folder"] != INDEX)]
         indexed = compare_index(self.job, self.linked, self.there, self.against)
-        if indexed is not None:
-            verdict.in_rocksdb += indexed.what()
-            verdict.rocksdb += indexed.notes
-            verdict.differences += indexed.differences
-            verdict.behind += indexed.behind
-            if not index:
-                kept = [row for row in kept if row["folder"] != INDEX]
+        for each in filter(None, (compared, indexed)):
+            verdict.in_rocksdb += each.what()
+            verdict.rocksdb += each.notes
+            verdict.differences += each.differences
+            verdict.behind += each.behind
+        kept = [row for row in verdict.named if not (alone and row["folder"] != INDEX)]
+        if indexed is not None and not index:
+            kept = [row for row in kept if row["folder"] != INDEX]
         verdict.files = len(kept)
         index = index[expired_index:]
         wanted = [row for row in kept if row["folder"] == INDEX]
         partner = dict(zip((row["path"] for row in wanted), index, strict=False))
         for path in index[len(wanted) :]:
-            if not self._written_since(path) and not self._holds_the_mark(path, index):
-                verdict.differences.append(
-                    Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
-                )
+            # begun by a broker after the job began, or the last file, with a writer's mark alone
+            since = self.growing and self._index_header(path).begin_offset >= self.log_end
+            marked = path == index[-1] and has_mark_only(self._index_header(path))
+            if not since and not marked:
+                found = Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
+                verdict.differences.append(found)
         queues = {path for path in files if not path.startswith(f"{INDEX}/")}
         streams, pairs = self._streams(kept, queues), []
         for row in kept:
@@ -309,16 +306,6 @@ class _Judging:
         messages.finish(puts.messages.itemsize * count)
         return partly, OldIndex(run, count)
 
-    def _written_since(self, path: str) -> bool:
-        """Whether a broker began the file after the job began."""
-        if not self.growing:
-            return False
-        return self._index_header(path).begin_offset >= self.log_end
-
-    def _holds_the_mark(self, path: str, index: list[str]) -> bool:
-        """Whether it is the last file, and holds a writer's mark but no entries."""
-        return path == index[-1] and has_mark_only(self._index_header(path))
-
     def _index_header(self, path: str) -> IndexHeader:
         with closing(open_followed(self.there, self._path(path))) as file:
             return read_header(file)
@@ -381,10 +368,9 @@ class _Judging:
         size = self.job.queue_bytes(folder)
         lengths = {path: _size(self.there, self._path(path)) for path in paths}
         wrong = [path for path in paths if lengths[path] != size]
-        for path in wrong:
-            verdict.differences.append(
-                Difference(self._path(path), 0, FILE_LENGTH, lengths[path], size)
-            )
+        verdict.differences += [
+            Difference(self._path(path), 0, FILE_LENGTH, lengths[path], size) for path in wrong
+        ]
         if wrong:
             return
         staging = self.job.staging

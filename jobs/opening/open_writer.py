@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.broker.change.compaction import settle
-from reput.broker.writer.writer import CommitLogWriter
+from reput.broker.writer.writer import CommitLogWriter, Trial
 from reput.jobs.opening.plan import Plan, index_zone
 from reput.store_format.derived.after_crash import vouched_for
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.discover.config import batch_topics
 from reput.store_format.discover.purpose import APPEND
-from reput.store_format.discover.sizes import SIZES
+from reput.store_format.discover.sizes import SIZES, settings_to_continue
 from reput.store_format.discover.store import (
     ERAS,
     RELEASE,
@@ -28,8 +28,9 @@ from reput.store_format.discover.store import (
 )
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import ANY_TIME, InputStorage, has_locks, listed
+from reput.store_format.files.protocol import ANY_TIME, InputStorage, listed
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.rules import RecordRules, head_bytes, store_timestamp_at
@@ -39,7 +40,11 @@ from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, LOCK
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
-from reput.store_format.release.settings import setting_warnings, writer_settings_from
+from reput.store_format.release.settings import (
+    WriterSettings,
+    setting_warnings,
+    writer_settings_from,
+)
 
 
 def local_store(path: str) -> str:
@@ -78,19 +83,10 @@ def open_writer(
     """
     said = [] if warnings is None else warnings
     at = local_store_at(store, rocketmq, settings)
-    path, of_store = at.path, discover_to_write(at)
+    path, (of_store, given, parsed) = at.path, _to_write(at, said)
+    rules = profile(of_store.release)
     if discovered is not None:
         discovered |= of_store.of_release()
-    rules = profile(of_store.release)
-    given = dict(settings or {})
-    if of_store.conf is not None and os.path.isdir(path):
-        said += of_store.conf.warnings
-        named = of_store.conf.settings.items()  # the files show sizes
-        given = {n: text for n, text in named if BY_NAME[n].name not in SIZES} | given
-    # what recovery dispatches again must be as the store's own queues have it
-    texts = ((name, setting_text(of_store.found[name].value)) for name in of_store.found)
-    given = {n: t for n, t in texts if n not in (*SIZES, RELEASE, ERAS)} | given
-    parsed = writer_settings_from(given, release=rules.release)
     zone = index_zone(at.storage, path, parsed)
     if discovered is not None:
         discovered |= zone.as_discovered()
@@ -100,7 +96,7 @@ def open_writer(
     writer = CommitLogWriter.open(
         path,
         parsed,
-        clock=lambda: time.time_ns() // 1_000_000,
+        clock=_clock,
         release=rules.release,
         host=parsed.store_host,
         batch_topics=_batch_topics(path, said),
@@ -112,6 +108,33 @@ def open_writer(
         writer.store.files, at.storage, path, rules.release, given, Notes()
     )
     return writer
+
+
+def try_writer(at: StoreAt) -> Trial:
+    """What refuses the messages that the writer of a local store would. Raises as `open_writer`."""
+    said: list[str] = []
+    of_store, _, parsed = _to_write(at, said)
+    if os.path.isdir(at.path):
+        parsed, _ = settings_to_continue(parsed, DiskFiles(at.path))
+    return Trial(parsed, profile(of_store.release), _clock, _batch_topics(at.path, said))
+
+
+def _to_write(at: StoreAt, said: list[str]) -> tuple[Discovered, dict[str, str], WriterSettings]:
+    """What a store shows, and its writer's settings: as text, and parsed. said: gets warnings."""
+    of_store = discover_to_write(at)
+    given = dict(at.settings)
+    if of_store.conf is not None and os.path.isdir(at.path):
+        said += of_store.conf.warnings
+        named = of_store.conf.settings.items()  # the files show sizes
+        given = {n: text for n, text in named if BY_NAME[n].name not in SIZES} | given
+    # what recovery dispatches again must be as the store's own queues have it
+    texts = ((name, setting_text(of_store.found[name].value)) for name in of_store.found)
+    given = {n: t for n, t in texts if n not in (*SIZES, RELEASE, ERAS)} | given
+    return of_store, given, writer_settings_from(given, release=of_store.release)
+
+
+def _clock() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def discover_to_write(at: StoreAt) -> Discovered:
@@ -150,7 +173,7 @@ def left_open(plan: Plan) -> LeftOpen:
     """How the store of a plan was left (DefaultMessageStore.isTempFileExist)."""
     names = dict(listed(plan.storage, plan.store))
     crashed = ABORT in names and not plan.in_use
-    return LeftOpen(crashed, crashed and not (has_locks(plan.storage) and LOCK in names))
+    return LeftOpen(crashed, crashed and not (plan.storage.asks_locks and LOCK in names))
 
 
 def read_checkpoint(storage: InputStorage, store: str) -> Checkpoint | None:

@@ -12,10 +12,9 @@ from typing import NamedTuple
 from reput.store_format.derived.index_header import index_files
 from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zone, offset_text
 from reput.store_format.derived.queues import FileQueues
-from reput.store_format.discover.committed import committed
+from reput.store_format.discover.committed import committed, emptied
 from reput.store_format.discover.config import (
     config_faults,
-    consumer_offsets,
     files_are_live,
     not_derived,
     topic_attributes,
@@ -23,7 +22,7 @@ from reput.store_format.discover.config import (
 from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import End, ScanRules, scan, scan_rules
-from reput.store_format.faults import DamageFound, EmptyLog, Fault, StoreChanged, StoreError
+from reput.store_format.faults import EmptyLog, Fault, StoreChanged, StoreError
 from reput.store_format.files.protocol import (
     ANY_TIME,
     InputStorage,
@@ -55,7 +54,6 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     IN_ROCKSDB,
     INDEX,
-    LMQ_PREFIX,
     refuse_foreign,
 )
 from reput.store_format.notes import Notes
@@ -68,7 +66,7 @@ from reput.store_format.release.settings import (
     settings_from,
 )
 from reput.store_format.rocksdb.database import RocksDBError, require_library
-from reput.store_format.rocksdb.queues import RocksDBQueues, past_end_of, queues_folder
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 
 # ---
 # The end of a log that a broker is writing to, at the time when a job began.
@@ -217,27 +215,6 @@ def _offset_here(at: int) -> int:
     return time.localtime(at // 1000).tm_gmtoff * 1000
 
 
-def _emptied(at: StoreAt, error: EmptyLog) -> StoreError:
-    """The error of a log without segments: DamageFound where queues name its messages."""
-    past = list(past_end_of(at.storage, at.path, 0))
-    if not past:
-        return error
-    offsets = consumer_offsets(at.storage, at.path, Notes())
-    readers = sorted({group for (group, _), read in offsets.items() if any(read.values())})
-    whose = f"1 group has read in it ({readers[0]})" if len(readers) == 1 else (
-        f"{len(readers):,} groups have read in it ({', '.join(readers[:_READERS])})"
-    )  # fmt: skip
-    messages = sum(each.count for each in past if not each.topic.startswith(LMQ_PREFIX))
-    return DamageFound(
-        f"{error}, but {len(past):,} queues name {messages:,} messages that it had"
-        f"{f'; {whose}' if readers else ''}; put its segments back before a broker starts here: it "
-        "would delete the queues, and begin at 0"
-    )
-
-
-_READERS = 5  # groups that are named
-
-
 def make_plan(
     at: StoreAt,
     discovered: Discovered,
@@ -262,7 +239,7 @@ def make_plan(
     try:
         there = listed_by(storage, folders, segment_bytes)
     except EmptyLog as error:
-        raise _emptied(at, error) from None
+        raise emptied(storage, store, error) from None
     if isinstance(there, Listing):
         segments, odd, findings = there
         if holder is not None:
@@ -299,7 +276,7 @@ def make_plan(
         for name, about in topics.items()
         if about.get("cleanup.policy") == "COMPACTION"
     ]
-    notes += not_derived(storage, store)
+    notes += not_derived(storage, store, discovered.settings)
     notes += _followed(segments, folders)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"

@@ -5,6 +5,7 @@ a set of reput's own (reput.jobs.outputs.output) without any other file is ever 
 """
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -13,15 +14,16 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
-from reput.jobs.outputs.report import MANIFEST_FORMAT
+from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
-from reput.store_format.files.protocol import InputStorage, OutputStorage, Storage, listed
+from reput.store_format.files.protocol import InputStorage, Storage, listed
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
@@ -32,6 +34,7 @@ from reput.store_format.names import (
     DLEDGER_DATA,
     INDEX,
     MANIFEST,
+    SHARDS,
     UNFINISHED,
 )
 from reput.store_format.state_table import FILES, Copies, StateFile, folders_of, pattern
@@ -47,7 +50,9 @@ EXPORT_FORMAT = "reput-export-1"
 STORE_FORMAT = "reput-export-store-1"
 DATA = "data"  # the folder of an export's files
 CONVERT_FORMAT = "reput-convert-1"
+SHARDED = "shards"  # a manifest's list of further lists of files
 
+_LISTED = object()
 _DERIVED = [row for row in FILES if row.copies == Copies.DERIVE]
 _DELAYED = f"{CONFIG}/{DELAY_OFFSETS}"  # made from the log where it is lost
 _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
@@ -61,6 +66,7 @@ class SetKind(NamedTuple):
     lists: tuple[str, ...]  # the manifest's lists of files
     files: re.Pattern[str]
     folders: re.Pattern[str]
+    sharded: str = ""  # the format of one that lists files in shards too
 
 
 def _patterns(
@@ -75,7 +81,8 @@ def _patterns(
 
 REBUILT = SetKind(
     "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",),
-    *_patterns(_DERIVED, re.escape(_DELAYED)),
+    *_patterns(_DERIVED, re.escape(_DELAYED), rf"{SHARDS}/\d{{8}}\.jsonl", folders=(SHARDS,)),
+    SHARDED_FORMAT,
 )  # fmt: skip
 REPAIRED = SetKind(
     "a store that reput has repaired", REPAIR_FORMAT, ("segments", "saved", "derived", "copied"),
@@ -104,25 +111,51 @@ def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
         manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}: is not a manifest: {error}") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != kind.format:
+    said = manifest.get("format") if isinstance(manifest, dict) else None
+    if not said or said not in (kind.format, kind.sharded):
         raise StoreError(f"{path}: is not a manifest of {kind.what} ({kind.format})")
-    files_of(manifest, path, kind)
+    lists = {name: manifest.get(name) for name in kind.lists} | {SHARDED: _shards(manifest, kind)}
+    for name, entries in lists.items():
+        for _ in _checked(entries, path, name, kind):
+            pass
     return manifest
 
 
-def files_of(manifest: dict[str, Any], path: str, kind: SetKind) -> dict[str, int | None]:
-    """Path below the set -> length (None if unknown) of each file that a manifest lists."""
-    files: dict[str, int | None] = {}
+def _shards(manifest: dict[str, Any], kind: SetKind) -> Any:
+    return manifest.get(SHARDED) if manifest["format"] == kind.sharded else []
+
+
+def files_of(
+    storage: InputStorage, folder: str, manifest: dict[str, Any], kind: SetKind
+) -> Iterator[tuple[str, int | None, Any]]:
+    """(path below the set, length or None if unknown, entry) of each file that the manifest of a
+    folder lists. A large set has shards, which are read one by one: of them no more is held.
+    """
+    path = f"{folder}/{MANIFEST}"
     for name in kind.lists:
-        listed = manifest.get(name)
-        if not isinstance(listed, list):
-            raise StoreError(f"{path}: has no list {name!r}")
-        for entry in listed:
-            below, length = _file(entry)
-            if below is None or not kind.files.fullmatch(below) or not _is_plain(below):
-                raise StoreError(f"{path}: {name}: names a file outside the set, or none of a set")
-            files[below] = length
-    return files
+        yield from _checked(manifest.get(name), path, name, kind)
+    for shard in _shards(manifest, kind):
+        path = f"{folder}/{shard['path']}"
+        raw = storage.read_bytes(path)
+        if (len(raw), hashlib.sha256(raw).hexdigest()) != (shard["length"], shard["sha256"]):
+            raise StoreError(f"{path}: is not what {MANIFEST} says: the set is not whole")
+        try:
+            entries = list(map(json.loads, raw.splitlines()))
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"{path}: is not a list of files: {error}") from None
+        yield from _checked(entries, path, "files", kind)
+
+
+def _checked(
+    entries: Any, path: str, name: str, kind: SetKind
+) -> Iterator[tuple[str, int | None, Any]]:
+    if not isinstance(entries, list):
+        raise StoreError(f"{path}: has no list {name!r}")
+    for entry in entries:
+        below, length = _file(entry)
+        if below is None or not kind.files.fullmatch(below) or not _is_plain(below):
+            raise StoreError(f"{path}: {name}: names a file outside the set, or none of a set")
+        yield below, length, entry
 
 
 def _file(entry: Any) -> tuple[str | None, int | None]:
@@ -153,18 +186,26 @@ def what_may_go(storage: Storage, folder: str, kind: SetKind, unfinished: bool) 
     there = {listed.name: listed.state for listed in storage.walk(folder)}
     path = f"{folder}/{MANIFEST}"
     if MANIFEST in there:
-        files = files_of(parse_manifest(storage.read_bytes(path), path, kind), path, kind)
+        manifest = parse_manifest(storage.read_bytes(path), path, kind)
+        shards = _checked(_shards(manifest, kind), path, SHARDED, kind)
         allowed = set(kind.folders.pattern.split("|")) & {"commitlog", "config", "damaged"}
-        allowed |= _folders_of(files)
-        known = {MANIFEST, *([UNFINISHED] if unfinished else [])}
-        for name, state in there.items():
-            if name[-1:] == "/":
-                _refuse(name[:-1] not in allowed, folder, name, kind, "is not in its manifest")
-            elif name not in known:
-                _refuse(name not in files, folder, name, kind, "is not in its manifest")
+        known: dict[str, Any] = there  # no second dict of millions of names
+        known[MANIFEST] = _LISTED
+        if unfinished and UNFINISHED in known:
+            known[UNFINISHED] = _LISTED
+        for name, length, _ in chain(shards, files_of(storage, folder, manifest, kind)):
+            allowed |= _folders_of([name])
+            if name in known:
+                state = known[name]
+                if state is _LISTED:
+                    continue
                 _refuse(state is None, folder, name, kind, "is not a regular file")
-                wrong = state is not None and files[name] not in (None, state.size)
+                wrong = length not in (None, state.size)
                 _refuse(wrong, folder, name, kind, "has not the length that its manifest says")
+                known[name] = _LISTED
+        for name, state in known.items():
+            ours = name[:-1] in allowed if name[-1:] == "/" else state is _LISTED
+            _refuse(not ours, folder, name, kind, "is not in its manifest")
         return list(there)
     if not (unfinished and UNFINISHED in there):
         raise StoreError(f"{folder}: is not empty, and has no {MANIFEST}: it is not {kind.what}")
@@ -234,7 +275,7 @@ def inputs_of(storage: Storage, store: str, settings: Mapping[str, str]) -> list
     return [Input(storage, path) for path in dict.fromkeys(paths) if path]
 
 
-def refuse_overlap(storage: OutputStorage, path: str, inputs: Iterable[Input]) -> None:
+def refuse_overlap(storage: Storage, path: str, inputs: Iterable[Input]) -> None:
     """Raise OverlapsInput if `path` is, holds or lies inside an input. Raises OSError."""
     here = storage.whereabouts(path)
     for each in inputs:

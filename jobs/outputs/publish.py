@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine
 from reput.jobs.outputs.output import Input, Output, manifest_text, refuse_overlap
-from reput.jobs.outputs.report import OutputFile, Summary, counted
+from reput.jobs.outputs.report import OutputFile, Shard, Summary, counted
 from reput.store_format.derived.index_names import NameZone
 from reput.store_format.derived.queue_files import decode_entries, is_message, is_pre_blank
 from reput.store_format.files.disk import NotDurable
 from reput.store_format.files.manifest_last import ManifestLast
-from reput.store_format.files.protocol import StagingStorage, Storage, read_part
+from reput.store_format.files.protocol import Storage, read_part
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import (
     CHECKPOINT,
@@ -28,9 +28,17 @@ from reput.store_format.names import (
     index_name,
     next_index_time,
     parse_index_name,
-    segment_name,
 )
-from reput.udfs.staging import MOVE, MOVED, PLACED_TREE, MoveFiles, Staging, attempt_name
+from reput.udfs.rebuild.built_files import (
+    MOVE,
+    MOVED,
+    SHARD,
+    KeptFiles,
+    MoveFiles,
+    PublishFiles,
+    queue_path,
+)
+from reput.udfs.staging import PLACED_TREE, Staging, attempt_name
 
 Built = dict[str, Any]  # one BUILT row, see reput.udfs.staging
 
@@ -55,10 +63,9 @@ def name_files(
     named = []
     for row in rows:
         if row["folder"] == INDEX:
-            name = next(index_names)
+            named.append({**row, "path": f"{INDEX}/{next(index_names)}"})
         else:
-            name = segment_name(row["number"] * queue_bytes(row["folder"]))
-        named.append({**row, "path": f"{row['folder']}/{name}"})
+            named.append({**row, "path": queue_path(row, queue_bytes)})
     return named
 
 
@@ -185,12 +192,15 @@ def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
 
 def publish(
     staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output,
-    engine: Engine | None = None,
+    engine: Engine | None = None, kept: KeptFiles | None = None,
 ) -> None:  # fmt: skip
     """Move the accepted files into one folder, add the checkpoint, and publish it. engine: whose
-    tasks move them, where there are many on S3.
+    tasks move them, where there are many on S3. kept: more files, which the manifest lists in
+    shards.
     """
     target = begin_set(staging, output)
+    if kept is not None:
+        summary.shards = [Shard(**row) for row in publish_kept(kept, target, engine)]
     summary.files = put_derived(staging, built, checkpoint, target, engine)
     end_set(staging, summary.manifest(), output)
 
@@ -206,6 +216,16 @@ def put_derived(
     return [*files, _write(staging.storage, target, CHECKPOINT, checkpoint)]
 
 
+def publish_kept(kept: KeptFiles, target: str, engine: Engine | None) -> list[dict[str, Any]]:
+    """Move files that the driver has no rows of into a set's folder. SHARD rows, by path."""
+    shards, task = kept.shards(), PublishFiles(kept.staging, target, kept.queue_bytes)
+    if engine is not None and getattr(kept.staging.storage, "moves_by_copies", False):
+        rows = engine.table(shards, max(shards.num_rows, 1)).run(task, SHARD).collect()
+    else:  # a rename cannot be repeated, as a task may be
+        rows = [row for some in task(iter(shards.to_batches(1))) for row in some.to_pylist()]
+    return sorted(rows, key=lambda row: row["path"])
+
+
 def begin_set(staging: Staging, output: Output) -> str:
     """Begin the set that takes the output's place; returns the path of the folder for its files."""
     return output.storage.begin_set(staging.path(_SET), output.path, output.may_go)
@@ -216,7 +236,7 @@ def move_in(
 ) -> None:
     """Move files (name in staging, path in the set) into a set's folder.
 
-    Files that were made at their paths (`StagingStorage.place`) move with their folders. If two
+    Files that were made at their paths (`Storage.place`) move with their folders. If two
     attempts at a task made a file, that of the other attempt then takes its place.
     """
     storage = staging.storage
@@ -225,8 +245,8 @@ def move_in(
     tops = dict.fromkeys(name.split("/")[1] for name in placed)
     storage.move_all((f"{tree}/{top}", f"{target}/{top}") for top in tops)
     moved = [(name, path) for name, path in files if name not in placed]
-    copies = getattr(storage, "moves_by_copies", False)
-    if engine is not None and copies and not engine.one_machine and len(moved) > _MOVES_OF_A_TASK:
+    by_tasks = storage.moves_by_copies and len(moved) > _MOVES_OF_A_TASK
+    if engine is not None and by_tasks and not engine.one_machine:
         names, paths = zip(*moved, strict=True)
         table = pa.Table.from_arrays([pa.array(names), pa.array(paths)], schema=MOVE)
         rows = engine.table(table, -(-len(moved) // _MOVES_OF_A_TASK))
@@ -249,7 +269,7 @@ def end_set(staging: Staging, manifest: dict[str, Any], output: Output) -> None:
     output.storage.publish(staging.path(_SET), output.path, output.may_go, (MANIFEST, text))
 
 
-def _write(storage: StagingStorage, folder: str, name: str, content: bytes) -> OutputFile:
+def _write(storage: Storage, folder: str, name: str, content: bytes) -> OutputFile:
     output = storage.create(f"{folder}/{name}", digest=True)
     output.write(content)
     written = output.finish(len(content))
@@ -259,7 +279,7 @@ def _write(storage: StagingStorage, folder: str, name: str, content: bytes) -> O
 # ---
 # A job's staging folder, and the leftovers of jobs that ended early.
 #
-# A job holds its folder (`StagingStorage.claim`) as long as it lives, however it ends. A folder
+# A job holds its folder (`Storage.claim`) as long as it lives, however it ends. A folder
 # that nobody holds is a leftover, which the next job for the same output removes.
 
 _ATTEMPT = r"-[0-9a-f]{32}(\.gone)?"
@@ -282,7 +302,7 @@ class Temporary(StrEnum):
 
 
 @contextmanager
-def staging_folder(storage: StagingStorage, parent: str, prefix: str) -> Iterator[Staging]:
+def staging_folder(storage: Storage, parent: str, prefix: str) -> Iterator[Staging]:
     """Yield a new staging folder, which is removed afterwards.
 
     After NotDurable it stays, as it may hold the old set while the new set may not last.
@@ -304,7 +324,7 @@ def staging_folder(storage: StagingStorage, parent: str, prefix: str) -> Iterato
             release()
 
 
-def beside(storage: StagingStorage, output: str) -> tuple[str, str]:
+def beside(storage: Storage, output: str) -> tuple[str, str]:
     """(folder, prefix of names in it) for staging beside an output, on the same file system.
 
     It is beside the first missing folder on the path to the output, as missing folders are only
@@ -316,7 +336,7 @@ def beside(storage: StagingStorage, output: str) -> tuple[str, str]:
     return parent, _prefix(name)
 
 
-def places(storage: StagingStorage, output: str) -> list[tuple[str, str]]:
+def places(storage: Storage, output: str) -> list[tuple[str, str]]:
     """(folder, prefix of names in it) of each place where jobs for this output may have staged.
 
     The first place is where a job would stage now. The others are beside the folders above the
@@ -333,7 +353,7 @@ def places(storage: StagingStorage, output: str) -> list[tuple[str, str]]:
     return found
 
 
-def leftovers(storage: StagingStorage, output: str) -> list[str]:
+def leftovers(storage: Storage, output: str) -> list[str]:
     """Staging folders for this output whose jobs are gone."""
     found = []
     for number, (folder, prefix) in enumerate(places(storage, output)):
@@ -367,7 +387,7 @@ def temporary_folder(
         yield staging
 
 
-def remove_abandoned(storage: StagingStorage, folder: str, prefix: str) -> None:
+def remove_abandoned(storage: Storage, folder: str, prefix: str) -> None:
     """Remove the staging folders with a prefix in a folder whose jobs are known to be gone."""
     for path, gone in staged(storage, folder, prefix):
         if gone:
@@ -378,7 +398,7 @@ def _prefix(name: str) -> str:
     return f".{name}.reput"
 
 
-def staged(storage: StagingStorage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
+def staged(storage: Storage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
     """(staging folder with the prefix, whether its job is gone; None: unknown)."""
     pattern = re.compile(re.escape(prefix) + _ATTEMPT)
     try:

@@ -98,6 +98,7 @@ def left_behind(storage: InputStorage, store: str, taken: Collection[str]) -> li
 # The summary of a rebuild, which is printed, returned, and kept in manifest.json.
 
 MANIFEST_FORMAT = "reput-manifest-1"
+SHARDED_FORMAT = "reput-manifest-2"  # it lists files in shards too
 CHECKSUMS = frozenset(REASONS[fault][0] for fault in CRC_FAULTS)  # names of fields
 _RATED_LEAST = 1 << 26  # bytes of a log; a small one takes the time of a start
 _RANGES_SHOWN, _RANGES_MOST = 2, 20  # without -v and with it
@@ -115,6 +116,16 @@ class OutputFile:
     sha256: str
     entries: int = 0
     written: int | None = None
+
+
+@dataclass
+class Shard:
+    """A file of a large set that lists others of it: a line of JSON for each, as a manifest has."""
+
+    path: str
+    length: int
+    sha256: str
+    files: int
 
 
 @dataclass
@@ -159,6 +170,7 @@ class Summary:
     releases: str = ""  # text that names the releases which write the same
     inputs: list[InputFile] = field(default_factory=list)
     files: list[OutputFile] = field(default_factory=list)
+    shards: list[Shard] = field(default_factory=list)  # of the other files, if there are many
 
     def count_files(self, folders: Iterable[str]) -> None:
         """Count the published files. folders: the folder below the output of each file."""
@@ -174,16 +186,20 @@ class Summary:
         """
         whole = {"format": MANIFEST_FORMAT, **vars(self)}
         del whole["seconds"], whole["stages"], whole["output"], whole["cleaned"]
-        del whole["releases"]
+        del whole["releases"], whole["shards"]
         whole["inputs"] = [vars(each) for each in self.inputs]
         whole["files"] = [vars(each) for each in self.files]
+        if self.shards:
+            whole["format"] = SHARDED_FORMAT
+            whole["shards"] = [vars(each) for each in self.shards]
         return whole
 
     def as_json(self) -> dict[str, Any]:
         """The content of --json: counts instead of the lists of files."""
         whole = dict(vars(self))
         whole["input_files"] = len(whole.pop("inputs"))
-        whole["output_files"] = len(whole.pop("files"))
+        shards = sum(each.files for each in whole.pop("shards"))
+        whole["output_files"] = len(whole.pop("files")) + shards
         return whole
 
     def text(self) -> str:

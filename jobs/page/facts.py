@@ -8,7 +8,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.fate.rows import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import InputStorage, Storage
+from reput.store_format.files.protocol import Storage
 from reput.store_format.log.reader import NoRecord
 from reput.store_format.log.there import strangers
 from reput.store_format.names import ABORT
@@ -141,16 +141,24 @@ def look_at(
                 plan.splits.limit,
             )
         facts = Facts(path, now, log.start, log.end, len(log.segments))
-        facts.release = "" if found.discovered is None else _release(found.discovered)
+        if (seen := found.discovered) is not None:  # a range, if several releases write the same
+            facts.release = span(list(seen.left)) if len(seen.left) > 1 else seen.release
         facts.given = (("--rocketmq", rocketmq),) if rocketmq else ()
         facts.settings = tuple(f"{name}={value}" for name, value in settings.items())
-        facts.crashed = found.end is None and _has_abort(storage, path)
+        there = {each.name for each in storage.list(path)} if found.end is None else ()
+        facts.crashed = ABORT in there
         _ask(facts, opened, progress)
     facts.note("store", notes.lines)
     if found.end is not None:
         facts.note("store", [_IN_USE.format(end=found.end)])
     with facts.part("disk"):
-        facts.disk = _disk(storage, path)
+        for left in reversed(range(_WALKS)):
+            try:
+                facts.disk = _disk(storage, path)
+                break
+            except FileNotFoundError:  # a broker has removed what was just listed
+                if not left:
+                    raise
     with facts.part("expired"):
         facts.expired = _expired(found, rocketmq, settings, now, progress)
     with facts.part("check"):
@@ -158,7 +166,9 @@ def look_at(
             raise StoreError(_NO_SPARK)
         if plan is None:
             raise found.why
-        facts.check = _check(engine, found, plan, settings, staging_folder, progress)
+        inputs = tuple(inputs_of(storage, path, settings))
+        whole = FoundStore(engine, plan, inputs, Cut(), progress, time.monotonic())
+        facts.check = check_store_of(whole, staging_folder, None, None)
     return facts
 
 
@@ -180,15 +190,6 @@ class _Found(NamedTuple):
         return None if self.plan is None else self.plan.splits.limit
 
 
-def _release(store: Discovered) -> str:
-    """The release that wrote the store; the range of releases, if several write the same."""
-    return span(list(store.left)) if len(store.left) > 1 else store.release
-
-
-def _has_abort(storage: InputStorage, path: str) -> bool:
-    return any(each.name == ABORT for each in storage.list(path))
-
-
 def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: int) -> _Found:
     at, discovered = store_at(store, rocketmq, settings), None
     try:
@@ -201,14 +202,10 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
 
 def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
     """Collect the parts that need no engine; the log is walked once."""
-
-    def telling() -> Notes:
-        return notes_with(progress, None)
-
     with facts.part("put"):
-        _put_and_fates(facts, opened, telling())
+        _put_and_fates(facts, opened, notes_with(progress, None))
     with facts.part("queues"):
-        notes = telling()
+        notes = notes_with(progress, None)
         rows = queues(opened, False, notes)
         facts.topics = topics_of(opened, rows, True, notes)
         facts.groups = groups_of(opened, rows, notes)
@@ -263,13 +260,6 @@ def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexF
 
 
 def _disk(storage: Storage, path: str) -> list[DiskPart]:
-    for _ in range(_WALKS):
-        with suppress(FileNotFoundError):  # a broker has removed what was just listed
-            return _disk_now(storage, path)
-    return _disk_now(storage, path)
-
-
-def _disk_now(storage: Storage, path: str) -> list[DiskPart]:
     parts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for each in storage.walk(path):
         if each.state is not None:
@@ -293,12 +283,3 @@ def _expired(
             held, plan_expiry(held, held.at(rocketmq, settings), found.discovered), Even(), None,
             When(True, now, disk_used), progress, nothing,
         )  # fmt: skip
-
-
-def _check(
-    engine: Engine, found: _Found, plan: Plan, settings: Mapping[str, str],
-    staging_folder: str | None, progress: Progress,
-) -> CheckReport:  # fmt: skip
-    inputs = tuple(inputs_of(found.storage, found.path, settings))
-    whole = FoundStore(engine, plan, inputs, Cut(), progress, time.monotonic())
-    return check_store_of(whole, staging_folder, None, None)

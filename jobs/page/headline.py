@@ -1,7 +1,6 @@
 """The top of the page: the store, the verdict, the next command, the key figures."""
 
 import shlex
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from reput.jobs.console.voice import duration
@@ -13,7 +12,7 @@ from reput.jobs.page.model import name_text
 from reput.store_format.discover.store import ERAS
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
-from reput.store_format.query.counts import Count
+from reput.store_format.query.counts import PutTimes
 
 _DAY = 86_400_000
 _UNITS = (
@@ -43,19 +42,15 @@ class PageVerdict(NamedTuple):
 
 def headline(facts: Facts) -> dict[str, Any]:
     """The data for the top of the page, as the page's script takes them."""
-    return {
-        "name": name_text(facts.store.rstrip("/").rpartition("/")[2] or facts.store),
-        "about": " · ".join(_about(facts)),
-        "verdict": verdict(facts)._asdict(),
-        "figures": [each._asdict() for each in figures(facts)],
-    }
-
-
-def _about(facts: Facts) -> list[str]:
     release = f"RocketMQ {facts.release}" if facts.release else "the release is not known"
     if facts.check and ERAS in facts.check.discovered:  # several releases wrote it
         release = f"RocketMQ {facts.check.discovered[ERAS]['value']}"
-    return [release, name_text(facts.store)]
+    return {
+        "name": name_text(facts.store.rstrip("/").rpartition("/")[2] or facts.store),
+        "about": f"{release} · {name_text(facts.store)}",
+        "verdict": verdict(facts)._asdict(),
+        "figures": [each._asdict() for each in figures(facts)],
+    }
 
 
 def verdict(facts: Facts) -> PageVerdict:
@@ -141,7 +136,9 @@ def figures(facts: Facts) -> list[Figure]:
     found = [*_of_log(facts), *_of_check(facts), *_waiting(facts)]
     if facts.groups:
         behind = sum(max(row.lag, 0) for row in facts.groups)
-        found.append(Figure("Not yet consumed", f"{behind:,}", _groups(facts), "groups"))
+        late = {row.group for row in facts.groups if row.lag > 0}
+        note = f"by {counted(len(late), 'group')}"
+        found.append(Figure("Not yet consumed", f"{behind:,}", note, "groups"))
     return found
 
 
@@ -150,44 +147,36 @@ def _of_log(facts: Facts) -> list[Figure]:
     found = []
     if facts.put is not None:
         messages = sum(row.messages for row in facts.put.topics)
-        found.append(Figure("Messages", f"{messages:,}", _each(facts.put.sizes), "time"))
+        records = sum(row.records for row in facts.put.sizes)
+        mean = sum(row.bytes for row in facts.put.sizes) // records if records else 0
+        note = f"{bytes_text(mean)} each" if records else ""
+        found.append(Figure("Messages", f"{messages:,}", note, "time"))
         queues = "" if facts.queues is None else f" in {counted(len(facts.queues), 'queue')}"
         found.append(
             Figure("Topics", f"{len(facts.put.topics):,}", f"with messages{queues}", "topics")
         )
-        begin, end = _period(facts)
+        begin, end = _period(facts.put)
         if end >= begin:
-            found.append(Figure("Stored within", _long(end - begin), _days(begin, end), "time"))
+            days = (end - begin) // _DAY
+            long = counted(days, "day") if days > 1 else duration(end - begin)
+            first, last = time_text(begin)[:10], time_text(end)[:10]
+            note = first if first == last else f"from {first} on"
+            found.append(Figure("Stored within", long, note, "time"))
     found.append(
         Figure("Log", bytes_text(size), f"in {counted(facts.segments, 'segment')}", "damage")
     )
     return found
 
 
-def _each(sizes: Sequence[Count]) -> str:
-    records = sum(row.records for row in sizes)
-    return f"{bytes_text(sum(row.bytes for row in sizes) // records)} each" if records else ""
-
-
-def _period(facts: Facts) -> tuple[int, int]:
+def _period(put: PutTimes) -> tuple[int, int]:
     """The first and last storeTimestamp, without those of wrong clocks; (0, -1) for none."""
-    drawn = drawn_spans(facts.put) if facts.put else []
-    if not drawn or facts.put is None:
+    drawn = drawn_spans(put)
+    if not drawn:
         return 0, -1
     begin, end = drawn[0].begin, max(span.end for span in drawn) - 1
-    times = [time for row in facts.put.topics for time in (row.first, row.last)]
+    times = [time for row in put.topics for time in (row.first, row.last)]
     inside = [time for time in times if begin <= time <= end]
     return min(inside, default=begin), max(inside, default=end)
-
-
-def _long(milliseconds: int) -> str:
-    days = milliseconds // _DAY
-    return counted(days, "day") if days > 1 else duration(milliseconds)
-
-
-def _days(begin: int, end: int) -> str:
-    first, last = time_text(begin)[:10], time_text(end)[:10]
-    return first if first == last else f"from {first} on"
 
 
 def _of_check(facts: Facts) -> list[Figure]:
@@ -225,10 +214,6 @@ def _waiting(facts: Facts) -> list[Figure]:
         return []
     return [Figure("Waiting", f"{half + delayed:,}", f"{delayed:,} delayed, {half:,} half",
                    "fates")]  # fmt: skip
-
-
-def _groups(facts: Facts) -> str:
-    return f"by {counted(len({row.group for row in facts.groups if row.lag > 0}), 'group')}"
 
 
 def bytes_text(size: int) -> str:

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from typing import Any
 
 from reput.jobs.console.voice import duration
 from reput.jobs.judging.report import CheckReport, compared_text
@@ -76,10 +75,8 @@ def put_section(facts: Facts) -> Section:
         section.draw(about, over_time(drawn, "messages", parts))
     elif drawn:
         section.words.append(
-            f"All were stored within {duration(put.width)} from {time_cell(drawn[0].begin)} on."
-            if not left_out
-            else f"Most were stored within {duration(put.width)} from {time_cell(drawn[0].begin)} "
-            f"on."
+            f"{'Most' if left_out else 'All'} were stored within {duration(put.width)} from "
+            f"{time_cell(drawn[0].begin)} on."
         )
     section.show(
         "Messages in each span of time",
@@ -94,7 +91,7 @@ def put_section(facts: Facts) -> Section:
 def drawn_spans(put: PutTimes) -> list[Span]:
     """The spans for the picture, without those of clocks that were wrong by years."""
     spans = [each for each in _grouped(put)[0] if drawable(each.begin) and drawable(each.end)]
-    return _densest(spans, put.width)[0]
+    return _densest(spans, put.width)
 
 
 def _grouped(put: PutTimes) -> tuple[list[Span], list[str]]:
@@ -111,21 +108,21 @@ def _grouped(put: PutTimes) -> tuple[list[Span], list[str]]:
     ], parts
 
 
-def _densest(spans: list[Span], width: int) -> tuple[list[Span], int]:
-    """The spans in the stretch of time with the most messages, and the number of other spans.
+def _densest(spans: list[Span], width: int) -> list[Span]:
+    """The spans in the stretch of time with the most messages.
 
     Without this, one record of a wrong clock would leave all others in one bar.
     """
     reach = width * SPANS_MOST * 2
     if not spans or spans[-1].end - spans[0].begin <= reach:
-        return spans, 0
+        return spans
     begins = [span.begin for span in spans]
     totals = [0.0]
     for span in spans:
         totals.append(totals[-1] + span.value)
     ends = [bisect_left(begins, begin + reach) for begin in begins]
     first = max(range(len(spans)), key=lambda n: totals[ends[n]] - totals[n])
-    return spans[first : ends[first]], len(spans) - (ends[first] - first)
+    return spans[first : ends[first]]
 
 
 def topics_section(facts: Facts) -> Section:
@@ -229,7 +226,11 @@ def damage_section(facts: Facts) -> Section:
             else ""
         )
         section.alarms.append(f"{ranges}: {lost}.{more}")
-        section.alarms += [_cause(each) for each in found["causes"][:_CAUSES_SAID]]
+        section.alarms += [
+            f"{counted(each['ranges'], 'range')} of {counted(each['bytes'], 'byte')}, "
+            f"{_CAUSES.get(each['kind'], each['kind'])}: {each['field']}: {each['reason']}."
+            for each in found["causes"][:_CAUSES_SAID]
+        ]
     elif not report.findings:
         section.words.append("Every record is whole: each checksum (CRC) in the log matches.")
     section.draw(_map_words(report), grid(_cells(report), _kinds(report)))
@@ -237,14 +238,6 @@ def damage_section(facts: Facts) -> Section:
         section.tables += _damage_tables(report)
     section.tables.append(_map_table(report))
     return section
-
-
-def _cause(cause: dict[str, Any]) -> str:
-    """A sentence on one cause of damaged ranges."""
-    return (
-        f"{counted(cause['ranges'], 'range')} of {counted(cause['bytes'], 'byte')}, "
-        f"{_CAUSES.get(cause['kind'], cause['kind'])}: {cause['field']}: {cause['reason']}."
-    )
 
 
 def _cells(report: CheckReport) -> list[tuple[str, list[str]]]:
@@ -333,12 +326,12 @@ def derived_section(facts: Facts) -> Section:
         return section
     wrong, behind = len(report.differences), len(report.behind)
     as_given = max(report.derived_files - wrong - behind, 0)
-    states = (
-        ("match the log", as_given),
-        ("behind: a broker goes on with them", behind),
-        ("expired: cleaning removes them", len(report.expired)),
-        ("different", wrong),
-    )
+    states = {
+        "match the log": as_given,
+        "behind: a broker goes on with them": behind,
+        "expired: cleaning removes them": len(report.expired),
+        "different": wrong,
+    }
     if report.looks_like:
         section.alarms.append(
             f"This looks like RocketMQ {report.looks_like}, not {report.rocketmq}: as "
@@ -355,15 +348,14 @@ def derived_section(facts: Facts) -> Section:
         files = f"{counted(report.derived_files, 'file')} of queues and index"
         compared = compared_text(report.derived_files, files, report.in_rocksdb)
         section.words.append(f"{compared}: all match the log.")
-    shown = [Bar(name, many) for name, many in states if many]
-    if len(shown) > 1:
-        section.draw("Derived files, by state", bars(shown, "files"))
+    shown = [Bar(name, many) for name, many in states.items() if many]
     rows = [("different", each) for each in report.differences]
     rows += [("behind", each) for each in report.behind]
     if len(shown) > 1:
+        section.draw("Derived files, by state", bars(shown, "files"))
         section.show(
             "Derived files by state",
-            [each for each in states if each[1]],
+            shown,
             PageColumn("state", lambda row: row[0]),
             PageColumn("files", lambda row: row[1], True),
         )

@@ -26,7 +26,6 @@ from reput.jobs.page.model import (
     Bar,
     PageColumn,
     Section,
-    Table,
     bars,
     drawable,
     labels,
@@ -36,8 +35,7 @@ from reput.jobs.page.model import (
     time_cell,
 )
 from reput.store_format.derived.index_reader import IndexFileStats
-from reput.store_format.fate.rows import ENDED, OPEN, FateSums
-from reput.store_format.query.inventory import GroupRow, QueueRow
+from reput.store_format.fate.rows import ENDED, OPEN
 
 
 def queues_section(facts: Facts) -> Section:
@@ -59,8 +57,9 @@ def queues_section(facts: Facts) -> Section:
     put = sum(row.messages for row in facts.put.topics) if facts.put else 0
     apart = put - sum(row.messages for row in rows)
     if apart > 0:
-        section.words.append(f"{counted(apart, 'message')} of the log {_be(apart)} in no queue.")
-    names = labels(_queue_name(row) for row in shown)
+        be = "is" if apart == 1 else "are"
+        section.words.append(f"{counted(apart, 'message')} of the log {be} in no queue.")
+    names = labels(f"{row.topic} / {row.queue_id}" for row in shown)
     drawn = [Bar(name, row.messages) for name, row in zip(names, shown, strict=True)]
     if len(drawn) > 1:
         section.draw("Messages in each queue", bars(drawn, "messages"))
@@ -79,16 +78,8 @@ def queues_section(facts: Facts) -> Section:
     return section
 
 
-def _be(many: int) -> str:
-    return "is" if many == 1 else "are"
-
-
 def _most(rows: Sequence[object], shown: Sequence[object]) -> str:
     return f"; the picture has the {len(shown):,} largest" if len(rows) > len(shown) else ""
-
-
-def _queue_name(row: QueueRow | GroupRow) -> str:
-    return f"{row.topic} / {row.queue_id}"
 
 
 def groups_section(facts: Facts) -> Section:
@@ -155,7 +146,10 @@ def index_section(facts: Facts) -> Section:
         newest = f"of the newest {len(shown):,} index files" if len(files) > len(shown) else "file"
         section.draw(f"Entries in each {newest}", bars(full, f"entries, of {shown[-1].room:,}"))
     if len(chains) > 1:
-        drawn = [Bar(_at_least(least), chains[least]) for least in sorted(chains)]
+        drawn = [
+            Bar("1 entry" if n == 1 else f"{n} to {2 * n - 1} entries", slots)
+            for n, slots in sorted(chains.items())
+        ]
         section.draw("Slots, by how many entries their chain has", bars(drawn, "slots"))
     times = [
         (name, file.header.begin_timestamp, file.header.end_timestamp)
@@ -166,20 +160,7 @@ def index_section(facts: Facts) -> Section:
     ]
     if len(times) > 1:
         section.draw("From the oldest to the newest message of each file", lanes(times))
-    section.tables.append(_index_table(files, facts.now))
-    return section
-
-
-def _file_name(file: IndexFileStats) -> str:
-    return file.path.rpartition("/")[2]
-
-
-def _at_least(least: int) -> str:
-    return "1 entry" if least == 1 else f"{least} to {2 * least - 1} entries"
-
-
-def _index_table(files: list[IndexFileStats], now: int) -> Table:
-    return table(
+    section.show(
         "Index files",
         files,
         PageColumn("file", _file_name),
@@ -190,8 +171,13 @@ def _index_table(files: list[IndexFileStats], now: int) -> Table:
         PageColumn("longest chain", lambda file: file.longest or None, True),
         PageColumn("oldest (UTC)", lambda file: time_cell(file.header.begin_timestamp)),
         PageColumn("newest (UTC)", lambda file: time_cell(file.header.end_timestamp)),
-        PageColumn("age", lambda file: duration(now - file.header.end_timestamp)),
+        PageColumn("age", lambda file: duration(facts.now - file.header.end_timestamp)),
     )
+    return section
+
+
+def _file_name(file: IndexFileStats) -> str:
+    return file.path.rpartition("/")[2]
 
 
 def fates_section(facts: Facts) -> Section:
@@ -211,7 +197,18 @@ def fates_section(facts: Facts) -> Section:
             section.draw("Half messages, by what became of them", bars(drawn, "half messages"))
         else:
             section.words.append(f"Half messages: {drawn[0].value:,} {drawn[0].label}.")
-        section.tables.append(_transactions_table(found))
+        section.show(
+            "Half messages that are not decided, or were given up",
+            found.open_transactions,
+            PageColumn("state", lambda row: row.state),
+            PageColumn("topic", lambda row: row.topic),
+            PageColumn("unique key", lambda row: row.unique_key),
+            PageColumn("producer group", lambda row: row.producer_group),
+            PageColumn("put (UTC)", lambda row: time_cell(row.store_timestamp)),
+            PageColumn("age", lambda row: duration(row.age)),
+            PageColumn("checks", lambda row: row.checks, True),
+            all_rows=sum(found.transactions.get(state, 0) for state in OPEN),
+        )
     if found.delayed:
         drawn = [Bar(str(state), many, by) for (by, state), many in sorted(found.delayed.items())]
         parts = sorted({by for by, _ in found.delayed})
@@ -222,7 +219,17 @@ def fates_section(facts: Facts) -> Section:
             )
         else:
             section.words.append(f"Delayed messages: {drawn[0].value:,} {drawn[0].label}.")
-        section.tables.append(_delayed_table(found))
+        section.show(
+            "Delayed messages that have not arrived",
+            found.open_delayed,
+            PageColumn("state", lambda row: row.state),
+            PageColumn("by", lambda row: f"level {row.level}" if row.level else "timer"),
+            PageColumn("topic", lambda row: row.topic),
+            PageColumn("unique key", lambda row: row.unique_key),
+            PageColumn("due (UTC)", lambda row: time_cell(row.due)),
+            PageColumn("late by", lambda row: None if row.late is None else duration(row.late)),
+            all_rows=sum(many for (_, state), many in found.delayed.items() if state not in ENDED),
+        )
     counts = [("half", "", state, many) for state, many in sorted(found.transactions.items())]
     counts += [("delayed", by, state, many) for (by, state), many in sorted(found.delayed.items())]
     section.tables.insert(
@@ -237,35 +244,6 @@ def fates_section(facts: Facts) -> Section:
         ),
     )
     return section
-
-
-def _transactions_table(found: FateSums) -> Table:
-    return table(
-        "Half messages that are not decided, or were given up",
-        found.open_transactions,
-        PageColumn("state", lambda row: row.state),
-        PageColumn("topic", lambda row: row.topic),
-        PageColumn("unique key", lambda row: row.unique_key),
-        PageColumn("producer group", lambda row: row.producer_group),
-        PageColumn("put (UTC)", lambda row: time_cell(row.store_timestamp)),
-        PageColumn("age", lambda row: duration(row.age)),
-        PageColumn("checks", lambda row: row.checks, True),
-        all_rows=sum(found.transactions.get(state, 0) for state in OPEN),
-    )
-
-
-def _delayed_table(found: FateSums) -> Table:
-    return table(
-        "Delayed messages that have not arrived",
-        found.open_delayed,
-        PageColumn("state", lambda row: row.state),
-        PageColumn("by", lambda row: f"level {row.level}" if row.level else "timer"),
-        PageColumn("topic", lambda row: row.topic),
-        PageColumn("unique key", lambda row: row.unique_key),
-        PageColumn("due (UTC)", lambda row: time_cell(row.due)),
-        PageColumn("late by", lambda row: None if row.late is None else duration(row.late)),
-        all_rows=sum(many for (_, state), many in found.delayed.items() if state not in ENDED),
-    )
 
 
 def disk_section(facts: Facts) -> Section:
@@ -348,7 +326,8 @@ def page(facts: Facts) -> bytes:
         "sections": [asdict(section) for section in sections],
     }
     scripts = [_asset(name) for name in _SCRIPTS]
-    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    digests = [b64encode(sha256(each.encode()).digest()).decode() for each in scripts]
+    hashes = " ".join(f"'sha256-{each}'" for each in digests)
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
         f"base-uri 'none'; form-action 'none'"
@@ -385,7 +364,3 @@ def _printable(section: Section) -> Section:
 
 def _asset(name: str) -> str:
     return (files("reput.jobs.page") / "assets" / name).read_text("utf-8")
-
-
-def _hash(script: str) -> str:
-    return b64encode(sha256(script.encode()).digest()).decode()

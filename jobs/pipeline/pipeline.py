@@ -18,7 +18,7 @@ from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.damage.queue_findings import QueueFindings
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_reader import file_bytes
-from reput.store_format.derived.queue_files import entry_bytes, is_batch, segment_bytes
+from reput.store_format.derived.queue_files import entry_bytes
 from reput.store_format.dispatch.scan import place_rules, rocksdb_rules, scan_rules
 from reput.store_format.faults import StoreError
 from reput.store_format.files.manifest_last import ManifestLast
@@ -29,6 +29,7 @@ from reput.udfs.damage.lives import PIECES, VERDICTS, JudgeLives, ListPieces, So
 from reput.udfs.damage.searches import FALSE_TRANSACTION, FindFalseTransactions
 from reput.udfs.damage.segments import MAPPED, MapSegments
 from reput.udfs.damage.witnesses import FINDINGS, SearchQueues, joined
+from reput.udfs.rebuild.built_files import KEPT, KeepRows, KeptFiles, QueueBytes, kept_rows
 from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.rebuild.queues import BuildQueueFiles, BuildShares, NumberRuns
 from reput.udfs.rebuild.runs import (
@@ -45,15 +46,13 @@ from reput.udfs.staging import (
     BUILT,
     CARRIED,
     CHAINED,
-    KEPT,
     PLACED,
     RUN,
     SCANNED,
+    TIMED,
     InTurn,
-    KeepRows,
     Staging,
     Task,
-    kept_rows,
 )
 
 
@@ -73,6 +72,7 @@ class Cut:
 _LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
 _MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL = 64 << 20, 256 << 20
 _ENTRIES_OF_A_TASK = 1 << 25
+MANY_FILES = 5000  # more are not in the driver's memory, nor in a manifest that is one file
 _RUN_BYTES = 1 << 7  # of a list, or of a row that travels
 _BYTES_OF_A_TASK = 192 << 20  # of output
 # So many zeros are sent without a question.
@@ -107,6 +107,10 @@ class Pipeline:
         self.engine, self.plan, self.staging = engine, plan, staging
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
+        self.queue_bytes = QueueBytes(
+            plan.settings.mapped_file_size_consume_queue,
+            plan.settings.mapper_file_size_batch_consume_queue,
+        )
         self.lives = Lives(OldQueues(*plan.queues_at), plan.remade)
         rules = scan_rules(
             plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again,
@@ -223,9 +227,22 @@ class Pipeline:
     ) -> list[Built]:  # fmt: skip
         """Build all queue and index files in staging; one BUILT row each.
 
+        before, queues, indexes: as for `build_and_keep`.
+        """
+        rows, kept = self.build_and_keep(linked, before, queues, indexes)
+        return rows + list(kept_rows(self.staging, (row["name"] for row in kept.rows)))
+
+    def build_and_keep(
+        self, linked: Linked, before: OldIndex = NO_PUTS, queues: bool = True,
+        indexes: bool = True,
+    ) -> tuple[list[Built], KeptFiles]:  # fmt: skip
+        """Build all queue and index files in staging. Returns BUILT rows and, where tasks on many
+        machines build many, the files that have none but a path.
+
         before: what a store's own index files show, as with which puts the first one begins.
         queues, indexes: whether to build files of that kind.
         """
+        none = KeptFiles(self.staging, self.queue_bytes)
         if queues:
             self._refuse_padding(linked)
         settings, few = self.plan.settings, queues and self._has_few_runs(linked)
@@ -240,14 +257,18 @@ class Pipeline:
         if queues and not few:
             built.append(self.queue_rows(linked))
         if not built:
-            return []
+            return [], none
         rows = reduce(lambda one, other: one.also(other), built)
         index_bytes = files * file_bytes(settings.max_hash_slot_num, settings.max_index_num)
         with self.stages.built(linked, index_bytes):
             if self.engine.one_machine:
-                return rows.collect()
-            kept = rows.run(KeepRows(self.staging), KEPT).collect()
-            return kept_rows(self.staging, kept)
+                return rows.collect(), none
+            kept = none._replace(rows=rows.run(KeepRows(self.staging), KEPT).collect())
+        names = [row["others"] for row in kept.rows]
+        if kept.count > MANY_FILES:
+            return list(kept_rows(self.staging, names)), kept
+        names += [row["name"] for row in kept.rows]
+        return list(kept_rows(self.staging, names)), none
 
     def _refuse_padding(self, linked: Linked) -> None:
         """Raise StoreError where files are sent with more zeros than the log has bytes, unless the
@@ -307,7 +328,7 @@ class Pipeline:
         """
         return self.cut.partitions or max(self.cores, -(-output // _BYTES_OF_A_TASK))
 
-    def _queue_tasks(self, linked: Linked) -> int:
+    def queue_tasks(self, linked: Linked) -> int:
         """How many tasks share the queues, by the bytes that they hold and write. Where zeros are
         sent as well, each queue has a file of full length.
         """
@@ -340,7 +361,7 @@ class Pipeline:
 
     def _listing(self, linked: Linked) -> TaskRows:
         """The numbers of all splits, for the tasks that list their runs."""
-        return self.ids(self.plan.splits.total, self._queue_tasks(linked))
+        return self.ids(self.plan.splits.total, self.queue_tasks(linked))
 
     def staged_runs(self, linked: Linked) -> StagedRuns:
         """The reader of the runs of the accepted splits."""
@@ -356,12 +377,19 @@ class Pipeline:
             self.lives,
         )
 
+    def carried_rows(self, linked: Linked, timed: bool = False) -> TaskRows:
+        """The CARRIED rows of the accepted splits, or their TIMED ones; RUN rows where a read is
+        no request.
+        """
+        if not self.carries(linked):
+            return self.runs_rows(linked)
+        task = CarryRuns(self.staged_runs(linked), timed)
+        return self._listing(linked).run(task, TIMED if timed else CARRIED)
+
     def _runs_by_queue(self, linked: Linked) -> TaskRows:
         """RUN rows with each queue in one partition, in the log's order."""
-        runs = self.runs_rows(linked)
-        if self.carries(linked):
-            runs = self._listing(linked).run(CarryRuns(self.staged_runs(linked)), CARRIED)
-        return runs.by_key(self._queue_tasks(linked), QUEUE_KEY, LOG_ORDER)
+        runs = self.carried_rows(linked)
+        return runs.by_key(self.queue_tasks(linked), QUEUE_KEY, LOG_ORDER)
 
     def _numbered(self, linked: Linked) -> NumberRuns:
         return NumberRuns(self.staged_runs(linked), linked.lost, self.carries(linked))
@@ -370,20 +398,9 @@ class Pipeline:
         """BUILT rows of the queues' segments."""
         number = self._numbered(linked)
         placed = self._runs_by_queue(linked).run(number, PLACED)
-        parts = self._queue_tasks(linked) * 2
+        parts = self.queue_tasks(linked) * 2
         placed = placed.by_key(parts, SEGMENT_KEY, (*LOG_ORDER, "entries_at"))
         return placed.run(BuildQueueFiles(number.files), BUILT)
-
-    def queue_bytes(self, folder: str) -> int:
-        """The length of a queue file in this folder, in bytes."""
-        batch = is_batch(folder)
-        settings = self.plan.settings
-        configured = (
-            settings.mapper_file_size_batch_consume_queue
-            if batch
-            else settings.mapped_file_size_consume_queue
-        )
-        return segment_bytes(configured, batch)
 
     def _index_rows(self, index: IndexFiles, files: int) -> TaskRows:
         """BUILT rows of the index files, of which each is built in several ranges."""

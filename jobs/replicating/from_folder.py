@@ -2,10 +2,10 @@
 config files.
 """
 
-import queue
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import numpy as np
 
 from reput.jobs.outputs.report import left_behind
 from reput.jobs.replicating.config import copy_config
-from reput.jobs.replicating.target import ReplicaTarget, Replicated, behind_text
+from reput.jobs.replicating.target import ReplicaTarget, Replicated
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
@@ -180,8 +180,14 @@ def pieces(
 
     A piece is valid until four more pieces were taken. Raises StoreError, OSError.
     """
-    buffers: Iterator[Buffers] = cycle([_new_buffers(source) for _ in range(_AHEAD + 3)])
     at, size = start, source.segment_bytes
+    window = min(source.storage.window_bytes, size)
+    buffers: Iterator[Buffers] = cycle(
+        [
+            (np.empty(window, np.uint8), np.zeros(most_rows(window), RECORD_ROW))
+            for _ in range(_AHEAD + 3)
+        ]
+    )
     while at - at % size in source.segments and at < wanted.offset:
         segment = at - at % size
         end = segment + size
@@ -215,11 +221,6 @@ def pieces(
             at = end
 
 
-def _new_buffers(source: SourceLog) -> Buffers:
-    window = min(source.storage.window_bytes, source.segment_bytes)
-    return np.empty(window, np.uint8), np.zeros(most_rows(window), RECORD_ROW)
-
-
 def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> Iterator[LogPiece]:
     """The pieces of a record longer than a window, or of the rest of a segment after its BLANK."""
     while at < end:
@@ -234,37 +235,14 @@ def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> 
 
 def read_ahead(produced: Iterator[LogPiece]) -> Generator[LogPiece, None, None]:
     """The pieces of `produced`, read by a thread in advance; raises the errors of reading."""
-    taken: queue.Queue[LogPiece | BaseException | None] = queue.Queue(_AHEAD)
-    ended = threading.Event()
-
-    def put(each: LogPiece | BaseException | None) -> None:
-        while not ended.is_set():
-            try:
-                taken.put(each, timeout=0.1)
-                return
-            except queue.Full:
-                continue
-
-    def make() -> None:
+    with ThreadPoolExecutor(1, "read-ahead") as reading:
+        ahead = deque(reading.submit(next, produced, None) for _ in range(_AHEAD))
         try:
-            for piece in produced:
-                put(piece)
-                if ended.is_set():
-                    return
-            put(None)
-        except BaseException as error:  # noqa: BLE001 - it is raised where pieces are taken
-            put(error)
-
-    thread = threading.Thread(target=make, name="read-ahead", daemon=True)
-    thread.start()
-    try:
-        while (each := taken.get()) is not None:
-            if isinstance(each, BaseException):
-                raise each
-            yield each
-    finally:
-        ended.set()
-        thread.join()
+            while (piece := ahead.popleft().result()) is not None:
+                ahead.append(reading.submit(next, produced, None))
+                yield piece
+        finally:
+            reading.shutdown(cancel_futures=True)
 
 
 _SYNC_BYTES = 4 << 30  # between two syncs, which stop the copy; read again after a kill, in seconds
@@ -444,12 +422,8 @@ class Replication:
             self.about.end = to
 
     def _done(self) -> Done:
-        end, stop = self.about.end, min(self.source.stop, self.options.wanted.offset)
-        start = self.about.resumed_at
-        share = (end - start) / (stop - start) if stop > start else None
-        now = time.time_ns() // 1_000_000
-        behind = behind_text(max(self._reached - end, 0), self.about.last_timestamp, now)
-        return Done(None if self.options.follow else share, f"up to {end:,}, {behind}")
+        stop = min(self.source.stop, self.options.wanted.offset)
+        return self.about.done(stop, self._reached, self.options.follow)
 
     def _judge_end(self) -> None:
         """Set end_reason. Raises DamageFound if the source's log should not end there."""

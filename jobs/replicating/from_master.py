@@ -19,7 +19,6 @@ from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.peers import (
     CONFIG_FILES,
     HEARTBEAT_SECONDS,
-    DefaultSlave,
     Slave,
     SwitchSlave,
     WrongOffset,
@@ -31,7 +30,7 @@ from reput.broker.wire.remoting import FRAME_MOST, Frames
 from reput.broker.wire.replication import LogChunk, ProtocolError
 from reput.jobs.replicating.config import put_config
 from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit, ReplicationOptions
-from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated, behind_text
+from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated
 from reput.store_format.discover.config import offsets_of_table
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
 from reput.store_format.java import quoted_keys
@@ -94,15 +93,11 @@ class Asking:
         """The master's log start and end, release and settings. Raises as `ask`."""
         said = MasterSays()
         info = runtime_info(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
-        said.start, said.end = (
-            _number(info, "commitLogMinOffset"),
-            _number(info, "commitLogMaxOffset"),
-        )
-        try:
+        said.start = _number(info, "commitLogMinOffset")
+        said.end = _number(info, "commitLogMaxOffset")
+        with suppress(UnknownRelease):
             version = info.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")
             said.release = release_named(version)
-        except UnknownRelease:
-            said.release = None
         found = parse_properties(self.ask(RequestCode.GET_BROKER_CONFIG).decode("utf-8", "replace"))
         said.settings = {name: found[name] for name in _WANTED if name in found}
         return said
@@ -236,7 +231,7 @@ class WireReplication:
         self._checked, self._begun = log.end, False
         # the last record is received again, to be compared
         self._at = self.target.last if self.target.last >= 0 else log.end
-        slave: Slave = SwitchSlave(self._at) if self.controller else DefaultSlave(self._at)
+        slave = SwitchSlave(self._at) if self.controller else Slave(self._at)
         with socket.create_connection(self.address, _CONNECT_SECONDS) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.settimeout(_CONNECT_SECONDS)
@@ -430,8 +425,4 @@ class WireReplication:
         about.warnings += notes.lines
 
     def _done(self) -> Done:
-        end, start = self.about.end, self.about.resumed_at
-        share = (end - start) / (self.end - start) if self.end > start else None
-        now = time.time_ns() // 1_000_000
-        said = behind_text(max(self.end - end, 0), self.about.last_timestamp, now)
-        return Done(None if self.options.follow else share, f"up to {end:,}, {said}")
+        return self.about.done(self.end, self.end, self.options.follow)

@@ -18,12 +18,9 @@ from reput.broker.wire.peers import (
     FLUSH_SLAVE_TIMEOUT,
     PUT_OK,
     SLAVE_NOT_AVAILABLE,
-    TRANSFER_BYTES,
-    DefaultConnection,
     MasterLog,
     Send,
     SlaveConnection,
-    SwitchConnection,
     is_replicated,
     is_slave_ok,
 )
@@ -151,13 +148,14 @@ class HaMaster:
     """Listens for slaves and sends them a log. Use it in `with`, or call `start` and `stop`."""
 
     def __init__(
-        self, log: SentLog, listen: tuple[str, int], *, controller: bool = False,
-        batch: int = TRANSFER_BYTES, said: Callable[[str], None] = lambda _: None,
+        self, log: SentLog, listen: tuple[str, int], *,
+        said: Callable[[str], None] = lambda _: None,
+        begin: Callable[[float], SlaveConnection] = SlaveConnection,
     ) -> None:  # fmt: skip
-        """controller: slaves are in controller mode (AutoSwitchHAClient). batch: bytes of a
-        transfer. said: gets a line for each slave that connects or leaves. Raises OSError.
+        """said: gets a line for each slave that connects or leaves. begin: called with the time for
+        each slave. Raises OSError.
         """
-        self._log, self._controller, self._batch, self._said = log, controller, batch, said
+        self._log, self._said, self._begin = log, said, begin
         family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
         self._listener = socket.create_server(listen, family=family, backlog=_SLAVES_MOST)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
@@ -253,11 +251,7 @@ class HaMaster:
             except OSError:  # this master is stopping, or no descriptor is free for a while
                 self._ended.wait(_WAIT_SECONDS)
                 continue
-            name, now = f"{address[0]}:{address[1]}", time.monotonic()
-            connection: SlaveConnection = (
-                SwitchConnection(now, self._batch) if self._controller
-                else DefaultConnection(now, self._batch)
-            )  # fmt: skip
+            name, connection = f"{address[0]}:{address[1]}", self._begin(time.monotonic())
             woken, waker = socket.socketpair()
             with self._changed:
                 full = len(self._slaves) >= _SLAVES_MOST
@@ -317,7 +311,10 @@ class HaMaster:
                     data = peer.recv(_RECEIVE_BYTES)
                     if not data:
                         return "gone"
-                    self._take(connection, data, now)
+                    with self._changed:
+                        connection.receive(data, self._log.now(), now)
+                        self._pushed = max(self._pushed, connection.acked)
+                        self._changed.notify_all()
                 if connection.silent(now):
                     return "silent for too long"
                 if not out.idle and now - moved > _STUCK_SECONDS:
@@ -325,12 +322,6 @@ class HaMaster:
             return "this master ends"
         finally:
             out.close()
-
-    def _take(self, connection: SlaveConnection, data: bytes, now: float) -> None:
-        with self._changed:
-            connection.receive(data, self._log.now(), now)
-            self._pushed = max(self._pushed, connection.acked)
-            self._changed.notify_all()
 
 
 class _Out:

@@ -109,7 +109,10 @@ def from_master(
     known = {**says.settings, **settings}
     if asked is not None:
         own = {name: value for name, value in says.settings.items() if name not in settings}
-        _check_settings(asked, own, rules.release)
+        try:
+            settings_from(own, release=rules.release)
+        except SettingError as error:  # values that no broker accepts
+            raise PeerFailed(f"{asked[0]}:{asked[1]}: says {error}") from None
     parsed = settings_from(known, release=rules.release)
     scanned = scan_rules(rules, parsed, ())
     _agree(target, confirm)
@@ -120,14 +123,6 @@ def from_master(
     ):
         WireReplication(master, says.end, asking, there, options, about, progress).run()
     return about
-
-
-def _check_settings(broker: tuple[str, int], says: Mapping[str, str], release: str) -> None:
-    """Raise PeerFailed if a broker's settings have values that no broker accepts."""
-    try:
-        settings_from(says, release=release)
-    except SettingError as error:
-        raise PeerFailed(f"{broker[0]}:{broker[1]}: says {error}") from None
 
 
 def _agree(target: str, confirm: Callable[[str], None]) -> None:

@@ -5,9 +5,10 @@ report of a replication.
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -68,7 +69,7 @@ from reput.store_format.names import (
     segment_name,
     segments_among,
 )
-from reput.store_format.notes import Notes, Progress
+from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.state.timers import DELAYS_PATH
 
@@ -148,6 +149,7 @@ class ReplicaTarget:
     ) -> None:
         """rules, settings: of the source; source: its name, for the note. Raises StoreError."""
         self.held, self.files, self.rules, self.source = held, held.files, rules, source
+        self.name = held.path
         # without the source's paths
         self.settings = {n: v for n, v in settings.items() if "storepath" not in n.lower()}
         self.segment_bytes = rules.settings.mapped_file_size_commit_log
@@ -163,9 +165,8 @@ class ReplicaTarget:
         found: list[int] = []
         for name in segments_among(self.files.names(COMMIT_LOG)):
             path, start = f"{COMMIT_LOG}/{name}", int(name)
-            file = self.files.open_read(path)
-            length = file.length()
-            file.close()
+            with closing(self.files.open_read(path)) as file:
+                length = file.length()
             if start % self.segment_bytes or length > self.segment_bytes:
                 raise ReplicaDiffers(
                     f"{self.held.path}/{path}: has {length} bytes; the source's segments have "
@@ -190,10 +191,6 @@ class ReplicaTarget:
     def close(self) -> None:
         """Let go of the log's files, whether the replication has come to its end or not."""
         self.log.close()
-
-    @property
-    def name(self) -> str:
-        return self.held.path
 
     # --- where it ends -----------------------------------------------------------------------
 
@@ -266,7 +263,11 @@ class ReplicaTarget:
         first = self.segments[0]
         if end < start:
             raise ReplicaDiffers(self._deleted(end, start))
-        self._refuse_longer(end, stop)
+        if end > stop:
+            raise ReplicaDiffers(
+                f"{self.name}: its log goes on to {end}, the source's only to {stop}: it is no "
+                f"replica of that"
+            )
         low = max(last if last >= 0 and last < begin else begin, start, first)
         if verify:
             self._compare(source, max(start, first), low)
@@ -298,13 +299,6 @@ class ReplicaTarget:
             f"{self.name}: ends at {end}, but the source's log now begins at {start}: what is "
             f"between was deleted there; make a new replica"
         )
-
-    def _refuse_longer(self, end: int, stop: int) -> None:
-        if end > stop:
-            raise ReplicaDiffers(
-                f"{self.name}: its log goes on to {end}, the source's only to {stop}: it is no "
-                f"replica of that"
-            )
 
     def _compare(self, source: Read, low: int, end: int) -> None:
         differs = first_difference(self.read, source, low, end, self.segment_bytes)
@@ -373,8 +367,9 @@ class ReplicaTarget:
         if not self._segments_there() or not self.files.exists(CATCH_UP_NOTE):
             return 0
         plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
-        about = catch_up_in_place(self.held, plan, progress, consented, growing=True)
-        return about.entries
+        older = self.rules.scan.older_delays or plan.discovered.older_delays  # the source's first
+        plan = replace(plan, discovered=replace(plan.discovered, older_delays=older))
+        return catch_up_in_place(self.held, plan, progress, consented, growing=True).entries
 
     def keep_expired(self, storage: InputStorage, store: str, log_start: int) -> list[str]:
         """Add the source's queues whose messages have all expired, with their last entries, so that
@@ -468,6 +463,13 @@ class Replicated:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def done(self, stop: int, there: int, follow: bool) -> Done:
+        """How far it is. stop: where it will end; there: where the source's records end."""
+        start, end = self.resumed_at, self.end
+        share = (end - start) / (stop - start) if stop > start and not follow else None
+        behind = behind_text(max(there - end, 0), self.last_timestamp, time.time_ns() // 1_000_000)
+        return Done(share, f"up to {end:,}, {behind}")
 
     def text(self) -> str:
         copied = self.end - self.resumed_at

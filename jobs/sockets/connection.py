@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from reput.broker.serving.records import BodyPiece
 from reput.broker.serving.store import LogRange
@@ -279,7 +278,9 @@ class Connection:
             self._queue(pieces)
             return
         try:
-            self._tls.encrypt(b"".join(_bytes(each) for each in pieces))
+            self._tls.encrypt(
+                b"".join(each.read() if isinstance(each, LogRange) else each for each in pieces)
+            )
         except (ssl.SSLError, StoreError, OSError):
             self.close()
             return
@@ -374,16 +375,9 @@ class Connection:
             self._sock.close()
         self._closed(self)
 
-    def __repr__(self) -> Any:
-        return f"Connection({self.number}, {self.peer})"
-
 
 def framed(command: Command, pieces: tuple[Sendable, ...] = ()) -> list[Sendable]:
     """The frame of a command whose body goes on with `pieces`."""
     body = command.body or b""
     length = sum(each.length if isinstance(each, LogRange) else len(each) for each in pieces)
     return [frame_head(command, len(body) + length) + body, *pieces]
-
-
-def _bytes(piece: Sendable) -> bytes | memoryview:
-    return piece.read() if isinstance(piece, LogRange) else piece

@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.groups import GroupOffsets, SubscriptionGroups
-from reput.broker.serving.popped import CheckPoint, TooManyInFlight
+from reput.broker.serving.popped import CheckPoint
 from reput.broker.serving.records import PullLimits
 from reput.broker.serving.store import ServedStore, booted_topics, end_at
-from reput.broker.wire.codes import ordinal
+from reput.broker.wire.codes import Refused, ordinal
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.outputs.report import counted
@@ -37,7 +38,7 @@ from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from reput.store_format.notes import Notes
-from reput.store_format.query.pop_leftovers import InFlightRow, in_flight
+from reput.store_format.query.pop_leftovers import in_flight
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.profiles import UnknownRelease
 
@@ -239,27 +240,24 @@ def _rebuild(words: list[str], salvage: bool) -> None:
 def take_in_flight(broker: Broker, tell: Callable[[str], None]) -> None:
     """Put these messages in flight until their invisible time is over, mostly in the past."""
     rows = in_flight(broker.store.opened, False, Notes(tell))
-    given = [row for row in rows if row.topic in broker.store.topics and _is_behind(broker, row)]
-    taken = 0
-    for (group, topic, queue_id, since, until), some in groupby(given, _pop):
+    given = [
+        row
+        for row in rows
+        # before its group's offset, so that no other pop would give it again
+        if row.topic in broker.store.topics
+        and row.offset < broker.offsets.query(row.group, row.topic, row.queue_id)
+    ]
+    taken, pop = 0, attrgetter("group", "topic", "queue_id", "since", "until")
+    for (group, topic, queue_id, since, until), some in groupby(given, pop):
         positions = [row.offset for row in some]
         try:
             broker.in_flight.add(group, topic, CheckPoint(queue_id, positions, since, until))
-        except TooManyInFlight:
+        except Refused:
             continue
         taken += len(positions)
     tell(f"given again: {counted(taken, 'message')} in flight when the broker ended")
     if taken < len(given):
         tell(f"not given again: {counted(len(given) - taken, 'message')} more than can be kept")
-
-
-def _is_behind(broker: Broker, row: InFlightRow) -> bool:
-    """Whether a message is before its group's offset, so that no other pop would give it again."""
-    return row.offset < broker.offsets.query(row.group, row.topic, row.queue_id)
-
-
-def _pop(row: InFlightRow) -> tuple[str, str, int, int, int]:
-    return row.group, row.topic, row.queue_id, row.since, row.until
 
 
 # ---

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 MOST_OUTVOTED = 2  # entries in a row: one damaged page boundary, or two flipped bits, touch no more
 LOOKED_AHEAD = 8  # pieces
-# What a reading costs. A leap or a step back is what a broker's restart can leave, once; a missing
-# message where nothing was lost has to be another record whose queue was changed.
-_LEAP, _MISSING, _MOST_MISSING = 3, 1, 2
-_WRONG, _ONE_BIT = 2, 1  # an outvoted entry; one that a single flipped bit makes right
-_PLACES_TRIED = 64
+# What a reading costs, where each outvoted entry and each missing message costs 1. A leap or a step
+# back is what a broker's restart can leave, once; a missing message where nothing was lost has to
+# be another record whose queue was changed. What else was tried is in docs/decisions/0013.
+_LEAP = 2
 
 
 class ChainPiece(NamedTuple):
@@ -82,7 +81,7 @@ def _one_bit_too_far(
     """Whether one flipped bit put a lone entry's queueOffset above that of `following`."""
     is_one = piece.entries == 1 and (piece.first ^ before.after).bit_count() == 1
     missing = following.first - before.after - piece.entries
-    near = 0 <= missing <= max(room(before, following), _MOST_MISSING)
+    near = 0 <= missing <= max(room(before, following), _LEAP)
     return is_one and near and following.first < piece.first
 
 
@@ -101,7 +100,7 @@ def _cheapest(ahead: Sequence[ChainPiece], room: Room) -> tuple[int, ...]:
         best.append((cost, (*chain, n)))
     # pieces at the end may be wrong too; they are judged later, with more pieces after them
     ends = [
-        (cost + _WRONG * sum(each.entries for each in ahead[n + 1 :]), -len(chain), chain)
+        (cost + sum(each.entries for each in ahead[n + 1 :]), -len(chain), chain)
         for n, (cost, chain) in enumerate(best) if n
     ]  # fmt: skip
     return min(ends)[2]
@@ -112,26 +111,13 @@ def _between(ahead: Sequence[ChainPiece], m: int, n: int, room: Room) -> int:
     before, after, skipped = ahead[m], ahead[n], ahead[m + 1 : n]
     if any(each.entries > MOST_OUTVOTED for each in skipped):
         return 1 << 30
-    cost = sum(_wrong(each, before.after, after.first) for each in skipped)
+    wrong = sum(each.entries for each in skipped)
     missing = after.first - before.after
     if missing < 0:
-        return cost + _LEAP
-    missing -= sum(each.entries for each in skipped)
-    if missing <= 0:
-        return cost
-    missing -= room(before, after)
-    if missing > _MOST_MISSING:
-        return cost + _LEAP
-    return cost + _MISSING * max(missing, 0)
-
-
-def _wrong(piece: ChainPiece, low: int, high: int) -> int:
-    """The cost of a wrong piece, whose right queueOffset is in [low, high)."""
-    if piece.entries == 1:
-        places = range(low, min(high, low + _PLACES_TRIED))
-        if any((place ^ piece.first).bit_count() == 1 for place in places):
-            return _ONE_BIT
-    return _WRONG * piece.entries
+        return wrong + _LEAP
+    if missing <= wrong:
+        return wrong
+    return wrong + min(max(missing - wrong - room(before, after), 0), _LEAP)
 
 
 def _place(before: ChainPiece, piece: ChainPiece, following: ChainPiece, room: Room) -> int | None:

@@ -81,10 +81,13 @@ def fill_entries(
     """
     for i in range(len(puts)):
         key_hash = puts[i].keyHash
-        number: Any = 0
-        if len(lows) > 1:
-            slot = np.int64(_slot(key_hash, slots))
-            number = np.searchsorted(lows, slot, side="right") - 1
+        slot, number, after = np.int64(_slot(key_hash, slots)), 0, len(lows)
+        while after - number > 1:  # np.searchsorted would load more of numba in each process
+            middle = (number + after) // 2
+            if lows[middle] <= slot:
+                number = middle
+            else:
+                after = middle
         at = i * INDEX_ENTRY_BYTES
         put_i32(out, at + INDEX_AT.keyHash, key_hash)
         put_i64(out, at + INDEX_AT.physicalOffset, puts[i].physicalOffset)

@@ -15,7 +15,6 @@ from reput.store_format.files.protocol import (
     InputStorage,
     Listed,
     Reader,
-    followed,
     is_folder,
     listed,
 )
@@ -165,7 +164,7 @@ class QueueFiles:
             if start is None or (state is None and is_folder(storage, path)):
                 continue  # log/there names it
             if state is None:  # RocketMQ reads what a link leads to
-                path, state = followed(storage, path)
+                path, state = storage.follow(path)
             if state is None:
                 raise BadQueue(path, 0, "file", 0, "is not a regular file")
             self.all.append(QueueFile(path, start, state))

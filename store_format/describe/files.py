@@ -224,7 +224,7 @@ def _queue_damage(
     yield _damage(place["at"], field, entry[field], reason) | {"position": place["position"]}
 
 
-def _damage(at: int, field: str, value: int, reason: str) -> Item:
+def _damage(at: int, field: str, value: int | str, reason: str) -> Item:
     return {"kind": "damage", "at": at, "field": field, "value": value, "reason": reason}
 
 
@@ -252,9 +252,7 @@ def describe_small(kind: FileKind, raw: bytes) -> Iterator[Item]:
     sound = text in ("", "lock") if kind == FileKind.LOCK else text == "" or number
     if not sound:
         wanted = "`lock`" if kind == FileKind.LOCK else "a process id"
-        yield {"kind": "damage", "at": 0, "field": "text", "value": text[:40]} | {
-            "reason": f"is neither empty nor {wanted}"
-        }
+        yield _damage(0, "text", text[:40], f"is neither empty nor {wanted}")
 
 
 # ---
@@ -304,17 +302,12 @@ class IndexFileView:
 
     def describe_header(self) -> Iterator[Item]:
         """The header's fields, and damage for impossible values."""
-        yield (
-            {"kind": "header", "at": 0, "maxHashSlotNum": self.sizes.slots}
-            | {"maxIndexNum": self.sizes.entries}
-            | self.header
-        )
-        for name, most in (
-            ("hashSlotCount", self.sizes.entries),
-            ("indexCount", self.sizes.entries),
-        ):
-            if not 0 <= self.header[name] <= most:
-                yield _damage(_header_at(name), name, self.header[name], f"not in 0..{most}")
+        slots, entries = self.sizes
+        yield {"kind": "header", "at": 0, "maxHashSlotNum": slots, "maxIndexNum": entries,
+               **self.header}  # fmt: skip
+        for name in ("hashSlotCount", "indexCount"):
+            if not 0 <= self.header[name] <= entries:
+                yield _damage(_header_at(name), name, self.header[name], f"not in 0..{entries}")
 
     def describe_entries(self, first: int = 1) -> Iterator[Item]:
         """Entries from number `first` on, with their slot, and each wrong `previous`.
@@ -370,10 +363,9 @@ class IndexFileView:
         chain: the first CHAIN_SHOWN entry numbers; entries: how many the chain has. A chain that
         returns to an entry, leaves the entries in use or changes slot is damage.
         """
-        slots = self._slots()[first:]
-        for slot in (np.flatnonzero(slots) + first).tolist():
-            newest = int(slots[slot - first])
-            yield from self._chain(slot, newest)
+        slots = self._slots()
+        for slot in (np.flatnonzero(slots[first:]) + first).tolist():
+            yield from self._chain(slot, int(slots[slot]))
 
     def _chain(self, slot: int, newest: int) -> Iterator[Item]:
         at = self.sizes.slot_at(slot)
@@ -427,7 +419,7 @@ def describe_tiered_index(read: Read, length: int, first: int = 0) -> Iterator[I
     read: fills a buffer from an offset in the file. Memory does not depend on the file's length.
     """
     if length < _HEADER_BYTES:
-        yield _damaged_header("length", length, f"an index file has {_HEADER_BYTES} bytes or more")
+        yield _damage(0, "length", length, f"an index file has {_HEADER_BYTES} bytes or more")
         return
     raw = np.empty(_HEADER_BYTES, np.uint8)
     read(0, raw)
@@ -436,14 +428,14 @@ def describe_tiered_index(read: Read, length: int, first: int = 0) -> Iterator[I
     if header["magic"] == MAGIC_TIERED_INDEX:
         return
     if header["magic"] != MAGIC_TIERED_INDEX_END:
-        yield _damaged_header("magic", header["magic"], "is not that of an index file")
+        yield _damage(0, "magic", header["magic"], "is not that of an index file")
         return
     count = header["indexItemCount"]
     start = length - count * _ITEM_BYTES
     slots, rest = divmod(start - _HEADER_BYTES, TIERED_INDEX_SLOT.itemsize)
     if count < 0 or slots <= 0 or rest:
         reason = "does not fit the file's length"
-        yield _damaged_header("indexItemCount", count, reason)
+        yield _damage(0, "indexItemCount", count, reason)
         return
     yield from _items(read, start, count, slots, first)
 
@@ -459,7 +451,3 @@ def _items(read: Read, start: int, count: int, slots: int, first: int) -> Iterat
             at = start + (number + i) * _ITEM_BYTES
             place: Item = {"kind": "entry", "number": number + i, "at": at}
             yield place | {"slot": fields["keyHash"] % slots} | fields
-
-
-def _damaged_header(field: str, value: int, reason: str) -> Item:
-    return {"kind": "damage", "at": 0, "field": field, "value": value, "reason": reason}

@@ -12,7 +12,7 @@ import numpy as np
 
 from reput.store_format.dispatch.dispatch import Dispatching, Puts, dispatch, unpacked
 from reput.store_format.dispatch.queue_table import batch_topics, clear, new_table
-from reput.store_format.dispatch.scan import ScanRules
+from reput.store_format.dispatch.scan import ScanRules, by_era, older_dispatching
 from reput.store_format.faults import HEAD_FIELDS, REASONS, Fault
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import (
@@ -167,6 +167,7 @@ class _Segment:
             batch_topics(list(rules.batch_topics)), self.table, self.puts,
             new_spans(),
         )  # fmt: skip
+        self.older = older_dispatching(rules, self.dispatching)
         self.broken = False
         self.last_timestamp: int | None = None  # of the last live record
         self.next_offset: dict[tuple[str, int], int] = {}
@@ -198,7 +199,9 @@ class _Segment:
         done = 0
         while done < len(rows):
             some = rows[done : done + _SLICE]
-            count, code = dispatch(window, some, self.dispatching)
+            stop, dispatching = next(by_era(some, self.older, self.dispatching))
+            some = some[:stop]
+            count, code = dispatch(window, some, dispatching)
             used = self.puts.used.tolist()
             index_puts = unpacked(self.puts.hashes[: used[1]], self.puts.messages[: used[2]])
             tags, keys = _by_place(self.puts.queue[: used[0]], index_puts)

@@ -1,4 +1,5 @@
-"""How far a DLedger group has agreed on the log that one of its members has.
+"""How far a DLedger group has agreed on the log that one of its members has; and what queues name
+of a log without segments.
 
 Consumers get nothing after that point (DLedgerCommitLog.getMaxOffset), and a new leader may cut the
 rest away. A member writes the committed index to dledger-<id>/checkpoint when it is stopped and
@@ -14,6 +15,8 @@ import numpy as np
 
 from reput.store_format.derived.extent import queue_tails
 from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.discover.config import consumer_offsets
+from reput.store_format.faults import DamageFound, EmptyLog, StoreError
 from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage, listed
 from reput.store_format.layouts import (
     DLEDGER_BLANK,
@@ -25,9 +28,11 @@ from reput.store_format.layouts import (
 from reput.store_format.log.groups import heads_from
 from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment
-from reput.store_format.names import ABORT, CHECKPOINT, INDEX, segment_start
+from reput.store_format.names import ABORT, CHECKPOINT, INDEX, LMQ_PREFIX, segment_start
+from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import parse_properties
+from reput.store_format.rocksdb.queues import past_end_of
 
 _INDEX = "committedIndex"
 _WINDOW_BYTES = 1 << 20
@@ -197,3 +202,27 @@ def _head(storage: InputStorage, segment: Segment, at: int) -> Any:
 
 def _any_time(segment: Segment) -> FileState:
     return segment.state._replace(mtime=ANY_TIME)  # a broker may be writing to it
+
+
+# ---
+# A log without segments, of which queues name what it had.
+
+_READERS = 5  # groups that are named
+
+
+def emptied(storage: InputStorage, store: str, error: EmptyLog) -> StoreError:
+    """The error of a log without segments: DamageFound where queues name its messages."""
+    past = list(past_end_of(storage, store, 0))
+    if not past:
+        return error
+    offsets = consumer_offsets(storage, store, Notes())
+    readers = sorted({group for (group, _), read in offsets.items() if any(read.values())})
+    whose = f"1 group has read in it ({readers[0]})" if len(readers) == 1 else (
+        f"{len(readers):,} groups have read in it ({', '.join(readers[:_READERS])})"
+    )  # fmt: skip
+    messages = sum(each.count for each in past if not each.topic.startswith(LMQ_PREFIX))
+    return DamageFound(
+        f"{error}, but {len(past):,} queues name {messages:,} messages that it had"
+        f"{f'; {whose}' if readers else ''}; put its segments back before a broker starts here: it "
+        "would delete the queues, and begin at 0"
+    )

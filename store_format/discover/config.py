@@ -214,16 +214,30 @@ def _reach_in_rocksdb(storage: InputStorage, store: str) -> int | None:
         return None
 
 
-def not_derived(storage: InputStorage, store: str) -> list[str]:
-    """A line for each RocksDB that is neither derived from the log nor compared with it."""
+def not_derived(storage: InputStorage, store: str, settings: Mapping[str, str]) -> list[str]:
+    """A line for each RocksDB that is neither derived from the log nor compared with it, and for
+    that of pop if it stayed behind where a store was copied.
+    """
     beside = {STORE_DB: services_in(storage, f"{store}/{STORE_DB}")}
     if has_rows(storage, f"{store}/{POP_DB}"):
         beside[POP_DB] = [_POPPED]
-    return [
+    lines = [
         f"{store}/{name}: {what}: neither derived nor compared"
         for name, found in beside.items()
         for what in found
     ]
+    # A broker makes it as it starts (PopConsumerRocksdbStore).
+    asked = settings.get("popConsumerKVServiceEnable", "").strip().lower() == "true"
+    if (
+        asked
+        and listed(storage, f"{store}/{CONFIG}")
+        and not has_database(storage, f"{store}/{POP_DB}")
+    ):
+        lines.append(
+            f"{store}/{POP_DB}: is missing (popConsumerKVServiceEnable=true): what pop consumers "
+            "have not acknowledged does not come again; copy it from the old store"
+        )
+    return lines
 
 
 def services_in(storage: InputStorage, folder: str) -> list[str]:

@@ -20,14 +20,7 @@ from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import FilesRead
-from reput.store_format.files.protocol import (
-    Bytes,
-    Files,
-    InputStorage,
-    is_back_to_back,
-    listed,
-    queue_folders,
-)
+from reput.store_format.files.protocol import Bytes, Files, InputStorage, listed, queue_folders
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -254,7 +247,7 @@ class FileSizes:
 
     def segment(self) -> Size | None:
         """The segments' size; None where they show none, or where each has its own."""
-        if is_back_to_back(self._storage):
+        if self._storage.back_to_back:
             return None
         return segment_size([NamedFile(each.start, each.state.size) for each in self.segments])
 

@@ -30,7 +30,7 @@ from reput.store_format.discover.sizes import (
 )
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.protocol import InputStorage, Storage, is_back_to_back, listed
+from reput.store_format.files.protocol import InputStorage, Storage, listed
 from reput.store_format.log.groups import log_folders
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import (
@@ -317,7 +317,7 @@ class _Discovery:
         """Doubt the default where there are segments of another length, which show none."""
         segments = self.files.segments
         wrong = next((each for each in segments if each.state.size != _DEFAULTS[SEGMENT]), None)
-        if wrong is None or is_back_to_back(self.storage):
+        if wrong is None or self.storage.back_to_back:
             return
         able = ", ".join(f"{size} ({size_text(size)})" for size in fitting_sizes(segments))
         self.torn = (

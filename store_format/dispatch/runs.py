@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.kernels.bytes import get_i32, get_i64, put_i32, put_i64
-from reput.store_format.kernels.jit import allocating, inlined, kernel
+from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import (
     BATCH_AT,
     BATCH_QUEUE_ENTRY_BYTES,
@@ -67,15 +67,15 @@ def _pack_entry(out: Bytes, at: int, put: Any, batch: bool) -> None:
         put_i32(out, at + BATCH_AT.reserved, 0)
 
 
-@allocating
-def _lay_out(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
-    """The arrays of QueueRuns but entries and times; first, how many bytes the entries take."""
-    queues = len(batch)
-    count = np.zeros(queues, np.int64)
-    first = np.zeros(queues, np.int64)
-    greatest = np.zeros(queues, np.int64)
-    consecutive = np.ones(queues, np.bool_)
-    last_place = np.full(queues, -1, np.int64)
+@kernel
+def _lay_out(  # noqa: PLR0913 (a kernel takes its arrays one by one)
+    puts: Any, numbers: Any, batch: npt.NDArray[np.bool_], count: Int64s, first: Int64s,
+    greatest: Int64s, entries_at: Int64s, offsets_at: Int64s, last_place: Int64s,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill arrays of QueueRuns; returns how many bytes the entries take, and how many offsets.
+
+    All are zeros but offsets_at and last_place, -1. last_place: where each queue's last put is.
+    """
     for i in range(len(puts)):
         queue = numbers[puts[i].queue]
         offset = puts[i].queueOffset
@@ -84,32 +84,31 @@ def _lay_out(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
         elif offset != first[queue] + count[queue] or puts[i].physicalOffset == last_place[queue]:
             # If one message has two entries for this queue, the queue takes only the first, so the
             # run must keep its queueOffsets even if they go on by one.
-            consecutive[queue] = False
+            offsets_at[queue] = 0
         last_place[queue] = puts[i].physicalOffset
         greatest[queue] = max(greatest[queue], offset)
         count[queue] += 1
-    entries_at = np.zeros(queues, np.int64)
-    offsets_at = np.full(queues, -1, np.int64)
     entry_bytes = 0
     offset_count = 0
-    for queue in range(queues):
+    for queue in range(len(batch)):
         entries_at[queue] = entry_bytes
         entry_bytes += count[queue] * (
             BATCH_QUEUE_ENTRY_BYTES if batch[queue] else QUEUE_ENTRY_BYTES
         )
-        if not consecutive[queue] and not batch[queue]:
+        if batch[queue]:
+            offsets_at[queue] = -1
+        elif offsets_at[queue] == 0:
             offsets_at[queue] = offset_count
             offset_count += count[queue]
-    offsets = np.empty(offset_count, np.int64)
-    return entry_bytes, offsets, count, entries_at, offsets_at, first, greatest
+    return entry_bytes, offset_count
 
 
-@allocating
+@kernel
 def _fill(  # noqa: PLR0913 (a kernel takes its arrays one by one)
     puts: Any, numbers: Any, batch: npt.NDArray[np.bool_], entries: Bytes, offsets: Int64s,
-    entries_at: Int64s, offsets_at: Int64s, times: Int64s, times_at: Int64s,
+    entries_at: Int64s, offsets_at: Int64s, times: Int64s, times_at: Int64s, filled: Int64s,
 ) -> None:  # fmt: skip
-    filled = np.zeros(len(batch), np.int64)
+    """filled: zeros, how many entries each queue has so far."""
     for i in range(len(puts)):
         queue = numbers[puts[i].queue]
         size = BATCH_QUEUE_ENTRY_BYTES if batch[queue] else QUEUE_ENTRY_BYTES
@@ -148,13 +147,16 @@ def group_by_queue(
     entries, which are valid until it is used again. with_times: also return each entry's
     storeTimestamp. Copies.
     """
-    entry_bytes, offsets, count, entries_at, offsets_at, first, greatest = _lay_out(
-        puts, numbers, batch
+    count, first, greatest, entries_at, filled = np.zeros((5, len(batch)), np.int64)
+    offsets_at, last_place = np.full((2, len(batch)), -1, np.int64)
+    entry_bytes, offset_count = _lay_out(
+        puts, numbers, batch, count, first, greatest, entries_at, offsets_at, last_place
     )
     entries = (room or Room()).of(entry_bytes)
+    offsets = np.empty(offset_count, np.int64)
     times = np.empty(len(puts) if with_times else 0, np.int64)
     times_at = np.cumsum(count) - count
-    _fill(puts, numbers, batch, entries, offsets, entries_at, offsets_at, times, times_at)
+    _fill(puts, numbers, batch, entries, offsets, entries_at, offsets_at, times, times_at, filled)
     return QueueRuns(entries, offsets, count, entries_at, offsets_at, first, greatest, times)
 
 

@@ -200,6 +200,29 @@ def scan(
     return Scan(read, stretch, rules, buffers or Buffers(stretch.end - stretch.start)).run()
 
 
+Older = list[tuple[int, Dispatching]]
+
+
+def older_dispatching(rules: ScanRules, newest: Dispatching) -> Older:
+    """(the physical offset up to which they hold, the rules of dispatching), in order."""
+    return [
+        (stop, newest._replace(
+            rules=next((each for end, each in rules.older if stop <= end), rules.dispatch),
+            delays=next((np.array(each, np.int64) for end, each in rules.older_delays
+                         if stop <= end), newest.delays),
+        ))
+        for stop in sorted({stop for stop, _ in (*rules.older, *rules.older_delays)})
+    ]  # fmt: skip
+
+
+def by_era(rows: Rows, older: Older, newest: Dispatching) -> Iterator[tuple[int, Dispatching]]:
+    """(end of the rows, rules) of the rows that each release dispatched, by each delay."""
+    for stop, dispatching in older:
+        if len(rows) and rows["physicalOffset"][0] < stop:
+            yield int(np.searchsorted(rows["physicalOffset"], stop)), dispatching
+    yield len(rows), newest
+
+
 class Outputs:
     """Dispatches records into the buffers, and yields the buffers' content when they are full."""
 
@@ -211,14 +234,7 @@ class Outputs:
             rules.dispatch, np.array(rules.delays, np.int64),
             batch_topics(list(rules.batch_topics)), buffers.table, buffers.puts, buffers.spans,
         )  # fmt: skip
-        self.older = [
-            (stop, self.dispatching._replace(
-                rules=next((each for end, each in rules.older if stop <= end), rules.dispatch),
-                delays=next((np.array(each, np.int64) for end, each in rules.older_delays
-                             if stop <= end), self.dispatching.delays),
-            ))
-            for stop in sorted({stop for stop, _ in (*rules.older, *rules.older_delays)})
-        ]  # fmt: skip
+        self.older = older_dispatching(rules, self.dispatching)
 
     def dispatch(
         self, window: Bytes, rows: Rows
@@ -246,7 +262,7 @@ class Outputs:
         last number is 0 but for a message that was indexed again, which is alone in its part.
         """
         begin = 0
-        for stop, dispatching in self._by_release(rows):
+        for stop, dispatching in by_era(rows, self.older, self.dispatching):
             some = rows["physicalOffset"][begin:stop]
             for place, held in self.rules.again:
                 at = int(np.searchsorted(some, place))
@@ -273,13 +289,6 @@ class Outputs:
             messages[used[2] : used[2] + (length > 0)] = message[: length > 0]
             used[1] += length
             used[2] += length > 0
-
-    def _by_release(self, rows: Rows) -> Iterator[tuple[int, Dispatching]]:
-        """(end of the rows, rules) of the rows that each release dispatched."""
-        for stop, dispatching in self.older:
-            if len(rows) and rows["physicalOffset"][0] < stop:
-                yield int(np.searchsorted(rows["physicalOffset"], stop)), dispatching
-        yield len(rows), self.dispatching
 
     def make_room(self) -> Iterator[IndexPuts | Runs]:
         """Yield the index puts if there are any, else the runs."""

@@ -131,18 +131,11 @@ def _timer_passed(read: Read, place: int, offset: int, due: int, delivered: bool
         return False
     if read.timers is not None and (read.timer_position or 0) <= offset < read.timers.position:
         return True
-    return _wheel_passed(read, place, offset, due, delivered)
-
-
-def _wheel_passed(read: Read, place: int, offset: int, due: int, delivered: bool) -> bool:
-    """Whether the wheel has nothing more to do with a message of it.
-
-    A message delivered before its time is taken out of the wheel (`reput deliver-delayed`).
-    """
     if read.timer_position is None or offset >= read.timer_position:
         return False
     if read.in_wheel is None:
         return due < read.timer_read
+    # one delivered before its time is taken out of the wheel (`reput deliver-delayed`)
     return (delivered or due < read.timer_read) and not read.in_wheel(place)
 
 

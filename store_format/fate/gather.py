@@ -319,7 +319,12 @@ class _Taken:
         if not len(kept):
             return
         named, wrong = _ended(step, kept[kept["kind"] == OP])
-        wrong += [each for mark in kept[kept["flaws"] != 0] for each in _flaws(mark)]
+        wrong += [
+            Skipped(int(mark["physicalOffset"]), *why)
+            for mark in kept[kept["flaws"] != 0]
+            for bit, why in FLAWS.items()
+            if int(mark["flaws"]) & bit
+        ]
         self.marks.append(kept)
         self.ended.append(named)
         self.skips += len(wrong)
@@ -383,11 +388,6 @@ def gather_on_all_cores(
             if segment.start < end
         ]
         return joined([each.result() for each in tasks])
-
-
-def _flaws(mark: Any) -> list[Skipped]:
-    place, flaws = int(mark["physicalOffset"]), int(mark["flaws"])
-    return [Skipped(place, *why) for bit, why in FLAWS.items() if flaws & bit]
 
 
 def _ended(step: Step, ops: Marks) -> tuple[Marks, list[Skipped]]:

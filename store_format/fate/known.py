@@ -2,8 +2,10 @@
 RocksDB, timerlog and the services' small files say.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -152,15 +154,12 @@ def _last_timestamp(log: LogReader, near_end: int) -> int:
 
 def _position_after(queue: Queue, place: int) -> int:
     """The first position of a queue whose message stands after a place in the log."""
-    low, high = 0, queue.maximum()
-    while low < high:
-        middle = (low + high) // 2
-        entry = next(queue.entries(middle, high), None)  # the first that the queue still has
-        if entry is None or entry.physical_offset > place:
-            high = middle
-        else:
-            low = entry.position + 1
-    return low
+
+    def is_after(position: int) -> bool:
+        entry = next(queue.entries(position), None)  # the first that the queue still has
+        return entry is None or entry.physical_offset > place
+
+    return bisect_left(range(queue.maximum()), True, key=is_after)
 
 
 # ---
@@ -305,21 +304,14 @@ def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
         fields = np.frombuffer(check, TIMER_CHECK)[0]
         position, read = int(fields["lastTimerQueueOffset"]), int(fields["lastReadTimeMs"])
     stopped = read_head(storage, f"{store}/{ABORT}", 0) is None
-    return Read(levels, position, read, stopped, _InWheel(storage, store, read))
+    waiting = cache(lambda: waiting_units(storage, store, read))  # timerlog, once it is asked for
 
+    def is_in_wheel(place: int) -> bool:
+        places = waiting()
+        at = int(np.searchsorted(places, place))
+        return at < len(places) and int(places[at]) == place
 
-class _InWheel:
-    """Whether a message waits in the timer wheel; timerlog is read at the first call."""
-
-    def __init__(self, storage: InputStorage, store: str, read_time: int) -> None:
-        self._storage, self._store, self._read_time = storage, store, read_time
-        self._places: Places | None = None
-
-    def __call__(self, place: int) -> bool:
-        if self._places is None:
-            self._places = waiting_units(self._storage, self._store, self._read_time)
-        at = int(np.searchsorted(self._places, place))
-        return at < len(self._places) and int(self._places[at]) == place
+    return Read(levels, position, read, stopped, is_in_wheel)
 
 
 def half_position(storage: InputStorage, store: str, notes: Notes) -> int:

@@ -1,5 +1,6 @@
 """The rows of `reput transactions`, `delayed` and `trace`, and the sums of fates by state."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.delay_levels import LEVELS_MOST, SCHEDULE, last_delay
 from reput.store_format.fate import delays, transactions
-from reput.store_format.fate.gather import NONE, Gathered, Keep, Marks, Skipped, gather
+from reput.store_format.fate.gather import NONE, Gathered, Keep, Skipped, gather
 from reput.store_format.fate.known import (
     gather_few,
     half_position,
@@ -104,7 +105,7 @@ def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list
 
     Raises StoreError where the store's files cannot be read.
     """
-    rows, left = [], _Counts()
+    rows, left = [], Counter[str]()
     if not everything and _has_none(store, _HALF_TOPICS):
         return []
     gathered, position, in_rocksdb = gathered_transactions(store, notes)
@@ -112,8 +113,8 @@ def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list
         if everything or found.state in OPEN:
             rows.append(transaction_row(store, found, gathered.last_timestamp))
         else:
-            left.add(found.state)
-    left.tell(notes)
+            left[found.state] += 1
+    _note_unlisted(left, notes)
     return rows
 
 
@@ -122,7 +123,7 @@ def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[Del
 
     Raises StoreError where the store's files cannot be read.
     """
-    rows, left = [], _Counts()
+    rows, left = [], Counter[str]()
     if not everything and _has_none(store, _DELAY_TOPICS):
         return []
     gathered, levels, read = gathered_delays(store, notes)
@@ -130,10 +131,10 @@ def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[Del
         if everything or found.state not in ENDED:
             rows.append(delayed_row(store, found, gathered.last_timestamp))
         else:
-            left.add(found.state)
+            left[found.state] += 1
     if read.levels is None and any(row.by == "level" for row in rows):
         note_no_offsets(store, notes)
-    left.tell(notes)
+    _note_unlisted(left, notes)
     return rows
 
 
@@ -309,18 +310,10 @@ def note_skipped(skipped: list[Skipped], many: int | None, notes: Notes) -> None
         notes.note(f"{many - _NAMED_MOST} more like that")
 
 
-class _Counts:
-    """How many messages are not listed, by state."""
-
-    def __init__(self) -> None:
-        self._many: dict[str, int] = {}
-
-    def add(self, state: str) -> None:
-        self._many[state] = self._many.get(state, 0) + 1
-
-    def tell(self, notes: Notes) -> None:
-        for state, many in self._many.items():
-            notes.note(f"{many} {state}: not listed without --all")
+def _note_unlisted(many: Counter[str], notes: Notes) -> None:
+    """Note how many messages are not listed, by state."""
+    for state, count in many.items():
+        notes.note(f"{count} {state}: not listed without --all")
 
 
 def transaction_row(
@@ -386,34 +379,32 @@ def fate_sums(
     """
     read, levels = read_progress(store.storage, store.path, notes), level_delays(store, notes)
     position = half_position(store.storage, store.path, notes)
-    gathered = gather_noted(store, _concerns, notes, also=also)
+    gathered = gather_noted(
+        store, lambda marks: transactions.concerns(marks) | delays.concerns(marks), notes, also=also
+    )
     read = with_timers(store, gathered, read, notes)
     rows = half_rows(store, gathered, notes)
     of_delays = _only(gathered, delays.concerns(gathered.marks))
     note_skipped(delays.unread(of_delays, levels), None, notes)
     now = gathered.last_timestamp
-    states: dict[str, int] = {}
+    states = Counter[str]()
     open_transactions: list[TransactionRow] = []
     for found in transactions.resolve(
         _only(gathered, transactions.concerns(gathered.marks)), position, rows
     ):
-        states[found.state] = states.get(found.state, 0) + 1
+        states[found.state] += 1
         if found.state in OPEN and len(open_transactions) < most:
             open_transactions.append(transaction_row(store, found, now))
-    delayed: dict[tuple[str, str], int] = {}
+    delayed = Counter[tuple[str, str]]()
     open_delayed: list[DelayedRow] = []
     for each in delays.resolve(of_delays, levels, read):
         by = "level" if each.level else "timer"
-        delayed[by, each.state] = delayed.get((by, each.state), 0) + 1
+        delayed[by, each.state] += 1
         if each.state not in ENDED and len(open_delayed) < most:
             open_delayed.append(delayed_row(store, each, now))
     if read.levels is None and any(by == "level" and state not in ENDED for by, state in delayed):
         note_no_offsets(store, notes)
     return FateSums(states, open_transactions, delayed, open_delayed, now, gathered.breaks)
-
-
-def _concerns(marks: Marks) -> npt.NDArray[np.bool_]:
-    return transactions.concerns(marks) | delays.concerns(marks)
 
 
 def _only(gathered: Gathered, wanted: npt.NDArray[np.bool_]) -> Gathered:

@@ -2,7 +2,6 @@
 cached blocks; and a writer's `Files` read as a storage.
 """
 
-import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
@@ -20,28 +19,27 @@ from reput.store_format.files.protocol import (
     Listed,
     OpenFile,
     Reader,
-    is_back_to_back,
-    read_small,
 )
 
 # ---
 # Base classes of storages that read another storage's files in their own way.
 
 
-class ReadBy:
+class ReadBy(InputStorage):
     """Another storage, which is only listed and read. A subclass has `open`."""
 
     def __init__(self, storage: InputStorage) -> None:
         self.storage = storage
-        self.window_bytes, self.reads_ahead = storage.window_bytes, 0
-        self.back_to_back = is_back_to_back(storage)
-        self.follow = getattr(storage, "follow", None)
+        self.window_bytes, self.back_to_back = storage.window_bytes, storage.back_to_back
 
     def list(self, folder: str) -> list[Listed]:
         return self.storage.list(folder)
 
     def read_bytes(self, path: str) -> bytes:
         return self.storage.read_bytes(path)
+
+    def follow(self, path: str) -> tuple[str, FileState | None]:
+        return self.storage.follow(path)
 
 
 class ReaderOf:
@@ -201,13 +199,13 @@ class _BlockReader(ReaderOf):
 # A writer's `Files`, listed and read as a storage is.
 
 
-class FilesRead:
+class FilesRead(InputStorage):
     """Lists and reads a `Files`. Paths are below its root, with or without a leading slash."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
-    window_bytes, reads_ahead = 1 << 20, 0
+    window_bytes = 1 << 20
 
     def list(self, folder: str) -> list[Listed]:
         names = self._files.names(folder.lstrip("/"))
@@ -224,9 +222,6 @@ class FilesRead:
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
         return _Reader(self._files.open_read(path.lstrip("/")))
-
-    def read_bytes(self, path: str) -> bytes:
-        return read_small(self._files, path.lstrip("/"), sys.maxsize)
 
 
 class _Reader:

@@ -125,7 +125,6 @@ class ArrowStorage(ManifestLast):
         return _place(path).url
 
     def list(self, folder: str) -> list[Listed]:
-        """The names in a folder. Raises FileNotFoundError, NotADirectoryError."""
         # pyarrow lists Google's folders without a marker only in a recursive listing.
         below = self._below(folder, recursive=_place(folder).kind == "gs")
         listed = {}
@@ -167,12 +166,6 @@ class ArrowStorage(ManifestLast):
     def create(self, path: str, digest: bool = False, published: bool = False) -> "ArrowWriter":
         """A new file, which appears when it is finished and replaces an older one of its name."""
         return ArrowWriter(path, digest)
-
-    def read_bytes(self, path: str) -> bytes:
-        place = _place(path)
-        with _in_words(path), _of(place).open_input_file(place.path) as file:
-            content: bytes = file.read()
-            return content
 
     def has_folder(self, path: str) -> bool:
         return _place(path).kind not in _WITH_FOLDERS or self._info(path).type == _FOLDER

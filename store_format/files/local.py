@@ -20,7 +20,15 @@ from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles, fill_from, put_in_place
 from reput.store_format.files.manifest_last import ManifestLast, SequentialWriter
 from reput.store_format.files.overlap import Whereabouts, on_this_machine
-from reput.store_format.files.protocol import Bytes, FileState, Listed, MayGo, Writer, Written
+from reput.store_format.files.protocol import (
+    Bytes,
+    FileState,
+    Listed,
+    MayGo,
+    Storage,
+    Writer,
+    Written,
+)
 from reput.store_format.files.system import (
     cached_bytes,
     claim_folder,
@@ -155,7 +163,7 @@ _FILE_URL = re.compile(r"^file:(//(localhost)?(?=/))?", re.IGNORECASE)
 _GONE = ".gone"
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """Files of this machine (or of a file system that all machines mount at one place).
 
     sync_files: fsync each file that is to be published. Tasks on other machines need it: the
@@ -164,7 +172,6 @@ class LocalStorage:
 
     reader: type["LocalReader"]  # set below its definition
     window_bytes = 2 << 20  # with less, kernels are called more often; more gains nothing
-    reads_ahead = 0
 
     def __init__(
         self, file_mode: int = 0o600, folder_mode: int = 0o700, sync_files: bool = False
@@ -181,7 +188,6 @@ class LocalStorage:
         return os.path.abspath(bare)
 
     def list(self, folder: str) -> list[Listed]:
-        """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""
         listed = []
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -191,15 +197,13 @@ class LocalStorage:
                 listed.append(Listed(entry.name, state))
         return sorted(listed)
 
-    def follow(self, path: str) -> tuple[str, FileState] | None:
-        """The regular file that a link leads to; None for anything else (protocol.followed)."""
+    def follow(self, path: str) -> tuple[str, FileState | None]:
         target = os.path.realpath(path)
         if not (os.path.islink(path) and os.path.isfile(target)):
-            return None
+            return path, None
         return target, self.reader.state_of(os.lstat(target))
 
     def walk(self, folder: str, below: str = "") -> Iterator[Listed]:
-        """All below a folder; see OutputStorage.walk."""
         if os.path.islink(folder):
             raise StoreError(f"{folder}: is a link; give the folder that it leads to")
         for name, state in self.list(folder):
@@ -214,7 +218,6 @@ class LocalStorage:
         return on_this_machine(path)
 
     def open(self, path: str, state: FileState | None = None) -> "LocalReader":
-        """Open for reading. state: from an earlier listing. Raises StoreError."""
         return self.reader(path, state)
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
@@ -224,7 +227,7 @@ class LocalStorage:
         return LocalWriter(path, self.file_mode)
 
     def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
-        """See StagingStorage.place. The file is as `create` makes it, at half the cost.
+        """See Storage.place. The file is as `create` makes it, at half the cost.
 
         Not for tasks on other machines: they would have to make their folders durable.
         """
@@ -257,12 +260,6 @@ class LocalStorage:
                 raise
             self._make_below(folder, above)
             self._make_below(folder, below)
-
-    def read_bytes(self, path: str) -> bytes:
-        """A small file, whole. Raises FileNotFoundError, StoreError."""
-        descriptor = _open_regular(path)
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read()
 
     def has_folder(self, path: str) -> bool:
         return os.path.isdir(path)
@@ -435,6 +432,9 @@ class VolumeReader(LocalReader):
     def state_of(about: os.stat_result) -> FileState:
         return FileState(about.st_size, about.st_mtime_ns, 0)
 
+    def _is_hole(self, offset: int, length: int) -> bool:
+        return False  # such a mount may not seek for data
+
 
 class VolumeWriter(SequentialWriter):
     """The file appears whole when it is closed, because the mount uploads it then."""
@@ -460,6 +460,9 @@ class VolumeStorage(ManifestLast, LocalStorage):
     """A mounted object store: sequential writes, and publishing by a manifest."""
 
     reader = VolumeReader
+    asks_locks = False
+    claim, is_abandoned, lock_holder = Storage.claim, Storage.is_abandoned, Storage.lock_holder
+    place = Storage.place
 
     @staticmethod
     def is_for(path: str) -> bool:
@@ -472,9 +475,6 @@ class VolumeStorage(ManifestLast, LocalStorage):
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> VolumeWriter:
         return VolumeWriter(path, self.file_mode, digest)
-
-    def walk(self, folder: str, below: str = "") -> Iterator[Listed]:
-        return LocalStorage.walk(self, folder, below)
 
     def remove_folder(self, path: str) -> None:
         os.rmdir(path)

@@ -13,9 +13,9 @@ one finds its own name in UNFINISHED in step 4.
 
 import errno
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Listed, MayGo, Storage, Written, walk_lists
@@ -59,21 +59,10 @@ class SequentialWriter:
         raise NotImplementedError
 
 
-class Clearing(Storage, Protocol):
-    """A Storage that can remove several files, and a folder."""
+class ManifestLast(Storage):
+    """`begin_set` and `publish` of a Storage that publishes this way, and has no locks."""
 
-    def remove_all(self, paths: Iterable[str]) -> None: ...
-
-    def remove_folder(self, path: str) -> None: ...
-
-
-class ManifestLast:
-    """`begin_set`, `publish` and `claim` of a Storage that publishes this way."""
-
-    window_bytes = 8 << 20  # each read is a request
-    reads_ahead = 0
-
-    def begin_set(self: "Clearing", folder: str, to: str, may_go: MayGo) -> str:
+    def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
         """Clear `to`; the files of the set then get their names in it one by one."""
         going = [path for path in may_go(to) if path not in (UNFINISHED, MANIFEST)]
         self.make_folders(to)
@@ -89,24 +78,15 @@ class ManifestLast:
             raise FileExistsError(errno.EEXIST, "is there and is of no set", f"{to}/{left[0]}")
         return to
 
-    def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
-        """Such storages cannot move a folder."""
-        return False
-
-    def remove_all(self: Storage, paths: Iterable[str]) -> None:
+    def remove_all(self, paths: Iterable[str]) -> None:
         for path in paths:
             self.remove(path)
 
-    def remove_folder(self: Storage, path: str) -> None:
+    def remove_folder(self, path: str) -> None:
         """Remove a folder; it stays if it is not empty."""
         self.remove(path)
 
-    def walk(self: Storage, folder: str) -> Iterator[Listed]:
-        return walk_lists(self, folder)
-
-    def publish(
-        self: Storage, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]
-    ) -> None:
+    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
         """Write the manifest; with it, `to` holds a set."""
         marker = f"{to}/{UNFINISHED}"
         try:
@@ -118,19 +98,6 @@ class ManifestLast:
         name, content = manifest
         _write(self, f"{to}/{name}", content)
         self.remove(marker)
-
-    def claim(self: Storage, folder: str) -> Callable[[], None]:
-        """Make the folder: such storages have no locks."""
-        self.make_folders(folder)
-        return lambda: None
-
-    def is_abandoned(self: Storage, folder: str) -> bool | None:
-        """None: unknown. So only one job at a time may work for an output."""
-        return None
-
-    def lock_holder(self: Storage, store: str) -> int | None:
-        """None: no broker has its store here."""
-        return None
 
 
 def all_below(storage: Storage, folder: str) -> list[Listed]:

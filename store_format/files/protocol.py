@@ -1,17 +1,17 @@
 """`Storage` and `Files`: what jobs, and what the writer and changes in place, need of any file
 system.
 
-`Storage` has three parts: to read, to stage, to publish. Each file system has its own module in
-this folder, which by_url.py chooses.
+Each file system is a subclass of `Storage` in a module of its own in this folder, which by_url.py
+chooses.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.overlap import Whereabouts
 from reput.store_format.names import (
     CONSUME_QUEUE,
@@ -97,18 +97,56 @@ class Writer(Protocol):
 class InputStorage(Protocol):
     """Files to list and read, such as those of a store. Paths are joined with '/'."""
 
-    window_bytes: int  # best size of a scan's reads
-    reads_ahead: int  # best number of reads under way at once; 0: one, when needed
+    window_bytes: int = 8 << 20  # best size of a scan's reads; by default each read is a request
+    reads_ahead: int = 0  # best number of reads under way at once; 0: one, when needed
+    asks_locks: bool = False  # `lock_holder` can tell that nobody holds a lock, as on a local disk
+    # a log's segments have any sizes and no BLANK at their end, as in a tiered queue
+    back_to_back: bool = False
 
-    def list(self, folder: str) -> list[Listed]: ...
+    def list(self, folder: str) -> list[Listed]:
+        """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""
 
-    def open(self, path: str, state: FileState | None = None) -> Reader: ...
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        """Open for reading. state: from an earlier listing. Raises StoreError."""
 
-    def read_bytes(self, path: str) -> bytes: ...
+    def read_bytes(self, path: str) -> bytes:
+        """A small file, whole, also while it is written to. Raises as `open` does."""
+        reader = self.open(path)
+        try:
+            raw = np.empty(reader.state.size, np.uint8)
+            reader.read_into(0, raw)
+        finally:
+            with suppress(StoreChanged):  # it has changed since: these are its bytes as read
+                reader.close()
+        return raw.tobytes()
+
+    def follow(self, path: str) -> tuple[str, FileState | None]:
+        """The regular file that a link leads to, and its state; else the path, and None."""
+        return path, None
 
 
-class StagingStorage(InputStorage, Protocol):
-    """Files that a job makes, reads again, and moves or removes."""
+class Storage(InputStorage, Protocol):
+    """A whole file system, as `storage_for` gives it: a store's files, those that a job makes and
+    moves (staging), and folders where a set of files is published, whole or not at all.
+
+    A file system is a subclass. The methods with a body here are for one without locks, and hold
+    for any; it has its own where it can do better.
+    """
+
+    moves_by_copies: bool = False  # so a move can be repeated
+
+    def resolve(self, path: str) -> str:
+        """The path in a form that holds for every machine and working folder."""
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        """The names by which to see whether two paths overlap (overlap.relation)."""
+
+    def walk(self, folder: str) -> Iterator[Listed]:
+        """All that is below a folder, by paths relative to it; no link is followed. Files have a
+        state; folders (with a slash at the end) and other kinds have None. Raises
+        FileNotFoundError, NotADirectoryError, and StoreError if the folder is a link.
+        """
+        return walk_lists(self, folder)
 
     def create(self, path: str, digest: bool = False, published: bool = False) -> Writer:
         """A new file. digest: wanted if it will be published, and its SHA-256. published: it will
@@ -121,9 +159,11 @@ class StagingStorage(InputStorage, Protocol):
         content: its first bytes, zeros follow up to `length`. Returns False, with nothing done, if
         that file exists already or this file system cannot move a folder to its place.
         """
+        return False
 
     def has_folder(self, path: str) -> bool:
         """Whether files can be made in this folder without `make_folders`."""
+        return is_folder(self, path)
 
     def make_folders(self, path: str) -> None: ...
 
@@ -132,11 +172,18 @@ class StagingStorage(InputStorage, Protocol):
 
         None if another job takes the folder for a leftover and removes it: then use another name.
         """
+        self.make_folders(folder)
+        return lambda: None
 
     def is_abandoned(self, folder: str) -> bool | None:
         """Whether the process that claimed the folder is gone. None if that is unknown: then only
         one job at a time may work for an output.
         """
+        return None
+
+    def lock_holder(self, store: str) -> int | None:
+        """Who holds a lock: a process id, 0 on another machine, None: nobody, or unknown."""
+        return None
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         """Rename files to names in existing folders on this file system."""
@@ -146,19 +193,6 @@ class StagingStorage(InputStorage, Protocol):
 
     def remove_tree(self, folder: str) -> None:
         """Remove a folder and all in it, as far as possible."""
-
-
-class OutputStorage(Protocol):
-    """Folders where a set of files is published, whole or not at all."""
-
-    def walk(self, folder: str) -> Iterator[Listed]:
-        """All that is below a folder, by paths relative to it; no link is followed. Files have a
-        state; folders (with a slash at the end) and other kinds have None. Raises
-        FileNotFoundError, NotADirectoryError, and StoreError if the folder is a link.
-        """
-
-    def whereabouts(self, path: str) -> Whereabouts:
-        """The names by which to see whether two paths overlap (overlap.relation)."""
 
     def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
         """Begin a set of files that `publish` will put at `to`; returns the folder for its files.
@@ -172,35 +206,9 @@ class OutputStorage(Protocol):
         """Write the manifest (name, content), the set's last file, and put the set at `to`."""
 
 
-class Storage(StagingStorage, OutputStorage, Protocol):
-    """A whole file system, as `storage_for` gives it: a store's files, staging and outputs."""
-
-    def resolve(self, path: str) -> str:
-        """The path in a form that holds for every machine and working folder."""
-
-    def lock_holder(self, store: str) -> int | None:
-        """Who holds a lock: a process id, 0 on another machine, None: nobody, or unknown."""
-
-
-def has_locks(storage: InputStorage) -> bool:
-    """Whether `lock_holder` can tell that nobody holds a lock, as on a local disk."""
-    return bool(getattr(storage, "asks_locks", False))
-
-
-def is_back_to_back(storage: InputStorage) -> bool:
-    """Whether a log's segments have any sizes and no BLANK at their end, as in a tiered queue."""
-    return bool(getattr(storage, "back_to_back", False))
-
-
-def followed(storage: InputStorage, path: str) -> tuple[str, FileState | None]:
-    """The regular file that a link leads to, and its state; else the path, and None."""
-    follow = getattr(storage, "follow", None)
-    return (follow(path) if follow else None) or (path, None)
-
-
 def open_followed(storage: InputStorage, path: str) -> Reader:
     """A file's reader; of the file that it leads to where it is a link."""
-    return storage.open(followed(storage, path)[0])
+    return storage.open(storage.follow(path)[0])
 
 
 def is_folder(storage: InputStorage, path: str) -> bool:
@@ -213,7 +221,7 @@ def is_folder(storage: InputStorage, path: str) -> bool:
 
 
 def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[Listed]:
-    """`OutputStorage.walk` that lists folder after folder."""
+    """`Storage.walk` that lists folder after folder."""
     for name, state in storage.list(folder):
         if state is not None:
             yield Listed(f"{below}{name}", state)
@@ -228,15 +236,13 @@ def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[
 
 
 # ---
-# `Files`: the operations on files that the writer, recovery, install and publishing use.
-# They are passed a `Files` (`disk.py` has this machine's), so that tests can pass one in
-# which an operation fails, or which shows what a crash would have left.
-# What they assume of a disk (docs/writer.md has more):
-# - Of bytes that were written and not synced, any part may be on the disk after a power cut, in any
-# order. A write within one aligned sector of 512 bytes is there as a whole or not at all. What was
-# never written reads as zeros. - `OpenFile.sync` makes a file's bytes and length durable, but not
-# its name. - `sync_folder` makes names durable: those created, renamed and removed in that folder.
-# - A killed process loses nothing that was written.
+# `Files`: the operations on files that the writer, recovery, install and publishing use. They are
+# passed one (`disk.py` has this machine's), so that tests can pass one in which an operation fails,
+# or which shows what a crash would have left. Of a disk they assume (docs/writer.md has more):
+# - Of bytes not synced any part may be there after a power cut, in any order, but of one aligned
+#   sector of 512 bytes all or nothing. What was never written reads as zeros.
+# - `OpenFile.sync` makes a file's bytes and length durable, but not its name; `sync_folder` names:
+#   those created, renamed and removed in that folder. A killed process loses nothing written.
 
 # What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.
 Data = Any

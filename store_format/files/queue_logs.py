@@ -15,7 +15,14 @@ import numpy as np
 from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import ReaderOf
 from reput.store_format.files.overlap import Whereabouts
-from reput.store_format.files.protocol import Bytes, FileState, Listed, Reader, Storage
+from reput.store_format.files.protocol import (
+    Bytes,
+    FileState,
+    InputStorage,
+    Listed,
+    Reader,
+    Storage,
+)
 from reput.store_format.layouts import (
     BATCH_QUEUE_ENTRY,
     BATCH_QUEUE_ENTRY_BYTES,
@@ -43,11 +50,10 @@ Files = list[tuple[str, int, int]]  # path, first byte in the queue, length
 _HOLE = "hole"  # the tag of a missing segment
 
 
-class QueueLog:
+class QueueLog(InputStorage):
     """A queue's own log on another storage, as a store of this log alone."""
 
     scheme: str
-    back_to_back = False  # segments are as long as their records, without a BLANK
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -66,9 +72,6 @@ class QueueLog:
         inner = self._inner(folder)
         self._segments(inner)  # raises if there is no such log
         return [Listed(COMMIT_LOG, None)]
-
-    def open(self, path: str, state: FileState | None = None) -> Reader:
-        raise NotImplementedError
 
     def read_bytes(self, path: str) -> bytes:
         """A small file's content; only files of config/ exist."""

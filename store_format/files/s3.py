@@ -118,7 +118,7 @@ class S3Storage(ManifestLast):
     """S3. Folders are prefixes of keys: they appear and vanish with their objects."""
 
     reads_ahead = 4  # a connection gives some 100 MB a second
-    moves_by_copies = True  # so a move can be repeated
+    moves_by_copies = True
 
     def resolve(self, path: str) -> str:
         place = _place(path)

@@ -120,7 +120,6 @@ class WebHdfsStorage(ManifestLast):
         return path.rstrip("/")
 
     def list(self, folder: str) -> list[Listed]:
-        """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""
         found = _json(folder, "GET", "LISTSTATUS")["FileStatuses"]["FileStatus"]
         if len(found) == 1 and not found[0]["pathSuffix"]:
             raise NotADirectoryError(errno.ENOTDIR, "is a file", folder)
@@ -158,19 +157,6 @@ class WebHdfsStorage(ManifestLast):
     def create(self, path: str, digest: bool = False, published: bool = False) -> "WebHdfsWriter":
         """A new file. Raises FileExistsError."""
         return WebHdfsWriter(path, digest)
-
-    def read_bytes(self, path: str) -> bytes:
-        content = bytearray(self.open(path).state.size)
-        if content:
-            _read_into(path, memoryview(content), 0)
-        return bytes(content)
-
-    def has_folder(self, path: str) -> bool:
-        try:
-            about = _json(path, "GET", "GETFILESTATUS")
-        except FileNotFoundError:
-            return False
-        return bool(about["FileStatus"]["type"] == "DIRECTORY")
 
     def make_folders(self, path: str) -> None:
         if not _json(path, "PUT", "MKDIRS", permission=_FOLDER_MODE)["boolean"]:

@@ -37,8 +37,11 @@ def evaluate(program: Program, properties: Mapping[str, str]) -> Value:
     while at < len(instructions):
         op, argument = instructions[at]
         at += 1
-        if op in _PUSHES:
-            stack.append(_pushed(op, argument, properties, stack))
+        if op == Op.PROPERTY:
+            text = properties.get(argument)  # type: ignore[arg-type]
+            stack.append(NULL if text is None else Value(ValueKind.TEXT, text))
+        elif op in (Op.CONSTANT, Op.COPY):
+            stack.append(argument if op == Op.CONSTANT else stack[-1])  # type: ignore[arg-type]
         elif op in _OF_ONE:
             stack.append(_OF_ONE[op](stack.pop(), argument))
         elif op in _OF_TWO:
@@ -59,14 +62,6 @@ def evaluate(program: Program, properties: Mapping[str, str]) -> Value:
     return stack.pop()
 
 
-def _pushed(op: Op, argument: Any, properties: Mapping[str, str], stack: list[Value]) -> Value:
-    if op == Op.PROPERTY:
-        text = properties.get(argument)
-        return NULL if text is None else Value(ValueKind.TEXT, text)
-    value: Value = argument if op == Op.CONSTANT else stack[-1]
-    return value
-
-
 def _truth(holds: bool) -> Value:
     return TRUE if holds else FALSE
 
@@ -75,16 +70,8 @@ def _not(value: Value, _: Any) -> Value:
     return value if value == NULL else _truth(value == FALSE)
 
 
-def _cast(value: Value, _: Any) -> Value:
-    return value if value == NULL else FALSE
-
-
 def _in(value: Value, texts: Any) -> Value:
     return value if value == NULL else _truth(value.of in texts)
-
-
-def _not_in(value: Value, texts: Any) -> Value:
-    return _not(_in(value, texts), None)
 
 
 def _text_test(test: Any, wanted: bool) -> Any:
@@ -114,26 +101,24 @@ def _ordered(holds: Any) -> Any:
     return result
 
 
-def _and(left: Value, right: Value) -> Value:
-    if right == FALSE:
-        return FALSE
-    return NULL if NULL in (left, right) else TRUE
+def _logic(decides: Value, otherwise: Value) -> Any:
+    """LogicExpression: AND, which FALSE decides, or OR. The left side does not: a jump would."""
+
+    def result(left: Value, right: Value) -> Value:
+        if right == decides:
+            return right
+        return NULL if NULL in (left, right) else otherwise
+
+    return result
 
 
-def _or(left: Value, right: Value) -> Value:
-    if right == TRUE:
-        return TRUE
-    return NULL if NULL in (left, right) else FALSE
-
-
-_PUSHES = (Op.CONSTANT, Op.PROPERTY, Op.COPY)
 _OF_ONE: dict[Op, Any] = {
     Op.NEGATE: lambda value, _: negated(value),
     Op.NOT: _not,
-    Op.CAST: _cast,
+    Op.CAST: lambda value, _: value if value == NULL else FALSE,
     Op.IS_NULL: lambda value, _: _truth(value == NULL),
     Op.IN: _in,
-    Op.NOT_IN: _not_in,
+    Op.NOT_IN: lambda value, texts: _not(_in(value, texts), None),
     Op.CONTAINS: _text_test(str.__contains__, True),
     Op.NOT_CONTAINS: _text_test(str.__contains__, False),
     Op.STARTS: _text_test(str.startswith, True),
@@ -147,7 +132,7 @@ _OF_TWO: dict[Op, Any] = {
     Op.GREATER_EQUAL: _ordered(lambda order: order >= 0),
     Op.LESS: _ordered(lambda order: order < 0),
     Op.LESS_EQUAL: _ordered(lambda order: order <= 0),
-    Op.AND: _and,
-    Op.OR: _or,
+    Op.AND: _logic(FALSE, TRUE),
+    Op.OR: _logic(TRUE, FALSE),
 }
 _JUMPS = {Op.JUMP_IF_NULL: NULL, Op.JUMP_IF_FALSE: FALSE, Op.JUMP_IF_TRUE: TRUE}

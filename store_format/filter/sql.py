@@ -76,13 +76,14 @@ def _check_ordered(part: Subexpression) -> None:
         raise Refusal("is a condition, and cannot be compared by <, <=, > or >=", part)
 
 
-def _check_equal(left: Subexpression, right: Subexpression) -> None:
+def _equal(left: Subexpression, right: Subexpression) -> Subexpression:
     """ComparisonExpression.checkEqualOperand, checkEqualOperandCompatability."""
     for part in (left, right):
         if part.constant == NULL:
             raise Refusal("NULL cannot be compared by = or <>: write IS NULL", part)
     if left.constant and right.constant and left.boolean and not right.boolean:
         raise Refusal("TRUE and FALSE cannot be compared with this constant", right)
+    return _binary(left, right, Op.EQUAL, None)  # both sides are evaluated, null or not
 
 
 def _unary(
@@ -110,11 +111,6 @@ def _comparison(op: Op) -> Callable[[Any, Subexpression, Subexpression], Subexpr
         return _binary(left, right, op, Op.JUMP_IF_NULL)
 
     return compared
-
-
-def _equal(left: Subexpression, right: Subexpression) -> Subexpression:
-    _check_equal(left, right)
-    return _binary(left, right, Op.EQUAL, None)  # both sides are evaluated, null or not
 
 
 def _between(
@@ -163,10 +159,25 @@ def _text_test(op: Op) -> Callable[[Any, Subexpression, Token], Subexpression]:
     return tested
 
 
-def _within(part: Subexpression, texts: tuple[str, ...], op: Op) -> Subexpression:
-    if not part.name:
-        raise Refusal("IN takes a property on its left", part)
-    return _unary(part, op, argument=texts)
+def _within(op: Op) -> Callable[[Any, Subexpression, tuple[str, ...]], Subexpression]:
+    """The callback of IN, or of NOT IN."""
+
+    def within(_: Any, part: Subexpression, texts: tuple[str, ...]) -> Subexpression:
+        if not part.name:
+            raise Refusal("IN takes a property on its left", part)
+        return _unary(part, op, argument=texts)
+
+    return within
+
+
+def _logic(op: Op, jump: Op) -> Callable[[Any, Subexpression, Subexpression], Subexpression]:
+    """The callback of AND, or of OR."""
+    return lambda _, left, right: _binary(as_boolean(left), as_boolean(right), op, jump)
+
+
+def _literal(value: Value) -> Callable[[Any, Token], Subexpression]:
+    """The callback of TRUE, FALSE or NULL."""
+    return lambda _, token: _constant(token, value, boolean=True)
 
 
 def _constant(token: Token, value: Value, boolean: bool = False) -> Subexpression:
@@ -209,14 +220,7 @@ class Expressions(Transformer[Token, Subexpression]):
             raise Refusal("RocketMQ takes no 0 with a point or an exponent: write 0", part)
         return part
 
-    def true(self, token: Token) -> Subexpression:
-        return _constant(token, TRUE, boolean=True)
-
-    def false(self, token: Token) -> Subexpression:
-        return _constant(token, FALSE, boolean=True)
-
-    def null(self, token: Token) -> Subexpression:
-        return _constant(token, NULL, boolean=True)
+    true, false, null = _literal(TRUE), _literal(FALSE), _literal(NULL)
 
     def property(self, token: Token) -> Subexpression:
         name = str(token)
@@ -235,11 +239,8 @@ class Expressions(Transformer[Token, Subexpression]):
     def negation(self, part: Subexpression) -> Subexpression:
         return _unary(as_boolean(part), Op.NOT)
 
-    def both(self, left: Subexpression, right: Subexpression) -> Subexpression:
-        return _binary(as_boolean(left), as_boolean(right), Op.AND, Op.JUMP_IF_FALSE)
-
-    def either(self, left: Subexpression, right: Subexpression) -> Subexpression:
-        return _binary(as_boolean(left), as_boolean(right), Op.OR, Op.JUMP_IF_TRUE)
+    both = _logic(Op.AND, Op.JUMP_IF_FALSE)
+    either = _logic(Op.OR, Op.JUMP_IF_TRUE)
 
     def equal(self, left: Subexpression, right: Subexpression) -> Subexpression:
         return _equal(left, right)
@@ -278,11 +279,8 @@ class Expressions(Transformer[Token, Subexpression]):
         ops = (Op.LESS, Op.GREATER)
         return _between(value, low, high, ops, Op.REST_UNLESS_TRUE, Op.OR)
 
-    def within(self, part: Subexpression, texts: tuple[str, ...]) -> Subexpression:
-        return _within(part, texts, Op.IN)
-
-    def not_within(self, part: Subexpression, texts: tuple[str, ...]) -> Subexpression:
-        return _within(part, texts, Op.NOT_IN)
+    within = _within(Op.IN)
+    not_within = _within(Op.NOT_IN)
 
 
 # ---
@@ -440,14 +438,9 @@ def _parse(text: str, words: tuple[str, ...]) -> Parsed:
         part: Subexpression = as_boolean(steps.feed_eof(token))
     except UnexpectedToken as error:
         end = Token.new_borrow_pos("$END", "", token) if token else Token("$END", "", 0, 1, 1)
-        end.line, end.column = _end_of(text)
+        end.line, end.column = text.count("\n") + 1, len(text) - text.rfind("\n")
         raise _unexpected(end, error.accepts or error.expected, words) from None
     return Parsed(Program(tuple(part.code), part.depth), rest)
-
-
-def _end_of(text: str) -> tuple[int, int]:
-    """Line and column after the last character."""
-    return text.count("\n") + 1, len(text) - text.rfind("\n")
 
 
 def _quoted(text: str) -> str:

@@ -8,27 +8,23 @@ processor; then nothing of this module may be compiled.
 
 from typing import Any
 
-from llvmlite import binding, ir
-from numba.core import config, types
-from numba.core.datamodel import models
-from numba.extending import register_model
-
-from reput.store_format.kernels.bytes import intrinsic, pointer
-
-# What numba's stubs do not say: its settings are attributes.
-_config: Any = config
+from reput.store_format.kernels.compiler import (
+    CAN_FOLD,
+    has,
+    intrinsic,
+    ir,
+    models,
+    register_model,
+    types,
+)
+from reput.store_format.kernels.llvm import pointer
 
 _HALF = ir.IntType(64)
 _INDEX = ir.IntType(32)
 
 
-def _has(feature: str) -> bool:
-    for_this_processor = not (_config.CPU_NAME or _config.CPU_FEATURES)
-    return for_this_processor and bool(binding.get_host_cpu_features().get(feature))
-
-
-AVAILABLE = _has("pclmul")
-_PAIRS_AT_ONCE = _has("vpclmulqdq")
+AVAILABLE = CAN_FOLD
+_PAIRS_AT_ONCE = has("vpclmulqdq")
 
 
 class Blocks(types.Type):

@@ -7,19 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.kernels.carryless import (
-    AVAILABLE,
-    both,
-    factors,
-    first_block,
-    fold,
-    half,
-    load_block,
-    load_pair,
-    second_block,
-    xor,
-)
-from reput.store_format.kernels.jit import inlined, kernel
+from reput.store_format.kernels.jit import inlined, kernel, late
 
 # ---
 # CRC-32 as `java.util.zip.CRC32` and zlib compute it, inside kernels.
@@ -29,6 +17,13 @@ from reput.store_format.kernels.jit import inlined, kernel
 # multiplies 64 bytes by such powers and xors them into the next 64 bytes ("folds" them). Otherwise,
 # and for few bytes, a step looks sixteen bytes up in sixteen tables. zlib is not called, because
 # numba could not cache such a kernel on disk.
+
+_CARRYLESS = "reput.store_format.kernels.carryless"
+AVAILABLE = late("reput.store_format.kernels.compiler", "CAN_FOLD")
+load_block, load_pair = late(_CARRYLESS, "load_block"), late(_CARRYLESS, "load_pair")
+first_block, second_block = late(_CARRYLESS, "first_block"), late(_CARRYLESS, "second_block")
+factors, half = late(_CARRYLESS, "factors"), late(_CARRYLESS, "half")
+xor, both, fold = late(_CARRYLESS, "xor"), late(_CARRYLESS, "both"), late(_CARRYLESS, "fold")
 
 Bytes = npt.NDArray[np.uint8]
 _POLYNOMIAL = 0xEDB88320

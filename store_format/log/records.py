@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from reput.store_format.faults import Fault
 from reput.store_format.kernels.bytes import get_i16, get_i32, get_i64
-from reput.store_format.kernels.carryless import AVAILABLE
-from reput.store_format.kernels.crc import crc32
+from reput.store_format.kernels.crc import AVAILABLE, crc32
 from reput.store_format.kernels.java_text import decode_at
 from reput.store_format.kernels.jit import allocating, inlined, kernel
 from reput.store_format.layouts import (
@@ -38,9 +37,12 @@ Rows = npt.NDArray[Any]
 _NONE = int(Fault.NONE)
 _NEED_MORE = int(Fault.NEED_MORE)
 
-# A body of fewer bytes has its CRC computed in the kernel. For a longer one zlib may be faster,
-# also with the cost of its call.
-_ZLIB_FROM = 1 << 31 if AVAILABLE else 2048
+
+def _zlib_from() -> int:
+    """A body of fewer bytes has its CRC computed in the kernel. For a longer one zlib may be
+    faster, also with the cost of its call.
+    """
+    return 1 << 31 if AVAILABLE.made() else 2048
 
 
 # --- the rules of one record, compiled ------------------------------------------------------------
@@ -140,8 +142,9 @@ def bad_bodies(buf: Bytes, rows: Rows) -> npt.NDArray[np.bool_]:
     An empty body is not checked (as in RocketMQ), nor is an elided one.
     """
     bad = np.zeros(len(rows), np.bool_)
-    if _mark_bad_small_bodies(buf, rows, _ZLIB_FROM, bad):
-        large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
+    zlib_from = _zlib_from()
+    if _mark_bad_small_bodies(buf, rows, zlib_from, bad):
+        large = (rows["bodyLength"] >= zlib_from) & (rows["bodyElided"] == 0)
         view = buf.data
         for i in np.flatnonzero(large).tolist():
             at = int(rows["bodyAt"][i])

@@ -249,7 +249,7 @@ def entry(
     if get_i64(buf, at + DLEDGER_AT.pos) != place:
         return _HEAD_PLACE, size
     fault, record = frame(buf, at + DLEDGER_HEAD_BYTES, length, file_end, rules)
-    if fault in (_BLANK, _ZEROS):
+    if fault == _BLANK or fault == _ZEROS:  # noqa: SIM109 (`in` loads more of numba)
         return _BAD_MAGIC, size
     if fault != _NONE:
         return fault, record

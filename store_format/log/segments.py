@@ -9,15 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.faults import EmptyLog, StoreError
-from reput.store_format.files.protocol import (
-    ANY_TIME,
-    FileState,
-    InputStorage,
-    Reader,
-    followed,
-    is_back_to_back,
-    is_folder,
-)
+from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage, Reader, is_folder
 from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_FIXED_BYTES, RECORD_HEAD
 from reput.store_format.log.record import Read
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, segment_name, segment_start
@@ -94,7 +86,7 @@ def find_segments(storage: InputStorage, folders: Sequence[str], configured: int
         raise EmptyLog(_no_segments(folders))
     for finding in _hidden(storage, others, {each.start for each in segments}, configured):
         raise StoreError(f"{finding.path}: {finding.reason}")
-    if not is_back_to_back(storage):
+    if not storage.back_to_back:
         _check_sizes(segments, configured)
     _check_neighbours(segments, configured)
     return segments
@@ -135,7 +127,7 @@ def list_segments(storage: InputStorage, folders: Sequence[str], configured: int
     named: list[Segment] = []
     misnamed: list[Segment] = []
     others: list[tuple[str, FileState | None]] = []
-    any_size = is_back_to_back(storage)
+    any_size = storage.back_to_back
     for path, start, state in _in_folders(storage, folders):
         if isinstance(path, Finding):
             findings.append(path)
@@ -204,7 +196,7 @@ def _in_folders(
         for name, state in there:
             path, start = f"{folder}/{name}", segment_start(name)
             if state is None and start is not None and not is_dledger(path.split("/")):
-                path, state = followed(storage, path)
+                path, state = storage.follow(path)
                 start = None if state is None and is_folder(storage, path) else start
             yield path, start, state
 
@@ -274,7 +266,7 @@ def _hidden(
     starts: of the segments that it has. A copy of an expired segment is nothing that it lacks.
     """
     for path, state in others:
-        if state is None or is_back_to_back(storage):
+        if state is None or storage.back_to_back:
             continue
         start = begins_at(storage, Segment(path, 0, state), configured)
         if start is None or start in starts or start < min(starts, default=0):

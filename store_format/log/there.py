@@ -12,7 +12,6 @@ from reput.store_format.files.protocol import (
     FileState,
     InputStorage,
     Listed,
-    followed,
     is_folder,
     listed,
 )
@@ -99,7 +98,7 @@ def of_storage(storage: InputStorage, store: str) -> Lists:
 
     def lists(path: str) -> Iterator[Listed]:
         for name, state in listed(storage, f"{store}/{path}"):
-            linked = followed(storage, f"{store}/{path}/{name}")[1] if state is None else None
+            linked = storage.follow(f"{store}/{path}/{name}")[1] if state is None else None
             yield Listed(name, state or linked)
 
     return lists

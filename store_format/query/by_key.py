@@ -39,7 +39,7 @@ def by_key(
             found = {
                 place for topic in topics for place in index_places(store, topic, key, begin, end)
             }
-            places = sorted(place for place in found if not _within(place, gaps))
+            places = sorted(at for at in found if not any(a <= at < b for a, b in gaps))
         except (BadIndex, RocksDBError) as error:
             notes.note(f"{error}; the log is read instead")
             gaps, places = [(store.log.start, store.log.end)], []
@@ -132,10 +132,6 @@ def within(message: StoredMessage, begin: int | None, end: int | None) -> bool:
 
 def place_of(message: StoredMessage) -> int:
     return message.physical_offset
-
-
-def _within(place: int, gaps: list[Gap]) -> bool:
-    return any(start <= place < stop for start, stop in gaps)
 
 
 # ---

@@ -56,7 +56,7 @@ def position_from(queue: Queue, time: int, log: LogReader) -> int:
     return bisect_left(range(max(queue.maximum(), 0)), True, key=is_newer)
 
 
-_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"  # names further queues that the message was put into
 
 
 def by_offset(
@@ -232,12 +232,8 @@ def _entries(
             notes.skip(f"{queue.folder}: position {entry.position}: no message there: {error}")
             continue
         message = store.message(record)
-        if (message.topic, message.queue_id) == (topic, queue_id) or _dispatched(message, topic):
+        is_own = (message.topic, message.queue_id) == (topic, queue_id)
+        if is_own or topic in message.properties.get(_MULTI_DISPATCH, "").split(","):
             yield message
         else:
             notes.skip(f"{queue.folder}: position {entry.position}: a message of another queue")
-
-
-def _dispatched(message: StoredMessage, queue: str) -> bool:
-    """Whether the message was also put into this queue (MultiDispatch)."""
-    return queue in message.properties.get(_MULTI_DISPATCH, "").split(",")

@@ -95,7 +95,12 @@ def compacted_queues(opened: OpenedStore, topics: list[str]) -> Iterator[Compact
 
 def compacted_queue(opened: OpenedStore, topic: str, queue_id: int) -> CompactedQueue:
     """One queue as it is now. Raises BadQueue."""
-    known = CompactedQueue(topic, queue_id, (), 0, _queue_end(opened, topic, queue_id))
+    end = None if opened.log.start else 0
+    for number, batch in opened.queues.of(topic):
+        if number == queue_id:
+            end = opened.queue(topic, queue_id, batch).end_within(opened.log.end)
+            break
+    known = CompactedQueue(topic, queue_id, (), 0, end)
     folders = [f"{opened.path}/{known.folder(kind)}" for kind in (COMPACTION_LOG, COMPACTION_QUEUE)]
     names = {name for folder in folders for name, _ in listed(opened.storage, folder)}
     starts = tuple(map(int, segments_among(names)))
@@ -107,13 +112,6 @@ def compacted_queue(opened: OpenedStore, topic: str, queue_id: int) -> Compacted
             last = int(entries[used[-1]]["baseOffset"] + entries[used[-1]]["batchSize"])
             break
     return known._replace(starts=starts, next=last)
-
-
-def _queue_end(opened: OpenedStore, topic: str, queue_id: int) -> int | None:
-    for number, batch in opened.queues.of(topic):
-        if number == queue_id:
-            return opened.queue(topic, queue_id, batch).end_within(opened.log.end)
-    return None if opened.log.start else 0
 
 
 def entries_of(storage: InputStorage, store: str, queue: CompactedQueue, start: int) -> Entries:

@@ -159,7 +159,9 @@ class _Reading:
             step.window, rows, self._split, self._topics, self._groups, self._batch.names,
             self._batch.ends, self._spans, out,
         )  # fmt: skip
-        self._learn_names()
+        for name, table in (("topic", self._topics), ("group", self._groups)):
+            if len(self._names[name]) < int(table.used[0]):
+                self._names[name] = [decode(queue.raw_name) for queue in queues(table)]
         return out
 
     def value(self, name: str, value: int) -> Any:
@@ -177,11 +179,6 @@ class _Reading:
             if numbers + rows > _NAMES_MOST or taken + window_bytes > _NAME_ROOM:
                 clear(table)
                 self._names[name] = []
-
-    def _learn_names(self) -> None:
-        for name, table in (("topic", self._topics), ("group", self._groups)):
-            if len(self._names[name]) < int(table.used[0]):
-                self._names[name] = [decode(queue.raw_name) for queue in queues(table)]
 
 
 def _grouped(ways: Sequence[npt.NDArray[np.int64]]) -> tuple[Numbers, Numbers]:
@@ -245,8 +242,11 @@ class CountSums:
 
     def counts(self) -> list[Count]:
         """The sums, in the order of their keys."""
-        return [_count_of(dict(zip(self.by, key, strict=True)), values)
-                for key, values in sorted(self.found.items())]  # fmt: skip
+        return [
+            Count(*(ways.get(name) for name in BY), *sums)
+            for key, sums in sorted(self.found.items())
+            for ways in (dict(zip(self.by, key, strict=True)),)
+        ]
 
 
 def count(
@@ -267,11 +267,6 @@ def count(
             sums.add(step.rows, reading.counted(step), reading.value)
         seen(step.next)
     return sums.counts()
-
-
-def _count_of(ways: dict[str, Any], values: list[int]) -> Count:
-    topic, hour, group, size = (ways.get(name) for name in BY)
-    return Count(topic, hour, group, size, *values)
 
 
 # ---

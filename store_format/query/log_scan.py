@@ -278,7 +278,7 @@ def _lacking(
     others: of which stretch messages of other queues are not looked for.
     """
     log = store.log
-    held = {_home(queue): _held(store, queue, reached) for queue in queues}
+    held = {tuple(q.folder.split("/")[-2:]): _held(store, q, reached) for q in queues}
     begun = max((each.start for each in held.values()), default=log.start)
     ended = min((each.stop for each in held.values()), default=reached)
     elsewhere = _HeldStretch(*others, 0)
@@ -296,12 +296,6 @@ def _lacking(
             ended = max(ended, begun)
     first = _first(store, ended, lacks, notes)
     return Lacking(gaps if first is None else [*gaps, (first, log.end)], lacks)
-
-
-def _home(queue: Queue) -> tuple[str, str]:
-    """The topic and id of the messages of a queue."""
-    topic, queue_id = queue.folder.split("/")[-2:]
-    return topic, queue_id
 
 
 class _HeldStretch(NamedTuple):

@@ -13,6 +13,7 @@ past that (PopBufferMergeService.scanCommitOffset), so it counts as lag.
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import Any, NamedTuple
 
 from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
@@ -22,7 +23,7 @@ from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import LMQ_PREFIX, ORDER_INFO, POP_DB, REVIVE_TOPIC
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import ALL_TIMES
-from reput.store_format.query.by_queue import by_time
+from reput.store_format.query.by_queue import by_time, in_log
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError, open_database
 
@@ -146,14 +147,20 @@ def _revive_messages(
 ) -> Iterator[tuple[StoredMessage, bool]]:
     """(message, whether the revive topic has it already) of check points and acknowledgements."""
     chosen = tag_filter(f"{_CHECK_POINT} || {_ACK} || {_ACKS}")
-    there = store.queues.topics() if topics is None else topics
-    revive = [name for name in there if name.startswith(REVIVE_TOPIC)]
-    for topic in (*revive, *([TIMER_TOPIC] if TIMER_TOPIC in there else [])):
-        for message in by_time(store, topic, None, ALL_TIMES, from_log, notes, chosen):
-            delivered = topic != TIMER_TOPIC
-            real = message.topic if delivered else message.properties.get("REAL_TOPIC", "")
-            if real.startswith(REVIVE_TOPIC):
-                yield message, delivered
+    found: Iterator[StoredMessage]
+    if from_log and topics is None:  # in one walk, which finds topics without a queue, too
+        found = in_log(store, None, None, notes, chosen)
+    else:
+        there = store.queues.topics() if topics is None else topics
+        found = chain.from_iterable(
+            by_time(store, topic, None, ALL_TIMES, from_log, notes, chosen)
+            for topic in there if topic.startswith(REVIVE_TOPIC) or topic == TIMER_TOPIC
+        )  # fmt: skip
+    for message in found:
+        delivered = message.topic != TIMER_TOPIC
+        real = message.topic if delivered else message.properties.get("REAL_TOPIC", "")
+        if real.startswith(REVIVE_TOPIC):
+            yield message, delivered
 
 
 def _named(about: dict[str, Any]) -> _Point:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
-from reput.store_format.discover.committed import committed
+from reput.store_format.discover.committed import committed, emptied
 from reput.store_format.discover.config import has_rows
 from reput.store_format.discover.sizes import FileSizes, settings_to_read
+from reput.store_format.faults import EmptyLog
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.protocol import InputStorage, listed
 from reput.store_format.log.groups import heads_from, log_folders
@@ -199,7 +200,10 @@ class OpenedStore:
         )  # fmt: skip
         folders = log_folders(self.storage, path, self.settings)
         size = self.settings.mapped_file_size_commit_log
-        listing = list_segments(self.storage, folders, size)
+        try:
+            listing = list_segments(self.storage, folders, size)
+        except EmptyLog as error:
+            raise emptied(self.derived_storage, self.derived_path, error) from None
         for finding in listing.findings:
             read = finding.todo and not finding.left_out  # all that it holds
             (notes.note if read else notes.lacks)(f"{finding.path}: {finding.reason}")

@@ -285,8 +285,8 @@ def why_lost(storage: InputStorage, store: str, log_end: int) -> str:
     last = furthest_unit(storage, store)
     if last >= log_end:
         return f"{TIMER_LOG} points past the log's end"
-    if last < 0:
-        return f"{TIMER_LOG} is not there" if check["lastTimerQueueOffset"] > 0 else ""
+    if last < 0:  # even if nothing was taken: a broker with RocksDB had its timers there
+        return f"{TIMER_LOG} is not there"
     if wheel_from(storage, store, int(check["lastTimerLogFlushPos"])) > 0:
         return "timerwheel is not there, and only the last files of timerlog are read in its place"
     return ""

@@ -171,9 +171,7 @@ def test_each_byte_is_read_about_once(tmp_path: Path, commitlog: Path) -> None:
 
 
 @pytest.mark.parametrize("first_byte", ["size 0x7fffffff", "size -1"])
-def test_no_length_field_decides_what_is_held(
-    tmp_path: Path, commitlog: Path, first_byte: str
-) -> None:
+def test_no_length_field_decides_what_is_held(tmp_path, commitlog: Path, first_byte: str) -> None:
     path = commitlog / f"{0:020d}"
     with path.open("wb") as file:
         record = bytearray(encode(Message(body=b"x"), 0))

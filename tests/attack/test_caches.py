@@ -222,7 +222,7 @@ def test_a_command_without_a_cache_says_so_once(tmp_path: Path) -> None:
 def test_numba_reads_no_settings_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / ".numba_config.yaml").write_text("disable_jit: 1\ndebug: 1\n")
     program = (
-        "import reput.store_format.kernels.crc, numba, yaml\n"
+        "import reput.store_format.kernels.compiler, numba, yaml\n"
         "print(numba.core.config.DISABLE_JIT, numba.core.config.DEBUG, bool(yaml))"
     )
     done = run_python("-P", "-c", program, env={"PYTHONPATH": str(ROOT)}, cwd=tmp_path, timeout=300)

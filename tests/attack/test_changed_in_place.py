@@ -174,9 +174,7 @@ def test_a_planted_note_is_not_believed(written: Path, how: str) -> None:
 
 
 @as_root
-def test_what_an_install_of_root_leaves_is_roots(
-    written: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_install_of_root_leaves_is_roots(written: Path, monkeypatch) -> None:
     """The store's own user must not be able to make up what root's next command believes."""
     for path in (written, *written.rglob("*")):
         give(path)
@@ -220,9 +218,7 @@ def test_another_user_s_leftovers_stay(written: Path) -> None:
     assert ours.is_dir()
 
 
-def test_append_from_what_it_would_write_to(
-    written: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_append_from_what_it_would_write_to(written: Path, capsys) -> None:
     top = written.parent
     source = written / "messages.jsonl"
     source.write_text('{"topic": "T", "body": "x"}\n')
@@ -285,9 +281,7 @@ def reported() -> list[str]:
     return ["--rocketmq", "5.3.3", *(w for n, v in SETTINGS.items() for w in ("--set", f"{n}={v}"))]
 
 
-def test_what_has_a_second_name_is_not_written_to(
-    written: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_a_second_name_is_not_written_to(written: Path, capsys) -> None:
     """`cp -al store copy`, then messages for the copy: they stood in the store as well."""
     copy = written.parent / "copy"
     shutil.copytree(written, copy, copy_function=os.link)

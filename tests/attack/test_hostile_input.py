@@ -31,9 +31,7 @@ def tree(root: Path) -> dict[Path, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("hostile", STORES, ids=[hostile.name for hostile in STORES])
-def test_a_hostile_store(
-    hostile: Hostile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hostile_store(hostile: Hostile, tmp_path, capsys) -> None:
     store = tmp_path / "a" / "b" / "store"
     hostile.make(store)
     around = store.parent / "around"

@@ -97,9 +97,7 @@ def test_staging(world: World, job: Callable[..., Any], monkeypatch: pytest.Monk
     ))  # fmt: skip
 
 
-def test_the_temporary_folder_is_no_part_of_the_store(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_temporary_folder_is_no_part_of_the_store(world: World, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(world.store / "run"))
     before = everything(world.root)
     for job in (verify, check):

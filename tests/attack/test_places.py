@@ -58,9 +58,7 @@ def test_bind_mounts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mounts", ["/proc/self/mountinfo", "/nowhere"])  # no Linux, or no /proc
-def test_folders_above_and_below(
-    mounts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_above_and_below(mounts: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(overlap, "_MOUNTS", mounts)
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "store" / "commitlog")

@@ -132,9 +132,7 @@ def test_what_expires_goes_and_they_stay(store: Path) -> None:
     assert _judged(store, check).sound
 
 
-def test_an_installation_and_its_undoing_leave_them_where_they_are(
-    store: Path, tmp_path: Path
-) -> None:
+def test_an_installation_and_its_undoing_leave_them_where_they_are(store: Path, tmp_path) -> None:
     run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
     gone = litter(store, *_HARMLESS, _FOLDER_OF_INDEX)
     about = install_set(str(store), str(tmp_path / "set"))
@@ -143,9 +141,7 @@ def test_an_installation_and_its_undoing_leave_them_where_they_are(
     assert (about.done, about.in_the_way, gone()) == (True, [], [])
 
 
-def test_what_stops_a_broker_is_named_by_who_publishes_and_installs(
-    store: Path, tmp_path: Path
-) -> None:
+def test_what_stops_a_broker_is_named_by_who_publishes_and_installs(store: Path, tmp_path) -> None:
     """`rebuild` exited 0 beside it, and `install` kept it without a word."""
     gone = litter(store, *_IN_THE_WAY, "index/1")
     done = run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)

@@ -116,9 +116,7 @@ def test_recover_refuses_it_too(upgraded: Callable[[str], Path]) -> None:
     assert contents(store) == before
 
 
-def test_a_newer_release_than_the_store_s_is_refused(
-    tmp_path: Path, new_messages: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_newer_release_than_the_store_s_is_refused(tmp_path, new_messages: Path, capsys) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     before = contents(store)
     words = ["append", "--yes", str(store), "--from", str(new_messages), "--rocketmq"]
@@ -188,9 +186,7 @@ def rebuilt(store: Path, output: Path, rocketmq: str | None) -> Any:
     return rebuild(Session(), str(store), str(output), rocketmq=rocketmq)  # type: ignore[arg-type]
 
 
-def test_a_rebuild_says_which_release_it_chooses(
-    upgraded: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_rebuild_says_which_release_it_chooses(upgraded: Callable[[str], Path], tmp_path) -> None:
     store = upgraded(TAGS)
     summary = rebuilt(store, tmp_path / "out", None)
     (warning,) = summary.warnings

@@ -52,15 +52,9 @@ class FilesStorage(Claims):
         output.finish(length)
         return True
 
-    def read_bytes(self, path: str) -> bytes:
-        return bytes(self.files.open_read(path).bytes)
-
     def make_folders(self, path: str) -> None:
         if path:
             self.files.make_folder(path)
-
-    def has_folder(self, path: str) -> bool:
-        return path in self.files.folders
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         for path, to in moves:
@@ -140,6 +134,3 @@ class Rooted(FilesStorage):
 
     def _state(self, path: str) -> FileState | None:
         return super()._state(path.lstrip("/"))
-
-    def read_bytes(self, path: str) -> bytes:
-        return super().read_bytes(path.lstrip("/"))

@@ -108,9 +108,7 @@ def compare(name: str, made: str) -> None:
     assert not lines, "".join(lines[:60])
 
 
-def test_help_of_every_command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_of_every_command(capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     texts = []
     for command in ("", *_COMMANDS):
@@ -127,9 +125,7 @@ def test_help_of_every_command(
     "name",
     [each if each in QUICK else pytest.param(each, marks=pytest.mark.long) for each in STORES],
 )
-def test_answers_exit_codes_and_bytes(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_exit_codes_and_bytes(name: str, tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TZ", "UTC")  # in which index files are named
     time.tzset()

@@ -17,7 +17,6 @@ from hypothesis import strategies as some
 
 from reput.jobs import append as command
 from reput.jobs import cli
-from reput.jobs.engines.signals import StopSignals
 from reput.jobs.exporting.append import Lines
 from reput.store_format.message.refusals import Refused
 from reput.store_format.release.profiles import RELEASES
@@ -63,9 +62,14 @@ def test_a_refused_row_is_named_with_how_many_were_appended(
     else:
         with pa.OSFile(str(source), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
             out.write_table(table, max_chunksize=40)
-    code = run_append([str(store), "--from", str(source), *SIZES])
+    words = [str(store), "--from", str(source), *SIZES]
+    tried = run_append([*words, "--dry-run"]), capsys.readouterr(), store.exists()
+    code = run_append(words)
     error = capsys.readouterr().err
     assert bodies(store) == list(range(appended))
+    assert (tried[0], tried[2]) == (code or 1, False)
+    assert f"would append {appended} messages" in tried[1].out
+    assert error.partition(";")[0] == tried[1].err.rstrip("\n") or not code
     if appended == 200:
         assert code == 0
         return
@@ -93,6 +97,43 @@ def test_of_a_new_store_the_release_is_said(
     assert newest + "--rocketmq names another\n" in capsys.readouterr().out
     assert cli.main(["append", "--yes", *words]) == 0  # it is not new any more
     assert "new" not in capsys.readouterr().out.replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"nope": 1}', "line 3: unknown field 'nope'"),
+        (b"[1]", "line 3: expected a JSON object"),
+        (b"{", "line 3: "),
+        (b'{"topic": "a/b", "body": ""}', "line 3: topic 'a/b'"),
+        (b'{"topic": "T", "body": "' + b"x" * 2001 + b'"}', "line 3: a body of 2001 bytes"),
+        (b'{"topic": "Batch", "body": ""}', "line 3: topic 'Batch'"),
+        (b'{"topic": "T", "body": "", "born_host": "x"}', "line 3: "),
+        (b" " * 9000 + b"{}", "line 3: over 6,012 bytes"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    line: bytes, said: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("reput.jobs.exporting.append._BESIDE_BODY", 2)
+    monkeypatch.setattr("reput.jobs.exporting.append._BLOCK_BYTES", 3000)
+    store, source = tmp_path / "store", tmp_path / "m.jsonl"
+    (store / "config").mkdir(parents=True)
+    batch = {"Batch": {"topicName": "Batch", "attributes": {"queue.type": "BatchCQ"}}}
+    (store / "config/topics.json").write_text(json.dumps({"topicConfigTable": batch}))
+    good = b'{"topic": "T", "body": "0"}\n'
+    source.write_bytes(good + b"\n" + line + b"\n" + good)
+    words = [str(store), "--from", str(source), *SIZES, "--set", "maxMessageSize=1000"]
+    if b"xx" in line:
+        words[-1] = "maxMessageSize=2000"
+    errors = []
+    for more in (["--dry-run"], []):
+        assert run_append([*words, *more]) == 2
+        errors.append(capsys.readouterr().err.partition(";")[0].strip())
+    assert errors[0] == errors[1]
+    assert f"{source}: {said}" in errors[0]
+    assert bodies(store) == [0]
 
 
 def test_skip_counts_messages_and_not_blank_lines(tmp_path: Path) -> None:
@@ -236,7 +277,7 @@ def appended_lines(root: Path, blocks: list[list[bytes]]) -> tuple[str, list[Any
     for block in blocks:
         source.append(Lines(number, b"\n".join(block) + b"\n"))
         number += len(block)
-    counted, said = command.Counted(StopSignals(), lambda: None), ""
+    counted, said = command.Counted(lambda: None, lambda: None), ""
     with open_writer(root, mappedFileSizeCommitLog=1 << 16) as writer:
         ids = writer.encoder.unique_ids
         ids.fixed = bytes(len(ids.fixed))

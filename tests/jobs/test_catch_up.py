@@ -5,8 +5,9 @@ import os
 import random
 import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -194,9 +195,7 @@ def test_a_topic_that_was_deleted_and_made_anew_lacks_nothing(tmp_path: Path) ->
         shutil.rmtree(tmp_path / "consumequeue" / "T")
 
 
-def test_a_killed_catch_up_goes_on_only_with_consent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_catch_up_goes_on_only_with_consent(tmp_path, monkeypatch) -> None:
     store, to, ends = half(tmp_path / "store")
     grown(store, to, ends[-1])
 
@@ -229,6 +228,46 @@ def test_a_killed_catch_up_goes_on_only_with_consent(
     (tmp_path / "backup").unlink()
     assert caught_up(store, to).done
     assert difference(to, store.expect) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--follow --every 0 --idle 0", "seconds, above"),
+        ("--follow --idle -0.5", "seconds, above 0"),
+        ("--follow --output set", "not with --follow"), ("--checkpoint c", "that of --follow"),
+        ("--follow --dry-run", "not with --follow"), ("--output set", "is in use"),
+        ("--output set", "was not stopped cleanly"),
+    ],
+)  # fmt: skip
+def test_wrong_words_and_stores_that_are_not_at_rest(
+    words: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, to, _ = half(tmp_path / "store")
+    given = [word for name, value in as_text(store.settings).items()
+             for word in ("--set", f"{name}={value}")]  # fmt: skip
+    if "cleanly" in says:
+        (to / "abort").touch()
+    with held_store(str(to), False) if "in use" in says else nullcontext():
+        assert main(["catch-up", str(to), "--rocketmq", store.version, *given, *words.split()]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("about", "code"),
+    [({"needed": True, "done": True}, 0), ({"needed": True}, 1), ({"left_out": ["T/0"]}, 1),
+     ({"lacking": ["T/0"]}, 1), ({}, 0)],
+)  # fmt: skip
+@pytest.mark.parametrize("follow", [False, True])
+def test_the_exit_code_says_what_is_lacking(
+    about: dict[str, Any], code: int, follow: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    report = CaughtUp("S", "", "5.3.3", 0, 0, "", **about)
+    monkeypatch.setattr("reput.jobs.catch_up.catch_up", lambda _: report)
+    monkeypatch.setattr("reput.jobs.catch_up.follow", lambda asked: asked.said(report))
+    wanted = bool(report.lacking) if follow else code
+    assert main(["catch-up", str(tmp_path), "--yes", *["--follow"] * follow]) == wanted
 
 
 @pytest.mark.parametrize("kind", ["a link", "somebody's folder"])

@@ -61,9 +61,7 @@ def left(tmp_path: Path) -> Path:
     return output
 
 
-def test_what_is_left_is_reported_and_goes_when_asked(
-    left: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_left_is_reported_and_goes_when_asked(left: Path, capsys) -> None:
     before = contents(left.parents[1])
     assert main(["clean", str(left), "--dry-run", "--json"]) == 1
     reported = json.loads(capsys.readouterr().out)
@@ -156,9 +154,7 @@ def test_where_a_file_system_is_mounted_there_is_no_installation() -> None:
     assert not clean("/proc", dry_run=True).needed
 
 
-def test_what_cannot_be_removed_is_said(
-    left: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_removed_is_said(left: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(LocalStorage, "remove_tree", lambda self, folder: None)
     assert main(["clean", str(left), "--yes"]) == 3
     assert capsys.readouterr().out.count("could not remove ") == 5
@@ -275,8 +271,6 @@ def test_no_command_minds_it(
     assert not [text for _, out, err in with_it for text in (out, err) if STAGED_INDEX in text]
 
 
-def test_a_path_that_is_nowhere_is_a_mistake(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_path_that_is_nowhere_is_a_mistake(tmp_path, capsys) -> None:
     assert main(["clean", str(tmp_path / "nope")]) == 2
     assert "nope: no such folder, and no run has left anything beside it" in capsys.readouterr().err

@@ -69,9 +69,7 @@ def test_rebuild_says_what_it_did(store: Path, capsys: pytest.CaptureFixture[str
         assert line in said
 
 
-def test_json_is_one_object_and_nothing_else(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_is_one_object_and_nothing_else(store: Path, capsys) -> None:
     assert run(store, "--json") == 0
     said, _ = capsys.readouterr()
     summary = json.loads(said)
@@ -110,9 +108,7 @@ def test_the_body_crc_can_be_left(store: Path, capsys: pytest.CaptureFixture[str
         (("--broker-conf", "none.conf"), "--broker-conf none.conf: No such file"),
     ],
 )
-def test_wrong_usage_ends_with_two(
-    store: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
-) -> None:
+def test_wrong_usage_ends_with_two(store: Path, capsys, words: tuple[str, ...], says: str) -> None:
     assert run(store, *words) == 2
     assert says in capsys.readouterr().err
     assert not (store.parent / "output").exists()
@@ -130,9 +126,7 @@ def test_an_output_in_use_is_wrong_usage(store: Path, capsys: pytest.CaptureFixt
     assert run(store, "--replace") == 0
 
 
-def test_a_log_that_changes_ends_with_three(
-    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_that_changes_ends_with_three(store: Path, monkeypatch, capsys) -> None:
     def changed(*_: Any) -> None:
         raise StoreChanged("a segment: changed")
 
@@ -156,9 +150,7 @@ def test_a_broker_s_own_file(store: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "60 index keys in 2 files" in capsys.readouterr().out
 
 
-def test_unsafe_topics_are_listed_and_reported_by_the_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unsafe_topics_are_listed_and_reported_by_the_code(tmp_path, capsys) -> None:
     folder = tmp_path / "store" / "commitlog"
     folder.mkdir(parents=True)
     (folder / f"{0:020d}").write_bytes(build_log([Message(topic="../evil")], SEGMENT)[0])
@@ -178,9 +170,7 @@ def test_help_names_every_command_and_code(capsys: pytest.CaptureFixture[str]) -
     assert RELEASES[-1] in capsys.readouterr().out
 
 
-def test_check_says_what_it_found_and_ends_with_one(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_says_what_it_found_and_ends_with_one(store: Path, capsys) -> None:
     assert run(store, command="check") == 0
     assert "sound" in capsys.readouterr().out
     spoil(store, 4)  # the first record's magic number

@@ -59,16 +59,29 @@ def test_a_store_without_a_log_is_refused() -> None:
         compared(store(MASTER, COMMON))
 
 
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """Stores that are the same, a and b, to be compared."""
+    for path, content in {**store("a", COMMON[:3]), **store("b", COMMON[:3])}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    return ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--rocketmq", "5.3.3"]
+
+
+def test_the_exit_code_says_whether_they_differ(
+    tmp_path: Path, words: list[str], commands_in_process: None
+) -> None:
+    assert main(words) == 0
+    for path, content in store("b", COMMON[:2]).items():
+        (tmp_path / path).write_bytes(content)
+    assert main(words) == 1
+
+
 @pytest.mark.parametrize("place", ["a", "b"])
 def test_the_lines_lie_in_none_of_the_stores(
-    tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, words: list[str], place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("a", "b"):
-        for path, content in store(name, COMMON[:3]).items():
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).write_bytes(content)
     only = tmp_path / place / "only.jsonl"
-    words = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--rocketmq", "5.3.3"]
     assert main([*words, "--messages", str(only)]) == 2
     assert "--messages" in capsys.readouterr().err
     assert not only.exists()

@@ -20,9 +20,7 @@ def parsed(*words: str) -> argparse.Namespace:
     ("shell", "registers"),
     [("bash", "complete "), ("zsh", "compdef "), ("fish", "complete --command reput")],
 )
-def test_the_code_completes_the_command_reput(
-    shell: str, registers: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_code_completes_the_command_reput(shell: str, registers: str, capsys) -> None:
     assert run(parsed(shell)) == 0
     code = capsys.readouterr().out
     assert registers in code

@@ -172,9 +172,7 @@ def test_the_new_log_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("chunk", [200, 700, 4096])
-def test_a_segment_may_be_written_in_any_pieces(
-    chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_segment_may_be_written_in_any_pieces(chunk: int, monkeypatch) -> None:
     log = plain([Message("A", n % 3, n // 3, b"x" * (n * 7 % 400), properties(("KEYS", f"k{n}")))
                  for n in range(80)])  # fmt: skip
     words = {"to_settings": {"mappedFileSizeCommitLog": "9000"}, "rename": {"A": "B"}}

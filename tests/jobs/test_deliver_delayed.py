@@ -28,9 +28,7 @@ def store(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_dry_run_tells_and_changes_nothing(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_tells_and_changes_nothing(store: Path, capsys) -> None:
     before = contents(store)
     words = ["deliver-delayed", str(store), "--until", str(T0 + 5000), *WORDS]
     assert main([*words, "--dry-run"]) == 1
@@ -80,9 +78,7 @@ def test_a_file_that_is_another_stores_too_is_not_written_to(
 
 @pytest.mark.parametrize("name", ["checkpoint", "index/*", "lock", "abort", "commitlog/*"])
 @pytest.mark.parametrize("kind", ["FIFO", "folder", "link"])
-def test_what_is_no_file_is_named(
-    store: Path, name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_file_is_named(store: Path, name: str, kind: str, tmp_path, capsys) -> None:
     path = max(store.glob(name), default=store / name)
     content = path.read_bytes() if path.exists() else b""
     path.unlink(missing_ok=True)
@@ -100,9 +96,7 @@ def test_what_is_no_file_is_named(
 
 
 @pytest.mark.parametrize("kind", ["a link", "somebody's folder"])
-def test_what_is_no_writers_folder_stays(
-    store: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_writers_folder_stays(store: Path, kind: str, tmp_path, capsys) -> None:
     mine = tmp_path / "mine" if kind == "a link" else store / ".reput-index"
     mine.mkdir()
     (mine / "thesis.doc").write_text("years of work")
@@ -162,9 +156,7 @@ def bodies_of(store: Path) -> list[str]:
         (["--until", "now", "--set", "timerPrecisionMs=0"], "timerPrecisionMs"),
     ],
 )
-def test_wrong_words(
-    store: Path, capsys: pytest.CaptureFixture[str], words: list[str], got: str
-) -> None:
+def test_wrong_words(store: Path, capsys, words: list[str], got: str) -> None:
     try:
         code = main(["deliver-delayed", str(store), *WORDS, *words])
     except SystemExit as error:

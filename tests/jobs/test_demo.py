@@ -1,7 +1,6 @@
 """`reput demo`: it proves a bundled store, damages, finds and repairs; nothing else is wanted."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +9,7 @@ from tests.processes import run_python
 
 
 @pytest.mark.long
-def test_the_demo_proves_damages_and_repairs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_demo_proves_damages_and_repairs(tmp_path, capsys) -> None:
     kept = tmp_path / "demo"
     done = run_python("-m", "reput", "demo", "--keep", kept, timeout=300)
     said = done.stdout

@@ -95,9 +95,7 @@ def test_what_no_majority_had_is_left_out_unless_it_is_asked_for(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["failed_over", "mixed"])
-def test_dump_shows_index_and_term(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dump_shows_index_and_term(name: str, tmp_path, capsys) -> None:
     store, about = unpack(name, tmp_path)
     indices: list[int] = []
     terms: list[int] = []
@@ -137,9 +135,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_changes_a_store_refuses_it_by_name(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_changes_a_store_refuses_it_by_name(name: str, tmp_path, capsys) -> None:
     store, _ = unpack("clean", tmp_path / "store")
     plain, _ = unpack("mixed", tmp_path / "plain")
     (tmp_path / "messages.jsonl").write_text('{"topic": "T", "body": "x"}\n')

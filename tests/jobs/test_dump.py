@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -249,7 +250,7 @@ def test_stale_bytes_behind_a_blank(tmp_path: Path) -> None:
         assert found[-1]["kind"] == "blank"
         assert (found[-1]["at"], found[-1]["size"], found[-1]["restIsZero"]) == (92, 28, clean)
     log[0] = log[0][:92] + struct.pack(">i", 20) + log[0][96:]
-    assert items(segment(tmp_path, log[0]))[-1]["field"] == "size"
+    assert items(segment(tmp_path, log[0]), "--limit", "1")[-1]["field"] == "size"
 
 
 def test_from_and_limit(tmp_path: Path) -> None:
@@ -259,6 +260,7 @@ def test_from_and_limit(tmp_path: Path) -> None:
     assert [item["queueOffset"] for item in found] == [2, 3]
     assert items(path, "--limit", "1")[0]["physicalOffset"] == 4096
     assert items(path, "--limit", "0") == []
+    assert items(path, "--from", "4096", "--limit", "1") == items(path, "--limit", "1")
     assert run(path, "--from", "0") == USAGE
     assert run(path, "--from", "8192") == USAGE
 
@@ -311,9 +313,7 @@ def test_runs_of_pre_blank_and_unused_are_one_line(tmp_path: Path) -> None:
     assert dump_lines.code == dump.DONE  # type: ignore[attr-defined]
 
 
-def test_unused_entries_are_counted_over_windows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unused_entries_are_counted_over_windows(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("reput.store_format.describe.files._WINDOW_ENTRIES", 2)
     data = ENTRY.pack(0, 92, 0) + bytes(20 * 6) + ENTRY.pack(92, 92, 0) + bytes(20 * 3)
     found = items(written(tmp_path, "consumequeue/t/0/" + "0" * 20, data))
@@ -438,9 +438,7 @@ def test_a_wrong_slot_and_header(index_file: Callable[..., Path]) -> None:
     assert of_kind(items(index_file(32, 399), *SLOTS), "damage") == []  # as up to 4.7.0
 
 
-def test_the_number_of_slots_must_fit(
-    index_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_number_of_slots_must_fit(index_file: Callable[..., Path], capsys) -> None:
     assert run(index_file(), "--set", "maxHashSlotNum=5000000") == USAGE
     assert "--set maxHashSlotNum=N" in capsys.readouterr().err
 
@@ -448,6 +446,7 @@ def test_the_number_of_slots_must_fit(
 def test_an_index_file_tells_its_slots(index_file: Callable[..., Path]) -> None:
     path = index_file()
     assert items(path) == items(path, *SLOTS)
+    assert not of_kind(items(path, "--from", "9"), "slot")
 
 
 # Other files
@@ -482,24 +481,37 @@ def test_abort_and_lock(tmp_path: Path) -> None:
         (["checkpoint", "--part", "slots"], "--part is for index files"),
         (["checkpoint", "--set", "maxHashSlotNun=1"], "did you mean maxHashSlotNum"),
         (["checkpoint", "--rocketmq", "9.9.9"], "not a release"),
+        (["large/checkpoint"], "are too many for a file of kind checkpoint"),
     ],
 )
-def test_wrong_use_is_named(
-    tmp_path: Path,
-    words: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_wrong_use_is_named(tmp_path, words: list[str], message: str, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path, "README", b"hello")
     written(tmp_path, "checkpoint", bytes(4096))
+    written(tmp_path, "large/checkpoint", bytes((1 << 20) + 1))
     segment(tmp_path, bytes(100))
     (tmp_path / "link").symlink_to("checkpoint")
     assert run(*words) == USAGE
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_a_number_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("checkpoint", "--limit", "-1")
+    assert "-1 is negative" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", ["commitlog", "dledger-n0/data"])
+def test_the_release_is_that_of_the_file_s_store(folder: str, tmp_path, monkeypatch) -> None:
+    looked = []
+    monkeypatch.setattr(
+        dump, "discover", lambda at, _: looked.append(at.path) or Mock(release="4.9.7")
+    )
+    path = f"{tmp_path}/{folder}/{0:020d}"
+    assert dump._release_found(path, argparse.Namespace(assignments=[])) == "4.9.7"
+    assert looked == [str(tmp_path)]
 
 
 @pytest.mark.long
@@ -529,9 +541,7 @@ def test_nothing_wants_a_release(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", FileKind)
-def test_each_kind_of_file_is_shown(
-    kind: FileKind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_kind_of_file_is_shown(kind: FileKind, tmp_path, capsys) -> None:
     """Zeros are no sound file of most kinds, and are shown as what they are."""
     path = written(tmp_path, "zeros", bytes(4096))
     sizes = ["--set", "maxHashSlotNum=7", "--set", "maxIndexNum=20"]
@@ -541,9 +551,7 @@ def test_each_kind_of_file_is_shown(
     assert "should not happen" not in capsys.readouterr().err
 
 
-def test_a_file_that_changed_meanwhile_ends_with_three(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_changed_meanwhile_ends_with_three(tmp_path, monkeypatch, capsys) -> None:
     path = segment(tmp_path, log_bytes(Message()))
 
     def changed(*_: Any) -> None:

@@ -65,9 +65,7 @@ def test_files_in_order_have_the_rows_of_the_source(kind: str, tmp_path: Path) -
     assert check(store, tmp_path / "out", rocketmq="5.3.3").same
 
 
-def test_json_has_one_name_for_a_time(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_one_name_for_a_time(store: Path, tmp_path, capsys) -> None:
     """That of `query --json` and of `dump`; what was exported by the older name is read too."""
     out = tmp_path / "out"
     run(store, out, format="jsonl")
@@ -160,9 +158,7 @@ def test_verify_without_a_store_compares_the_files_with_their_manifest(
     assert "only --verify works without it" in capsys.readouterr().err
 
 
-def test_an_export_is_appended_in_part_and_as_the_source_has_its_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_is_appended_in_part_and_as_the_source_has_its_files(tmp_path, capsys) -> None:
     made = [
         Message(topic=topic, queue_id=n % 3, store_timestamp=1000 + n, body=b"b%d" % n)
         for n, topic in enumerate("ABAAC" + "B" * 4)
@@ -201,9 +197,7 @@ def test_an_export_is_appended_in_part_and_as_the_source_has_its_files(
     assert "of --from-store, or of a folder" in capsys.readouterr().err
 
 
-def test_exported_lines_are_messages_again(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exported_lines_are_messages_again(store: Path, tmp_path, capsys) -> None:
     run(store, tmp_path / "out", format="jsonl")
     lines = (
         (tmp_path / "out" / "data" / "part-00000000.jsonl").read_text().splitlines(keepends=True)
@@ -282,9 +276,7 @@ def test_bodies_are_decompressed_and_say_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-def test_appended_again_they_are_the_same_messages(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_appended_again_they_are_the_same_messages(kind: str, tmp_path, capsys) -> None:
     store = golden_stores.unpack("small_odd_5.5.0").input
     run(store, tmp_path / "out", format=kind, rocketmq="5.5.0", topics=topics(store))
     words = ["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out"),
@@ -297,9 +289,7 @@ def test_appended_again_they_are_the_same_messages(
         assert copied[name].to_pylist() == wanted[name].to_pylist(), name
 
 
-def test_messages_with_further_queues_are_appended_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_messages_with_further_queues_are_appended_again(tmp_path, capsys) -> None:
     """235 of 3,000 were, then one was refused."""
     store = golden_stores.unpack("lmq_batch_5.3.3").input
     done = run(store, tmp_path / "out", rocketmq="5.3.3")
@@ -352,9 +342,7 @@ def test_what_waits_in_a_brokers_topics_stays_out_unless_it_is_asked_for(
     assert all(check(store, tmp_path / n, rocketmq="5.3.3").same for n in ("default", "all"))
 
 
-def test_skip_goes_on_behind_what_was_appended(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_skip_goes_on_behind_what_was_appended(store: Path, tmp_path, capsys) -> None:
     run(store, tmp_path / "out")
     words = ["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out"), "--skip", "57",
              "--rocketmq", "5.3.3", "--json"]  # fmt: skip
@@ -364,9 +352,7 @@ def test_skip_goes_on_behind_what_was_appended(
     assert bodies == [b"body 057", b"body 058", b"body 059"]
 
 
-def test_an_export_without_bodies_is_not_appended(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_without_bodies_is_not_appended(store: Path, tmp_path, capsys) -> None:
     run(store, tmp_path / "out", bodies=False)
     assert main(["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out")]) == 2
     assert "was exported with --no-bodies" in capsys.readouterr().err

@@ -70,9 +70,7 @@ def test_a_trace_by_the_broker_s_id(tmp_path: Path, capsys: Any) -> None:
 
 
 @pytest.mark.parametrize("lost", ["index", "consumequeue", "config"])
-def test_where_other_files_are_missing_the_log_tells(
-    lost: str, tmp_path: Path, capsys: Any
-) -> None:
+def test_where_other_files_are_missing_the_log_tells(lost: str, tmp_path, capsys) -> None:
     store, done = unpack(LIVED, tmp_path)
     shutil.rmtree(store / lost)
     rolled_back = next(k for k, state in done["transactions"].items() if state == "rolled back")

@@ -1,9 +1,12 @@
 """`reput groups`: how far each group has come, and which queues its clients would get."""
 
+import argparse
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from reput.jobs.groups import _in_flight
 from tests.jobs.listing import asked, only, put_store, rows
 from tests.store_format.fate.logs import SmallLog
 
@@ -20,9 +23,7 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log, {"store/config/consumerOffset.json": OFFSETS})
 
 
-def test_a_groups_lag_is_what_its_queue_has_and_it_has_not(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_groups_lag_is_what_its_queue_has_and_it_has_not(store: str, capsys) -> None:
     found = rows(capsys, "groups", store, "--scan", "--group", "g")
     told = dict.fromkeys(only(found, "topic", "queueId", "consumerOffset", "maxOffset", "lag"))
     assert ("T", 0, 1, 2, 1) in told
@@ -30,18 +31,21 @@ def test_a_groups_lag_is_what_its_queue_has_and_it_has_not(
     assert {row["group"] for row in found} == {"g"}
 
 
-def test_all_groups_are_listed_unless_one_is_named(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_in_flight_of_one_group_is_listed() -> None:
+    store = Mock(in_flight=lambda scan: [Mock(group="g"), Mock(group="other")])
+    for group, count in (("g", 1), (None, 2), ("G", 0)):
+        words = argparse.Namespace(clients=None, group=group, scan=False)
+        assert len(_in_flight(words, store)) == count
+
+
+def test_all_groups_are_listed_unless_one_is_named(store: str, capsys) -> None:
     assert {row["group"] for row in rows(capsys, "groups", store, "--scan")} == {"g", "other"}
     code, out, err = asked(capsys, "groups", store, "--scan", "--group", "G")
     assert (code, out) == (0, [])
     assert any("nothing was found" in line for line in err)
 
 
-def test_clients_share_a_topics_queues_by_each_strategy(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_clients_share_a_topics_queues_by_each_strategy(store: str, capsys) -> None:
     """AllocateMessageQueueAveragely: the first of three gets two of four, in one piece;
     ...AveragelyByCircle: they take turns. A topic without queues has nothing to share.
     """
@@ -50,6 +54,7 @@ def test_clients_share_a_topics_queues_by_each_strategy(
     )  # fmt: skip
     of_t = [row for row in found if row["topic"] == "T"]
     told = {(row["strategy"], row["client"]): row["queues"] for row in of_t}
+    assert len(told) == len(of_t)
     assert [told["AVG", client] for client in "abc"] == [[0, 1], [2], [3]]
     assert [told["AVG_BY_CIRCLE", client] for client in "abc"] == [[0, 3], [1], [2]]
     hashed = [told["CONSISTENT_HASH", client] for client in "abc"]

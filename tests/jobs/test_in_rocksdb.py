@@ -84,9 +84,7 @@ def test_of_queues_of_both_kinds_a_repaired_store_has_files(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["alone_5.2.0", "index_5.5.1", "single_5.5.0", "v2_5.4.0"])
-def test_a_replica_has_files_and_all_that_a_broker_needs_beside_them(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_replica_has_files_and_all_that_a_broker_needs_beside_them(name: str, tmp_path) -> None:
     store, _ = unpack(name, tmp_path / "made")
     replica, release = tmp_path / "replica", name.partition("_")[2]
     about = replicate(str(store), str(replica), rocketmq=release)

@@ -17,9 +17,7 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log)
 
 
-def test_each_queue_has_its_ends_its_messages_and_their_times(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_queue_has_its_ends_its_messages_and_their_times(store: str, capsys) -> None:
     found = rows(capsys, "queues", store, "--scan")
     size = 91 + 1 + len(b"secret body")
     assert only(found, "topic", "queueId", "minOffset", "maxOffset", "messages", "bytes") == [

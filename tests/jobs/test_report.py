@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.cli import main
 from reput.jobs.report import Reported, report
 from reput.store_format.faults import StoreError
 from tests.in_process import Session
@@ -40,9 +41,7 @@ def test_a_page_has_everything_in_it_and_no_topic_is_markup(store: str, tmp_path
     assert "<script src" not in page
 
 
-def test_only_an_older_page_is_replaced_and_only_where_that_is_wanted(
-    store: str, tmp_path: Path
-) -> None:
+def test_only_an_older_page_is_replaced_and_only_where_that_is_wanted(store: str, tmp_path) -> None:
     file = tmp_path / "page.html"
     written(store, file)
     before = file.read_bytes()
@@ -61,6 +60,15 @@ def test_nothing_is_written_into_the_store(store: str, place: str) -> None:
     with pytest.raises(StoreError):
         written(store, Path(store) / place)
     assert not (Path(store) / place).exists()
+
+
+@pytest.mark.parametrize(("sound", "code"), [(True, 0), (None, 0), (False, 1)])
+def test_the_exit_code_says_whether_the_check_found_something(
+    sound: bool | None, code: int, store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done = Reported("p.html", 1, sound, "", {})
+    monkeypatch.setattr("reput.jobs.report.report", lambda *_: done)
+    assert main(["report", store, "--output", f"{tmp_path}/p.html", "--no-check"]) == code
 
 
 def test_its_text_tells_what_is_not_known_but_for_the_check() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from reput.jobs.stats import _utf8
 from tests.jobs.listing import asked, only, put_store, rows
 from tests.store_format.fate.logs import T0, SmallLog
 
@@ -23,9 +24,7 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log)
 
 
-def test_a_topic_has_its_records_bytes_and_times(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_topic_has_its_records_bytes_and_times(store: str, capsys) -> None:
     found = rows(capsys, "stats", store)
     last = T0 + 3000 + HOUR
     assert only(found, "topic", "records", "messages", "bytes", "first", "last") == [
@@ -34,16 +33,12 @@ def test_a_topic_has_its_records_bytes_and_times(
     assert found[0]["messagesPerSecond"] == pytest.approx(3 / (3 + HOUR / 1000))
 
 
-def test_a_size_is_the_power_of_two_at_or_below_it(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_size_is_the_power_of_two_at_or_below_it(store: str, capsys) -> None:
     found = rows(capsys, "stats", store, "--by", "size")
     assert only(found, "size", "records") == [(64, 1), (128, 2), (256, 1)]
 
 
-def test_an_hours_rates_are_over_the_whole_hour(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_hours_rates_are_over_the_whole_hour(store: str, capsys) -> None:
     found = rows(capsys, "stats", store, "--by", "topic,hour")
     begin = T0 - T0 % HOUR
     assert only(found, "topic", "hour", "records") == [
@@ -53,9 +48,7 @@ def test_an_hours_rates_are_over_the_whole_hour(
     assert found[0]["bytesPerSecond"] == (127 + 255) / 3600
 
 
-def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(tmp_path, capsys) -> None:
     log = SmallLog()
     log.put("%RETRY%g")
     log.put("%DLQ%g")
@@ -66,9 +59,7 @@ def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(
 
 
 @pytest.mark.parametrize("by", ["", "topics", "topic,topic", "topic,", "Topic"])
-def test_what_is_no_way_to_count_is_refused(
-    store: str, capsys: pytest.CaptureFixture[str], by: str
-) -> None:
+def test_what_is_no_way_to_count_is_refused(store: str, capsys, by: str) -> None:
     with pytest.raises(SystemExit) as ended:
         asked(capsys, "stats", store, "--by", by)
     assert ended.value.code == 2
@@ -89,3 +80,20 @@ def test_a_parquet_file_has_the_same_numbers_and_is_never_written_over(
     before = file.read_bytes()
     assert asked(capsys, "stats", store, "--output", str(file))[0] != 0
     assert file.read_bytes() == before
+
+
+def test_what_is_left_out_is_counted_and_what_is_lacking_is_in_the_exit_code(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = asked(capsys, "stats", store, "--limit", "1")
+    assert (code, len(out)) == (0, 2)
+    assert any("1 more: --limit 1 leaves them out" in line for line in err)
+    (segment,) = (tmp_path / "store/commitlog").iterdir()
+    with segment.open("r+b") as file:
+        file.seek(127 + 4)  # the second record's magic number
+        file.write(b"x")
+    assert asked(capsys, "stats", store)[0] == 1
+
+
+def test_half_a_surrogate_pair_can_be_in_a_parquet_file() -> None:
+    assert (_utf8("T\ud800"), _utf8("T"), _utf8(7)) == ("T?", "T", 7)

@@ -22,9 +22,7 @@ CONFIG = "store/config/topics.json"
         ("rmq_sys_wheel_timer", "system"), ("RETRY", "normal"),
     ],
 )  # fmt: skip
-def test_a_topics_kind_is_in_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], topic: str, kind: str
-) -> None:
+def test_a_topics_kind_is_in_its_name(tmp_path, capsys, topic: str, kind: str) -> None:
     log = SmallLog()
     log.put(topic)
     store = put_store(tmp_path, log)
@@ -46,9 +44,7 @@ def test_a_topics_queues_count_together(tmp_path: Path, capsys: pytest.CaptureFi
     assert [line.endswith("not configured") for line in out] == [False, True, False]
 
 
-def test_without_a_list_of_topics_nobody_says_that_one_is_not_in_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_list_of_topics_nobody_says_that_one_is_not_in_it(tmp_path, capsys) -> None:
     log = SmallLog()
     log.put("T")
     store = put_store(tmp_path, log)
@@ -56,9 +52,7 @@ def test_without_a_list_of_topics_nobody_says_that_one_is_not_in_it(
     assert not any("not configured" in line for line in asked(capsys, "topics", store, "--scan")[1])
 
 
-def test_rates_are_messages_in_equal_spans_from_the_oldest_to_the_newest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rates_are_messages_in_equal_spans_from_the_oldest_to_the_newest(tmp_path, capsys) -> None:
     clock = Clock(T0)
     with open_writer(tmp_path / "store", clock) as writer:
         for seconds, topic in ((0, "T"), (1, "T"), (2, "U"), (8, "T"), (9, "T")):

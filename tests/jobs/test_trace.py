@@ -41,9 +41,7 @@ def test_a_transactions_life(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert op.startswith("op RMQ_SYS_TRANS_OP_HALF_TOPIC/0 0 ")
 
 
-def test_a_messages_only_record_has_no_more_to_tell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_messages_only_record_has_no_more_to_tell(tmp_path, capsys) -> None:
     store = lived(tmp_path)
     [line] = told(capsys, store, "p")
     assert line.startswith("put Orders/0 0 ")

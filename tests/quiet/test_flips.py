@@ -86,9 +86,7 @@ def test_a_flipped_bit_of_each_file_is_reported(name: str, tmp_path: Path) -> No
 @pytest.mark.explore
 @pytest.mark.parametrize("seed", seeds(range(3)))
 @pytest.mark.parametrize("name", STORES + MORE)
-def test_flipped_bits_of_every_kind_of_field_are_reported(
-    name: str, seed: int, tmp_path: Path
-) -> None:
+def test_flipped_bits_of_every_kind_of_field_are_reported(name: str, seed: int, tmp_path) -> None:
     flip_all(*sound(name, tmp_path), seed=seed, rounds=60)
 
 

@@ -83,9 +83,7 @@ KILLS = ("at each step", "at random moments")
 
 @pytest.mark.long
 @pytest.mark.parametrize("kills", KILLS)
-def test_rocketmq_goes_on_after_a_killed_catch_up(
-    driver: Driver, kills: str, tmp_path: Path
-) -> None:
+def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, kills: str, tmp_path) -> None:
     """Whatever a kill leaves: RocketMQ's recovery, and the next catch-up, make the same files.
 
     A kill before `abort` leaves queues that end before a log without `abort`. RocketMQ does not

@@ -38,9 +38,7 @@ SENT = 60
         ("single", "5.5.1"),
     ],
 )
-def test_every_reading_command(
-    kind: str, version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_reading_command(kind: str, version: str, tmp_path, capsys) -> None:
     store = tmp_path / "store"
     given = APART if kind == "apart" else KINDS[kind]
     if given.get("rocksdbCQDoubleWriteEnable") and version >= "5.5":

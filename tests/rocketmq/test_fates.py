@@ -43,9 +43,7 @@ def test_what_rocksdb_tells_a_broker_of_is_reported(version: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("version", "reported"), [("5.2.0", "never delivered"), ("5.3.3", "delivered")]
 )
-def test_what_is_due_while_a_broker_refuses_puts(
-    version: str, reported: str, tmp_path: Path
-) -> None:
+def test_what_is_due_while_a_broker_refuses_puts(version: str, reported: str, tmp_path) -> None:
     with Driver(version) as client:
         done = skipped(version, tmp_path / "store", client)
     states = {"before": "delivered", "meanwhile": reported, "after": "delivered"}

@@ -29,7 +29,7 @@ def lived(version: str, store: Path, killed: bool = False, **settings: object) -
         broker.catch_up()
         if not killed:
             broker.stop()
-    return not_derived(LocalStorage(), str(store))
+    return not_derived(LocalStorage(), str(store), {})
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -251,9 +251,7 @@ LIVES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_settings_that_change_from_life_to_life(
-    broker: Driver, name: str, tmp_path: Path
-) -> None:  # fmt: skip
+def test_settings_that_change_from_life_to_life(broker: Driver, name: str, tmp_path) -> None:
     store, (lives, given, state) = tmp_path / "store", LIVES[name]
     for life, settings in enumerate(lives):
         messages = [

@@ -36,6 +36,7 @@ _EXAMPLES = {
 _STRANGERS = (
     "notes.txt", "config/timercheck.bak", "config/topics.json.orig", "index/202311142213201234",
     "timerlog/0", "consumequeue/Orders/00000000000000000000", "kvStore/x", "timerwheel.",
+    "commitlog/" + "\u0660" * 20,  # Arabic digits
 )  # fmt: skip
 
 

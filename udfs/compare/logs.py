@@ -107,6 +107,22 @@ class CompareRanges:
         return segment.read_by(reader)
 
 
+# One row for each segment whose chain of records breaks.
+BROKEN = schema(segment=pa.int32())
+
+
+@dataclass(frozen=True)
+class FindBroken:
+    """Turns places in `numbers`, which has segments of a log, into BROKEN rows."""
+
+    log: LogParts
+    numbers: tuple[int, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        asked = (self.numbers[at] for at in ids_of(batches))
+        return in_batches(({"segment": n} for n in asked if not self.log.is_sound(n)), BROKEN)
+
+
 # ---
 # Finds the messages that only one of two logs has: three tasks, with fingerprints in staging.
 #

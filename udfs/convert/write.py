@@ -208,6 +208,17 @@ class PlacedRecords:
         """The new physical offsets for links, which are old ones. 0 is no link, and stays."""
         return np.where(offsets == 0, 0, self.found(offsets)[0])
 
+    def from_on(self, offset: int) -> int | None:
+        """The new physical offset of the first record that is taken from an old one on."""
+        for number in range(
+            max(int(self._starts.searchsorted(offset, "right")) - 1, 0), len(self._starts)
+        ):
+            records = self.of(number)
+            at = int(records.offsets.searchsorted(offset))
+            if at < len(records.offsets):
+                return int(records.places[at])
+        return None
+
     def found(self, offsets: Numbers) -> tuple[Numbers, Numbers]:
         """The new physical offsets for old ones, and the new size of each record.
 

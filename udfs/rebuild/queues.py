@@ -43,7 +43,8 @@ from reput.udfs.rebuild.runs import (
     joined,
     key_of,
     queue_starts,
-    run_entries,
+    run_items,
+    whole,
 )
 from reput.udfs.staging import (
     BUILT,
@@ -65,7 +66,7 @@ from reput.udfs.staging import (
 # A store may have hundred thousands of queues with a few entries each. Then a rebuild's time goes
 # into a row, an open and a rename for each run and file. So this module takes the queues with few
 # entries whose runs simply follow each other: their runs are columns, entries of many queues are
-# read at once, and the files are made where the output will have them (`StagingStorage.place`). All
+# read at once, and the files are made where the output will have them (`Storage.place`). All
 # other queues are handed on.
 
 MOST_ENTRIES = 1 << 12  # of a small queue, with the pre-blanks of its first file
@@ -94,7 +95,7 @@ class SmallQueues:
                 held.append(batch)
             many = sum(each.num_rows for each in held) >= _RUNS_AT_ONCE
             if many or sum(each.nbytes for each in held) >= _BYTES_AT_ONCE:
-                rows = _joined(held)
+                rows = whole(held, RUN, CARRIED)
                 starts = queue_starts(rows)
                 last = int(starts[-1])  # this queue may go on in the next batch
                 if last == 0:
@@ -103,7 +104,7 @@ class SmallQueues:
                 yield from self._others(rows.slice(0, last), starts[starts < last])
                 held = [rows.slice(last)] if last < rows.num_rows else []
         if held:
-            rows = _joined(held)
+            rows = whole(held, RUN, CARRIED)
             yield from self._others(rows, queue_starts(rows))
 
     def take(self) -> Iterator[bytes]:
@@ -160,7 +161,8 @@ class SmallQueues:
             self.built.append(self._build_group(runs, starts[some] - start, total[some]))
 
     def _build_group(self, runs: pa.RecordBatch, starts: Int64s, total: Int64s) -> pa.RecordBatch:
-        entries = memoryview(run_entries(self._files, runs)).cast("B")
+        raw = run_items(self._files, runs, "entries_at", QUEUE_ENTRY_BYTES)
+        entries = memoryview(raw).cast("B")
         topics = runs.column("topic").take(pa.array(starts)).to_pylist()
         queue_ids = _numbers(runs, "queue_id")[starts].tolist()
         begins, in_file = _numbers(runs, "first")[starts].tolist(), self._in_file
@@ -175,7 +177,8 @@ class SmallQueues:
                 here = entries[at : at + (stop - position) * QUEUE_ENTRY_BYTES]
                 at += len(here)
                 blank = pre_blank(position - segment * in_file) if position == first else b""
-                built.append(self._file(folder, segment, blank, here, stop - position))
+                row = self._file(folder, segment, blank, here, stop - position)
+                built.append((*row, position == first))
                 position = stop
         columns = zip(zip(*built, strict=True), BUILT, strict=True)
         arrays = [pa.array(column, field.type) for column, field in columns]
@@ -184,7 +187,7 @@ class SmallQueues:
     def _file(
         self, folder: str, segment: int, blank: bytes, entries: memoryview, count: int
     ) -> tuple[Any, ...]:
-        """Make a file. Returns the values of its BUILT row."""
+        """Make a file. Returns the values of its BUILT row, but for `first`."""
         path = f"{folder}/{segment_name(segment * self._file_bytes)}"
         content = bytes(entries) if not blank else blank + bytes(entries)
         name = f"{PLACED_TREE}/{path}"
@@ -203,12 +206,6 @@ def built_rows(stream: bytes) -> Iterator[pa.RecordBatch]:
     """The BUILT rows of one `SmallQueues.take`."""
     with pa.ipc.open_stream(stream) as rows:
         yield from rows
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    columns = CARRIED if "carried" in batches[0].schema.names else RUN
-    table = pa.Table.from_batches(batches).combine_chunks().cast(columns)
-    return table.to_batches()[0]
 
 
 def _numbers(rows: pa.RecordBatch, name: str) -> Any:
@@ -265,7 +262,7 @@ class NumberRuns:
     def _number(self, rows: Iterator[Row], kept: "GapFile", lost: LossReader) -> Iterator[Row]:
         gaps_before = QueueGaps(self.files, lost) if self._keeps_gaps else None
         start = position = NO_POSITION
-        shift = 0
+        shift, opened = 0, False
         beginning: Beginning | None = None
         living, ended = self.files.living(rows)
         for row in self._runs(iter(living), lost):
@@ -290,8 +287,11 @@ class NumberRuns:
             first = min(lowest, position) // in_file
             if after > position or last >= first:
                 found = {"position": position, "start": start, "shift": shift, **kept.add(gaps)}
+                size = self.files.file_bytes(row["batch"])
                 for segment in range(first, last + 1):
-                    part = {**row, **found, "segment": segment, "ended": ended}
+                    opens = not opened and can_be_named(segment, size)
+                    opened |= opens
+                    part = {**row, **found, "segment": segment, "ended": ended, "opens": opens}
                     if numbered.copies is None and row.get("carried") and row["offsets_at"] < 0:
                         part = self._within(part, numbered.shift)
                     yield part
@@ -386,7 +386,7 @@ class BuildQueueFiles:
         output: Writer | None = None
         entries = blank = skipped = ended = 0
         odd: list[int] = []
-        batch = False
+        batch = opens = False
         for row in rows:
             batch = row["batch"]
             if output is None and can_be_named(segment, self.files.file_bytes(batch)):
@@ -395,6 +395,7 @@ class BuildQueueFiles:
             high = low + self.files.entries_a_file(batch)
             numbered = self.files.number(row, row["position"], self.files.gaps(row), row["shift"])
             ended += row["ended"]
+            opens |= row["opens"]
             if blank == entries == 0 and low < row["start"]:
                 blank = min(row["start"], high) - low
                 if output:
@@ -412,7 +413,7 @@ class BuildQueueFiles:
             "folder": folder, "number": segment, "name": name if written else "",
             "length": length, "used": used, "sha256": digest,
             "entries": entries, "skipped": skipped, "ended": ended, "odd": odd,
-            "begin": 0, "end": 0,
+            "begin": 0, "end": 0, "first": opens,
         }  # fmt: skip
 
     def _append(

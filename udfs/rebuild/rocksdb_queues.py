@@ -23,8 +23,17 @@ from reput.store_format.layouts import QUEUE_ENTRY_BYTES, ROCKSDB_ENTRY
 from reput.store_format.rocksdb.database import TableWriter, table_options
 from reput.store_format.rocksdb.queues import queue_key, queue_of_topic, topic_key
 from reput.udfs.range_files import loss_reader
-from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, Int64s, Row, StagedRuns, key_of, read_runs
-from reput.udfs.staging import RUN, Staging, local_folder, schema, table_file_name
+from reput.udfs.rebuild.runs import (
+    LOG_ORDER,
+    QUEUE_KEY,
+    Int64s,
+    Row,
+    StagedRuns,
+    key_of,
+    run_items,
+    whole,
+)
+from reput.udfs.staging import RUN, TIMED, Staging, local_folder, schema, table_file_name
 
 # ---
 # Where the tables of queues in RocksDB begin and end: each has a range of keys.
@@ -45,8 +54,8 @@ COUNTED = schema(
 )  # fmt: skip
 _FIRST_RUN = ("split", "part", "entries_at", "first")
 
-# A row for each run and range that it reaches into.
-SHARED = RUN.append(pa.field("range", pa.int64()))
+# A row for each run and range that it reaches into, of runs with or without their bytes.
+SHARED, CARRYING = (each.append(pa.field("range", pa.int64())) for each in (RUN, TIMED))
 
 
 class RangeStart(NamedTuple):
@@ -67,8 +76,8 @@ def numbers(rows: pa.RecordBatch, name: str) -> Int64s:
 
 def listed_offsets(files: StagedRuns, rows: pa.RecordBatch) -> Int64s:
     """The queueOffsets of RUN rows that all have `offsets_at`, one run after the other."""
-    split, at, count = (numbers(rows, name) for name in ("split", "offsets_at", "count"))
-    found: Int64s = read_runs(files, split, at, count, 8).reshape(-1).view(np.int64)
+    raw = run_items(files, rows, "offsets_at", 8, before=QUEUE_ENTRY_BYTES)
+    found: Int64s = raw.reshape(-1).view(np.int64)
     return found
 
 
@@ -90,16 +99,7 @@ class CountRuns:
     files: StagedRuns
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            held.append(self._counted(batch))
-            # a merge costs a step for each queue: so it waits for as many new rows
-            if sum(each.num_rows for each in held[1:]) >= max(_ROWS_AT_ONCE, held[0].num_rows):
-                held = [_merged(held)]
-        if held:
-            yield _merged(held)
+        yield from merge_counts(self._counted(batch) for batch in batches if batch.num_rows)
 
     def _counted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         least, greatest = _bounds(self.files, rows)
@@ -108,6 +108,22 @@ class CountRuns:
         found["least"] = pa.array(least.view(np.int64) ^ _SIGN)
         found["greatest"] = pa.array(greatest.view(np.int64) ^ _SIGN)
         return pa.RecordBatch.from_arrays([found[name] for name in COUNTED.names], schema=COUNTED)
+
+
+def merge_counts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A COUNTED row for each queue of those that arrive, which are in the log's order. As a task it
+    gets all rows of a queue: else the driver would get one from each task.
+    """
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        # a merge costs a step for each queue: so it waits for as many new rows
+        if sum(each.num_rows for each in held[1:]) >= max(_ROWS_AT_ONCE, held[0].num_rows):
+            held = [_merged(held)]
+    if held:
+        yield _merged(held)
 
 
 def _merged(counted: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -120,17 +136,6 @@ def _merged(counted: list[pa.RecordBatch]) -> pa.RecordBatch:
     columns += [found[f"{name}_{kind}"] for name, kind in kinds.items()]
     table = pa.Table.from_arrays(columns, names=[*QUEUE_KEY, *kinds]).select(COUNTED.names)
     return table.cast(COUNTED).combine_chunks().to_batches()[0]
-
-
-def merged(one: Row, other: Row) -> Row:
-    """Two COUNTED rows of one queue as one."""
-    first = min(one, other, key=key_of(LOG_ORDER))
-    return {
-        **first,
-        "entries": one["entries"] + other["entries"],
-        "least": min(one["least"], other["least"]),
-        "greatest": max(one["greatest"], other["greatest"]),
-    }
 
 
 def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> tuple[Any, Any]:
@@ -175,7 +180,7 @@ def cuts_of(queues: Iterable[Row], ranges: int, most: int, whole: bool) -> tuple
 
 @dataclass(frozen=True)
 class ShareRuns:
-    """SHARED rows of the RUN rows that arrive."""
+    """SHARED rows of the RUN rows that arrive, CARRYING ones of TIMED rows."""
 
     files: StagedRuns
     cuts: tuple[RangeStart, ...]
@@ -183,7 +188,7 @@ class ShareRuns:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             if rows.num_rows:
-                yield self._shared(rows)
+                yield self._shared(whole([rows], RUN, TIMED))
 
     def _shared(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         keys, ends = queue_keys(rows), _bounds(self.files, rows)
@@ -198,7 +203,8 @@ class ShareRuns:
         row = np.repeat(np.arange(len(keys)), times)
         number = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times) + low[row]
         columns = [*rows.take(pa.array(row)).columns, pa.array(number)]
-        return pa.RecordBatch.from_arrays(columns, schema=SHARED)
+        schema = CARRYING if "carried" in rows.schema.names else SHARED
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 # ---
@@ -347,16 +353,12 @@ def _by_range(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
         cuts = np.flatnonzero(ranges[1:] != ranges[:-1]) + 1
         for start, stop in pairwise([0, *cuts.tolist(), len(ranges)]):
             if held and ranges[start] != number:
-                yield number, _joined(held)
+                yield number, whole(held, SHARED, CARRYING)
                 held = []
             number = int(ranges[start])
             held.append(rows.slice(start, stop - start))
     if held:
-        yield number, _joined(held)
-
-
-def _joined(rows: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return pa.Table.from_batches(rows).combine_chunks().to_batches()[0]
+        yield number, whole(held, SHARED, CARRYING)
 
 
 def _by_queue(runs: pa.RecordBatch) -> tuple[list[bytes], Int64s, pa.RecordBatch]:
@@ -397,7 +399,7 @@ class _Entries:
 
 def _entries_of(files: StagedRuns, queue: Int64s, runs: pa.RecordBatch) -> _Entries:
     """All entries of some runs, in their order. queue: the number of each run's queue."""
-    split, count = numbers(runs, "split"), numbers(runs, "count")
+    count = numbers(runs, "count")
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     keys = unsigned(np.repeat(numbers(runs, "first"), count)) + within.astype(np.uint64)
     listed = numbers(runs, "offsets_at") >= 0
@@ -409,12 +411,12 @@ def _entries_of(files: StagedRuns, queue: Int64s, runs: pa.RecordBatch) -> _Entr
         decided = within < np.repeat(numbers(runs, "decided"), count)
         by_vote = np.repeat(numbers(runs, "decided_from"), count) + within
         keys[decided] = unsigned(by_vote)[decided]
-    raw = read_runs(files, split, numbers(runs, "entries_at"), count, QUEUE_ENTRY_BYTES)
+    raw = run_items(files, runs, "entries_at", QUEUE_ENTRY_BYTES)
     found = decode_entries(raw.reshape(-1))
     rows = np.empty(len(found), ROCKSDB_ENTRY)
     for name in found.dtype.names or ():
         rows[name] = found[name]
-    times = read_runs(files, split, numbers(runs, "times_at"), count, 8)
+    times = run_items(files, runs, "times_at", 8, "times")
     rows["storeTimestamp"] = times.reshape(-1).view(np.int64)
     return _Entries(np.repeat(queue, count), keys, rows)
 

@@ -16,8 +16,9 @@ from reput.store_format.damage.queue_findings import GAP_COUNT, NO_GAPS
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes, segment_bytes
 from reput.store_format.dispatch.runs import NO_POSITION, REPEATED, PositionRules, number_run
 from reput.store_format.faults import REFUSE
+from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
-from reput.udfs.staging import CARRIED, ENTRIES, RUNS, Staging, ids_of, read_range
+from reput.udfs.staging import CARRIED, ENTRIES, RUNS, TIMED, Staging, ids_of, read_range
 
 # ---
 # The runs of a job's queues, as scans left them in staging: how to list, read and number them.
@@ -62,13 +63,14 @@ class ListRuns:
 
 @dataclass(frozen=True)
 class CarryRuns:
-    """Yields the CARRIED rows of the splits in `id`."""
+    """Yields the CARRIED rows of the splits in `id`, or their TIMED ones."""
 
     files: "StagedRuns"
+    timed: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in ListRuns(self.files.staging, self.files.runs)(batches):
-            yield carrying(self.files, rows)
+            yield carrying(self.files, rows, self.timed)
 
 
 class Lives(NamedTuple):
@@ -295,20 +297,19 @@ _GAP_BYTES = 1 << 10  # up to so many unwanted bytes are read to save a read
 _GAP_IN_CARRIED = 1 << 18  # where a read is a request
 
 
-def run_entries(files: StagedRuns, rows: pa.RecordBatch) -> Any:
-    """The 20-byte entries of runs that list no queueOffsets, one run after the other, as uint8
-    rows; from the runs themselves where they carry them.
+def run_items(
+    files: StagedRuns, rows: pa.RecordBatch, where: str, size: int, carried: str = "carried",
+    before: int = 0,
+) -> Any:  # fmt: skip
+    """The items of runs at `where`, one run after the other, as uint8 rows of `size` bytes; from
+    the runs themselves where they carry them. before: bytes for each item that come before the
+    items in the column `carried`.
     """
-    size = QUEUE_ENTRY_BYTES
-    split, at, count = (np.asarray(rows.column(name)) for name in ("split", "entries_at", "count"))
-    if "carried" not in rows.schema.names:
+    split, at, count = (np.asarray(rows.column(name)) for name in ("split", where, "count"))
+    if carried not in rows.schema.names:
         return read_runs(files, split, at, count, size)
-    carried = rows.column("carried")
-    there = np.asarray(carried.is_valid())
-    if not there.any():
-        return read_runs(files, split, at, count, size)
-    _, ends, content = _binary(carried)
-    own = content[ends[0] : ends[-1]].reshape(-1, size)
+    there, ends, content = _binary(rows.column(carried))
+    own = _items(content, (ends[:-1] + before * count)[there], count[there], size)
     if there.all():
         return own
     found = np.empty((int(count.sum()), size), np.uint8)
@@ -324,11 +325,20 @@ def read_runs(files: StagedRuns, split: Int64s, at: Int64s, count: Int64s, size:
     For each run: split; at: where its items begin in the split's file; count: of items, at least 1.
     Both the bytes read and the rows are held in memory.
     """
-    buffer, where = _read_all(files, split, at, count * size, _GAP_BYTES)
+    remote = isinstance(files.staging.storage, ManifestLast)
+    gap = _GAP_IN_CARRIED if remote else _GAP_BYTES
+    buffer, where = _read_all(files, split, at, count * size, gap)
+    return _items(buffer, where, count, size)
+
+
+def _items(buffer: npt.NDArray[np.uint8], where: Int64s, count: Int64s, size: int) -> Any:
+    """The items of ranges of a buffer, which mostly follow each other."""
+    if (where[1:] == where[:-1] + count[:-1] * size).all():
+        begin = int(where[0]) if len(where) else 0
+        return buffer[begin : begin + int(count.sum()) * size].reshape(-1, size)
     number = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    item_at = np.repeat(where, count) + number * size
     windows = np.lib.stride_tricks.sliding_window_view(buffer, size)
-    return np.ascontiguousarray(windows[item_at])
+    return np.ascontiguousarray(windows[np.repeat(where, count) + number * size])
 
 
 def _read_all(
@@ -382,34 +392,39 @@ CARRIED_BYTES = 1 << 14  # of a run that carries its bytes, at most
 JOINED_BYTES = 1 << 20
 
 
-def carrying(files: StagedRuns, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """RUN rows of one split as CARRIED rows: of short runs the bytes are read."""
-    count, at, offsets_at = (
-        np.asarray(rows.column(name)) for name in ("count", "entries_at", "offsets_at")
+def carrying(files: StagedRuns, rows: pa.RecordBatch, timed: bool = False) -> pa.RecordBatch:
+    """RUN rows of one split as CARRIED rows, or TIMED ones: of short runs the bytes are read."""
+    count, at, offsets_at, times_at = (
+        np.asarray(rows.column(name)) for name in ("count", "entries_at", "offsets_at", "times_at")
     )
     batch = np.asarray(rows.column("batch"))
     size = count * np.where(batch, entry_bytes(True), entry_bytes(False))
-    listed = np.where(offsets_at >= 0, 8 * count, 0)
-    short = size + listed <= CARRIED_BYTES
-    ends = np.append(0, np.cumsum(np.where(short, size + listed, 0)))
-    # for each run its entries, then its queueOffsets; most have none
-    places = np.stack([at, offsets_at], 1)[short].ravel()
-    lengths = np.stack([size, listed], 1)[short].ravel()
-    places, lengths = places[lengths > 0], lengths[lengths > 0]
-    content = np.empty(0, np.uint8)
+    listed, times = np.where(offsets_at >= 0, 8 * count, 0), 8 * count * timed
+    short = size + listed + times <= CARRIED_BYTES
+    # for each run its entries, then its queueOffsets; most have none; after these the times of all
+    places = np.concatenate([np.stack([at, offsets_at], 1)[short].ravel(), times_at[short]])
+    lengths = np.concatenate([np.stack([size, listed], 1)[short].ravel(), times[short]])
+    own = np.arange(len(lengths)) < 2 * short.sum()
+    places, lengths, own = (each[lengths > 0] for each in (places, lengths, own))
+    buffer = where = np.empty(0, np.int64)
     if len(places):
         split = np.full(len(places), rows.column("split")[0].as_py())
-        content = _put_together(
-            *_read_all(files, split, places, lengths, _GAP_IN_CARRIED), lengths
-        )  # fmt: skip
-    column = _binary_array(short, ends, content)
-    return pa.RecordBatch.from_arrays([*rows.columns, column], schema=CARRIED)
+        buffer, where = _read_all(files, split, places, lengths, _GAP_IN_CARRIED)
+    columns = [*rows.columns]
+    for sizes, mine in ((size + listed, own), (times, ~own))[: 1 + timed]:
+        ends = np.append(0, np.cumsum(np.where(short, sizes, 0)))
+        columns.append(
+            _binary_array(short, ends, _put_together(buffer, where[mine], lengths[mine]))
+        )
+    return pa.RecordBatch.from_arrays(columns, schema=TIMED if timed else CARRIED)
 
 
 def _put_together(
     buffer: npt.NDArray[np.uint8], where: Int64s, lengths: Int64s
 ) -> npt.NDArray[np.uint8]:
     """Ranges of a buffer, one behind the other; mostly they are so already."""
+    if not len(where):
+        return np.empty(0, np.uint8)
     begins = np.flatnonzero(np.append(True, where[1:] != where[:-1] + lengths[:-1]))
     if len(begins) == 1:
         return buffer[int(where[0]) : int(where[-1] + lengths[-1])]
@@ -447,6 +462,12 @@ def _joined(rows: pa.RecordBatch) -> pa.RecordBatch:
     valid = np.asarray(carried.is_valid())[starts]
     found["carried"] = _binary_array(valid, np.append(ends[starts], ends[-1]), content)
     return pa.RecordBatch.from_arrays([found[name] for name in CARRIED.names], schema=CARRIED)
+
+
+def whole(rows: list[pa.RecordBatch], *kinds: pa.Schema) -> pa.RecordBatch:
+    """Rows of one of these kinds as one batch; an engine may have changed the type of bytes."""
+    kind = next(each for each in kinds if len(each) == rows[0].num_columns)
+    return pa.Table.from_batches(rows).combine_chunks().cast(kind).to_batches()[0]
 
 
 def queue_starts(rows: pa.RecordBatch) -> Int64s:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reput.store_format.files.protocol import StagingStorage, Writer, Written
+from reput.store_format.files.protocol import Storage, Writer, Written
 from reput.store_format.layouts import SYS_COMPRESSED, SYS_COMPRESSION_MASK
 from reput.store_format.message.bodies import BodyError, decompressed
 from reput.udfs.staging import Staging, attempt_name, ids_of, schema
@@ -142,7 +142,7 @@ _FILES: dict[str, Callable[[Writer, pa.Schema], ExportFile]] = {
 }
 
 
-def new_file(kind: str, storage: StagingStorage, path: str, schema: pa.Schema) -> ExportFile:
+def new_file(kind: str, storage: Storage, path: str, schema: pa.Schema) -> ExportFile:
     """A new file of this kind for rows of this schema."""
     return _FILES[kind](storage.create(path, digest=True), schema)
 

@@ -26,7 +26,7 @@ from reput.store_format.damage.resync import NOT_FOUND, Prover, lost_its_end
 from reput.store_format.damage.tolerant import scan_past_damage
 from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan, scan_rules
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
-from reput.store_format.files.protocol import InputStorage, Reader, is_back_to_back
+from reput.store_format.files.protocol import InputStorage, Reader
 from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.log.groups import heads_from
 from reput.store_format.log.reader import LiveBehind
@@ -80,11 +80,6 @@ class LogParts:
     live: Mapping[int, Stretches] = field(default_factory=dict)
     judged_to: int = -1
 
-    @property
-    def back_to_back(self) -> bool:
-        """`is_back_to_back` of the storage."""
-        return is_back_to_back(self.storage)
-
     def steps(self, part: LogPart, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
 
@@ -122,7 +117,7 @@ class LogParts:
         """
         if self.on_damage != SALVAGE:
             return self
-        damaged = {n for n in range(len(self.segments)) if not self._is_sound(n)}
+        damaged = {n for n in range(len(self.segments)) if not self.is_sound(n)}
         pieces = [piece for n in damaged for piece in self._pieces(n)]
         asked = {queue for piece in pieces for queue in piece.claims}
         for n in range(len(self.segments)) if damaged else ():
@@ -138,7 +133,8 @@ class LogParts:
         live = {starts[n]: self._live_in(n, tuple(given[n])) for n in sorted(given)}
         return replace(self, live=live, judged_to=to)
 
-    def _is_sound(self, number: int) -> bool:
+    def is_sound(self, number: int) -> bool:
+        """Whether the chain of a segment's records does not break."""
         return self._reader_of(number, PartReader.is_sound)
 
     def _live_in(self, number: int, given: tuple[Given, ...]) -> Stretches:
@@ -259,7 +255,7 @@ class PartReader:
         at, fault = yield from self._records(part.known, part.start, part.stop)
         if at < part.start:
             return  # the log breaks off before this part: the earlier part reports that
-        if fault == Fault.NONE and at == self.segment.end and not self.log.back_to_back:
+        if fault == Fault.NONE and at == self.segment.end and not self.log.storage.back_to_back:
             fault = Fault.SHORT_TAIL  # RocketMQ ends every full segment with a BLANK
         if fault == Fault.NONE or (fault == Fault.BLANK and self._is_whole_blank(at)):
             return
@@ -431,7 +427,7 @@ class PartReader:
             return not self._is_written(at) and not self.log.is_written_from(part.segment + 1)
         if fault == Fault.BLANK:
             return self._is_whole_blank(at)
-        return fault == Fault.NONE and (at != segment.end or self.log.back_to_back)
+        return fault == Fault.NONE and (at != segment.end or self.log.storage.back_to_back)
 
     def live_stretches(self, given: tuple[Given, ...] = ()) -> Stretches:
         """The segment's live stretches. given: what is said of its pieces already."""

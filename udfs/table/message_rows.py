@@ -122,7 +122,7 @@ def append_arrow(
     unknown = sorted(set(table.column_names) - set(FIELDS))
     if unknown:
         raise BadRow(f"unknown column {unknown[0]!r}; known are {', '.join(FIELDS)}")
-    count, start, end = 0, -1, writer.log.end
+    count, start, end = 0, -1, writer.end()
     for batch in table.combine_chunks().to_batches(max_chunksize=1 << 16):
         try:
             part = _append_batch(writer, batch, done)
@@ -158,7 +158,7 @@ def _append_singly(writer: CommitLogWriter, batch: pa.RecordBatch, done: Done | 
         start = result.physical_offset if start < 0 else start
         if done is not None:
             done(1)
-    return BulkResult(len(batch), max(start, 0), writer.log.end)
+    return BulkResult(len(batch), max(start, 0), writer.end())
 
 
 def _checked_columns(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -426,9 +426,7 @@ def test_an_archive_has_all_that_went(store: Path, tmp_path: Path) -> None:
     assert unlocked(store) == {name: raw for name, raw in before.items() if name not in kept}
 
 
-def test_an_archive_without_a_name_is_none(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_without_a_name_is_none(store: Path, tmp_path, monkeypatch) -> None:
     """As a shell gives it for a variable that is not set."""
     before = unlocked(store)
     (tmp_path / "here").mkdir()
@@ -439,9 +437,7 @@ def test_an_archive_without_a_name_is_none(
     assert list((tmp_path / "here").iterdir()) == []
 
 
-def test_a_wrong_copy_is_found_before_anything_goes(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_copy_is_found_before_anything_goes(store: Path, tmp_path, monkeypatch) -> None:
     before = unlocked(store)
     there = tmp_path / "old" / "commitlog" / "00000000000000000000"
     there.parent.mkdir(parents=True)
@@ -504,9 +500,7 @@ def test_nothing_goes_without_consent_or_from_a_store_in_use(store: Path) -> Non
 
 
 @pytest.mark.parametrize("after", [0, 3, 20])
-def test_a_deletion_that_stops_anywhere_is_gone_on_with(
-    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deletion_that_stops_anywhere_is_gone_on_with(after: int, tmp_path, monkeypatch) -> None:
     """Files go the oldest first; what is left is a store, and the next run ends with the same."""
     whole = a_store(tmp_path / "whole")
     run(whole)

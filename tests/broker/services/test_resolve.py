@@ -169,9 +169,7 @@ def test_an_op_has_the_releases_format(tmp_path: Path, release: str, ops: list[s
 
 
 @pytest.mark.parametrize(("release", "kept"), [("5.3.4", True), ("5.4.0", False)])
-def test_what_is_committed_keeps_its_place_up_to_5_3_4(
-    tmp_path: Path, release: str, kept: bool
-) -> None:
+def test_what_is_committed_keeps_its_place_up_to_5_3_4(tmp_path, release: str, kept: bool) -> None:
     files = disk(tmp_path)
     fill(files, release=release)
     run(files, release=release)

@@ -1,9 +1,17 @@
-"""A broker on a store of one message."""
+"""A broker on a store of one message; what is served is closed after a file's tests."""
+
+from collections.abc import Iterator
 
 import pytest
 
 from tests.broker.serving.served import message, served
-from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.asked import Asked, stores_closed_after
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed() -> Iterator[None]:
+    with stores_closed_after():
+        yield
 
 
 @pytest.fixture(scope="module")

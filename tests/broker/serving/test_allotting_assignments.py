@@ -60,9 +60,7 @@ def test_a_group_that_pops_reads_all_queues_or_those_of_its_neighbours(asked: As
     assert table[TOPIC]["g"]["popShareQueueNum"] == 1
 
 
-def test_a_mode_that_cannot_be_set_is_refused(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mode_that_cannot_be_set_is_refused(asked: Asked, monkeypatch) -> None:
     assert set_mode(asked, "%RETRY%g") == ResponseCode.NO_PERMISSION
     assert set_mode(asked, "NoSuchTopic") == ResponseCode.TOPIC_NOT_EXIST
     assert set_mode(asked, group="no/group") == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST

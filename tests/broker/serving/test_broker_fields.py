@@ -2,7 +2,8 @@
 
 import pytest
 
-from reput.broker.serving.broker import BadField, flag, number, text
+from reput.broker.serving.broker import flag, number, text
+from reput.broker.wire.codes import Refused
 from tests.jobs.sockets.asking import request
 
 LONG_MAX = (1 << 63) - 1
@@ -10,7 +11,7 @@ LONG_MAX = (1 << 63) - 1
 
 def test_a_missing_text_is_named_and_an_empty_one_is_there() -> None:
     assert text(request(1, topic=""), "topic") == ""
-    with pytest.raises(BadField, match="<topic> is null"):
+    with pytest.raises(Refused, match="<topic> is null"):
         text(request(1, Topic="T"), "topic")
 
 
@@ -33,16 +34,16 @@ def test_a_number_is_a_long(written: str, value: int) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_long_is_refused(written: str) -> None:
-    with pytest.raises(BadField, match="<n> is no"):
+    with pytest.raises(Refused, match="<n> is no"):
         number(request(1, n=written), "n")
 
 
 def test_a_default_stands_for_what_is_missing_only() -> None:
     assert number(request(1), "n", 0) == 0
     assert number(request(1, n=3), "n", 0) == 3
-    with pytest.raises(BadField):
+    with pytest.raises(Refused):
         number(request(1, n="x"), "n", 0)
-    with pytest.raises(BadField, match="null"):
+    with pytest.raises(Refused, match="null"):
         number(request(1), "n")
 
 

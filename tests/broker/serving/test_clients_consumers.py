@@ -3,14 +3,8 @@
 import pytest
 
 from reput.broker.serving import clients
-from reput.broker.serving.clients import (
-    EXPIRY,
-    Client,
-    Consumers,
-    Group,
-    Subscription,
-    TooManyClients,
-)
+from reput.broker.serving.clients import EXPIRY, Client, Consumers, Group, Subscription
+from reput.broker.wire.codes import Refused
 
 
 class Known(Consumers):
@@ -95,13 +89,13 @@ def test_members_of_all_groups_are_bounded_and_leave_room_as_they_go(
     known.beat(1, "g")
     known.beat(1, "g")
     known.produce("p", 1, Client("c1", 0, 0, 0))
-    with pytest.raises(TooManyClients):
+    with pytest.raises(Refused):
         known.beat(2, "new")
     assert "new" not in known.groups
     known.stop_producing("p", 1)
     known.stop_producing("p", 1)  # a second time gives no room
     known.beat(2, "g")
-    with pytest.raises(TooManyClients):
+    with pytest.raises(Refused):
         known.produce("p", 3, Client("c3", 0, 0, 0))
 
 
@@ -113,7 +107,7 @@ def test_the_weight_of_subscriptions_is_bounded_and_replaced(
     known = Known()
     known.beat(1, "g", long)
     known.beat(2, "g", long._replace(version=2))  # in the place of the first
-    with pytest.raises(TooManyClients):
+    with pytest.raises(Refused):
         known.beat(3, "h", long)
     known.beat(3, "h", long, keep=True)  # takes none of them
     known.leave("g", 1)

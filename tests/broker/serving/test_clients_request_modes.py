@@ -3,7 +3,8 @@
 import pytest
 
 from reput.broker.serving import clients
-from reput.broker.serving.clients import POP, PULL, RequestMode, RequestModes, TooManyModes
+from reput.broker.serving.clients import POP, PULL, RequestMode, RequestModes
+from reput.broker.wire.codes import Refused
 
 
 def test_a_group_pulls_unless_another_mode_was_set() -> None:
@@ -34,7 +35,7 @@ def test_too_many_are_refused_and_known_ones_may_still_change(
     monkeypatch.setattr(clients, "_MOST", 1)
     modes = RequestModes()
     modes.put("T", "g", RequestMode(POP))
-    with pytest.raises(TooManyModes):
+    with pytest.raises(Refused):
         modes.put("T", "h", RequestMode(POP))
     modes.put("T", "g", RequestMode(PULL))
     assert modes.of("T", "g").mode == PULL

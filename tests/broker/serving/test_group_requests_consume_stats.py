@@ -103,9 +103,7 @@ def test_of_all_groups_no_broker_tells_how_far_they_were_given_messages(asked: A
     }  # fmt: skip
 
 
-def test_before_5_1_0_there_is_no_pull_offset(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_before_5_1_0_there_is_no_pull_offset(asked: Asked, monkeypatch) -> None:
     monkeypatch.setattr(asked.broker.store.opened, "profile", profile("5.0.0"))
     wanted = progress(5, 3, 0, T0 + 2 * STEP)
     del wanted["pullOffset"]

@@ -67,9 +67,7 @@ def test_a_queue_is_in_memory_from_its_first_message_to_the_logs_end(
     assert not begins_in_memory(asked.broker, asked.broker.store.queue("U", 0))
 
 
-def test_a_queue_whose_first_messages_have_expired_never_is(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_queue_whose_first_messages_have_expired_never_is(asked: Asked, monkeypatch) -> None:
     asked.broker.limits = PullLimits()
     queue = asked.broker.store.queue("T", 0)
     assert begins_in_memory(asked.broker, queue)
@@ -108,9 +106,7 @@ def test_a_commit_is_of_a_known_group_and_a_queue(
     assert done is (code == ResponseCode.SUCCESS)
 
 
-def test_before_5_3_0_an_unknown_group_commits_too(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_before_5_3_0_an_unknown_group_commits_too(asked: Asked, monkeypatch) -> None:
     monkeypatch.setattr(asked.broker.store.opened, "profile", profile("5.2.0"))
     assert commit(asked, "unheard").code == ResponseCode.SUCCESS
     assert commit(asked, "a b").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST

@@ -87,9 +87,7 @@ def test_one_queue_without_an_offset_is_set_by_the_time(asked: Asked) -> None:
     assert not asked.broker.offsets.is_reset("g", "T", 1)
 
 
-def test_who_is_not_known_is_refused_and_so_are_too_many(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_not_known_is_refused_and_so_are_too_many(asked: Asked, monkeypatch) -> None:
     assert reset(asked, topic="None").code == ResponseCode.TOPIC_NOT_EXIST
     assert reset(asked, group="unheard").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert not asked.broker.groups.has("unheard")

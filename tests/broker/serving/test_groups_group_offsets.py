@@ -3,7 +3,8 @@
 import pytest
 
 from reput.broker.serving import groups
-from reput.broker.serving.groups import GroupOffsets, TooManyOffsets
+from reput.broker.serving.groups import GroupOffsets
+from reput.broker.wire.codes import Refused
 
 START = {("g", "T"): {0: 7, 1: 0}, ("h", "T"): {0: 3}, ("g", "U"): {0: 1}}
 
@@ -56,9 +57,9 @@ def test_queues_that_clients_add_are_bounded_and_those_known_are_not(
     offsets.commit("g", "T", 2, 1)
     offsets.commit("k", "T", 0, 1)
     for group, queue_id in (("g", 3), ("l", 0)):
-        with pytest.raises(TooManyOffsets):
+        with pytest.raises(Refused):
             offsets.commit(group, "T", queue_id, 1)
-        with pytest.raises(TooManyOffsets):
+        with pytest.raises(Refused):
             offsets.reset(group, "T", queue_id, 1)
         assert offsets.query(group, "T", queue_id) == -1
         assert not offsets.is_reset(group, "T", queue_id)

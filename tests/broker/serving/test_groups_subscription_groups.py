@@ -53,9 +53,7 @@ def test_fields_of_5_0_0_are_there_from_then_on(release: str, has: bool) -> None
     assert len(made) == (14 if has else 9)
 
 
-def test_of_too_many_groups_the_one_used_longest_ago_is_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_too_many_groups_the_one_used_longest_ago_is_forgotten(monkeypatch) -> None:
     monkeypatch.setattr(subscription_groups, "MOST_NEW", 2)
     known = groups({"old": {}})
     for name in ("a", "b", "a", "old", "c"):

@@ -34,9 +34,7 @@ def test_each_request_without_fields_is_answered(broker: Broker) -> None:
     assert missing == refused(ResponseCode.SYSTEM_ERROR, "the custom field <topic> is null")
 
 
-def test_a_store_that_cannot_be_read_is_told_without_its_paths(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_cannot_be_read_is_told_without_its_paths(broker: Broker, monkeypatch) -> None:
     def unreadable(*_: object) -> Answer:
         raise StoreError("/srv/secret/commitlog: is damaged")
 
@@ -46,9 +44,7 @@ def test_a_store_that_cannot_be_read_is_told_without_its_paths(
     assert "secret" not in str(said)
 
 
-def test_the_first_guard_that_says_something_is_heard_alone(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_guard_that_says_something_is_heard_alone(broker: Broker, monkeypatch) -> None:
     no = refused(ResponseCode.NO_PERMISSION, "no")
     monkeypatch.setattr(broker, "guards", [lambda *_: None, lambda *_: no, lambda *_: found()])
     assert answer(broker, request(RequestCode.GET_BROKER_CLUSTER_INFO), CALLER) is no

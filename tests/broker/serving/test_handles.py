@@ -2,14 +2,8 @@
 
 import pytest
 
-from reput.broker.serving.handles import (
-    BadHandle,
-    Handle,
-    Infos,
-    parse_handle,
-    real_topic,
-    retry_topics,
-)
+from reput.broker.serving.handles import Handle, Infos, parse_handle, real_topic, retry_topics
+from reput.broker.wire.codes import Refused
 
 LONG_MOST = (1 << 63) - 1
 
@@ -45,7 +39,7 @@ def test_four_numbers_begin_a_handle(text: str, handle: Handle) -> None:
     ],
 )
 def test_a_text_without_them_is_refused(text: str) -> None:
-    with pytest.raises(BadHandle):
+    with pytest.raises(Refused):
         parse_handle(text)
 
 

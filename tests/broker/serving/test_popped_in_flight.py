@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from reput.broker.serving.handles import BadHandle, Infos, parse_handle, real_topic, retry_topics
-from reput.broker.serving.popped import MOST_OF_GROUP, CheckPoint, InFlight, TooManyInFlight
+from reput.broker.serving.handles import Infos, parse_handle, real_topic, retry_topics
+from reput.broker.serving.popped import MOST_OF_GROUP, CheckPoint, InFlight
+from reput.broker.wire.codes import Refused
 
 HOUR = 3_600_000
 
@@ -30,9 +31,9 @@ def test_a_group_that_never_acknowledges_has_so_much_and_no_more() -> None:
     for n in range(MOST_OF_GROUP):
         flight.add("g", "T", CheckPoint(0, [n], n, HOUR))
     assert not flight.has_room("g", "T")
-    with pytest.raises(TooManyInFlight):
+    with pytest.raises(Refused):
         flight.add("g", "T", CheckPoint(0, [1 << 40], 1, HOUR))
-    with pytest.raises(TooManyInFlight):
+    with pytest.raises(Refused):
         flight.change("g", "T", _pair(flight), 0, 5, 6)
     assert flight.change("g", "T", (0, 7, 7), 7, 8, 9) is not None  # makes none more
     assert flight.has_room("h", "T")
@@ -92,5 +93,5 @@ def test_handles_and_topics_are_written_as_a_broker_writes_them() -> None:
     assert infos.starts == "0 3 7;1 0 1;2 0 2"
     assert infos.positions == "0 3 7,9;1 0 1;2 0 2"
     assert parse_handle("1 2 3 999 0 b 4 5").in_order
-    with pytest.raises(BadHandle):
+    with pytest.raises(Refused):
         parse_handle("1 2 3 99999999999999999999")

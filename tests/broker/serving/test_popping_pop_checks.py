@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from reput.broker.serving.broker import Answer, Caller, Hold
+from reput.broker.serving.broker import Caller, Hold
 from reput.broker.serving.groups import GroupOffsets
 from reput.broker.serving.popped import CheckPoint, InFlight
 from reput.broker.serving.popping import Asked as Wanted
 from reput.broker.serving.popping import checked, has_due, has_fresh, polling, pop_offset
 from reput.broker.serving.records import PullLimits
-from reput.broker.wire.codes import ResponseCode
+from reput.broker.wire.codes import Refused, ResponseCode
 from tests.broker.serving.served import message, served
 from tests.jobs.sockets.asked import Asked
 from tests.jobs.sockets.asking import request
@@ -54,9 +54,9 @@ def wanted(asked: Asked, queue_id: int = -1, group: str = "g", topic: str = "T")
 )
 def test_what_is_refused(asked: Asked, more: dict[str, Any], code: int) -> None:
     (asked.broker.groups.find("shut") or {})["consumeEnable"] = False
-    said = checked(asked.broker, request(1, **({**_FIELDS, **more})), CALLER)
-    assert isinstance(said, Answer)
-    assert said.code == code
+    with pytest.raises(Refused) as said:
+        checked(asked.broker, request(1, **({**_FIELDS, **more})), CALLER)
+    assert said.value.code == code
 
 
 _FIELDS: dict[str, Any] = {"topic": "T", "consumerGroup": "g", "queueId": 1}
@@ -65,7 +65,6 @@ _FIELDS: dict[str, Any] = {"topic": "T", "consumerGroup": "g", "queueId": 1}
 @pytest.mark.parametrize(("queue_id", "queues"), [(0, [0]), (1, [1]), (-1, [0, 1]), (-9, [0, 1])])
 def test_a_queue_below_0_is_all_queues(asked: Asked, queue_id: int, queues: list[int]) -> None:
     found = checked(asked.broker, request(1, **{**_FIELDS, "queueId": queue_id}), CALLER)
-    assert isinstance(found, Wanted)
     assert list(found.queues) == queues
     assert [each.name for each in found.topics(asked.broker)] == ["T", RETRY]
     assert [each.name for each in wanted(asked, group="h").topics(asked.broker)] == ["T"]

@@ -54,9 +54,7 @@ def test_a_time_between_two_messages_is_the_later_one_unless_upper_is_asked_for(
     assert told(asked, AT, timestamp=T0 + STEP + 1, **boundary) == offset
 
 
-def test_a_boundary_is_not_known_before_5_1_4(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_boundary_is_not_known_before_5_1_4(asked: Asked, monkeypatch) -> None:
     queue = asked.broker.store.queue("T", 0)
     assert queue is not None
     monkeypatch.setattr(queue, "_profile", profile("5.1.3"))

@@ -1,7 +1,6 @@
 """Ranges of a log's files by physical offsets; a file stays open as long as something needs it."""
 
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,9 +69,7 @@ def test_after_another_look_new_segments_are_read_and_gone_ones_are_not() -> Non
     assert old.read() == CONTENTS[0]  # an answer that is still being sent
 
 
-def test_a_file_of_this_machine_can_be_sent_and_is_closed_when_nothing_needs_it(
-    tmp_path: Path,
-) -> None:
+def test_a_file_of_this_machine_can_be_sent_and_is_closed_when_nothing_needs_it(tmp_path) -> None:
     (tmp_path / f"{0:020d}").write_bytes(CONTENTS[0])
     storage = LocalStorage()
     files = LogFiles(storage, segments(storage, str(tmp_path)))

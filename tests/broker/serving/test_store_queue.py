@@ -23,7 +23,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
 
 def queue(asked: Asked, limit: int | None = None, release: str = "5.3.3") -> ServedQueue:
     store = asked.broker.store
-    entries = store.opened.queues.open("T", 0, False)
+    entries = store.opened.queue("T", 0, False)
     end = store.log.end if limit is None else limit
     return ServedQueue(entries, store.log, profile(release), end)
 

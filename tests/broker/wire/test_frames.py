@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.broker.wire.peers import (
-    DefaultConnection,
-    DefaultSlave,
     MasterLog,
-    SwitchConnection,
+    Slave,
+    SlaveConnection,
     SwitchSlave,
     WrongOffset,
     decode_answer,
@@ -26,23 +25,15 @@ from reput.broker.wire.remoting import Frames
 from reput.broker.wire.replication import (
     FRAME_MOST,
     LogChunk,
-    MasterHello,
     ProtocolError,
     ReportReader,
-    SlaveHello,
-    SlaveReport,
     SwitchMasterReader,
-    SwitchSlaveReader,
-    Transfer,
     TransferReader,
     encode_header,
-    encode_master_hello,
     encode_report,
     encode_slave_hello,
     encode_slave_report,
-    encode_transfer,
 )
-from reput.store_format.log.groups import Epoch
 
 LOG = MasterLog(0, 5000, 2048)
 
@@ -96,34 +87,23 @@ def test_negative_offsets_are_refused() -> None:
     for feed in (TransferReader().feed, ReportReader().feed):
         with pytest.raises(ProtocolError, match="negative"):
             feed(struct.pack(">qi", -5, 3))
-    with pytest.raises(ProtocolError, match="negative"):
-        SwitchSlaveReader().feed(struct.pack(">iq", 2, -5))
 
 
 def test_the_layout_of_controller_mode() -> None:
     """AutoSwitchHAClient's 4 + 2 + 2 + 8 and 4 + 8, AutoSwitchHAConnection's 20 + 12 n and 36."""
-    assert encode_slave_hello(SlaveHello(True, False, 3)) == struct.pack(">ihhq", 1, 1, 0, 3)
+    assert encode_slave_hello(True, 3) == struct.pack(">ihhq", 1, 1, 1, 3)
     assert encode_slave_report(99) == struct.pack(">iq", 2, 99)
-    hello = MasterHello(500, 7, (Epoch(6, 0), Epoch(7, 100)))
     raw = struct.pack(">iiqi", 1, 24, 500, 7) + struct.pack(">iqiq", 6, 0, 7, 100)
-    assert encode_master_hello(hello) == raw
     head = struct.pack(">iiqiqq", 2, 3, 100, 7, 90, 400)
-    assert encode_transfer(100, 3, Epoch(7, 90), 400) == head
     for places in ([], [1, 5, 21, 33, 44, 60, 79], list(range(100))):
         reader = SwitchMasterReader()
         found = [each for piece in cut(raw + head + b"abc", places) for each in reader.feed(piece)]
-        assert found[:2] == [hello, Transfer(100, 3, Epoch(7, 90), 400)]
-        assert joined([each for each in found if isinstance(each, LogChunk)]) == [(100, b"abc")]
-    reader = SwitchSlaveReader()
-    slave = encode_slave_hello(SlaveHello(False, True, 1)) + encode_slave_report(5)
-    found = [each for byte in slave for each in reader.feed(bytes((byte,)))]
-    assert found == [SlaveHello(False, True, 1), SlaveReport(5)]
+        assert reader.shaken
+        assert joined(found) == [(100, b"abc")]
 
 
 def test_states_and_handshakes_that_are_none() -> None:
     for state in (0, 3, 4, -1, 1 << 30):
-        with pytest.raises(ProtocolError, match="state"):
-            SwitchSlaveReader().feed(struct.pack(">iq", state, 5))
         with pytest.raises(ProtocolError, match="state"):
             SwitchMasterReader().feed(struct.pack(">iiqi", state, 0, 5, 1))
     for size in (-12, 5, 12_012):
@@ -133,7 +113,7 @@ def test_states_and_handshakes_that_are_none() -> None:
 
 @given(st.binary(max_size=200))
 def test_anything_else_is_an_error_or_waits(raw: bytes) -> None:
-    for reader in (TransferReader(), ReportReader(), SwitchSlaveReader(), SwitchMasterReader()):
+    for reader in (TransferReader(), ReportReader(), SwitchMasterReader()):
         try:
             reader.feed(raw)
         except ProtocolError:
@@ -144,7 +124,7 @@ def test_anything_else_is_an_error_or_waits(raw: bytes) -> None:
 
 
 def test_a_slave_reports_where_it_stands_then_as_it_comes_on() -> None:
-    slave = DefaultSlave(100)
+    slave = Slave(100)
     assert slave.hello(10.0) == encode_report(100)
     assert slave.report(100, 12.0) == b""
     parts = slave.receive(encode_header(100, 3) + b"abc", 12.0)
@@ -160,7 +140,7 @@ def test_a_slave_reports_where_it_stands_then_as_it_comes_on() -> None:
 
 def test_a_slave_of_a_log_from_0_on_never_reports_0() -> None:
     """A master sends its last file only then (#9580). The first byte of a size is 0."""
-    slave = DefaultSlave(0)
+    slave = Slave(0)
     assert slave.hello(0.0) == encode_report(1)
     assert slave.receive(encode_header(1, 2) + b"ab", 0.0) == [
         LogChunk(0, b"\0", False), LogChunk(1, b"ab", True),
@@ -170,7 +150,7 @@ def test_a_slave_of_a_log_from_0_on_never_reports_0() -> None:
 
 def test_another_place_of_the_log_is_an_error() -> None:
     for offset, size in ((99, 2), (101, 2), (101, 0)):
-        slave = DefaultSlave(100)
+        slave = Slave(100)
         with pytest.raises(WrongOffset, match="asked for 100"):
             slave.receive(encode_header(offset, size) + b"ab"[:size], 0.0)
 
@@ -179,26 +159,20 @@ def test_a_slave_in_controller_mode_shakes_hands_first() -> None:
     slave = SwitchSlave(0)
     assert slave.hello(0.0) == struct.pack(">ihhq", 1, 0, 1, 0)
     assert slave.report(0, 9.0) == b""
-    hello = encode_master_hello(MasterHello(50, 2, (Epoch(1, 0), Epoch(2, 40))))
+    hello = struct.pack(">iiqiiqiq", 1, 24, 50, 2, 1, 0, 2, 40)
     assert slave.receive(hello, 9.0) == []
-    assert slave.epochs == (Epoch(1, 0), Epoch(2, 40))
     assert slave.report(50, 9.0) == encode_slave_report(0)  # where the master is to begin
     assert slave.report(50, 9.0) == encode_slave_report(50)  # how far it is
-    data = encode_transfer(0, 2, Epoch(1, 0), 50) + b"ab"
+    data = struct.pack(">iiqiqq", 2, 2, 0, 1, 0, 50) + b"ab"
     assert slave.receive(data, 9.0) == [LogChunk(0, b"ab", True)]
-    assert slave.confirmed == 50
     with pytest.raises(ProtocolError, match="before its handshake"):
         SwitchSlave(0).receive(data, 0.0)
-    with pytest.raises(WrongOffset, match="never agreed"):
-        SwitchSlave(45, (Epoch(1, 0), Epoch(2, 30))).receive(hello, 0.0)
 
 
 # --- a master ------------------------------------------------------------------------------------
 
 
-def sent(
-    connection: DefaultConnection | SwitchConnection, log: MasterLog, now: float = 0.0
-) -> list[int]:
+def sent(connection: SlaveConnection, log: MasterLog, now: float = 0.0) -> list[int]:
     sizes = []
     while (send := connection.next(log, now)) is not None and send.size:
         sizes.append(send.size)
@@ -207,7 +181,7 @@ def sent(
 
 def test_a_new_slave_gets_all_of_the_log() -> None:
     """Never over a segment's end: a slave could not append that (MappedFile.appendMessage)."""
-    connection = DefaultConnection(0.0, 1500)
+    connection = SlaveConnection(0.0, 1500)
     assert connection.next(LOG, 100.0) is None  # it has said nothing yet
     connection.receive(encode_report(0), LOG, 0.0)
     assert sent(connection, LOG) == [1500, 548, 1500, 548, 904]
@@ -225,36 +199,18 @@ def test_a_new_slave_gets_all_of_the_log() -> None:
 
 
 def test_a_slave_goes_on_where_it_stands() -> None:
-    connection = DefaultConnection(0.0)
+    connection = SlaveConnection(0.0)
     connection.receive(encode_report(4100), LOG, 0.0)
     assert sent(connection, LOG) == [900]
 
 
 def test_slaves_that_are_not_of_this_log() -> None:
     with pytest.raises(ProtocolError, match="goes on to 5001"):
-        DefaultConnection(0.0).receive(encode_report(5001), LOG, 0.0)
+        SlaveConnection(0.0).receive(encode_report(5001), LOG, 0.0)
     with pytest.raises(ProtocolError, match="begins at 2048"):
-        DefaultConnection(0.0).receive(encode_report(7), LOG._replace(start=2048), 0.0)
-    assert DefaultConnection(0.0).silent(20.1)
-    assert not DefaultConnection(0.0).silent(20.0)
-
-
-def test_a_master_in_controller_mode_sends_epoch_by_epoch() -> None:
-    connection = SwitchConnection(0.0, 4096, (Epoch(1, 0), Epoch(3, 1000)))
-    connection.receive(encode_slave_hello(SlaveHello(False, False, 2)), LOG, 0.0)
-    hello = connection.next(LOG, 0.0)
-    assert hello is not None
-    assert SwitchMasterReader().feed(hello.header) == [
-        MasterHello(5000, 3, (Epoch(1, 0), Epoch(3, 1000)))
-    ]
-    assert connection.next(LOG, 1.0) is None
-    connection.receive(encode_slave_report(0), LOG, 1.0)
-    first = connection.next(LOG, 1.0)
-    assert first is not None
-    assert first.header == encode_transfer(0, 1000, Epoch(1, 0), 5000)
-    second = connection.next(LOG, 1.0)
-    assert second is not None
-    assert second.header == encode_transfer(1000, 1048, Epoch(3, 1000), 5000)
+        SlaveConnection(0.0).receive(encode_report(7), LOG._replace(start=2048), 0.0)
+    assert SlaveConnection(0.0).silent(20.1)
+    assert not SlaveConnection(0.0).silent(20.0)
 
 
 def test_when_a_put_counts_as_replicated() -> None:
@@ -314,9 +270,7 @@ def test_the_frames_of_the_format_page() -> None:
     made = {
         "report": encode_report,
         "transfer": encode_header,
-        "hello": lambda last, learner, broker: encode_slave_hello(
-            SlaveHello(bool(last), bool(learner), broker)
-        ),
+        "hello": lambda last, _, broker: encode_slave_hello(bool(last), broker),
     }
     page = Path(__file__).parents[3] / "docs/formats/replication.md"
     blocks = re.findall(r"^```frame (\w+) (.*)\n(.*)\n```$", page.read_text("utf-8"), re.MULTILINE)

@@ -4,23 +4,20 @@ import struct
 
 import pytest
 
-from reput.broker.wire.peers import DefaultConnection, MasterLog, Send, SwitchConnection
+from reput.broker.wire.peers import MasterLog, Send, SlaveConnection
 from reput.broker.wire.replication import ProtocolError
-from reput.store_format.log.groups import Epoch
 
 LOG = MasterLog(1000, 3000, 1000)  # three segments of 1,000 bytes, the first of them expired
 
 
-def at(offset: int, now: float = 0.0, batch: int = 600) -> DefaultConnection:
+def at(offset: int, now: float = 0.0, batch: int = 600) -> SlaveConnection:
     """A slave that has reported once."""
-    slave = DefaultConnection(now, batch)
+    slave = SlaveConnection(now, batch)
     slave.receive(struct.pack(">q", offset), LOG, now)
     return slave
 
 
-def sent(
-    slave: DefaultConnection | SwitchConnection, log: MasterLog = LOG
-) -> list[tuple[int, int]]:
+def sent(slave: SlaveConnection, log: MasterLog = LOG) -> list[tuple[int, int]]:
     """(offset, size) of all that is due at once."""
     found = []
     while (send := slave.next(log, 0.0)) is not None:
@@ -29,7 +26,7 @@ def sent(
 
 
 def test_nothing_is_sent_before_the_first_report() -> None:
-    slave = DefaultConnection(0.0)
+    slave = SlaveConnection(0.0)
     assert slave.next(LOG, 100.0) is None
     assert slave.acked == -1
 
@@ -77,23 +74,3 @@ def test_a_heartbeat_is_due_after_more_than_five_seconds_without_a_transfer() ->
     assert slave.silent(20.1)
     slave.receive(b"", LOG, 15.0)
     assert not slave.silent(35.0)
-
-
-def test_under_a_controller_the_epochs_come_first_and_no_piece_is_of_two() -> None:
-    slave = SwitchConnection(0.0, 5000, (Epoch(1, 0), Epoch(4, 1700)))
-    slave.receive(struct.pack(">ihhq", 1, 0, 1, 9), LOG, 0.0)
-    hello = slave.next(LOG, 0.0)
-    assert hello == Send(struct.pack(">iiqiiqiq", 1, 24, 3000, 4, 1, 0, 4, 1700))
-    assert slave.next(LOG, 0.0) is None
-    slave.receive(struct.pack(">iq", 2, 0), LOG, 0.0)
-    first = slave.next(LOG, 0.0)
-    assert first == Send(struct.pack(">iiqiqq", 2, 700, 1000, 1, 0, 3000), 1000, 700)
-    second = slave.next(LOG, 0.0)
-    assert second == Send(struct.pack(">iiqiqq", 2, 300, 1700, 4, 1700, 3000), 1700, 300)
-    assert sent(slave) == [(2000, 1000)]
-
-
-def test_a_master_without_epochs_says_one() -> None:
-    slave = SwitchConnection(0.0)
-    slave.receive(struct.pack(">ihhq", 1, 0, 1, 9), LOG, 0.0)
-    assert slave.next(LOG, 0.0) == Send(struct.pack(">iiqiiq", 1, 12, 3000, 1, 1, 1000))

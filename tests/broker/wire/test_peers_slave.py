@@ -4,20 +4,19 @@ import struct
 
 import pytest
 
-from reput.broker.wire.peers import DefaultSlave, SwitchSlave, WrongOffset
+from reput.broker.wire.peers import Slave, SwitchSlave, WrongOffset
 from reput.broker.wire.replication import LogChunk, ProtocolError
-from reput.store_format.log.groups import Epoch
 
-EPOCHS = (Epoch(1, 0), Epoch(2, 300))
+EPOCHS = ((1, 0), (2, 300))
 
 
 def transfer(offset: int, data: bytes) -> bytes:
     return struct.pack(">qi", offset, len(data)) + data
 
 
-def master_hello(epochs: tuple[Epoch, ...] = EPOCHS) -> bytes:
-    entries = b"".join(struct.pack(">iq", *each) for each in epochs)
-    return struct.pack(">iiqi", 1, len(entries), 900, epochs[-1].number) + entries
+def master_hello() -> bytes:
+    entries = b"".join(struct.pack(">iq", *each) for each in EPOCHS)
+    return struct.pack(">iiqi", 1, len(entries), 900, 2) + entries
 
 
 def switch_transfer(offset: int, data: bytes, confirmed: int) -> bytes:
@@ -29,14 +28,14 @@ def joined(parts: list[LogChunk]) -> list[tuple[int, bytes]]:
 
 
 def test_a_slave_asks_where_its_log_is_to_go_on() -> None:
-    slave = DefaultSlave(500)
+    slave = Slave(500)
     assert slave.hello(0.0) == struct.pack(">q", 500)
     assert joined(slave.receive(transfer(500, b"abc") + transfer(503, b""), 0.0)) == [(500, b"abc")]
     assert slave.report(503, 0.0) == struct.pack(">q", 503)
 
 
 def test_a_slave_of_a_whole_log_never_says_0_and_adds_the_byte_that_is_not_sent() -> None:
-    slave = DefaultSlave(0)
+    slave = Slave(0)
     assert slave.hello(0.0) == struct.pack(">q", 1)
     assert slave.receive(transfer(1, b""), 0.0) == []
     assert joined(slave.receive(transfer(1, b"bc"), 0.0)) == [(0, b"\0"), (1, b"bc")]
@@ -44,7 +43,7 @@ def test_a_slave_of_a_whole_log_never_says_0_and_adds_the_byte_that_is_not_sent(
 
 
 def test_a_report_is_due_for_more_of_the_log_or_after_five_seconds() -> None:
-    slave = DefaultSlave(500)
+    slave = Slave(500)
     slave.hello(0.0)
     assert slave.report(500, 5.0) == b""
     assert slave.report(499, 5.1) == struct.pack(">q", 500)  # never less than before
@@ -53,7 +52,7 @@ def test_a_report_is_due_for_more_of_the_log_or_after_five_seconds() -> None:
 
 
 def test_a_master_is_silent_after_twenty_seconds() -> None:
-    slave = DefaultSlave(500)
+    slave = Slave(500)
     slave.hello(10.0)
     assert (slave.silent(30.0), slave.silent(30.1)) == (False, True)
     slave.receive(b"", 30.0)
@@ -64,7 +63,7 @@ def test_a_master_is_silent_after_twenty_seconds() -> None:
 @pytest.mark.parametrize("data", [b"abc", b""])
 def test_another_place_of_the_log_is_refused(offset: int, data: bytes) -> None:
     with pytest.raises(WrongOffset, match=f"from {offset} on, but it was asked for 500"):
-        DefaultSlave(500).receive(transfer(offset, data), 0.0)
+        Slave(500).receive(transfer(offset, data), 0.0)
 
 
 def test_under_a_controller_the_first_report_follows_the_masters_handshake() -> None:
@@ -72,41 +71,19 @@ def test_under_a_controller_the_first_report_follows_the_masters_handshake() -> 
     assert slave.hello(0.0) == struct.pack(">ihhq", 1, 0, 1, 0)
     assert slave.report(0, 9.0) == b""
     assert slave.receive(master_hello(), 9.0) == []
-    assert slave.epochs == EPOCHS
     assert slave.report(0, 9.0) == struct.pack(">iq", 2, 0)
     assert slave.report(0, 9.0) == b""
 
 
-def test_what_is_confirmed_never_goes_back() -> None:
+def test_what_all_replicas_have_is_passed_over() -> None:
     slave = SwitchSlave(200)
     slave.receive(master_hello(), 0.0)
-    for at, confirmed, wanted in ((200, 150, 150), (201, 100, 150), (202, 202, 202)):
+    for at, confirmed in ((200, 150), (201, 100), (202, 202)):
         parts = slave.receive(switch_transfer(at, b"x", confirmed), 0.0)
-        assert (joined(parts), slave.confirmed) == ([(at, b"x")], wanted)
+        assert joined(parts) == [(at, b"x")]
     assert slave.receive(struct.pack(">iiqiqq", 2, 0, -1, -1, -1, 0), 0.0) == []  # an empty log's
 
 
 def test_a_log_before_the_handshake_is_refused() -> None:
     with pytest.raises(ProtocolError, match="before its handshake"):
         SwitchSlave(0).receive(switch_transfer(0, b"x", 0), 0.0)
-
-
-@pytest.mark.parametrize(
-    ("known", "fine"),
-    [
-        ((), True),
-        (EPOCHS[:1], True),
-        (EPOCHS, True),
-        ((Epoch(1, 0), Epoch(2, 299)), False),
-        ((Epoch(1, 0), Epoch(3, 300)), False),
-    ],
-)
-def test_epochs_that_part_from_the_masters_are_refused(
-    known: tuple[Epoch, ...], fine: bool
-) -> None:
-    slave = SwitchSlave(0, known)
-    if fine:
-        slave.receive(master_hello(), 0.0)
-        return
-    with pytest.raises(WrongOffset, match="never agreed on"):
-        slave.receive(master_hello(), 0.0)

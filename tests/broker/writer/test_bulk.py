@@ -122,9 +122,7 @@ def test_crc_properties_are_made_anew_in_a_copy(tmp_path: Path) -> None:
     assert all(r.properties.count(b"__CRC32#") == 1 for r in found)
 
 
-def test_the_command_takes_json_lines_parquet_and_arrow(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_takes_json_lines_parquet_and_arrow(tmp_path, capsys) -> None:
     table = pa.Table.from_pylist([r for r in ROWS if r["topic"] != "B"], SCHEMA)
     pq.write_table(table, tmp_path / "m.parquet")
     with pa.OSFile(str(tmp_path / "m.arrow"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as out:

@@ -86,9 +86,7 @@ def test_nothing_is_read_past_the_logs_end(tmp_path: Path) -> None:
         assert max(beyond) == 0
 
 
-def test_what_is_derived_does_not_depend_on_the_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_derived_does_not_depend_on_the_pieces(tmp_path, monkeypatch) -> None:
     derived = []
     for stretch, beyond in ((1 << 20, 1 << 16), (700, 1 << 16), (700, 50), (90, 0)):
         monkeypatch.setattr(store, "_STRETCH_BYTES", stretch)

@@ -52,9 +52,7 @@ def test_a_kill_before_the_mark_is_taken_off(tmp_path: Path, keyed: int, entries
 
 @pytest.mark.parametrize("entries", [20, 21])
 @pytest.mark.parametrize("keyed", [3, 10, 11])
-def test_a_killed_writers_store_is_behind_and_not_wrong(
-    tmp_path: Path, keyed: int, entries: int
-) -> None:
+def test_a_killed_writers_store_is_behind_and_not_wrong(tmp_path, keyed: int, entries: int) -> None:
     store = tmp_path / "store"
     fill(store, keyed, maxIndexNum=entries)
     writer = open_writer(store, Clock(1_800_000_000_000), maxIndexNum=entries)

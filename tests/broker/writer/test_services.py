@@ -81,9 +81,7 @@ def test_a_segment_is_made_ahead(tmp_path: Path) -> None:
     assert len(list(stored_records(tmp_path / "commitlog"))) == 21
 
 
-def test_pages_of_a_warmed_segment_are_locked_until_it_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_of_a_warmed_segment_are_locked_until_it_is_closed(tmp_path, monkeypatch) -> None:
     locked: list[int] = []
     real = DiskFiles.open
 

@@ -38,9 +38,7 @@ def write(writer: CommitLogWriter, messages: int, first: int = 0) -> None:
 
 @pytest.mark.parametrize("messages", [1, 5, 60, 19])
 @pytest.mark.parametrize("crashed", [False, True])
-def test_sizes_that_are_not_given_are_the_files(
-    tmp_path: Path, messages: int, crashed: bool
-) -> None:
+def test_sizes_that_are_not_given_are_the_files(tmp_path, messages: int, crashed: bool) -> None:
     """Before, all index files were removed, and the last queue file grew to 6,000,000 bytes."""
     made(tmp_path / "a", messages)
     if crashed:

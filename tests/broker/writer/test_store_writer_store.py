@@ -111,9 +111,7 @@ def test_abort_is_there_while_open_and_the_checkpoint_after(tmp_path: Path) -> N
     writer.close()
 
 
-def test_the_checkpoint_does_not_vouch_for_entries_that_are_not_in_index_yet(
-    tmp_path: Path,
-) -> None:
+def test_the_checkpoint_does_not_vouch_for_entries_that_are_not_in_index_yet(tmp_path) -> None:
     """RocketMQ dispatches from the checkpoint on: it would never put the keys that are missing."""
     clock = Clock()
     with open_writer(tmp_path, clock) as writer:
@@ -305,9 +303,7 @@ GOLDEN = (
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_stores_of_rocketmq_are_continued_and_nothing_stale_comes_back(
-    tmp_path: Path, name: str
-) -> None:
+def test_stores_of_rocketmq_are_continued_and_nothing_stale_comes_back(tmp_path, name: str) -> None:
     golden = golden_stores.unpack(name)
     root = golden_stores.copy_input(golden, tmp_path / "store")
     named = dict(golden.settings)

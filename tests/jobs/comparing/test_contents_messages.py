@@ -1,8 +1,10 @@
 """What only one store has, added up by queue: -1 is not a number of a message."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from reput.jobs.comparing.contents import Found, QueueOnly
+from reput.jobs.comparing.contents import KINDS, Found, QueueOnly, _add_up, _walks
 
 ROW = {"messages": 1, "bytes": 100, "least": 5, "greatest": 5, "oldest": 70, "newest": 70}
 
@@ -17,13 +19,14 @@ ROW = {"messages": 1, "bytes": 100, "least": 5, "greatest": 5, "oldest": 70, "ne
     ],
 )
 def test_rows_of_a_queue_become_one(more: dict[str, int], least: int, greatest: int) -> None:
-    for rows in ([ROW, {**ROW, **more}], [{**ROW, **more}, ROW]):
+    other = {**ROW, "oldest": 60, "newest": 80, **more}
+    for rows in ([ROW, other], [other, ROW]):
         queue = QueueOnly("T", 0, "only")
         for row in rows:
             queue.add(row)
         assert (queue.messages, queue.bytes) == (2, 200)
         assert (queue.least, queue.greatest) == (least, greatest)
-        assert (queue.oldest, queue.newest) == (70, 70)
+        assert (queue.oldest, queue.newest) == (60, 80)
 
 
 def test_messages_are_counted_by_kind_and_those_of_brokers_apart() -> None:
@@ -47,3 +50,17 @@ def test_messages_are_counted_by_kind_and_those_of_brokers_apart() -> None:
 def test_nothing_is_counted_where_nothing_was_found() -> None:
     assert Found().count("only") == 0
     assert QueueOnly("T", 0, "only").least == -1
+
+
+def test_a_report_names_twenty_messages_of_each_kind() -> None:
+    row = {"log": 0, "topic": "T", "queue_id": 0, "kind": 0, **ROW, "first": ["{}"] * 20}
+    found = Found(), Found()
+    _add_up([{**row, "walk": n, "lines": ""} for n in range(len(KINDS) + 1)], found)
+    assert [len(each.first) for each in found] == [20 * len(KINDS), 0]
+
+
+def test_a_log_is_walked_to_its_own_end() -> None:
+    log = SimpleNamespace(segments=[SimpleNamespace(start=n, end=n + 100) for n in (0, 100)])
+    sides = [SimpleNamespace(log=log, end=end) for end in (150, 200)]
+    walks = [(each.log, *each.spans) for each in _walks(sides, [(40, 180)])]
+    assert walks == [(0, (40, 100)), (0, (100, 150)), (1, (40, 100)), (1, (100, 180))]

@@ -61,9 +61,7 @@ def test_a_slave_that_is_behind_is_named_so() -> None:
     assert "  next      keep master: it has all that slave has" in lines
 
 
-def test_the_command_answers_by_its_exit_code_and_writes_the_messages(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_answers_by_its_exit_code_and_writes_the_messages(tmp_path, capsys) -> None:
     master, slave = written(tmp_path, "a", OURS), written(tmp_path, "b", COMMON[:41])
     again = written(tmp_path, "c", OURS)
     size = ("--set", "mappedFileSizeCommitLog=4096", "--rocketmq", "5.3.3")

@@ -39,7 +39,7 @@ def test_a_heading_stands_again_only_where_another_table_begins() -> None:
     assert [len(lines[n].split()) for n in (0, 5)] == [5, 10]  # (UTC) is a word of its own
 
 
-@pytest.mark.parametrize(("many", "text"), [(6, "0,1,2,3,4,5"), (8, "0,1,2,3,4,5 and 2 more")])
+@pytest.mark.parametrize(("many", "text"), [(6, "0,1,2,3,4,5"), (7, "0,1,2,3,4,5 and 1 more")])
 def test_of_many_key_hashes_six_are_shown(many: int, text: str) -> None:
     assert shown({**RECORD, "keyHashes": list(range(many))})[1].endswith(f" {text}")
 
@@ -85,6 +85,12 @@ def test_text_of_a_store_is_escaped_wherever_it_stands() -> None:
 )  # fmt: skip
 def test_a_magic_number_is_shown_by_its_digits(item: Item, line: str) -> None:
     assert shown({"kind": "damage", **item}) == [line]
+
+
+@pytest.mark.parametrize(("clean", "more"), [(True, ""), (False, ", old bytes behind it")])
+def test_old_bytes_behind_a_blank_are_said(clean: bool, more: str) -> None:
+    blank = {"kind": "blank", "physicalOffset": 92, "size": 28, "restIsZero": clean}
+    assert shown(blank) == [f"-- end of the segment at 92: BLANK of 28 bytes{more}"]
 
 
 def test_a_body_that_was_cut_says_so() -> None:

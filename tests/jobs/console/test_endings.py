@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs import cli
-from reput.jobs.console.endings import cause, meaning
+from reput.jobs.console.endings import cause, ending, meaning
 from reput.jobs.console.options import broker_conf, setting_layers
 from reput.jobs.engines.engine import SparkFailed
 from reput.jobs.engines.java import NoJavaError, check_reachable, hosts
@@ -38,6 +39,7 @@ def shell(script: str, *words: str, **env: str) -> subprocess.CompletedProcess[s
     ("error", "code", "says"),
     [
         (DamageFound("damage"), 1, "damage"),
+        (DamageFound("at 96: damage", "the log is damaged"), 1, "the log is damaged"),
         (StoreError("no such store"), 2, "no such store"),
         (SettingError("unknown"), 2, "unknown"),
         (NoJavaError("Spark needs Java 17"), 2, "Spark needs Java 17"),
@@ -83,9 +85,14 @@ def test_each_error_has_its_code(
     assert meaning(error)[0] == code
 
 
-def test_a_traceback_is_there_for_who_asks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signal_has_its_own_code_and_an_unforeseen_text_is_cut() -> None:
+    ended = KeyboardInterrupt()
+    ended.number = signal.SIGTERM  # type: ignore[attr-defined]
+    assert ending(ended) == 143
+    assert meaning(KeyError("x" * 300))[1].count("x") == 199  # of 200 characters one is a quote
+
+
+def test_a_traceback_is_there_for_who_asks(monkeypatch, capsys) -> None:
     monkeypatch.setenv("REPUT_TRACEBACK", "1")
     assert cli.main(["dump", "/nowhere/at/all"]) == 2
     assert "Traceback" in capsys.readouterr().err
@@ -104,9 +111,7 @@ def store(tmp_path: Path) -> str:
     return str(tmp_path / "store")
 
 
-def test_no_java(
-    store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_java(store: str, monkeypatch, capsys) -> None:
     def none() -> None:
         raise NoJavaError("Spark needs Java 17, 21 or 25")
 
@@ -124,9 +129,7 @@ def test_no_java(
         (["rebuild", "s"], "reput rebuild: error: the following arguments", "rebuild"),
     ],
 )  # fmt: skip
-def test_wrong_words_are_two_lines(
-    words: list[str], says: str, asks: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_words_are_two_lines(words: list[str], says: str, asks: str, capsys) -> None:
     """What is wrong, and where the right ones stand."""
     with pytest.raises(SystemExit, match="2"):
         cli.main(words)
@@ -146,9 +149,7 @@ def test_wrong_words_are_two_lines(
         (["--from-store", "none"], "--from-store none: No such file or directory"),
     ],
 )
-def test_what_is_to_be_appended_is_not_there(
-    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_to_be_appended_is_not_there(words: list[str], says: str, tmp_path, capsys) -> None:
     assert cli.main(["append", str(tmp_path / "s"), *words, "--rocketmq", "5.3.3"]) == 2
     assert capsys.readouterr().err == f"reput: error: {says}\n"
     assert not (tmp_path / "s").exists()
@@ -160,10 +161,7 @@ def test_what_is_to_be_appended_is_not_there(
      (False, "PySpark and Java are missing: pip install 'reput[spark,java]'")],
 )  # fmt: skip
 @pytest.mark.parametrize("master", ["local", "spark://127.0.0.1:1"])
-def test_no_pyspark(
-    java: bool, says: str, master: str, store: str, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_no_pyspark(java: bool, says: str, master: str, store: str, monkeypatch, capsys) -> None:
     def find() -> None:
         if not java:
             raise NoJavaError("Spark needs Java 17, 21 or 25")
@@ -221,9 +219,7 @@ def _large(path: Path) -> None:
     ],
 )
 @pytest.mark.timeout(20)
-def test_a_broker_s_file_that_is_none(
-    tmp_path: Path, make: Callable[[Path], None], says: str
-) -> None:
+def test_a_broker_s_file_that_is_none(tmp_path, make: Callable[[Path], None], says: str) -> None:
     make(tmp_path / "broker.conf")
     with pytest.raises(SettingError, match=says):
         broker_conf(str(tmp_path / "broker.conf"))
@@ -272,9 +268,7 @@ def test_a_nul_in_a_path(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("commands_in_process")
-def test_topics_nested_deeply_and_a_name_that_is_no_long(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_topics_nested_deeply_and_a_name_that_is_no_long(tmp_path, capsys) -> None:
     log = tmp_path / "store" / "commitlog"
     log.mkdir(parents=True)
     (log / f"{0:020d}").write_bytes(bytes(4096))
@@ -292,9 +286,7 @@ def test_topics_nested_deeply_and_a_name_that_is_no_long(
     assert "no broker starts yet" in left
 
 
-def test_what_rocketmq_does_not_know_in_a_brokers_file_is_said_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_rocketmq_does_not_know_in_a_brokers_file_is_said_at_once(tmp_path, capsys) -> None:
     """A broker passes it over; on the command line it is a mistake."""
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerNmae=a\nmaxIndexNum=90\nmine=1\n")

@@ -1,10 +1,12 @@
 """What a person reads when a disk is full."""
 
+import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from reput.jobs.console.endings import full_disk
+from reput.jobs.console.endings import full_disk, room_of
 
 
 @pytest.mark.parametrize("text", ["", "[Errno 13] Permission denied: '/a'", "no space left"])
@@ -26,3 +28,9 @@ def test_the_disk_of_a_path_is_named_though_the_path_is_not_made_yet(tmp_path: P
     assert said is not None
     assert said.startswith(f"{path}: No space left on device: the disk at /")
     assert " left; make room, or give another folder" in said
+
+
+def test_room_is_what_others_than_root_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Mock(f_frsize=1024, f_bavail=3, f_bfree=5, f_blocks=7 << 30)
+    monkeypatch.setattr(os, "statvfs", lambda _: room)
+    assert room_of("/").endswith("has 3.0 KiB of 7.0 TiB left")

@@ -49,9 +49,7 @@ def test_a_level_too_deep_or_too_high_names_the_store(
     )
 
 
-def test_a_typo_in_a_path_and_a_place_without_any_store(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_typo_in_a_path_and_a_place_without_any_store(store: Path, capsys) -> None:
     assert f"did you mean {store}?" in said(capsys, "check", f"{store}s")
     empty = store.parents[1] / "empty"
     empty.mkdir()
@@ -60,16 +58,12 @@ def test_a_typo_in_a_path_and_a_place_without_any_store(
     )
 
 
-def test_against_a_folder_that_is_not_there(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_against_a_folder_that_is_not_there(store: Path, capsys) -> None:
     text = said(capsys, "verify", store, "--against", "nowhere")
     assert text == "reput: error: --against nowhere: no such folder\n"
 
 
-def test_a_wrong_release_is_named_before_spark_starts(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_release_is_named_before_spark_starts(store: Path, capsys) -> None:
     assert "did you mean 5.3.3?" in said(capsys, "check", store, "--rocketmq", "5.3.33")
 
 
@@ -82,9 +76,7 @@ def test_a_typo_in_a_command(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "words", [("check", "/nowhere"), ("check",), ("check", "x", "--nonsense"), ("chek", "x")]
 )
-def test_an_error_in_json_is_json(
-    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_in_json_is_json(words: tuple[str, ...], capsys) -> None:
     assert cli.main([*words, "--json"]) == 2
     out, errors = capsys.readouterr()
     error = json.loads(out)["error"]
@@ -98,9 +90,7 @@ def test_an_error_in_json_is_json(
      (("-v",), "COMMAND"), (("-v", "help", "check"), "usage: reput check"), (("-V",), "reput 0."),
      (("--version",), "reput 0.")],
 )  # fmt: skip
-def test_help_and_version(
-    words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_and_version(words: tuple[str, ...], says: str, capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(words)
     assert ended.value.code == 0
@@ -191,9 +181,7 @@ def test_each_shell_gets_its_code(shell: str, capsys: pytest.CaptureFixture[str]
     assert "reput" in capsys.readouterr().out
 
 
-def test_the_doctor_says_what_there_is_and_what_is_slow(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_says_what_there_is_and_what_is_slow(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("REPUT_CACHE", str(tmp_path))
     assert cli.main(["doctor", "--json"]) == 0
     reported = json.loads(capsys.readouterr().out)

@@ -73,9 +73,7 @@ def test_wrong_words_are_told_before_the_store_is_looked_for(store: Path) -> Non
 
 
 @pytest.mark.parametrize("named", ["5.3", "v5.3.3", "4.1.0"])
-def test_a_service_asks_before_a_change_and_looks_for_no_store(
-    named: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_asks_before_a_change_and_looks_for_no_store(named: str, monkeypatch) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("store")
     add_service(parser)
@@ -96,9 +94,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("answer", ["y\n", "yes\n", " Y \n", "YES"])
-def test_a_yes_lets_the_change_be_made(
-    answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_yes_lets_the_change_be_made(answer: str, monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     consent(False)("remove /a")
     assert capsys.readouterr() == ("", "reput: remove /a? [y/N] ")

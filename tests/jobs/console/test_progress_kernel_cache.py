@@ -31,16 +31,12 @@ def spoilt(place: Path) -> None:
     place.write_text("")
 
 
-def test_nothing_is_said_where_the_first_place_is_taken(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_nothing_is_said_where_the_first_place_is_taken(capsys) -> None:
     tell_of_no_cache()
     assert capsys.readouterr() == ("", "")
 
 
-def test_another_place_is_named_with_why_it_is_used_and_once(
-    places: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_place_is_named_with_why_it_is_used_and_once(places: Path, capsys) -> None:
     spoilt(places / "named")
     tell_of_no_cache()
     tell_of_no_cache()
@@ -52,9 +48,7 @@ def test_another_place_is_named_with_why_it_is_used_and_once(
     assert errors.count("\n") == 1
 
 
-def test_without_any_place_each_start_compiles_anew(
-    places: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_any_place_each_start_compiles_anew(places: Path, capsys) -> None:
     for name in ("named", "home", "tmp"):
         spoilt(places / name)
     tell_of_no_cache()
@@ -65,9 +59,7 @@ def test_without_any_place_each_start_compiles_anew(
     assert capsys.readouterr().err == ""  # it is no first run: each one is
 
 
-def test_the_first_run_says_that_it_compiles(
-    places: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_run_says_that_it_compiles(places: Path, capsys) -> None:
     tell_of_first_run()
     assert capsys.readouterr().err == (
         "reput: compiling kernels, once for this version (some 20 s)\n"

@@ -46,18 +46,14 @@ def test_a_compressed_body_is_opened_where_that_is_wanted(
 
 
 @pytest.mark.parametrize("sys_flag", [COMPRESSED, UNKNOWN])
-def test_a_body_that_cannot_be_opened_is_shown_as_it_stands(
-    sys_flag: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_body_that_cannot_be_opened_is_shown_as_it_stands(sys_flag: int, capsys) -> None:
     assert body_of(message(b"plain", sys_flag), True) == b"plain"
     said = capsys.readouterr().err
     assert said.startswith("reput: physical offset 700: ")
     assert said.endswith("; it is shown as it stands\n")
 
 
-def test_a_wrong_crc_is_told_and_that_of_an_empty_body_is_not_looked_at(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_wrong_crc_is_told_and_that_of_an_empty_body_is_not_looked_at(capsys) -> None:
     assert body_of(message(b"", crc=7), False) == b""
     assert capsys.readouterr().err == ""
     assert body_of(message(b"body", crc=7), False) == b"body"
@@ -66,9 +62,7 @@ def test_a_wrong_crc_is_told_and_that_of_an_empty_body_is_not_looked_at(
     )
 
 
-def test_of_a_damaged_batch_the_messages_before_the_damage_are_told(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_of_a_damaged_batch_the_messages_before_the_damage_are_told(capsys) -> None:
     whole = inner(3, b"one", b"") + inner(4, b"two", b"")
     assert [each.body for each in inner_of(message(whole, BATCH), whole)] == [b"one", b"two"]
     assert capsys.readouterr().err == ""

@@ -22,9 +22,7 @@ from reput.store_format.faults import StoreError
         (b"a\na\n", ["a", "a"]),
     ],
 )
-def test_a_key_is_a_line_and_nothing_else_ends_it(
-    raw: bytes, keys: list[str], tmp_path: Path
-) -> None:
+def test_a_key_is_a_line_and_nothing_else_ends_it(raw: bytes, keys: list[str], tmp_path) -> None:
     (tmp_path / "keys").write_bytes(raw)
     assert read_keys(str(tmp_path / "keys")) == keys
 

@@ -57,9 +57,7 @@ def test_people_read_a_table(store: Path, capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
-def test_programs_get_each_field_by_its_name_in_json(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_programs_get_each_field_by_its_name_in_json(store: Path, capsys) -> None:
     assert listed(store, ROWS, "--json") == 0
     assert capsys.readouterr().out.splitlines()[1] == (
         '{"topic": "Other", "queueId": 11, "storeTimestamp": -1}'

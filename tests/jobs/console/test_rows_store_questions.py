@@ -61,9 +61,7 @@ def test_csv_has_the_columns_of_the_first_row(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == ""
 
 
-def test_json_has_a_line_for_each_row_with_its_own_fields(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_json_has_a_line_for_each_row_with_its_own_fields(capsys) -> None:
     written("json", {"a": None}, {"b": "é\n"})
     assert capsys.readouterr().out == '{"a": null}\n{"b": "\\u00e9\\n"}\n'
 

@@ -100,10 +100,7 @@ def test_an_option_is_written_whole(capsys: pytest.CaptureFixture[str]) -> None:
     ["report", "s", "--output", "x.pdf"], ["check", "s", "--picture", "x.png"],
     ["stats", "s", "--output", "x.csv"],
 ])  # fmt: skip
-def test_a_file_is_what_its_name_says(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_a_file_is_what_its_name_says(words: list[str], tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(Built().put("T").write(tmp_path / "s").parent)
     assert main(words) == 2
     assert f"{words[-2]} {words[-1]}: writes a" in capsys.readouterr().err
@@ -116,9 +113,7 @@ def test_settings_can_be_listed_without_the_pages(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("commands_in_process")
-def test_a_dry_run_with_something_to_do_ends_with_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_with_something_to_do_ends_with_one(tmp_path, monkeypatch, capsys) -> None:
     built = Built().put("T", count=3).derive()
     monkeypatch.chdir(built.write(tmp_path / "s").parent)
     sets = [word for name, value in built.given().items() for word in ("--set", f"{name}={value}")]

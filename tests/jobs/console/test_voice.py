@@ -131,9 +131,7 @@ def test_forms_that_contradict_each_other(store: str, capsys: pytest.CaptureFixt
 # --- how much -------------------------------------------------------------------------------------
 
 
-def test_a_summary_is_short_and_details_are_for_v(
-    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_summary_is_short_and_details_are_for_v(store: str, tmp_path, capsys) -> None:
     words = ["rebuild", store, "--output", str(tmp_path / "out")]
     short = said(capsys, *words).splitlines()
     assert len(short) == 6

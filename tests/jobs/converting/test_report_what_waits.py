@@ -109,9 +109,7 @@ def test_what_waits_of_one_topic_waits_in_its_store_alone(name: str, tmp_path: P
         assert not (made / "timerlog").exists()
 
 
-def test_pending_transactions_of_rocksdb_are_refused_where_topics_are_chosen(
-    tmp_path: Path,
-) -> None:
+def test_pending_transactions_of_rocksdb_are_refused_where_topics_are_chosen(tmp_path) -> None:
     store, _ = unpack(IN_ROCKSDB, tmp_path)
     one = open_store(str(store), rocketmq="5.5.0")
     topics = {str(row.topic) for row in one.transactions() if row.state == "pending"}

@@ -9,8 +9,12 @@ from reput.jobs.deriving.rocksdb_set import queue_tables
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import DamageFound, StoreError
 from tests.damaged import Damaged, damaged, messages
+from tests.in_process import Session, storage_of
 from tests.jobs.found import STAGING, found, job_of
+from tests.logs import Log
 from tests.logs.batches import BATCH_QUEUE, batches
+from tests.logs.encoder import Message, build_log
+from tests.memory_storage import WatchedStorage
 
 
 def tables(log: Damaged, cut: Cut | None = None, topics: Any = None) -> list[dict[str, Any]]:
@@ -58,6 +62,25 @@ def test_a_queue_that_cannot_begin_so_is_refused(split_bytes: int) -> None:
     made[0] = replace(made[0], queue_offset=-5)
     with pytest.raises(DamageFound):
         tables(damaged(made), Cut(split_bytes))
+
+
+@pytest.mark.parametrize("irregular", [0, 3])
+def test_what_is_read_does_not_grow_as_queues_times_splits(irregular: int) -> None:
+    queues, splits, segment = 40, 99, 1 << 16
+    made = [Message(f"T{n % queues}", 0, n // queues ^ irregular) for n in range(queues * 198)]
+    log = Log(build_log(made, segment), {"mappedFileSizeCommitLog": segment}, "5.5.0", {})
+    storage = WatchedStorage(storage_of(log).files)
+    job = job_of(found(log, storage, Cut(len(log.segments) * segment // splits)))
+    job.engine = session = Session(2)
+    assert not session.one_machine
+    job.keep_times()
+    linked = job.scan()
+    before, collected = len(storage.opened), session.rows_collected
+    rows = queue_tables(job, linked)
+    assert entries(rows) == {(f"T{n}", 0): 198 for n in range(queues)}
+    reads = sum(path.endswith(".entries") for path in storage.opened[before:])
+    assert 99 <= reads <= 300  # 3,960 where each run was read by itself
+    assert session.rows_collected - collected <= 2 * queues + len(rows)
 
 
 def test_a_log_without_a_message_has_no_table() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import rocksdict
 
 import reput
 from reput.jobs.cli import main
@@ -18,7 +19,8 @@ from reput.jobs.recover import recover
 from reput.jobs.repair import repair
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
-from reput.store_format.state.timers import why_lost
+from reput.store_format.rocksdb.rows import READ_POSITION, TIMERS
+from reput.store_format.state.timers import timer_check, why_lost
 from tests.broker.services.stores import LEVELS, Clock, delayed, disk, timer, writing
 from tests.broker.writer.stores import stored_records
 from tests.in_process import Session, run
@@ -155,6 +157,63 @@ def test_every_command_derives_what_is_lost(
     wanted = fates(store)
     shutil.rmtree(store / "timerlog")
     assert change(store) == [THREE]
+    assert fates(store) == wanted
+
+
+def with_timers_in_rocksdb(store: Path) -> None:
+    """Make a store's timers RocksDB's (timerRocksDBEnable): the wheel has read nothing."""
+    shutil.rmtree(store / "timerlog")
+    check = store / "config/timercheck"
+    check.write_bytes(timer_check(check.read_bytes(), lastTimerQueueOffset=0,
+                                  lastTimerLogFlushPos=0, masterTimerQueueOffset=0))  # fmt: skip
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    with (
+        reput.open_store(str(store), **GIVEN) as opened,
+        rocksdict.Rdict(str(store / "rocksdbstore"), options, {TIMERS: options}) as database,
+    ):
+        rows = database.get_column_family(TIMERS)
+        for row in opened.delayed(everything=True):
+            if row.by == "timer" and not row.delivery_physical_offset:
+                place = row.physical_offset.to_bytes(8, "big")
+                rows[row.due.to_bytes(8, "big") + b"key"] = bytes(4) + place
+        rows[READ_POSITION] = (len(WAITS)).to_bytes(8, "big")
+
+
+def converted(store: Path) -> list[str]:
+    summary = reput.convert(str(store), f"{store}-new", **GIVEN)
+    shutil.rmtree(store)
+    Path(f"{store}-new").rename(store)
+    return summary.waits
+
+
+@pytest.mark.parametrize("change", [rebuilt, repaired, converted, replicated])
+def test_timers_of_rocksdb_wait_in_files_of_a_store_that_is_without_it(
+    store: Path, change: Callable[[Path], list[str]], tmp_path: Path
+) -> None:
+    """A broker with timerRocksDBEnable delivers these, and reads the topic after them (start)."""
+    wanted = fates(store)
+    with_timers_in_rocksdb(store)
+    same = moved(store, tmp_path / "same", "config", "rocksdbstore")
+    assert rebuilt(same) == []
+    if change is rebuilt:
+        store = moved(store, tmp_path / "copy", "config")
+    assert change(store) == [THREE]
+    if change is rebuilt:
+        assert install_set(str(same), f"{store}-set").waits == []
+    assert not (store / "rocksdbstore").exists()
+    assert fates(store) == wanted
+
+
+@pytest.mark.parametrize(("on", "said"), [("true", [THREE]), ("false", [])])
+def test_rows_that_a_kill_took_are_derived_as_files(store: Path, on: str, said: list[str]) -> None:
+    """RocksDB's own log is written late: 5.5.1 alone delivers timers again after a kill."""
+    wanted = fates(store)
+    (store / "abort").touch()
+    given = {"rocketmq": "5.4.0", "settings": SETTINGS | {"timerRocksDBEnable": on}}
+    about = recover(Session(), str(store), **given)  # type: ignore[arg-type]
+    assert about.waits == said
     assert fates(store) == wanted
 
 

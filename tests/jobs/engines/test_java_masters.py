@@ -5,7 +5,8 @@ import socket
 import pytest
 
 from reput.jobs.engines.engine import SparkFailed
-from reput.jobs.engines.java import check_reachable, hosts, on_databricks, session_given
+from reput.jobs.engines.folders import on_databricks, session_given
+from reput.jobs.engines.java import check_reachable, hosts
 
 GATEWAY, DATABRICKS = "PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION"
 

@@ -96,9 +96,7 @@ def test_workers_do_not_grow(local: Engine) -> None:
         assert held[-1] - min(held[:3]) < 48 << 10, held  # KiB; a task's own 32 MiB may stay
 
 
-def test_a_worker_sees_the_caller_as_it_is_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_sees_the_caller_as_it_is_now(tmp_path, monkeypatch) -> None:
     for number, mask in enumerate((0o027, 0o077)):
         (tmp_path / str(number)).mkdir()
         monkeypatch.chdir(tmp_path / str(number))

@@ -4,7 +4,7 @@ import pickle
 
 import pyarrow as pa
 
-from reput.jobs.engines.local import packed, pickled, unpacked
+from reput.jobs.engines.local import _raised, packed, pickled, unpacked
 from tests.jobs.engines.tasks import ROW, as_they_are, in_part
 
 
@@ -36,3 +36,8 @@ def test_of_a_slice_only_its_own_rows_are_sent() -> None:
 
 def test_tasks_keep_their_order() -> None:
     assert pickle.loads(pickled([in_part, as_they_are, in_part])) == [in_part, as_they_are, in_part]
+
+
+def test_a_file_that_went_meanwhile_is_a_changed_store() -> None:
+    raised = _raised(FileNotFoundError(2, "no such file", "/a/b"))
+    assert raised[:2] == ("StoreChanged", "/a/b: is gone; it was there when the work began")

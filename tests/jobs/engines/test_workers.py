@@ -42,9 +42,7 @@ def test_a_worker_sees_that_the_process_has_closed_its_end() -> None:
         reader.recv()
 
 
-def test_workers_find_our_packages_and_have_no_threads_of_openblas(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_workers_find_our_packages_and_have_no_threads_of_openblas(monkeypatch) -> None:
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "8")
     given = of_workers()
     assert given["OPENBLAS_NUM_THREADS"] == "1"

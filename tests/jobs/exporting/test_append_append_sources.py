@@ -77,9 +77,7 @@ def test_rows_are_numbered_from_1_also_behind_what_is_skipped(
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
-def test_a_file_of_another_format_than_its_suffix_is_refused_at_once(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_format_than_its_suffix_is_refused_at_once(name: str, tmp_path) -> None:
     (tmp_path / name).write_bytes(b"{}\n" * 9)
     with pytest.raises(SettingError, match=f"^--from {tmp_path / name}: "):
         messages_of(str(tmp_path / name), 0)

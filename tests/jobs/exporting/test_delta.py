@@ -95,9 +95,7 @@ def test_a_folder_has_the_two_tables_and_nothing_else(tmp_path: Path) -> None:
         grown(damaged(messages(3)), tmp_path)
 
 
-def test_without_a_session_or_without_deltalake_there_is_no_writer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_session_or_without_deltalake_there_is_no_writer(monkeypatch) -> None:
     assert isinstance(writer_of("local", Session()), DeltaRs)
     with pytest.raises(SettingError, match="expected a session"):
         writer_of("spark", Session())

@@ -51,9 +51,7 @@ def test_the_table_has_the_rows_of_the_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delta", "rocketmq"])
-def test_a_wrong_filter_is_reported_before_anything_is_made(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_filter_is_reported_before_anything_is_made(kind: str, tmp_path, capsys) -> None:
     store, out = write(damaged(messages(3)).log, tmp_path / "store"), tmp_path / "out"
     words = ["export", str(store), "--output", str(out), "--as", kind, "--sql", "a >"]
     assert main(words) == 2
@@ -61,9 +59,7 @@ def test_a_wrong_filter_is_reported_before_anything_is_made(
     assert not out.exists()
 
 
-def test_times_are_words_as_of_a_query_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_times_are_words_as_of_a_query_too(tmp_path, capsys) -> None:
     store = write(damaged(messages(6)).log, tmp_path / "store")
     words = ["export", str(store), "--output", str(tmp_path / "out"), "--as", "delta"]
     assert main([*words, "--since", str(START + 1), "--until", str(START + 3), "--json"]) == 0

@@ -80,9 +80,7 @@ def test_an_export_of_a_log_that_grows_is_a_beginning_of_it(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_log_that_is_copied_in_meanwhile_has_no_hole(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_copied_in_meanwhile_has_no_hole(kind: str, tmp_path, monkeypatch) -> None:
     """Nobody holds its lock: it ends where it did, or the change is named and nothing is there."""
     log = damaged(messages(300))
     store = write(up_to(log, 40), tmp_path / "store")

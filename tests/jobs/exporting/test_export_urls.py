@@ -107,9 +107,7 @@ def test_a_store_is_made_at_a_url(tmp_path: Path) -> None:
         run(out, f"{out}/commitlog/x", "rocketmq")
 
 
-def test_one_that_fails_leaves_no_store_at_a_url(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_fails_leaves_no_store_at_a_url(tmp_path, monkeypatch) -> None:
     store, out = write(damaged(messages(60)).log, tmp_path / "store"), f"{URL}/failed"
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()

@@ -84,9 +84,7 @@ def test_a_topic_that_no_writer_takes_is_refused(
     *(["--topic", topic] for topic in ("SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer",
                                        "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_REVIVE_LOG_a")),
 ])  # fmt: skip
-def test_what_waits_is_for_convert(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_waits_is_for_convert(words: list[str], tmp_path, capsys) -> None:
     """A new store's broker would deliver again what was delivered: positions are others."""
     store = write(damaged(messages(2)).log, tmp_path / "store")
     made = tmp_path / "made"
@@ -115,9 +113,7 @@ def test_what_is_redacted_is_in_no_file(tmp_path: Path) -> None:
     assert hashed == [hashlib.sha256(message.body).hexdigest().encode() for message in made]
 
 
-def test_a_killed_one_leaves_nothing_and_the_next_one_cleans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_one_leaves_nothing_and_the_next_one_cleans(tmp_path, monkeypatch) -> None:
     store = write(damaged(messages(60)).log, tmp_path / "store")
     put = export_store.append_exported
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from reput.broker.change.expire import FileToDelete
+from reput.jobs.cli import main
+from reput.jobs.expire import expire
 from reput.jobs.in_place.expire import Even, Expired, Needed, When, expire_store, plan_expiry
 from reput.jobs.opening.held import held_store
 from reput.store_format.faults import StoreChanged, StoreError
@@ -28,6 +30,23 @@ def to_delete(many: int, length: int = 10) -> list[FileToDelete]:
 
 def about(**more: Any) -> Expired:
     return Expired("s", "5.3.3", more.pop("occasion", "it is 04h"), 4096, **more)
+
+
+def test_an_archive_has_a_name() -> None:
+    with pytest.raises(SettingError, match="--archive: expected a folder or URL"):
+        expire("s", archive="")
+
+
+@pytest.mark.parametrize(
+    ("files", "done", "code"), [(0, False, 0), (1, False, 1), (1, True, 0), (0, True, 0)]
+)
+def test_the_exit_code_says_whether_there_was_something_to_delete(
+    files: int, done: bool, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    told = about(files=to_delete(files), done=done)
+    monkeypatch.setattr("reput.jobs.expire.expire", lambda _: told)
+    assert main(["expire", str(tmp_path), "--dry-run"]) == code
 
 
 def test_nothing_to_delete_has_a_reason() -> None:

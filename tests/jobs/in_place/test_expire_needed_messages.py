@@ -136,6 +136,16 @@ def test_what_was_popped_and_not_acknowledged_is_needed(
     assert asked(POPPED_ALL, even, log=log, files=files) == []
 
 
+def test_check_points_are_read_from_queues_and_from_the_log_where_queues_lack_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = with_points(("ck", point(1, 3, topic="A", q=0)))
+    files = {p: raw for p, raw in derived_of(log.log).items() if REVIVE not in p}
+    assert [each.offset for each in asked(POPPED_ALL, log=log, files=files)] == log.places[1::4]
+    monkeypatch.setattr("reput.store_format.query.by_queue.scan", None)  # reads the log
+    assert [each.offset for each in asked(POPPED_ALL, log=log)] == [log.places[1]]
+
+
 def test_what_the_queues_lack_counts_as_unread() -> None:
     files = {p: raw for p, raw in derived_of(LOG.log).items() if "RETRY" not in p}
     (found,) = asked({"A@g": {"0": 5}}, files=files)

@@ -1,9 +1,11 @@
 """A growing log is caught up with in rounds, as far as its files are there without a hole."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from reput.jobs.in_place import follow as follow_module
 from reput.jobs.in_place.catch_up import CaughtUp
 from reput.jobs.in_place.follow import Rounds, consented, follow, growing_plan, one_round
 from reput.jobs.opening.held import held_store
@@ -97,6 +99,16 @@ def test_it_ends_when_nothing_has_come_and_asks_once(tmp_path: Path) -> None:
     assert len(asked) == 1
     assert sum(each.entries for each in told) == 100
     assert last.log_end == LOG.places[99] + LOG.size(99)
+
+
+def test_idle_seconds_begin_anew_as_the_log_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes in pieces of half a record, two seconds apart; then nothing more."""
+    now, rounds = [0.0], iter([1, 2, 3, 4, 4, 4, 4])
+    monkeypatch.setattr(follow_module, "one_round", lambda *_: (None, (next(rounds),)))
+    clock = Mock(monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
+    monkeypatch.setattr(follow_module, "time", clock)
+    assert follow(Mock(), Mock(), Progress(), pytest.fail, Rounds(2, 3, pytest.fail)) is None
+    assert (now, next(rounds)) == ([10.0], 4)
 
 
 def test_without_a_log_it_waits_no_longer_than_it_is_told(tmp_path: Path) -> None:

@@ -72,9 +72,7 @@ def test_it_asks_and_then_does_what_it_has_planned(tmp_path: Path) -> None:
     assert Appends().run(store) == (3, "done")
 
 
-def test_nothing_is_asked_or_done_in_a_dry_run_or_where_nothing_is_to_be_done(
-    tmp_path: Path,
-) -> None:
+def test_nothing_is_asked_or_done_in_a_dry_run_or_where_nothing_is_to_be_done(tmp_path) -> None:
     for many, dry_run in ((2, True), (4, False), (4, True)):
         store, service = append(tmp_path / f"{many}{dry_run}", many), Appends()
         before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}

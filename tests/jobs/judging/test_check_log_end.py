@@ -201,9 +201,7 @@ def test_nuls_are_no_damage(properties: bytes) -> None:
 
 
 @pytest.mark.parametrize("window", [1000, 8 << 20])
-def test_a_record_longer_than_a_window_does_not_end_the_look(
-    window: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_longer_than_a_window_does_not_end_the_look(window: int, monkeypatch) -> None:
     monkeypatch.setattr(searches, "_WINDOW_BYTES", window)
     log = ending_in({"body": bytes([1]) * 400}, {})
     place = tear(log, 11, True)

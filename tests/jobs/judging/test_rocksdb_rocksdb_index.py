@@ -22,9 +22,7 @@ from tests.store_format.rocksdb.stores import INDEX, unpack
 
 
 @pytest.mark.parametrize(("name", "ranges"), [(INDEX[0], 1), (INDEX[1], 4)])
-def test_the_rows_are_a_brokers_own(
-    name: str, ranges: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rows_are_a_brokers_own(name: str, ranges: int, tmp_path, monkeypatch) -> None:
     if ranges > 1:
         monkeypatch.setattr(rocksdb_index, "_ROWS_A_BATCH", 7)
         monkeypatch.setattr(rocksdb_index, "_ROWS_A_RUN", 100)

@@ -200,9 +200,7 @@ def test_files_and_rocksdb_are_judged_both(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_without_the_library_it_is_said_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_library_it_is_said_what_to_install(tmp_path, monkeypatch) -> None:
     store, _ = unpack("alone_5.3.3", tmp_path)
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with pytest.raises(RocksDBMissing, match=r'pip install "reput\[rocksdb\]"'):

@@ -59,9 +59,7 @@ def test_a_store_that_another_process_has_open_is_refused(dry_run: bool, writing
 
 
 @pytest.mark.parametrize("changed", [True, False])
-def test_staging_leaves_the_times_of_a_store_that_is_not_changed(
-    changed: bool, tmp_path: Path
-) -> None:
+def test_staging_leaves_the_times_of_a_store_that_is_not_changed(changed: bool, tmp_path) -> None:
     os.utime(tmp_path, ns=(1_000_000_001, 2_000_000_002))
     before = times(tmp_path)
     with held_store(str(tmp_path), dry_run=False) as held:

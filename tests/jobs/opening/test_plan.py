@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.opening.questions import open_store
 from reput.store_format.discover.purpose import LOOK, REPLICATE, Purpose
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import DamageFound, EmptyLog, StoreError
@@ -57,8 +58,13 @@ def test_of_a_log_without_segments_the_queues_tell_what_it_had() -> None:
         files[f"{STORE}/consumequeue/{topic}/0/{0:020d}"] = entry * 3 + bytes(20)
     read = {"offsetTable": {"T@billing": {0: 2}, "T@none": {0: 0}}}
     files[f"{STORE}/config/consumerOffset.json"] = json.dumps(read).encode()
-    with pytest.raises(DamageFound, match=r"2 queues name 3 .* 1 group has read .* \(billing\);"):
-        planned(MemoryStorage(files), {"mappedFileSizeConsumeQueue": "80"})
+    told, given = r"2 queues name 3 .* 1 group has read .* \(billing\);", {
+        "mappedFileSizeConsumeQueue": "80"
+    }  # fmt: skip
+    with pytest.raises(DamageFound, match=told):
+        planned(MemoryStorage(files), given)
+    with pytest.raises(DamageFound, match=told):
+        open_store(STORE, rocketmq="5.3.3", settings=given, storage=MemoryStorage(files))
 
 
 class Large(MemoryStorage):

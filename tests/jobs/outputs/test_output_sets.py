@@ -57,11 +57,14 @@ def a_set(**more: bytes | None) -> MemoryStorage:
 )
 def test_a_manifest_lists_files_of_its_kind_alone(kind: SetKind, path: str, of_it: bool) -> None:
     manifest: dict[str, Any] = {name: [] for name in kind.lists} | {kind.lists[0]: [entry(path)]}
+    manifest["format"] = kind.format
+    raw = json.dumps(manifest).encode()
     if of_it:
-        assert files_of(manifest, "m", kind) == {path: 3}
+        found = files_of(MemoryStorage(), "m", parse_manifest(raw, "m", kind), kind)
+        assert [each[:2] for each in found] == [(path, 3)]
     else:
         with pytest.raises(StoreError, match="names a file outside the set"):
-            files_of(manifest, "m", kind)
+            parse_manifest(raw, "m", kind)
 
 
 @pytest.mark.parametrize(

@@ -109,9 +109,7 @@ def test_a_zombie_task_makes_no_new_file_where_staging_was(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tasks_of_other_machines_sync_what_is_to_be_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_of_other_machines_sync_what_is_to_be_published(tmp_path, monkeypatch) -> None:
     """The publisher's syncfs reaches its own machine's writes only."""
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)

@@ -272,9 +272,7 @@ def test_nothing_overflows_or_is_cut(
 
 @pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_next_command_is_whole_and_can_be_copied(
-    shown: Open, tmp_path: Path, width: int
-) -> None:
+def test_the_next_command_is_whole_and_can_be_copied(shown: Open, tmp_path, width: int) -> None:
     store = stores.healthy(tmp_path)
     shutil.rmtree(store / "index")
     from tests.in_process import Session

@@ -384,5 +384,5 @@ def test_the_same_store_gives_the_same_page(tmp_path: Path) -> None:
 def test_the_densest_stretch_is_drawn() -> None:
     spans = [log_sections.Span(n * 10, n * 10 + 10, 1, "T") for n in range(5)]
     far = log_sections.Span(10**9, 10**9 + 10, 3, "T")
-    assert log_sections._densest([*spans, far], 10) == (spans, 1)
-    assert log_sections._densest(spans, 10) == (spans, 0)
+    assert log_sections._densest([*spans, far], 10) == spans
+    assert log_sections._densest(spans, 10) == spans

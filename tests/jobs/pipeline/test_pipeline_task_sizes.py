@@ -1,12 +1,10 @@
 """Few tasks for many pieces, and small ones at last."""
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from reput.jobs.outputs import publish
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.pipeline.stages import guided
@@ -76,7 +74,7 @@ def test_tasks_are_sized_by_what_they_hold_and_write(
     log = Log(build_log([Message()], 60_000), {"mappedFileSizeCommitLog": 60_000}, "5.3.3", {})
     job = found(log).job(Staging(Remote(), STAGING))
     linked = Linked([{"records": entries, "runs": runs, "queues": queues}])
-    assert job._queue_tasks(linked) == tasks
+    assert job.queue_tasks(linked) == tasks
 
 
 @pytest.mark.parametrize(("most_cores", "tasks"), [(2, 12), (128, 60)])
@@ -138,35 +136,3 @@ def test_more_zeros_than_log_are_refused_before_they_are_sent(
             ready.build(linked)
     else:
         ready._refuse_padding(linked)
-
-
-def test_the_driver_gets_a_row_a_task_and_no_row_a_file() -> None:
-    messages = [Message(f"T{n}", 0, 0) for n in range(300)]
-    log = Log(build_log(messages, 1 << 16), {
-        "mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 100
-    }, "5.3.3", {})  # fmt: skip
-    session = Session(2)
-    assert not session.one_machine
-    rebuilt = rebuild_log(log, Cut(partitions=2), session)
-    assert sum(name.startswith("consumequeue/") for name in rebuilt.files) == 300
-    assert session.rows_collected < 20
-
-
-class Copying(MemoryStorage):
-    """As S3: a move is a copy, which a second attempt may repeat."""
-
-    moves_by_copies = True
-
-    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
-        self.files.update({to: self.files[path] for path, to in moves if path in self.files})
-
-
-@pytest.mark.parametrize("seed", [2, 0])  # on several machines, on one
-def test_many_files_are_copied_by_tasks(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(publish, "_MOVES_OF_A_TASK", 100)
-    names, session = [f"file{n}" for n in range(301)], Session(seed)
-    storage = Copying({f"{STAGING}/{name}": name.encode() for name in names})
-    moves = [(name, f"folder/{name}") for name in names]
-    publish.move_in(Staging(storage, STAGING), moves, "set", session)
-    assert [storage.files[f"set/folder/{name}"] for name in names] == [n.encode() for n in names]
-    assert (session.rows_collected > 0) == (not session.one_machine)

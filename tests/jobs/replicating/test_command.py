@@ -21,9 +21,7 @@ def source(tmp_path: Path) -> Path:
     return make_store(tmp_path / "source")
 
 
-def test_its_json_says_what_was_copied(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_json_says_what_was_copied(source: Path, tmp_path, capsys) -> None:
     words = ["replicate", str(source), str(tmp_path / "replica"), "--rocketmq", "5.3.3", *SIZES]
     assert cli.main([*words, "--json", "--dry-run"]) == 1
     would = json.loads(capsys.readouterr().out)
@@ -52,9 +50,7 @@ def test_its_json_says_what_was_copied(
         ["source", "s3://bucket/target"],
     ],
 )
-def test_words_that_say_nothing_together(
-    words: list[str], source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_words_that_say_nothing_together(words: list[str], source: Path, tmp_path, capsys) -> None:
     places = {name: str(tmp_path / name) for name in ("source", "target")}
     words = [places.get(word, word) for word in words]
     assert cli.main(["replicate", *words, "--rocketmq", "5.3.3"]) == 2
@@ -65,9 +61,7 @@ def test_words_that_say_nothing_together(
 
 
 @pytest.mark.long
-def test_a_served_store_is_replicated_over_the_wire_and_killed(
-    source: Path, tmp_path: Path
-) -> None:
+def test_a_served_store_is_replicated_over_the_wire_and_killed(source: Path, tmp_path) -> None:
     """Both as processes; the copying one is killed thirty times, at whatever it does."""
     target, end = tmp_path / "replica", record_starts(log_of(source))[1]
     serve = [sys.executable, "-m", "reput", "serve", str(source), "--rocketmq", "5.3.3", *SIZES]

@@ -10,11 +10,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reput.broker.wire.peers import FLUSH_SLAVE_TIMEOUT, PUT_OK, SLAVE_NOT_AVAILABLE
+from reput.broker.wire.peers import (
+    FLUSH_SLAVE_TIMEOUT,
+    PUT_OK,
+    SLAVE_NOT_AVAILABLE,
+    SlaveConnection,
+)
 from reput.broker.wire.remoting import Command
 from reput.broker.wire.remoting import frame as remoting_frame
 from reput.broker.wire.replication import encode_header, encode_report
@@ -42,6 +49,7 @@ from tests.jobs.replicating.stores import (
     record_starts,
     run,
 )
+from tests.jobs.replicating.switch_master import SwitchConnection
 from tests.trees import flip
 
 SIZES = {name: str(value) for name, value in TINY.items()}
@@ -63,9 +71,11 @@ def store_log(source: Path) -> StoreLog:
 
 
 @contextmanager
-def master(source: Path, **options: object) -> Iterator[HaMaster]:
-    options.setdefault("batch", 700)
-    with HaMaster(store_log(source), ("127.0.0.1", 0), **options) as running:  # type: ignore[arg-type]
+def master(
+    source: Path, batch: int = 700, controller: bool = False, **more: Any
+) -> Iterator[HaMaster]:
+    begin = partial(SwitchConnection if controller else SlaveConnection, batch=batch)
+    with HaMaster(store_log(source), ("127.0.0.1", 0), begin=begin, **more) as running:
         yield running
 
 

@@ -70,9 +70,7 @@ def test_what_is_appended_is_on_a_slave_when_it_counts(tmp_path: Path, port: int
     assert not log[len(slave.data) :].strip(b"\0")
 
 
-def test_a_message_that_no_slave_has_in_time_ends_it_and_stays(
-    tmp_path: Path, port: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_message_that_no_slave_has_in_time_ends_it_and_stays(tmp_path, port: int, capsys) -> None:
     slave = Slave(port, 500)  # of the fifth or so it tells nothing
     assert append(tmp_path, slave, *SYNC) == 3
     there = len(bodies(tmp_path / "store"))
@@ -92,9 +90,7 @@ def test_nobody_is_waited_for_where_rocketmq_would_not(
     assert bodies(tmp_path / "store") == list(range(20))
 
 
-def test_without_slaves_the_writer_warns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_slaves_the_writer_warns(tmp_path, capsys) -> None:
     source = tmp_path / "m.jsonl"
     source.write_text('{"topic": "T", "body": "1"}\n')
     said: list[Any] = []

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from reput.broker.change.replica import NOTE
+from reput.jobs.replicating import replicate
 from reput.jobs.replicating.from_folder import LogLimit, ReplicationOptions
-from reput.jobs.replicating.from_master import Master
-from reput.jobs.replicating.replicate import from_master, from_store
+from reput.jobs.replicating.from_master import Master, MasterSays
+from reput.jobs.replicating.replicate import _agree, from_master, from_store
 from reput.jobs.replicating.target import Replicated
 from reput.store_format.discover.store import StoreAt, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
+from tests.broker.writer.stores import stored_records
 from tests.jobs.replicating.stores import SETTINGS, log_of, make_store, record_starts
 
 
@@ -61,15 +65,41 @@ def test_a_dry_run_over_a_replica_tells_where_that_ends(source: Path, tmp_path: 
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_a_log_that_no_replication_has_made_is_asked_about_first(
-    source: Path, tmp_path: Path
-) -> None:
+def test_a_log_that_no_replication_has_made_is_asked_about_first(source: Path, tmp_path) -> None:
     target = make_store(tmp_path / "target", 12)
     log = log_of(target)
     with pytest.raises(Asked, match="which has a log already"):
         from_store(at(source), str(target), ReplicationOptions(), False, Progress(), no)
     assert log_of(target) == log
     assert not (target / "lock").exists()
+
+
+def test_a_replica_is_gone_on_with_unasked(tmp_path: Path) -> None:
+    target = make_store(tmp_path / "target", 12)
+    (target / NOTE).touch()
+    _agree(str(target), no)
+
+
+def test_a_time_ends_a_dry_run_where_the_log_reaches_it(source: Path, tmp_path: Path) -> None:
+    starts, _ = record_starts(log_of(source))
+    time = [*stored_records(source / "commitlog")][20].store_timestamp
+    assert dry(source, tmp_path / "target", LogLimit(time=time - 1)).end == starts[20]
+
+
+def test_what_is_given_goes_before_what_a_master_says(tmp_path, monkeypatch) -> None:
+    says = MasterSays(release="4.9.7", settings={"maxIndexNum": "7", "maxHashSlotNum": "5"})
+    monkeypatch.setattr(replicate, "Asking", lambda _: Mock(says=lambda: says))
+    made = Mock(side_effect=Asked)
+    monkeypatch.setattr(replicate, "ReplicaTarget", made)
+    master = Master(("127.0.0.1", 10912), ("127.0.0.1", 10911), 0, False)
+    with pytest.raises(Asked):
+        from_master(
+            master, str(tmp_path / "target"), "5.3.3", {"maxIndexNum": "9"}, ReplicationOptions(),
+            Progress(), no,
+        )  # fmt: skip
+    _, rules, known, _ = made.call_args.args
+    assert rules.profile.release == "5.3.3"
+    assert (known["maxIndexNum"], known["maxHashSlotNum"]) == ("9", "5")
 
 
 @pytest.mark.parametrize("start", [None, -1])

@@ -1,29 +1,41 @@
 """What the whole log says of a damaged segment's pieces, whoever reads the segments."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from reput.jobs.compare import compare
 from reput.jobs.export import export, verify_export
 from reput.jobs.opening.questions import open_store
-from reput.jobs.salvaging.lives import judged
+from reput.jobs.pipeline.link import SegmentWalk
+from reput.jobs.salvaging.lives import _damaged_segments, _in_use, _is_broken, judged
 from reput.jobs.sources.log_source import CommitLogSource
 from reput.jobs.sources.options import OptionError
-from reput.store_format.faults import SALVAGE, StoreError
+from reput.store_format.faults import SALVAGE, Fault, StoreError
 from reput.store_format.files.local import LocalReader
-from tests.damaged import SEGMENT, damaged, messages
+from tests.damaged import SEGMENT as SMALL
+from tests.damaged import damaged, messages
 from tests.in_process import Session, as_text
 from tests.jobs.sources.reading import places, table, write
+from tests.logs.encoder import Message
 from tests.seeds import some
 from tests.store_format.damage.generator import queues_of, salvaged
-from tests.store_format.damage.lives import two_lives
+from tests.store_format.damage.lives import SEGMENT, two_lives
 
 _SEAMS = 2 * 7  # `two_lives` puts back so many pieces of an older life at most
 _OF_QUEUES = (0, 0x8)  # transaction types whose records are in queues
 # By the records around them alone 27 messages of the older life were taken too.
 QUICK = [(10, False)]
+
+
+def only(store: str, folder: Path, given: dict[str, Any]) -> int:
+    """How many messages of a store another one lacks, as `compare` counts them."""
+    other = str(write(damaged([Message("Other")], SEGMENT).log, folder / "other"))
+    found, _ = compare(Session(), store, [other], **given).pairs[0].found
+    return found.count("only") + found.count("again")
 
 
 def unlike(seed: int, crc: bool, folder: Path) -> list[str]:
@@ -46,6 +58,7 @@ def unlike(seed: int, crc: bool, folder: Path) -> list[str]:
         "judged": by_tasks.equals(rows),
         "export": pq.read_table(f"{out}/data")["physicalOffset"].equals(rows["physicalOffset"]),
         "verify": verify_export(Session(), store, out, **given).same,  # type: ignore[arg-type]
+        "compare": only(store, folder, given) == len(rows),
         # a record that only its `__CRC32#` contradicts is counted: stats reads no checksums
         "stats": counted - len(rows) in range(_SEAMS + 1 if crc else 1),
     }
@@ -76,7 +89,7 @@ def test_what_tasks_have_judged_is_read_as_little_as_a_sound_log(
     read_into = LocalReader.read_into
 
     def counted(self: LocalReader, *given: Any) -> None:
-        read.append(int(self.path.rpartition("/")[2]) // SEGMENT)
+        read.append(int(self.path.rpartition("/")[2]) // SMALL)
         read_into(self, *given)
 
     options = {"path": str(store), "onDamage": SALVAGE, "judged": judged(Session(), str(store))}
@@ -110,3 +123,39 @@ def test_a_long_log_is_judged_by_tasks_or_not_at_all(tmp_path: Path) -> None:
     other = write(damaged(messages(100, body=b"o" * 40)).log, tmp_path / "other")
     with pytest.raises(StoreError, match="not the log of option judged"):
         places(other, **most, judged=asked)
+
+
+def job(limit: int | None = None, count: int = 3) -> Any:
+    """A job on segments of 100 bytes, from whose limit on a broker writes."""
+    segments = [SimpleNamespace(start=n * 100) for n in range(count)]
+    plan = SimpleNamespace(segments=segments, splits=SimpleNamespace(limit=limit))
+    return SimpleNamespace(plan=plan)
+
+
+def walk(time: int | None, wrong_blank: int = -1) -> SegmentWalk:
+    row = {"records": int(time is not None), "last_timestamp": time, "wrong_blank": wrong_blank}
+    return SegmentWalk([row], 0, Fault.BLANK)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(None, 3), (250, 3), (200, 2), (199, 2), (100, 1)])
+def test_segments_that_a_broker_writes_to_are_not_in_use(limit: int | None, count: int) -> None:
+    assert _in_use(job(limit), {}, {}) == count
+
+
+@pytest.mark.parametrize(("place", "broken"), [(-1, False), (0, True), (92, True)])
+def test_a_blank_of_a_wrong_size_breaks_a_segment(place: int, broken: bool) -> None:
+    assert _is_broken(walk(1, place)) == broken
+
+
+@pytest.mark.parametrize(
+    ("times", "last"),
+    [((5, 6, 7), [None, 5, 6]), ((5, 90, 7), [None, 5, 5]), ((5, None, 7), [None, 5, 5]),
+     ((90, 6, 7), [None, 90, 6]), ((5, 4, 3), [None, 5, 4]), ((5, 90, 95), [None, 5, 90])],
+)  # fmt: skip
+def test_a_time_that_its_neighbours_contradict_is_not_the_last(
+    times: tuple[int | None, ...], last: list[int | None]
+) -> None:
+    walks = {number: walk(time) for number, time in enumerate(times)}
+    found = _damaged_segments(job(), walks, 3)
+    assert [each.last_timestamp for each in found] == last
+    assert [each.is_last for each in found] == [False, False, True]

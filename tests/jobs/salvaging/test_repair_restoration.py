@@ -135,9 +135,7 @@ def test_dense_flips_displace_nothing(seed: int, monkeypatch: pytest.MonkeyPatch
     assert kept(hurt, restore=False) == (0, DENSE[seed])
 
 
-def test_of_two_records_with_one_place_the_old_queue_knows_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_two_records_with_one_place_the_old_queue_knows_its_own(monkeypatch) -> None:
     """A flipped queueId makes a record of queue 2 the second one with queueOffset 1 of queue 0,
     right before the other. One bit makes each of them the one that queue 2 misses: without the
     store's own queue nothing tells which it is, and both are left out and named.

@@ -1,12 +1,18 @@
 """A broker asked in this process: no socket, and the clock is the test's."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reput.broker.serving.broker import Answer, Broker, Caller
 from reput.broker.serving.handlers import answer
+from reput.broker.serving.store import ServedStore
 from reput.broker.wire.codes import RequestCode
+from reput.broker.wire.remoting import ONE_WAY_BIT
 from reput.jobs.sockets.opened import ServedSource, open_broker
 from tests import golden_stores
 from tests.jobs.sockets.asking import request
@@ -51,9 +57,27 @@ class Asked:
     def reported(self) -> list[tuple[int, str]]:
         """(client, group) of the notes that clients were to be sent since."""
         notes = [(client, note.fields["consumerGroup"]) for client, note in self.broker.outbox]
+        assert all(note.flag == ONE_WAY_BIT for _, note in self.broker.outbox)
         self.broker.outbox.clear()
         return notes
 
 
 def said(found: Answer) -> Any:
     return json.loads(found.body)
+
+
+@contextmanager
+def stores_closed_after() -> Iterator[None]:
+    """Close the stores that are opened to be served meanwhile, as `reput serve` does at its end."""
+    made: list[ServedStore] = []
+    look = ServedStore._look
+
+    def noted(store: ServedStore) -> None:
+        made.append(store)
+        look(store)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServedStore, "_look", noted)
+        yield
+    for store in made:
+        store.close()

@@ -68,9 +68,7 @@ def test_pairs_of_lines_are_read_and_all_else_is_not(
         (b"", "with its secretKey"),
     ],
 )
-def test_what_is_no_list_of_keys_is_told_without_them(
-    tmp_path: Path, content: bytes, said: str
-) -> None:
+def test_what_is_no_list_of_keys_is_told_without_them(tmp_path, content: bytes, said: str) -> None:
     with pytest.raises(StoreError, match=said) as error:
         read(tmp_path, content)
     assert "hidden" not in str(error.value)

@@ -27,9 +27,7 @@ def test_without_the_file_a_group_is_where_the_store_has_it(tmp_path: Path) -> N
     "table",
     ['{"T@g":{"1":3,"2":4}}', '{"T@g":{1:3,2:4}}', ' {"T@g":\n\t{1:3,\n2:4}}'],
 )
-def test_a_queue_in_the_file_goes_before_the_same_one_in_the_store(
-    tmp_path: Path, table: str
-) -> None:
+def test_a_queue_in_the_file_goes_before_the_same_one_in_the_store(tmp_path, table: str) -> None:
     """A broker writes queue ids without quotes."""
     found = over(tmp_path / "o", f'{{"offsetTable":{table}}}')
     assert found == {("g", "T"): {0: 7, 1: 3, 2: 4}, ("g", "U"): {0: 1}}

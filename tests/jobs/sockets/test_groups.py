@@ -248,9 +248,7 @@ def test_locks_are_bounded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Non
     assert lock(asked, "c2", 2) == [2]  # those that have run out make room
 
 
-def test_a_unique_key_is_asked_for_as_many_as_a_broker_asks_for(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_unique_key_is_asked_for_as_many_as_a_broker_asks_for(asked: Asked, monkeypatch) -> None:
     """QueryMessageProcessor: 32 (defaultQueryMaxNum), whatever the client wants."""
     seen: list[int] = []
 

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.jobs.cli import main
 from reput.jobs.sockets.opened import ServedSource, open_broker, take_in_flight
@@ -42,9 +40,7 @@ def test_it_comes_again_once_its_time_is_up(tmp_path: Path) -> None:
     assert [each.position for each in pop(asked, "g", "T")] == [4, 5]
 
 
-def test_it_is_of_a_store_that_has_ended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_is_of_a_store_that_has_ended(tmp_path, capsys) -> None:
     made = Made(tmp_path / "store")
     made.put("ck", point(0))
     made.writer.close()

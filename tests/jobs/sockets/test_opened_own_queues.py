@@ -65,9 +65,7 @@ def deriving() -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_signal_while_queues_are_derived_ends_it_with_0(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_while_queues_are_derived_ends_it_with_0(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with deriving() as process:
         process.send_signal(signal.SIGTERM)
@@ -76,9 +74,7 @@ def test_a_signal_while_queues_are_derived_ends_it_with_0(
     assert not list(tmp_path.glob("reput-serve-*"))
 
 
-def test_a_killed_server_leaves_nothing_that_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_server_leaves_nothing_that_runs(tmp_path, monkeypatch) -> None:
     """Nor does its rebuild come to its end by itself: no set is there then."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with deriving() as process:

@@ -152,9 +152,7 @@ def read_all(reader: Any, parts: list[Any]) -> int:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["batch", "stream"])
 @pytest.mark.parametrize("what", ["gone", "cut"])
-def test_what_goes_after_the_planning_is_an_error(
-    kind: Any, how: str, what: str, tmp_path: Path
-) -> None:
+def test_what_goes_after_the_planning_is_an_error(kind: Any, how: str, what: str, tmp_path) -> None:
     store = made(tmp_path / "store", 400)
     if how == "batch":
         source = kind({"path": str(store), "minPartitions": "9"} if kind is KINDS[0] else

@@ -116,9 +116,7 @@ def test_a_record_in_a_body_is_no_row(tmp_path: Path) -> None:
         assert places(store, minPartitions=parts) == log.places
 
 
-def test_a_body_longer_than_a_window_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_longer_than_a_window_is_whole(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("reput.udfs.table.log_parts.WINDOW_BYTES", 512)
     log = damaged([Message(body=b"a"), Message(body=bytes(range(256)) * 8), Message(body=b"c")])
     found = table(write(log.log, tmp_path), columns="body,topic")

@@ -171,9 +171,7 @@ def test_damage_that_live_records_follow_ends_the_stream(tmp_path: Path) -> None
     assert found == [p for p in log.places if p != log.places[last[2]]]
 
 
-def test_a_store_is_asked_what_it_is_only_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_is_asked_what_it_is_only_once(tmp_path, monkeypatch) -> None:
     """Spark asks for the latest offset many times a second."""
     log = damaged(messages(60))
     reader = stream(write(up_to(log, 10), tmp_path))

@@ -71,9 +71,7 @@ def test_the_rows_are_those_of_the_walk(store: Path, caplog: Any) -> None:
     assert asked(store, caplog, **between)[0] == places(store, subscribe="Some", **between)
 
 
-def test_a_topic_that_fills_the_log_is_walked(
-    store: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_that_fills_the_log_is_walked(store: Path, caplog, monkeypatch) -> None:
     monkeypatch.setattr(queue_parts, "WORTH_BYTES", 8 << 10)
     found, reported = asked(store, caplog)
     assert found == places(store, subscribe="Some")
@@ -81,9 +79,7 @@ def test_a_topic_that_fills_the_log_is_walked(
 
 
 @pytest.mark.parametrize("name", ["mixed_5.3.3", "small_all_4.9.7"])
-def test_rocketmqs_own_queues_give_what_is_dispatched(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rocketmqs_own_queues_give_what_is_dispatched(name: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(queue_parts, "WORTH_BYTES", 0)
     store, golden = golden_stores.whole(name, tmp_path)
     given = {"rocketmq": golden.version, "columns": "physicalOffset,sysFlag,topic,body,properties"}
@@ -170,9 +166,7 @@ def test_what_is_wrong_with_the_queues_changes_no_row(harm: str, store: Path, ca
         assert HARMS[harm][1] in reported
 
 
-def test_what_is_wrong_behind_some_rows_changes_no_row(
-    store: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_wrong_behind_some_rows_changes_no_row(store: Path, caplog, monkeypatch) -> None:
     wanted = places(store, subscribe="Some")
     raw, segment = file(store, 2, 0).read_bytes(), int(SETTINGS["mappedFileSizeCommitLog"])
     offsets = [int.from_bytes(raw[at : at + 8], "big") for at in range(0, len(raw), 20)]

@@ -70,9 +70,7 @@ def _ten_rows() -> type[DataSource]:
     return TenRows
 
 
-def test_a_session_that_pushes_filters_changes_no_row(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_session_that_pushes_filters_changes_no_row(spark: "SparkSession", tmp_path) -> None:
     """Spark 4.2.0 keeps a query's filters for the next one of the same DataFrame: the probe of ten
     rows shows it. Once a release has it no more, decision 0030 is to be looked at again.
     """
@@ -94,9 +92,7 @@ def test_a_session_that_pushes_filters_changes_no_row(
         spark.conf.unset(_PUSHDOWN)
 
 
-def test_a_session_without_delta_is_reported(
-    spark: "SparkSession", capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_session_without_delta_is_reported(spark: "SparkSession", capfd) -> None:
     with pytest.raises(SettingError, match="has no Delta; start it by spark-submit with"):
         writer_of("spark", SparkEngine(spark))
     assert "QueryContextLogger" not in capfd.readouterr().err  # PySpark's own line of the query

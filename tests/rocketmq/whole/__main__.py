@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(EVERY)}")
     parser.add_argument("--release", default="5.3.3")
     parser.add_argument("--size", default="small", choices=BY_NAME)
-    parser.add_argument("--queues", default="files", choices=["files", "rocksdb"])
+    parser.add_argument("--queues", default="files", choices=["files", "rocksdb", "services"])
     parser.add_argument("--kept", type=Path, help="keep what is made there; take what is there")
     parser.add_argument("--kill", type=float, help="kill each command then (s), and run it again")
     parser.add_argument("-v", action="store_true", help="also what commands said")

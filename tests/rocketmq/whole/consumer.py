@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.remoting import Command
+from reput.store_format.names import LMQ_PREFIX
 from tests.jobs.sockets.asking import Peer, pull, request
 from tests.jobs.sockets.popping import Popped, ack_of, fields, messages
 
@@ -87,6 +88,11 @@ class Consumer:
             answer = self.peer.ask(wanted)
             after = int(answer.fields.get("nextBeginOffset", at))
             found = list(decoded(answer.body or b"")) if answer.code == _FOUND else []
+            if self.topic.startswith(LMQ_PREFIX):  # the message has the position in its own topic
+                found = [
+                    each._replace(position=int(each.properties["INNER_MULTI_QUEUE_OFFSET"]))
+                    for each in found
+                ]
             found = [each for each in found if each.position >= at][:left]
             yield from found
             if left is not None:

@@ -117,7 +117,9 @@ class Made:
     """A store and what is still to come of it, by reader; keys name messages."""
 
     version: str
-    queues: str  # the engine of queues: files or rocksdb
+    # The engine of queues: files or rocksdb; services: files, and timers and half messages are in
+    # a RocksDB (from 5.4.0).
+    queues: str
     settings: dict[str, Any]
     store: str
     killed: str
@@ -165,8 +167,10 @@ def settings(version: str, queues: str, size: Size) -> dict[str, object]:
         given |= _ROCKSDB
         if "kv" in has:
             given |= {"popConsumerKVServiceEnable": True, "popConsumerKVServiceInit": True}
-        if _number(version) >= (5, 4, 0):
-            given["timerRocksDBEnable"] = True
+    if queues != "files" and _number(version) >= (5, 4, 0):
+        given["timerRocksDBEnable"] = True
+    if queues == "services":
+        given["transRocksDBEnable"] = True
     return given
 
 
@@ -367,9 +371,10 @@ class _Life:
                 self.peer, reader.group, reader.topic, int(reader.kind == "ordered")
             )
             keys = [message["p"]["KEYS"] for message in sent]
-            popped: list[Any] = []
-            while len(popped) < len(keys):
-                popped += consumer.pop((self.size.roll - 2) * 1000)
+            invisible = (self.size.roll - 2) * 1000
+            popped = consumer.pop(invisible)
+            while not consumer.ordered and len(popped) < len(keys):  # in order 32 hold up the rest
+                popped += consumer.pop(invisible)
             for got, each in popped[: len(popped) // 3]:
                 consumer.ack(each)
                 keys.remove(got.key)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.cli import main
+from reput.store_format.describe.rocksdb import _checkpoint, _half, _index
 from tests.store_format.fate.stores import IN_ROCKSDB
 from tests.store_format.fate.stores import unpack as unpack_fates
 from tests.store_format.rocksdb.stores import unpack
@@ -21,9 +22,7 @@ def dumped(capsys: pytest.CaptureFixture[str], *words: object) -> list[dict[str,
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_queues_are_shown_entry_by_entry(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_queues_are_shown_entry_by_entry(tmp_path, capsys) -> None:
     store, sent = unpack("alone_5.3.3", tmp_path)
     rows = dumped(capsys, store / "consumequeue")
     entries = [row for row in rows if row["family"] == "default"]
@@ -36,9 +35,7 @@ def test_queues_are_shown_entry_by_entry(
     assert "topic Live0 queueId 0 queueOffset 0 physicalOffset" in capsys.readouterr().out
 
 
-def test_of_an_index_what_senders_gave_is_shown_where_it_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_an_index_what_senders_gave_is_shown_where_it_is_asked_for(tmp_path, capsys) -> None:
     store, sent = unpack("index_5.5.1", tmp_path)
     rows = dumped(capsys, store / "rocksdbstore")
     assert {row.get("row") for row in rows} == {None, "lastOffsetPy", "lastStoreTimeStamp"}
@@ -49,9 +46,7 @@ def test_of_an_index_what_senders_gave_is_shown_where_it_is_asked_for(
     assert "key3" in {row["key"] for row in rows if row.get("of") == "K"}
 
 
-def test_timers_and_half_messages_are_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_timers_and_half_messages_are_shown(tmp_path, capsys) -> None:
     store, done = unpack_fates(IN_ROCKSDB, tmp_path)
     rows = dumped(capsys, store / "rocksdbstore")
     timers = {row["uniqueKey"] for row in rows if "due" in row}
@@ -61,15 +56,27 @@ def test_timers_and_half_messages_are_shown(
     assert halves.keys() == wanted
 
 
+def test_what_keys_and_values_hold() -> None:
+    def number(value: int, size: int = 8) -> bytes:
+        return value.to_bytes(size, "big", signed=True)
+
+    key = number(17) + b"@T@K@a@b@unique@" + number(4096)
+    found = _index(key, number(9), properties=True)
+    assert found is not None
+    assert (found["key"], found["uniqueKey"], found["storeTimestamp"]) == ("a@b", "unique", 9)
+    half = _half(number(4096) + b"@T@unique", number(3, 4) + number(200, 4))
+    assert half is not None
+    assert (half["checks"], half["size"]) == (3, 200)
+    assert _checkpoint(b"lastOffsetPy", number(-1)) == {"row": "lastOffsetPy", "value": -1}
+
+
 def test_config_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store, _ = unpack("alone_5.3.3", tmp_path)
     rows = dumped(capsys, store / "config" / "consumerOffsets")
     assert any(row["key"] == "Live0@reading" for row in rows)
 
 
-def test_what_it_has_no_use_for_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_it_has_no_use_for_is_refused(tmp_path, capsys) -> None:
     store, _ = unpack("alone_5.3.3", tmp_path)
     assert main(["dump", str(store / "consumequeue"), "--from", "3"]) == 2
     assert "is a RocksDB: without --kind, --part, --bodies and --from" in capsys.readouterr().err

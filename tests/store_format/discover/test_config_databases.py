@@ -36,6 +36,7 @@ from tests.store_format.rocksdb.stores import unpack
 # As 5.4.0, 5.5.0 and 5.5.1 leave it at each start, lengths in bytes.
 OPENED = {"000004.log": 0, "CURRENT": 16, "IDENTITY": 36, "LOCK": 0, "MANIFEST-000005": 170,
           "OPTIONS-000009": 16038, "OPTIONS-000011": 16038}  # fmt: skip
+KEPT = {"popConsumerKVServiceEnable": "true"}
 WITH_ROWS = [OPENED | {"000013.sst": 1449}, OPENED | {"000004.log": 7}]
 
 
@@ -49,15 +50,25 @@ def rocksdb(folder: Path, files: dict[str, int]) -> None:
 def test_one_with_rows_is_named(name: str, tmp_path: Path) -> None:
     for number, files in enumerate(WITH_ROWS):
         rocksdb(tmp_path / str(number) / name, files)
-        lines = not_derived(LocalStorage(), str(tmp_path / str(number)))
+        lines = not_derived(LocalStorage(), str(tmp_path / str(number)), {})
         assert len(lines) == (2 if name == "rocksdbstore" else 1)  # these cannot be looked at
         for line in lines:
             assert line.startswith(f"{tmp_path / str(number) / name}: ")
             assert "in RocksDB" in line
     rocksdb(tmp_path / "empty" / name, OPENED)
-    assert not_derived(LocalStorage(), str(tmp_path / "empty")) == []
+    assert not_derived(LocalStorage(), str(tmp_path / "empty"), KEPT) == []
     rocksdb(tmp_path / "none" / name, {"notes.log": 7})  # no RocksDB is there
-    assert not_derived(LocalStorage(), str(tmp_path / "none")) == []
+    assert not_derived(LocalStorage(), str(tmp_path / "none"), KEPT) == []
+
+
+def test_a_copy_without_pop_s_rocksdb_is_told(tmp_path: Path) -> None:
+    """A broker gave none of 19 messages in flight again."""
+    (tmp_path / "config/consumerOffsets").mkdir(parents=True)
+    assert not_derived(LocalStorage(), str(tmp_path), {}) == []
+    (line,) = not_derived(LocalStorage(), str(tmp_path), KEPT)
+    assert line.startswith(f"{tmp_path}/kvStore: is missing (popConsumerKVServiceEnable=true): ")
+    rocksdb(tmp_path / "kvStore", OPENED)
+    assert not_derived(LocalStorage(), str(tmp_path), KEPT) == []
 
 
 @pytest.mark.parametrize("name", ["consumerOffsets", "metadata", "rdb"])

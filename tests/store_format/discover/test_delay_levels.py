@@ -1,13 +1,17 @@
 """The delays of levels, as the schedule topic's queues show them."""
 
+import json
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reput.jobs.cli import main
+from reput.jobs.convert import convert
 from reput.jobs.opening.open_writer import open_writer
+from reput.jobs.replicate import replicate
 from reput.store_format.discover.delay_levels import (
     SCHEDULE,
     SETTING,
@@ -17,10 +21,12 @@ from reput.store_format.discover.delay_levels import (
 )
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.discover.store import Discovered, discover, store_at
+from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError, Settings
 from tests.built import write_log
-from tests.in_process import OUTPUT, STORE, run
+from tests.in_process import OUTPUT, STORE, Session, run
 from tests.jobs.checking import run_check
+from tests.jobs.test_dump import dump_lines
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.delayed import DAY, GIVEN, USUAL, delayed
 
@@ -114,6 +120,54 @@ def test_a_rebuild_keeps_the_times_of_older_delays(given: int) -> None:
     assert queues
     for path in queues:
         assert storage.files[path.replace(STORE, OUTPUT, 1)] == storage.files[path]
+
+
+def due(files: dict[str, bytes], folder: str) -> list[int]:
+    """The times of delivery in the queue of level 19 of the store in a folder."""
+    queue = f"{folder}/consumequeue/{SCHEDULE}/18/"
+    raw = b"".join(files[path] for path in sorted(files) if path.startswith(queue))
+    return [each[2] for each in struct.iter_unpack(">qiq", raw) if each[1]]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"to_settings": {SETTING: "3s"}}, {"rename": {"A": "B"}}, {"to_rocketmq": "5.4.0"},
+     {"to_settings": {"mappedFileSizeCommitLog": "65536"}}],
+)  # fmt: skip
+@pytest.mark.parametrize("days", [(1, 1, 2, 2, 3), (2, 2), (4, 1, 1, 1)])
+def test_a_converted_store_keeps_the_times(days: tuple[int, ...], asked: dict[str, Any]) -> None:
+    storage, at = by_turns(*days), {"rocketmq": "5.3.3", "settings": GIVEN}
+    storage.files[f"{STORE}/config/topics.json"] = b'{"topicConfigTable":{"A":{"topicName":"A"}}}'
+    assert convert(Session(), STORE, OUTPUT, storage=storage, **at, **asked).left_out == []
+    assert due(storage.files, STORE) == due(storage.files, OUTPUT) != []
+    wrong = run_check(OUTPUT, None, {}, storage=storage)
+    assert wrong.sound, wrong.text()
+
+
+def test_stores_of_two_delays_are_not_merged_while_messages_wait() -> None:
+    storage, other = by_turns(1, 2), delayed(DAY, count=3)
+    storage.files |= {path.replace(STORE, "other", 1): raw for path, raw in other.files.items()}
+    asked: dict[str, Any] = {
+        "rocketmq": "5.3.3", "settings": GIVEN, "storage": storage, "merge": ["other"]
+    }  # fmt: skip
+    with pytest.raises(StoreError, match=r"2 messages of level 19 may wait 1d or 2d, .* has 2d: "):
+        convert(Session(), STORE, OUTPUT, **asked)
+    assert convert(Session(), STORE, OUTPUT, drop=[SCHEDULE], **asked).messages == 0
+
+
+def test_a_replica_and_a_dump_have_the_times(tmp_path: Path) -> None:
+    files = by_turns(1, 1, 2, 3, 3).files
+    for path, raw in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(raw)
+    replicate(str(tmp_path / STORE), str(tmp_path / "new"), rocketmq="5.3.3", settings=GIVEN)
+    made = {str(path): path.read_bytes() for path in tmp_path.glob("new/*/*/*/*")}
+    assert due(made, f"{tmp_path}/new") == (there := due(files, STORE))
+    shown: list[int] = []
+    for segment in sorted((tmp_path / STORE / "commitlog").iterdir()):
+        lines = dump_lines(str(segment), "--json")
+        shown += [each["tagsCode"] for each in map(json.loads, lines) if each["kind"] == "record"]
+    assert shown == there
 
 
 def test_an_entry_with_another_time_is_none_of_an_older_delay() -> None:

@@ -11,9 +11,7 @@ from tests.memory_storage import MemoryStorage
 
 
 @pytest.mark.parametrize("named", ["store", "./store", "other/../store", "store/"])
-def test_a_path_is_made_absolute(
-    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_is_made_absolute(named: str, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = store_at(named)
     assert isinstance(found.storage, LocalStorage)

@@ -12,9 +12,7 @@ LARGE = 1 << 20
 @pytest.mark.parametrize(
     ("index_puts", "queue_puts"), [(100, LARGE), (LARGE, 100), (100, 100), (300, 101)]
 )
-def test_outputs_that_fill_up_lose_nothing(
-    index_puts: int, queue_puts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_that_fill_up_lose_nothing(index_puts: int, queue_puts: int, monkeypatch) -> None:
     segment = log_of(700)
     puts, entries, end, given = outcome(segment, LARGE)
     assert (end.records, len(puts), given) == (700, 1400, 2)

@@ -33,9 +33,7 @@ def test_what_rocksdb_tells_a_broker_of_is_known(read: bool, tmp_path: Path) -> 
     compare_in_rocksdb(store, done)
 
 
-def test_without_the_library_what_is_not_known_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_library_what_is_not_known_is_said(tmp_path, monkeypatch) -> None:
     store, done = unpack(IN_ROCKSDB, tmp_path)
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with reput.open_store(str(store)) as asked:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reput.store_format.files.adapters import ReadBy, ReaderOf
-from reput.store_format.files.protocol import FileState, InputStorage, Reader, is_back_to_back
+from reput.store_format.files.protocol import FileState, InputStorage, Reader
 from tests.memory_storage import MemoryStorage, WatchedStorage
 
 
@@ -50,7 +50,7 @@ def test_segments_of_any_size_stay_so(back_to_back: bool) -> None:
     if back_to_back:
         below.back_to_back = True  # type: ignore[attr-defined]
     storage: InputStorage = Inverting(Inverting(below))
-    assert is_back_to_back(storage) == back_to_back
+    assert storage.back_to_back == back_to_back
 
 
 def test_a_missing_file_or_folder_is_the_other_storages_error() -> None:

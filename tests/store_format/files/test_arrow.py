@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyarrow import fs
 
@@ -64,6 +65,16 @@ def test_a_file_that_changes_while_it_is_read(folder: Path) -> None:
     (folder / "bucket/f/file").write_bytes(b"another on")
     with pytest.raises(StoreChanged):
         reader.close()
+
+
+def test_a_file_that_ends_early_and_a_folder_that_has_files(folder: Path) -> None:
+    battery.write(ArrowStorage(), f"{URL}/f/file", b"0123456789")
+    reader = ArrowStorage().open(f"{URL}/f/file", ArrowStorage().list(f"{URL}/f")[0].state)
+    (folder / "bucket/f/file").write_bytes(b"0123")
+    with pytest.raises(StoreChanged, match="ends before offset 8"):
+        reader.read_into(0, np.empty(8, np.uint8))
+    ArrowStorage().remove_folder(f"{URL}/f")
+    assert (folder / "bucket/f/file").exists()
 
 
 def test_an_abandoned_file_is_gone(folder: Path) -> None:
@@ -196,9 +207,7 @@ def test_azure(azurite: None, tmp_path: Path) -> None:
     assert battery.look(f"{AZURE_URL}/store", f"{AZURE_URL}/out").same
 
 
-def test_a_connection_string_of_another_account_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_connection_string_of_another_account_is_refused(monkeypatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=mine;AccountKey=c2VjcmV0")
     with pytest.raises(StoreError, match="is for the account 'mine'") as refused:
         ArrowStorage().list("abfss://container@other.dfs.core.windows.net/a")

@@ -77,9 +77,7 @@ def test_only_kernels_that_lose_nothing_are_asked(release: str, flags: int) -> N
     assert uncached_flags(release) == flags
 
 
-def test_published_pages_are_written_whole_and_not_cached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_pages_are_written_whole_and_not_cached(tmp_path, monkeypatch) -> None:
     calls = calls_of(monkeypatch, refuses=False)
     content = os.urandom(3 << 20) + b"end"
     write_pieces(tmp_path / "file", [content[:41], content[41:99_999], content[99_999:]],
@@ -90,9 +88,7 @@ def test_published_pages_are_written_whole_and_not_cached(
     assert last == (3 << 20, 3, 0)
 
 
-def test_a_small_file_is_left_to_the_sync_of_its_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_file_is_left_to_the_sync_of_its_set(tmp_path, monkeypatch) -> None:
     calls = calls_of(monkeypatch, refuses=False)
     write_pieces(tmp_path / "file", [b"ab", b"cd"], 4096)
     assert calls == [(0, 4, 0)]
@@ -112,9 +108,7 @@ def test_a_long_write_is_done_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     assert [(at, size) for at, size, _ in calls] == [(0, 1 << 20), (1 << 20, 1 << 20), (2 << 20, 5)]
 
 
-def test_a_file_system_that_does_not_know_how_is_written_to_as_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_that_does_not_know_how_is_written_to_as_ever(tmp_path, monkeypatch) -> None:
     calls = calls_of(monkeypatch, refuses=True)
     content = os.urandom(2 << 20)
     digest = write_pieces(tmp_path / "file", [content], len(content))
@@ -132,9 +126,7 @@ def test_another_error_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         write_pieces(tmp_path / "file", [b"abc"], 3)
 
 
-def test_a_shared_file_is_synced_when_it_has_its_length(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shared_file_is_synced_when_it_has_its_length(tmp_path, monkeypatch) -> None:
     lengths = []
     monkeypatch.setattr(
         os, "fsync", lambda descriptor: lengths.append(os.fstat(descriptor).st_size)

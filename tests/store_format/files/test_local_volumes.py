@@ -82,9 +82,7 @@ def test_changes_are_seen(mount: str) -> None:
     battery.check_changes(VolumeStorage(), f"{mount}/changes")
 
 
-def test_from_a_volume_to_a_volume(
-    mount: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_from_a_volume_to_a_volume(mount: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(battery, "storage_for", lambda _: VolumeStorage())
     storage, store, output = VolumeStorage(), f"{mount}/store", f"{mount}/out"
     battery.upload(battery.golden().input, storage, store)

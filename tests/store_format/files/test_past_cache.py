@@ -91,9 +91,7 @@ def test_a_log_that_leaves_room_comes_into_memory(path: str) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EIO])
-def test_a_file_system_that_cannot_is_read_as_ever(
-    path: str, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_that_cannot_is_read_as_ever(path: str, code: int, monkeypatch) -> None:
     real, flags_seen = os.preadv, set()
 
     def refused(descriptor: int, buffers: Sequence[Any], at: int, flags: int = 0) -> int:

@@ -58,7 +58,7 @@ def test_other_sources_are_compiled_anew(copies: list[Path], tmp_path: Path) -> 
     cache = tmp_path / "cache"
     run_at(copies[0], cache)
     compiled = kept(cache)
-    changed = copies[1] / "reput" / "store_format" / "kernels" / "ints.py"
+    changed = copies[1] / "reput" / "store_format" / "kernels" / "bytes.py"
     changed.write_text(changed.read_text() + "\n# changed\n")
     run_at(copies[1], cache)
     assert len(list(cache.rglob("*.nbi"))) == 2 * sum(name.endswith(".nbi") for name in compiled)

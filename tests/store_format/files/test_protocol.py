@@ -2,13 +2,7 @@
 
 import pytest
 
-from reput.store_format.files.protocol import (
-    ANY_TIME,
-    FileState,
-    Listed,
-    is_back_to_back,
-    walk_lists,
-)
+from reput.store_format.files.protocol import ANY_TIME, FileState, Listed, walk_lists
 from tests.memory_storage import MemoryStorage
 
 STATE = FileState(10, 5, "tag")
@@ -62,6 +56,6 @@ def test_what_is_no_folder_is_not_walked(folder: str, error: type[OSError]) -> N
 
 def test_segments_are_back_to_back_only_where_a_storage_says_so() -> None:
     storage = MemoryStorage()
-    assert not is_back_to_back(storage)
+    assert not storage.back_to_back
     storage.back_to_back = True  # type: ignore[attr-defined]
-    assert is_back_to_back(storage)
+    assert storage.back_to_back

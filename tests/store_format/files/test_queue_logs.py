@@ -58,9 +58,7 @@ def test_a_tiered_queue_is_what_its_queue_file_has(root: Path) -> None:
     assert read(tiered_url(root)) == wanted
 
 
-def test_both_are_asked_and_exported_as_stores(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_both_are_asked_and_exported_as_stores(root: Path, tmp_path, capsys) -> None:
     for url, topic, entries in (
         (compacted_url(root), TOPIC, compacted_entries(root)),
         (tiered_url(root), PLAIN, tiered_entries(root)),
@@ -128,9 +126,7 @@ def test_a_spoilt_record_breaks_a_tiered_log_off(copy: Path) -> None:
     assert not report.same
 
 
-def test_a_tiered_segment_that_is_gone_is_a_hole(
-    copy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tiered_segment_that_is_gone_is_a_hole(copy: Path, capsys) -> None:
     folder = copy / f"tiered/judge/{PLAIN}/0/COMMIT_LOG"
     second = sorted(folder.iterdir(), key=lambda path: path.name[8:])[1]
     second.unlink()
@@ -139,9 +135,7 @@ def test_a_tiered_segment_that_is_gone_is_a_hole(
 
 
 @pytest.mark.parametrize("command", ["rebuild", "repair"])
-def test_no_store_is_derived_from_one_queue(
-    root: Path, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_store_is_derived_from_one_queue(root: Path, tmp_path, command: str, capsys) -> None:
     words = (command, compacted_url(root), "--output", str(tmp_path / "out"))
     assert "is one queue's log" in said(capsys, 2, *words, "--rocketmq", "5.3.3")
 

@@ -18,10 +18,12 @@ from reput.store_format.kernels.bytes import (
     put_i64,
     same_bytes,
 )
+from reput.store_format.kernels.compiler import settled
 from tests.processes import run_python
 
 
 @njit(cache=True)
+@settled
 def _numbers(buf, at, out):  # type: ignore[no-untyped-def]
     """Read the three numbers at `at`, and write the two that can be written to `out`."""
     numbers = (get_i16(buf, at), get_i32(buf, at), get_i64(buf, at))
@@ -86,7 +88,7 @@ def test_bounds_are_checked_where_numba_is_asked_to(at: int) -> None:
     code = f"""
 import numpy as np
 from numba import njit
-from reput.store_format.kernels.bytes import get_i16
+from reput.store_format.kernels.llvm import get_i16
 read = njit(lambda buf, at: get_i16(buf, at))
 assert read(np.ones(4, np.uint8), 2) == 0x101
 read(np.ones(4, np.uint8), {at})

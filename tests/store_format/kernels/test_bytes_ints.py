@@ -8,14 +8,17 @@ import pytest
 from numba import njit
 
 from reput.store_format.kernels.bytes import get_i16, get_i32, get_i64, put_i32, put_i64
+from reput.store_format.kernels.compiler import settled
 
 
 @njit
+@settled
 def read_all(buf: Any, at: int) -> tuple[int, int, int]:
     return get_i16(buf, at), get_i32(buf, at), get_i64(buf, at)
 
 
 @njit
+@settled
 def write_both(buf: Any, at: int, number: int) -> None:
     put_i32(buf, at, number)
     put_i64(buf, at + 4, number)

@@ -16,9 +16,9 @@ from reput.store_format.kernels.crc import _by_tables, crc32
 BLOCK_BY_BLOCK = """
 import zlib
 import numpy as np
-from reput.store_format.kernels import carryless, jit
+from reput.store_format.kernels import carryless, compiler
 carryless._PAIRS_AT_ONCE = False
-jit._CACHE_FOLDER = None
+compiler._CACHE_FOLDER = None
 from reput.store_format.kernels.crc import crc32
 data = bytes((i * 37 + 11) & 0xFF for i in range(600))
 buf = np.frombuffer(data, np.uint8)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from reput.store_format.kernels.bytes import BLOCK
+from reput.store_format.kernels.compiler import settled
 from reput.store_format.kernels.java_text import (
     decode,
     decode_at,
@@ -31,6 +32,7 @@ BOUNDARIES = bytes.fromhex(
 
 
 @njit(cache=True)
+@settled
 def _points(buf: npt.NDArray[np.uint8], end: int, out: Any) -> int:
     """All code points of buf[:end]; returns how many."""
     at, count = 0, 0

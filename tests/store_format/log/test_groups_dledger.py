@@ -36,9 +36,7 @@ LOCAL = LocalStorage()
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("split_bytes", [None, 5000])
-def test_a_rebuild_is_what_its_broker_derived(
-    name: str, split_bytes: int | None, tmp_path: Path
-) -> None:
+def test_a_rebuild_is_what_its_broker_derived(name: str, split_bytes: int | None, tmp_path) -> None:
     from reput.jobs.pipeline.pipeline import Cut
 
     store, about = unpack(name, tmp_path / "store")

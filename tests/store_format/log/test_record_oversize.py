@@ -86,9 +86,7 @@ LOGS = {
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_an_oversize_record_gives_what_it_gives_in_one_window(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_oversize_record_gives_what_it_gives_in_one_window(name: str, monkeypatch) -> None:
     expected_puts, expected = outcome(Segment(*LOGS[name]))
     monkeypatch.setattr(scan_module, "WINDOW_BYTES", SMALL_WINDOW)
     monkeypatch.setattr(record, "_PIECE_BYTES", 300)

@@ -355,7 +355,7 @@ def test_every_flipped_bit_of_the_flags() -> None:
 @pytest.fixture(params=[2048, 1 << 31], ids=["by zlib", "in the kernel"])
 def large_bodies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which way large bodies go depends on the processor otherwise."""
-    monkeypatch.setattr(records, "_ZLIB_FROM", request.param)
+    monkeypatch.setattr(records, "_zlib_from", lambda: request.param)
 
 
 @pytest.mark.usefixtures("large_bodies")

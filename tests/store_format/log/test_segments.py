@@ -1,7 +1,5 @@
 """Segments in their folders: what is refused, what is only reported, and how a log is cut."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -183,9 +181,7 @@ def test_the_folders_are_those_of_the_brokers_settings() -> None:
     assert folders(storePathCommitLog="/a", readOnlyCommitLogStorePaths="/c,/a") == ["/a", "/c"]
 
 
-def test_the_stores_own_folder_has_one_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_stores_own_folder_has_one_path(tmp_path, monkeypatch) -> None:
     """Most templates of a broker.conf name STORE/commitlog."""
     store = tmp_path / "store"
     (store / "commitlog").mkdir(parents=True)

@@ -187,9 +187,7 @@ def test_a_message_that_is_too_large_with_its_numbers_takes_none(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("left", "at"), [(7, 4096), (8, 2048), (0, 4096)])
-def test_a_record_goes_where_a_blank_still_fits_after_it(
-    tmp_path: Path, left: int, at: int
-) -> None:
+def test_a_record_goes_where_a_blank_still_fits_after_it(tmp_path, left: int, at: int) -> None:
     """A segment always has eight bytes for its BLANK: else nothing would say where it ends."""
     with open_writer(tmp_path) as writer:
         first = writer.append(Message("T", b"", unique_key="U"))

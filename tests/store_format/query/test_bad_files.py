@@ -236,9 +236,7 @@ def test_a_body_goes_to_a_new_file_and_nowhere_else(tmp_path: Path, capsys: Any)
     capsys.readouterr()
 
 
-def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_reported(
-    tmp_path: Path, capsys: Any
-) -> None:
+def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_reported(tmp_path, capsys) -> None:
     sent = b"abc" * 1000
     messages = [
         Message(topic="T", queue_offset=n, body=body, sys_flag=1)
@@ -285,9 +283,7 @@ def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_reported(
         (["--topic", "T", "--keys-file", "no such file"], "--keys-file no such file: No such file"),
     ],
 )
-def test_wrong_usage_is_one_line(
-    tmp_path: Path, capsys: Any, words: list[str], said: str
-) -> None:  # fmt: skip
+def test_wrong_usage_is_one_line(tmp_path, capsys, words: list[str], said: str) -> None:
     assert main(["query", str(hostile_store(tmp_path)), *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line

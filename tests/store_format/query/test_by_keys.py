@@ -73,9 +73,7 @@ def test_many_keys_find_what_each_finds_alone(name: str, tmp_path: Path) -> None
         assert list(opened.query_keys(topic, [])) == []
 
 
-def test_small_blocks_and_hits_handed_over_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_blocks_and_hits_handed_over_one_by_one(tmp_path, monkeypatch) -> None:
     store = Asked("small_all_5.3.3", tmp_path)
     monkeypatch.setattr(index_file, "_HITS", 1)
     (file, *_) = index_files(store)

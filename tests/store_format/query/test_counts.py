@@ -113,9 +113,7 @@ def test_groups_and_inner_batches(tmp_path: Path) -> None:
     assert second.bytes_per_second == second.bytes / 3600
 
 
-def test_what_is_live_behind_damage_is_counted_and_damage_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_live_behind_damage_is_counted_and_damage_is_said(tmp_path, capsys) -> None:
     store = a_log(tmp_path / "store")
     (path,) = (store / "commitlog").iterdir()
     raw = bytearray(path.read_bytes())

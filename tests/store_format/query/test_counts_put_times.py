@@ -61,9 +61,7 @@ def test_spans_grow_with_the_log(tmp_path: Path, apart: int, width: int) -> None
         assert found.width == width * 1000
 
 
-def test_many_topics_at_many_times_stay_few_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_topics_at_many_times_stay_few_rows(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(module, "_KEYS_MOST", 150)
     messages = [
         Message(topic=f"T{n % 100}", store_timestamp=AT + n % 7 * 3_600_000) for n in range(2000)

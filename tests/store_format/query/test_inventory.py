@@ -131,9 +131,7 @@ def test_rates_count_each_message_once(tmp_path: Path, capsys: Any) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 25, 40, None], ids=["empty", "cut", "short", "gone"])
-def test_rates_count_in_the_log_what_a_queue_lacks(
-    kept: int | None, small: Asked, capsys: Any
-) -> None:
+def test_rates_count_in_the_log_what_a_queue_lacks(kept: int | None, small: Asked, capsys) -> None:
     _, whole, said = asked(capsys, "topics", str(small.path), "--rates", "5")
     assert not said
     folder = max((small.path / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))

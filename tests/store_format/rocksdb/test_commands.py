@@ -16,9 +16,7 @@ from tests.store_format.rocksdb.stores import unpack
 pytestmark = pytest.mark.usefixtures("commands_in_process")
 
 
-def test_such_a_store_is_exported_and_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_such_a_store_is_exported_and_reported(tmp_path, capsys) -> None:
     store, sent = unpack("index_5.4.0", tmp_path / "unpacked")
     asked = ["--rocketmq", "5.4.0", "--set", "maxHashSlotNum=50", "--set", "maxIndexNum=600"]
     exported = ["export", str(store), "--output", str(tmp_path / "out"), "--as", "jsonl"]

@@ -54,9 +54,7 @@ def test_a_family_may_be_empty(folder: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [[b"b", b"a"], [b"a", b"a"]])
-def test_keys_out_of_order_are_an_error_that_names_the_table(
-    tmp_path: Path, rows: list[bytes]
-) -> None:
+def test_keys_out_of_order_are_an_error_that_names_the_table(tmp_path, rows: list[bytes]) -> None:
     writer = TableWriter(str(tmp_path / "t"), table_options(True, False))
     with pytest.raises(StoreError, match=f"{tmp_path}/t: the RocksDB cannot be written"):
         writer.put(rows, rows)

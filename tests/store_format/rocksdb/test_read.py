@@ -155,9 +155,7 @@ def test_config_is_read(name: str, tmp_path: Path) -> None:
         assert {"Live0", "Live1", "Live2"} <= configured
 
 
-def test_without_the_library_the_log_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_library_the_log_is_read(tmp_path, monkeypatch) -> None:
     store, sent = unpack("index_5.4.0", tmp_path)
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with reput.open_store(str(store)) as asked:

@@ -60,9 +60,7 @@ class Job:
 
 @pytest.mark.parametrize("rows_a_batch", [1, 2, 100])
 @pytest.mark.parametrize("at_once", [3, 4, 1000])
-def test_files_of_small_queues(
-    monkeypatch: pytest.MonkeyPatch, rows_a_batch: int, at_once: int
-) -> None:
+def test_files_of_small_queues(monkeypatch, rows_a_batch: int, at_once: int) -> None:
     monkeypatch.setattr(queues, "_RUNS_AT_ONCE", at_once)
     job = Job((1, 0, 0, 2), (1, 1, 2, 2), (2, 0, 3, 4), (2, 1, 7, 1), (3, 1, 0, 1))
     others, built = job.run(rows_a_batch)
@@ -114,9 +112,7 @@ def test_a_queue_that_does_not_go_on_is_handed_on_whole() -> None:
     assert len(built) == 1
 
 
-def test_a_queue_of_more_rows_than_are_looked_at_is_handed_on_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_queue_of_more_rows_than_are_looked_at_is_handed_on_whole(monkeypatch) -> None:
     monkeypatch.setattr(queues, "_RUNS_AT_ONCE", 2)
     job = Job(*[(1, 0, n, 1) for n in range(5)], (2, 0, 0, 2))
     others, built = job.run(1)

@@ -9,9 +9,10 @@ import pytest
 
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.release.profiles import profile
-from reput.udfs.rebuild.rocksdb_queues import SHARED, TABLE, BuildTables, RangeStart
-from reput.udfs.rebuild.runs import StagedRuns
-from reput.udfs.staging import ENTRIES, Staging
+from reput.udfs.rebuild import runs
+from reput.udfs.rebuild.rocksdb_queues import CARRYING, SHARED, TABLE, BuildTables, RangeStart
+from reput.udfs.rebuild.runs import StagedRuns, carrying
+from reput.udfs.staging import ENTRIES, RUN, Staging
 from tests.memory_storage import MemoryStorage
 from tests.udfs.tables import rows_in
 
@@ -26,6 +27,13 @@ def key(position: int, topic: bytes = b"T", queue: int = 0) -> bytes:
 
 def cut(position: int, topic: bytes = b"T", queue: int = 0) -> RangeStart:
     return RangeStart(key(0, topic, queue)[:-8], position)
+
+
+@pytest.fixture(autouse=True, params=[-1, 70, 1 << 14])  # none, those of two entries, all
+def _up_to_how_many_bytes_runs_carry(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "CARRIED_BYTES", request.param)
 
 
 class Job:
@@ -55,7 +63,13 @@ class Job:
         self.storage.files[f"s/a{ENTRIES}"] = bytes(self.content)
         rules = place_rules(profile("5.5.0"))
         files = StagedRuns(Staging(self.storage, "s"), {0: "a"}, rules, 100, 46)
-        batches = [pa.RecordBatch.from_pylist([row], SHARED) for row in self.rows]
+        batches = []
+        for row in self.rows:
+            rows, schema = pa.RecordBatch.from_pylist([row], RUN), SHARED
+            if runs.CARRIED_BYTES >= 0:
+                rows, schema = carrying(files, rows, timed=True), CARRYING
+            arrays = [*rows.columns, pa.array([row["range"]], pa.int64())]
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
         made = list(BuildTables(files, cuts)(iter(batches)))
         assert all(batch.schema == TABLE for batch in made)
         return [row for batch in made for row in batch.to_pylist()]

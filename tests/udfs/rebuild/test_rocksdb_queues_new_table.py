@@ -31,9 +31,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_where_staging_is_no_local_folder_the_table_is_copied_in(
-    tmp_path: Path, temporary: Path
-) -> None:
+def test_where_staging_is_no_local_folder_the_table_is_copied_in(tmp_path, temporary: Path) -> None:
     storage = MemoryStorage()
     name = write(NewTable(Staging(storage, "staging")))
     assert list(storage.files) == [f"staging/{name}"]

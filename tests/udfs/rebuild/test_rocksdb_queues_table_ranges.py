@@ -16,7 +16,7 @@ from reput.udfs.rebuild.rocksdb_queues import (
     RangeStart,
     ShareRuns,
     cuts_of,
-    merged,
+    merge_counts,
     queue_keys,
 )
 from reput.udfs.rebuild.runs import StagedRuns
@@ -70,8 +70,10 @@ def test_a_queue_s_runs_are_one_row_with_its_first_run() -> None:
         (0, 6, 5, 0), (1, 1, 9, 0),
     ]  # fmt: skip
     assert [(r["least"] + BIAS, r["greatest"] + BIAS) for r in rows] == [(3, 6), (9, 9)]
-    later, earlier = ({**rows[0], "split": n, "entries": n, "least": -n} for n in (2, 1))
-    assert merged(later, earlier) == {**earlier, "entries": 3, "least": -2}
+    earlier, later = ({**rows[0], "split": n, "entries": n, "least": -n} for n in (1, 2))
+    of_tasks = (pa.RecordBatch.from_pylist([each], COUNTED) for each in (earlier, later))
+    (found,) = merge_counts(of_tasks)
+    assert found.to_pylist() == [{**earlier, "entries": 3, "least": -2}]
 
 
 def test_offsets_that_do_not_go_on_are_read_one_by_one() -> None:

@@ -12,7 +12,7 @@ from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.files.protocol import Bytes, FileState
 from reput.store_format.release.profiles import profile
 from reput.udfs.rebuild import runs as module
-from reput.udfs.rebuild.runs import StagedRuns, carrying, joined, read_runs, run_entries
+from reput.udfs.rebuild.runs import StagedRuns, carrying, joined, read_runs, run_items
 from reput.udfs.staging import CARRIED, RUN, Staging
 from tests.memory_storage import MemoryReader, MemoryStorage
 
@@ -129,7 +129,7 @@ def test_short_runs_carry_what_one_read_brings(
             assert alike
         assert files.offsets(each).tolist() == files.offsets(plain).tolist()
     assert (
-        run_entries(files, found.slice(0, 3)).tobytes()
+        run_items(files, found.slice(0, 3), "entries_at", 20).tobytes()
         == FILE[:40] + FILE[60:140] + FILE[1000:1020]
     )
 

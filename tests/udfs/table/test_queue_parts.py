@@ -101,9 +101,7 @@ def test_the_entries_just_before_and_behind_the_part_are_checked_too(beside: int
     assert len(told) == 1
 
 
-def test_where_the_part_has_much_of_the_topic_the_log_is_walked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_the_part_has_much_of_the_topic_the_log_is_walked(monkeypatch) -> None:
     whole = [place for place in PLACES if place < SEGMENT]
     few = len([place for place in OF_A if place < SEGMENT])
     monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT // few)

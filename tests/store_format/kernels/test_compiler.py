@@ -1,6 +1,7 @@
 """How kernels are compiled: cached by the hash of their sources, and numba left as it was."""
 
 import runpy
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from numba.core.caching import FunctionCache
 from reput.store_format.files.private import cache_folder, source_key
 from reput.store_format.kernels import bytes as blocks
 from reput.store_format.kernels import bytes as ints
-from reput.store_format.kernels import jit
-from reput.store_format.kernels.jit import SourcesLocator
+from reput.store_format.kernels import compiler, jit
+from reput.store_format.kernels.compiler import SourcesLocator
+from tests.processes import run_python
 
 SETTINGS = ("CACHE_DIR", "CACHE_LOCATOR_CLASSES")
 
@@ -78,8 +80,29 @@ def test_other_threads_run_beside_kernels_and_kernels_count_no_references() -> N
     }  # fmt: skip
 
 
+def test_what_is_not_called_does_not_load_numba() -> None:
+    """Processes that call no kernel, as a command's own in a rebuild, spare its quarter second."""
+    done = run_python(
+        "-c", "import sys, reput.udfs.rebuild.scan, reput.store_format.query.counts\n"
+        "from reput.store_format.kernels.crc import crc32\nprint('numba' in sys.modules)\n"
+        "import numpy\nprint(crc32(numpy.zeros(70, 'u1'), 0, 70), 'numba' in sys.modules)",
+    )  # fmt: skip
+    assert done.stdout.split() == ["False", str(zlib.crc32(bytes(70))), "True"]
+
+
+def test_a_kernel_that_is_not_kept_is_compiled_with_all_that_it_names() -> None:
+    """numba resolves names as it compiles; decode_at's inlined one is two calls below."""
+    done = run_python(
+        "-c", "import numpy\nfrom reput.store_format.kernels import compiler\n"
+        "compiler._CACHE_FOLDER = None\n"
+        "from reput.store_format.kernels.java_text import parse_integer\n"
+        "print(parse_integer(numpy.frombuffer(b'-17', 'u1'), 0, 3, 32))",
+    )  # fmt: skip
+    assert done.stdout == "(True, -17)\n", done.stderr
+
+
 def test_without_a_folder_nothing_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "_CACHE_FOLDER", None)
+    monkeypatch.setattr(compiler, "_CACHE_FOLDER", None)
 
     @jit.kernel
     def nothing() -> None: ...
@@ -91,4 +114,4 @@ def test_kernels_that_numba_would_not_compile_are_refused(monkeypatch: pytest.Mo
     """In Python their reads of numbers would be calls of LLVM's."""
     monkeypatch.setattr(config, "DISABLE_JIT", 1)
     with pytest.raises(RuntimeError, match="NUMBA_DISABLE_JIT"):
-        runpy.run_path(str(Path(jit.__file__)))
+        runpy.run_path(str(Path(compiler.__file__)))

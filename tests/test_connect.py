@@ -64,7 +64,6 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{venv}/bin/python"
 
 
-@pytest.mark.long
 def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> None:
     golden = golden_stores.unpack("tiny_5.3.3")
     archive = tmp_path / "reput.zip"

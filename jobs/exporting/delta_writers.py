@@ -223,7 +223,7 @@ LOCAL_SETTINGS = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
-_COMMITS_LOOKED_AT = 1000  # ours is the newest commit, unless somebody ran OPTIMIZE or the like
+_COMMITS_LOOKED_AT = 100  # ours is the newest commit, unless somebody ran OPTIMIZE or the like
 _ADDED_UP = ("physicalOffset", "bodyCRC", "size")
 
 
@@ -273,10 +273,14 @@ class DeltaSpark:
         )
 
     def committed(self, path: str, app: str) -> int | None:
-        history = self.spark.sql(f"DESCRIBE HISTORY {_named(path)} LIMIT {_COMMITS_LOOKED_AT}")
-        texts = [row[0] or "" for row in history.select("userMetadata").collect()]
-        split = [text.rpartition(":") for text in texts]
-        return max((int(end) for ours, _, end in split if ours == app), default=None)
+        for limit in (f" LIMIT {_COMMITS_LOOKED_AT}", ""):
+            history = self.spark.sql(f"DESCRIBE HISTORY {_named(path)}{limit}")
+            texts = [row[0] or "" for row in history.select("userMetadata").collect()]
+            split = [text.rpartition(":") for text in texts]
+            found = max((int(end) for ours, _, end in split if ours == app), default=None)
+            if found is not None or len(texts) < _COMMITS_LOOKED_AT:
+                break
+        return found
 
     def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
         """Add a range's messages in one commit, and return notes. Raises PySparkException, and what

@@ -133,9 +133,10 @@ def executor_of(process: int) -> int:
 
 def job(engine: Any, storage: Any, output: Path | str, store_at: str = "") -> None:
     store = golden_stores.unpack(GOLDEN)
+    cut = Cut(1 << 18 if store_at else 1 << 16, 2, 3)  # there each task is many requests
     rebuild(
         engine, store_at or str(store.input), str(output), rocketmq=store.version,
-        settings=as_text(store.settings), storage=storage, cut=Cut(1 << 16, 2, 3),
+        settings=as_text(store.settings), storage=storage, cut=cut,
     )  # fmt: skip
 
 

@@ -24,6 +24,29 @@ def row(n: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"n": [n]}, ROW)
 
 
+def test_a_commit_of_ours_is_found_behind_any_number_of_others() -> None:
+    """Of a range that was committed and not noted, as its run was killed."""
+    texts = [*[""] * 300, "app:9", "other:12", "app:5"]
+    asked: list[str] = []
+
+    class History:
+        def sql(self, text: str) -> "History":
+            asked.append(text.partition("`t`")[2])
+            return self
+
+        def select(self, _: str) -> "History":
+            return self
+
+        def collect(self) -> list[tuple[str]]:
+            return [(text,) for text in (texts[:100] if asked[-1] else texts)]
+
+    writer = DeltaSpark.__new__(DeltaSpark)
+    writer.spark = History()  # type: ignore[assignment]
+    assert writer.committed("t", "app") == 9
+    assert asked == [" LIMIT 100", ""]
+    assert writer.committed("t", "third") is None
+
+
 @pytest.mark.parametrize("url", ["hdfs://host/t", "file:///t", "wasbs://c@h/t", "://t"])
 def test_other_urls_than_it_writes_to_are_refused(url: str) -> None:
     with pytest.raises(SettingError, match=r"^--as delta: deltalake does not write to "):

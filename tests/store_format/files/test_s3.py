@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from botocore.awsrequest import AWSResponse
 
 import reput
 from reput.jobs import cli
@@ -48,6 +49,30 @@ def output(request: pytest.FixtureRequest) -> str:
 def test_files() -> None:
     battery.check_files(S3Storage(), f"{URL}/files")
     assert s3_server.unfinished_uploads() == 0
+
+
+def test_a_throttled_request_waits_and_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As S3 answers where a prefix gets more requests than it has partitions for."""
+    battery.write(S3Storage(), f"{URL}/throttled", b"content")
+    refused, waits = [503] * 8, list[float]()
+
+    def answer(request: Any, **_: Any) -> Any:
+        if not refused:
+            return None
+        raw = type(
+            "Raw", (), {"stream": lambda self: iter([b"<Error><Code>SlowDown</Code></Error>"])}
+        )
+        return AWSResponse(request.url, refused.pop(), {}, raw())
+
+    monkeypatch.setattr("botocore.endpoint.time.sleep", waits.append)
+    events = s3.client().meta.events
+    events.register("before-send.s3", answer)
+    try:
+        assert bytes(S3Storage().read_bytes(f"{URL}/throttled")) == b"content"
+    finally:
+        events.unregister("before-send.s3", answer)
+    assert (refused, len(waits)) == ([], 8)
+    assert max(waits) <= 20
 
 
 def test_what_a_killed_writer_sent_goes_with_its_folder() -> None:

@@ -371,11 +371,14 @@ class LocalReader:
 
     def _is_hole(self, offset: int, length: int) -> bool:
         """Whether the file has no data there, only zeros that were never written."""
+        return self.data_from(offset) >= offset + length
+
+    def data_from(self, offset: int) -> int:
+        """Where the file's data goes on, or its end: before that are only zeros."""
         try:
-            return os.lseek(self._descriptor, offset, os.SEEK_DATA) >= offset + length
+            return os.lseek(self._descriptor, offset, os.SEEK_DATA)
         except OSError as error:  # ENXIO: a hole up to the end; others: a file system without holes
-            end = os.fstat(self._descriptor).st_size
-            return error.errno == errno.ENXIO and offset + length <= end
+            return os.fstat(self._descriptor).st_size if error.errno == errno.ENXIO else offset
 
     def go_past_cache(self, begin: int, end: int) -> bool:
         """Bypass the page cache from now on if it holds less than half of the bytes [begin, end).

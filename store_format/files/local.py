@@ -361,17 +361,14 @@ class LocalReader:
         return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        if buffer.nbytes >= _FETCH_BYTES and self._is_hole(offset, buffer.nbytes):
-            memoryview(buffer).cast("B")[:] = bytes(buffer.nbytes)  # read, it would fill the cache
+        size = buffer.nbytes
+        if size >= _FETCH_BYTES and self.data_from(offset) >= offset + size:
+            memoryview(buffer).cast("B")[:] = bytes(size)  # read, it would fill the cache
         elif self._past_cache:
             self._read_past_cache(offset, buffer)
         else:
             fill_from(self._descriptor, self.path, offset, buffer)
-            self._fetch(offset + buffer.nbytes, buffer.nbytes)
-
-    def _is_hole(self, offset: int, length: int) -> bool:
-        """Whether the file has no data there, only zeros that were never written."""
-        return self.data_from(offset) >= offset + length
+            self._fetch(offset + size, size)
 
     def data_from(self, offset: int) -> int:
         """Where the file's data goes on, or its end: before that are only zeros."""

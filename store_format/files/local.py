@@ -358,21 +358,21 @@ class LocalReader:
         return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        if buffer.nbytes >= _FETCH_BYTES and self._is_hole(offset, buffer.nbytes):
-            memoryview(buffer).cast("B")[:] = bytes(buffer.nbytes)  # read, it would fill the cache
+        size = buffer.nbytes
+        if size >= _FETCH_BYTES and self.data_from(offset) >= offset + size:
+            memoryview(buffer).cast("B")[:] = bytes(size)  # read, it would fill the cache
         elif self._past_cache:
             self._read_past_cache(offset, buffer)
         else:
             fill_from(self._descriptor, self.path, offset, buffer)
-            self._fetch(offset + buffer.nbytes, buffer.nbytes)
+            self._fetch(offset + size, size)
 
-    def _is_hole(self, offset: int, length: int) -> bool:
-        """Whether the file has no data there, only zeros that were never written."""
+    def data_from(self, offset: int) -> int:
+        """Where the file's data goes on, or its end: before that are only zeros."""
         try:
-            return os.lseek(self._descriptor, offset, os.SEEK_DATA) >= offset + length
+            return os.lseek(self._descriptor, offset, os.SEEK_DATA)
         except OSError as error:  # ENXIO: a hole up to the end; others: a file system without holes
-            end = os.fstat(self._descriptor).st_size
-            return error.errno == errno.ENXIO and offset + length <= end
+            return os.fstat(self._descriptor).st_size if error.errno == errno.ENXIO else offset
 
     def go_past_cache(self, begin: int, end: int) -> bool:
         """Bypass the page cache from now on if it holds less than half of the bytes [begin, end).

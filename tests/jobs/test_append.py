@@ -291,11 +291,19 @@ def appended_lines(root: Path, blocks: list[list[bytes]]) -> tuple[str, list[Any
     return said, [r._replace(properties=no_counter(r.properties)) for r in records]
 
 
+def test_lines_of_windows_and_blank_lines_are_read_by_arrow() -> None:
+    raw = b'\r\n{"topic":"T","body":"b"}\r\n\n\n{"topic":"U","body":"c\\r\\n"}'
+    table = command.JsonRows(16).table(raw)
+    assert table is not None
+    assert table.to_pylist() == [{"topic": "T", "body": "b"}, {"topic": "U", "body": "c\r\n"}]
+
+
 @settings(max_examples=60)
 @given(blocks=some.lists(some.lists(LINE, min_size=1, max_size=4), min_size=1, max_size=3))
 @example(blocks=[[b'{"topic":"T","body":"b","properties":{"AaAa":"1","BBBB":"2"}}',
                   b'{"topic":"T","body":"b","properties":{"BBBB":"1","AaAa":"2"}}']])  # fmt: skip
 @example(blocks=[[b'{"topic":"T","body":"b","delay_level":2}', b'{"topic":"a/b","body":"b"}']])
+@example(blocks=[[b'{"topic":"T","body":"b"}\r', b"\r", b"", b'{"topic":"a/b","body":"b"}\r']])
 def test_lines_read_by_arrow_are_those_read_one_by_one(
     blocks: list[list[bytes]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

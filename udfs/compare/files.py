@@ -22,6 +22,7 @@ from reput.store_format.derived.queue_files import (
     is_used,
     layout_of,
 )
+from reput.store_format.files.local import LocalReader
 from reput.store_format.files.protocol import InputStorage, Reader, open_followed
 from reput.store_format.layouts import (
     INDEX_ENTRY,
@@ -402,11 +403,14 @@ def has_mark_only(head: IndexHeader) -> bool:
 
 def _not_zero(file: Reader, start: int) -> int | None:
     """Where the first byte from `start` on is that is not zero."""
-    size = file.state.size
-    for at in range(start, size, _CHUNK_BYTES):
+    at, size = start, file.state.size
+    while at < size:
+        if isinstance(file, LocalReader):
+            at = min(file.data_from(at), size)
         some = _read(file, at, min(_CHUNK_BYTES, size - at))
         if some.any():
             return at + int(np.argmax(some != 0))
+        at += len(some)
     return None
 
 

@@ -31,7 +31,7 @@ PARQUET, JSONL = "parquet", "jsonl"
 MILLISECONDS = {f"{name}Millis": name for name in ("storeTimestamp", "bornTimestamp")}
 
 _ROWS_A_GROUP = 1 << 17
-_BYTES_A_GROUP = 64 << 20
+_BYTES_A_GROUP = 24 << 20
 # Columns with few different values, which Parquet keeps once. In others looking only costs time.
 _FEW_VALUES = [
     "topic", "queueId", "storeHost", "bornHost", "tags", "flag", "sysFlag", "reconsumeTimes",

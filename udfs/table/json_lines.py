@@ -144,8 +144,8 @@ class JsonRows:
         """The rows of whole lines; None if they have to be read one by one, as Python's json may
         see something else in them, or says what is wrong with which line.
         """
-        raw = raw.removesuffix(b"\n")
-        lines = raw.split(b"\n")
+        lines = list(filter(None, raw.replace(b"\r\n", b"\n").split(b"\n")))
+        raw = b"\n".join(lines)
         # else an object may have two lines, or a line two objects
         if not raw.startswith(b"{") or raw.count(b"}\n{") + 1 != len(lines):
             return None

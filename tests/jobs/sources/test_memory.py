@@ -69,7 +69,7 @@ def _peak(folder: Path, messages: list[Message], bodies: bool) -> int:
 @pytest.mark.parametrize("bodies", [False, True])
 @pytest.mark.long
 def test_a_long_log_costs_what_a_row_group_does(tmp_path: Path, bodies: bool) -> None:
-    """With bodies, a row group of 64 MiB is held, and once more while it is written."""
+    """With bodies, a row group of 24 MiB is held, and once more while it is written."""
     peak = _peak(tmp_path, [Message(body=b"x" * BODY)] * 3_900, bodies)
     assert peak < (200 if bodies else 40)
 

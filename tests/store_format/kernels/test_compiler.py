@@ -14,6 +14,7 @@ from reput.store_format.files.private import cache_folder, source_key
 from reput.store_format.kernels import bytes as blocks
 from reput.store_format.kernels import bytes as ints
 from reput.store_format.kernels import compiler, jit
+from reput.store_format.kernels.bytes import find_byte
 from reput.store_format.kernels.compiler import SourcesLocator
 from tests.processes import run_python
 
@@ -90,15 +91,14 @@ def test_what_is_not_called_does_not_load_numba() -> None:
     assert done.stdout.split() == ["False", str(zlib.crc32(bytes(70))), "True"]
 
 
-def test_a_kernel_that_is_not_kept_is_compiled_with_all_that_it_names() -> None:
-    """numba resolves names as it compiles; decode_at's inlined one is two calls below."""
-    done = run_python(
-        "-c", "import numpy\nfrom reput.store_format.kernels import compiler\n"
-        "compiler._CACHE_FOLDER = None\n"
-        "from reput.store_format.kernels.java_text import parse_integer\n"
-        "print(parse_integer(numpy.frombuffer(b'-17', 'u1'), 0, 3, 32))",
-    )  # fmt: skip
-    assert done.stdout == "(True, -17)\n", done.stderr
+def test_what_an_inlined_kernel_names_is_made_too() -> None:
+    """numba compiles its code as a part of its caller's, here of one whose code is not kept yet."""
+
+    def found(buf: np.ndarray) -> int:
+        return find_byte(buf, 0, len(buf), 7)
+
+    found.__module__ = ints.__name__
+    assert jit.kernel(found)(np.arange(99, dtype=np.uint8)) == 7
 
 
 def test_without_a_folder_nothing_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:

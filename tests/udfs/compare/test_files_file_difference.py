@@ -1,9 +1,12 @@
 """The place where two derived files differ, by its entry and field as docs/formats names them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from reput.udfs.compare.files import field_at, first_difference
+from reput.store_format.files.local import LocalStorage
+from reput.udfs.compare.files import _not_zero, field_at, first_difference
 
 
 @pytest.mark.parametrize(
@@ -45,3 +48,16 @@ def test_a_fields_value_is_a_signed_big_endian_number() -> None:
 )
 def test_the_first_byte_that_differs(there: bytes, wanted: bytes, at: int) -> None:
     assert first_difference(np.frombuffer(there, np.uint8), np.frombuffer(wanted, np.uint8)) == at
+
+
+@pytest.mark.parametrize("at", [5 << 20, (6 << 20) - 1])
+def test_a_byte_after_a_hole_is_found(tmp_path: Path, at: int) -> None:
+    file = tmp_path / "sparse"
+    with file.open("wb") as sparse:
+        sparse.truncate(6 << 20)
+    assert _not_zero(LocalStorage().open(str(file)), 7) is None
+    with file.open("r+b") as sparse:
+        sparse.seek(at)
+        sparse.write(b"x")
+    assert _not_zero(LocalStorage().open(str(file)), 7) == at
+    assert _not_zero(LocalStorage().open(str(file)), at + 1) is None

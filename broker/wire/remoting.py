@@ -157,10 +157,16 @@ def decode_json(header: bytes) -> Command:
         raise BadFrame("the header's remark is not text")
     language = fields.get("language")
     return Command(
-        fields["code"], fields.get("opaque", 0), fields.get("flag", 0),
-        _fields(fields.get("extFields")), b"", remark, fields.get("version", 0),
+        fields["code"],
+        fields.get("opaque", 0),
+        fields.get("flag", 0),
+        _fields(fields.get("extFields")),
+        b"",
+        remark,
+        fields.get("version", 0),
         _LANGUAGES.get(language, Language.OTHER) if isinstance(language, str) else Language.OTHER,
-    )  # fmt: skip
+        Serialization.JSON,
+    )
 
 
 def _fields(fields: Any) -> dict[str, str]:

@@ -295,8 +295,8 @@ class ReplicaTarget:
             self.log = ReplicaLog(self.files, self.segment_bytes, start)
         elif found[1] < start:
             raise ReplicaDiffers(
-                f"{self.name}: ends at {found[1]}, but the source's log now begins at {start}: what "
-                f"is between was deleted there; make a new replica"
+                f"{self.name}: ends at {found[1]}, but the source's log now begins at {start}: "
+                f"what is between was deleted there; make a new replica"
             )
         return found
 

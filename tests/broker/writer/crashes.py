@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from unittest import mock
 
-from reput.broker.services.resolve import Transactions
 from reput.broker.writer import commit_log
 from reput.broker.writer import index_writer as index_files
 from reput.broker.writer.appender import Request
@@ -19,6 +18,7 @@ from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterFailed
 from reput.store_format.names import COMMIT_LOG, CUT, segment_name
 from reput.store_format.release.settings import WriterSettings
+from tests.broker.services.preparing import Transactions
 from tests.broker.writer.rocketmq_load import Load, keys_of
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states

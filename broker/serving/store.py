@@ -217,9 +217,7 @@ def served_topics(
     }
     for name, queues in folders.items():
         if name not in found:
-            found[name] = Topic(
-                name, queues, queues, PERM_READ | PERM_WRITE, 0, False, "SINGLE_TAG", {}, False
-            )
+            found[name] = topic(name, queues)
     return found
 
 

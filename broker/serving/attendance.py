@@ -1,6 +1,7 @@
 """Requests by which clients come and go, and those that ask who is there."""
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from reput.broker.serving.broker import (
@@ -22,17 +23,19 @@ from reput.broker.serving.clients import (
     is_group_name,
 )
 from reput.broker.serving.store import topic
-from reput.broker.serving.subscriptions import compiled, is_tags
 from reput.broker.wire.codes import Language, RequestCode, ResponseCode, fastjson
 from reput.broker.wire.remoting import Command, is_int
-from reput.store_format.filter.sql import WrongExpression
+from reput.store_format.filter.sql import SqlFilter, WrongExpression, sql_filter
 from reput.store_format.names import RETRY_PREFIX
+from reput.store_format.release.profiles import Profile
 
 # ---
 # Heartbeats: who consumes what, who produces (ClientManageProcessor).
 
 _BODY_MOST = 256 << 10  # bytes of one heartbeat; a broker has no limit
 _LONG = 1 << 63
+# A broker has no limits; here one client's expression would keep all others waiting.
+_SQL_MOST = 1 << 15  # characters of an expression
 
 
 @answers(RequestCode.HEART_BEAT)
@@ -120,6 +123,19 @@ def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
         except WrongExpression as error:
             return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
     return found()
+
+
+@lru_cache(maxsize=64)
+def compiled(text: str, profile: Profile) -> SqlFilter:
+    """The filter of an SQL92 expression. Raises WrongExpression."""
+    if len(text) > _SQL_MOST:
+        raise WrongExpression(f"has {len(text)} characters, more than {_SQL_MOST}", 1, 1)
+    return sql_filter(text, profile)
+
+
+def is_tags(kind: str | None) -> bool:
+    """Whether an expressionType is that of tags (ExpressionType.isTagType)."""
+    return kind in (None, "", TAG)
 
 
 # ---

@@ -60,35 +60,20 @@ def _kind(topic: str) -> str:
 
 
 class Infos:
-    """Header fields of an answer, from which the client makes its handles (ExtraInfoUtil)."""
+    """Header fields of an answer, joined by `;`, from which the client makes its handles."""
 
     def __init__(self) -> None:
-        self._starts: list[str] = []
-        self._positions: list[str] = []
-        self._counts: list[str] = []
+        self.starts: list[str] = []  # StartOffsetInfo
+        self.positions: list[str] = []  # MsgOffsetInfo
+        self.counts: list[str] = []  # OrderCountInfo
 
     def add(self, topic: str, queue_id: int, start: int, positions: Iterable[int]) -> None:
         """Add the messages of one queue. Called once for each queue (parseStartOffsetInfo)."""
         kind = _kind(topic)
-        self._starts.append(f"{kind} {queue_id} {start}")
-        self._positions.append(f"{kind} {queue_id} {','.join(map(str, positions))}")
+        self.starts.append(f"{kind} {queue_id} {start}")
+        self.positions.append(f"{kind} {queue_id} {','.join(map(str, positions))}")
 
     def count(self, topic: str, queue_id: int, position: int | None, times: int) -> None:
         """Add how often a message was given before. position: None for the least of the queue."""
         key = str(queue_id) if position is None else f"qo{queue_id}%{position}"
-        self._counts.append(f"{_kind(topic)} {key} {times}")
-
-    @property
-    def starts(self) -> str:
-        """StartOffsetInfo."""
-        return ";".join(self._starts)
-
-    @property
-    def positions(self) -> str:
-        """MsgOffsetInfo."""
-        return ";".join(self._positions)
-
-    @property
-    def counts(self) -> str:
-        """OrderCountInfo."""
-        return ";".join(self._counts)
+        self.counts.append(f"{_kind(topic)} {key} {times}")

@@ -23,10 +23,19 @@ from reput.broker.serving.broker import (
 from reput.broker.serving.group_requests import begins_in_memory, check_group
 from reput.broker.serving.handles import ORDER_QUEUE, REVIVE_QUEUES, Infos, retry_topics
 from reput.broker.serving.popped import CheckPoint, OrderInfo
-from reput.broker.serving.reading import UNPARSED, Got, illegal_queue, read_topic, take
+from reput.broker.serving.reading import (
+    EVERYTHING,
+    UNPARSED,
+    Got,
+    PullFilter,
+    illegal_queue,
+    read_topic,
+    subscription_of,
+    take,
+    wanted_by,
+)
 from reput.broker.serving.records import BodyPiece, given_again
 from reput.broker.serving.store import Topic, bounds
-from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
 from reput.broker.wire.codes import Refused, RequestCode, ResponseCode
 from reput.broker.wire.remoting import Command
 from reput.store_format.filter.filters import WrongTags
@@ -342,11 +351,11 @@ def _answered(going: _Pop, request: Command, caller: Caller) -> Answer:
         "invisibleTime": str(going.invisible),
         "reviveQid": str(going.revive_queue),
         "restNum": str(going.rest),
-        "startOffsetInfo": going.infos.starts,
-        "msgOffsetInfo": going.infos.positions,
+        "startOffsetInfo": ";".join(going.infos.starts),
+        "msgOffsetInfo": ";".join(going.infos.positions),
     }
     if going.in_order:
-        fields["orderCountInfo"] = going.infos.counts
+        fields["orderCountInfo"] = ";".join(going.infos.counts)
     if going.given:
         going.broker.given.total += going.given
         return Answer(ResponseCode.SUCCESS, "FOUND", fields, b"", tuple(going.pieces))

@@ -2,10 +2,13 @@
 queues.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from reput.broker.serving.about import MASTER_ID
-from reput.broker.serving.attendance import subscription
+from reput.broker.serving.attendance import compiled, is_tags, subscription
 from reput.broker.serving.broker import (
     Answer,
     Broker,
@@ -19,18 +22,84 @@ from reput.broker.serving.broker import (
     text,
     the_topic,
 )
+from reput.broker.serving.clients import TAG, Subscription
 from reput.broker.serving.group_requests import check_group, keep_pulled
 from reput.broker.serving.records import BodyPiece, Taken, records_of
 from reput.broker.serving.store import PERM_READ, LogRange, ServedQueue, Topic, bounds
-from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
 from reput.broker.wire.codes import Refused, RequestCode, ResponseCode, fastjson
 from reput.broker.wire.remoting import Command
 from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.derived.queues import Numbers
-from reput.store_format.filter.filters import WrongTags
+from reput.store_format.filter.filters import WrongTags, tag_filter
 from reput.store_format.filter.sql import WrongExpression
 from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.log.record import Record
+from reput.store_format.message.message import parse_properties
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST
+from reput.store_format.release.profiles import Profile
+
+# ---
+# Filters of a pull: which queue entries and records it wants (ExpressionMessageFilter).
+
+_EVERYTHING = "*"  # SubscriptionData.SUB_ALL
+_LOWEST_INT = -(1 << 31)
+# A broker has no such limit; here one client's expression would keep all others waiting.
+_WORK_MOST = 1 << 20  # characters that one pull evaluates; each record counts as _RECORD_WORK more
+_RECORD_WORK = 200
+
+
+class PullFilter(NamedTuple):
+    """Which messages a pull gets; in doubt it gets a message, as the client filters too.
+
+    codes: the hash codes of tags, as int32, of which the client compares the texts; None: of any.
+    record: whether a record's message is wanted; None: that is not asked. looked_at: how many
+    positions one pull goes through at most.
+    """
+
+    codes: np.ndarray | None = None
+    record: Callable[[Record], bool] | None = None
+    looked_at: int = 1 << 31
+
+    def entries(self, tags_codes: Numbers) -> Any:
+        """For each queue entry, whether its message may be wanted."""
+        if self.codes is None:
+            return np.ones(len(tags_codes), np.bool_)
+        elsewhere = tags_codes < _LOWEST_INT  # the tagsCode is in a ConsumeQueueExt file
+        return elsewhere | np.isin(tags_codes.astype(np.int32), self.codes)
+
+
+EVERYTHING = PullFilter()
+
+
+def wanted_by(subscription: Subscription, profile: Profile) -> PullFilter:
+    """The filter of a subscription. Raises WrongTags, WrongExpression (ValueErrors)."""
+    if not is_tags(subscription.kind):
+        chosen = compiled(subscription.text, profile)
+
+        def matches(record: Record) -> bool:
+            properties = parse_properties(record.properties, profile.split_properties)
+            return chosen.matches(record, properties, bytes)
+
+        # the longer the expression, the fewer records one pull looks at
+        most = max(_WORK_MOST // (_RECORD_WORK + len(subscription.text)), 1)
+        return PullFilter(None, matches, most)
+    if subscription.text == _EVERYTHING:
+        return EVERYTHING
+    return PullFilter(np.array(sorted(subscription.codes), np.int32))
+
+
+def subscription_of(topic: str, text: str | None, kind: str | None, version: int) -> Subscription:
+    """The subscription that a pull request carries itself (FilterAPI.build). Raises WrongTags."""
+    if not is_tags(kind):
+        if not text:
+            raise WrongTags("an expression is empty")
+        return Subscription(topic, text, str(kind), version)
+    chosen = tag_filter(text or _EVERYTHING)
+    codes = getattr(chosen, "codes", None)
+    if codes is None:
+        return Subscription(topic, _EVERYTHING, TAG, version)
+    return Subscription(topic, text or _EVERYTHING, TAG, version, frozenset(codes))
+
 
 # ---
 # A pull: messages of one queue from a position on (PullMessageProcessor, DefaultMessageStore).
@@ -181,7 +250,6 @@ def take(
     limits, log, files = broker.limits, broker.store.log, broker.store.files
     stop = position + min(limits.looked_at(most, queue.batch), wanted.looked_at)
     stop = min(stop, high, queue.entries.file_end(position))
-    keep = wanted.record if wanted.needs_record else None
     status, following = "NO_MATCHED_MESSAGE", position
     pieces, taken = list[BodyPiece](), Taken(0, 0)
     positions = list[Numbers]()
@@ -200,7 +268,7 @@ def take(
         chosen = some if passed == len(some) else some.part(slice(passed))
         if not passes.all():
             chosen = chosen.part(passes[:passed])
-        found = records_of(chosen, log, files, keep)
+        found = records_of(chosen, log, files, wanted.record)
         pieces += found.pieces
         positions += found.positions
         taken = Taken(taken.messages + found.taken.messages, taken.bytes + found.taken.bytes)

@@ -114,17 +114,17 @@ class LogFiles:
 
     def __init__(self, storage: InputStorage, segments: list[Segment]) -> None:
         self._storage = storage
-        self._open: dict[str, LogFile] = {}
+        self._segments: list[Segment] = []
+        self._files: list[LogFile | None] = []
         self.relist(segments)
 
     def relist(self, segments: list[Segment]) -> None:
         """Take the segments that exist now: some may be new, some gone, the last ones longer."""
+        known = {s.path: file for s, file in zip(self._segments, self._files, strict=True)}
         self._segments = segments
         self.starts = np.array([segment.start for segment in segments], np.int64)
         self.ends = np.array([segment.end for segment in segments], np.int64)
-        paths = {segment.path for segment in segments}
-        self._open = {path: file for path, file in self._open.items() if path in paths}
-        self._files = [self._open.get(segment.path) for segment in segments]
+        self._files = [known.get(segment.path) for segment in segments]
 
     def read(self, number: int, place: int, buffer: Any) -> None:
         """Fill a buffer from a physical offset in a segment. Raises StoreChanged, OSError."""
@@ -148,7 +148,6 @@ class LogFiles:
         if file is None:
             segment = self._segments[number]
             file = self._files[number] = LogFile(self._storage, segment)
-            self._open[segment.path] = file
         return file
 
 
@@ -223,9 +222,7 @@ def served_topics(
     }
     for name, queues in folders.items():
         if name not in found:
-            found[name] = Topic(
-                name, queues, queues, PERM_READ | PERM_WRITE, 0, False, "SINGLE_TAG", {}, False
-            )
+            found[name] = topic(name, queues)
     return found
 
 

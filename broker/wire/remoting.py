@@ -274,18 +274,15 @@ class Frames:
             return None
         end = at + _LENGTH_BYTES + total
         if end - body_at > self._body_most:
-            return self._pass_over(decode(bytes(held[header_at:body_at])), end)
+            self._to_pass = max(end - len(held), 0)
+            self._at = min(end, len(held))
+            self._passed_over = decode(bytes(held[header_at:body_at]))._replace(body=None)
+            return self.next()
         if len(held) < end:
             return None
         command = decode(bytes(held[header_at:body_at]))
         self._at = end
         return command._replace(body=bytes(held[body_at:end])) if end > body_at else command
-
-    def _pass_over(self, command: Command, end: int) -> Command | None:
-        self._to_pass = max(end - len(self._held), 0)
-        self._at = min(end, len(self._held))
-        self._passed_over = command._replace(body=None)
-        return self.next()
 
 
 def _head(held: bytearray, at: int) -> tuple[int, int, Decode]:

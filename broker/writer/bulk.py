@@ -185,7 +185,10 @@ class _Bulk:
         _refuse(FieldRange, c.queue_id, c.queue_id < 0, said)
         for name, texts in (("TAGS", c.tags), ("KEYS", c.keys)):
             if len(texts.data) and int(texts.data.min()) <= PROPERTY_END:
-                _name_the_separator(name, texts)
+                place = int(np.flatnonzero(texts.data <= PROPERTY_END)[0])
+                row = int(np.searchsorted(texts.ends, place, side="right")) - 1
+                value = texts.data[texts.ends[row] : texts.ends[row + 1]].tobytes()
+                _at(check_property, row, name, value.decode("utf-8", "replace"))
         if encoder.numbering.is_on:
             for row, (at, end) in enumerate(itertools.pairwise(c.properties.ends)):
                 if _NAMED in c.properties.data[at:end].tobytes():
@@ -259,10 +262,3 @@ def _checked_topic(topic: str, encoder: Encoder) -> bytes:
     if needs_v2(len(raw)) and not v2:
         raise TopicTooLong(f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)")
     return raw
-
-
-def _name_the_separator(name: str, texts: Texts) -> None:
-    place = int(np.flatnonzero(texts.data <= PROPERTY_END)[0])
-    row = int(np.searchsorted(texts.ends, place, side="right")) - 1
-    value = texts.data[texts.ends[row] : texts.ends[row + 1]].tobytes()
-    _at(check_property, row, name, value.decode("utf-8", "replace"))

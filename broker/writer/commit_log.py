@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,10 @@ from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.message.encode import blank
 from reput.store_format.message.refusals import CreateFileFailed
 from reput.store_format.names import COMMIT_LOG, segment_name
+from reput.store_format.release.settings import WriterSettings
+
+# Runs a function in the background; returns a function that waits for it.
+Spawn = Callable[[Callable[[], None]], Callable[[], None]]
 
 ZEROS_AHEAD_BYTES = 256 << 10
 _WARM_BYTES = 1 << 20
@@ -37,46 +40,30 @@ class _Waiting:
         self.counts = 0  # how far they move the log's end: a BLANK counts as its segment's rest
 
 
-class TransientPool(NamedTuple):
-    """The segments that wait in memory until `commit` (transientStorePoolEnable)."""
-
-    buffers: int  # how many segments may wait, 0 for none
-    # Without a free buffer no segment is begun (CreateFileFailed); if False, one is written out.
-    fast_fail: bool
-
-
-class Preparation(NamedTuple):
-    """What is done to segments before records are written to them."""
-
-    prepare: bool  # the next segment is made while this one is filled
-    warm: bool  # its pages are touched and locked (warmMapedFileEnable)
-    # How many zeros are written at once ahead of the records. The file system has then allocated
-    # the blocks before records are written, and a sync of records writes no metadata.
-    zeros: int
-    # Runs a function in the background; returns a function that waits for it.
-    spawn: Callable[[Callable[[], None]], Callable[[], None]] | None
-
-
 class CommitLog:
     """Appends under the caller's lock; `sync` may run in another thread at the same time."""
 
     def __init__(
-        self,
-        files: Files,
-        segment_bytes: int,
-        start: int,
-        end: int,
-        pool: TransientPool,
-        ahead: Preparation,
-    ) -> None:
-        """A log from `start` to `end`, which recovery has found; all of it is durable."""
-        self.files, self.segment_bytes = files, segment_bytes
+        self, files: Files, settings: WriterSettings, start: int, end: int,
+        prepare_ahead: bool = False, spawn: Spawn | None = None,
+    ) -> None:  # fmt: skip
+        """A log from `start` to `end`, which recovery has found; all of it is durable.
+
+        prepare_ahead: the next segment is made while this one is filled, by `spawn` if it is given.
+        """
+        self.files, self.segment_bytes = files, settings.mapped_file_size_commit_log
         self.start = start
         self.end = self.committed = self.flushed = end
-        self._prepare_ahead, self._warm, self._spawn = ahead.prepare, ahead.warm, ahead.spawn
-        self._zeros = bytes(ahead.zeros)
+        self._prepare_ahead, self._spawn = prepare_ahead, spawn
+        self._warm = settings.warm_mapped_file_enable
+        # Zeros written at once ahead of the records: the file system has then allocated the blocks
+        # before records are written, and a sync of records writes no metadata.
+        ahead = settings.sync_flush and not self._warm
+        self._zeros = bytes(ZEROS_AHEAD_BYTES if ahead else 0)
         self._zeroed = end  # up to here the file has been written to, with records or zeros
-        self._buffers, self._fast_fail = pool.buffers, pool.fast_fail
+        pooled = settings.transient_store_pool_enable
+        self._buffers = settings.transient_store_pool_size if pooled else 0
+        self._fast_fail = settings.fast_fail_if_no_buffer_in_store_pool
         self._waiting: deque[_Waiting] = deque()  # the segments that have a buffer, oldest first
         # `committed` and `_dirty` change together under this lock, so that a sync which sees a new
         # `committed` also knows which files it has to sync.
@@ -91,7 +78,7 @@ class CommitLog:
         # by warmed segment: the function that unlocks its pages, which the kernel keeps in memory
         self._locked: dict[int, Callable[[], None]] = {}
         self.needed_from = 1 << 63  # segments below this offset will not be read again soon
-        self._segment = end - end % segment_bytes
+        self._segment = end - end % self.segment_bytes
         self._file: OpenFile | None = None
         self._ahead: Callable[[], None] | None = None
         self.syncs = 0

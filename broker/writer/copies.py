@@ -13,13 +13,12 @@ from reput.store_format.faults import Fault
 from reput.store_format.kernels.jit import allocating
 from reput.store_format.layouts import (
     CRC_PROPERTY_BYTES,
-    RECORD_HEAD_BYTES,
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_MASK,
 )
 from reput.store_format.log.reader import LogReader, record_of
-from reput.store_format.log.record import Record, read_body, read_one
+from reput.store_format.log.record import Record, read_body
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.walk import Checks, Read, Step, Walk
 from reput.store_format.message.message import Message, encode_properties, parse_properties
@@ -180,16 +179,7 @@ def append_stored(writer: CommitLogWriter, record: Record) -> None:
 
 
 # ---
-# Reads records back with their bodies: a half message to be ended, messages to be copied.
-
-
-def read_stored(read: Read, at: int, segment_end: int, rules: RecordRules) -> Record | None:
-    """The record at a physical offset with its body; None where no sound record is."""
-    left = segment_end - at
-    if left < RECORD_HEAD_BYTES:
-        return None  # a BLANK at most
-    _, record = read_one(read, at, segment_end, rules, RECORD_HEAD_BYTES)
-    return None if record is None else record._replace(body=read_body(read, record))
+# Reads a record back with its body, to be put again.
 
 
 def stored_at(log: LogReader, place: int) -> Record:

@@ -195,9 +195,13 @@ class QueueWriter:
                 self._append_run(key, entries, offsets, int(runs.first[number]), count)
 
     def _append_run(
-        self, key: NamedQueue, entries: Bytes, offsets: npt.NDArray[np.int64], first: int,
+        self,
+        key: NamedQueue,
+        entries: Bytes,
+        offsets: npt.NDArray[np.int64],
+        first: int,
         count: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         rows = entries.reshape(count, entry_bytes(key.batch))
         state = self.states.get(key)
         if state is not None and _end_of(rows[0]) <= state.end:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 
-from reput.broker.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog, Preparation, TransientPool
+from reput.broker.writer.commit_log import CommitLog, Spawn
 from reput.broker.writer.index_writer import IndexWriter
 from reput.broker.writer.queue_writer import QueueWriter
 from reput.broker.writer.recovery import LogEnd, LogRecovery
@@ -125,7 +125,6 @@ class Reput:
 # A store while it is open: `abort`, log, queues, index and checkpoint, from recovery to close.
 
 _DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
-Spawn = Callable[[Callable[[], None]], Callable[[], None]]
 
 
 def in_utc(timestamp: int) -> int:
@@ -183,18 +182,7 @@ class OpenStore:
                 "messages would take their places: put back what is missing of the log, or have "
                 "`reput recover` cut queues and index"
             )
-        zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
-        self.log = CommitLog(
-            files, settings.mapped_file_size_commit_log, end.start, end.end,
-            TransientPool(
-                settings.transient_store_pool_size if settings.transient_store_pool_enable else 0,
-                settings.fast_fail_if_no_buffer_in_store_pool,
-            ),
-            Preparation(
-                prepare_ahead, settings.warm_mapped_file_enable,
-                ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
-            ),
-        )  # fmt: skip
+        self.log = CommitLog(files, settings, end.start, end.end, prepare_ahead, spawn)
         self.index = IndexWriter(
             files, self.profile, settings, lambda: self._local(self.clock()), self._vouch_for_index
         )

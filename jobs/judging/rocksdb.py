@@ -390,29 +390,21 @@ def _compare(
     begin = min((row["begin"] for row in compared if row["begin"] >= 0), default=linked.end)
     missing = lost[(lost >= begin) & (lost < index.last_offset)]
     late = lost[(lost >= begin) & (lost >= index.last_offset)]
-    extra, other = (_sum(compared, name) for name in ("extra", "other"))
-    differences = [
-        _difference(folder, len(missing), missing.min(initial=linked.end), _MISSING),
-        _difference(folder, *extra, "are in RocksDB that the log does not give"),
-        _difference(folder, *other, "have another storeTimestamp in RocksDB"),
-    ]
-    found.differences += [each for each in differences if each is not None]
-    behind = _difference(folder, len(late), late.min(initial=linked.end), _MISSING)
-    found.behind += [] if behind is None else [behind]
+
+    def differs(to: list[Difference], rows: int, first: int, said: str) -> None:
+        if rows:
+            text = f"index: {rows:,} rows {said}, first of the message at {first}"
+            to.append(Difference(folder, int(first), text, None, None))
+
+    differs(found.differences, len(missing), missing.min(initial=linked.end), _MISSING)
+    for kind, said in (
+        ("extra", "are in RocksDB that the log does not give"),
+        ("other", "have another storeTimestamp in RocksDB"),
+    ):
+        some = [row for row in compared if row[kind]]
+        first = min((row[f"first_{kind}"] for row in some), default=-1)
+        differs(found.differences, sum(row[kind] for row in some), first, said)
+    differs(found.behind, len(late), late.min(initial=linked.end), _MISSING)
     found.rows = sum(row["rows"] for row in compared) - int((lost < begin).sum())
     if begin > min((run["first_offset"] for run in runs), default=begin):
         found.notes.append(f"{folder}: its index begins with the message at {begin}")
-
-
-def _sum(compared: list[dict[str, Any]], kind: str) -> tuple[int, int]:
-    """(number of rows with this kind of difference, physical offset of the first such message)."""
-    there = [row for row in compared if row[kind]]
-    first = min((row[f"first_{kind}"] for row in there), default=-1)
-    return sum(row[kind] for row in there), first
-
-
-def _difference(folder: str, rows: int, first: int, said: str) -> Difference | None:
-    if not rows:
-        return None
-    text = f"index: {rows:,} rows {said}, first of the message at {first}"
-    return Difference(folder, int(first), text, None, None)

@@ -222,8 +222,8 @@ class _Judging:
             since = self.growing and self._index_header(path).begin_offset >= self.log_end
             marked = path == index[-1] and has_mark_only(self._index_header(path))
             if not since and not marked:
-                found = Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
-                verdict.differences.append(found)
+                more = Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
+                verdict.differences.append(more)
         queues = {path for path in files if not path.startswith(f"{INDEX}/")}
         streams, pairs = self._streams(kept, queues), []
         for row in kept:

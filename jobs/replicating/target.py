@@ -253,14 +253,11 @@ class ReplicaTarget:
         verify: compare the bytes between too.
         Raises ReplicaDiffers if the target is no beginning of the source.
         """
-        found = self.find_end()
+        found = self._found_end(start)
         if found is None:
-            self.log = ReplicaLog(self.files, self.segment_bytes, start)
             return
         begin, end, last = found
         first = self.segments[0]
-        if end < start:
-            raise ReplicaDiffers(self._deleted(end, start))
         if end > stop:
             raise ReplicaDiffers(
                 f"{self.name}: its log goes on to {end}, the source's only to {stop}: it is no "
@@ -281,22 +278,25 @@ class ReplicaTarget:
 
     def stand(self, start: int) -> None:
         """Find where a source that only sends what follows goes on; `last` is compared later."""
-        found = self.find_end()
+        found = self._found_end(start)
         if found is None:
-            self.log = ReplicaLog(self.files, self.segment_bytes, start)
             return
         _, end, self.last = found
-        if end < start:
-            raise ReplicaDiffers(self._deleted(end, start))
         if self.last < start:  # the master has deleted that record
             self.last = -1
         self.log = ReplicaLog(self.files, self.segment_bytes, end)
 
-    def _deleted(self, end: int, start: int) -> str:
-        return (
-            f"{self.name}: ends at {end}, but the source's log now begins at {start}: what is "
-            f"between was deleted there; make a new replica"
-        )
+    def _found_end(self, start: int) -> tuple[int, int, int] | None:
+        """`find_end`; without a record the replica begins at `start`. Raises ReplicaDiffers."""
+        found = self.find_end()
+        if found is None:
+            self.log = ReplicaLog(self.files, self.segment_bytes, start)
+        elif found[1] < start:
+            raise ReplicaDiffers(
+                f"{self.name}: ends at {found[1]}, but the source's log now begins at {start}: "
+                f"what is between was deleted there; make a new replica"
+            )
+        return found
 
     def _compare(self, source: Read, low: int, end: int) -> None:
         differs = first_difference(self.read, source, low, end, self.segment_bytes)

@@ -278,9 +278,7 @@ class Connection:
             self._queue(pieces)
             return
         try:
-            self._tls.encrypt(
-                b"".join(each.read() if isinstance(each, LogRange) else each for each in pieces)
-            )
+            self._tls.encrypt(b"".join(_bytes(each) for each in pieces))
         except (ssl.SSLError, StoreError, OSError):
             self.close()
             return
@@ -381,3 +379,7 @@ def framed(command: Command, pieces: tuple[Sendable, ...] = ()) -> list[Sendable
     body = command.body or b""
     length = sum(each.length if isinstance(each, LogRange) else len(each) for each in pieces)
     return [frame_head(command, len(body) + length) + body, *pieces]
+
+
+def _bytes(piece: Sendable) -> bytes | memoryview:
+    return piece.read() if isinstance(piece, LogRange) else piece

@@ -225,18 +225,17 @@ class Server:
 
     def listen(self, host: str, port: int) -> str:
         """Listen at host and port, and answer from now on. Returns the address. Raises OSError."""
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        sock = socket.socket(family, kind, protocol)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = found[0]
+        both = family == socket.AF_INET6  # `::` is every address of either family
         try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.setblocking(False)
-            sock.bind(address)
-            sock.listen(_BACKLOG)
+            sock = socket.create_server(
+                address, family=family, backlog=_BACKLOG, dualstack_ipv6=both
+            )
         except OSError as error:
-            sock.close()
-            raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
+            number = error.errno or 0
+            raise OSError(number, f"{host}:{port}: {os.strerror(number)}") from None
+        sock.setblocking(False)
         if not self._listening:
             self._start(self._look())
             if self._follow:

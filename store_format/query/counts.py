@@ -242,11 +242,11 @@ class CountSums:
 
     def counts(self) -> list[Count]:
         """The sums, in the order of their keys."""
-        return [
-            Count(*(ways.get(name) for name in BY), *sums)
-            for key, sums in sorted(self.found.items())
-            for ways in (dict(zip(self.by, key, strict=True)),)
-        ]
+        found = []
+        for key, sums in sorted(self.found.items()):
+            topic, hour, group, size = map(dict(zip(self.by, key, strict=True)).get, BY)
+            found.append(Count(topic, hour, group, size, *sums))
+        return found
 
 
 def count(

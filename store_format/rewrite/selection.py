@@ -254,8 +254,9 @@ class Selection(NamedTuple):
 
     def of(self, rows: Any) -> "Selection":
         """The part of the selection that belongs to some rows: a slice, or an array of indices."""
-        arrays = (each[rows] if len(each) else each for each in self[:_BY_ROW])
-        return Selection(*arrays, self.positions.of(rows))
+        arrays = self.sizes, self.numbers, self.spans, self.named
+        sizes, numbers, spans, named = (each[rows] if len(each) else each for each in arrays)
+        return Selection(sizes, numbers, spans, named, self.positions.of(rows))
 
 
 class RecordSelector:

@@ -16,7 +16,6 @@ from reput.broker.change.expire import (
     expired_segments,
     files_below,
 )
-from reput.broker.services.resolve import Transactions
 from reput.jobs.deliver_delayed import deliver_delayed
 from reput.jobs.expire import expire
 from reput.jobs.resolve_transactions import resolve_transactions
@@ -28,6 +27,7 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import ExpirySettings, SettingError, settings_from
 from tests import golden_stores
 from tests.broker.change.expiring import HOUR, NOW, a_store, run
+from tests.broker.services.preparing import Transactions
 from tests.broker.services.stores import T0, disk, half, writing
 from tests.broker.writer.stores import Clock
 from tests.faults.memory_files import MemoryFiles

@@ -13,7 +13,6 @@ from reput.broker.services.resolve import (
     Decisions,
     Outcome,
     Resolved,
-    Transactions,
     plan_resolution,
     read_decisions,
     resolve_planned,
@@ -35,6 +34,7 @@ from reput.store_format.message.message import (
     parse_properties,
 )
 from reput.store_format.notes import Notes
+from tests.broker.services.preparing import Transactions
 from tests.broker.services.stores import (
     T0,
     Clock,

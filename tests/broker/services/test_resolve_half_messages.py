@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.services.resolve import Transactions
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import (
@@ -16,6 +15,7 @@ from reput.store_format.message.message import (
 )
 from reput.store_format.message.refusals import NotPrepared, TopicForbidden
 from tests import golden_stores
+from tests.broker.services.preparing import Transactions
 from tests.broker.writer.stores import as_message, open_writer, stored_records
 
 

@@ -54,12 +54,12 @@ def test_a_batch_names_its_topic_by_a_code(retry: str, topic: str | None) -> Non
 
 def test_an_answer_lists_its_queues_with_semicolons() -> None:
     infos = Infos()
-    assert (infos.starts, infos.positions, infos.counts) == ("", "", "")
+    assert (infos.starts, infos.positions, infos.counts) == ([], [], [])
     infos.add("T", 0, 10, [10, 11, 14])
     infos.add("%RETRY%G_T", 2, 5, [5])
     infos.add("%RETRY%G+T", 2, 6, [6])
-    assert infos.starts == "0 0 10;1 2 5;2 2 6"
-    assert infos.positions == "0 0 10,11,14;1 2 5;2 2 6"
+    assert ";".join(infos.starts) == "0 0 10;1 2 5;2 2 6"
+    assert ";".join(infos.positions) == "0 0 10,11,14;1 2 5;2 2 6"
 
 
 def test_counts_are_of_a_position_or_of_the_queue() -> None:
@@ -67,4 +67,4 @@ def test_counts_are_of_a_position_or_of_the_queue() -> None:
     infos.count("T", 3, 17, 2)
     infos.count("%RETRY%G+T", 3, None, 0)
     infos.count("a+b", 0, 0, 1)  # a plus alone makes no topic one for retries
-    assert infos.counts == "0 qo3%17 2;2 3 0;0 qo0%0 1"
+    assert ";".join(infos.counts) == "0 qo3%17 2;2 3 0;0 qo0%0 1"

@@ -90,8 +90,8 @@ def test_handles_and_topics_are_written_as_a_broker_writes_them() -> None:
     infos.add("T", 3, 7, [7, 9])
     infos.add("%RETRY%g_T", 0, 1, [1])
     infos.add("%RETRY%g+T", 0, 2, [2])
-    assert infos.starts == "0 3 7;1 0 1;2 0 2"
-    assert infos.positions == "0 3 7,9;1 0 1;2 0 2"
+    assert ";".join(infos.starts) == "0 3 7;1 0 1;2 0 2"
+    assert ";".join(infos.positions) == "0 3 7,9;1 0 1;2 0 2"
     assert parse_handle("1 2 3 999 0 b 4 5").in_order
     with pytest.raises(Refused):
         parse_handle("1 2 3 99999999999999999999")

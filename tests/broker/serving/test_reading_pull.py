@@ -5,8 +5,14 @@ from typing import Any
 import pytest
 
 from reput.broker.serving.broker import Answer
-from reput.broker.serving.reading import Got, take
-from reput.broker.serving.subscriptions import EVERYTHING, PullFilter, subscription_of, wanted_by
+from reput.broker.serving.reading import (
+    EVERYTHING,
+    Got,
+    PullFilter,
+    subscription_of,
+    take,
+    wanted_by,
+)
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import message, served

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from unittest import mock
 
-from reput.broker.services.resolve import Transactions
+from reput.broker.writer import commit_log
 from reput.broker.writer import index_writer as index_files
-from reput.broker.writer import store as store_module
 from reput.broker.writer.appender import Request
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.message.ids import UniqueIds
@@ -19,6 +18,7 @@ from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterFailed
 from reput.store_format.names import COMMIT_LOG, CUT, segment_name
 from reput.store_format.release.settings import WriterSettings
+from tests.broker.services.preparing import Transactions
 from tests.broker.writer.rocketmq_load import Load, keys_of
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
@@ -47,7 +47,7 @@ def open_memory(files: MemoryFiles, given: WriterSettings, clock: Clock) -> Comm
 
 
 # Of a SYNC_FLUSH log, by seed: a segment's at once, and less than one record has.
-_ZEROS_AHEAD = (store_module.ZEROS_AHEAD_BYTES, 300, 40)
+_ZEROS_AHEAD = (commit_log.ZEROS_AHEAD_BYTES, 300, 40)
 
 # After how much of the log index/ changes, by seed: a few messages, some segments, never.
 _PUBLISH = (900, 1 << 30, 5_000, 1 << 30)
@@ -58,7 +58,7 @@ def work(seed: int, steps: int, **named: object) -> Work:
     zeros = _ZEROS_AHEAD[seed % len(_ZEROS_AHEAD)]
     far = _PUBLISH[seed % len(_PUBLISH)]
     with (
-        mock.patch.object(store_module, "ZEROS_AHEAD_BYTES", zeros),
+        mock.patch.object(commit_log, "ZEROS_AHEAD_BYTES", zeros),
         mock.patch.object(index_files, "PUBLISH_LOG_BYTES", far),
     ):
         return _work(seed, steps, **named)

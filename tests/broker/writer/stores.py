@@ -6,11 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from reput.broker.writer.copies import read_stored
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
-from reput.store_format.log.record import Record
+from reput.store_format.layouts import (
+    RECORD_HEAD_BYTES,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    SYS_TRANSACTION_MASK,
+)
+from reput.store_format.log.record import Record, read_body, read_one
 from reput.store_format.log.records import RecordRules
+from reput.store_format.log.walk import Read
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import WriterSettings, writer_settings_from
 
@@ -42,6 +47,15 @@ def open_writer(root: Path, clock: Clock | None = None, **options: object) -> Co
     }
     options.setdefault("background", False)
     return CommitLogWriter.open(str(root), settings(**named), clock=clock or Clock(), **options)
+
+
+def read_stored(read: Read, at: int, segment_end: int, rules: RecordRules) -> Record | None:
+    """The record at a physical offset with its body; None where no sound record is."""
+    left = segment_end - at
+    if left < RECORD_HEAD_BYTES:
+        return None  # a BLANK at most
+    _, record = read_one(read, at, segment_end, rules, RECORD_HEAD_BYTES)
+    return None if record is None else record._replace(body=read_body(read, record))
 
 
 def stored_records(commitlog: Path, rules: RecordRules = RULES) -> Iterator[Record]:

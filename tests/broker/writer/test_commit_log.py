@@ -3,29 +3,32 @@
 import errno
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from reput.broker.writer.commit_log import CommitLog, Preparation, TransientPool
+from reput.broker.writer import commit_log
+from reput.broker.writer.commit_log import CommitLog
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import Files
 from reput.store_format.message.refusals import CreateFileFailed
+from reput.store_format.release.settings import WriterSettings
 from tests.faults.killing import lengths_at_each_kill
 from tests.faults.memory_files import MemoryFiles, Op
 
 SEGMENT = 256
-AT_ONCE = TransientPool(0, True)
-PLAIN = Preparation(False, False, 0, None)
+PLAIN = WriterSettings(mapped_file_size_commit_log=SEGMENT)
+POOL = replace(PLAIN, transient_store_pool_enable=True, transient_store_pool_size=2)
+POOL = replace(POOL, fast_fail_if_no_buffer_in_store_pool=True)
 BLANK_MAGIC = 0xCBD43194
 
 
-def log(
-    files: Files, end: int = 0, pool: TransientPool = AT_ONCE, ahead: Preparation = PLAIN
-) -> CommitLog:
+def log(files: Files, end: int = 0, settings: WriterSettings = PLAIN, **ahead: Any) -> CommitLog:
     files.make_folder("commitlog")
-    return CommitLog(files, SEGMENT, 0, end, pool, ahead)
+    return CommitLog(files, settings, 0, end, **ahead)
 
 
 def put(to: CommitLog, *sizes: int) -> None:
@@ -107,7 +110,7 @@ def test_after_a_failed_sync_nothing_is_durable_any_more() -> None:
 
 def test_what_waits_in_memory_is_in_the_file_after_a_commit() -> None:
     files = MemoryFiles()
-    to = log(files, pool=TransientPool(2, True))
+    to = log(files, settings=POOL)
     assert not to.commit()
     put(to, 100, 150)
     assert (to.end, to.committed) == (SEGMENT + 150, 0)
@@ -122,7 +125,8 @@ def test_what_waits_in_memory_is_in_the_file_after_a_commit() -> None:
 
 @pytest.mark.parametrize("fast_fail", [True, False])
 def test_only_so_many_segments_wait(fast_fail: bool) -> None:
-    to = log(MemoryFiles(), pool=TransientPool(2, fast_fail))
+    settings = replace(POOL, fast_fail_if_no_buffer_in_store_pool=fast_fail)
+    to = log(MemoryFiles(), settings=settings)
     put(to, 200, 200)
     if fast_fail:
         with pytest.raises(CreateFileFailed, match="all 2 buffers"):
@@ -133,9 +137,12 @@ def test_only_so_many_segments_wait(fast_fail: bool) -> None:
     assert to.end == 2 * SEGMENT + 200
 
 
-def test_zeros_are_written_ahead_once_and_never_past_the_segment() -> None:
-    files = MemoryFiles()
-    to = log(files, ahead=PLAIN._replace(zeros=100))
+def test_zeros_are_written_ahead_once_and_never_past_the_segment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commit_log, "ZEROS_AHEAD_BYTES", 100)
+    files, settings = MemoryFiles(), replace(PLAIN, flush_disk_type="SYNC_FLUSH")
+    to = log(files, settings=settings)
     files.ops.clear()
     put(to, 50, 60, 40, 10, 80)
     writes = [(op.at, len(op.data)) for op in files.ops if op.kind == "write"]
@@ -143,11 +150,11 @@ def test_zeros_are_written_ahead_once_and_never_past_the_segment() -> None:
         (50, 100), (0, 50), (50, 60), (110, 40), (160, 96), (150, 10), (160, 80),
     ]  # fmt: skip
     full = MemoryFiles(error=errno.ENOSPC, fail=_zeros)
-    put(log(full, ahead=PLAIN._replace(zeros=100)), 50)
+    put(log(full, settings=settings), 50)
     assert content(full) == {0: b"x" * 50}  # there was room for the record, if not for them
     full.error = errno.EIO
     with pytest.raises(OSError, match="write"):
-        put(log(full, 50, ahead=PLAIN._replace(zeros=100)), 50)
+        put(log(full, 50, settings), 50)
 
 
 def _zeros(op: Op) -> bool:
@@ -156,7 +163,7 @@ def _zeros(op: Op) -> bool:
 
 def test_the_next_segment_may_be_made_ahead() -> None:
     files = MemoryFiles()
-    put(log(files, ahead=PLAIN._replace(prepare=True)), 1)
+    put(log(files, prepare_ahead=True), 1)
     assert content(files) == {0: b"x", SEGMENT: b""}
     waited: list[int] = []
 
@@ -168,7 +175,7 @@ def test_the_next_segment_may_be_made_ahead() -> None:
         return wait
 
     other = MemoryFiles()
-    to = log(other, ahead=PLAIN._replace(prepare=True, spawn=spawn))
+    to = log(other, prepare_ahead=True, spawn=spawn)
     put(to, 200)
     assert list(content(other)) == [0]
     put(to, 200)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer import flush, store
+from reput.broker.writer import commit_log, flush
 from reput.broker.writer.appender import Request
 from reput.broker.writer.flush import FlushDue, GroupCommit
 from reput.broker.writer.writer import CommitLogWriter
@@ -459,7 +459,7 @@ def zeros_written(files: MemoryFiles) -> list[tuple[int, int]]:
 def test_a_synchronous_log_is_written_with_zeros_before_records_come(
     monkeypatch: pytest.MonkeyPatch, named: dict[str, str], wanted: bool
 ) -> None:
-    monkeypatch.setattr(store, "ZEROS_AHEAD_BYTES", 700)
+    monkeypatch.setattr(commit_log, "ZEROS_AHEAD_BYTES", 700)
     files = MemoryFiles()
     with CommitLogWriter.open(
         "", settings(**named), clock=Clock(), files=files, background=False
@@ -492,11 +492,11 @@ def twenty_appends_without_room_for_zeros(error: int) -> list[int]:
 
 def test_zeros_that_have_no_room_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """The record itself may have room."""
-    monkeypatch.setattr(store, "ZEROS_AHEAD_BYTES", 700)
+    monkeypatch.setattr(commit_log, "ZEROS_AHEAD_BYTES", 700)
     assert twenty_appends_without_room_for_zeros(errno.ENOSPC) == list(range(1, 21))
 
 
 def test_a_disk_that_fails_at_zeros_ends_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "ZEROS_AHEAD_BYTES", 700)
+    monkeypatch.setattr(commit_log, "ZEROS_AHEAD_BYTES", 700)
     with pytest.raises(WriterFailed):
         twenty_appends_without_room_for_zeros(errno.EIO)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.services.resolve import Transactions
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import ForkedWriter
+from tests.broker.services.preparing import Transactions
 from tests.broker.writer.stores import Clock, open_writer, stored_records
 
 Use = Callable[[CommitLogWriter], object]

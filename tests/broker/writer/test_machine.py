@@ -4,11 +4,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from reput.broker.writer.copies import read_stored
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import Message
 from tests.broker.writer.crashes import log_bytes, open_memory
-from tests.broker.writer.stores import RULES, Clock, settings
+from tests.broker.writer.stores import RULES, Clock, read_stored, settings
 from tests.faults.memory_files import MemoryFiles
 
 SEGMENT = 2048

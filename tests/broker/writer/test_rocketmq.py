@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.services.resolve import Transactions
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.message.message import Message
+from tests.broker.services.preparing import Transactions
 from tests.broker.writer.stores import open_writer, stored_records
 from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived, put

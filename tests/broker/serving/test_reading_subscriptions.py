@@ -5,16 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.serving import subscriptions
+from reput.broker.serving import attendance
+from reput.broker.serving.attendance import compiled, is_tags
 from reput.broker.serving.clients import Subscription
-from reput.broker.serving.subscriptions import (
-    EVERYTHING,
-    ByTags,
-    compiled,
-    is_tags,
-    subscription_of,
-    wanted_by,
-)
+from reput.broker.serving.reading import EVERYTHING, PullFilter, subscription_of, wanted_by
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.sql import WrongExpression
 from reput.store_format.log.record import Record
@@ -26,22 +20,26 @@ A, AB = 65, 65 * 31 + 66  # String.hashCode of "A", "AB"
 MIN_INT = -(1 << 31)
 
 
-def passes(wanted: subscriptions.PullFilter, *codes: int) -> list[bool]:
+def passes(wanted: PullFilter, *codes: int) -> list[bool]:
     return [bool(each) for each in wanted.entries(np.array(codes, np.int64))]
+
+
+def of_codes(*codes: int) -> PullFilter:
+    return PullFilter(np.array(codes, np.int32))
 
 
 def test_entries_pass_by_the_hash_codes_of_tags() -> None:
     """SubscriptionData's codes are Java ints; a tagsCode is one in 8 bytes."""
     wanted = wanted_by(subscription_of("T", "A || AB", None, 0), PROFILE)
     assert passes(wanted, A, AB, A + 1, 0, -A) == [True, True, False, False, False]
-    assert passes(ByTags(frozenset({MIN_INT, -1})), MIN_INT, -1, 1) == [True, True, False]
-    assert passes(ByTags(frozenset()), 0, A) == [False, False]
-    assert not wanted.needs_record
+    assert passes(of_codes(MIN_INT, -1), MIN_INT, -1, 1) == [True, True, False]
+    assert passes(of_codes(), 0, A) == [False, False]
+    assert wanted.record is None
 
 
 def test_an_entry_whose_tag_is_elsewhere_passes() -> None:
     """A ConsumeQueueExt address is below Integer.MIN_VALUE; the client filters too."""
-    assert passes(ByTags(frozenset({A})), MIN_INT - 1, -(1 << 63), MIN_INT) == [True, True, False]
+    assert passes(of_codes(A), MIN_INT - 1, -(1 << 63), MIN_INT) == [True, True, False]
 
 
 @pytest.mark.parametrize("text", ["*", "", None])
@@ -66,7 +64,7 @@ def test_a_kind_is_of_tags_where_it_is_missing_or_says_so() -> None:
 
 def test_sql_looks_at_records_by_their_properties() -> None:
     wanted = wanted_by(subscription_of("T", "a > 5", "SQL92", 0), PROFILE)
-    assert wanted.needs_record
+    assert wanted.record is not None
     assert passes(wanted, 0, A) == [True, True]
     record: Any = Record
     texts = [properties(("a", "6")), properties(("a", "5")), properties(("b", "6")),
@@ -82,7 +80,7 @@ def test_a_long_expression_looks_at_fewer_records_and_too_long_a_one_is_refused(
         wanted_by(Subscription("T", f"a = '{'x' * many}'", "SQL92"), PROFILE) for many in (1, 9000)
     )
     assert short.looked_at > 10 * long.looked_at >= 10
-    monkeypatch.setattr(subscriptions, "_SQL_MOST", 5)
+    monkeypatch.setattr(attendance, "_SQL_MOST", 5)
     assert compiled("a > 7", PROFILE)
     with pytest.raises(WrongExpression, match="6 characters"):
         compiled("a > 77", PROFILE)

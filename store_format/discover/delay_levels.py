@@ -7,6 +7,7 @@ entry keeps the time that its broker gave it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -126,12 +127,12 @@ def _shown_by(queues: Queues, log: LogReader) -> ShownDelays:
         if batch:
             continue
         try:
-            queue = queues.open(SCHEDULE, queue_id, False)
-            last = next(_from_end(queue, log), None)
-            first = next(_from_start(queue, log), last)
-            if last is not None and first is not None:
-                changes = islice(_changes(queue, log, first, last), _CHANGES_MOST + 1)
-                found.levels[queue_id + 1] = [first, *changes, last]
+            with closing(queues.open(SCHEDULE, queue_id, False)) as queue:
+                last = next(_from_end(queue, log), None)
+                first = next(_from_start(queue, log), last)
+                if last is not None and first is not None:
+                    changes = islice(_changes(queue, log, first, last), _CHANGES_MOST + 1)
+                    found.levels[queue_id + 1] = [first, *changes, last]
         except StoreError:  # whoever reads the queue for its own sake reports this
             continue
     return found

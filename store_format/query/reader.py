@@ -240,8 +240,9 @@ class OpenedStore:
 
     def close(self) -> None:
         self.log.close()
-        for queues in self._all_queues:
-            queues.close()
+        for each in (*self._queues.values(), *self._all_queues):
+            each.close()
+        self._queues.clear()
         if self._rocksdb_index is not None:
             self._rocksdb_index.database.close()
 

@@ -240,9 +240,11 @@ class OpenedStore:
 
     def close(self) -> None:
         self.log.close()
-        for each in (*self._queues.values(), *self._all_queues):
-            each.close()
+        for queue in self._queues.values():
+            queue.close()
         self._queues.clear()
+        for queues in self._all_queues:
+            queues.close()
         if self._rocksdb_index is not None:
             self._rocksdb_index.database.close()
 

@@ -29,8 +29,8 @@ LOCAL = (
 )  # fmt: skip
 LEAVES_NOTHING = (
     "broker/change/", "broker/services/", "broker/serving/", "broker/wire/", "jobs/replicating/",
-    "jobs/sockets/",
-    "store_format/fate/", "store_format/query/",
+    "jobs/sockets/", "store_format/derived/", "store_format/describe/", "store_format/fate/",
+    "store_format/log/", "store_format/query/", "store_format/rocksdb/", "store_format/state/",
 )  # fmt: skip
 
 # A kernel may have to be compiled during an example, so no example has a deadline.

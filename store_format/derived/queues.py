@@ -5,7 +5,7 @@ of many queues a few entries at a time.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -251,10 +251,9 @@ def past_end(queues: Queues, end: int) -> Iterator[PastEnd]:
     for topic in queues.topics():
         for queue_id, batch in queues.of(topic):
             try:
-                queue = queues.open(topic, queue_id, batch)
-                first, last = queue.end_within(end), queue.maximum()
+                with closing(queues.open(topic, queue_id, batch)) as queue:
+                    first, last = queue.end_within(end), queue.maximum()
             except BadQueue:
                 continue
-            queue.close()
             if first < last:
                 yield PastEnd(topic, queue_id, first, last - first)

@@ -139,9 +139,11 @@ def _shown_by(queues: Queues, log: LogReader) -> ShownDelays:
     found = ShownDelays({})
     for queue_id, batch in queues.of(SCHEDULE)[:LEVELS_MOST]:
         if not batch:
-            with suppress(StoreError):  # whoever reads the queue for its own sake reports this
-                shown = shown_in(queues.open(SCHEDULE, queue_id, False), log)
-                if shown:
+            with (
+                suppress(StoreError),  # whoever reads the queue for its own sake reports this
+                closing(queues.open(SCHEDULE, queue_id, False)) as queue,
+            ):
+                if shown := shown_in(queue, log):
                     found.levels[queue_id + 1] = shown
     return found
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -160,13 +161,14 @@ def _has_none(store: OpenedStore, topics: tuple[str, ...]) -> bool:
         # an LMQ's entries name what another queue has
         for topic in (each for each in store.queues.topics() if not each.startswith(LMQ_PREFIX)):
             for queue_id, batch in store.queues.of(topic):
-                for some in store.queues.open(topic, queue_id, batch).arrays(0):
-                    places = some["physicalOffset"].astype(np.int64)
-                    sizes = some["size"].astype(np.int64)
-                    there = np.flatnonzero(places >= log.start)
-                    which = np.searchsorted(starts, places[there], "right") - 1
-                    sums += np.bincount(which, sizes[there], len(starts))
-                    np.maximum.at(ends, which, (places + sizes)[there])
+                with closing(store.queues.open(topic, queue_id, batch)) as queue:
+                    for some in queue.arrays(0):
+                        places = some["physicalOffset"].astype(np.int64)
+                        sizes = some["size"].astype(np.int64)
+                        there = np.flatnonzero(places >= log.start)
+                        which = np.searchsorted(starts, places[there], "right") - 1
+                        sums += np.bincount(which, sizes[there], len(starts))
+                        np.maximum.at(ends, which, (places + sizes)[there])
         return bool((sums == ends).all()) and not any(
             len(step.rows)
             for end, each in zip(ends.tolist(), log.segments, strict=True) if end != each.end

@@ -244,6 +244,9 @@ class OpenedStore:
 
     def close(self) -> None:
         self.log.close()
+        for queue in self._queues.values():
+            queue.close()
+        self._queues.clear()
         for queues in self._all_queues:
             queues.close()
         if self._rocksdb_index is not None:

@@ -3,11 +3,13 @@
 import struct
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from reput.jobs.cli import main
 from reput.jobs.convert import convert
 from reput.jobs.converting.report import ConvertSummary
 from reput.jobs.outputs.output import OutputInUse
@@ -195,3 +197,16 @@ def test_spark_writes_the_same(spark: object, tmp_path: Path) -> None:
         files = (path for path in out.rglob("*") if path.is_file() and path.name != "manifest.json")
         made.append({str(path.relative_to(out)): path.read_bytes() for path in files})
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "lacks", "code"), [("--dry-run", [], 1), ("--output o", [], 0), ("--output o", 1, 1)]
+)
+def test_the_exit_code_says_what_is_lacking_and_that_a_dry_run_writes_nothing(
+    words: str, lacks: Any, code: int, tmp_path: Path, monkeypatch, commands_in_process: None
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    told = {"as_json.return_value": {}, "text.return_value": "", "details.return_value": ()}
+    summary = Mock(lacks=lacks, left_out=[], **told)
+    monkeypatch.setattr("reput.jobs.convert.convert", lambda *_: summary)
+    assert main(["convert", str(tmp_path), *words.split()]) == code

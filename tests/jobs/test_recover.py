@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs import cli
 from reput.jobs.engines.engine import Engine
 from reput.jobs.expire import expire
+from reput.jobs.in_place.recover import Recovered
 from reput.jobs.recover import recover
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.dispatch.scan import scan_rules
@@ -506,3 +508,17 @@ def test_what_expires_goes_on_each_disk(tmp_path: Path) -> None:
     left = [*(store / "commitlog").iterdir(), *other.glob("0*")]
     assert [int(path.name) for path in left] == [about.log_start]
     assert not run(store, settings=given).needed
+
+
+@pytest.mark.parametrize(
+    ("about", "code"),
+    [({}, 0), ({"written": ["q"], "done": True}, 0), ({"written": ["q"]}, 1),
+     ({"left_out": ["m"]}, 1), ({"lost_past_end": 1}, 1)],
+)  # fmt: skip
+def test_the_exit_code_says_what_is_to_do_and_what_is_lost(
+    about: dict[str, Any], code: int, tmp_path: Path, monkeypatch, commands_in_process: None
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    recovered = Recovered(str(tmp_path), "5.3.3", 0, "", **about)
+    monkeypatch.setattr("reput.jobs.recover.recover", lambda *_: recovered)
+    assert cli.main(["recover", str(tmp_path), "--yes"]) == code

@@ -138,6 +138,7 @@ def test_a_store_in_rocksdb_is_served(name: str, tmp_path: Path) -> None:
     assert len(places) == 5
     assert time > 0
     assert last > 0
+    served.close()
     served.opened.close()
 
 

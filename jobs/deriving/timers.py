@@ -17,7 +17,7 @@ from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.delay_levels import SCHEDULE
-from reput.store_format.fate.delays import concerns
+from reput.store_format.fate.delays import Read, concerns
 from reput.store_format.fate.gather import Gathered, gather_on_all_cores
 from reput.store_format.fate.known import (
     Places,
@@ -45,6 +45,7 @@ from reput.store_format.state.timers import (
     carried_timers,
     derived_levels,
     derived_timers,
+    lost_with_the_end,
     timer_check,
     timer_file_bytes,
     timer_log_files,
@@ -108,9 +109,10 @@ class Asked(NamedTuple):
         known = writer_settings_from(self.settings, release=self.release)
         precision = known.timer_precision_ms
         gather = cache(self.gather)
+        read = read_progress(storage, store, Notes())
+        of_timers, of_levels = (False, False) if read.stopped else self._lost_with_the_end(read)
         if (TIMER_TOPIC, 0) in ends and profile(self.release).timer_messages:
-            lost = why_lost(storage, store, self.log_end)
-            read = read_progress(storage, store, Notes())
+            lost = of_timers or why_lost(storage, store, self.log_end)
             written = partial(write_times, storage, store)
             rows = timers_in_rocksdb(storage, store)
             # RocksDB's own log is written late: a broker that is killed soon loses all rows.
@@ -128,11 +130,15 @@ class Asked(NamedTuple):
         offsets: dict[int, int] = {}
         there = read_head(storage, f"{store}/{DELAYS_PATH}", 0) is not None
         if any(topic == SCHEDULE for topic, _ in ends) and (
-            levels or not there or _past(read_progress(storage, store, Notes()).levels, ends)
+            levels or not there or of_levels or _past(read.levels, ends)
         ):
             offsets = derived_levels(gather())
         size = timer_file_bytes(storage, store, known.mapped_file_size_timer_log)
         return Waits(timers, size, offsets)
+
+    def _lost_with_the_end(self, read: Read) -> tuple[bool, bool]:
+        with OpenedStore(self.storage, self.store, self.release, self.settings, Notes()) as opened:
+            return lost_with_the_end(opened, read, self.log_end)
 
 
 def _past(levels: Mapping[int, int] | None, ends: Ends) -> bool:

@@ -227,11 +227,11 @@ def not_derived(storage: InputStorage, store: str, settings: Mapping[str, str]) 
         for what in found
     ]
     # A broker makes it as it starts (PopConsumerRocksdbStore).
-    asked = settings.get("popConsumerKVServiceEnable", "").strip().lower() == "true"
-    config = asked and listed(storage, f"{store}/{CONFIG}")
-    if config and not has_database(storage, f"{store}/{POP_DB}"):
+    folder, asked = f"{store}/{POP_DB}", settings.get("popConsumerKVServiceEnable", "")
+    served = asked.strip().lower() == "true" and listed(storage, f"{store}/{CONFIG}")
+    if served and not has_database(storage, folder):
         lines.append(
-            f"{store}/{POP_DB}: is missing (popConsumerKVServiceEnable=true): what pop consumers "
+            f"{folder}: is missing (popConsumerKVServiceEnable=true): what pop consumers "
             "have not acknowledged does not come again; copy it from the old store"
         )
     return lines

@@ -91,7 +91,7 @@ def gather_few(
     marks += _ops_of_places(log, marks, op_queue, split)
     found = np.concatenate([np.zeros(0, MARK), *marks])
     found = found[np.argsort(found["physicalOffset"], kind="stable")]
-    return Gathered(found, np.concatenate(ended), [], 0, _last_timestamp(log, near_end), [], 0)
+    return Gathered(found, np.concatenate(ended), [], 0, last_timestamp(log, near_end), [], 0)
 
 
 def gather_since(
@@ -137,7 +137,7 @@ def _mark(log: LogReader, place: int, split: bool) -> Marks:
     return mark
 
 
-def _last_timestamp(log: LogReader, near_end: int) -> int:
+def last_timestamp(log: LogReader, near_end: int = 0) -> int:
     """The store time of the log's last record, 0 without one.
 
     The log is walked from `near_end` on, or through the last segment that has a record.

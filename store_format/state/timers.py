@@ -7,13 +7,23 @@ still waits, no file of the wheel, and a timercheck have it deliver each of them
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.fate.delays import DelayState, Read, resolve
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.fate.delays import DelayState, Read, concerns, resolve
 from reput.store_format.fate.gather import BAD_OUT, NONE, OTHER, SCHEDULE, WHEEL, Gathered, Marks
-from reput.store_format.fate.known import Places, Units, furthest_unit, timer_log_names, timer_units
+from reput.store_format.fate.known import (
+    Places,
+    Units,
+    furthest_unit,
+    gather_since,
+    last_timestamp,
+    timer_log_names,
+    timer_units,
+)
 from reput.store_format.files.protocol import InputStorage, listed, read_head
 from reput.store_format.layouts import (
     MAGIC_TIMER_BLANK,
@@ -25,6 +35,8 @@ from reput.store_format.layouts import (
     TIMER_ROLL,
     TIMER_UNIT,
 )
+from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.names import (
     CONFIG,
     DELAY_OFFSETS,
@@ -33,6 +45,7 @@ from reput.store_format.names import (
     is_wheel,
     segment_name,
 )
+from reput.store_format.query.reader import OpenedStore
 
 TIMER_CHECK_PATH = f"{CONFIG}/{TIMER_CHECK_FILE}"
 DELAYS_PATH = f"{CONFIG}/{DELAY_OFFSETS}"
@@ -302,3 +315,73 @@ def wheel_from(storage: InputStorage, store: str, flushed: int) -> int:
         return 0
     since = max(flushed - names[-1][1], 0)
     return max((int(name) for name, _ in names if int(name) <= since), default=0)
+
+
+# ---
+# Deliveries that the log lost with its end, where a machine went down: the files that tell how far
+# a broker was are written at other times, and such a broker passes over what waits.
+
+_LATE_MS = 60_000  # a delivery is at most so late
+_SLICE = 1 << 12  # entries of a queue that are read at a time
+
+
+def lost_with_the_end(opened: OpenedStore, read: Read, log_end: int) -> tuple[bool, bool]:
+    """Whether a timer, and whether a message of a delay level, was due in the last minute of the
+    log, is passed, and has no delivery there. Of the log the segments of that minute are read.
+
+    Queues may lack their last entries: what they do not name is not looked for.
+    """
+    since = last_timestamp(opened.log) - _LATE_MS
+    levels = _passed_levels(opened, read.levels or {}, since)
+    timers = _passed_timers(opened, since, read.timer_read)
+    known = {place for place in levels | timers if opened.log.start <= place < log_end}
+    if not known:
+        return False, False
+    gathered = gather_since(
+        opened.log, known, _place_by(opened.log, since, log_end), concerns,
+        opened.profile.split_properties, log_end,
+    )  # fmt: skip
+    delays = dict.fromkeys(read.levels or {}, 0)
+    lacking = {
+        each.physical_offset
+        for each in resolve(gathered, delays, Read(None, None, 0, False))
+        if each.delivery == NONE and not each.recalled
+    }
+    return bool(lacking & timers), bool(lacking & levels)
+
+
+def _place_by(log: LogReader, time: int, log_end: int) -> int:
+    """The start of a segment before which nothing was stored at `time` or later."""
+    for segment in reversed(log.segments):
+        if log.start <= segment.start < log_end:
+            with suppress(NoRecord, NotInLog):
+                if log.record_at(segment.start).store_timestamp < time:
+                    return segment.start
+    return log.start
+
+
+def _passed_levels(opened: OpenedStore, levels: Mapping[int, int], since: int) -> set[int]:
+    """The places of messages before the levels' positions that were due at `since` or later; a
+    queue of the schedule topic has that time as tagsCode.
+    """
+    found: set[int] = set()
+    for level, stop in levels.items():
+        with suppress(BadQueue):
+            queue = opened.queue(SCHEDULE_TOPIC, level - 1, False)
+            while stop > 0:
+                some = list(queue.entries(first := max(stop - _SLICE, 0), stop))
+                found |= {each.physical_offset for each in some if each.tags_code >= since}
+                stop = first if some and some[0].tags_code >= since else 0
+    return found
+
+
+def _passed_timers(opened: OpenedStore, since: int, read: int) -> set[int]:
+    """The places of messages with units, not to be rolled, in slots between two times."""
+    found: set[int] = set()
+    for units in timer_units(opened.storage, opened.path):
+        slot = units["writeTime"] + units["delay"]
+        chosen = (
+            (slot >= since) & (slot < read) & (units["magic"] & (TIMER_ROLL | TIMER_DELETE) == 0)
+        )
+        found |= set(units["physicalOffset"][chosen].tolist())
+    return found

@@ -247,16 +247,39 @@ def test_a_replica_goes_on_from_its_last_timer(store: Path, tmp_path: Path) -> N
     assert fates(copy) == fates(store)
 
 
+def cut_log(store: Path, place: int) -> None:
+    for log in (store / "commitlog").iterdir():
+        if (keep := max(place - int(log.name), 0)) < log.stat().st_size:
+            log.write_bytes(log.read_bytes()[:keep].ljust(log.stat().st_size, b"\0"))
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_what_the_log_s_lost_end_had_delivered_waits_again(
+    store: Path, lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine went down: files say that all was delivered, the log has lost the deliveries."""
+    monkeypatch.setattr("reput.store_format.state.timers._LATE_MS", HOUR)  # f and g were due at T0
+    before, unread = fates(store), contents(store / "timerlog")
+    end = max(each.physical_offset + each.size for each in stored_records(store / "commitlog"))
+    assert reput.deliver_delayed(str(store), until=T0 + 2 * HOUR, **GIVEN).delivered == 4
+    after, check = fates(store), store / "config/timercheck"
+    for name, raw in unread.items():  # a broker leaves units of what it has delivered
+        (store / "timerlog" / name).write_bytes(raw)
+    check.write_bytes(timer_check(check.read_bytes(), lastReadTimeMs=T0 + 2 * HOUR))
+    (store / "abort").touch()
+    if lost:
+        cut_log(store, end)
+    assert recovered(store) == ([THREE, LEVEL] if lost else [])
+    assert fates(store) == (before if lost else after)
+
+
 def test_units_past_a_log_that_was_cut_go(store: Path) -> None:
     """The timers that the log still has wait as before."""
     wanted = fates(store)
-    log = max((store / "commitlog").iterdir())
     with reput.open_store(str(store), **GIVEN) as opened:
         rows = {row.physical_offset: row for row in opened.delayed(everything=True)}
         cut = max(place for place, row in rows.items() if row.by == "timer")
-    with log.open("r+b") as file:
-        file.seek(cut - int(log.name))
-        file.write(bytes(log.stat().st_size - file.tell()))
+    cut_log(store, cut)
     assert recovered(store)[:1] == ["3 timers wait: timerlog and config/timercheck are written"]
     left = fates(store)
     assert len(left) == sum(1 for place in rows if place < cut)

@@ -140,7 +140,6 @@ class LogFiles:
 
     def close(self) -> None:
         """Let go of the files: each is closed once no answer needs it."""
-        self._open.clear()
         self._files = [None] * len(self._segments)
 
     def _file(self, number: int) -> LogFile:

@@ -30,17 +30,10 @@ from reput.udfs.damage.searches import FALSE_TRANSACTION, FindFalseTransactions
 from reput.udfs.damage.segments import MAPPED, MapSegments
 from reput.udfs.damage.witnesses import FINDINGS, SearchQueues, joined
 from reput.udfs.rebuild.built_files import KEPT, KeepRows, KeptFiles, QueueBytes, kept_rows
+from reput.udfs.rebuild.carried import CarryRuns
 from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.rebuild.queues import BuildQueueFiles, BuildShares, NumberRuns
-from reput.udfs.rebuild.runs import (
-    LOG_ORDER,
-    QUEUE_KEY,
-    SEGMENT_KEY,
-    CarryRuns,
-    ListRuns,
-    Lives,
-    StagedRuns,
-)
+from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, Lives, StagedRuns
 from reput.udfs.rebuild.scan import ScanSplits
 from reput.udfs.staging import (
     BUILT,

@@ -30,21 +30,16 @@ from reput.store_format.files.protocol import Writer
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath, segment_name
 from reput.udfs.range_files import loss_reader
+from reput.udfs.rebuild.carried import Int64s, carrying, joined, queue_starts, run_items, whole
 from reput.udfs.rebuild.runs import (
     LOG_ORDER,
     ODD_MOST,
     QUEUE_KEY,
     SEGMENT_KEY,
-    Int64s,
     ListRuns,
     Row,
     StagedRuns,
-    carrying,
-    joined,
     key_of,
-    queue_starts,
-    run_items,
-    whole,
 )
 from reput.udfs.staging import (
     BUILT,

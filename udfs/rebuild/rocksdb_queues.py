@@ -23,16 +23,8 @@ from reput.store_format.layouts import QUEUE_ENTRY_BYTES, ROCKSDB_ENTRY
 from reput.store_format.rocksdb.database import TableWriter, table_options
 from reput.store_format.rocksdb.queues import queue_key, queue_of_topic, topic_key
 from reput.udfs.range_files import loss_reader
-from reput.udfs.rebuild.runs import (
-    LOG_ORDER,
-    QUEUE_KEY,
-    Int64s,
-    Row,
-    StagedRuns,
-    key_of,
-    run_items,
-    whole,
-)
+from reput.udfs.rebuild.carried import Int64s, run_items, whole
+from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, Row, StagedRuns, key_of
 from reput.udfs.staging import RUN, TIMED, Staging, local_folder, schema, table_file_name
 
 # ---

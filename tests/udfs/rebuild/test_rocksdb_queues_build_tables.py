@@ -9,9 +9,10 @@ import pytest
 
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.release.profiles import profile
-from reput.udfs.rebuild import runs
+from reput.udfs.rebuild import carried
+from reput.udfs.rebuild.carried import carrying
 from reput.udfs.rebuild.rocksdb_queues import CARRYING, SHARED, TABLE, BuildTables, RangeStart
-from reput.udfs.rebuild.runs import StagedRuns, carrying
+from reput.udfs.rebuild.runs import StagedRuns
 from reput.udfs.staging import ENTRIES, RUN, Staging
 from tests.memory_storage import MemoryStorage
 from tests.udfs.tables import rows_in
@@ -33,7 +34,7 @@ def cut(position: int, topic: bytes = b"T", queue: int = 0) -> RangeStart:
 def _up_to_how_many_bytes_runs_carry(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "CARRIED_BYTES", request.param)
+    monkeypatch.setattr(carried, "CARRIED_BYTES", request.param)
 
 
 class Job:
@@ -66,7 +67,7 @@ class Job:
         batches = []
         for row in self.rows:
             rows, schema = pa.RecordBatch.from_pylist([row], RUN), SHARED
-            if runs.CARRIED_BYTES >= 0:
+            if carried.CARRIED_BYTES >= 0:
                 rows, schema = carrying(files, rows, timed=True), CARRYING
             arrays = [*rows.columns, pa.array([row["range"]], pa.int64())]
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))

@@ -11,8 +11,9 @@ import pytest
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.files.protocol import Bytes, FileState
 from reput.store_format.release.profiles import profile
-from reput.udfs.rebuild import runs as module
-from reput.udfs.rebuild.runs import StagedRuns, carrying, joined, read_runs, run_items
+from reput.udfs.rebuild import carried as module
+from reput.udfs.rebuild.carried import carrying, joined, read_runs, run_items
+from reput.udfs.rebuild.runs import StagedRuns
 from reput.udfs.staging import CARRIED, RUN, Staging
 from tests.memory_storage import MemoryReader, MemoryStorage
 

@@ -432,8 +432,8 @@ class VolumeReader(LocalReader):
     def state_of(about: os.stat_result) -> FileState:
         return FileState(about.st_size, about.st_mtime_ns, 0)
 
-    def _is_hole(self, offset: int, length: int) -> bool:
-        return False  # such a mount may not seek for data
+    def data_from(self, offset: int) -> int:
+        return offset  # such a mount may not seek for data
 
 
 class VolumeWriter(SequentialWriter):

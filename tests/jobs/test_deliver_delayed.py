@@ -90,7 +90,9 @@ def test_what_is_no_file_is_named(store: Path, name: str, kind: str, tmp_path, c
         (tmp_path / "theirs").write_bytes(content)
         path.symlink_to(tmp_path / "theirs")
     before = contents(store)
-    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
+    emptied = name == "commitlog/*" and kind != "link"  # 1: queues name messages that are gone
+    code = 1 if emptied else 2
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == code
     assert str(path) in capsys.readouterr().err or name == "commitlog/*"
     assert contents(store) == before
 

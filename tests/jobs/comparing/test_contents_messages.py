@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reput.jobs.comparing.contents import KINDS, Found, QueueOnly, _add_up, _walks
+from reput.jobs.comparing.contents import KINDS, Found, QueueOnly, _add_up, walks_of
 
 ROW = {"messages": 1, "bytes": 100, "least": 5, "greatest": 5, "oldest": 70, "newest": 70}
 
@@ -62,5 +62,5 @@ def test_a_report_names_twenty_messages_of_each_kind() -> None:
 def test_a_log_is_walked_to_its_own_end() -> None:
     log = SimpleNamespace(segments=[SimpleNamespace(start=n, end=n + 100) for n in (0, 100)])
     sides = [SimpleNamespace(log=log, end=end) for end in (150, 200)]
-    walks = [(each.log, *each.spans) for each in _walks(sides, [(40, 180)])]
+    walks = [(each.log, *each.spans) for each in walks_of(sides, [(40, 180)])]
     assert walks == [(0, (40, 100)), (0, (100, 150)), (1, (40, 100)), (1, (100, 180))]

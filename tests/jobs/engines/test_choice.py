@@ -6,9 +6,10 @@ from inspect import signature
 import pytest
 
 from reput.jobs.console.declared import option
-from reput.jobs.engines.choice import alone, chosen, engine_of, on_engine, start_early
+from reput.jobs.engines.choice import alone, chosen, engine_of, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.local import LocalEngine
+from reput.jobs.engines.workers import start_early
 from tests.in_process import Session
 
 GATEWAY, DATABRICKS = "PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION"

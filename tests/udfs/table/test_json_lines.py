@@ -55,7 +55,7 @@ LINE = b'{"topic":"T","body":"b","tags":"2026-01-31","properties":{"a":"1"}}\n'
         (LINE * 3, True),
         (LINE + b'{"topic":"T","body":"b","keys":["k"],"properties":{"b":null}}', True),
         (b'{"topic":"T","body_base64":"AP8=","queue_id":7}\n', True),
-        (LINE + b"\n" + LINE, False),
+        (LINE + b"\n" + LINE[:-1] + b"\r\n", True),  # as one by one: what is empty is no line
         (LINE[:-1] + LINE, False),  # two objects
         (LINE[:-1] + LINE + LINE[:-2] + b"\n}\n", False),  # three lines, three objects
         (b'{"topic":"T","body":"b"}{"topic":"T","keys":\n{"a":"b"}}', False),

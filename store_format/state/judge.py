@@ -127,7 +127,9 @@ _LEVEL_WAITS = (
     "one goes on at its end"
 )
 # PopConsumerService.revive: seen with 5.3.3 and 5.5.1.
-_NOT_AGAIN = "what was popped there does not come again, and new messages in its place come twice"
+_NOT_AGAIN = (
+    "what was popped there does not come again, and a new message in its place may come twice"
+)
 _NOT_THERE = "its readers are sent to positions that are not there"
 _POP_WAITS = "nothing of the queue is popped until that pop's time is over"
 

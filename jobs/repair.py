@@ -167,9 +167,13 @@ def _derive(
     written = {file.path for file in built.files}
     summary.copied = [path for path in summary.copied if path not in written]
     summary.waits = built.waits
-    summary.warnings += built.warnings
     summary.left_out += [*built.left_out, *built.in_no_queue]
-    settle_copy(at, summary.warnings)
+    settle_copy(at, built.warnings)
+    # `target` is a place that goes; and what holds of the store that was read is said already.
+    summary.warnings += [
+        each.replace(target, summary.output) for each in built.warnings
+        if each.replace(target, summary.store) not in summary.warnings
+    ]  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

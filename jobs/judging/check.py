@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from reput.jobs.judging.report import TAIL_LOST, CheckReport, Difference, report_of
+from reput.jobs.judging.report import LEFT, TAIL_LOST, CheckReport, Difference, report_of
 from reput.jobs.judging.verdict import judge
 from reput.jobs.opening.open_writer import left_open, read_checkpoint
 from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
@@ -37,7 +37,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.segments import Finding
 from reput.store_format.log.there import derived_files, of_strangers
-from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, INDEX
+from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, DELAY_OFFSETS, INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import RELEASES, Has, groups, left_by, same_files
@@ -88,15 +88,19 @@ def past_the_end(
     `index_of_older_log` says.
     """
     storage, store = job.plan.storage, job.plan.store
-    return [
+    left = (
+        each._replace(reason=f"{each.reason}: {older or TAIL_LOST}"
+                      f"{'' if each.path.endswith(DELAY_OFFSETS) else LEFT}")
+        for each in past_the_queues(storage, store, job.queue_ends(found.linked))
+    )  # fmt: skip
+    pointing = [
         Finding(path, f"{said}: {older or TAIL_LOST}")
         for path, said in (
             *_derived(storage, store, found),
             *((f"{store}/{CHECKPOINT}", said) for said in knows_more(job, found.linked, known)),
-            *((each.path, each.reason)
-              for each in past_the_queues(storage, store, job.queue_ends(found.linked))),
         )
-    ]  # fmt: skip
+    ]
+    return [*pointing, *left]
 
 
 def index_of_older_log(storage: InputStorage, store: str, linked: Linked) -> str:

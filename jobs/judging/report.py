@@ -64,6 +64,7 @@ def compared_text(files: int, shown: str, in_rocksdb: Sequence[str]) -> str:
 # The report of a check, for the console and --json.
 
 TAIL_LOST = "segments, or the end of the last one, may be missing"  # ends such findings
+LEFT = " (reput recover leaves it)"  # then follows, where that changes nothing
 
 
 @dataclass
@@ -238,8 +239,7 @@ def manifest_differences(
 # ---
 # The report of a check for people: text with a picture of the log, and that picture as SVG.
 
-CELLS = 64  # of each segment in the picture
-ROWS_MOST = 40
+CELLS, ROWS_MOST = 64, 40  # of each segment in the picture; segments
 _WHOLE = re.compile(r"--set mappedFileSizeCommitLog=\d+")  # a warning: if the segment is whole
 _SHOWN, _SHORT = 20, 2  # lines of a kind, with -v and without
 # kind of damaged range -> (sign, colour) of its cells, the worst kind first
@@ -355,9 +355,8 @@ def left_open_text(report: CheckReport) -> str:
 
 
 def next_step(report: CheckReport, given: str = "") -> str:
-    """The command that mends the findings; empty if no command does, or nothing is to be done.
-
-    given: the options on the store's broker that were given, which that command needs too.
+    """The command that mends the findings, with the options on the store's broker that were
+    `given`; empty if no command does, or nothing is to be done.
     """
     if report.looks_like or (report.sound and report.derived_files is not None):
         return ""
@@ -372,10 +371,12 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return "take another member of the group, which has the entries that are missing here"
     if any(each.reason.endswith(BY_RECOVER) for each in report.findings):
         return recover
-    if any(each.reason.endswith(TAIL_LOST) for each in report.findings):
+    if lost := [each.reason for each in report.findings if TAIL_LOST in each.reason]:
         look = "look for what is missing, on a slave or in a backup"
         if report.in_rocksdb:
             return f"{look}, or let the broker cut queues and index back to the log"
+        if not report.crashed and all(each.endswith(LEFT) for each in lost):
+            return f"{look}; else start the broker"
         return f"{look}; else {recover}   (all is cut back to the log)"
     if report.crashed and not report.findings and (report.undamaged or report.ends_torn):
         stopped = "once no broker runs, " if report.lock_unknown else ""

@@ -126,7 +126,10 @@ _LEVEL_WAITS = (
     "a broker before 4.9.2 delivers nothing of this level until the queue is that long, a later "
     "one goes on at its end"
 )
-_NOT_AGAIN = "what was popped there does not come again"
+# PopConsumerService.revive: seen with 5.3.3 and 5.5.1.
+_NOT_AGAIN = (
+    "what was popped there does not come again, and a new message in its place may come twice"
+)
 _NOT_THERE = "its readers are sent to positions that are not there"
 _POP_WAITS = "nothing of the queue is popped until that pop's time is over"
 

@@ -230,6 +230,16 @@ def test_what_is_behind_the_end_is_kept_beside_and_cannot_come_back() -> None:
     assert saved(storage) == {end: b"garbage", end + 7: stale}
 
 
+def test_what_is_known_of_the_store_is_not_said_of_the_copy_again() -> None:
+    log = damaged()
+    storage = storage_of(log.log)
+    storage.files |= {f"{STORE}/kvStore/{name}": b"1" for name in ("CURRENT", "000013.sst")}
+    asked = {"rocketmq": log.version, "settings": as_text(log.settings), "storage": storage}
+    summary = repair(Session(), STORE, OUTPUT, **asked)
+    (line,) = (each for each in summary.warnings if "kvStore" in each)
+    assert line.startswith(f"{STORE}/kvStore: ")
+
+
 def test_config_is_copied_and_the_manifest_lists_all() -> None:
     log = damaged()
     log.flip(10, 5)

@@ -120,6 +120,7 @@ def test_groups_that_have_read_more() -> None:
     assert path == "config/consumerOffset.json"
     said = "topic 'T', queue 0 was read up to 20 by group 'group', the log has it up to 1"
     assert said in reason
+    assert reason.endswith(" (reput recover leaves it)")
     assert not lost(checked(damaged(), storage=whole))
     for wrong in (b"", b"{}", b'{"offsetTable": [1]}', b'{"offsetTable": {"T@g": {"x": 1}}}'):
         storage.files[f"{STORE}/config/consumerOffset.json"] = wrong

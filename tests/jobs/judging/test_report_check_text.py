@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.judging.report import (
+    LEFT,
     TAIL_LOST,
     CheckReport,
     Difference,
@@ -110,6 +111,7 @@ def test_the_image_has_the_same_ranges_and_no_markup_of_the_store_s_name() -> No
 
 TORN = {**a_range(0, 9), "follows": "nothing live"}
 GONE = Finding("STORE/checkpoint", f"knows more: {TAIL_LOST}")
+KEPT = Finding("STORE/kvStore", f"knows more: {TAIL_LOST}{LEFT}")
 
 
 @pytest.mark.parametrize(
@@ -138,6 +140,9 @@ GONE = Finding("STORE/checkpoint", f"knows more: {TAIL_LOST}")
             "reput recover STORE --dry-run",
         ),
         (report(findings=[GONE]), "on a slave or in a backup; else reput recover STORE "),
+        (report(findings=[KEPT]), "on a slave or in a backup; else start the broker"),
+        (report(findings=[KEPT, GONE]), "in a backup; else reput recover STORE "),
+        (report(findings=[KEPT], crashed=True), "in a backup; else reput recover STORE "),
         (report(findings=[GONE], in_rocksdb=["rows"]), "or let the broker cut"),
         (report(findings=[GONE], of_group=True), "another member of the group"),
     ],

@@ -86,7 +86,12 @@ def derive_files(
     set, and further files (`in_shards`). summary: gets counts and warnings.
     """
     if ROCKSDB in (wanted.queues, wanted.index):  # else its modules are not loaded
-        from reput.jobs.deriving.rocksdb_set import index_database, index_tables, queue_tables
+        from reput.jobs.deriving.rocksdb_set import (
+            index_database,
+            index_tables,
+            queue_tables,
+            replaced,
+        )
     queues, indexes = wanted.queues == FILES, wanted.index == FILES
     kept = None
     if wanted.in_shards:
@@ -125,6 +130,7 @@ def derive_files(
     summary.warnings += [*said.ended, *assumed_delays(job.plan, named)]
     if wanted.queues == ROCKSDB:
         summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
+        summary.in_no_queue += replaced(tables)
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
     summary.left_out += [*job.plan.lacks, *unnamed(built, job.queue_bytes)]

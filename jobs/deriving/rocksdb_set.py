@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from reput.jobs.deriving.kept import LastEntry, Queue
-from reput.jobs.outputs.publish import Built
+from reput.jobs.outputs.publish import Built, few
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import SALVAGE, StoreError
@@ -232,3 +232,22 @@ def queue_tables(job: Pipeline, linked: Linked) -> list[Row]:
     built = tables.run(BuildTables(files, cuts, linked.lost), TABLE)
     with job.stages.by_tasks("built", messages, "messages"):
         return built.collect()
+
+
+def replaced(tables: Iterable[Row]) -> list[str]:
+    """The records, of each queue in the order of its keys, of which RocksDB has no entry; in lines.
+
+    RocksDBConsumeQueueTable.buildAndPutCQByteBuffer puts a later record's over it.
+    tables: TABLE rows.
+    """
+    rows = [row for row in tables if row["replaced"]]
+    lines: list[str] = []
+    for row in sorted(rows, key=key_of(("topic", "queue_id", "named"))):
+        named = iter(row["named"])
+        lines += [
+            f"{CONSUME_QUEUE}/{row['topic']}/{row['queue_id']}: the record at physical offset "
+            f"{place} is in no queue, as with RocketMQ: its queueOffset {offset} is also that of "
+            f"the record at {later}, which comes after it"
+            for offset, place, later in zip(named, named, named, strict=True)
+        ]
+    return few(lines, sum(row["replaced"] for row in rows))

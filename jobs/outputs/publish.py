@@ -154,7 +154,7 @@ def of_queues(
                 f"{folder}: leaves out {counted(row['skipped'] - told, 'more message')}, for a "
                 "queueOffset below its next position (so does RocketMQ)"
             )
-    return OfQueues(*(_few(lines) for lines in found))
+    return OfQueues(*(few(lines, len(lines)) for lines in found))
 
 
 def _taken(
@@ -172,8 +172,9 @@ def _taken(
     return ""
 
 
-def _few(lines: list[str]) -> list[str]:
-    more = len(lines) - _UNNAMED_SHOWN
+def few(lines: list[str], count: int) -> list[str]:
+    """The first 20 lines at most, and how many more of `count` there are."""
+    more = count - len(lines[:_UNNAMED_SHOWN])
     return [*lines[:_UNNAMED_SHOWN], f"... and {more:,} more"] if more > 0 else lines
 
 

@@ -239,8 +239,8 @@ def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[
 # `Files`: the operations on files that the writer, recovery, install and publishing use. They are
 # passed one (`disk.py` has this machine's), so that tests can pass one in which an operation fails,
 # or which shows what a crash would have left. Of a disk they assume (docs/writer.md has more):
-# - Of bytes not synced any part may be there after a power cut, in any order, but of one aligned
-#   sector of 512 bytes all or nothing. What was never written reads as zeros.
+# - Of bytes not synced any part may be there after a power cut, in any order, but one aligned
+#   sector of 512 bytes is as one of the writes to it left it. Never written: it reads as zeros.
 # - `OpenFile.sync` makes a file's bytes and length durable, but not its name; `sync_folder` names:
 #   those created, renamed and removed in that folder. A killed process loses nothing written.
 

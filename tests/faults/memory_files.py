@@ -2,7 +2,7 @@
 
 What a disk may do is `reput.store_format.files.protocol`'s list of assumptions, and nothing kinder:
 
-- bytes not synced are there or not, sector by sector, in any order;
+- bytes not synced are there or not, sector by sector, in any order of the sectors;
 - a length not synced is there or not; names not synced are there or not, folder by folder;
 - after a failed sync what was not durable never becomes so, though it can still be read.
 """
@@ -458,9 +458,18 @@ def _torn(last: Op, cut: int) -> Callable[[Op], Iterator[Op]]:
 
 
 def _by_chance(rng: random.Random, share: float) -> Callable[[Op], Iterator[Op]]:
+    """Some of it. The system writes a sector with all that was written to it by then, so no write
+    is there without those before it in the same sector."""
+    gone: set[tuple[int, int]] = set()
+
     def keep(op: Op) -> Iterator[Op]:
         for part in _sectors(op):
-            if rng.random() < share:
+            sector = (part.inode, part.at // SECTOR_BYTES)
+            there = rng.random() < share
+            if part.kind == "write":
+                there = there and sector not in gone
+                gone.update(() if there else (sector,))
+            if there:
                 yield part
 
     return keep

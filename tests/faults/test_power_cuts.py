@@ -42,6 +42,17 @@ def test_each_command_that_writes_is_here() -> None:
     assert {words[0] for words in WORKS.values()} == cli._COMMANDS.keys() - READ_ONLY
 
 
+def test_a_sector_is_as_one_of_the_writes_to_it_left_it() -> None:
+    """A disk gets it whole, with all that was written to it by then, such as a BLANK's record."""
+    files = MemoryFiles()
+    file = files.create("log")
+    file.write_at(0, b"a" * 700)
+    file.write_at(700, b"b")
+    ends = crash_states(MemoryFiles(), files.ops, 1, 64, every=len(files.ops))
+    second = {crash.files.tree().get("log", b"")[512:] for crash in ends}
+    assert {raw.strip(b"\0") for raw in second} == {b"", b"a" * 188, b"a" * 188 + b"b"}
+
+
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stores")

@@ -259,6 +259,7 @@ def copy_in(staging: Staging, path: str, name: str) -> None:
 # counts. Runs and queues are columns, because there may be very many small ones.
 
 _ENTRIES_A_PUT = 1 << 16
+REPLACED_NAMED = 20  # as many as a report names
 
 # A row for each queue of each table.
 TABLE = schema(
@@ -269,6 +270,9 @@ TABLE = schema(
     place=pa.int64(),  # physicalOffset of the queue's last entry in the log's order
     position=pa.int64(),  # that entry's queueOffset
     end=pa.int64(),  # where its record ends
+    replaced=pa.int64(),  # records whose queueOffset a later one has: no entry leads to them
+    # of the first REPLACED_NAMED of them: queueOffset, physicalOffset, and the later record's
+    named=pa.list_(pa.int64()),
 )
 
 # SHARED rows of which the first `decided` entries have the queueOffsets decided_from and following.
@@ -307,7 +311,7 @@ class BuildTables:
         entries = entries.some(kept)
         ends = np.flatnonzero(np.append(entries.queue[1:] != entries.queue[:-1], True))
         lasts, first_run = entries.some(ends), np.searchsorted(queue, entries.queue[ends])
-        entries = entries.in_order()
+        entries, gone, later = entries.in_order()
         with NewTable(self.files.staging) as table:
             for keys, values in _rows_of(begins, entries):
                 table.put_rows(keys, values)
@@ -317,7 +321,7 @@ class BuildTables:
         place = lasts.rows["physicalOffset"].astype(np.int64)
         columns = [
             [table.name] * len(counts), *named.columns, counts, place, lasts.keys.view(np.int64),
-            place + lasts.rows["size"],
+            place + lasts.rows["size"], *_replaced(gone, later, lasts.queue),
         ]  # fmt: skip
         arrays = [pa.array(each, field.type) for each, field in zip(columns, TABLE, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=TABLE)
@@ -378,15 +382,32 @@ class _Entries:
     def some(self, which: npt.NDArray[np.bool_] | Int64s | slice) -> "_Entries":
         return _Entries(self.queue[which], self.keys[which], self.rows[which])
 
-    def in_order(self) -> "_Entries":
-        """The entries by key; of entries with one key, only the one that was put last."""
+    def in_order(self) -> "tuple[_Entries, _Entries, _Entries]":
+        """By key, of entries with one key only the one that was put last; the others; and for each
+        of these the one that replaces it.
+        """
         goes_on = (self.queue[1:] > self.queue[:-1]) | (self.keys[1:] > self.keys[:-1])
         if goes_on.all():
-            return self
+            return self, self.some(slice(0)), self.some(slice(0))
         order = np.lexsort((self.keys, self.queue))  # keeps the log's order among equal keys
         queue, keys = self.queue[order], self.keys[order]
         last = np.append((queue[1:] != queue[:-1]) | (keys[1:] != keys[:-1]), True)
-        return self.some(order[last])
+        stays, gone = order[last], np.flatnonzero(~last)
+        return self.some(stays), self.some(order[gone]), self.some(stays[np.cumsum(last)[gone]])
+
+
+def _replaced(gone: _Entries, later: _Entries, queues: Int64s) -> tuple[list[int], list[Any]]:
+    """TABLE's `replaced` and `named` of some queues. gone: by queue; later: what replaces each."""
+    starts, ends = (
+        np.searchsorted(gone.queue, queues, side).tolist() for side in ("left", "right")
+    )
+    each = np.stack(
+        [gone.keys.view(np.int64), gone.rows["physicalOffset"], later.rows["physicalOffset"]], 1
+    ).astype(np.int64)
+    named = [
+        each[s : min(e, s + REPLACED_NAMED)].ravel() for s, e in zip(starts, ends, strict=True)
+    ]
+    return [end - start for start, end in zip(starts, ends, strict=True)], named
 
 
 def _entries_of(files: StagedRuns, queue: Int64s, runs: pa.RecordBatch) -> _Entries:

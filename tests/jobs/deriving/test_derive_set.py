@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.deriving.derive_set import ToDerive, derive_set, move_derived
+from reput.jobs.opening.plan import ROCKSDB
 from reput.jobs.outputs.output import REBUILT
 from reput.jobs.outputs.report import OutputFile, Summary
 from reput.jobs.pipeline.pipeline import Cut
@@ -57,6 +58,24 @@ def test_messages_in_no_queue_are_named_up_to_twenty(queues: int) -> None:
     assert len(lines + again) == min(2 * queues, 20)
     more = f"... and {2 * queues - 20} more"
     assert (more in summary.in_no_queue) == (queues > 10)
+
+
+@pytest.mark.parametrize("queues", [1, 11])
+def test_messages_that_rocksdb_has_no_entry_of_are_named_up_to_twenty(queues: int) -> None:
+    made = [
+        Message("T", queue, offset, b"x", store_timestamp=START)
+        for offset in (0, 1, 1, 7, 0) for queue in range(queues)
+    ]  # fmt: skip
+    log = damaged(made, 1 << 16)
+    summary, _ = derived(log, queues=ROCKSDB)
+    places = log.places
+    assert [line.partition(": ")[2] for line in summary.in_no_queue[:2]] == [
+        f"the record at physical offset {places[before]} is in no queue, as with RocketMQ: its "
+        f"queueOffset {offset} is also that of the record at {places[after]}, which comes after it"
+        for offset, before, after in ((0, 0, 4 * queues), (1, queues, 2 * queues))
+    ]
+    assert len(summary.in_no_queue) == min(2 * queues, 21)
+    assert summary.in_no_queue[20:] == ["... and 2 more"] * (queues > 10)
 
 
 def test_a_topic_that_leads_out_of_the_set_is_left_out_and_named_once() -> None:

@@ -31,6 +31,7 @@ def test_the_rows_are_a_brokers_own(name: str, tmp_path: Path) -> None:
         queues="rocksdb", cut=Cut(partitions=1 + seed % 4 * 3, split_bytes=5000 + 3000 * seed),
     )  # fmt: skip
     assert (summary.queues_in, summary.queues, summary.messages) == ("rocksdb", 12, len(sent))
+    assert summary.in_no_queue == []
     assert rows(tmp_path / "out" / "consumequeue") == rows(store / "consumequeue")
     there = {path.name for path in (tmp_path / "out" / "consumequeue").iterdir()}
     assert {"CURRENT"} < there

@@ -92,7 +92,7 @@ def test_a_row_is_that_of_the_page(tmp_path: Path) -> None:
     name = f"s/{row.pop('name')}"
     assert name in job.storage.files
     assert row == {"topic": "Live0", "queue_id": 0, "entries": 1, "place": 19330, "position": 5,
-                   "end": 19330 + SIZE}  # fmt: skip
+                   "end": 19330 + SIZE, "replaced": 0, "named": []}  # fmt: skip
 
 
 def test_what_the_log_lacks_is_a_hole_and_of_two_records_the_later_one_stays(
@@ -102,6 +102,7 @@ def test_what_the_log_lacks_is_a_hole_and_of_two_records_the_later_one_stays(
     (row,) = job.build()
     assert job.tables(tmp_path) == {key(3): 1000, key(4): 1100, key(5): 200, key(7): 900}
     assert (row["entries"], row["place"], row["position"]) == (4, 1100, 4)
+    assert (row["replaced"], row["named"]) == (1, [3, 100, 1000])
 
 
 def test_queues_come_by_the_length_of_their_topic_s_name() -> None:

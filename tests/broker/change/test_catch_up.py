@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from reput.broker.change.catch_up import NOTE
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
@@ -245,6 +246,27 @@ def test_a_kill_between_the_last_checkpoint_and_the_end_is_known_again() -> None
             assert not left_behind(crash.files)
             checked += 1
     assert checked == 4
+
+
+def test_the_log_and_abort_are_durable_before_a_queue_grows_and_the_end_is_in_the_end() -> None:
+    log = written(20)
+    start = behind(log, record_ends(log)[10])
+    files = copy.deepcopy(start)
+    catch_up(files, log)
+    done = [f"{op.kind} {op.path}" for op in files.ops]
+    first = next(n for n, step in enumerate(done) if step.startswith("write consumequeue/"))
+    assert done[done.index(f"sync {ABORT}") + 1] == "sync folder "  # no index makes another one
+    assert f"sync commitlog/{max(log.segments):020d}" in done[:first]
+    noted = done.index(f"remove {NOTE}")
+    for crash in crash_states(start, files.ops, 5, 0):
+        if crash.after == len(done):
+            assert not left_behind(crash.files), crash.how
+        elif crash.after == noted and crash.how == "killed":  # only the note is left
+            again = copy.deepcopy(crash.files)
+            catch_up(again, log)
+            lost = next(s for s in crash_states(crash.files, again.ops, 5, 0)
+                        if (s.after, s.how) == (len(again.ops), "lost"))  # fmt: skip
+            assert not left_behind(lost.files)
 
 
 # --- not of this log -----------------------------------------------------------------------------

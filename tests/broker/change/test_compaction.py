@@ -35,6 +35,7 @@ GIVEN = {
     "compactionCqMappedFileSize": str(ENTRIES * BATCH_QUEUE_ENTRY_BYTES),
 }  # fmt: skip
 LOG, QUEUE = f"compaction/compactionLog/{TOPIC}/0", f"compaction/compactionCq/{TOPIC}/0"
+POSITIONS = "compaction/position-checkpoint"
 ATTRIBUTES = {TOPIC: {"cleanup.policy": "COMPACTION"}, "Plain": {}}
 
 
@@ -171,22 +172,38 @@ def test_a_queue_of_which_the_log_has_nothing_is_cut_off_or_stays(stores: Stores
 def test_no_message_after_the_cut_counts_as_compacted(stores: Stores) -> None:
     files = in_memory(stores(13), stores(30))
     noted = {"empty": False, "queueOffsetMap": {f"{TOPIC}_0": 20, "Other_0": 99}}
-    files.create("compaction/position-checkpoint").write_at(0, json.dumps(noted).encode())
+    files.create(POSITIONS).write_at(0, json.dumps(noted).encode())
     settled(files)
-    raw = compaction(files)["compaction/position-checkpoint"]
+    raw = compaction(files)[POSITIONS]
     assert json.loads(raw)["queueOffsetMap"] == {f"{TOPIC}_0": 12, "Other_0": 99}
 
 
 @pytest.mark.parametrize("had", [None, 30])
 def test_a_crash_leaves_what_the_next_run_ends(stores: Stores, had: int | None) -> None:
-    """As all is written, or what the log lost is cut off."""
+    """As all is written, or what the log lost is cut off. In the end all is durable."""
     before = in_memory(stores(9), stores(had) if had else None)
+    if had:
+        noted = json.dumps({"queueOffsetMap": {f"{TOPIC}_0": 20}}).encode()
+        before.create(POSITIONS).write_at(0, noted)
+        last = max(path for path in compaction(before) if path.startswith(LOG))
+        size = len(compaction(before)[last])
+        for folder, length in ((LOG, size), (QUEUE, ENTRIES * BATCH_QUEUE_ENTRY_BYTES)):
+            before.create(f"{folder}/{int(last[-20:]) + size:020d}", length)
+        before = same_again(before)
     files = same_again(before)
     settled(files)
     ops, told = list(files.ops), compaction(files)
     assert offsets(files) == wanted(9)
+    durable = set(before.contents)  # with their lengths, which the next run does not put right
+    for op in ops:
+        durable |= {op.inode} if op.kind == "sync" else set()
+        assert op.kind != "write" or op.inode in durable or not op.path.startswith((LOG, QUEUE))
 
     def judge(crash: Crash) -> str:
+        assert crash.after < len(ops) or compaction(crash.files) == told
+        cut_back = any(o > 8 for o in offsets(before)) and all(o < 9 for o in offsets(crash.files))
+        position = compaction(crash.files).get(POSITIONS, b"")
+        assert not cut_back or position == told[POSITIONS]
         settled(crash.files)
         assert offsets(crash.files) == wanted(9)
         same_names(crash.files)

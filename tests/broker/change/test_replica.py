@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from reput.broker.change.replica import ReplicaLog
+from reput.broker.change.replica import ReplicaLog, Standing, write_standing
 from reput.store_format.files.disk import DiskFiles
 from tests.faults.killing import lengths_at_each_kill
-from tests.faults.memory_files import MemoryFiles, Op
+from tests.faults.memory_files import MemoryFiles, Op, crash_states
 from tests.jobs.replicating.stores import SEGMENT_BYTES, messages, record_starts
 from tests.logs.encoder import build_log
 from tests.seeds import seeds
@@ -68,3 +68,16 @@ def test_no_segment_begins_before_the_one_before_is_whole() -> None:
     log.write(bytes(SEGMENT_BYTES))
     with pytest.raises(ValueError, match="before 0 is committed"):
         log.write(b"x")
+
+
+def test_what_was_synced_and_noted_is_there_after_a_power_cut() -> None:
+    raw, ends = source()
+    files = MemoryFiles()
+    log = ReplicaLog(files, SEGMENT_BYTES, 0)
+    log.write(raw[: ends[0]])
+    log.commit(ends[0])
+    log.sync()
+    write_standing(files, Standing("s", ends[0], 0, {}))
+    left = [c.files.tree() for c in crash_states(MemoryFiles(), files.ops, 1, 0)
+            if c.after == len(files.ops)]  # fmt: skip
+    assert left == [files.tree()] * 3

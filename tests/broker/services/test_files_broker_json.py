@@ -15,7 +15,7 @@ from reput.broker.services.files import (
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import profile
 from tests import golden_stores
-from tests.faults.memory_files import MemoryFiles
+from tests.faults.memory_files import MemoryFiles, crash_states
 
 PATH = "config/consumerOffset.json"
 OLD, NEW = profile("5.3.3"), profile("5.4.0")
@@ -110,6 +110,8 @@ def test_the_old_content_is_kept_and_the_same_content_is_not_written() -> None:
     done = len(files.ops)
     write_json(files, PATH, {"a": {"#1": 2}}, NEW)
     assert (files.tree(), len(files.ops)) == (written, done)
+    for crash in crash_states(MemoryFiles(), files.ops, 1, 0):
+        assert crash.after < done or crash.files.tree() == written
 
 
 TOPICS = "config/topics.json"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from reput.broker.writer import queue_writer
 from reput.broker.writer.queue_writer import QueueState, QueueWriter
 from reput.store_format.dispatch.runs import QueueRuns, group_by_queue
 from reput.store_format.dispatch.scan import NamedQueue, place_rules
@@ -16,8 +17,9 @@ from reput.store_format.files.protocol import Files
 from reput.store_format.layouts import QUEUE_PUT
 from reput.store_format.release.profiles import profile
 from tests.broker.writer.stores import settings
+from tests.faults.failing import same_again
 from tests.faults.killing import lengths_at_each_kill
-from tests.faults.memory_files import MemoryFiles
+from tests.faults.memory_files import MemoryFiles, crash_states
 
 ENTRY = struct.Struct(">qiq")
 BLANK = ENTRY.pack(0, 0x7FFFFFFF, 0)
@@ -46,13 +48,15 @@ def entry(put: Put) -> bytes:
     return ENTRY.pack(put.place, 10, put.place)
 
 
-def writer(files: Files, release: str = "5.3.3", writes: bool = True) -> QueueWriter:
-    given = settings(mappedFileSizeConsumeQueue=FILE)
+def writer(
+    files: Files, release: str = "5.3.3", writes: bool = True, file: int = FILE
+) -> QueueWriter:
+    given = settings(mappedFileSizeConsumeQueue=file)
     return QueueWriter(files, given, place_rules(profile(release)), writes)
 
 
-def opened(files: MemoryFiles, cut: int, writes: bool = True) -> QueueWriter:
-    found = writer(files, writes=writes)
+def opened(files: MemoryFiles, cut: int, writes: bool = True, file: int = FILE) -> QueueWriter:
+    found = writer(files, writes=writes, file=file)
     found.load(cut, cut)
     found.cut_off()
     return found
@@ -152,6 +156,40 @@ def test_what_a_crash_left_behind_the_end_is_zero_and_the_length_is_put_right() 
     assert content(files) == {0: packed(*puts)}
     queues.append([Q], runs(Put(130, 3)))
     assert content(files) == {0: packed(*puts, Put(130, 3))}
+
+
+@pytest.mark.parametrize(
+    ("left", "length"), [(0, 2100), (102, 2100), (102, 2090), (105, 2100), (110, 2100)]
+)
+def test_a_power_cut_while_entries_are_cut_off_leaves_what_the_next_open_cuts(
+    left: int, length: int
+) -> None:
+    """Entry 102 has its offset in one sector, its size in another. In the end all is durable."""
+    files = MemoryFiles()
+    writer(files, file=2100).append([Q], runs(*in_order(0, 207)))
+    for start in (0, 2100):
+        files.open(f"{FOLDER}/{start:020d}").set_length(length)
+    before = same_again(files)
+    files.ops.clear()
+    cut, wanted = 100 + 10 * left, {Q: QueueState(left, 100 + 10 * left)} if left else {}
+    opened(files, cut, file=2100)
+    for crash in crash_states(before, files.ops, 1, 30):
+        where = (crash.after, crash.how)
+        assert crash.after < len(files.ops) or crash.files.tree() == files.tree(), where
+        assert opened(crash.files, cut, file=2100).states == wanted, where
+        assert crash.files.tree() == files.tree(), where
+
+
+def test_a_file_that_is_closed_for_another_is_durable_after_a_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queue_writer, "_OPEN_FILES", 1)
+    files = MemoryFiles()
+    queues = writer(files)
+    queues.append([Q], runs(*in_order(0, 9)))
+    queues.sync()
+    *_, lost = crash_states(MemoryFiles(), files.ops, 1, 0)
+    assert (lost.how, lost.files.tree()) == ("names only", files.tree())
 
 
 def test_names_of_no_queue_and_no_queue_file_are_passed_over_and_stay() -> None:

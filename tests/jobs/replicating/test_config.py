@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.replicating.config import copy_config, put_config
-from tests.faults.memory_files import MemoryFiles
+from tests.faults.memory_files import MemoryFiles, crash_states
 from tests.memory_storage import MemoryStorage
 
 TOPICS, OFFSETS = b'{"topicConfigTable":{}}', b'{"offsetTable":{}}'
@@ -100,6 +100,8 @@ def test_only_what_ends_like_json_is_put(content: bytes, whole: bool) -> None:
     assert put_config(files, "topics.json", content, copied, said) is whole
     assert files.exists("config/topics.json") is whole
     assert (copied, said) == ({"topics.json": sha(content)} if whole else {}, ["earlier"])
+    for crash in crash_states(MemoryFiles(), files.ops, 1, 0):  # the note of it comes later
+        assert crash.after < len(files.ops) or crash.files.tree() == files.tree()
 
 
 def test_a_file_too_large_for_config_is_left_out() -> None:

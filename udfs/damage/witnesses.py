@@ -222,7 +222,8 @@ class CompareIndex:
 
 def _odd_times(puts: Puts, entries: Entries, at: npt.NDArray[Any], begin: int) -> set[int]:
     """The places of records whose storeTimestamp is not between the times of the entries around
-    theirs, where the time of their own entry is. at: the numbers of contradicted entries.
+    theirs, where the time of their own entry is. at: the numbers of contradicted entries. A record
+    that another entry agrees with was written where a lost one had been (IndexService keeps both).
     """
     odd = set()
     sound = np.delete(np.arange(len(entries)), at)
@@ -235,7 +236,9 @@ def _odd_times(puts: Puts, entries: Entries, at: npt.NDArray[Any], begin: int) -
         high = int(entries["timeDiff"][around[after]]) if after < len(around) else own
         stored = puts["storeTimestamp"][np.searchsorted(puts["physicalOffset"], place)]
         second = (int(stored) - begin) // 1000
-        if low <= own <= high and not low - 1 <= second <= high + 1:
+        others = entries["timeDiff"][sound[places[sound] == place]].tolist()
+        agreed = any(abs(other - second) <= 1 for other in others)
+        if not agreed and low <= own <= high and not low - 1 <= second <= high + 1:
             odd.add(place)
     return odd
 

@@ -165,24 +165,19 @@ def test_a_flipped_time_is_the_record_s_fault_and_not_the_index_s(
     assert next_step(report).startswith("leave the index as it is")
 
 
-def test_a_record_in_the_place_of_a_lost_one_has_the_time_of_its_own_entry(
+def test_a_record_in_the_place_of_a_lost_one_has_a_time_of_its_own(
     with_times: Path, tmp_path: Path
 ) -> None:
-    """A log lost its end and a broker went on: the index has entries of both lives."""
+    """A log lost its end, and a broker went on: its index has the lost record's entry."""
     store = Path(shutil.copytree(with_times, tmp_path / "store"))
-    place = list(stored_records(store / "commitlog"))[175].physical_offset
+    place = list(stored_records(store / "commitlog"))[298].physical_offset
     flip(store / f"commitlog/{place // (1 << 16) * (1 << 16):020}", place % (1 << 16) + 60, 1 << 5)
-    later = list(stored_records(store / "commitlog"))[175].store_timestamp
-    named = place.to_bytes(8, "big")
-    path = next(path for path in (store / "index").iterdir() if named in path.read_bytes()[40:])
-    raw = path.read_bytes()
-    at, head = raw.rindex(named) - 4, decode_header(raw)
-    again = raw[at : at + 12] + ((later - head.begin_timestamp) // 1000).to_bytes(4, "big")
+    path = sorted((store / "index").iterdir())[-1]
     with path.open("r+b") as file:
-        file.seek(68 + 20 * head.entries)  # the last entry
-        file.write(again)
+        file.seek(68 + 20 * decode_header(path.read_bytes()).entries + 4)  # of the last entry
+        file.write((1 << 20).to_bytes(8, "big"))
     report = run_check(str(store), "5.3.3", SIZES)
-    assert ([each.path for each in report.differences], report.findings) == ([str(path)], [])
+    assert not any("storeTimestamp is not between" in each.reason for each in report.findings)
 
 
 @pytest.mark.parametrize("at", [15, 16])  # a whole second, and a bit of one

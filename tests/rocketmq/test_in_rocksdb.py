@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +13,14 @@ import pytest
 
 import reput
 from reput.jobs.check import check
+from reput.jobs.judging.report import next_step
 from reput.store_format.discover.config import config_in_rocksdb, not_derived
 from reput.store_format.files.local import LocalStorage
-from tests.in_process import Session
+from tests.in_process import Session, as_text
 from tests.quiet.said import run_check
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import FIVE, SETTINGS
+from tests.rocketmq.live import SETTINGS as SETTINGS_OF_LIVE
 from tests.rocketmq.live import TOPICS, Broker, Client, messages
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -143,3 +148,75 @@ def test_levels_that_change_and_a_topic_that_is_made_again(
     report = check(Session(), str(tmp_path), rocketmq=version)
     assert not report.differences
     assert report.messages == 112
+
+
+def _cut_log(store: Path) -> None:
+    for path in sorted((store / "commitlog").iterdir())[-2:]:
+        path.unlink()
+
+
+def _expire(store: Path) -> None:
+    for path in sorted((store / "commitlog").iterdir())[:2]:
+        path.unlink()
+
+
+def _lose_rows(store: Path) -> None:
+    for path in (store / "consumequeue").glob("*.sst"):
+        path.unlink()
+
+
+def _kill_without_checkpoint(store: Path) -> None:
+    (store / "checkpoint").unlink()
+    (store / "abort").touch()
+
+
+# what was done to the store, the state by `check`, what it says is next, and whether a broker
+# starts; how many of the 120 messages of topic Early it then serves, of 540 in all
+SITUATIONS: dict[str, tuple[Callable[[Path], Any], str, str, bool, int]] = {
+    "#10417's kin": (_cut_log, "NOT sound", "look for what is missing", True, 120),
+    "#8753's kin": (_expire, "sound", "", True, 0),
+    "#8032's kin": (lambda s: shutil.rmtree(s / "consumequeue"), "NOT sound", "reput rebuild", True,
+                    120),
+    "CURRENT of 0 bytes": (lambda s: os.truncate(s / "consumequeue/CURRENT", 0), "NOT sound",
+                           "reput rebuild", False, 0),
+    "rows gone": (_lose_rows, "NOT sound", "reput rebuild", False, 0),
+    "#9241": (_kill_without_checkpoint, "needs recovery", "start the broker", True, 120),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["5.3.3", "5.5.1"])
+def early(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(version, store, settings): a topic's messages first, then those of others."""
+    store = tmp_path_factory.mktemp("early") / "store"
+    given = {"storeType": "defaultRocksDB", "mappedFileSizeCommitLog": 1 << 15}
+    with Driver(request.param) as client, Broker(request.param, store, **given) as broker:
+        asked = Client(client, broker.namesrv)
+        asked.send(messages(3), send_timeout_ms=60_000)
+        asked.send([{**m, "t": "Early", "q": 0} for m in messages(120)], send_timeout_ms=60_000)
+        asked.send(messages(417, 3), send_timeout_ms=60_000)
+        broker.catch_up()
+        broker.stop()
+    return request.param, store, given
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_reported_situation_in_rocksdb(early: Any, name: str, tmp_path: Path) -> None:
+    (version, made, given), (change, state, following, starts, served) = early, SITUATIONS[name]
+    store = Path(shutil.copytree(made, tmp_path / "store"))
+    change(store)
+    settings = as_text({**SETTINGS_OF_LIVE, **given})
+    report = check(Session(), str(store), rocketmq=version, settings=settings)
+    assert report.state == state, (report.findings, report.differences)
+    assert next_step(report).startswith(following)
+    if not starts:
+        with pytest.raises(JobFailedError, match="refused the store"):
+            Broker(version, store, **given)
+        return
+    with Driver(version) as client, Broker(version, store, **given) as broker:
+        broker.catch_up()
+        asked = Client(client, broker.namesrv)
+        before = len(asked.ask("pull", group="r", queues={"Live0": 1})["messages"])
+        read = asked.ask("pull", group="r", queues={"Live0": 1, "Early": 1})["messages"]
+        assert len(read) - before == served
+        [sent] = asked.send([{**messages(1, 999)[0], "t": "Early", "q": 0}], send_timeout_ms=60_000)
+        assert sent[2] == 120  # it goes on where the queue had ended

@@ -212,6 +212,8 @@ class CompareIndex:
                 if high >= places[-1]:
                     break
                 mine.go_on()
+            else:  # past the log's end: IndexService keeps the entries of records that were lost
+                odd.clear()
         return found, looked, odd
 
     def _puts_from(self, place: int) -> Iterator[Puts]:

@@ -12,6 +12,7 @@ from reput.jobs.judging.check import check_store_of
 from reput.jobs.judging.report import CheckReport, next_step
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, encode
+from reput.store_format.derived.index_header import decode_header
 from reput.store_format.discover.purpose import CHECK
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.message.message import Message
@@ -162,6 +163,21 @@ def test_a_flipped_time_is_the_record_s_fault_and_not_the_index_s(
     assert report.differences == []
     assert [f"physical {place}" in each.reason for each in report.findings] == [True]
     assert next_step(report).startswith("leave the index as it is")
+
+
+def test_a_record_in_the_place_of_a_lost_one_has_a_time_of_its_own(
+    with_times: Path, tmp_path: Path
+) -> None:
+    """A log lost its end, and a broker went on: its index has the lost record's entry."""
+    store = Path(shutil.copytree(with_times, tmp_path / "store"))
+    place = list(stored_records(store / "commitlog"))[298].physical_offset
+    flip(store / f"commitlog/{place // (1 << 16) * (1 << 16):020}", place % (1 << 16) + 60, 1 << 5)
+    path = sorted((store / "index").iterdir())[-1]
+    with path.open("r+b") as file:
+        file.seek(68 + 20 * decode_header(path.read_bytes()).entries + 4)  # of the last entry
+        file.write((1 << 20).to_bytes(8, "big"))
+    report = run_check(str(store), "5.3.3", SIZES)
+    assert not any("storeTimestamp is not between" in each.reason for each in report.findings)
 
 
 @pytest.mark.parametrize("at", [15, 16])  # a whole second, and a bit of one

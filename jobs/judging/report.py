@@ -374,7 +374,7 @@ def next_step(report: CheckReport, given: str = "") -> str:
     if lost := [each.reason for each in report.findings if TAIL_LOST in each.reason]:
         look = "look for what is missing, on a slave or in a backup"
         if report.in_rocksdb:
-            return f"{look}, or let the broker cut queues and index back to the log"
+            return f"{look}, or let the broker cut all back (without enableAcceleratedRecovery)"
         if not report.crashed and all(each.endswith(LEFT) for each in lost):
             return f"{look}; else start the broker"
         return f"{look}; else {recover}   (all is cut back to the log)"

@@ -3,7 +3,7 @@ log that grows; and whether the log has changed since.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +16,7 @@ from reput.store_format.discover.committed import committed, emptied
 from reput.store_format.discover.config import (
     config_faults,
     files_are_live,
+    has_rows,
     not_derived,
     topic_attributes,
 )
@@ -52,8 +53,10 @@ from reput.store_format.names import (
     COMPACTION,
     COMPACTION_LOG,
     CONSUME_QUEUE,
+    CURRENT,
     IN_ROCKSDB,
     INDEX,
+    ROCKSDB_QUEUES,
     refuse_foreign,
 )
 from reput.store_format.notes import Notes
@@ -260,6 +263,9 @@ def make_plan(
         *([] if purpose.maps else [f"{each.path}: {each.reason}" for each in in_the_way]),
         *setting_warnings(discovered.settings, rules.release, "derive"),
     ]
+    unread = _unread_rows(storage, store, discovered.settings)
+    findings += unread if purpose.maps else []
+    warnings += [] if purpose.maps else [f"{each.path}: {each.reason}" for each in unread]
     of_config = Notes()
     topics = topic_attributes(storage, store, of_config)
     faults = config_faults(storage, store)
@@ -331,6 +337,28 @@ def make_plan(
         lacks=lacks,
         in_the_way=[each.todo for each in in_the_way],
     )
+
+
+_APART = "useSeparateStorePathForRocksdbCQ"
+
+
+def _unread_rows(storage: InputStorage, store: str, given: Mapping[str, str]) -> list[Finding]:
+    """Queues in RocksDB that a broker with these settings refuses, or does not read."""
+    folder = queues_folder(storage, store)
+    kind, apart = given.get("storeType"), given.get(_APART)
+    if folder is None or any(name.startswith(("combineCQ", "rocksdbCQ")) for name in given):
+        return []
+    if kind == "defaultRocksDB" and apart in ("true", "false"):
+        if folder == f"{store}/{ROCKSDB_QUEUES[apart == 'true']}":
+            return []
+        other = "false" if apart == "true" else "true"  # RocksDBConsumeQueueStore's constructor
+        reason = f"the queues' RocksDB is here, so that with {_APART}={apart} no broker starts"
+        return [Finding(f"{folder}/{CURRENT}", reason, todo=f"set {_APART}={other}")]
+    alone = not FileQueues(storage, store, lambda batch: 0).topics()
+    if kind == "default" and alone and has_rows(storage, folder):
+        reason = "the queues are here alone, and a broker with storeType=default reads none of them"
+        return [Finding(folder, reason, todo="set storeType=defaultRocksDB")]
+    return []
 
 
 def _followed(segments: list[Segment], folders: Sequence[str]) -> list[str]:

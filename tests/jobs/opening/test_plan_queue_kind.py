@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.opening.plan import Plan, kind_of_index, kind_of_queues, make_plan, refuse_rocksdb
-from reput.store_format.discover.purpose import REBUILD
+from reput.store_format.discover.purpose import CHECK, REBUILD, Purpose
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
@@ -20,12 +20,37 @@ FILES = f"consumequeue/T/0/{0:020d}"
 ROCKSDB, OTHER_ROCKSDB = "consumequeue/CURRENT", "consumequeue_rocksdb/CURRENT"
 
 
-def plan(*there: str, **given: str) -> Plan:
+def plan(*there: str, purpose: Purpose = REBUILD, **given: str) -> Plan:
     log = build_log(messages(3), SEGMENT)
     files = {f"{STORE}/commitlog/{at:020d}": raw for at, raw in log.items()}
     storage = MemoryStorage(files | {f"{STORE}/{path}": b"x" for path in there})
     at = StoreAt(storage, STORE, "5.5.0", as_text({**SETTINGS, **given}))
-    return make_plan(at, discover(at, REBUILD), REBUILD)
+    return make_plan(at, discover(at, purpose), purpose)
+
+
+TABLE, APART = "consumequeue/000009.sst", "useSeparateStorePathForRocksdbCQ"
+
+
+@pytest.mark.parametrize(
+    ("there", "given", "todo"),
+    [
+        ((ROCKSDB, TABLE), {"storeType": "defaultRocksDB", APART: "true"}, f"set {APART}=false"),
+        ((OTHER_ROCKSDB,), {"storeType": "defaultRocksDB", APART: "false"}, f"set {APART}=true"),
+        ((OTHER_ROCKSDB,), {"storeType": "defaultRocksDB", APART: "true"}, ""),
+        ((ROCKSDB, TABLE), {"storeType": "defaultRocksDB", APART: "false"}, ""),
+        ((ROCKSDB, TABLE), {"storeType": "defaultRocksDB"}, ""),
+        ((ROCKSDB, TABLE), {"storeType": "default"}, "set storeType=defaultRocksDB"),
+        ((ROCKSDB, TABLE), {"storeType": "default", "rocksdbCQDoubleWriteEnable": "true"}, ""),
+        ((ROCKSDB, TABLE, FILES), {"storeType": "default"}, ""),
+        ((ROCKSDB,), {"storeType": "default"}, ""),  # a broker that only opened one
+        ((ROCKSDB, TABLE), {}, ""),
+    ],
+)
+def test_rows_that_a_broker_refuses_or_does_not_read_are_named(
+    there: tuple[str, ...], given: dict[str, str], todo: str
+) -> None:
+    found = plan(*there, purpose=CHECK, **given).findings
+    assert [each.todo for each in found] == ([todo] if todo else [])
 
 
 @pytest.mark.parametrize(

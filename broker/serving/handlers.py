@@ -1,6 +1,7 @@
 """The handlers of all requests that are answered, by request code."""
 
-from reput.broker.serving import (  # noqa: F401 (each makes its handlers known)
+# each makes its handlers known as it is imported
+from reput.broker.serving import (  # noqa: F401
     about,
     acknowledging,
     allotting,

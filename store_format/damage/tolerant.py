@@ -216,16 +216,19 @@ class TolerantScan:
             if wrong is not None and wrong[-1] and not self.prover.ends_well(at):
                 at, fault = step.start(-1), Fault(int(wrong[-1]))
                 rows, wrong = rows[:-1], wrong[:-1]
-            ends_so = fault == Fault.ZEROS and self.before.is_last  # as every log may end
-            if len(rows) and fault not in (Fault.NONE, Fault.BLANK) and not ends_so:
+            if len(rows) and fault not in (Fault.NONE, Fault.BLANK):
                 end_fault = lost_its_end(step.window, rows, False)
-                if end_fault != Fault.NONE:
+                if end_fault != Fault.NONE and not self._ends_log(at, fault):
                     wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
                     wrong[-1] = wrong[-1] or end_fault
             yield from self._rows(step.window, rows, wrong)
             if fault != Fault.NONE:
                 return at, fault
         return at, Fault.NONE if at < self.segment_end else Fault.SHORT_TAIL
+
+    def _ends_log(self, at: int, fault: Fault) -> bool:
+        """Whether only zeros follow, as every log may end."""
+        return fault == Fault.ZEROS and self.before.is_last and self._last_byte(at) < at
 
     def _doubted(self, window: Bytes, rows: Rows, wrong: Marks | None) -> Marks | None:
         """Each row's fault by its CRCs, or else by two other witnesses."""

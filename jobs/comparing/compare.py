@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.jobs.salvaging.lives import live_stretches, log_end
+from reput.jobs.salvaging.lives import judged_log
 from reput.store_format.derived.queue_files import decode_entries
 from reput.store_format.discover.purpose import COMPARE
 from reput.store_format.discover.store import StoreAt, discover
@@ -57,11 +57,12 @@ def compare_stores(
     with temporary_folder(
         storage or storage_for(folder), folder, Temporary.COMPARE, inputs
     ) as room:
-        if any(
-            _is_broken(engine, side, parting.spans)
-            for both, parting in zip(sides[1:], partings, strict=True) for side in (sides[0], both)
-        ):  # fmt: skip
-            sides = [_judged(engine, room, side, progress) for side in sides]
+        spans = [parting.spans for parting in partings]
+        asked = zip(sides, [list(chain(*spans)), *spans], strict=True)
+        if any(_is_broken(engine, side, some) for side, some in asked):
+            jobs = [Pipeline(engine, side.plan, room, Cut(), progress) for side in sides]
+            sides = [replace(side, log=judged_log(job, side.log))
+                     for side, job in zip(sides, jobs, strict=True)]  # fmt: skip
         pairs = [
             _compare(engine, room, (sides[0], side), parting, progress, lines)
             for side, parting in zip(sides[1:], partings, strict=True)
@@ -76,13 +77,6 @@ def _is_broken(engine: Engine, side: Side, spans: Sequence[Span]) -> bool:
     numbers = tuple(walk.segment for walk in walks_of([side], spans))
     task = FindBroken(side.log, numbers)
     return bool(numbers and engine.numbers(range(len(numbers))).run(task, BROKEN).collect())
-
-
-def _judged(engine: Engine, room: Staging, side: Side, progress: Progress) -> Side:
-    """The side with what its whole log says of pages of older lives, as for a rebuild."""
-    job = Pipeline(engine, side.plan, room, Cut(), progress)
-    log = replace(side.log, live=live_stretches(job), judged_to=log_end(side.plan))
-    return replace(side, log=log)
 
 
 def _compare(

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -12,7 +11,7 @@ from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.outputs.publish import beside, staging_folder
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.jobs.salvaging.lives import live_stretches, log_end
+from reput.jobs.salvaging.lives import judged_log, log_end
 from reput.jobs.sources.opened_log import parts_log
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.discover.purpose import READ
@@ -50,14 +49,13 @@ class ChosenLog:
         self.system: int = 0  # messages of system topics that `batches` left out
         options = SourceOptions(self.store, on_damage=chosen.on_damage)
         log, end = parts_log(self.plan, options, chosen.bodies, grows=True), log_end(self.plan)
-        self.log: LogParts = log.judged(end) if engine is None else self._judged(engine, log, end)
+        self.log: LogParts = log.judged(end) if engine is None else self._judged(engine, log)
 
-    def _judged(self, engine: Engine, log: LogParts, end: int) -> LogParts:
+    def _judged(self, engine: Engine, log: LogParts) -> LogParts:
         if log.on_damage != SALVAGE:
             return log
         with staging_folder(self.target, *beside(self.target, self.folder)) as staging:
-            live = live_stretches(Pipeline(engine, self.plan, staging, Cut(), Progress()))
-        return replace(log, live=live, judged_to=end)
+            return judged_log(Pipeline(engine, self.plan, staging, Cut(), Progress()), log)
 
     def messages(self, raw: bool, parts: tuple[LogPart, ...] = ()) -> ChosenMessages:
         """The reader of the chosen messages, here or in tasks. raw: keep bodies as in the log."""

@@ -19,7 +19,7 @@ from reput.jobs.outputs.publish import Temporary, begin_set, end_set, move_in
 from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.jobs.salvaging.lives import live_stretches, log_end
+from reput.jobs.salvaging.lives import judged_log, log_end
 from reput.jobs.sources.opened_log import cut, parts_log
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
@@ -415,7 +415,7 @@ def _parts(job: Pipeline, chosen: Chosen, part_bytes: int | None) -> tuple[LogPa
     options = SourceOptions(plan.store, on_damage=chosen.on_damage)
     log = parts_log(plan, options, chosen.bodies, grows=False)
     if chosen.on_damage == SALVAGE:
-        log = replace(log, live=live_stretches(job), judged_to=log_end(plan))
+        log = judged_log(job, log)
     wanted = None if part_bytes is None else max(plan.log_bytes // part_bytes, 1)
     return log, cut(log, log.segments[0].start, log_end(plan), job.cores, wanted)
 

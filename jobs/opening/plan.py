@@ -354,8 +354,8 @@ def _unread_rows(storage: InputStorage, store: str, given: Mapping[str, str]) ->
         other = "false" if apart == "true" else "true"  # RocksDBConsumeQueueStore's constructor
         reason = f"the queues' RocksDB is here, so that with {_APART}={apart} no broker starts"
         return [Finding(f"{folder}/{CURRENT}", reason, todo=f"set {_APART}={other}")]
-    alone = not FileQueues(storage, store, lambda batch: 0).topics()
-    if kind == "default" and alone and has_rows(storage, folder):
+    alone = kind == "default" and not FileQueues(storage, store, lambda batch: 0).topics()
+    if alone and has_rows(storage, folder):
         reason = "the queues are here alone, and a broker with storeType=default reads none of them"
         return [Finding(folder, reason, todo="set storeType=defaultRocksDB")]
     return []

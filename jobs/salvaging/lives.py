@@ -23,7 +23,7 @@ from reput.store_format.faults import SALVAGE, Fault
 from reput.udfs.damage.lives import SoundPart
 from reput.udfs.damage.segments import DamagedSegment, MapSegments
 from reput.udfs.range_files import range_rows
-from reput.udfs.table.log_parts import Stretches, live_of
+from reput.udfs.table.log_parts import LogParts, Stretches, live_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +57,11 @@ def live_stretches(job: "Pipeline") -> dict[int, Stretches]:
 def log_end(plan: "Plan") -> int:
     """Where the log of a plan ends, or its last segment."""
     return plan.segments[-1].end if plan.splits.limit is None else plan.splits.limit
+
+
+def judged_log(job: "Pipeline", log: LogParts) -> LogParts:
+    """The log of a job with what all of it says of its damaged segments, found by tasks."""
+    return replace(log, live=live_stretches(job), judged_to=log_end(job.plan))
 
 
 def judged(

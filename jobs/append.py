@@ -41,6 +41,7 @@ from reput.jobs.exporting.append import (
     Lines,
     NumberedRows,
     append_exported,
+    closing_source,
     longest_line,
     segments_of,
     source_of,
@@ -177,10 +178,17 @@ def run(arguments: argparse.Namespace) -> int:
         profile(arguments.rocketmq)
     settings = merge_layers(*setting_layers(arguments))
     listen = host_port("--ha-listen", arguments.ha_listen) if arguments.ha_listen else None
+    # opened before the store, which must not be made if the file is missing
+    with closing_source(_opened(arguments)) as source:
+        return _run(arguments, store, settings, source, is_new, listen)
+
+
+def _run(
+    arguments: argparse.Namespace, store: str, settings: dict[str, str], source: Any, is_new: bool,
+    listen: tuple[str, int] | None,
+) -> int:  # fmt: skip
     warnings: list[str] = []
     discovered: dict[str, Any] = {}
-    # opened before the store, which must not be made if the file is missing
-    source = _opened(arguments)
     if is_new:
         settings = merge_layers(_sizes_of_source(arguments, source), settings)
     if arguments.dry_run:

@@ -5,6 +5,7 @@ lines, a store's segments.
 import io
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -219,6 +220,15 @@ def _rows(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[NumberedRows
         first += len(batch)
 
 
+@contextmanager
+def closing_source(source: Any) -> Iterator[Any]:
+    """The source, whose file is closed at the end, however often it was refused."""
+    try:
+        yield source
+    finally:
+        getattr(source, "close", int)()
+
+
 def longest_line(body: int) -> int:
     """The bytes that a line of a message with `body` bytes may have: JSON escapes one by six."""
     return _ESCAPED * (body + _BESIDE_BODY)
@@ -238,6 +248,11 @@ class JsonLines(Iterator[Lines]):
     def __init__(self, file: Any, skip: int) -> None:
         self._file, self._skip = file, skip
         self._blocks = self._all()
+
+    def close(self) -> None:
+        """Close the file, unless it is standard input."""
+        if self._file is not sys.stdin.buffer:
+            self._file.close()
 
     def __next__(self) -> Lines:
         return next(self._blocks)

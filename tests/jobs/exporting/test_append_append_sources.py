@@ -10,11 +10,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reput.jobs.exporting.append import Lines, NumberedRows, messages_of, segments_of, source_of
+from reput.jobs.exporting.append import (
+    Lines,
+    NumberedRows,
+    closing_source,
+    messages_of,
+    segments_of,
+    source_of,
+)
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 from tests.damaged import SEGMENT, damaged, messages
 from tests.jobs.sources.reading import write
+from tests.leftovers import open_now
 
 ROWS = pa.table({"topic": [f"T{n}" for n in range(7)]})
 
@@ -41,6 +49,21 @@ def test_a_line_keeps_its_number_over_blank_ones_and_over_skipped_ones(
 def test_standard_input_has_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"{1}\n\n{2}\n")))
     assert list(source_of("-", 1)) == [Lines(2, b"\n{2}\n")]
+
+
+def test_a_source_closes_its_file_and_leaves_standard_input_open(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"{1}\n")
+    before = open_now()
+    with pytest.raises(ZeroDivisionError), closing_source(source_of(str(path), 0)) as kept:
+        raise ZeroDivisionError  # the traceback holds what the block held
+    assert open_now() == before
+    assert kept
+    buffer = io.BytesIO(b"{1}\n")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=buffer))
+    with closing_source(source_of("-", 0)):
+        pass
+    assert not buffer.closed
 
 
 def parquet(path: Path) -> None:

@@ -60,6 +60,7 @@ from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.names import COMMIT_LOG, CONFIG, CUT, TOPICS
@@ -272,7 +273,7 @@ def _sizes_of_source(arguments: argparse.Namespace, source: Any) -> dict[str, st
         size = max((each.end - each.start for each in source), default=0)
     elif arguments.source != "-" and ("://" in arguments.source or os.path.isdir(arguments.source)):
         storage = storage_for(arguments.source)
-        manifest = export_manifest(storage, storage.resolve(arguments.source))
+        manifest = export_manifest(Folder(storage, storage.resolve(arguments.source)))
         size = manifest.get("segment_bytes")
     else:
         return {}
@@ -325,12 +326,12 @@ def _add_topics(
 ) -> list[str]:
     """Add the topics of what was appended to config/topics.json; those that were not there."""
     grown, store = writer.appender.queues_grown(), local_store(arguments.store)
-    if config_in_rocksdb(LocalStorage(), store, TOPICS) is not None:
+    if config_in_rocksdb(Folder(LocalStorage(), store), TOPICS) is not None:
         return []
     like: Mapping[str, Any] = {}
     if arguments.from_store:
         storage = storage_for(arguments.from_store)
-        there = configured_topics(storage, storage.resolve(arguments.from_store), Notes())
+        there = configured_topics(Folder(storage, storage.resolve(arguments.from_store)), Notes())
         like = there or {}
     try:
         return add_topics(writer.store.files, grown, like, writer.profile, writer.clock())

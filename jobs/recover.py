@@ -76,11 +76,8 @@ def recover(engine: Engine, asked: Recover) -> "Recovered":
         if held.crashed:
             complete_last(held, sizes, asked.confirm)
             discovered = discovered.dispatched_from(
-                dispatched_again(
-                    held.storage, store, sizes,
-                    read_checkpoint(held.storage, store),
-                )
-            )  # fmt: skip
+                dispatched_again(held.folder, sizes, read_checkpoint(held.folder))
+            )
         found = asked.found(engine, purpose, at=at, discovered=discovered)
         with staged_job(found, held) as job:
             recovery, about = examine(found, held, job, asked.on_damage)

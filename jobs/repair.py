@@ -105,7 +105,7 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
         move_segments(job.staging, target, rows, summary)
         state = StateCopy(plan.storage, plan.store, place.storage, target, summary)
         state.copy(carried_names())
-        faults = config_faults(plan.storage, plan.store)
+        faults = config_faults(plan.folder)
         todo = next((each.todo for each in faults if each.todo), "")
         summary.first = todo.replace(f"{plan.store}/", f"{place.path}/")
         _derive(found, job.staging, place.storage, target, summary, kinds)
@@ -150,7 +150,7 @@ def _derive(
         cut=found.cut,
         progress=found.progress,
     )
-    of_store = replace(repaired.plan, queues_of=(found.plan.storage, found.plan.store))
+    of_store = replace(repaired.plan, queues_of=found.plan.folder)
     repaired = replace(repaired, plan=of_store)
     output = repaired.output(derived, REBUILT, False, storage)
     no_room = frozenset(

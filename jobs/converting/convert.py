@@ -332,9 +332,9 @@ def _with_retries(plan: Plan, changes: Changes, topics: set[str]) -> Changes:
     if not changes.by_topic:
         return changes
     notes = Notes()
-    consumed = consumer_offsets(plan.storage, plan.store, notes)
+    consumed = consumer_offsets(plan.folder, notes)
     topics = topics.union(_configured(plan), (topic for _, topic in consumed))
-    groups = subscription_groups(plan.storage, plan.store, notes) or {}
+    groups = subscription_groups(plan.folder, notes) or {}
     return replace(changes, retries=retried_topics(topics, topics, groups, consumed))
 
 
@@ -372,7 +372,7 @@ def _of_lives(sources: Iterable[Source], summary: ConvertSummary) -> None:
 
 
 def _configured(plan: Plan) -> Iterable[str]:
-    return configured_topics(plan.storage, plan.store, Notes()) or {}
+    return configured_topics(plan.folder, Notes()) or {}
 
 
 def _refuse_misfits(source: Source, to: Wanted) -> None:

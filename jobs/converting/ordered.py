@@ -333,10 +333,7 @@ def complete_groups(sources: Sequence[Source]) -> None:
     A group that only one store knows has consumed the shared records up to its position there, and
     none of the records that only the other store has.
     """
-    known = [
-        consumer_offsets(source.job.plan.storage, source.job.plan.store, Notes())
-        for source in sources
-    ]
+    known = [consumer_offsets(source.job.plan.folder, Notes()) for source in sources]
     stores = list(zip(sources, known, strict=True))
     for number, (later, theirs) in enumerate(stores):
         ends = {key: seen.shared_end for key, seen in later.measured.queues.items()}

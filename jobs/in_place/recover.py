@@ -91,7 +91,7 @@ def renewal(held: HeldStore, job: Pipeline, verdict: Verdict) -> Renewal:
                 *(e.path for e in (*verdict.differences, *verdict.behind)),
             )
         },
-        set(derived_files(held.storage, held.path).files),
+        set(derived_files(held.folder).files),
     )
     queues = _queues(compared)
     if not any(path.startswith(f"{INDEX}/") for path in compared.wrong):
@@ -305,7 +305,7 @@ def examine(
     """
     plan = found.plan
     linked, log = _scan_to_end(found, held, job)
-    old = read_checkpoint(held.storage, held.path)
+    old = read_checkpoint(held.folder)
     try:
         crash = Crash(old) if held.crashed else None
         reason, warnings = judge_end(job, linked, on_damage, crash, salvages=False)
@@ -333,7 +333,7 @@ def examine(
     about.warnings += assumed_delays(plan, written)
     claims = list(knows_more(job, linked, old))
     about.warnings += [f"{CHECKPOINT}: {said}; it is written anew" for said in claims]
-    past = named_past_end(held.storage, held.path, linked.end)
+    past = named_past_end(held.folder, linked.end)
     if past.queue_count:
         about.lost_past_end = past.messages
         about.warnings.append(
@@ -358,12 +358,11 @@ def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
 
 def _compaction(plan: Plan, held: HeldStore, log_end: int) -> list[str]:
     """What is wrong in `compaction/`, by the queues as they are now."""
-    at = held.storage, held.path
     given, release = plan.discovered.settings, plan.profile.release
-    topics = compacted_topics(*at, plan.settings, release)
+    topics = compacted_topics(held.folder, plan.settings, release)
     if not topics:
         return []
-    with OpenedStore(*at, release, given, Notes(), log_end) as opened:
+    with OpenedStore(held.folder, release, given, Notes(), log_end) as opened:
         return [each.text for each in compaction_faults(opened, topics)]
 
 
@@ -385,7 +384,7 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
 
     def settled() -> None:
         given, release = plan.discovered.settings, plan.profile.release
-        done = settle(files, held.storage, held.path, release, given, notes)
+        done = settle(files, held.folder, release, given, notes)
         about.compaction += done.lines
         write_services(files, recovery.waits, plan.profile)
 
@@ -397,7 +396,7 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
 
 def _scan_to_end(found: FoundStore, held: HeldStore, job: Pipeline) -> tuple[Linked, LogRecovery]:
     """(the log scanned up to its end, the LogRecovery that can cut its segments there)."""
-    known = read_checkpoint(held.storage, held.path) or Checkpoint()
+    known = read_checkpoint(held.folder) or Checkpoint()
     linked = job.scan()
     log = LogRecovery(
         held.files, job.plan.settings.mapped_file_size_commit_log, job.rules,

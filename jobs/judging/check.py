@@ -28,7 +28,8 @@ from reput.store_format.discover.purpose import CHECK_AGAIN
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault, StoreError
-from reput.store_format.files.protocol import InputStorage, Storage, slash_queue
+from reput.store_format.files.folder import Folder, slash_queue
+from reput.store_format.files.protocol import InputStorage, Storage
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -91,7 +92,7 @@ def past_the_end(
     left = (
         each._replace(reason=f"{each.reason}: {older or TAIL_LOST}"
                       f"{'' if each.path.endswith(DELAY_OFFSETS) else LEFT}")
-        for each in past_the_queues(storage, store, job.queue_ends(found.linked))
+        for each in past_the_queues(job.plan.folder, job.queue_ends(found.linked))
     )  # fmt: skip
     pointing = [
         Finding(path, f"{said}: {older or TAIL_LOST}")
@@ -110,7 +111,7 @@ def index_of_older_log(storage: InputStorage, store: str, linked: Linked) -> str
     Its last message was stored before this log's first one.
     """
     first = next((row["first_timestamp"] for row in linked.accepted if row["records"]), None)
-    header = next((head for _, head in index_files(storage, store)[-1:]), NO_HEADER)
+    header = next((head for _, head in index_files(Folder(storage, store))[-1:]), NO_HEADER)
     if first is None or header == NO_HEADER or not linked.end <= header.end_offset:
         return ""
     return "" if header.end_timestamp >= first else (
@@ -144,7 +145,7 @@ def _derived(storage: InputStorage, store: str, found: DamageMap) -> Iterator[tu
     if found.past_end.queue_count:
         text = f"name {found.past_end.text()} past the log's end; the log ends at {end:,}"
         yield f"{store}/{CONSUME_QUEUE}", text
-    for about, head in index_files(storage, store)[-1:]:
+    for about, head in index_files(Folder(storage, store))[-1:]:
         if head != NO_HEADER and (at := head.end_offset) >= end:
             yield f"{store}/{INDEX}/{about.name}", f"points to {at:,}, the log ends at {end:,}"
 
@@ -209,7 +210,7 @@ def _of_state(job: "Pipeline", linked: Linked, crashed: bool) -> list[Finding]:
     plan = job.plan
     try:
         with OpenedStore(
-            plan.storage, plan.store, plan.profile.release, plan.discovered.settings, Notes()
+            plan.folder, plan.profile.release, plan.discovered.settings, Notes()
         ) as opened:
             return list(state_faults(opened, linked.end, crashed))
     except (StoreError, SettingError):
@@ -250,7 +251,7 @@ def _check(
     with found.temporarily(Temporary.CHECK, staging_folder, storage) as job:
         job.check_every_crc()
         damage = map_damage(job, gap_lines=ranges is not None)
-        known = read_checkpoint(plan.storage, plan.store)
+        known = read_checkpoint(plan.folder)
         if not plan.in_use:
             add_torn(job, damage, known)
         if ranges:
@@ -260,8 +261,8 @@ def _check(
         report.fall_of_time = fall_of_time(damage.linked)
         # the checkpoint has a time of queue entries: the store had queues, even if none is left
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
-        in_rocksdb = queues_folder(plan.storage, plan.store)
-        if had_queues or in_rocksdb or derived_files(plan.storage, plan.store).files:
+        in_rocksdb = queues_folder(plan.folder)
+        if had_queues or in_rocksdb or derived_files(plan.folder).files:
             verdict = judge(job, damage.linked, plan.storage, plan.store)
             report.derived_files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
             report.differences = verdict.differences
@@ -272,7 +273,7 @@ def _check(
             report.findings = report.findings + in_the_way
         if any(each.path.startswith(f"{plan.store}/{INDEX}/") for each in report.differences):
             _blame_records(report, plan, odd_times(job, damage.linked))
-        slash = slash_queue(plan.storage, plan.store)
+        slash = slash_queue(plan.folder)
         if slash is not None:
             report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
         if not plan.in_use:
@@ -282,7 +283,7 @@ def _check(
             report.index_of_older_log = bool(older)
         report.notes += [
             f"{plan.store}/{name}: is not a file of a broker up to {LAST}; it is left as it is"
-            for name in unknown_files(plan.storage, plan.store)
+            for name in unknown_files(plan.folder)
         ]
         check_unchanged(plan)
         return report
@@ -341,9 +342,7 @@ def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     as the given release are left out.
     """
     plan = found.plan
-    clues = clues_of(
-        plan.storage, plan.store, plan.segments, plan.settings, (plan.storage, plan.store)
-    )
+    clues = clues_of(plan.folder, plan.segments, plan.settings, plan.folder)
     has = Has(plan.settings.enable_multi_dispatch, not clues.has_keys)
     left = left_by(clues.hard) or list(RELEASES)
     other = [group[-1] for group in groups(left, has)]

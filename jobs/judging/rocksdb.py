@@ -24,6 +24,7 @@ from reput.store_format.derived.queue_files import (
     is_pre_blank,
 )
 from reput.store_format.discover.config import has_database, has_rows
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.columns import records_at
@@ -84,22 +85,22 @@ def compare_rocksdb(
     named: BUILT rows of the derived files; deleted: topic -> whether it was deleted.
     Raises RocksDBMissing without the library.
     """
-    folder = queues_folder(there, against)
+    folder = queues_folder(Folder(there, against))
     if folder is None:
         return None
     compared = Compared()
     try:
-        queues = RocksDBQueues(there, against, folder)
+        queues = RocksDBQueues(against, folder)
     except RocksDBMissing:
         raise
     except RocksDBError as error:
-        compared.differences.append(Difference(folder, 0, error.reason, None, None))
+        compared.differences.append(Difference(folder.path, 0, error.reason, None, None))
         return compared
     comparison = _Comparison(job, queues, log_end, compared)
     try:
         comparison.compare(list(named), deleted)
     except RocksDBError as error:
-        compared.differences.append(Difference(folder, 0, error.reason, None, None))
+        compared.differences.append(Difference(folder.path, 0, error.reason, None, None))
     except BadQueue as error:
         said = f"position {error.offset}: {error.field} {error.value}: {error.reason}"
         compared.differences.append(Difference(error.path, error.offset, said, None, None))
@@ -355,21 +356,21 @@ def compare_index(
     job: Pipeline, linked: Linked, there: InputStorage, against: str
 ) -> Compared | None:
     """Compare the index in RocksDB below `against`; None if there is none."""
-    folder, found = f"{against}/{STORE_DB}", Compared()
-    if not has_database(there, folder):
+    folder, found = Folder(there, against) / STORE_DB, Compared()
+    if not has_database(folder):
         return None
     try:
-        with closing(open_database(there, folder)) as database:
+        with closing(open_database(folder)) as database:
             index = RocksDBIndex(database)
             if not index.has_rows:
                 return None
             _compare(job, linked, there, index, found)
     except RocksDBMissing as error:  # the database may have rows of timers only
-        if not has_rows(there, folder):
+        if not has_rows(folder):
             return None
         found.notes.append(f"{error}: it is not compared")
     except RocksDBError as error:
-        found.differences.append(Difference(folder, 0, error.reason, None, None))
+        found.differences.append(Difference(folder.path, 0, error.reason, None, None))
     return found
 
 

@@ -38,7 +38,8 @@ from reput.store_format.derived.extent import begins_expired, expired_puts
 from reput.store_format.derived.index_header import IndexHeader, index_files, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
 from reput.store_format.discover.config import configured_topics
-from reput.store_format.files.protocol import InputStorage, listed, open_followed, read_part
+from reput.store_format.files.folder import Folder, read_part
+from reput.store_format.files.protocol import InputStorage, open_followed
 from reput.store_format.log.there import Stranger, derived_files
 from reput.store_format.names import (
     ABORT,
@@ -176,19 +177,19 @@ class _Judging:
         own = against == job.plan.store
         self.growing = own and job.plan.in_use
         self.again_from = NEVER
-        if own and (self.growing or ABORT in dict(listed(there, against))):
+        if own and (self.growing or ABORT in dict(Folder(there, against).listed())):
             self.again_from = dispatched_again_from(job.plan)
         self.early: Mapping[int, int] = {}  # see IndexFiles.begins_early
         self.topics: Collection[str] | None = None  # the topics of config/topics.json
         if own:  # faults of that file are in the plan already, so the notes are dropped
-            self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
+            self.topics = configured_topics(job.plan.folder, Notes())
 
     def verdict(self) -> Verdict:
-        found, strangers = derived_files(self.there, self.against)
+        found, strangers = derived_files(Folder(self.there, self.against))
         files = set(found)
-        headed = index_files(self.there, self.against)
+        headed = index_files(Folder(self.there, self.against))
         index = [f"{INDEX}/{each.name}" for each, _ in headed]
-        self.job.lives = self.job.lives._replace(queues=OldQueues(self.there, self.against))
+        self.job.lives = self.job.lives._replace(queues=OldQueues(Folder(self.there, self.against)))
         expired_index, before = self._expired_index(index)
         puts, _ = self.job.index(self.linked, before)
         self.early = puts.begins_early([head for _, head in headed[expired_index:]])
@@ -199,7 +200,7 @@ class _Judging:
         verdict.index = index
         verdict.expired_index, verdict.strangers = expired_index, strangers
         verdict.expired = [self._path(path) for path in index[:expired_index]]
-        in_rocksdb = queues_folder(self.there, self.against) is not None
+        in_rocksdb = queues_folder(Folder(self.there, self.against)) is not None
         alone = in_rocksdb and not any(path.startswith(_FILE_QUEUES) for path in files)
         compared = compare_rocksdb(
             self.job, verdict.named, self.log_end, self.there, self.against, self._deleted
@@ -329,7 +330,7 @@ class _Judging:
         if not self.topics or topic in self.topics or topic.startswith(LMQ_PREFIX):
             return False
         return not any(
-            listed(self.there, self._path(f"{kind}/{topic}"))
+            Folder(self.there, self._path(f"{kind}/{topic}")).listed()
             for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
         )
 

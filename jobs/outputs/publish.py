@@ -16,8 +16,9 @@ from reput.jobs.outputs.report import OutputFile, Shard, Summary, counted
 from reput.store_format.derived.index_names import NameZone
 from reput.store_format.derived.queue_files import decode_entries, is_message, is_pre_blank
 from reput.store_format.files.disk import NotDurable
+from reput.store_format.files.folder import read_part
 from reput.store_format.files.manifest_last import ManifestLast
-from reput.store_format.files.protocol import Storage, read_part
+from reput.store_format.files.protocol import Storage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import (
     CHECKPOINT,

@@ -104,7 +104,7 @@ class Pipeline:
             plan.settings.mapped_file_size_consume_queue,
             plan.settings.mapper_file_size_batch_consume_queue,
         )
-        self.lives = Lives(OldQueues(*plan.queues_at), plan.remade)
+        self.lives = Lives(OldQueues(plan.queues_at), plan.remade)
         rules = scan_rules(
             plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again,
             plan.heads_from,
@@ -203,7 +203,7 @@ class Pipeline:
 
         most: gaps that each task lists at most; ask_queues: use the store's queue files too.
         """
-        old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
+        old = OldQueues(self.plan.folder) if ask_queues else None
         task = SearchQueues(self.staged_runs(linked), linked.lost, most, lines, old)
         with self.stages.by_tasks("asked what is missing", messages(linked), "messages"):
             return joined(self._runs_by_queue(linked).run(task, FINDINGS).collect())

@@ -16,6 +16,7 @@ from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.repair import Testimony
 from reput.store_format.derived.queues import PastEnd
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
@@ -110,10 +111,10 @@ class NamedPastEnd:
         )
 
 
-def named_past_end(storage: InputStorage, store: str, end: int) -> NamedPastEnd:
+def named_past_end(store: Folder, end: int) -> NamedPastEnd:
     """What the queues at `store` name past the log's end, of files or else of RocksDB."""
     found = NamedPastEnd()
-    for each in past_end_of(storage, store, end):
+    for each in past_end_of(store, end):
         found.queue_count += 1
         if not each.topic.startswith(LMQ_PREFIX):
             found.messages += each.count

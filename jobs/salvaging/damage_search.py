@@ -77,7 +77,7 @@ def index_contradictions(job: "Pipeline", found: DamageMap) -> list[Damage]:
 def _ask(job: "Pipeline", linked: Linked) -> list[dict[str, Any]]:
     """CONTRADICTED rows: the records that contradict the store's own index files."""
     plan = job.plan
-    files = len(IndexReader(plan.storage, plan.store, plan.settings).files)
+    files = len(IndexReader(plan.folder, plan.settings).files)
     puts = index_files(plan, job.staging, linked, 1)
     # A run without records gets the first offset of the run before it.
     firsts = accumulate((row["first"] for row in linked.accepted), max, initial=-1)
@@ -293,7 +293,7 @@ def map_damage(
         in_use,
     )
     if not job.plan.in_use and job.plan.splits.limit is None:
-        found.past_end = named_past_end(job.plan.storage, job.plan.store, end)
+        found.past_end = named_past_end(job.plan.folder, end)
     _add_ranges(job, found)
     add_queue_damage(job, found, gaps_listed, gap_lines)
     if found.count:  # if the log is sound, a contradicting index file is what is wrong

@@ -19,6 +19,7 @@ from reput.store_format.derived.index_header import (
     read_header,
 )
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Bytes, FileState, InputStorage, Reader
 from reput.store_format.java import hash_text
 from reput.store_format.layouts import (
@@ -244,16 +245,16 @@ class IndexReader:
     newest file answers asks for no other, except for those made within hours of it.
     """
 
-    def __init__(self, storage: InputStorage, store: str, settings: Settings) -> None:
+    def __init__(self, store: Folder, settings: Settings) -> None:
         """settings: for maxHashSlotNum and maxIndexNum. A store need not have index files."""
-        self.storage = storage
+        self.storage = store.storage
         self.slots, self.most = settings.max_hash_slot_num, settings.max_index_num
         self._folder, self._states = f"{store}/{INDEX}", dict[str, FileState]()
-        for name, state in index_by_name(storage, store):
+        for name, state in index_by_name(store):
             if state is None:
                 raise BadIndex(f"{self._folder}/{name}", 0, "file", 0, "is not a regular file")
             self._states[name] = state
-        self._newest_first = newest_first(storage, store, list(self._states))
+        self._newest_first = newest_first(store, list(self._states))
         self._known: list[tuple[str, FileState]] = []  # the first of them
 
     @property

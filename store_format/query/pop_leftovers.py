@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
-from reput.store_format.files.protocol import InputStorage
+from reput.store_format.files.folder import Folder
 from reput.store_format.filter.filters import tag_filter
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import LMQ_PREFIX, ORDER_INFO, POP_DB, REVIVE_TOPIC
@@ -81,7 +81,7 @@ def in_flight(store: OpenedStore, from_log: bool, notes: Notes) -> list[InFlight
         _row(each.group, each.topic, each.queue_id, offset, each.since, each.until)
         for each in pops(store, from_log, notes) for offset in each.offsets
     )  # fmt: skip
-    return sorted(dict.fromkeys((*popped, *ordered_rows(store.storage, store.path, notes))))
+    return sorted(dict.fromkeys((*popped, *ordered_rows(store.folder, notes))))
 
 
 def pops(
@@ -91,7 +91,7 @@ def pops(
     they are known; by default those that have queues.
     """
     yield from _of_check_points(store, from_log, notes, topics)
-    yield from kept_pops(store.storage, store.path, notes)
+    yield from kept_pops(store.folder, notes)
 
 
 def _row(group: str, topic: str, queue_id: int, offset: int, since: int, until: int) -> InFlightRow:
@@ -113,7 +113,7 @@ def _of_check_points(
     points: dict[tuple[_Point, Any], dict[str, Any]] = {}
     done: set[tuple[_Point, Any]] = set()  # the broker has already written their messages again
     acknowledged: dict[_Point, set[int]] = {}
-    offsets = consumer_offsets(store.storage, store.path, notes)
+    offsets = consumer_offsets(store.folder, notes)
     revive: dict[tuple[_Point, Any], str] = {}
     for message, delivered in _revive_messages(store, from_log, notes, topics):
         try:
@@ -187,9 +187,9 @@ def _left(point: _Point, about: dict[str, Any], acknowledged: set[int], revive: 
     return Pop(point.group, point.topic, point.queue_id, point.pop_time, until, left, about, revive)
 
 
-def ordered_rows(storage: InputStorage, store: str, notes: Notes) -> Iterator[InFlightRow]:
+def ordered_rows(store: Folder, notes: Notes) -> Iterator[InFlightRow]:
     """From queues that are popped in order (ConsumerOrderInfoManager)."""
-    table = config_table(storage, store, ORDER_INFO, notes)
+    table = config_table(store, ORDER_INFO, notes)
     for name, queues in (table or {}).items():
         topic, _, group = name.partition("@")
         try:
@@ -206,13 +206,13 @@ def ordered_rows(storage: InputStorage, store: str, notes: Notes) -> Iterator[In
             notes.lacks(f"config/consumerOrderInfo.json: what it says of {name} is no order info")
 
 
-def kept_pops(storage: InputStorage, store: str, notes: Notes) -> Iterator[Pop]:
+def kept_pops(store: Folder, notes: Notes) -> Iterator[Pop]:
     """From a broker's RocksDB, in which acknowledged messages are deleted."""
-    folder = f"{store}/{POP_DB}"
-    if not has_rows(storage, folder):
+    folder = store / POP_DB
+    if not has_rows(folder):
         return
     try:
-        with closing(open_database(storage, folder)) as database:
+        with closing(open_database(folder)) as database:
             for _, value in database.rows(_POP_STATE):
                 try:
                     about = json.loads(value)

@@ -100,11 +100,11 @@ class Lives(NamedTuple):
 
 def _first_in_rocksdb(queues: OldQueues, row: Row) -> int | None:
     """The physical offset of the row at position 0 of a store's queue in RocksDB; None without."""
-    folder = queues_folder(queues.storage, queues.store)
+    folder = queues_folder(queues.store)
     if folder is None:
         return None
     try:
-        with closing(RocksDBQueues(queues.storage, queues.store, folder)) as there:
+        with closing(RocksDBQueues(queues.store.path, folder)) as there:
             queue = there.open(row["topic"], row["queue_id"], False)
             return next((each.physical_offset for each in queue.entries(0, 1)), None)
     except (RocksDBError, BadQueue):

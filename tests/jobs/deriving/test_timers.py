@@ -17,6 +17,7 @@ from reput.jobs.cli import main
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
 from reput.store_format.rocksdb.rows import READ_POSITION, TIMERS
@@ -56,7 +57,7 @@ def store(tmp_path: Path) -> Path:
 def fates(store: Path) -> Fates:
     """Each one's state and kind by its UNIQ_KEY. No file is lost."""
     end = max(each.physical_offset + each.size for each in stored_records(store / "commitlog"))
-    assert why_lost(LocalStorage(), str(store), end) == ""
+    assert why_lost(Folder(LocalStorage(), str(store)), end) == ""
     with reput.open_store(str(store), **GIVEN) as opened:
         rows = opened.delayed(everything=True)
     return {row.unique_key: (row.state.replace("late", "waiting"), row.by) for row in rows}

@@ -4,6 +4,7 @@ import pytest
 
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import NoEntry, QueueReader
+from reput.store_format.files.folder import Folder
 from reput.store_format.release.profiles import profile
 from tests.store_format.derived.made_files import BATCHES, BLANK, QUEUE, batches, entries, queue_of
 
@@ -13,12 +14,12 @@ SIZE = 46 * 3
 
 
 def queue(*files: tuple[int, bytes]) -> QueueReader:
-    return QueueReader(queue_of(*files), QUEUE)
+    return QueueReader(Folder(queue_of(*files), QUEUE))
 
 
 def batch_queue() -> QueueReader:
     files = ((0, batches(FIRST)), (SIZE, batches(SECOND, SIZE)))
-    return QueueReader(queue_of(*files, folder=BATCHES), BATCHES, batch=True)
+    return QueueReader(Folder(queue_of(*files, folder=BATCHES), BATCHES), batch=True)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_files_may_be_missing_before_one_that_is_not_the_first_and_begins_with_a
 
 def test_a_batch_queue_has_no_pre_blanks() -> None:
     files = queue_of((SIZE, batches(SECOND, SIZE)), folder=BATCHES)
-    found = QueueReader(files, BATCHES, batch=True).first_if_cut()
+    found = QueueReader(Folder(files, BATCHES), batch=True).first_if_cut()
     assert (found and found.physical_offset) == 300
     assert batch_queue().first_if_cut() is None
 
@@ -97,7 +98,7 @@ def test_the_minimum_of_a_batch_queue_is_a_batchs_first_message(
 
 def test_an_empty_batch_queue_has_no_minimum() -> None:
     for files in ((), ((0, bytes(46)),)):
-        found = QueueReader(queue_of(*files, folder=BATCHES), BATCHES, batch=True)
+        found = QueueReader(Folder(queue_of(*files, folder=BATCHES), BATCHES), batch=True)
         assert (found.minimum(0, profile("5.3.3")), found.maximum()) == (-1, 0)
 
 

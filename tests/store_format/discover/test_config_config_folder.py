@@ -17,6 +17,7 @@ from reput.store_format.discover.config import (
     queues_of,
     topic_attributes,
 )
+from reput.store_format.files.folder import Folder
 from reput.store_format.notes import Notes
 from reput.store_format.state_table import FILES, StateFile
 from tests import golden_stores
@@ -63,14 +64,14 @@ def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(
     files: dict[str, Any], found: str | None, notes: int
 ) -> None:
     noted = Notes()
-    table = configured_topics(store(**files), "store", noted)
+    table = configured_topics(Folder(store(**files), "store"), noted)
     assert (None if table is None else list(table)) == (None if found is None else [found])
     assert len(noted.lines) == notes
 
 
 def test_keys_may_be_numbers_without_quotes() -> None:
     raw = b'{"offsetTable":{"T@g":{0:5,1:7},"U@{1:2}":{ -1 : 3}}}'
-    table = config_table(store(x_json=raw), "store", "x.json", Notes(), "offsetTable")
+    table = config_table(Folder(store(x_json=raw), "store"), "x.json", Notes(), "offsetTable")
     assert table == {"T@g": {"0": 5, "1": 7}, "U@{1:2}": {"-1": 3}}
 
 
@@ -79,10 +80,10 @@ def test_a_topics_attributes() -> None:
         A={"attributes": {"queue.type": "BatchCQ"}}, B={"attributes": {"queue.type": "SimpleCQ"}},
         C={}, D="text", E={"attributes": None}, F={"attributes": {"other": "BatchCQ"}},
     )  # fmt: skip
-    found = topic_attributes(there, "store", Notes())
+    found = topic_attributes(Folder(there, "store"), Notes())
     assert [name for name, attributes in found.items() if attributes] == ["A", "B", "F"]
     assert set(found) == set("ABCDEF")
-    assert batch_topics(there, "store", Notes()) == ["A"]
+    assert batch_topics(Folder(there, "store"), Notes()) == ["A"]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +92,8 @@ def test_a_topics_attributes() -> None:
      ({"writeQueueNums": None}, 0), ([], 0)],
 )  # fmt: skip
 def test_how_many_queues_a_topic_has(about: Any, count: int) -> None:
-    assert queues_of(topics(T=about), "store", "T", Notes()) == count
-    assert queues_of(topics(T=about), "store", "U", Notes()) == 0
+    assert queues_of(Folder(topics(T=about), "store"), "T", Notes()) == count
+    assert queues_of(Folder(topics(T=about), "store"), "U", Notes()) == 0
 
 
 def test_offsets_are_by_group_and_topic() -> None:
@@ -101,10 +102,12 @@ def test_offsets_are_by_group_and_topic() -> None:
         "%RETRY%g@g": {"0": 2}, "V@g": [1],
     }  # fmt: skip
     notes = Notes()
-    found = consumer_offsets(store(consumerOffset_json={"offsetTable": table}), "store", notes)
+    found = consumer_offsets(
+        Folder(store(consumerOffset_json={"offsetTable": table}), "store"), notes
+    )
     assert found == {("g", "T"): {0: 5, 3: 7}, ("g", "U"): {}, ("g", "%RETRY%g"): {0: 2}}
     assert len(notes.lines) == 1
-    assert consumer_offsets(MemoryStorage(), "store", notes) == {}
+    assert consumer_offsets(Folder(MemoryStorage(), "store"), notes) == {}
 
 
 NULS = bytes(200)
@@ -140,7 +143,7 @@ def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(
     """As RocketMQ 5.3.3 started, or did not, on each of these of topics.json."""
     files = {f"store/config/{name}": file, f"store/config/{name}.bak": bak}
     storage = MemoryStorage({path: raw for path, raw in files.items() if raw is not None})
-    found = config_faults(storage, "store")
+    found = config_faults(Folder(storage, "store"))
     assert [said in str(each) for each in found] == [True] * bool(said)
     assert [bool(each.todo) for each in found] == [said != STARTS] * bool(said)
 
@@ -149,7 +152,7 @@ def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(
 def test_each_file_of_json_in_the_table_is_looked_at(row: StateFile) -> None:
     """A start does not ask what QueryAssignmentProcessor and TransactionMetrics could load."""
     files = {f"store/{row.path}{end}": NULS for end in ("", ".bak")}
-    (found,) = config_faults(MemoryStorage(files), "store")
+    (found,) = config_faults(Folder(MemoryStorage(files), "store"))
     assert found.path == f"store/{row.path}"
     assert (NOT in str(found), WITHOUT in str(found)) == (row.needed, not row.needed)
 

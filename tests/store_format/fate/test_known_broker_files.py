@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from reput.store_format.fate.known import half_position, read_progress
+from reput.store_format.files.folder import Folder
 from reput.store_format.notes import Notes
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import HALF
@@ -27,14 +28,14 @@ def store(**files: Any) -> MemoryStorage:
 
 
 def test_without_files_nothing_is_known() -> None:
-    found = read_progress(MemoryStorage(), "store", Notes())
+    found = read_progress(Folder(MemoryStorage(), "store"), Notes())
     assert (found.levels, found.timer_position, found.timer_read) == (None, None, 0)
     assert found.stopped
 
 
 @pytest.mark.parametrize("abort", [b"", b"4711"])
 def test_a_file_abort_says_that_the_broker_runs_or_was_killed(abort: bytes) -> None:
-    assert not read_progress(store(abort=abort), "store", Notes()).stopped
+    assert not read_progress(Folder(store(abort=abort), "store"), Notes()).stopped
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_a_file_abort_says_that_the_broker_runs_or_was_killed(abort: bytes) -> N
 )
 def test_offsets_by_level(raw: bytes, levels: dict[int, int] | None, notes: int) -> None:
     noted = Notes()
-    found = read_progress(MemoryStorage({f"store/{LEVELS}": raw}), "store", noted)
+    found = read_progress(Folder(MemoryStorage({f"store/{LEVELS}": raw}), "store"), noted)
     assert (found.levels, len(noted.lines)) == (levels, notes)
 
 
@@ -57,7 +58,7 @@ def test_offsets_by_level(raw: bytes, levels: dict[int, int] | None, notes: int)
 )
 def test_where_the_timer_wheel_stands(length: int, position: int | None, read: int) -> None:
     raw = struct.pack(">qqqq", 77, 1, 9, 2).ljust(4096, b"\0")[:length]
-    found = read_progress(store(config__timercheck=raw), "store", Notes())
+    found = read_progress(Folder(store(config__timercheck=raw), "store"), Notes())
     assert (found.timer_position, found.timer_read) == (position, read)
 
 
@@ -67,7 +68,7 @@ def test_a_message_waits_in_the_wheel_if_its_slot_is_still_to_be_read() -> None:
         for written, place in ((72, 300), (71, 400), (90, 100))
     )
     files = {f"timerlog__{0:020d}": units, "config__timercheck": struct.pack(">qqqq", 77, 1, 9, 2)}
-    found = read_progress(store(**files), "store", Notes())
+    found = read_progress(Folder(store(**files), "store"), Notes())
     assert found.in_wheel is not None
     assert [found.in_wheel(place) for place in (100, 101, 300, 400, 1 << 60)] == [
         True, False, True, False, False,
@@ -81,6 +82,6 @@ def test_how_far_half_messages_are_checked() -> None:
         "T@CID_RMQ_SYS_TRANS": {"0": 60},
     }  # fmt: skip
     files = {"config__consumerOffset.json": {"offsetTable": table}}
-    assert half_position(store(**files), "store", Notes()) == 12
+    assert half_position(Folder(store(**files), "store"), Notes()) == 12
     table.pop(f"{HALF}@CID_RMQ_SYS_TRANS")
-    assert half_position(store(**files), "store", Notes()) == 0
+    assert half_position(Folder(store(**files), "store"), Notes()) == 0

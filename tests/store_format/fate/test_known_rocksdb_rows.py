@@ -10,6 +10,7 @@ import rocksdict
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.fate.known import half_rows, with_timers
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
@@ -43,7 +44,7 @@ def store(tmp_path: Path) -> OpenedStore:
         file = tmp_path / path
         file.parent.mkdir(parents=True)
         file.write_bytes(content)
-    return OpenedStore(LocalStorage(), str(root), NEWEST, {}, Notes())
+    return OpenedStore(Folder(LocalStorage(), str(root)), NEWEST, {}, Notes())
 
 
 def put_rows(store: OpenedStore) -> Path:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from reput.store_format.fate.known import timer_log_names, waiting_units, write_times
+from reput.store_format.files.folder import Folder
 from tests.memory_storage import MemoryStorage
 
 UNIT = struct.Struct(">iqiqiqiiq")  # TimerLog: 52 bytes
@@ -26,7 +27,7 @@ def store(*files: bytes) -> MemoryStorage:
 
 
 def waiting(storage: MemoryStorage, read_time: int = NOW) -> list[int]:
-    return [int(place) for place in waiting_units(storage, "store", read_time)]
+    return [int(place) for place in waiting_units(Folder(storage, "store"), read_time)]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_what_is_no_unit_is_passed_over() -> None:
     storage.files[f"store/timerlog/{NAME(20_000)}"] = unit(800) + unit(900)[:-1]
     storage.folders.add(f"store/timerlog/{NAME(30_000)}")
     assert waiting(storage) == [300, 500, 600, 800]
-    assert timer_log_names(storage, "store") == [
+    assert timer_log_names(Folder(storage, "store")) == [
         (NAME(0), 5200), (NAME(5200), 5200), (NAME(10_400), 5200), (NAME(20_000), 103),
     ]  # fmt: skip
     assert waiting(MemoryStorage()) == []
@@ -65,5 +66,5 @@ def test_when_a_message_was_put_into_the_wheel_last() -> None:
     """A timer of some days is put into it again now and then."""
     storage = store(unit(300, 1) + unit(400, 2), unit(300, 3) + unit(500, 4))
     wanted = np.array([300, 500, 700])
-    assert write_times(storage, "store", wanted) == {300: 3, 500: 4}
-    assert write_times(storage, "store", wanted[:0]) == {}
+    assert write_times(Folder(storage, "store"), wanted) == {300: 3, 500: 4}
+    assert write_times(Folder(storage, "store"), wanted[:0]) == {}

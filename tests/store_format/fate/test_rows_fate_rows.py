@@ -13,6 +13,7 @@ from reput.store_format.fate.rows import (
     message_events,
     transaction_rows,
 )
+from reput.store_format.files.folder import Folder
 from reput.store_format.layouts import QUEUE_ENTRY
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
@@ -184,7 +185,7 @@ def test_a_message_without_a_key_is_followed_by_its_origin(log: SmallLog) -> Non
 
 
 def store_of(built: Built) -> OpenedStore:
-    return OpenedStore(built.storage(), "s", NEWEST, built.given(), Notes())
+    return OpenedStore(Folder(built.storage(), "s"), NEWEST, built.given(), Notes())
 
 
 WAITS = {"topic": SCHEDULE, "properties": properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))}

@@ -7,6 +7,7 @@ import pytest
 
 from reput.jobs.opening.questions import open_store
 from reput.store_format.fate.rows import fate_sums
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
@@ -19,7 +20,7 @@ def test_sums_are_those_of_the_lists(name: str, tmp_path: Path) -> None:
     with open_store(store) as asked:
         transactions, delayed = asked.transactions(everything=True), asked.delayed(everything=True)
         open_transactions, open_delayed = list(asked.transactions()), list(asked.delayed())
-    with OpenedStore(LocalStorage(), store, NEWEST, {}, Notes()) as opened:
+    with OpenedStore(Folder(LocalStorage(), store), NEWEST, {}, Notes()) as opened:
         found = fate_sums(opened, 1000, Notes())
         few = fate_sums(opened, 1, Notes())
     assert found.transactions == Counter(row.state for row in transactions)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.log.groups import (
     BadEpochs,
     Epoch,
@@ -42,13 +43,13 @@ def test_the_backup_is_read_where_the_file_is_not_whole() -> None:
     storage = MemoryStorage(
         {"s/epochFileCheckpoint": b"1\n", "s/epochFileCheckpoint.bak": file_of("3-5")}
     )
-    assert read_epochs(storage, "s") == (Epoch(3, 5),)  # type: ignore[arg-type]
+    assert read_epochs(Folder(storage, "s")) == (Epoch(3, 5),)  # type: ignore[arg-type]
     del storage.files["s/epochFileCheckpoint.bak"]
     with pytest.raises(BadEpochs, match="s/epochFileCheckpoint: has 1 lines"):
-        read_epochs(storage, "s")  # type: ignore[arg-type]
+        read_epochs(Folder(storage, "s"))  # type: ignore[arg-type]
     del storage.files["s/epochFileCheckpoint"]
     storage.files["s/other"] = b""
-    assert read_epochs(storage, "s") is None  # type: ignore[arg-type]
+    assert read_epochs(Folder(storage, "s")) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query import counts as module
@@ -20,7 +21,7 @@ AT = 1_700_000_000_000
 
 
 def counted(store: Path, settings: dict[str, str] | None = None) -> PutTimes:
-    with OpenedStore(LocalStorage(), str(store), NEWEST, settings or {}, Notes()) as opened:
+    with OpenedStore(Folder(LocalStorage(), str(store)), NEWEST, settings or {}, Notes()) as opened:
         sums = PutSums(True, [])
         for step in opened.log.steps_past_damage(lambda _: None):
             if len(step.rows):

@@ -83,7 +83,7 @@ def recover(engine: Engine, asked: Recover) -> "Recovered":
             recovery, about = examine(found, held, job, asked.on_damage)
             if about.needed and not dry_run:
                 asked.confirm(f"change {store} in place: {about.steps()}")
-                change(held, recovery, about)
+                change(held, recovery, about, job.staging.folder.removeprefix(store + "/"))
                 about.done = True
     about.seconds = time.monotonic() - started
     return about

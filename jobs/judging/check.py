@@ -38,7 +38,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.segments import Finding
 from reput.store_format.log.there import derived_files, of_strangers
-from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, DELAY_OFFSETS, INDEX
+from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, DELAY_OFFSETS, INDEX, POP_DB
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import RELEASES, Has, groups, left_by, same_files
@@ -91,8 +91,10 @@ def past_the_end(
     storage, store = job.plan.storage, job.plan.store
     left = (
         each._replace(reason=f"{each.reason}: {older or TAIL_LOST}"
-                      f"{'' if each.path.endswith(DELAY_OFFSETS) else LEFT}")
-        for each in past_the_queues(job.plan.folder, job.queue_ends(found.linked))
+                      f"{'' if each.path.endswith((DELAY_OFFSETS, POP_DB)) else LEFT}")
+        for each in past_the_queues(
+            job.plan.folder, job.queue_ends(found.linked), job.plan.segments[0].start
+        )
     )  # fmt: skip
     pointing = [
         Finding(path, f"{said}: {older or TAIL_LOST}")

@@ -42,7 +42,7 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
 from reput.store_format.query.compacted import compacted_topics, compaction_faults, hole_faults
 from reput.store_format.query.inventory import PAST_QUEUE
-from reput.store_format.query.pop_leftovers import kept_pops, ordered_rows
+from reput.store_format.query.pop_leftovers import end_of_popped, kept_pops, ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
 from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends, wheel_from
@@ -65,8 +65,10 @@ class _Read(NamedTuple):
     then: str  # what comes of a position past the queue's end
 
 
-def past_the_queues(store: Folder, ends: Ends) -> list[Finding]:
-    """Findings of positions past their queues' ends; queues that the log lacks do not count."""
+def past_the_queues(store: Folder, ends: Ends, log_start: int = 0) -> list[Finding]:
+    """Findings of positions past their queues' ends; queues that the log lacks do not count, but
+    for those of `end_of_popped`. log_start: physical.
+    """
     greatest: dict[tuple[str, str, int], _Read] = {}
     for each in _positions(store):
         key = each.path, each.topic, each.queue_id
@@ -74,7 +76,7 @@ def past_the_queues(store: Folder, ends: Ends) -> list[Finding]:
             greatest[key] = each
     past = [
         (each, end) for each in greatest.values()
-        if (end := ends.get((each.topic, each.queue_id))) is not None and each.offset > end
+        if (end := _end(each, ends, log_start)) is not None and each.offset > end
     ]  # fmt: skip
     return [
         Finding(
@@ -84,6 +86,12 @@ def past_the_queues(store: Folder, ends: Ends) -> list[Finding]:
         )
         for each, end in sorted(past)[:_SHOWN]
     ]
+
+
+def _end(read: _Read, ends: Ends, log_start: int) -> int | None:
+    of_pop = read.path == POP_DB
+    queue = read.topic, read.queue_id
+    return end_of_popped(queue, ends, log_start) if of_pop else ends.get(queue)
 
 
 def _positions(store: Folder) -> Iterator[_Read]:

@@ -1,12 +1,14 @@
 """recover: RocketMQ's own files on its own crashed stores, and nothing on a sound one."""
 
 import errno
+import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import rocksdict
 
 from reput.broker.change.expire import StagedFile, apply
 from reput.broker.writer.recovery import LogEnd, LogRecovery
@@ -18,8 +20,12 @@ from reput.jobs.recover import recover
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
+from reput.store_format.notes import Notes
+from reput.store_format.query.pop_leftovers import kept_pops
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from tests import golden_stores
@@ -256,6 +262,61 @@ def test_a_killed_recoverys_staging_goes(tmp_path: Path) -> None:
     crash(store)
     run(store)
     assert not [name for name in os.listdir(store) if name.startswith(".")]
+
+
+# --- pop's rows in RocksDB of messages that the log lost ---------------------------------------
+
+
+def kept(folder: Path) -> list[int]:
+    """The offsets of the rows."""
+    return sorted(pop.offsets[0] for pop in kept_pops(LocalStorage(), str(folder), Notes()))
+
+
+def with_pops(store: Path, *rows: tuple[str, int, int]) -> Path:
+    """A stopped broker's kvStore, with rows of topics, queues and offsets."""
+    raw = rocksdict.Options(raw_mode=True)
+    with rocksdict.Rdict(str(store / "kvStore"), raw) as database:
+        states = database.create_column_family("popState", raw)
+        for number, (topic, queue, offset) in enumerate(rows):
+            about = {"popTime": 1, "groupId": "g", "topicId": topic, "queueId": queue,
+                     "invisibleTime": 9, "offset": offset}  # fmt: skip
+            states[b"%d" % number] = json.dumps(about).encode()
+    return store
+
+
+@pytest.mark.parametrize("killed", ["", "rename", "exchange", "sync_folder"])
+def test_rows_of_pops_past_the_log_s_end_go(
+    killed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = made(tmp_path / "store", 30)  # T0 to T2, of 3 queues each
+    in_log = [("T1", 0, 0), ("T1", 0, 3), ("%LMQ%x", 0, 9)]
+    with_pops(store, *in_log, ("T1", 0, 50), ("%RETRY%g_T1", 0, 8), ("T1", 0, 51))
+    if killed:
+        real = getattr(DiskFiles, killed)
+
+        def stops(files: DiskFiles, path: str, *more: str) -> None:
+            real(files, path, *more)
+            if "kvStore" in (path + "".join(more)) or path == "reput-cut":
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(DiskFiles, killed, stops)
+        with pytest.raises(KeyboardInterrupt):
+            run(store)
+        monkeypatch.undo()
+        assert kept(store) in ([0, 3, 9], [0, 3, 8, 9, 50, 51])
+    about = run(store)
+    assert about.done
+    assert killed or "remove 3 rows of lost messages from kvStore/" in about.steps()
+    assert kept(store) == [0, 3, 9]
+    whole = [folder for folder in (store / "reput-cut").iterdir() if folder.is_dir()]
+    (store / "reput-cut" / "old").mkdir()
+    found = []
+    for folder in whole:
+        folder.rename(store / "reput-cut" / "old" / "kvStore")
+        found.append(kept(store / "reput-cut" / "old"))
+        shutil.rmtree(store / "reput-cut" / "old" / "kvStore")
+    assert [0, 3, 8, 9, 50, 51] in found
+    assert not run(store).needed
 
 
 # --- every state that a crash of recovery itself may leave -----------------------------------

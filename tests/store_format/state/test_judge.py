@@ -183,6 +183,9 @@ def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Pat
             states[b"%d" % offset] = json.dumps({**record, "offset": offset}).encode()
     (found,) = past_the_queues(Folder(LocalStorage(), store), {("T", 0): 10})
     assert "up to 11 by a pop of group 'g'" in found.reason
+    (found,) = past_the_queues(Folder(LocalStorage(), store), {})  # the log lost the whole queue
+    assert "the log has it up to 0" in found.reason
+    assert past_the_queues(Folder(LocalStorage(), store), {}, log_start=1) == []
     assert list(database_faults(Folder(LocalStorage(), store))) == []
 
 

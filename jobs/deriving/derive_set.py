@@ -86,12 +86,7 @@ def derive_files(
     set, and further files (`in_shards`). summary: gets counts and warnings.
     """
     if ROCKSDB in (wanted.queues, wanted.index):  # else its modules are not loaded
-        from reput.jobs.deriving.rocksdb_set import (
-            index_database,
-            index_tables,
-            queue_tables,
-            replaced,
-        )
+        from reput.jobs.deriving.rocksdb_set import index_database, index_tables, queue_tables
     queues, indexes = wanted.queues == FILES, wanted.index == FILES
     kept = None
     if wanted.in_shards:
@@ -100,7 +95,7 @@ def derive_files(
     else:
         built = job.build(linked, queues=queues, indexes=indexes)
     indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
-    tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else []
+    tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else None
     if wanted.queues == FILES and wanted.expired is not None:
         built += expired_files(job.staging, wanted.expired, job.queue_bytes)
     elif wanted.queues == FILES:
@@ -113,8 +108,8 @@ def derive_files(
     named = name_files(built, job.queue_bytes, wanted.index_start_name, zone)
     if wanted.index_start_name is None and any(row["folder"] == INDEX for row in named):
         summary.discovered |= zone.as_discovered()
-    if wanted.queues == ROCKSDB:
-        named += _in_rocksdb(job, tables, wanted.expired, summary.warnings)
+    if tables is not None:
+        named += _in_rocksdb(job, tables.rows, wanted.expired, summary.warnings)
     if indexed is not None:
         named += index_database(job.staging, indexed)
     _count(summary, linked, named)
@@ -128,9 +123,10 @@ def derive_files(
     summary.in_no_queue += said.left_out
     # gaps (`said.shifted`) are for check: healthy stores of LMQs have them
     summary.warnings += [*said.ended, *assumed_delays(job.plan, named)]
-    if wanted.queues == ROCKSDB:
-        summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
-        summary.in_no_queue += replaced(tables)
+    if tables is not None:
+        summary.queues_in, summary.queues = ROCKSDB, _queues(tables.rows)
+        summary.in_no_queue += tables.in_no_queue()
+        summary.warnings += tables.ended()
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
     summary.left_out += [*job.plan.lacks, *unnamed(built, job.queue_bytes)]

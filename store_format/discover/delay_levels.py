@@ -7,7 +7,7 @@ entry keeps the time that its broker gave it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -123,6 +123,22 @@ def shown_delays(
             with closing(queues), LogReader(LiveFiles(storage), list(segments), rules) as log:
                 return _shown_by(queues, log)
     return ShownDelays({})
+
+
+def waiting_from(storage: InputStorage, store: str, delivered: Mapping[int, int]) -> dict[int, int]:
+    """Queue id of the schedule topic -> physicalOffset of its first message that still waits.
+
+    delivered: the position up to which a queue's messages are delivered. Lacks queues that cannot
+    be read.
+    """
+    found: dict[int, int] = {}
+    queues = _queues_of(storage, store)
+    with closing(queues) if queues else nullcontext():
+        for queue_id, position in delivered.items() if queues else ():
+            with suppress(StoreError), closing(queues.open(SCHEDULE, queue_id, False)) as queue:
+                for entry in queue.entries(position, position + 1):
+                    found[queue_id] = entry.physical_offset
+    return found
 
 
 def _queues_of(storage: InputStorage, store: str) -> Queues | None:

@@ -88,12 +88,7 @@ def derive_files(
     set, and further files (`in_shards`). summary: gets counts and warnings.
     """
     if ROCKSDB in (wanted.queues, wanted.index):  # else its modules are not loaded
-        from reput.jobs.deriving.rocksdb_set import (
-            index_database,
-            index_tables,
-            queue_tables,
-            replaced,
-        )
+        from reput.jobs.deriving.rocksdb_set import index_database, index_tables, queue_tables
     queues, indexes = wanted.queues == FILES, wanted.index == FILES
     kept = None
     if wanted.in_shards:
@@ -116,7 +111,7 @@ def derive_files(
     if wanted.index_start_name is None and any(row["folder"] == INDEX for row in named):
         summary.discovered |= zone.as_discovered()
     if tables is not None:
-        named += _in_rocksdb(job, tables, wanted.expired, summary.warnings)
+        named += _in_rocksdb(job, tables.rows, wanted.expired, summary.warnings)
     if indexed is not None:
         named += index_database(job.staging, indexed)
     _count(summary, linked, named)
@@ -132,8 +127,9 @@ def derive_files(
     summary.warnings += [*said.ended, *assumed_delays(job.plan, named)]
     if tables is not None:
         summary.queues_in = ROCKSDB
-        summary.queues = tables.group_by(["topic", "queue_id"]).aggregate([]).num_rows
-        summary.in_no_queue += replaced(tables)
+        summary.queues = tables.rows.group_by(["topic", "queue_id"]).aggregate([]).num_rows
+        summary.in_no_queue += tables.in_no_queue()
+        summary.warnings += tables.ended()
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
     summary.left_out += [*job.plan.lacks, *unnamed(built, job.queue_bytes)]

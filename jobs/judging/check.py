@@ -267,6 +267,7 @@ def _check(
         if had_queues or in_rocksdb or derived_files(plan.folder).files:
             verdict = judge(job, damage.linked, plan.storage, plan.store)
             report.derived_files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
+            report.two_kinds = verdict.two_kinds
             report.differences = verdict.differences
             report.behind, report.expired = verdict.behind, verdict.expired
             report.notes += verdict.notes()

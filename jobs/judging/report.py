@@ -82,6 +82,7 @@ class CheckReport:
     findings: list[Finding] = field(default_factory=list)
     derived_files: int | None = None  # compared files; None: the store has no derived files at all
     in_rocksdb: list[str] = field(default_factory=list)  # compared rows, a line for each kind
+    two_kinds: bool = False  # of queues: in files, and in RocksDB too
     differences: list[Difference] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
@@ -139,16 +140,13 @@ class CheckReport:
         return "assumed" in self.releases
 
     def as_json(self) -> dict[str, Any]:
-        whole = {name: value for name, value in vars(self).items() if name != "segments"}
+        own = ("segments", "two_kinds")
+        whole = {name: value for name, value in vars(self).items() if name not in own}
         whole["findings"] = [each._asdict() for each in self.findings]
         for name in ("differences", "behind"):
             whole[name] = [vars(each) for each in whole[name]]
-        return {
-            "sound": self.sound,
-            "state": self.state,
-            **whole,
-            "segment_files": len(self.segments),
-        }
+        segments = len(self.segments)
+        return {"sound": self.sound, "state": self.state, **whole, "segment_files": segments}
 
 
 def report_of(plan: Plan, found: DamageMap) -> CheckReport:
@@ -391,10 +389,11 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return f"reput repair {report.store} {made}   (a copy that a broker serves)"
     of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:
-        then = f"reput install DIR {report.store}"
-        if "://" in report.store:  # install works on a local store
-            then = "put what is in DIR in the place of its files"
-        return f"reput rebuild {report.store} {made}, then {then}"
+        local = "://" not in report.store  # install works on a local store
+        there = "put what is in DIR in the place of its files"
+        then = f"reput install DIR {report.store}" if local else there
+        which = "--queues files " * report.two_kinds  # a broker makes the rows from these
+        return f"reput rebuild {report.store} {which}{made}, then {then}"
     return ""
 
 

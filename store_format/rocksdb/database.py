@@ -45,10 +45,12 @@ INSTALL = 'pip install "reput[rocksdb]"'
 
 
 class RocksDBError(StoreError):
-    """A RocksDB that cannot be read: which, why, what to do. reason: without its folder."""
+    """A RocksDB that cannot be read: which, why, what to do. reason: without its folder; remedy:
+    what to do, with which the reason ends.
+    """
 
-    def __init__(self, folder: str, reason: str) -> None:
-        self.reason = reason
+    def __init__(self, folder: str, reason: str, remedy: str = "") -> None:
+        self.reason, self.remedy = reason, remedy
         super().__init__(f"{folder}: {reason}")
 
 
@@ -214,7 +216,7 @@ def _error(folder: str, error: Exception, ours: str) -> RocksDBError:
     for pattern, short in _SHORTER:
         said = pattern.sub(short, said)
     room = max(_TEXT_MOST - len(folder) - len(remedy := _remedy(folder)), _SAID_LEAST)
-    return RocksDBError(folder, f"the RocksDB cannot be read: {_cut(said, room)}: {remedy}")
+    return RocksDBError(folder, f"the RocksDB cannot be read: {_cut(said, room)}: {remedy}", remedy)
 
 
 def _remedy(folder: str) -> str:

@@ -143,6 +143,9 @@ def test_not_a_set_that_was_changed(store: Path, rebuilt: Path) -> None:
         install_set(str(store), str(rebuilt))
     assert sorted(p.name for p in store.parent.iterdir()) == ["set", "store"]
     assert derived(store) == before[1]
+    path.unlink()
+    with pytest.raises(StoreError, match=f"{path}: is missing, and manifest.json lists it"):
+        install_set(str(store), str(rebuilt))
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])

@@ -156,8 +156,8 @@ def test_of_several_rocksdbs_the_one_that_a_broker_wrote_last_counts(
         rocksdb(tmp_path / "config" / name, WITH_ROWS[0])
         for path in (tmp_path / "config" / name).iterdir():
             os.utime(path, (9, 9) if name == live else (5, 5))
-    there = config_in_rocksdb(LocalStorage(), str(tmp_path), "topics.json")
-    assert there == f"{tmp_path}/config/{live}"
+    there = config_in_rocksdb(Folder(LocalStorage(), str(tmp_path)), "topics.json")
+    assert str(there) == f"{tmp_path}/config/{live}"
 
 
 @pytest.mark.parametrize(("kept", "kind"), [(1, "files"), (0, "rocksdb")])

@@ -145,9 +145,9 @@ def command_engine(
 
         try:
             prepare()
-            from reput.jobs.engines.local import local_engine
-
             import pyarrow.acero  # noqa: F401 (0.02 s while the forkserver loads, none later)
+
+            from reput.jobs.engines.local import local_engine
 
             with local_engine() as here:
                 yield here

@@ -45,13 +45,7 @@ from reput.store_format.discover.config import Offsets, offsets_as_of
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import (
-    Files,
-    InputStorage,
-    add_folders,
-    read_small,
-    replace_small,
-)
+from reput.store_format.files.protocol import Files, InputStorage, read_small, replace_small
 from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks
@@ -384,7 +378,7 @@ class ReplicaTarget:
         for queue, last in last_entries(storage, store, log_start, live, warnings).items():
             made = expired_file(queue, last, lambda folder: sizes[is_batch(folder)])
             name = segment_name(made.number * made.length)
-            add_folders(self.files, "", made.folder)
+            self.files.make_folder(made.folder)
             path = f"{made.folder}/{name}"
             replace_small(self.files, path, made.content, length=made.length)
             self.files.sync_folder(made.folder)

@@ -396,8 +396,10 @@ class ReplicaTarget:
 
         def end(topic: str, queue_id: int) -> int:
             own = dict(queues.of(topic))
-            there = queue_id in own
-            return queues.open(topic, queue_id, own[queue_id]).maximum() if there else 0
+            if queue_id not in own:
+                return 0
+            with closing(queues.open(topic, queue_id, own[queue_id])) as queue:
+                return queue.maximum()
 
         found, about.offsets = offsets_as_of(offsets, end)
         put_offsets(self.files, found, of_lmq, self.config, about.warnings)

@@ -315,15 +315,14 @@ class _Comparison:
         staging = self.job.staging
         for row in rows:
             start = parse_segment_name(row["path"].rpartition("/")[2]) // QUEUE_ENTRY_BYTES
-            file = staging.storage.open(staging.path(row["name"]))
             used = row["used"] // QUEUE_ENTRY_BYTES
-            for first in range(0, used, _CHUNK):
-                raw = np.empty(min(_CHUNK, used - first) * QUEUE_ENTRY_BYTES, np.uint8)
-                file.read_into(first * QUEUE_ENTRY_BYTES, raw)
-                entries = decode_entries(raw)
-                kept = is_message(entries) & ~is_pre_blank(entries)
-                yield (np.arange(len(entries)) + start + first)[kept], entries[kept]
-            file.close()
+            with closing(staging.storage.open(staging.path(row["name"]))) as file:
+                for first in range(0, used, _CHUNK):
+                    raw = np.empty(min(_CHUNK, used - first) * QUEUE_ENTRY_BYTES, np.uint8)
+                    file.read_into(first * QUEUE_ENTRY_BYTES, raw)
+                    entries = decode_entries(raw)
+                    kept = is_message(entries) & ~is_pre_blank(entries)
+                    yield (np.arange(len(entries)) + start + first)[kept], entries[kept]
 
     # --- times: entries in files have none, so they are compared with the records ----------------
 

@@ -351,6 +351,17 @@ def test_a_crash_while_cleaning_up_changes_nothing_of_that(step: Step) -> None:
     assert checked > 50
 
 
+def test_what_a_killed_run_exchanged_is_durable_before_anything_goes(step: Step) -> None:
+    """The next run goes on from names that no disk has yet, and power goes there."""
+    number = next(n for n, op in enumerate(step.after.ops, 1) if op.kind == "exchange")
+    states = crash_states(step.before, step.after.ops[:number], 1, 0)
+    files = next(each.files for each in states if (each.after, each.how) == (number, "killed"))
+    clean_up(files, "s")
+    ops = [*step.after.ops[:number], *files.ops]
+    some = (each for each in crash_states(step.before, ops, 1, 4) if each.after > number)
+    assert judge_all(some, ops, step.judge)["new"] > 20
+
+
 @pytest.mark.parametrize("how", FAILURES)
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
 def test_an_operation_that_fails(step: Step, how: str, for_ever: bool) -> None:

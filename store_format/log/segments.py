@@ -254,7 +254,7 @@ def _by_its_records(
         return Finding(segment.path, reason, True)
     by_start[start] = segment._replace(start=start)
     reason += f"; by its records it is segment {segment_name(start)}, and is read as that"
-    return Finding(segment.path, reason, todo=_rename(segment.path, start))
+    return Finding(segment.path, reason, todo=rename_text(segment.path, start))
 
 
 def _hidden(
@@ -273,10 +273,11 @@ def _hidden(
             continue
         reason = f"is no segment's name, but by its records it is segment {segment_name(start)}"
         left_out = f"{reason}, which the log lacks; left out"
-        yield Finding(path, left_out, True, _rename(path, start))
+        yield Finding(path, left_out, True, rename_text(path, start))
 
 
-def _rename(path: str, start: int) -> str:
+def rename_text(path: str, start: int) -> str:
+    """What a person does about a file that is the segment `start`."""
     return f"give {path} the name {segment_name(start)}, while no broker runs"
 
 

@@ -18,12 +18,18 @@ from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.outputs.publish import Temporary
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
-from reput.jobs.salvaging.damage_map import DamageMap, add_range, write_ranges
+from reput.jobs.salvaging.damage_map import (
+    DamageMap,
+    add_range,
+    index_of_older_log,
+    index_past_end,
+    write_ranges,
+)
 from reput.jobs.salvaging.damage_search import map_damage, odd_times
 from reput.store_format.damage.contradictions import SURE_MS
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_header import NO_HEADER, index_files, read_header
+from reput.store_format.derived.index_header import read_header
 from reput.store_format.discover.purpose import CHECK_AGAIN
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
@@ -103,22 +109,6 @@ def past_the_end(
     return [*pointing, *left]
 
 
-def index_of_older_log(storage: InputStorage, store: str, linked: Linked) -> str:
-    """What a broker does with an index that is of an earlier log, which was removed (#8041); '' if
-    the index is of this log, or ends before it does.
-
-    Its last message was stored before this log's first one.
-    """
-    first = next((row["first_timestamp"] for row in linked.accepted if row["records"]), None)
-    header = next((head for _, head in index_files(storage, store)[-1:]), NO_HEADER)
-    if first is None or header == NO_HEADER or not linked.end <= header.end_offset:
-        return ""
-    return "" if header.end_timestamp >= first else (
-        "the index is of an older log, as its last message was stored before this log's first; a "
-        f"broker indexes no message before physical {header.end_offset:,}, and says nothing of it"
-    )  # fmt: skip
-
-
 def fall_of_time(linked: Linked) -> str:
     """A line about the greatest fall of storeTimestamp in a log; '' if that is a mere correction.
 
@@ -144,9 +134,8 @@ def _derived(storage: InputStorage, store: str, found: DamageMap) -> Iterator[tu
     if found.past_end.queue_count:
         text = f"name {found.past_end.text()} past the log's end; the log ends at {end:,}"
         yield f"{store}/{CONSUME_QUEUE}", text
-    for about, head in index_files(storage, store)[-1:]:
-        if head != NO_HEADER and (at := head.end_offset) >= end:
-            yield f"{store}/{INDEX}/{about.name}", f"points to {at:,}, the log ends at {end:,}"
+    if (pointing := index_past_end(storage, store, end)) is not None:
+        yield pointing[0], f"points to {pointing[1]:,}, the log ends at {end:,}"
 
 
 def knows_more(job: "Pipeline", linked: Linked, known: Checkpoint | None) -> Iterator[str]:

@@ -35,8 +35,9 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import named_past_end
 from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
+from reput.store_format.discover.config import config_faults
 from reput.store_format.faults import DamageFound, Fault, StoreError
-from reput.store_format.log.there import derived_files, said_of_strangers
+from reput.store_format.log.there import derived_files, of_strangers
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
@@ -212,6 +213,7 @@ class Recovered:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
+    in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
 
     @property
     def needed(self) -> bool:
@@ -227,6 +229,7 @@ class Recovered:
 
     def text(self) -> str:
         said = [f"  warning   {warning}" for warning in self.warnings]
+        said += [f"  next      {todo}" for todo in self.in_the_way]
         if not self.needed:
             nothing = f"{self.store} was stopped cleanly and is undamaged: nothing to do"
             return "\n".join([nothing, *said])
@@ -316,15 +319,20 @@ def examine(
     cut_bytes = log.to_cut(end)
     verdict = judge(job, linked, held.storage, held.path)
     renewed = renewal(held, job, verdict)
+    said, strangers = of_strangers(verdict.strangers, plan.profile)
     about = Recovered(
         held.path, plan.profile.release, linked.end, reason, crashed=held.crashed,
         cut_bytes=cut_bytes, cut_kept=f"{held.path}/{CUT}" if cut_bytes else "",
         written=[file.path for file in renewed.placed], removed=renewed.removed,
-        warnings=plan.warnings + warnings + said_of_strangers(verdict.strangers, plan.profile),
+        warnings=plan.warnings + warnings + said
+        + [f"{each.path}: {each.reason}" for each in strangers],
         notes=plan.notes + verdict.notes(),
         left_out=list(_left_out(job, verdict, renewed).left_out),
         expired=verdict.expired, discovered=plan.discovered.as_json(),
         releases=plan.discovered.releases,
+        in_the_way=plan.in_the_way + [
+            each.todo for each in (*strangers, *config_faults(held.storage, held.path)) if each.todo
+        ],
     )  # fmt: skip
     refuse_linked(held.path, (*about.written, *about.removed))
     written = [

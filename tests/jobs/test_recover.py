@@ -25,6 +25,7 @@ from reput.store_format.release.settings import settings_from
 from tests import golden_stores
 from tests.broker.writer.crashes import open_memory
 from tests.broker.writer.stores import Clock, open_writer, settings, stored_records
+from tests.built import Built
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import as_text
@@ -522,3 +523,17 @@ def test_the_exit_code_says_what_is_to_do_and_what_is_lost(
     recovered = Recovered(str(tmp_path), "5.3.3", 0, "", **about)
     monkeypatch.setattr("reput.jobs.recover.recover", lambda *_: recovered)
     assert cli.main(["recover", str(tmp_path), "--yes"]) == code
+
+
+def test_what_keeps_a_broker_from_its_start_is_said_also_where_nothing_is_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], commands_in_process: None
+) -> None:
+    built = Built().put(count=9).derive().file("commitlog/.DS_Store", "x")
+    for name in ("topics.json", "topics.json.bak"):
+        built.file(f"config/{name}", bytes(20))
+    store = str(built.write(tmp_path / "store"))
+    given = [word for name, value in built.given().items() for word in ("--set", f"{name}={value}")]
+    for code in (1, 1):  # the first writes a checkpoint
+        assert cli.main(["recover", store, "--yes", "--rocketmq", "5.3.3", *given]) == code
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in said[-2:]] == [["next", "move"], ["next", "restore"]]

@@ -28,6 +28,7 @@ from reput.udfs.staging import Staging, pieces_of
 
 RANGES_LISTED = 1000  # ranges that the report names; it only counts the others by cause
 RANGES_SHOWN = 20
+KEPT_FROM = "kept from position"  # of findings about records whose queueOffset is wrong
 MISSING_SHOWN = 20  # gaps named for each range that may have held their messages
 
 

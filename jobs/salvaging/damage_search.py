@@ -15,6 +15,7 @@ import numpy as np
 from reput.jobs.pipeline.link import Linked, Scanned
 from reput.jobs.pipeline.pipeline import index_files
 from reput.jobs.salvaging.damage_map import (
+    KEPT_FROM,
     RANGES_LISTED,
     DamageMap,
     add_range,
@@ -256,7 +257,7 @@ def _renumbering(found: DamageMap, each: Renumbering) -> Finding:
     assert segment is not None
     left_out = min(max(-each.first, 0), each.count)
     kept = each.count - left_out
-    counts = [f"{kept:,} kept from position {each.first + left_out}"] if kept else []
+    counts = [f"{kept:,} {KEPT_FROM} {each.first + left_out}"] if kept else []
     counts += [f"{left_out:,} without a position"] if left_out else []
     where = f"offset {each.place - segment.start} (physical {each.place}): queueOffset {each.said}"
     queue = f"topic {each.topic!r}, queue {each.queue_id}"

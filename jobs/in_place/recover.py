@@ -3,8 +3,9 @@ it.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -35,8 +36,10 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import named_past_end
 from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
+from reput.store_format.discover.config_faults import config_faults
 from reput.store_format.faults import DamageFound, Fault, StoreError
-from reput.store_format.log.there import derived_files, said_of_strangers
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.there import derived_files, of_strangers
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
@@ -216,6 +219,7 @@ class Recovered:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
+    in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
 
     @property
     def needed(self) -> bool:
@@ -232,6 +236,7 @@ class Recovered:
 
     def text(self) -> str:
         said = [f"  warning   {warning}" for warning in self.warnings]
+        said += [f"  next      {todo}" for todo in self.in_the_way]
         if not self.needed:
             nothing = f"{self.store} was stopped cleanly and is undamaged: nothing to do"
             return "\n".join([nothing, *said])
@@ -276,6 +281,7 @@ class Recovered:
 # A recovery: examine a store, and make the change that follows.
 
 _PREFIX = f".{Temporary.RECOVER}"
+_ENTRY = re.compile(r"entry (\d+) physicalOffset")  # of a Difference
 
 
 @dataclass(frozen=True)
@@ -323,15 +329,24 @@ def examine(
     cut_bytes = log.to_cut(end)
     verdict = judge(job, linked, held.storage, held.path)
     renewed = renewal(held, job, verdict)
+    said, strangers = of_strangers(verdict.strangers, plan.profile)
     about = Recovered(
         held.path, plan.profile.release, linked.end, reason, crashed=held.crashed,
         cut_bytes=cut_bytes,
         written=[file.path for file in renewed.placed], removed=renewed.removed,
-        warnings=plan.warnings + warnings + said_of_strangers(verdict.strangers, plan.profile),
+        warnings=plan.warnings + warnings + said
+        + [f"{each.path}: {each.reason}" for each in strangers],
         notes=plan.notes + verdict.notes(),
-        left_out=list(_left_out(job, verdict, renewed).left_out),
+        left_out=[
+            *_left_out(job, verdict, renewed).left_out,
+            *_displaced(plan, linked.end, verdict, renewed),
+        ],
         expired=verdict.expired, discovered=plan.discovered.as_json(),
         releases=plan.discovered.releases,
+        in_the_way=[
+            *plan.in_the_way, *filter(None, (each.todo for each in strangers)),
+            *filter(None, (each.todo for each in config_faults(held.folder))),
+        ],
     )  # fmt: skip
     refuse_linked(held.path, (*about.written, *about.removed))
     written = [
@@ -363,6 +378,29 @@ def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
     """What the queue files that are written lack."""
     staged = {row["path"] for row in verdict.named} & {file.path for file in renewed.placed}
     return of_queues(job.staging, verdict.named, job.queue_bytes, staged)
+
+
+def _displaced(plan: Plan, end: int, verdict: Verdict, renewed: Renewal) -> Iterator[str]:
+    """Lines about written queue files whose old entry names a sound record, and the log another.
+
+    No crash does that: the record's head may be what is wrong (no checksum covers it).
+    """
+    written = {f"{plan.store}/{file.path}" for file in renewed.placed}
+    said = set[str]()  # queues, of which the first such entry is enough
+    with LogReader(plan.storage, plan.segments, plan.record_rules) as log:
+        for each in verdict.differences:
+            entry, queue = _ENTRY.fullmatch(each.field), each.path.rpartition("/")[0]
+            if not entry or each.path not in written or queue in said:
+                continue
+            if not each.wanted or not each.there or each.there >= end:
+                continue
+            with suppress(StoreError):
+                log.record_at(each.there)
+                said.add(queue)
+                yield (
+                    f"{each.path}: entry {entry[1]} named the record at {each.there:,}, which the "
+                    f"log has, and names {each.wanted:,} by the log: see `reput check` first"
+                )
 
 
 def _compaction(plan: Plan, held: HeldStore, log_end: int) -> list[str]:

@@ -18,7 +18,7 @@ from reput.jobs.outputs.report import (
     range_text,
     short_range,
 )
-from reput.jobs.salvaging.damage_map import DamageMap
+from reput.jobs.salvaging.damage_map import KEPT_FROM, DamageMap
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import CONFIG, MANIFEST, TIMER_CHECK_FILE, TIMER_LOG, segment_name
@@ -64,6 +64,7 @@ def compared_text(files: int, shown: str, in_rocksdb: Sequence[str]) -> str:
 # The report of a check, for the console and --json.
 
 TAIL_LOST = "segments, or the end of the last one, may be missing"  # ends such findings
+_PUT_IN_PLACE = "put what is in DIR in the place of its files"  # install is for local stores
 LEFT = " (reput recover leaves it)"  # then follows, where that changes nothing
 
 
@@ -385,13 +386,12 @@ def next_step(report: CheckReport, given: str = "") -> str:
     if report.of_group:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
     odd = any("mappedFileSizeCommitLog is" in each.reason for each in report.findings)
-    if report.damage["range_count"] or odd:
-        return f"reput repair {report.store} {made}   (a copy that a broker serves)"
+    restore = " --restore" if any(KEPT_FROM in each.reason for each in report.findings) else ""
+    if report.damage["range_count"] or odd or restore:
+        return f"reput repair {report.store} {made}{restore}   (a copy that a broker serves)"
     of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:
-        local = "://" not in report.store  # install works on a local store
-        there = "put what is in DIR in the place of its files"
-        then = f"reput install DIR {report.store}" if local else there
+        then = _PUT_IN_PLACE if "://" in report.store else f"reput install DIR {report.store}"
         which = "--queues files " * report.two_kinds  # a broker makes the rows from these
         return f"reput rebuild {report.store} {which}{made}, then {then}"
     return ""

@@ -234,7 +234,8 @@ class CountSums:
     ) -> None:
         """Add a step's rows (RECORD_ROW); value: `_Reading.value`."""
         hours = rows["storeTimestamp"] // self.span * self.span if "hour" in self.by else None
-        ways = np.stack([hours if name == "hour" else counted[name] for name in self.by])
+        given = (hours if name == "hour" else counted[name] for name in self.by)
+        ways = np.stack(list[Any](given))
         firsts, sums = np.empty(len(rows), np.int64), np.empty((len(rows), 5), np.int64)
         slots = np.full(2 << len(rows).bit_length(), -1, np.int32)
         many = _sum_equals(ways, rows, counted, slots, firsts, sums)

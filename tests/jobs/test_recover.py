@@ -31,9 +31,10 @@ from reput.store_format.release.settings import settings_from
 from tests import golden_stores
 from tests.broker.writer.crashes import open_memory
 from tests.broker.writer.stores import Clock, open_writer, settings, stored_records
+from tests.built import Built
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
-from tests.in_process import as_text
+from tests.in_process import Session, as_text
 from tests.jobs.opening.writing import SETTINGS, Writing
 from tests.jobs.recovering import crash, run
 from tests.rocketmq.judge import difference
@@ -583,3 +584,35 @@ def test_the_exit_code_says_what_is_to_do_and_what_is_lost(
     recovered = Recovered(str(tmp_path), "5.3.3", 0, "", **about)
     monkeypatch.setattr("reput.jobs.recover.recover", lambda *_: recovered)
     assert cli.main(["recover", str(tmp_path), "--yes"]) == code
+
+
+def test_what_keeps_a_broker_from_its_start_is_said_also_where_nothing_is_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], commands_in_process: None
+) -> None:
+    built = Built().put(count=9).derive().file("commitlog/.DS_Store", "x")
+    for name in ("topics.json", "topics.json.bak"):
+        built.file(f"config/{name}", bytes(20))
+    store = str(built.write(tmp_path / "store"))
+    given = [word for name, value in built.given().items() for word in ("--set", f"{name}={value}")]
+    for code in (1, 1):  # the first writes a checkpoint
+        assert cli.main(["recover", store, "--yes", "--rocketmq", "5.3.3", *given]) == code
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in said[-2:]] == [["next", "move"], ["next", "restore"]]
+
+
+@pytest.mark.parametrize("field", [15, 27, None])  # the last bytes of queueId and queueOffset
+def test_an_entry_of_a_sound_record_is_not_replaced_without_a_word(
+    field: int | None, tmp_path: Path
+) -> None:
+    """No checksum covers a record's head; its queue's own entry says what it was."""
+    built = Built().put(count=15).put("U", count=15).derive()
+    queue = f"consumequeue/T/0/{0:020}"
+    if field is not None:
+        built.flip("commitlog", built.places()[6] + field, 2)
+    else:  # a torn page of the queue is no evidence
+        built.damage(queue, 100, (50).to_bytes(8, "big"))
+    about = recover(Session(), str(built.write(tmp_path / "store")), rocketmq="5.3.3",
+                    settings=built.given(), dry_run=True)  # fmt: skip
+    assert queue in about.written
+    said = [line for line in about.left_out if "named the record at" in line]
+    assert len(said) == (field is not None)

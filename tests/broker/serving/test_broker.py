@@ -77,14 +77,8 @@ def test_fields_are_written_as_texts() -> None:
     assert said.fields == {
         "offset": "0", "least": "-1", "most": "9223372036854775807", "group": "g", "none": "",
     }  # fmt: skip
-
-
-def test_a_field_of_none_is_left_out_and_nought_is_not() -> None:
-    """RemotingCommand.makeCustomHeaderToNet leaves null fields out."""
+    # RemotingCommand.makeCustomHeaderToNet leaves null fields out.
     assert found(a=None, b=0, c=None).fields == {"b": "0"}
-
-
-def test_one_answers_fields_are_not_anothers() -> None:
     found(a=1).fields["b"] = "2"
     assert found().fields == {}
     assert found(a=1).fields == {"a": "1"}

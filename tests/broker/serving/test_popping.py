@@ -409,13 +409,10 @@ def test_a_peek_gives_messages_and_counts_all_that_are_there(asked_looks: Asked)
     assert peeked(asked_looks, "g", 32)[1:3] == (SIZE + retry, 2)
 
 
-def test_a_peek_leaves_everything_as_it_was(asked_looks: Asked) -> None:
+def test_a_look_changes_no_offset(asked_looks: Asked) -> None:
     peeked(asked_looks, "h", 32)
     assert asked_looks.broker.offsets.query("h", "T", 0) == -1
     assert len(asked_looks.broker.in_flight) == 0
-
-
-def test_an_offset_out_of_the_queue_is_put_right_for_the_look(asked_looks: Asked) -> None:
     asked_looks.broker.offsets.commit("g", "T", 0, 99)
     assert peeked(asked_looks, "g", 5, 0)[:3] == (ResponseCode.PULL_NOT_FOUND, 0, 0)
     assert asked_looks.broker.offsets.query("g", "T", 0) == 99

@@ -260,13 +260,10 @@ def test_a_header_is_read_and_written_byte_by_byte() -> None:
     assert encode_binary(command) == raw
 
 
-def test_empty_texts_are_none_as_in_java() -> None:
+def test_fields_are_those_of_javas_map() -> None:
     assert decode_binary(header()).remark is None
     raw = header(b"", field(b"a", b"") + field(b"", b"b") + field(b"c", b"d"))
     assert decode_binary(raw).fields == {"c": "d"}
-
-
-def test_of_two_fields_of_one_name_the_last_counts() -> None:
     raw = header(b"", field(b"a", b"1") + field(b"a", b"2"))
     assert decode_binary(raw).fields == {"a": "2"}
 
@@ -425,9 +422,6 @@ def test_values_are_signed_in_the_order_of_their_names_then_the_body() -> None:
     fields = {"topic": "T", "AccessKey": "me", "queueId": "0", "Signature": "left out"}
     assert signature(fields, b"body", "secret") == hmac_sha1(b"me0Tbody")
     assert signature({}, b"", "secret") == hmac_sha1(b"")
-
-
-def test_names_are_in_the_order_of_utf_16_units() -> None:
     fields = {"\U00010000": "above", "\uffff": "below", "Z": "1", "a": "2"}
     assert signature(fields, b"", "secret") == hmac_sha1(b"12abovebelow")
 

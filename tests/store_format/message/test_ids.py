@@ -94,9 +94,6 @@ def ids(*times: int, host: str = "10.0.0.2:10911", process: int = 1, loader: int
 def test_an_id_is_its_parts_in_capital_hexadecimal_digits() -> None:
     made = ids(FEBRUARY_2024 + 0xABC, process=0x1BEEF, loader=-2).next()
     assert made == "0A000002" + "BEEF" + "FFFFFFFE" + "00000ABC" + "0000"  # the port is no part
-
-
-def test_an_ipv6_id_has_56_digits() -> None:
     made = ids(FEBRUARY_2024, host="[2001:db8::1]:10911").next()
     assert made == "20010DB8" + "0" * 23 + "1" + "0001" + "00000002" + "0" * 12
 

@@ -319,18 +319,12 @@ def test_the_order_is_that_of_the_hash_map(capacity: int, order: bytes) -> None:
         assert encode_properties(given, capacity, ended=False) == order[:-1]
 
 
-def test_no_property_is_no_text() -> None:
+def test_properties_are_written_as_java_writes_them() -> None:
     assert encode_properties({}, 16, ended=True) == encode_properties({}, 16, ended=False) == b""
-
-
-def test_values_and_names_are_written_as_they_are() -> None:
     assert encode_properties({"100%": "%s", "%d": "é"}, 16, ended=False) in (
         b"100%\x01%s\x02%d\x01\xc3\xa9", b"%d\x01\xc3\xa9\x02100%\x01%s",
     )  # fmt: skip
     assert encode_properties({"a": "\ud800x"}, 16, ended=True) == b"a\x01?x\x02"  # as Java does
-
-
-def test_a_blank_text_is_written_and_does_not_hide_a_separator() -> None:
     assert encode_properties({"a": " "}, 16, ended=True) == b"a\x01 \x02"
     with pytest.raises(SeparatorInProperty):
         encode_properties({"a": " ", "b": "\x01"}, 16, ended=True)

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
+from reput.store_format import layouts
 from reput.store_format.discover.committed import committed
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_AT
-from reput.store_format.log.groups import heads_from, log_folders
+from reput.store_format.log.groups import (
+    BadEpochs,
+    Epoch,
+    consistent_point,
+    heads_from,
+    log_folders,
+    parse_epochs,
+    read_epochs,
+)
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import NO_HEADS, record_rules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings, settings_from
+from tests.format_pages import FIELD_ROW, LINE, fields, text_of
 from tests.in_process import Session, as_text, run
+from tests.memory_storage import MemoryStorage
 from tests.rocketmq.judge import difference
 from tests.store_format.log.dledger_stores import (
     AS_DERIVED,
@@ -30,6 +42,7 @@ from tests.store_format.log.dledger_stores import (
     segments_of,
     unpack,
 )
+from tests.store_format.log.epoch_files import file_of
 
 LOCAL = LocalStorage()
 
@@ -131,9 +144,7 @@ WRONG = {
 
 @pytest.mark.parametrize("field", WRONG)
 @pytest.mark.parametrize("split_bytes", [None, 2000])
-def test_a_wrong_head_is_told_by_file_offset_and_field(
-    field: str, split_bytes: int | None, tmp_path: Path
-) -> None:
+def test_a_wrong_head_is_told_by_file_offset_and_field(field, split_bytes, tmp_path) -> None:
     from reput.jobs.pipeline.pipeline import Cut
 
     store, about = unpack("failed_over", tmp_path / "store")
@@ -189,3 +200,85 @@ def test_folders_of_the_brokers_machine_alone_are_told_with_what_is_here(tmp_pat
     (tmp_path / "b").mkdir()  # one of several: a disk that was not used yet
     both = settings_from({"storePathCommitLog": f"/nowhere/commitlog,{tmp_path}/b"})
     assert log_folders(LOCAL, str(tmp_path), both) == ["/nowhere/commitlog", f"{tmp_path}/b"]
+
+
+# --- The epoch file as RocketMQ's CheckpointFile writes it, and where a slave cuts by it.
+def test_entries_are_epoch_and_start() -> None:
+    assert parse_epochs(file_of("1-0", "2-4096", "7-9000")) == (
+        Epoch(1, 0), Epoch(2, 4096), Epoch(7, 9000),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (b"", "lines"),
+        (b"1\n", "lines"),
+        (b"x\n1\n1-0\n", "count"),
+        (b"1\nx\n1-0\n", "CRC-32"),
+        (file_of("1-0").replace(b"1-0", b"1-9"), "CRC-32"),
+        (file_of("1-0") + b"2-5\n", "count"),
+        (file_of("1:0"), "entry"),
+        (file_of("1-"), "entry"),
+        (file_of("1-\xb2"), "entry"),
+    ],
+)
+def test_what_is_no_epoch_file_is_refused_by_its_field(raw: bytes, field: str) -> None:
+    with pytest.raises(BadEpochs, match=field):
+        parse_epochs(raw)
+
+
+def test_the_backup_is_read_where_the_file_is_not_whole() -> None:
+    storage = MemoryStorage(
+        {"s/epochFileCheckpoint": b"1\n", "s/epochFileCheckpoint.bak": file_of("3-5")}
+    )
+    assert read_epochs(storage, "s") == (Epoch(3, 5),)  # type: ignore[arg-type]
+    del storage.files["s/epochFileCheckpoint.bak"]
+    with pytest.raises(BadEpochs, match="s/epochFileCheckpoint: has 1 lines"):
+        read_epochs(storage, "s")  # type: ignore[arg-type]
+    del storage.files["s/epochFileCheckpoint"]
+    storage.files["s/other"] = b""
+    assert read_epochs(storage, "s") is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "point"),
+    [
+        (["1-0"], ["1-0"], 800),  # the shorter log's end
+        (["1-0", "2-500"], ["1-0"], 500),
+        (["1-0", "2-500"], ["1-0", "2-600"], 500),
+        (["1-0", "3-700"], ["1-0", "2-600"], 600),
+        (["4-0"], ["1-0"], -1),
+        ([], ["1-0"], -1),
+    ],
+)
+def test_a_slave_cuts_where_the_last_common_epoch_ends(ours, theirs, point) -> None:
+    both = [parse_epochs(file_of(*entries)) for entries in (ours, theirs)]
+    assert consistent_point(both[0], 1000, both[1], 800) == point
+
+
+# --- The examples of docs/formats/dledger.md are bytes of a real store, and its tables the
+# layouts.
+EXAMPLES = re.findall(r"^```dledger (\S+)\n((?:.*\n)*?)```$", text_of("dledger"), re.MULTILINE)
+
+
+def test_the_examples_are_what_the_store_holds(tmp_path: Path) -> None:
+    store, _ = unpack("clean", tmp_path)
+    assert len(EXAMPLES) == 2
+    for path, lines in EXAMPLES:
+        data = (store / path).read_bytes()
+        for line in lines.splitlines():
+            match = LINE.fullmatch(line)
+            assert match, line
+            offset, raw = int(match[1], 16), bytes.fromhex(match[2])
+            assert data[offset : offset + len(raw)] == raw, line
+            value = re.split(r" {2,}", match[3])[1]
+            if value.isdigit():
+                assert int.from_bytes(raw, "big", signed=True) == int(value), line
+
+
+def test_the_tables_of_fields_are_the_layouts() -> None:
+    rows = [FIELD_ROW.fullmatch(line) for line in text_of("dledger").splitlines()]
+    found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
+    wanted = (layouts.DLEDGER_HEAD, layouts.DLEDGER_INDEX_UNIT)
+    assert found == [field for layout in wanted for field in fields(layout)]

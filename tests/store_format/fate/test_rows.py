@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from reput.jobs.opening.questions import open_store
 from reput.store_format.fate.rows import (
     delayed_rows,
+    fate_sums,
     level_delays,
     message_events,
     transaction_rows,
 )
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import QUEUE_ENTRY
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
@@ -20,6 +25,7 @@ from tests.built import Built
 from tests.logs.encoder import properties
 from tests.store_format.fate.asked import opened
 from tests.store_format.fate.logs import OP, SCHEDULE, T0, SmallLog
+from tests.store_format.fate.stores import unpack
 
 CHECKS = "TRANSACTION_CHECK_TIMES"
 
@@ -213,3 +219,22 @@ def test_a_log_is_not_read_where_the_queues_of_other_topics_have_all_of_it(
     assert (heard.to_scan > 0) == any(waiting)
     assert delayed_rows(store_of(built), True, every) == rows
     assert every.to_scan > 0
+
+
+# --- The sums of fates are those of the lists, from one walk over the log in place of two.
+@pytest.mark.parametrize("name", ["live_5.3.3", "live_4.9.7", "skipped_5.2.0"])
+def test_sums_are_those_of_the_lists(name: str, tmp_path: Path) -> None:
+    store = str(unpack(name, tmp_path)[0])
+    with open_store(store) as asked:
+        transactions, delayed = asked.transactions(everything=True), asked.delayed(everything=True)
+        open_transactions, open_delayed = list(asked.transactions()), list(asked.delayed())
+    with OpenedStore(LocalStorage(), store, NEWEST, {}, Notes()) as opened:
+        found = fate_sums(opened, 1000, Notes())
+        few = fate_sums(opened, 1, Notes())
+    assert found.transactions == Counter(row.state for row in transactions)
+    assert found.delayed == Counter((row.by, row.state) for row in delayed)
+    assert found.open_transactions == open_transactions
+    assert found.open_delayed == open_delayed
+    assert transactions or delayed
+    assert few.transactions == found.transactions
+    assert few.open_delayed == open_delayed[:1]

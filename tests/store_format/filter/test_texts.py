@@ -14,7 +14,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.filter.rows import Match
 from reput.store_format.filter.sql import sql_filter
-from reput.store_format.filter.texts import GrepFilter, WrongPattern
+from reput.store_format.filter.texts import GrepFilter, Repeats, WrongPattern
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import find_segments
@@ -136,3 +136,56 @@ def test_with_other_filters(tmp_path: Path) -> None:
         (step,) = log.steps(0)
         verdicts = sql_filter("n = 7.0", NEW).judge(step, False)
         assert np.flatnonzero(verdicts).tolist() == [7]
+
+
+# --- Which texts repeat one that was to be kept out: short ones as words, long ones anywhere.
+def found_repeats(wanted: list[bytes], *texts: bytes) -> set[int]:
+    return Repeats(wanted).found_in(list(texts))
+
+
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        (b"4711", True), (b"order 4711.", True), (b"-4711-", True), (b"\xe9" b"4711\xe9", True),
+        (b"154711", False), (b"47110", False), (b"x4711", False), (b"4711Z", False),
+        (b"471", False),
+        (b"47110 4711", True), (b"", False),
+    ],
+)  # fmt: skip
+def test_a_short_text_counts_only_as_a_word(text: bytes, repeats: bool) -> None:
+    assert found_repeats([b"4711"], text) == ({0} if repeats else set())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "texts", "numbers"),
+    [
+        ([b"abcdefghijkl"], [b"xabcdefghijklx"], {0}),  # twelve bytes count anywhere
+        ([b"abcdefghijk"], [b"xabcdefghijkx"], set()),
+        ([b"(47)"], [b"x(47)x"], {0}),  # no letters at its ends: it need not be a word
+        ([b"(471"], [b"x(47119"], set()),
+        ([b"", b"a", b"abc"], [b"a", b"abc"], set()),  # too short
+        ([b"abcd", b"efgh"], [b"", b"abcd", b"x", b"efgh abcd", b""], {1, 3}),
+        ([b"abcd"], [], set()),
+        ([], [b"abcd"], set()),
+        ([b"abcd", b"abcdefghijklmnop"], [b"ab", b"cd", b"abcdefgh", b"ijklmnop"], set()),
+        (
+            [b"abcd", b"abcdef", b"abcdefghijklmn"],
+            [b"abcde", b"abcdef", b"abcdefg", b"abcdefghijklmnop"],
+            {1, 3},
+        ),
+    ],
+)
+def test_the_numbers_are_those_of_the_texts_that_repeat_one(wanted, texts, numbers) -> None:
+    assert found_repeats(wanted, *texts) == numbers
+
+
+def test_a_short_text_at_an_end_is_not_taken_for_a_longer_one() -> None:
+    texts = b"154711", b"15471199999999", b"15 4711"
+    assert found_repeats([b"4711", b"471199999999"], *texts) == {1, 2}
+
+
+@pytest.mark.parametrize("at", [(1 << 20) - 4, (1 << 20) - 1, 1 << 20])
+def test_a_text_is_found_across_the_pieces_that_are_searched(at: int) -> None:
+    long = bytearray(b" ") * ((1 << 20) + 4)
+    long[at : at + 4] = b"abcd"
+    assert found_repeats([b"abcd"], bytes(long)) == {0}

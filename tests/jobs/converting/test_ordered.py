@@ -2,13 +2,23 @@
 
 import json
 import struct
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from reput.jobs.convert import convert
-from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.converting.new_log import MeasuredLog, QueueKey
+from reput.jobs.converting.ordered import Source, complete_groups, renumbered
+from reput.jobs.opening.plan import make_plan
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
+from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Progress
+from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.selection import Tally
+from reput.udfs.staging import Staging
 from tests.converted import (
     BATCHES,
     LMQ,
@@ -19,10 +29,11 @@ from tests.converted import (
     derived_of,
     light,
     log_of,
+    plain,
     records,
     stores_of,
 )
-from tests.in_process import OUTPUT, STORE, Session, as_text
+from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
 
@@ -163,3 +174,109 @@ def test_a_position_within_a_batch_stays_within_it() -> None:
                 for at in (7, 7)]  # fmt: skip
     made = made_of(stores, 1, config=consumed, meet="renumber")
     assert config(made, "consumerOffset", "offsetTable") == {"B@g": {"0": 5 + 7 + 2}}
+
+
+# --- Which queues are numbered anew, and from where: those that lose or gain records.
+Queues = dict[tuple[str, int], Tally]
+NO_RECORD = Tally()
+
+
+def tally(positions: int, counted: int, least: int) -> Tally:
+    return Tally(positions=positions, counted=counted, least=least, greatest=least + positions - 1)
+
+
+@pytest.fixture(scope="module")
+def job() -> Pipeline:
+    storage = storage_of(plain([Message("T")]))
+    at = store_at(STORE, "5.3.3", {}, storage)
+    return Pipeline(
+        Session(), make_plan(at, discover(at, CONVERT), CONVERT), Staging(storage, "staging"),
+        Cut(), Progress(),
+    )  # fmt: skip
+
+
+def source(job: Pipeline, queues: Queues, changes: Changes | None = None) -> Source:
+    known = {QueueKey(*key): each for key, each in queues.items()}
+    return Source(job, changes or Changes(), MeasuredLog([], 0, 0, known, []))
+
+
+@pytest.mark.parametrize(
+    ("stores", "wanted"),
+    [
+        ([], {}),
+        ([{("A", 0): tally(9, 9, 5)}], {}),
+        ([{("A", 0): tally(9, 8, 5), ("A", 1): tally(9, 9, 5)}], {("A", 0): 5}),
+        ([{("A", 0): tally(9, 0, 5)}], {}),
+        ([{("A", 0): NO_RECORD}], {}),
+        ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(1, 1, 3)}], {("A", 0): 3}),
+        ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(1, 1, 7)}], {("A", 0): 5}),
+        ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(4, 0, 3)}], {}),
+        ([{("A", 0): tally(9, 9, 5)}, {("A", 1): tally(4, 4, 3)}], {}),
+    ],
+)
+def test_a_queue_of_which_all_records_are_one_store_s_keeps_its_numbers(
+    job: Pipeline, stores: list[Queues], wanted: dict[tuple[str, int], int]
+) -> None:
+    assert renumbered([source(job, queues) for queues in stores]) == wanted
+
+
+def test_stores_meet_by_the_new_names_and_ids(job: Pipeline) -> None:
+    one = source(job, {("A", 0): tally(9, 9, 5)}, Changes(renames=(("A", "B"),)))
+    other = source(job, {("B", 0): tally(4, 4, 7)})
+    assert renumbered([one, other]) == {("B", 0): 5}
+    apart = source(job, {("B", 0): tally(4, 4, 7)}, Changes(shifts=(("B", 4),)))
+    assert apart.new_queue(QueueKey("B", 0)) == ("B", 4)
+    assert renumbered([one, apart]) == {}
+
+
+def test_a_position_stays_unless_it_was_worked_out_anew(job: Pipeline) -> None:
+    one = source(job, {})
+    one.new_marks = {("A", 0, 7): 3, ("A", 1, 7): None}
+    assert [one.offset("A", 0, 7), one.offset("A", 1, 7), one.offset("A", 0, 8)] == [3, None, 8]
+
+
+# --- Which positions a store gets of groups that only another one knows.
+NONE_TAKEN = Tally(records=5, positions=5, least=3)
+
+
+def of_queue(least: int, shared_end: int = 0) -> Tally:
+    return Tally(records=9, taken=9, positions=9, counted=9, least=least, shared_end=shared_end)
+
+
+def store(seen: Tally | None, offset: int | None, shift: int = 0) -> Source:
+    """A store whose log has queue 0 of topic T, and in which group g has an offset there."""
+    table = {} if offset is None else {"T@g": {"0": offset}}
+    raw = json.dumps({"offsetTable": table}).encode()
+    storage = MemoryStorage({f"{STORE}/config/consumerOffset.json": raw})
+    job: Any = SimpleNamespace(plan=SimpleNamespace(storage=storage, store=STORE))
+    changes = Changes(merges=True, shifts=(("T", shift),) if shift else ())
+    queues = {} if seen is None else {QueueKey("T", 0): seen}
+    return Source(job, changes, MeasuredLog([], 0, 0, queues, []))
+
+
+@pytest.mark.parametrize(
+    ("sources", "given"),
+    [
+        ([store(of_queue(2), 7), store(of_queue(3), None)], [None, 3]),
+        ([store(of_queue(2), None), store(of_queue(3), 7)], [2, None]),
+        ([store(of_queue(2), 7), store(of_queue(3), 5)], [None, None]),
+        ([store(None, 7), store(of_queue(3), None)], [None, 3]),
+        # without records that are taken nothing waits
+        ([store(of_queue(2), 7), store(NONE_TAKEN, None)], [None, None]),
+        ([store(of_queue(2), 7), store(None, None)], [None, None]),
+        # queues of their own
+        ([store(of_queue(2), 7), store(of_queue(3), None, shift=4)], [None, None]),
+        # what is shared with the first store is known, whatever the third one has
+        ([store(of_queue(2), 7), store(of_queue(3, shared_end=9), None)], [None, 7]),
+        ([store(of_queue(2), 7), store(of_queue(3, shared_end=6), None)], [None, 6]),
+        ([store(of_queue(2), 7), store(of_queue(3, 6), None), store(of_queue(1), None)],
+         [None, 6, 1]),
+    ],
+)  # fmt: skip
+def test_a_group_that_a_store_does_not_know_has_consumed_only_what_is_shared(
+    sources: list[Source], given: list[int | None]
+) -> None:
+    complete_groups(sources)
+    assert [each.groups for each in sources] == [
+        {} if offset is None else {("T", "g"): {0: offset}} for offset in given
+    ]

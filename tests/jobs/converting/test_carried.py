@@ -1,24 +1,36 @@
 """The config/ of a new store: entries of several stores, and of topics with new names."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from reput.jobs.converting.carried import (
+    APART,
+    MEET_REFUSE,
+    RENUMBER,
     batch_topics_in,
     carried_config,
     delivered_up_to,
+    meet,
     merged_config,
+    parse_renames,
+    refuse_unknown_topics,
+    wanted_changes,
 )
-from reput.jobs.converting.new_log import MeasuredLog
+from reput.jobs.converting.new_log import MeasuredLog, QueueKey
 from reput.jobs.converting.ordered import Source
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import discover, store_at
+from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.setting_table import SettingError
 from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.selection import Tally
 from reput.udfs.staging import Staging
 from tests.converted import plain
 from tests.in_process import STORE, Session, storage_of
@@ -77,9 +89,7 @@ def test_an_entry_of_two_stores(name: str, table: str, ours: Any, theirs: Any, j
         ([{"1": 9}, {"1": 4}, {}], {"1": 0}),
     ],
 )
-def test_a_delay_level_of_which_a_store_tells_nothing_is_at_its_start(
-    tables: list[dict[str, int] | None], joined: dict[str, int]
-) -> None:
+def test_a_delay_level_of_which_a_store_tells_nothing_is_at_its_start(tables, joined) -> None:
     configs = [{} if each is None else config("delayOffset", offsetTable=each) for each in tables]
     found = merged_config(configs, [])
     assert json.loads(found["delayOffset.json"])["offsetTable"] == joined
@@ -104,9 +114,7 @@ def test_a_store_without_a_table_takes_no_other_store_s(less: dict[str, bytes]) 
         ({}, []),
     ],
 )
-def test_a_file_without_a_known_table_is_the_first_store_s(
-    other: dict[str, bytes], said: list[str]
-) -> None:
+def test_a_file_without_a_known_table_is_the_first_store_s(other, said) -> None:
     warnings: list[str] = []
     found = merged_config([config("x", a=1), other], warnings)
     assert json.loads(found["x.json"]) == {"a": 1}
@@ -169,9 +177,7 @@ def test_a_delay_level_is_a_queue_of_the_schedule_topic_less_one() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("stale_first", [False, True])
-def test_a_renamed_topic_keeps_its_own_entries(
-    name: str, table: str, own: dict[str, Any], stale: dict[str, Any], stale_first: bool
-) -> None:
+def test_a_renamed_topic_keeps_its_own_entries(name, table, own, stale, stale_first) -> None:
     retries = tuple((f"%RETRY%g+{topic}", topic) for topic in ("A", "New"))
     changes = Changes(renames=(("A", "New"),), retries=retries)
     both = {**stale, **own} if stale_first else {**own, **stale}
@@ -192,3 +198,162 @@ def test_two_topics_change_their_names_with_all_their_entries() -> None:
     assert carried("consumerOffset", changes, raw)["offsetTable"] == {
         "B@g": {"0": 1}, "A@g": {"0": 2},
     }  # fmt: skip
+
+
+# --- A queue that several stores have: refused, kept apart, or made one.
+TAKEN, LEFT_OUT = Tally(records=3, taken=3), Tally(records=3)
+
+
+def source_meeting(
+    queues: dict[tuple[str, int], Tally], counts: dict[str, int] | None = None,
+    changes: Changes | None = None,
+) -> Source:  # fmt: skip
+    """A store with these queues. counts: writeQueueNums of its topics."""
+    storage = storage_of(plain([Message("T")]))
+    table = {name: {"writeQueueNums": count} for name, count in (counts or {}).items()}
+    storage.files[f"{STORE}/config/topics.json"] = json.dumps({"topicConfigTable": table}).encode()
+    at = store_at(STORE, "5.3.3", {}, storage)
+    plan = make_plan(at, discover(at, CONVERT), CONVERT)
+    job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
+    known = {QueueKey(*key): each for key, each in queues.items()}
+    return Source(job, changes or Changes(), MeasuredLog([], 0, 0, known, []))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meets"),
+    [
+        ({("A", 0): TAKEN}, {("A", 0): TAKEN}, True),
+        ({("A", 0): TAKEN}, {("A", 1): TAKEN}, False),
+        ({("A", 0): TAKEN}, {("A", 0): LEFT_OUT}, False),
+        ({("Old", 0): TAKEN}, {("New", 0): TAKEN}, True),
+        ({("SCHEDULE_TOPIC_XXXX", 2): TAKEN}, {("SCHEDULE_TOPIC_XXXX", 2): TAKEN}, False),
+        ({("rmq_sys_wheel_timer", 0): TAKEN}, {("rmq_sys_wheel_timer", 0): TAKEN}, False),
+    ],
+)
+def test_queues_meet_where_both_are_taken_under_one_name(one, other, meets) -> None:
+    sources = [
+        source_meeting(one, changes=Changes(renames=(("Old", "New"),))),
+        source_meeting(other),
+    ]
+    if meets:
+        with pytest.raises(StoreError, match="queue 0 of topic"):
+            meet(sources, MEET_REFUSE)
+    else:
+        meet(sources, MEET_REFUSE)
+    meet(sources, RENUMBER)
+    assert [each.changes.shifts for each in sources] == [(), ()]
+
+
+def test_kept_apart_a_later_store_s_ids_follow_all_before() -> None:
+    sources = [
+        source_meeting({("A", 0): TAKEN, ("B", 1): TAKEN}, {"A": 4}),
+        source_meeting({("A", 5): TAKEN}, {"A": 2}),
+        source_meeting({("A", 0): TAKEN, ("B", 0): TAKEN, ("C", 0): TAKEN}),
+    ]
+    meet(sources, APART)
+    assert [dict(each.changes.shifts) for each in sources] == [{}, {"A": 4}, {"A": 10, "B": 2}]
+
+
+def test_kept_apart_topics_go_by_their_new_names_and_waiting_ones_are_joined() -> None:
+    waiting = {("SCHEDULE_TOPIC_XXXX", 2): TAKEN}
+    sources = [
+        source_meeting(
+            {("Old", 0): TAKEN, **waiting}, {"Old": 3}, Changes(renames=(("Old", "New"),))
+        ),
+        source_meeting({("New", 0): TAKEN, **waiting}),
+    ]
+    meet(sources, APART)
+    assert [dict(each.changes.shifts) for each in sources] == [{}, {"New": 3}]
+
+
+# --- The user's changes: which are refused before anything is read.
+@pytest.mark.parametrize(
+    ("words", "renames"),
+    [([], {}), (["A=B", "B=A"], {"A": "B", "B": "A"}), (["A=B=C"], {"A": "B=C"})],
+)
+def test_a_rename_is_two_names(words: list[str], renames: dict[str, str]) -> None:
+    assert parse_renames(words) == renames
+
+
+@pytest.mark.parametrize("words", [["A"], ["=B"], ["A="], ["A=B", "A=C"], ["A=B", "A=B"]])
+def test_half_a_rename_or_two_of_one_topic_are_refused(words: list[str]) -> None:
+    with pytest.raises(SettingError, match="--rename"):
+        parse_renames(words)
+
+
+def wanted(
+    topics: Sequence[str] = (), dropped: Sequence[str] = (), host: str | None = None,
+    renames: Mapping[str, str] | None = None, release: str = "5.3.3",
+) -> Changes:  # fmt: skip
+    return wanted_changes(topics, dropped, renames or {}, host, profile(release))
+
+
+@pytest.mark.parametrize(
+    ("renames", "release", "why"),
+    [
+        ({"%RETRY%g": "A"}, "5.3.3", "only the topics of producers"),
+        ({"A": "%DLQ%g"}, "5.3.3", "only the topics of producers"),
+        ({"%LMQ%a": "A"}, "5.3.3", "only the topics of producers"),
+        ({"A": "SCHEDULE_TOPIC_XXXX"}, "5.3.3", "only the topics of producers"),
+        ({"A": "rmq_sys_x"}, "5.3.3", "only the topics of producers"),
+        ({"A": "C", "B": "C"}, "5.3.3", "same name"),
+        ({"A": "B=C"}, "5.3.3", "is allowed"),
+        ({"A": "B" * 127}, "5.0.0", None),
+        ({"A": "B" * 128}, "5.0.0", "at most 127"),
+        ({"A": "B" * 128}, "5.1.0", None),
+        ({"A": "B" * 255}, "5.1.0", None),
+        ({"A": "B" * 256}, "5.1.0", "at most 255"),
+        ({"A": "B", "B": "A"}, "5.3.3", None),
+    ],
+)
+def test_a_new_name_is_one_that_a_broker_of_the_release_takes(renames, release, why) -> None:
+    if why is None:
+        assert wanted(renames=renames, release=release).renames == tuple(renames.items())
+    else:
+        with pytest.raises(SettingError, match=why):
+            wanted(renames=renames, release=release)
+
+
+def test_topics_are_taken_or_dropped_and_each_counts_once() -> None:
+    assert wanted(["B", "A", "B"]).topics == ("B", "A")
+    with pytest.raises(SettingError, match="--drop has nothing to add"):
+        wanted(["A"], ["B"])
+
+
+@pytest.mark.parametrize(
+    ("host", "raw"),
+    [
+        (None, b""),
+        ("10.0.0.1:10911", b"\x0a\0\0\x01\0\0\x2a\x9f"),
+        ("[::1]:1", bytes(15) + b"\x01\0\0\0\x01"),
+    ],
+)
+def test_a_store_host_is_written_as_in_a_record(host: str | None, raw: bytes) -> None:
+    assert wanted(host=host).store_host == raw
+
+
+@pytest.mark.parametrize("host", ["", "broker:10911", "10.0.0.1", "10.0.0.1:65536", "10.0.0.1:-1"])
+def test_a_host_s_name_is_no_store_host(host: str) -> None:
+    with pytest.raises(SettingError, match="--store-host"):
+        wanted(host=host)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (Changes(topics=("Orders",)), None),
+        (Changes(topics=("Order",)), "no topic 'Order' in this store; it has Orders"),
+        (Changes(dropped=("zzz",)), "it has Bills, Orders"),
+        (Changes(renames=(("Orders", "Bills"),)), "a topic Bills: their messages would be one"),
+        (Changes(renames=(("Orders", "Bills"), ("Bills", "Orders"))), None),
+        (Changes(renames=(("Orders", "Bills"),), dropped=("Bills",)), None),
+        (Changes(renames=(("Orders", "Bills"),), topics=("Orders",)), None),
+    ],
+)
+def test_a_new_name_must_be_free_in_what_is_taken(changes: Changes, why: str | None) -> None:
+    there = {"Orders", "Bills"}
+    if why is None:
+        refuse_unknown_topics(changes, there)
+    else:
+        with pytest.raises(SettingError, match=why):
+            refuse_unknown_topics(changes, there)

@@ -272,9 +272,7 @@ def test_rows_as_spark_has_them_of_kafka(tmp_path: Path) -> None:
         ({"startingOffsets": {"other": {"0": 9}}}, lambda q, o, at: True),
     ],
 )  # fmt: skip
-def test_queues_begin_and_end_as_kafkas_options_say(
-    options: dict[str, Any], wanted: Any, tmp_path: Path
-) -> None:
+def test_queues_begin_and_end_as_kafkas_options_say(options, wanted, tmp_path) -> None:
     log = damaged(messages(60))
     store = write(log.log, tmp_path)
     given = {n: v if isinstance(v, str) else json.dumps(v) for n, v in options.items()}

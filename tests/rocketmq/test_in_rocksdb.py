@@ -127,9 +127,7 @@ def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(version: str, tmp_p
 
 
 @pytest.mark.parametrize(("version", "kept"), [("5.3.3", 40), ("5.5.1", 10)])
-def test_levels_that_change_and_a_topic_that_is_made_again(
-    version: str, kept: int, tmp_path: Path
-) -> None:
+def test_levels_that_change_and_a_topic_that_is_made_again(version, kept, tmp_path) -> None:
     """5.3.3 leaves a deleted topic's rows, and its next message goes on behind them."""
     given: dict[str, Any] = {**SETTINGS, "storeType": "defaultRocksDB"}
     for life in range(3):

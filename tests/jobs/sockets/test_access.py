@@ -42,26 +42,6 @@ def test_a_signature_is_what_rocketmq_signs() -> None:
     assert signed_by({**signed, "_UNIQUE_KEY_QUERY": "true"}, b"body", "12345678")
 
 
-def test_only_signed_requests_are_answered() -> None:
-    asked = Asked(opened())
-    asked.broker.guards.append(guard_by({"reader": "12345678"}))
-
-    def reported(**fields: str) -> tuple[int, str | None]:
-        found = asked.ask(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId=0, **fields)
-        return found.code, found.remark
-
-    refused = ResponseCode.NO_PERMISSION
-    assert reported() == (refused, "No accessKey is configured")
-    assert reported(AccessKey="other", Signature="x") == (refused, "No acl config for other")
-    assert reported(AccessKey="reader")[0] == refused
-    assert reported(AccessKey="reader", Signature="x") == (
-        refused, "Check signature failed for accessKey=reader",
-    )  # fmt: skip
-    fields = {"topic": TOPIC, "queueId": "0", "AccessKey": "reader"}
-    right = signature(fields, b"", "12345678")
-    assert reported(AccessKey="reader", Signature=right)[0] == ResponseCode.SUCCESS
-
-
 def test_a_replayed_signature_lets_nothing_else_through() -> None:
     """As ACL 1.0 has no number that is used once, the same request again is answered again."""
     asked = Asked(opened())

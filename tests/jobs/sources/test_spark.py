@@ -128,9 +128,7 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: "SparkSession", tmp_path: P
     ("kind", "ordered"),
     [("consumequeue", "topic, queueId, queueOffset"), ("indexfile", "file, entry")],
 )
-def test_queues_and_index_are_streams(
-    kind: str, ordered: str, spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_queues_and_index_are_streams(kind, ordered, spark, tmp_path) -> None:
     store, out = tmp_path / "store", tmp_path / "out"
     reput.register(spark)
     for first, count in ((0, 60), (60, 40)):

@@ -288,7 +288,7 @@ def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, 
     found: dict[tuple[str, int], LastEntry] = {}
     for source in sources:
         own = {(*key,) for key, seen in source.measured.queues.items() if seen.positions}
-        for queue, last in expired_queues(source.job.plan, own, warnings).items():
+        for queue, last in expired_queues(source.job.plan, own.copy, warnings).items():
             new = source.new_queue(QueueKey(*queue))
             left_out = source.changes.of_queue(*queue).fate == Fate.LEFT_OUT
             if left_out or new in live:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from reput.jobs.engines.engine import Row
-from reput.jobs.pipeline.link import Linked, Scanned, link_all
+from reput.jobs.pipeline.link import Linked, Scanned, by_split, link_all
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.pipeline.stages import guided
 from reput.jobs.salvaging.judge_end import read_log
@@ -106,7 +106,7 @@ def _linked(
         )  # fmt: skip
         rows = job.ids(len(groups)).run(task, MEASURED)
         with job.stages.by_tasks("measured", plan.log_bytes, "bytes"):
-            scanned.update((row["split"], row) for row in rows.collect())
+            scanned.update(by_split(rows.as_table()))
 
     return link_all(plan.splits, measured)
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from reput.jobs.deriving.kept import (
     LastEntry,
@@ -15,7 +15,6 @@ from reput.jobs.deriving.kept import (
     new_checkpoint,
 )
 from reput.jobs.deriving.timers import service_files, waiting_ends
-from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, name_files, of_queues, publish, unnamed
@@ -29,6 +28,9 @@ from reput.store_format.faults import REFUSE
 from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
 from reput.udfs.rebuild.built_files import KeptFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def derive_files(
     else:
         built = job.build(linked, queues=queues, indexes=indexes)
     indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
-    tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else []
+    tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else None
     if wanted.queues == FILES and wanted.expired is not None:
         built += expired_files(job.staging, wanted.expired, job.queue_bytes)
     elif wanted.queues == FILES:
@@ -113,7 +115,7 @@ def derive_files(
     named = name_files(built, job.queue_bytes, wanted.index_start_name, zone)
     if wanted.index_start_name is None and any(row["folder"] == INDEX for row in named):
         summary.discovered |= zone.as_discovered()
-    if wanted.queues == ROCKSDB:
+    if tables is not None:
         named += _in_rocksdb(job, tables, wanted.expired, summary.warnings)
     if indexed is not None:
         named += index_database(job.staging, indexed)
@@ -128,8 +130,9 @@ def derive_files(
     summary.in_no_queue += said.left_out
     # gaps (`said.shifted`) are for check: healthy stores of LMQs have them
     summary.warnings += [*said.ended, *assumed_delays(job.plan, named)]
-    if wanted.queues == ROCKSDB:
-        summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
+    if tables is not None:
+        summary.queues_in = ROCKSDB
+        summary.queues = tables.group_by(["topic", "queue_id"]).aggregate([]).num_rows
         summary.in_no_queue += replaced(tables)
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
@@ -165,19 +168,18 @@ def _live(built: Iterable[Built]) -> set[tuple[str, int]]:
 
 
 def _in_rocksdb(
-    job: Pipeline, tables: list[Row], given: Mapping[Queue, LastEntry] | None, warnings: list[str]
-) -> list[Built]:
+    job: Pipeline, tables: "pa.Table", given: Mapping[Queue, LastEntry] | None,
+    warnings: list[str],
+) -> list[Built]:  # fmt: skip
     """Make the RocksDB of queues in staging; BUILT rows. given: `expired` of derive_set."""
     from reput.jobs.deriving.rocksdb_set import queues_database
 
-    live = {(row["topic"], row["queue_id"]) for row in tables}
+    def live() -> set[Queue]:
+        return set(zip(tables["topic"].to_pylist(), tables["queue_id"].to_pylist(), strict=True))
+
     expired = dict(given) if given is not None else expired_queues(job.plan, live, warnings)
     expired = {queue: last for queue, last in expired.items() if not last.batch}
     return queues_database(job.staging, tables, expired, job.plan.segments[0].start)
-
-
-def _queues(tables: list[Row]) -> int:
-    return len({(row["topic"], row["queue_id"]) for row in tables})
 
 
 def _summary(plan: Plan, output: str, read: LogRead, on_damage: str, cleaned: list[str]) -> Summary:

@@ -65,13 +65,17 @@ class LastEntry(NamedTuple):
         return self.messages > 0
 
 
-def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, LastEntry]:
+def expired_queues(
+    plan: Plan, live: Callable[[], set[Queue]], warnings: list[str]
+) -> dict[Queue, LastEntry]:
     """The last entries of the store's queues without a live message. Raises RocksDBMissing.
 
-    live: the queues with live messages.
+    live: gives the queues with live messages; only asked where some may have expired.
     warnings: gets a line if the RocksDB of queues cannot be read.
     """
-    return last_entries(plan.queues_at, plan.segments[0].start, live, warnings)
+    log_start = plan.segments[0].start
+    known = live() if log_start else set[Queue]()
+    return last_entries(plan.queues_at, log_start, known, warnings)
 
 
 def last_entries(
@@ -134,7 +138,7 @@ def files_of_expired(
     """
     if plan.queues_of is None and queues_folder(plan.folder) is None:
         return []
-    return expired_files(staging, expired_queues(plan, live(), warnings), queue_bytes)
+    return expired_files(staging, expired_queues(plan, live, warnings), queue_bytes)
 
 
 class ExpiredFile(NamedTuple):

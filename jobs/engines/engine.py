@@ -50,8 +50,12 @@ class TaskRows(ABC):
         """A row for each key, with the greatest or least value of each named column."""
 
     @abstractmethod
+    def as_table(self) -> pa.Table:
+        """As `collect`: columns, where there may be very many rows."""
+
     def collect(self) -> list[Row]:
         """Run all tasks. Raises a task's StoreError, or EngineFailed for any other failure."""
+        return list(self.as_table().to_pylist())
 
 
 class Engine(ABC):

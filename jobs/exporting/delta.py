@@ -91,8 +91,7 @@ def export_delta(
         done.sums.join(sums)
         done.left_out += len(notes)
         done.notes += notes
-    counted = writer.counts_system or chosen.with_system
-    done.system = job.system if counted else None
+    done.system = job.system
     done.seconds = time.monotonic() - began
     return done
 

@@ -12,7 +12,15 @@ from typing import NamedTuple
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.publish import Built
-from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link_all, link_segment
+from reput.jobs.pipeline.link import (
+    Linked,
+    Rescan,
+    Scanned,
+    SegmentWalk,
+    by_split,
+    link_all,
+    link_segment,
+)
 from reput.jobs.pipeline.stages import Stages, guided, messages
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.damage.queue_findings import QueueFindings
@@ -171,7 +179,7 @@ class Pipeline:
         )
         rows = self.ids(len(groups)).run(task, SCANNED)
         with self.stages.scanned(numbers, groups):
-            scanned.update((row["split"], row) for row in rows.collect())
+            scanned.update(by_split(rows.as_table()))
 
     def map_segments(self, task: MapSegments) -> list[Scanned]:
         """Scan damaged segments past their damage; one MAPPED row each."""

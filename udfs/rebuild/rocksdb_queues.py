@@ -4,7 +4,7 @@ rows.
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reput.store_format.damage.queue_ends import NO_LOSSES, Losses
 from reput.store_format.damage.votes import runs_by_vote
@@ -21,11 +22,11 @@ from reput.store_format.faults import SALVAGE
 from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, ROCKSDB_ENTRY
 from reput.store_format.rocksdb.database import TableWriter, table_options
-from reput.store_format.rocksdb.queues import queue_key, queue_of_topic, topic_key
+from reput.store_format.rocksdb.queues import queue_of_topic, topic_key
 from reput.udfs.range_files import loss_reader
 from reput.udfs.rebuild.carried import Int64s, run_items, whole
-from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, Row, StagedRuns, key_of
-from reput.udfs.staging import RUN, TIMED, Staging, local_folder, schema, table_file_name
+from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, StagedRuns, key_of
+from reput.udfs.staging import RUN, TIMED, Staging, local_folder, rows_in, schema, table_file_name
 
 # ---
 # Where the tables of queues in RocksDB begin and end: each has a range of keys.
@@ -35,6 +36,7 @@ from reput.udfs.staging import RUN, TIMED, Staging, local_folder, schema, table_
 # of queues with a few entries each, so runs are columns here.
 
 _ROWS_AT_ONCE = 1 << 17
+_KEYS_AT_ONCE = 1 << 16
 _SIGN = np.int64(-1 << 63)
 
 # A row for each queue of a task: its entries there, its first run, and its least and greatest
@@ -82,6 +84,12 @@ def queue_keys(rows: pa.RecordBatch) -> list[bytes]:
         queue_of_topic(known[topic], queue_id)
         for topic, queue_id in zip(topics.indices.to_pylist(), ids, strict=True)
     ]
+
+
+def with_keys(queues: pa.Table) -> pa.Table:
+    """The rows with their queue's key prefix in the column `key`."""
+    keys = [pa.array(queue_keys(some), pa.binary()) for some in queues.to_batches(_KEYS_AT_ONCE)]
+    return queues.append_column("key", pa.chunked_array(keys, pa.binary()))
 
 
 @dataclass(frozen=True)
@@ -145,20 +153,18 @@ def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> tuple[Any, Any]:
     return least, greatest
 
 
-def cuts_of(queues: Iterable[Row], ranges: int, most: int, whole: bool) -> tuple[RangeStart, ...]:
+def cuts_of(queues: pa.Table, ranges: int, most: int, whole: bool) -> tuple[RangeStart, ...]:
     """The start of each range but the first; ranges have about as many entries each.
 
     queues: COUNTED rows, one for each queue. ranges: about how many are wanted.
     most: entries in a range, if its keys are evenly spread; whole: no queue is split.
     """
-    rows = sorted(((queue_key(row["topic"], row["queue_id"]), row) for row in queues),
-                  key=lambda each: each[0])  # fmt: skip
-    total = sum(row["entries"] for _, row in rows)
+    total = pc.sum(queues["entries"]).as_py() or 0
     wanted = max(1, min(most, -(-total // max(ranges, 1))))
     cuts: list[RangeStart] = []
     held = 0
-    for key, row in rows:
-        entries = row["entries"]
+    for row in rows_in(with_keys(queues).sort_by("key")):
+        key, entries = row["key"], row["entries"]
         if held and held + entries > wanted:
             cuts.append(RangeStart(key, 0))
             held = 0

@@ -176,7 +176,7 @@ def test_any_log(log: Log, partitions: int, split_bytes: int, seed: int) -> None
 
 
 @pytest.mark.long
-@settings(suppress_health_check=QUIET, deadline=None, max_examples=1000)
+@settings(suppress_health_check=QUIET, deadline=None, max_examples=250)
 @given(*DRAWN)
 def test_many_logs(log: Log, partitions: int, split_bytes: int, seed: int) -> None:
     check(log, partitions, split_bytes, seed)

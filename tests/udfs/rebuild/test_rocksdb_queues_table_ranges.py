@@ -115,7 +115,8 @@ def test_ranges_have_about_as_many_entries_each(
     queues: list[Row], ranges: int, most: int, whole: bool, cuts: list[tuple[int, int]]
 ) -> None:
     wanted = tuple(RangeStart(queue_key("T", number), position) for number, position in cuts)
-    assert cuts_of(queues, ranges, most, whole) == wanted
+    counted = pa.Table.from_pylist(queues, COUNTED)
+    assert cuts_of(counted, ranges, most, whole) == wanted
 
 
 CUTS = tuple(RangeStart(queue_key("T", n), at) for n, at in ((0, 5), (1, 0), (1, 1 << 63)))

@@ -251,7 +251,8 @@ def _run(
     }
     _report(arguments, done, writer, warnings, discovered, topics, waits)
     if said:
-        _say(f"{said}; {_progress_of(arguments, counted.messages)}")
+        nothing = code == DAMAGE and not counted.messages
+        _say(said if nothing else f"{said}; {_progress_of(arguments, counted.messages)}")
     return DAMAGE if code == DONE and writer.entries_cut else code
 
 
@@ -303,17 +304,24 @@ def _append_from(
     arguments: argparse.Namespace, writer: CommitLogWriter, source: Any, counted: Counted,
     waiting: Callable[[Any], Any] = iter,
 ) -> tuple[int, str]:  # fmt: skip
-    """Append a source; (exit code, text) about its damage. waiting: of StopSignals."""
+    """Append a source; (exit code, text) about its damage, or that it has nothing of the topic.
+    waiting: of StopSignals.
+    """
+    code, said = DONE, ""
     if arguments.from_store:
         copied = copy_messages(
             writer, source, record_rules(writer.profile), _wanted(arguments), arguments.skip,
             counted.add,
         )  # fmt: skip
-        return _source_damage(arguments.from_store, copied)
-    if isinstance(source, JsonLines):
-        source.most = longest_line(writer.settings.max_message_size)
-    _append_all(writer, waiting(source), counted)
-    return DONE, ""
+        code, said = _source_damage(arguments.from_store, copied)
+    else:
+        if isinstance(source, JsonLines):
+            source.most = longest_line(writer.settings.max_message_size)
+        _append_all(writer, waiting(source), counted)
+    if arguments.topic and not (said or counted.messages or arguments.skip):
+        where = arguments.from_store or arguments.source
+        code, said = DAMAGE, f"{where}: has no such message of topic {arguments.topic!r}"
+    return code, said
 
 
 def _refusal(arguments: argparse.Namespace, error: Refused) -> str:

@@ -135,6 +135,8 @@ def install_set(
         raise StoreError(
             f"{folder}/{MANIFEST}: lists no files of a whole set: nothing is installed"
         )
+    if lost := next((file.path for file in wanted if not source.exists(file.path)), None):
+        raise StoreError(f"{folder}/{lost}: is missing, and {MANIFEST} lists it: rebuild again")
     hashes = {file.path: file.sha256 for file in wanted}
     services = services_from(target.path, manifest["log_end"], hashes)
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))

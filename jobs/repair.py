@@ -73,7 +73,7 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
         restorations,
         restored,
     )
-    from reput.store_format.discover.config import config_faults
+    from reput.store_format.discover.config_faults import config_faults
     from reput.store_format.log.groups import refuse_heads
 
     found = asked.found(engine, REPAIR)

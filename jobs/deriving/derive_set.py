@@ -22,6 +22,7 @@ from reput.jobs.outputs.report import Summary, summary_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.damage_map import index_of_older_log, index_past_end
 from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING
 from reput.store_format.faults import REFUSE
@@ -70,6 +71,8 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         services, summary.waits = service_files(
             job, read.linked.end, ends, changed, summary.warnings
         )
+        if wanted.on_damage == REFUSE:
+            summary.left_out += _lost_end(job.plan, read.linked)
         summary.left_out += [f"no broker starts yet: {todo}" for todo in job.plan.in_the_way]
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
@@ -81,6 +84,18 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         return summary
 
 
+def _lost_end(plan: Plan, linked: Linked) -> list[str]:
+    """A line about an index whose last message this log, and no earlier one, has lost.
+
+    The queues show it too, but there may be very many of them.
+    """
+    pointing = index_past_end(plan.folder, linked.end)
+    if pointing is None or index_of_older_log(plan.folder, linked):
+        return []
+    path, at = pointing
+    return [f"messages up to {at:,}, to which {path} points: the log ends at {linked.end:,}"]
+
+
 def derive_files(
     job: Pipeline, linked: Linked, summary: Summary, wanted: ToDerive
 ) -> tuple[list[Built], KeptFiles | None]:
@@ -88,12 +103,7 @@ def derive_files(
     set, and further files (`in_shards`). summary: gets counts and warnings.
     """
     if ROCKSDB in (wanted.queues, wanted.index):  # else its modules are not loaded
-        from reput.jobs.deriving.rocksdb_set import (
-            index_database,
-            index_tables,
-            queue_tables,
-            replaced,
-        )
+        from reput.jobs.deriving.rocksdb_set import index_database, index_tables, queue_tables
     queues, indexes = wanted.queues == FILES, wanted.index == FILES
     kept = None
     if wanted.in_shards:
@@ -116,7 +126,7 @@ def derive_files(
     if wanted.index_start_name is None and any(row["folder"] == INDEX for row in named):
         summary.discovered |= zone.as_discovered()
     if tables is not None:
-        named += _in_rocksdb(job, tables, wanted.expired, summary.warnings)
+        named += _in_rocksdb(job, tables.rows, wanted.expired, summary.warnings)
     if indexed is not None:
         named += index_database(job.staging, indexed)
     _count(summary, linked, named)
@@ -132,8 +142,9 @@ def derive_files(
     summary.warnings += [*said.ended, *assumed_delays(job.plan, named)]
     if tables is not None:
         summary.queues_in = ROCKSDB
-        summary.queues = tables.group_by(["topic", "queue_id"]).aggregate([]).num_rows
-        summary.in_no_queue += replaced(tables)
+        summary.queues = tables.rows.group_by(["topic", "queue_id"]).aggregate([]).num_rows
+        summary.in_no_queue += tables.in_no_queue()
+        summary.warnings += tables.ended()
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
     summary.left_out += [*job.plan.lacks, *unnamed(built, job.queue_bytes)]

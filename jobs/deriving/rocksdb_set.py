@@ -18,14 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reput.jobs.deriving.kept import LastEntry, Queue
-from reput.jobs.outputs.publish import Built, few
+from reput.jobs.outputs.publish import Built, earlier_life, few
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.names import CONSUME_QUEUE, STORE_DB
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
-from reput.store_format.rocksdb.queues import CHECKPOINT_KEY, ENTRIES, MAX, OFFSETS, offset_key
+from reput.store_format.rocksdb.queues import (
+    CHECKPOINT_KEY,
+    ENTRIES,
+    MAX,
+    OFFSETS,
+    offset_key,
+    queue_key,
+)
 from reput.store_format.rocksdb.rows import FAMILY, LAST_OFFSET, LAST_TIME
 from reput.udfs.rebuild.queues import refuse_first
 from reput.udfs.rebuild.rocksdb_queues import (
@@ -33,6 +40,7 @@ from reput.udfs.rebuild.rocksdb_queues import (
     COUNTED,
     SHARED,
     TABLE,
+    Bounded,
     BuildTables,
     CountRuns,
     ShareRuns,
@@ -40,7 +48,7 @@ from reput.udfs.rebuild.rocksdb_queues import (
     cuts_of,
     merge_counts,
 )
-from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, key_of
+from reput.udfs.rebuild.runs import LIFE, LOG_ORDER, QUEUE_KEY, FindLives, Row, key_of
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of, rows_in
 from reput.udfs.table.rocksdb_index import (
     INDEX_TABLE,
@@ -123,7 +131,9 @@ def _last_rows(
     for some in tables.to_batches(_ROWS_OF_A_PUT):
         columns = [some[name].to_pylist() for name in ("topic", "queue_id", "place", "position")]
         of_queues = zip(*columns[:2], strict=True)
-        keys.append(pa.array([offset_key(*queue, MAX) for queue in of_queues], pa.binary()))
+        keys.append(
+            pa.array([offset_key(topic, number, MAX) for topic, number in of_queues], pa.binary())
+        )
         places = [_long(at) + _long(n) for at, n in zip(*columns[2:], strict=True)]
         values.append(pa.array(places, pa.binary()))
     rows = pa.table([pa.chunked_array(keys), pa.chunked_array(values)], names=["key", "value"])
@@ -224,8 +234,8 @@ _ENTRIES_OF_A_TABLE, _ROW_BYTES = 1 << 20, 28
 _ENTRIES_WORTH_A_TASK = 1 << 16
 
 
-def queue_tables(job: Pipeline, linked: Linked) -> pa.Table:
-    """Build the tables of all queues in staging: TABLE rows. Raises StoreError, DamageFound."""
+def queue_tables(job: Pipeline, linked: Linked) -> "Tables":
+    """Build the tables of all queues in staging. Raises StoreError, DamageFound."""
     files = job.staged_runs(linked)
     messages = sum(row["records"] for row in linked.accepted)
     counted = job.runs_rows(linked).run(CountRuns(files), COUNTED)
@@ -239,6 +249,7 @@ def queue_tables(job: Pipeline, linked: Linked) -> pa.Table:
                 "(queue.type=BatchCQ), and RocksDB has no place for these: --queues files"
             )
         refuse_first(files, row)
+    lives = _lives(job, linked, queues)
     total = pc.sum(queues["entries"]).as_py() or 0
     worth = -(-total // _ENTRIES_WORTH_A_TASK)
     ranges = job.cut.partitions or min(job.cores * _RANGES_A_CORE, max(worth, 1))
@@ -249,12 +260,70 @@ def queue_tables(job: Pipeline, linked: Linked) -> pa.Table:
     shared = rows.run(ShareRuns(files, cuts), CARRYING if carries else SHARED)
     parts = min(len(cuts) + 1, 4 * job.tasks_of(total * _ROW_BYTES))
     tables = shared.by_key(parts, ("range",), LOG_ORDER)
-    built = tables.run(BuildTables(files, cuts, linked.lost), TABLE)
+    bounded = {} if whole else _bounded(queues, lives)
+    built = tables.run(BuildTables(files, cuts, linked.lost, bounded), TABLE)
     with job.stages.by_tasks("built", messages, "messages"):
-        return built.as_table()
+        return Tables(built.as_table(), lives, _past_ends(queues, bounded))
 
 
-def replaced(tables: pa.Table) -> list[str]:
+def _lives(job: Pipeline, linked: Linked, queues: pa.Table) -> list[Row]:
+    """LIFE rows of the queues whose topics were made again. queues: COUNTED rows, one for each."""
+    zeros = queues.filter(pc.greater(queues["zeros"], 1))
+    again = sorted(set(zeros["topic"].to_pylist()))
+    if not again:
+        return []
+    runs = job.runs_rows(linked, tuple(again)).by_key(job.cores, QUEUE_KEY, LOG_ORDER)
+    return runs.run(FindLives(job.staged_runs(linked)), LIFE).collect()
+
+
+def _bounded(queues: pa.Table, lives: list[Row]) -> dict[bytes, Bounded]:
+    """What of the queues has rows, of which not all records do."""
+    begins = {(row["topic"], row["queue_id"]): row["begin"] for row in lives}
+    again = pc.is_in(queues["topic"], pa.array({topic for topic, _ in begins}, pa.string()))
+    some = queues.filter(pc.or_(again, pc.greater(queues["greatest"], queues["last"])))
+    return {
+        queue_key(*queue): Bounded(begins.get(queue, -1 << 63), row["last"] + (1 << 63))
+        for row in some.to_pylist()
+        if (queue := (row["topic"], row["queue_id"])) in begins or row["greatest"] > row["last"]
+    }
+
+
+class Tables(NamedTuple):
+    """The tables of queues, and what of the log has no row in them."""
+
+    rows: pa.Table  # TABLE
+    lives: list[Row]  # LIFE
+    past: list[str]  # queues with records past their ends, in lines
+
+    def ended(self) -> list[str]:
+        """The messages of earlier lives, in lines."""
+        return [
+            earlier_life(f"{CONSUME_QUEUE}/{row['topic']}/{row['queue_id']}", row["ended"])
+            for row in sorted(self.lives, key=key_of(("topic", "queue_id")))
+        ]
+
+    def in_no_queue(self) -> list[str]:
+        """The records of which RocksDB has no row that a broker reads, in lines."""
+        return [*_replaced(self.rows), *self.past]
+
+
+def _past_ends(queues: pa.Table, bounded: dict[bytes, Bounded]) -> list[str]:
+    """Lines about the queues that end below their greatest queueOffset (the row `max`)."""
+    lines = []
+    past = queues.filter(pc.greater(queues["greatest"], queues["last"]))
+    for row in sorted(past.to_pylist(), key=key_of(QUEUE_KEY)):
+        bound = bounded.get(queue_key(row["topic"], row["queue_id"]))
+        if bound and bound.begin < 0:
+            greatest, last = (row[name] + (1 << 63) for name in ("greatest", "last"))
+            lines.append(
+                f"{CONSUME_QUEUE}/{row['topic']}/{row['queue_id']}: records with queueOffsets up "
+                f"to {greatest} are in no queue, as with RocketMQ: the log's last record of the "
+                f"queue has {last}, after which no broker reads"
+            )
+    return few(lines, len(lines))
+
+
+def _replaced(tables: pa.Table) -> list[str]:
     """The records, of each queue in the order of its keys, of which RocksDB has no entry; in lines.
 
     RocksDBConsumeQueueTable.buildAndPutCQByteBuffer puts a later record's over it.

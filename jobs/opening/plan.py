@@ -14,12 +14,12 @@ from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zo
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.committed import committed, emptied
 from reput.store_format.discover.config import (
-    config_faults,
     files_are_live,
     has_rows,
     not_derived,
     topic_attributes,
 )
+from reput.store_format.discover.config_faults import config_faults
 from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import End, ScanRules, scan, scan_rules
@@ -267,7 +267,7 @@ def make_plan(
     warnings += [] if purpose.maps else [f"{each.path}: {each.reason}" for each in unread]
     of_config = Notes()
     topics = topic_attributes(store, of_config)
-    faults = config_faults(store)
+    faults = config_faults(store, holder is not None)
     paths = tuple(fault.path for fault in faults)
     warnings += [line for line in of_config.lines if not line.startswith(paths or "\0")]
     for fault in faults:
@@ -339,12 +339,18 @@ def make_plan(
 
 
 _APART = "useSeparateStorePathForRocksdbCQ"
+_SELECTIVE = "rocksdbCQSelectiveDoubleWriteEnable"
+_PREFERRED, _ASSIGNS = "combineCQPreferCQType", "combineAssignOffsetCQType"
 
 
 def _unread_rows(store: Folder, given: Mapping[str, str]) -> list[Finding]:
     """Queues in RocksDB that a broker with these settings refuses, or does not read."""
     folder = queues_folder(store)
     kind, apart = given.get("storeType"), given.get(_APART)
+    for name in (_PREFERRED, _ASSIGNS) if given.get(_SELECTIVE) == "true" else ():
+        if given.get(name, "default") != "default":  # CombineConsumeQueueStore's constructor
+            reason = f"with {_SELECTIVE}=true and {name}={given[name]} no broker starts"
+            return [Finding(f"{store}/{CONSUME_QUEUE}", reason, todo=f"set {name}=default")]
     if folder is None or any(name.startswith(("combineCQ", "rocksdbCQ")) for name in given):
         return []
     if kind == "defaultRocksDB" and apart in ("true", "false"):
@@ -430,12 +436,15 @@ def kind_of_queues(
 
 
 def kind_of_index(plan: Plan, asked: str | None, output: str) -> str:
-    """FILES or ROCKSDB, which the index is derived as; asked=None: ROCKSDB if
-    indexRocksDBEnable=true and indexFileWriteEnable=false.
-    """
+    """FILES or ROCKSDB, which the index is derived as; asked=None: by `index_kind`."""
+    return _checked("index", asked or index_kind(plan), output)
+
+
+def index_kind(plan: Plan) -> str:
+    """ROCKSDB if indexRocksDBEnable=true and indexFileWriteEnable=false, else FILES."""
     given = plan.discovered.settings
     alone = given.get(INDEX_SETTING) == "true" and not plan.settings.index_file_write_enable
-    return _checked("index", asked or (ROCKSDB if alone else FILES), output)
+    return ROCKSDB if alone else FILES
 
 
 def _checked(what: str, kind: str, output: str) -> str:

@@ -84,6 +84,7 @@ _ENTRIES_OF_A_CARRYING_TASK, _ENTRIES_THROUGH_ONE_PROCESS = 1 << 23, 1 << 26
 _ENTRIES_OF_A_SHARE = 1 << 22
 # A task chains these index puts in 0.2 s, which the further stages for several ranges cost too.
 _PUTS_OF_A_TASK = 1 << 23
+NO_END = 1 << 62  # as a position: where the queue ends is not known
 
 
 class OldIndex(NamedTuple):
@@ -181,7 +182,7 @@ class Pipeline:
         with self.stages.scanned(numbers, groups):
             scanned.update(by_split(rows.as_table()))
 
-    def map_segments(self, task: MapSegments) -> list[Scanned]:
+    def map_segments(self, task: MapSegments) -> list[Row]:
         """Scan damaged segments past their damage; one MAPPED row each."""
         rows = self.ids(len(task.segments)).run(task, MAPPED)
         with self.stages.past_damage(len(task.segments)):
@@ -353,12 +354,12 @@ class Pipeline:
     def queue_ends(
         self, linked: Linked, topics: tuple[str, ...] = ()
     ) -> dict[tuple[str, int], int]:
-        """(topic, queue id) -> the next position there; without batch queues."""
+        """(topic, queue id) -> the next position there; NO_END for batch queues."""
         rows = self.runs_rows(linked, topics).extremes(QUEUE_KEY, greatest=("greatest",)).collect()
         return {
-            (row["topic"], row["queue_id"]): row["greatest"] + 1
-            for row in rows if not row["batch"]
-        }  # fmt: skip
+            (row["topic"], row["queue_id"]): NO_END if row["batch"] else row["greatest"] + 1
+            for row in sorted(rows, key=lambda row: not row["batch"])
+        }
 
     def _listing(self, linked: Linked) -> TaskRows:
         """The numbers of all splits, for the tasks that list their runs."""

@@ -46,7 +46,7 @@ from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, add_folders, read_small, replace_small
+from reput.store_format.files.protocol import Files, read_small, replace_small
 from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks
@@ -379,7 +379,7 @@ class ReplicaTarget:
         for queue, last in last_entries(store, log_start, live, warnings).items():
             made = expired_file(queue, last, lambda folder: sizes[is_batch(folder)])
             name = segment_name(made.number * made.length)
-            add_folders(self.files, "", made.folder)
+            self.files.make_folder(made.folder)
             path = f"{made.folder}/{name}"
             replace_small(self.files, path, made.content, length=made.length)
             self.files.sync_folder(made.folder)
@@ -397,8 +397,10 @@ class ReplicaTarget:
 
         def end(topic: str, queue_id: int) -> int:
             own = dict(queues.of(topic))
-            there = queue_id in own
-            return queues.open(topic, queue_id, own[queue_id]).maximum() if there else 0
+            if queue_id not in own:
+                return 0
+            with closing(queues.open(topic, queue_id, own[queue_id])) as queue:
+                return queue.maximum()
 
         found, about.offsets = offsets_as_of(offsets, end)
         put_offsets(self.files, found, of_lmq, self.config, about.warnings)

@@ -20,7 +20,7 @@ from reput.store_format.derived.queue_files import (
     queue_folder,
     record_of,
 )
-from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.queue_reader import NoEntry, QueueReader
 from reput.store_format.faults import StoreChanged
 from reput.store_format.files.folder import Folder, queue_folders, topic_folders
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_topic
@@ -255,3 +255,13 @@ def past_end(queues: Queues, end: int) -> Iterator[PastEnd]:
                 continue
             if first < last:
                 yield PastEnd(topic, queue_id, first, last - first)
+
+
+def entry_place(store: Folder, topic: str, queue_id: int, position: int) -> int:
+    """The physical offset that a queue file of a store has at a position; -1 where it has none."""
+    folder = queue_folder(store.path, topic, queue_id, False)
+    try:
+        with closing(QueueSlices(Folder(store.storage, folder), False)) as queue:
+            return queue.entry(position).physical_offset
+    except (BadQueue, NoEntry):
+        return -1

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from functools import cache
 from typing import Any, NamedTuple
 
 from reput.store_format.derived.extent import queue_tails
@@ -42,7 +41,7 @@ from reput.store_format.release.settings import (
 from reput.store_format.rocksdb.database import RocksDBError, is_local, open_database
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.rocksdb.rows import HALVES, TIMERS, config_rows
-from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, FILES
+from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS
 
 # ---
 # Finds a broker's configuration file: in a store, or beside it if the file names the store.
@@ -165,14 +164,21 @@ def config_in_rocksdb(store: Folder, file: str) -> Folder | None:
     where the file is what a broker wrote last.
     """
     there = dict(store.listed(CONFIG))
-    for name in CONFIG_DBS.get(file, ()):
-        folder = store / CONFIG / name
-        if name in there and has_database(folder):
-            as_file = there.get(file) or there.get(f"{file}.bak")
-            if as_file is not None and files_are_live(store, (as_file, folder)):
-                return None
-            return folder
-    return None
+    folders = [store / CONFIG / name for name in CONFIG_DBS.get(file, ()) if name in there]
+    folders = [folder for folder in folders if has_database(folder)]
+    if not folders:
+        return None
+    # with useSingleRocksDBForAllConfigs, or configManagerVersion=v2, a broker writes another
+    folder = folders[0] if not folders[1:] else max(folders, key=_written)
+    as_file = there.get(file) or there.get(f"{file}.bak")
+    live = as_file is not None and files_are_live(store, (as_file, folder))
+    return None if live else folder
+
+
+def _written(folder: Folder) -> float:
+    """When a RocksDB was last written to; -1 for none."""
+    times = (state.mtime for name, state in folder.listed() if state and _ROWS.fullmatch(name))
+    return max(times, default=-1)
 
 
 def files_are_live(store: Folder, table: tuple[FileState, Folder] | None = None) -> bool | None:
@@ -192,8 +198,7 @@ def files_are_live(store: Folder, table: tuple[FileState, Folder] | None = None)
     if table is None:
         return None
     as_file, folder = table
-    times = (state.mtime for name, state in folder.listed() if state and _ROWS.fullmatch(name))
-    newest = max(times, default=-1)
+    newest = _written(folder)
     return None if newest == as_file.mtime else newest < as_file.mtime
 
 
@@ -258,8 +263,6 @@ def services_in(folder: Folder) -> list[str]:
 # (ConfigManager.load), the .bak beside a file is read where the file is missing or cannot be read.
 # Whatever cannot be read is noted, and counts as missing.
 
-_NO_FILE, _EMPTY, _NO_OBJECT = "is missing", "is empty", "holds no object"
-_SPARE_COMMA = re.compile(rb",(\s*[}\]])")
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 LIGHT = "lmqOffsetTable"  # of LmqConsumerOffsetManager: offsets of groups that are LMQs
 
@@ -391,71 +394,6 @@ def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
                 if is_queue_id(queue) and isinstance(offset, int)
             }
     return found
-
-
-class ConfigFault(NamedTuple):
-    """A file of config/ that a broker cannot read as it is."""
-
-    path: str
-    reason: str  # with what a broker does then
-    todo: str  # '' where a broker reads the .bak
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
-
-
-def config_faults(store: Folder) -> list[ConfigFault]:
-    """The files of config/ by which a broker starts without what they held, or not at all: a power
-    loss leaves NULs in them, or nothing.
-
-    ConfigManager.load: the .bak is read where the file is missing, empty or no JSON; a .bak that is
-    no JSON ends the start, and without one a broker starts as if it were new.
-    """
-    found = []
-    names = cache(
-        lambda folder: {name for name, state in Folder(store.storage, folder).listed() if state}
-    )
-    for row in (row for row in FILES if row.holds):
-        path, file, what = f"{store}/{row.path}", row.name, row.holds
-        folder = path.rpartition("/")[0]
-        if not names(folder) & {file, f"{file}.bak"} or config_in_rocksdb(store, file):
-            continue
-        fault, of_bak = (
-            _fault(store.storage.read_bytes(f"{folder}/{name}"))
-            if name in names(folder)
-            else _NO_FILE
-            for name in (file, f"{file}.bak")
-        )
-        if not fault or (fault == _NO_FILE and not of_bak):
-            continue  # a broker that is killed while it writes the file leaves the .bak alone
-        if not of_bak and fault != _NO_OBJECT:
-            reason, todo = f"{fault}; a broker reads {file}.bak, which is older", ""
-        elif of_bak in (_NO_FILE, _EMPTY) or fault == _NO_OBJECT:
-            reason = f"{fault}, and there is no {file}.bak to read: a broker starts without {what}"
-            todo = f"restore {path} from a backup, while no broker runs"
-        else:
-            reason = f"{fault}, and {file}.bak {of_bak}: no broker starts"
-            todo = f"restore {path} from a backup, while no broker runs"
-            if row.needed:
-                todo += f"; with both moved away one starts, without {what}"
-            else:
-                reason = f"{fault}, and {file}.bak {of_bak}: a broker starts without {what}"
-        found.append(ConfigFault(path, reason, todo))
-    return found
-
-
-def _fault(raw: bytes) -> str:
-    """Why a broker cannot take a file's content; '' if it can."""
-    if not raw:
-        return _EMPTY
-    if not raw.strip(b"\0"):
-        return "holds only NULs"
-    try:
-        # fastjson passes over a comma before a bracket, which somebody's edit may have left
-        whole = json.loads(_SPARE_COMMA.sub(rb"\1", quoted_keys(raw)) if raw.strip() else b"null")
-    except (ValueError, RecursionError):
-        return "is not JSON"
-    return "" if isinstance(whole, dict) else _NO_OBJECT
 
 
 def config_table(

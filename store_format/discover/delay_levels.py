@@ -126,6 +126,24 @@ def shown_delays(
     return ShownDelays({})
 
 
+def waiting_from(store: Folder, delivered: Mapping[int, int]) -> dict[int, int]:
+    """Queue id of the schedule topic -> physicalOffset of its first message that still waits.
+
+    delivered: the position up to which a queue's messages are delivered. Lacks queues that cannot
+    be read.
+    """
+    found: dict[int, int] = {}
+    queues = _queues_of(store)
+    if queues is None:
+        return found
+    with closing(queues):
+        for queue_id, position in delivered.items():
+            with suppress(StoreError), closing(queues.open(SCHEDULE, queue_id, False)) as queue:
+                for entry in queue.entries(position, position + 1):
+                    found[queue_id] = entry.physical_offset
+    return found
+
+
 def _queues_of(store: Folder) -> Queues | None:
     """The queues that a broker wrote last, of files or of RocksDB; None where no level has one."""
     in_files = bool(store.listed(f"{CONSUME_QUEUE}/{SCHEDULE}"))

@@ -116,12 +116,19 @@ def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list
     if not everything and _has_none(store, _HALF_TOPICS):
         return []
     gathered, position, in_rocksdb = gathered_transactions(store, notes)
+    asked = 0  # by RocksDB's rows
     for found in transactions.resolve(gathered, position, in_rocksdb):
+        asked += found.in_rocksdb and found.state == transactions.TransactionState.PENDING
         if everything or found.state in OPEN:
             rows.append(transaction_row(store, found, gathered.last_timestamp))
         else:
             left[found.state] += 1
     _note_unlisted(left, notes)
+    if asked:  # TransMessageRocksDBStore
+        notes.note(
+            f"{asked:,} of {ROCKSDB_HALF_TOPIC} pending: a broker asks about these with "
+            "transRocksDBEnable=true alone"
+        )
     return rows
 
 

@@ -11,7 +11,7 @@ past that (PopBufferMergeService.scanCommitOffset), so it counts as lag.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from reput.store_format.rocksdb.database import RocksDBError, open_database
 
 _REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # PopAckConstants.REVIVE_GROUP
 _CHECK_POINT, _ACK, _ACKS = "ck", "ack", "bAck"  # PopAckConstants' tags
-_POP_STATE = "popState"  # PopConsumerRocksdbStore
+POP_STATE = "popState"  # PopConsumerRocksdbStore
 _LITE = LMQ_PREFIX + "$"  # LiteUtil.LITE_TOPIC_PREFIX, from 5.5.0 on: then parent, $, lite topic
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 _MOST_BITS = 1 << 10  # messages of a check point; a pop gives 32
@@ -208,20 +208,39 @@ def ordered_rows(store: Folder, notes: Notes) -> Iterator[InFlightRow]:
 
 def kept_pops(store: Folder, notes: Notes) -> Iterator[Pop]:
     """From a broker's RocksDB, in which acknowledged messages are deleted."""
+    return (pop for _, pop in kept_rows(store, notes))
+
+
+def end_of_popped(
+    queue: tuple[str, int], ends: Mapping[tuple[str, int], int], log_start: int
+) -> int | None:  # fmt: skip
+    """Where a queue of kept pops ends, if that is known. ends: of all queues that the log has.
+
+    A queue that a whole log lacks ends at 0: its messages are lost with the log's end. Light queues
+    may be missing because the settings do not have them.
+    """
+    whole = not log_start and not queue[0].startswith(LMQ_PREFIX)
+    return ends.get(queue, 0 if whole else None)
+
+
+def kept_rows(store: Folder, notes: Notes) -> Iterator[tuple[bytes, Pop]]:
+    """The same with the key of each row in POP_STATE."""
     folder = store / POP_DB
     if not has_rows(folder):
         return
     try:
         with closing(open_database(folder)) as database:
-            for _, value in database.rows(_POP_STATE):
+            for key, value in database.rows(POP_STATE):
                 try:
                     about = json.loads(value)
                     since = int(about["popTime"])
-                    yield Pop(
+                    pop = Pop(
                         str(about["groupId"]), str(about["topicId"]), int(about["queueId"]),
                         since, since + int(about["invisibleTime"]), (int(about["offset"]),), {}, "",
                     )  # fmt: skip
                 except _WRONG:
                     notes.lacks(f"{folder}: a row is none of a popped message")
+                    continue
+                yield key, pop
     except RocksDBError as error:
         notes.lacks(f"{error}; what it has in flight is not shown")

@@ -5,8 +5,9 @@ made of tables.
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,12 @@ INSTALL = 'pip install "reput[rocksdb]"'
 
 
 class RocksDBError(StoreError):
-    """A RocksDB that cannot be read: which, why, what to do. reason: without its folder."""
+    """A RocksDB that cannot be read: which, why, what to do. reason: without its folder; remedy:
+    what to do, with which the reason ends.
+    """
 
-    def __init__(self, folder: str, reason: str) -> None:
-        self.reason = reason
+    def __init__(self, folder: str, reason: str, remedy: str = "") -> None:
+        self.reason, self.remedy = reason, remedy
         super().__init__(f"{folder}: {reason}")
 
 
@@ -213,7 +216,7 @@ def _error(folder: str, error: Exception, ours: str) -> RocksDBError:
     for pattern, short in _SHORTER:
         said = pattern.sub(short, said)
     room = max(_TEXT_MOST - len(folder) - len(remedy := _remedy(folder)), _SAID_LEAST)
-    return RocksDBError(folder, f"the RocksDB cannot be read: {_cut(said, room)}: {remedy}")
+    return RocksDBError(folder, f"the RocksDB cannot be read: {_cut(said, room)}: {remedy}", remedy)
 
 
 def _remedy(folder: str) -> str:
@@ -333,6 +336,28 @@ def make_database(folder: str, families: dict[str, tuple[Any, list[str]]]) -> li
         if name in _NOT_OURS or name.startswith(("OPTIONS-", "LOG.old.")):
             os.unlink(f"{folder}/{name}")
     return sorted(os.listdir(folder))
+
+
+def copy_without(
+    database: Database, folder: str, left_out: Mapping[str, Collection[bytes]]
+) -> None:  # fmt: skip
+    """Make a database with another's rows in an empty local folder, but for keys, by family.
+
+    Its tables are made beside the folder. Raises StoreError, OSError.
+    """
+    options, families = table_options(True, False), dict[str, tuple[Any, list[str]]]()
+    for number, family in enumerate(database.families):
+        gone = left_out.get(family, ())
+        rows = ((key, value) for key, value in database.rows(family) if key not in gone)
+        first = next(rows, None)
+        families[family] = options, []
+        if first is not None:
+            writer = TableWriter(table := f"{folder}.{number}.sst", options)
+            for key, value in chain([first], rows):
+                writer.put([key], [value])
+            writer.finish()
+            families[family][1].append(table)
+    make_database(folder, families)
 
 
 def _failed(path: str, error: Exception) -> StoreError:

@@ -9,7 +9,7 @@ import numpy as np
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.discover.config import config_table, consumer_offsets
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.fate.known import Places, timer_units, timers_in_rocksdb
 from reput.store_format.files.folder import Folder
@@ -42,11 +42,11 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
 from reput.store_format.query.compacted import compacted_topics, compaction_faults, hole_faults
 from reput.store_format.query.inventory import PAST_QUEUE
-from reput.store_format.query.pop_leftovers import kept_pops, ordered_rows
+from reput.store_format.query.pop_leftovers import end_of_popped, kept_pops, ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
-from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
+from reput.store_format.rocksdb.database import RocksDBError
 from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends, wheel_from
-from reput.store_format.state_table import FILES, Copies, row_of
+from reput.store_format.state_table import FILES, row_of
 
 # ---
 # Positions in queues that the log does not have: of groups, delay levels, pops.
@@ -65,8 +65,10 @@ class _Read(NamedTuple):
     then: str  # what comes of a position past the queue's end
 
 
-def past_the_queues(store: Folder, ends: Ends) -> list[Finding]:
-    """Findings of positions past their queues' ends; queues that the log lacks do not count."""
+def past_the_queues(store: Folder, ends: Ends, log_start: int = 0) -> list[Finding]:
+    """Findings of positions past their queues' ends; queues that the log lacks do not count, but
+    for those of `end_of_popped`. log_start: physical.
+    """
     greatest: dict[tuple[str, str, int], _Read] = {}
     for each in _positions(store):
         key = each.path, each.topic, each.queue_id
@@ -74,7 +76,7 @@ def past_the_queues(store: Folder, ends: Ends) -> list[Finding]:
             greatest[key] = each
     past = [
         (each, end) for each in greatest.values()
-        if (end := ends.get((each.topic, each.queue_id))) is not None and each.offset > end
+        if (end := _end(each, ends, log_start)) is not None and each.offset > end
     ]  # fmt: skip
     return [
         Finding(
@@ -84,6 +86,12 @@ def past_the_queues(store: Folder, ends: Ends) -> list[Finding]:
         )
         for each, end in sorted(past)[:_SHOWN]
     ]
+
+
+def _end(read: _Read, ends: Ends, log_start: int) -> int | None:
+    of_pop = read.path == POP_DB
+    queue = read.topic, read.queue_id
+    return end_of_popped(queue, ends, log_start) if of_pop else ends.get(queue)
 
 
 def _positions(store: Folder) -> Iterator[_Read]:
@@ -289,19 +297,6 @@ def _delivery(opened: OpenedStore, timer: StoredMessage) -> int:
 # All of it.
 
 
-def database_faults(store: Folder) -> Iterator[Finding]:
-    """The broker's own RocksDBs that cannot be opened; none where the library is missing."""
-    for row in FILES:
-        folder = store / row.path.rpartition("/")[0]
-        if row.copies == Copies.CARRY and row.name == "<rocksdb>" and has_rows(folder):
-            try:
-                open_database(folder).close()
-            except RocksDBMissing:
-                return
-            except RocksDBError as error:
-                yield Finding(folder.path, f"{error.reason}: no broker that uses it starts")
-
-
 def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> Iterator[Finding]:
     """What is wrong with the state of a store, as far as queues and files tell it. What cannot be
     read is left to those who judge queues.
@@ -319,7 +314,6 @@ def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> It
     topics = [] if crashed else topics
     for fault in (*compaction_faults(opened, topics), *hole_faults(opened, topics)):
         yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)
-    yield from database_faults(opened.folder)
     try:
         read_epochs(opened.folder)
     except BadEpochs as error:

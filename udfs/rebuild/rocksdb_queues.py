@@ -4,9 +4,9 @@ rows.
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -39,12 +39,14 @@ _ROWS_AT_ONCE = 1 << 17
 _KEYS_AT_ONCE = 1 << 16
 _SIGN = np.int64(-1 << 63)
 
-# A row for each queue of a task: its entries there, its first run, and its least and greatest
-# queueOffset. Keys order queueOffsets as unsigned numbers; these columns have them less 1 << 63.
+# A row for each queue of a task: its entries there, its first run, its least, greatest and last
+# queueOffset, and how many entries have queueOffset 0: more than one where the topic was made
+# again. Keys order queueOffsets as unsigned numbers; these columns have them less 1 << 63.
 COUNTED = schema(
     topic=pa.string(), queue_id=pa.int32(), batch=pa.bool_(),
     split=pa.int64(), part=pa.int32(), entries_at=pa.int64(),
     first=pa.int64(), entries=pa.int64(), least=pa.int64(), greatest=pa.int64(),
+    last=pa.int64(), zeros=pa.int64(),
 )  # fmt: skip
 _FIRST_RUN = ("split", "part", "entries_at", "first")
 
@@ -102,11 +104,12 @@ class CountRuns:
         yield from merge_counts(self._counted(batch) for batch in batches if batch.num_rows)
 
     def _counted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        least, greatest = _bounds(self.files, rows)
+        bounds = _bounds(self.files, rows)
         found = {name: rows.column(name) for name in (*QUEUE_KEY, *_FIRST_RUN)}
         found["entries"] = rows.column("count")
-        found["least"] = pa.array(least.view(np.int64) ^ _SIGN)
-        found["greatest"] = pa.array(greatest.view(np.int64) ^ _SIGN)
+        for name, offsets in zip(("least", "greatest", "last"), bounds, strict=False):
+            found[name] = pa.array(offsets.view(np.int64) ^ _SIGN)
+        found["zeros"] = pa.array(bounds.zeros)
         return pa.RecordBatch.from_arrays([found[name] for name in COUNTED.names], schema=COUNTED)
 
 
@@ -130,7 +133,7 @@ def _merged(counted: list[pa.RecordBatch]) -> pa.RecordBatch:
     """A row for each queue of COUNTED rows, which are in the log's order."""
     rows = pa.Table.from_batches(counted).group_by(list(QUEUE_KEY), use_threads=False)
     kinds = {**dict.fromkeys(_FIRST_RUN, "first"), "entries": "sum", "least": "min",
-             "greatest": "max"}  # fmt: skip
+             "greatest": "max", "last": "last", "zeros": "sum"}  # fmt: skip
     found = rows.aggregate(list(kinds.items()))
     columns = [found[name] for name in QUEUE_KEY]
     columns += [found[f"{name}_{kind}"] for name, kind in kinds.items()]
@@ -138,19 +141,32 @@ def _merged(counted: list[pa.RecordBatch]) -> pa.RecordBatch:
     return table.cast(COUNTED).combine_chunks().to_batches()[0]
 
 
-def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> tuple[Any, Any]:
-    """The least and greatest queueOffset of each run, unsigned."""
+class _Bounds(NamedTuple):
+    """Of each run: its least, greatest and last queueOffset, unsigned; its queueOffsets of 0."""
+
+    least: Any
+    greatest: Any
+    last: Any
+    zeros: Any
+
+
+def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> _Bounds:
     first, count = numbers(rows, "first"), numbers(rows, "count")
-    last = first + count - 1
-    wraps = (first < 0) & (last >= 0)
-    least, greatest = unsigned(np.where(wraps, 0, first)), unsigned(np.where(wraps, -1, last))
+    end = first + count - 1
+    wraps = (first < 0) & (end >= 0)
+    zeros = (wraps | (first == 0)).astype(np.int64)
+    least, greatest = unsigned(np.where(wraps, 0, first)), unsigned(np.where(wraps, -1, end))
+    last = unsigned(end)
     listed = numbers(rows, "offsets_at") >= 0
     if listed.any():
         offsets = unsigned(listed_offsets(files, rows.filter(pa.array(listed))))
-        starts = np.cumsum(count[listed]) - count[listed]
+        ends = np.cumsum(count[listed])
+        starts = ends - count[listed]
         least[listed] = np.minimum.reduceat(offsets, starts)
         greatest[listed] = np.maximum.reduceat(offsets, starts)
-    return least, greatest
+        zeros[listed] = np.add.reduceat((offsets == 0).astype(np.int64), starts)
+        last[listed] = offsets[ends - 1]
+    return _Bounds(least, greatest, last, zeros)
 
 
 def cuts_of(queues: pa.Table, ranges: int, most: int, whole: bool) -> tuple[RangeStart, ...]:
@@ -189,7 +205,7 @@ class ShareRuns:
                 yield self._shared(whole([rows], RUN, TIMED))
 
     def _shared(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        keys, ends = queue_keys(rows), _bounds(self.files, rows)
+        keys, ends = queue_keys(rows), _bounds(self.files, rows)[:2]
         low, high = (
             np.array(
                 [bisect_right(self.cuts, each) for each in zip(keys, end.tolist(), strict=True)],
@@ -281,6 +297,16 @@ TABLE = schema(
     named=pa.list_(pa.int64()),
 )
 
+
+class Bounded(NamedTuple):
+    """What of a queue has rows. begin: a place, that of the first record which counts; end: the
+    last queueOffset, unsigned, as that of the log's last record, after which no broker reads.
+    """
+
+    begin: int
+    end: int
+
+
 # SHARED rows of which the first `decided` entries have the queueOffsets decided_from and following.
 _DECIDED = SHARED.append(pa.field("decided", pa.int64())).append(
     pa.field("decided_from", pa.int64())
@@ -289,11 +315,15 @@ _DECIDED = SHARED.append(pa.field("decided", pa.int64())).append(
 
 @dataclass(frozen=True)
 class BuildTables:
-    """Writes the table of each range from all SHARED rows of the range; yields TABLE rows."""
+    """Writes the table of each range from all SHARED rows of the range; yields TABLE rows.
+
+    bounded: the queues, by key prefix, of which not all records have rows.
+    """
 
     files: StagedRuns
     cuts: tuple[RangeStart, ...]
     losses: Losses = NO_LOSSES
+    bounded: Mapping[bytes, Bounded] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, rows in _by_range(batches):
@@ -312,6 +342,11 @@ class BuildTables:
             kept &= (entries.queue > 0) | (entries.keys >= np.uint64(start.position))
         if stop is not None and begins[-1] == stop.queue:
             kept &= (entries.queue < len(begins) - 1) | (entries.keys < np.uint64(stop.position))
+        for which in [n for n, key in enumerate(begins) if key in self.bounded]:
+            begin, end = self.bounded[begins[which]]
+            places = entries.rows["physicalOffset"].astype(np.int64)
+            inside = (places >= begin) & (entries.keys <= np.uint64(end))
+            kept &= inside | (entries.queue != which)
         if not kept.any():
             return
         entries = entries.some(kept)
@@ -341,7 +376,8 @@ class BuildTables:
         decided = [
             row
             for _, some in groupby(by_queue, key)
-            for row in runs_by_vote(self.files, some, lost) if not row["is_left_out"]
+            for row in runs_by_vote(self.files, iter(self.files.living(some)[0]), lost)
+            if not row["is_left_out"]
         ]  # fmt: skip
         return pa.RecordBatch.from_pylist(decided, _DECIDED)
 

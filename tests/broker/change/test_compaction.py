@@ -179,7 +179,7 @@ def test_no_message_after_the_cut_counts_as_compacted(stores: Stores) -> None:
     assert json.loads(raw)["queueOffsetMap"] == {f"{TOPIC}_0": 12, "Other_0": 99}
 
 
-@pytest.mark.parametrize("had", [None, 30])
+@pytest.mark.parametrize("had", [None, 10, 30])
 def test_a_crash_leaves_what_the_next_run_ends(stores: Stores, had: int | None) -> None:
     """As all is written, or what the log lost is cut off. In the end all is durable."""
     before = in_memory(stores(9), stores(had) if had else None)

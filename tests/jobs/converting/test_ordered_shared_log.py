@@ -8,6 +8,7 @@ import pytest
 
 from reput.jobs.converting.new_log import MeasuredLog, QueueKey
 from reput.jobs.converting.ordered import Source, complete_groups
+from reput.store_format.files.folder import Folder
 from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.selection import Tally
 from tests.in_process import STORE
@@ -25,7 +26,7 @@ def source(seen: Tally | None, offset: int | None, shift: int = 0) -> Source:
     table = {} if offset is None else {"T@g": {"0": offset}}
     raw = json.dumps({"offsetTable": table}).encode()
     storage = MemoryStorage({f"{STORE}/config/consumerOffset.json": raw})
-    job: Any = SimpleNamespace(plan=SimpleNamespace(storage=storage, store=STORE))
+    job: Any = SimpleNamespace(plan=SimpleNamespace(folder=Folder(storage, STORE)))
     changes = Changes(merges=True, shifts=(("T", shift),) if shift else ())
     queues = {} if seen is None else {QueueKey("T", 0): seen}
     return Source(job, changes, MeasuredLog([], 0, 0, queues, []))

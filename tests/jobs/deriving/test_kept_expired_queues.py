@@ -22,6 +22,8 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
 from reput.store_format.rocksdb.queues import RocksDBQueues
 from tests.broker.writer.stores import open_writer
+from tests.faults.memory_files import crash_states
+from tests.faults.power import recorded
 from tests.in_process import Session
 
 SETTINGS = {
@@ -120,6 +122,15 @@ def test_a_new_store_has_it_too(store: Path, tmp_path: Path, command: Any) -> No
     with open_writer(out, **SETTINGS) as writer:
         assert writer.append(Message("Old", b"", 1)).queue_offset == OLD
     assert verify(Session(), str(out), rocketmq="5.3.3", settings=SETTINGS).same
+
+
+def test_a_replica_s_lasts_when_power_goes(store: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    given: dict[str, Any] = {"rocketmq": "5.3.3", "settings": SETTINGS}
+    done = recorded(disk, lambda: replicate(str(store), str(disk / "out"), **given))
+    *_, lost, _ = crash_states(done.start, done.ops, 1, 0, every=len(done.ops))
+    assert lost.files.tree().keys() == done.end.tree().keys()
 
 
 @pytest.mark.parametrize("command", [repair, convert, replicate])

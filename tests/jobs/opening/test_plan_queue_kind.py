@@ -25,11 +25,12 @@ def plan(*there: str, purpose: Purpose = REBUILD, **given: str) -> Plan:
     log = build_log(messages(3), SEGMENT)
     files = {f"{STORE}/commitlog/{at:020d}": raw for at, raw in log.items()}
     storage = MemoryStorage(files | {f"{STORE}/{path}": b"x" for path in there})
-    at = StoreAt(storage, STORE, "5.5.0", as_text({**SETTINGS, **given}))
+    at = StoreAt(storage, STORE, "5.5.1", as_text({**SETTINGS, **given}))
     return make_plan(at, discover(at, purpose), purpose)
 
 
 TABLE, APART = "consumequeue/000009.sst", "useSeparateStorePathForRocksdbCQ"
+SELECTIVE, PREFERS = "rocksdbCQSelectiveDoubleWriteEnable", "combineCQPreferCQType"
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,8 @@ TABLE, APART = "consumequeue/000009.sst", "useSeparateStorePathForRocksdbCQ"
         ((ROCKSDB, TABLE, FILES), {"storeType": "default"}, ""),
         ((ROCKSDB,), {"storeType": "default"}, ""),  # a broker that only opened one
         ((ROCKSDB, TABLE), {}, ""),
+        ((FILES,), {SELECTIVE: "true", PREFERS: "defaultRocksDB"}, f"set {PREFERS}=default"),
+        ((FILES,), {SELECTIVE: "true"}, ""),
     ],
 )
 def test_rows_that_a_broker_refuses_or_does_not_read_are_named(

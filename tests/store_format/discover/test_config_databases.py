@@ -147,6 +147,19 @@ def test_of_two_copies_of_config_the_one_that_a_broker_wrote_last_counts(
     assert ("consumerOffset.json" in to_convert(str(store), False, False).names) == (not live)
 
 
+@pytest.mark.parametrize("live", ["topics", "metadata", "rdb"])
+def test_of_several_rocksdbs_the_one_that_a_broker_wrote_last_counts(
+    live: str, tmp_path: Path
+) -> None:
+    """useSingleRocksDBForAllConfigs (#9773), or configManagerVersion=v2, was put on, or off."""
+    for name in ("topics", "metadata", "rdb"):
+        rocksdb(tmp_path / "config" / name, WITH_ROWS[0])
+        for path in (tmp_path / "config" / name).iterdir():
+            os.utime(path, (9, 9) if name == live else (5, 5))
+    there = config_in_rocksdb(Folder(LocalStorage(), str(tmp_path)), "topics.json")
+    assert str(there) == f"{tmp_path}/config/{live}"
+
+
 @pytest.mark.parametrize(("kept", "kind"), [(1, "files"), (0, "rocksdb")])
 def test_queues_that_reach_further_in_the_log_are_live_whatever_the_times(
     kept: int, kind: str, tmp_path: Path

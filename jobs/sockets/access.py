@@ -13,11 +13,12 @@ from reput.broker.serving.broker import Answer, Broker, Caller, Guard, refused
 from reput.broker.serving.popped import popped_rows, restore
 from reput.broker.wire.codes import ResponseCode
 from reput.broker.wire.remoting import ACCESS_KEY, Command, signed_by
-from reput.jobs.outputs.output import Input, WholeFile
+from reput.jobs.outputs.output import WholeFile
 from reput.jobs.outputs.report import counted
 from reput.jobs.sockets.connection import refuse_readable_by_others
 from reput.store_format.discover.config import Offsets, offsets_of_table
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.java import quoted_keys
 from reput.store_format.notes import Notes
 from reput.store_format.release.settings import SettingError
@@ -71,10 +72,10 @@ def arrange_access(
 
     storage = storage_for(arguments.store)
     store = storage.resolve(arguments.store)
-    inputs = inputs_of(storage, store, settings)
+    inputs = inputs_of(Place(storage, store), settings)
     if arguments.derived is not None:
         there = storage_for(arguments.derived)
-        inputs += inputs_of(there, there.resolve(arguments.derived), {})
+        inputs += inputs_of(Place(there, there.resolve(arguments.derived)), {})
     file = OffsetsFile(arguments.group_offsets, inputs)
     broker.offsets.take(file.over(broker.offsets.all(), Notes(tell)))
     file.restore(broker, Notes(tell))
@@ -161,7 +162,7 @@ _WRITTEN_EVERY = 5000  # BrokerConfig.flushConsumerOffsetInterval, milliseconds
 class OffsetsFile:
     """The file, which is replaced as a whole. A file of another kind is not replaced."""
 
-    def __init__(self, path: str, inputs: Iterable[Input]) -> None:
+    def __init__(self, path: str, inputs: Iterable[Place]) -> None:
         """inputs: the served store. Raises StoreError for a foreign file, or a path in an input."""
         self._file = WholeFile(path, tuple(inputs), _BEGINS, replace=True)
         self._file.check()

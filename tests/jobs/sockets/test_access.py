@@ -17,6 +17,7 @@ from reput.jobs.outputs.output import inputs_of
 from reput.jobs.sockets.access import OffsetsFile, guard_by, read_access_keys
 from reput.jobs.sockets.connection import PlainRefused, tls_mode
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from tests import golden_stores
@@ -145,7 +146,7 @@ def test_half_a_handshake_and_noise_in_tls_harm_nobody(serving: Serving) -> None
 
 
 def offsets_file(path: Path, store: Path) -> OffsetsFile:
-    return OffsetsFile(str(path), inputs_of(LocalStorage(), str(store), {}))
+    return OffsetsFile(str(path), inputs_of(Place(LocalStorage(), str(store)), {}))
 
 
 def test_what_groups_commit_outlives_the_server(tmp_path: Path) -> None:
@@ -236,7 +237,8 @@ def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path
     (tmp_path / "logs").mkdir()
     with pytest.raises(StoreError, match="nothing is written there"):
         OffsetsFile(
-            str(tmp_path / "logs" / "o.json"), inputs_of(LocalStorage(), str(store), elsewhere)
+            str(tmp_path / "logs" / "o.json"),
+            inputs_of(Place(LocalStorage(), str(store)), elsewhere),
         )
     other = tmp_path / "other"
     other.write_text("mine")

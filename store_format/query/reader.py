@@ -191,7 +191,7 @@ class OpenedStore:
         self.storage = cast(
             InputStorage, LiveFiles(storage)
         )  # it only reads, and no more is needed
-        self.path, self.profile = path, profile(release)
+        self.path, self.profile, self.given = path, profile(release), given
         there, self.derived_path = derived or (storage, path)
         self.derived_storage = LiveFiles(there)
         self.settings, self.no_index = settings_to_read(

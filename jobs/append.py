@@ -302,17 +302,23 @@ def _append_from(
     arguments: argparse.Namespace, writer: CommitLogWriter, source: Any, counted: Counted,
     waiting: Callable[[Any], Any] = iter,
 ) -> tuple[int, str]:  # fmt: skip
-    """Append a source; (exit code, text) about its damage. waiting: of StopSignals."""
+    """Append a source; (exit code, text) about its damage, or why there is nothing. waiting: of
+    StopSignals.
+    """
+    code, said = DONE, ""
     if arguments.from_store:
         copied = copy_messages(
             writer, source, record_rules(writer.profile), _wanted(arguments), arguments.skip,
             counted.add,
         )  # fmt: skip
-        return _source_damage(arguments.from_store, copied)
-    if isinstance(source, JsonLines):
-        source.most = longest_line(writer.settings.max_message_size)
-    _append_all(writer, waiting(source), counted)
-    return DONE, ""
+        code, said = _source_damage(arguments.from_store, copied)
+    else:
+        if isinstance(source, JsonLines):
+            source.most = longest_line(writer.settings.max_message_size)
+        _append_all(writer, waiting(source), counted)
+    if code == DONE and arguments.topic and not (counted.messages or arguments.skip):
+        code, said = DAMAGE, f"no message of topic {arguments.topic!r} was found"
+    return code, said
 
 
 def _refusal(arguments: argparse.Namespace, error: Refused) -> str:

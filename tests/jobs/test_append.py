@@ -157,6 +157,17 @@ def test_a_store_with_retries_of_pop_is_copied_whole(tmp_path: Path) -> None:
     assert bodies(tmp_path / "to") == [0, 1, 2]
 
 
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+def test_a_topic_without_a_message_is_said(
+    dry_run: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = write(damaged([Message("T", body=b"0")]).log, tmp_path / "store")
+    words = [str(tmp_path / "to"), "--from-store", str(store), *SIZES, *dry_run, "--topic"]
+    assert run_append([*words, "Nope"]) == 1
+    assert "no message of topic 'Nope' was found" in capsys.readouterr().err
+    assert run_append([*words, "T"]) == bool(dry_run)
+
+
 @pytest.mark.parametrize("more", [{}, {"reconsume_times": 1}])
 def test_a_signal_within_a_batch_ends_it_between_two_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,

@@ -7,7 +7,7 @@ entry keeps the time that its broker gave it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, suppress
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -133,8 +133,10 @@ def waiting_from(storage: InputStorage, store: str, delivered: Mapping[int, int]
     """
     found: dict[int, int] = {}
     queues = _queues_of(storage, store)
-    with closing(queues) if queues else nullcontext():
-        for queue_id, position in delivered.items() if queues else ():
+    if queues is None:
+        return found
+    with closing(queues):
+        for queue_id, position in delivered.items():
             with suppress(StoreError), closing(queues.open(SCHEDULE, queue_id, False)) as queue:
                 for entry in queue.entries(position, position + 1):
                     found[queue_id] = entry.physical_offset

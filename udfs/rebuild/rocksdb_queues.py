@@ -144,11 +144,11 @@ class _Bounds(NamedTuple):
 
 def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> _Bounds:
     first, count = numbers(rows, "first"), numbers(rows, "count")
-    last = first + count - 1
-    wraps = (first < 0) & (last >= 0)
+    end = first + count - 1
+    wraps = (first < 0) & (end >= 0)
     zeros = (wraps | (first == 0)).astype(np.int64)
-    least, greatest = unsigned(np.where(wraps, 0, first)), unsigned(np.where(wraps, -1, last))
-    last = unsigned(last)
+    least, greatest = unsigned(np.where(wraps, 0, first)), unsigned(np.where(wraps, -1, end))
+    last = unsigned(end)
     listed = numbers(rows, "offsets_at") >= 0
     if listed.any():
         offsets = unsigned(listed_offsets(files, rows.filter(pa.array(listed))))

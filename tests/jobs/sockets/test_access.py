@@ -13,6 +13,7 @@ import pytest
 from reput.broker.serving.groups import GroupOffsets
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.broker.wire.remoting import signature, signed_by
+from reput.jobs.cli import main
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.sockets.access import OffsetsFile, guard_by, read_access_keys
 from reput.jobs.sockets.connection import PlainRefused, tls_mode
@@ -111,6 +112,15 @@ def test_what_is_no_certificate_is_refused(certificate: list[str], tmp_path: Pat
     (tmp_path / "key.pem").chmod(0o644)
     with pytest.raises(StoreError, match="chmod 600"):
         tls_mode(cert, str(tmp_path / "key.pem"), False)
+
+
+@pytest.mark.parametrize("missing", ["--tls-cert", "--tls-key", "--access-keys"])
+def test_a_file_that_is_missing_is_named_by_its_option(
+    missing: str, certificate: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(golden_stores.unpack("broker_clean_5.3.3").input)
+    assert main(["serve", store, *certificate, missing, "/none"]) == 2
+    assert f"{missing} /none: No such file or directory" in capsys.readouterr().err
 
 
 class TlsPeer(Peer):

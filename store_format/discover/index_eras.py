@@ -31,7 +31,7 @@ _NO_TAGS = Clue("the index has no keys of tags (up to 5.3.4)", "", "5.3.4")
 _ENTRIES, _TIMES = 256, 16
 # Where messages have no tags none shows it: after so many in vain few more of each file are read.
 # Each is a request or two on S3, and 50 TB have thousands of files.
-_IN_VAIN, _OF_A_FILE = 1 << 9, 3
+_IN_VAIN, _OF_A_FILE = 1 << 7, 3
 _READ = 1 << 16
 
 

@@ -107,7 +107,7 @@ def a_log(to: Path) -> Path:
             properties=properties(("INNER_NUM", "3"), ("INNER_BASE", "0")),
         ),
         Message(
-            topic="T", store_timestamp=at + HOUR, properties=properties(("INNER_NUM", "3"))
+            topic="T", store_timestamp=at + HOUR, properties=properties(("INNER_NUM", "5"))
         ),
     ]  # fmt: skip
     for start, data in build_log(messages, 4096).items():

@@ -28,7 +28,7 @@ from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING
 from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.files.protocol import Storage
-from reput.store_format.names import INDEX, parse_queue_path
+from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
 from reput.store_format.release.settings import Settings
 from reput.udfs.rebuild.built_files import KeptFiles
 
@@ -160,8 +160,9 @@ def assumed_delays(plan: Plan, named: list[Built]) -> list[str]:
     Raises StoreError where queues show that levels are others, and the default has not this one.
     """
     shown, usual = plan.discovered.delays_shown, Settings().delays
-    paths = (parse_queue_path(row["folder"]) for row in named if row["folder"] != INDEX)
-    built = {path.queue_id + 1 for path in paths if path.topic == SCHEDULE}
+    schedule = f"{CONSUME_QUEUE}/{SCHEDULE}/"
+    files = (row["folder"] for row in named if row["path"].startswith(schedule))
+    built = {parse_queue_path(folder).queue_id + 1 for folder in files}
     if shown is None or built <= shown:
         return []
     last, give = max(built - shown), f"--set {SETTING}=... gives the broker's"

@@ -12,7 +12,7 @@ import json
 import sys
 
 from benchmarks.further_rows import against
-from benchmarks.rows import LONG, ROWS, Row
+from benchmarks.rows import AROUND, LONG, ROWS, Row
 from benchmarks.stores import cache_folder
 
 _COLUMNS = (
@@ -39,6 +39,7 @@ _NOTES = (
     "cluster_bare", "local_bare", "cluster_bare_work", "local_bare_work", "disk_seconds",
     "scan_seconds", "spark_mib", "check_local", "check_spark", "verify_local", "verify_spark",
     "recover_local", "recover_spark", "read_rocksdb_us", "read_files_us",
+    "report_of_check", *AROUND,
 )  # fmt: skip
 
 

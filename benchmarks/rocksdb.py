@@ -20,6 +20,7 @@ from benchmarks.stores import (
     output_folder,
 )
 from reput.store_format.derived.queues import FileQueues, Queues
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.queues import RocksDBQueues
 from tests.rocketmq.live import Broker
@@ -43,9 +44,11 @@ def in_rocksdb(runs: int, shape: Shape = USUAL) -> Row:
         their_seconds.append(_theirs(store) - _theirs(None))
         same_state(store)
         our_seconds.append(ours(store, output, *words, "rocksdb").run.seconds)
-    in_rocksdb = _read_seconds(RocksDBQueues(LocalStorage(), "", f"{output}/consumequeue"))
+    in_rocksdb = _read_seconds(RocksDBQueues("", Folder(LocalStorage(), f"{output}/consumequeue")))
     ours(store, output, *words, "files")
-    in_files = _read_seconds(FileQueues(LocalStorage(), str(output), lambda batch: 6_000_000))
+    in_files = _read_seconds(
+        FileQueues(Folder(LocalStorage(), str(output)), lambda batch: 6_000_000)
+    )
     shutil.rmtree(output)
     return {
         **shape._asdict(),

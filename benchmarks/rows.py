@@ -43,6 +43,8 @@ LARGE_BODIES = Shape(messages=30_000, body=64 << 10)
 SKEWED = Shape(hot_percent=90)
 TINY = Shape(messages=2_000)
 NO_CHECK = "--no-check-crc"
+AROUND = ("check", "report", "stats", "delayed", "transactions", "jsonl out", "parquet out",
+          "jsonl in")  # fmt: skip
 TRIVIAL = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[2]").getOrCreate()
@@ -244,31 +246,32 @@ def looks(runs: int) -> Row:
     return row
 
 
-def around(runs: int) -> Row:
+def around(runs: int, shape: Shape = USUAL) -> Row:
     """What else walks a log, beside `check`, and JSON lines out and in: whole processes by turns.
 
-    Of each the seconds, the processor's seconds, and the most memory of all its processes.
+    Of each the seconds, the processor's seconds, messages for one of these, and the most memory of
+    all its processes. report_of_check: processor's seconds.
     """
-    store, folder = make_store(USUAL), output_folder()
+    store, folder = make_store(shape), output_folder()
     theirs(store)
     (store / "abort").unlink(missing_ok=True)
     folder.mkdir(exist_ok=True)
     lines, new = folder / "lines.jsonl", folder / "new"
     names = ("topic", "queue_id", "tags", "keys")
     with lines.open("w") as file:
-        for message in map(numbered, range(USUAL.messages)):
+        for message in map(numbered, range(shape.messages)):
             fields = {name: getattr(message, name) for name in names}
-            file.write(json.dumps({**fields, "body": message.body.decode("latin-1")}) + "\n")
+            body = message.body.decode().replace("\0", "x")  # as JSON has six bytes for a NUL
+            file.write(json.dumps({**fields, "body": body}) + "\n")
     words = {
         "check": ["check", store],
         "report": ["report", store, "--output", folder / "page.html", "--replace"],
-        "stats": ["stats", store],
-        "delayed": ["delayed", store],
-        "transactions": ["transactions", store],
+        **{name: [name, store] for name in ("stats", "delayed", "transactions")},
         **{f"{kind} out": ["export", store, "--as", kind, "--output", folder / kind, "--replace"]
            for kind in ("jsonl", "parquet")},
         "jsonl in": ["append", new, "--from", lines],
     }  # fmt: skip
+    assert tuple(words) == AROUND
     made: dict[str, list[Run]] = {name: [] for name in words}
     for _ in range(runs):
         for name, each in words.items():
@@ -278,11 +281,16 @@ def around(runs: int) -> Row:
             made[name].append(checked(run(command)))
     shutil.rmtree(folder)
     remove_derived(store)
-    row: Row = {**USUAL._asdict(), "log_bytes": log_bytes(store)}
+    row: Row = {**shape._asdict(), "log_bytes": log_bytes(store)}
     for name, done in made.items():
-        row[name] = median([one.seconds for one in done])
-        row[f"{name} cpu"] = median([one.cpu for one in done])
-        row[f"{name} mib"] = max(one.all_mib for one in done)
+        cpu = median([one.cpu for one in done])
+        row[name] = {
+            "seconds": median([one.seconds for one in done]),
+            "cpu": cpu,
+            "messages_per_cpu": round(shape.messages / cpu),
+            "mib": max(one.all_mib for one in done),
+        }
+    row["report_of_check"] = round(row["report"]["cpu"] / row["check"]["cpu"], 2)
     return row
 
 

@@ -131,7 +131,7 @@ def measured(spark: Any, root: str, storage: Any, queues: int, asked: Any) -> di
         if asked.rocksdb:
             with counted() as built:
                 tables = queue_tables(job, linked)
-            row |= {"tables": len({each["name"] for each in tables}), "rows": len(tables)}
+            row |= {"tables": len(tables["name"].unique()), "rows": len(tables)}
         else:
             with counted() as built:
                 rows, kept = job.build_and_keep(linked, indexes=False)

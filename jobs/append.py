@@ -60,6 +60,7 @@ from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.names import COMMIT_LOG, CONFIG, CUT, TOPICS
@@ -250,7 +251,8 @@ def _run(
     }
     _report(arguments, done, writer, warnings, discovered, topics, waits)
     if said:
-        _say(f"{said}; {_progress_of(arguments, counted.messages)}")
+        nothing = code == DAMAGE and not counted.messages
+        _say(said if nothing else f"{said}; {_progress_of(arguments, counted.messages)}")
     return DAMAGE if code == DONE and writer.entries_cut else code
 
 
@@ -272,7 +274,7 @@ def _sizes_of_source(arguments: argparse.Namespace, source: Any) -> dict[str, st
         size = max((each.end - each.start for each in source), default=0)
     elif arguments.source != "-" and ("://" in arguments.source or os.path.isdir(arguments.source)):
         storage = storage_for(arguments.source)
-        manifest = export_manifest(storage, storage.resolve(arguments.source))
+        manifest = export_manifest(Folder(storage, storage.resolve(arguments.source)))
         size = manifest.get("segment_bytes")
     else:
         return {}
@@ -302,17 +304,24 @@ def _append_from(
     arguments: argparse.Namespace, writer: CommitLogWriter, source: Any, counted: Counted,
     waiting: Callable[[Any], Any] = iter,
 ) -> tuple[int, str]:  # fmt: skip
-    """Append a source; (exit code, text) about its damage. waiting: of StopSignals."""
+    """Append a source; (exit code, text) about its damage, or that it has nothing of the topic.
+    waiting: of StopSignals.
+    """
+    code, said = DONE, ""
     if arguments.from_store:
         copied = copy_messages(
             writer, source, record_rules(writer.profile), _wanted(arguments), arguments.skip,
             counted.add,
         )  # fmt: skip
-        return _source_damage(arguments.from_store, copied)
-    if isinstance(source, JsonLines):
-        source.most = longest_line(writer.settings.max_message_size)
-    _append_all(writer, waiting(source), counted)
-    return DONE, ""
+        code, said = _source_damage(arguments.from_store, copied)
+    else:
+        if isinstance(source, JsonLines):
+            source.most = longest_line(writer.settings.max_message_size)
+        _append_all(writer, waiting(source), counted)
+    if arguments.topic and not (said or counted.messages or arguments.skip):
+        where = arguments.from_store or arguments.source
+        code, said = DAMAGE, f"{where}: has no such message of topic {arguments.topic!r}"
+    return code, said
 
 
 def _refusal(arguments: argparse.Namespace, error: Refused) -> str:
@@ -325,12 +334,12 @@ def _add_topics(
 ) -> list[str]:
     """Add the topics of what was appended to config/topics.json; those that were not there."""
     grown, store = writer.appender.queues_grown(), local_store(arguments.store)
-    if config_in_rocksdb(LocalStorage(), store, TOPICS) is not None:
+    if config_in_rocksdb(Folder(LocalStorage(), store), TOPICS) is not None:
         return []
     like: Mapping[str, Any] = {}
     if arguments.from_store:
         storage = storage_for(arguments.from_store)
-        there = configured_topics(storage, storage.resolve(arguments.from_store), Notes())
+        there = configured_topics(Folder(storage, storage.resolve(arguments.from_store)), Notes())
         like = there or {}
     try:
         return add_topics(writer.store.files, grown, like, writer.profile, writer.clock())

@@ -100,16 +100,16 @@ def _to_output(
     from reput.jobs.opening.plan import make_plan, refuse_rocksdb
     from reput.jobs.outputs.output import REBUILT, Output, inputs_of
     from reput.store_format.discover.store import discover
-    from reput.store_format.files.protocol import StoreInUse, listed
+    from reput.store_format.files.protocol import StoreInUse
     from reput.store_format.log.groups import refuse_heads
 
     storage, store = source.storage, source.path
-    refuse_rocksdb(storage, store)
+    refuse_rocksdb(source.folder)
     plan = make_plan(source, discover(source, CATCH_UP), CATCH_UP)
     refuse_heads(plan.segments, "catch-up")
     if plan.in_use:
         raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
-    if any(name == ABORT for name, _ in listed(storage, store)):
+    if any(name == ABORT for name, _ in source.folder.listed()):
         raise StoreError(f"{store}/{ABORT}: was not stopped cleanly; `reput rebuild` reads it")
     inputs = tuple(inputs_of(storage, store, source.settings))
     return catch_up_set(plan, Output(*target, REBUILT, replace, inputs), progress)
@@ -130,7 +130,7 @@ def _in_place(asked: CatchUp) -> "CaughtUp":
 
     with _held(asked.store, asked.dry_run) as held:
         at = held.at(asked.rocketmq, asked.settings)
-        refuse_rocksdb(at.storage, at.path)
+        refuse_rocksdb(at.folder)
         plan = make_plan(at, discover(at, CATCH_UP_IN_PLACE), CATCH_UP_IN_PLACE)
         refuse_log_elsewhere(plan.store, plan.segments, "catch-up without --output")
         return catch_up_in_place(held, plan, asked.shows, asked.confirm)

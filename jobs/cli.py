@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from reput import __version__
 from reput.jobs.console import voice
 from reput.jobs.console.voice import flush, open_streams
+from reput.jobs.engines.engine import NoPandas
 from reput.jobs.engines.signals import ending_by_signals
 
 # Each is a module `reput.jobs.<name>` with `add_arguments(parser)` and `run(arguments)`.
@@ -155,6 +156,7 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
 def command() -> NoReturn:
     """Run one command, and end the process with its exit code."""
     gc.set_threshold(_GARBAGE)
+    NoPandas.begin()
     code = main(own_process=True)
     # all files are closed; Python's own exit takes 0.25 s, for numba, pandas and PySpark
     os._exit(code)

@@ -122,8 +122,8 @@ def deliver_delayed(asked: DeliverDelayed) -> DeliverReport:
             read = read._replace(stopped=look.stopped)
         found = delays.resolve(gathered, levels, read)
         planned = plan_delivery(gathered, found, levels, wanted)
-        folder = f"{look.store.path}/{STORE_DB}"
-        if any(each.level == 0 for each in planned.due) and has_rows(look.store.storage, folder):
+        folder = look.store.folder / STORE_DB
+        if any(each.level == 0 for each in planned.due) and has_rows(folder):
             raise StoreError(
                 f"{folder}: RocksDB may hold the timers that are due (timerRocksDBEnable), and a "
                 "broker would deliver them again"

@@ -41,7 +41,8 @@ from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.protocol import InputStorage, Reader
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import Reader
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import is_dledger
@@ -125,9 +126,10 @@ def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
         reader = storage.open(path)
         _ = reader.state
     except (OSError, StoreError):
-        if _is_folder(storage, path):
-            if has_database(storage, path):
-                return _dump_database(args, storage, path, write)
+        folder = Folder(storage, path)
+        if _is_folder(folder):
+            if has_database(folder):
+                return _dump_database(args, folder, write)
             raise DumpError(f"{args.file}: is a folder; dump takes one file of a store") from None
         raise
     try:
@@ -138,11 +140,11 @@ def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
 
 
 def _dump_database(
-    args: argparse.Namespace, storage: InputStorage, path: str, write: Callable[[str], Any]
+    args: argparse.Namespace, path: Folder, write: Callable[[str], Any]
 ) -> int:  # fmt: skip
     if args.kind or args.part or args.bodies or args.first is not None:
         raise DumpError(f"{path}: is a RocksDB: without --kind, --part, --bodies and --from")
-    with closing(open_database(storage, path)) as database:
+    with closing(open_database(path)) as database:
         return _show(args, describe_database(database, args.properties), write)
 
 
@@ -159,9 +161,9 @@ def _show(args: argparse.Namespace, items: Iterator[Item], write: Callable[[str]
     return DAMAGE if damaged else DONE
 
 
-def _is_folder(storage: InputStorage, path: str) -> bool:
+def _is_folder(path: Folder) -> bool:
     try:
-        storage.list(path)
+        path.storage.list(path.path)
     except (OSError, StoreError):
         return False
     return True

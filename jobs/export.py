@@ -20,6 +20,7 @@ from reput.jobs.console.options import (
 from reput.jobs.engines.choice import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import READ
+from reput.store_format.files.folder import Folder
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
@@ -51,10 +52,9 @@ is new in the log, once, whatever was killed. It needs deltalake: pip install "r
 def is_delta(to: str) -> bool:
     """Whether a folder, by path or URL, has a Delta table of messages."""
     from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.protocol import listed
 
     storage = storage_for(to)
-    return any(listed(storage, f"{storage.resolve(to)}/messages/_delta_log"))
+    return any(Folder(storage, storage.resolve(to)).listed("messages/_delta_log"))
 
 
 @dataclass(frozen=True)
@@ -190,11 +190,11 @@ def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
         writer = writer_of(asked.delta_by, engine)
         return compare_delta(writer, store, to, asked.rocketmq, asked.settings or {}, engine)
     there = asked.output_storage or asked.storage or storage_for(to)
-    folder = there.resolve(to)
+    folder = Folder(there, there.resolve(to))
     if store is None:
-        return check_set(there, folder)
-    purpose = READ.asked(chosen_of(export_manifest(there, folder), folder).on_damage)
-    return compare_set(asked.found(engine, purpose), there, folder)
+        return check_set(folder)
+    purpose = READ.asked(chosen_of(export_manifest(folder), folder.path).on_damage)
+    return compare_set(asked.found(engine, purpose), folder)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

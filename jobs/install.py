@@ -56,8 +56,8 @@ from reput.store_format.discover.config import batch_topics
 from reput.store_format.dispatch.scan import End, scan, scan_rules
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles, FixedFiles
+from reput.store_format.files.folder import Folder, read_part
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import read_part
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
 from reput.store_format.log.there import derived_files, of_strangers, strangers
@@ -129,20 +129,22 @@ def install_set(
     source = FixedFiles(folder)
     wanted = [
         SetFile(path, file["length"], file["sha256"], file.get("written"))
-        for path, _, file in files_of(local, folder, manifest, REBUILT)
+        for path, _, file in files_of(Folder(local, folder), manifest, REBUILT)
     ]
     there = {file.path.partition("/")[0] for file in wanted}
     if CHECKPOINT not in there or (manifest.get("messages") and len(there) == 1):
         raise StoreError(
             f"{folder}/{MANIFEST}: lists no files of a whole set: nothing is installed"
         )
+    if lost := next((file.path for file in wanted if not source.exists(file.path)), None):
+        raise StoreError(f"{folder}/{lost}: is missing, and {MANIFEST} lists it: rebuild again")
     hashes = {file.path: file.sha256 for file in wanted}
     services = services_from(target.path, manifest["log_end"], hashes)
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.what, about.log_end = files_text(each.path for each in wanted), manifest["log_end"]
     about.kept_before = target.files.exists(kept_name(target.name))
     note = note_of(manifest)
-    refuse_foreign_store(LocalStorage(), target.path, even_rocksdb=True)
+    refuse_foreign_store(Folder(LocalStorage(), target.path), even_rocksdb=True)
     refuse_group_log(target.path)
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
     index_in_rocksdb = manifest.get("index_in") == ROCKSDB
@@ -180,10 +182,10 @@ def install_set(
 
 def _name_strangers(about: Installed, note: dict[str, Any]) -> None:
     """What others left in the store stays where it is, also where no broker starts with it."""
-    storage, rules = LocalStorage(), profile(note["rocketmq"])
+    store, rules = Folder(LocalStorage(), about.store), profile(note["rocketmq"])
     folders = commit_log_folders(about.store, settings_from(as_text(note["settings"])))
-    found = strangers(storage, about.store, folders)
-    found += derived_files(storage, about.store).strangers
+    found = strangers(store, folders)
+    found += derived_files(store).strangers
     said, in_the_way = of_strangers(found, rules)
     about.warnings += [*said, *(f"{each.path}: {each.reason}" for each in in_the_way)]
     about.in_the_way = [each.todo for each in in_the_way]
@@ -193,7 +195,7 @@ def _settle(store: str, note: dict[str, Any], about: Installed) -> None:
     """Bring `compaction/` to the log: a broker with whole queues does not."""
     files, notes = DiskFiles.as_owned_by(os.lstat(store), store), Notes()
     given = as_text(note["settings"])
-    done = settle(files, LocalStorage(), store, note["rocketmq"], given, notes)
+    done = settle(files, Folder(LocalStorage(), store), note["rocketmq"], given, notes)
     about.compaction = done.lines
     about.warnings += notes.lines
 
@@ -324,7 +326,7 @@ def as_text(settings: dict[str, Any]) -> dict[str, str]:
 
 
 def _record_at(storage: LocalStorage, segment: Segment, at: int, note: dict[str, Any]) -> bool:
-    batch = batch_topics(storage, note["store"], Notes())
+    batch = batch_topics(Folder(storage, note["store"]), Notes())
     rules = scan_rules(profile(note["rocketmq"]), settings_from(as_text(note["settings"])), batch)
     # a stretch of one byte: no more than the first record is read
     stretch = Stretch(segment.start, segment.end, at, at + 1, at)
@@ -354,7 +356,7 @@ def _last_entries(source: DiskFiles, paths: list[str]) -> Iterator[tuple[str, in
     """(path, physicalOffset, size) of the last entry of some queues, or of some of their files."""
     if f"{CONSUME_QUEUE}/{CURRENT}" in paths:
         with closing(
-            RocksDBQueues(LocalStorage(), source.root, f"{source.root}/{CONSUME_QUEUE}")
+            RocksDBQueues(source.root, Folder(LocalStorage(), f"{source.root}/{CONSUME_QUEUE}"))
         ) as queues:
             names = sorted(queues.maxima)
             for topic, queue_id in names[:: max(len(names) // _SAMPLED, 1)]:
@@ -373,8 +375,8 @@ def _last_entries(source: DiskFiles, paths: list[str]) -> Iterator[tuple[str, in
 
 def _becomes(store: str, in_rocksdb: bool) -> list[str]:
     """A line for people if the set's queues are of another kind than the store's."""
-    folder = queues_folder(LocalStorage(), store)
-    files = FileQueues(LocalStorage(), store, lambda batch: 0).topics()
+    at = Folder(LocalStorage(), store)
+    folder, files = queues_folder(at), FileQueues(at, lambda batch: 0).topics()
     if in_rocksdb:
         if not files:
             return []

@@ -76,17 +76,14 @@ def recover(engine: Engine, asked: Recover) -> "Recovered":
         if held.crashed:
             complete_last(held, sizes, asked.confirm)
             discovered = discovered.dispatched_from(
-                dispatched_again(
-                    held.storage, store, sizes,
-                    read_checkpoint(held.storage, store),
-                )
-            )  # fmt: skip
+                dispatched_again(held.folder, sizes, read_checkpoint(held.folder))
+            )
         found = asked.found(engine, purpose, at=at, discovered=discovered)
         with staged_job(found, held) as job:
             recovery, about = examine(found, held, job, asked.on_damage)
             if about.needed and not dry_run:
                 asked.confirm(f"change {store} in place: {about.steps()}")
-                change(held, recovery, about)
+                change(held, recovery, about, job.staging.folder.removeprefix(store + "/"))
                 about.done = True
     about.seconds = time.monotonic() - started
     return about
@@ -109,8 +106,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is,
-    where a queue that was written lacks messages, and where queues name messages that the log does
-    not have.
+    where a queue that was written lacks messages, where queues name messages that the log does not
+    have, and where something else keeps a broker from its start.
     """
     asked = asked_of(arguments, Recover)
     purpose = RECOVER_DRY_RUN if asked.dry_run else RECOVER
@@ -118,5 +115,5 @@ def run(arguments: argparse.Namespace) -> int:
         about = recover(engine, asked)
     whole = {"needed": about.needed, **asdict(about)}
     show(arguments, whole, about.text(), about.details() if about.needed else ())
-    lost = about.left_out or about.lost_past_end
+    lost = about.left_out or about.lost_past_end or about.in_the_way
     return DAMAGE if lost or (about.needed and not about.done) else DONE

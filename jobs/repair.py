@@ -73,7 +73,7 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
         restorations,
         restored,
     )
-    from reput.store_format.discover.config import config_faults
+    from reput.store_format.discover.config_faults import config_faults
     from reput.store_format.log.groups import refuse_heads
 
     found = asked.found(engine, REPAIR)
@@ -105,7 +105,7 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
         move_segments(job.staging, target, rows, summary)
         state = StateCopy(plan.storage, plan.store, place.storage, target, summary)
         state.copy(carried_names())
-        faults = config_faults(plan.storage, plan.store)
+        faults = config_faults(plan.folder)
         todo = next((each.todo for each in faults if each.todo), "")
         summary.first = todo.replace(f"{plan.store}/", f"{place.path}/")
         _derive(found, job.staging, place.storage, target, summary, kinds)
@@ -150,7 +150,7 @@ def _derive(
         cut=found.cut,
         progress=found.progress,
     )
-    of_store = replace(repaired.plan, queues_of=(found.plan.storage, found.plan.store))
+    of_store = replace(repaired.plan, queues_of=found.plan.folder)
     repaired = replace(repaired, plan=of_store)
     output = repaired.output(derived, REBUILT, False, storage)
     no_room = frozenset(

@@ -124,7 +124,7 @@ def resolve_transactions(asked: ResolveTransactions) -> ResolveReport:
             raise StoreError(
                 f"RocketMQ {look.store.profile.release} has no topic of half messages (4.3.0)"
             )
-        elsewhere = config_in_rocksdb(look.store.storage, look.store.path, OFFSETS)
+        elsewhere = config_in_rocksdb(look.store.folder, OFFSETS)
         if elsewhere is not None:
             raise StoreError(
                 f"{elsewhere}: RocksDB tells a broker up to where half messages are done, and that "

@@ -19,6 +19,7 @@ from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import VERIFY
 from reput.store_format.faults import REFUSE, DamageFound
+from reput.store_format.files.folder import Folder
 
 if TYPE_CHECKING:
     from reput.jobs.judging.report import Report
@@ -72,8 +73,9 @@ def verify(engine: Engine, asked: Verify) -> "Report":
         return verify_queue_log(at)
     there = asked.storage or storage_for(asked.against or asked.store)
     against = there.resolve(asked.against or asked.store)
-    refuse_unfinished(there, against)
-    manifest = read_manifest(there, against)
+    at_set = Folder(there, against)
+    refuse_unfinished(at_set)
+    manifest = read_manifest(at_set)
     on_damage = asked.on_damage or manifest.get("on_damage", REFUSE)
     purpose = VERIFY.asked(on_damage)
     # else a store, on which a broker may go on
@@ -82,7 +84,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
         """The report by a release's rules, and the releases that may be meant instead."""
         by = replace(asked, rocketmq=release)
-        discovered = discover(by.at(), purpose, derived=(there, against), manifest=manifest)
+        discovered = discover(by.at(), purpose, derived=at_set, manifest=manifest)
         found = by.found(engine, purpose, discovered=discovered)
         plan, also = found.plan, inputs_of(there, against, {})
         with found.temporarily(Temporary.VERIFY, asked.staging_folder, asked.storage, also) as job:

@@ -125,10 +125,8 @@ class StateFile(NamedTuple):
             return _JUDGED[self.by]
         if self.page == "dledger" and self.copies == Copies.CARRY:
             return _LOG_JUDGE
-        if self.holds:
-            return "store_format.discover.config.config_faults"
         own = self.name == "<rocksdb>" and self.copies == Copies.CARRY
-        return f"{_STATE}.database_faults" if own else ""
+        return "store_format.discover.config_faults.config_faults" if self.holds or own else ""
 
 
 _STATE = "store_format.state.judge"

@@ -63,7 +63,7 @@ def _in_its_time_zone(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_left(request: pytest.FixtureRequest, _in_its_time_zone: None) -> Iterator[None]:
     """A file of tests leaves no descriptor, thread or child: a test's own, and its fixtures'."""
-    if not _in(_place(request.path), LEAVES_NOTHING):
+    if not (os.environ.get("LEAVES_ALL") or _in(_place(request.path), LEAVES_NOTHING)):
         yield
         return
     before = open_now()

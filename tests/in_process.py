@@ -131,11 +131,11 @@ class Made(TaskRows):
         columns = [*key, *greatest, *least]
         return self._then(change, pa.schema([self.schema.field(name) for name in columns]))
 
-    def collect(self) -> list[Row]:
+    def as_table(self) -> pa.Table:
         rows = [row for rows in self.partitions() for row in rows]
         lists = (each for row in rows for each in row.values() if isinstance(each, list))
         self.engine.rows_collected += len(rows) + sum(map(len, lists))
-        return pa.Table.from_pylist(rows, self.schema).to_pylist()
+        return pa.Table.from_pylist(rows, self.schema)
 
 
 def _batches(

@@ -71,7 +71,7 @@ def test_any_log(log: Log, cut: Cut, seed: int) -> None:
 @pytest.mark.long
 @pytest.mark.explore
 @pytest.mark.timeout(7200)
-@settings(ANY, max_examples=examples(4000))
+@settings(ANY, max_examples=examples(1000))
 @given(logs(), cuts(), st.integers(0, 1000))
 def test_many_more_logs(log: Log, cut: Cut, seed: int) -> None:
     tell(log, check(log, cut, seed))
@@ -193,7 +193,7 @@ def test_damage_is_refused_where_live_records_follow(log: Log, cut: Cut) -> None
 
 @pytest.mark.long
 @pytest.mark.explore
-@settings(ANY, max_examples=examples(1000))
+@settings(ANY, max_examples=examples(250))
 @given(damaged_logs(), cuts())
 def test_more_damage_is_refused_where_live_records_follow(log: Log, cut: Cut) -> None:
     check_refusal(log, cut)

@@ -45,7 +45,7 @@ STARTS = {
 
 # Commands whose own module loads more than numpy, before it knows what it is asked.
 HEAVY_COMMANDS = {
-    "install": {"pyarrow"}, "append": {"pyarrow", "pandas"},
+    "install": {"pyarrow"}, "append": {"pyarrow"},
     "clean": {"pyarrow"},
 }  # fmt: skip
 

@@ -54,13 +54,12 @@ class CatchUp:
     # --- a set that nobody uses --------------------------------------------------------------
 
     def continue_set(self, new: New) -> None:
-        """Write what is new to a set of files that nobody uses yet."""
+        """Write what is new to copies, of which publishing makes files that are durable."""
         if self._indexes:
             self.index.sort_names()
             self.index.load(None, new.ahead.end)
         self._take_up_queues(new)
         self._dispatch(new)
-        self.queues.sync()
         if self._indexes:
             self.index.publish_changes()
             self.index.settle()

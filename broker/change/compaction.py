@@ -17,14 +17,8 @@ import numpy as np
 
 from reput.broker.writer.recovery import LogCutter
 from reput.store_format.derived.queue_files import QueueEntry
-from reput.store_format.files.protocol import (
-    Files,
-    InputStorage,
-    OpenFile,
-    listed,
-    read_small,
-    replace_small,
-)
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import Files, OpenFile, read_small, replace_small
 from reput.store_format.layouts import (
     BATCH_QUEUE_ENTRY,
     BATCH_QUEUE_ENTRY_BYTES,
@@ -76,7 +70,7 @@ class Settled(NamedTuple):
 
 
 def settle(
-    files: Files, storage: InputStorage, store: str, release: str, given: Mapping[str, str],
+    files: Files, store: Folder, release: str, given: Mapping[str, str],
     notes: Notes,
 ) -> Settled:  # fmt: skip
     """Bring the queues of compacted topics to the log. The caller holds the store's lock.
@@ -84,11 +78,11 @@ def settle(
     files: of the store, which `storage` has at `store`; given: settings as text. notes: gets what
     is left out. Raises OSError, BadQueue, StoreError for a link: run again.
     """
-    topics = compacted_topics(storage, store, settings_from(given, release=release), release)
+    topics = compacted_topics(store, settings_from(given, release=release), release)
     if not topics:
         return Settled()
     written = cut = 0
-    with OpenedStore(storage, store, release, given, notes) as opened:
+    with OpenedStore(store, release, given, notes) as opened:
         queues = list(compacted_queues(opened, topics))
         sizes = _sizes(opened, queues)
         for queue in queues:
@@ -114,7 +108,7 @@ def _sizes(opened: OpenedStore, queues: list[CompactedQueue]) -> tuple[int, int]
     found = dict(zip(_KINDS, _by_settings(opened.settings), strict=True))
     for kind in _KINDS:
         for queue in queues:
-            there = listed(opened.storage, f"{opened.path}/{queue.folder(kind)}")
+            there = opened.folder.listed(queue.folder(kind))
             sizes = [state.size for _, state in there if state is not None and state.size]
             if sizes:
                 found[kind] = max(sizes)
@@ -167,7 +161,7 @@ class _OwnLog:
         end, gone = self.queue.queue_end or 0, 0
         kept: list[tuple[int, Entries]] = []
         for start in self.queue.starts:
-            entries = entries_of(self.opened.storage, self.opened.path, self.queue, start)
+            entries = entries_of(self.opened.folder, self.queue, start)
             good = int(np.searchsorted(entries["baseOffset"], end))
             gone += len(entries) - good
             if good or (not len(entries) and not gone):
@@ -264,7 +258,7 @@ class _Tail:
             self._roll(0)
             return
         start = own.queue.starts[-1]
-        entries = entries_of(own.opened.storage, own.opened.path, own.queue, start)
+        entries = entries_of(own.opened.folder, own.queue, start)
         self._use(start, _after(entries) - start if len(entries) else 0, len(entries))
 
     def _roll(self, start: int) -> None:

@@ -30,6 +30,7 @@ from reput.store_format.dispatch.scan import (
     scan,
 )
 from reput.store_format.faults import Fault
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Stretch
 from reput.store_format.message.message import SCHEDULE_TOPIC
@@ -91,24 +92,24 @@ class Dispatched(NamedTuple):
 
 
 def find_position(
-    storage: InputStorage, store: str, log: DispatchedLog, settings: Settings, rules: ScanRules
+    store: Folder, log: DispatchedLog, settings: Settings, rules: ScanRules
 ) -> Position:
     """Where dispatch goes on for the derived files at `store`.
 
     Reads the ends of the queues and of the newest index file, and the records they point to.
     Raises BadQueue and BadIndex (StoreErrors) where a queue or index file is not this log's.
     """
-    ends = tail(storage, store, settings)
+    ends = tail(store, settings)
     asked = _Asked(log, rules)
     timestamp = 0
     for queue in ends.queues:
-        timestamp = max(timestamp, _check_queue(store, queue, log, asked))
+        timestamp = max(timestamp, _check_queue(store.path, queue, log, asked))
     queues = min(max(ends.end, log.start), log.stop)
     index, indexed, newest = queues, False, ends.newest_index
     if settings.builds_index:
         index = log.start
         if newest is not None:
-            at, time = _check_index(storage, newest, log, settings, asked)
+            at, time = _check_index(store.storage, newest, log, settings, asked)
             index, indexed = max(at, log.start), at >= log.start
             timestamp = max(timestamp, time)
     of_queues = {NamedQueue(t.topic, t.queue_id, t.batch): t for t in ends.queues}

@@ -179,7 +179,7 @@ def deliver(
     _level_offsets(writer)
     if plan.wheel is not None:
         check_can_replace(writer.store.files)
-    written = write_times(store.storage, store.path, plan.timers["physicalOffset"])
+    written = write_times(store.folder, plan.timers["physicalOffset"])
     stays, counts = dict(plan.levels), [0, 0, 0]
     held: set[int] = set()  # levels whose queue stops at a message that was refused
     refused: list[str] = []
@@ -224,7 +224,7 @@ def deliver(
         )  # fmt: skip
         units = units_of(stay, plan.timers[-1:], written, turned)
         least = writer.settings.mapped_file_size_timer_log
-        size = timer_file_bytes(store.storage, store.path, least)
+        size = timer_file_bytes(store.folder, least)
         replace_timer_files(writer.store.files, Timers(units, turned, len(waits)), size)
     return Delivered(counts[0], counts[1], counts[2], refused)
 

@@ -308,7 +308,7 @@ class ServedStore:
     def _look(self) -> None:
         opened = self.opened
         self.limit = self.log.end if self._at_limit is None else min(self._at_limit, self.log.end)
-        configured = configured_topics(opened.storage, opened.path, self._notes)
+        configured = configured_topics(opened.folder, self._notes)
         self.topics: dict[str, Topic] = served_topics(configured, queue_folders(opened))
         self.topics = {**self._made, **self.topics}
         self._queues: dict[tuple[str, int], ServedQueue | None] = {}

@@ -14,7 +14,8 @@ from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.dispatch.scan import ScanRules
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.adapters import FilesRead
-from reput.store_format.files.protocol import SECTOR_BYTES, Bytes, Files, InputStorage, OpenFile
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import SECTOR_BYTES, Bytes, Files, OpenFile
 from reput.store_format.kernels.jit import allocating
 from reput.store_format.layouts import CRC_PROPERTY_BYTES
 from reput.store_format.log.records import RECORD_ROW, Rows, first_bad_property_crc
@@ -205,9 +206,7 @@ def _first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> tu
     return len(rows), 0
 
 
-def written_in_part(
-    storage: InputStorage, store: str, known: Checkpoint, window: Bytes, row: Any
-) -> bool:
+def written_in_part(store: Folder, known: Checkpoint, window: Bytes, row: Any) -> bool:
     """Whether a log's last record may have been written in part, where only zeros follow it.
 
     A process that is killed within a write leaves its first bytes, and zeros. A record that a queue
@@ -224,7 +223,7 @@ def written_in_part(
         return False
     if was_durable(int(row["storeTimestamp"]), known):
         return False
-    return not was_dispatched(storage, store, window, row)
+    return not was_dispatched(store, window, row)
 
 
 # ---
@@ -380,7 +379,7 @@ class LogRecovery:
         """Note whether a step's last record may be written in part, if it is the log's last."""
         self._written_in_part, row = (), step.rows[-1]
         if self.checkpoint is not None and written_in_part(
-            FilesRead(self.files), "", self.checkpoint, step.window, row
+            Folder(FilesRead(self.files), ""), self.checkpoint, step.window, row
         ):
             self._written_in_part = (int(row["physicalOffset"]),)
 

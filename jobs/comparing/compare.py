@@ -101,7 +101,7 @@ def _compare_epochs(ours: Side, theirs: Side) -> Epochs:
     both: list[tuple[Epoch, ...] | None] = []
     for side in (ours, theirs):
         try:
-            both.append(read_epochs(side.plan.storage, side.path))
+            both.append(read_epochs(side.plan.folder))
         except BadEpochs as error:
             found.notes.append(str(error))
             both.append(None)

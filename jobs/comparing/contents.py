@@ -208,18 +208,15 @@ def compare_configs(ours: Side, theirs: Side) -> ConfigsDiffer:
     found = ConfigsDiffer()
     notes = Notes(found.notes.append)
     for name, look in (("topics", configured_topics), ("groups", subscription_groups)):
-        tables = [look(side.plan.storage, side.path, notes) for side in (ours, theirs)]
+        tables = [look(side.plan.folder, notes) for side in (ours, theirs)]
         if tables[0] is not None and tables[1] is not None:
             setattr(found, name, _named(tables[0], tables[1]))
         else:
             _note_missing(found, name, tables, (ours, theirs))
     found.offsets = list(
-        _offsets(*(consumer_offsets(s.plan.storage, s.path, notes) for s in (ours, theirs)))
+        _offsets(*(consumer_offsets(s.plan.folder, notes) for s in (ours, theirs)))
     )
-    delays = [
-        config_table(side.plan.storage, side.path, DELAY_OFFSETS, notes) or {}
-        for side in (ours, theirs)
-    ]
+    delays = [config_table(side.plan.folder, DELAY_OFFSETS, notes) or {} for side in (ours, theirs)]
     found.delays = [
         (level, delays[0].get(level), delays[1].get(level))
         for level in sorted({**delays[0], **delays[1]})

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from reput.store_format.discover.purpose import Purpose
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.protocol import InputStorage, Listed, listed
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import Listed
 from reput.store_format.names import COMMIT_LOG, DLEDGER
 
 # for the hint: levels above STORE, names looked at in a folder, stores named
@@ -24,9 +25,9 @@ def check_store(store: str, settings: Mapping[str, str]) -> None:
         return
     storage = storage_for(store)
     path = storage.resolve(store).rstrip("/")
-    if _is_store(listed(storage, path)):
+    if _is_store(Folder(storage, path).listed()):
         return
-    near = list(dict.fromkeys(_near(storage, path)))[:_SHOWN]
+    near = list(dict.fromkeys(_near(Folder(storage, path))))[:_SHOWN]
     hint = f"did you mean {' or '.join(near)}?" if near else f"STORE is what holds {COMMIT_LOG}/"
     raise StoreError(f"{path}/{COMMIT_LOG}: no such folder; {hint}")
 
@@ -47,8 +48,8 @@ def check_discovery(
         discover(at, purpose)
         return
     there = storage_for(compared)
-    folder = there.resolve(compared)
-    discover(at, purpose, derived=(there, folder), manifest=read_manifest(there, folder))
+    of_set = Folder(there, there.resolve(compared))
+    discover(at, purpose, derived=of_set, manifest=read_manifest(of_set))
 
 
 def check_folder(option: str, folder: str) -> None:
@@ -67,42 +68,42 @@ def _is_store(there: list[Listed]) -> bool:
     return COMMIT_LOG in folders or any(name.startswith(DLEDGER) for name in folders)
 
 
-def _seen(storage: InputStorage, path: str) -> list[Listed]:
+def _seen(path: Folder) -> list[Listed]:
     """The entries of a folder, for a hint only: none if the folder may not be listed."""
     try:
-        return listed(storage, path)
+        return path.listed()
     except PermissionError:
         return []
 
 
-def _near(storage: InputStorage, path: str) -> Iterator[str]:
+def _near(path: Folder) -> Iterator[str]:
     """Stores above the path, then beside it with a similar name if it is empty, then below it."""
-    above = path
+    above = path.path
     for _ in range(_UP):
         above = above.rpartition("/")[0]
         if not above or above.endswith(("/", ":")):
             break
-        if _is_store(_seen(storage, above)):
+        if _is_store(_seen(Folder(path.storage, above))):
             yield above
-    below = _seen(storage, path)
+    below = _seen(path)
     if not below:  # a name with a typo, perhaps
         from difflib import get_close_matches
 
-        parent, _, name = path.rpartition("/")
-        beside = [each.name for each in _seen(storage, parent) if each.state is None]
+        parent, _, name = path.path.rpartition("/")
+        beside = [each.name for each in _seen(Folder(path.storage, parent)) if each.state is None]
         for found in get_close_matches(name, beside, _SHOWN):
-            if _is_store(_seen(storage, f"{parent}/{found}")):
+            if _is_store(_seen(Folder(path.storage, f"{parent}/{found}"))):
                 yield f"{parent}/{found}"
-    yield from _inside(storage, path, 2)
+    yield from _inside(path, 2)
 
 
-def _inside(storage: InputStorage, path: str, deep: int) -> Iterator[str]:
-    folders = [name for name, state in _seen(storage, path)[:_NAMES_MOST] if state is None]
+def _inside(path: Folder, deep: int) -> Iterator[str]:
+    folders = [name for name, state in _seen(path)[:_NAMES_MOST] if state is None]
     for name in folders:
-        if _is_store(_seen(storage, f"{path}/{name}")):
+        if _is_store(_seen(path / name)):
             yield f"{path}/{name}"
         elif deep > 1:
-            yield from _inside(storage, f"{path}/{name}", deep - 1)
+            yield from _inside(path / name, deep - 1)
 
 
 # ---

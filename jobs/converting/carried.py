@@ -76,7 +76,7 @@ def positions_of(source: Source, pops: Iterable[Pop]) -> Marks:
     if not changes.selects:
         return {}
     found: dict[tuple[str, int], set[int]] = {}
-    own = consumer_offsets(plan.storage, plan.store, Notes())
+    own = consumer_offsets(plan.folder, Notes())
     topics = [(topic, queues) for (_, topic), queues in own.items()]
     for topic, queues in (*topics, *((key[0], more) for key, more in source.groups.items())):
         if changes.merges or is_shared(topic):
@@ -98,7 +98,7 @@ def positions_of(source: Source, pops: Iterable[Pop]) -> Marks:
 
 def _orders(plan: Plan) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
     """(topic, queue id, OrderInfo) of what is popped in order."""
-    table = config_table(plan.storage, plan.store, ORDER_INFO, Notes()) or {}
+    table = config_table(plan.folder, ORDER_INFO, Notes()) or {}
     for name, queues in table.items():
         for queue, info in _infos(queues):
             yield name.partition(_GROUP)[0], int(queue), info
@@ -113,7 +113,7 @@ def _infos(queues: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def delivered_up_to(plan: Plan) -> dict[int, int]:
     """Queue id of the schedule topic -> the position up to which its messages are delivered."""
-    delays = config_table(plan.storage, plan.store, DELAY_OFFSETS, Notes()) or {}
+    delays = config_table(plan.folder, DELAY_OFFSETS, Notes()) or {}
     return {
         int(level) - 1: offset for level, offset in delays.items()
         if is_queue_id(level) and isinstance(offset, int)
@@ -140,9 +140,9 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
     """The content of the old store's file of config/, or of its RocksDB; None without either."""
     # With enableLmq a broker reads another file of offsets, where it has no RocksDB of them.
     source = OFFSETS if name == LMQ_OFFSETS else name
-    if source in CONFIG_DBS and config_in_rocksdb(plan.storage, plan.store, source) is not None:
+    if source in CONFIG_DBS and config_in_rocksdb(plan.folder, source) is not None:
         notes = Notes()
-        table = config_table(plan.storage, plan.store, source, notes)
+        table = config_table(plan.folder, source, notes)
         warnings += notes.lines
         whole = {CONFIG_ROWS[name].table: table}
         if name == LMQ_OFFSETS and table is not None:
@@ -379,9 +379,7 @@ def _part(sources: Sequence[Source]) -> None:
         for key, queue in source.measured.queues.items():
             if queue.taken and key.topic not in _JOIN:
                 plan = source.job.plan
-                known = own.get(key.topic) or queues_of(
-                    plan.storage, plan.store, key.topic, Notes()
-                )
+                known = own.get(key.topic) or queues_of(plan.folder, key.topic, Notes())
                 own[key.topic] = max(known, key.queue_id + 1)
         shifts = {topic: counts.get(source.changes.renamed(topic), 0) for topic in own}
         moved = tuple((topic, shift) for topic, shift in shifts.items() if shift)

@@ -4,7 +4,6 @@ its files by the steps of a rebuild.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import NamedTuple
 
 from reput.jobs.converting.carried import (
@@ -59,13 +58,14 @@ from reput.jobs.outputs.report import OutputFile, counted, summary_of
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.damage_map import named_past_end
 from reput.jobs.salvaging.judge_end import judge_end
 from reput.store_format.discover.config import (
     configured_topics,
     consumer_offsets,
     subscription_groups,
 )
-from reput.store_format.discover.delay_levels import SETTING, OlderDelays, delay_text
+from reput.store_format.discover.delay_levels import SETTING, OlderDelays, delay_text, waiting_from
 from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
@@ -269,7 +269,9 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     for source in sources:
         plan = source.job.plan
         summary.warnings += [*plan.notes, *plan.warnings, *source.measured.warnings]
-        summary.lacks += [f"{plan.store}: {text}" for text in plan.lacks]
+        past = named_past_end(plan.folder, source.measured.end)
+        lost = [f"queues name {past.text()} past the log's end"] if past.queue_count else []
+        summary.lacks += [f"{plan.store}: {text}" for text in (*plan.lacks, *lost)]
     _of_lives(sources, summary)
     summary.messages = sum(fate.taken for fate in summary.topics)
     configs = [carried_config(source, summary.warnings) for source in sources]
@@ -288,7 +290,7 @@ def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, 
     found: dict[tuple[str, int], LastEntry] = {}
     for source in sources:
         own = {(*key,) for key, seen in source.measured.queues.items() if seen.positions}
-        for queue, last in expired_queues(source.job.plan, own, warnings).items():
+        for queue, last in expired_queues(source.job.plan, own.copy, warnings).items():
             new = source.new_queue(QueueKey(*queue))
             left_out = source.changes.of_queue(*queue).fate == Fate.LEFT_OUT
             if left_out or new in live:
@@ -332,9 +334,9 @@ def _with_retries(plan: Plan, changes: Changes, topics: set[str]) -> Changes:
     if not changes.by_topic:
         return changes
     notes = Notes()
-    consumed = consumer_offsets(plan.storage, plan.store, notes)
+    consumed = consumer_offsets(plan.folder, notes)
     topics = topics.union(_configured(plan), (topic for _, topic in consumed))
-    groups = subscription_groups(plan.storage, plan.store, notes) or {}
+    groups = subscription_groups(plan.folder, notes) or {}
     return replace(changes, retries=retried_topics(topics, topics, groups, consumed))
 
 
@@ -372,7 +374,7 @@ def _of_lives(sources: Iterable[Source], summary: ConvertSummary) -> None:
 
 
 def _configured(plan: Plan) -> Iterable[str]:
-    return configured_topics(plan.storage, plan.store, Notes()) or {}
+    return configured_topics(plan.folder, Notes()) or {}
 
 
 def _refuse_misfits(source: Source, to: Wanted) -> None:
@@ -447,15 +449,19 @@ def _refuse_delays(sources: Iterable[Source], to: Wanted) -> None:
     """Raise StoreError if messages wait by another delay than their level has in a merged store."""
     now = dict(enumerate(settings_from(to.settings).delays, 1))
     for source in sources:
-        rules = source.job.rules
-        for level, *known in zip(count(1), *(each for _, each in rules.older_delays), rules.delays):
+        rules, plan = source.job.rules, source.job.plan
+        begins = waiting_from(plan.folder, delivered_up_to(plan))
+        eras = [*rules.older_delays, (source.measured.end, rules.delays)]
+        for level in range(1, len(rules.delays) + 1):
             seen = source.measured.queues.get(QueueKey(SCHEDULE, level - 1))
-            if seen and seen.counted and {*known} != {now.get(level)}:
+            begin = begins.get(level - 1, -1)
+            known = {each[level - 1] for end, each in eras if end > begin and len(each) >= level}
+            if seen and seen.counted and known != {now.get(level)}:
                 waits = counted(seen.counted, "message")
-                texts = " or ".join(sorted(map(delay_text, {*known})))
+                texts = " or ".join(sorted(map(delay_text, known)))
                 wanted = delay_text(now[level]) if level in now else "no such level"
                 raise StoreError(
-                    f"{source.job.plan.store}: {waits} of level {level} may wait {texts}, and the "
+                    f"{plan.store}: {waits} of level {level} may wait {texts}, and the "
                     f"merged store has {wanted}: give --to-set {SETTING}=... if all stores have "
                     f"the same, merge after their delivery, or leave them out by --drop {SCHEDULE}"
                 )

@@ -24,7 +24,6 @@ from reput.jobs.outputs.report import counted
 from reput.store_format.discover.config import configured_topics, has_rows
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import listed
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import Encoder, finish
 from reput.store_format.message.ids import UniqueIds
@@ -53,11 +52,9 @@ def in_flight(plan: Plan, changes: Changes, topics: Iterable[str], notes: Notes)
     """The pops of a store whose check points are written anew. topics: that its log has."""
     of_pop = [topic for topic in topics if topic.startswith((REVIVE_TOPIC, TIMER_TOPIC))]
     named = sorted(of_pop) if changes.by_topic else []  # else check points are taken as they are
-    if not (named or has_rows(plan.storage, f"{plan.store}/{POP_DB}")):
+    if not (named or has_rows(plan.folder / POP_DB)):
         return []
-    opened = OpenedStore(
-        plan.storage, plan.store, plan.profile.release, plan.discovered.settings, notes
-    )
+    opened = OpenedStore(plan.folder, plan.profile.release, plan.discovered.settings, notes)
     with opened as store:
         return [
             pop for pop in pops(store, True, notes, named)
@@ -177,7 +174,7 @@ def _broker(source: Source) -> str | None:
 
 def _topics(source: Source) -> Mapping[str, Any]:
     plan = source.job.plan
-    return configured_topics(plan.storage, plan.store, Notes()) or {}
+    return configured_topics(plan.folder, Notes()) or {}
 
 
 # ---
@@ -216,7 +213,7 @@ def with_check_points(
     measured["size"] = [len(record) for record in records]
     measured["offset"] = np.cumsum(measured["size"]) - measured["size"]
     _write(staging, _RUN + RECORDS, measured.view(np.uint8))
-    state = dict(listed(staging.storage, staging.folder))[name]
+    state = dict(staging.storage.list(staging.folder))[name]
     assert state is not None
     longest = int(measured["size"].max())
     segment = Segment(staging.path(name), 0, state)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from reput.jobs.engines.engine import Row
-from reput.jobs.pipeline.link import Linked, Scanned, link_all
+from reput.jobs.pipeline.link import Linked, Scanned, by_split, link_all
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.pipeline.stages import guided
 from reput.jobs.salvaging.judge_end import read_log
@@ -45,7 +45,7 @@ class QueueKey(NamedTuple):
 class MeasuredLog:
     """A whole log. rows: MEASURED rows in order; start, end: physical offsets."""
 
-    rows: list[Row]
+    rows: Sequence[Scanned]
     start: int
     end: int
     queues: dict[QueueKey, Tally]
@@ -106,7 +106,7 @@ def _linked(
         )  # fmt: skip
         rows = job.ids(len(groups)).run(task, MEASURED)
         with job.stages.by_tasks("measured", plan.log_bytes, "bytes"):
-            scanned.update((row["split"], row) for row in rows.collect())
+            scanned.update(by_split(rows.as_table()))
 
     return link_all(plan.splits, measured)
 
@@ -127,7 +127,7 @@ def start_of(log_starts: Iterable[int], segment_bytes: int) -> int:
     return -(-max(log_starts) // segment_bytes) * segment_bytes
 
 
-def records_of(job: Pipeline, row: Row, segment_bytes: int) -> Any:
+def records_of(job: Pipeline, row: Scanned, segment_bytes: int) -> Any:
     """The MEASURED_RECORD rows of a MEASURED row. Raises StoreError if one exceeds a segment."""
     records = measured_records(job.staging, row["run"], row["taken"])
     longest = int(records["size"].max())
@@ -142,7 +142,7 @@ def records_of(job: Pipeline, row: Row, segment_bytes: int) -> Any:
     return records
 
 
-def piece_of(job: Pipeline, row: Row, records: Any, at: int) -> Piece:
+def piece_of(job: Pipeline, row: Scanned, records: Any, at: int) -> Piece:
     """The piece of a MEASURED row. records: its MEASURED_RECORD rows; at: offset in the new log at
     which the piece begins.
     """

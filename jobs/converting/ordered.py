@@ -16,7 +16,7 @@ from reput.jobs.converting.new_log import (
     piece_of,
     records_of,
 )
-from reput.jobs.engines.engine import Row
+from reput.jobs.pipeline.link import Scanned
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.config import Offsets, consumer_offsets
 from reput.store_format.notes import Notes
@@ -115,7 +115,7 @@ class _Feed:
     def __init__(self, source: Source, indices: Mapping[QueueKey, int]) -> None:
         self._source, self._indices = source, indices
         self._rows = iter([row for row in source.measured.rows if row["taken"]])
-        self._row: Row | None = None
+        self._row: Scanned | None = None
         self.pieces: list[Piece] = []
         self._latest = -(1 << 63)
         self._wanted = self._marked()
@@ -333,10 +333,7 @@ def complete_groups(sources: Sequence[Source]) -> None:
     A group that only one store knows has consumed the shared records up to its position there, and
     none of the records that only the other store has.
     """
-    known = [
-        consumer_offsets(source.job.plan.storage, source.job.plan.store, Notes())
-        for source in sources
-    ]
+    known = [consumer_offsets(source.job.plan.folder, Notes()) for source in sources]
     stores = list(zip(sources, known, strict=True))
     for number, (later, theirs) in enumerate(stores):
         ends = {key: seen.shared_end for key, seen in later.measured.queues.items()}

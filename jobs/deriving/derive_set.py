@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from reput.jobs.deriving.kept import (
     LastEntry,
@@ -15,7 +15,6 @@ from reput.jobs.deriving.kept import (
     new_checkpoint,
 )
 from reput.jobs.deriving.timers import service_files, waiting_ends
-from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, name_files, of_queues, publish, unnamed
@@ -23,12 +22,16 @@ from reput.jobs.outputs.report import Summary, summary_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.damage_map import index_of_older_log, index_past_end
 from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
 from reput.udfs.rebuild.built_files import KeptFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         services, summary.waits = service_files(
             job, read.linked.end, ends, changed, summary.warnings
         )
+        if wanted.on_damage == REFUSE:
+            summary.left_out += _lost_end(job.plan, read.linked)
         summary.left_out += [f"no broker starts yet: {todo}" for todo in job.plan.in_the_way]
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
@@ -79,6 +84,18 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         return summary
 
 
+def _lost_end(plan: Plan, linked: Linked) -> list[str]:
+    """A line about an index whose last message this log, and no earlier one, has lost.
+
+    The queues show it too, but there may be very many of them.
+    """
+    pointing = index_past_end(plan.folder, linked.end)
+    if pointing is None or index_of_older_log(plan.folder, linked):
+        return []
+    path, at = pointing
+    return [f"messages up to {at:,}, to which {path} points: the log ends at {linked.end:,}"]
+
+
 def derive_files(
     job: Pipeline, linked: Linked, summary: Summary, wanted: ToDerive
 ) -> tuple[list[Built], KeptFiles | None]:
@@ -86,12 +103,7 @@ def derive_files(
     set, and further files (`in_shards`). summary: gets counts and warnings.
     """
     if ROCKSDB in (wanted.queues, wanted.index):  # else its modules are not loaded
-        from reput.jobs.deriving.rocksdb_set import (
-            index_database,
-            index_tables,
-            queue_tables,
-            replaced,
-        )
+        from reput.jobs.deriving.rocksdb_set import index_database, index_tables, queue_tables
     queues, indexes = wanted.queues == FILES, wanted.index == FILES
     kept = None
     if wanted.in_shards:
@@ -100,7 +112,7 @@ def derive_files(
     else:
         built = job.build(linked, queues=queues, indexes=indexes)
     indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
-    tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else []
+    tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else None
     if wanted.queues == FILES and wanted.expired is not None:
         built += expired_files(job.staging, wanted.expired, job.queue_bytes)
     elif wanted.queues == FILES:
@@ -113,8 +125,8 @@ def derive_files(
     named = name_files(built, job.queue_bytes, wanted.index_start_name, zone)
     if wanted.index_start_name is None and any(row["folder"] == INDEX for row in named):
         summary.discovered |= zone.as_discovered()
-    if wanted.queues == ROCKSDB:
-        named += _in_rocksdb(job, tables, wanted.expired, summary.warnings)
+    if tables is not None:
+        named += _in_rocksdb(job, tables.rows, wanted.expired, summary.warnings)
     if indexed is not None:
         named += index_database(job.staging, indexed)
     _count(summary, linked, named)
@@ -128,9 +140,11 @@ def derive_files(
     summary.in_no_queue += said.left_out
     # gaps (`said.shifted`) are for check: healthy stores of LMQs have them
     summary.warnings += [*said.ended, *assumed_delays(job.plan, named)]
-    if wanted.queues == ROCKSDB:
-        summary.queues_in, summary.queues = ROCKSDB, _queues(tables)
-        summary.in_no_queue += replaced(tables)
+    if tables is not None:
+        summary.queues_in = ROCKSDB
+        summary.queues = tables.rows.group_by(["topic", "queue_id"]).aggregate([]).num_rows
+        summary.in_no_queue += tables.in_no_queue()
+        summary.warnings += tables.ended()
     if indexed is not None:
         summary.index_in, summary.index_keys = ROCKSDB, indexed.rows
     summary.left_out += [*job.plan.lacks, *unnamed(built, job.queue_bytes)]
@@ -165,19 +179,18 @@ def _live(built: Iterable[Built]) -> set[tuple[str, int]]:
 
 
 def _in_rocksdb(
-    job: Pipeline, tables: list[Row], given: Mapping[Queue, LastEntry] | None, warnings: list[str]
-) -> list[Built]:
+    job: Pipeline, tables: "pa.Table", given: Mapping[Queue, LastEntry] | None,
+    warnings: list[str],
+) -> list[Built]:  # fmt: skip
     """Make the RocksDB of queues in staging; BUILT rows. given: `expired` of derive_set."""
     from reput.jobs.deriving.rocksdb_set import queues_database
 
-    live = {(row["topic"], row["queue_id"]) for row in tables}
+    def live() -> set[Queue]:
+        return set(zip(tables["topic"].to_pylist(), tables["queue_id"].to_pylist(), strict=True))
+
     expired = dict(given) if given is not None else expired_queues(job.plan, live, warnings)
     expired = {queue: last for queue, last in expired.items() if not last.batch}
     return queues_database(job.staging, tables, expired, job.plan.segments[0].start)
-
-
-def _queues(tables: list[Row]) -> int:
-    return len({(row["topic"], row["queue_id"]) for row in tables})
 
 
 def _summary(plan: Plan, output: str, read: LogRead, on_damage: str, cleaned: list[str]) -> Summary:

@@ -17,8 +17,9 @@ from reput.store_format.derived.queues import FileQueues, Queues
 from reput.store_format.discover.config import has_database
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import FileState, InputStorage, Storage, listed
+from reput.store_format.files.protocol import FileState, InputStorage, Storage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -64,27 +65,31 @@ class LastEntry(NamedTuple):
         return self.messages > 0
 
 
-def expired_queues(plan: Plan, live: set[Queue], warnings: list[str]) -> dict[Queue, LastEntry]:
+def expired_queues(
+    plan: Plan, live: Callable[[], set[Queue]], warnings: list[str]
+) -> dict[Queue, LastEntry]:
     """The last entries of the store's queues without a live message. Raises RocksDBMissing.
 
-    live: the queues with live messages.
+    live: gives the queues with live messages; only asked where some may have expired.
     warnings: gets a line if the RocksDB of queues cannot be read.
     """
-    return last_entries(*plan.queues_at, plan.segments[0].start, live, warnings)
+    log_start = plan.segments[0].start
+    known = live() if log_start else set[Queue]()
+    return last_entries(plan.queues_at, log_start, known, warnings)
 
 
 def last_entries(
-    storage: InputStorage, store: str, log_start: int, live: set[Queue], warnings: list[str]
+    store: Folder, log_start: int, live: set[Queue], warnings: list[str]
 ) -> dict[Queue, LastEntry]:
     """Last entries of expired queues in a store whose log begins at physical offset `log_start`."""
     if not log_start:
         return {}
-    folder = queues_folder(storage, store)
-    files = FileQueues(storage, store, lambda batch: 0)
+    folder = queues_folder(store)
+    files = FileQueues(store, lambda batch: 0)
     found = dict(_ends(files, live))
     if folder is not None:
         try:
-            found |= _ends_in_rocksdb(RocksDBQueues(storage, store, folder), live)
+            found |= _ends_in_rocksdb(RocksDBQueues(store.path, folder), live)
         except RocksDBMissing:
             raise
         except RocksDBError as error:
@@ -131,9 +136,9 @@ def files_of_expired(
     files: these are in RocksDB, or the set is for a copy of the store. BUILT rows.
     warnings: as for expired_queues.
     """
-    if plan.queues_of is None and queues_folder(plan.storage, plan.store) is None:
+    if plan.queues_of is None and queues_folder(plan.folder) is None:
         return []
-    return expired_files(staging, expired_queues(plan, live(), warnings), queue_bytes)
+    return expired_files(staging, expired_queues(plan, live, warnings), queue_bytes)
 
 
 class ExpiredFile(NamedTuple):
@@ -220,7 +225,7 @@ class StateCopy(NamedTuple):
 
     def copy(self, names: Collection[str]) -> None:
         """Copy what has these names in the store's root: files, with their .bak, and folders."""
-        for name, state in listed(self.source, self.store):
+        for name, state in Folder(self.source, self.store).listed():
             if name.removesuffix(".bak") in names and state is not None:
                 self._file(name, state)
             elif name in names:
@@ -232,11 +237,11 @@ class StateCopy(NamedTuple):
         """
         deep = folder.partition("/")[0] != CONFIG
         self.storage.make_folders(f"{self.target}/{folder}")
-        for name, state in listed(self.source, f"{self.store}/{folder}"):
+        for name, state in Folder(self.source, f"{self.store}/{folder}").listed():
             path = f"{folder}/{name}"
             if state is not None:
                 self._file(path, state)
-            elif deep or has_database(self.source, f"{self.store}/{path}"):
+            elif deep or has_database(Folder(self.source, f"{self.store}/{path}")):
                 self._folder(path)
             else:
                 said = f"{self.store}/{path}: is not a regular file: not copied"
@@ -261,9 +266,9 @@ def settle_copy(at: StoreAt, warnings: list[str]) -> None:
     release = at.rocketmq or RELEASES[-1]
     if isinstance(at.storage, LocalStorage):
         notes = Notes()
-        done = settle(DiskFiles(at.path), at.storage, at.path, release, at.settings, notes)
+        done = settle(DiskFiles(at.path), at.folder, release, at.settings, notes)
         warnings += [*done.lines, *notes.lines]
-    elif compacted_topics(at.storage, at.path, settings_from(at.settings), release):
+    elif compacted_topics(at.folder, settings_from(at.settings), release):
         warnings.append(
             f"{at.path}/{COMPACTION}: is not brought to the log; once the store is on a local "
             "disk, `reput recover` does so"

@@ -7,19 +7,32 @@ physical offset up to which the log is dispatched: it dispatches from there on.
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from reput.jobs.deriving.kept import LastEntry, Queue
-from reput.jobs.outputs.publish import Built, few
+from reput.jobs.outputs.publish import Built, earlier_life, few
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.names import CONSUME_QUEUE, STORE_DB
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
-from reput.store_format.rocksdb.queues import CHECKPOINT_KEY, ENTRIES, MAX, OFFSETS, offset_key
+from reput.store_format.rocksdb.queues import (
+    CHECKPOINT_KEY,
+    ENTRIES,
+    MAX,
+    OFFSETS,
+    offset_key,
+    queue_key,
+)
 from reput.store_format.rocksdb.rows import FAMILY, LAST_OFFSET, LAST_TIME
 from reput.udfs.rebuild.queues import refuse_first
 from reput.udfs.rebuild.rocksdb_queues import (
@@ -27,6 +40,7 @@ from reput.udfs.rebuild.rocksdb_queues import (
     COUNTED,
     SHARED,
     TABLE,
+    Bounded,
     BuildTables,
     CountRuns,
     ShareRuns,
@@ -34,8 +48,8 @@ from reput.udfs.rebuild.rocksdb_queues import (
     cuts_of,
     merge_counts,
 )
-from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, Row, key_of
-from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of
+from reput.udfs.rebuild.runs import LIFE, LOG_ORDER, QUEUE_KEY, FindLives, Row, key_of
+from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of, rows_in
 from reput.udfs.table.rocksdb_index import (
     INDEX_TABLE,
     RUN_OF_ROWS,
@@ -47,7 +61,7 @@ from reput.udfs.table.rocksdb_index import (
 # ---
 # Builds the tables of an index in RocksDB: sorts each split's rows, then merges ranges of keys.
 
-_ROWS_OF_A_TABLE = 1 << 20
+_ROWS_OF_A_TABLE, _ROWS_OF_A_PUT = 1 << 20, 1 << 16
 _RANGES_A_CORE = 2
 
 
@@ -92,7 +106,7 @@ def index_tables(job: Pipeline, linked: Linked) -> IndexTables:
 
 def queues_database(
     staging: Staging,
-    tables: Iterable[dict[str, Any]],
+    tables: pa.Table,
     expired: dict[Queue, LastEntry],
     log_start: int,
 ) -> list[Built]:
@@ -101,35 +115,48 @@ def queues_database(
     tables: TABLE rows.
     expired: last entries of queues without a live message, after which a broker numbers on.
     """
-    lasts, end = dict(expired), log_start
-    names: dict[str, int] = {}
-    for row in tables:
-        queue = row["topic"], row["queue_id"]
-        names[row["name"]] = names.get(row["name"], 0) + row["entries"]
-        last = LastEntry(row["place"], row["position"])
-        lasts[queue] = max(lasts.get(queue, last), last)
-        end = max(end, row["end"])
-    rows = {
-        offset_key(*queue, MAX): _long(last.place) + _long(last.position)
-        for queue, last in lasts.items()
-    }
-    rows[CHECKPOINT_KEY] = _long(end)
-    return _database(staging, CONSUME_QUEUE, {ENTRIES: (list(names), {}), OFFSETS: ([], rows)})
+    names = pc.unique(tables["name"]).to_pylist()
+    end = max(log_start, pc.max(tables["end"]).as_py() or 0)
+    rows = _last_rows(tables, expired, end)
+    return _database(staging, CONSUME_QUEUE, {ENTRIES: (names, ()), OFFSETS: ([], rows)})
+
+
+def _last_rows(
+    tables: pa.Table, expired: dict[Queue, LastEntry], end: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """The rows of OFFSETS, by key: columns until they are written, as queues may be millions."""
+    made = [*(offset_key(*queue, MAX) for queue in expired), CHECKPOINT_KEY]
+    lasts = [*(_long(last.place) + _long(last.position) for last in expired.values()), _long(end)]
+    keys, values = [pa.array(made, pa.binary())], [pa.array(lasts, pa.binary())]
+    for some in tables.to_batches(_ROWS_OF_A_PUT):
+        columns = [some[name].to_pylist() for name in ("topic", "queue_id", "place", "position")]
+        of_queues = zip(*columns[:2], strict=True)
+        keys.append(
+            pa.array([offset_key(topic, number, MAX) for topic, number in of_queues], pa.binary())
+        )
+        places = [_long(at) + _long(n) for at, n in zip(*columns[2:], strict=True)]
+        values.append(pa.array(places, pa.binary()))
+    rows = pa.table([pa.chunked_array(keys), pa.chunked_array(values)], names=["key", "value"])
+    # a queue's entries may be in several tables: the last one in the log's order counts
+    by_key = rows_in(rows.sort_by([("key", "ascending"), ("value", "ascending")]))
+    for key, some in groupby(by_key, itemgetter("key")):
+        yield key, deque(some, 1)[0]["value"]
 
 
 def index_database(staging: Staging, tables: IndexTables) -> list[Built]:
     """Make the database of an index in staging; BUILT rows with their paths below the set."""
-    rows = {}
+    rows: tuple[tuple[bytes, bytes], ...] = ()
     if tables.rows:
-        rows = {LAST_OFFSET: _long(tables.last_offset), LAST_TIME: _long(tables.last_time)}
+        rows = (LAST_OFFSET, _long(tables.last_offset)), (LAST_TIME, _long(tables.last_time))
     return _database(staging, STORE_DB, {FAMILY: (tables.names, rows)})
 
 
 def _database(
-    staging: Staging, kind: str, families: dict[str, tuple[list[str], dict[bytes, bytes]]]
-) -> list[Built]:
-    """Make a database in staging. kind: its folder in the set. families: name -> (tables,
-    further rows); the keys of the further rows lie outside the key ranges of the tables.
+    staging: Staging, kind: str,
+    families: dict[str, tuple[list[str], Iterable[tuple[bytes, bytes]]]],
+) -> list[Built]:  # fmt: skip
+    """Make a database in staging. kind: its folder in the set. families: name -> (tables, further
+    rows by key); the keys of the further rows lie outside the key ranges of the tables.
     """
     with _room(staging) as (folder, name):
         made = f"{folder}/{name}"
@@ -138,10 +165,13 @@ def _database(
         for family, (tables, rows) in families.items():
             options = table_options(family != OFFSETS, family != OFFSETS)
             paths = [_local_path(staging, folder, each) for each in tables]
-            if rows:
-                paths.append(f"{folder}/{attempt_name('rows')}")
-                writer = TableWriter(paths[-1], options)
-                writer.put(*zip(*sorted(rows.items()), strict=True))
+            rows, writer = iter(rows), None
+            while some := list(islice(rows, _ROWS_OF_A_PUT)):
+                if writer is None:
+                    paths.append(f"{folder}/{attempt_name('rows')}")
+                    writer = TableWriter(paths[-1], options)
+                writer.put(*zip(*some, strict=True))
+            if writer is not None:
                 writer.finish()
             given[family] = (options, paths)
         files = make_database(made, given)
@@ -204,22 +234,23 @@ _ENTRIES_OF_A_TABLE, _ROW_BYTES = 1 << 20, 28
 _ENTRIES_WORTH_A_TASK = 1 << 16
 
 
-def queue_tables(job: Pipeline, linked: Linked) -> list[Row]:
-    """Build the tables of all queues in staging: TABLE rows. Raises StoreError, DamageFound."""
+def queue_tables(job: Pipeline, linked: Linked) -> "Tables":
+    """Build the tables of all queues in staging. Raises StoreError, DamageFound."""
     files = job.staged_runs(linked)
     messages = sum(row["records"] for row in linked.accepted)
     counted = job.runs_rows(linked).run(CountRuns(files), COUNTED)
     counted = counted.by_key(job.queue_tasks(linked), QUEUE_KEY, LOG_ORDER)
     with job.stages.by_tasks("counted", messages, "messages"):
-        queues = counted.run(merge_counts, COUNTED).collect()
-    for row in sorted(queues, key=key_of(QUEUE_KEY)):
+        queues = counted.run(merge_counts, COUNTED).as_table()
+    for row in rows_in(queues.sort_by([(name, "ascending") for name in QUEUE_KEY])):
         if row["batch"]:
             raise StoreError(
                 f"topic {row['topic']!r}, queue {row['queue_id']}: is a batch queue "
                 "(queue.type=BatchCQ), and RocksDB has no place for these: --queues files"
             )
         refuse_first(files, row)
-    total = sum(row["entries"] for row in queues)
+    lives = _lives(job, linked, queues)
+    total = pc.sum(queues["entries"]).as_py() or 0
     worth = -(-total // _ENTRIES_WORTH_A_TASK)
     ranges = job.cut.partitions or min(job.cores * _RANGES_A_CORE, max(worth, 1))
     whole = files.firsts == SALVAGE
@@ -229,18 +260,76 @@ def queue_tables(job: Pipeline, linked: Linked) -> list[Row]:
     shared = rows.run(ShareRuns(files, cuts), CARRYING if carries else SHARED)
     parts = min(len(cuts) + 1, 4 * job.tasks_of(total * _ROW_BYTES))
     tables = shared.by_key(parts, ("range",), LOG_ORDER)
-    built = tables.run(BuildTables(files, cuts, linked.lost), TABLE)
+    bounded = {} if whole else _bounded(queues, lives)
+    built = tables.run(BuildTables(files, cuts, linked.lost, bounded), TABLE)
     with job.stages.by_tasks("built", messages, "messages"):
-        return built.collect()
+        return Tables(built.as_table(), lives, _past_ends(queues, bounded))
 
 
-def replaced(tables: Iterable[Row]) -> list[str]:
+def _lives(job: Pipeline, linked: Linked, queues: pa.Table) -> list[Row]:
+    """LIFE rows of the queues whose topics were made again. queues: COUNTED rows, one for each."""
+    zeros = queues.filter(pc.greater(queues["zeros"], 1))
+    again = sorted(set(zeros["topic"].to_pylist()))
+    if not again:
+        return []
+    runs = job.runs_rows(linked, tuple(again)).by_key(job.cores, QUEUE_KEY, LOG_ORDER)
+    return runs.run(FindLives(job.staged_runs(linked)), LIFE).collect()
+
+
+def _bounded(queues: pa.Table, lives: list[Row]) -> dict[bytes, Bounded]:
+    """What of the queues has rows, of which not all records do."""
+    begins = {(row["topic"], row["queue_id"]): row["begin"] for row in lives}
+    again = pc.is_in(queues["topic"], pa.array({topic for topic, _ in begins}, pa.string()))
+    some = queues.filter(pc.or_(again, pc.greater(queues["greatest"], queues["last"])))
+    return {
+        queue_key(*queue): Bounded(begins.get(queue, -1 << 63), row["last"] + (1 << 63))
+        for row in some.to_pylist()
+        if (queue := (row["topic"], row["queue_id"])) in begins or row["greatest"] > row["last"]
+    }
+
+
+class Tables(NamedTuple):
+    """The tables of queues, and what of the log has no row in them."""
+
+    rows: pa.Table  # TABLE
+    lives: list[Row]  # LIFE
+    past: list[str]  # queues with records past their ends, in lines
+
+    def ended(self) -> list[str]:
+        """The messages of earlier lives, in lines."""
+        return [
+            earlier_life(f"{CONSUME_QUEUE}/{row['topic']}/{row['queue_id']}", row["ended"])
+            for row in sorted(self.lives, key=key_of(("topic", "queue_id")))
+        ]
+
+    def in_no_queue(self) -> list[str]:
+        """The records of which RocksDB has no row that a broker reads, in lines."""
+        return [*_replaced(self.rows), *self.past]
+
+
+def _past_ends(queues: pa.Table, bounded: dict[bytes, Bounded]) -> list[str]:
+    """Lines about the queues that end below their greatest queueOffset (the row `max`)."""
+    lines = []
+    past = queues.filter(pc.greater(queues["greatest"], queues["last"]))
+    for row in sorted(past.to_pylist(), key=key_of(QUEUE_KEY)):
+        bound = bounded.get(queue_key(row["topic"], row["queue_id"]))
+        if bound and bound.begin < 0:
+            greatest, last = (row[name] + (1 << 63) for name in ("greatest", "last"))
+            lines.append(
+                f"{CONSUME_QUEUE}/{row['topic']}/{row['queue_id']}: records with queueOffsets up "
+                f"to {greatest} are in no queue, as with RocketMQ: the log's last record of the "
+                f"queue has {last}, after which no broker reads"
+            )
+    return few(lines, len(lines))
+
+
+def _replaced(tables: pa.Table) -> list[str]:
     """The records, of each queue in the order of its keys, of which RocksDB has no entry; in lines.
 
     RocksDBConsumeQueueTable.buildAndPutCQByteBuffer puts a later record's over it.
     tables: TABLE rows.
     """
-    rows = [row for row in tables if row["replaced"]]
+    rows = [row for row in rows_in(tables) if row["replaced"]]
     lines: list[str] = []
     for row in sorted(rows, key=key_of(("topic", "queue_id", "named"))):
         named = iter(row["named"])

@@ -28,8 +28,9 @@ from reput.store_format.fate.known import (
     waiting_units,
     write_times,
 )
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, InputStorage, listed, read_head, replace_small
+from reput.store_format.files.protocol import Files, replace_small
 from reput.store_format.layouts import TIMER_CHECK_FILE_BYTES
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import ABORT, CONFIG, TIMER_LOG, TOPICS
@@ -82,8 +83,7 @@ class Waits(NamedTuple):
 class Asked(NamedTuple):
     """A store's files of services, and its log."""
 
-    storage: InputStorage
-    store: str
+    store: Folder
     release: str
     settings: Mapping[str, str]
     ends: Callable[[], Ends]  # of the queues of what waits
@@ -100,44 +100,44 @@ class Asked(NamedTuple):
         grown: gives the marks of the timers at some places, and of all records after the last of
         them: to go on from whole files. levels: derive delay levels even if there is a file.
         """
-        storage, store, now = self.storage, self.store, time.time_ns() // 1_000_000
+        store, now = self.store, time.time_ns() // 1_000_000
         timers: Timers | None = None
-        served = any(name != TOPICS for name, _ in listed(storage, f"{store}/{CONFIG}"))
+        served = any(name != TOPICS for name, _ in store.listed(CONFIG))
         if not (derive or carry or grown or served):
             return Waits(None, 0, {})  # no broker ever was there
         ends = self.ends()
         known = writer_settings_from(self.settings, release=self.release)
         precision = known.timer_precision_ms
         gather = cache(self.gather)
-        read = read_progress(storage, store, Notes())
+        read = read_progress(store, Notes())
         of_timers, of_levels = (False, False) if read.stopped else self._lost_with_the_end(read)
         if (TIMER_TOPIC, 0) in ends and profile(self.release).timer_messages:
-            lost = of_timers or why_lost(storage, store, self.log_end)
-            written = partial(write_times, storage, store)
-            rows = timers_in_rocksdb(storage, store)
+            lost = of_timers or why_lost(store, self.log_end)
+            written = partial(write_times, store)
+            rows = timers_in_rocksdb(store)
             # RocksDB's own log is written late: a broker that is killed soon loses all rows.
             on = self.settings.get("timerRocksDBEnable", "").strip().lower() == "true"
             rows_lost = on and not rows and not read.stopped
             if rows and self.in_place:
                 notes.append("timers are in RocksDB (timerRocksDBEnable): they stay there")
             elif grown is not None and not lost:
-                marks = grown(waiting_units(storage, store, read.timer_read))
+                marks = grown(waiting_units(store, read.timer_read))
                 timers = derived_timers(marks, read, written, now, precision)
             elif derive or lost or rows or rows_lost:
                 timers = derived_timers(gather(), read, written, now, precision)
             elif carry:
-                timers = carried_timers(storage, store, now, precision)
+                timers = carried_timers(store, now, precision)
         offsets: dict[int, int] = {}
-        there = read_head(storage, f"{store}/{DELAYS_PATH}", 0) is not None
+        there = store.head(DELAYS_PATH, 0) is not None
         if any(topic == SCHEDULE for topic, _ in ends) and (
             levels or not there or of_levels or _past(read.levels, ends)
         ):
             offsets = derived_levels(gather())
-        size = timer_file_bytes(storage, store, known.mapped_file_size_timer_log)
+        size = timer_file_bytes(store, known.mapped_file_size_timer_log)
         return Waits(timers, size, offsets)
 
     def _lost_with_the_end(self, read: Read) -> tuple[bool, bool]:
-        with OpenedStore(self.storage, self.store, self.release, self.settings, Notes()) as opened:
+        with OpenedStore(self.store, self.release, self.settings, Notes()) as opened:
             return lost_with_the_end(opened, read, self.log_end)
 
 
@@ -185,7 +185,7 @@ def service_files(
     """
     in_place = found is None and job.plan.queues_of is None
     asked = _of_job(job, end, ends)._replace(in_place=in_place)
-    running = read_head(asked.storage, f"{asked.store}/{ABORT}", 0) is not None
+    running = asked.store.head(ABORT, 0) is not None
     profile = job.plan.profile
     return staged_services(asked, derive or running, job.staging, profile, notes, found)
 
@@ -198,8 +198,7 @@ def staged_services(
     waits = asked.waits(derive, True, notes)
     if waits.timers is not None and found is not None:
         waits = waits._replace(timers=waits.timers.moved(found))
-    path = f"{asked.store}/{TIMER_CHECK_PATH}"
-    old = read_head(asked.storage, path, TIMER_CHECK_FILE_BYTES) or b""
+    old = asked.store.head(TIMER_CHECK_PATH, TIMER_CHECK_FILE_BYTES) or b""
     rows: list[Built] = []
     for path, content, length in _files(waits, profile, old):
         name = attempt_name("service")
@@ -223,7 +222,7 @@ def waiting_ends(job: Pipeline, linked: Linked) -> Callable[[], Ends]:
 def _of_job(job: Pipeline, end: int, ends: Callable[[], Ends]) -> Asked:
     plan = job.plan
     release, known = plan.profile.release, plan.discovered.settings
-    return Asked(*plan.queues_at, release, known, ends, end, lambda: _gather(job, end))
+    return Asked(plan.queues_at, release, known, ends, end, lambda: _gather(job, end))
 
 
 def _gather(job: Pipeline, end: int) -> Gathered:
@@ -247,7 +246,7 @@ def of_opened(opened: OpenedStore, settings: Mapping[str, str], end: int) -> Ask
     """An opened store. end: of its log."""
     log, split = opened.log, opened.profile.split_properties
     gather = partial(gather_on_all_cores, log, log.segments, concerns, split, end)
-    at = opened.storage, opened.path, opened.profile.release, settings
+    at = opened.folder, opened.profile.release, settings
 
     def ends() -> Ends:
         return {
@@ -273,7 +272,7 @@ def mend_written(writer: CommitLogWriter, path: str, settings: Mapping[str, str]
     if not writer.log.end:
         return []
     release = writer.profile.release
-    with OpenedStore(LocalStorage(), path, release, settings, Notes()) as opened:
+    with OpenedStore(Folder(LocalStorage(), path), release, settings, Notes()) as opened:
         return mend_services(writer.store.files, opened, settings, writer.log.end)
 
 
@@ -285,7 +284,7 @@ def follow_services(
     """
 
     def grown(places: Places) -> Gathered:
-        since = furthest_unit(opened.storage, opened.path)
+        since = furthest_unit(opened.folder)
         split = opened.profile.split_properties
         return gather_since(opened.log, [*places.tolist(), since], since, concerns, split, end)
 

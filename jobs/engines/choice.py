@@ -7,7 +7,7 @@ from functools import wraps
 from inspect import cleandoc, signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
 
-from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine import Engine, NoPandas
 from reput.jobs.engines.folders import session_given
 
 if TYPE_CHECKING:
@@ -145,17 +145,16 @@ def command_engine(
 
         try:
             prepare()
-            from reput.jobs.engines.engine import arrow_alone
-            from reput.jobs.engines.local import local_engine
-
-            arrow_alone()
             import pyarrow.acero  # noqa: F401 (0.02 s while the forkserver loads, none later)
+
+            from reput.jobs.engines.local import local_engine
 
             with local_engine() as here:
                 yield here
         finally:
             let_go()
         return
+    NoPandas.end()
     from reput.jobs.engines.session import command_session
     from reput.jobs.engines.spark import SparkEngine
 

@@ -10,10 +10,8 @@ asked for.
 from __future__ import annotations
 
 import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,8 +48,12 @@ class TaskRows(ABC):
         """A row for each key, with the greatest or least value of each named column."""
 
     @abstractmethod
+    def as_table(self) -> pa.Table:
+        """As `collect`: columns, where there may be very many rows."""
+
     def collect(self) -> list[Row]:
         """Run all tasks. Raises a task's StoreError, or EngineFailed for any other failure."""
+        return list(self.as_table().to_pylist())
 
 
 class Engine(ABC):
@@ -89,24 +91,21 @@ class NoSparkError(Exception):
 # ---
 # PyArrow without pandas, whose import at the first array takes a quarter of a second.
 
-_PANDAS = "pandas"
 
+class NoPandas:
+    """What finds no pandas, in `sys.meta_path` of processes that are reput's from their start."""
 
-def arrow_alone() -> None:
-    """Keep PyArrow from importing pandas; only for processes that are reput's from their start.
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
 
-    If pandas' version is too old, PyArrow warns once and then treats pandas as missing.
-    """
-    import pyarrow
+    @classmethod
+    def begin(cls) -> None:
+        sys.meta_path.insert(0, cls)
 
-    if _PANDAS in sys.modules:
-        return
-    too_old = ModuleType(_PANDAS)
-    too_old.__version__ = "0"  # type: ignore[attr-defined]
-    sys.modules[_PANDAS] = too_old
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            pyarrow.array([0])
-    finally:
-        del sys.modules[_PANDAS]
+    @classmethod
+    def end(cls) -> None:
+        """Let Spark find it, where it is hidden."""
+        if cls in sys.meta_path:
+            sys.meta_path.remove(cls)

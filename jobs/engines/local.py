@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reput.jobs.engines.engine import Engine, EngineFailed, Row, TaskRows
+from reput.jobs.engines.engine import Engine, EngineFailed, TaskRows
 from reput.jobs.engines.workers import Workers, failures_said, hold, of_workers, prepare
 from reput.store_format import faults
 from reput.udfs.staging import Task
@@ -246,7 +246,7 @@ class LocalRows(TaskRows):
     def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> "LocalRows":
 
         def shared() -> list[Batches]:
-            rows = self._table()
+            rows = self.as_table()
             if not len(rows):
                 return []
             rows = rows.take(_sorted(rows.select([*key, *order])))
@@ -268,23 +268,20 @@ class LocalRows(TaskRows):
 
         def found() -> list[Batches]:
             asked = [(name, "max") for name in greatest] + [(name, "min") for name in least]
-            table = self._table().group_by(key, use_threads=False).aggregate(asked)
+            table = self.as_table().group_by(key, use_threads=False).aggregate(asked)
             by_name = [*key, *(f"{name}_{how}" for name, how in asked)]
             return _parts(table.select(by_name).rename_columns(names), [0, len(table)])
 
         columns = pa.schema([self.columns.field(name) for name in names])
         return replace(self, sources=(_Source(columns, found),))
 
-    def collect(self) -> list[Row]:
-        return [row for batch in self.engine.batches(self.sources) for row in batch.to_pylist()]
+    def as_table(self) -> pa.Table:
+        return pa.Table.from_batches(self.engine.batches(self.sources), self.columns)
 
     @property
     def columns(self) -> pa.Schema:
         """The columns of all sources."""
         return self.sources[0].columns
-
-    def _table(self) -> pa.Table:
-        return pa.Table.from_batches(self.engine.batches(self.sources), self.columns)
 
 
 def _error(raised: Raised) -> Exception:

@@ -39,9 +39,9 @@ signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 atexit.register(os._exit, 0)  # Python's own end takes 0.1 s more; workers end without it anyway
 gc.disable()  # the collector would scan the imported modules again and again: 0.2 s in all
 with suppress(Exception):  # a worker that runs a task meets the same error, and can report it
-    from reput.jobs.engines.engine import arrow_alone
+    from reput.jobs.engines.engine import NoPandas
 
-    arrow_alone()
+    NoPandas.begin()
     import pyarrow.compute  # noqa: F401 (for the task that builds queues)
 
     import reput.jobs.engines.local  # a worker runs its functions

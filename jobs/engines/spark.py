@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reput.jobs.engines.engine import Engine, Row, TaskRows
+from reput.jobs.engines.engine import Engine, TaskRows
 from reput.jobs.engines.folders import our_packages
 from reput.store_format import faults
 from reput.udfs.staging import InTurn, Task
@@ -96,10 +96,10 @@ class SparkRows(TaskRows):
         asked += [f.min(name).alias(name) for name in least]
         return replace(self, frame=self.frame.groupBy(*key).agg(*asked))
 
-    def collect(self) -> list[Row]:
+    def as_table(self) -> pa.Table:
         """Run the plan and return its rows. Raises a task's own errors, else PySparkException."""
         with described(self.frame.sparkSession, ", ".join(self.doing)):
-            return collect(self.frame)
+            return table_of(self.frame)
 
 
 def doing_of(task: Task) -> str:
@@ -161,9 +161,14 @@ def run_by_this_python(spark: Any) -> None:
 
 
 def collect(frame: "DataFrame") -> list[dict[str, Any]]:
+    """All rows of a frame. Raises as `table_of`."""
+    return list(table_of(frame).to_pylist())
+
+
+def table_of(frame: "DataFrame") -> pa.Table:
     """All rows of a frame. Raises a task's StoreError, else PySparkException."""
     with raised_in_tasks(), _attempts_may_differ(frame.sparkSession):
-        return list(frame.toArrow().to_pylist())
+        return frame.toArrow()
 
 
 @contextmanager

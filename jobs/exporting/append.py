@@ -18,6 +18,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.exporting.files import whole_export
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in, exported_parquet, is_exported
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.record import Record
 from reput.store_format.log.segments import Segment, find_segments
@@ -50,11 +51,11 @@ def exported_rows(folder: str, skip: int, wanted: CopyChoice = ALL) -> Iterator[
     is no export, DamageFound if it is not whole, SettingError if it has no bodies.
     """
     storage = storage_for(folder)
-    folder = storage.resolve(folder)
-    manifest = whole_export(storage, folder)
+    at = Folder(storage, storage.resolve(folder))
+    manifest = whole_export(at)
     if not manifest["chosen"].get("bodies"):
-        raise SettingError(f"--from {folder}: was exported with --no-bodies")
-    return rows_of(batches_in(storage, folder, manifest), skip, wanted)
+        raise SettingError(f"--from {at}: was exported with --no-bodies")
+    return rows_of(batches_in(at, manifest), skip, wanted)
 
 
 def rows_of(

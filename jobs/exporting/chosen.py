@@ -46,7 +46,8 @@ class ChosenLog:
         self.plan: Plan = make_plan(at, discover(at, READ), READ.asked(chosen.on_damage))
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         self.redacted = redaction(chosen.redact)
-        self.system: int = 0  # messages of system topics that `batches` left out
+        # messages of system topics that were left out; None: not counted
+        self.system: int | None = 0
         options = SourceOptions(self.store, on_damage=chosen.on_damage)
         log, end = parts_log(self.plan, options, chosen.bodies, grows=True), log_end(self.plan)
         self.log: LogParts = log.judged(end) if engine is None else self._judged(engine, log)
@@ -72,10 +73,11 @@ class ChosenLog:
         """The chosen messages of [start, end), read in this process."""
         messages = self.messages(raw)
         for part in self._parts(start, end):
-            yield from messages.rows(part, notes.append, self._leave)
+            yield from messages.rows(part, notes.append, self.leave)
 
-    def _leave(self, many: int) -> None:
-        self.system += many
+    def leave(self, many: int | None) -> None:
+        """Count messages of system topics that were left out."""
+        self.system = None if many is None or self.system is None else self.system + many
 
     def _parts(self, start: int, end: int) -> Iterator[LogPart]:
         for number, segment in enumerate(self.log.segments):

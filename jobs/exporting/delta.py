@@ -20,7 +20,8 @@ from reput.jobs.outputs.output import OutputInUse
 from reput.jobs.sources.opened_log import end_of_log
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.export import MessageSums
@@ -46,7 +47,7 @@ def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
 
 def _refuse_other_files(storage: InputStorage, folder: str, make: bool) -> None:
     """Raise StoreError if a folder has other files than the tables, or (make=False) no tables."""
-    there = {name for name, _ in listed(storage, folder)}
+    there = {name for name, _ in Folder(storage, folder).listed()}
     if not make and MESSAGES not in there:
         raise StoreError(f"{folder}: is not an export: it has no table {MESSAGES}")
     if there - {MESSAGES, RUNS}:
@@ -90,8 +91,7 @@ def export_delta(
         done.sums.join(sums)
         done.left_out += len(notes)
         done.notes += notes
-    counted = writer.counts_system or chosen.with_system
-    done.system = job.system if counted else None
+    done.system = job.system
     done.seconds = time.monotonic() - began
     return done
 

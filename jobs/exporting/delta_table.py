@@ -77,10 +77,6 @@ class DeltaTables(Protocol):
     @property
     def errors(self) -> tuple[type[Exception], ...]: ...
 
-    @property
-    def counts_system(self) -> bool:
-        """Whether `ChosenLog.system` counts the messages that add_messages leaves out."""
-
     def about(self, path: str) -> str | None:
         """The property ABOUT, as `create` was given it (older tables: their description); None
         if there is no table.
@@ -95,7 +91,9 @@ class DeltaTables(Protocol):
         """The greatest version of a Commit by this application; None without a commit."""
 
     def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
-        """Commit the messages of a range; a line for each thing left out."""
+        """Commit the messages of a range; a line for each thing left out. `job` counts messages of
+        system topics that are.
+        """
 
     def add_row(self, path: str, row: pa.RecordBatch, commit: Commit) -> None: ...
 

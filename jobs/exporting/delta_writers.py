@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from queue import Empty, Queue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -32,9 +34,11 @@ from reput.udfs.staging import Staging
 from reput.udfs.table.columns import SCHEMA
 from reput.udfs.table.export import (
     EXPORTED,
+    LEFT,
     SUMMED,
     WRONG,
     ChosenMessages,
+    CountLeft,
     ExportParts,
     MessageSums,
     compare_bodies,
@@ -62,7 +66,6 @@ class DeltaRs:
     """A DeltaTables writer. Each table is opened once."""
 
     errors = (DeltaError, pa.ArrowException, OSError)
-    counts_system = True
 
     def __init__(self) -> None:
         self._tables: dict[str, DeltaTable] = {}
@@ -223,14 +226,13 @@ LOCAL_SETTINGS = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
+_ANSWER_S = 60  # for what Spark has seen by then
 _COMMITS_LOOKED_AT = 100  # ours is the newest commit, unless somebody ran OPTIMIZE or the like
 _ADDED_UP = ("physicalOffset", "bodyCRC", "size")
 
 
 class DeltaSpark:
     """A DeltaTables writer on a session."""
-
-    counts_system = False  # its tasks read the messages
 
     def __init__(self, spark: "SparkSession") -> None:
         """Raises SettingError if the session has no Delta."""
@@ -290,16 +292,37 @@ class DeltaSpark:
             job.log, which.start, which.end, spark_cores(self.spark), None, known=True
         )  # fmt: skip
         task = job.messages(False, tuple(parts))
-        rows = run_in_tasks(self._numbers(len(parts)), task, job.chosen.columns)
-        self._append(path, rows, commit)
+        numbers = self._numbers(len(parts))
+        if job.chosen.with_system:
+            self._append(path, run_in_tasks(numbers, task, job.chosen.columns), commit)
+        else:
+            job.leave(self._add_and_count(path, numbers, CountLeft(task), commit))
         if job.chosen.on_damage == FAIL:
             return []  # nothing is ever left out
         added_up = ChosenMessages(
             job.log, task.parts, task.choice, task.wanted, _columns(_ADDED_UP)
         )
         work = ExportParts(added_up, "", Staging(job.target, job.folder))
-        asked = collect(run_in_tasks(self._numbers(len(parts)), work, EXPORTED))
+        asked = collect(run_in_tasks(numbers, work, EXPORTED))
         return [note for row in sorted(asked, key=lambda row: row["part"]) for note in row["notes"]]
+
+    def _add_and_count(
+        self, path: str, numbers: "DataFrame", task: CountLeft, commit: Commit
+    ) -> int | None:
+        """Append a task's rows; how many messages it left out, None where Spark does not say."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        seen = Observation()
+        rows = run_in_tasks(numbers, task, task.columns).observe(seen, f.sum(LEFT).alias(LEFT))
+        self._append(path, rows.where(f.col(LEFT).isNull()).drop(LEFT), commit)
+        said: Queue[int | None] = Queue()
+        # Without an answer it would wait for ever: Delta runs nothing for a commit it has already.
+        Thread(target=lambda: said.put(seen.get.get(LEFT)), daemon=True).start()
+        try:
+            return said.get(timeout=_ANSWER_S)
+        except Empty:
+            return None
 
     def _numbers(self, count: int) -> "DataFrame":
         return self.spark.range(0, count, 1, max(count, 1))

@@ -23,7 +23,7 @@ from reput.jobs.salvaging.lives import judged_log, log_end
 from reput.jobs.sources.opened_log import cut, parts_log
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.folder import Folder
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.filter.texts import LEAST, Repeats
 from reput.store_format.names import MANIFEST
@@ -315,11 +315,11 @@ def export_set(
         return done
 
 
-def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> ComparedExport:
+def compare_set(found: FoundStore, folder: Folder) -> ComparedExport:
     """Compare counts, sums and CRCs of an export with its log. Raises StoreError for no export."""
-    manifest = export_manifest(storage, folder)
-    there, differences = _read_back(storage, folder, manifest)
-    chosen = chosen_of(manifest, folder)
+    manifest = export_manifest(folder)
+    there, differences = _read_back(folder, manifest)
+    chosen = chosen_of(manifest, folder.path)
     plan = found.plan
     stop = int(manifest["log_end"])
     with found.temporarily(Temporary.EXPORT) as job:
@@ -331,25 +331,23 @@ def compare_set(found: FoundStore, storage: InputStorage, folder: str) -> Compar
         stored = getattr(there, name)
         if stored != value and not (name == "crcs" and chosen.other_crcs):
             differences.append(f"{name}: {stored:,}, the log has {value:,}")
-    return ComparedExport(plan.store, folder, there.messages, differences)
+    return ComparedExport(plan.store, folder.path, there.messages, differences)
 
 
-def check_set(storage: InputStorage, folder: str) -> ComparedExport:
+def check_set(folder: Folder) -> ComparedExport:
     """Compare an export with its own manifest. Raises StoreError for no export."""
-    manifest = export_manifest(storage, folder)
-    there, differences = _read_back(storage, folder, manifest)
+    manifest = export_manifest(folder)
+    there, differences = _read_back(folder, manifest)
     for name, value in (manifest.get("sums") or {}).items():
         if (stored := getattr(there, name, value)) != value:
             differences.append(f"{name}: {stored:,}, its manifest says {value:,}")
-    return ComparedExport(None, folder, there.messages, differences)
+    return ComparedExport(None, folder.path, there.messages, differences)
 
 
-def _read_back(
-    storage: InputStorage, folder: str, manifest: dict[str, Any]
-) -> tuple[MessageSums, list[str]]:
+def _read_back(folder: Folder, manifest: dict[str, Any]) -> tuple[MessageSums, list[str]]:
     """(sums over an export's messages, what its files are not that its manifest says)."""
-    there, differences = MessageSums(), wrong_files(storage, folder, manifest)
-    files = zip(manifest["files"], batches_in(storage, folder, manifest), strict=True)
+    there, differences = MessageSums(), wrong_files(folder, manifest)
+    files = zip(manifest["files"], batches_in(folder, manifest), strict=True)
     for said, (path, batches) in files:
         before = there.messages
         try:
@@ -365,10 +363,10 @@ def _read_back(
     return there, differences
 
 
-def wrong_files(storage: InputStorage, folder: str, manifest: dict[str, Any]) -> list[str]:
+def wrong_files(folder: Folder, manifest: dict[str, Any]) -> list[str]:
     """Lines on the files of an export that are not as its manifest says: whole, and no others."""
-    wrong, there = list[str](), dict(listed(storage, folder))
-    there |= {f"{DATA}/{name}": state for name, state in listed(storage, f"{folder}/{DATA}")}
+    wrong, there = list[str](), dict(folder.listed())
+    there |= {f"{DATA}/{name}": state for name, state in folder.listed(DATA)}
     for each in manifest["files"]:
         path, state = f"{folder}/{each['path']}", there.pop(each["path"], None)
         if state is None:
@@ -376,27 +374,27 @@ def wrong_files(storage: InputStorage, folder: str, manifest: dict[str, Any]) ->
         elif state.size != each["length"]:
             said = f"its manifest says {each['length']:,}"
             wrong.append(f"{path}: has {state.size:,} bytes, {said}")
-        elif (digest := file_digest(storage, path)) != each["sha256"]:
+        elif (digest := file_digest(folder.storage, path)) != each["sha256"]:
             wrong.append(f"{path}: has the SHA-256 {digest}, its manifest says {each['sha256']}")
     more = sorted(name for name in there if name.endswith((PARQUET, JSONL)))
     return wrong + [f"{folder}/{name}: is not in the manifest" for name in more]
 
 
-def whole_export(storage: InputStorage, folder: str) -> dict[str, Any]:
+def whole_export(folder: Folder) -> dict[str, Any]:
     """The manifest of an export whose files are as it says. Raises StoreError, DamageFound."""
-    manifest = export_manifest(storage, folder)
-    wrong = wrong_files(storage, folder, manifest)
+    manifest = export_manifest(folder)
+    wrong = wrong_files(folder, manifest)
     if wrong:
         more = f" (and {len(wrong) - 1:,} more)" if len(wrong) > 1 else ""
         raise DamageFound(f"{wrong[0]}{more}: the export is not as it was written")
     return manifest
 
 
-def export_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
+def export_manifest(folder: Folder) -> dict[str, Any]:
     """The manifest of an export. Raises StoreError if there is none."""
     path = f"{folder}/{MANIFEST}"
     try:
-        raw = storage.read_bytes(path)
+        raw = folder.storage.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{folder}: is not an export: it has no {MANIFEST}") from None
     return parse_manifest(raw, path, EXPORTED_SET)

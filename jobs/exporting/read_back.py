@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage, Reader
 from reput.udfs.table.columns import SCHEMA
 from reput.udfs.table.export import JSONL, MILLISECONDS, PARQUET
@@ -70,7 +71,7 @@ def file_digest(storage: InputStorage, path: str) -> str:
 
 
 def batches_in(
-    storage: InputStorage, folder: str, manifest: dict[str, Any]
+    folder: Folder, manifest: dict[str, Any]
 ) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
     """(path, batches) of each file in an export's manifest, in the log's order.
 
@@ -80,7 +81,7 @@ def batches_in(
         path = f"{folder}/{listed['path']}"
         read = exported_parquet if path.endswith(PARQUET) else _lines
         assert path.endswith((PARQUET, JSONL))
-        yield path, read(storage, path)
+        yield path, read(folder.storage, path)
 
 
 def exported_parquet(storage: InputStorage, path: str) -> Iterator[pa.RecordBatch]:

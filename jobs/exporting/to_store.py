@@ -31,7 +31,7 @@ from reput.jobs.outputs.report import left_behind
 from reput.jobs.sources.opened_log import end_of_log
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
-from reput.store_format.files.protocol import Storage, listed
+from reput.store_format.files.protocol import Storage
 from reput.store_format.message.refusals import Refused, batch_queue_topic
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -81,7 +81,7 @@ def export_store(
         warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
     )  # fmt: skip
     configured = _configured(job)
-    done.warnings += left_behind(plan.storage, job.store, (*_CONFIGURED, COMPACTION))
+    done.warnings += left_behind(plan.folder, (*_CONFIGURED, COMPACTION))
     job.look_through(start, end, configured, keep_repeats, done.warnings)
     with staging_folder(job.target, *beside(job.target, job.folder)) as staging:
         if isinstance(job.target, ManifestLast):
@@ -118,7 +118,7 @@ def _refuse_topics(job: ChosenLog) -> None:
     if any(each is not None for each in (chosen.tags, chosen.sql, chosen.since, chosen.until)):
         return
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-        for name, _ in listed(plan.storage, f"{job.store}/{kind}"):
+        for name, _ in plan.folder.listed(kind):
             system = name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
             taken = name in chosen.topics if chosen.topics else not system
             if taken and name in plan.batch_topics and not name.startswith(LMQ_PREFIX):

@@ -42,8 +42,9 @@ from reput.store_format.discover.config import configured_topics
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, InputStorage, Storage, listed
+from reput.store_format.files.protocol import Files, InputStorage, Storage
 from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.there import derived_files
 from reput.store_format.names import (
@@ -138,7 +139,7 @@ def rules_of(plan: Plan) -> Rules:
 
 def topics_of(plan: Plan) -> Collection[str] | None:
     """The topics of topics.json, None without it; its faults are in the plan already."""
-    return configured_topics(plan.storage, plan.store, Notes())
+    return configured_topics(plan.folder, Notes())
 
 
 def clock_in(zone: NameZone) -> Callable[[], int]:
@@ -168,7 +169,7 @@ def catch_up_in_place(
         if held.crashed:
             position = _noted(held, catching, confirm)
         else:
-            position = find_position(held.storage, held.path, log, plan.settings, rules.scan)
+            position = find_position(held.folder, log, plan.settings, rules.scan)
         with progress.stage("read", lambda: Done(None, f"from {position.first:,} on")):
             new = find_new(log, recovery, position, rules, growing, settled, topics_of(plan))
         about = report(plan, new)
@@ -196,16 +197,13 @@ def catch_up_in_place(
             else:
                 catching.apply(new)
         given, notes = plan.discovered.settings, Notes()
-        at = held.storage, held.path, plan.profile.release
-        about.compaction = settle(files, *at, given, notes).lines
+        about.compaction = settle(files, held.folder, plan.profile.release, given, notes).lines
         about.warnings += notes.lines
         held.crashed = False
         about.done = True
         if not growing:
             settings = plan.discovered.settings
-            with OpenedStore(
-                held.storage, held.path, plan.profile.release, settings, Notes()
-            ) as opened:
+            with OpenedStore(held.folder, plan.profile.release, settings, Notes()) as opened:
                 about.waits = mend_services(files, opened, settings, about.log_end)
         return about
     finally:
@@ -269,7 +267,7 @@ def _refuse_links(files: Files, store: str, new: New) -> None:
     for folder in ends:
         names = files.names(folder)
         if folder == INDEX:
-            names = [each.name for each in listed_index(LocalStorage(), store)]
+            names = [each.name for each in listed_index(Folder(LocalStorage(), store))]
         for name in (names if folder == INDEX else segments_among(names))[-1:]:
             path = f"{folder}/{name}"
             if files.is_folder(path):
@@ -298,13 +296,13 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
     recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
     local = LocalStorage()
     with temporary_folder(local, tempfile.gettempdir(), Temporary.CATCH_UP, target.inputs) as place:
-        work = place.folder
+        work, made = place.folder, Folder(local, place.folder)
         try:
             with progress.stage("copied", lambda: Done(None, plan.store)):
-                for path in _derived(plan.storage, plan.store):
+                for path in _derived(plan.folder):
                     local.make_folders(f"{work}/{path}".rpartition("/")[0])
                     _copy(plan.storage, f"{plan.store}/{path}", local, f"{work}/{path}")
-            position = find_position(local, work, log, plan.settings, rules.scan)
+            position = find_position(made, log, plan.settings, rules.scan)
             new = find_new(
                 log, recovery, position, rules, growing=plan.splits.limit is not None,
                 topics=topics_of(plan),
@@ -316,14 +314,13 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
             about = report(plan, new)
             about.output, about.needed, about.done = target.path, True, True
             with staging_folder(target.storage, *beside(target.storage, target.path)) as staging:
-                built = [_stage(local, work, path, staging) for path in _derived(local, work)]
+                built = [_stage(local, work, path, staging) for path in _derived(made)]
                 built = [row for row in built if row["path"] != CHECKPOINT]
                 summary = _summary(plan, target.path, new, built)
                 settings = plan.discovered.settings
                 with OpenedStore(
-                    plan.storage, plan.store, plan.profile.release, settings, Notes(),
-                    derived=(local, work),
-                ) as opened:  # fmt: skip
+                    plan.folder, plan.profile.release, settings, Notes(), derived=made
+                ) as opened:
                     asked = of_opened(opened, settings, new.ahead.end)
                     rows, about.waits = staged_services(
                         asked, False, staging, plan.profile, about.warnings
@@ -340,10 +337,10 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
             source.close()
 
 
-def _derived(storage: InputStorage, store: str) -> Iterator[str]:
+def _derived(store: Folder) -> Iterator[str]:
     """The derived files below a store or set."""
-    yield from derived_files(storage, store).files
-    if CHECKPOINT in dict(listed(storage, store)):
+    yield from derived_files(store).files
+    if CHECKPOINT in dict(store.listed()):
         yield CHECKPOINT
 
 

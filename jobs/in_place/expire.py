@@ -92,7 +92,7 @@ def needed(
     found: list[Needed] = []
     if not even.unread:
         notes = Notes()
-        opened = OpenedStore(at.storage, at.path, release, at.settings, notes)
+        opened = OpenedStore(at.folder, release, at.settings, notes)
         with opened:
             found += _unread(opened, even.groups, notes)
         if notes.lines:
@@ -115,7 +115,7 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
 
     If a group reads a topic, a queue of it without an offset counts as unread. Raises BadQueue.
     """
-    offsets = consumer_offsets(opened.storage, opened.path, notes)
+    offsets = consumer_offsets(opened.folder, notes)
     asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
     for group, topic in list(asked):  # each group also reads its own retry topics
         for own in (group, *(f"{group}{sign}{topic}" for sign in POP_RETRY_SIGNS)):
@@ -445,7 +445,7 @@ def _expired(
     expired = expired_segments(segments, settings, when.now, at)
     if expired:
         _choose(about, held, plan, even, segments, expired, progress)
-    among = derived_files(held.storage, held.path).strangers
+    among = derived_files(held.folder).strangers
     about.warnings += said_of_strangers(among, plan.profile)
     about.files = list(files_below(held.files, plan.settings, about.log_start))
     return about

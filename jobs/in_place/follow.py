@@ -14,7 +14,8 @@ from reput.jobs.opening.plan import Plan, make_plan
 from reput.store_format.discover.purpose import FOLLOW
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import ANY_TIME, FileState, listed
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import ANY_TIME, FileState
 from reput.store_format.log.segments import Segment, commit_log_folders
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
@@ -42,9 +43,11 @@ def one_round(
     """
     folders = commit_log_folders(held.path, settings_from(at.settings))
     seen = tuple(
-        (each, name, state)
-        for each in folders for name, state in listed(held.storage, each) if state and state.size
-    )  # fmt: skip
+        (each.path, name, state)
+        for each in (Folder(held.storage, folder) for folder in folders)
+        for name, state in each.listed()
+        if state and state.size
+    )
     if not seen:
         return None, seen
     plan = growing_plan(at)

@@ -17,8 +17,8 @@ from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import listed
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
@@ -135,7 +135,7 @@ class GrowthReader(DataSourceStreamReader):
         found = dict(_NONE)
         for folder in self.folders:
             storage = storage_for(folder)
-            for _name, state in listed(storage, storage.resolve(folder)):
+            for _name, state in Folder(storage, storage.resolve(folder)).listed():
                 if state is not None:
                     found["bytes"] += state.size
                     found["changed"] = max(found["changed"], state.mtime)

@@ -22,8 +22,9 @@ from reput.store_format.discover.config import (
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles, FixedFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage, VolumeStorage
-from reput.store_format.files.protocol import InputStorage, StoreInUse
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.files.system import holder_text, lock_holder
 from reput.store_format.names import (
     ABORT,
@@ -172,14 +173,14 @@ def to_convert(store: str, to_rocksdb: bool, lmq: bool) -> Conversion:
 
     lmq: enableLmq, with which a broker reads all offsets from another file, but not with RocksDB.
     """
-    storage, names = LocalStorage(), {}
+    names = {}
     for file, databases in CONFIG_DBS.items():
-        there = config_in_rocksdb(storage, store, file)
+        there = config_in_rocksdb(Folder(LocalStorage(), store), file)
         if to_rocksdb:
             if there is None and os.path.exists(f"{store}/{CONFIG}/{file}"):
                 names[file] = databases[0]
-        elif there is not None and os.path.basename(there) != _V2:
-            names[file] = os.path.basename(there)
+        elif there is not None and os.path.basename(there.path) != _V2:
+            names[file] = os.path.basename(there.path)
     if to_rocksdb:
         if not there and os.path.exists(f"{store}/{CONFIG}/{LMQ_OFFSETS}"):  # there: of offsets
             names[OFFSETS] = CONFIG_DBS[OFFSETS][0]
@@ -194,7 +195,7 @@ def _light(store: str, name: str, lmq: bool) -> bool:
     """
     if lmq:
         return True
-    with closing(open_database(LocalStorage(), f"{store}/{CONFIG}/{name}")) as database:
+    with closing(open_database(Folder(LocalStorage(), f"{store}/{CONFIG}/{name}"))) as database:
         return bool(with_light({"offsetTable": config_rows(database, OFFSETS)})[LIGHT])
 
 
@@ -215,9 +216,9 @@ def converted_config(store: str, about: Conversion, folder: str) -> Apart:
 
 
 def _to_rocksdb(store: str, file: str, to: str) -> None:
-    table = config_table(LocalStorage(), store, file, Notes()) or {}
+    table = config_table(Folder(LocalStorage(), store), file, Notes()) or {}
     if file == OFFSETS:  # with those that are in lmqConsumerOffset.json
-        found = consumer_offsets(LocalStorage(), store, Notes())
+        found = consumer_offsets(Folder(LocalStorage(), store), Notes())
         table = {f"{topic}@{group}": queues for (group, topic), queues in found.items()}
     os.mkdir(to)
     if not table:
@@ -238,14 +239,14 @@ def _row(file: str, about: Any) -> bytes:
 
 
 def _to_json(store: str, file: str, name: str, to: str) -> None:
-    text = config_as_json(LocalStorage(), f"{store}/{CONFIG}/{name}", file)
+    text = config_as_json(Folder(LocalStorage(), f"{store}/{CONFIG}/{name}"), file)
     with open(to, "x", encoding="utf-8") as output:
         output.write(text)
 
 
-def config_as_json(storage: InputStorage, folder: str, file: str) -> str:
+def config_as_json(folder: Folder, file: str) -> str:
     """The JSON text of a file of config/, from the RocksDB in a folder. Raises RocksDBError."""
-    with closing(open_database(storage, folder)) as database:
+    with closing(open_database(folder)) as database:
         table = config_rows(database, OFFSETS if file == LMQ_OFFSETS else file)
     if file in (OFFSETS, LMQ_OFFSETS):
         table = {name: _by_number(queues) for name, queues in table.items()}
@@ -276,10 +277,10 @@ def services_from(store: str, log_end: int, there: Mapping[str, str]) -> list[st
     from reput.store_format.fate.known import timers_in_rocksdb  # here: `clean` needs no kernels
     from reput.store_format.state.timers import why_lost
 
-    storage, paths = LocalStorage(), list[str]()
+    own_store, paths = Folder(LocalStorage(), store), list[str]()
     timer_check = f"{CONFIG}/{TIMER_CHECK_FILE}"
-    lost = timer_check in there and why_lost(storage, store, log_end)
-    if lost and not timers_in_rocksdb(storage, store):
+    lost = timer_check in there and why_lost(own_store, log_end)
+    if lost and not timers_in_rocksdb(own_store):
         paths = [TIMER_LOG, timer_check, *filter(is_wheel, os.listdir(store))]
     # A set has delay offsets only where they were lost; the log has not grown since.
     delays, own = f"{CONFIG}/{DELAY_OFFSETS}", ""
@@ -290,10 +291,10 @@ def services_from(store: str, log_end: int, there: Mapping[str, str]) -> list[st
 
 def refuse_further_rows(store: str) -> None:
     """Raise StoreError where the RocksDB of the index has timers or transactions too."""
-    storage, folder = LocalStorage(), f"{store}/{STORE_DB}"
-    if not has_rows(storage, folder):
+    folder = Folder(LocalStorage(), store) / STORE_DB
+    if not has_rows(folder):
         return
-    with closing(open_database(storage, folder)) as database:
+    with closing(open_database(folder)) as database:
         for family in database.families:
             if family != FAMILY and any(True for _ in database.rows(family)):
                 raise StoreError(

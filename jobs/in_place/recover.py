@@ -3,8 +3,9 @@ it.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -35,8 +36,10 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import named_past_end
 from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
+from reput.store_format.discover.config_faults import config_faults
 from reput.store_format.faults import DamageFound, Fault, StoreError
-from reput.store_format.log.there import derived_files, said_of_strangers
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.there import derived_files, of_strangers
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
@@ -44,13 +47,16 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     CUT,
     INDEX,
+    POP_DB,
     index_name,
     next_index_time,
     parse_index_name,
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.compacted import compacted_topics, compaction_faults
+from reput.store_format.query.pop_leftovers import POP_STATE, end_of_popped, kept_rows
 from reput.store_format.query.reader import OpenedStore
+from reput.store_format.rocksdb.database import copy_without, open_database, require_library
 
 # ---
 # Decides which derived files of a store are rewritten or removed so that they match its log.
@@ -91,7 +97,7 @@ def renewal(held: HeldStore, job: Pipeline, verdict: Verdict) -> Renewal:
                 *(e.path for e in (*verdict.differences, *verdict.behind)),
             )
         },
-        set(derived_files(held.storage, held.path).files),
+        set(derived_files(held.folder).files),
     )
     queues = _queues(compared)
     if not any(path.startswith(f"{INDEX}/") for path in compared.wrong):
@@ -205,6 +211,7 @@ class Recovered:
     checkpoint: bool = False  # whether the checkpoint is written anew
     waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     compaction: list[str] = field(default_factory=list)  # what is wrong in it, against the log
+    pops: int = 0  # rows of pop's RocksDB whose messages the log does not have
     discovered: dict[str, Any] = field(default_factory=dict)  # what store_format/discover found
     releases: str = ""  # text that names the releases which write the same
     seconds: float = 0.0
@@ -212,6 +219,7 @@ class Recovered:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
+    in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
 
     @property
     def needed(self) -> bool:
@@ -222,11 +230,13 @@ class Recovered:
             or self.removed
             or self.checkpoint
             or self.compaction
+            or self.pops
             or self.waits
         )
 
     def text(self) -> str:
         said = [f"  warning   {warning}" for warning in self.warnings]
+        said += [f"  next      {todo}" for todo in self.in_the_way]
         if not self.needed:
             nothing = f"{self.store} was stopped cleanly and is undamaged: nothing to do"
             return "\n".join([nothing, *said])
@@ -236,7 +246,7 @@ class Recovered:
             f"  log       ends at {self.log_end:,} ({self.end_reason})",
             f"  change    {self.steps() or 'none in the log and what is derived from it'}",
         ]
-        if self.cut_bytes:
+        if self.cut_kept:
             lines.append(f"  kept      what is cut, in {self.cut_kept}")
         lines += [f"  waits     {line}" for line in self.waits]
         lines += [f"  compacted {line}" for line in self.compaction]
@@ -251,6 +261,7 @@ class Recovered:
             (self.written, f"write {counted(len(self.written), 'derived file')}"),
             (self.removed, f"remove {counted(len(self.removed), 'derived file')}"),
             (self.compaction, f"bring {COMPACTION}/ to the log"),
+            (self.pops, f"remove {counted(self.pops, 'row')} of lost messages from {POP_DB}/"),
             (self.checkpoint, "write checkpoint"),
             (self.waits, "write what timers and delays wait for"),
             (self.crashed, "remove abort"),
@@ -270,6 +281,7 @@ class Recovered:
 # A recovery: examine a store, and make the change that follows.
 
 _PREFIX = f".{Temporary.RECOVER}"
+_ENTRY = re.compile(r"entry (\d+) physicalOffset")  # of a Difference
 
 
 @dataclass(frozen=True)
@@ -282,6 +294,7 @@ class Recovery:
     renewal: Renewal
     checkpoint: bytes
     waits: Waits
+    pops: set[bytes]  # keys of rows in POP_DB that go
 
 
 @contextmanager
@@ -305,7 +318,7 @@ def examine(
     """
     plan = found.plan
     linked, log = _scan_to_end(found, held, job)
-    old = read_checkpoint(held.storage, held.path)
+    old = read_checkpoint(held.folder)
     try:
         crash = Crash(old) if held.crashed else None
         reason, warnings = judge_end(job, linked, on_damage, crash, salvages=False)
@@ -316,15 +329,24 @@ def examine(
     cut_bytes = log.to_cut(end)
     verdict = judge(job, linked, held.storage, held.path)
     renewed = renewal(held, job, verdict)
+    said, strangers = of_strangers(verdict.strangers, plan.profile)
     about = Recovered(
         held.path, plan.profile.release, linked.end, reason, crashed=held.crashed,
-        cut_bytes=cut_bytes, cut_kept=f"{held.path}/{CUT}" if cut_bytes else "",
+        cut_bytes=cut_bytes,
         written=[file.path for file in renewed.placed], removed=renewed.removed,
-        warnings=plan.warnings + warnings + said_of_strangers(verdict.strangers, plan.profile),
+        warnings=plan.warnings + warnings + said
+        + [f"{each.path}: {each.reason}" for each in strangers],
         notes=plan.notes + verdict.notes(),
-        left_out=list(_left_out(job, verdict, renewed).left_out),
+        left_out=[
+            *_left_out(job, verdict, renewed).left_out,
+            *_displaced(plan, linked.end, verdict, renewed),
+        ],
         expired=verdict.expired, discovered=plan.discovered.as_json(),
         releases=plan.discovered.releases,
+        in_the_way=[
+            *plan.in_the_way, *filter(None, (each.todo for each in strangers)),
+            *filter(None, (each.todo for each in config_faults(held.folder))),
+        ],
     )  # fmt: skip
     refuse_linked(held.path, (*about.written, *about.removed))
     written = [
@@ -333,7 +355,7 @@ def examine(
     about.warnings += assumed_delays(plan, written)
     claims = list(knows_more(job, linked, old))
     about.warnings += [f"{CHECKPOINT}: {said}; it is written anew" for said in claims]
-    past = named_past_end(held.storage, held.path, linked.end)
+    past = named_past_end(held.folder, linked.end)
     if past.queue_count:
         about.lost_past_end = past.messages
         about.warnings.append(
@@ -342,12 +364,14 @@ def examine(
         )
     waits = lost_services(job, linked, about.warnings)
     about.compaction = _compaction(plan, held, linked.end)
+    pops = _lost_pops(job, linked, held, about.warnings)
+    about.pops, about.cut_kept = len(pops), f"{held.path}/{CUT}" if cut_bytes or pops else ""
     about.checkpoint = old is None or about.needed or bool(claims)
     about.waits = waits.said()
     new = decode(new_checkpoint(plan, linked, verdict.named))
     checkpoint = encode(new._replace(master_flushed_offset=_flushed(old, linked.end)))
     check_unchanged(plan)
-    return Recovery(plan, log, end, renewed, checkpoint, waits), about
+    return Recovery(plan, log, end, renewed, checkpoint, waits, pops), about
 
 
 def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
@@ -356,23 +380,95 @@ def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
     return of_queues(job.staging, verdict.named, job.queue_bytes, staged)
 
 
+def _displaced(plan: Plan, end: int, verdict: Verdict, renewed: Renewal) -> Iterator[str]:
+    """Lines about written queue files whose old entry names a sound record, and the log another.
+
+    No crash does that: the record's head may be what is wrong (no checksum covers it).
+    """
+    written = {f"{plan.store}/{file.path}" for file in renewed.placed}
+    said = set[str]()  # queues, of which the first such entry is enough
+    with LogReader(plan.storage, plan.segments, plan.record_rules) as log:
+        for each in verdict.differences:
+            entry, queue = _ENTRY.fullmatch(each.field), each.path.rpartition("/")[0]
+            if not entry or each.path not in written or queue in said:
+                continue
+            if not each.wanted or not each.there or each.there >= end:
+                continue
+            with suppress(StoreError):
+                log.record_at(each.there)
+                said.add(queue)
+                yield (
+                    f"{each.path}: entry {entry[1]} named the record at {each.there:,}, which the "
+                    f"log has, and names {each.wanted:,} by the log: see `reput check` first"
+                )
+
+
 def _compaction(plan: Plan, held: HeldStore, log_end: int) -> list[str]:
     """What is wrong in `compaction/`, by the queues as they are now."""
-    at = held.storage, held.path
     given, release = plan.discovered.settings, plan.profile.release
-    topics = compacted_topics(*at, plan.settings, release)
+    topics = compacted_topics(held.folder, plan.settings, release)
     if not topics:
         return []
-    with OpenedStore(*at, release, given, Notes(), log_end) as opened:
+    with OpenedStore(held.folder, release, given, Notes(), log_end) as opened:
         return [each.text for each in compaction_faults(opened, topics)]
+
+
+def _lost_pops(job: Pipeline, linked: Linked, held: HeldStore, warnings: list[str]) -> set[bytes]:
+    """The keys of rows in POP_DB whose messages the log does not have: a broker would give a new
+    message in such a place twice (PopConsumerService.revive).
+    """
+    notes = Notes()
+    rows = list(kept_rows(held.folder, notes))
+    warnings += notes.lines
+    if not rows:
+        return set()
+    start = job.plan.segments[0].start
+    ends = job.queue_ends(linked, tuple({pop.topic for _, pop in rows}))
+    found = set()
+    for key, pop in rows:
+        end = end_of_popped((pop.topic, pop.queue_id), ends, start)
+        if end is not None and max(pop.offsets) >= end:
+            found.add(key)
+    if found:
+        refuse_linked(held.path, [POP_DB])
+        require_library(f"{held.path}/{POP_DB}")
+    return found
+
+
+def _without_pops(held: HeldStore, recovery: Recovery, staging: str) -> None:
+    """Replace POP_DB by one without the rows that go, in one step; the old one is kept in CUT.
+
+    staging: a folder in the store. Raises StoreError, OSError.
+    """
+    files, kept = held.files, f"{CUT}/{POP_DB}"
+    made = f"{held.path}/{staging}/{POP_DB}"
+    os.mkdir(made)
+    with closing(open_database(held.folder / POP_DB)) as database:
+        copy_without(database, made, {POP_STATE: recovery.pops})
+    if files.owner is not None:
+        for path in (made, *(f"{made}/{name}" for name in os.listdir(made))):
+            os.chown(path, *files.owner)
+    files.sync_all(staging)
+    files.make_folder(CUT)
+    number = 0
+    while files.exists(to := f"{kept}.{number}"):  # of earlier times
+        number += 1
+    files.rename(f"{staging}/{POP_DB}", to)
+    files.sync_folder(CUT)
+    files.exchange(to, POP_DB)
+    files.sync_folder("")
+    files.sync_folder(CUT)
 
 
 def _flushed(old: Checkpoint | None, log_end: int) -> int:
     return min(old.master_flushed_offset, log_end) if old else 0
 
 
-def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
-    """Change the store; nothing was changed before. Raises StoreInUse, StoreChanged, OSError."""
+def change(held: HeldStore, recovery: Recovery, about: Recovered, staging: str) -> None:
+    """Change the store; nothing was changed before. staging: a folder in it, as a path below it.
+
+    Raises StoreInUse, StoreChanged, OSError.
+    """
     plan, files = recovery.plan, held.files
     held.changed = True
     if held.lock_at_last():
@@ -385,8 +481,10 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
 
     def settled() -> None:
         given, release = plan.discovered.settings, plan.profile.release
-        done = settle(files, held.storage, held.path, release, given, notes)
+        done = settle(files, held.folder, release, given, notes)
         about.compaction += done.lines
+        if recovery.pops:
+            _without_pops(held, recovery, staging)
         write_services(files, recovery.waits, plan.profile)
 
     apply(
@@ -397,7 +495,7 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered) -> None:
 
 def _scan_to_end(found: FoundStore, held: HeldStore, job: Pipeline) -> tuple[Linked, LogRecovery]:
     """(the log scanned up to its end, the LogRecovery that can cut its segments there)."""
-    known = read_checkpoint(held.storage, held.path) or Checkpoint()
+    known = read_checkpoint(held.folder) or Checkpoint()
     linked = job.scan()
     log = LogRecovery(
         held.files, job.plan.settings.mapped_file_size_commit_log, job.rules,

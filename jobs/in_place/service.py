@@ -69,7 +69,7 @@ def run_service(
 
     def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:
         notes = notes_with(progress, tell)
-        opened = OpenedStore(at.storage, store, release, settings, notes)
+        opened = OpenedStore(at.folder, release, settings, notes)
         try:
             return opened, service.plan(Look(opened, notes, stopped))
         except BaseException:

@@ -18,17 +18,24 @@ from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.outputs.publish import Temporary
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
-from reput.jobs.salvaging.damage_map import DamageMap, add_range, write_ranges
+from reput.jobs.salvaging.damage_map import (
+    DamageMap,
+    add_range,
+    index_of_older_log,
+    index_past_end,
+    write_ranges,
+)
 from reput.jobs.salvaging.damage_search import map_damage, odd_times
 from reput.store_format.damage.contradictions import SURE_MS
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.index_header import NO_HEADER, index_files, read_header
+from reput.store_format.derived.index_header import read_header
 from reput.store_format.discover.purpose import CHECK_AGAIN
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault, StoreError
-from reput.store_format.files.protocol import InputStorage, Storage, slash_queue
+from reput.store_format.files.folder import Folder, slash_queue
+from reput.store_format.files.protocol import Storage
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -37,7 +44,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.segments import Finding
 from reput.store_format.log.there import derived_files, of_strangers
-from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, DELAY_OFFSETS, INDEX
+from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, DELAY_OFFSETS, INDEX, POP_DB
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import RELEASES, Has, groups, left_by, same_files
@@ -90,33 +97,19 @@ def past_the_end(
     storage, store = job.plan.storage, job.plan.store
     left = (
         each._replace(reason=f"{each.reason}: {older or TAIL_LOST}"
-                      f"{'' if each.path.endswith(DELAY_OFFSETS) else LEFT}")
-        for each in past_the_queues(storage, store, job.queue_ends(found.linked))
+                      f"{'' if each.path.endswith((DELAY_OFFSETS, POP_DB)) else LEFT}")
+        for each in past_the_queues(
+            job.plan.folder, job.queue_ends(found.linked), job.plan.segments[0].start
+        )
     )  # fmt: skip
     pointing = [
         Finding(path, f"{said}: {older or TAIL_LOST}")
         for path, said in (
-            *_derived(storage, store, found),
+            *_derived(job.plan.folder, found),
             *((f"{store}/{CHECKPOINT}", said) for said in knows_more(job, found.linked, known)),
         )
     ]
     return [*pointing, *left]
-
-
-def index_of_older_log(storage: InputStorage, store: str, linked: Linked) -> str:
-    """What a broker does with an index that is of an earlier log, which was removed (#8041); '' if
-    the index is of this log, or ends before it does.
-
-    Its last message was stored before this log's first one.
-    """
-    first = next((row["first_timestamp"] for row in linked.accepted if row["records"]), None)
-    header = next((head for _, head in index_files(storage, store)[-1:]), NO_HEADER)
-    if first is None or header == NO_HEADER or not linked.end <= header.end_offset:
-        return ""
-    return "" if header.end_timestamp >= first else (
-        "the index is of an older log, as its last message was stored before this log's first; a "
-        f"broker indexes no message before physical {header.end_offset:,}, and says nothing of it"
-    )  # fmt: skip
 
 
 def fall_of_time(linked: Linked) -> str:
@@ -138,15 +131,14 @@ def fall_of_time(linked: Linked) -> str:
     )  # fmt: skip
 
 
-def _derived(storage: InputStorage, store: str, found: DamageMap) -> Iterator[tuple[str, str]]:
+def _derived(store: Folder, found: DamageMap) -> Iterator[tuple[str, str]]:
     """(path, text) of the queues, and of the last index file that points past the end."""
     end = found.linked.end
     if found.past_end.queue_count:
         text = f"name {found.past_end.text()} past the log's end; the log ends at {end:,}"
         yield f"{store}/{CONSUME_QUEUE}", text
-    for about, head in index_files(storage, store)[-1:]:
-        if head != NO_HEADER and (at := head.end_offset) >= end:
-            yield f"{store}/{INDEX}/{about.name}", f"points to {at:,}, the log ends at {end:,}"
+    if (pointing := index_past_end(store, end)) is not None:
+        yield pointing[0], f"points to {pointing[1]:,}, the log ends at {end:,}"
 
 
 def knows_more(job: "Pipeline", linked: Linked, known: Checkpoint | None) -> Iterator[str]:
@@ -209,7 +201,7 @@ def _of_state(job: "Pipeline", linked: Linked, crashed: bool) -> list[Finding]:
     plan = job.plan
     try:
         with OpenedStore(
-            plan.storage, plan.store, plan.profile.release, plan.discovered.settings, Notes()
+            plan.folder, plan.profile.release, plan.discovered.settings, Notes()
         ) as opened:
             return list(state_faults(opened, linked.end, crashed))
     except (StoreError, SettingError):
@@ -250,7 +242,7 @@ def _check(
     with found.temporarily(Temporary.CHECK, staging_folder, storage) as job:
         job.check_every_crc()
         damage = map_damage(job, gap_lines=ranges is not None)
-        known = read_checkpoint(plan.storage, plan.store)
+        known = read_checkpoint(plan.folder)
         if not plan.in_use:
             add_torn(job, damage, known)
         if ranges:
@@ -260,10 +252,11 @@ def _check(
         report.fall_of_time = fall_of_time(damage.linked)
         # the checkpoint has a time of queue entries: the store had queues, even if none is left
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
-        in_rocksdb = queues_folder(plan.storage, plan.store)
-        if had_queues or in_rocksdb or derived_files(plan.storage, plan.store).files:
+        in_rocksdb = queues_folder(plan.folder)
+        if had_queues or in_rocksdb or derived_files(plan.folder).files:
             verdict = judge(job, damage.linked, plan.storage, plan.store)
             report.derived_files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
+            report.two_kinds = verdict.two_kinds
             report.differences = verdict.differences
             report.behind, report.expired = verdict.behind, verdict.expired
             report.notes += verdict.notes()
@@ -272,17 +265,17 @@ def _check(
             report.findings = report.findings + in_the_way
         if any(each.path.startswith(f"{plan.store}/{INDEX}/") for each in report.differences):
             _blame_records(report, plan, odd_times(job, damage.linked))
-        slash = slash_queue(plan.storage, plan.store)
+        slash = slash_queue(plan.folder)
         if slash is not None:
             report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
         if not plan.in_use:
-            older = index_of_older_log(plan.storage, plan.store, damage.linked)
+            older = index_of_older_log(plan.folder, damage.linked)
             report.findings += _of_state(job, damage.linked, report.crashed)
             report.findings += past_the_end(job, damage, known, older)
             report.index_of_older_log = bool(older)
         report.notes += [
             f"{plan.store}/{name}: is not a file of a broker up to {LAST}; it is left as it is"
-            for name in unknown_files(plan.storage, plan.store)
+            for name in unknown_files(plan.folder)
         ]
         check_unchanged(plan)
         return report
@@ -341,9 +334,7 @@ def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     as the given release are left out.
     """
     plan = found.plan
-    clues = clues_of(
-        plan.storage, plan.store, plan.segments, plan.settings, (plan.storage, plan.store)
-    )
+    clues = clues_of(plan.folder, plan.segments, plan.settings, plan.folder)
     has = Has(plan.settings.enable_multi_dispatch, not clues.has_keys)
     left = left_by(clues.hard) or list(RELEASES)
     other = [group[-1] for group in groups(left, has)]

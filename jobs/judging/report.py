@@ -18,7 +18,7 @@ from reput.jobs.outputs.report import (
     range_text,
     short_range,
 )
-from reput.jobs.salvaging.damage_map import DamageMap
+from reput.jobs.salvaging.damage_map import KEPT_FROM, DamageMap
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import CONFIG, MANIFEST, TIMER_CHECK_FILE, TIMER_LOG, segment_name
@@ -64,6 +64,7 @@ def compared_text(files: int, shown: str, in_rocksdb: Sequence[str]) -> str:
 # The report of a check, for the console and --json.
 
 TAIL_LOST = "segments, or the end of the last one, may be missing"  # ends such findings
+_PUT_IN_PLACE = "put what is in DIR in the place of its files"  # install is for local stores
 LEFT = " (reput recover leaves it)"  # then follows, where that changes nothing
 
 
@@ -82,6 +83,7 @@ class CheckReport:
     findings: list[Finding] = field(default_factory=list)
     derived_files: int | None = None  # compared files; None: the store has no derived files at all
     in_rocksdb: list[str] = field(default_factory=list)  # compared rows, a line for each kind
+    two_kinds: bool = False  # of queues: in files, and in RocksDB too
     differences: list[Difference] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # remarks that are no faults
@@ -139,16 +141,13 @@ class CheckReport:
         return "assumed" in self.releases
 
     def as_json(self) -> dict[str, Any]:
-        whole = {name: value for name, value in vars(self).items() if name != "segments"}
+        own = ("segments", "two_kinds")
+        whole = {name: value for name, value in vars(self).items() if name not in own}
         whole["findings"] = [each._asdict() for each in self.findings]
         for name in ("differences", "behind"):
             whole[name] = [vars(each) for each in whole[name]]
-        return {
-            "sound": self.sound,
-            "state": self.state,
-            **whole,
-            "segment_files": len(self.segments),
-        }
+        segments = len(self.segments)
+        return {"sound": self.sound, "state": self.state, **whole, "segment_files": segments}
 
 
 def report_of(plan: Plan, found: DamageMap) -> CheckReport:
@@ -387,14 +386,14 @@ def next_step(report: CheckReport, given: str = "") -> str:
     if report.of_group:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
     odd = any("mappedFileSizeCommitLog is" in each.reason for each in report.findings)
-    if report.damage["range_count"] or odd:
-        return f"reput repair {report.store} {made}   (a copy that a broker serves)"
+    restore = " --restore" if any(KEPT_FROM in each.reason for each in report.findings) else ""
+    if report.damage["range_count"] or odd or restore:
+        return f"reput repair {report.store} {made}{restore}   (a copy that a broker serves)"
     of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:
-        then = f"reput install DIR {report.store}"
-        if "://" in report.store:  # install works on a local store
-            then = "put what is in DIR in the place of its files"
-        return f"reput rebuild {report.store} {made}, then {then}"
+        then = _PUT_IN_PLACE if "://" in report.store else f"reput install DIR {report.store}"
+        which = "--queues files " * report.two_kinds  # a broker makes the rows from these
+        return f"reput rebuild {report.store} {which}{made}, then {then}"
     return ""
 
 

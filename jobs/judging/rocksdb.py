@@ -12,6 +12,7 @@ import numpy as np
 
 from reput.jobs.deriving.rocksdb_set import index_runs
 from reput.jobs.judging.report import Difference
+from reput.jobs.opening.plan import ROCKSDB, index_kind
 from reput.jobs.outputs.publish import Built
 from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.link import Linked
@@ -24,15 +25,23 @@ from reput.store_format.derived.queue_files import (
     is_pre_blank,
 )
 from reput.store_format.discover.config import has_database, has_rows
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.columns import records_at
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import parse_properties
-from reput.store_format.names import CONSUME_QUEUE, STORE_DB, parse_queue_path, parse_segment_name
+from reput.store_format.names import (
+    ABORT,
+    CONSUME_QUEUE,
+    STORE_DB,
+    parse_queue_path,
+    parse_segment_name,
+)
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
 from reput.store_format.rocksdb.queues import MIN, RocksDBQueues, queues_folder
 from reput.store_format.rocksdb.rows import RocksDBIndex
+from reput.udfs.compare.files import NEVER
 from reput.udfs.table.rocksdb_index import COMPARED, CompareIndexRows, index_cuts
 
 # ---
@@ -50,8 +59,14 @@ _CHUNK = 1 << 16  # entries compared at a time
 _TIMES_MOST = 1 << 22  # entries whose times are compared in one pass through the log
 _MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 _SELECTIVE = "rocksdbCQSelectiveDoubleWriteEnable"
+NO_INDEX = "no key is in RocksDB, the index's only place: a broker adds those of what comes"
 NO_ROW, ONE_TOO_MANY = "the row is missing in RocksDB", "the log gives no such row in RocksDB"
 NO_QUEUE = "the queue is missing in RocksDB"
+ROCKSDB_STORE = "defaultRocksDB"  # a StoreType
+NO_ROCKSDB = (
+    "no queue is in RocksDB, where a broker with storeType=defaultRocksDB reads: it makes the rows "
+    "from the log, but not that of position 0, nor the ends of queues that have all expired"
+)  # RocksDBConsumeQueueStore.getMaxPhyOffsetInConsumeQueue is 0 then, which counts as dispatched
 WRONG_MIN = "min in RocksDB, behind the first message"
 
 Numbers = Any  # int64 arrays
@@ -79,27 +94,31 @@ def compare_rocksdb(
     job: Pipeline, named: Iterable[Built], log_end: int, there: InputStorage, against: str,
     deleted: Any = lambda topic: False,
 ) -> Compared | None:  # fmt: skip
-    """Compare the RocksDB below `against` with derived queue files; None if there is no RocksDB.
+    """Compare the RocksDB below `against` with derived queue files; None if there is no RocksDB,
+    and none is read.
 
     named: BUILT rows of the derived files; deleted: topic -> whether it was deleted.
     Raises RocksDBMissing without the library.
     """
-    folder = queues_folder(there, against)
+    folder, compared = queues_folder(Folder(there, against)), Compared()
     if folder is None:
-        return None
-    compared = Compared()
+        if against != job.plan.store or job.plan.settings.store_type != ROCKSDB_STORE:
+            return None
+        missing = Difference(f"{against}/{CONSUME_QUEUE}", 0, NO_ROCKSDB, None, None)
+        compared.differences.append(missing)
+        return compared
     try:
-        queues = RocksDBQueues(there, against, folder)
+        queues = RocksDBQueues(against, folder)
     except RocksDBMissing:
         raise
     except RocksDBError as error:
-        compared.differences.append(Difference(folder, 0, error.reason, None, None))
+        compared.differences.append(Difference(folder.path, 0, error.reason, None, None))
         return compared
     comparison = _Comparison(job, queues, log_end, compared)
     try:
         comparison.compare(list(named), deleted)
     except RocksDBError as error:
-        compared.differences.append(Difference(folder, 0, error.reason, None, None))
+        compared.differences.append(Difference(folder.path, 0, error.reason, None, None))
     except BadQueue as error:
         said = f"position {error.offset}: {error.field} {error.value}: {error.reason}"
         compared.differences.append(Difference(error.path, error.offset, said, None, None))
@@ -118,6 +137,9 @@ class _Comparison:
         self.log = LogReader(plan.storage, plan.segments, plan.record_rules, end=log_end)
         self.log_start, self.log_end = plan.segments[0].start, log_end
         self.again_from = max(queues.dispatched_to(), 0)  # a broker rewrites the rows from there on
+        running = plan.in_use or ABORT in dict(plan.folder.listed())
+        if not running and plan.settings.rocksdb_cq_double_write_enable:
+            self.again_from = NEVER  # it goes on where the files end (5.3.3; 5.5.1 leaves one out)
         self.times: list[tuple[str, Numbers, Numbers, Numbers]] = []
         self.waiting, self.split_properties = 0, plan.profile.split_properties
         # with this setting RocksDB has only the queues of lite topics
@@ -293,15 +315,14 @@ class _Comparison:
         staging = self.job.staging
         for row in rows:
             start = parse_segment_name(row["path"].rpartition("/")[2]) // QUEUE_ENTRY_BYTES
-            file = staging.storage.open(staging.path(row["name"]))
             used = row["used"] // QUEUE_ENTRY_BYTES
-            for first in range(0, used, _CHUNK):
-                raw = np.empty(min(_CHUNK, used - first) * QUEUE_ENTRY_BYTES, np.uint8)
-                file.read_into(first * QUEUE_ENTRY_BYTES, raw)
-                entries = decode_entries(raw)
-                kept = is_message(entries) & ~is_pre_blank(entries)
-                yield (np.arange(len(entries)) + start + first)[kept], entries[kept]
-            file.close()
+            with closing(staging.storage.open(staging.path(row["name"]))) as file:
+                for first in range(0, used, _CHUNK):
+                    raw = np.empty(min(_CHUNK, used - first) * QUEUE_ENTRY_BYTES, np.uint8)
+                    file.read_into(first * QUEUE_ENTRY_BYTES, raw)
+                    entries = decode_entries(raw)
+                    kept = is_message(entries) & ~is_pre_blank(entries)
+                    yield (np.arange(len(entries)) + start + first)[kept], entries[kept]
 
     # --- times: entries in files have none, so they are compared with the records ----------------
 
@@ -352,24 +373,30 @@ _MISSING = "are missing in RocksDB"
 
 
 def compare_index(
-    job: Pipeline, linked: Linked, there: InputStorage, against: str
+    job: Pipeline, linked: Linked, there: InputStorage, against: str, in_files: bool = True
 ) -> Compared | None:
-    """Compare the index in RocksDB below `against`; None if there is none."""
-    folder, found = f"{against}/{STORE_DB}", Compared()
-    if not has_database(there, folder):
-        return None
+    """Compare the index in RocksDB below `against`; None if there is none, and none is read.
+
+    in_files: there are index files, or may be, in which earlier keys are.
+    """
+    folder, found = Folder(there, against) / STORE_DB, Compared()
+    alone = not in_files and against == job.plan.store and index_kind(job.plan) == ROCKSDB
     try:
-        with closing(open_database(there, folder)) as database:
-            index = RocksDBIndex(database)
-            if not index.has_rows:
-                return None
-            _compare(job, linked, there, index, found)
+        if has_database(folder):
+            with closing(open_database(folder)) as database:
+                index = RocksDBIndex(database)
+                if index.has_rows:
+                    _compare(job, linked, there, index, found)
+                    return found
+        if not (alone and index_runs(job, linked)):
+            return None
+        found.differences.append(Difference(folder.path, 0, NO_INDEX, None, None))
     except RocksDBMissing as error:  # the database may have rows of timers only
-        if not has_rows(there, folder):
+        if not has_rows(folder):
             return None
         found.notes.append(f"{error}: it is not compared")
     except RocksDBError as error:
-        found.differences.append(Difference(folder, 0, error.reason, None, None))
+        found.differences.append(Difference(folder.path, 0, error.reason, None, None))
     return found
 
 

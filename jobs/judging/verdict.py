@@ -27,7 +27,7 @@ from reput.jobs.judging.report import (
     ONE_TOO_MANY,
     Difference,
 )
-from reput.jobs.judging.rocksdb import compare_index, compare_rocksdb
+from reput.jobs.judging.rocksdb import ROCKSDB_STORE, compare_index, compare_rocksdb
 from reput.jobs.opening.open_writer import dispatched_again_from
 from reput.jobs.outputs.publish import Built, OfQueues, name_files, of_queues
 from reput.jobs.outputs.report import counted
@@ -37,8 +37,9 @@ from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.derived.extent import begins_expired, expired_puts
 from reput.store_format.derived.index_header import IndexHeader, index_files, read_header
 from reput.store_format.derived.queue_files import decode_entries, is_batch, is_message, layout_of
-from reput.store_format.discover.config import configured_topics
-from reput.store_format.files.protocol import InputStorage, listed, open_followed, read_part
+from reput.store_format.discover.config import configured_topics, files_are_live
+from reput.store_format.files.folder import Folder, read_part
+from reput.store_format.files.protocol import InputStorage, open_followed
 from reput.store_format.log.there import Stranger, derived_files
 from reput.store_format.names import (
     ABORT,
@@ -128,6 +129,7 @@ class Verdict:
     files: int = 0  # derived files that were compared, or that should have been there
     strangers: list[Stranger] = field(default_factory=list)  # among queues' files
     in_rocksdb: list[str] = field(default_factory=list)  # numbers of compared rows, as texts
+    two_kinds: bool = False  # of queues: in files, and in RocksDB too
     rocksdb: list[str] = field(default_factory=list)  # why rows were not compared
     of_queues: OfQueues = field(default_factory=OfQueues)
 
@@ -176,19 +178,19 @@ class _Judging:
         own = against == job.plan.store
         self.growing = own and job.plan.in_use
         self.again_from = NEVER
-        if own and (self.growing or ABORT in dict(listed(there, against))):
+        if own and (self.growing or ABORT in dict(Folder(there, against).listed())):
             self.again_from = dispatched_again_from(job.plan)
         self.early: Mapping[int, int] = {}  # see IndexFiles.begins_early
         self.topics: Collection[str] | None = None  # the topics of config/topics.json
         if own:  # faults of that file are in the plan already, so the notes are dropped
-            self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
+            self.topics = configured_topics(job.plan.folder, Notes())
 
     def verdict(self) -> Verdict:
-        found, strangers = derived_files(self.there, self.against)
+        found, strangers = derived_files(Folder(self.there, self.against))
         files = set(found)
-        headed = index_files(self.there, self.against)
+        headed = index_files(Folder(self.there, self.against))
         index = [f"{INDEX}/{each.name}" for each, _ in headed]
-        self.job.lives = self.job.lives._replace(queues=OldQueues(self.there, self.against))
+        self.job.lives = self.job.lives._replace(queues=OldQueues(Folder(self.there, self.against)))
         expired_index, before = self._expired_index(index)
         puts, _ = self.job.index(self.linked, before)
         self.early = puts.begins_early([head for _, head in headed[expired_index:]])
@@ -199,13 +201,14 @@ class _Judging:
         verdict.index = index
         verdict.expired_index, verdict.strangers = expired_index, strangers
         verdict.expired = [self._path(path) for path in index[:expired_index]]
-        in_rocksdb = queues_folder(self.there, self.against) is not None
-        alone = in_rocksdb and not any(path.startswith(_FILE_QUEUES) for path in files)
-        compared = compare_rocksdb(
+        in_files, in_rocksdb = self._read(verdict, files)
+        compared = in_rocksdb and compare_rocksdb(
             self.job, verdict.named, self.log_end, self.there, self.against, self._deleted
         )
-        indexed = compare_index(self.job, self.linked, self.there, self.against)
-        for each in filter(None, (compared, indexed)):
+        alone = bool(compared and not in_files)
+        verdict.two_kinds = bool(compared and in_files)
+        indexed = compare_index(self.job, self.linked, self.there, self.against, bool(index))
+        for each in filter(None, (compared or None, indexed)):
             verdict.in_rocksdb += each.what()
             verdict.rocksdb += each.notes
             verdict.differences += each.differences
@@ -224,7 +227,7 @@ class _Judging:
             if not since and not marked:
                 more = Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
                 verdict.differences.append(more)
-        queues = {path for path in files if not path.startswith(f"{INDEX}/")}
+        queues = {path for path in files if not (alone or path.startswith(f"{INDEX}/"))}
         streams, pairs = self._streams(kept, queues), []
         for row in kept:
             if row["folder"] in streams:
@@ -245,6 +248,24 @@ class _Judging:
         verdict.expired.sort()
         verdict.unused.sort()
         return verdict
+
+    def _read(self, verdict: Verdict, files: Iterable[str]) -> tuple[bool, bool]:
+        """Whether a broker reads queue files, and queues in RocksDB, of those that are there."""
+        plan, there = self.job.plan, [path for path in files if path.startswith(_FILE_QUEUES)]
+        folder = queues_folder(Folder(self.there, self.against))
+        if not there or self.against != plan.store or not folder:
+            return bool(there), True
+        live = files_are_live(plan.folder)
+        if plan.settings.store_type == ROCKSDB_STORE or live is False:
+            verdict.rocksdb.append(
+                f"{counted(len(there), 'queue file')} not compared: a broker with storeType="
+                f"{ROCKSDB_STORE} does not read them"
+            )
+            return False, True
+        if live and not plan.settings.rocksdb_cq_double_write_enable:
+            verdict.rocksdb.append(f"{folder}: not compared: a broker has gone on in files since")
+            return True, False
+        return True, True
 
     def _path(self, path: str) -> str:
         return f"{self.against}/{path}"
@@ -329,7 +350,7 @@ class _Judging:
         if not self.topics or topic in self.topics or topic.startswith(LMQ_PREFIX):
             return False
         return not any(
-            listed(self.there, self._path(f"{kind}/{topic}"))
+            Folder(self.there, self._path(f"{kind}/{topic}")).listed()
             for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
         )
 

@@ -12,8 +12,9 @@ from reput.store_format.derived.index_header import listed_index
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles, SpreadFiles
+from reput.store_format.files.folder import Folder, queue_folders
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import StoreInUse, queue_folders
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.files.system import holder_text
 from reput.store_format.layouts import CHECKPOINT_FILE_BYTES
 from reput.store_format.log.groups import refuse_dledger
@@ -92,11 +93,11 @@ def refuse_shared_derived(store: str) -> None:
     """
     shared = [f"{store}/{CHECKPOINT}"]
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-        for queue in queue_folders(LocalStorage(), store, kind):
+        for queue in queue_folders(Folder(LocalStorage(), store), kind):
             folder = f"{store}/{queue}"
             shared += [f"{folder}/{name}" for name in segments_among(_names(folder))[-1:]]
     if not os.path.lexists(f"{store}/{STAGED_INDEX}"):  # a killed writer leaves hard links there
-        last = listed_index(LocalStorage(), store)[-1:]
+        last = listed_index(Folder(LocalStorage(), store))[-1:]
         shared += [f"{store}/{INDEX}/{each.name}" for each in last]
     for path in shared:
         refuse_second_name(path)
@@ -179,6 +180,11 @@ class HeldStore:
         self.crashed = self.files.exists(ABORT)
         self.changed = False
         self._times = about.st_atime_ns, about.st_mtime_ns
+
+    @property
+    def folder(self) -> Folder:
+        """The store."""
+        return Folder(self.storage, self.path)
 
     def at(self, rocketmq: str | None, settings: Mapping[str, str] | None) -> StoreAt:
         """The store with the user's release and settings."""

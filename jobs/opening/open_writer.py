@@ -29,8 +29,9 @@ from reput.store_format.discover.store import (
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import ANY_TIME, InputStorage, listed
+from reput.store_format.files.protocol import ANY_TIME, InputStorage
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.rules import RecordRules, head_bytes, store_timestamp_at
@@ -87,11 +88,11 @@ def open_writer(
     rules = profile(of_store.release)
     if discovered is not None:
         discovered |= of_store.of_release()
-    zone = index_zone(at.storage, path, parsed)
+    zone = index_zone(at.folder, parsed)
     if discovered is not None:
         discovered |= zone.as_discovered()
     said += setting_warnings(given, rules.release, "append")
-    found = strangers(at.storage, path, [f"{path}/{COMMIT_LOG}"])
+    found = strangers(at.folder, [f"{path}/{COMMIT_LOG}"])
     said += [f"{each.path}: {each.text(rules)}" for each in found]
     writer = CommitLogWriter.open(
         path,
@@ -99,14 +100,12 @@ def open_writer(
         clock=_clock,
         release=rules.release,
         host=parsed.store_host,
-        batch_topics=_batch_topics(path, said),
+        batch_topics=_batch_topics(at.folder, said),
         dispatches=dispatches,
         prepare_ahead=prepare_ahead,
         local=zone.local,
     )
-    writer.settle = lambda: settle(
-        writer.store.files, at.storage, path, rules.release, given, Notes()
-    )
+    writer.settle = lambda: settle(writer.store.files, at.folder, rules.release, given, Notes())
     return writer
 
 
@@ -116,7 +115,7 @@ def try_writer(at: StoreAt) -> Trial:
     of_store, _, parsed = _to_write(at, said)
     if os.path.isdir(at.path):
         parsed, _ = settings_to_continue(parsed, DiskFiles(at.path))
-    return Trial(parsed, profile(of_store.release), _clock, _batch_topics(at.path, said))
+    return Trial(parsed, profile(of_store.release), _clock, _batch_topics(at.folder, said))
 
 
 def _to_write(at: StoreAt, said: list[str]) -> tuple[Discovered, dict[str, str], WriterSettings]:
@@ -145,9 +144,9 @@ def discover_to_write(at: StoreAt) -> Discovered:
     return discover(at, APPEND)
 
 
-def _batch_topics(store: str, warnings: list[str]) -> Iterable[str]:
+def _batch_topics(store: Folder, warnings: list[str]) -> Iterable[str]:
     notes = Notes()
-    topics = batch_topics(LocalStorage(), store, notes)
+    topics = batch_topics(store, notes)
     warnings += notes.lines
     return topics
 
@@ -171,15 +170,15 @@ class LeftOpen(NamedTuple):
 
 def left_open(plan: Plan) -> LeftOpen:
     """How the store of a plan was left (DefaultMessageStore.isTempFileExist)."""
-    names = dict(listed(plan.storage, plan.store))
+    names = dict(plan.folder.listed())
     crashed = ABORT in names and not plan.in_use
     return LeftOpen(crashed, crashed and not (plan.storage.asks_locks and LOCK in names))
 
 
-def read_checkpoint(storage: InputStorage, store: str) -> Checkpoint | None:
+def read_checkpoint(store: Folder) -> Checkpoint | None:
     """A store's checkpoint; None if the file is missing or too short."""
     try:
-        raw = storage.read_bytes(f"{store}/{CHECKPOINT}")
+        raw = store.read(CHECKPOINT)
     except FileNotFoundError:
         return None
     return decode(raw) if len(raw) >= CHECKPOINT_LAYOUT.itemsize else None
@@ -192,7 +191,7 @@ def dispatched_again_from(plan: Plan) -> int:
     log (CommitLog.recoverAbnormally, isMappedFileMatchedRecover). 5.5.0 uses the checkpoint's
     physical offset up to which queues were flushed, if it has one.
     """
-    checkpoint = read_checkpoint(plan.storage, plan.store)
+    checkpoint = read_checkpoint(plan.folder)
     if checkpoint is not None:
         by_place = plan.profile.checkpoint_logics_offset and checkpoint.logics_physical_offset > 0
         for number in range(len(plan.segments) - 1, 0, -1):

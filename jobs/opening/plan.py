@@ -14,24 +14,18 @@ from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zo
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.committed import committed, emptied
 from reput.store_format.discover.config import (
-    config_faults,
     files_are_live,
     has_rows,
     not_derived,
     topic_attributes,
 )
+from reput.store_format.discover.config_faults import config_faults
 from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import End, ScanRules, scan, scan_rules
 from reput.store_format.faults import EmptyLog, Fault, StoreChanged, StoreError
-from reput.store_format.files.protocol import (
-    ANY_TIME,
-    InputStorage,
-    Reader,
-    Storage,
-    listed,
-    read_part,
-)
+from reput.store_format.files.folder import Folder, read_part
+from reput.store_format.files.protocol import ANY_TIME, InputStorage, Reader, Storage
 from reput.store_format.files.queue_logs import COMPACTED
 from reput.store_format.files.system import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
@@ -162,12 +156,17 @@ class Plan:
     in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
     ends_by: str = ""  # why the log ends at the limit of the splits, if they have one
     remade: str = ""  # Lives.remade
-    queues_of: tuple[Storage, str] | None = None  # a store whose queues these were, if another
+    queues_of: Folder | None = None  # a store whose queues these were, if another
 
     @property
-    def queues_at(self) -> tuple[Storage, str]:
+    def folder(self) -> Folder:
+        """The store."""
+        return Folder(self.storage, self.store)
+
+    @property
+    def queues_at(self) -> Folder:
         """Where the queue files are that show which life of a topic they have (Lives.queues)."""
-        return self.queues_of or (self.storage, self.store)
+        return self.queues_of or self.folder
 
     @property
     def eras(self) -> tuple[Era, ...]:
@@ -177,17 +176,17 @@ class Plan:
     @property
     def has_queues(self) -> bool:
         """Whether the store has queue files, and no broker is writing to them."""
-        return not self.in_use and bool(listed(self.storage, f"{self.store}/{CONSUME_QUEUE}"))
+        return not self.in_use and bool(self.folder.listed(CONSUME_QUEUE))
 
     @property
     def has_index(self) -> bool:
         """Whether the store has index files, and no broker is writing to them."""
-        return not self.in_use and bool(listed(self.storage, f"{self.store}/{INDEX}"))
+        return not self.in_use and bool(self.folder.listed(INDEX))
 
     @cached_property
     def index_zone(self) -> NameZone:
         """The time zone in which index files are named that are made for the store."""
-        return index_zone(self.storage, self.store, self.settings)
+        return index_zone(self.folder, self.settings)
 
     @property
     def heads_from(self) -> int:
@@ -204,11 +203,11 @@ class Plan:
         return self.segments[-1].end - self.segments[0].start
 
 
-def index_zone(storage: InputStorage, store: str, settings: Settings) -> NameZone:
+def index_zone(store: Folder, settings: Settings) -> NameZone:
     """The time zone in which index files are named: as given, or as the store's files show it, or
     that of this process.
     """
-    named = [(about.name, head) for about, head in index_files(storage, store)]
+    named = [(about.name, head) for about, head in index_files(store)]
     own = _offset_here(time.time_ns() // 1_000_000)
     here = NameZone(offset_text(own), BY_PROCESS, _offset_here)
     return name_zone(named, settings.time_zone, here)
@@ -231,18 +230,18 @@ def make_plan(
     discovered: release and settings of the store, found for the same purpose.
     assume_names: where faults are mapped, the names of segments are those that their records show.
     """
-    storage, store = at.storage, at.path
+    storage, store = at.storage, at.folder
     rules = profile(discovered.release)
     parsed = settings_from(discovered.settings, release=rules.release)
     refuse_unsupported(parsed, IN_ROCKSDB if purpose.rocksdb else ())
     segment_bytes = parsed.mapped_file_size_commit_log
-    folders = discovered.log_folders or log_folders(storage, store, parsed)
-    holder = storage.lock_holder(store)
+    folders = discovered.log_folders or log_folders(store, parsed)
+    holder = storage.lock_holder(at.path)
     listed_by = list_segments if purpose.maps else find_segments
     try:
         there = listed_by(storage, folders, segment_bytes)
     except EmptyLog as error:
-        raise emptied(storage, store, error) from None
+        raise emptied(store, error) from None
     if isinstance(there, Listing):
         segments, odd, findings = there
         if holder is not None:
@@ -254,21 +253,21 @@ def make_plan(
         odd = frozenset(n for n, each in enumerate(segments) if each.path in wrong)
     else:
         segments, odd, findings = there, frozenset(), []
-    said, in_the_way = of_strangers(strangers(storage, store, folders), rules)
+    said, in_the_way = of_strangers(strangers(store, folders), rules)
     findings += in_the_way if purpose.maps else []
-    refuse_foreign_store(storage, store, purpose.rocksdb)
+    refuse_foreign_store(store, purpose.rocksdb)
     warnings = [
         *discovered.warnings,
         *said,
         *([] if purpose.maps else [f"{each.path}: {each.reason}" for each in in_the_way]),
         *setting_warnings(discovered.settings, rules.release, "derive"),
     ]
-    unread = _unread_rows(storage, store, discovered.settings)
+    unread = _unread_rows(store, discovered.settings)
     findings += unread if purpose.maps else []
     warnings += [] if purpose.maps else [f"{each.path}: {each.reason}" for each in unread]
     of_config = Notes()
-    topics = topic_attributes(storage, store, of_config)
-    faults = config_faults(storage, store)
+    topics = topic_attributes(store, of_config)
+    faults = config_faults(store, holder is not None)
     paths = tuple(fault.path for fault in faults)
     warnings += [line for line in of_config.lines if not line.startswith(paths or "\0")]
     for fault in faults:
@@ -282,7 +281,7 @@ def make_plan(
         for name, about in topics.items()
         if about.get("cleanup.policy") == "COMPACTION"
     ]
-    notes += not_derived(storage, store, discovered.settings)
+    notes += not_derived(store, discovered.settings)
     notes += _followed(segments, folders)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
@@ -311,16 +310,16 @@ def make_plan(
     agreed = None
     lacks = []
     if not parsed.read_uncommitted:
-        agreed = committed(storage, store, segments, (storage, store))
+        agreed = committed(store, segments, store)
     if agreed is not None and agreed.missing:
         lacks = [agreed.text]
-        findings = [*findings, Finding(store, agreed.text)] if purpose.maps else findings
+        findings = [*findings, Finding(at.path, agreed.text)] if purpose.maps else findings
     elif agreed is not None and (limit is None or agreed.end < limit):
         limit, ends_by = agreed.end, "the committed index of the DLedger group"
         if agreed.behind:
             notes.append(f"{store}: {agreed.text}")
     return Plan(
-        store=store,
+        store=at.path,
         storage=storage,
         discovered=discovered,
         profile=rules,
@@ -340,24 +339,30 @@ def make_plan(
 
 
 _APART = "useSeparateStorePathForRocksdbCQ"
+_SELECTIVE = "rocksdbCQSelectiveDoubleWriteEnable"
+_PREFERRED, _ASSIGNS = "combineCQPreferCQType", "combineAssignOffsetCQType"
 
 
-def _unread_rows(storage: InputStorage, store: str, given: Mapping[str, str]) -> list[Finding]:
+def _unread_rows(store: Folder, given: Mapping[str, str]) -> list[Finding]:
     """Queues in RocksDB that a broker with these settings refuses, or does not read."""
-    folder = queues_folder(storage, store)
+    folder = queues_folder(store)
     kind, apart = given.get("storeType"), given.get(_APART)
+    for name in (_PREFERRED, _ASSIGNS) if given.get(_SELECTIVE) == "true" else ():
+        if given.get(name, "default") != "default":  # CombineConsumeQueueStore's constructor
+            reason = f"with {_SELECTIVE}=true and {name}={given[name]} no broker starts"
+            return [Finding(f"{store}/{CONSUME_QUEUE}", reason, todo=f"set {name}=default")]
     if folder is None or any(name.startswith(("combineCQ", "rocksdbCQ")) for name in given):
         return []
     if kind == "defaultRocksDB" and apart in ("true", "false"):
-        if folder == f"{store}/{ROCKSDB_QUEUES[apart == 'true']}":
+        if folder == store / ROCKSDB_QUEUES[apart == "true"]:
             return []
         other = "false" if apart == "true" else "true"  # RocksDBConsumeQueueStore's constructor
         reason = f"the queues' RocksDB is here, so that with {_APART}={apart} no broker starts"
         return [Finding(f"{folder}/{CURRENT}", reason, todo=f"set {_APART}={other}")]
-    alone = kind == "default" and not FileQueues(storage, store, lambda batch: 0).topics()
-    if alone and has_rows(storage, folder):
+    alone = kind == "default" and not FileQueues(store, lambda batch: 0).topics()
+    if alone and has_rows(folder):
         reason = "the queues are here alone, and a broker with storeType=default reads none of them"
-        return [Finding(folder, reason, todo="set storeType=defaultRocksDB")]
+        return [Finding(folder.path, reason, todo="set storeType=defaultRocksDB")]
     return []
 
 
@@ -373,10 +378,12 @@ def _followed(segments: list[Segment], folders: Sequence[str]) -> list[str]:
     ]
 
 
-def refuse_foreign_store(storage: Storage, store: str, even_rocksdb: bool = False) -> None:
+def refuse_foreign_store(store: Folder, even_rocksdb: bool = False) -> None:
     """Raise StoreError for queues that reput does not build. even_rocksdb: RocksDB is allowed."""
     refuse_foreign(
-        store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")], even_rocksdb
+        store.path,
+        lambda name: [n for n, _ in store.listed(name)],
+        even_rocksdb,
     )
 
 
@@ -429,12 +436,15 @@ def kind_of_queues(
 
 
 def kind_of_index(plan: Plan, asked: str | None, output: str) -> str:
-    """FILES or ROCKSDB, which the index is derived as; asked=None: ROCKSDB if
-    indexRocksDBEnable=true and indexFileWriteEnable=false.
-    """
+    """FILES or ROCKSDB, which the index is derived as; asked=None: by `index_kind`."""
+    return _checked("index", asked or index_kind(plan), output)
+
+
+def index_kind(plan: Plan) -> str:
+    """ROCKSDB if indexRocksDBEnable=true and indexFileWriteEnable=false, else FILES."""
     given = plan.discovered.settings
     alone = given.get(INDEX_SETTING) == "true" and not plan.settings.index_file_write_enable
-    return _checked("index", asked or (ROCKSDB if alone else FILES), output)
+    return ROCKSDB if alone else FILES
 
 
 def _checked(what: str, kind: str, output: str) -> str:
@@ -449,11 +459,11 @@ def _kind_there(plan: Plan, of_both: str | None) -> str:
     store_type = plan.settings.store_type
     if store_type not in _STORE_TYPES:
         raise SettingError(f"storeType={store_type}: there are {' and '.join(_STORE_TYPES)}")
-    folder = queues_folder(plan.storage, plan.store)
+    folder = queues_folder(plan.folder)
     if folder is None or _STORE_TYPES[store_type] == ROCKSDB:
         return _STORE_TYPES[store_type]
-    if FileQueues(plan.storage, plan.store, lambda batch: 0).topics():
-        in_files = files_are_live(plan.storage, plan.store)
+    if FileQueues(plan.folder, lambda batch: 0).topics():
+        in_files = files_are_live(plan.folder)
         if in_files is not None:
             return FILES if in_files else ROCKSDB
         if of_both is not None:
@@ -465,16 +475,16 @@ def _kind_there(plan: Plan, of_both: str | None) -> str:
     return ROCKSDB
 
 
-def refuse_rocksdb(storage: InputStorage, store: str) -> None:
+def refuse_rocksdb(store: Folder) -> None:
     """Raise StoreError if a store's queues are in RocksDB; it has the offset up to which they go.
 
     A RocksDB that cannot be read is refused with the plan.
     """
-    folder = queues_folder(storage, store)
+    folder = queues_folder(store)
     if folder is None:
         return
     try:
-        with closing(RocksDBQueues(storage, store, folder)) as queues:
+        with closing(RocksDBQueues(store.path, folder)) as queues:
             end = queues.dispatched_to()
     except RocksDBError:
         return

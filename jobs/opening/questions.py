@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, 
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Folder
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
 from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage
@@ -359,7 +360,7 @@ class Store:
         from reput.store_format.query.counts import count
 
         notes, opened = self._new_notes(), self._opened
-        batch = batch_topics(opened.storage, opened.path, notes)
+        batch = batch_topics(opened.folder, notes)
         start = opened.log.start
         notes.to_scan = opened.log.end - start
 
@@ -395,7 +396,7 @@ class Store:
         from reput.store_format.discover.config import configured_topics
 
         notes = Notes()
-        configured = configured_topics(self._opened.storage, self._opened.path, notes) or {}
+        configured = configured_topics(self._opened.folder, notes) or {}
         return sorted({*self._opened.queues.topics(), *configured})
 
 
@@ -421,7 +422,9 @@ def open_store(
         return notes_with(progress, tell)
 
     notes = new_notes()
-    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, notes)
+    opened = OpenedStore(
+        Folder(storage, storage.resolve(path)), rocketmq or NEWEST, settings or {}, notes
+    )
     opened.behind = _live_behind(opened)
     return Store(opened, notes, new_notes)
 
@@ -434,7 +437,7 @@ def _live_behind(opened: OpenedStore) -> "LiveBehind":
         from reput.store_format.discover.config import batch_topics
         from reput.udfs.table.log_parts import live_behind
 
-        batch = batch_topics(opened.storage, opened.path, Notes())
+        batch = batch_topics(opened.folder, Notes())
         return live_behind(
             opened.storage, opened.log.segments, opened.profile, opened.settings, batch
         )

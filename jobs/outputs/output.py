@@ -20,10 +20,11 @@ from typing import Any, BinaryIO, NamedTuple
 from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
-from reput.store_format.files.protocol import InputStorage, Storage, listed
+from reput.store_format.files.protocol import Storage
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
@@ -126,7 +127,7 @@ def _shards(manifest: dict[str, Any], kind: SetKind) -> Any:
 
 
 def files_of(
-    storage: InputStorage, folder: str, manifest: dict[str, Any], kind: SetKind
+    folder: Folder, manifest: dict[str, Any], kind: SetKind
 ) -> Iterator[tuple[str, int | None, Any]]:
     """(path below the set, length or None if unknown, entry) of each file that the manifest of a
     folder lists. A large set has shards, which are read one by one: of them no more is held.
@@ -136,7 +137,7 @@ def files_of(
         yield from _checked(manifest.get(name), path, name, kind)
     for shard in _shards(manifest, kind):
         path = f"{folder}/{shard['path']}"
-        raw = storage.read_bytes(path)
+        raw = folder.storage.read_bytes(path)
         if (len(raw), hashlib.sha256(raw).hexdigest()) != (shard["length"], shard["sha256"]):
             raise StoreError(f"{path}: is not what {MANIFEST} says: the set is not whole")
         try:
@@ -193,7 +194,7 @@ def what_may_go(storage: Storage, folder: str, kind: SetKind, unfinished: bool) 
         known[MANIFEST] = _LISTED
         if unfinished and UNFINISHED in known:
             known[UNFINISHED] = _LISTED
-        for name, length, _ in chain(shards, files_of(storage, folder, manifest, kind)):
+        for name, length, _ in chain(shards, files_of(Folder(storage, folder), manifest, kind)):
             allowed |= _folders_of([name])
             if name in known:
                 state = known[name]
@@ -266,7 +267,7 @@ def inputs_of(storage: Storage, store: str, settings: Mapping[str, str]) -> list
     with its several paths, readOnlyCommitLogStorePaths, storePathIndex, ...).
     """
     paths = [store, *(f"{store}/{name}" for name in _IN_STORE)]
-    for name, state in listed(storage, store):
+    for name, state in Folder(storage, store).listed():
         if state is None and name.startswith(DLEDGER):
             paths += [f"{store}/{name}", f"{store}/{name}/{DLEDGER_DATA}"]
     for name, value in settings.items():
@@ -446,10 +447,10 @@ class WholeFile(NewFile):
 # Reads and writes the manifest of a set of derived files.
 
 
-def read_manifest(storage: InputStorage, folder: str) -> dict[str, Any]:
+def read_manifest(folder: Folder) -> dict[str, Any]:
     """The manifest of a set; empty if there is none. Raises StoreError for a malformed one."""
     try:
-        manifest = json.loads(storage.read_bytes(f"{folder}/{MANIFEST}"))
+        manifest = json.loads(folder.read(MANIFEST))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (ValueError, RecursionError) as error:
@@ -475,8 +476,8 @@ def manifest_text(manifest: dict[str, Any]) -> bytes:
     return ("{\n" + ",\n".join(whole) + "\n}\n").encode()
 
 
-def refuse_unfinished(storage: InputStorage, against: str) -> None:
+def refuse_unfinished(against: Folder) -> None:
     """Raise StoreError if a killed rebuild left files without their manifest."""
-    names = dict(listed(storage, against))
+    names = dict(against.listed())
     if UNFINISHED in names and MANIFEST not in names:
         raise StoreError(f"{against}: holds no whole set: a rebuild began to publish it, no more")

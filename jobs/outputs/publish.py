@@ -16,8 +16,9 @@ from reput.jobs.outputs.report import OutputFile, Shard, Summary, counted
 from reput.store_format.derived.index_names import NameZone
 from reput.store_format.derived.queue_files import decode_entries, is_message, is_pre_blank
 from reput.store_format.files.disk import NotDurable
+from reput.store_format.files.folder import read_part
 from reput.store_format.files.manifest_last import ManifestLast
-from reput.store_format.files.protocol import Storage, read_part
+from reput.store_format.files.protocol import Storage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import (
     CHECKPOINT,
@@ -97,6 +98,14 @@ class OfQueues(NamedTuple):
     ended: Sequence[str] = ()
 
 
+def earlier_life(folder: str, messages: int) -> str:
+    """What is said of a queue's messages of an earlier life."""
+    return (
+        f"{folder}: {counted(messages, 'message')} of the log, sent before the topic was deleted "
+        "and made again: in no queue"
+    )
+
+
 def of_queues(
     staging: Staging, named: Sequence[Built], queue_bytes: Any, only: Container[str] | None = None
 ) -> OfQueues:
@@ -111,10 +120,7 @@ def of_queues(
     for row in rows:
         folder, odd = row["folder"], row["odd"]
         if row["ended"]:
-            ended.append(
-                f"{folder}: {counted(row['ended'], 'message')} of the log, sent before the topic "
-                "was deleted and made again: in no queue"
-            )
+            ended.append(earlier_life(folder, row["ended"]))
         shift = told = 0
         begun = {p for offset, p in zip(odd[::3], odd[1::3], strict=True) if not offset}
         unnumbered = {p for p in begun if begun & {p - 1, p + 1}}

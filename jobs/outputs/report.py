@@ -11,7 +11,7 @@ from reput.store_format.derived.index_names import BY_PROCESS, INDEX_NAMES
 from reput.store_format.discover.config import has_rows
 from reput.store_format.discover.store import ERAS, discovered_lines
 from reput.store_format.faults import CRC_FAULTS, REASONS
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.folder import Folder
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
@@ -77,7 +77,7 @@ def carried_names(folder: str = "") -> set[str]:
     return found - {COMMIT_LOG, f"{DLEDGER}<id>"}
 
 
-def left_behind(storage: InputStorage, store: str, taken: Collection[str]) -> list[str]:
+def left_behind(store: Folder, taken: Collection[str]) -> list[str]:
     """A line on the state that a copy leaves behind; none where there is nothing.
 
     taken: names of what it takes over, in the store's root or in config/; with a file's name go
@@ -87,9 +87,9 @@ def left_behind(storage: InputStorage, store: str, taken: Collection[str]) -> li
     found = []
     for folder in ("", f"{CONFIG}/"):
         names = carried_names(folder) - {CONFIG, *taken, *instead}
-        for name, state in listed(storage, f"{store}/{folder}".rstrip("/")):
+        for name, state in store.listed(folder):
             path = f"{folder}{name}"
-            if name in names and (name != POP_DB or has_rows(storage, f"{store}/{path}")):
+            if name in names and (name != POP_DB or has_rows(store / path)):
                 found.append(f"{path}/" if state is None else path)
     return [f"not taken over: {', '.join(sorted(found))}"] if found else []
 

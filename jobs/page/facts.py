@@ -28,6 +28,7 @@ from reput.store_format.discover.purpose import REPORT
 from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.fate.rows import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Storage
 from reput.store_format.log.reader import NoRecord
@@ -128,7 +129,7 @@ def look_at(
     found = _find(store, rocketmq, settings, 1 if engine is None else engine.cores)
     storage, path, plan = found.storage, found.path, found.plan
     notes = Notes()
-    opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, notes, end=found.end)
+    opened = OpenedStore(Folder(storage, path), rocketmq or NEWEST, settings, notes, end=found.end)
     with opened:
         log = opened.log
         if plan is not None:
@@ -218,7 +219,7 @@ def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
 def _put_and_fates(facts: Facts, opened: OpenedStore, notes: Notes) -> None:
     of_put = Notes()
     split = opened.profile.split_properties
-    batch = batch_topics(opened.storage, opened.path, of_put)
+    batch = batch_topics(opened.folder, of_put)
     sums, breaks, whole = PutSums(split, batch), list[NoRecord](), False
     with facts.part("fates"):
         facts.fates = fate_sums(opened, FATES_MOST, notes, sums.add)
@@ -239,7 +240,7 @@ def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexF
     """The statistics of each index file, oldest first; an unreadable file gives a note, and so does
     what is none.
     """
-    others = strangers(opened.storage, opened.path, ())
+    others = strangers(opened.folder, ())
     facts.note("index", [f"{each.path}: {each.text(opened.profile)}" for each in others])
     reader, found = opened.index(), []
     many = len(reader.files)

@@ -5,15 +5,46 @@ split ends exactly there, both were walked as by a single reader. Else the split
 from the physical offset at which the previous split ends.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.store_format.damage.queue_ends import NO_LOSSES, NO_QUEUE_DAMAGE, Losses, QueueDamage
 from reput.store_format.faults import REFUSE, Fault
 from reput.store_format.log.segments import Splits
 
-Scanned = dict[str, Any]  # one SCANNED row, see reput.udfs.staging
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Scanned = Mapping[str, Any]  # one SCANNED row, see reput.udfs.staging
+
+
+class ScannedRow(Mapping[str, Any]):
+    """A row of a table, without a dict of its own: 50 TB have 186,264 splits."""
+
+    __slots__ = ("_at", "_columns")
+
+    def __init__(self, columns: dict[str, Any], at: int) -> None:
+        self._columns, self._at = columns, at
+
+    def __getitem__(self, name: str) -> Any:
+        return self._columns[name][self._at].as_py()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+def by_split(rows: "pa.Table") -> dict[int, Scanned]:
+    """Split -> its row in a table of SCANNED rows, or of others with their columns."""
+    found: dict[int, Scanned] = {}
+    for batch in rows.combine_chunks().to_batches():
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        splits = batch.column("split").to_pylist()
+        found.update((split, ScannedRow(columns, at)) for at, split in enumerate(splits))
+    return found
 
 
 class Break(NamedTuple):

@@ -12,7 +12,15 @@ from typing import NamedTuple
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.publish import Built
-from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link_all, link_segment
+from reput.jobs.pipeline.link import (
+    Linked,
+    Rescan,
+    Scanned,
+    SegmentWalk,
+    by_split,
+    link_all,
+    link_segment,
+)
 from reput.jobs.pipeline.stages import Stages, guided, messages
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.damage.queue_findings import QueueFindings
@@ -76,6 +84,7 @@ _ENTRIES_OF_A_CARRYING_TASK, _ENTRIES_THROUGH_ONE_PROCESS = 1 << 23, 1 << 26
 _ENTRIES_OF_A_SHARE = 1 << 22
 # A task chains these index puts in 0.2 s, which the further stages for several ranges cost too.
 _PUTS_OF_A_TASK = 1 << 23
+NO_END = 1 << 62  # as a position: where the queue ends is not known
 
 
 class OldIndex(NamedTuple):
@@ -104,7 +113,7 @@ class Pipeline:
             plan.settings.mapped_file_size_consume_queue,
             plan.settings.mapper_file_size_batch_consume_queue,
         )
-        self.lives = Lives(OldQueues(*plan.queues_at), plan.remade)
+        self.lives = Lives(OldQueues(plan.queues_at), plan.remade)
         rules = scan_rules(
             plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again,
             plan.heads_from,
@@ -171,9 +180,9 @@ class Pipeline:
         )
         rows = self.ids(len(groups)).run(task, SCANNED)
         with self.stages.scanned(numbers, groups):
-            scanned.update((row["split"], row) for row in rows.collect())
+            scanned.update(by_split(rows.as_table()))
 
-    def map_segments(self, task: MapSegments) -> list[Scanned]:
+    def map_segments(self, task: MapSegments) -> list[Row]:
         """Scan damaged segments past their damage; one MAPPED row each."""
         rows = self.ids(len(task.segments)).run(task, MAPPED)
         with self.stages.past_damage(len(task.segments)):
@@ -203,7 +212,7 @@ class Pipeline:
 
         most: gaps that each task lists at most; ask_queues: use the store's queue files too.
         """
-        old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
+        old = OldQueues(self.plan.folder) if ask_queues else None
         task = SearchQueues(self.staged_runs(linked), linked.lost, most, lines, old)
         with self.stages.by_tasks("asked what is missing", messages(linked), "messages"):
             return joined(self._runs_by_queue(linked).run(task, FINDINGS).collect())
@@ -345,12 +354,12 @@ class Pipeline:
     def queue_ends(
         self, linked: Linked, topics: tuple[str, ...] = ()
     ) -> dict[tuple[str, int], int]:
-        """(topic, queue id) -> the next position there; without batch queues."""
+        """(topic, queue id) -> the next position there; NO_END for batch queues."""
         rows = self.runs_rows(linked, topics).extremes(QUEUE_KEY, greatest=("greatest",)).collect()
         return {
-            (row["topic"], row["queue_id"]): row["greatest"] + 1
-            for row in rows if not row["batch"]
-        }  # fmt: skip
+            (row["topic"], row["queue_id"]): NO_END if row["batch"] else row["greatest"] + 1
+            for row in sorted(rows, key=lambda row: not row["batch"])
+        }
 
     def _listing(self, linked: Linked) -> TaskRows:
         """The numbers of all splits, for the tasks that list their runs."""

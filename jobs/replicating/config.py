@@ -14,14 +14,8 @@ from typing import Any
 
 from reput.jobs.in_place.install import config_as_json
 from reput.store_format.discover.config import Offsets, config_in_rocksdb
-from reput.store_format.files.protocol import (
-    Files,
-    InputStorage,
-    check_small,
-    listed,
-    read_small,
-    replace_small,
-)
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import Files, check_small, read_small, replace_small
 from reput.store_format.names import CONFIG, LMQ_OFFSETS, LMQ_PREFIX, OFFSETS
 from reput.store_format.rocksdb.database import RocksDBError
 from reput.store_format.state_table import config_to_carry
@@ -30,7 +24,7 @@ _MOST_BYTES = 256 << 20
 
 
 def copy_config(
-    storage: InputStorage, store: str, files: Files, known: Mapping[str, str], positions: bool,
+    store: Folder, files: Files, known: Mapping[str, str], positions: bool,
     seen: dict[str, Any],
 ) -> tuple[dict[str, str], list[str]]:  # fmt: skip
     """Copy the changed files: ({name: SHA-256 of the copy}, warnings).
@@ -41,13 +35,13 @@ def copy_config(
     updated. A file that does not end like JSON is being written, and waits for the next round.
     Raises OSError.
     """
-    there = {name: state for name, state in listed(storage, f"{store}/{CONFIG}") if state}
+    there = {name: state for name, state in store.listed(CONFIG) if state}
     copied: dict[str, str] = dict(known)
     warnings: list[str] = []
     for name in config_to_carry(positions):
-        folder = config_in_rocksdb(storage, store, name)
+        folder = config_in_rocksdb(store, name)
         if folder is not None:
-            _from_rocksdb(storage, folder, name, files, copied, seen, warnings)
+            _from_rocksdb(folder, name, files, copied, seen, warnings)
             continue
         state = there.get(name)
         if state is None or seen.get(name) == state:
@@ -55,22 +49,22 @@ def copy_config(
         if state.size > _MOST_BYTES:
             warnings.append(f"{store}/{CONFIG}/{name}: {state.size} bytes are too many; left out")
             continue
-        content = storage.read_bytes(f"{store}/{CONFIG}/{name}")
+        content = store.read(f"{CONFIG}/{name}")
         if put_config(files, name, content, copied, warnings):
             seen[name] = state
     return copied, warnings
 
 
 def _from_rocksdb(
-    storage: InputStorage, folder: str, name: str, files: Files, copied: dict[str, str],
+    folder: Folder, name: str, files: Files, copied: dict[str, str],
     seen: dict[str, Any], warnings: list[str],
 ) -> None:  # fmt: skip
     """Write a file of config/ from the RocksDB that the source's broker uses instead."""
-    state = listed(storage, folder)
+    state = folder.listed()
     if seen.get(name) == state:
         return
     try:
-        content = config_as_json(storage, folder, name).encode()
+        content = config_as_json(folder, name).encode()
     except RocksDBError as error:
         warnings.append(f"{error}: config/{name} is left out")
         return

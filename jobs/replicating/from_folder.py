@@ -18,8 +18,9 @@ from reput.jobs.replicating.target import ReplicaTarget, Replicated
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Bytes, FileState, InputStorage, listed
+from reput.store_format.files.protocol import Bytes, FileState, InputStorage
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment, list_segments
@@ -285,7 +286,7 @@ class Replication:
     """Copies one source's log to one target."""
 
     def __init__(
-        self, source: SourceLog, store: tuple[InputStorage, str], target: ReplicaTarget,
+        self, source: SourceLog, store: Folder, target: ReplicaTarget,
         options: ReplicationOptions, live: Callable[[], bool], about: Replicated,
         progress: Progress,
     ) -> None:  # fmt: skip
@@ -314,16 +315,15 @@ class Replication:
         if options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
                 about.entries += target.derive(Progress())
-            about.warnings += target.keep_expired(*self.store, about.start)
+            about.warnings += target.keep_expired(self.store, about.start)
             about.waits = target.follow_services(options.wanted == ALL_WANTED)
         if options.wanted != ALL_WANTED:
             notes = Notes()
-            storage, store = self.store
-            of_lmq = LMQ_OFFSETS in dict(listed(storage, f"{store}/{CONFIG}"))
-            target.keep_offsets(consumer_offsets(storage, store, notes), of_lmq, about)
+            of_lmq = LMQ_OFFSETS in dict(self.store.listed(CONFIG))
+            target.keep_offsets(consumer_offsets(self.store, notes), of_lmq, about)
             about.warnings += notes.lines
         made = () if about.start else (COMPACTION,)  # a log that has its beginning gives it all
-        about.warnings += left_behind(*self.store, (*config_to_carry(), *made))
+        about.warnings += left_behind(self.store, (*config_to_carry(), *made))
         about.behind = max(self._reached - about.end, 0)
         self._judge_end()
 
@@ -360,7 +360,7 @@ class Replication:
         target, log, options = self.target, self.target.log, self.options
         all_wanted = options.wanted == ALL_WANTED
         config, warnings = copy_config(
-            *self.store, target.files, target.config, all_wanted, self._seen
+            self.store, target.files, target.config, all_wanted, self._seen
         )
         changed, target.config = config != target.config, config
         self.about.config = sorted(config)

@@ -27,6 +27,7 @@ from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import PeerFailed, StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.groups import refuse_heads
 from reput.store_format.log.rules import NO_CHECKS, RecordRules
@@ -44,8 +45,8 @@ def from_store(
     """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
     storage, store = at.storage, at.path
     discovered = discover(at, REPLICATE)
-    if not listed_index(LocalStorage(), target):  # its first names are of the source's zone
-        zone = index_zone(storage, store, settings_from(discovered.settings)).as_settings()
+    if not listed_index(Folder(LocalStorage(), target)):  # its first names are of the source's zone
+        zone = index_zone(at.folder, settings_from(discovered.settings)).as_settings()
         discovered = replace(discovered, settings={**discovered.settings, **zone})
     plan = make_plan(at, discovered, REPLICATE)
     refuse_heads(plan.segments, "replicate")
@@ -78,7 +79,7 @@ def from_store(
             held_target(target, inputs, like) as held,
             closing(ReplicaTarget(held, rules, discovered.settings, store)) as there,
         ):
-            Replication(log, (storage, store), there, options, live, about, progress).run()
+            Replication(log, at.folder, there, options, live, about, progress).run()
             return about
     finally:
         log.close()

@@ -44,14 +44,9 @@ from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config import Offsets, offsets_as_of
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import (
-    Files,
-    InputStorage,
-    add_folders,
-    read_small,
-    replace_small,
-)
+from reput.store_format.files.protocol import Files, read_small, replace_small
 from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks
@@ -333,14 +328,14 @@ class ReplicaTarget:
             log = DispatchedLog(source.read, start, end, size, end)
             recovery = LogRecovery(cast(Files, log_files), size, self.rules.scan, None)
             position = find_position(
-                self.held.storage, self.name, log, self.rules.settings, self.rules.scan
+                Folder(self.held.storage, self.name), log, self.rules.settings, self.rules.scan
             )
         else:
             log = DispatchedLog(self.read, start, start, size)
             recovery = LogRecovery(self.files, size, self.rules.scan, None)
             position = Position({}, start, start, False, True, 0)
             source = None
-        zone = index_zone(self.held.storage, self.name, self.rules.settings)
+        zone = index_zone(Folder(self.held.storage, self.name), self.rules.settings)
         catching = CatchUp(self.files, log, recovery, self.rules, clock_in(zone))
         try:
             catching.guard(New(position, LogRest(position.first, position.first)))
@@ -369,11 +364,11 @@ class ReplicaTarget:
         plan = replace(plan, discovered=replace(plan.discovered, older_delays=older))
         return catch_up_in_place(self.held, plan, progress, consented, growing=True).entries
 
-    def keep_expired(self, storage: InputStorage, store: str, log_start: int) -> list[str]:
+    def keep_expired(self, store: Folder, log_start: int) -> list[str]:
         """Add the source's queues whose messages have all expired, with their last entries, so that
         a broker numbers on; warnings. log_start: of the replica.
         """
-        there = FileQueues(self.held.storage, self.name, lambda _: 0)
+        there = FileQueues(Folder(self.held.storage, self.name), lambda _: 0)
         live = {(topic, queue_id) for topic in there.topics() for queue_id, _ in there.of(topic)}
         warnings: list[str] = []
         settings = self.rules.settings
@@ -381,10 +376,10 @@ class ReplicaTarget:
             False: segment_bytes(settings.mapped_file_size_consume_queue, False),
             True: segment_bytes(settings.mapper_file_size_batch_consume_queue, True),
         }
-        for queue, last in last_entries(storage, store, log_start, live, warnings).items():
+        for queue, last in last_entries(store, log_start, live, warnings).items():
             made = expired_file(queue, last, lambda folder: sizes[is_batch(folder)])
             name = segment_name(made.number * made.length)
-            add_folders(self.files, "", made.folder)
+            self.files.make_folder(made.folder)
             path = f"{made.folder}/{name}"
             replace_small(self.files, path, made.content, length=made.length)
             self.files.sync_folder(made.folder)
@@ -395,15 +390,17 @@ class ReplicaTarget:
 
         of_lmq: in the file of a broker with enableLmq too (LmqConsumerOffsetManager).
         """
-        queues = FileQueues(self.held.storage, self.name, lambda _: 0)
+        queues = FileQueues(Folder(self.held.storage, self.name), lambda _: 0)
         if not queues.topics():
             about.offsets = "none: there are no queues that show how far a group may have come"
             return
 
         def end(topic: str, queue_id: int) -> int:
             own = dict(queues.of(topic))
-            there = queue_id in own
-            return queues.open(topic, queue_id, own[queue_id]).maximum() if there else 0
+            if queue_id not in own:
+                return 0
+            with closing(queues.open(topic, queue_id, own[queue_id])) as queue:
+                return queue.maximum()
 
         found, about.offsets = offsets_as_of(offsets, end)
         put_offsets(self.files, found, of_lmq, self.config, about.warnings)
@@ -417,7 +414,9 @@ class ReplicaTarget:
         if not self._segments_there():
             return []
         release = self.rules.profile.release
-        with OpenedStore(self.held.storage, self.name, release, self.settings, Notes()) as opened:
+        with OpenedStore(
+            Folder(self.held.storage, self.name), release, self.settings, Notes()
+        ) as opened:
             end = self.log.end
             said, offsets = follow_services(
                 self.files, opened, self.settings, end, levels=not positions

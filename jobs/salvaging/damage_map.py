@@ -14,12 +14,14 @@ from reput.store_format.damage.evidence import heard
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.repair import Testimony
+from reput.store_format.derived.index_header import NO_HEADER, index_files
 from reput.store_format.derived.queues import PastEnd
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
-from reput.store_format.names import LMQ_PREFIX
+from reput.store_format.names import INDEX, LMQ_PREFIX
 from reput.store_format.rocksdb.queues import past_end_of
 from reput.udfs.damage.segments import padded
 from reput.udfs.range_files import read_ranges
@@ -27,6 +29,7 @@ from reput.udfs.staging import Staging, pieces_of
 
 RANGES_LISTED = 1000  # ranges that the report names; it only counts the others by cause
 RANGES_SHOWN = 20
+KEPT_FROM = "kept from position"  # of findings about records whose queueOffset is wrong
 MISSING_SHOWN = 20  # gaps named for each range that may have held their messages
 
 
@@ -110,16 +113,40 @@ class NamedPastEnd:
         )
 
 
-def named_past_end(storage: InputStorage, store: str, end: int) -> NamedPastEnd:
+def named_past_end(store: Folder, end: int) -> NamedPastEnd:
     """What the queues at `store` name past the log's end, of files or else of RocksDB."""
     found = NamedPastEnd()
-    for each in past_end_of(storage, store, end):
+    for each in past_end_of(store, end):
         found.queue_count += 1
         if not each.topic.startswith(LMQ_PREFIX):
             found.messages += each.count
         if len(found.queues) < RANGES_LISTED:
             found.queues.append(each)
     return found
+
+
+def index_past_end(store: Folder, end: int) -> tuple[str, int] | None:
+    """(path, physical offset) of the last index file, if its last message is past the log's end."""
+    about, head = next(iter(index_files(store)[-1:]), (None, NO_HEADER))
+    if about is None or head == NO_HEADER or head.end_offset < end:
+        return None
+    return f"{store}/{INDEX}/{about.name}", head.end_offset
+
+
+def index_of_older_log(store: Folder, linked: Linked) -> str:
+    """What a broker does with an index that is of an earlier log, which was removed (#8041); '' if
+    the index is of this log, or ends before it does.
+
+    Its last message was stored before this log's first one.
+    """
+    first = next((row["first_timestamp"] for row in linked.accepted if row["records"]), None)
+    header = next((head for _, head in index_files(store)[-1:]), NO_HEADER)
+    if first is None or header == NO_HEADER or not linked.end <= header.end_offset:
+        return ""
+    return "" if header.end_timestamp >= first else (
+        "the index is of an older log, as its last message was stored before this log's first; a "
+        f"broker indexes no message before physical {header.end_offset:,}, and says nothing of it"
+    )  # fmt: skip
 
 
 def count_ranges(found: DamageMap, kind: DamageKind, fault: int, count: int, length: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from reput.jobs.pipeline.link import Linked, Scanned
 from reput.jobs.pipeline.pipeline import index_files
 from reput.jobs.salvaging.damage_map import (
+    KEPT_FROM,
     RANGES_LISTED,
     DamageMap,
     add_range,
@@ -42,6 +43,7 @@ from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.repair import Testimony
 from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
+from reput.store_format.derived.queues import entry_place
 from reput.store_format.faults import SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.udfs.damage.searches import FindFalseTransactions, Missed
@@ -77,7 +79,7 @@ def index_contradictions(job: "Pipeline", found: DamageMap) -> list[Damage]:
 def _ask(job: "Pipeline", linked: Linked) -> list[dict[str, Any]]:
     """CONTRADICTED rows: the records that contradict the store's own index files."""
     plan = job.plan
-    files = len(IndexReader(plan.storage, plan.store, plan.settings).files)
+    files = len(IndexReader(plan.folder, plan.settings).files)
     puts = index_files(plan, job.staging, linked, 1)
     # A run without records gets the first offset of the run before it.
     firsts = accumulate((row["first"] for row in linked.accepted), max, initial=-1)
@@ -179,14 +181,10 @@ def _one_record(place: int, size: int, fault: Fault, value: int | None) -> Damag
 def _false_transactions(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> list[Damage]:
     """The records that a queue misses, as their transaction type keeps them out of it.
 
-    In a log without other damage only a long queue with few breaks is a witness.
+    In a log without other damage only a long queue with few breaks is a witness, or the queue's own
+    entry of the record.
     """
-    missed = tuple(
-        Missed(gap.topic, gap.queue_id, offset, gap.after, gap.before)
-        for gap in findings.of(UnexplainedGap)
-        if found.count or gap.entries_a_break >= ENTRIES_A_BREAK
-        for offset in range(gap.first, gap.first + gap.count)
-    )[:_MISSED_ASKED]
+    missed = tuple(islice(_missed(job, found, findings), _MISSED_ASKED))
     size = found.segment_bytes
     segments = tuple(
         segment for segment in found.segments
@@ -199,6 +197,19 @@ def _false_transactions(job: "Pipeline", found: DamageMap, findings: QueueFindin
         _one_record(row["place"], row["size"], Fault.KEPT_OUT, row["sys_flag"])
         for row in job.find_false_transactions(task)
     ]
+
+
+def _missed(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> Iterator[Missed]:
+    for gap in findings.of(UnexplainedGap):
+        sure = found.count or gap.entries_a_break >= ENTRIES_A_BREAK
+        for offset in range(gap.first, gap.first + gap.count):
+            missed = Missed(gap.topic, gap.queue_id, offset, gap.after, gap.before)
+            if sure:
+                yield missed
+            elif gap.count <= _MISSED_ASKED and not gap.batch:
+                place = entry_place(job.plan.queues_at, gap.topic, gap.queue_id, offset)
+                if gap.after < place < gap.before:
+                    yield missed._replace(before=place + 1)
 
 
 def _lose(found: DamageMap, ranges: list[Damage]) -> None:
@@ -245,7 +256,7 @@ def _renumbering(found: DamageMap, each: Renumbering) -> Finding:
     assert segment is not None
     left_out = min(max(-each.first, 0), each.count)
     kept = each.count - left_out
-    counts = [f"{kept:,} kept from position {each.first + left_out}"] if kept else []
+    counts = [f"{kept:,} {KEPT_FROM} {each.first + left_out}"] if kept else []
     counts += [f"{left_out:,} without a position"] if left_out else []
     where = f"offset {each.place - segment.start} (physical {each.place}): queueOffset {each.said}"
     queue = f"topic {each.topic!r}, queue {each.queue_id}"
@@ -293,7 +304,7 @@ def map_damage(
         in_use,
     )
     if not job.plan.in_use and job.plan.splits.limit is None:
-        found.past_end = named_past_end(job.plan.storage, job.plan.store, end)
+        found.past_end = named_past_end(job.plan.folder, end)
     _add_ranges(job, found)
     add_queue_damage(job, found, gaps_listed, gap_lines)
     if found.count:  # if the log is sound, a contradicting index file is what is wrong

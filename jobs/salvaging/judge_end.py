@@ -23,6 +23,7 @@ from reput.store_format.faults import (
     DamageFound,
     Fault,
 )
+from reput.store_format.log.walk import proven_names
 from reput.udfs.damage.searches import SURVEYED, SurveySplits
 from reput.udfs.rebuild.runs import QUEUE_KEY
 
@@ -126,6 +127,8 @@ def _judge_break(
     if live is not None and _lost_by_crash(job, live, crash):
         return reason, [f"{where}; what follows was not durable before the crash"]
     if live is None:
+        if broke.fault == Fault.PLACE and on_damage == REFUSE:
+            _refuse_misnamed(job.plan, where)
         return reason, [f"{where}; nothing live follows: the log ends there"]
     if on_damage == REFUSE:
         raise DamageFound(
@@ -134,6 +137,14 @@ def _judge_break(
             _plain_damage(job.plan, broke, salvages, stops),
         )
     return reason, [f"{where}; cut there, live records follow from {live} on"]
+
+
+def _refuse_misnamed(plan: Plan, where: str) -> None:
+    """Raise DamageFound if segments have each other's names: what they hold is no torn end."""
+    names = proven_names(plan.storage, plan.segments, plan.splits.segment_bytes, assume=False)
+    for path, reason, *_ in names.findings:
+        plain = f"{path}: {reason}, with `reput repair`"
+        raise DamageFound(f"{where}; {plain}", plain)
 
 
 def describe_break(plan: Plan, linked: Linked) -> str:

@@ -162,7 +162,7 @@ def map_segments(
         tuple(_unread(job, walks, in_use)),
         most,
     )
-    mapped = {row["segment"]: row for row in job.map_segments(task)}
+    mapped: dict[int, Scanned] = {row["segment"]: row for row in job.map_segments(task)}
     given = _judged_by_all(job, walks, asked, segments.keys())
     if given:
         again = tuple(replace(asked[n], given=tuple(mine)) for n, mine in given.items())

@@ -33,8 +33,9 @@ from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.adapters import BlockCache, GrowingFiles
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from reput.store_format.notes import Notes
@@ -70,14 +71,14 @@ def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
     """A broker on a store. Raises StoreError, SettingError, UnknownRelease, OSError."""
     notes = Notes(tell)
     storage = storage_for(source.path)
-    read, path, derived = _read_by(storage, source.follow), storage.resolve(source.path), None
+    at, derived = Folder(_read_by(storage, source.follow), storage.resolve(source.path)), None
     if source.derived is not None:
         there = storage_for(source.derived)
-        derived = _read_by(there, False), there.resolve(source.derived)
+        derived = Folder(_read_by(there, False), there.resolve(source.derived))
 
     def again() -> OpenedStore:
         release = source.rocketmq or NEWEST
-        return OpenedStore(read, path, release, source.settings, notes, derived=derived)
+        return OpenedStore(at, release, source.settings, notes, derived=derived)
 
     limit = None
     if source.at is not None:
@@ -91,8 +92,8 @@ def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
     cluster = source.settings.get("brokerClusterName", _CLUSTER)
     for each in booted_topics(opened.profile.release, name, cluster):
         store.make_topic(each)
-    groups = subscription_groups(read, path, notes)
-    offsets = consumer_offsets(read, path, notes)
+    groups = subscription_groups(at, notes)
+    offsets = consumer_offsets(at, notes)
     return Broker(
         store,
         name,
@@ -124,7 +125,7 @@ def _as_of(store: ServedStore, offsets: Offsets, notes: Notes) -> Offsets:
 def _note_more(store: ServedStore, notes: Notes) -> None:
     """Add a note if a killed broker left records in the log that no queue has."""
     opened = store.opened
-    if not any(name == ABORT for name, _ in listed(opened.storage, opened.path)):
+    if not any(name == ABORT for name, _ in opened.folder.listed()):
         return
     try:
         first = next(store.log.records(store.served_end()), None)
@@ -178,7 +179,7 @@ def has_queues(store: str) -> bool:
     storage = storage_for(store)
     path = storage.resolve(store)
     folders = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
-    return any(listed(storage, f"{path}/{folder}") for folder in folders)
+    return any(Folder(storage, f"{path}/{folder}").listed() for folder in folders)
 
 
 @contextmanager

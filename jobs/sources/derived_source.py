@@ -47,6 +47,7 @@ from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.faults import IS_GONE, StoreChanged, StoreError
 from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.manifest_last import all_below
 from reput.store_format.files.protocol import ANY_TIME, Listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_id
@@ -265,14 +266,14 @@ class QueueBatch(_Reader):
 
     def place_before(self, name: str, end: int) -> int | None:
         queue = self._followed[name]
-        files = QueueFiles(self.storage, queue.folder, queue.batch, queue.there)
+        files = QueueFiles(Folder(self.storage, queue.folder), queue.batch, queue.there)
         return _place_before(files, end)
 
     def _there(self, name: str, queue: QueueRange, start: Offset) -> tuple[int, int]:
         """(the queue's first position, the position after its last entry). Raises StoreError if a
         stream with failOnDataLoss cannot go on from `start`.
         """
-        files = QueueFiles(self.storage, queue.folder, queue.batch, queue.there)
+        files = QueueFiles(Folder(self.storage, queue.folder), queue.batch, queue.there)
         first = end = files.position(files.all[0], 0) if files.all else 0
         for file in files.used()[-1:]:
             with files.open(file) as entries:
@@ -401,12 +402,11 @@ class IndexBatch(_Reader):
 
     def _reader(self) -> IndexReader:
         release = self.options.rocketmq or NEWEST
-        settings, unknown = settings_to_read(
-            self.storage, self.store, dict(self.options.settings), release
-        )
+        store = Folder(self.storage, self.store)
+        settings, unknown = settings_to_read(store, dict(self.options.settings), release)
         if unknown is not None:
             raise BadIndex(f"{self.store}/index", 0, "length", 0, unknown)
-        return IndexReader(self.storage, self.store, settings)
+        return IndexReader(store, settings)
 
     def _read(self, value: IndexPart) -> Iterator[pa.RecordBatch]:
         return index_batches(self.storage, value, self.columns)

@@ -52,7 +52,7 @@ from reput.store_format.derived.queue_files import BadQueue, QueueFiles, is_pre_
 from reput.store_format.discover.config import queues_of
 from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import LiveFiles
-from reput.store_format.files.protocol import listed
+from reput.store_format.files.folder import Folder
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.notes import Notes
@@ -84,11 +84,11 @@ def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
         batch = queue_folder(plan.store, topic, 0, True).rpartition("/")[0]
     except UnsafeName as error:
         raise Doubt(str(error)) from None
-    ids = sorted(int(name) for name, state in listed(storage, above)
+    ids = sorted(int(name) for name, state in Folder(storage, above).listed()
                  if state is None and is_queue_id(name))  # fmt: skip
-    if listed(storage, batch) or topic in plan.batch_topics:
+    if Folder(storage, batch).listed() or topic in plan.batch_topics:
         raise Doubt(f"its queues are in {BATCH_CONSUME_QUEUE}/")
-    configured = queues_of(log.storage, plan.store, topic, Notes())
+    configured = queues_of(plan.folder, topic, Notes())
     if not ids or ids != list(range(max(configured, len(ids)))):
         raise Doubt(f"{above}: not all of its queues are there")
     queues = tuple(TopicQueue(number, f"{above}/{number}") for number in ids)
@@ -99,7 +99,7 @@ def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
 
 def _end(parts: QueuedParts, log: LogReader, queue: TopicQueue) -> int:
     """The physical offset up to which a queue has all of its records. Raises StoreError."""
-    files, last = QueueFiles(log.storage, queue.folder), None
+    files, last = QueueFiles(Folder(log.storage, queue.folder)), None
     for number, file in enumerate(files.all):
         if file.state.size != files.all[0].state.size or file.state.size % files.entry_bytes:
             raise BadQueue(file.path, 0, "length", file.state.size, "is not that of the others")

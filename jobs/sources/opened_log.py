@@ -77,7 +77,7 @@ def judged(plan: Plan, options: SourceOptions, log: LogParts, grows: bool) -> Lo
 def log_now(plan: Plan, log: LogParts) -> LogParts:
     """The log with its segments listed anew, and nothing else. Raises StoreError, OSError."""
     size = plan.settings.mapped_file_size_commit_log
-    folders = log_folders(plan.storage, plan.store, plan.settings)
+    folders = log_folders(plan.folder, plan.settings)
     if log.on_damage == SALVAGE:
         segments = list_segments(plan.storage, folders, size).segments
     else:

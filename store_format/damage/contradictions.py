@@ -11,6 +11,7 @@ import numpy.typing as npt
 from reput.store_format.derived.index_file import time_diff
 from reput.store_format.derived.queue_files import Entries, decode_entries, is_message, is_pre_blank
 from reput.store_format.faults import Fault, StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.kernels.bytes import get_i64
 from reput.store_format.kernels.jit import kernel
@@ -185,24 +186,23 @@ _MOST_POSITION = 1 << 58  # times 20 bytes, it still fits a long
 
 @dataclass(frozen=True)
 class OldQueues:
-    """The queue files of a store, read from `store`, which is on `storage`."""
+    """The queue files of a store."""
 
-    storage: InputStorage
-    store: str
+    store: Folder
 
     def of(self, topic: str, queue_id: int, batch: bool = False) -> "OldQueue":
         """One queue; without files where there are none, or its topic can be no folder's name."""
         kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
         try:
-            folder = f"{self.store}/{QueuePath(kind, check_queue_topic(topic), queue_id)}"
-            listed = self.storage.list(folder)
-        except (StoreError, UnsafeName, FileNotFoundError, NotADirectoryError):
-            return OldQueue(self.storage, [])
+            folder = self.store / QueuePath(kind, check_queue_topic(topic), queue_id)
+            listed = folder.listed()
+        except (StoreError, UnsafeName):
+            return OldQueue(self.store.storage, [])
         files = [
             (start, f"{folder}/{name}", state) for name, state in listed
             if state is not None and (start := segment_start(name)) is not None
         ]  # fmt: skip
-        return OldQueue(self.storage, sorted(files))
+        return OldQueue(self.store.storage, sorted(files))
 
 
 class OldQueue:

@@ -11,7 +11,8 @@ from reput.store_format.derived.index_header import index_files
 from reput.store_format.derived.queue_files import queue_folder
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import Bytes, InputStorage
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import Bytes
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.names import UnsafeName
 
@@ -34,21 +35,21 @@ def was_durable(timestamp: int, checkpoint: Checkpoint | None) -> bool:
     return checkpoint is None or timestamp < checkpoint.physic_msg_timestamp
 
 
-def was_dispatched(storage: InputStorage, store: str, window: Bytes, row: Any) -> bool:
+def was_dispatched(store: Folder, window: Bytes, row: Any) -> bool:
     """Whether the index or the record's own queue reaches a record (a RECORD_ROW of the window).
 
     ReputMessageService dispatches a record only after it was written as a whole.
     """
     place = int(row["physicalOffset"])
-    heads = (head for _, head in index_files(storage, store) if head.entries)
+    heads = (head for _, head in index_files(store) if head.entries)
     if any(head.end_offset >= place for head in heads):
         return True
     at = int(row["topicAt"])
     topic = decode(window[at : at + int(row["topicLength"])].tobytes())
     for batch in (False, True):
         try:
-            folder = queue_folder(store, topic, int(row["queueId"]), batch)
-            last = QueueReader(storage, folder, batch).last()
+            folder = queue_folder(store.path, topic, int(row["queueId"]), batch)
+            last = QueueReader(Folder(store.storage, folder), batch).last()
         except (StoreError, UnsafeName):
             continue  # a queue that cannot be read shows nothing
         if last is not None and last.physical_offset >= place:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from reput.store_format.derived.index_header import IndexHeader, read_header
 from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
-from reput.store_format.files.protocol import InputStorage, Reader, queue_folders
+from reput.store_format.files.folder import Folder, queue_folders
+from reput.store_format.files.protocol import Reader
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -65,19 +66,19 @@ class DerivedTail(NamedTuple):
         return max((queue.greatest_offset for queue in self.queues), default=-1)
 
 
-def tail(storage: InputStorage, store: str, settings: Settings) -> DerivedTail:
+def tail(store: Folder, settings: Settings) -> DerivedTail:
     """The ends of all queues and of the index at `store`, a store or a rebuilt set.
 
     Reads a few entries of each queue's last file, and one header. Raises BadQueue, BadIndex.
     """
-    return DerivedTail(list(queue_tails(storage, store)), index_tail(storage, store, settings))
+    return DerivedTail(list(queue_tails(store)), index_tail(store, settings))
 
 
-def queue_tails(storage: InputStorage, store: str) -> Iterator[QueueTail]:
+def queue_tails(store: Folder) -> Iterator[QueueTail]:
     """The ends of all queues, one after the other, by folder, topic and queue id as listed."""
     for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
-        for path in queue_folders(storage, store, folder):
-            queue, name = QueueReader(storage, f"{store}/{path}", batch), path[1:]
+        for path in queue_folders(store, folder):
+            queue, name = QueueReader(store / path, batch), path[1:]
             last = queue.last()
             cut = queue.may_be_cut()
             if last is None:
@@ -90,9 +91,9 @@ def queue_tails(storage: InputStorage, store: str) -> Iterator[QueueTail]:
             )  # fmt: skip
 
 
-def index_tail(storage: InputStorage, store: str, settings: Settings) -> IndexTail | None:
+def index_tail(store: Folder, settings: Settings) -> IndexTail | None:
     """The end of the newest index file; None where there is none."""
-    index = IndexReader(storage, store, settings)
+    index = IndexReader(store, settings)
     if not index.files:
         return None
     with index.open(0) as file:

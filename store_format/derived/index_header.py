@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.faults import StoreChanged
-from reput.store_format.files.protocol import Bytes, Files, InputStorage, Listed, Reader, listed
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import Bytes, Files, InputStorage, Listed, Reader
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
 from reput.store_format.names import INDEX, index_name, is_index_name, parse_index_name
 
@@ -91,16 +92,16 @@ def in_log_order(files: Iterable[Named]) -> list[str]:
     return [named[n][0] for n in (order if apart else range(len(named)))]
 
 
-def index_files(storage: InputStorage, store: str) -> list[tuple[Listed, IndexHeader]]:
+def index_files(store: Folder) -> list[tuple[Listed, IndexHeader]]:
     """The index files of a store or a set, in the order of the log, with their headers.
 
     What is no regular file has NO_HEADER; names of no index file are left out, and files before the
     last one that no key was put into: a broker that moved west made it behind a full file, had no
     key in that life, and took a newer name in the next.
     """
-    there = index_by_name(storage, store)
+    there = index_by_name(store)
     heads = {
-        name: _header(storage, f"{store}/{INDEX}/{name}") if state is not None else NO_HEADER
+        name: _header(store.storage, f"{store}/{INDEX}/{name}") if state is not None else NO_HEADER
         for name, state in there
     }
     by_name = {each.name: each for each in there}
@@ -112,17 +113,17 @@ def index_files(storage: InputStorage, store: str) -> list[tuple[Listed, IndexHe
     ]  # fmt: skip
 
 
-def listed_index(storage: InputStorage, store: str) -> list[Listed]:
+def listed_index(store: Folder) -> list[Listed]:
     """The index files, in the order of the log. Headers are only read of several files."""
-    there = index_by_name(storage, store)
-    return there if len(there) < 2 else [about for about, _ in index_files(storage, store)]
+    there = index_by_name(store)
+    return there if len(there) < 2 else [about for about, _ in index_files(store)]
 
 
 _HOUR = 3_600_000
 _WESTMOST, _EASTMOST = -12 * _HOUR, 14 * _HOUR  # of all time zones
 
 
-def newest_first(storage: InputStorage, store: str, names: list[str]) -> Iterator[str]:
+def newest_first(store: Folder, names: list[str]) -> Iterator[str]:
     """The index files' names, the newest by the log first; names: in order.
 
     A name that sorts before another one's is a newer file's only where the broker's clock was set
@@ -133,7 +134,7 @@ def newest_first(storage: InputStorage, store: str, names: list[str]) -> Iterato
 
     def head_of(name: str) -> IndexHeader:
         if name not in heads:
-            heads[name] = _header(storage, f"{store}/{INDEX}/{name}")
+            heads[name] = _header(store.storage, f"{store}/{INDEX}/{name}")
         return heads[name]
 
     rest = list(names)
@@ -154,12 +155,12 @@ def _least_newer(name: str, head: IndexHeader) -> str:
     return index_name(head.begin_timestamp + _WESTMOST)
 
 
-def index_by_name(storage: InputStorage, store: str) -> list[Listed]:
+def index_by_name(store: Folder) -> list[Listed]:
     """The index files in the order of their names.
 
     RocketMQ passes over other names too (IndexService.load).
     """
-    return [each for each in listed(storage, f"{store}/{INDEX}") if is_index_name(each.name)]
+    return [each for each in store.listed(INDEX) if is_index_name(each.name)]
 
 
 def _header(storage: InputStorage, path: str) -> IndexHeader:

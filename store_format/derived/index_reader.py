@@ -19,8 +19,10 @@ from reput.store_format.derived.index_header import (
     read_header,
 )
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Bytes, FileState, InputStorage, Reader
 from reput.store_format.java import hash_text
+from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -244,16 +246,16 @@ class IndexReader:
     newest file answers asks for no other, except for those made within hours of it.
     """
 
-    def __init__(self, storage: InputStorage, store: str, settings: Settings) -> None:
+    def __init__(self, store: Folder, settings: Settings) -> None:
         """settings: for maxHashSlotNum and maxIndexNum. A store need not have index files."""
-        self.storage = storage
+        self.storage = store.storage
         self.slots, self.most = settings.max_hash_slot_num, settings.max_index_num
         self._folder, self._states = f"{store}/{INDEX}", dict[str, FileState]()
-        for name, state in index_by_name(storage, store):
+        for name, state in index_by_name(store):
             if state is None:
                 raise BadIndex(f"{self._folder}/{name}", 0, "file", 0, "is not a regular file")
             self._states[name] = state
-        self._newest_first = newest_first(storage, store, list(self._states))
+        self._newest_first = newest_first(store, list(self._states))
         self._known: list[tuple[str, FileState]] = []  # the first of them
 
     @property
@@ -355,6 +357,22 @@ class IndexFileStats(NamedTuple):
     longest: int  # 0: not counted
 
 
+@kernel
+def _lengthen(lengths: Any, hashes: Any) -> None:
+    for i in range(len(hashes)):
+        lengths[hashes[i] % len(lengths)] += 1
+
+
+@kernel
+def _count_bits(lengths: Any, by_bits: Any) -> None:
+    """Count each length with those from the power of two on that is not above it."""
+    for length in lengths:
+        bit = 0
+        while length >> bit > 1:
+            bit += 1
+        by_bits[bit] += length > 0
+
+
 def index_stats(file: IndexFileReader) -> IndexFileStats:
     """Read a file's entries once; holds 4 bytes a slot. Raises BadIndex, OSError."""
     room = file.most - 1
@@ -366,10 +384,8 @@ def index_stats(file: IndexFileReader) -> IndexFileStats:
     for first in range(1, entries + 1, _WINDOW):
         part = buffer[: min(_WINDOW, entries + 1 - first) * INDEX_ENTRY_BYTES]
         file.read_entries(first, part)
-        hashes = part.view(INDEX_ENTRY)["keyHash"].astype(np.int64)
-        np.add.at(lengths, hashes % file.slots, np.int32(1))  # of its dtype: else ten times slower
-    used = lengths[lengths > 0]
-    # frexp's exponent is the number of bits: a length n is counted with those from 2**(bits - 1) on
-    bits = np.bincount(np.frexp(used.astype(np.float64))[1])
-    chains = {1 << (n - 1): int(many) for n, many in enumerate(bits) if many}
-    return IndexFileStats(file.path, file.header, file.slots, room, chains, int(used.max()))
+        _lengthen(lengths, part.view(INDEX_ENTRY)["keyHash"].astype(np.int32))
+    by_bits = np.zeros(32, np.int64)
+    _count_bits(lengths, by_bits)
+    chains = {1 << n: many for n, many in enumerate(by_bits.tolist()) if many}
+    return IndexFileStats(file.path, file.header, file.slots, room, chains, int(lengths.max()))

@@ -10,14 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import (
-    FileState,
-    InputStorage,
-    Listed,
-    Reader,
-    is_folder,
-    listed,
-)
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import FileState, Listed, Reader, is_folder
 from reput.store_format.layouts import (
     BATCH_QUEUE_ENTRY,
     BATCH_QUEUE_ENTRY_BYTES,
@@ -147,24 +141,23 @@ class QueueFiles:
 
     def __init__(
         self,
-        storage: InputStorage,
-        folder: str,
+        folder: Folder,
         batch: bool = False,
         there: Sequence[Listed] | None = None,
     ) -> None:
         """there: what was in the folder, if it was listed before; else a missing folder is an empty
         queue. Raises BadQueue for files that are no queue's.
         """
-        self.storage, self.folder, self.batch = storage, folder, batch
+        self.storage, self.folder, self.batch = folder.storage, folder.path, batch
         self.entry_bytes = entry_bytes(batch)
         self.all: list[QueueFile] = []
-        for name, state in listed(storage, folder) if there is None else there:
+        for name, state in folder.listed() if there is None else there:
             path = f"{folder}/{name}"
             start = segment_start(name)
-            if start is None or (state is None and is_folder(storage, path)):
+            if start is None or (state is None and is_folder(folder.storage, path)):
                 continue  # log/there names it
             if state is None:  # RocketMQ reads what a link leads to
-                path, state = storage.follow(path)
+                path, state = folder.storage.follow(path)
             if state is None:
                 raise BadQueue(path, 0, "file", 0, "is not a regular file")
             self.all.append(QueueFile(path, start, state))

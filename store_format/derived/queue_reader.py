@@ -22,7 +22,7 @@ from reput.store_format.derived.queue_files import (
     record_of,
 )
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import InputStorage
+from reput.store_format.files.folder import Folder
 from reput.store_format.log.reader import LogReader
 from reput.store_format.release.profiles import Profile
 
@@ -225,10 +225,10 @@ class QueueReader:
     not see what is appended later.
     """
 
-    def __init__(self, storage: InputStorage, folder: str, batch: bool = False) -> None:
+    def __init__(self, folder: Folder, batch: bool = False) -> None:
         """Raises BadQueue for files that are no queue's. A missing folder is an empty queue."""
-        self.storage, self.folder, self.batch = storage, folder, batch
-        self._files = QueueFiles(storage, folder, batch)
+        self.storage, self.folder, self.batch = folder.storage, folder.path, batch
+        self._files = QueueFiles(folder, batch)
 
     @property
     def files(self) -> list[QueueFile]:

@@ -20,9 +20,9 @@ from reput.store_format.derived.queue_files import (
     queue_folder,
     record_of,
 )
-from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.queue_reader import NoEntry, QueueReader
 from reput.store_format.faults import StoreChanged
-from reput.store_format.files.protocol import InputStorage, queue_folders, topic_folders
+from reput.store_format.files.folder import Folder, queue_folders, topic_folders
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_topic
 
 if TYPE_CHECKING:
@@ -184,11 +184,9 @@ class Queues(Protocol):
 class FileQueues:
     """Queues in files, below consumequeue/ and batchconsumequeue/."""
 
-    def __init__(
-        self, storage: InputStorage, store: str, file_bytes: Callable[[bool], int]
-    ) -> None:
+    def __init__(self, store: Folder, file_bytes: Callable[[bool], int]) -> None:
         """file_bytes: computes what `file_bytes` returns; called once for each kind of queue."""
-        self.storage, self.store = storage, store
+        self.store = store
         self._look = file_bytes
         self._file_bytes: dict[bool, int] = {}
         self._of: dict[str, list[tuple[int, bool]]] = {}
@@ -198,7 +196,7 @@ class FileQueues:
         if self._topics is None:
             found: dict[str, list[tuple[int, bool]]] = {}
             for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-                for _, topic, queue_id in queue_folders(self.storage, self.store, kind):
+                for _, topic, queue_id in queue_folders(self.store, kind):
                     if queue_id >= 0:
                         found.setdefault(topic, []).append((queue_id, kind == BATCH_CONSUME_QUEUE))
             self._of |= {topic: sorted(queues) for topic, queues in found.items()}
@@ -212,14 +210,14 @@ class FileQueues:
             self._of[topic] = sorted(
                 (path.queue_id, kind == BATCH_CONSUME_QUEUE)
                 for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
-                for path in topic_folders(self.storage, self.store, kind, topic)
+                for path in topic_folders(self.store, kind, topic)
                 if path.queue_id >= 0
             )
         return self._of[topic]
 
     def open(self, topic: str, queue_id: int, batch: bool) -> QueueSlices:
-        folder = queue_folder(self.store, topic, queue_id, batch)
-        return QueueSlices(self.storage, folder, batch)
+        folder = queue_folder(self.store.path, topic, queue_id, batch)
+        return QueueSlices(Folder(self.store.storage, folder), batch)
 
     def file_bytes(self, batch: bool) -> int:
         if batch not in self._file_bytes:
@@ -257,3 +255,13 @@ def past_end(queues: Queues, end: int) -> Iterator[PastEnd]:
                 continue
             if first < last:
                 yield PastEnd(topic, queue_id, first, last - first)
+
+
+def entry_place(store: Folder, topic: str, queue_id: int, position: int) -> int:
+    """The physical offset that a queue file of a store has at a position; -1 where it has none."""
+    folder = queue_folder(store.path, topic, queue_id, False)
+    try:
+        with closing(QueueSlices(Folder(store.storage, folder), False)) as queue:
+            return queue.entry(position).physical_offset
+    except (BadQueue, NoEntry):
+        return -1

@@ -17,7 +17,8 @@ from reput.store_format.derived.extent import queue_tails
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.faults import DamageFound, EmptyLog, StoreError
-from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage, listed
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage
 from reput.store_format.layouts import (
     DLEDGER_BLANK,
     DLEDGER_HEAD,
@@ -67,10 +68,9 @@ class Committed(NamedTuple):
 
 
 def committed(
-    storage: InputStorage,
-    store: str,
+    store: Folder,
     segments: Sequence[Segment],
-    derived: tuple[InputStorage, str],
+    derived: Folder,
 ) -> Committed | None:
     """None where the log is no DLedger log, or nothing tells how far the group has agreed.
 
@@ -80,21 +80,21 @@ def committed(
     if not own:
         return None
     member = own[0].path.rsplit("/", 2)[0]
-    index = _noted(storage, f"{member}/{CHECKPOINT}")
+    index = _noted(store.storage, f"{member}/{CHECKPOINT}")
     if index is None:
         return None
     end, missing = own[0].start, 0
     if index >= 0:
-        found = _end_of(storage, f"{member}/{INDEX}", own, index)
+        found = _end_of(Folder(store.storage, f"{member}/{INDEX}"), own, index)
         if found is None:
             return None
         end, missing = found
     if missing:
         return Committed(end, index, 0, missing)
-    if any(name == ABORT for name, _ in listed(storage, store)):
+    if any(name == ABORT for name, _ in store.listed()):
         with suppress(BadQueue):  # whoever reads the queue reports it
-            end = max([end, *(tail.end for tail in queue_tails(*derived))])
-    return Committed(end, index, _entries_from(storage, own, end))
+            end = max([end, *(tail.end for tail in queue_tails(derived))])
+    return Committed(end, index, _entries_from(store.storage, own, end))
 
 
 def _noted(storage: InputStorage, path: str) -> int | None:
@@ -108,29 +108,27 @@ def _noted(storage: InputStorage, path: str) -> int | None:
     return None
 
 
-def _end_of(
-    storage: InputStorage, folder: str, segments: Sequence[Segment], index: int
-) -> tuple[int, int] | None:
+def _end_of(folder: Folder, segments: Sequence[Segment], index: int) -> tuple[int, int] | None:
     """(where entry number `index` ends, 0); where the log ends before it, (the log's end, how many
     entries it lacks up to that one). None where damage hides whether it is there.
 
     The member's index files show it in one read; where they are lost or do not agree with the log,
     the segment that has the entry is walked.
     """
-    at = _end_by_unit(storage, folder, segments, index)
+    at = _end_by_unit(folder, segments, index)
     if at is not None:
         return at, 0
     for segment in reversed(segments):
-        first = _head(storage, segment, segment.start)
+        first = _head(folder.storage, segment, segment.start)
         if first["magic"] == DLEDGER_NORMAL and 0 <= first["index"] <= index:
             left, end = index - int(first["index"]), segment.start
-            for rows in _rows(storage, segments, segment, segment.start):
+            for rows in _rows(folder.storage, segments, segment, segment.start):
                 if left < len(rows):
                     return int(rows["physicalOffset"][left] + rows["size"][left]), 0
                 left -= len(rows)
                 if len(rows):
                     end = int(rows["physicalOffset"][-1] + rows["size"][-1])
-            return (end, left + 1) if _ends_at(storage, segments, segment, end) else None
+            return (end, left + 1) if _ends_at(folder.storage, segments, segment, end) else None
     return None
 
 
@@ -144,23 +142,21 @@ def _ends_at(
     return end == segment.end or _head(storage, segment, end)["magic"] in (0, DLEDGER_BLANK)
 
 
-def _end_by_unit(
-    storage: InputStorage, folder: str, segments: Sequence[Segment], index: int
-) -> int | None:
+def _end_by_unit(folder: Folder, segments: Sequence[Segment], index: int) -> int | None:
     place, size = index * DLEDGER_INDEX_UNIT.itemsize, DLEDGER_INDEX_UNIT.itemsize
-    for name, state in listed(storage, folder):
+    for name, state in folder.listed():
         start = segment_start(name)
         if start is None or state is None or not start <= place <= start + state.size - size:
             continue
         raw = np.zeros(size, np.uint8)
-        with closing(storage.open(f"{folder}/{name}")) as reader:
+        with closing(folder.open(name)) as reader:
             reader.read_into(place - start, raw)
         unit = raw.view(DLEDGER_INDEX_UNIT)[0]
         pos = int(unit["pos"])
         segment = next((each for each in segments if each.start <= pos < each.end), None)
         if segment is None or unit["magic"] != DLEDGER_NORMAL or unit["index"] != index:
             return None
-        head = _head(storage, segment, pos)
+        head = _head(folder.storage, segment, pos)
         agree = head["index"] == index and head["pos"] == pos and head["size"] == unit["size"]
         return pos + int(unit["size"]) if agree else None
     return None
@@ -210,12 +206,12 @@ def _any_time(segment: Segment) -> FileState:
 _READERS = 5  # groups that are named
 
 
-def emptied(storage: InputStorage, store: str, error: EmptyLog) -> StoreError:
+def emptied(store: Folder, error: EmptyLog) -> StoreError:
     """The error of a log without segments: DamageFound where queues name its messages."""
-    past = list(past_end_of(storage, store, 0))
+    past = list(past_end_of(store, 0))
     if not past:
         return error
-    offsets = consumer_offsets(storage, store, Notes())
+    offsets = consumer_offsets(store, Notes())
     readers = sorted({group for (group, _), read in offsets.items() if any(read.values())})
     whose = f"1 group has read in it ({readers[0]})" if len(readers) == 1 else (
         f"{len(readers):,} groups have read in it ({', '.join(readers[:_READERS])})"

@@ -7,12 +7,12 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from functools import cache
 from typing import Any, NamedTuple
 
 from reput.store_format.derived.extent import queue_tails
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import FileState, InputStorage, listed
+from reput.store_format.files.protocol import FileState
 from reput.store_format.java import quoted_keys
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import (
@@ -41,7 +41,7 @@ from reput.store_format.release.settings import (
 from reput.store_format.rocksdb.database import RocksDBError, is_local, open_database
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.rocksdb.rows import HALVES, TIMERS, config_rows
-from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, FILES
+from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS
 
 # ---
 # Finds a broker's configuration file: in a store, or beside it if the file names the store.
@@ -65,22 +65,22 @@ class FoundConf(NamedTuple):
     warnings: list[str]
 
 
-def found_conf(storage: InputStorage, store: str) -> FoundConf | None:
+def found_conf(store: Folder) -> FoundConf | None:
     """The configuration file in or beside a store; None where there is none.
 
     A file beside the store counts only where its storePathRootDir is this store, so that no other
     broker's is taken. Its paths are ignored: they are those of the broker's machine. Raises
     SettingError, with the file's name, where it is not certain what RocketMQ reads.
     """
-    for path in _candidates(storage, store):
-        raw = parse_properties(storage.read_bytes(path).decode("latin-1"))
+    for path in _candidates(store):
+        raw = parse_properties(store.storage.read_bytes(path).decode("latin-1"))
         root = raw.get(_ROOT, "").strip()
-        mine = not root or os.path.realpath(root) == os.path.realpath(store)
+        mine = not root or os.path.realpath(root) == os.path.realpath(store.path)
         if not path.startswith(f"{store}/") and (not root or not mine):
             continue
         known, unknown = known_settings(raw)
         warnings = [f"{path}: {unknown}"] if unknown else []
-        warnings += _log_elsewhere(storage, store, path, known)
+        warnings += _log_elsewhere(store, path, known)
         known = {name: text for name, text in known.items() if "storepath" not in name.lower()}
         for name, text in list(known.items()):
             try:
@@ -95,38 +95,37 @@ def found_conf(storage: InputStorage, store: str) -> FoundConf | None:
     return None
 
 
-def _log_elsewhere(
-    storage: InputStorage, store: str, path: str, known: Mapping[str, str]
-) -> list[str]:
+def _log_elsewhere(store: Folder, path: str, known: Mapping[str, str]) -> list[str]:
     """A warning where folders that the file names have segments, which are not read."""
     given = {name: text for name, text in known.items() if "commitlog" in name.lower()}
     named = {name: text for name, text in given.items() if "storepath" in name.lower()}
-    own = commit_log_folders(store, Settings())
-    folders = commit_log_folders(store, settings_from(named)) if named else own
-    there = [each for each in folders if each not in own and _has_segments(storage, each)]
+    own = commit_log_folders(store.path, Settings())
+    folders = commit_log_folders(store.path, settings_from(named)) if named else own
+    other = (Folder(store.storage, each) for each in folders if each not in own)
+    there = [each.path for each in other if _has_segments(each)]
     if not there:
         return []
     words = " ".join(f"--set {name}={text.strip()}" for name, text in named.items())
     return [f"{path}: {', '.join(there)} has segments, which are not read; {words} reads them"]
 
 
-def _has_segments(storage: InputStorage, folder: str) -> bool:
+def _has_segments(folder: Folder) -> bool:
     try:
-        return any(segment_start(name) is not None for name, _ in listed(storage, folder))
+        return any(segment_start(name) is not None for name, _ in folder.listed())
     except OSError:
         return False  # a path of another machine
 
 
-def _candidates(storage: InputStorage, store: str) -> Iterator[str]:
-    places = [(store, *each) for each in _IN_STORE]
-    if isinstance(storage, LocalStorage):
-        places += [(os.path.dirname(store), *each) for each in _BESIDE]
+def _candidates(store: Folder) -> Iterator[str]:
+    places = [(store.path, *each) for each in _IN_STORE]
+    if isinstance(store.storage, LocalStorage):
+        places += [(os.path.dirname(store.path), *each) for each in _BESIDE]
     for root, below, name in places:
         folder = f"{root}/{below}" if below else root
         try:
-            names = listed(storage, folder)
+            names = Folder(store.storage, folder).listed()
         except PermissionError:
-            if root == store:
+            if root == store.path:
                 raise
             continue  # who may read a store need not be able to list its parent
         for there, state in names:
@@ -148,78 +147,79 @@ _SERVICES = {  # families of STORE_DB beside the index
 }
 
 
-def has_database(storage: InputStorage, folder: str) -> bool:
-    return any(name == CURRENT for name, _ in listed(storage, folder))
+def has_database(folder: Folder) -> bool:
+    return any(name == CURRENT for name, _ in folder.listed())
 
 
-def has_rows(storage: InputStorage, folder: str) -> bool:
+def has_rows(folder: Folder) -> bool:
     """Whether there is a RocksDB in a folder, and it has rows."""
-    files = listed(storage, folder)
+    files = folder.listed()
     return any(name == CURRENT for name, _ in files) and holds_rows(
         (name, state.size if state else 0) for name, state in files
     )
 
 
-def config_in_rocksdb(storage: InputStorage, store: str, file: str) -> str | None:
+def config_in_rocksdb(store: Folder, file: str) -> Folder | None:
     """The RocksDB that a broker reads in place of a file of config/; None where there is none, or
     where the file is what a broker wrote last.
     """
-    there = dict(listed(storage, f"{store}/{CONFIG}"))
-    for name in CONFIG_DBS.get(file, ()):
-        folder = f"{store}/{CONFIG}/{name}"
-        if name in there and has_database(storage, folder):
-            as_file = there.get(file) or there.get(f"{file}.bak")
-            if as_file is not None and files_are_live(storage, store, as_file, folder):
-                return None
-            return folder
-    return None
+    there = dict(store.listed(CONFIG))
+    folders = [store / CONFIG / name for name in CONFIG_DBS.get(file, ()) if name in there]
+    folders = [folder for folder in folders if has_database(folder)]
+    if not folders:
+        return None
+    # with useSingleRocksDBForAllConfigs, or configManagerVersion=v2, a broker writes another
+    folder = folders[0] if not folders[1:] else max(folders, key=_written)
+    as_file = there.get(file) or there.get(f"{file}.bak")
+    live = as_file is not None and files_are_live(store, (as_file, folder))
+    return None if live else folder
 
 
-def files_are_live(
-    storage: InputStorage, store: str, as_file: FileState | None = None, folder: str = ""
-) -> bool | None:
+def _written(folder: Folder) -> float:
+    """When a RocksDB was last written to; -1 for none."""
+    times = (state.mtime for name, state in folder.listed() if state and _ROWS.fullmatch(name))
+    return max(times, default=-1)
+
+
+def files_are_live(store: Folder, table: tuple[FileState, Folder] | None = None) -> bool | None:
     """Whether a broker wrote files last in a store that also has RocksDBs, as of one that had
     another storeType for a time; None where nothing tells.
 
     The queues tell that reach further in the log, as a broker dispatches all of it. Where both
-    reach as far, the times do: those of a file of config/ and of the RocksDB in `folder`. A broker
+    reach as far, the times do: those of a file of config/ and of its RocksDB, `table`. A broker
     leaves the other kind as it was; only one that begins with RocksDB takes over a JSON file, if
     its dataVersion is above (RocksDBConsumerOffsetManager.merge), so that versions tell less.
     """
-    in_rocksdb, in_files = _reach_in_rocksdb(storage, store), -1
+    in_rocksdb, in_files = _reach_in_rocksdb(store), -1
     if in_rocksdb is not None:
-        in_files = max((each.greatest_offset for each in queue_tails(storage, store)), default=-1)
+        in_files = max((each.greatest_offset for each in queue_tails(store)), default=-1)
         if in_files >= 0 and in_files != in_rocksdb:
             return in_files > in_rocksdb
-    if as_file is None:
+    if table is None:
         return None
-    times = [
-        state.mtime
-        for name, state in listed(storage, folder)
-        if state is not None and _ROWS.fullmatch(name)
-    ]
-    newest = max(times, default=-1)
+    as_file, folder = table
+    newest = _written(folder)
     return None if newest == as_file.mtime else newest < as_file.mtime
 
 
-def _reach_in_rocksdb(storage: InputStorage, store: str) -> int | None:
+def _reach_in_rocksdb(store: Folder) -> int | None:
     """The greatest physical offset in the store's queues in RocksDB; None without any."""
-    folder = queues_folder(storage, store)
+    folder = queues_folder(store)
     if folder is None:
         return None
     try:
-        with closing(RocksDBQueues(storage, store, folder)) as queues:
+        with closing(RocksDBQueues(store.path, folder)) as queues:
             return max((place for place, _ in queues.maxima.values()), default=-1)
     except RocksDBError:
         return None
 
 
-def not_derived(storage: InputStorage, store: str, settings: Mapping[str, str]) -> list[str]:
+def not_derived(store: Folder, settings: Mapping[str, str]) -> list[str]:
     """A line for each RocksDB that is neither derived from the log nor compared with it, and for
     that of pop if it stayed behind where a store was copied.
     """
-    beside = {STORE_DB: services_in(storage, f"{store}/{STORE_DB}")}
-    if has_rows(storage, f"{store}/{POP_DB}"):
+    beside = {STORE_DB: services_in(store / STORE_DB)}
+    if has_rows(store / POP_DB):
         beside[POP_DB] = [_POPPED]
     lines = [
         f"{store}/{name}: {what}: neither derived nor compared"
@@ -227,9 +227,9 @@ def not_derived(storage: InputStorage, store: str, settings: Mapping[str, str]) 
         for what in found
     ]
     # A broker makes it as it starts (PopConsumerRocksdbStore).
-    folder, asked = f"{store}/{POP_DB}", settings.get("popConsumerKVServiceEnable", "")
-    served = asked.strip().lower() == "true" and listed(storage, f"{store}/{CONFIG}")
-    if served and not has_database(storage, folder):
+    folder, asked = store / POP_DB, settings.get("popConsumerKVServiceEnable", "")
+    served = asked.strip().lower() == "true" and store.listed(CONFIG)
+    if served and not has_database(folder):
         lines.append(
             f"{folder}: is missing (popConsumerKVServiceEnable=true): what pop consumers "
             "have not acknowledged does not come again; copy it from the old store"
@@ -237,15 +237,15 @@ def not_derived(storage: InputStorage, store: str, settings: Mapping[str, str]) 
     return lines
 
 
-def services_in(storage: InputStorage, folder: str) -> list[str]:
+def services_in(folder: Folder) -> list[str]:
     """Which of timers and half messages are in a RocksDB; both may be, where it cannot be read or
     its tables would have to be copied first.
     """
-    if not has_rows(storage, folder):
+    if not has_rows(folder):
         return []
-    if is_local(storage):
+    if is_local(folder.storage):
         try:
-            with closing(open_database(storage, folder)) as database:
+            with closing(open_database(folder)) as database:
                 return [
                     what
                     for family, what in _SERVICES.items()
@@ -263,29 +263,25 @@ def services_in(storage: InputStorage, folder: str) -> list[str]:
 # (ConfigManager.load), the .bak beside a file is read where the file is missing or cannot be read.
 # Whatever cannot be read is noted, and counts as missing.
 
-_NO_FILE, _EMPTY, _NO_OBJECT = "is missing", "is empty", "holds no object"
-_SPARE_COMMA = re.compile(rb",(\s*[}\]])")
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 LIGHT = "lmqOffsetTable"  # of LmqConsumerOffsetManager: offsets of groups that are LMQs
 
 Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
 
 
-def configured_topics(storage: InputStorage, store: str, notes: Notes) -> Mapping[str, Any] | None:
+def configured_topics(store: Folder, notes: Notes) -> Mapping[str, Any] | None:
     """Each topic of config/topics.json, or of its .bak; None where there is neither."""
-    return config_table(storage, store, TOPICS, notes)
+    return config_table(store, TOPICS, notes)
 
 
-def subscription_groups(
-    storage: InputStorage, store: str, notes: Notes
-) -> Mapping[str, Any] | None:
+def subscription_groups(store: Folder, notes: Notes) -> Mapping[str, Any] | None:
     """Each group of config/subscriptionGroup.json, or of its .bak; None where there is neither."""
-    return config_table(storage, store, GROUPS, notes)
+    return config_table(store, GROUPS, notes)
 
 
-def topic_attributes(storage: InputStorage, store: str, notes: Notes) -> dict[str, dict[str, Any]]:
+def topic_attributes(store: Folder, notes: Notes) -> dict[str, dict[str, Any]]:
     """Each topic's attributes, by config/topics.json; empty for a topic that has none."""
-    return attributes_of(configured_topics(storage, store, notes) or {})
+    return attributes_of(configured_topics(store, notes) or {})
 
 
 def attributes_of(topics: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -298,9 +294,9 @@ def attributes_of(topics: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def batch_topics(storage: InputStorage, store: str, notes: Notes) -> list[str]:
+def batch_topics(store: Folder, notes: Notes) -> list[str]:
     """The topics whose queue.type is BatchCQ, by config/topics.json."""
-    return batch_topics_of(configured_topics(storage, store, notes) or {})
+    return batch_topics_of(configured_topics(store, notes) or {})
 
 
 def batch_topics_of(topics: Mapping[str, Any]) -> list[str]:
@@ -311,26 +307,26 @@ def batch_topics_of(topics: Mapping[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-def queues_of(storage: InputStorage, store: str, topic: str, notes: Notes) -> int:
+def queues_of(store: Folder, topic: str, notes: Notes) -> int:
     """A topic's writeQueueNums in config/topics.json; 0 where there is none."""
-    about = (configured_topics(storage, store, notes) or {}).get(topic)
+    about = (configured_topics(store, notes) or {}).get(topic)
     count = about.get("writeQueueNums") if isinstance(about, dict) else None
     return count if isinstance(count, int) else 0
 
 
-def consumer_offsets(storage: InputStorage, store: str, notes: Notes) -> Offsets:
+def consumer_offsets(store: Folder, notes: Notes) -> Offsets:
     """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak.
 
     With enableLmq a broker has all offsets in lmqConsumerOffset.json, and does not read the other
     file any more (LmqConsumerOffsetManager, #7087); those of LMQ groups are in their own table.
     """
-    table = config_table(storage, store, OFFSETS, notes)
+    table = config_table(store, OFFSETS, notes)
     found = offsets_of_table(table or {}, notes)
-    there = any(name.startswith(LMQ_OFFSETS) for name, _ in listed(storage, f"{store}/{CONFIG}"))
-    if not there or config_in_rocksdb(storage, store, OFFSETS):  # that has those of LMQs too
+    there = any(name.startswith(LMQ_OFFSETS) for name, _ in store.listed(CONFIG))
+    if not there or config_in_rocksdb(store, OFFSETS):  # that has those of LMQs too
         return found
-    of_lmq = config_table(storage, store, LMQ_OFFSETS, notes)
-    light = config_table(storage, store, LMQ_OFFSETS, notes, LIGHT)
+    of_lmq = config_table(store, LMQ_OFFSETS, notes)
+    light = config_table(store, LMQ_OFFSETS, notes, LIGHT)
     counts = offsets_of_table(of_lmq or {}, notes)
     differs = [key for key in found if key in counts and found[key] != counts[key]]
     if differs or set(found) - set(counts):
@@ -400,69 +396,8 @@ def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
     return found
 
 
-class ConfigFault(NamedTuple):
-    """A file of config/ that a broker cannot read as it is."""
-
-    path: str
-    reason: str  # with what a broker does then
-    todo: str  # '' where a broker reads the .bak
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
-
-
-def config_faults(storage: InputStorage, store: str) -> list[ConfigFault]:
-    """The files of config/ by which a broker starts without what they held, or not at all: a power
-    loss leaves NULs in them, or nothing.
-
-    ConfigManager.load: the .bak is read where the file is missing, empty or no JSON; a .bak that is
-    no JSON ends the start, and without one a broker starts as if it were new.
-    """
-    found = []
-    names = cache(lambda folder: {name for name, state in listed(storage, folder) if state})
-    for row in (row for row in FILES if row.holds):
-        path, file, what = f"{store}/{row.path}", row.name, row.holds
-        folder = path.rpartition("/")[0]
-        if not names(folder) & {file, f"{file}.bak"} or config_in_rocksdb(storage, store, file):
-            continue
-        fault, of_bak = (
-            _fault(storage.read_bytes(f"{folder}/{name}")) if name in names(folder) else _NO_FILE
-            for name in (file, f"{file}.bak")
-        )
-        if not fault or (fault == _NO_FILE and not of_bak):
-            continue  # a broker that is killed while it writes the file leaves the .bak alone
-        if not of_bak and fault != _NO_OBJECT:
-            reason, todo = f"{fault}; a broker reads {file}.bak, which is older", ""
-        elif of_bak in (_NO_FILE, _EMPTY) or fault == _NO_OBJECT:
-            reason = f"{fault}, and there is no {file}.bak to read: a broker starts without {what}"
-            todo = f"restore {path} from a backup, while no broker runs"
-        else:
-            reason = f"{fault}, and {file}.bak {of_bak}: no broker starts"
-            todo = f"restore {path} from a backup, while no broker runs"
-            if row.needed:
-                todo += f"; with both moved away one starts, without {what}"
-            else:
-                reason = f"{fault}, and {file}.bak {of_bak}: a broker starts without {what}"
-        found.append(ConfigFault(path, reason, todo))
-    return found
-
-
-def _fault(raw: bytes) -> str:
-    """Why a broker cannot take a file's content; '' if it can."""
-    if not raw:
-        return _EMPTY
-    if not raw.strip(b"\0"):
-        return "holds only NULs"
-    try:
-        # fastjson passes over a comma before a bracket, which somebody's edit may have left
-        whole = json.loads(_SPARE_COMMA.sub(rb"\1", quoted_keys(raw)) if raw.strip() else b"null")
-    except (ValueError, RecursionError):
-        return "is not JSON"
-    return "" if isinstance(whole, dict) else _NO_OBJECT
-
-
 def config_table(
-    storage: InputStorage, store: str, file: str, notes: Notes, name: str = ""
+    store: Folder, file: str, notes: Notes, name: str = ""
 ) -> Mapping[str, Any] | None:
     """The table in a file of config/ (`state_table`), or its table `name`, or that in the .bak;
     None where neither file has it.
@@ -470,17 +405,17 @@ def config_table(
     Where a broker reads a RocksDB in place of the file, the RocksDB is read.
     """
     name = name or CONFIG_ROWS[file].table
-    elsewhere = config_in_rocksdb(storage, store, file)
+    elsewhere = config_in_rocksdb(store, file)
     if elsewhere is not None:
         try:
-            with closing(open_database(storage, elsewhere)) as database:
+            with closing(open_database(elsewhere)) as database:
                 return config_rows(database, file)
         except RocksDBError as error:
             notes.lacks(f"{error}; a broker reads it in place of {file}")
     left_out: list[str] = []
     for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):
         try:
-            raw = storage.read_bytes(path)
+            raw = store.storage.read_bytes(path)
         except (FileNotFoundError, NotADirectoryError):
             continue
         try:

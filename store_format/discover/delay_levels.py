@@ -16,7 +16,8 @@ from reput.store_format.derived.queues import FileQueues, Queue, Queues
 from reput.store_format.discover.config import files_are_live
 from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import LiveFiles
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.groups import heads_from
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog, Record
 from reput.store_format.log.rules import record_rules
@@ -110,29 +111,47 @@ class ShownDelays(NamedTuple):
 
 
 def shown_delays(
-    storage: InputStorage, segments: Sequence[Segment], stores: Iterable[tuple[InputStorage, str]]
+    storage: InputStorage, segments: Sequence[Segment], stores: Iterable[Folder]
 ) -> ShownDelays:
     """What the queues of the schedule topic show; nothing where they cannot be read.
 
-    storage: of the log's segments. stores: (storage, folder) of those that may have its queues.
+    storage: of the log's segments. stores: those that may have its queues.
     """
     rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
-    for there, folder in stores if segments else ():
-        queues = _queues_of(there, folder)
+    for store in stores if segments else ():
+        queues = _queues_of(store)
         if queues is not None:
             with closing(queues), LogReader(LiveFiles(storage), list(segments), rules) as log:
                 return _shown_by(queues, log)
     return ShownDelays({})
 
 
-def _queues_of(storage: InputStorage, store: str) -> Queues | None:
+def waiting_from(store: Folder, delivered: Mapping[int, int]) -> dict[int, int]:
+    """Queue id of the schedule topic -> physicalOffset of its first message that still waits.
+
+    delivered: the position up to which a queue's messages are delivered. Lacks queues that cannot
+    be read.
+    """
+    found: dict[int, int] = {}
+    queues = _queues_of(store)
+    if queues is None:
+        return found
+    with closing(queues):
+        for queue_id, position in delivered.items():
+            with suppress(StoreError), closing(queues.open(SCHEDULE, queue_id, False)) as queue:
+                for entry in queue.entries(position, position + 1):
+                    found[queue_id] = entry.physical_offset
+    return found
+
+
+def _queues_of(store: Folder) -> Queues | None:
     """The queues that a broker wrote last, of files or of RocksDB; None where no level has one."""
-    in_files = bool(listed(storage, f"{store}/{CONSUME_QUEUE}/{SCHEDULE}"))
-    folder = queues_folder(storage, store)
-    if folder is not None and not (in_files and files_are_live(storage, store)):
+    in_files = bool(store.listed(f"{CONSUME_QUEUE}/{SCHEDULE}"))
+    folder = queues_folder(store)
+    if folder is not None and not (in_files and files_are_live(store)):
         with suppress(RocksDBError):
-            return RocksDBQueues(storage, store, folder)
-    return FileQueues(storage, store, lambda _: 0) if in_files else None
+            return RocksDBQueues(store.path, folder)
+    return FileQueues(store, lambda _: 0) if in_files else None
 
 
 def _shown_by(queues: Queues, log: LogReader) -> ShownDelays:

@@ -15,7 +15,7 @@ from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.index_header import listed_index
 from reput.store_format.derived.index_reader import IndexFileReader, key_hash
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.folder import Folder
 from reput.store_format.layouts import INDEX_SLOT, INDEX_SLOT_BYTES, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.message import parse_properties
@@ -42,9 +42,7 @@ class OfIndex(NamedTuple):
     again: tuple[tuple[int, int], ...]  # messages that were indexed twice, see ScanRules
 
 
-def dispatched_again(
-    storage: InputStorage, folder: str, settings: Settings, checkpoint: Checkpoint | None
-) -> int:
+def dispatched_again(folder: Folder, settings: Settings, checkpoint: Checkpoint | None) -> int:
     """The physical offset from which a broker's recovery indexes again; NEVER if it does not.
 
     On loading after a crash a broker deletes each index file whose endTimestamp is above the
@@ -52,7 +50,7 @@ def dispatched_again(
     """
     known = checkpoint.index_msg_timestamp if checkpoint else 0
     start = NEVER
-    for file in _files(storage, folder, settings):
+    for file in _files(folder, settings):
         with file:
             if file.header.end_timestamp > known:
                 start = min(start, file.header.begin_offset)
@@ -68,18 +66,18 @@ class _Shown(NamedTuple):
 
 
 def of_the_index(
-    storage: InputStorage, folder: str, log: LogReader, settings: Settings, sweeps: bool = False
+    folder: Folder, log: LogReader, settings: Settings, sweeps: bool = False
 ) -> OfIndex:
     """What the index files below a folder show. What cannot be read shows nothing here.
 
     sweeps: all entries are read for messages that were indexed again.
     """
-    files = list(_files(storage, folder, settings))
+    files = list(_files(folder, settings))
     try:
         last = [_record(log, each.place) for file in files[-1:]
                 for each in _groups(file, *_last_numbers(file))]  # fmt: skip
         end = max((file.header.end_offset + 1 for file in files), default=-1)
-        stopped = ABORT not in dict(listed(storage, folder))
+        stopped = ABORT not in dict(folder.listed())
         again = (_every_again if sweeps else _again)(log, files)
         return OfIndex(
             list(_counts(files)), list(_tags(log, files, stopped)), end,
@@ -94,14 +92,14 @@ def of_the_index(
             file.close()
 
 
-def _files(storage: InputStorage, folder: str, settings: Settings) -> Iterator[IndexFileReader]:
+def _files(folder: Folder, settings: Settings) -> Iterator[IndexFileReader]:
     """The index files that have entries, oldest first."""
     slots, most = settings.max_hash_slot_num, settings.max_index_num
-    for name, state in listed_index(storage, folder):
+    for name, state in listed_index(folder):
         if state is None:
             continue
         try:
-            file = IndexFileReader(storage, f"{folder}/{INDEX}/{name}", slots, most)
+            file = IndexFileReader(folder.storage, f"{folder}/{INDEX}/{name}", slots, most)
         except StoreError:
             continue
         if 0 < file.header.entries < most:

@@ -14,7 +14,8 @@ from reput.store_format.discover.config import configured_topics, has_rows
 from reput.store_format.discover.index_eras import of_the_index
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.adapters import LiveFiles
-from reput.store_format.files.protocol import InputStorage, listed, slash_queue
+from reput.store_format.files.folder import Folder, slash_queue
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import MAGIC_V2
 from reput.store_format.log.groups import heads_from
@@ -87,23 +88,23 @@ class Clues(NamedTuple):
 
 
 def clues_of(
-    storage: InputStorage, store: str, segments: Sequence[Segment], settings: Settings,
-    derived: tuple[InputStorage, str], sweeps: bool = False,
+    store: Folder, segments: Sequence[Segment], settings: Settings,
+    derived: Folder, sweeps: bool = False,
 ) -> Clues:  # fmt: skip
     """The clues in a store. derived: where its derived files are; sweeps: as for `discover`."""
-    hard = list(_of_the_root(storage, store))
-    if slash_queue(*derived) is not None:
+    hard = list(_of_the_root(store))
+    if slash_queue(derived) is not None:
         hard.append(Clue("a queue of an LMQ with a slash in its name (up to 5.1.1)", "", "5.1.1"))
-    of_checkpoint, hints = _of_the_checkpoint(*derived)
+    of_checkpoint, hints = _of_the_checkpoint(derived)
     hard += of_checkpoint
     # a broker may be writing to the segments
-    growing = LiveFiles(storage)
+    growing = LiveFiles(store.storage)
     rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
     with LogReader(growing, list(segments), rules) as log:
-        sweeps = sweeps and _may_be_indexed_again(storage, store, derived)
-        index = of_the_index(*derived, log, settings, sweeps)
+        sweeps = sweeps and _may_be_indexed_again(store, derived)
+        index = of_the_index(derived, log, settings, sweeps)
     long_record = any(record.magic == MAGIC_V2 for record in index.last_records)
-    if long_record or (not settings.enable_multi_dispatch and _has_long_queue(*derived)):
+    if long_record or (not settings.enable_multi_dispatch and _has_long_queue(derived)):
         hard.append(Clue("a record with a long topic (since 5.1.0)", "5.1.0"))
     periods = merged([Period(0, ())], index.counts, index.tags)
     if not any(clue.since and release_key(clue.since) >= (5,) for clue in hard):
@@ -121,26 +122,23 @@ def clues_of(
     )
 
 
-def _has_long_queue(storage: InputStorage, folder: str) -> bool:
+def _has_long_queue(folder: Folder) -> bool:
     """Whether a queue is of a topic of more than 127 bytes; an LMQ's name is no topic's."""
-    names = dict(listed(storage, f"{folder}/{CONSUME_QUEUE}"))
+    names = dict(folder.listed(CONSUME_QUEUE))
     long = (name for name in names if len(os.fsencode(name)) > _TOPIC_BYTES_V1)
     return any(not name.startswith(LMQ_PREFIX) for name in long)
 
 
-def _may_be_indexed_again(
-    storage: InputStorage, store: str, derived: tuple[InputStorage, str]
-) -> bool:
+def _may_be_indexed_again(store: Folder, derived: Folder) -> bool:
     """Whether a clean start may have indexed messages again: only where RocksDB has an index, or
     half messages, which have a topic of their own.
     """
-    there, folder = derived
-    halves = f"{folder}/{CONSUME_QUEUE}/{ROCKSDB_HALF_TOPIC}"
-    return bool(listed(there, halves)) or has_rows(storage, f"{store}/{STORE_DB}")
+    halves = derived.listed(f"{CONSUME_QUEUE}/{ROCKSDB_HALF_TOPIC}")
+    return bool(halves) or has_rows(store / STORE_DB)
 
 
-def _of_the_root(storage: InputStorage, store: str) -> Iterator[Clue]:
-    names = dict(listed(storage, store))
+def _of_the_root(store: Folder) -> Iterator[Clue]:
+    names = dict(store.listed())
     for name, since in _ROOT.items():
         if name in names:
             slash = "" if names[name] else "/"
@@ -149,21 +147,21 @@ def _of_the_root(storage: InputStorage, store: str) -> Iterator[Clue]:
     if abort is not None and abort.size:
         yield Clue("abort has a process id (since 5.0.0)", "5.0.0")
     try:
-        topics = configured_topics(storage, store, Notes()) or {}
+        topics = configured_topics(store, Notes()) or {}
     except (OSError, StoreError):
         return  # whoever reads topics.json for its own sake reports this
     if any(isinstance(about, dict) and "attributes" in about for about in topics.values()):
         yield Clue(f"{CONFIG}/{TOPICS} has attributes (since 5.0.0)", "5.0.0")
 
 
-def _of_the_checkpoint(storage: InputStorage, folder: str) -> tuple[list[Clue], list[Clue]]:
+def _of_the_checkpoint(folder: Folder) -> tuple[list[Clue], list[Clue]]:
     """(clues, hints) of a checkpoint: a field that is 0 may still be written later.
 
     A broker without a slave keeps masterFlushedOffset at 0. A broker that never had another state
     than its own keeps confirmPhyOffset at 0. So zeros in these two fields hint at nothing.
     """
     try:
-        raw = storage.read_bytes(f"{folder}/{CHECKPOINT}")
+        raw = folder.read(CHECKPOINT)
     except (OSError, StoreError):
         return [], []
     if len(raw) < CHECKPOINT_LAYOUT.itemsize:

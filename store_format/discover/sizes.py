@@ -20,7 +20,8 @@ from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
 from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import FilesRead
-from reput.store_format.files.protocol import Bytes, Files, InputStorage, listed, queue_folders
+from reput.store_format.files.folder import Folder, queue_folders
+from reput.store_format.files.protocol import Bytes, Files, InputStorage
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -218,11 +219,9 @@ class IndexShown(NamedTuple):
 class FileSizes:
     """A store's files, and the sizes that they show. Files are read when a size is asked for."""
 
-    def __init__(
-        self, storage: InputStorage, folders: Iterable[str], derived: tuple[InputStorage, str]
-    ) -> None:
+    def __init__(self, storage: InputStorage, folders: Iterable[str], derived: Folder) -> None:
         """folders: of segments; derived: where queues and index are."""
-        self._storage, self._folders, (self._there, self.derived) = storage, folders, derived
+        self._storage, self._folders, self.derived = storage, folders, derived
 
     @cached_property
     def segments(self) -> list[Segment]:
@@ -230,7 +229,7 @@ class FileSizes:
         found = [
             Segment(f"{folder}/{name}", start, state)
             for folder in self._folders
-            for name, state in listed(self._storage, folder)
+            for name, state in Folder(self._storage, folder).listed()
             if (start := segment_start(name)) is not None and state is not None and state.size
         ]
         return sorted(found, key=lambda each: each.start)
@@ -264,11 +263,11 @@ class FileSizes:
     def queues(self, batch: bool, topics: int | None = None) -> Iterator[list[NamedFile]]:
         """The files of each queue; topics: only of this many topics."""
         kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
-        for queue in queue_folders(self._there, self.derived, kind, topics):
-            folder = f"{self.derived}/{queue}"
+        for queue in queue_folders(self.derived, kind, topics):
+            folder = self.derived / queue
             yield [
                 NamedFile(start, file.size, f"{folder}/{name}")
-                for name, file in listed(self._there, folder)
+                for name, file in folder.listed()
                 if (start := segment_start(name)) is not None and file is not None
             ]
 
@@ -283,7 +282,7 @@ class FileSizes:
         least = INDEX_HEADER_BYTES if every else INDEX_HEADER_BYTES + 1
         files = [
             (each.name, each.state.size)
-            for each in listed(self._there, f"{self.derived}/{INDEX}")
+            for each in self.derived.listed(INDEX)
             if each.state and is_index_name(each.name) and each.state.size >= INDEX_HEADER_BYTES
         ]
         lengths = Counter(size for _, size in files if least <= size <= FILE_BYTES_MOST)
@@ -294,7 +293,7 @@ class FileSizes:
         for name in (name for name, size in reversed(files) if size == length):
             if pair is not None or (searched == _SEARCHED_MOST and not every):
                 break
-            with closing(self._there.open(f"{self.derived}/{INDEX}/{name}")) as reader:
+            with closing(self.derived.open(f"{INDEX}/{name}")) as reader:
                 seen = seen_index(SeenFile(f"{INDEX}/{name}", length, reader.read_into))
                 pair, end = pair_of([seen], given, usual), max(end, seen.end)
                 searched += seen.next_entry > 1
@@ -377,8 +376,8 @@ def agreed_pair(
 
 
 def settings_to_read(
-    storage: InputStorage, store: str, given: Mapping[str, str], release: str,
-    derived: tuple[InputStorage, str] | None = None,
+    store: Folder, given: Mapping[str, str], release: str,
+    derived: Folder | None = None,
 ) -> tuple[Settings, str | None]:  # fmt: skip
     """The settings given, with the sizes that the files show where none is given. A reader of
     queues needs no size of theirs.
@@ -387,7 +386,7 @@ def settings_to_read(
     index files are not known, if they are not. Raises SettingError.
     """
     settings = settings_from(given, release=release)
-    files = FileSizes(storage, log_folders(storage, store, settings), derived or (storage, store))
+    files = FileSizes(store.storage, log_folders(store, settings), derived or store)
     segment = None if SEGMENT in given else files.segment()
     if segment is not None:
         settings = replace(settings, mapped_file_size_commit_log=segment.value)
@@ -432,7 +431,7 @@ def _sizes_of_all(
 ) -> dict[str, int]:
     """The sizes that all files have; a size that no file shows is left out."""
     storage = FilesRead(files)
-    there = FileSizes(storage, [COMMIT_LOG], (storage, ""))
+    there = FileSizes(storage, [COMMIT_LOG], Folder(storage, ""))
     found = {}
     for name, some in (
         (SEGMENT, [NamedFile(each.start, each.state.size, each.path) for each in there.segments]),

@@ -30,7 +30,8 @@ from reput.store_format.discover.sizes import (
 )
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.protocol import InputStorage, Storage, listed
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import Storage
 from reput.store_format.log.groups import log_folders
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import (
@@ -68,6 +69,10 @@ class StoreAt(NamedTuple):
     path: str  # as `storage` resolves it
     rocketmq: str | None = None  # the release; None where the store's files are to show it
     settings: Mapping[str, str] = {}  # by any of RocketMQ's spellings
+
+    @property
+    def folder(self) -> Folder:
+        return Folder(self.storage, self.path)
 
 
 def store_at(
@@ -198,7 +203,7 @@ def discover(
     at: StoreAt,
     purpose: Purpose,
     *,
-    derived: tuple[InputStorage, str] | None = None,
+    derived: Folder | None = None,
     manifest: Mapping[str, Any] | None = None,
 ) -> Discovered:
     """What the store shows besides what is given. Nothing is written, no Spark is needed.
@@ -209,7 +214,7 @@ def discover(
     """
 
     def discovered(at: StoreAt) -> Discovered:
-        discovery = _Discovery(at, purpose, derived or (at.storage, at.path))
+        discovery = _Discovery(at, purpose, derived or at.folder)
         discovery.of_the_manifest(manifest or {})
         return discovery.result()
 
@@ -229,12 +234,12 @@ def discover(
 
 
 class _Discovery:
-    def __init__(self, at: StoreAt, purpose: Purpose, derived: tuple[InputStorage, str]) -> None:
+    def __init__(self, at: StoreAt, purpose: Purpose, derived: Folder) -> None:
         self.purpose = purpose
-        self.storage, self.store = storage, store = at.storage, at.path
+        self.store = store = at.folder
         self.release = release_named(at.rocketmq) if at.rocketmq else None
-        self.there, self.derived = derived
-        self.conf: FoundConf | None = found_conf(storage, store)
+        self.derived = derived
+        self.conf: FoundConf | None = found_conf(store)
         self.user = merge_layers(dict(at.settings))
         parsed = settings_from(self.user).by_name()
         named = {BY_NAME[name].name for name in self.user}
@@ -243,8 +248,8 @@ class _Discovery:
         self.conf_path = self.conf.path if self.conf else ""
         self.conf_names = {BY_NAME[name].name for layer in self.conf_layers for name in layer}
         self.of_conf = settings_from(*self.conf_layers).by_name()
-        self.folders = log_folders(storage, self.store, settings_from(*self.conf_layers, self.user))
-        self.files = FileSizes(storage, self.folders, derived)
+        self.folders = log_folders(store, settings_from(*self.conf_layers, self.user))
+        self.files = FileSizes(store.storage, self.folders, derived)
         self.found: dict[str, FoundValue] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
         self.torn = self.contradicted = self.alike = self.delays_wrong = ""
@@ -317,7 +322,7 @@ class _Discovery:
         """Doubt the default where there are segments of another length, which show none."""
         segments = self.files.segments
         wrong = next((each for each in segments if each.state.size != _DEFAULTS[SEGMENT]), None)
-        if wrong is None or self.storage.back_to_back:
+        if wrong is None or self.store.storage.back_to_back:
             return
         able = ", ".join(f"{size} ({size_text(size)})" for size in fitting_sizes(segments))
         self.torn = (
@@ -417,11 +422,10 @@ class _Discovery:
         if all(name in self.given or name in self.found for name in names):
             return
         by = ""
-        topics = (name for name, state in listed(self.there, f"{self.derived}/{CONSUME_QUEUE}")
-                  if state is None)  # fmt: skip
-        if any(name.startswith(LMQ_PREFIX) for name in topics):
+        topics = self.derived.listed(CONSUME_QUEUE)
+        if any(name.startswith(LMQ_PREFIX) for name, state in topics if state is None):
             by = f"by queues of {LMQ_PREFIX} topics"
-        elif any(n == LMQ_OFFSETS for n, _ in listed(self.storage, f"{self.store}/{CONFIG}")):
+        elif any(n == LMQ_OFFSETS for n, _ in self.store.listed(CONFIG)):
             by = f"by {CONFIG}/{LMQ_OFFSETS}"
         for name in names if by else ():
             if name not in self.given and name not in self.found:
@@ -431,8 +435,8 @@ class _Discovery:
         """The levels of delay that queues show; the store's own before those of a set."""
         of_conf = self.conf_path if SETTING in self.conf_names else ""
         by = "the settings" if SETTING in self.given else of_conf
-        queues = (self.storage, self.store), (self.there, self.derived)
-        shown = shown_delays(self.storage, self.files.segments, queues)
+        stores = self.store, self.derived
+        shown = shown_delays(self.store.storage, self.files.segments, stores)
         self.delays_known = bool(by or shown.last or SETTING in self.found)
         self.delays_wrong = shown.contradiction(settings.delays, by)
         if self.delays_wrong or not shown.last:
@@ -456,8 +460,7 @@ class _Discovery:
             return RELEASES[-1]
         parsed = settings_from(settings)
         self.log = self.files.log(parsed.mapped_file_size_commit_log)
-        there, by_index = (self.there, self.derived), self.purpose.index
-        clues = clues_of(self.storage, self.store, self.log, parsed, there, by_index)
+        clues = clues_of(self.store, self.log, parsed, self.derived, self.purpose.index)
         release, self.again = self.release or self._which(clues, parsed), clues.again
         left = left_by(clues.hard)
         if left and release not in left:
@@ -479,14 +482,14 @@ class _Discovery:
         has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.purpose.adds)
 
         def look(has: Has) -> Has:
-            return looked_at(self.storage, self.log, self.left, has, settings)
+            return looked_at(self.store.storage, self.log, self.left, has, settings)
 
         self.left = tuple(left_by(clues.hard))
         try:
             compared = self.purpose.unknown is Unknown.NEWEST_LEFT
             found = release_found(clues.hard, hints, has, look, compared)
         except UnknownRelease:
-            open_all(self.storage, self.log)  # an unreadable segment is reported as that
+            open_all(self.store.storage, self.log)  # an unreadable segment is reported as that
             raise
         self.others, self.alike = found.others, found.alike
         self._add(RELEASE, found.release, found.by)

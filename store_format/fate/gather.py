@@ -111,6 +111,9 @@ _TOPIC_ENDS = np.cumsum([len(topic) for topic in _TOPICS])
 _NAME_BYTES = np.frombuffer(b"".join(_NAMES), np.uint8)
 _NAME_ENDS = np.cumsum([len(name) for name in _NAMES])
 NAMED = len(_NAMES)
+_SENT = (_NAMES[_REAL_TOPIC], _NAMES[_OUT])  # all that most records are asked for
+_SENT_BYTES = np.frombuffer(b"".join(_SENT), np.uint8)
+_SENT_ENDS = np.cumsum([len(name) for name in _SENT])
 _PLUS = np.frombuffer(b"+", np.uint8)
 _START, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
@@ -181,10 +184,11 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, spans: Any, m
         kind = 1 + _among(buf, row.topicAt, topic_end, _TOPIC_BYTES, _TOPIC_ENDS)
         transaction = row.sysFlag & SYS_TRANSACTION_MASK
         end = row.propertiesAt + row.propertiesLength
-        find_named(buf, row.propertiesAt, end, split, _NAME_BYTES, _NAME_ENDS, spans)
-        sent_on = spans[_REAL_TOPIC, 0] >= 0 or spans[_OUT, 0] >= 0
+        find_named(buf, row.propertiesAt, end, split, _SENT_BYTES, _SENT_ENDS, spans)
+        sent_on = spans[0, 0] >= 0 or spans[1, 0] >= 0
         if not (every or kind > 0 or transaction != 0 or sent_on):
             continue
+        find_named(buf, row.propertiesAt, end, split, _NAME_BYTES, _NAME_ENDS, spans)
         mark = marks[count]
         count += 1
         middle = row.bodyAt - RECORD_MIDDLE_BYTES
@@ -314,7 +318,7 @@ class _Taken:
             step.window, step.rows, self._split, self._every, self._places, self._room
         )
         found = self._room[:count]
-        kept = found[self._keep(found)]
+        kept = found[self._keep(found)] if count else found
         self.last = int(step.rows["storeTimestamp"][-1])
         if not len(kept):
             return

@@ -30,7 +30,7 @@ from reput.store_format.fate.gather import (
     mark_records,
     named_by_op,
 )
-from reput.store_format.files.protocol import InputStorage, listed, read_head
+from reput.store_format.files.folder import Folder
 from reput.store_format.layouts import TIMER_CHECK, TIMER_UNIT
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, ROCKSDB_OP_TOPIC
@@ -178,12 +178,11 @@ def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows 
     return _read(store, read_half_rows, unread, notes)
 
 
-def timers_in_rocksdb(storage: InputStorage, store: str) -> bool:
+def timers_in_rocksdb(store: Folder) -> bool:
     """Whether RocksDB has timers (timerRocksDBEnable). Raises RocksDBError."""
-    folder = f"{store}/{STORE_DB}"
-    if not has_rows(storage, folder):
+    if not has_rows(store / STORE_DB):
         return False
-    with closing(open_database(storage, folder)) as database:
+    with closing(open_database(store / STORE_DB)) as database:
         return read_timers(database) is not None
 
 
@@ -198,11 +197,11 @@ def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes
 def _read(
     store: OpenedStore, rows: Callable[[Database], _Rows], unread: str, notes: Notes
 ) -> _Rows | None:
-    folder = f"{store.path}/{STORE_DB}"
-    if not has_rows(store.storage, folder):
+    folder = store.folder / STORE_DB
+    if not has_rows(folder):
         return None
     try:
-        with closing(open_database(store.storage, folder)) as database:
+        with closing(open_database(folder)) as database:
             return rows(database)
     except RocksDBError as error:
         notes.lacks(f"{error}: {unread}")
@@ -219,43 +218,41 @@ Units = npt.NDArray[np.void]
 Places = npt.NDArray[np.int64]
 
 
-def write_times(storage: InputStorage, store: str, wanted: Places) -> dict[int, int]:
+def write_times(store: Folder, wanted: Places) -> dict[int, int]:
     """When messages were put into the wheel (milliseconds), by their physical offsets.
 
     wanted: physical offsets. Those without a unit in timerlog are left out.
     """
     found: dict[int, int] = {}
     if len(wanted):
-        for units in timer_units(storage, store):
+        for units in timer_units(store):
             mine = units[np.isin(units["physicalOffset"], wanted)]
             offsets, times = mine["physicalOffset"].tolist(), mine["writeTime"].tolist()
             found |= dict(zip(offsets, times, strict=True))
     return found
 
 
-def waiting_units(storage: InputStorage, store: str, read_time: int) -> Places:
+def waiting_units(store: Folder, read_time: int) -> Places:
     """The physical offsets, sorted, of messages in slots that are still to be read.
 
     read_time: lastReadTimeMs. 8 bytes a unit are held.
     """
     found = [np.zeros(0, np.int64)]
-    for units in timer_units(storage, store):
+    for units in timer_units(store):
         late = units["writeTime"] + units["delay"] >= read_time
         found.append(units["physicalOffset"][late].astype(np.int64))
     return np.unique(np.concatenate(found))
 
 
-def furthest_unit(storage: InputStorage, store: str) -> int:
+def furthest_unit(store: Folder) -> int:
     """The greatest physical offset that a unit of timerlog names; -1 without a unit."""
-    return max(
-        (int(units["physicalOffset"].max()) for units in timer_units(storage, store)), default=-1
-    )
+    return max((int(units["physicalOffset"].max()) for units in timer_units(store)), default=-1)
 
 
-def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
+def timer_log_names(store: Folder) -> list[tuple[str, int]]:
     """The files of timerlog, with their lengths in bytes; other names are left out."""
     found = []
-    for name, state in listed(storage, f"{store}/{TIMER_LOG}"):
+    for name, state in store.listed(TIMER_LOG):
         try:
             parse_segment_name(name)
         except ValueError:
@@ -265,12 +262,12 @@ def timer_log_names(storage: InputStorage, store: str) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def timer_units(storage: InputStorage, store: str, first: int = 0) -> Iterator[Units]:
+def timer_units(store: Folder, first: int = 0) -> Iterator[Units]:
     """The units of the files from the one at place `first` of timerlog on, many at a time."""
-    for name, length in timer_log_names(storage, store):
+    for name, length in timer_log_names(store):
         if int(name) < first:
             continue
-        with closing(storage.open(f"{store}/{TIMER_LOG}/{name}")) as reader:
+        with closing(store.open(f"{TIMER_LOG}/{name}")) as reader:
             for start in range(0, length // _UNIT, _READ_UNITS):
                 raw = np.zeros(min(_READ_UNITS, length // _UNIT - start) * _UNIT, np.uint8)
                 reader.read_into(start * _UNIT, raw)
@@ -288,9 +285,9 @@ def timer_units(storage: InputStorage, store: str, first: int = 0) -> Iterator[U
 _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that checks
 
 
-def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
+def read_progress(store: Folder, notes: Notes) -> Read:
     """How far the broker has delivered. What cannot be read is noted, and counts as missing."""
-    table = config_table(storage, store, DELAY_OFFSETS, notes)
+    table = config_table(store, DELAY_OFFSETS, notes)
     levels = None
     if table is not None:
         levels = {
@@ -298,13 +295,13 @@ def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
             for level, offset in table.items()
             if level.isdecimal() and isinstance(offset, int)
         }
-    check = read_head(storage, f"{store}/{CONFIG}/{TIMER_CHECK_FILE}", TIMER_CHECK.itemsize)
+    check = store.head(f"{CONFIG}/{TIMER_CHECK_FILE}", TIMER_CHECK.itemsize)
     position, read = None, 0
     if check is not None and len(check) == TIMER_CHECK.itemsize:
         fields = np.frombuffer(check, TIMER_CHECK)[0]
         position, read = int(fields["lastTimerQueueOffset"]), int(fields["lastReadTimeMs"])
-    stopped = read_head(storage, f"{store}/{ABORT}", 0) is None
-    waiting = cache(lambda: waiting_units(storage, store, read))  # timerlog, once it is asked for
+    stopped = store.head(ABORT, 0) is None
+    waiting = cache(lambda: waiting_units(store, read))  # timerlog, once it is asked for
 
     def is_in_wheel(place: int) -> bool:
         places = waiting()
@@ -314,6 +311,6 @@ def read_progress(storage: InputStorage, store: str, notes: Notes) -> Read:
     return Read(levels, position, read, stopped, is_in_wheel)
 
 
-def half_position(storage: InputStorage, store: str, notes: Notes) -> int:
+def half_position(store: Folder, notes: Notes) -> int:
     """The queue offset up to which the broker has checked half messages; 0 where none is named."""
-    return consumer_offsets(storage, store, notes).get((_CHECKER, HALF_TOPIC), {}).get(0, 0)
+    return consumer_offsets(store, notes).get((_CHECKER, HALF_TOPIC), {}).get(0, 0)

@@ -116,12 +116,19 @@ def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list
     if not everything and _has_none(store, _HALF_TOPICS):
         return []
     gathered, position, in_rocksdb = gathered_transactions(store, notes)
+    asked = 0  # by RocksDB's rows
     for found in transactions.resolve(gathered, position, in_rocksdb):
+        asked += found.in_rocksdb and found.state == transactions.TransactionState.PENDING
         if everything or found.state in OPEN:
             rows.append(transaction_row(store, found, gathered.last_timestamp))
         else:
             left[found.state] += 1
     _note_unlisted(left, notes)
+    if asked:  # TransMessageRocksDBStore
+        notes.note(
+            f"{asked:,} of {ROCKSDB_HALF_TOPIC} pending: a broker asks about these with "
+            "transRocksDBEnable=true alone"
+        )
     return rows
 
 
@@ -185,7 +192,7 @@ def gathered_transactions(
     RocksDB has of half messages, if the log has some in RocksDB's topic.
     """
     gathered = gather_noted(store, transactions.concerns, notes)
-    position = half_position(store.storage, store.path, notes)
+    position = half_position(store.folder, notes)
     return gathered, position, half_rows(store, gathered, notes)
 
 
@@ -193,7 +200,7 @@ def gathered_delays(
     store: OpenedStore, notes: Notes
 ) -> tuple[Gathered, Mapping[int, int], delays.Read]:
     """The arguments of `delays.resolve`: marks, each level's ms, how far the broker was."""
-    read = read_progress(store.storage, store.path, notes)
+    read = read_progress(store.folder, notes)
     levels = level_delays(store, notes)
     gathered = gather_noted(store, delays.concerns, notes)
     note_skipped(delays.unread(gathered, levels), None, notes)
@@ -214,12 +221,12 @@ def message_events(
     gathered = None if places is None else _gathered_few(store, places, notes)
     if gathered is None:
         gathered = gather_noted(store, follows, notes, every=True)
-    read = read_progress(store.storage, store.path, notes)
+    read = read_progress(store.folder, notes)
     known = TraceSettings(
         store.profile.split_properties,
         levels,
         with_timers(store, gathered, read, notes),
-        half_position(store.storage, store.path, notes),
+        half_position(store.folder, notes),
         half_rows(store, gathered, notes),
     )
     return events(store.log, gathered, follows, known)
@@ -386,8 +393,8 @@ def fate_sums(
     each step of the walk that has records. Raises StoreError where the store's files cannot be
     read.
     """
-    read, levels = read_progress(store.storage, store.path, notes), level_delays(store, notes)
-    position = half_position(store.storage, store.path, notes)
+    read, levels = read_progress(store.folder, notes), level_delays(store, notes)
+    position = half_position(store.folder, notes)
     gathered = gather_noted(
         store, lambda marks: transactions.concerns(marks) | delays.concerns(marks), notes, also=also
     )

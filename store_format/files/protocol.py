@@ -13,13 +13,6 @@ import numpy as np
 
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.overlap import Whereabouts
-from reput.store_format.names import (
-    CONSUME_QUEUE,
-    LMQ_PREFIX,
-    QueuePath,
-    queue_paths,
-    queues_of_topic,
-)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -340,98 +333,6 @@ class Files(Protocol):
 
     def lock(self, path: str) -> Callable[[], None]:
         """Lock as RocketMQ does; returns a function that unlocks. Raises StoreInUse."""
-
-
-# ---
-# Listing a folder that may be missing, and the queues of a store.
-
-_LMQS_MOST = 1000  # a store may have hundreds of thousands
-
-
-def listed(storage: InputStorage, folder: str) -> list[Listed]:
-    """What is in a folder; nothing if there is no folder. Raises OSError if it cannot be listed: an
-    empty list would tell the caller that it is empty.
-    """
-    try:
-        return storage.list(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def queue_folders(
-    storage: InputStorage, store: str, kind: str, topics: int | None = None, prefix: str = ""
-) -> Iterator[QueuePath]:
-    """The queues of a kind in a store, as names.queue_paths has them.
-
-    topics: only of so many; prefix: only of topics that begin so.
-    """
-    known = _Folders(storage, store)
-
-    def names(path: str) -> list[str]:
-        found = known.names(path)
-        some = [name for name in found if name.startswith(prefix)][:topics]
-        return some if path == kind else found
-
-    return queue_paths(kind, names, known.is_folder)
-
-
-def slash_queue(storage: InputStorage, store: str) -> QueuePath | None:
-    """A queue of an LMQ whose name has a slash, of the first ones; None if there is none."""
-    found = queue_folders(storage, store, CONSUME_QUEUE, _LMQS_MOST, LMQ_PREFIX)
-    return next((path for path in found if "/" in path.topic), None)
-
-
-def topic_folders(storage: InputStorage, store: str, kind: str, topic: str) -> list[QueuePath]:
-    """The queues of one topic."""
-    known = _Folders(storage, store)
-    found = queues_of_topic(kind, topic, known.names, known.is_folder)
-    return [path for path in found if path.topic == topic]
-
-
-class _Folders:
-    """What is a folder, by one listing of each folder."""
-
-    def __init__(self, storage: InputStorage, store: str) -> None:
-        self._storage, self._store = storage, store
-        self._known: dict[str, set[str]] = {}
-
-    def names(self, path: str) -> list[str]:
-        found = listed(self._storage, f"{self._store}/{path}")
-        self._known[path] = {name for name, state in found if state is None}
-        return [name for name, _ in found]
-
-    def is_folder(self, path: str) -> bool:
-        above, _, name = path.rpartition("/")
-        return name in self._known[above]
-
-
-# ---
-# Parts of files read at once: opened, read, closed.
-
-
-def read_part(
-    storage: InputStorage, path: str, at: int, length: int, state: FileState | None = None
-) -> Bytes:
-    """`length` bytes of a file, from byte `at` on.
-
-    state: from an earlier listing. Raises as `open`, `read_into` and `close` do.
-    """
-    raw = np.empty(length, np.uint8)
-    with closing(storage.open(path, state)) as reader:
-        reader.read_into(at, raw)
-    return raw
-
-
-def read_head(storage: InputStorage, path: str, most: int) -> bytes | None:
-    """A file's first bytes, at most `most`; None if there is no file."""
-    try:
-        with closing(storage.open(path)) as reader:
-            raw = np.empty(min(reader.state.size, most), np.uint8)
-            if len(raw):
-                reader.read_into(0, raw)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return raw.tobytes()
 
 
 # ---

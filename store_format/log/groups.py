@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Segment, commit_log_folders
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, segment_start
@@ -21,25 +22,26 @@ from reput.store_format.release.settings import Settings
 # the group's begins (DLedgerCommitLog.dividedCommitlogOffset).
 
 
-def log_folders(storage: InputStorage, store: str, settings: Settings) -> list[str]:
+def log_folders(store: Folder, settings: Settings) -> list[str]:
     """The folders that hold segments, of either kind; see `commit_log_folders`.
 
     Raises StoreError where several members of DLedger groups have logs in the store, or none of the
     folders that a setting names is there while STORE/commitlog is.
     """
-    folders = commit_log_folders(store, settings)
-    _refuse_missing(storage, store, folders)
-    member = member_folder(storage, store, settings)
+    folders = commit_log_folders(store.path, settings)
+    _refuse_missing(store, folders)
+    member = member_folder(store, settings)
     if member is None:
         return folders
-    return [each for each in folders if listed(storage, each)] + [f"{member}/{DLEDGER_DATA}"]
+    there = [each for each in folders if Folder(store.storage, each).listed()]
+    return [*there, f"{member}/{DLEDGER_DATA}"]
 
 
-def _refuse_missing(storage: InputStorage, store: str, folders: Sequence[str]) -> None:
+def _refuse_missing(store: Folder, folders: Sequence[str]) -> None:
     """Raise StoreError where a broker's setting names folders of its own machine alone."""
-    if f"{store}/{COMMIT_LOG}" in folders or any(_is_there(storage, each) for each in folders):
+    if f"{store}/{COMMIT_LOG}" in folders or any(_is_there(store.storage, f) for f in folders):
         return
-    own = listed(storage, f"{store}/{COMMIT_LOG}")
+    own = store.listed(COMMIT_LOG)
     count = sum(segment_start(name) is not None for name, _ in own)
     if count:
         many = "1 segment" if count == 1 else f"{count:,} segments"
@@ -57,22 +59,20 @@ def _is_there(storage: InputStorage, folder: str) -> bool:
     return True
 
 
-def member_folder(storage: InputStorage, store: str, settings: Settings) -> str | None:
+def member_folder(store: Folder, settings: Settings) -> str | None:
     """The folder dledger-<id> of the group's member that the store's broker is; None without one.
 
     Raises StoreError where several folders may be the member's.
     """
 
     def starts(folder: str) -> list[int]:
-        names = (name for name, state in listed(storage, folder) if state is not None)
-        return _starts(names)
+        there = Folder(store.storage, folder).listed()
+        return _starts(name for name, state in there if state is not None)
 
-    folders = [
-        name for name, state in listed(storage, store) if state is None and name.startswith(DLEDGER)
-    ]
+    folders = [name for name, state in store.listed() if state is None and name.startswith(DLEDGER)]
     if not folders:
         return None
-    plain = [start for each in commit_log_folders(store, settings) for start in starts(each)]
+    plain = [start for each in commit_log_folders(store.path, settings) for start in starts(each)]
     members = _members(folders, lambda name: starts(f"{store}/{name}"), plain)
     wanted = settings.dledger_self_id
     members = [each for each in members if wanted in ("", each.removeprefix(DLEDGER))]
@@ -189,7 +189,7 @@ def _entry(line: str) -> Epoch:
     return Epoch(int(number), int(start))
 
 
-def read_epochs(storage: InputStorage, store: str) -> tuple[Epoch, ...] | None:
+def read_epochs(store: Folder) -> tuple[Epoch, ...] | None:
     """A store's epochs, by its epoch file or that file's .bak; None where it has none.
 
     Raises BadEpochs where no file is whole, with the path.
@@ -197,7 +197,7 @@ def read_epochs(storage: InputStorage, store: str) -> tuple[Epoch, ...] | None:
     wrong: list[str] = []
     for path in (f"{store}/{EPOCH_FILE}", f"{store}/{EPOCH_FILE}{_BACKUP}"):
         try:
-            return parse_epochs(storage.read_bytes(path))
+            return parse_epochs(store.storage.read_bytes(path))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except BadEpochs as error:

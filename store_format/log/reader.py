@@ -138,6 +138,8 @@ class LogReader:
         """The segment that holds a physical offset. Raises NotInLog."""
         number = bisect_right(self._starts, place) - 1
         if number < 0 or place >= self.segments[number].end:
+            if not self.segments:
+                raise NotInLog(place, 0, 0)
             raise NotInLog(place, self.start, self.end)
         return self.segments[number]
 

@@ -157,15 +157,12 @@ def list_segments(storage: InputStorage, folders: Sequence[str], configured: int
         segments.pop()
     if not segments:
         absent = [f"{each.path}: {each.reason}" for each in findings if each.path in folders]
+        absent += [f"{each.path}: {_wrong_size(each, configured)}" for each in misnamed]
         raise StoreError(absent[0]) if absent else EmptyLog(_no_segments(folders))
     wrong = (i for i, each in enumerate(segments) if each.state.size != configured)
     odd = frozenset(wrong if not any_size else ())
     findings += [
-        Finding(
-            segments[i].path,
-            f"has {segments[i].state.size} bytes, but mappedFileSizeCommitLog is {configured}",
-        )
-        for i in sorted(odd)
+        Finding(segments[i].path, _wrong_size(segments[i], configured)) for i in sorted(odd)
     ]
     for before, after in pairwise(segments):
         if any_size:
@@ -254,7 +251,7 @@ def _by_its_records(
         return Finding(segment.path, reason, True)
     by_start[start] = segment._replace(start=start)
     reason += f"; by its records it is segment {segment_name(start)}, and is read as that"
-    return Finding(segment.path, reason, todo=_rename(segment.path, start))
+    return Finding(segment.path, reason, todo=rename_text(segment.path, start))
 
 
 def _hidden(
@@ -273,10 +270,11 @@ def _hidden(
             continue
         reason = f"is no segment's name, but by its records it is segment {segment_name(start)}"
         left_out = f"{reason}, which the log lacks; left out"
-        yield Finding(path, left_out, True, _rename(path, start))
+        yield Finding(path, left_out, True, rename_text(path, start))
 
 
-def _rename(path: str, start: int) -> str:
+def rename_text(path: str, start: int) -> str:
+    """What a person does about a file that is the segment `start`."""
     return f"give {path} the name {segment_name(start)}, while no broker runs"
 
 
@@ -304,13 +302,14 @@ def begins_at(storage: InputStorage, segment: Segment, segment_bytes: int) -> in
     return start if not said and start >= 0 and start % segment_bytes == 0 else None
 
 
+def _wrong_size(segment: Segment, configured: int) -> str:
+    return f"has {segment.state.size} bytes, but mappedFileSizeCommitLog is {configured}"
+
+
 def _check_sizes(segments: list[Segment], configured: int) -> None:
     for segment in segments:
         if segment.state.size != configured:
-            raise StoreError(
-                f"{segment.path}: has {segment.state.size} bytes, but mappedFileSizeCommitLog "
-                f"is {configured}; {_REPAIR}"
-            )
+            raise StoreError(f"{segment.path}: {_wrong_size(segment, configured)}; {_REPAIR}")
         if segment.start % configured:
             raise StoreError(
                 f"{segment.path}: its name is no multiple of mappedFileSizeCommitLog {configured}; "

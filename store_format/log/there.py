@@ -7,14 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from reput.store_format.files.protocol import (
-    Files,
-    FileState,
-    InputStorage,
-    Listed,
-    is_folder,
-    listed,
-)
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import Files, FileState, Listed, is_folder
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -93,12 +87,12 @@ class Stranger(NamedTuple):
 Found = str | Stranger  # the path of a broker's file below the store, or what is none
 
 
-def of_storage(storage: InputStorage, store: str) -> Lists:
+def of_storage(store: Folder) -> Lists:
     """Lists the folders of a store by a storage; a link to a file counts as that file."""
 
     def lists(path: str) -> Iterator[Listed]:
-        for name, state in listed(storage, f"{store}/{path}"):
-            linked = storage.follow(f"{store}/{path}/{name}")[1] if state is None else None
+        for name, state in store.listed(path):
+            linked = store.storage.follow(f"{store}/{path}/{name}")[1] if state is None else None
             yield Listed(name, state or linked)
 
     return lists
@@ -187,13 +181,13 @@ class There(NamedTuple):
     strangers: list[Stranger]
 
 
-def derived_files(storage: InputStorage, store: str) -> There:
+def derived_files(store: Folder) -> There:
     """What `derived_there` finds in a store or a set. Raises OSError."""
-    found = list(derived_there(of_storage(storage, store)))
+    found = list(derived_there(of_storage(store)))
     return There(
         [each for each in found if isinstance(each, str)],
         [
-            _below(store, each)
+            _below(store.path, each)
             for each in found
             if isinstance(each, Stranger) and each.folder != INDEX
         ],
@@ -204,19 +198,21 @@ def _below(store: str, stranger: Stranger) -> Stranger:
     return stranger._replace(path=f"{store}/{stranger.path}")
 
 
-def strangers(storage: InputStorage, store: str, log_folders: Sequence[str]) -> list[Stranger]:
+def strangers(store: Folder, log_folders: Sequence[str]) -> list[Stranger]:
     """The strangers among a log's segments, and in `index/`, by their whole paths.
 
     A MappedFileQueue sorts the names of all folders of the log as one list.
     """
     among = sorted(
-        (name, folder, state) for folder in log_folders for name, state in listed(storage, folder)
+        (name, folder, state)
+        for folder in log_folders
+        for name, state in Folder(store.storage, folder).listed()
     )
     found = []
     ended = False  # whether a segment's name was passed, from the last on
     for number, (name, folder, state) in reversed(list(enumerate(among))):
         is_segment = segment_start(name) is not None and not (
-            state is None and is_folder(storage, f"{folder}/{name}")
+            state is None and is_folder(store.storage, f"{folder}/{name}")
         )
         last = number == len(among) - 1
         empty = state is not None and not state.size and (last or (is_segment and not ended))
@@ -226,8 +222,8 @@ def strangers(storage: InputStorage, store: str, log_folders: Sequence[str]) -> 
             found.append(Stranger(path, COMMIT_LOG, state, empty=empty, behind=behind))
         ended |= is_segment
     found.reverse()
-    index = index_there(of_storage(storage, store))
-    return found + [_below(store, each) for each in index if isinstance(each, Stranger)]
+    index = index_there(of_storage(store))
+    return found + [_below(store.path, each) for each in index if isinstance(each, Stranger)]
 
 
 def of_strangers(found: Iterable[Stranger], rules: Profile) -> tuple[list[str], list[Finding]]:

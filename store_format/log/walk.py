@@ -39,7 +39,7 @@ from reput.store_format.log.records import (
 )
 from reput.store_format.log.rules import NO_CHECKS as NO_CHECKS
 from reput.store_format.log.rules import Checks as Checks
-from reput.store_format.log.segments import Finding, Segment, begins_at
+from reput.store_format.log.segments import Finding, Segment, begins_at, rename_text
 from reput.store_format.names import segment_name
 
 Marks = npt.NDArray[np.uint8]
@@ -283,8 +283,8 @@ def proven_names(
     """Compare the segments' names with their records.
 
     assume: segments get the places that their records prove, and a segment whose place another one
-    takes is left out. Otherwise all stay, and findings tell what --assume-names would do. Raises
-    what opening and reading the files raises.
+    takes is left out. Otherwise all stay, none of their messages is read, and findings tell what
+    --assume-names would do. Raises what opening and reading the files raises.
     """
     starts = {each.path: begins_at(storage, each, segment_bytes) for each in segments}
     wanted = Counter(start for start in starts.values() if start is not None)
@@ -298,6 +298,8 @@ def proven_names(
             path,
             f"by its records it is segment {segment_name(start)}: "
             + ("it is read as that" if assume else "--assume-names reads it as that"),
+            not assume,
+            "" if assume else rename_text(path, start),
         )
         for path, start in moved.items()
     ]

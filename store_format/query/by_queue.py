@@ -106,7 +106,7 @@ def by_time(
                 yield message
 
     may_match = getattr(chosen, "may_match", None)
-    if topic == SCHEDULE_TOPIC or store.folders(f"/{QUEUE_EXT}"):
+    if topic == SCHEDULE_TOPIC or store.folders(QUEUE_EXT):
         may_match = None  # an entry's tagsCode is a time, or a place in the ext files
     queues = None if from_log else _queues(store, topic, queue_id, notes)
     return _messages(store, topic, queues, some, wanted, notes, chosen)

@@ -13,7 +13,7 @@ import numpy as np
 
 from reput.store_format.derived.queue_files import BadQueue, QueueEntry
 from reput.store_format.discover.config import topic_attributes
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.folder import Folder
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record import Record
@@ -70,15 +70,13 @@ class Lacking(NamedTuple):
     record: Record
 
 
-def compacted_topics(
-    storage: InputStorage, store: str, settings: Settings, release: str
-) -> list[str]:
+def compacted_topics(store: Folder, settings: Settings, release: str) -> list[str]:
     """The topics that a broker of this release compacts."""
     if release_key(release) < release_key(_SINCE) or not settings.enable_compaction:
         return []
     return [
         topic
-        for topic, about in topic_attributes(storage, store, Notes()).items()
+        for topic, about in topic_attributes(store, Notes()).items()
         if about.get("cleanup.policy") == "COMPACTION" and is_queue_topic(topic)
     ]
 
@@ -87,7 +85,7 @@ def compacted_queues(opened: OpenedStore, topics: list[str]) -> Iterator[Compact
     """Each queue of compacted topics that is in the log or in `compaction/`. Raises BadQueue."""
     for topic in topics:
         own = opened.queues.of(topic)
-        there = listed(opened.storage, f"{opened.path}/{COMPACTION}/{COMPACTION_LOG}/{topic}")
+        there = opened.folder.listed(f"{COMPACTION}/{COMPACTION_LOG}/{topic}")
         ids = {int(name) for name, state in there if state is None and is_queue_id(name)}
         for queue_id in sorted(ids | {number for number, _ in own}):
             yield compacted_queue(opened, topic, queue_id)
@@ -102,11 +100,11 @@ def compacted_queue(opened: OpenedStore, topic: str, queue_id: int) -> Compacted
             break
     known = CompactedQueue(topic, queue_id, (), 0, end)
     folders = [f"{opened.path}/{known.folder(kind)}" for kind in (COMPACTION_LOG, COMPACTION_QUEUE)]
-    names = {name for folder in folders for name, _ in listed(opened.storage, folder)}
+    names = {name for folder in folders for name, _ in Folder(opened.storage, folder).listed()}
     starts = tuple(map(int, segments_among(names)))
     last = 0
     for start in reversed(starts):
-        entries = _all_entries(opened.storage, opened.path, known, start)
+        entries = _all_entries(opened.folder, known, start)
         used = np.flatnonzero(_is_used(entries))
         if len(used):  # also behind a place that a killed cut has begun to clear
             last = int(entries[used[-1]]["baseOffset"] + entries[used[-1]]["batchSize"])
@@ -114,17 +112,17 @@ def compacted_queue(opened: OpenedStore, topic: str, queue_id: int) -> Compacted
     return known._replace(starts=starts, next=last)
 
 
-def entries_of(storage: InputStorage, store: str, queue: CompactedQueue, start: int) -> Entries:
+def entries_of(store: Folder, queue: CompactedQueue, start: int) -> Entries:
     """The messages' entries in one queue file, up to the first of none (SparseConsumeQueue)."""
-    entries = _all_entries(storage, store, queue, start)
+    entries = _all_entries(store, queue, start)
     used = _is_used(entries)
     return entries if used.all() else entries[: int(np.argmin(used))]
 
 
-def _all_entries(storage: InputStorage, store: str, queue: CompactedQueue, start: int) -> Entries:
+def _all_entries(store: Folder, queue: CompactedQueue, start: int) -> Entries:
     path = f"{store}/{queue.folder(COMPACTION_QUEUE)}/{segment_name(start)}"
     try:
-        raw = storage.read_bytes(path)
+        raw = store.storage.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
         raw = b""
     whole = len(raw) // BATCH_QUEUE_ENTRY_BYTES * BATCH_QUEUE_ENTRY_BYTES
@@ -206,7 +204,7 @@ def hole_faults(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFa
 
 def _holes(opened: OpenedStore, queue: CompactedQueue) -> Iterator[int]:
     """The queueOffsets of messages in holes, the latest first."""
-    entries = [entries_of(opened.storage, opened.path, queue, at)["baseOffset"]
+    entries = [entries_of(opened.folder, queue, at)["baseOffset"]
                for at in queue.starts]  # fmt: skip
     there = np.sort(np.concatenate([np.zeros(0, np.int64), *entries]))
     if not len(there) or queue.queue_end is None:

@@ -45,7 +45,6 @@ _REAL_TOPIC, _GROUP, _INNER_NUM = range(3)
 _NAME_BYTES = np.frombuffer(b"".join(_NAMES), np.uint8)
 _NAME_ENDS = np.cumsum([len(name) for name in _NAMES])
 
-_CODES_MOST = 1 << 62  # of one number for the values of a row
 _NAMES_MOST = 1 << 16  # topics, and groups, before the table is emptied
 _NAME_ROOM = 16 << 20  # bytes of these names
 
@@ -100,34 +99,36 @@ def _number(table: Any, buf: Bytes, at: int, end: int, batch_names: Bytes, batch
 
 @kernel
 def _count_rows(  # noqa: PLR0913 (a kernel takes its arrays one by one)
-    window: Bytes, rows: Any, split: bool, topics: Any, groups: Any, batch_names: Bytes,
-    batch_ends: Any, spans: npt.NDArray[np.int64], out: Any,
+    window: Bytes, rows: Any, split: bool, by_group: bool, topics: Any, groups: Any,
+    batch_names: Bytes, batch_ends: Any, spans: npt.NDArray[np.int64], out: Any,
 ) -> None:  # fmt: skip
-    """Fill out (COUNTED) for each row."""
+    """Fill out (COUNTED) for each row; by_group: find its group too."""
     for i in range(len(rows)):
         row = rows[i]
         at, end = row.topicAt, row.topicAt + row.topicLength
         topic = _number(topics, window, at, end, batch_names, batch_ends)
-        first = row.propertiesAt
-        find_named(
-            window, first, first + row.propertiesLength, split, _NAME_BYTES, _NAME_ENDS, spans
-        )
-        group = -1
-        real, real_end = spans[_REAL_TOPIC, 0], spans[_REAL_TOPIC, 1]
-        for begin, stop in ((at, end), (real, real_end)):
-            if group < 0 and begin >= 0:
-                if starts_with(window, begin, stop, RETRY_PREFIX):
-                    group = begin + len(RETRY_PREFIX)
-                elif starts_with(window, begin, stop, _DLQ_PREFIX):
-                    group = begin + len(_DLQ_PREFIX)
-                if group >= 0:
-                    group = _number(groups, window, group, stop, batch_names, batch_ends)
-        if group < 0 and spans[_GROUP, 0] >= 0:
-            group = _number(
-                groups, window, spans[_GROUP, 0], spans[_GROUP, 1], batch_names, batch_ends
-            )
-        messages = 1
         inner = row.sysFlag & _INNER_BATCH or topics.rows[topic].flags & BATCH_TOPIC
+        if by_group or inner:
+            first = row.propertiesAt
+            find_named(
+                window, first, first + row.propertiesLength, split, _NAME_BYTES, _NAME_ENDS, spans
+            )
+        group = -1
+        if by_group:
+            real, real_end = spans[_REAL_TOPIC, 0], spans[_REAL_TOPIC, 1]
+            for begin, stop in ((at, end), (real, real_end)):
+                if group < 0 and begin >= 0:
+                    if starts_with(window, begin, stop, RETRY_PREFIX):
+                        group = begin + len(RETRY_PREFIX)
+                    elif starts_with(window, begin, stop, _DLQ_PREFIX):
+                        group = begin + len(_DLQ_PREFIX)
+                    if group >= 0:
+                        group = _number(groups, window, group, stop, batch_names, batch_ends)
+            if group < 0 and spans[_GROUP, 0] >= 0:
+                group = _number(
+                    groups, window, spans[_GROUP, 0], spans[_GROUP, 1], batch_names, batch_ends
+                )
+        messages = 1
         if inner and spans[_INNER_NUM, 0] >= 0:
             sound, number = parse_integer(window, spans[_INNER_NUM, 0], spans[_INNER_NUM, 1], 16)
             if sound and number > 0:
@@ -140,10 +141,10 @@ def _count_rows(  # noqa: PLR0913 (a kernel takes its arrays one by one)
 
 
 class _Reading:
-    """Tells how each record of a walk is counted."""
+    """Tells how each record of a walk is counted; by_group: for its group too."""
 
-    def __init__(self, split: bool, batch: Sequence[str]) -> None:
-        self._split, self._batch = split, batch_topics(list(batch))
+    def __init__(self, split: bool, batch: Sequence[str], by_group: bool) -> None:
+        self._split, self._batch, self._by_group = split, batch_topics(list(batch)), by_group
         self._topics = new_table(_NAMES_MOST, _NAME_ROOM)
         self._groups = new_table(_NAMES_MOST, _NAME_ROOM)
         self._spans = new_spans(len(_NAMES))
@@ -156,8 +157,8 @@ class _Reading:
         self._make_room(len(rows), len(step.window))
         out = self._room[: len(rows)]
         _count_rows(
-            step.window, rows, self._split, self._topics, self._groups, self._batch.names,
-            self._batch.ends, self._spans, out,
+            step.window, rows, self._split, self._by_group, self._topics, self._groups,
+            self._batch.names, self._batch.ends, self._spans, out,
         )  # fmt: skip
         for name, table in (("topic", self._topics), ("group", self._groups)):
             if len(self._names[name]) < int(table.used[0]):
@@ -181,22 +182,40 @@ class _Reading:
                 self._names[name] = []
 
 
-def _grouped(ways: Sequence[npt.NDArray[np.int64]]) -> tuple[Numbers, Numbers]:
-    """(order of rows in which rows of equal values are together, where each group begins).
+@kernel
+def _sum_equals(
+    ways: Any, rows: Any, counted: Any, slots: npt.NDArray[np.int32], firsts: Any, sums: Any
+) -> int:
+    """Add up rows of equal values; returns how many such groups there are.
 
-    The values of a row become one number, of which numpy sorts those of 16 bits by radix.
+    ways: int64, (values of a row, rows); slots: all -1, more than the rows, a power of two; firsts:
+    gets each group's first row; sums: gets its `CountSums.found`.
     """
-    codes, room = np.zeros(len(ways[0]), np.int64), 1
-    for way in reversed(ways):
-        least, span = int(way.min()), int(way.max()) - int(way.min()) + 1
-        if room * span > _CODES_MOST:
-            codes = np.unique(codes, return_inverse=True)[1]
-            values, way = np.unique(way, return_inverse=True)
-            least, room, span = 0, int(codes.max()) + 1, len(values)
-        codes, room = codes + (way - least) * room, room * span
-    order = np.argsort(codes.astype(np.uint16) if room <= 1 << 16 else codes, kind="stable")
-    ordered = codes[order]
-    return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    mask, many = np.uint64(len(slots) - 1), 0
+    for i in range(len(rows)):
+        code = np.uint64(0)
+        for way in range(len(ways)):
+            code = (code ^ np.uint64(ways[way, i])) * np.uint64(0x9E3779B97F4A7C15)
+            code ^= code >> np.uint64(32)
+        at = code & mask
+        while slots[at] >= 0:
+            same, first = True, firsts[slots[at]]
+            for way in range(len(ways)):
+                same = same and ways[way, i] == ways[way, first]
+            if same:
+                break
+            at = (at + np.uint64(1)) & mask
+        time, group = rows[i].storeTimestamp, slots[at]
+        if group < 0:
+            group = slots[at] = many
+            firsts[group], sums[group, :3] = i, 0
+            sums[group, 3] = sums[group, 4] = time
+            many += 1
+        sums[group, 0] += 1
+        sums[group, 1] += counted[i].messages
+        sums[group, 2] += rows[i].size
+        sums[group, 3], sums[group, 4] = min(sums[group, 3], time), max(sums[group, 4], time)
+    return many
 
 
 class CountSums:
@@ -214,20 +233,13 @@ class CountSums:
         self, rows: npt.NDArray[Any], counted: npt.NDArray[Any], value: Callable[[str, int], Any]
     ) -> None:
         """Add a step's rows (RECORD_ROW); value: `_Reading.value`."""
-        times = rows["storeTimestamp"]
-        hours = times // self.span * self.span
-        ways = [hours if name == "hour" else counted[name] for name in self.by]
-        order, starts = _grouped(ways)
-        keys = np.stack([way[order[starts]] for way in ways], 1)
-        sizes, times = rows["size"].astype(np.int64)[order], times[order]
-        sums = (
-            np.diff(starts, append=len(rows)),
-            np.add.reduceat(counted["messages"][order], starts),
-            np.add.reduceat(sizes, starts),
-            np.minimum.reduceat(times, starts),
-            np.maximum.reduceat(times, starts),
-        )
-        for key, more in zip(keys.tolist(), np.stack(sums, 1).tolist(), strict=True):
+        hours = rows["storeTimestamp"] // self.span * self.span if "hour" in self.by else None
+        given = (hours if name == "hour" else counted[name] for name in self.by)
+        ways = np.stack(list[Any](given))
+        firsts, sums = np.empty(len(rows), np.int64), np.empty((len(rows), 5), np.int64)
+        slots = np.full(2 << len(rows).bit_length(), -1, np.int32)
+        many = _sum_equals(ways, rows, counted, slots, firsts, sums)
+        for key, more in zip(ways[:, firsts[:many]].T.tolist(), sums[:many].tolist(), strict=True):
             self.put(tuple(value(name, v) for name, v in zip(self.by, key, strict=True)), more)
 
     def put(self, key: tuple[Any, ...], more: list[int]) -> None:
@@ -261,7 +273,7 @@ def count(
     found: called for each place where records break off.
     behind: returns the live records after such a place in its segment; without it none count.
     """
-    sums, reading = CountSums(by), _Reading(split, batch)
+    sums, reading = CountSums(by), _Reading(split, batch, "group" in by)
     for step in log.steps_past_damage(found, behind):
         if len(step.rows):
             sums.add(step.rows, reading.counted(step), reading.value)
@@ -333,18 +345,20 @@ class PutSums:
     """
 
     def __init__(self, split: bool, batch: Sequence[str]) -> None:
-        self._reading = _Reading(split, batch)
-        self._spans, self._topics = _Spans(), CountSums(("topic",))
-        self._sizes = CountSums(("size",))
+        self._reading = _Reading(split, batch, False)
+        self._spans, self._sizes = _Spans(), CountSums(("size",))
 
     def add(self, step: Step) -> None:
         """Add the records of a step that has some."""
         counted = self._reading.counted(step)
-        for each in (self._spans, self._topics, self._sizes):
+        for each in (self._spans, self._sizes):
             each.add(step.rows, counted, self._reading.value)
 
     def times(self) -> PutTimes:
         spans = self._spans
         by_span = sorted(spans.found.items(), key=lambda item: item[0])
         put = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
-        return PutTimes(spans.span, put, self._topics.counts(), self._sizes.counts())
+        topics = CountSums(("topic",))
+        for (topic, _), sums in by_span:
+            topics.put((topic,), list(sums))
+        return PutTimes(spans.span, put, topics.counts(), self._sizes.counts())

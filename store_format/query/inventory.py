@@ -206,7 +206,7 @@ def topics_of(
     store: OpenedStore, rows: list[QueueRow], everything: bool, notes: Notes
 ) -> list[TopicRow]:
     """The topics of these queues; everything: also those of config/topics.json."""
-    configured = configured_topics(store.storage, store.path, notes)
+    configured = configured_topics(store.folder, notes)
     by_topic: dict[str, list[QueueRow]] = defaultdict(list)
     for queue in rows:
         by_topic[queue.topic].append(queue)
@@ -235,7 +235,7 @@ def groups(store: OpenedStore, from_log: bool, notes: Notes) -> list[GroupRow]:
 def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[GroupRow]:
     """Each group's progress in all queues that it has an offset for. rows: the queues' ends."""
     ends = {(row.topic, row.queue_id): row.max_offset for row in rows}
-    offsets_of = consumer_offsets(store.storage, store.path, notes)
+    offsets_of = consumer_offsets(store.folder, notes)
     found = [
         GroupRow(group, topic, queue_id, offset, end, end - max(offset, 0))
         for (group, topic), offsets in sorted(offsets_of.items())

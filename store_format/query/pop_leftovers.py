@@ -11,13 +11,13 @@ past that (PopBufferMergeService.scanCommitOffset), so it counts as lag.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
 from typing import Any, NamedTuple
 
 from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
-from reput.store_format.files.protocol import InputStorage
+from reput.store_format.files.folder import Folder
 from reput.store_format.filter.filters import tag_filter
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import LMQ_PREFIX, ORDER_INFO, POP_DB, REVIVE_TOPIC
@@ -29,7 +29,7 @@ from reput.store_format.rocksdb.database import RocksDBError, open_database
 
 _REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # PopAckConstants.REVIVE_GROUP
 _CHECK_POINT, _ACK, _ACKS = "ck", "ack", "bAck"  # PopAckConstants' tags
-_POP_STATE = "popState"  # PopConsumerRocksdbStore
+POP_STATE = "popState"  # PopConsumerRocksdbStore
 _LITE = LMQ_PREFIX + "$"  # LiteUtil.LITE_TOPIC_PREFIX, from 5.5.0 on: then parent, $, lite topic
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 _MOST_BITS = 1 << 10  # messages of a check point; a pop gives 32
@@ -81,7 +81,7 @@ def in_flight(store: OpenedStore, from_log: bool, notes: Notes) -> list[InFlight
         _row(each.group, each.topic, each.queue_id, offset, each.since, each.until)
         for each in pops(store, from_log, notes) for offset in each.offsets
     )  # fmt: skip
-    return sorted(dict.fromkeys((*popped, *ordered_rows(store.storage, store.path, notes))))
+    return sorted(dict.fromkeys((*popped, *ordered_rows(store.folder, notes))))
 
 
 def pops(
@@ -91,7 +91,7 @@ def pops(
     they are known; by default those that have queues.
     """
     yield from _of_check_points(store, from_log, notes, topics)
-    yield from kept_pops(store.storage, store.path, notes)
+    yield from kept_pops(store.folder, notes)
 
 
 def _row(group: str, topic: str, queue_id: int, offset: int, since: int, until: int) -> InFlightRow:
@@ -113,7 +113,7 @@ def _of_check_points(
     points: dict[tuple[_Point, Any], dict[str, Any]] = {}
     done: set[tuple[_Point, Any]] = set()  # the broker has already written their messages again
     acknowledged: dict[_Point, set[int]] = {}
-    offsets = consumer_offsets(store.storage, store.path, notes)
+    offsets = consumer_offsets(store.folder, notes)
     revive: dict[tuple[_Point, Any], str] = {}
     for message, delivered in _revive_messages(store, from_log, notes, topics):
         try:
@@ -187,9 +187,9 @@ def _left(point: _Point, about: dict[str, Any], acknowledged: set[int], revive: 
     return Pop(point.group, point.topic, point.queue_id, point.pop_time, until, left, about, revive)
 
 
-def ordered_rows(storage: InputStorage, store: str, notes: Notes) -> Iterator[InFlightRow]:
+def ordered_rows(store: Folder, notes: Notes) -> Iterator[InFlightRow]:
     """From queues that are popped in order (ConsumerOrderInfoManager)."""
-    table = config_table(storage, store, ORDER_INFO, notes)
+    table = config_table(store, ORDER_INFO, notes)
     for name, queues in (table or {}).items():
         topic, _, group = name.partition("@")
         try:
@@ -206,22 +206,41 @@ def ordered_rows(storage: InputStorage, store: str, notes: Notes) -> Iterator[In
             notes.lacks(f"config/consumerOrderInfo.json: what it says of {name} is no order info")
 
 
-def kept_pops(storage: InputStorage, store: str, notes: Notes) -> Iterator[Pop]:
+def kept_pops(store: Folder, notes: Notes) -> Iterator[Pop]:
     """From a broker's RocksDB, in which acknowledged messages are deleted."""
-    folder = f"{store}/{POP_DB}"
-    if not has_rows(storage, folder):
+    return (pop for _, pop in kept_rows(store, notes))
+
+
+def end_of_popped(
+    queue: tuple[str, int], ends: Mapping[tuple[str, int], int], log_start: int
+) -> int | None:  # fmt: skip
+    """Where a queue of kept pops ends, if that is known. ends: of all queues that the log has.
+
+    A queue that a whole log lacks ends at 0: its messages are lost with the log's end. Light queues
+    may be missing because the settings do not have them.
+    """
+    whole = not log_start and not queue[0].startswith(LMQ_PREFIX)
+    return ends.get(queue, 0 if whole else None)
+
+
+def kept_rows(store: Folder, notes: Notes) -> Iterator[tuple[bytes, Pop]]:
+    """The same with the key of each row in POP_STATE."""
+    folder = store / POP_DB
+    if not has_rows(folder):
         return
     try:
-        with closing(open_database(storage, folder)) as database:
-            for _, value in database.rows(_POP_STATE):
+        with closing(open_database(folder)) as database:
+            for key, value in database.rows(POP_STATE):
                 try:
                     about = json.loads(value)
                     since = int(about["popTime"])
-                    yield Pop(
+                    pop = Pop(
                         str(about["groupId"]), str(about["topicId"]), int(about["queueId"]),
                         since, since + int(about["invisibleTime"]), (int(about["offset"]),), {}, "",
                     )  # fmt: skip
                 except _WRONG:
                     notes.lacks(f"{folder}: a row is none of a popped message")
+                    continue
+                yield key, pop
     except RocksDBError as error:
         notes.lacks(f"{error}; what it has in flight is not shown")

@@ -3,7 +3,7 @@ and `StoredMessage`, one message of an answer.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
@@ -12,7 +12,8 @@ from reput.store_format.discover.config import has_rows
 from reput.store_format.discover.sizes import FileSizes, settings_to_read
 from reput.store_format.faults import EmptyLog
 from reput.store_format.files.adapters import LiveFiles
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.groups import heads_from, log_folders
 from reput.store_format.log.reader import LiveBehind, LogReader, NoRecord
 from reput.store_format.log.record import Record
@@ -180,40 +181,37 @@ class OpenedStore:
     """
 
     def __init__(
-        self, storage: InputStorage, path: str, release: str, given: Mapping[str, str],
-        notes: Notes, end: int | None = None, derived: tuple[InputStorage, str] | None = None,
+        self, store: Folder, release: str, given: Mapping[str, str],
+        notes: Notes, end: int | None = None, derived: Folder | None = None,
     ) -> None:  # fmt: skip
         """end: as for a LogReader; queues, too, end there.
         derived: where queues and index are, if not in the store: a rebuilt set.
 
         Raises StoreError if there is no log, SettingError, UnknownRelease.
         """
-        self.storage = cast(
-            InputStorage, LiveFiles(storage)
-        )  # it only reads, and no more is needed
-        self.path, self.profile = path, profile(release)
-        there, self.derived_path = derived or (storage, path)
-        self.derived_storage = LiveFiles(there)
+        self.storage: InputStorage = LiveFiles(store.storage)
+        self.path, self.profile = store.path, profile(release)
+        self.folder = Folder(self.storage, self.path)
+        there = derived or store
+        self.derived = Folder(LiveFiles(there.storage), there.path)
         self.settings, self.no_index = settings_to_read(
-            self.storage, path, given, self.profile.release,
-            (self.derived_storage, self.derived_path),
-        )  # fmt: skip
-        folders = log_folders(self.storage, path, self.settings)
+            self.folder, given, self.profile.release, self.derived
+        )
+        folders = log_folders(self.folder, self.settings)
         size = self.settings.mapped_file_size_commit_log
         try:
             listing = list_segments(self.storage, folders, size)
         except EmptyLog as error:
-            raise emptied(self.derived_storage, self.derived_path, error) from None
+            raise emptied(self.derived, error) from None
         for finding in listing.findings:
             read = finding.todo and not finding.left_out  # all that it holds
             (notes.note if read else notes.lacks)(f"{finding.path}: {finding.reason}")
         if not self.settings.read_uncommitted:
-            there_now = self.derived_storage, self.derived_path
-            agreed = committed(self.storage, path, listing.segments, there_now)
+            agreed = committed(self.folder, listing.segments, self.derived)
             if agreed is not None and (end is None or agreed.end < end):
                 end = agreed.end
                 if agreed.behind or agreed.missing:
-                    notes.note(f"{path}: {agreed.text}")
+                    notes.note(f"{store}: {agreed.text}")
         rules = record_rules(self.profile, heads_from(listing.segments))
         self.behind: LiveBehind | None = None  # gives live records after damage, if it is set
         self.log = LogReader(self.storage, listing.segments, rules, end=end)
@@ -259,13 +257,13 @@ class OpenedStore:
         A RocksDB that cannot be read is noted, and counts as missing.
         """
         if not self._all_queues:
-            there, store, folder = self.derived_storage, self.derived_path, None
-            queues: Queues = FileQueues(there, store, self._queue_bytes)
+            queues: Queues = FileQueues(self.derived, self._queue_bytes)
+            folder = None
             if _prefers_rocksdb(self._given) or not queues.topics():
-                folder = queues_folder(there, store)
+                folder = queues_folder(self.derived)
             if folder is not None:
                 try:
-                    queues = RocksDBQueues(there, store, folder)
+                    queues = RocksDBQueues(self.derived.path, folder)
                 except RocksDBError as error:
                     self._notes.note(str(error))
             self._all_queues.append(queues)
@@ -278,8 +276,8 @@ class OpenedStore:
         """Raises BadIndex if the folder has other files, or index files of odd sizes."""
         if self._index is None:
             if self.no_index is not None:
-                raise BadIndex(f"{self.derived_path}/index", 0, "length", 0, self.no_index)
-            self._index = IndexReader(self.derived_storage, self.derived_path, self.settings)
+                raise BadIndex(f"{self.derived}/index", 0, "length", 0, self.no_index)
+            self._index = IndexReader(self.derived, self.settings)
         return self._index
 
     def rocksdb_index(self) -> RocksDBIndex | None:
@@ -287,13 +285,13 @@ class OpenedStore:
 
         A RocksDB that cannot be read is noted, and counts as missing.
         """
-        there, folder = self.derived_storage, f"{self.derived_path}/{STORE_DB}"
+        folder = self.derived / STORE_DB
         if not self._looked_for_it:
             self._looked_for_it = True
-            files = listed(there, f"{self.derived_path}/{INDEX}")
-            if not any(state for _, state in files) and has_rows(there, folder):
+            files = self.derived.listed(INDEX)
+            if not any(state for _, state in files) and has_rows(folder):
                 try:
-                    found = RocksDBIndex(open_database(there, folder))
+                    found = RocksDBIndex(open_database(folder))
                     self._rocksdb_index = found if found.has_rows else None
                 except RocksDBError as error:
                     self._notes.note(str(error))
@@ -308,11 +306,9 @@ class OpenedStore:
 
     def _queue_bytes(self, batch: bool) -> int:
         """The full length of the store's queue files; 0: unknown. A shorter file was cut."""
-        there = self.derived_storage, self.derived_path
-        size = FileSizes(self.storage, (), there).queue(batch)
+        size = FileSizes(self.storage, (), self.derived).queue(batch)
         return 0 if size is None else size.value
 
     def folders(self, below: str) -> list[str]:
-        """The names of the folders in `below` the derived files' root; it begins with a slash."""
-        there = listed(self.derived_storage, self.derived_path + below)
-        return [name for name, state in there if state is None]
+        """The names of the folders in a folder of the derived files."""
+        return [name for name, state in self.derived.listed(below) if state is None]

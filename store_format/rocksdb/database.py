@@ -5,17 +5,19 @@ made of tables.
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import ReadBy
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.private import Scratch, scratch_folder
-from reput.store_format.files.protocol import FileState, InputStorage, listed
+from reput.store_format.files.protocol import FileState, InputStorage
 from reput.store_format.names import CONFIG, CONSUME_QUEUE
 
 # ---
@@ -43,10 +45,12 @@ INSTALL = 'pip install "reput[rocksdb]"'
 
 
 class RocksDBError(StoreError):
-    """A RocksDB that cannot be read: which, why, what to do. reason: without its folder."""
+    """A RocksDB that cannot be read: which, why, what to do. reason: without its folder; remedy:
+    what to do, with which the reason ends.
+    """
 
-    def __init__(self, folder: str, reason: str) -> None:
-        self.reason = reason
+    def __init__(self, folder: str, reason: str, remedy: str = "") -> None:
+        self.reason, self.remedy = reason, remedy
         super().__init__(f"{folder}: {reason}")
 
 
@@ -118,7 +122,7 @@ class Database:
         return _error(self.folder, error, self._ours)
 
 
-def open_database(storage: InputStorage, folder: str) -> Database:
+def open_database(folder: Folder) -> Database:
     """Open the RocksDB in a folder, which is only read. Raises RocksDBError.
 
     If a broker has it open and removes tables meanwhile, the open is tried again.
@@ -126,7 +130,7 @@ def open_database(storage: InputStorage, folder: str) -> Database:
     try:
         import rocksdict
     except ImportError:
-        raise RocksDBMissing(folder, f"is a RocksDB: {INSTALL} reads it") from None
+        raise RocksDBMissing(folder.path, f"is a RocksDB: {INSTALL} reads it") from None
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_max_open_files(-1)  # so that opening it opens all tables
@@ -134,7 +138,7 @@ def open_database(storage: InputStorage, folder: str) -> Database:
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     for look in range(_LOOKS):
         with scratch_folder(Scratch.ROCKSDB) as ours:
-            tables = _snapshot(storage, folder, ours)
+            tables = _snapshot(folder, ours)
             try:
                 families = rocksdict.Rdict.list_cf(ours, options)
                 opened = rocksdict.Rdict(
@@ -143,26 +147,26 @@ def open_database(storage: InputStorage, folder: str) -> Database:
                     dict.fromkeys(families, options),
                     rocksdict.AccessType.read_only(False),
                 )
-                return Database(folder, opened, families, ours)
+                return Database(folder.path, opened, families, ours)
             except Exception as error:  # noqa: BLE001 (the library raises nothing more special)
-                if look + 1 == _LOOKS or _tables(storage, folder) == tables:
-                    raise _error(folder, error, ours) from None
+                if look + 1 == _LOOKS or _tables(folder) == tables:
+                    raise _error(folder.path, error, ours) from None
     raise AssertionError  # the last look returns or raises
 
 
-def _snapshot(storage: InputStorage, folder: str, ours: str) -> set[str]:
+def _snapshot(folder: Folder, ours: str) -> set[str]:
     """Put the database's files into our folder. Returns the names of its tables."""
-    local = is_local(storage)
+    local = is_local(folder.storage)
     # The files that name tables are copied first: all tables that they name exist by then.
-    for name, _ in sorted(_files(storage, folder), key=lambda file: file[0] != CURRENT):
+    for name, _ in sorted(_files(folder), key=lambda file: file[0] != CURRENT):
         if _COPIED.fullmatch(name):
-            _copy(storage, f"{folder}/{name}", f"{ours}/{name}")
-    tables = _tables(storage, folder)
+            _copy(folder.storage, f"{folder}/{name}", f"{ours}/{name}")
+    tables = _tables(folder)
     for name in tables:
         if local:
             os.symlink(os.path.abspath(f"{folder}/{name}"), f"{ours}/{name}")
         else:
-            _copy(storage, f"{folder}/{name}", f"{ours}/{name}")
+            _copy(folder.storage, f"{folder}/{name}", f"{ours}/{name}")
     return tables
 
 
@@ -181,12 +185,12 @@ def _copy(storage: InputStorage, path: str, to: str) -> None:
             at += len(chunk)
 
 
-def _files(storage: InputStorage, folder: str) -> list[tuple[str, FileState]]:
-    return [(name, state) for name, state in listed(storage, folder) if state is not None]
+def _files(folder: Folder) -> list[tuple[str, FileState]]:
+    return [(name, state) for name, state in folder.listed() if state is not None]
 
 
-def _tables(storage: InputStorage, folder: str) -> set[str]:
-    return {name for name, _ in _files(storage, folder) if _TABLE.fullmatch(name)}
+def _tables(folder: Folder) -> set[str]:
+    return {name for name, _ in _files(folder) if _TABLE.fullmatch(name)}
 
 
 def is_local(storage: Any) -> bool:
@@ -212,7 +216,7 @@ def _error(folder: str, error: Exception, ours: str) -> RocksDBError:
     for pattern, short in _SHORTER:
         said = pattern.sub(short, said)
     room = max(_TEXT_MOST - len(folder) - len(remedy := _remedy(folder)), _SAID_LEAST)
-    return RocksDBError(folder, f"the RocksDB cannot be read: {_cut(said, room)}: {remedy}")
+    return RocksDBError(folder, f"the RocksDB cannot be read: {_cut(said, room)}: {remedy}", remedy)
 
 
 def _remedy(folder: str) -> str:
@@ -332,6 +336,28 @@ def make_database(folder: str, families: dict[str, tuple[Any, list[str]]]) -> li
         if name in _NOT_OURS or name.startswith(("OPTIONS-", "LOG.old.")):
             os.unlink(f"{folder}/{name}")
     return sorted(os.listdir(folder))
+
+
+def copy_without(
+    database: Database, folder: str, left_out: Mapping[str, Collection[bytes]]
+) -> None:  # fmt: skip
+    """Make a database with another's rows in an empty local folder, but for keys, by family.
+
+    Its tables are made beside the folder. Raises StoreError, OSError.
+    """
+    options, families = table_options(True, False), dict[str, tuple[Any, list[str]]]()
+    for number, family in enumerate(database.families):
+        gone = left_out.get(family, ())
+        rows = ((key, value) for key, value in database.rows(family) if key not in gone)
+        first = next(rows, None)
+        families[family] = options, []
+        if first is not None:
+            writer = TableWriter(table := f"{folder}.{number}.sst", options)
+            for key, value in chain([first], rows):
+                writer.put([key], [value])
+            writer.finish()
+            families[family][1].append(table)
+    make_database(folder, families)
 
 
 def _failed(path: str, error: Exception) -> StoreError:

@@ -29,7 +29,7 @@ from reput.store_format.derived.queues import (
     no_entries,
     past_end,
 )
-from reput.store_format.files.protocol import InputStorage, listed
+from reput.store_format.files.folder import Folder
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import ROCKSDB_QUEUES, UnsafeName, check_topic
@@ -132,20 +132,19 @@ _ROWS = 1 << 12  # read at a time
 _POSITION = np.dtype(">i8")
 
 
-def queues_folder(storage: InputStorage, store: str) -> str | None:
+def queues_folder(store: Folder) -> Folder | None:
     """The folder of a store's queues in RocksDB; None if it has none."""
     for name in ROCKSDB_QUEUES:
-        folder = f"{store}/{name}"
-        if any(file == CURRENT for file, _ in listed(storage, folder)):
-            return folder
+        if any(file == CURRENT for file, _ in store.listed(name)):
+            return store / name
     return None
 
 
 class RocksDBQueues:
     """All queues of a database; see `Queues`. Raises RocksDBError if it cannot be read."""
 
-    def __init__(self, storage: InputStorage, store: str, folder: str) -> None:
-        self.store, self.database = store, open_database(storage, folder)
+    def __init__(self, store: str, folder: Folder) -> None:
+        self.store, self.database = store, open_database(folder)
         try:
             self.maxima = dict(self.offsets(MAX))
         except RocksDBError:
@@ -376,15 +375,15 @@ def _entry(position: int, row: Any) -> QueueEntry:
     return QueueEntry(position, place, size, int(row["tagsCode"]), 1, int(row["storeTimestamp"]))
 
 
-def past_end_of(storage: InputStorage, store: str, end: int) -> Iterator[PastEnd]:
+def past_end_of(store: Folder, end: int) -> Iterator[PastEnd]:
     """What a store's queues, of files or else of RocksDB, name past the log's end; nothing where
     RocksDB cannot be read.
     """
-    queues: Queues = FileQueues(storage, store, lambda _: 0)
-    folder = None if queues.topics() else queues_folder(storage, store)
+    queues: Queues = FileQueues(store, lambda _: 0)
+    folder = None if queues.topics() else queues_folder(store)
     if folder is not None:
         try:
-            queues = RocksDBQueues(storage, store, folder)
+            queues = RocksDBQueues(store.path, folder)
         except RocksDBError:
             return  # who judges the store says so
     with closing(queues):

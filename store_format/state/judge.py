@@ -9,10 +9,10 @@ import numpy as np
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.discover.config import config_table, consumer_offsets
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.fate.known import Places, timer_units, timers_in_rocksdb
-from reput.store_format.files.protocol import InputStorage, listed, read_head
+from reput.store_format.files.folder import Folder
 from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.log.groups import BadEpochs, read_epochs
 from reput.store_format.log.reader import NoRecord, NotInLog
@@ -42,11 +42,11 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import index_places
 from reput.store_format.query.compacted import compacted_topics, compaction_faults, hole_faults
 from reput.store_format.query.inventory import PAST_QUEUE
-from reput.store_format.query.pop_leftovers import kept_pops, ordered_rows
+from reput.store_format.query.pop_leftovers import end_of_popped, kept_pops, ordered_rows
 from reput.store_format.query.reader import OpenedStore, StoredMessage
-from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
+from reput.store_format.rocksdb.database import RocksDBError
 from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends, wheel_from
-from reput.store_format.state_table import FILES, Copies, row_of
+from reput.store_format.state_table import FILES, row_of
 
 # ---
 # Positions in queues that the log does not have: of groups, delay levels, pops.
@@ -65,16 +65,18 @@ class _Read(NamedTuple):
     then: str  # what comes of a position past the queue's end
 
 
-def past_the_queues(storage: InputStorage, store: str, ends: Ends) -> list[Finding]:
-    """Findings of positions past their queues' ends; queues that the log lacks do not count."""
+def past_the_queues(store: Folder, ends: Ends, log_start: int = 0) -> list[Finding]:
+    """Findings of positions past their queues' ends; queues that the log lacks do not count, but
+    for those of `end_of_popped`. log_start: physical.
+    """
     greatest: dict[tuple[str, str, int], _Read] = {}
-    for each in _positions(storage, store):
+    for each in _positions(store):
         key = each.path, each.topic, each.queue_id
         if key not in greatest or each.offset > greatest[key].offset:
             greatest[key] = each
     past = [
         (each, end) for each in greatest.values()
-        if (end := ends.get((each.topic, each.queue_id))) is not None and each.offset > end
+        if (end := _end(each, ends, log_start)) is not None and each.offset > end
     ]  # fmt: skip
     return [
         Finding(
@@ -86,31 +88,37 @@ def past_the_queues(storage: InputStorage, store: str, ends: Ends) -> list[Findi
     ]
 
 
-def _positions(storage: InputStorage, store: str) -> Iterator[_Read]:
+def _end(read: _Read, ends: Ends, log_start: int) -> int | None:
+    of_pop = read.path == POP_DB
+    queue = read.topic, read.queue_id
+    return end_of_popped(queue, ends, log_start) if of_pop else ends.get(queue)
+
+
+def _positions(store: Folder) -> Iterator[_Read]:
     none = Notes()
-    for (group, topic), offsets in consumer_offsets(storage, store, none).items():
+    for (group, topic), offsets in consumer_offsets(store, none).items():
         for queue_id, offset in offsets.items():
             who = f"group {group!r}"
             yield _Read(f"{CONFIG}/{OFFSETS}", topic, queue_id, offset, who, PAST_QUEUE)
-    for level, offset in (config_table(storage, store, DELAY_OFFSETS, none) or {}).items():
+    for level, offset in (config_table(store, DELAY_OFFSETS, none) or {}).items():
         if is_queue_id(level) and isinstance(offset, int):
             yield _Read(f"{CONFIG}/{DELAY_OFFSETS}", SCHEDULE, int(level) - 1, offset,
                         f"delay level {level}", _LEVEL_WAITS)  # fmt: skip
-    for pop in kept_pops(storage, store, none):
+    for pop in kept_pops(store, none):
         yield _Read(POP_DB, pop.topic, pop.queue_id, max(pop.offsets) + 1,
                     f"a pop of group {pop.group!r}", _NOT_AGAIN)  # fmt: skip
-    yield from _static_queues(storage, store, none)
-    for row in ordered_rows(storage, store, none):
+    yield from _static_queues(store, none)
+    for row in ordered_rows(store, none):
         yield _Read(f"{CONFIG}/{ORDER_INFO}", row.topic, row.queue_id, row.offset + 1,
                     f"an ordered pop of group {row.group!r}", _POP_WAITS)  # fmt: skip
 
 
-def _static_queues(storage: InputStorage, store: str, notes: Notes) -> Iterator[_Read]:
+def _static_queues(store: Folder, notes: Notes) -> Iterator[_Read]:
     """Where the queues of static topics begin and end in this broker's own (LogicQueueMappingItem).
 
     What is of another form is passed over.
     """
-    for topic, about in (config_table(storage, store, QUEUE_MAPPING, notes) or {}).items():
+    for topic, about in (config_table(store, QUEUE_MAPPING, notes) or {}).items():
         with suppress(AttributeError, KeyError, TypeError):
             for number, items in about["hostedQueues"].items():
                 for item in (each for each in items if each["bname"] == about["bname"]):
@@ -157,7 +165,7 @@ def timer_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
     if TIMER_TOPIC not in opened.queues.topics() or _in_rocksdb(opened):
         return
     queue = opened.queue(TIMER_TOPIC, 0, False)
-    head = read_head(opened.storage, f"{opened.path}/{TIMER_CHECK_PATH}", TIMER_CHECK.itemsize)
+    head = opened.folder.head(TIMER_CHECK_PATH, TIMER_CHECK.itemsize)
     if not any(head or b""):
         yield from _no_check(opened, queue, log_end, "is missing" if head is None else "is empty")
         return
@@ -186,7 +194,7 @@ def timer_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
 def _in_rocksdb(opened: OpenedStore) -> bool:
     """Whether a broker has kept timers in RocksDB (timerRocksDBEnable), or that is not known."""
     try:
-        return timers_in_rocksdb(opened.storage, opened.path)
+        return timers_in_rocksdb(opened.folder)
     except RocksDBError:
         return True
 
@@ -200,9 +208,9 @@ class _Units(NamedTuple):
 
 def _units(opened: OpenedStore, flushed: int) -> _Units:
     """flushed: lastTimerLogFlushPos."""
-    first = wheel_from(opened.storage, opened.path, flushed)
+    first = wheel_from(opened.folder, flushed)
     found, last = [np.zeros(0, np.int64)], -1
-    for units in timer_units(opened.storage, opened.path, first):
+    for units in timer_units(opened.folder, first):
         places = units["physicalOffset"].astype(np.int64)
         last = int(places[-1])
         found.append(places)
@@ -289,19 +297,6 @@ def _delivery(opened: OpenedStore, timer: StoredMessage) -> int:
 # All of it.
 
 
-def database_faults(storage: InputStorage, store: str) -> Iterator[Finding]:
-    """The broker's own RocksDBs that cannot be opened; none where the library is missing."""
-    for row in FILES:
-        folder = f"{store}/{row.path.rpartition('/')[0]}"
-        if row.copies == Copies.CARRY and row.name == "<rocksdb>" and has_rows(storage, folder):
-            try:
-                open_database(storage, folder).close()
-            except RocksDBMissing:
-                return
-            except RocksDBError as error:
-                yield Finding(folder, f"{error.reason}: no broker that uses it starts")
-
-
 def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> Iterator[Finding]:
     """What is wrong with the state of a store, as far as queues and files tell it. What cannot be
     read is left to those who judge queues.
@@ -314,14 +309,13 @@ def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> It
             if not (crashed and each.reason.startswith(_HAS_READ)):
                 yield each
     topics = compacted_topics(
-        opened.storage, opened.path, opened.settings, opened.profile.release
+        opened.folder, opened.settings, opened.profile.release
     )  # fmt: skip
     topics = [] if crashed else topics
     for fault in (*compaction_faults(opened, topics), *hole_faults(opened, topics)):
         yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)
-    yield from database_faults(opened.storage, opened.path)
     try:
-        read_epochs(opened.storage, opened.path)
+        read_epochs(opened.folder)
     except BadEpochs as error:
         yield Finding(
             f"{opened.path}/{EPOCH_FILE}",
@@ -338,20 +332,20 @@ _NOT_HERE = {COMMIT_LOG, CONSUME_QUEUE, BATCH_CONSUME_QUEUE, QUEUE_EXT, CUT, MAN
 _OURS = (".reput-", "reput-", DLEDGER)
 
 
-def unknown_files(storage: InputStorage, store: str) -> list[str]:
+def unknown_files(store: Folder) -> list[str]:
     """The paths, below a store, of files and folders (with a slash) that the table lacks. Each
     command keeps them as they are.
     """
-    return sorted(_unknown(storage, store, ""))
+    return sorted(_unknown(store, ""))
 
 
-def _unknown(storage: InputStorage, store: str, below: str) -> Iterator[str]:
-    for name, state in listed(storage, f"{store}/{below}".rstrip("/")):
+def _unknown(store: Folder, below: str) -> Iterator[str]:
+    for name, state in store.listed(below.rstrip("/")):
         path = f"{below}{name}"
         if not below and (name in _NOT_HERE or name.startswith(_OURS)):
             continue
         if state is None and f"{path}/" in _FOLDERS:
-            yield from _unknown(storage, store, f"{path}/")
+            yield from _unknown(store, f"{path}/")
         elif not (state is None and below in _OF_TOPICS) and row_of(path) is None:
             yield f"{path}/" if state is None else path
 

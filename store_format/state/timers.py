@@ -24,7 +24,7 @@ from reput.store_format.fate.known import (
     timer_log_names,
     timer_units,
 )
-from reput.store_format.files.protocol import InputStorage, listed, read_head
+from reput.store_format.files.folder import Folder
 from reput.store_format.layouts import (
     MAGIC_TIMER_BLANK,
     TIMER_BLANK_BYTES,
@@ -144,9 +144,9 @@ def timer_log_files(units: Units, file_bytes: int, precision: int) -> Iterator[t
         yield segment_name(number * file_bytes), part
 
 
-def timer_file_bytes(storage: InputStorage, store: str, setting: int) -> int:
+def timer_file_bytes(store: Folder, setting: int) -> int:
     """Bytes of a file of timerlog: of the store's, else mappedFileSizeTimerLog."""
-    lengths = [length for _, length in timer_log_names(storage, store)]
+    lengths = [length for _, length in timer_log_names(store)]
     return next((length for length in lengths if length >= _UNIT_FILE_LEAST), setting)
 
 
@@ -228,13 +228,13 @@ def derived_timers(
     return Timers(units, turned, len(places))
 
 
-def carried_timers(storage: InputStorage, store: str, now: int, precision: int) -> Timers | None:
+def carried_timers(store: Folder, now: int, precision: int) -> Timers | None:
     """The timers of a store whose files tell all (`why_lost`): the units of timerlog in slots that
     are still to be read, and the last one. None without a unit. Holds timerlog.
     """
-    parts = [np.zeros(0, TIMER_UNIT), *timer_units(storage, store)]
+    parts = [np.zeros(0, TIMER_UNIT), *timer_units(store)]
     units = np.concatenate(parts).astype(TIMER_UNIT)  # numpy joins them in the machine's order
-    check = _read_check(storage, store)
+    check = _read_check(store)
     if not len(units) or check is None:
         return None
     before = int(check["lastReadTimeMs"])
@@ -253,9 +253,9 @@ def _read_from(before: int, now: int) -> int:
     return max(before, (now // _DAY_MS - 5) * _DAY_MS)
 
 
-def _read_check(storage: InputStorage, store: str) -> np.void | None:
+def _read_check(store: Folder) -> np.void | None:
     """The fields (TIMER_CHECK) of timercheck; None without one."""
-    head = read_head(storage, f"{store}/{TIMER_CHECK_PATH}", TIMER_CHECK.itemsize)
+    head = store.head(TIMER_CHECK_PATH, TIMER_CHECK.itemsize)
     if head is None or len(head) < TIMER_CHECK.itemsize:
         return None
     check: np.void = np.frombuffer(head, TIMER_CHECK)[0]
@@ -288,30 +288,30 @@ def derived_levels(gathered: Gathered) -> dict[int, int]:
     return found
 
 
-def why_lost(storage: InputStorage, store: str, log_end: int) -> str:
+def why_lost(store: Folder, log_end: int) -> str:
     """Why a broker would lose timers, or deliver them again, of a store whose log has some; "" if
     its files tell all. log_end: physical offset.
     """
-    check = _read_check(storage, store)
+    check = _read_check(store)
     if check is None:
         return f"there is no {TIMER_CHECK_PATH}"
-    last = furthest_unit(storage, store)
+    last = furthest_unit(store)
     if last >= log_end:
         return f"{TIMER_LOG} points past the log's end"
     if last < 0:  # even if nothing was taken: a broker with RocksDB had its timers there
         return f"{TIMER_LOG} is not there"
-    if wheel_from(storage, store, int(check["lastTimerLogFlushPos"])) > 0:
+    if wheel_from(store, int(check["lastTimerLogFlushPos"])) > 0:
         return "timerwheel is not there, and only the last files of timerlog are read in its place"
     return ""
 
 
-def wheel_from(storage: InputStorage, store: str, flushed: int) -> int:
+def wheel_from(store: Folder, flushed: int) -> int:
     """The place in timerlog from which a broker knows units: 0 with the wheel's file, without it
     that of the last file which is a file's length before lastTimerLogFlushPos (`flushed`), as it
     makes the wheel of these (TimerMessageStore.recover).
     """
-    names = timer_log_names(storage, store)
-    if not names or any(is_wheel(name) for name, _ in listed(storage, store)):
+    names = timer_log_names(store)
+    if not names or any(is_wheel(name) for name, _ in store.listed()):
         return 0
     since = max(flushed - names[-1][1], 0)
     return max((int(name) for name, _ in names if int(name) <= since), default=0)
@@ -378,7 +378,7 @@ def _passed_levels(opened: OpenedStore, levels: Mapping[int, int], since: int) -
 def _passed_timers(opened: OpenedStore, since: int, read: int) -> set[int]:
     """The places of messages with units, not to be rolled, in slots between two times."""
     found: set[int] = set()
-    for units in timer_units(opened.storage, opened.path):
+    for units in timer_units(opened.folder):
         slot = units["writeTime"] + units["delay"]
         chosen = (
             (slot >= since) & (slot < read) & (units["magic"] & (TIMER_ROLL | TIMER_DELETE) == 0)

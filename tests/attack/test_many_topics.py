@@ -8,7 +8,7 @@ import pytest
 from tests.logs import Message, build_log
 from tests.processes import run_python
 
-TOPICS = 100_000
+TOPICS = 25_000
 SEGMENT = 1 << 25
 SETTINGS = {"mappedFileSizeConsumeQueue": 40, "maxHashSlotNum": 1000, "maxIndexNum": 300_000}
 # Then says how much memory it took at most, its workers not counted.
@@ -36,10 +36,10 @@ def _seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-# Each of 100,000 files is synced: six minutes alone, and far more where others use the disk.
+# Each file is synced: a minute and a half alone, and far more where others use the disk.
 @pytest.mark.long
 @pytest.mark.timeout(2400)
-def test_a_hundred_thousand_topics(tmp_path: Path) -> None:
+def test_thousands_of_topics(tmp_path: Path) -> None:
     store = tmp_path / "store"
     (store / "commitlog").mkdir(parents=True)
     made = [Message(topic=f"T{n:06d}", properties=b"KEYS\x01k\x02") for n in range(TOPICS)]
@@ -51,7 +51,7 @@ def test_a_hundred_thousand_topics(tmp_path: Path) -> None:
         (["rebuild", store, "--output", tmp_path / "set", *words], 900, 300),
         (["install", tmp_path / "set", store, "--yes"], 900, 300),
         (["topics", store], 600, 120),
-        (["query", store, "--topic", "T050000", "--key", "k"], 400, 60),
+        (["query", store, "--topic", "T020000", "--key", "k"], 400, 60),
         (["check", store, *words], 900, 300),
     ):
         code, out, mib, seconds = run(*command)

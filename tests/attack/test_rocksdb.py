@@ -23,6 +23,7 @@ from reput.jobs.rebuild import rebuild
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import RocksDBError, open_database
 from reput.store_format.rocksdb.queues import OFFSETS
@@ -123,7 +124,7 @@ KEYS = [b"\0" * 7 + bytes([n]) + b"of a timer" for n in range(1, 9)]
 
 
 def _timers(folder: Path) -> dict[bytes, bytes]:
-    with closing(open_database(LocalStorage(), str(folder))) as database:
+    with closing(open_database(Folder(LocalStorage(), str(folder)))) as database:
         return dict(database.rows("timer"))
 
 
@@ -223,7 +224,7 @@ REMEDIES = {
 
 
 def read_whole(folder: Path) -> None:
-    with closing(open_database(LocalStorage(), str(folder))) as database:
+    with closing(open_database(Folder(LocalStorage(), str(folder)))) as database:
         for family in database.families:
             _ = list(database.rows(family))
 
@@ -266,6 +267,7 @@ def test_nothing_is_installed_where_the_config_cannot_be_read(name: str, tmp_pat
 NO_ROOM = """
 import errno, subprocess, sys, tempfile
 from reput.jobs.install import install_set
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import open_database
 
@@ -274,7 +276,7 @@ tempfile.tempdir, named = full, 0
 for kib in (4, 8, 12, 16, 20, 24):
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", full], check=True)
     for work in (
-        lambda: open_database(LocalStorage(), store + "/config/subscriptionGroups"),
+        lambda: open_database(Folder(LocalStorage(), store + "/config/subscriptionGroups")),
         lambda: install_set(store, output, dry_run=True),
     ):
         try:

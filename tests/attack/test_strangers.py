@@ -20,6 +20,7 @@ from reput.jobs.repair import repair
 from reput.jobs.verify import verify
 from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import settings_from
@@ -105,7 +106,7 @@ def test_a_writer_goes_on_beside_them(store: Path, more: tuple[str, ...]) -> Non
     report = _judged(store, check)
     assert report.sound, report.differences
     assert report.messages == 350
-    files = IndexReader(LocalStorage(), str(store), settings_from(SETTINGS)).files
+    files = IndexReader(Folder(LocalStorage(), str(store)), settings_from(SETTINGS)).files
     assert all(Path(path).name.isdigit() for path, _ in files)
 
 

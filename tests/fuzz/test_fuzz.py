@@ -28,10 +28,10 @@ def test_the_corpus(name: str) -> None:
 @pytest.mark.explore
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_minute_of_fuzzing(name: str) -> None:
+def test_a_while_of_fuzzing(name: str) -> None:
     if importlib.util.find_spec("atheris") is None:
         pytest.skip("no atheris: make fuzz installs it where it has a wheel")
-    done = run_python("-m", "tests.fuzz", name, "--seconds", "60", f"--seed={seed(0)}")
+    done = run_python("-m", "tests.fuzz", name, "--seconds", "20", f"--seed={seed(0)}")
     assert done.returncode == 0, done.stderr[-3000:]
     runs = re.search(r"Done (\d+) runs", done.stderr)
     assert runs is not None

@@ -22,6 +22,7 @@ from reput.store_format.message.refusals import Refused
 from reput.store_format.release.profiles import RELEASES
 from tests.broker.writer.appending import SIZES, bodies, run_append
 from tests.broker.writer.stores import no_counter, open_writer, stored_records
+from tests.built import Built
 from tests.damaged import damaged
 from tests.jobs.sources.reading import write
 from tests.logs.encoder import Message
@@ -312,3 +313,15 @@ def test_lines_read_by_arrow_are_those_read_one_by_one(
         found = appended_lines(root / "arrow", blocks)
         patch.setattr(command.JsonRows, "table", lambda *_: None)
         assert found == appended_lines(root / "python", blocks)
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_topic_of_which_the_source_has_nothing_is_said(
+    more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], commands_in_process: None
+) -> None:
+    source = str(Built().put("Orders", count=3).write(tmp_path / "source"))
+    asked = ["append", str(tmp_path / "to"), "--from-store", source, "--rocketmq", "5.3.3", *more]
+    for topic, code in (("orders", 1), ("Orders", 1 if more else 0)):
+        assert cli.main([*asked, "--topic", topic]) == code
+        said = f"{source}: has no such message of topic 'orders'"
+        assert (said in capsys.readouterr().err) == (topic == "orders")

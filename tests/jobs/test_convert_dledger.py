@@ -11,6 +11,7 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.verify import verify
 from reput.store_format.discover.committed import committed
 from reput.store_format.faults import DamageFound
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_AT
 from reput.store_format.log.groups import heads_from
@@ -41,7 +42,8 @@ def test_each_committed_message_stays_as_it_was(
     output = tmp_path / "out"
     convert(Session(), str(store), str(output), cut=Cut(split_bytes), **given)
     segments = segments_of(store, about)
-    agreed = committed(LOCAL, str(store), segments, (LOCAL, str(store)))
+    at = Folder(LOCAL, str(store))
+    agreed = committed(at, segments, at)
     assert agreed is not None
     old = records(segments, agreed.end)
     size = about["sizes"]["mappedFileSizeCommitLog"]

@@ -143,6 +143,9 @@ def test_not_a_set_that_was_changed(store: Path, rebuilt: Path) -> None:
         install_set(str(store), str(rebuilt))
     assert sorted(p.name for p in store.parent.iterdir()) == ["set", "store"]
     assert derived(store) == before[1]
+    path.unlink()
+    with pytest.raises(StoreError, match=f"{path}: is missing, and manifest.json lists it"):
+        install_set(str(store), str(rebuilt))
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
@@ -346,6 +349,17 @@ def test_a_crash_while_cleaning_up_changes_nothing_of_that(step: Step) -> None:
             checked += 1
     print(f"{checked} states")
     assert checked > 50
+
+
+def test_what_a_killed_run_exchanged_is_durable_before_anything_goes(step: Step) -> None:
+    """The next run goes on from names that no disk has yet, and power goes there."""
+    number = next(n for n, op in enumerate(step.after.ops, 1) if op.kind == "exchange")
+    states = crash_states(step.before, step.after.ops[:number], 1, 0)
+    files = next(each.files for each in states if (each.after, each.how) == (number, "killed"))
+    clean_up(files, "s")
+    ops = [*step.after.ops[:number], *files.ops]
+    some = (each for each in crash_states(step.before, ops, 1, 4) if each.after > number)
+    assert judge_all(some, ops, step.judge)["new"] > 20
 
 
 @pytest.mark.parametrize("how", FAILURES)

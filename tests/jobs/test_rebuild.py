@@ -11,6 +11,7 @@ from reput.jobs.rebuild import REFUSE, SALVAGE, TRUNCATE, rebuild
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
 from tests.broker.change.equal_records import SETTINGS, SIZE, in_turns
+from tests.built import T0, Built
 from tests.in_process import Session, as_text
 from tests.memory_storage import MemoryStorage
 
@@ -55,6 +56,22 @@ def test_live_records_after_damage_are_refused_unless_one_says_otherwise() -> No
     queue = storage.files["set/consumequeue/TB/0/" + "0" * 20]
     assert queue[20:28] == (3 * SIZE).to_bytes(8, "big")
     assert not any(queue[40:])  # the sixth record and all behind it are gone
+
+
+@pytest.mark.parametrize("index", ["of this log", "of an older log", "none"])
+def test_a_log_whose_last_segment_is_gone_is_said_by_its_index(index: str) -> None:
+    built = Built().put(count=40, keys="k").derive()
+    storage = built.storage("store")
+    del storage.files[max(path for path in storage.files if "/commitlog/" in path)]
+    for path in [path for path in storage.files if "/index/" in path]:
+        if index == "none":
+            del storage.files[path]
+        elif index == "of an older log":  # endTimestamp
+            raw = storage.files[path]
+            storage.files[path] = raw[:8] + (T0 - 1).to_bytes(8, "big") + raw[16:]
+    told = rebuild(Session(), "store", "set", rocketmq="5.3.3", settings=built.given(),
+                   storage=storage)  # fmt: skip
+    assert [line[:17] for line in told.left_out] == ["messages up to 4,"] * (index == "of this log")
 
 
 def test_a_folder_that_has_something_in_it_is_no_place_for_a_set() -> None:

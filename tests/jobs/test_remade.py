@@ -4,6 +4,7 @@ RocketMQ keeps the new queue, also after a crash (#1852, #7264, #316). From the 
 both lives: the first new message comes after the old ones, and the others have too low offsets.
 """
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from reput.jobs.convert import convert
 from reput.jobs.rebuild import SALVAGE
 from reput.jobs.verify import verify
 from reput.store_format.derived.queue_files import decode_entries
+from reput.store_format.rocksdb.queues import ENTRIES, RocksDBQueues, behind_queue, queue_key
 from tests.built import write_log
 from tests.damaged import SETTINGS, START, Damaged, damaged
 from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of
@@ -75,6 +77,29 @@ def test_the_life_that_the_queue_has_is_derived_again(seed: int, on_damage: str)
         f"consumequeue/T/0: {OLD} messages of the log, sent before the topic was deleted and made "
         "again: in no queue"
     ]
+
+
+def rocksdb_places(storage: MemoryStorage) -> list[int]:
+    """Those of all rows of T/0 in a set, also of rows that no broker reads."""
+    with closing(RocksDBQueues(storage, OUTPUT, f"{OUTPUT}/consumequeue")) as queues:
+        rows = queues.database.rows(ENTRIES, queue_key("T", 0), behind_queue(queue_key("T", 0)))
+        return [int.from_bytes(value[:8], "big") for _, value in rows]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("on_damage", "remade"), [("refuse", ""), (SALVAGE, ""), ("refuse", "all")]
+)
+def test_rocksdb_has_the_life_that_the_queue_has(seed: int, on_damage: str, remade: str) -> None:
+    log = log_of_two_lives()
+    storage = begun(log)
+    summary = run(
+        STORE, OUTPUT, Session(seed), storage=storage, on_damage=on_damage, remade=remade,
+        queues="rocksdb", **GIVEN,
+    )  # fmt: skip
+    assert rocksdb_places(storage) == log.places[-NEW:]
+    said = [line for line in summary.warnings if f"{OLD} messages" in line]
+    assert (len(said), len(summary.in_no_queue)) == ((0, NEW + 1) if remade else (1, 0))
 
 
 def test_a_store_that_has_the_last_life_is_sound_and_so_is_one_that_has_all() -> None:

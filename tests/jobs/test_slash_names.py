@@ -13,6 +13,7 @@ from reput.jobs.cli import main
 from reput.jobs.rebuild import rebuild
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config import consumer_offsets
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.names import UnsafeName, check_queue_topic, parse_queue_path
 from reput.store_format.notes import Notes
@@ -61,10 +62,10 @@ def words(*said: Any) -> list[str]:
 def test_a_queue_lies_in_folders_within_each_other(store: Path) -> None:
     for name in NAMES:
         assert (store / "consumequeue" / name / "0" / f"{0:020d}").is_file()
-    queues = FileQueues(LocalStorage(), str(store), lambda _: 0)
+    queues = FileQueues(Folder(LocalStorage(), str(store)), lambda _: 0)
     assert queues.topics() == sorted([*NAMES, "T"])
     for name in NAMES:
-        assert FileQueues(LocalStorage(), str(store), lambda _: 0).of(name) == [(0, False)]
+        assert FileQueues(Folder(LocalStorage(), str(store)), lambda _: 0).of(name) == [(0, False)]
         assert queues.open(name, 0, False).maximum() == COUNT
 
 
@@ -137,7 +138,7 @@ def test_offsets_of_lmq_groups_are_read() -> None:
         {f"{STORE}/config/{name}": json.dumps(table).encode() for name, table in files.items()}
     )
     notes = Notes()
-    found = consumer_offsets(storage, STORE, notes)
+    found = consumer_offsets(Folder(storage, STORE), notes)
     assert found == {("g", "T"): {0: 5}, ("g", "U"): {0: 1}, ("%LMQ%c", SLASH): {0: 7}}
     assert (
         "1 groups of a topic have other offsets there, 1 are in consumerOffset.json alone"

@@ -11,12 +11,12 @@ from tests.quiet.lives import EVERY, SINCE_5, SINCE_5_4, Life, Stores
 from tests.quiet.said import said
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
+from tests.spread import spread
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
-LIVES = [(version, life) for version in VERSIONS for life in EVERY]
-LIVES += [(version, life) for version in VERSIONS if version[0] == "5" for life in SINCE_5]
-LIVES += [(version, life) for version in ("5.4.0", "5.5.0", "5.5.1") for life in SINCE_5_4]
+LIVES = spread(VERSIONS, EVERY, 3) + spread(VERSIONS[2:], SINCE_5, 2)
+LIVES += spread(("5.4.0", "5.5.0", "5.5.1"), SINCE_5_4, 2)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ OFTEN = {
     # One index file that is never full, as the first of any broker for a long time.
     "maxIndexNum": 100_000,
 }
-MOMENTS = range(20)
+MOMENTS = range(12)  # each release twice
 # StoreCheckpoint.getMinTimestamp takes three seconds off.
 _CHECKPOINT_SECONDS = 3
 _VOUCHED_WITHIN_SECONDS = 120

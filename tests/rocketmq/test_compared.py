@@ -17,6 +17,7 @@ from reput.jobs.compare import compare
 from reput.jobs.comparing.report import BEHIND, PARTED, SAME, CompareReport
 from reput.jobs.convert import convert
 from reput.jobs.engines.local import local_engine
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.groups import read_epochs
 from tests.in_process import as_text
@@ -139,7 +140,9 @@ def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(tmp_p
     assert behind <= late
     assert ids_only_of(slave_store, lines) == after
     assert not behind & both
-    epochs = [read_epochs(LocalStorage(), str(store)) for store in (master_store, slave_store)]
+    epochs = [
+        read_epochs(Folder(LocalStorage(), str(store))) for store in (master_store, slave_store)
+    ]
     assert all(epochs)
     assert pair.epochs.differ
     assert pair.epochs.point == pair.at

@@ -15,6 +15,7 @@ import reput
 from reput.jobs.check import check
 from reput.jobs.judging.report import next_step
 from reput.store_format.discover.config import config_in_rocksdb, not_derived
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import Session, as_text
 from tests.quiet.said import run_check
@@ -36,7 +37,7 @@ def lived(version: str, store: Path, killed: bool = False, **settings: object) -
         broker.catch_up()
         if not killed:
             broker.stop()
-    return not_derived(LocalStorage(), str(store), {})
+    return not_derived(Folder(LocalStorage(), str(store)), {})
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -44,7 +45,7 @@ def test_a_store_without_these_settings_is_quiet(version: str, tmp_path: Path) -
     for killed in (False, True):  # as it is made and stopped; started again and killed
         assert lived(version, tmp_path, killed) == []
         assert (tmp_path / "rocksdbstore" / "CURRENT").exists()
-    assert config_in_rocksdb(LocalStorage(), str(tmp_path), "topics.json") is None
+    assert config_in_rocksdb(Folder(LocalStorage(), str(tmp_path)), "topics.json") is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -14,6 +14,7 @@ from reput.jobs.comparing.compare import verify_queue_log
 from reput.jobs.opening.questions import open_store
 from reput.store_format.discover.store import store_at
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from tests.rocketmq.driver import Driver
@@ -74,7 +75,9 @@ LARGE = {**NEVER, "compactionMappedFileSize": 1 << 20, "compactionCqMappedFileSi
 
 def settled(store: Path) -> str:
     given = {name: str(value) for name, value in {**SETTINGS, **LARGE}.items()}
-    return str(settle(DiskFiles(str(store)), LocalStorage(), str(store), VERSION, given, Notes()))
+    return str(
+        settle(DiskFiles(str(store)), Folder(LocalStorage(), str(store)), VERSION, given, Notes())
+    )
 
 
 def in_compaction(store: Path) -> dict[str, bytes]:

@@ -16,6 +16,7 @@ from reput.store_format.derived.extent import queue_tails
 from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_reader import Boundary, QueueReader
 from reput.store_format.dispatch.scan import scan_rules
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.log.segments import find_segments
@@ -60,10 +61,12 @@ class Asked:
         self.records = {r.physical_offset: r for r in self.log.records(self.log.start)}
         self._date_files()
         self.queues = {
-            (tail.topic, tail.queue_id): QueueReader(self.storage, self._folder(*tail[:3]), tail[2])
-            for tail in queue_tails(self.storage, str(self.store))
+            (tail.topic, tail.queue_id): QueueReader(
+                Folder(self.storage, self._folder(*tail[:3])), tail[2]
+            )
+            for tail in queue_tails(Folder(self.storage, str(self.store)))
         }
-        self.index = IndexReader(self.storage, str(self.store), self.settings)
+        self.index = IndexReader(Folder(self.storage, str(self.store)), self.settings)
 
     def _folder(self, topic: str, queue_id: int, batch: bool) -> str:
         kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
@@ -71,8 +74,8 @@ class Asked:
 
     def _date_files(self) -> None:
         """Each queue file was changed last when its last message came."""
-        for tail in queue_tails(self.storage, str(self.store)):
-            queue = QueueReader(self.storage, self._folder(*tail[:3]), tail.batch)
+        for tail in queue_tails(Folder(self.storage, str(self.store))):
+            queue = QueueReader(Folder(self.storage, self._folder(*tail[:3])), tail.batch)
             for file in queue.files:
                 first = file.start // 20
                 last = [
@@ -181,7 +184,7 @@ def _compare(
         topic_attributes=asked.golden.topic_attributes, questions=questions,
     )  # fmt: skip
     # RocketMQ has written to its last file as it stopped
-    asked.index = IndexReader(asked.storage, str(asked.store), asked.settings)
+    asked.index = IndexReader(Folder(asked.storage, str(asked.store)), asked.settings)
     wrong = [
         (question, theirs)
         for question, theirs in zip(ours, answer["answers"], strict=True)

@@ -14,6 +14,7 @@ from reput.jobs.check import check
 from reput.jobs.rebuild import rebuild
 from reput.jobs.repair import repair
 from reput.store_format.derived.queues import FileQueues
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import Session
 from tests.rocketmq.driver import Driver, once, remove_derived
@@ -74,7 +75,7 @@ def test_a_queue_whose_messages_have_expired_goes_on_in_a_repaired_store(tmp_pat
     put(repaired, "Old", 1)
     report = check(Session(), str(repaired), **GIVEN)
     assert report.sound, report.differences
-    queue = FileQueues(LocalStorage(), str(repaired), lambda _: 0).open("Old", 0, False)
+    queue = FileQueues(Folder(LocalStorage(), str(repaired)), lambda _: 0).open("Old", 0, False)
     last = queue.last()
     assert last is not None
     assert (last.position, queue.maximum()) == (250, 251)

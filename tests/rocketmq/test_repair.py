@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
+from tests.spread import spread
 from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -42,7 +42,7 @@ def _read(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], l
         return asking.read(group="after"), asking.read(group="saver", **{"from": "saved"})
 
 
-@pytest.mark.parametrize(("version", "field"), [*product(VERSIONS, BYTES)])
+@pytest.mark.parametrize(("version", "field"), spread(VERSIONS, [*BYTES], 2))
 def test_one_flipped_bit_costs_one_message(version, field, folder, reput) -> None:
     store, repaired = folder / "store", folder / "repaired"
     settings = {name: str(value) for name, value in SETTINGS.items()}

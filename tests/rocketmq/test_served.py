@@ -15,19 +15,24 @@ from tests.rocketmq import seen, served
 from tests.rocketmq.real_clients import VERSIONS, Step
 from tests.rocketmq.seen import Seen
 from tests.rocketmq.served_answers import figures, normal
+from tests.spread import spread
 from tests.trees import contents
 
-pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+PAIRS = [*spread(VERSIONS, VERSIONS), (VERSIONS[0], VERSIONS[-1]), (VERSIONS[-1], VERSIONS[0])]
+pytestmark = [
+    pytest.mark.rocketmq, pytest.mark.long,
+    pytest.mark.parametrize(("made", "client"), dict.fromkeys(PAIRS), indirect=True),
+]  # fmt: skip
 
 Answers = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module")
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> served.Made:
     return served.make(request.param, tmp_path_factory.mktemp("served"))
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture
 def client(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

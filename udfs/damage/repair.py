@@ -112,7 +112,7 @@ class RepairSegments:
         at, fillers, corrected = repair.start, 0, 0
         for damage in ranges:
             saved.add(damage, read)
-        for edit in self._edits(repair, self._widened(ranges, prover, end), prover):
+        for edit in self._edits(repair, self._widened(ranges, prover, end), prover, end):
             _copy(read, at, edit.start, output)
             if edit.raw is not None:
                 output.write(edit.raw)
@@ -183,6 +183,7 @@ class RepairSegments:
         repair: SegmentRepair,
         ranges: list[tuple[Damage, tuple[LostPositions, ...]]],
         prover: Prover,
+        segment_end: int,
     ) -> Iterator[Edit]:
         held: Edit | None = None
         for damage, own_positions in ranges:
@@ -199,6 +200,8 @@ class RepairSegments:
             if held and held.end == damage.offset:
                 held = held._replace(end=damage.end, lost=held.lost + lost)
                 continue
+            if damage.end == segment_end and damage.length < BLANK_BYTES:
+                continue  # CommitLog leaves these bytes to a BLANK, whose first eight are sound
             if held:
                 yield held
             held = Edit(damage.offset, damage.end, lost, None)

@@ -15,6 +15,7 @@ from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes
 from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan
 from reput.store_format.faults import Fault
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.kernels.java_text import decode
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
@@ -155,7 +156,7 @@ class FindTorn:
             if done < len(rows):
                 yield done
             elif self.store is not None and step.next >= self.end and written_in_part(
-                self.storage, self.store, self.known, step.window, rows[-1]
+                Folder(self.storage, self.store), self.known, step.window, rows[-1]
             ):  # fmt: skip
                 yield len(rows) - 1
             done += 1

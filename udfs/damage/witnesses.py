@@ -24,6 +24,7 @@ from reput.store_format.damage.queue_findings import (
     StrayRecord,
 )
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader, IndexReader
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES
 from reput.store_format.names import LMQ_PREFIX
@@ -171,7 +172,7 @@ class CompareIndex:
     firsts: tuple[int, ...]  # for each run of `puts` the place of its first record
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = IndexReader(self.storage, self.store, self.settings)
+        files = IndexReader(Folder(self.storage, self.store), self.settings)
         for number in ids_of(batches):
             yield from in_batches(self._ask(files, number), CONTRADICTED)
 

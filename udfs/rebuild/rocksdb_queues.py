@@ -4,15 +4,16 @@ rows.
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reput.store_format.damage.queue_ends import NO_LOSSES, Losses
 from reput.store_format.damage.votes import runs_by_vote
@@ -21,11 +22,11 @@ from reput.store_format.faults import SALVAGE
 from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, ROCKSDB_ENTRY
 from reput.store_format.rocksdb.database import TableWriter, table_options
-from reput.store_format.rocksdb.queues import queue_key, queue_of_topic, topic_key
+from reput.store_format.rocksdb.queues import queue_of_topic, topic_key
 from reput.udfs.range_files import loss_reader
 from reput.udfs.rebuild.carried import Int64s, run_items, whole
-from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, Row, StagedRuns, key_of
-from reput.udfs.staging import RUN, TIMED, Staging, local_folder, schema, table_file_name
+from reput.udfs.rebuild.runs import LOG_ORDER, QUEUE_KEY, StagedRuns, key_of
+from reput.udfs.staging import RUN, TIMED, Staging, local_folder, rows_in, schema, table_file_name
 
 # ---
 # Where the tables of queues in RocksDB begin and end: each has a range of keys.
@@ -35,14 +36,17 @@ from reput.udfs.staging import RUN, TIMED, Staging, local_folder, schema, table_
 # of queues with a few entries each, so runs are columns here.
 
 _ROWS_AT_ONCE = 1 << 17
+_KEYS_AT_ONCE = 1 << 16
 _SIGN = np.int64(-1 << 63)
 
-# A row for each queue of a task: its entries there, its first run, and its least and greatest
-# queueOffset. Keys order queueOffsets as unsigned numbers; these columns have them less 1 << 63.
+# A row for each queue of a task: its entries there, its first run, its least, greatest and last
+# queueOffset, and how many entries have queueOffset 0: more than one where the topic was made
+# again. Keys order queueOffsets as unsigned numbers; these columns have them less 1 << 63.
 COUNTED = schema(
     topic=pa.string(), queue_id=pa.int32(), batch=pa.bool_(),
     split=pa.int64(), part=pa.int32(), entries_at=pa.int64(),
     first=pa.int64(), entries=pa.int64(), least=pa.int64(), greatest=pa.int64(),
+    last=pa.int64(), zeros=pa.int64(),
 )  # fmt: skip
 _FIRST_RUN = ("split", "part", "entries_at", "first")
 
@@ -84,6 +88,12 @@ def queue_keys(rows: pa.RecordBatch) -> list[bytes]:
     ]
 
 
+def with_keys(queues: pa.Table) -> pa.Table:
+    """The rows with their queue's key prefix in the column `key`."""
+    keys = [pa.array(queue_keys(some), pa.binary()) for some in queues.to_batches(_KEYS_AT_ONCE)]
+    return queues.append_column("key", pa.chunked_array(keys, pa.binary()))
+
+
 @dataclass(frozen=True)
 class CountRuns:
     """COUNTED rows of the RUN rows that arrive, which are in the log's order."""
@@ -94,11 +104,12 @@ class CountRuns:
         yield from merge_counts(self._counted(batch) for batch in batches if batch.num_rows)
 
     def _counted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        least, greatest = _bounds(self.files, rows)
+        bounds = _bounds(self.files, rows)
         found = {name: rows.column(name) for name in (*QUEUE_KEY, *_FIRST_RUN)}
         found["entries"] = rows.column("count")
-        found["least"] = pa.array(least.view(np.int64) ^ _SIGN)
-        found["greatest"] = pa.array(greatest.view(np.int64) ^ _SIGN)
+        for name, offsets in zip(("least", "greatest", "last"), bounds, strict=False):
+            found[name] = pa.array(offsets.view(np.int64) ^ _SIGN)
+        found["zeros"] = pa.array(bounds.zeros)
         return pa.RecordBatch.from_arrays([found[name] for name in COUNTED.names], schema=COUNTED)
 
 
@@ -122,7 +133,7 @@ def _merged(counted: list[pa.RecordBatch]) -> pa.RecordBatch:
     """A row for each queue of COUNTED rows, which are in the log's order."""
     rows = pa.Table.from_batches(counted).group_by(list(QUEUE_KEY), use_threads=False)
     kinds = {**dict.fromkeys(_FIRST_RUN, "first"), "entries": "sum", "least": "min",
-             "greatest": "max"}  # fmt: skip
+             "greatest": "max", "last": "last", "zeros": "sum"}  # fmt: skip
     found = rows.aggregate(list(kinds.items()))
     columns = [found[name] for name in QUEUE_KEY]
     columns += [found[f"{name}_{kind}"] for name, kind in kinds.items()]
@@ -130,35 +141,46 @@ def _merged(counted: list[pa.RecordBatch]) -> pa.RecordBatch:
     return table.cast(COUNTED).combine_chunks().to_batches()[0]
 
 
-def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> tuple[Any, Any]:
-    """The least and greatest queueOffset of each run, unsigned."""
+class _Bounds(NamedTuple):
+    """Of each run: its least, greatest and last queueOffset, unsigned; its queueOffsets of 0."""
+
+    least: Any
+    greatest: Any
+    last: Any
+    zeros: Any
+
+
+def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> _Bounds:
     first, count = numbers(rows, "first"), numbers(rows, "count")
-    last = first + count - 1
-    wraps = (first < 0) & (last >= 0)
-    least, greatest = unsigned(np.where(wraps, 0, first)), unsigned(np.where(wraps, -1, last))
+    end = first + count - 1
+    wraps = (first < 0) & (end >= 0)
+    zeros = (wraps | (first == 0)).astype(np.int64)
+    least, greatest = unsigned(np.where(wraps, 0, first)), unsigned(np.where(wraps, -1, end))
+    last = unsigned(end)
     listed = numbers(rows, "offsets_at") >= 0
     if listed.any():
         offsets = unsigned(listed_offsets(files, rows.filter(pa.array(listed))))
-        starts = np.cumsum(count[listed]) - count[listed]
+        ends = np.cumsum(count[listed])
+        starts = ends - count[listed]
         least[listed] = np.minimum.reduceat(offsets, starts)
         greatest[listed] = np.maximum.reduceat(offsets, starts)
-    return least, greatest
+        zeros[listed] = np.add.reduceat((offsets == 0).astype(np.int64), starts)
+        last[listed] = offsets[ends - 1]
+    return _Bounds(least, greatest, last, zeros)
 
 
-def cuts_of(queues: Iterable[Row], ranges: int, most: int, whole: bool) -> tuple[RangeStart, ...]:
+def cuts_of(queues: pa.Table, ranges: int, most: int, whole: bool) -> tuple[RangeStart, ...]:
     """The start of each range but the first; ranges have about as many entries each.
 
     queues: COUNTED rows, one for each queue. ranges: about how many are wanted.
     most: entries in a range, if its keys are evenly spread; whole: no queue is split.
     """
-    rows = sorted(((queue_key(row["topic"], row["queue_id"]), row) for row in queues),
-                  key=lambda each: each[0])  # fmt: skip
-    total = sum(row["entries"] for _, row in rows)
+    total = pc.sum(queues["entries"]).as_py() or 0
     wanted = max(1, min(most, -(-total // max(ranges, 1))))
     cuts: list[RangeStart] = []
     held = 0
-    for key, row in rows:
-        entries = row["entries"]
+    for row in rows_in(with_keys(queues).sort_by("key")):
+        key, entries = row["key"], row["entries"]
         if held and held + entries > wanted:
             cuts.append(RangeStart(key, 0))
             held = 0
@@ -183,7 +205,7 @@ class ShareRuns:
                 yield self._shared(whole([rows], RUN, TIMED))
 
     def _shared(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        keys, ends = queue_keys(rows), _bounds(self.files, rows)
+        keys, ends = queue_keys(rows), _bounds(self.files, rows)[:2]
         low, high = (
             np.array(
                 [bisect_right(self.cuts, each) for each in zip(keys, end.tolist(), strict=True)],
@@ -275,6 +297,16 @@ TABLE = schema(
     named=pa.list_(pa.int64()),
 )
 
+
+class Bounded(NamedTuple):
+    """What of a queue has rows. begin: a place, that of the first record which counts; end: the
+    last queueOffset, unsigned, as that of the log's last record, after which no broker reads.
+    """
+
+    begin: int
+    end: int
+
+
 # SHARED rows of which the first `decided` entries have the queueOffsets decided_from and following.
 _DECIDED = SHARED.append(pa.field("decided", pa.int64())).append(
     pa.field("decided_from", pa.int64())
@@ -283,11 +315,15 @@ _DECIDED = SHARED.append(pa.field("decided", pa.int64())).append(
 
 @dataclass(frozen=True)
 class BuildTables:
-    """Writes the table of each range from all SHARED rows of the range; yields TABLE rows."""
+    """Writes the table of each range from all SHARED rows of the range; yields TABLE rows.
+
+    bounded: the queues, by key prefix, of which not all records have rows.
+    """
 
     files: StagedRuns
     cuts: tuple[RangeStart, ...]
     losses: Losses = NO_LOSSES
+    bounded: Mapping[bytes, Bounded] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, rows in _by_range(batches):
@@ -306,6 +342,11 @@ class BuildTables:
             kept &= (entries.queue > 0) | (entries.keys >= np.uint64(start.position))
         if stop is not None and begins[-1] == stop.queue:
             kept &= (entries.queue < len(begins) - 1) | (entries.keys < np.uint64(stop.position))
+        for which in [n for n, key in enumerate(begins) if key in self.bounded]:
+            begin, end = self.bounded[begins[which]]
+            places = entries.rows["physicalOffset"].astype(np.int64)
+            inside = (places >= begin) & (entries.keys <= np.uint64(end))
+            kept &= inside | (entries.queue != which)
         if not kept.any():
             return
         entries = entries.some(kept)
@@ -335,7 +376,8 @@ class BuildTables:
         decided = [
             row
             for _, some in groupby(by_queue, key)
-            for row in runs_by_vote(self.files, some, lost) if not row["is_left_out"]
+            for row in runs_by_vote(self.files, iter(self.files.living(some)[0]), lost)
+            if not row["is_left_out"]
         ]  # fmt: skip
         return pa.RecordBatch.from_pylist(decided, _DECIDED)
 

@@ -5,6 +5,7 @@ numbered.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from reput.store_format.faults import REFUSE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.rocksdb.database import RocksDBError
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
-from reput.udfs.staging import ENTRIES, RUNS, Staging, ids_of, read_range
+from reput.udfs.staging import ENTRIES, RUNS, Staging, ids_of, read_range, rows_of, schema
 
 # ---
 # The runs of a job's queues, as scans left them in staging: how to list, read and number them.
@@ -100,11 +101,11 @@ class Lives(NamedTuple):
 
 def _first_in_rocksdb(queues: OldQueues, row: Row) -> int | None:
     """The physical offset of the row at position 0 of a store's queue in RocksDB; None without."""
-    folder = queues_folder(queues.storage, queues.store)
+    folder = queues_folder(queues.store)
     if folder is None:
         return None
     try:
-        with closing(RocksDBQueues(queues.storage, queues.store, folder)) as there:
+        with closing(RocksDBQueues(queues.store.path, folder)) as there:
             queue = there.open(row["topic"], row["queue_id"], False)
             return next((each.physical_offset for each in queue.entries(0, 1)), None)
     except (RocksDBError, BadQueue):
@@ -295,3 +296,24 @@ def key_of(names: tuple[str, ...]) -> Any:
         return tuple(row[name] for name in names)
 
     return key
+
+
+# Of a queue whose topic was made again: the place from which its records count, as the store or the
+# user shows; and how many entries come before.
+LIFE = schema(topic=pa.string(), queue_id=pa.int32(), begin=pa.int64(), ended=pa.int64())
+
+
+@dataclass(frozen=True)
+class FindLives:
+    """LIFE rows of the RUN rows of whole queues, which are in the log's order."""
+
+    files: StagedRuns
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for (topic, queue_id, _), rows in groupby(rows_of(batches), key_of(QUEUE_KEY)):
+            living, ended = self.files.living(rows)
+            if ended:
+                first = decode_entries(self.files.entries(living[0], 0, 1))[0]
+                row = {"topic": topic, "queue_id": queue_id, "ended": ended}
+                row["begin"] = int(first["physicalOffset"])
+                yield pa.RecordBatch.from_pylist([row], LIFE)

@@ -335,12 +335,10 @@ def messages_table(rows: Iterable[Mapping[str, Any]], body: bool) -> pa.Table:
 # All rows of a window are looked at together, by Arrow; a pattern is matched by RE2, which takes
 # the time of one pass over the text, whatever the pattern.
 
-_ONE = pa.array([""])
-
 
 def whole_matches(texts: pa.Array, pattern: str) -> pa.Array:
     """Which texts a regular expression (RE2) matches as a whole. Raises ArrowInvalid for none."""
-    pc.match_substring_regex(_ONE, pattern)  # `a)|(?:b` is one only in the brackets below
+    pc.match_substring_regex(pa.array([""]), pattern)  # `a)|(?:b` is one only in the brackets below
     return pc.match_substring_regex(texts, f"^(?:{pattern})$")
 
 

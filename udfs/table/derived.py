@@ -9,6 +9,7 @@ import pyarrow as pa
 from reput.store_format.derived.index_reader import IndexFileReader
 from reput.store_format.derived.queue_files import QueueFiles, is_pre_blank
 from reput.store_format.faults import StoreChanged
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState, InputStorage, Listed
 from reput.udfs.table.columns import MessageColumn, column
 
@@ -72,7 +73,10 @@ def queue_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The entries of queues, without pre-blanks. Raises BadQueue, StoreChanged, OSError."""
     for queue in queues:
-        files, reached = QueueFiles(storage, queue.folder, queue.batch, queue.there), queue.first
+        files, reached = (
+            QueueFiles(Folder(storage, queue.folder), queue.batch, queue.there),
+            queue.first,
+        )
         for file in files.all:
             base = files.position(file, 0)
             if queue.first >= base + file.state.size // files.entry_bytes or queue.stop <= base:

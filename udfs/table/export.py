@@ -250,6 +250,43 @@ class ChosenMessages:
             yield batch if self.redaction is None else self.redaction.apply(batch)
 
 
+LEFT = "leftOfSystem"  # a column of `CountLeft`, and of no table
+
+
+@dataclass(frozen=True)
+class CountLeft:
+    """The rows of `messages`, and one for each part where only the further column LEFT says
+    something: how many messages of brokers' own topics the part leaves out.
+    """
+
+    messages: ChosenMessages
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns; those of the messages as they are, so LEFT alone is null in their rows."""
+        return self.messages.columns.append(pa.field(LEFT, pa.int64()))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        columns = self.columns
+        for number in ids_of(batches):
+            left: list[int] = []
+            for rows in self.messages.rows(self.messages.parts[number], left=left.append):
+                none = pa.nulls(rows.num_rows, pa.int64())
+                yield pa.RecordBatch.from_arrays([*rows.columns, none], schema=columns)
+            row = {each.name: _nothing(each) for each in self.messages.columns}
+            yield pa.RecordBatch.from_pylist([{**row, LEFT: sum(left)}], columns)
+
+
+def _nothing(column: pa.Field) -> object:
+    """A value that says nothing; Spark takes no null where a column declares none."""
+    kind = column.type
+    if column.nullable:
+        return None
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        return []
+    return "" if pa.types.is_string(kind) else b"" if pa.types.is_binary(kind) else 0
+
+
 @dataclass(frozen=True)
 class ExportParts:
     """Exports those parts of `messages` whose indices arrive in the column `id`.

@@ -15,6 +15,7 @@ import numpy as np
 from reput.store_format.derived.queue_files import QueueFiles, is_pre_blank
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.adapters import LiveFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.records import RECORD_ROW, bad_bodies, walk
@@ -86,7 +87,7 @@ class QueuedParts(LogParts):
         self, storage: InputStorage, log: LogReader, queue: TopicQueue, part: LogPart
     ) -> np.ndarray[Any, Any]:
         """FOUND rows of a queue's records that start in a part. Raises StoreError."""
-        files, taken = QueueFiles(storage, queue.folder), [np.zeros(0, FOUND)]
+        files, taken = QueueFiles(Folder(storage, queue.folder)), [np.zeros(0, FOUND)]
         for file in files.all:
             with files.open(file) as entries:
                 used = entries.used()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reput.store_format.faults import Fault
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.layouts import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK
@@ -269,7 +270,7 @@ class CompareIndexRows:
         bounds = (b"", *self.cuts, BEHIND_HOURS)
         if not numbers:
             return []
-        with closing(open_database(self.storage, self.folder)) as database:
+        with closing(open_database(Folder(self.storage, self.folder))) as database:
             return [self._compared(database, *bounds[n : n + 2]) for n in numbers]
 
     def _compared(self, database: Database, start: bytes, stop: bytes) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from reput.broker.change.position import DispatchedLog as LogPlace
 from reput.broker.change.position import find_position
 from reput.broker.writer.recovery import LogRecovery
 from reput.store_format.dispatch.scan import place_rules, scan_rules
+from reput.store_format.files.folder import Folder
 from reput.store_format.log.reader import LogBytes
 from reput.store_format.names import ABORT, COMMIT_LOG, segment_name
 from reput.store_format.release.profiles import profile
@@ -68,7 +69,7 @@ def catch_up(files: MemoryFiles, log: Log, now: int = 1_800_000_000_000) -> New:
         assert catching.is_of(note), "a killed catch-up is not known again"
         position = catching.noted(note)
     else:
-        position = find_position(Rooted(files), "", place, rules.settings, rules.scan)
+        position = find_position(Folder(Rooted(files), ""), place, rules.settings, rules.scan)
     new = find_new(place, recovery, position, rules)
     if crashed:
         catching.resume(new)

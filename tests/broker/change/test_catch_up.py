@@ -257,6 +257,9 @@ def test_the_log_and_abort_are_durable_before_a_queue_grows_and_the_end_is_in_th
     first = next(n for n, step in enumerate(done) if step.startswith("write consumequeue/"))
     assert done[done.index(f"sync {ABORT}") + 1] == "sync folder "  # no index makes another one
     assert f"sync commitlog/{max(log.segments):020d}" in done[:first]
+    for number, op in enumerate(files.ops):  # each before the next step
+        if op.data in (CHECKPOINT.encode(), NOTE.encode()) or done[number] == f"remove {ABORT}":
+            assert done[number + 1] == "sync folder ", op
     noted = done.index(f"remove {NOTE}")
     for crash in crash_states(start, files.ops, 5, 0):
         if crash.after == len(done):

@@ -17,6 +17,7 @@ from reput.jobs import cli
 from reput.jobs.comparing.compare import verify_queue_log
 from reput.store_format.discover.store import store_at
 from reput.store_format.files.adapters import FilesRead
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Files
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.notes import Notes
@@ -72,7 +73,7 @@ def in_memory(store: Path, compacted: Path | None = None) -> MemoryFiles:
 
 
 def settled(files: Files, given: dict[str, str] = GIVEN) -> Settled:
-    return settle(files, FilesRead(files), "", "5.3.3", given, Notes())
+    return settle(files, Folder(FilesRead(files), ""), "5.3.3", given, Notes())
 
 
 def compaction(files: MemoryFiles) -> dict[str, bytes]:
@@ -178,7 +179,7 @@ def test_no_message_after_the_cut_counts_as_compacted(stores: Stores) -> None:
     assert json.loads(raw)["queueOffsetMap"] == {f"{TOPIC}_0": 12, "Other_0": 99}
 
 
-@pytest.mark.parametrize("had", [None, 30])
+@pytest.mark.parametrize("had", [None, 10, 30])
 def test_a_crash_leaves_what_the_next_run_ends(stores: Stores, had: int | None) -> None:
     """As all is written, or what the log lost is cut off. In the end all is durable."""
     before = in_memory(stores(9), stores(had) if had else None)
@@ -227,7 +228,7 @@ def test_it_is_told_where_it_is_behind_and_where_it_is_ahead(
     stores: Stores, have: int, had: int | None, why: str
 ) -> None:
     files = FilesRead(in_memory(stores(have), stores(had) if had else None))
-    with OpenedStore(files, "", "5.3.3", GIVEN, Notes()) as opened:
+    with OpenedStore(Folder(files, ""), "5.3.3", GIVEN, Notes()) as opened:
         found = [each.text for each in compaction_faults(opened, [TOPIC])]
     assert len(found) == bool(why)
     assert why in "".join(found)
@@ -241,7 +242,7 @@ def test_a_hole_is_told_where_no_newer_message_has_the_key(
     files = in_memory(stores(30), stores(30))
     for folder in (LOG, QUEUE) if file is not None else ():
         files.remove(sorted(path for path in files.names_of if path.startswith(folder + "/"))[file])
-    with OpenedStore(FilesRead(files), "", "5.3.3", GIVEN, Notes()) as opened:
+    with OpenedStore(Folder(FilesRead(files), ""), "5.3.3", GIVEN, Notes()) as opened:
         found = [each.text for each in hole_faults(opened, [TOPIC])]
         assert not list(compaction_faults(opened, [TOPIC]))
     assert len(found) == bool(hole)
@@ -256,7 +257,7 @@ def test_a_broker_compacts_from_5_1_0_on_unless_it_is_told_not_to(
     stores: Stores, release: str, given: dict[str, str], topics: list[str]
 ) -> None:
     files = FilesRead(in_memory(stores(30)))
-    assert compacted_topics(files, "", settings_from(given), release) == topics
+    assert compacted_topics(Folder(files, ""), settings_from(given), release) == topics
 
 
 def test_a_name_that_leads_out_of_the_store_is_no_topic() -> None:
@@ -264,7 +265,7 @@ def test_a_name_that_leads_out_of_the_store_is_no_topic() -> None:
     files.make_folder("config")
     table = {"topicConfigTable": {"../x": {"attributes": ATTRIBUTES[TOPIC]}}}
     files.create("config/topics.json").write_at(0, json.dumps(table).encode())
-    assert compacted_topics(FilesRead(files), "", Settings(), "5.3.3") == []
+    assert compacted_topics(Folder(FilesRead(files), ""), Settings(), "5.3.3") == []
 
 
 SIZES = [word for name, text in GIVEN.items() for word in ("--set", f"{name}={text}")]

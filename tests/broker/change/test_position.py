@@ -12,6 +12,7 @@ from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.dispatch.scan import Runs
 from reput.store_format.faults import Fault
+from reput.store_format.files.folder import Folder
 from tests.broker.change.catching import rules_of
 from tests.broker.change.equal_records import (
     INDEX,
@@ -33,7 +34,7 @@ NEW_STORE = Position({}, 0, 0, False, True, 0)
 
 def position_of(files: dict[str, bytes], log: Log) -> Position:
     rules, storage = rules_of(log), MemoryStorage({f"s/{path}": files[path] for path in files})
-    return find_position(storage, "s", place_of(log), rules.settings, rules.scan)
+    return find_position(Folder(storage, "s"), place_of(log), rules.settings, rules.scan)
 
 
 def test_a_store_with_nothing_derived_begins_with_its_log() -> None:

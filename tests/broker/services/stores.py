@@ -11,6 +11,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate import delays
 from reput.store_format.fate.rows import gathered_delays
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Bytes, Files
 from reput.store_format.message.ids import UniqueIds
@@ -29,9 +30,9 @@ SIZES: dict[str, object] = {"messageDelayLevel": LEVELS, "mappedFileSizeTimerLog
 def opened(files: Files, **named: object) -> OpenedStore:
     given = {name: str(value) for name, value in (SIZES | named).items()}
     if isinstance(files, DiskFiles):
-        return OpenedStore(LocalStorage(), files.root, "5.3.3", given, Notes())
+        return OpenedStore(Folder(LocalStorage(), files.root), "5.3.3", given, Notes())
     assert isinstance(files, MemoryFiles)
-    return OpenedStore(Rooted(files), "", "5.3.3", given, Notes())
+    return OpenedStore(Folder(Rooted(files), ""), "5.3.3", given, Notes())
 
 
 def writing(files: Files, clock: Clock, **named: Any) -> CommitLogWriter:

@@ -14,7 +14,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
 from tests.broker.writer.index_files import LENGTH, NAMES, SLOTS, T0, holding, index_file
 from tests.broker.writer.stores import open_writer
-from tests.faults.memory_files import MemoryFiles
+from tests.faults.failing import same_again
+from tests.faults.memory_files import MemoryFiles, crash_states
 from tests.trees import contents
 
 STAGED = ".reput-index"
@@ -71,11 +72,13 @@ def test_the_last_entries_of_one_message_are_counted_over_files(last: int, held:
 
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_what_is_published_replaces_the_folder_in_one_step(exchanges: bool) -> None:
-    files = holding(b"keep", b"gone")
-    files.error = errno.EINVAL
+    files = same_again(holding(b"keep", b"gone"))
+    files.error, start = errno.EINVAL, same_again(files)
     files.fail = lambda op: not exchanges and op.kind == "exchange"
     folder = IndexFolder(files, SLOTS)
-    folder.create_staged(NAMES[2], 7).write_at(0, b"new")
+    file = folder.create_staged(NAMES[2], 7)
+    file.write_at(0, b"new")
+    file.sync()
     seen = []
 
     def before() -> None:
@@ -83,8 +86,13 @@ def test_what_is_published_replaces_the_folder_in_one_step(exchanges: bool) -> N
 
     folder.publish([NAMES[0]], [NAMES[2]], before)
     assert seen == [(NAMES[:2], [NAMES[0], NAMES[2]])]
-    assert files.tree() == {f"index/{NAMES[0]}": b"keep", f"index/{NAMES[2]}": b"new\0\0\0\0"}
+    wanted = {f"index/{NAMES[0]}": b"keep", f"index/{NAMES[2]}": b"new\0\0\0\0"}
+    assert files.tree() == wanted
     assert not files.exists(STAGED)
+    ends = crash_states(start, files.ops, 1, 9, every=len(files.ops))
+    for crash in [each for each in ends if each.after]:
+        there = {path: raw for path, raw in crash.files.tree().items() if path[0] == "i"}
+        assert there == wanted, crash.how
 
 
 def test_an_error_that_is_no_inability_to_exchange_is_raised() -> None:

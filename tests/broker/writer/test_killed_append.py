@@ -129,7 +129,8 @@ def test_rocketmq_finds_each_key_once_after_a_kill(tmp_path: Path, lines: Path) 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("version", "kills"), [("5.3.3", 10), ("4.9.7", 4), ("5.5.0", 4)])
-def test_thirty_kills(tmp_path: Path, lines: Path, kind: str, version: str, kills: int) -> None:
-    """10 kills of each kind, and 4 more with either of two other releases."""
+@pytest.mark.parametrize(("version", "kills"), [("5.3.3", 4), ("4.9.7", 2), ("5.5.0", 2)])
+def test_kills_of_each_kind(
+    tmp_path: Path, lines: Path, kind: str, version: str, kills: int
+) -> None:
     _kill_and_ask(tmp_path, lines, version, kind, kills, f"{kind} {version}")

@@ -6,6 +6,7 @@ import pytest
 from reput.broker.writer.recovery import first_torn, written_in_part
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.files.adapters import FilesRead
+from reput.store_format.files.folder import Folder
 from reput.store_format.log.records import RECORD_ROW, RecordRules
 from reput.store_format.log.walk import Checks, Walk, most_rows
 from tests.faults.memory_files import MemoryFiles
@@ -116,5 +117,7 @@ def test_room_that_a_release_leaves_is_not_what_a_kill_left(text: bytes, partial
 
     walk = Walk(read, len(raw), RecordRules(True, True), Checks(), buffer, rows)
     (step,) = walk.steps(0, len(raw))
-    found = written_in_part(FilesRead(MemoryFiles()), "", Checkpoint(), step.window, step.rows[0])
+    found = written_in_part(
+        Folder(FilesRead(MemoryFiles()), ""), Checkpoint(), step.window, step.rows[0]
+    )
     assert found is partial

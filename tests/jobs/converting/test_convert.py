@@ -15,6 +15,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_CHECK, TIMER_UNIT
 from reput.store_format.release.settings import SettingError
 from reput.store_format.rewrite.changes import Changes
+from tests.built import Built
 from tests.converted import PLAIN, SEGMENT, converted, log_of, plain, records
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs import Log
@@ -66,6 +67,17 @@ def test_a_dry_run_says_the_same_and_leaves_nothing() -> None:
     assert (told.dry_run, told.output, told.segments, told.derived) == (True, "", [], [])
     for name in ("log_start", "log_end", "messages", "topics", "old_ends", "settings"):
         assert getattr(told, name) == getattr(done, name), name
+
+
+def test_what_queues_name_past_the_logs_end_is_known_to_be_missing() -> None:
+    built = Built().put("A", count=40).derive()
+    storage = built.storage(STORE)
+    del storage.files[max(path for path in storage.files if "/commitlog/" in path)]
+    there = sum(at < 2048 for at in built.places())
+    told = convert(Session(), STORE, OUTPUT, rocketmq="5.3.3", settings=built.given(),
+                   storage=storage, dry_run=True)  # fmt: skip
+    assert told.messages == there
+    assert f"queues name {40 - there} messages of 1 queue" in told.lacks[0]
 
 
 def test_a_topic_that_no_store_has_is_refused_and_one_that_is_only_configured_is_not() -> None:

@@ -15,6 +15,7 @@ from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.notes import Progress
 from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.selection import Tally
@@ -248,7 +249,7 @@ def store(seen: Tally | None, offset: int | None, shift: int = 0) -> Source:
     table = {} if offset is None else {"T@g": {"0": offset}}
     raw = json.dumps({"offsetTable": table}).encode()
     storage = MemoryStorage({f"{STORE}/config/consumerOffset.json": raw})
-    job: Any = SimpleNamespace(plan=SimpleNamespace(storage=storage, store=STORE))
+    job: Any = SimpleNamespace(plan=SimpleNamespace(folder=Folder(storage, STORE)))
     changes = Changes(merges=True, shifts=(("T", shift),) if shift else ())
     queues = {} if seen is None else {QueueKey("T", 0): seen}
     return Source(job, changes, MeasuredLog([], 0, 0, queues, []))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import open_database
 from reput.store_format.rocksdb.queues import ENTRIES, MIN, OFFSETS, parse_offset_key
@@ -11,7 +12,7 @@ from reput.store_format.rocksdb.queues import ENTRIES, MIN, OFFSETS, parse_offse
 
 def rows(folder: Path) -> dict[str, dict[bytes, bytes]]:
     """What is in a RocksDB of queues; without minima, which a broker finds when it is asked."""
-    database = open_database(LocalStorage(), str(folder))
+    database = open_database(Folder(LocalStorage(), str(folder)))
     try:
         found = {family: dict(database.rows(family)) for family in (ENTRIES, OFFSETS)}
     finally:

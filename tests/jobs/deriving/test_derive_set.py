@@ -64,7 +64,7 @@ def test_messages_in_no_queue_are_named_up_to_twenty(queues: int) -> None:
 def test_messages_that_rocksdb_has_no_entry_of_are_named_up_to_twenty(queues: int) -> None:
     made = [
         Message("T", queue, offset, b"x", store_timestamp=START)
-        for offset in (0, 1, 1, 7, 0) for queue in range(queues)
+        for offset in (0, 1, 1, 7, 0, 9) for queue in range(queues)
     ]  # fmt: skip
     log = damaged(made, 1 << 16)
     summary, _ = derived(log, queues=ROCKSDB)

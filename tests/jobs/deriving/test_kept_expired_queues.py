@@ -17,10 +17,13 @@ from reput.jobs.repair import repair
 from reput.jobs.replicate import replicate
 from reput.jobs.verify import verify
 from reput.store_format.derived.queues import FileQueues
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
 from reput.store_format.rocksdb.queues import RocksDBQueues
 from tests.broker.writer.stores import open_writer
+from tests.faults.memory_files import crash_states
+from tests.faults.power import recorded
 from tests.in_process import Session
 
 SETTINGS = {
@@ -55,17 +58,17 @@ def install(store: Path, output: Path, queues: str) -> None:
 @pytest.mark.parametrize("position", [OLD - 1])
 def test_it_ends_where_it_ended(store: Path, tmp_path: Path, position: int) -> None:
     storage = LocalStorage()
-    before = FileQueues(storage, str(store), lambda batch: 80).open("Old", 1, False)
+    before = FileQueues(Folder(storage, str(store)), lambda batch: 80).open("Old", 1, False)
     last = before.last()
     assert last is not None
     assert last.position == position
     install(store, tmp_path / "rocksdb", "rocksdb")
-    queues = RocksDBQueues(storage, str(store), f"{store}/consumequeue")
+    queues = RocksDBQueues(str(store), Folder(storage, f"{store}/consumequeue"))
     assert queues.maxima["Old", 1] == (last.physical_offset, position)
     assert queues.open("Old", 1, False).maximum() == OLD
     queues.close()
     install(store, tmp_path / "files", "files")
-    after = FileQueues(storage, str(store), lambda batch: 80).open("Old", 1, False)
+    after = FileQueues(Folder(storage, str(store)), lambda batch: 80).open("Old", 1, False)
     assert after.maximum() == OLD
     end = after.last()
     assert end is not None
@@ -113,12 +116,21 @@ def test_a_new_store_has_it_too(store: Path, tmp_path: Path, command: Any) -> No
     out = tmp_path / "out"
     engine = () if command is replicate else (Session(),)
     command(*engine, str(store), str(out), rocketmq="5.3.3", settings=SETTINGS)
-    queues = FileQueues(LocalStorage(), str(out), lambda batch: 80)
+    queues = FileQueues(Folder(LocalStorage(), str(out)), lambda batch: 80)
     assert queues.open("Old", 1, False).maximum() == OLD
     assert queues.open("New", 1, False).maximum() == 30
     with open_writer(out, **SETTINGS) as writer:
         assert writer.append(Message("Old", b"", 1)).queue_offset == OLD
     assert verify(Session(), str(out), rocketmq="5.3.3", settings=SETTINGS).same
+
+
+def test_a_replica_s_lasts_when_power_goes(store: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    given: dict[str, Any] = {"rocketmq": "5.3.3", "settings": SETTINGS}
+    done = recorded(disk, lambda: replicate(str(store), str(disk / "out"), **given))
+    *_, lost, _ = crash_states(done.start, done.ops, 1, 0, every=len(done.ops))
+    assert lost.files.tree().keys() == done.end.tree().keys()
 
 
 @pytest.mark.parametrize("command", [repair, convert, replicate])
@@ -136,7 +148,7 @@ def test_so_has_a_batch_queue(store: Path, tmp_path: Path, command: Any) -> None
     engine = () if command is replicate else (Session(),)
     batch = {**SETTINGS, "mapperFileSizeBatchConsumeQueue": "46"}
     command(*engine, str(store), str(out), rocketmq="5.3.3", settings=batch)
-    queue = FileQueues(LocalStorage(), str(out), lambda batch: 46).open("Batch", 2, True)
+    queue = FileQueues(Folder(LocalStorage(), str(out)), lambda batch: 46).open("Batch", 2, True)
     assert queue.maximum() == 45
     last = queue.last()
     assert last is not None

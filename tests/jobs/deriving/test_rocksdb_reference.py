@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import open_database
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
@@ -103,7 +104,7 @@ def there(storage: MemoryStorage, folder: str, family: str, apart: bool = False)
         for path, content in storage.files.items():
             if path.startswith(f"{OUTPUT}/{folder}/"):
                 (Path(made) / path.rpartition("/")[2]).write_bytes(content)
-        with closing(open_database(LocalStorage(), made)) as database:
+        with closing(open_database(Folder(LocalStorage(), made))) as database:
             found = dict(database.rows(family))
             if apart:
                 opened: Any = database._opened
@@ -175,7 +176,7 @@ def test_any_log(log: Log, partitions: int, split_bytes: int, seed: int) -> None
 
 
 @pytest.mark.long
-@settings(suppress_health_check=QUIET, deadline=None, max_examples=1000)
+@settings(suppress_health_check=QUIET, deadline=None, max_examples=250)
 @given(*DRAWN)
 def test_many_logs(log: Log, partitions: int, split_bytes: int, seed: int) -> None:
     check(log, partitions, split_bytes, seed)

@@ -21,7 +21,7 @@ def tables(log: Damaged, cut: Cut | None = None, topics: Any = None) -> list[dic
     of_log = log.log._replace(topic_attributes=topics or {})
     job = job_of(found(of_log, cut=cut))
     job.keep_times()
-    rows = queue_tables(job, job.scan())
+    rows = queue_tables(job, job.scan()).rows.to_pylist()
     storage: Any = job.plan.storage
     assert all(storage.files[f"{STAGING}/{row['name']}"] for row in rows)
     return rows
@@ -76,7 +76,7 @@ def test_what_is_read_does_not_grow_as_queues_times_splits(irregular: int) -> No
     job.keep_times()
     linked = job.scan()
     before, collected = len(storage.opened), session.rows_collected
-    rows = queue_tables(job, linked)
+    rows = queue_tables(job, linked).rows.to_pylist()
     assert entries(rows) == {(f"T{n}", 0): 198 for n in range(queues)}
     reads = sum(path.endswith(".entries") for path in storage.opened[before:])
     assert 99 <= reads <= 300  # 3,960 where each run was read by itself

@@ -14,15 +14,19 @@ import rocksdict
 
 import reput
 from reput.jobs.cli import main
+from reput.jobs.deriving.timers import Waits, write_services
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
+from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb.rows import READ_POSITION, TIMERS
 from reput.store_format.state.timers import timer_check, why_lost
 from tests.broker.services.stores import LEVELS, Clock, delayed, disk, timer, writing
 from tests.broker.writer.stores import stored_records
+from tests.faults.memory_files import MemoryFiles, crash_states
 from tests.in_process import Session, run
 from tests.jobs.opening.writing import SETTINGS as SIZES
 from tests.trees import contents
@@ -56,7 +60,7 @@ def store(tmp_path: Path) -> Path:
 def fates(store: Path) -> Fates:
     """Each one's state and kind by its UNIQ_KEY. No file is lost."""
     end = max(each.physical_offset + each.size for each in stored_records(store / "commitlog"))
-    assert why_lost(LocalStorage(), str(store), end) == ""
+    assert why_lost(Folder(LocalStorage(), str(store)), end) == ""
     with reput.open_store(str(store), **GIVEN) as opened:
         rows = opened.delayed(everything=True)
     return {row.unique_key: (row.state.replace("late", "waiting"), row.by) for row in rows}
@@ -233,6 +237,13 @@ def test_a_delay_level_past_its_queue_s_end_waits_again(
     assert fates(store) != wanted
     assert change(store)[-1:] in ([LEVEL], [THREE])
     assert fates(store) == wanted
+
+
+def test_delay_offsets_last_when_power_goes() -> None:
+    files = MemoryFiles()
+    write_services(files, Waits(None, 0, {3: 7}), profile("5.3.3"))
+    *_, lost, _ = crash_states(MemoryFiles(), files.ops, 1, 0)
+    assert lost.files.tree() == files.tree() != {}
 
 
 def test_a_replica_goes_on_from_its_last_timer(store: Path, tmp_path: Path) -> None:

@@ -66,6 +66,20 @@ def test_both_engines_make_the_same_rows(delta: Any, tmp_path: Path) -> None:
         assert same(delta, store, theirs, engine, rocketmq="5.5.0")
 
 
+def test_both_engines_count_the_system_messages_that_they_leave_out(
+    delta: Any, tmp_path: Path
+) -> None:
+    store = golden_stores.unpack("mixed_5.5.0").input
+    done = run(delta, store, tmp_path / "spark", rocketmq="5.5.0")
+    other = export(None, str(store), str(tmp_path / "local"), format="delta", rocketmq="5.5.0")
+    assert (done.messages, done.system) == (other.messages, other.system)
+    assert done.system
+    assert rows(tmp_path / "spark") == rows(tmp_path / "local")
+    assert DeltaTable(tmp_path / "spark" / "messages").schema().to_json() == DeltaTable(
+        tmp_path / "local" / "messages").schema().to_json()  # fmt: skip
+    assert run(delta, store, tmp_path / "spark", rocketmq="5.5.0").system == 0  # nothing is new
+
+
 def test_a_grown_log_adds_what_is_new_once_also_behind_optimize(delta: Any, tmp_path: Path) -> None:
     log, out = damaged(messages(60)), tmp_path / "out"
     store = write(up_to(log, 20, torn=30), tmp_path / "store")

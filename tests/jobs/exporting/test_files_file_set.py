@@ -7,6 +7,7 @@ import pytest
 
 from reput.jobs.exporting.files import Chosen, chosen_of, export_manifest
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.udfs.table.columns import SCHEMA
 from tests.memory_storage import MemoryStorage
 
@@ -72,4 +73,4 @@ def test_without_bodies_their_column_is_left_out_and_their_crcs_stay() -> None:
 )  # fmt: skip
 def test_another_folder_is_no_export(files: dict[str, bytes], why: str) -> None:
     with pytest.raises(StoreError, match=why):
-        export_manifest(MemoryStorage(files), "set")
+        export_manifest(Folder(MemoryStorage(files), "set"))

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in
+from reput.store_format.files.folder import Folder
 from tests.memory_storage import WatchedStorage
 
 
@@ -16,7 +17,7 @@ def read(name: str, content: bytes) -> list[dict[str, Any]]:
     """The rows of an export of one file, which is closed at the end, however that comes."""
     storage = WatchedStorage({f"out/{name}": content})
     try:
-        ((path, batches),) = batches_in(storage, "out", {"files": [{"path": name}]})
+        ((path, batches),) = batches_in(Folder(storage, "out"), {"files": [{"path": name}]})
         assert path == f"out/{name}"
         return [row for batch in batches for row in batch.to_pylist()]
     finally:
@@ -30,7 +31,7 @@ def line(**fields: Any) -> bytes:
 def test_files_come_in_the_manifest_s_order_and_are_opened_one_by_one() -> None:
     storage = WatchedStorage({"out/b.jsonl": line() + b"\n", "out/a.jsonl": line() + b"\n"})
     manifest = {"files": [{"path": "b.jsonl"}, {"path": "a.jsonl"}]}
-    for path, batches in batches_in(storage, "out", manifest):
+    for path, batches in batches_in(Folder(storage, "out"), manifest):
         assert sum(map(len, batches)) == 1
         assert (storage.opened[-1], storage.open_now) == (path, 0)
     assert storage.opened == ["out/b.jsonl", "out/a.jsonl"]

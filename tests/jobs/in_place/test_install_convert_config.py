@@ -12,6 +12,7 @@ import rocksdict
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.rebuild import rebuild
 from reput.store_format.discover.config import config_table
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.state_table import CONFIG_DBS
@@ -24,7 +25,9 @@ from tests.trees import contents
 
 def config(store: Path) -> dict[str, Any]:
     notes = Notes()
-    found = {file: config_table(LocalStorage(), str(store), file, notes) for file in CONFIG_DBS}
+    found = {
+        file: config_table(Folder(LocalStorage(), str(store)), file, notes) for file in CONFIG_DBS
+    }
     assert notes.lines == []
     return found
 

@@ -13,6 +13,7 @@ from reput.jobs.in_place.service import Look, Service, one_by_one, refuse_damage
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.fate.rows import gathered_delays
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
@@ -140,7 +141,9 @@ def test_a_signal_ends_the_work_between_two_items(signalled: int, done: int, cod
 
 
 def looked(log: Damaged) -> None:
-    opened = OpenedStore(storage_of(log.log), STORE, log.version, as_text(log.settings), Notes())
+    opened = OpenedStore(
+        Folder(storage_of(log.log), STORE), log.version, as_text(log.settings), Notes()
+    )
     with opened:
         refuse_damage(gathered_delays(opened, Notes())[0], opened)
 

@@ -144,6 +144,10 @@ KEPT = Finding("STORE/kvStore", f"knows more: {TAIL_LOST}{LEFT}")
         (report(findings=[KEPT, GONE]), "in a backup; else reput recover STORE "),
         (report(findings=[KEPT], crashed=True), "in a backup; else reput recover STORE "),
         (report(findings=[GONE], in_rocksdb=["rows"]), "or let the broker cut"),
+        (
+            report(findings=[Finding("x", "queueOffset 9 is ...: 1 kept from position 6")]),
+            "reput repair STORE --output DIR --restore ",
+        ),
         (report(findings=[GONE], of_group=True), "another member of the group"),
     ],
 )

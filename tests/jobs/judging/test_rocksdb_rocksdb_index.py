@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import rocksdict
 
 from reput.jobs.install import install_set, undo_install
+from reput.jobs.judging.rocksdb import NO_INDEX
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
@@ -120,3 +122,11 @@ def test_an_index_that_was_switched_on_late_is_sound(tmp_path: Path) -> None:
     assert report.differences == []
     begin = int.from_bytes(places[50], "big")
     assert f"{store}/rocksdbstore: its index begins with the message at {begin}" in report.notes
+
+
+def test_no_index_in_its_only_place_is_a_difference(tmp_path: Path) -> None:
+    store, _ = unpack("index_5.5.1", tmp_path)
+    shutil.rmtree(store / "rocksdbstore")
+    given = {"indexRocksDBEnable": "true", "indexFileWriteEnable": "false"}
+    report = verify(Session(), str(store), rocketmq="5.5.1", settings=given)
+    assert [each.field for each in report.differences] == [NO_INDEX]

@@ -14,6 +14,8 @@ import rocksdict
 
 import reput
 from reput.jobs.check import check
+from reput.jobs.judging.report import next_step
+from reput.jobs.judging.rocksdb import NO_ROCKSDB
 from reput.jobs.verify import verify
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
 from reput.store_format.rocksdb.database import RocksDBMissing
@@ -60,6 +62,18 @@ def found(store: Path) -> list[str]:
     report = check(Session(), str(store), rocketmq="5.3.3", settings=SIZES)
     assert report.sound == (not report.differences)
     return [each.text().removeprefix(f"{store}/") for each in report.differences]
+
+
+@pytest.mark.parametrize("name", ["alone_5.3.3", "double_5.4.0"])
+def test_no_rocksdb_where_a_broker_reads_it_is_one_difference(name: str, tmp_path: Path) -> None:
+    store, _ = unpack(name, tmp_path)
+    for path in (store / "consumequeue").iterdir():
+        if path.is_file():
+            path.unlink()  # the files of a double write stay
+    given = {**SIZES, "storeType": "defaultRocksDB"}
+    report = check(Session(), str(store), rocketmq=name.partition("_")[2], settings=given)
+    assert [each.field for each in report.differences] == [NO_ROCKSDB]
+    assert next_step(report).startswith("reput rebuild")
 
 
 @pytest.mark.parametrize("name", quick("alone_5.3.3", "index_5.5.1", "double_5.4.0", "v2_5.4.0"))
@@ -169,6 +183,22 @@ def test_what_is_dispatched_again_is_only_behind(tmp_path: Path) -> None:
     assert reports[0].behind[0].path.endswith(FOLDER)
 
 
+def test_rows_that_a_double_write_lacks_after_a_clean_stop_stay_missing(tmp_path: Path) -> None:
+    """RocketMQ 5.3.3 adds none of them, 5.5.1 all but one (off for a life, on again)."""
+    store, _ = unpack("double_5.3.3", tmp_path)
+    with changed(store) as families:
+        last = np.frombuffer(families[ENTRIES][entry_key(QUEUE, 12)], ROCKSDB_ENTRY)[0]
+        removed(12)(families)
+        families[OFFSETS][CHECKPOINT_KEY] = int(last["physicalOffset"]).to_bytes(8, "big")
+    assert found(store) == []
+    given = {**SIZES, "rocksdbCQDoubleWriteEnable": "true"}
+    report = check(Session(), str(store), rocketmq="5.3.3", settings=given)
+    assert [each.path for each in report.differences] == [f"{store}/{FOLDER}"]
+    assert "--queues files" in next_step(report)
+    (store / "abort").touch()  # its recovery adds them
+    assert not check(Session(), str(store), rocketmq="5.3.3", settings=given).differences
+
+
 @pytest.mark.parametrize("name", ["alone_5.3.3", "double_5.3.3"])
 def test_a_database_that_cannot_be_read_is_a_difference(name: str, tmp_path: Path) -> None:
     store, _ = unpack(name, tmp_path)
@@ -198,6 +228,29 @@ def test_files_and_rocksdb_are_judged_both(tmp_path: Path) -> None:
     assert [each.split(":")[0] for each in found(store)] == [
         FOLDER, f"consumequeue/Live1/2/{file.name}"
     ]  # fmt: skip
+
+
+def test_queues_in_rocksdb_of_an_earlier_life_are_not_compared(tmp_path: Path) -> None:
+    """As an upgrade that was taken back leaves them (#8600): the files reach further."""
+    store, _ = unpack("double_5.3.3", tmp_path)
+    with changed(store) as families:
+        for key, _ in list(families[OFFSETS].items()):
+            del families[OFFSETS][key]
+    assert found(store) == []
+    report = check(Session(), str(store), rocketmq="5.3.3", settings=SIZES)
+    assert any("consumequeue: not compared" in note for note in report.notes)
+
+
+def test_files_of_an_earlier_life_are_not_compared(tmp_path: Path) -> None:
+    """As a migration by a double write leaves them (#8589)."""
+    store, _ = unpack("double_5.3.3", tmp_path)
+    for file in (store / "consumequeue" / "Live1").glob("*/*"):
+        file.write_bytes(file.read_bytes()[:40] + bytes(file.stat().st_size - 40))
+    assert found(store)
+    given = {**SIZES, "storeType": "defaultRocksDB"}
+    report = check(Session(), str(store), rocketmq="5.3.3", settings=given)
+    assert report.sound
+    assert any("queue files not compared" in note for note in report.notes)
 
 
 def test_without_the_library_it_is_said_what_to_install(tmp_path, monkeypatch) -> None:

@@ -8,6 +8,7 @@ from reput.jobs.judging.report import Report
 from reput.jobs.judging.verdict import Verdict
 from reput.jobs.verify import verify
 from reput.store_format.derived.checkpoint import Checkpoint, encode
+from reput.store_format.files.folder import Folder
 from reput.store_format.log.there import derived_files
 from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of
 from tests.logs import Log
@@ -52,9 +53,9 @@ def paths(found: list[str]) -> list[str]:
 
 
 def test_the_files_of_a_store_are_its_queues_then_its_index(whole: Files) -> None:
-    assert derived_files(MemoryStorage({f"{STORE}/checkpoint": b""}), STORE).files == []
+    assert derived_files(Folder(MemoryStorage({f"{STORE}/checkpoint": b""}), STORE)).files == []
     storage = MemoryStorage({f"{STORE}/{path}": raw for path, raw in whole.items()})
-    found = derived_files(storage, STORE).files
+    found = derived_files(Folder(storage, STORE)).files
     assert found == sorted(path for path in whole if path.startswith(("consume", "index")))
     assert [path for path in found if "Gone" in path] == [queue(0, "Gone")]
 

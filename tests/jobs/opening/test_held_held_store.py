@@ -10,6 +10,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.files.system import lock_holder
 from reput.store_format.release.settings import settings_from
+from tests.faults.memory_files import crash_states
+from tests.faults.power import recorded
 from tests.jobs.opening.writing import Writing
 
 SEGMENT = 4096
@@ -90,7 +92,9 @@ def test_only_a_last_segment_that_a_crash_left_short_gets_its_length(
 ) -> None:
     asked: list[str] = []
     with held_store(segments(tmp_path, 7, length), dry_run=False) as held:
-        complete_last(held, SIZES, asked.append)
+        done = recorded(tmp_path, lambda: complete_last(held, SIZES, asked.append))
+        *_, (_, _, lost), _ = crash_states(done.start, done.ops, 1, 0)
+        assert lost.tree()[LAST] == (b"\1" * length).ljust(whole, b"\0")  # it lasts
         assert held.changed == bool(asked) == (length != whole)
     assert (tmp_path / LAST).read_bytes() == (b"\1" * length).ljust(whole, b"\0")
     assert (tmp_path / f"commitlog/{0:020d}").stat().st_size == 7

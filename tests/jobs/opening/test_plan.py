@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from reput.jobs.check import check
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.questions import open_store
 from reput.store_format.discover.purpose import LOOK, REPLICATE, Purpose
@@ -12,7 +13,8 @@ from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import DamageFound, EmptyLog, StoreError
 from reput.store_format.files.protocol import FileState
 from reput.store_format.release.setting_table import SettingError
-from tests.in_process import STORE
+from tests.built import Built
+from tests.in_process import STORE, Session
 from tests.jobs.comparing.pairs import message
 from tests.logs.encoder import build_log
 from tests.memory_storage import MemoryStorage
@@ -65,6 +67,18 @@ def test_of_a_log_without_segments_the_queues_tell_what_it_had() -> None:
         planned(MemoryStorage(files), given)
     with pytest.raises(DamageFound, match=told):
         open_store(STORE, rocketmq="5.3.3", settings=given, storage=MemoryStorage(files))
+
+
+@pytest.mark.parametrize("release", [None, "5.3.3"])
+def test_a_size_that_no_name_fits_is_refused_and_the_log_not_called_empty(
+    release: str | None,
+) -> None:
+    built = Built(start=2048 * 5).put(count=9, keys="k").derive()
+    given = {**built.given(), "mappedFileSizeCommitLog": str(1 << 30)}
+    with pytest.raises(StoreError, match="has 2048 bytes, but mappedFileSizeCommitLog is 10737"):
+        check(Session(), "s", rocketmq=release, settings=given, storage=built.storage())
+    with pytest.raises(StoreError, match="has 2048 bytes, but mappedFileSizeCommitLog is 10737"):
+        open_store("s", rocketmq="5.3.3", settings=given, storage=built.storage())
 
 
 class Large(MemoryStorage):

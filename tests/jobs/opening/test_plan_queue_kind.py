@@ -8,6 +8,7 @@ from reput.jobs.opening.plan import Plan, kind_of_index, kind_of_queues, make_pl
 from reput.store_format.discover.purpose import CHECK, REBUILD, Purpose
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.settings import SettingError
 from tests.in_process import STORE, as_text
@@ -24,11 +25,12 @@ def plan(*there: str, purpose: Purpose = REBUILD, **given: str) -> Plan:
     log = build_log(messages(3), SEGMENT)
     files = {f"{STORE}/commitlog/{at:020d}": raw for at, raw in log.items()}
     storage = MemoryStorage(files | {f"{STORE}/{path}": b"x" for path in there})
-    at = StoreAt(storage, STORE, "5.5.0", as_text({**SETTINGS, **given}))
+    at = StoreAt(storage, STORE, "5.5.1", as_text({**SETTINGS, **given}))
     return make_plan(at, discover(at, purpose), purpose)
 
 
 TABLE, APART = "consumequeue/000009.sst", "useSeparateStorePathForRocksdbCQ"
+SELECTIVE, PREFERS = "rocksdbCQSelectiveDoubleWriteEnable", "combineCQPreferCQType"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,8 @@ TABLE, APART = "consumequeue/000009.sst", "useSeparateStorePathForRocksdbCQ"
         ((ROCKSDB, TABLE, FILES), {"storeType": "default"}, ""),
         ((ROCKSDB,), {"storeType": "default"}, ""),  # a broker that only opened one
         ((ROCKSDB, TABLE), {}, ""),
+        ((FILES,), {SELECTIVE: "true", PREFERS: "defaultRocksDB"}, f"set {PREFERS}=default"),
+        ((FILES,), {SELECTIVE: "true"}, ""),
     ],
 )
 def test_rows_that_a_broker_refuses_or_does_not_read_are_named(
@@ -107,7 +111,7 @@ def test_an_index_is_in_rocksdb_where_that_is_its_only_place(
 def test_a_command_that_changes_no_rocksdb_says_how_far_its_queues_go(tmp_path: Path) -> None:
     store, _ = unpack("alone_5.5.0", tmp_path)
     with pytest.raises(StoreError, match=r"its queues hold the log up to [\d,]+; a broker"):
-        refuse_rocksdb(LocalStorage(), str(store))
+        refuse_rocksdb(Folder(LocalStorage(), str(store)))
     (store / "consumequeue" / "CURRENT").write_bytes(b"no such file\n")
-    refuse_rocksdb(LocalStorage(), str(store))
-    refuse_rocksdb(LocalStorage(), str(tmp_path))
+    refuse_rocksdb(Folder(LocalStorage(), str(store)))
+    refuse_rocksdb(Folder(LocalStorage(), str(tmp_path)))

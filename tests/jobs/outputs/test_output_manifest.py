@@ -7,6 +7,7 @@ import pytest
 from reput.jobs.outputs.output import manifest_text, read_manifest
 from reput.jobs.outputs.report import OutputFile, Summary
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from tests.memory_storage import MemoryStorage
 
 
@@ -29,4 +30,4 @@ def test_a_line_for_each_name_and_each_file() -> None:
 @pytest.mark.parametrize("raw", [b"{", b"[" * 100_000, b'{"a":' * 50_000])
 def test_a_manifest_that_cannot_be_read_is_named(raw: bytes) -> None:
     with pytest.raises(StoreError, match=r"s/manifest\.json: cannot be read"):
-        read_manifest(MemoryStorage({"s/manifest.json": raw}), "s")
+        read_manifest(Folder(MemoryStorage({"s/manifest.json": raw}), "s"))

@@ -17,6 +17,7 @@ from reput.jobs.outputs.output import (
     what_may_go,
 )
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from tests.memory_storage import MemoryStorage
 
 QUEUE = f"consumequeue/T/0/{0:020d}"
@@ -61,7 +62,7 @@ def test_a_manifest_lists_files_of_its_kind_alone(kind: SetKind, path: str, of_i
     manifest["format"] = kind.format
     raw = json.dumps(manifest).encode()
     if of_it:
-        found = files_of(MemoryStorage(), "m", parse_manifest(raw, "m", kind), kind)
+        found = files_of(Folder(MemoryStorage(), "m"), parse_manifest(raw, "m", kind), kind)
         assert [each[:2] for each in found] == [(path, 3)]
     else:
         with pytest.raises(StoreError, match="names a file outside the set"):

@@ -1,6 +1,7 @@
 """Counts and times as a person reads them; and what of a store a copy leaves behind."""
 
 from reput.jobs.outputs.report import counted, left_behind, time_text
+from reput.store_format.files.folder import Folder
 from tests.memory_storage import MemoryStorage
 
 
@@ -24,9 +25,9 @@ def test_the_state_that_a_copy_leaves_behind_is_named() -> None:
         "config/timercheck", "kvStore/CURRENT",
     )  # fmt: skip
     storage = MemoryStorage({f"store/{name}": b"" for name in names})
-    (line,) = left_behind(storage, "store", ("topics.json", "consumerOffset.json"))
+    (line,) = left_behind(Folder(storage, "store"), ("topics.json", "consumerOffset.json"))
     assert line == (
         "not taken over: compaction/, config/consumerOrderInfo.json, config/users/, "
         "epochFileCheckpoint"
     )
-    assert left_behind(MemoryStorage({"store/commitlog/x": b""}), "store", ()) == []
+    assert left_behind(Folder(MemoryStorage({"store/commitlog/x": b""}), "store"), ()) == []

@@ -130,7 +130,7 @@ def test_more_zeros_than_log_are_refused_before_they_are_sent(
     log = Log(build_log([Message()], 60_000), sizes, "5.3.3", {})
     ready = found(log).job(Staging(storage(), STAGING))
     linked = ready.scan()
-    linked.accepted[0]["queues"] = queues
+    linked.accepted[0] = {**linked.accepted[0], "queues": queues}
     if refused:
         with pytest.raises(StoreError, match=r"120 GB of zeros .*--queues rocksdb"):
             ready.build(linked)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.replicating.config import copy_config, put_config
+from reput.store_format.files.folder import Folder
 from tests.faults.memory_files import MemoryFiles, crash_states
 from tests.memory_storage import MemoryStorage
 
@@ -30,7 +31,7 @@ class Copying:
 
     def round(self, positions: bool = True) -> list[str]:
         self.known, said = copy_config(
-            self.source, "s", self.target, self.known, positions, self.seen
+            Folder(self.source, "s"), self.target, self.known, positions, self.seen
         )
         return said
 

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.check import check
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.jobs.salvaging.damage_search import map_damage
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.faults import Fault
+from tests.built import Built
 from tests.damaged import Damaged, damaged, messages
+from tests.in_process import Session
 from tests.jobs.found import found, job_of
 
 SEGMENT = 1 << 16
@@ -118,3 +121,21 @@ def test_a_transaction_type_that_keeps_a_record_out_of_its_queue_is_named() -> N
         log.places[200], Fault.KEPT_OUT, 4,
     )  # fmt: skip
     assert found_map.messages_missing == 1
+
+
+@pytest.mark.parametrize("kept_out", [4, 12])
+def test_a_record_that_its_queue_has_is_kept_out_by_a_flipped_transaction_type(
+    kept_out: int,
+) -> None:
+    """The queue is too short to be believed without its file, whose entry names the record."""
+    built = Built().put(count=15).put("U", count=15).derive()
+    place = built.places()[6]
+    built.damage("commitlog", place + SYS_FLAG, bytes([kept_out]))
+    given = {"rocketmq": "5.3.3", "settings": built.given()}
+    report = check(Session(), "s", storage=built.storage(), **given)  # type: ignore[arg-type]
+    assert [(each["offset"], each["field"]) for each in report.damage["ranges"]] == [
+        (place, "sysFlag")
+    ]
+    assert report.damage["messages_missing"] == 1
+    without = check(Session(), "s", storage=built.remove("consumequeue").storage(), **given)  # type: ignore[arg-type]
+    assert without.damage["ranges"] == []

@@ -14,6 +14,7 @@ from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from tests import golden_stores
@@ -30,7 +31,7 @@ def test_each_entry_of_each_queue_is_a_row(name: str) -> None:
     for kind in ("consumequeue", "batchconsumequeue"):
         for folder in sorted((store / kind).glob("*/*")):
             topic, queue = folder.parent.name, int(folder.name)
-            reader = QueueReader(LocalStorage(), str(folder), kind != "consumequeue")
+            reader = QueueReader(Folder(LocalStorage(), str(folder)), kind != "consumequeue")
             wanted += [
                 (topic, queue, e.position, e.physical_offset, e.size, e.tags_code, e.messages,
                  e.store_timestamp, reader.batch) for e in reader.entries(0)
@@ -54,8 +55,8 @@ def test_queues_are_chosen_by_topic() -> None:
 
 def test_each_entry_of_each_index_file_is_a_row() -> None:
     store, wanted = golden_stores.unpack(MIXED).expect, []
-    settings, _ = settings_to_read(LocalStorage(), str(store), {}, "5.3.3")
-    reader = IndexReader(LocalStorage(), str(store), settings)
+    settings, _ = settings_to_read(Folder(LocalStorage(), str(store)), {}, "5.3.3")
+    reader = IndexReader(Folder(LocalStorage(), str(store)), settings)
     for number in reversed(range(len(reader.files))):
         with reader.open(number) as file:
             for n in range(1, file.header.entries + 1):

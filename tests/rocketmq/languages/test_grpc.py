@@ -15,6 +15,7 @@ from tests.rocketmq.languages.expected import in_order, keys_of, same_messages
 from tests.rocketmq.languages.programs import PROGRAMS, Received, consume, missing
 from tests.rocketmq.proxies import proxy
 from tests.rocketmq.seen import Seen
+from tests.spread import spread
 from tests.trees import contents
 
 # 18 consumers, each in a process of its own: 8 minutes were seen on two cores with a load of 15
@@ -69,8 +70,7 @@ def _wanted(words: dict[str, Any]) -> int:
     )
 
 
-@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
-@pytest.mark.parametrize("language", CLIENTS)
+@pytest.mark.parametrize(("version", "language"), spread(["5.5.0", "5.3.3"], [*CLIENTS]))
 def test_a_grpc_client_is_given_what_the_broker_gives(
     made: served.Made, language: str, version: str, folder: Path
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from reput.store_format.damage.contradictions import OldQueues, contradictions
 from reput.store_format.derived.queue_files import decode_entries
+from reput.store_format.files.folder import Folder
 from reput.store_format.layouts import QUEUE_ENTRY
 from tests.damaged import ENTRY
 from tests.memory_storage import MemoryStorage
@@ -26,7 +27,7 @@ def numbered(first: int, count: int) -> bytes:
 
 def old(**files: bytes) -> Any:
     storage = MemoryStorage({f"{FOLDER}/{name}": content for name, content in files.items()})
-    return OldQueues(storage, "store").of("T", 3)
+    return OldQueues(Folder(storage, "store")).of("T", 3)
 
 
 def sizes(found: Any) -> list[int]:
@@ -65,7 +66,7 @@ def test_what_is_no_message_counts_as_none() -> None:
 @pytest.mark.parametrize("topic", ["U", "V"])
 def test_a_queue_without_a_folder_is_no_witness(topic: str) -> None:
     storage = MemoryStorage({f"{FOLDER}/{0:020d}": numbered(0, 5), "store/consumequeue/U": b""})
-    queue = OldQueues(storage, "store").of(topic, 3)
+    queue = OldQueues(Folder(storage, "store")).of(topic, 3)
     assert not queue.any
     assert sizes(queue.at(0, 2)) == [0, 0]
 
@@ -105,4 +106,4 @@ def test_scattered_positions_are_each_asked_about() -> None:
 @pytest.mark.parametrize("topic", ["", ".", "../consumequeue/T", "a\\b", "T\0", "x" * 256])
 def test_a_topic_that_can_be_no_folders_name_has_none(topic: str) -> None:
     storage = MemoryStorage({f"{FOLDER}/{0:020d}": numbered(0, 5)})
-    assert not OldQueues(storage, "store").of(topic, 3).any
+    assert not OldQueues(Folder(storage, "store")).of(topic, 3).any

@@ -145,6 +145,7 @@ SILENT = Votes(0, 0)
             False,
         ),  # right behind the log's end
         (StretchFacts(True, False, True, Votes(3, 0), SILENT), True),  # a clock that was set back
+        (StretchFacts(True, False, True, Votes(3, 1), SILENT), False),  # one queue does not go on
         (StretchFacts(True, True, True, Votes(3, 0), SILENT), False),  # between newer ones: a tie
         (StretchFacts(True, True, True, Votes(3, 0), Votes(3, 0)), True),  # and yet they go on
         (StretchFacts(False, False, False, Votes(0, 2), SILENT), False),

@@ -80,12 +80,16 @@ def test_that_queues_go_on_from_what_either_life_had_says_nothing() -> None:
 
 def test_a_topic_that_was_made_again_makes_nothing_stale() -> None:
     assert judge_lives([BEFORE, piece(2000, (51, 60), (0, 5)), piece(4000, (61, 70), (6, 8))]) == {}
+    assert judge_lives([BEFORE, piece(2000, (30, 40), (0, 5))]) == {}  # clock set back
 
 
 def test_one_message_that_is_there_twice_costs_no_piece() -> None:
     """Two records have one queueOffset in one queue: no older life."""
     one = piece(2000, (51, 60), (9, 12), queues=1)
     assert judge_lives([piece(0, (1, 50), (0, 9), queues=1), one]) == {}
+    # nor in one of six queues that nothing says more of
+    twice = piece(4000, (61, 70), (12, 20), queues=1)
+    assert judge_lives([BEFORE, piece(2000, (51, 60), (10, 19)), twice]) == {}
 
 
 def test_no_older_life_has_put_more_messages_than_fit() -> None:
@@ -93,6 +97,8 @@ def test_no_older_life_has_put_more_messages_than_fit() -> None:
     wild = piece(2000, (51, 60), (10, 1 << 40), queues=1)
     before = piece(0, (1, 50), (0, 9), queues=1)
     assert judge_lives([before, wild, piece(4000, (61, 70), (14, 19), queues=1)]) == {}
+    wild = piece(0, (1, 50), (0, 1 << 40))  # nor does such a one hide an older life behind it
+    assert stale(wild, piece(2000, (51, 60), (0, 9)), piece(4000, (61, 70), (4, 7))) == [2000]
 
 
 @pytest.mark.parametrize("records", [2, 3])

@@ -18,6 +18,7 @@ from reput.store_format.damage.queue_findings import (
     TwinRecord,
     UnexplainedGap,
 )
+from reput.store_format.files.folder import Folder
 from tests.damaged import ENTRY
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.staged import SIZE, lost, staged
@@ -35,7 +36,7 @@ def queue(*offsets: int) -> Pairs:
 def old_queue(entries: Sequence[tuple[int, int, int]]) -> OldQueue:
     raw = b"".join(ENTRY.pack(*each) for each in entries)
     storage = MemoryStorage({f"store/consumequeue/T/0/{0:020d}": raw})
-    return OldQueues(storage, "store").of("T", 0)
+    return OldQueues(Folder(storage, "store")).of("T", 0)
 
 
 def found(

@@ -15,6 +15,7 @@ from reput.store_format.derived.extent import (
     tail,
 )
 from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.files.folder import Folder
 from reput.store_format.release.settings import settings_from
 from tests.memory_storage import MemoryReader, MemoryStorage
 from tests.store_format.derived.made_files import BATCHES, BLANK, QUEUE, batches, entries, index_of
@@ -91,7 +92,7 @@ ROWS_TAIL = [(5, 100, 0, 0), (6, 200, 1, 0), (7, 300, 2, 1)]
 
 
 def tails(files: dict[str, bytes]) -> list[QueueTail]:
-    return list(queue_tails(MemoryStorage(files), "store"))
+    return list(queue_tails(Folder(MemoryStorage(files), "store")))
 
 
 def test_a_queue_ends_after_its_last_entry() -> None:
@@ -136,7 +137,7 @@ def test_an_index_of_maxindexnum_less_one_entries_is_full(rows: int, full: bool)
     storage = MemoryStorage(
         {old: index_of([0, 0], [], 4), new: index_of([0, 3], ROWS_TAIL[:rows], 4, end=77)}
     )
-    found = tail(storage, "store", SETTINGS)
+    found = tail(Folder(storage, "store"), SETTINGS)
     assert found.queues == []
     assert found.newest_index is not None
     header = found.newest_index.header
@@ -147,7 +148,7 @@ def test_an_index_of_maxindexnum_less_one_entries_is_full(rows: int, full: bool)
 
 
 def test_a_missing_index_has_no_end_and_one_of_another_size_is_refused() -> None:
-    assert index_tail(MemoryStorage(), "store", SETTINGS) is None
+    assert index_tail(Folder(MemoryStorage(), "store"), SETTINGS) is None
     storage = MemoryStorage({"store/index/20260101000000000": index_of([0], [], 4)})
     with pytest.raises(BadIndex, match="2 slots and 4 entries take 128 bytes"):
-        index_tail(storage, "store", SETTINGS)
+        index_tail(Folder(storage, "store"), SETTINGS)

@@ -16,6 +16,7 @@ from reput.store_format.derived.index_header import (
     newest_first,
 )
 from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zone, names_in_order
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState, Reader
 from reput.store_format.names import index_name
 from tests.memory_storage import MemoryStorage
@@ -42,9 +43,11 @@ def test_headers_order_the_files_of_two_zones() -> None:
     assert in_log_order(by_name(MOVED)) == [made(*each)[0] for each in MOVED]
     stored = {f"s/index/{name}": encode_header(head) for name, head in by_name(MOVED)}
     storage = MemoryStorage({**stored, "s/index/.DS_Store": b"x"})
-    names = [about.name for about in listed_index(storage, "s")]
+    names = [about.name for about in listed_index(Folder(storage, "s"))]
     assert names == in_log_order(by_name(MOVED))
-    assert {about.name: head for about, head in index_files(storage, "s")} == dict(by_name(MOVED))
+    assert {about.name: head for about, head in index_files(Folder(storage, "s"))} == dict(
+        by_name(MOVED)
+    )
 
 
 def days(many: int) -> list[Named]:
@@ -65,7 +68,7 @@ def test_the_newest_file_is_found_by_few_headers(files: list[Named], read_for_on
     """Each header is a request to S3 before a query that the newest file answers."""
     stored = {f"s/index/{name}": encode_header(head) for name, head in files}
     storage = CountingStorage(stored)
-    names = newest_first(storage, "s", [name for name, _ in files])
+    names = newest_first(Folder(storage, "s"), [name for name, _ in files])
     order = in_log_order(files)[::-1]
     assert (next(names), storage.opened) == (order[0], read_for_one)
     assert list(names) == order[1:]

@@ -16,6 +16,7 @@ from reput.store_format.derived.index_reader import (
     key_hash,
     may_lie_within,
 )
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.settings import settings_from
 from tests import golden_stores
@@ -31,7 +32,7 @@ SETTINGS = settings_from({"maxHashSlotNum": "1", "maxIndexNum": "9"})
 def index(*files: bytes) -> IndexReader:
     """Of files of one slot and room for nine, oldest first."""
     named = {f"s/index/2026010100000000{n}": raw for n, raw in enumerate(files)}
-    return IndexReader(MemoryStorage(named), "s", SETTINGS)
+    return IndexReader(Folder(MemoryStorage(named), "s"), SETTINGS)
 
 
 def file_of(places: list[int], begin: int = 10_000, end: int = 90_000) -> bytes:
@@ -112,7 +113,7 @@ def test_no_entry_is_outside_the_files_room(number: int) -> None:
 @pytest.mark.parametrize("name", ["x", "2026010100000000", "20261301000000000"])
 def test_another_file_in_the_folder_is_left_out(name: str) -> None:
     storage = MemoryStorage({f"s/index/{name}": b""})
-    assert IndexReader(storage, "s", SETTINGS).files == []
+    assert IndexReader(Folder(storage, "s"), SETTINGS).files == []
 
 
 # --- The shape of an index file, by docs/formats/indexfile.md.

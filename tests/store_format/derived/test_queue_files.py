@@ -19,6 +19,7 @@ from reput.store_format.derived.queue_files import (
     queue_folder,
     segment_bytes,
 )
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.names import UnsafeName
 from tests.store_format.derived.made_files import (
@@ -34,7 +35,7 @@ from tests.store_format.derived.made_files import (
 
 def used(*files: tuple[int, bytes]) -> list[int]:
     """How many entries of each file are used."""
-    queue = QueueFiles(queue_of(*files), QUEUE)
+    queue = QueueFiles(Folder(queue_of(*files), QUEUE))
     found = []
     for file in queue.all:
         with queue.open(file) as opened:
@@ -63,30 +64,30 @@ def test_an_empty_last_file_is_dropped_and_only_the_last() -> None:
 
 def test_files_without_entries_at_the_end_do_not_count_but_one() -> None:
     files = [(0, entries(0, 5)), (100, bytes(100)), (200, bytes(100))]
-    queue = QueueFiles(queue_of(*files), QUEUE)
+    queue = QueueFiles(Folder(queue_of(*files), QUEUE))
     assert [file.start for file in queue.used()] == [0]
-    queue = QueueFiles(queue_of(*files[1:]), QUEUE)
+    queue = QueueFiles(Folder(queue_of(*files[1:]), QUEUE))
     assert [file.start for file in queue.used()] == [100]
-    assert QueueFiles(queue_of(), QUEUE).used() == []
+    assert QueueFiles(Folder(queue_of(), QUEUE)).used() == []
 
 
 @pytest.mark.parametrize("name", ["1", "x" * 20, "lost+found/x"])
 def test_a_stranger_in_the_folder_is_left_out(name: str) -> None:
     storage = queue_of((0, entries(0, 1)))
     storage.files[f"{QUEUE}/{name}"] = b""
-    assert [file.start for file in QueueFiles(storage, QUEUE).all] == [0]
+    assert [file.start for file in QueueFiles(Folder(storage, QUEUE)).all] == [0]
 
 
 def test_a_folder_of_a_queue_files_name_is_passed_over() -> None:
     storage = queue_of((0, entries(0, 1)))
     storage.files[f"{QUEUE}/{20:020d}/x"] = b""
-    assert [file.path for file in QueueFiles(storage, QUEUE).all] == [f"{QUEUE}/{0:020d}"]
+    assert [file.path for file in QueueFiles(Folder(storage, QUEUE)).all] == [f"{QUEUE}/{0:020d}"]
 
 
 def test_a_link_of_a_queue_files_name_is_none(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}").symlink_to("nowhere")
     with pytest.raises(BadQueue) as raised:
-        QueueFiles(LocalStorage(), str(tmp_path))
+        QueueFiles(Folder(LocalStorage(), str(tmp_path)))
     assert (raised.value.field, raised.value.path) == ("file", f"{tmp_path}/{0:020d}")
 
 
@@ -94,13 +95,13 @@ def test_a_link_to_a_queue_file_is_read_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(entries(0, 3))
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / f"{0:020d}").symlink_to("../elsewhere")
-    queue = QueueFiles(LocalStorage(), str(tmp_path / "0"))
+    queue = QueueFiles(Folder(LocalStorage(), str(tmp_path / "0")))
     with queue.open(queue.all[0]) as opened:
         assert [int(row["tagsCode"]) for row in opened.range(0, 3)] == [0, 1, 2]
 
 
 def test_positions_count_from_the_name_on() -> None:
-    queue = QueueFiles(queue_of((200, entries(10, 15))), QUEUE)
+    queue = QueueFiles(Folder(queue_of((200, entries(10, 15))), QUEUE))
     (file,) = queue.all
     assert [queue.position(file, number) for number in (0, 4)] == [10, 14]
     with queue.open(file) as opened:
@@ -112,7 +113,7 @@ def test_positions_count_from_the_name_on() -> None:
 
 def test_an_entry_of_a_batch_queue_has_46_bytes() -> None:
     raw = batches([(0, 1, 0, 5), (100, 2, 5, 1)], room=46 * 3)
-    queue = QueueFiles(queue_of((0, raw), folder=BATCHES), BATCHES, batch=True)
+    queue = QueueFiles(Folder(queue_of((0, raw), folder=BATCHES), BATCHES), batch=True)
     with queue.open(queue.all[0]) as opened:
         assert opened.used() == 2
         assert int(opened[1]["baseOffset"]) == 5

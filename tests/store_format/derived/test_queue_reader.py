@@ -4,6 +4,7 @@ import pytest
 
 from reput.store_format.derived.queue_files import BadQueue, QueueFiles
 from reput.store_format.derived.queue_reader import Boundary, NoEntry, QueueReader, position_at
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState
 from reput.store_format.release.profiles import profile
 from tests.logs import Message, build_log
@@ -26,12 +27,12 @@ SIZE = 46 * 3
 
 
 def queue(*files: tuple[int, bytes]) -> QueueReader:
-    return QueueReader(queue_of(*files), QUEUE)
+    return QueueReader(Folder(queue_of(*files), QUEUE))
 
 
 def batch_queue() -> QueueReader:
     files = ((0, batches(FIRST)), (SIZE, batches(SECOND, SIZE)))
-    return QueueReader(queue_of(*files, folder=BATCHES), BATCHES, batch=True)
+    return QueueReader(Folder(queue_of(*files, folder=BATCHES), BATCHES), batch=True)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_files_may_be_missing_before_one_that_is_not_the_first_and_begins_with_a
 
 def test_a_batch_queue_has_no_pre_blanks() -> None:
     files = queue_of((SIZE, batches(SECOND, SIZE)), folder=BATCHES)
-    found = QueueReader(files, BATCHES, batch=True).first_if_cut()
+    found = QueueReader(Folder(files, BATCHES), batch=True).first_if_cut()
     assert (found and found.physical_offset) == 300
     assert batch_queue().first_if_cut() is None
 
@@ -104,7 +105,7 @@ def test_the_minimum_of_a_batch_queue_is_a_batchs_first_message(log_start, minim
 
 def test_an_empty_batch_queue_has_no_minimum() -> None:
     for files in ((), ((0, bytes(46)),)):
-        found = QueueReader(queue_of(*files, folder=BATCHES), BATCHES, batch=True)
+        found = QueueReader(Folder(queue_of(*files, folder=BATCHES), BATCHES), batch=True)
         assert (found.minimum(0, profile("5.3.3")), found.maximum()) == (-1, 0)
 
 
@@ -146,7 +147,7 @@ class Changed(MemoryStorage):
 def queue_times() -> QueueFiles:
     raw = [ENTRY.pack(place, 92, 0) for place in record_places(LOG)]
     files = ((0, b"".join(raw[:5])), (100, b"".join(raw[5:]).ljust(100, b"\0")))
-    return QueueFiles(Changed(queue_of(*files).files), QUEUE)
+    return QueueFiles(Folder(Changed(queue_of(*files).files), QUEUE))
 
 
 def found(time: int, boundary: Boundary, release: str, minimum: int = 0, log_start: int = 0) -> int:
@@ -197,7 +198,7 @@ def test_a_file_whose_entries_have_all_expired_has_the_one_before_it_or_0(releas
     with log:
         for start, wanted in ((0, 0), (100, 4)):
             raw = b"".join(ENTRY.pack(100 * n, 92, 0) for n in range(3)).ljust(100, b"\0")
-            expired = QueueFiles(Changed(queue_of((start, raw)).files), QUEUE)
+            expired = QueueFiles(Folder(Changed(queue_of((start, raw)).files), QUEUE))
             assert position_at(expired, 20, LOWER, log, profile(release), 0) == wanted
 
 
@@ -210,7 +211,7 @@ def test_what_is_before_the_minimum_is_not_looked_at() -> None:
 def test_a_queue_without_files_is_at_0() -> None:
     log, _ = reader_of(LOG)
     for release in ("5.1.0", "5.3.3"):
-        empty = QueueFiles(queue_of(), QUEUE)
+        empty = QueueFiles(Folder(queue_of(), QUEUE))
         assert position_at(empty, 20, LOWER, log, profile(release), 0) == 0
 
 
@@ -237,7 +238,7 @@ def test_a_batch_queue_has_the_base_of_a_batch(time: int, old: int, upper: int) 
     log, _ = reader_of(LOG)
 
     def at(boundary: Boundary, release: str) -> int:
-        made = QueueFiles(storage, BATCHES, batch=True)
+        made = QueueFiles(Folder(storage, BATCHES), batch=True)
         return position_at(made, time, boundary, log, profile(release), 0)
 
     assert at(LOWER, "5.1.3") == at(UPPER, "5.1.3") == at(LOWER, "5.3.3") == old

@@ -6,6 +6,7 @@ import pytest
 
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import FileQueues, QueueSlices
+from reput.store_format.files.folder import Folder
 from tests.memory_storage import MemoryStorage, WatchedStorage
 from tests.store_format.derived.made_files import BATCHES, BLANK, QUEUE, batches, entries, queue_of
 
@@ -14,7 +15,7 @@ NAME = "0" * 20
 
 def queues(*paths: str) -> FileQueues:
     storage = MemoryStorage({f"s/{path}": entries(0, 5) for path in paths})
-    return FileQueues(storage, "s", lambda batch: 46 if batch else 20)
+    return FileQueues(Folder(storage, "s"), lambda batch: 46 if batch else 20)
 
 
 def test_topics_are_those_with_a_queue_of_either_kind() -> None:
@@ -55,8 +56,8 @@ def test_a_topic_that_is_no_folder_has_no_queue() -> None:
 def test_what_is_listed_once_stays() -> None:
     made = queues(f"consumequeue/T/1/{NAME}")
     assert (made.topics(), made.of("T")) == (["T"], [(1, False)])
-    made.storage.files[f"s/consumequeue/U/0/{NAME}"] = b""  # type: ignore[attr-defined]
-    made.storage.files[f"s/consumequeue/T/2/{NAME}"] = b""  # type: ignore[attr-defined]
+    made.store.storage.files[f"s/consumequeue/U/0/{NAME}"] = b""  # type: ignore[attr-defined]
+    made.store.storage.files[f"s/consumequeue/T/2/{NAME}"] = b""  # type: ignore[attr-defined]
     assert (made.topics(), made.of("T")) == (["T"], [(1, False)])
 
 
@@ -67,7 +68,7 @@ def test_the_files_length_is_looked_for_once_for_each_kind() -> None:
         asked.append(batch)
         return 0
 
-    made = FileQueues(MemoryStorage(), "s", look)
+    made = FileQueues(Folder(MemoryStorage(), "s"), look)
     assert [made.file_bytes(batch) for batch in (False, True, False, True)] == [0] * 4
     assert asked == [False, True]
     assert made.dispatched_to() == -1
@@ -89,11 +90,11 @@ BATCH_FILES = (
 
 
 def queue(*files: tuple[int, bytes]) -> QueueSlices:
-    return QueueSlices(queue_of(*files), QUEUE)
+    return QueueSlices(Folder(queue_of(*files), QUEUE))
 
 
 def batch_queue() -> QueueSlices:
-    return QueueSlices(queue_of(*BATCH_FILES, folder=BATCHES), BATCHES, batch=True)
+    return QueueSlices(Folder(queue_of(*BATCH_FILES, folder=BATCHES), BATCHES), batch=True)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_pre_blanks_are_before_every_message() -> None:
 
 def test_one_file_is_open_at_a_time_until_it_is_closed() -> None:
     storage = WatchedStorage(queue_of(*FILES).files)
-    made = QueueSlices(storage, QUEUE)
+    made = QueueSlices(Folder(storage, QUEUE))
     for first in (10, 12, 15, 16):
         made.some(first, 1)
     assert (len(storage.opened), storage.closed) == (2, storage.opened[:1])

@@ -22,6 +22,7 @@ from reput.store_format.derived.queue_files import BadQueue, queue_folder
 from reput.store_format.derived.queue_reader import NoEntry, QueueReader
 from reput.store_format.faults import Fault
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalReader, LocalStorage
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.log.records import RecordRules
@@ -141,7 +142,7 @@ def entries(first: int, stop: int, room: int) -> bytes:
 def test_entries_by_position_and_range() -> None:
     blank = ENTRY.pack(0, 0x7FFFFFFF, 0) * 3
     storage = queue_of((200, blank + entries(13, 20, 140)), (400, entries(20, 25, 200)), (600, b""))
-    queue = QueueReader(storage, QUEUE)
+    queue = QueueReader(Folder(storage, QUEUE))
     assert [e.position for e in queue.entries(0)] == list(range(13, 25))
     assert [e.tags_code for e in queue.entries(15, 22)] == list(range(15, 22))
     assert queue.entry(24).physical_offset == 2400
@@ -161,7 +162,7 @@ def test_entries_by_position_and_range() -> None:
 )
 def test_the_minimum_is_looked_for_in_the_first_file(log_start: int, old: int, new: int) -> None:
     storage = queue_of((200, entries(10, 20, 200)), (400, entries(20, 25, 200)))
-    queue = QueueReader(storage, QUEUE)
+    queue = QueueReader(Folder(storage, QUEUE))
     assert queue.minimum(log_start, profile("4.9.7")) == old
     assert queue.minimum(log_start, profile("5.3.3")) == new
 
@@ -177,7 +178,7 @@ def test_the_minimum_is_looked_for_in_the_first_file(log_start: int, old: int, n
 def test_an_entry_that_points_to_no_place(entry: bytes, field: str, value: int) -> None:
     raw = bytearray(entries(10, 20, 200))
     raw[60:80] = entry
-    queue = QueueReader(queue_of((200, bytes(raw)), (400, entries(20, 25, 200))), QUEUE)
+    queue = QueueReader(Folder(queue_of((200, bytes(raw)), (400, entries(20, 25, 200))), QUEUE))
     assert [e.position for e in queue.entries(14)] == list(range(14, 25))
     with pytest.raises(BadQueue) as caught:
         list(queue.entries(10))
@@ -305,7 +306,7 @@ def test_a_cut_file_is_refused() -> None:
 def index_store(*files: bytes) -> IndexReader:
     named = {f"{STORE}/index/2026010100000000{n}": raw for n, raw in enumerate(files)}
     settings = settings_from({"maxHashSlotNum": str(SLOTS), "maxIndexNum": str(MOST)})
-    return IndexReader(MemoryStorage(named), STORE, settings)
+    return IndexReader(Folder(MemoryStorage(named), STORE), settings)
 
 
 def test_a_query_over_files_says_what_it_cut() -> None:
@@ -357,7 +358,7 @@ def test_a_look_up_reads_no_whole_file(tmp_path: Path) -> None:
         file.seek(40 + 4 * settings.max_hash_slot_num + 20)
         file.write(b"".join(INDEX_ENTRY.pack(*row) for row in ROWS))
         file.truncate(length)
-    found = IndexReader(storage, str(tmp_path), settings).query("T", "k", 64, 0, 99_999)
+    found = IndexReader(Folder(storage, str(tmp_path)), settings).query("T", "k", 64, 0, 99_999)
     assert [h.physical_offset for h in found.hits] == [40, 30, 10]
     assert storage.bytes == 40 + 4 + 4 * 20
 
@@ -376,8 +377,8 @@ def test_a_tail_is_what_the_whole_files_say(golden: golden_stores.GoldenStore) -
         f"{STORE}/{path.relative_to(golden.expect)}": path.read_bytes()
         for path in golden.expect.rglob("*") if path.is_file()
     }  # fmt: skip
-    found = tail(MemoryStorage(files), STORE, settings)
-    local = tail(storage_for(f"file://{golden.expect}"), str(golden.expect), settings)
+    found = tail(Folder(MemoryStorage(files), STORE), settings)
+    local = tail(Folder(storage_for(f"file://{golden.expect}"), str(golden.expect)), settings)
     assert found.queues == local.queues
     assert found.greatest_offset > 0
     for queue in found.queues:

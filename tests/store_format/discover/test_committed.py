@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.discover.committed import Committed, committed
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from tests.store_format.log.dledger_stores import heads, segments_of, unpack
 
@@ -15,7 +16,8 @@ LOCAL = LocalStorage()
 
 
 def asked(store: Path, about: dict[str, object]) -> Committed | None:
-    return committed(LOCAL, str(store), segments_of(store, about), (LOCAL, str(store)))
+    at = Folder(LOCAL, str(store))
+    return committed(at, segments_of(store, about), at)
 
 
 def member(store: Path) -> Path:

@@ -1,26 +1,20 @@
 """A broker's JSON in config/: the .bak where the file cannot be read, and what counts of it."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reput.jobs.check import check
-from reput.jobs.repair import repair
 from reput.store_format.discover.config import (
     batch_topics,
-    config_faults,
     config_table,
     configured_topics,
     consumer_offsets,
     queues_of,
     topic_attributes,
 )
+from reput.store_format.files.folder import Folder
 from reput.store_format.notes import Notes
-from reput.store_format.state_table import FILES, StateFile
-from tests import golden_stores
-from tests.in_process import Session, as_text
 from tests.memory_storage import MemoryStorage
 
 
@@ -63,14 +57,14 @@ def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(
     files: dict[str, Any], found: str | None, notes: int
 ) -> None:
     noted = Notes()
-    table = configured_topics(store(**files), "store", noted)
+    table = configured_topics(Folder(store(**files), "store"), noted)
     assert (None if table is None else list(table)) == (None if found is None else [found])
     assert len(noted.lines) == notes
 
 
 def test_keys_may_be_numbers_without_quotes() -> None:
     raw = b'{"offsetTable":{"T@g":{0:5,1:7},"U@{1:2}":{ -1 : 3}}}'
-    table = config_table(store(x_json=raw), "store", "x.json", Notes(), "offsetTable")
+    table = config_table(Folder(store(x_json=raw), "store"), "x.json", Notes(), "offsetTable")
     assert table == {"T@g": {"0": 5, "1": 7}, "U@{1:2}": {"-1": 3}}
 
 
@@ -79,10 +73,10 @@ def test_a_topics_attributes() -> None:
         A={"attributes": {"queue.type": "BatchCQ"}}, B={"attributes": {"queue.type": "SimpleCQ"}},
         C={}, D="text", E={"attributes": None}, F={"attributes": {"other": "BatchCQ"}},
     )  # fmt: skip
-    found = topic_attributes(there, "store", Notes())
+    found = topic_attributes(Folder(there, "store"), Notes())
     assert [name for name, attributes in found.items() if attributes] == ["A", "B", "F"]
     assert set(found) == set("ABCDEF")
-    assert batch_topics(there, "store", Notes()) == ["A"]
+    assert batch_topics(Folder(there, "store"), Notes()) == ["A"]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +85,8 @@ def test_a_topics_attributes() -> None:
      ({"writeQueueNums": None}, 0), ([], 0)],
 )  # fmt: skip
 def test_how_many_queues_a_topic_has(about: Any, count: int) -> None:
-    assert queues_of(topics(T=about), "store", "T", Notes()) == count
-    assert queues_of(topics(T=about), "store", "U", Notes()) == 0
+    assert queues_of(Folder(topics(T=about), "store"), "T", Notes()) == count
+    assert queues_of(Folder(topics(T=about), "store"), "U", Notes()) == 0
 
 
 def test_offsets_are_by_group_and_topic() -> None:
@@ -101,70 +95,9 @@ def test_offsets_are_by_group_and_topic() -> None:
         "%RETRY%g@g": {"0": 2}, "V@g": [1],
     }  # fmt: skip
     notes = Notes()
-    found = consumer_offsets(store(consumerOffset_json={"offsetTable": table}), "store", notes)
+    found = consumer_offsets(
+        Folder(store(consumerOffset_json={"offsetTable": table}), "store"), notes
+    )
     assert found == {("g", "T"): {0: 5, 3: 7}, ("g", "U"): {}, ("g", "%RETRY%g"): {0: 2}}
     assert len(notes.lines) == 1
-    assert consumer_offsets(MemoryStorage(), "store", notes) == {}
-
-
-NULS = bytes(200)
-STARTS, WITHOUT, NOT = "a broker reads", "a broker starts without", "no broker starts"
-
-
-@pytest.mark.parametrize(
-    ("file", "bak", "said"),
-    [
-        (b"{}", None, ""),
-        (b"{}", NULS, ""),  # it is not read
-        (b'{"offsetTable":{"T@g":{0:7}},}', NULS, ""),  # fastjson takes it
-        (None, None, ""),
-        (NULS, b"{}", STARTS),
-        (b"", b"{}", STARTS),
-        (None, b"{}", ""),  # as a kill between two renames leaves it
-        (b'{"offsetTable":', b"{}", STARTS),
-        (NULS, None, WITHOUT),
-        (b"", b"", WITHOUT),
-        (b"{", None, WITHOUT),
-        (b"null", NULS, WITHOUT),
-        (b"  ", NULS, WITHOUT),
-        (b"[]", NULS, WITHOUT),
-        (NULS, NULS, NOT),
-        (b"", NULS, NOT),
-        (None, NULS, NOT),
-    ],
-)
-@pytest.mark.parametrize("name", ["topics.json", "consumerOffset.json", "timermetrics"])
-def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(
-    name: str, file: bytes | None, bak: bytes | None, said: str
-) -> None:
-    """As RocketMQ 5.3.3 started, or did not, on each of these of topics.json."""
-    files = {f"store/config/{name}": file, f"store/config/{name}.bak": bak}
-    storage = MemoryStorage({path: raw for path, raw in files.items() if raw is not None})
-    found = config_faults(storage, "store")
-    assert [said in str(each) for each in found] == [True] * bool(said)
-    assert [bool(each.todo) for each in found] == [said != STARTS] * bool(said)
-
-
-@pytest.mark.parametrize("row", [row for row in FILES if row.holds], ids=lambda row: row.path)
-def test_each_file_of_json_in_the_table_is_looked_at(row: StateFile) -> None:
-    """A start does not ask what QueryAssignmentProcessor and TransactionMetrics could load."""
-    files = {f"store/{row.path}{end}": NULS for end in ("", ".bak")}
-    (found,) = config_faults(MemoryStorage(files), "store")
-    assert found.path == f"store/{row.path}"
-    assert (NOT in str(found), WITHOUT in str(found)) == (row.needed, not row.needed)
-
-
-def test_commands_say_that_no_broker_starts(tmp_path: Path) -> None:
-    golden = golden_stores.unpack("small_all_5.5.0")
-    root = golden_stores.copy_input(golden, tmp_path / "store")
-    (root / "config").mkdir(exist_ok=True)
-    for name in ("topics.json", "topics.json.bak"):
-        (root / "config" / name).write_bytes(NULS)
-    words: dict[str, Any] = {"rocketmq": golden.version, "settings": as_text(golden.settings)}
-    report = check(Session(), str(root), **words)  # type: ignore[arg-type]
-    assert not report.sound
-    assert report.findings[0].path == f"{root}/config/topics.json"
-    assert "no broker starts" in report.findings[0].reason
-    copy = repair(Session(), str(root), str(tmp_path / "copy"), **words)  # type: ignore[arg-type]
-    assert copy.first.startswith(f"restore {tmp_path}/copy/config/topics.json from a backup")
-    assert "start a broker on" not in copy.text()
+    assert consumer_offsets(Folder(MemoryStorage(), "store"), notes) == {}

@@ -24,6 +24,7 @@ from reput.store_format.discover.config import (
 from reput.store_format.discover.purpose import READ
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import QUEUE_ENTRY
 from reput.store_format.notes import Notes
@@ -50,25 +51,25 @@ def rocksdb(folder: Path, files: dict[str, int]) -> None:
 def test_one_with_rows_is_named(name: str, tmp_path: Path) -> None:
     for number, files in enumerate(WITH_ROWS):
         rocksdb(tmp_path / str(number) / name, files)
-        lines = not_derived(LocalStorage(), str(tmp_path / str(number)), {})
+        lines = not_derived(Folder(LocalStorage(), str(tmp_path / str(number))), {})
         assert len(lines) == (2 if name == "rocksdbstore" else 1)  # these cannot be looked at
         for line in lines:
             assert line.startswith(f"{tmp_path / str(number) / name}: ")
             assert "in RocksDB" in line
     rocksdb(tmp_path / "empty" / name, OPENED)
-    assert not_derived(LocalStorage(), str(tmp_path / "empty"), KEPT) == []
+    assert not_derived(Folder(LocalStorage(), str(tmp_path / "empty")), KEPT) == []
     rocksdb(tmp_path / "none" / name, {"notes.log": 7})  # no RocksDB is there
-    assert not_derived(LocalStorage(), str(tmp_path / "none"), KEPT) == []
+    assert not_derived(Folder(LocalStorage(), str(tmp_path / "none")), KEPT) == []
 
 
 def test_a_copy_without_pop_s_rocksdb_is_told(tmp_path: Path) -> None:
     """A broker gave none of 19 messages in flight again."""
     (tmp_path / "config/consumerOffsets").mkdir(parents=True)
-    assert not_derived(LocalStorage(), str(tmp_path), {}) == []
-    (line,) = not_derived(LocalStorage(), str(tmp_path), KEPT)
+    assert not_derived(Folder(LocalStorage(), str(tmp_path)), {}) == []
+    (line,) = not_derived(Folder(LocalStorage(), str(tmp_path)), KEPT)
     assert line.startswith(f"{tmp_path}/kvStore: is missing (popConsumerKVServiceEnable=true): ")
     rocksdb(tmp_path / "kvStore", OPENED)
-    assert not_derived(LocalStorage(), str(tmp_path), KEPT) == []
+    assert not_derived(Folder(LocalStorage(), str(tmp_path)), KEPT) == []
 
 
 @pytest.mark.parametrize("name", ["consumerOffsets", "metadata", "rdb"])
@@ -139,11 +140,24 @@ def test_of_two_copies_of_config_the_one_that_a_broker_wrote_last_counts(
     store, offsets = both(tmp_path)
     rows = [path.stat().st_mtime for path in (store / "config" / "consumerOffsets").iterdir()]
     os.utime(offsets, (max(rows) + later,) * 2)
-    there = config_in_rocksdb(LocalStorage(), str(store), "consumerOffset.json")
+    there = config_in_rocksdb(Folder(LocalStorage(), str(store)), "consumerOffset.json")
     assert (there is None) == live
-    found = consumer_offsets(LocalStorage(), str(store), Notes())
+    found = consumer_offsets(Folder(LocalStorage(), str(store)), Notes())
     assert {group for group, _ in found} == {"other" if live else "reading"}
     assert ("consumerOffset.json" in to_convert(str(store), False, False).names) == (not live)
+
+
+@pytest.mark.parametrize("live", ["topics", "metadata", "rdb"])
+def test_of_several_rocksdbs_the_one_that_a_broker_wrote_last_counts(
+    live: str, tmp_path: Path
+) -> None:
+    """useSingleRocksDBForAllConfigs (#9773), or configManagerVersion=v2, was put on, or off."""
+    for name in ("topics", "metadata", "rdb"):
+        rocksdb(tmp_path / "config" / name, WITH_ROWS[0])
+        for path in (tmp_path / "config" / name).iterdir():
+            os.utime(path, (9, 9) if name == live else (5, 5))
+    there = config_in_rocksdb(Folder(LocalStorage(), str(tmp_path)), "topics.json")
+    assert str(there) == f"{tmp_path}/config/{live}"
 
 
 @pytest.mark.parametrize(("kept", "kind"), [(1, "files"), (0, "rocksdb")])
@@ -154,14 +168,14 @@ def test_queues_that_reach_further_in_the_log_are_live_whatever_the_times(
     store, offsets = both(tmp_path)
     os.utime(offsets, (0, 0) if kept else None)
     storage = LocalStorage()
-    reach = _reach_in_rocksdb(storage, str(store))
+    reach = _reach_in_rocksdb(Folder(storage, str(store)))
     queue = store / "consumequeue" / "Live0" / "0"
     queue.mkdir(parents=True)
     entry = np.zeros(1, QUEUE_ENTRY)
     entry["physicalOffset"], entry["size"] = (reach or 0) + (1 if kept else -1), 100
     (queue / f"{0:020d}").write_bytes(entry.tobytes())
-    assert files_are_live(storage, str(store)) == bool(kept)
-    there = config_in_rocksdb(storage, str(store), "consumerOffset.json")
+    assert files_are_live(Folder(storage, str(store))) == bool(kept)
+    there = config_in_rocksdb(Folder(storage, str(store)), "consumerOffset.json")
     assert (there is None) == bool(kept)
     plan = make_plan(store_at(str(store)), discover(store_at(str(store)), READ), READ)
     assert kind_of_queues(plan, None, str(tmp_path / "set")) == kind

@@ -160,6 +160,15 @@ def test_stores_of_two_delays_are_not_merged_while_messages_wait() -> None:
     assert convert(Session(), STORE, OUTPUT, drop=[SCHEDULE], **asked).messages == 0
 
 
+def test_delays_of_delivered_messages_stop_no_merge() -> None:
+    storage, other = by_turns(1, 2, 2), by_turns(2, 2)
+    storage.files |= {path.replace(STORE, "other", 1): raw for path, raw in other.files.items()}
+    storage.files[f"{STORE}/config/delayOffset.json"] = b'{"offsetTable":{"19":1}}'
+    convert(Session(), STORE, OUTPUT, rocketmq="5.3.3", settings=GIVEN, storage=storage,
+            merge=["other"])  # fmt: skip
+    assert due(storage.files, OUTPUT) == due(storage.files, STORE)[1:]  # "other" has the same
+
+
 def test_a_replica_and_a_dump_have_the_times(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

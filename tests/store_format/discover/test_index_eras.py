@@ -9,6 +9,7 @@ from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.discover import index_eras
 from reput.store_format.discover.index_eras import OfIndex, dispatched_again, of_the_index
 from reput.store_format.faults import StoreChanged
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.log.rules import RecordRules
@@ -52,7 +53,7 @@ def shown(*files: bytes, sweeps: bool = False, log: bytes = LOG[0], abort: bool 
     storage.files |= {f"store/index/2023010100000000{n}": raw for n, raw in enumerate(files)}
     segment = Segment("store/commitlog/0", 0, FileState(len(log), 0, 0))
     with LogReader(storage, [segment], RecordRules(True, True)) as reader:
-        return of_the_index(storage, "store", reader, SETTINGS, sweeps)
+        return of_the_index(Folder(storage, "store"), reader, SETTINGS, sweeps)
 
 
 def told(periods: list[Period]) -> list[tuple[int, tuple[str, str]]]:
@@ -187,7 +188,7 @@ def test_a_crashed_brokers_recovery_deletes_files_that_the_checkpoint_does_not_h
         storage.files[f"store/index/{name}"] = file.raw()
     checkpoint = None if noted < 0 else Checkpoint(index_msg_timestamp=noted)
     wanted = start if start == NEVER else PLACES[start]
-    assert dispatched_again(storage, "store", SETTINGS, checkpoint) == wanted
+    assert dispatched_again(Folder(storage, "store"), SETTINGS, checkpoint) == wanted
 
 
 def test_a_segment_that_changes_meanwhile_is_asked_for_once() -> None:
@@ -202,5 +203,5 @@ def test_a_segment_that_changes_meanwhile_is_asked_for_once() -> None:
     storage = MemoryStorage({"store/index/20230101000000000": file_of(range(20)).raw()})
     log: Any = Changed()
     with pytest.raises(StoreChanged, match="changed since it was listed"):
-        of_the_index(storage, "store", log, SETTINGS, True)
+        of_the_index(Folder(storage, "store"), log, SETTINGS, True)
     assert len(asked) == 1

@@ -6,6 +6,7 @@ import pytest
 
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.discover.release import Clues, clues_of
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import Period
@@ -38,7 +39,8 @@ def clues(
         storage.files["store/index/20230101000000000"] = index.raw()
     segments = [Segment("store/commitlog/0", 0, FileState(SEGMENT, 0, 0))]
     settings = Settings(max_hash_slot_num=7, max_index_num=50)
-    return clues_of(storage, "store", segments, settings, (storage, "store"))
+    store = Folder(storage, "store")
+    return clues_of(store, segments, settings, store)
 
 
 def since(found: Clues) -> set[str]:

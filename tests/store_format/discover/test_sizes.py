@@ -15,6 +15,7 @@ from reput.store_format.discover.sizes import (
     settings_to_read,
 )
 from reput.store_format.files.disk import FixedFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.release.settings import WriterSettings
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.index_files import IndexFile
@@ -31,7 +32,7 @@ def read(given: dict[str, str], **files: int | bytes) -> tuple[Sizes, str | None
     """Of a store with these files; a number is a file's length."""
     paths = {"segment": f"commitlog/{NAME(0)}", "index": "index/20230101000000000"}
     content = {f"store/{paths[n]}": bytes(f) if isinstance(f, int) else f for n, f in files.items()}
-    settings, why = settings_to_read(MemoryStorage(content), "store", given, "5.3.3")
+    settings, why = settings_to_read(Folder(MemoryStorage(content), "store"), given, "5.3.3")
     by_name = settings.by_name()
     return {name: by_name[name] for name in (SEGMENT, SLOTS, ENTRIES)}, why
 

@@ -18,6 +18,7 @@ from reput.store_format.discover.sizes import (
     rounded,
     segment_size,
 )
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from tests.memory_storage import MemoryStorage
@@ -33,7 +34,7 @@ def named(files: Files) -> list[NamedFile]:
 
 def sizes(files: Mapping[str, bytes]) -> FileSizes:
     storage = MemoryStorage({f"store/{path}": raw for path, raw in files.items()})
-    return FileSizes(storage, ["store/commitlog", "store/more"], (storage, "store"))
+    return FileSizes(storage, ["store/commitlog", "store/more"], Folder(storage, "store"))
 
 
 @pytest.mark.parametrize(

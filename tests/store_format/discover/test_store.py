@@ -22,6 +22,7 @@ from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.sizes import NamedFile, SizeDisagrees, queue_size, segment_size
 from reput.store_format.discover.store import Discovered, StoreAt, discover, discovered_lines
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import (
     RELEASES,
@@ -53,7 +54,7 @@ def run(command: Any, *words: Any, **named: Any) -> Any:
 @pytest.mark.parametrize("name", golden_stores.names())
 def test_what_a_broker_left_tells_its_settings(name: str) -> None:
     golden = golden_stores.unpack(name)
-    derived = (LOCAL, str(golden.expect))
+    derived = Folder(LOCAL, str(golden.expect))
     found = discover(StoreAt(LOCAL, str(golden.input), golden.version, {}), LOOK, derived=derived)
     wanted = {n: str(v).lower() for n, v in golden.settings.items() if n != "forceVerifyPropCRC"}
     assert {n: found.settings.get(n) for n in wanted} == wanted

@@ -9,6 +9,7 @@ import pytest
 
 from reput.store_format.fate.delays import Delayed, Read, concerns, resolve, unread
 from reput.store_format.fate.known import half_position, read_progress
+from reput.store_format.files.folder import Folder
 from reput.store_format.notes import Notes
 from reput.store_format.rocksdb.rows import Timers
 from tests.memory_storage import MemoryStorage
@@ -230,25 +231,25 @@ def test_a_broker_s_files() -> None:
         "store/abort": b"",
     }
     storage = MemoryStorage(files)
-    found = read_progress(storage, "store", Notes())._replace(in_wheel=None)
+    found = read_progress(Folder(storage, "store"), Notes())._replace(in_wheel=None)
     assert found == Read({3: 12, 4: 5, 18: 7}, 9, 7, False)
-    assert half_position(storage, "store", Notes()) == 4
+    assert half_position(Folder(storage, "store"), Notes()) == 4
     files[f"{config}/delayOffset.json.bak"] = files.pop(f"{config}/delayOffset.json")
-    assert read_progress(MemoryStorage(files), "store", Notes()).levels == found.levels
+    assert read_progress(Folder(MemoryStorage(files), "store"), Notes()).levels == found.levels
     empty = MemoryStorage({})
-    assert read_progress(empty, "store", Notes())._replace(in_wheel=None) == NOTHING
-    assert half_position(empty, "store", Notes()) == 0
+    assert read_progress(Folder(empty, "store"), Notes())._replace(in_wheel=None) == NOTHING
+    assert half_position(Folder(empty, "store"), Notes()) == 0
 
 
 @pytest.mark.parametrize("text", [b"{", b"[]", b"[" * 100_000])
 def test_a_file_that_no_broker_wrote(text: bytes) -> None:
     notes = Notes()
     storage = MemoryStorage({"store/config/delayOffset.json": text})
-    assert read_progress(storage, "store", notes).levels is None
+    assert read_progress(Folder(storage, "store"), notes).levels is None
     assert "delayOffset.json: is not JSON with offsetTable" in notes.lines[0]
 
 
 def test_offsets_that_are_none_are_left_out() -> None:
     text = b'{"offsetTable":{1:"x",-2:3,4:5,"evil":6}}'
     storage = MemoryStorage({"store/config/delayOffset.json": text})
-    assert read_progress(storage, "store", Notes()).levels == {4: 5}
+    assert read_progress(Folder(storage, "store"), Notes()).levels == {4: 5}

@@ -25,6 +25,7 @@ from reput.store_format.fate.known import (
     with_timers,
     write_times,
 )
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
@@ -48,14 +49,14 @@ def store(**files: Any) -> MemoryStorage:
 
 
 def test_without_files_nothing_is_known() -> None:
-    found = read_progress(MemoryStorage(), "store", Notes())
+    found = read_progress(Folder(MemoryStorage(), "store"), Notes())
     assert (found.levels, found.timer_position, found.timer_read) == (None, None, 0)
     assert found.stopped
 
 
 @pytest.mark.parametrize("abort", [b"", b"4711"])
 def test_a_file_abort_says_that_the_broker_runs_or_was_killed(abort: bytes) -> None:
-    assert not read_progress(store(abort=abort), "store", Notes()).stopped
+    assert not read_progress(Folder(store(abort=abort), "store"), Notes()).stopped
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_a_file_abort_says_that_the_broker_runs_or_was_killed(abort: bytes) -> N
 )
 def test_offsets_by_level(raw: bytes, levels: dict[int, int] | None, notes: int) -> None:
     noted = Notes()
-    found = read_progress(MemoryStorage({f"store/{LEVELS}": raw}), "store", noted)
+    found = read_progress(Folder(MemoryStorage({f"store/{LEVELS}": raw}), "store"), noted)
     assert (found.levels, len(noted.lines)) == (levels, notes)
 
 
@@ -78,7 +79,7 @@ def test_offsets_by_level(raw: bytes, levels: dict[int, int] | None, notes: int)
 )
 def test_where_the_timer_wheel_stands(length: int, position: int | None, read: int) -> None:
     raw = struct.pack(">qqqq", 77, 1, 9, 2).ljust(4096, b"\0")[:length]
-    found = read_progress(store(config__timercheck=raw), "store", Notes())
+    found = read_progress(Folder(store(config__timercheck=raw), "store"), Notes())
     assert (found.timer_position, found.timer_read) == (position, read)
 
 
@@ -88,7 +89,7 @@ def test_a_message_waits_in_the_wheel_if_its_slot_is_still_to_be_read() -> None:
         for written, place in ((72, 300), (71, 400), (90, 100))
     )
     files = {f"timerlog__{0:020d}": units, "config__timercheck": struct.pack(">qqqq", 77, 1, 9, 2)}
-    found = read_progress(store(**files), "store", Notes())
+    found = read_progress(Folder(store(**files), "store"), Notes())
     assert found.in_wheel is not None
     assert [found.in_wheel(place) for place in (100, 101, 300, 400, 1 << 60)] == [
         True, False, True, False, False,
@@ -102,9 +103,9 @@ def test_how_far_half_messages_are_checked() -> None:
         "T@CID_RMQ_SYS_TRANS": {"0": 60},
     }  # fmt: skip
     files = {"config__consumerOffset.json": {"offsetTable": table}}
-    assert half_position(store(**files), "store", Notes()) == 12
+    assert half_position(Folder(store(**files), "store"), Notes()) == 12
     table.pop(f"{HALF}@CID_RMQ_SYS_TRANS")
-    assert half_position(store(**files), "store", Notes()) == 0
+    assert half_position(Folder(store(**files), "store"), Notes()) == 0
 
 
 # --- Marks of records whose places are known, against those that a walk of the log finds.
@@ -180,7 +181,7 @@ def store_rocksdb(tmp_path: Path) -> OpenedStore:
         file = tmp_path / path
         file.parent.mkdir(parents=True)
         file.write_bytes(content)
-    return OpenedStore(LocalStorage(), str(root), NEWEST, {}, Notes())
+    return OpenedStore(Folder(LocalStorage(), str(root)), NEWEST, {}, Notes())
 
 
 def put_rows(store_rocksdb: OpenedStore) -> Path:
@@ -259,7 +260,7 @@ def store_timer(*files: bytes) -> MemoryStorage:
 
 
 def waiting(storage: MemoryStorage, read_time: int = NOW) -> list[int]:
-    return [int(place) for place in waiting_units(storage, "store", read_time)]
+    return [int(place) for place in waiting_units(Folder(storage, "store"), read_time)]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +287,7 @@ def test_what_is_no_unit_is_passed_over() -> None:
     storage.files[f"store/timerlog/{NAME(20_000)}"] = unit(800) + unit(900)[:-1]
     storage.folders.add(f"store/timerlog/{NAME(30_000)}")
     assert waiting(storage) == [300, 500, 600, 800]
-    assert timer_log_names(storage, "store") == [
+    assert timer_log_names(Folder(storage, "store")) == [
         (NAME(0), 5200), (NAME(5200), 5200), (NAME(10_400), 5200), (NAME(20_000), 103),
     ]  # fmt: skip
     assert waiting(MemoryStorage()) == []
@@ -296,5 +297,5 @@ def test_when_a_message_was_put_into_the_wheel_last() -> None:
     """A timer of some days is put into it again now and then."""
     storage = store_timer(unit(300, 1) + unit(400, 2), unit(300, 3) + unit(500, 4))
     wanted = np.array([300, 500, 700])
-    assert write_times(storage, "store", wanted) == {300: 3, 500: 4}
-    assert write_times(storage, "store", wanted[:0]) == {}
+    assert write_times(Folder(storage, "store"), wanted) == {300: 3, 500: 4}
+    assert write_times(Folder(storage, "store"), wanted[:0]) == {}

@@ -17,6 +17,7 @@ from reput.store_format.fate.rows import (
     message_events,
     transaction_rows,
 )
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import QUEUE_ENTRY
 from reput.store_format.notes import Notes
@@ -34,7 +35,7 @@ LEVELS = {"messageDelayLevel": "1s 5s 1m"}
 def opened(log: SmallLog, files: dict[str, bytes] | None = None) -> OpenedStore:
     """A log, and the other files of its store, in memory."""
     storage = MemoryStorage(log.files() | (files or {}))
-    return OpenedStore(storage, "store", NEWEST, LEVELS, Notes())
+    return OpenedStore(Folder(storage, "store"), NEWEST, LEVELS, Notes())
 
 
 def transactions() -> SmallLog:
@@ -197,7 +198,7 @@ def test_a_message_without_a_key_is_followed_by_its_origin(log: SmallLog) -> Non
 
 
 def store_of(built: Built) -> OpenedStore:
-    return OpenedStore(built.storage(), "s", NEWEST, built.given(), Notes())
+    return OpenedStore(Folder(built.storage(), "s"), NEWEST, built.given(), Notes())
 
 
 WAITS = {"topic": SCHEDULE, "properties": properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))}
@@ -235,7 +236,7 @@ def test_sums_are_those_of_the_lists(name: str, tmp_path: Path) -> None:
     with open_store(store) as asked:
         transactions, delayed = asked.transactions(everything=True), asked.delayed(everything=True)
         open_transactions, open_delayed = list(asked.transactions()), list(asked.delayed())
-    with OpenedStore(LocalStorage(), store, NEWEST, {}, Notes()) as opened:
+    with OpenedStore(Folder(LocalStorage(), store), NEWEST, {}, Notes()) as opened:
         found = fate_sums(opened, 1000, Notes())
         few = fate_sums(opened, 1, Notes())
     assert found.transactions == Counter(row.state for row in transactions)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_HEAD, DLEDGER_HEAD_BYTES
 from reput.store_format.log.groups import log_folders
@@ -41,7 +42,7 @@ def unpack(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
 
 def segments_of(store: Path, about: dict[str, Any]) -> list[Segment]:
     settings = settings_from(as_text(about["sizes"]))
-    folders = log_folders(LOCAL, str(store), settings)
+    folders = log_folders(Folder(LOCAL, str(store)), settings)
     return find_segments(LOCAL, folders, settings.mapped_file_size_commit_log)
 
 

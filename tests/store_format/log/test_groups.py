@@ -14,6 +14,7 @@ from reput.store_format.discover.committed import committed
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import DLEDGER_AT
 from reput.store_format.log.groups import (
@@ -71,7 +72,8 @@ def test_every_acknowledged_message_is_read_at_its_offset(name: str, tmp_path: P
     store, about = unpack(name, tmp_path)
     segments = segments_of(store, about)
     rules = record_rules(profile("5.3.3"), heads_from(segments))
-    agreed = committed(LOCAL, str(store), segments, (LOCAL, str(store)))
+    at = Folder(LOCAL, str(store))
+    agreed = committed(at, segments, at)
     assert agreed is not None
     with LogReader(LOCAL, segments, rules) as log:
         found = {(r.topic, r.queue_id, r.queue_offset, r.physical_offset)
@@ -101,7 +103,7 @@ def test_a_plain_store_has_no_heads(tmp_path: Path) -> None:
     data = tmp_path / "dledger-n0" / "data"
     data.mkdir(parents=True)
     (data / f"{0:020}").write_bytes(bytes(1024))
-    assert log_folders(LOCAL, str(tmp_path), Settings()) == [f"{tmp_path}/commitlog"]
+    assert log_folders(Folder(LOCAL, str(tmp_path)), Settings()) == [f"{tmp_path}/commitlog"]
     assert heads_from(find_segments(LOCAL, [f"{tmp_path}/commitlog"], 1024)) == NO_HEADS
 
 
@@ -111,9 +113,9 @@ def test_two_members_in_one_store_are_asked_about(tmp_path: Path) -> None:
         data.mkdir(parents=True)
         (data / f"{0:020}").write_bytes(bytes(1024))
     with pytest.raises(StoreError, match="--set dLegerSelfId=n0"):
-        log_folders(LOCAL, str(tmp_path), Settings())
+        log_folders(Folder(LOCAL, str(tmp_path)), Settings())
     chosen = settings_from({"dLegerSelfId": "n1"})
-    assert log_folders(LOCAL, str(tmp_path), chosen) == [f"{tmp_path}/dledger-n1/data"]
+    assert log_folders(Folder(LOCAL, str(tmp_path)), chosen) == [f"{tmp_path}/dledger-n1/data"]
 
 
 def test_a_configuration_in_the_store_says_which_member_is_meant(tmp_path: Path) -> None:
@@ -196,10 +198,13 @@ def test_folders_of_the_brokers_machine_alone_are_told_with_what_is_here(tmp_pat
     (tmp_path / "commitlog" / f"{0:020d}").write_bytes(b"x")
     elsewhere = settings_from({"storePathCommitLog": "/nowhere/commitlog,/nowhere/b"})
     with pytest.raises(StoreError, match=r"/nowhere/commitlog: no such folder; .*has 1 segment: "):
-        log_folders(LOCAL, str(tmp_path), elsewhere)
+        log_folders(Folder(LOCAL, str(tmp_path)), elsewhere)
     (tmp_path / "b").mkdir()  # one of several: a disk that was not used yet
     both = settings_from({"storePathCommitLog": f"/nowhere/commitlog,{tmp_path}/b"})
-    assert log_folders(LOCAL, str(tmp_path), both) == ["/nowhere/commitlog", f"{tmp_path}/b"]
+    assert log_folders(Folder(LOCAL, str(tmp_path)), both) == [
+        "/nowhere/commitlog",
+        f"{tmp_path}/b",
+    ]
 
 
 # --- The epoch file as RocketMQ's CheckpointFile writes it, and where a slave cuts by it.
@@ -232,13 +237,13 @@ def test_the_backup_is_read_where_the_file_is_not_whole() -> None:
     storage = MemoryStorage(
         {"s/epochFileCheckpoint": b"1\n", "s/epochFileCheckpoint.bak": file_of("3-5")}
     )
-    assert read_epochs(storage, "s") == (Epoch(3, 5),)  # type: ignore[arg-type]
+    assert read_epochs(Folder(storage, "s")) == (Epoch(3, 5),)  # type: ignore[arg-type]
     del storage.files["s/epochFileCheckpoint.bak"]
     with pytest.raises(BadEpochs, match="s/epochFileCheckpoint: has 1 lines"):
-        read_epochs(storage, "s")  # type: ignore[arg-type]
+        read_epochs(Folder(storage, "s"))  # type: ignore[arg-type]
     del storage.files["s/epochFileCheckpoint"]
     storage.files["s/other"] = b""
-    assert read_epochs(storage, "s") is None  # type: ignore[arg-type]
+    assert read_epochs(Folder(storage, "s")) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from reput.broker.writer.recovery import first_torn
 from reput.jobs.check import check
 from reput.jobs.rebuild import REFUSE, SALVAGE
 from reput.jobs.repair import repair
-from reput.store_format.faults import Fault
+from reput.store_format.faults import DamageFound, Fault
 from reput.store_format.log import record
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.walk import NO_CHECKS, Checks, Walk
 from reput.store_format.release.settings import SettingError
+from tests.built import Built
 from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, run, storage_of
 from tests.logs import Message, encode, properties
 from tests.memory_storage import MemoryStorage
@@ -260,6 +261,8 @@ def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
     assert report.messages < 600
     assert again.messages == 600
     assert again.damage["range_count"] == 0
+    assert len(report.damage["left_out"]) == 2
+    assert not again.damage["left_out"]
     assert len(again.findings) == 2
     run(STORE, OUTPUT, on_damage=SALVAGE, assume_names=True, storage=storage, **reported(hurt))
     assert derived(storage) == wanted(hurt)
@@ -278,6 +281,19 @@ def test_repair_gives_the_segments_their_names(hurt: Hurt) -> None:
     for start, raw in hurt.whole.items():
         assert storage.files[f"{OUTPUT}/commitlog/{start:020d}"] == raw
     assert derived(storage) == wanted(hurt)
+
+
+def test_the_last_two_swapped_are_no_torn_end() -> None:
+    """Nothing live follows where the log breaks, as no record there stands in its own place."""
+    log = Built().put(count=40, keys="k").log()
+    *_, before, last = sorted(log.segments)
+    log.segments[before], log.segments[last] = (
+        log.segments[last].ljust(2048, b"\0"),
+        log.segments[before],
+    )
+    with pytest.raises(DamageFound, match=f"by its records it is segment {last:020}"):
+        rebuild_log(log, on_damage=REFUSE)
+    assert rebuild_log(log).summary.messages < 40
 
 
 def test_only_salvage_reads_another_order(hurt: Hurt) -> None:

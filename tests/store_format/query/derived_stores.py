@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore, StoredMessage
 from tests.built import Built
@@ -23,7 +24,7 @@ class Derived:
         self.places, self.storage = built.places(), built.storage("s")
 
     def open(self) -> OpenedStore:
-        return OpenedStore(self.storage, "s", self.version, self._given, self.notes)
+        return OpenedStore(Folder(self.storage, "s"), self.version, self._given, self.notes)
 
     def paths(self, start: str) -> list[str]:
         """The files below a folder of the store, in order."""

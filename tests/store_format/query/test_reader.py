@@ -8,6 +8,7 @@ import pytest
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.log.record import Record
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage, key_words, keys_of
@@ -26,7 +27,9 @@ def store() -> Derived:
 
 
 def test_sizes_are_those_of_the_files(store: Derived) -> None:
-    with OpenedStore(store.storage, "s", NEWEST, {"maxIndexNum": "8"}, store.notes) as opened:
+    with OpenedStore(
+        Folder(store.storage, "s"), NEWEST, {"maxIndexNum": "8"}, store.notes
+    ) as opened:
         assert opened.settings.mapped_file_size_commit_log == SEGMENT
         assert opened.settings.max_hash_slot_num == 3
         assert opened.log.end == 2 * SEGMENT
@@ -37,11 +40,11 @@ def test_sizes_are_those_of_the_files(store: Derived) -> None:
 def test_the_release_decides_how_properties_are_split() -> None:
     store = Derived([Message("T", properties=b"a\x01x\x01\x02")])
     for release, value in (("4.9.0", "x"), ("4.9.1", "x\x01")):
-        with OpenedStore(store.storage, "s", release, {}, Notes()) as opened:
+        with OpenedStore(Folder(store.storage, "s"), release, {}, Notes()) as opened:
             assert opened.message(opened.log.record_at(0)).properties == {"a": value}
     assert RELEASES[-1] == NEWEST
     with pytest.raises(UnknownRelease):
-        OpenedStore(store.storage, "s", "9.9.9", {}, Notes())
+        OpenedStore(Folder(store.storage, "s"), "9.9.9", {}, Notes())
 
 
 def test_readers_are_made_once(store: Derived) -> None:
@@ -53,7 +56,9 @@ def test_readers_are_made_once(store: Derived) -> None:
 
 
 def test_an_earlier_end_is_the_logs(store: Derived) -> None:
-    with OpenedStore(store.storage, "s", NEWEST, {}, store.notes, end=store.places[3]) as opened:
+    with OpenedStore(
+        Folder(store.storage, "s"), NEWEST, {}, store.notes, end=store.places[3]
+    ) as opened:
         assert (opened.log.end, len(list(opened.log.records(0)))) == (store.places[3], 3)
 
 
@@ -66,10 +71,10 @@ def test_queues_and_index_may_be_in_another_place(store: Derived) -> None:
     store.remove("consumequeue")
     store.remove("index")
     given = {"maxHashSlotNum": "3", "maxIndexNum": "8"}
-    derived = MemoryStorage(moved), "set"
-    with OpenedStore(store.storage, "s", NEWEST, given, Notes(), derived=derived) as opened:
+    derived = Folder(MemoryStorage(moved), "set")
+    with OpenedStore(Folder(store.storage, "s"), NEWEST, given, Notes(), derived=derived) as opened:
         assert (opened.queues.topics(), len(opened.index().files)) == (["T"], 6)
-        assert opened.folders("/consumequeue/T") == ["0", "1"]
+        assert opened.folders("consumequeue/T") == ["0", "1"]
         assert opened.queue("T", 0, False).maximum() == 20
 
 
@@ -77,7 +82,7 @@ def test_a_store_without_a_log_is_none(store: Derived) -> None:
     store.remove("commitlog")
     for storage in (store.storage, MemoryStorage()):
         with pytest.raises(StoreError, match="s/commitlog: no such folder"):
-            OpenedStore(storage, "s", NEWEST, {}, Notes())
+            OpenedStore(Folder(storage, "s"), NEWEST, {}, Notes())
 
 
 def test_odd_segments_are_told_and_the_rest_is_read(store: Derived) -> None:
@@ -93,7 +98,7 @@ def test_odd_segments_are_told_and_the_rest_is_read(store: Derived) -> None:
 def test_an_index_of_unknown_sizes_is_refused_when_it_is_asked_for(store: Derived) -> None:
     for path in store.paths("index"):
         store.storage.files[path] = bytes(213)
-    with OpenedStore(store.storage, "s", NEWEST, {}, store.notes) as opened:
+    with OpenedStore(Folder(store.storage, "s"), NEWEST, {}, store.notes) as opened:
         with pytest.raises(BadIndex, match="213 bytes, which do not show"):
             opened.index()
         assert opened.log.record_at(0).topic == "T"

@@ -10,6 +10,7 @@ import pytest
 import rocksdict
 
 from reput.store_format.files.adapters import ReadBy
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import (
     Database,
@@ -49,7 +50,7 @@ def folder(left: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def database(folder: Path) -> Iterator[Database]:
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    made = open_database(LocalStorage(), str(folder))
+    made = open_database(Folder(LocalStorage(), str(folder)))
     yield made
     made.close()
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
@@ -115,13 +116,13 @@ def test_what_cannot_be_read_says_which_why_and_what_to_do(
     (table,) = place.glob("*.sst")
     table.unlink()
     with pytest.raises(RocksDBError, match=f"^{place}: the RocksDB cannot be read: .*{remedy}"):
-        open_database(LocalStorage(), str(place))
+        open_database(Folder(LocalStorage(), str(place)))
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with pytest.raises(RocksDBMissing, match=r"^s/db: is a RocksDB: pip install .*rocksdb"):
-        open_database(LocalStorage(), "s/db")
+        open_database(Folder(LocalStorage(), "s/db"))
 
 
 def test_tables_are_opened_in_place_on_local_disks_alone() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from reput.store_format import layouts
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import open_database
 from reput.store_format.rocksdb.queues import (
@@ -35,7 +36,7 @@ EXAMPLES = re.findall(r"^```rocksdb (\S+) (\S+) (\S+)\n(.*)\n(.*)\n```$", text_o
 def test_an_example_is_a_row_of_its_store(number: int, tmp_path: Path) -> None:
     name, folder, family, key, value = EXAMPLES[number]
     store = (unpack_fates if name == IN_ROCKSDB else unpack)(name, tmp_path)[0]
-    with closing(open_database(LocalStorage(), f"{store}/{folder}")) as database:
+    with closing(open_database(Folder(LocalStorage(), f"{store}/{folder}"))) as database:
         assert database.get(family, bytes.fromhex(key)) == bytes.fromhex(value)
 
 

@@ -9,6 +9,7 @@ import rocksdict
 
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import NoEntry
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb.queues import RocksDBQueue, RocksDBQueues, queues_folder
@@ -74,7 +75,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def queues(store: Path) -> Iterator[RocksDBQueues]:
-    found = RocksDBQueues(LocalStorage(), str(store), f"{store}/consumequeue")
+    found = RocksDBQueues(str(store), Folder(LocalStorage(), f"{store}/consumequeue"))
     yield found
     found.close()
 
@@ -89,8 +90,8 @@ def test_a_queue_is_there_with_its_max_row(queues: RocksDBQueues, store: Path) -
     assert queues.of("T") == [(1, False), (2, False)]
     assert queues.dispatched_to() == 700
     assert queues.open("T", 0, False).maximum() == 0
-    assert queues_folder(LocalStorage(), str(store)) == f"{store}/consumequeue"
-    assert queues_folder(LocalStorage(), f"{store}/none") is None
+    assert str(queues_folder(Folder(LocalStorage(), str(store)))) == f"{store}/consumequeue"
+    assert queues_folder(Folder(LocalStorage(), f"{store}/none")) is None
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from reput.broker.serving.store import ServedStore
 from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
@@ -35,7 +36,9 @@ def lived(request: Any, tmp_path: Path) -> tuple[str, Path, list[list[Any]]]:
 
 
 def opened(store: Path, **given: str) -> OpenedStore:
-    return OpenedStore(LocalStorage(), str(store), NEWEST, {**FROM_ROCKSDB, **given}, Notes())
+    return OpenedStore(
+        Folder(LocalStorage(), str(store)), NEWEST, {**FROM_ROCKSDB, **given}, Notes()
+    )
 
 
 def files_of(store: Path) -> dict[str, tuple[int, int]]:
@@ -217,7 +220,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     store = unpack("alone_5.3.3", tmp_path)[0]
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
-        open_database(LocalStorage(), f"{store}/consumequeue").close()
+        open_database(Folder(LocalStorage(), f"{store}/consumequeue")).close()
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import rocksdict
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import open_database
 from reput.store_format.rocksdb.rows import config_rows
@@ -25,7 +26,7 @@ def config(folder: Path, file: str, rows: Rows, family: str = "default") -> dict
     for key, value in rows.items():
         of[key] = value
     database.close()
-    opened = open_database(LocalStorage(), str(folder))
+    opened = open_database(Folder(LocalStorage(), str(folder)))
     try:
         return config_rows(opened, file)
     finally:

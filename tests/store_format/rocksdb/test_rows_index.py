@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import rocksdict
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import open_database
 from reput.store_format.rocksdb.rows import HOUR, RocksDBIndex
@@ -36,7 +37,7 @@ def opened(folder: Path, rows: list[tuple[bytes, bytes]]) -> RocksDBIndex:
     for key, value in rows:
         database[key] = value
     database.close()
-    return RocksDBIndex(open_database(LocalStorage(), str(folder / "rocksdbstore")))
+    return RocksDBIndex(open_database(Folder(LocalStorage(), str(folder / "rocksdbstore"))))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import rocksdict
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb.database import Database, open_database
 from reput.store_format.rocksdb.rows import (
@@ -43,7 +44,7 @@ def made(folder: Path, rows: Rows) -> Database:
         for family, some in rows.items():
             for key, value in some.items():
                 database.get_column_family(family)[key] = value
-    return open_database(LocalStorage(), str(folder))
+    return open_database(Folder(LocalStorage(), str(folder)))
 
 
 def test_timers_wait_from_the_time_on_that_was_read(folder: Path) -> None:

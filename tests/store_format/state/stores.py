@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.segments import Finding
 from reput.store_format.notes import Notes
@@ -26,7 +27,7 @@ def unpacked(name: str, folder: Path) -> Path:
 
 
 def opened(store: Path) -> OpenedStore:
-    return OpenedStore(LocalStorage(), str(store), NEWEST, {}, Notes())
+    return OpenedStore(Folder(LocalStorage(), str(store)), NEWEST, {}, Notes())
 
 
 def faults(store: Path, log_end: int | None = None) -> list[Finding]:

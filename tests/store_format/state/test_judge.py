@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import rocksdict
 
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import TIMER_CHECK
-from reput.store_format.state.judge import database_faults, past_the_queues, unknown_files
+from reput.store_format.state.judge import past_the_queues, unknown_files
 from tests.memory_storage import MemoryStorage
 from tests.store_format.state.stores import IN_FLIGHT, TIMERS, faults, unpacked
 
@@ -30,11 +31,11 @@ _OF_OTHERS = ("notes.txt", "liteStore/CURRENT", "config/future.json", "config/ba
 
 def test_what_the_table_lacks_is_named_and_nothing_else() -> None:
     files = {f"store/{name}": b"" for name in (*_STORE, *_OF_OTHERS)}
-    assert unknown_files(MemoryStorage(files), "store") == [
+    assert unknown_files(Folder(MemoryStorage(files), "store")) == [
         "config/backups/", "config/future.json", "kvStore/x.txt", "liteStore/", "notes.txt",
         "timerlog/old/",
     ]  # fmt: skip
-    assert unknown_files(MemoryStorage({"store/commitlog/x": b""}), "store") == []
+    assert unknown_files(Folder(MemoryStorage({"store/commitlog/x": b""}), "store")) == []
 
 
 # ---
@@ -158,7 +159,7 @@ def mapped(**item: object) -> dict[str, object]:
 )
 def test_positions_past_the_queue_s_end(file: str, content: object, past: str) -> None:
     ends = {("T", 0): 10, ("SCHEDULE_TOPIC_XXXX", 2): 10}
-    found = past_the_queues(config(**{file: content}), "store", ends)
+    found = past_the_queues(Folder(config(**{file: content}), "store"), ends)
     assert [past in each.reason for each in found] == [True] * bool(past)
     assert [each.path for each in found] == [f"store/config/{file}.json"] * bool(past)
 
@@ -180,14 +181,8 @@ def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Pat
         states = database.create_column_family("popState", rocksdict.Options(raw_mode=True))
         for offset in (9, 10):
             states[b"%d" % offset] = json.dumps({**record, "offset": offset}).encode()
-    (found,) = past_the_queues(LocalStorage(), store, {("T", 0): 10})
+    (found,) = past_the_queues(Folder(LocalStorage(), store), {("T", 0): 10})
     assert "up to 11 by a pop of group 'g'" in found.reason
-    assert list(database_faults(LocalStorage(), store)) == []
-
-
-@pytest.mark.parametrize("folder", ["kvStore", "config/topics", "config/users", "config/acls"])
-def test_a_rocksdb_that_cannot_be_opened(folder: str) -> None:
-    files = {f"store/{folder}/CURRENT": b"MANIFEST-000005\n", f"store/{folder}/000004.sst": b"x"}
-    (found,) = database_faults(MemoryStorage(files), "store")
-    assert found.path == f"store/{folder}"
-    assert "no broker that uses it starts" in found.reason
+    (found,) = past_the_queues(Folder(LocalStorage(), store), {})  # the log lost the whole queue
+    assert "the log has it up to 0" in found.reason
+    assert past_the_queues(Folder(LocalStorage(), store), {}, log_start=1) == []

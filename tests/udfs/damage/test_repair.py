@@ -124,6 +124,12 @@ def test_a_missing_segment_is_a_record_and_a_blank() -> None:
     assert [(each["kind"], each["at"]) for each in listing] == [("missing", -1)]
 
 
+def test_fewer_bytes_than_a_blank_has_at_a_segment_s_end_are_a_blank_s() -> None:
+    log = log_of()
+    row, raw, *_ = repair(log, wrong(SEGMENT - 7, SEGMENT, DamageKind.MISSING, Fault.MISSING))
+    assert (raw, row["fillers"]) == (bytes(log.segments[0]), 0)
+
+
 def test_zeros_that_live_records_follow_in_a_later_segment_become_a_blank() -> None:
     log = log_of()
     end = log.places[7]

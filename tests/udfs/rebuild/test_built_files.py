@@ -10,6 +10,7 @@ from reput.jobs.pipeline import pipeline
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import MayGo
 from reput.udfs.rebuild import built_files
 from reput.udfs.staging import Staging
@@ -64,7 +65,7 @@ def test_the_driver_gets_a_row_a_task_and_no_row_a_file(kind, seed, monkeypatch)
     assert all(rebuilt.files[name] == raw for name, raw in whole.files.items())
     manifest = parse_manifest(storage.read_bytes(f"{OUTPUT}/manifest.json"), OUTPUT, REBUILT)
     assert len(manifest["files"]) < 10  # index, checkpoint, of which something is to be said
-    listed = [entry for *_, entry in files_of(storage, OUTPUT, manifest, REBUILT)]
+    listed = [entry for *_, entry in files_of(Folder(storage, OUTPUT), manifest, REBUILT)]
     by_path = {each.path: vars(each) for each in whole.summary.files}
     assert {each["path"]: each for each in listed} == by_path
     assert len(listed) == len(by_path) == rebuilt.summary.as_json()["output_files"]

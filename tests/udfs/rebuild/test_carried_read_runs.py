@@ -142,12 +142,14 @@ def test_runs_that_follow_each_other_become_one(monkeypatch: pytest.MonkeyPatch)
         row(320, 1, 22, queue_id=2, batch=True), row(366, 1, 23, queue_id=2, batch=True),
         row(412, 1, 24, queue_id=2, offsets_at=440),
     ]  # fmt: skip
-    files = staged_in(Storage())
+    files = staged_in(storage := Storage())
     (found,) = joined(iter([carrying(files, batch_of(*rows))]))
     ones = [(each["first"], each["count"], each["greatest"]) for each in found.to_pylist()]
     assert ones == [
         (5, 6, 10), (12, 1, 12), (13, 1, 13), (14, 3, 16), (17, 4, 20), (21, 1, 21), (22, 1, 22),
         (23, 1, 23), (24, 1, 24),
     ]  # fmt: skip
+    storage.reads.clear()
     there = b"".join(files.entries(each, 0, each["count"]).tobytes() for each in found.to_pylist())
     assert there == FILE[:432]
+    assert storage.reads == [("a.entries", 220, 80)]  # of the one that carries nothing

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,9 +19,11 @@ from reput.udfs.table.columns import EVERYTHING, SCHEMA, Choice, batches_of
 from reput.udfs.table.export import (
     EXPORTED,
     JSONL,
+    LEFT,
     PARQUET,
     SUMMED,
     ChosenMessages,
+    CountLeft,
     ExportParts,
     MessageSums,
     compare_bodies,
@@ -158,6 +161,18 @@ def test_a_part_has_a_file_and_sums_of_its_messages() -> None:
               for n in (0, 2)]  # fmt: skip
     assert bodies == [[b"0", b"1"], [b"3", b"4"]]
     assert len(storage.files) == 2
+
+
+def test_a_part_says_in_a_row_of_its_own_what_it_leaves_out() -> None:
+    task = CountLeft(chosen(system_topics=False))
+    ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
+    found = pa.Table.from_batches(task(iter([ids])), task.columns)
+    assert found[LEFT].to_pylist() == [None, None, 0, 1, None, None, 0]
+    there = found.filter(pc.is_null(found[LEFT])).drop_columns(LEFT)
+    messages = chosen(system_topics=False)(iter([ids]))
+    assert there.equals(pa.Table.from_batches(messages, SCHEMA))
+    nothing = [name for name in found.column_names if found[name].null_count == 7]
+    assert nothing == ["tags", "uniqueKey"]  # of these messages; what may not be null is not
 
 
 def test_sums_alone_write_nothing() -> None:

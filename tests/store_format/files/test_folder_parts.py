@@ -5,19 +5,20 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.faults import StoreChanged
+from reput.store_format.files.folder import Folder, read_part
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import read_head, read_part
 
 
 def test_a_part_and_a_head(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     storage = LocalStorage()
+    folder = Folder(storage, str(tmp_path))
     assert read_part(storage, str(path), 3, 4).tobytes() == b"3456"
-    assert read_head(storage, str(path), 3) == b"012"
-    assert read_head(storage, str(path), 30) == b"0123456789"
-    assert read_head(storage, str(path), 0) == b""
-    assert read_head(storage, str(tmp_path / "none"), 3) is None
+    assert folder.head("file", 3) == b"012"
+    assert folder.head("file", 30) == b"0123456789"
+    assert folder.head("file", 0) == b""
+    assert folder.head("none", 3) is None
     with pytest.raises(StoreChanged):
         read_part(storage, str(path), 8, 4)
 

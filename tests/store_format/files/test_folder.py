@@ -15,6 +15,7 @@ from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from tests import golden_stores
 
@@ -76,4 +77,4 @@ def test_what_lies_beside_a_store_keeps_nobody_from_it(store: Path) -> None:
         check_store(str(store.parent / "stor"), {})
     store.parent.chmod(0o711)
     with as_another_user():
-        assert found_conf(LocalStorage(), str(store)) is None
+        assert found_conf(Folder(LocalStorage(), str(store))) is None

@@ -1,0 +1,104 @@
+"""What a broker cannot read of its configuration is named, with what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.check import check
+from reput.jobs.repair import repair
+from reput.store_format.discover.config_faults import config_faults
+from reput.store_format.files.folder import Folder
+from reput.store_format.state_table import FILES, StateFile
+from tests import golden_stores
+from tests.in_process import Session, as_text
+from tests.memory_storage import MemoryStorage
+
+NULS = bytes(200)
+STARTS, WITHOUT, NOT = "a broker reads", "a broker starts without", "no broker starts"
+
+
+@pytest.mark.parametrize(
+    ("file", "bak", "said"),
+    [
+        (b"{}", None, ""),
+        (b"{}", NULS, ""),  # it is not read
+        (b'{"offsetTable":{"T@g":{0:7}},}', NULS, ""),  # fastjson takes it
+        (None, None, ""),
+        (NULS, b"{}", STARTS),
+        (b"", b"{}", STARTS),
+        (None, b"{}", ""),  # as a kill between two renames leaves it
+        (b'{"offsetTable":', b"{}", STARTS),
+        (NULS, None, WITHOUT),
+        (b"", b"", WITHOUT),
+        (b"{", None, WITHOUT),
+        (b"null", NULS, WITHOUT),
+        (b"  ", NULS, WITHOUT),
+        (b"[]", NULS, WITHOUT),
+        (NULS, NULS, NOT),
+        (b"", NULS, NOT),
+        (None, NULS, NOT),
+    ],
+)
+@pytest.mark.parametrize("name", ["topics.json", "consumerOffset.json", "timermetrics"])
+def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(
+    name: str, file: bytes | None, bak: bytes | None, said: str
+) -> None:
+    """As RocketMQ 5.3.3 started, or did not, on each of these of topics.json."""
+    files = {f"store/config/{name}": file, f"store/config/{name}.bak": bak}
+    storage = MemoryStorage({path: raw for path, raw in files.items() if raw is not None})
+    found = config_faults(Folder(storage, "store"))
+    assert [said in str(each) for each in found] == [True] * bool(said)
+    assert [bool(each.todo) for each in found] == [said != STARTS] * bool(said)
+
+
+@pytest.mark.parametrize("row", [row for row in FILES if row.holds], ids=lambda row: row.path)
+def test_each_file_of_json_in_the_table_is_looked_at(row: StateFile) -> None:
+    """A start does not ask what QueryAssignmentProcessor and TransactionMetrics could load."""
+    files = {f"store/{row.path}{end}": NULS for end in ("", ".bak")}
+    (found,) = config_faults(Folder(MemoryStorage(files), "store"))
+    assert found.path == f"store/{row.path}"
+    assert (NOT in str(found), WITHOUT in str(found)) == (row.needed, not row.needed)
+
+
+@pytest.mark.parametrize("folder", ["kvStore", "config/topics", "config/users", "config/acls"])
+def test_a_rocksdb_that_cannot_be_opened(folder: str) -> None:
+    files = {f"store/{folder}/CURRENT": b"MANIFEST-000005\n", f"store/{folder}/000004.sst": b"x"}
+    found = next(each for each in config_faults(Folder(MemoryStorage(files), "store")) if each.todo)
+    assert found.path == f"store/{folder}"
+    assert found.reason.endswith(": no broker that uses it starts")
+    assert found.todo.startswith(f"put back a copy of store/{folder}, or move it away")
+    assert config_faults(Folder(MemoryStorage(files), "store"), in_use=True) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [({"topics": 0, "consumerOffsets": 0}, ["subscriptionGroups"]),
+     ({"subscriptionGroups": 0, "consumerOffsets": 0}, ["topics"]),
+     ({"consumerOffsets": 0, "topics.json": 0, "subscriptionGroup.json.bak": 0}, []),
+     ({"consumerOffsets": 0, "metadata": 0}, []), ({"topics.json": 0}, []), ({"rdb": 0}, [])],
+)  # fmt: skip
+def test_a_rocksdb_of_config_that_is_gone(there: dict[str, int], told: list[str]) -> None:
+    """RocketMQ 5.3.3 and 5.5.1 start without config/topics, and no topic has a route."""
+    files = {f"store/config/{name}{'' if '.' in name else '/CURRENT'}": b"{}" for name in there}
+    found = config_faults(Folder(MemoryStorage(files), "store"))
+    missing = [each.path for each in found if "is missing" in each.reason]
+    assert missing == [f"store/config/{name}" for name in told]
+
+
+def test_commands_say_that_no_broker_starts(tmp_path: Path) -> None:
+    golden = golden_stores.unpack("small_all_5.5.0")
+    root = golden_stores.copy_input(golden, tmp_path / "store")
+    (root / "config").mkdir(exist_ok=True)
+    for name in ("topics.json", "topics.json.bak"):
+        (root / "config" / name).write_bytes(NULS)
+    words: dict[str, Any] = {"rocketmq": golden.version, "settings": as_text(golden.settings)}
+    report = check(Session(), str(root), **words)  # type: ignore[arg-type]
+    assert not report.sound
+    assert report.findings[0].path == f"{root}/config/topics.json"
+    assert "no broker starts" in report.findings[0].reason
+    copy = repair(Session(), str(root), str(tmp_path / "copy"), **words)  # type: ignore[arg-type]
+    assert copy.first.startswith(f"restore {tmp_path}/copy/config/topics.json from a backup")
+    assert "start a broker on" not in copy.text()

@@ -39,6 +39,7 @@ from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.runs import QueueRuns
 from reput.store_format.dispatch.scan import NamedQueue, Runs
 from reput.store_format.faults import REFUSE
+from reput.store_format.files.folder import Place
 from reput.store_format.files.s3 import S3Storage
 from reput.store_format.layouts import QUEUE_ENTRY
 from reput.udfs.rebuild.scan import RunFiles
@@ -121,7 +122,7 @@ def measured(spark: Any, root: str, storage: Any, queues: int, asked: Any) -> di
     found = find_store(engine, at, REBUILD.asked(REFUSE), cut=Cut(_LOG // splits), progress=None)
     plan = found.plan
     plan = replace(plan, splits=plan.splits._replace(split_bytes=_LOG // splits, limit=None))
-    with staging_folder(storage, root, ".out.reput") as staging:
+    with staging_folder(Place(storage, root), ".out.reput") as staging:
         job = replace(found, plan=plan).job(staging)
         linked = Linked([
             scanned(job, n, queues, asked.messages, asked.rocksdb) for n in range(splits)

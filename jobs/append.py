@@ -50,7 +50,7 @@ from reput.jobs.exporting.files import export_manifest
 from reput.jobs.exporting.read_back import exported_row, is_exported
 from reput.jobs.opening.held import refuse_shared_files, refuse_what_is_no_store
 from reput.jobs.opening.open_writer import local_store, local_store_at, open_writer, try_writer
-from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
+from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.jobs.outputs.report import counted as plain_count
 from reput.jobs.outputs.report import era_lines, found_lines, guessed_lines
 from reput.jobs.replicating.master import for_the_writer, slaves_of
@@ -60,7 +60,7 @@ from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.names import COMMIT_LOG, CONFIG, CUT, TOPICS
@@ -172,7 +172,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     store = local_store(arguments.store)
     is_new = not os.path.isdir(f"{store}/{COMMIT_LOG}") or not os.listdir(f"{store}/{COMMIT_LOG}")
-    refuse_overlap(LocalStorage(), store, _inputs(arguments))
+    refuse_overlap(Place(LocalStorage(), store), _inputs(arguments))
     refuse_what_is_no_store(store)
     refuse_shared_files(store)
     if arguments.rocketmq:
@@ -372,14 +372,14 @@ def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
     return DAMAGE, f"{store}: stopped at {copied.stopped_at}: {field}: {reason}"
 
 
-def _inputs(arguments: argparse.Namespace) -> list[Input]:
+def _inputs(arguments: argparse.Namespace) -> list[Place]:
     """The inputs, to which nothing may be appended, as the command would read its own output."""
     if arguments.from_store:
         storage = storage_for(arguments.from_store)
-        return inputs_of(storage, storage.resolve(arguments.from_store), {})
+        return inputs_of(Place(storage, storage.resolve(arguments.from_store)), {})
     if arguments.source == "-":
         return []
-    return [Input(storage_for(arguments.source), arguments.source)]
+    return [Place(storage_for(arguments.source), arguments.source)]
 
 
 def _wanted(arguments: argparse.Namespace) -> CopyChoice:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reput.jobs.in_place.catch_up import CaughtUp
     from reput.jobs.opening.held import HeldStore
     from reput.store_format.discover.store import StoreAt
+    from reput.store_format.files.folder import Place
     from reput.store_format.files.protocol import Storage
 
 _HELP = """\
@@ -83,9 +84,10 @@ def catch_up(asked: CatchUp) -> "CaughtUp":
     started = time.monotonic()
     if asked.output is not None:
         from reput.store_format.files.by_url import storage_for
+        from reput.store_format.files.folder import Place
 
         write = asked.output_storage or storage_for(asked.output)
-        target = write, write.resolve(asked.output)
+        target = Place(write, write.resolve(asked.output))
         about = _to_output(asked.at(), target, asked.replace, asked.shows)
     else:
         about = _in_place(asked)
@@ -93,9 +95,7 @@ def catch_up(asked: CatchUp) -> "CaughtUp":
     return about
 
 
-def _to_output(
-    source: "StoreAt", target: "tuple[Storage, str]", replace: bool, progress: Progress
-) -> "CaughtUp":
+def _to_output(source: "StoreAt", target: "Place", replace: bool, progress: Progress) -> "CaughtUp":
     from reput.jobs.in_place.catch_up import catch_up_set
     from reput.jobs.opening.plan import make_plan, refuse_rocksdb
     from reput.jobs.outputs.output import REBUILT, Output, inputs_of
@@ -103,7 +103,7 @@ def _to_output(
     from reput.store_format.files.protocol import StoreInUse
     from reput.store_format.log.groups import refuse_heads
 
-    storage, store = source.storage, source.path
+    store = source.path
     refuse_rocksdb(source.folder)
     plan = make_plan(source, discover(source, CATCH_UP), CATCH_UP)
     refuse_heads(plan.segments, "catch-up")
@@ -111,8 +111,10 @@ def _to_output(
         raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
     if any(name == ABORT for name, _ in source.folder.listed()):
         raise StoreError(f"{store}/{ABORT}: was not stopped cleanly; `reput rebuild` reads it")
-    inputs = tuple(inputs_of(storage, store, source.settings))
-    return catch_up_set(plan, Output(*target, REBUILT, replace, inputs), progress)
+    inputs = tuple(inputs_of(source.folder, source.settings))
+    return catch_up_set(
+        plan, Output(target.storage, target.path, REBUILT, replace, inputs), progress
+    )
 
 
 def _held(store: str, dry_run: bool) -> "AbstractContextManager[HeldStore]":

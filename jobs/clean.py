@@ -15,6 +15,7 @@ from reput.jobs.outputs.publish import Temporary, places, staged
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage, VolumeStorage
 from reput.store_format.files.private import Scratch
 from reput.store_format.files.protocol import Storage, StoreInUse
@@ -115,16 +116,16 @@ def clean(
 
 
 def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
-    within = [(about.path, prefix) for prefix in _WITHIN]
+    place = Place(storage, about.path)
+    within = [(place, prefix) for prefix in _WITHIN]
     local = isinstance(storage, LocalStorage) and not isinstance(storage, VolumeStorage)
     temporary = os.path.abspath(tempfile.gettempdir())
     if local and temporary != about.path:
-        within += [(temporary, prefix) for prefix in _TEMPORARY]
-    for folder, prefix in (*places(storage, about.path), *within):
-        for path, gone in staged(storage, folder, prefix):
-            if (
-                local and folder == temporary != about.path
-            ):  # the folder where jobs of all users stage
+        within += [(Place(storage, temporary), prefix) for prefix in _TEMPORARY]
+    for folder, prefix in (*places(place), *within):
+        for path, gone in staged(folder, prefix):
+            # the folder where jobs of all users stage
+            if local and folder.path == temporary != about.path:
                 about.leftovers += [path] * (gone is True)
             elif local and not is_our_folder(path):
                 about.foreign.append(path)

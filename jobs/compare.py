@@ -122,7 +122,7 @@ def _messages_file(arguments: argparse.Namespace, settings: Mapping[str, str]) -
     from reput.store_format.discover.store import store_at
 
     stores = [store_at(path, settings=settings) for path in arguments.others]
-    inputs = [each for at in stores for each in inputs_of(at.storage, at.path, settings)]
+    inputs = [each for at in stores for each in inputs_of(at.folder, settings)]
     file = replace(file, inputs=(*file.inputs, *inputs))
     try:
         file.check()

@@ -67,7 +67,7 @@ def expire(asked: Expire) -> "Expired":
         kept_in = None
         if asked.archive is not None:
             storage = storage_for(asked.archive, True)
-            read = inputs_of(held.storage, held.path, asked.settings or {})
+            read = inputs_of(held.folder, asked.settings or {})
             kept_in = Archive(storage, storage.resolve(asked.archive), tuple(read))
             kept_in.check()
         groups = frozenset(asked.ignored_groups)

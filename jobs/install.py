@@ -44,7 +44,6 @@ from reput.jobs.outputs.output import (
     EXPORTED_STORE,
     REBUILT,
     REPAIRED,
-    Input,
     files_of,
     parse_manifest,
     refuse_overlap,
@@ -56,7 +55,7 @@ from reput.store_format.discover.config import batch_topics
 from reput.store_format.dispatch.scan import End, scan, scan_rules
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles, FixedFiles
-from reput.store_format.files.folder import Folder, read_part
+from reput.store_format.files.folder import Folder, Place, read_part
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
@@ -124,7 +123,7 @@ def install_set(
     target = Target(store)
     local = LocalStorage()
     for path in (target.path, kept_name(target.path)):
-        refuse_overlap(local, path, [Input(local, folder)])
+        refuse_overlap(Place(local, path), [Place(local, folder)])
     manifest = read_manifest(folder)
     source = FixedFiles(folder)
     wanted = [
@@ -160,8 +159,9 @@ def install_set(
         about.cleaned, about.warnings = finish_first(target, dry_run)
         check_can_change(target.files, target.name)
         _name_strangers(about, note)
-        inputs = [Input(local, folder), Input(local, target.path)]
-        with temporary_folder(local, tempfile.gettempdir(), Temporary.CONFIG, inputs) as made:
+        inputs = [Place(local, folder), Place(local, target.path)]
+        base = Place(local, tempfile.gettempdir())
+        with temporary_folder(base, Temporary.CONFIG, inputs) as made:
             apart = converted_config(target.path, conversion, made.folder)
             more = (*services, *([STORE_DB] if index_in_rocksdb else []))
             apart = apart._replace(paths=(*apart.paths, *more))

@@ -12,6 +12,7 @@ from reput.jobs.console.options import DAMAGE, DONE, add_job, asked_of, engine_f
 from reput.jobs.console.store_there import check_ending
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.store_format.files.folder import Place
 
 if TYPE_CHECKING:
     from reput.jobs.outputs.output import WholeFile
@@ -97,7 +98,7 @@ def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -
     from reput.store_format.files.by_url import storage_for
 
     storage = storage_for(store)
-    inputs = inputs_of(storage, storage.resolve(store), settings)
+    inputs = inputs_of(Place(storage, storage.resolve(store)), settings)
     file = WholeFile(output, tuple(inputs), BEGINS, replace)
     file.check()
     return file

@@ -19,7 +19,7 @@ from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import VERIFY
 from reput.store_format.faults import REFUSE, DamageFound
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Place
 
 if TYPE_CHECKING:
     from reput.jobs.judging.report import Report
@@ -73,7 +73,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
         return verify_queue_log(at)
     there = asked.storage or storage_for(asked.against or asked.store)
     against = there.resolve(asked.against or asked.store)
-    at_set = Folder(there, against)
+    at_set = Place(there, against)
     refuse_unfinished(at_set)
     manifest = read_manifest(at_set)
     on_damage = asked.on_damage or manifest.get("on_damage", REFUSE)
@@ -86,7 +86,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
         by = replace(asked, rocketmq=release)
         discovered = discover(by.at(), purpose, derived=at_set, manifest=manifest)
         found = by.found(engine, purpose, discovered=discovered)
-        plan, also = found.plan, inputs_of(there, against, {})
+        plan, also = found.plan, inputs_of(at_set, {})
         with found.temporarily(Temporary.VERIFY, asked.staging_folder, asked.storage, also) as job:
             linked, reason, warnings, damage = read_log(job, on_damage)
             report = Report(plan.store, against, plan.profile.release, linked.end, reason)

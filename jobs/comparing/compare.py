@@ -27,6 +27,7 @@ from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.dispatch.scan import End, Runs, ScanRules, scan, scan_rules
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.files.queue_logs import CompactedLog, QueueLog, TieredLog
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY_BYTES
@@ -52,11 +53,10 @@ def compare_stores(
     started = time.monotonic()
     sides = [open_side(at) for at in stores]
     partings = part(engine, sides, progress)
-    inputs = [each for at in stores for each in inputs_of(at.storage, at.path, at.settings)]
+    inputs = [each for at in stores for each in inputs_of(at.folder, at.settings)]
     folder = staging or tempfile.gettempdir()
-    with temporary_folder(
-        storage or storage_for(folder), folder, Temporary.COMPARE, inputs
-    ) as room:
+    base = Place(storage or storage_for(folder), folder)
+    with temporary_folder(base, Temporary.COMPARE, inputs) as room:
         spans = [parting.spans for parting in partings]
         asked = zip(sides, [list(chain(*spans)), *spans], strict=True)
         if any(_is_broken(engine, side, some) for side, some in asked):

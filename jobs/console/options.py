@@ -32,6 +32,7 @@ from reput.jobs.console.voice import (
 from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.settings import (
     SettingError,
@@ -76,7 +77,7 @@ def new_file(
     from reput.store_format.files.by_url import storage_for
 
     storage = storage_for(arguments.store)
-    inputs = inputs_of(storage, storage.resolve(arguments.store), settings or {})
+    inputs = inputs_of(Place(storage, storage.resolve(arguments.store)), settings or {})
     file = NewFile(path, tuple(inputs))
     try:
         file.check()

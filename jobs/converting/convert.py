@@ -52,7 +52,7 @@ from reput.jobs.deriving.kept import (
 from reput.jobs.deriving.timers import service_files
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import ROCKSDB, Plan, check_unchanged, kind_of_index, kind_of_queues
-from reput.jobs.outputs.output import Input, Output
+from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Temporary, begin_set, end_set, put_derived
 from reput.jobs.outputs.report import OutputFile, counted, summary_of
 from reput.jobs.pipeline.job import FoundStore, find_store
@@ -70,6 +70,7 @@ from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import COMMIT_LOG, COMPACTION, CONFIG, segment_name
@@ -197,7 +198,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
     return summary
 
 
-def all_inputs(stores: Iterable[FoundStore]) -> tuple[Input, ...]:
+def all_inputs(stores: Iterable[FoundStore]) -> tuple[Place, ...]:
     """The inputs of all stores."""
     return tuple(each for store in stores for each in store.inputs)
 

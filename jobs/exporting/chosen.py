@@ -8,7 +8,7 @@ import pyarrow as pa
 from reput.jobs.engines.engine import Engine
 from reput.jobs.exporting.files import Chosen, looked_through, redaction
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
+from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.jobs.outputs.publish import beside, staging_folder
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.jobs.salvaging.lives import judged_log, log_end
@@ -18,6 +18,7 @@ from reput.store_format.discover.purpose import READ
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.notes import Progress
 from reput.udfs.table.export import ChosenMessages
@@ -41,8 +42,8 @@ class ChosenLog:
         self.store, self.chosen = at.path, chosen
         self.target: Storage = storage_for(to)
         self.folder = self.target.resolve(to)
-        self.inputs: list[Input] = inputs_of(at.storage, at.path, settings)
-        refuse_overlap(self.target, self.folder, self.inputs)
+        self.inputs: list[Place] = inputs_of(at.folder, settings)
+        refuse_overlap(Place(self.target, self.folder), self.inputs)
         self.plan: Plan = make_plan(at, discover(at, READ), READ.asked(chosen.on_damage))
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         self.redacted = redaction(chosen.redact)
@@ -55,7 +56,7 @@ class ChosenLog:
     def _judged(self, engine: Engine, log: LogParts) -> LogParts:
         if log.on_damage != SALVAGE:
             return log
-        with staging_folder(self.target, *beside(self.target, self.folder)) as staging:
+        with staging_folder(*beside(Place(self.target, self.folder))) as staging:
             return judged_log(Pipeline(engine, self.plan, staging, Cut(), Progress()), log)
 
     def messages(self, raw: bool, parts: tuple[LogPart, ...] = ()) -> ChosenMessages:

@@ -29,6 +29,7 @@ from reput.jobs.outputs.publish import (
 )
 from reput.jobs.outputs.report import left_behind
 from reput.jobs.sources.opened_log import end_of_log
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.protocol import Storage
@@ -70,7 +71,7 @@ def export_store(
     job, local = ChosenLog(engine, store, to, rocketmq, settings, chosen), LocalStorage()
     output = Output(job.target, job.folder, EXPORTED_STORE, replace, tuple(job.inputs))
     output.check()
-    cleaned = remove_leftovers(job.target, job.folder, job.inputs)
+    cleaned = remove_leftovers(Place(job.target, job.folder), job.inputs)
     log, plan = job.log, job.plan
     _refuse_topics(job)
     start = log.segments[0].start
@@ -83,11 +84,10 @@ def export_store(
     configured = _configured(job)
     done.warnings += left_behind(plan.folder, (*_CONFIGURED, COMPACTION))
     job.look_through(start, end, configured, keep_repeats, done.warnings)
-    with staging_folder(job.target, *beside(job.target, job.folder)) as staging:
+    with staging_folder(*beside(Place(job.target, job.folder))) as staging:
         if isinstance(job.target, ManifestLast):
-            with temporary_folder(
-                local, tempfile.gettempdir(), Temporary.EXPORT_STORE, job.inputs
-            ) as there:
+            base = Place(local, tempfile.gettempdir())
+            with temporary_folder(base, Temporary.EXPORT_STORE, job.inputs) as there:
                 made = _make(job, there.path("store"), configured, done)
                 target = begin_set(staging, output)
                 done.files = [_copied(job.target, made, path, target) for path in _paths(made)]

@@ -42,7 +42,7 @@ from reput.store_format.discover.config import configured_topics
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files, InputStorage, Storage
 from reput.store_format.log.reader import LogBytes, SegmentFiles
@@ -287,7 +287,7 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
     The store is only read. Raises StoreError, OSError; a failed run leaves no files.
     """
     target.check()
-    remove_leftovers(target.storage, target.path, target.inputs)
+    remove_leftovers(target, target.inputs)
     size, rules = plan.settings.mapped_file_size_commit_log, rules_of(plan)
     log_files = SegmentFiles(plan.storage, plan.segments, size)
     source = LogBytes(log_files, size)
@@ -295,7 +295,8 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
     log = DispatchedLog(source.read, plan.segments[0].start, stop, size)
     recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
     local = LocalStorage()
-    with temporary_folder(local, tempfile.gettempdir(), Temporary.CATCH_UP, target.inputs) as place:
+    base = Place(local, tempfile.gettempdir())
+    with temporary_folder(base, Temporary.CATCH_UP, target.inputs) as place:
         work, made = place.folder, Folder(local, place.folder)
         try:
             with progress.stage("copied", lambda: Done(None, plan.store)):
@@ -313,7 +314,7 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
             check_unchanged(plan)
             about = report(plan, new)
             about.output, about.needed, about.done = target.path, True, True
-            with staging_folder(target.storage, *beside(target.storage, target.path)) as staging:
+            with staging_folder(*beside(target)) as staging:
                 built = [_stage(local, work, path, staging) for path in _derived(made)]
                 built = [row for row in built if row["path"] != CHECKPOINT]
                 summary = _summary(plan, target.path, new, built)

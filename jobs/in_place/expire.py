@@ -23,7 +23,7 @@ from reput.broker.change.expire import (
 from reput.jobs.opening.held import HeldStore, refuse_links
 from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.opening.questions import Store, open_store
-from reput.jobs.outputs.output import Input, refuse_overlap
+from reput.jobs.outputs.output import refuse_overlap
 from reput.jobs.outputs.report import counted
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import consumer_offsets
@@ -31,6 +31,7 @@ from reput.store_format.discover.purpose import EXPIRE
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.protocol import Bytes, Files, Storage
@@ -208,7 +209,7 @@ class Archive:
 
     storage: Storage
     folder: str
-    inputs: tuple[Input, ...]  # the stores whose files are copied
+    inputs: tuple[Place, ...]  # the stores whose files are copied
 
     def check(self, paths: Iterable[str] = ()) -> None:
         """Raise OverlapsInput if copies would lie among the files of the inputs.
@@ -218,7 +219,7 @@ class Archive:
         """
         folders = dict.fromkeys(path.rpartition("/")[0] for path in paths)
         for folder in (self.folder, *(f"{self.folder}/{each}" for each in folders)):
-            refuse_overlap(self.storage, folder, self.inputs)
+            refuse_overlap(Place(self.storage, folder), self.inputs)
 
     def keep(self, files: Files, path: str, done: Callable[[int], None]) -> str:
         """Copy a file, read the copy back and compare; its SHA-256. An existing copy stays.

@@ -17,7 +17,7 @@ from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.notes import Progress
@@ -39,7 +39,7 @@ def follow_stream(
     at: the held store with the user's release and settings. Raises as one_round does.
     """
     local = LocalStorage()
-    refuse_overlap(local, checkpoint, inputs_of(local, held.path, at.settings))
+    refuse_overlap(Place(local, checkpoint), inputs_of(held.folder, at.settings))
     failed: list[BaseException] = []
     last = time.monotonic()
     seen: LogListing = ()

@@ -300,12 +300,12 @@ class Recovery:
 @contextmanager
 def staged_job(found: FoundStore, held: HeldStore) -> Iterator[Pipeline]:
     """Yield the job with staging inside the store, or for a dry run outside it."""
-    remove_abandoned(held.storage, held.path, _PREFIX)
+    remove_abandoned(held.folder, _PREFIX)
     if held.dry_run:
         with found.temporarily(Temporary.RECOVER, storage=held.storage) as job:
             yield job
         return
-    with staging_folder(held.storage, held.path, _PREFIX) as staging:
+    with staging_folder(held.folder, _PREFIX) as staging:
         yield found.job(staging)
 
 

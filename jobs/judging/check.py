@@ -94,7 +94,7 @@ def past_the_end(
     If the last segment of a log is gone, nothing in the log itself shows the loss. older: what
     `index_of_older_log` says.
     """
-    storage, store = job.plan.storage, job.plan.store
+    store = job.plan.store
     left = (
         each._replace(reason=f"{each.reason}: {older or TAIL_LOST}"
                       f"{'' if each.path.endswith((DELAY_OFFSETS, POP_DB)) else LEFT}")

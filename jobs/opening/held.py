@@ -12,7 +12,7 @@ from reput.store_format.derived.index_header import listed_index
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles, SpreadFiles
-from reput.store_format.files.folder import Folder, queue_folders
+from reput.store_format.files.folder import Folder, Place, queue_folders
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.files.system import holder_text
@@ -182,9 +182,9 @@ class HeldStore:
         self._times = about.st_atime_ns, about.st_mtime_ns
 
     @property
-    def folder(self) -> Folder:
+    def folder(self) -> Place:
         """The store."""
-        return Folder(self.storage, self.path)
+        return Place(self.storage, self.path)
 
     def at(self, rocketmq: str | None, settings: Mapping[str, str] | None) -> StoreAt:
         """The store with the user's release and settings."""

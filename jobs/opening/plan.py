@@ -24,7 +24,7 @@ from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import End, ScanRules, scan, scan_rules
 from reput.store_format.faults import EmptyLog, Fault, StoreChanged, StoreError
-from reput.store_format.files.folder import Folder, read_part
+from reput.store_format.files.folder import Folder, Place, read_part
 from reput.store_format.files.protocol import ANY_TIME, InputStorage, Reader, Storage
 from reput.store_format.files.queue_logs import COMPACTED
 from reput.store_format.files.system import holder_text
@@ -159,9 +159,9 @@ class Plan:
     queues_of: Folder | None = None  # a store whose queues these were, if another
 
     @property
-    def folder(self) -> Folder:
+    def folder(self) -> Place:
         """The store."""
-        return Folder(self.storage, self.store)
+        return Place(self.storage, self.store)
 
     @property
     def queues_at(self) -> Folder:

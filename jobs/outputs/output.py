@@ -20,11 +20,10 @@ from typing import Any, BinaryIO, NamedTuple
 from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
-from reput.store_format.files.protocol import Storage
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
@@ -177,24 +176,24 @@ def _is_plain(path: str) -> bool:
     return not {"", ".", ".."} & set(path.split("/")) and "\0" not in path
 
 
-def what_may_go(storage: Storage, folder: str, kind: SetKind, unfinished: bool) -> list[str]:
+def what_may_go(folder: Place, kind: SetKind, unfinished: bool) -> list[str]:
     """All paths in a folder, if it is a set of this kind without other files.
 
     Paths are below the folder; those of folders end with a slash. unfinished: also accept what a
     job killed while publishing has left, without a manifest. Raises StoreError that names what
     else is there; FileNotFoundError, NotADirectoryError.
     """
-    there = {listed.name: listed.state for listed in storage.walk(folder)}
+    there = {listed.name: listed.state for listed in folder.storage.walk(folder.path)}
     path = f"{folder}/{MANIFEST}"
     if MANIFEST in there:
-        manifest = parse_manifest(storage.read_bytes(path), path, kind)
+        manifest = parse_manifest(folder.read(MANIFEST), path, kind)
         shards = _checked(_shards(manifest, kind), path, SHARDED, kind)
         allowed = set(kind.folders.pattern.split("|")) & {"commitlog", "config", "damaged"}
         known: dict[str, Any] = there  # no second dict of millions of names
         known[MANIFEST] = _LISTED
         if unfinished and UNFINISHED in known:
             known[UNFINISHED] = _LISTED
-        for name, length, _ in chain(shards, files_of(Folder(storage, folder), manifest, kind)):
+        for name, length, _ in chain(shards, files_of(folder, manifest, kind)):
             allowed |= _folders_of([name])
             if name in known:
                 state = known[name]
@@ -210,7 +209,7 @@ def what_may_go(storage: Storage, folder: str, kind: SetKind, unfinished: bool) 
         return list(there)
     if not (unfinished and UNFINISHED in there):
         raise StoreError(f"{folder}: is not empty, and has no {MANIFEST}: it is not {kind.what}")
-    marker = storage.read_bytes(f"{folder}/{UNFINISHED}")
+    marker = folder.read(UNFINISHED)
     text = marker.decode("utf-8", "surrogateescape")
     _refuse(bool(text) and not _STAGING.search(text), folder, UNFINISHED, kind, "is not ours")
     for name, state in there.items():
@@ -230,7 +229,7 @@ def _folders_of(files: Iterable[str]) -> set[str]:
     return found
 
 
-def _refuse(wrong: bool, folder: str, name: str, kind: SetKind, why: str) -> None:
+def _refuse(wrong: bool, folder: Folder, name: str, kind: SetKind, why: str) -> None:
     if wrong:
         raise StoreError(f"{folder}/{name}: {why}: the folder is not {kind.what}, and stays")
 
@@ -247,56 +246,48 @@ class OutputInUse(StoreError):
     """The output folder exists and is not empty."""
 
 
-class Input(NamedTuple):
-    """A path that a job reads, and its storage."""
-
-    storage: Storage
-    path: str
-
-    def whereabouts(self) -> Whereabouts:
-        try:
-            return self.storage.whereabouts(self.path)
-        except StoreError:  # a setting's path on another file system than the store
-            return LocalStorage().whereabouts(self.path)
-
-
-def inputs_of(storage: Storage, store: str, settings: Mapping[str, str]) -> list[Input]:
+def inputs_of(store: Place, settings: Mapping[str, str]) -> list[Place]:
     """A store's root, and each of its folders that links or settings may put elsewhere.
 
     settings: by RocketMQ's names; all that contain paths of the store count (storePathCommitLog
     with its several paths, readOnlyCommitLogStorePaths, storePathIndex, ...).
     """
-    paths = [store, *(f"{store}/{name}" for name in _IN_STORE)]
-    for name, state in Folder(storage, store).listed():
+    paths = [store.path, *(f"{store}/{name}" for name in _IN_STORE)]
+    for name, state in store.listed():
         if state is None and name.startswith(DLEDGER):
             paths += [f"{store}/{name}", f"{store}/{name}/{DLEDGER_DATA}"]
     for name, value in settings.items():
         if "storepath" in name.lower():
             paths += [path.strip() for path in value.split(_PATH_SEPARATOR)]
-    return [Input(storage, path) for path in dict.fromkeys(paths) if path]
+    return [Place(store.storage, path) for path in dict.fromkeys(paths) if path]
 
 
-def refuse_overlap(storage: Storage, path: str, inputs: Iterable[Input]) -> None:
-    """Raise OverlapsInput if `path` is, holds or lies inside an input. Raises OSError."""
-    here = storage.whereabouts(path)
+def refuse_overlap(place: Place, inputs: Iterable[Place]) -> None:
+    """Raise OverlapsInput if `place` is, holds or lies inside an input. Raises OSError."""
+    here = place.storage.whereabouts(place.path)
     for each in inputs:
-        how = relation(here, each.whereabouts())
+        how = relation(here, _whereabouts(each))
         if how is not None:
             raise OverlapsInput(
-                f"{path}: {how} {each.path}, which is read: nothing is written there; "
+                f"{place}: {how} {each}, which is read: nothing is written there; "
                 "give another place"
             )
 
 
+def _whereabouts(place: Place) -> Whereabouts:
+    try:
+        return place.storage.whereabouts(place.path)
+    except StoreError:  # a setting's path on another file system than the store
+        return LocalStorage().whereabouts(place.path)
+
+
 @dataclass(frozen=True)
-class Output:
+class Output(Place):
     """A folder that a job publishes to, with the rules of what in it may be replaced."""
 
-    storage: Storage
-    path: str
     kind: SetKind
     replace: bool
-    inputs: tuple[Input, ...]
+    inputs: tuple[Place, ...]
 
     def check(self) -> None:
         """Raise StoreError or OSError if nothing may be published; called before the work."""
@@ -309,12 +300,12 @@ class Output:
         Called again right before a deletion. Raises OverlapsInput, OutputInUse, StoreError.
         """
         if folder == self.path:
-            refuse_overlap(self.storage, folder, self.inputs)
+            refuse_overlap(Place(self.storage, folder), self.inputs)
         late = isinstance(self.storage, ManifestLast)
         try:
             if next(iter(self.storage.walk(folder)), None) is None:
                 return []
-            going = what_may_go(self.storage, folder, self.kind, late)
+            going = what_may_go(Place(self.storage, folder), self.kind, late)
         except FileNotFoundError:
             return []
         except NotADirectoryError:
@@ -340,11 +331,11 @@ class NewFile:
     """A single local file that a command writes, such as a picture or a report."""
 
     path: str
-    inputs: tuple[Input, ...]
+    inputs: tuple[Place, ...]
 
     def check(self) -> None:
         """Raise StoreError if the file exists, cannot be made, or would lie in an input."""
-        refuse_overlap(LocalStorage(), self.path, self.inputs)
+        refuse_overlap(Place(LocalStorage(), self.path), self.inputs)
         if os.path.lexists(self.path):
             raise StoreError(f"{self.path}: is there already, and stays")
         parent = os.path.dirname(os.path.abspath(self.path))
@@ -383,7 +374,7 @@ class WholeFile(NewFile):
         if not (self.replace and self._is_there_and_ours()):
             super().check()
             return
-        refuse_overlap(LocalStorage(), self.path, self.inputs)
+        refuse_overlap(Place(LocalStorage(), self.path), self.inputs)
 
     def _is_there_and_ours(self) -> bool:
         """Raises StoreError if something else is there."""

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine
-from reput.jobs.outputs.output import Input, Output, manifest_text, refuse_overlap
+from reput.jobs.outputs.output import Output, manifest_text, refuse_overlap
 from reput.jobs.outputs.report import OutputFile, Shard, Summary, counted
 from reput.store_format.derived.index_names import NameZone
 from reput.store_format.derived.queue_files import decode_entries, is_message, is_pre_blank
 from reput.store_format.files.disk import NotDurable
-from reput.store_format.files.folder import read_part
+from reput.store_format.files.folder import Place, read_part
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.protocol import Storage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
@@ -309,108 +309,107 @@ class Temporary(StrEnum):
 
 
 @contextmanager
-def staging_folder(storage: Storage, parent: str, prefix: str) -> Iterator[Staging]:
+def staging_folder(parent: Place, prefix: str) -> Iterator[Staging]:
     """Yield a new staging folder, which is removed afterwards.
 
     After NotDurable it stays, as it may hold the old set while the new set may not last.
     """
     folder, release = f"{parent}/{attempt_name(prefix)}", None
     try:  # a signal may end the claim when the folder is there already
-        while (release := storage.claim(folder)) is None:
+        while (release := parent.storage.claim(folder)) is None:
             folder = f"{parent}/{attempt_name(prefix)}"
-        yield Staging(storage, folder)
+        yield Staging(parent.storage, folder)
     except NotDurable:
         raise
     except BaseException:
-        storage.remove_tree(folder)
+        parent.storage.remove_tree(folder)
         raise
     else:
-        storage.remove_tree(folder)
+        parent.storage.remove_tree(folder)
     finally:
         if release is not None:
             release()
 
 
-def beside(storage: Storage, output: str) -> tuple[str, str]:
+def beside(output: Place) -> tuple[Place, str]:
     """(folder, prefix of names in it) for staging beside an output, on the same file system.
 
     It is beside the first missing folder on the path to the output, as missing folders are only
     made when a set is published.
     """
-    parent, _, name = output.rpartition("/")
-    while parent and not storage.has_folder(parent):
+    parent, _, name = output.path.rpartition("/")
+    while parent and not output.storage.has_folder(parent):
         parent, _, name = parent.rpartition("/")
-    return parent, _prefix(name)
+    return Place(output.storage, parent), _prefix(name)
 
 
-def places(storage: Storage, output: str) -> list[tuple[str, str]]:
+def places(output: Place) -> list[tuple[Place, str]]:
     """(folder, prefix of names in it) of each place where jobs for this output may have staged.
 
     The first place is where a job would stage now. The others are beside the folders above the
     output: jobs staged there while these folders were missing (see `beside`).
     """
-    found = [beside(storage, output)]
-    if isinstance(storage, ManifestLast):
+    found = [beside(output)]
+    if isinstance(output.storage, ManifestLast):
         return found  # folders in other places may be those of other outputs
-    folder, _, name = output.rpartition("/")
+    folder, _, name = output.path.rpartition("/")
     while name:
-        if (folder, _prefix(name)) != found[0]:
-            found.append((folder, _prefix(name)))
+        place = Place(output.storage, folder), _prefix(name)
+        if place != found[0]:
+            found.append(place)
         folder, _, name = folder.rpartition("/")
     return found
 
 
-def leftovers(storage: Storage, output: str) -> list[str]:
+def leftovers(output: Place) -> list[str]:
     """Staging folders for this output whose jobs are gone."""
     found = []
-    for number, (folder, prefix) in enumerate(places(storage, output)):
+    for number, (folder, prefix) in enumerate(places(output)):
         wanted = (True,) if number else (True, None)
-        found += [path for path, gone in staged(storage, folder, prefix) if gone in wanted]
+        found += [path for path, gone in staged(folder, prefix) if gone in wanted]
     return found
 
 
-def remove_leftovers(storage: Storage, output: str, inputs: Iterable[Input] = ()) -> list[str]:
+def remove_leftovers(output: Place, inputs: Iterable[Place] = ()) -> list[str]:
     """Remove leftovers; returns their paths. Raises OverlapsInput if a leftover holds an input."""
-    removed = leftovers(storage, output)
+    removed = leftovers(output)
     for folder in removed:
-        refuse_overlap(storage, folder, inputs)
+        refuse_overlap(Place(output.storage, folder), inputs)
     for folder in removed:
-        storage.remove_tree(folder)
+        output.storage.remove_tree(folder)
     return removed
 
 
 @contextmanager
-def temporary_folder(
-    storage: Storage, base: str, prefix: Temporary, inputs: Iterable[Input]
-) -> Iterator[Staging]:
+def temporary_folder(base: Place, prefix: Temporary, inputs: Iterable[Place]) -> Iterator[Staging]:
     """A `staging_folder` in a folder of temporary files; leftovers of killed jobs are removed.
 
     Raises OverlapsInput if it would lie inside an input.
     """
-    base = storage.resolve(base)
-    refuse_overlap(storage, f"{base}/{prefix}", inputs)
-    remove_abandoned(storage, base, prefix)
-    with staging_folder(storage, base, prefix) as staging:
+    base = Place(base.storage, base.storage.resolve(base.path))
+    refuse_overlap(Place(base.storage, f"{base}/{prefix}"), inputs)
+    remove_abandoned(base, prefix)
+    with staging_folder(base, prefix) as staging:
         yield staging
 
 
-def remove_abandoned(storage: Storage, folder: str, prefix: str) -> None:
+def remove_abandoned(folder: Place, prefix: str) -> None:
     """Remove the staging folders with a prefix in a folder whose jobs are known to be gone."""
-    for path, gone in staged(storage, folder, prefix):
+    for path, gone in staged(folder, prefix):
         if gone:
-            storage.remove_tree(path)
+            folder.storage.remove_tree(path)
 
 
 def _prefix(name: str) -> str:
     return f".{name}.reput"
 
 
-def staged(storage: Storage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
+def staged(parent: Place, prefix: str) -> list[tuple[str, bool | None]]:
     """(staging folder with the prefix, whether its job is gone; None: unknown)."""
     pattern = re.compile(re.escape(prefix) + _ATTEMPT)
     try:
-        names = [listed.name for listed in storage.list(parent or "/")]
+        names = [listed.name for listed in parent.storage.list(parent.path or "/")]
     except OSError:
         return []
     folders = [f"{parent}/{name}" for name in names if pattern.fullmatch(name)]
-    return [(folder, storage.is_abandoned(folder)) for folder in folders]
+    return [(folder, parent.storage.is_abandoned(folder)) for folder in folders]

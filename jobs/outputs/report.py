@@ -87,7 +87,7 @@ def left_behind(store: Folder, taken: Collection[str]) -> list[str]:
     found = []
     for folder in ("", f"{CONFIG}/"):
         names = carried_names(folder) - {CONFIG, *taken, *instead}
-        for name, state in store.listed(folder):
+        for name, state in store.listed(folder.rstrip("/")):
             path = f"{folder}{name}"
             if name in names and (name != POP_DB or has_rows(store / path)):
                 found.append(f"{path}/" if state is None else path)

@@ -28,7 +28,7 @@ from reput.store_format.discover.purpose import REPORT
 from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.fate.rows import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Storage
 from reput.store_format.log.reader import NoRecord
@@ -167,7 +167,7 @@ def look_at(
             raise StoreError(_NO_SPARK)
         if plan is None:
             raise found.why
-        inputs = tuple(inputs_of(storage, path, settings))
+        inputs = tuple(inputs_of(Place(storage, path), settings))
         whole = FoundStore(engine, plan, inputs, Cut(), progress, time.monotonic())
         facts.check = check_store_of(whole, staging_folder, None, None)
     return facts

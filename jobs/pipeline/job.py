@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.plan import Plan, make_plan
-from reput.jobs.outputs.output import Input, Output, SetKind, inputs_of
+from reput.jobs.outputs.output import Output, SetKind, inputs_of
 from reput.jobs.outputs.publish import (
     Temporary,
     beside,
@@ -21,6 +21,7 @@ from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.files.queue_logs import QueueLog
 from reput.store_format.notes import Progress
@@ -33,7 +34,7 @@ class FoundStore:
 
     engine: Engine
     plan: Plan
-    inputs: tuple[Input, ...]  # paths at which nothing may be written
+    inputs: tuple[Place, ...]  # paths at which nothing may be written
     cut: Cut
     progress: Progress
     started: float  # of time.monotonic
@@ -57,8 +58,8 @@ class FoundStore:
         Raises StoreError or OSError if nothing may be published at the target.
         """
         target.check()
-        cleaned = remove_leftovers(target.storage, target.path, self.inputs)
-        with staging_folder(target.storage, *beside(target.storage, target.path)) as staging:
+        cleaned = remove_leftovers(target, self.inputs)
+        with staging_folder(*beside(target)) as staging:
             yield self.job(staging), cleaned
 
     @contextmanager
@@ -67,12 +68,12 @@ class FoundStore:
         prefix: Temporary,
         folder: str | None = None,
         storage: Storage | None = None,
-        also: Iterable[Input] = (),
+        also: Iterable[Place] = (),
     ) -> Iterator[Pipeline]:
         """Yield the job with staging in `folder`, or in a temporary one. also: further inputs."""
         folder = folder or tempfile.gettempdir()
         storage = storage or storage_for(folder)
-        with temporary_folder(storage, folder, prefix, (*self.inputs, *also)) as staging:
+        with temporary_folder(Place(storage, folder), prefix, (*self.inputs, *also)) as staging:
             yield self.job(staging)
 
 
@@ -103,5 +104,5 @@ def find_store(
     discovered = discovered or discover(at, purpose)
     plan = make_plan(at, discovered, purpose, engine.cores, cut.split_bytes, assume_names)
     plan = replace(plan, remade=remade)
-    inputs = tuple(inputs_of(at.storage, at.path, at.settings))
+    inputs = tuple(inputs_of(at.folder, at.settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

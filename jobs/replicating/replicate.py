@@ -52,7 +52,7 @@ def from_store(
     refuse_heads(plan.segments, "replicate")
     folders = commit_log_folders(store, plan.settings)
     log = SourceLog(storage, folders, plan.settings.mapped_file_size_commit_log)
-    inputs = tuple(inputs_of(storage, store, discovered.settings))
+    inputs = tuple(inputs_of(at.folder, discovered.settings))
     about = Replicated(store, target, dry_run=dry_run, warnings=[*plan.warnings])
     rules = rules_of(plan)
 

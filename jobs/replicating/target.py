@@ -35,7 +35,7 @@ from reput.jobs.opening.held import (
     refuse_what_is_no_store,
 )
 from reput.jobs.opening.plan import index_zone
-from reput.jobs.outputs.output import Input, refuse_overlap
+from reput.jobs.outputs.output import refuse_overlap
 from reput.jobs.outputs.report import counted, time_text
 from reput.jobs.replicating.config import put_offsets
 from reput.store_format.derived.checkpoint import read_checkpoint
@@ -44,7 +44,7 @@ from reput.store_format.derived.queues import FileQueues
 from reput.store_format.discover.config import Offsets, offsets_as_of
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files, read_small, replace_small
 from reput.store_format.log.reader import LogBytes, SegmentFiles
@@ -79,7 +79,7 @@ class ReplicaDiffers(StoreError):
 
 @contextmanager
 def held_target(
-    path: str, inputs: tuple[Input, ...], like: os.stat_result | None
+    path: str, inputs: tuple[Place, ...], like: os.stat_result | None
 ) -> Iterator[HeldStore]:
     """Make the folder, or open an existing replica, and hold its lock.
 
@@ -100,9 +100,9 @@ def held_target(
         yield held
 
 
-def check_target(path: str, inputs: tuple[Input, ...]) -> None:
+def check_target(path: str, inputs: tuple[Place, ...]) -> None:
     """Raise StoreError if no replica may be made or extended at a local path."""
-    refuse_overlap(LocalStorage(), path, inputs)
+    refuse_overlap(Place(LocalStorage(), path), inputs)
     if not os.path.lexists(path):
         return
     if os.path.islink(path) or not os.path.isdir(path):

@@ -6,18 +6,20 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from reput.broker.serving.broker import Answer, Broker, Caller, Guard, refused
 from reput.broker.serving.popped import popped_rows, restore
 from reput.broker.wire.codes import ResponseCode
 from reput.broker.wire.remoting import ACCESS_KEY, Command, signed_by
-from reput.jobs.outputs.output import Input, WholeFile
+from reput.jobs.outputs.output import WholeFile
 from reput.jobs.outputs.report import counted
 from reput.jobs.sockets.connection import refuse_readable_by_others
 from reput.store_format.discover.config import Offsets, offsets_of_table
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.java import quoted_keys
 from reput.store_format.notes import Notes
 from reput.store_format.release.settings import SettingError
@@ -53,7 +55,21 @@ def tls_of(arguments: argparse.Namespace) -> "TlsMode | None":
         return None
     from reput.jobs.sockets.connection import tls_mode
 
-    return tls_mode(certificate, key, arguments.tls_required)
+    names = {certificate: "--tls-cert", key: "--tls-key"}
+    with _readable(names):
+        return tls_mode(certificate, key, arguments.tls_required)
+
+
+@contextmanager
+def _readable(options: Mapping[str, str]) -> Iterator[None]:
+    """Name the option whose file cannot be read. options: path -> option. Raises StoreError."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename not in options:
+            raise
+        text = f"{options[error.filename]} {error.filename}: {error.strerror}"
+        raise StoreError(text) from None
 
 
 def arrange_access(
@@ -62,7 +78,8 @@ def arrange_access(
 ) -> Callable[[], None]:  # fmt: skip
     """Apply the options. Returns what to call at the end. Raises StoreError, OSError."""
     if arguments.access_keys is not None:
-        broker.guards.append(guard_by(read_access_keys(arguments.access_keys)))
+        with _readable({arguments.access_keys: "--access-keys"}):
+            broker.guards.append(guard_by(read_access_keys(arguments.access_keys)))
     if arguments.group_offsets is None:
         return lambda: None
     from reput.jobs.outputs.output import inputs_of
@@ -71,10 +88,10 @@ def arrange_access(
 
     storage = storage_for(arguments.store)
     store = storage.resolve(arguments.store)
-    inputs = inputs_of(storage, store, settings)
+    inputs = inputs_of(Place(storage, store), settings)
     if arguments.derived is not None:
         there = storage_for(arguments.derived)
-        inputs += inputs_of(there, there.resolve(arguments.derived), {})
+        inputs += inputs_of(Place(there, there.resolve(arguments.derived)), {})
     file = OffsetsFile(arguments.group_offsets, inputs)
     broker.offsets.take(file.over(broker.offsets.all(), Notes(tell)))
     file.restore(broker, Notes(tell))
@@ -161,7 +178,7 @@ _WRITTEN_EVERY = 5000  # BrokerConfig.flushConsumerOffsetInterval, milliseconds
 class OffsetsFile:
     """The file, which is replaced as a whole. A file of another kind is not replaced."""
 
-    def __init__(self, path: str, inputs: Iterable[Input]) -> None:
+    def __init__(self, path: str, inputs: Iterable[Place]) -> None:
         """inputs: the served store. Raises StoreError for a foreign file, or a path in an input."""
         self._file = WholeFile(path, tuple(inputs), _BEGINS, replace=True)
         self._file.check()

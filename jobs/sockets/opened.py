@@ -33,7 +33,7 @@ from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.adapters import BlockCache, GrowingFiles
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.reader import NoRecord, NotInLog
@@ -193,8 +193,8 @@ def derived_anew(
     """
     storage = storage_for(store)
     local = LocalStorage()
-    inputs = tuple(inputs_of(storage, storage.resolve(store), settings))
-    with temporary_folder(local, tempfile.gettempdir(), Temporary.SERVE, inputs) as staging:
+    inputs = tuple(inputs_of(Place(storage, storage.resolve(store)), settings))
+    with temporary_folder(Place(local, tempfile.gettempdir()), Temporary.SERVE, inputs) as staging:
         made = f"{staging.folder}/set"
         release = rocketmq or _release(store, settings, tell)
         words = ["rebuild", store, "--output", made, "--rocketmq", release]

@@ -30,7 +30,7 @@ from reput.store_format.discover.sizes import (
 )
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.log.groups import log_folders
 from reput.store_format.log.segments import Segment
@@ -71,8 +71,8 @@ class StoreAt(NamedTuple):
     settings: Mapping[str, str] = {}  # by any of RocketMQ's spellings
 
     @property
-    def folder(self) -> Folder:
-        return Folder(self.storage, self.path)
+    def folder(self) -> Place:
+        return Place(self.storage, self.path)
 
 
 def store_at(

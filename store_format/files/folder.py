@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reput.store_format.files.protocol import Bytes, FileState, InputStorage, Listed, Reader
+from reput.store_format.files.protocol import (
+    Bytes,
+    FileState,
+    InputStorage,
+    Listed,
+    Reader,
+    Storage,
+)
 from reput.store_format.names import (
     CONSUME_QUEUE,
     LMQ_PREFIX,
@@ -57,6 +64,13 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return raw.tobytes()
+
+
+@dataclass(frozen=True)
+class Place(Folder):
+    """A folder, or a file, of a whole file system: one in which files can be made."""
+
+    storage: Storage
 
 
 _LMQS_MOST = 1000  # a store may have hundreds of thousands

@@ -18,6 +18,7 @@ from reput.jobs.outputs.publish import staging_folder
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from tests.attack.worlds import SETTINGS, everything, in_process, put
 
@@ -196,7 +197,7 @@ def test_a_killed_verify_is_cleaned_up_after(written: Path) -> None:
     in_process(check, str(written), settings=SETTINGS)
     assert list(top.glob("reput-*")) == []
     (top / f"reput-verify-{'1' * 32}").mkdir(mode=0o700)
-    with staging_folder(LocalStorage(), str(top), "reput-verify") as held:
+    with staging_folder(Place(LocalStorage(), str(top)), "reput-verify") as held:
         about = clean(str(written))
         assert about.leftovers == [f"{top}/reput-verify-{'1' * 32}"]
         assert about.in_use == []  # another job of another output

@@ -23,6 +23,7 @@ from reput.jobs.replicate import replicate
 from reput.jobs.report import report
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from tests.attack.worlds import LOGS, SETTINGS, World, everything, in_process, refused
 from tests.in_process import run
@@ -121,7 +122,7 @@ def test_against_is_an_input_too(world: World, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_picture(world: World) -> None:
     storage = LocalStorage()
-    inputs = tuple(inputs_of(storage, str(world.store), world.settings))
+    inputs = tuple(inputs_of(Place(storage, str(world.store)), world.settings))
     refused(world, lambda path: NewFile(path, inputs).check())
     refused(world, lambda path: NewFile(path, inputs).write(b"svg"))
     picture = NewFile(str(world.root / "work" / "log.svg"), inputs)

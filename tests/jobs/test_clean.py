@@ -15,6 +15,7 @@ from reput.jobs.cli import main
 from reput.jobs.in_place.install import Conversion, converted_config
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.outputs.publish import staging_folder
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.system import claim_folder
 from reput.store_format.names import STAGED_INDEX
@@ -95,7 +96,7 @@ def test_a_command_s_folder_of_temporary_files_goes(tmp_path: Path, prefix: str)
     base = Path(tempfile.gettempdir())
     for name in (f"{prefix}-{DEAD}", f"other-{prefix}-{DEAD}"):
         (base / name).mkdir()
-    with staging_folder(LocalStorage(), str(base), prefix) as held:
+    with staging_folder(Place(LocalStorage(), str(base)), prefix) as held:
         assert clean(str(tmp_path)).leftovers == [f"{base}/{prefix}-{DEAD}"]
         assert names(base) == sorted([f"other-{prefix}-{DEAD}", Path(held.folder).name])
 
@@ -124,7 +125,7 @@ def test_what_a_job_holds_stays(left: Path) -> None:
     held = str(left.parent / f".output.reput-{'1' * 32}")
     release = claim_folder(held)
     assert release is not None
-    with staging_folder(LocalStorage(), str(left), "reput-verify") as staging:
+    with staging_folder(Place(LocalStorage(), str(left)), "reput-verify") as staging:
         about = clean(str(left))
         assert about.done
         assert sorted(about.in_use) == sorted([held, staging.folder])

@@ -7,7 +7,6 @@ import pytest
 
 from reput.jobs.outputs.output import (
     REBUILT,
-    Input,
     NewFile,
     Output,
     OverlapsInput,
@@ -16,6 +15,7 @@ from reput.jobs.outputs.output import (
     refuse_overlap,
 )
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 
 EMPTY_SET = json.dumps({"format": "reput-manifest-1", "files": []})
@@ -27,8 +27,8 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def inputs(store: Path, **settings: str) -> tuple[Input, ...]:
-    return tuple(inputs_of(LocalStorage(), str(store), settings))
+def inputs(store: Path, **settings: str) -> tuple[Place, ...]:
+    return tuple(inputs_of(Place(LocalStorage(), str(store)), settings))
 
 
 def test_the_paths_of_settings_and_of_a_group_are_inputs(store: Path) -> None:
@@ -58,9 +58,9 @@ def test_nothing_is_written_to_around_or_into_an_input(
     asked = str(store.parent / path)
     if refused:
         with pytest.raises(OverlapsInput, match="nothing is written there"):
-            refuse_overlap(LocalStorage(), asked, inputs(store))
+            refuse_overlap(Place(LocalStorage(), asked), inputs(store))
     else:
-        refuse_overlap(LocalStorage(), asked, inputs(store))
+        refuse_overlap(Place(LocalStorage(), asked), inputs(store))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from reput.jobs.outputs.output import (
     what_may_go,
 )
 from reput.store_format.faults import StoreError
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from tests.memory_storage import MemoryStorage
 
 QUEUE = f"consumequeue/T/0/{0:020d}"
@@ -99,14 +99,14 @@ def test_a_large_set_lists_files_in_shards_too(shard: bytes | None, why: str | N
         manifest |= {"shards": [{"path": name, **about}]}
     there = a_set(**{"manifest.json": json.dumps(manifest).encode(), name: shard})
     if why is None:
-        assert {QUEUE, name, "manifest/"} < set(what_may_go(there, "set", REBUILT, False))
+        assert {QUEUE, name, "manifest/"} < set(what_may_go(Place(there, "set"), REBUILT, False))
     else:
         with pytest.raises(StoreError, match=why):
-            what_may_go(there, "set", REBUILT, False)
+            what_may_go(Place(there, "set"), REBUILT, False)
 
 
 def test_a_set_may_go_with_its_folders() -> None:
-    going = what_may_go(a_set(), "set", REBUILT, unfinished=False)
+    going = what_may_go(Place(a_set(), "set"), REBUILT, unfinished=False)
     folders = ["consumequeue/", "consumequeue/T/", "consumequeue/T/0/"]
     assert sorted(going) == sorted([*folders, QUEUE, "manifest.json"])
 
@@ -123,7 +123,7 @@ def test_a_set_may_go_with_its_folders() -> None:
 )
 def test_a_folder_with_anything_else_stays(more: dict[str, bytes | None], why: str) -> None:
     with pytest.raises(StoreError, match=why):
-        what_may_go(a_set(**more), "set", REBUILT, unfinished=False)
+        what_may_go(Place(a_set(**more), "set"), REBUILT, unfinished=False)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_a_killed_publication_left_goes_without_a_manifest(
 ) -> None:
     left = a_set(**{"manifest.json": None, ".reput-unfinished": mark, **more})
     if goes:
-        assert QUEUE in what_may_go(left, "set", REBUILT, unfinished=True)
+        assert QUEUE in what_may_go(Place(left, "set"), REBUILT, unfinished=True)
     else:
         with pytest.raises(StoreError, match="and stays"):
-            what_may_go(left, "set", REBUILT, unfinished=True)
+            what_may_go(Place(left, "set"), REBUILT, unfinished=True)

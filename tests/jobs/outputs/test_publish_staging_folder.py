@@ -10,6 +10,7 @@ import pytest
 
 from reput.jobs.outputs.publish import leftovers, staging_folder
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from tests.built import write_log
 from tests.faults.killing import killed_at
@@ -52,7 +53,7 @@ class Kills:
         found = contents(self.output)
         assert found in (self.old, self.new), sorted(found)
         again = [p.name for p in (self.folder / "sets").iterdir() if p != self.output]
-        left = leftovers(LocalStorage(), str(self.output))
+        left = leftovers(Place(LocalStorage(), str(self.output)))
         assert [Path(path).name for path in left] == again  # all there is, is known to be dead
         self.rebuild(self.store)
         assert contents(self.output) == self.new
@@ -87,20 +88,20 @@ def test_a_driver_killed_at_each_step(tmp_path: Path, replace: bool) -> None:
 
 def test_what_is_in_use_is_no_leftover(tmp_path: Path) -> None:
     storage, output = LocalStorage(), str(tmp_path / "output")
-    with staging_folder(storage, str(tmp_path), ".output.reput") as staging:
-        assert leftovers(storage, output) == []
+    with staging_folder(Place(storage, str(tmp_path)), ".output.reput") as staging:
+        assert leftovers(Place(storage, output)) == []
         held = Path(staging.folder)
         dead = tmp_path / f".output.reput-{'0' * 32}"
         for other in (f".output.reput-{'g' * 32}", f".other.reput-{'0' * 32}", dead.name):
             (tmp_path / other).mkdir()
-        assert leftovers(storage, output) == [str(dead)]
+        assert leftovers(Place(storage, output)) == [str(dead)]
     assert not held.exists()
     assert dead.exists()
 
 
 def test_a_zombie_task_makes_no_new_file_where_staging_was(tmp_path: Path) -> None:
     storage = LocalStorage()
-    with staging_folder(storage, str(tmp_path), ".output.reput") as staging:
+    with staging_folder(Place(storage, str(tmp_path)), ".output.reput") as staging:
         late = storage.create(staging.path("begun"))
     with pytest.raises(FileNotFoundError):
         storage.create(staging.path("late"))
@@ -130,6 +131,9 @@ def test_a_signal_while_the_folder_is_claimed_leaves_nothing(tmp_path: Path) -> 
             release()
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), staging_folder(Interrupted(), str(tmp_path), ".x.reput"):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        staging_folder(Place(Interrupted(), str(tmp_path)), ".x.reput"),
+    ):
         pass
     assert list(tmp_path.iterdir()) == []

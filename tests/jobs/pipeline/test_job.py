@@ -1,5 +1,6 @@
 """A job finds its store without reading the log, and works in a staging folder that goes again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,10 +80,10 @@ def test_a_killed_jobs_staging_is_removed_and_named() -> None:
 def test_what_is_no_set_is_not_replaced() -> None:
     store, storage = a_store()
     storage.files[f"{OUTPUT}/mine"] = b"1"
-    for replace in (False, True):
+    for replaced in (False, True):
         with (
             pytest.raises((OutputInUse, StoreError)),
-            store.publishing(store.output(OUTPUT, REBUILT, replace, storage)),
+            store.publishing(store.output(OUTPUT, REBUILT, replaced, storage)),
         ):
             pytest.fail(OUTPUT)
     assert storage.files[f"{OUTPUT}/mine"] == b"1"
@@ -96,7 +97,7 @@ def test_further_inputs_are_safe_from_temporary_files_too(tmp_path: Path) -> Non
     assert not storage.has_folder("tmp")
     local = store.output(f"{tmp_path}/out", REBUILT, False, None)
     assert isinstance(local.storage, LocalStorage)
-    also = [store.inputs[0]._replace(path="tmp")]
+    also = [replace(store.inputs[0], path="tmp")]
     with pytest.raises(OverlapsInput), store.temporarily("reput-x", "tmp", storage, also):
         pytest.fail("tmp")
 

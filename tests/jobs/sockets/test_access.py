@@ -13,10 +13,12 @@ import pytest
 from reput.broker.serving.groups import GroupOffsets
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.broker.wire.remoting import signature, signed_by
+from reput.jobs.cli import main
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.sockets.access import OffsetsFile, guard_by, read_access_keys
 from reput.jobs.sockets.connection import PlainRefused, tls_mode
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from tests import golden_stores
@@ -112,6 +114,15 @@ def test_what_is_no_certificate_is_refused(certificate: list[str], tmp_path: Pat
         tls_mode(cert, str(tmp_path / "key.pem"), False)
 
 
+@pytest.mark.parametrize("missing", ["--tls-cert", "--tls-key", "--access-keys"])
+def test_a_file_that_is_missing_is_named_by_its_option(
+    missing: str, certificate: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(golden_stores.unpack("broker_clean_5.3.3").input)
+    assert main(["serve", store, *certificate, missing, "/none"]) == 2
+    assert f"{missing} /none: No such file or directory" in capsys.readouterr().err
+
+
 class TlsPeer(Peer):
     """A connection by TLS."""
 
@@ -145,7 +156,7 @@ def test_half_a_handshake_and_noise_in_tls_harm_nobody(serving: Serving) -> None
 
 
 def offsets_file(path: Path, store: Path) -> OffsetsFile:
-    return OffsetsFile(str(path), inputs_of(LocalStorage(), str(store), {}))
+    return OffsetsFile(str(path), inputs_of(Place(LocalStorage(), str(store)), {}))
 
 
 def test_what_groups_commit_outlives_the_server(tmp_path: Path) -> None:
@@ -236,7 +247,8 @@ def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path
     (tmp_path / "logs").mkdir()
     with pytest.raises(StoreError, match="nothing is written there"):
         OffsetsFile(
-            str(tmp_path / "logs" / "o.json"), inputs_of(LocalStorage(), str(store), elsewhere)
+            str(tmp_path / "logs" / "o.json"),
+            inputs_of(Place(LocalStorage(), str(store)), elsewhere),
         )
     other = tmp_path / "other"
     other.write_text("mine")

@@ -72,8 +72,7 @@ def test_every_acknowledged_message_is_read_at_its_offset(name: str, tmp_path: P
     store, about = unpack(name, tmp_path)
     segments = segments_of(store, about)
     rules = record_rules(profile("5.3.3"), heads_from(segments))
-    at = Folder(LOCAL, str(store))
-    agreed = committed(at, segments, at)
+    agreed = committed(at := Folder(LOCAL, str(store)), segments, at)
     assert agreed is not None
     with LogReader(LOCAL, segments, rules) as log:
         found = {(r.topic, r.queue_id, r.queue_offset, r.physical_offset)
@@ -201,10 +200,8 @@ def test_folders_of_the_brokers_machine_alone_are_told_with_what_is_here(tmp_pat
         log_folders(Folder(LOCAL, str(tmp_path)), elsewhere)
     (tmp_path / "b").mkdir()  # one of several: a disk that was not used yet
     both = settings_from({"storePathCommitLog": f"/nowhere/commitlog,{tmp_path}/b"})
-    assert log_folders(Folder(LOCAL, str(tmp_path)), both) == [
-        "/nowhere/commitlog",
-        f"{tmp_path}/b",
-    ]
+    found = log_folders(Folder(LOCAL, str(tmp_path)), both)
+    assert found == ["/nowhere/commitlog", f"{tmp_path}/b"]
 
 
 # --- The epoch file as RocketMQ's CheckpointFile writes it, and where a slave cuts by it.

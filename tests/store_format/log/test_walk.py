@@ -283,19 +283,6 @@ def test_repair_gives_the_segments_their_names(hurt: Hurt) -> None:
     assert derived(storage) == wanted(hurt)
 
 
-def test_the_last_two_swapped_are_no_torn_end() -> None:
-    """Nothing live follows where the log breaks, as no record there stands in its own place."""
-    log = Built().put(count=40, keys="k").log()
-    *_, before, last = sorted(log.segments)
-    log.segments[before], log.segments[last] = (
-        log.segments[last].ljust(2048, b"\0"),
-        log.segments[before],
-    )
-    with pytest.raises(DamageFound, match=f"by its records it is segment {last:020}"):
-        rebuild_log(log, on_damage=REFUSE)
-    assert rebuild_log(log).summary.messages < 40
-
-
 def test_only_salvage_reads_another_order(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
     with pytest.raises(SettingError, match="--assume-names"):
@@ -314,3 +301,16 @@ def test_where_two_files_say_the_same_place_neither_moves(hurt: Hurt) -> None:
         **reported(hurt),  # type: ignore[arg-type]
     )
     assert not any(f"{first:020d}" in each.reason for each in report.findings)
+
+
+def test_the_last_two_swapped_are_no_torn_end() -> None:
+    """Nothing live follows where the log breaks, as no record there stands in its own place."""
+    log = Built().put(count=40, keys="k").log()
+    *_, before, last = sorted(log.segments)
+    log.segments[before], log.segments[last] = (
+        log.segments[last].ljust(2048, b"\0"),
+        log.segments[before],
+    )
+    with pytest.raises(DamageFound, match=f"by its records it is segment {last:020}"):
+        rebuild_log(log, on_damage=REFUSE)
+    assert rebuild_log(log).summary.messages < 40

@@ -10,7 +10,7 @@ from reput.jobs.pipeline import pipeline
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.faults import StoreError
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.protocol import MayGo
 from reput.udfs.rebuild import built_files
 from reput.udfs.staging import Staging
@@ -72,12 +72,12 @@ def test_the_driver_gets_a_row_a_task_and_no_row_a_file(kind, seed, monkeypatch)
     same = ("queues", "queue_files", "index_files", "in_no_queue", "warnings", "left_out")
     for name in same:
         assert getattr(rebuilt.summary, name) == getattr(whole.summary, name), name
-    going = what_may_go(storage, OUTPUT, REBUILT, False)
+    going = what_may_go(Place(storage, OUTPUT), REBUILT, False)
     assert shards < set(going)
     shard = f"{OUTPUT}/{min(shards)}"
     storage.files[shard] = storage.files[shard].replace(b'"written": 20', b'"written": 21', 1)
     with pytest.raises(StoreError, match=r"manifest/00000000\.jsonl: is not what manifest"):
-        what_may_go(storage, OUTPUT, REBUILT, False)
+        what_may_go(Place(storage, OUTPUT), REBUILT, False)
 
 
 @pytest.mark.parametrize("seed", [2, 0])  # on several machines, on one

@@ -260,6 +260,11 @@ def test_properties_are_split_as_the_release_splits_them(version: str, tags: str
     assert column("properties", message, version=version) == [[("TAGS", tags)] if tags else []]
 
 
+def test_bodies_of_any_length_are_whole() -> None:
+    bodies = [bytes(range(length)) for length in (31, 0, 32, 33, 1, 63, 64, 65, 200)]
+    assert column("body", *(Message(body=each) for each in bodies)) == bodies
+
+
 def test_a_body_longer_than_a_window_is_read_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_parts, "WINDOW_BYTES", 512)
     body = bytes(range(256)) * 4

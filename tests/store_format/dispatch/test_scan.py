@@ -3,16 +3,21 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
 
 from reput.store_format.dispatch import scan as scan_module
+from reput.store_format.dispatch.dispatch import firsts, unpacked
 from reput.store_format.dispatch.scan import (
     FIND_FIRST,
     NONE_FOUND,
+    Buffers,
     Bytes,
     End,
+    IndexPuts,
+    Runs,
     Stretch,
     scan,
     scan_rules,
@@ -22,11 +27,50 @@ from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.release.profiles import Era, profile
 from reput.store_format.release.settings import Settings
 from reput.udfs.rebuild import scan as task_module
-from tests.logs import Message, build_log
-from tests.store_format.dispatch import scanned
-from tests.store_format.dispatch.scanned import SEGMENT, log_of, outcome
+from tests.logs import Message, build_log, properties
 
-SMALL = 1 << 16
+SMALL, SEGMENT = 1 << 16, 1 << 17
+
+
+def log_of(count: int) -> bytes:
+    messages = [
+        Message(
+            topic=f"T{i % 3}", queue_id=i % 2, queue_offset=i // 6,
+            properties=properties(("KEYS", " ".join(f"k{n}" for n in range(i % 5)))),
+        )
+        for i in range(count)
+    ]  # fmt: skip
+    return build_log(messages, SEGMENT)[0]
+
+
+def outcome(
+    segment: bytes, most_queue_puts: int, **more: Any
+) -> tuple[list[Any], dict[Any, bytes], End, int]:
+    """(index puts, each queue's entries, the end, how often either was given), by further rules."""
+
+    def read(offset: int, buffer: Bytes) -> None:
+        buffer[:] = np.frombuffer(segment, np.uint8, len(buffer), offset)
+
+    puts: list[Any] = []
+    entries: dict[Any, bytes] = {}
+    given = 0
+    rules = replace(scan_rules(profile("5.3.3"), Settings(), ()), **more)
+    buffers = Buffers(SEGMENT, most_queue_puts)
+    for part in scan(read, Stretch(0, SEGMENT, 0, SEGMENT, 0), rules, buffers):
+        match part:
+            case IndexPuts(hashes, messages):
+                assert len(messages) == firsts(hashes)
+                puts += unpacked(hashes, messages).tolist()
+                given += 1
+            case Runs(queues, runs):
+                given += 1
+                for number, key in enumerate(queues):
+                    at, count = int(runs.entries_at[number]), int(runs.count[number])
+                    entry = runs.entries[at : at + 20 * count].tobytes()
+                    entries[key] = entries.get(key, b"") + entry
+            case End():
+                return puts, entries, part, given
+    raise AssertionError("no End")
 
 
 def small_log(count: int) -> bytes:
@@ -118,13 +162,9 @@ def test_a_workers_buffers_have_the_window_that_its_storage_wants() -> None:
 
 
 # --- Eras and messages that were indexed twice, as a scan knows of them.
-def puts_by(
-    monkeypatch: pytest.MonkeyPatch, segment: bytes, **rules: object
-) -> list[tuple[int, int]]:
+def puts_by(segment: bytes, **rules: object) -> list[tuple[int, int]]:
     """(physical offset, key hash) of all puts, by further rules of a scan."""
-    made = replace(scan_rules(profile("5.3.3"), Settings(), ()), **rules)  # type: ignore[arg-type]
-    monkeypatch.setattr(scanned, "scan_rules", lambda *_: made)
-    puts, *_ = outcome(segment, scan_module.QUEUE_PUTS)
+    puts, *_ = outcome(segment, scan_module.QUEUE_PUTS, **rules)
     return [(put[0], put[2]) for put in puts]
 
 
@@ -133,11 +173,11 @@ def places_of(puts: list[tuple[int, int]]) -> list[int]:
 
 
 @pytest.mark.parametrize("held", [1, 2, 4, 8, 10])
-def test_a_message_indexed_again_has_its_first_keys_before_all_of_them(held, monkeypatch) -> None:
+def test_a_message_indexed_again_has_its_first_keys_before_all_of_them(held) -> None:
     segment = log_of(50)
-    once = puts_by(monkeypatch, segment)
+    once = puts_by(segment)
     several = [p for p in places_of(once) if sum(place == p for place, _ in once) == 4]
-    again = puts_by(monkeypatch, segment, again=((several[2], held), (several[5], held)))
+    again = puts_by(segment, again=((several[2], held), (several[5], held)))
     wanted = []
     for place in places_of(once):
         keys = [put for put in once if put[0] == place]
@@ -146,24 +186,24 @@ def test_a_message_indexed_again_has_its_first_keys_before_all_of_them(held, mon
     assert again == wanted
 
 
-def test_each_record_is_dispatched_by_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_record_is_dispatched_by_its_own_release() -> None:
     segment = log_of(50)
-    every = puts_by(monkeypatch, segment)
+    every = puts_by(segment)
     border = places_of(every)[20]
     eras = (Era(0, "5.3.3", ("5.3.3",)), Era(border, "5.3.3", ("5.3.3",)))
     rules = scan_rules(profile("5.3.3"), Settings(), (), eras)
     ((stop, older),) = rules.older
     assert (stop, older) == (border, rules.dispatch)
     unindexed = ((border, older._replace(index=False)),)
-    assert puts_by(monkeypatch, segment, older=unindexed) == [p for p in every if p[0] >= border]
+    assert puts_by(segment, older=unindexed) == [p for p in every if p[0] >= border]
 
 
-def test_more_than_the_buffers_hold_is_given_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_the_buffers_hold_is_given_on() -> None:
     segment = log_of(50)
-    once = puts_by(monkeypatch, segment)
+    once = puts_by(segment)
     place = next(p for p in places_of(once) if sum(place == p for place, _ in once) == 4)
     held = 4 * scan_module.INDEX_PUTS
-    again = puts_by(monkeypatch, segment, again=((place, held),))
+    again = puts_by(segment, again=((place, held),))
     assert len(again) == len(once) + held
 
 

@@ -24,11 +24,18 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from tests.built import Built
 from tests.logs.encoder import properties
-from tests.store_format.fate.asked import opened
+from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import OP, SCHEDULE, T0, SmallLog
 from tests.store_format.fate.stores import unpack
 
 CHECKS = "TRANSACTION_CHECK_TIMES"
+LEVELS = {"messageDelayLevel": "1s 5s 1m"}
+
+
+def opened(log: SmallLog, files: dict[str, bytes] | None = None) -> OpenedStore:
+    """A log, and the other files of its store, in memory."""
+    storage = MemoryStorage(log.files() | (files or {}))
+    return OpenedStore(Folder(storage, "store"), NEWEST, LEVELS, Notes())
 
 
 def transactions() -> SmallLog:

@@ -1,7 +1,7 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.discover.config import config_table, consumer_offsets
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.fate.known import Places, timer_units, timers_in_rocksdb
 from reput.store_format.files.protocol import InputStorage, listed, read_head
@@ -44,7 +44,7 @@ from reput.store_format.query.compacted import compacted_topics, compaction_faul
 from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.query.pop_leftovers import end_of_popped, kept_pops, ordered_rows
 from reput.store_format.query.reader import OpenedStore
-from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
+from reput.store_format.rocksdb.database import CURRENT, RocksDBError, RocksDBMissing, open_database
 from reput.store_format.rocksdb.rows import Timers
 from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends, delivery_of, wheel_from
 from reput.store_format.state_table import FILES, Copies, row_of
@@ -304,16 +304,27 @@ def _no_check(
 
 
 def database_faults(storage: InputStorage, store: str) -> Iterator[Finding]:
-    """The broker's own RocksDBs that cannot be opened; none where the library is missing."""
+    """The broker's own RocksDBs that cannot be read, as far as the library is there; and those, and
+    STORE_DB, that have lost the file by which they are opened.
+    """
     for row in FILES:
         folder = f"{store}/{row.path.rpartition('/')[0]}"
-        if row.copies == Copies.CARRY and row.name == "<rocksdb>" and has_rows(storage, folder):
+        own = row.copies == Copies.CARRY
+        if row.name != "<rocksdb>" or not (own or row.path.startswith(STORE_DB)):
+            continue
+        names = [name for name, _ in listed(storage, folder)]
+        if CURRENT in names and own:
             try:
-                open_database(storage, folder).close()
+                with closing(open_database(storage, folder)) as database:
+                    for family in database.families:
+                        for _ in database.rows(family):  # checks each block
+                            pass
             except RocksDBMissing:
-                return
+                continue
             except RocksDBError as error:
                 yield Finding(folder, f"{error.reason}: no broker that uses it starts")
+        elif CURRENT not in names and any(name.endswith(".sst") for name in names):
+            yield Finding(folder, f"has tables and no {CURRENT}: a broker begins with an empty one")
 
 
 def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> Iterator[Finding]:

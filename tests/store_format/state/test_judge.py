@@ -180,12 +180,21 @@ def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Pat
         states = database.create_column_family("popState", rocksdict.Options(raw_mode=True))
         for offset in (9, 10):
             states[b"%d" % offset] = json.dumps({**record, "offset": offset}).encode()
+        states.flush()
     (found,) = past_the_queues(LocalStorage(), store, {("T", 0): 10})
     assert "up to 11 by a pop of group 'g'" in found.reason
     (found,) = past_the_queues(LocalStorage(), store, {})  # the log lost the whole queue
     assert "the log has it up to 0" in found.reason
     assert past_the_queues(LocalStorage(), store, {}, log_start=1) == []
     assert list(database_faults(LocalStorage(), store)) == []
+    (table,) = (tmp_path / "kvStore").glob("*.sst")
+    raw = table.read_bytes()
+    table.write_bytes(b"x" + raw[1:])
+    (found,) = database_faults(LocalStorage(), store)
+    assert "block checksum mismatch" in found.reason
+    table.unlink()
+    (found,) = database_faults(LocalStorage(), store)
+    assert "no broker that uses it starts" in found.reason
 
 
 @pytest.mark.parametrize("folder", ["kvStore", "config/topics", "config/users", "config/acls"])
@@ -194,3 +203,6 @@ def test_a_rocksdb_that_cannot_be_opened(folder: str) -> None:
     (found,) = database_faults(MemoryStorage(files), "store")
     assert found.path == f"store/{folder}"
     assert "no broker that uses it starts" in found.reason
+    del files[f"store/{folder}/CURRENT"]
+    (found,) = database_faults(MemoryStorage(files), "store")
+    assert "begins with an empty one" in found.reason

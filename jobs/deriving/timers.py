@@ -17,7 +17,7 @@ from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.delay_levels import SCHEDULE
-from reput.store_format.fate.delays import Read, concerns
+from reput.store_format.fate.delays import DelayState, Read, concerns, resolve
 from reput.store_format.fate.gather import Gathered, gather_on_all_cores
 from reput.store_format.fate.known import (
     Places,
@@ -33,11 +33,12 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files, replace_small
 from reput.store_format.layouts import TIMER_CHECK_FILE_BYTES
 from reput.store_format.message.message import TIMER_TOPIC
-from reput.store_format.names import ABORT, CONFIG, TIMER_LOG, TOPICS
+from reput.store_format.names import ABORT, CONFIG, STORE_DB, TIMER_LOG, TOPICS
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.settings import writer_settings_from
+from reput.store_format.rocksdb.rows import Timers as Rows
 from reput.store_format.state.timers import (
     DELAYS_PATH,
     TIMER_CHECK_PATH,
@@ -65,6 +66,7 @@ class Waits(NamedTuple):
     timers: Timers | None
     file_bytes: int  # of each file of timerlog
     levels: Mapping[int, int]  # by delay level the next queue offset
+    rows_go: bool = False  # all rows of timers in rocksdbstore/, in whose place timerlog is written
 
     def said(self) -> list[str]:
         """What was written, as lines for people."""
@@ -74,6 +76,8 @@ class Waits(NamedTuple):
             lines.append(
                 f"{self.timers.waiting:,} {wait}: {TIMER_LOG} and {TIMER_CHECK_PATH} are written"
             )
+        if self.rows_go:
+            lines.append(f"rows of timers in {STORE_DB}/, past the log's end, are removed")
         if self.levels:
             levels = counted(len(self.levels), "delay level")
             lines.append(f"{levels} delivered as the log shows: {DELAYS_PATH} is written")
@@ -90,6 +94,7 @@ class Asked(NamedTuple):
     log_end: int  # physical offset
     gather: Callable[[], Gathered]  # the marks of the whole log
     in_place: bool = True  # or what is written is for another store, that has no rocksdbstore/
+    removes_rows: bool = False  # of timers in rocksdbstore/, where they are wrong
 
     def waits(
         self, derive: bool, carry: bool, notes: list[str],
@@ -111,19 +116,20 @@ class Asked(NamedTuple):
         gather = cache(self.gather)
         read = read_progress(store, Notes())
         of_timers, of_levels = (False, False) if read.stopped else self._lost_with_the_end(read)
+        rows = timers_in_rocksdb(store)
+        rows_go = rows is not None and self.removes_rows and self._are_wrong(rows, read, gather)
         if (TIMER_TOPIC, 0) in ends and profile(self.release).timer_messages:
             lost = of_timers or why_lost(store, self.log_end)
             written = partial(write_times, store)
-            rows = timers_in_rocksdb(store)
             # RocksDB's own log is written late: a broker that is killed soon loses all rows.
             on = self.settings.get("timerRocksDBEnable", "").strip().lower() == "true"
-            rows_lost = on and not rows and not read.stopped
-            if rows and self.in_place:
+            rows_lost = on and rows is None and not read.stopped
+            if rows is not None and self.in_place and not rows_go:
                 notes.append("timers are in RocksDB (timerRocksDBEnable): they stay there")
-            elif grown is not None and not lost:
+            elif grown is not None and not (lost or rows_go):
                 marks = grown(waiting_units(store, read.timer_read))
                 timers = derived_timers(marks, read, written, now, precision)
-            elif derive or lost or rows or rows_lost:
+            elif derive or lost or rows is not None or rows_lost:
                 timers = derived_timers(gather(), read, written, now, precision)
             elif carry:
                 timers = carried_timers(store, now, precision)
@@ -134,7 +140,17 @@ class Asked(NamedTuple):
         ):
             offsets = derived_levels(gather())
         size = timer_file_bytes(store, known.mapped_file_size_timer_log)
-        return Waits(timers, size, offsets)
+        return Waits(timers, size, offsets, rows_go)
+
+    def _are_wrong(self, rows: Rows, read: Read, gather: Callable[[], Gathered]) -> bool:
+        """Whether rows of timers in RocksDB are past the log's end, or of a timer that they have as
+        delivered the log has lost the delivery.
+        """
+        end = self.ends().get((TIMER_TOPIC, 0), 0)
+        if rows.position > end or bool((rows.waiting >= self.log_end).any()):
+            return True
+        waits = () if read.stopped else resolve(gather(), {}, read._replace(timers=rows))
+        return any(each.level == 0 and each.state == DelayState.UNSURE for each in waits)
 
     def _lost_with_the_end(self, read: Read) -> tuple[bool, bool]:
         with OpenedStore(self.store, self.release, self.settings, Notes()) as opened:
@@ -211,7 +227,8 @@ def staged_services(
 
 def lost_services(job: Pipeline, linked: Linked, notes: list[str]) -> Waits:
     """What is lost of a store's own, or points past the log's end, for `write_services`."""
-    return _of_job(job, linked.end, waiting_ends(job, linked)).waits(False, False, notes)
+    asked = _of_job(job, linked.end, waiting_ends(job, linked))
+    return asked._replace(removes_rows=True).waits(False, False, notes)
 
 
 def waiting_ends(job: Pipeline, linked: Linked) -> Callable[[], Ends]:

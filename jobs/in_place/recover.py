@@ -4,7 +4,7 @@ it.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ from reput.store_format.names import (
     CUT,
     INDEX,
     POP_DB,
+    STORE_DB,
     index_name,
     next_index_time,
     parse_index_name,
@@ -56,7 +57,8 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.compacted import compacted_topics, compaction_faults
 from reput.store_format.query.pop_leftovers import POP_STATE, end_of_popped, kept_rows
 from reput.store_format.query.reader import OpenedStore
-from reput.store_format.rocksdb.database import copy_without, open_database, require_library
+from reput.store_format.rocksdb.database import copy_without, open_database
+from reput.store_format.rocksdb.rows import TIMERS
 
 # ---
 # Decides which derived files of a store are rewritten or removed so that they match its log.
@@ -295,6 +297,7 @@ class Recovery:
     checkpoint: bytes
     waits: Waits
     pops: set[bytes]  # keys of rows in POP_DB that go
+    databases: list[str]  # those of which rows go
 
 
 @contextmanager
@@ -365,13 +368,15 @@ def examine(
     waits = lost_services(job, linked, about.warnings)
     about.compaction = _compaction(plan, held, linked.end)
     pops = _lost_pops(job, linked, held, about.warnings)
-    about.pops, about.cut_kept = len(pops), f"{held.path}/{CUT}" if cut_bytes or pops else ""
+    databases = [name for name, go in ((POP_DB, pops), (STORE_DB, waits.rows_go)) if go]
+    refuse_linked(held.path, databases)
+    about.pops, about.cut_kept = len(pops), f"{held.path}/{CUT}" if cut_bytes or databases else ""
     about.checkpoint = old is None or about.needed or bool(claims)
     about.waits = waits.said()
     new = decode(new_checkpoint(plan, linked, verdict.named))
     checkpoint = encode(new._replace(master_flushed_offset=_flushed(old, linked.end)))
     check_unchanged(plan)
-    return Recovery(plan, log, end, renewed, checkpoint, waits, pops), about
+    return Recovery(plan, log, end, renewed, checkpoint, waits, pops, databases), about
 
 
 def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
@@ -429,22 +434,22 @@ def _lost_pops(job: Pipeline, linked: Linked, held: HeldStore, warnings: list[st
         end = end_of_popped((pop.topic, pop.queue_id), ends, start)
         if end is not None and max(pop.offsets) >= end:
             found.add(key)
-    if found:
-        refuse_linked(held.path, [POP_DB])
-        require_library(f"{held.path}/{POP_DB}")
     return found
 
 
-def _without_pops(held: HeldStore, recovery: Recovery, staging: str) -> None:
-    """Replace POP_DB by one without the rows that go, in one step; the old one is kept in CUT.
+def _without_rows(held: HeldStore, name: str, left_out: Collection[bytes], staging: str) -> None:
+    """Replace a database of the store, POP_DB or STORE_DB, by one without some rows of pops, or
+    without those of timers, in one step; the old one is kept in CUT.
 
     staging: a folder in the store. Raises StoreError, OSError.
     """
-    files, kept = held.files, f"{CUT}/{POP_DB}"
-    made = f"{held.path}/{staging}/{POP_DB}"
+    files, kept, made = held.files, f"{CUT}/{name}", f"{held.path}/{staging}/{name}"
     os.mkdir(made)
-    with closing(open_database(held.folder / POP_DB)) as database:
-        copy_without(database, made, {POP_STATE: recovery.pops})
+    with closing(open_database(held.folder / name)) as database:
+        if name == STORE_DB:
+            copy_without(database, made, {TIMERS: {key for key, _ in database.rows(TIMERS)}})
+        else:
+            copy_without(database, made, {POP_STATE: left_out})
     if files.owner is not None:
         for path in (made, *(f"{made}/{name}" for name in os.listdir(made))):
             os.chown(path, *files.owner)
@@ -453,9 +458,9 @@ def _without_pops(held: HeldStore, recovery: Recovery, staging: str) -> None:
     number = 0
     while files.exists(to := f"{kept}.{number}"):  # of earlier times
         number += 1
-    files.rename(f"{staging}/{POP_DB}", to)
+    files.rename(f"{staging}/{name}", to)
     files.sync_folder(CUT)
-    files.exchange(to, POP_DB)
+    files.exchange(to, name)
     files.sync_folder("")
     files.sync_folder(CUT)
 
@@ -483,9 +488,9 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered, staging: str) 
         given, release = plan.discovered.settings, plan.profile.release
         done = settle(files, held.folder, release, given, notes)
         about.compaction += done.lines
-        if recovery.pops:
-            _without_pops(held, recovery, staging)
         write_services(files, recovery.waits, plan.profile)
+        for name in recovery.databases:
+            _without_rows(held, name, recovery.pops, staging)
 
     apply(
         files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process, settled

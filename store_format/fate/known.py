@@ -46,7 +46,7 @@ from reput.store_format.names import (
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.rocksdb.database import Database, RocksDBError, open_database
-from reput.store_format.rocksdb.rows import HalfRows, read_half_rows, read_timers
+from reput.store_format.rocksdb.rows import HalfRows, Timers, read_half_rows, read_timers
 
 # ---
 # The marks of records whose places are known, by index and queue, without a walk of the log.
@@ -178,12 +178,12 @@ def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows 
     return _read(store, read_half_rows, unread, notes)
 
 
-def timers_in_rocksdb(store: Folder) -> bool:
-    """Whether RocksDB has timers (timerRocksDBEnable). Raises RocksDBError."""
+def timers_in_rocksdb(store: Folder) -> Timers | None:
+    """RocksDB's rows of timers (timerRocksDBEnable); None without any. Raises RocksDBError."""
     if not has_rows(store / STORE_DB):
-        return False
+        return None
     with closing(open_database(store / STORE_DB)) as database:
-        return read_timers(database) is not None
+        return read_timers(database)
 
 
 def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes) -> Read:

@@ -13,8 +13,9 @@ import numpy as np
 
 from reput.store_format.derived.queue_files import BadQueue, QueueEntry
 from reput.store_format.discover.config import topic_attributes
-from reput.store_format.files.folder import Folder
-from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES
+from reput.store_format.faults import StoreChanged
+from reput.store_format.files.folder import Folder, read_part
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES, RECORD_HEAD
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record import Record
 from reput.store_format.names import (
@@ -33,6 +34,7 @@ from reput.store_format.release.settings import Settings
 
 BY_RECOVER = "(reput recover)"  # ends what that command mends
 _SINCE = "5.1.0"  # CompactionStore
+_ASKED_MOST = 64  # entries of a file whose records are looked at
 _LOOKED_MOST = 20_000  # messages of a queue in which holes are looked for
 Entries = Any  # BATCH_QUEUE_ENTRY
 
@@ -179,8 +181,9 @@ def compaction_faults(opened: OpenedStore, topics: list[str]) -> Iterator[Compac
 
 
 def hole_faults(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFault]:
-    """Where `compaction/` lacks messages between others that it has: a broker ran on a store whose
-    `compaction/` was not brought to the log, and put new ones after those that are missing.
+    """Where entries in `compaction/` name no record, and where it lacks messages between others: a
+    broker ran on a store whose `compaction/` was not brought to the log, and put new ones after
+    those that are missing.
 
     Compaction leaves out what a newer message of the same KEYS replaces, and deleted keys. What has
     neither, of the newest messages of a queue, was never there.
@@ -188,6 +191,13 @@ def hole_faults(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFa
     for topic in topics:
         try:
             for queue in compacted_queues(opened, [topic]):
+                bad = next(_without_record(opened, queue), None)
+                if bad is not None:
+                    yield CompactionFault(
+                        queue,
+                        f"has no record of queueOffset {bad:,} where {COMPACTION}/"
+                        f"{COMPACTION_QUEUE}/ names it: a broker does not serve it",
+                    )
                 found = list(_holes(opened, queue))
                 if found:
                     yield CompactionFault(
@@ -200,6 +210,26 @@ def hole_faults(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFa
                     )
         except BadQueue:
             continue
+
+
+def _without_record(opened: OpenedStore, queue: CompactedQueue) -> Iterator[int]:
+    """The queueOffsets of entries, some of each file, whose record is not in the queue's log."""
+    head = np.zeros(1, RECORD_HEAD)
+    for start in queue.starts:
+        entries = entries_of(opened.folder, queue, start)
+        path = f"{opened.path}/{queue.folder(COMPACTION_LOG)}/{segment_name(start)}"
+        step = max(len(entries) // _ASKED_MOST, 1)
+        for entry in (*entries[::step], *entries[-1:]):
+            at, position = int(entry["physicalOffset"]) - start, int(entry["baseOffset"])
+            try:
+                raw = read_part(opened.storage, path, max(at, 0), head.nbytes)
+                head = raw.view(RECORD_HEAD)
+                read_part(opened.storage, path, at + int(entry["size"]) - 1, 1)
+            except (FileNotFoundError, NotADirectoryError, StoreChanged):
+                yield position
+                continue
+            if (head[0]["totalSize"], head[0]["queueOffset"]) != (entry["size"], position):
+                yield position
 
 
 def _holes(opened: OpenedStore, queue: CompactedQueue) -> Iterator[int]:

@@ -1,7 +1,8 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
+from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,18 +36,19 @@ from reput.store_format.names import (
     QUEUE_EXT,
     QUEUE_MAPPING,
     REVIVE_TOPIC,
+    STORE_DB,
     TIMER_LOG,
     is_queue_id,
 )
 from reput.store_format.notes import Notes
-from reput.store_format.query.by_key import index_places
 from reput.store_format.query.compacted import compacted_topics, compaction_faults, hole_faults
 from reput.store_format.query.inventory import PAST_QUEUE
 from reput.store_format.query.pop_leftovers import end_of_popped, kept_pops, ordered_rows
-from reput.store_format.query.reader import OpenedStore, StoredMessage
-from reput.store_format.rocksdb.database import RocksDBError
-from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends, wheel_from
-from reput.store_format.state_table import FILES, row_of
+from reput.store_format.query.reader import OpenedStore
+from reput.store_format.rocksdb.database import CURRENT, RocksDBError, open_database
+from reput.store_format.rocksdb.rows import Timers
+from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends, delivery_of, wheel_from
+from reput.store_format.state_table import FILES, Copies, row_of
 
 # ---
 # Positions in queues that the log does not have: of groups, delay levels, pops.
@@ -158,11 +160,17 @@ _AT_ONCE_MS = 10_000
 
 
 def timer_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
-    """What is wrong with a store's timer files; nothing for timers in RocksDB. log_end: physical.
-
-    Raises BadQueue.
+    """What is wrong with a store's timer files, or with the rows of timers in RocksDB: whether they
+    are past the log's end. log_end: physical. Raises BadQueue.
     """
-    if TIMER_TOPIC not in opened.queues.topics() or _in_rocksdb(opened):
+    try:
+        rows = timers_in_rocksdb(opened.folder)
+    except RocksDBError:
+        return
+    if rows is not None:
+        yield from _rows_past(opened, rows, log_end)
+        return
+    if TIMER_TOPIC not in opened.queues.topics():
         return
     queue = opened.queue(TIMER_TOPIC, 0, False)
     head = opened.folder.head(TIMER_CHECK_PATH, TIMER_CHECK.itemsize)
@@ -191,12 +199,22 @@ def timer_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
     yield from _lost(opened, queue, min(goes_on, end), int(check["lastReadTimeMs"]), units)
 
 
-def _in_rocksdb(opened: OpenedStore) -> bool:
-    """Whether a broker has kept timers in RocksDB (timerRocksDBEnable), or that is not known."""
-    try:
-        return timers_in_rocksdb(opened.folder)
-    except RocksDBError:
-        return True
+def _rows_past(opened: OpenedStore, rows: Timers, log_end: int) -> Iterator[Finding]:
+    path = f"{opened.path}/{STORE_DB}"
+    if past := int(np.count_nonzero(rows.waiting >= log_end)):
+        yield Finding(
+            path,
+            f"{past:,} of {len(rows.waiting):,} timers are of messages past the log's end, "
+            f"{log_end:,}: what a broker writes there it delivers at their time",
+        )
+    there = TIMER_TOPIC in opened.queues.topics()
+    end = opened.queue(TIMER_TOPIC, 0, False).end_within(log_end) if there else 0
+    if rows.position > end:
+        yield Finding(
+            path,
+            f"{_HAS_READ} {TIMER_TOPIC} up to {rows.position:,}, the log has it up to {end:,}: a "
+            "broker goes on at its end",
+        )
 
 
 class _Units(NamedTuple):
@@ -270,7 +288,7 @@ def _no_check(
     for position in range(first, end, max((end - first) // _ASKED_MOST, 1)):
         with suppress(NoRecord, NotInLog, BadQueue, BadIndex, RocksDBError):
             place = queue.entry(position).physical_offset
-            delivery = _delivery(opened, opened.message(opened.log.record_at(place)))
+            delivery = delivery_of(opened, opened.message(opened.log.record_at(place)))
             if delivery >= 0:
                 yield Finding(
                     f"{opened.path}/{TIMER_CHECK_PATH}",
@@ -280,21 +298,31 @@ def _no_check(
                 return
 
 
-def _delivery(opened: OpenedStore, timer: StoredMessage) -> int:
-    """The place of a timer's delivered message, by the index; -1 if it has none."""
-    topic, key = timer.properties.get("REAL_TOPIC", ""), timer.unique_key
-    if not key:
-        return -1
-    for place in index_places(opened, topic, key, None, None):
-        if place > timer.physical_offset:
-            found = opened.message(opened.log.record_at(place))
-            if found.topic == topic and found.unique_key == key:
-                return place
-    return -1
-
-
 # ---
 # All of it.
+
+
+def database_faults(store: Folder) -> Iterator[Finding]:
+    """The broker's own RocksDBs of which a row cannot be read, as far as the library is there; and
+    those, and STORE_DB, that lost the file by which they are opened. Others: config_faults.
+    """
+    for row in FILES:
+        folder = store / row.path.rpartition("/")[0]
+        own = row.copies == Copies.CARRY
+        if row.name != "<rocksdb>" or not (own or row.path.startswith(STORE_DB)):
+            continue
+        names = [name for name, _ in folder.listed()]
+        if CURRENT in names and own:
+            with suppress(RocksDBError), closing(open_database(folder)) as database:
+                try:
+                    for family in database.families:
+                        deque(database.rows(family), 0)  # checks each block
+                except RocksDBError as error:
+                    yield Finding(folder.path, f"{error.reason}: no broker that uses it starts")
+        elif CURRENT not in names and any(name.endswith(".sst") for name in names):
+            yield Finding(
+                folder.path, f"has tables and no {CURRENT}: a broker begins with an empty one"
+            )
 
 
 def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> Iterator[Finding]:
@@ -314,6 +342,7 @@ def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> It
     topics = [] if crashed else topics
     for fault in (*compaction_faults(opened, topics), *hole_faults(opened, topics)):
         yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)
+    yield from database_faults(opened.folder)
     try:
         read_epochs(opened.folder)
     except BadEpochs as error:

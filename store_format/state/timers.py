@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.fate.delays import DelayState, Read, concerns, resolve
 from reput.store_format.fate.gather import BAD_OUT, NONE, OTHER, SCHEDULE, WHEEL, Gathered, Marks
@@ -45,7 +46,9 @@ from reput.store_format.names import (
     is_wheel,
     segment_name,
 )
-from reput.store_format.query.reader import OpenedStore
+from reput.store_format.query.by_key import index_places
+from reput.store_format.query.reader import OpenedStore, StoredMessage
+from reput.store_format.rocksdb.database import RocksDBError
 
 TIMER_CHECK_PATH = f"{CONFIG}/{TIMER_CHECK_FILE}"
 DELAYS_PATH = f"{CONFIG}/{DELAY_OFFSETS}"
@@ -321,33 +324,62 @@ def wheel_from(store: Folder, flushed: int) -> int:
 # Deliveries that the log lost with its end, where a machine went down: the files that tell how far
 # a broker was are written at other times, and such a broker passes over what waits.
 
-_LATE_MS = 60_000  # a delivery is at most so late
+_LATE_MS = 60_000  # a delivery is at most so late, unless the broker was down when it was due
+_ASKED_MOST = 16  # of timers of one slot
 _SLICE = 1 << 12  # entries of a queue that are read at a time
 
 
 def lost_with_the_end(opened: OpenedStore, read: Read, log_end: int) -> tuple[bool, bool]:
-    """Whether a timer, and whether a message of a delay level, was due in the last minute of the
-    log, is passed, and has no delivery there. Of the log the segments of that minute are read.
+    """Whether a timer, and whether a message of a delay level, is passed and has no delivery in the
+    log, of those due in its last minute and of those passed last, as a broker that was down
+    delivers late what was due, but in order. Of the log the segments since they were due are read.
 
     Queues may lack their last entries: what they do not name is not looked for.
     """
     since = last_timestamp(opened.log) - _LATE_MS
     levels = _passed_levels(opened, read.levels or {}, since)
     timers = _passed_timers(opened, since, read.timer_read)
-    known = {place for place in levels | timers if opened.log.start <= place < log_end}
+    known = {
+        place: due for place, due in (levels | timers).items()
+        if opened.log.start <= place < log_end
+        and (due >= since or not _is_delivered(opened, place))
+    }  # fmt: skip
     if not known:
         return False, False
+    start = _place_by(opened.log, min(*known.values(), since), log_end)
     gathered = gather_since(
-        opened.log, known, _place_by(opened.log, since, log_end), concerns,
-        opened.profile.split_properties, log_end,
-    )  # fmt: skip
+        opened.log, known, start, concerns, opened.profile.split_properties, log_end
+    )
     delays = dict.fromkeys(read.levels or {}, 0)
     lacking = {
         each.physical_offset
         for each in resolve(gathered, delays, Read(None, None, 0, False))
-        if each.delivery == NONE and not each.recalled
+        if each.delivery == NONE and not each.recalled and each.physical_offset in known
     }
-    return bool(lacking & timers), bool(lacking & levels)
+    return not lacking.isdisjoint(timers), not lacking.isdisjoint(levels)
+
+
+def _is_delivered(opened: OpenedStore, place: int) -> bool:
+    """Whether the index has the delivery of the message at a place."""
+    with suppress(NoRecord, NotInLog, BadQueue, BadIndex, RocksDBError):
+        return delivery_of(opened, opened.message(opened.log.record_at(place))) >= 0
+    return False
+
+
+def delivery_of(opened: OpenedStore, waits: StoredMessage) -> int:
+    """The place of a delayed message's delivery, by the index; -1 if that has none.
+
+    Raises NoRecord, NotInLog, BadIndex, RocksDBError.
+    """
+    topic, key = waits.properties.get("REAL_TOPIC", ""), waits.unique_key
+    if not key:
+        return -1
+    for place in index_places(opened, topic, key, None, None):
+        if place > waits.physical_offset:
+            found = opened.message(opened.log.record_at(place))
+            if found.topic == topic and found.unique_key == key:
+                return place
+    return -1
 
 
 def _place_by(log: LogReader, time: int, log_end: int) -> int:
@@ -360,28 +392,39 @@ def _place_by(log: LogReader, time: int, log_end: int) -> int:
     return log.start
 
 
-def _passed_levels(opened: OpenedStore, levels: Mapping[int, int], since: int) -> set[int]:
-    """The places of messages before the levels' positions that were due at `since` or later; a
-    queue of the schedule topic has that time as tagsCode.
+def _passed_levels(opened: OpenedStore, levels: Mapping[int, int], since: int) -> dict[int, int]:
+    """When (milliseconds) messages at places before the levels' positions were due: at `since` or
+    later, and the last of each level. A queue of the schedule topic has that time as tagsCode.
     """
-    found: set[int] = set()
+    found: dict[int, int] = {}
     for level, stop in levels.items():
         with suppress(BadQueue):
-            queue = opened.queue(SCHEDULE_TOPIC, level - 1, False)
+            queue, last = opened.queue(SCHEDULE_TOPIC, level - 1, False), stop
             while stop > 0:
                 some = list(queue.entries(first := max(stop - _SLICE, 0), stop))
-                found |= {each.physical_offset for each in some if each.tags_code >= since}
+                found |= {
+                    each.physical_offset: each.tags_code for each in some
+                    if each.tags_code >= since or each.position == last - 1
+                }  # fmt: skip
                 stop = first if some and some[0].tags_code >= since else 0
     return found
 
 
-def _passed_timers(opened: OpenedStore, since: int, read: int) -> set[int]:
-    """The places of messages with units, not to be rolled, in slots between two times."""
-    found: set[int] = set()
+def _passed_timers(opened: OpenedStore, since: int, read: int) -> dict[int, int]:
+    """When messages with units, not to be rolled, are due in slots before `read`: at `since` or
+    later, and some of the last slot.
+    """
+    found: dict[int, int] = {}
+    last: list[tuple[int, int]] = []
     for units in timer_units(opened.folder):
         slot = units["writeTime"] + units["delay"]
-        chosen = (
-            (slot >= since) & (slot < read) & (units["magic"] & (TIMER_ROLL | TIMER_DELETE) == 0)
-        )
-        found |= set(units["physicalOffset"][chosen].tolist())
-    return found
+        passed = (slot < read) & (units["magic"] & (TIMER_ROLL | TIMER_DELETE) == 0)
+        of_slot, places = slot[passed], units["physicalOffset"][passed]
+        late = of_slot >= since
+        found |= dict(zip(places[late].tolist(), of_slot[late].tolist(), strict=True))
+        if len(of_slot):
+            there = of_slot == of_slot.max()
+            last += zip(of_slot[there].tolist(), places[there].tolist(), strict=True)
+    newest = max(last, default=(0, 0))[0]
+    of_newest = [(place, slot) for slot, place in last if slot == newest]
+    return found | dict(of_newest[-_ASKED_MOST:])

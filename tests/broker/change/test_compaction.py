@@ -250,6 +250,23 @@ def test_a_hole_is_told_where_no_newer_message_has_the_key(
 
 
 @pytest.mark.parametrize(
+    ("kind", "at", "bad"), [(LOG, None, 1), (LOG, 20, 1), (QUEUE, 30, 1), (LOG, 90, 0)]
+)
+def test_an_entry_whose_record_is_not_there_is_told(
+    stores: Stores, kind: str, at: int | None, bad: int
+) -> None:
+    files = in_memory(stores(30), stores(30))
+    path = min(path for path in files.names_of if path.startswith(kind + "/"))
+    if at is None:  # gone, as one of NULs
+        files.contents[files.names_of[path]][:] = bytes(len(files.contents[files.names_of[path]]))
+    else:
+        files.contents[files.names_of[path]][at] ^= 0x5A
+    with OpenedStore(FilesRead(files), "", "5.3.3", GIVEN, Notes()) as opened:
+        found = [each.text for each in hole_faults(opened, [TOPIC])]
+    assert ["has no record of queueOffset" in each for each in found] == [True] * bad
+
+
+@pytest.mark.parametrize(
     ("release", "given", "topics"),
     [("5.3.3", {}, [TOPIC]), ("5.0.0", {}, []), ("5.3.3", {"enableCompaction": "false"}, [])],
 )

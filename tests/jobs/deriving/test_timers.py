@@ -18,6 +18,7 @@ from reput.jobs.deriving.timers import Waits, write_services
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
+from reput.store_format.fate.known import timers_in_rocksdb
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
@@ -29,6 +30,7 @@ from tests.broker.writer.stores import stored_records
 from tests.faults.memory_files import MemoryFiles, crash_states
 from tests.in_process import Session, run
 from tests.jobs.opening.writing import SETTINGS as SIZES
+from tests.store_format.state.stores import faults as state_faults
 from tests.trees import contents
 
 NOW = time.time_ns() // 1_000_000
@@ -81,10 +83,11 @@ def rebuilt(store: Path) -> list[str]:
     return summary.waits
 
 
-def recovered(store: Path) -> list[str]:
-    about = recover(Session(), str(store), **GIVEN)  # type: ignore[arg-type]
+def recovered(store: Path, release: str = "5.3.3") -> list[str]:
+    given = GIVEN | {"rocketmq": release}
+    about = recover(Session(), str(store), **given)  # type: ignore[arg-type]
     assert about.done
-    again = recover(Session(), str(store), **GIVEN)  # type: ignore[arg-type]
+    again = recover(Session(), str(store), **given)  # type: ignore[arg-type]
     assert not again.needed
     return about.waits
 
@@ -181,7 +184,7 @@ def with_timers_in_rocksdb(store: Path) -> None:
         for row in opened.delayed(everything=True):
             if row.by == "timer" and not row.delivery_physical_offset:
                 place = row.physical_offset.to_bytes(8, "big")
-                rows[row.due.to_bytes(8, "big") + b"key"] = bytes(4) + place
+                rows[row.due.to_bytes(8, "big") + place] = bytes(4) + place
         rows[READ_POSITION] = (len(WAITS)).to_bytes(8, "big")
 
 
@@ -264,12 +267,16 @@ def cut_log(store: Path, place: int) -> None:
             log.write_bytes(log.read_bytes()[:keep].ljust(log.stat().st_size, b"\0"))
 
 
+@pytest.mark.parametrize("late", [HOUR, -100 * HOUR], ids=["soon", "backlog"])
 @pytest.mark.parametrize("lost", [True, False])
 def test_what_the_log_s_lost_end_had_delivered_waits_again(
-    store: Path, lost: bool, monkeypatch: pytest.MonkeyPatch
+    store: Path, lost: bool, late: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine went down: files say that all was delivered, the log has lost the deliveries."""
-    monkeypatch.setattr("reput.store_format.state.timers._LATE_MS", HOUR)  # f and g were due at T0
+    """A machine went down: files say that all was delivered, the log has lost the deliveries.
+
+    backlog: all of it was due long before the log's last minute.
+    """
+    monkeypatch.setattr("reput.store_format.state.timers._LATE_MS", late)  # f and g were due at T0
     before, unread = fates(store), contents(store / "timerlog")
     end = max(each.physical_offset + each.size for each in stored_records(store / "commitlog"))
     assert reput.deliver_delayed(str(store), until=T0 + 2 * HOUR, **GIVEN).delivered == 4
@@ -297,6 +304,38 @@ def test_units_past_a_log_that_was_cut_go(store: Path) -> None:
     # the delivery of the first is cut too
     again = {row.unique_key: ("waiting", "timer") for row in rows.values() if row.due < T0 + 2000}
     assert left == {key: again.get(key, state) for key, state in wanted.items() if key in left}
+
+
+@pytest.mark.parametrize("lost", ["timer", "delivery", ""])
+def test_rows_of_timers_past_a_log_that_was_cut_go(store: Path, lost: str) -> None:
+    """5.5.1 delivers what it writes there at the lost timer's time, and again at its own."""
+    wanted = fates(store)
+    with reput.open_store(str(store), **GIVEN) as opened:
+        rows = [row for row in opened.delayed(everything=True) if row.by == "timer"]
+    with_timers_in_rocksdb(store)
+    cuts = {"timer": max(row.physical_offset for row in rows),
+            "delivery": max(row.delivery_physical_offset or 0 for row in rows)}  # fmt: skip
+    if lost:
+        cut_log(store, cuts[lost])
+    if lost != "timer":
+        (store / "abort").touch()
+    named = [f.reason for f in state_faults(store) if f.path.endswith("rocksdbstore")]
+    assert ["1 of 3 timers are of messages past" in reason for reason in named] == (
+        [True, False] if lost == "timer" else []
+    )
+    if not lost:
+        assert not recovered(store, "5.4.0")
+        assert timers_in_rocksdb(LocalStorage(), str(store)) is not None
+        return
+    assert (
+        recovered(store, "5.4.0")[1]
+        == "rows of timers in rocksdbstore/, past the log's end, are removed"
+    )
+    assert timers_in_rocksdb(LocalStorage(), str(store)) is None
+    left = fates(store)
+    waits = {key: ("waiting", by) for key, (_, by) in wanted.items() if key in left}
+    assert left == waits  # all deliveries are lost, and e, f and g, which came after the last timer
+    assert len(left) == len(wanted) - (4 if lost == "timer" else 0)
 
 
 def test_a_store_without_timers_gets_no_file(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import rocksdict
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import TIMER_CHECK
-from reput.store_format.state.judge import past_the_queues, unknown_files
+from reput.store_format.state.judge import database_faults, past_the_queues, unknown_files
 from tests.memory_storage import MemoryStorage
 from tests.store_format.state.stores import IN_FLIGHT, TIMERS, faults, unpacked
 
@@ -181,8 +181,22 @@ def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Pat
         states = database.create_column_family("popState", rocksdict.Options(raw_mode=True))
         for offset in (9, 10):
             states[b"%d" % offset] = json.dumps({**record, "offset": offset}).encode()
+        states.flush()
     (found,) = past_the_queues(Folder(LocalStorage(), store), {("T", 0): 10})
     assert "up to 11 by a pop of group 'g'" in found.reason
     (found,) = past_the_queues(Folder(LocalStorage(), store), {})  # the log lost the whole queue
     assert "the log has it up to 0" in found.reason
     assert past_the_queues(Folder(LocalStorage(), store), {}, log_start=1) == []
+    assert list(database_faults(Folder(LocalStorage(), store))) == []
+    (table,) = (tmp_path / "kvStore").glob("*.sst")
+    raw = table.read_bytes()
+    table.write_bytes(b"x" + raw[1:])
+    (found,) = database_faults(Folder(LocalStorage(), store))
+    assert "block checksum mismatch" in found.reason
+
+
+@pytest.mark.parametrize("folder", ["kvStore", "config/topics", "rocksdbstore"])
+def test_a_rocksdb_that_has_lost_how_it_is_opened(folder: str) -> None:
+    files = {f"store/{folder}/000004.sst": b"x"}
+    (found,) = database_faults(Folder(MemoryStorage(files), "store"))
+    assert (found.path, "begins with an empty one" in found.reason) == (f"store/{folder}", True)

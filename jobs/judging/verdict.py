@@ -243,10 +243,14 @@ class _Judging:
             rows = [row for row in verdict.named if row["folder"] == folder]
             self._compare_batches(verdict, folder, rows, queues)
         self._left(verdict, queues)
-        # of a queue with other entries the log does not tell what is in it
+        said, queue_bytes = (self.job.staging, verdict.named), self.job.queue_bytes
+        verdict.of_queues = of_queues(*said, queue_bytes)
+        # of a queue with other entries the log does not tell what is in none
         other = {each.path for each in verdict.differences if each.wanted is not None}
-        paths = {row["path"] for row in verdict.named if self._path(row["path"]) not in other}
-        verdict.of_queues = of_queues(self.job.staging, verdict.named, self.job.queue_bytes, paths)
+        if other and verdict.of_queues.left_out:
+            paths = {row["path"] for row in verdict.named if self._path(row["path"]) not in other}
+            left_out = of_queues(*said, queue_bytes, paths).left_out
+            verdict.of_queues = verdict.of_queues._replace(left_out=left_out)
         verdict.differences.sort(key=lambda difference: difference.path)
         verdict.expired.sort()
         verdict.unused.sort()

@@ -152,21 +152,21 @@ class _Bounds(NamedTuple):
 
 def _bounds(files: StagedRuns, rows: pa.RecordBatch) -> _Bounds:
     first, count = numbers(rows, "first"), numbers(rows, "count")
-    end = first + count - 1
-    wraps = (first < 0) & (end >= 0)
+    last = first + count - 1
+    wraps = (first < 0) & (last >= 0)
     zeros = (wraps | (first == 0)).astype(np.int64)
-    least, greatest = unsigned(np.where(wraps, 0, first)), unsigned(np.where(wraps, -1, end))
-    last = unsigned(end)
+    least, greatest = unsigned(np.where(wraps, 0, first)), unsigned(np.where(wraps, -1, last))
+    ends = unsigned(last)
     listed = numbers(rows, "offsets_at") >= 0
     if listed.any():
         offsets = unsigned(listed_offsets(files, rows.filter(pa.array(listed))))
-        ends = np.cumsum(count[listed])
-        starts = ends - count[listed]
+        stops = np.cumsum(count[listed])
+        starts = stops - count[listed]
         least[listed] = np.minimum.reduceat(offsets, starts)
         greatest[listed] = np.maximum.reduceat(offsets, starts)
         zeros[listed] = np.add.reduceat((offsets == 0).astype(np.int64), starts)
-        last[listed] = offsets[ends - 1]
-    return _Bounds(least, greatest, last, zeros)
+        ends[listed] = offsets[stops - 1]
+    return _Bounds(least, greatest, ends, zeros)
 
 
 def cuts_of(queues: pa.Table, ranges: int, most: int, whole: bool) -> tuple[RangeStart, ...]:

@@ -336,8 +336,9 @@ def examine(
         ],
         expired=verdict.expired, discovered=plan.discovered.as_json(),
         releases=plan.discovered.releases,
-        in_the_way=plan.in_the_way + [
-            each.todo for each in (*strangers, *config_faults(held.storage, held.path)) if each.todo
+        in_the_way=[
+            *plan.in_the_way, *(each.todo for each in strangers),
+            *(each.todo for each in config_faults(held.storage, held.path) if each.todo),
         ],
     )  # fmt: skip
     refuse_linked(held.path, (*about.written, *about.removed))

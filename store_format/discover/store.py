@@ -251,7 +251,8 @@ class _Discovery:
         self.eras: tuple[Era, ...] = ()
         self.others, self.left = tuple[str, ...](), tuple[str, ...]()
         self.again: tuple[tuple[int, int], ...] = ()
-        self.by_manifest, self.delays_shown = False, frozenset[int]()
+        self.by_manifest = False
+        self.delays_shown: frozenset[int] | None = None
         self.older_delays: OlderDelays = ()
         self.log: list[Segment] = []
 

@@ -348,7 +348,7 @@ def examine(
         releases=plan.discovered.releases,
         in_the_way=[
             *plan.in_the_way, *filter(None, (each.todo for each in strangers)),
-            *filter(None, (each.todo for each in config_faults(held.folder))),
+            *(each.todo for each in config_faults(held.folder) if each.todo),
         ],
     )  # fmt: skip
     refuse_linked(held.path, (*about.written, *about.removed))

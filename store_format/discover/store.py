@@ -257,7 +257,7 @@ class _Discovery:
         self.others, self.left = tuple[str, ...](), tuple[str, ...]()
         self.again: tuple[tuple[int, int], ...] = ()
         self.by_manifest = False
-        self.delays_shown: frozenset[int] | None = frozenset()
+        self.delays_shown: frozenset[int] | None = None
         self.older_delays: OlderDelays = ()
         self.log: list[Segment] = []
 

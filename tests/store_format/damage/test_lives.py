@@ -80,9 +80,7 @@ def test_that_queues_go_on_from_what_either_life_had_says_nothing() -> None:
 
 def test_a_topic_that_was_made_again_makes_nothing_stale() -> None:
     assert judge_lives([BEFORE, piece(2000, (51, 60), (0, 5)), piece(4000, (61, 70), (6, 8))]) == {}
-    assert (
-        judge_lives([BEFORE, piece(2000, (30, 40), (0, 5))]) == {}
-    )  # clock set back
+    assert judge_lives([BEFORE, piece(2000, (30, 40), (0, 5))]) == {}  # clock set back
 
 
 def test_one_message_that_is_there_twice_costs_no_piece() -> None:

@@ -28,9 +28,10 @@ LOCAL = (
     "store_format/files/", "store_format/query/", "store_format/rocksdb/",
 )  # fmt: skip
 LEAVES_NOTHING = (
-    "broker/change/", "broker/services/", "broker/serving/", "broker/wire/", "jobs/replicating/",
-    "jobs/sockets/", "store_format/derived/", "store_format/describe/", "store_format/fate/",
-    "store_format/log/", "store_format/query/", "store_format/rocksdb/", "store_format/state/",
+    "broker/change/", "broker/services/", "broker/serving/", "broker/wire/", "jobs/in_place/",
+    "jobs/judging/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
+    "store_format/describe/", "store_format/fate/", "store_format/log/", "store_format/query/",
+    "store_format/rocksdb/", "store_format/state/",
 )  # fmt: skip
 
 # A kernel may have to be compiled during an example, so no example has a deadline.
@@ -63,7 +64,7 @@ def _in_its_time_zone(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_left(request: pytest.FixtureRequest, _in_its_time_zone: None) -> Iterator[None]:
     """A file of tests leaves no descriptor, thread or child: a test's own, and its fixtures'."""
-    if not (os.environ.get("LEAVES_ALL") or _in(_place(request.path), LEAVES_NOTHING)):
+    if not _in(_place(request.path), LEAVES_NOTHING):
         yield
         return
     before = open_now()

@@ -386,3 +386,6 @@ def test_messages_that_a_queue_skips_are_reported(cut: Cut) -> None:
     assert [line.startswith(record) for line in reported] == [True, True]
     below = "is below the next position"
     assert [f"queueOffset {n} {below}" in reported[n - 2] for n in (2, 3)] == [True, True]
+    twice = rebuild_log(log_of(Kind(of(24, queue_offset=lambda n: n % 12), len), NEW), cut).summary
+    assert len(twice.in_no_queue) + sum(int(line.split()[3]) - 1 for line in twice.in_no_queue
+                                        if "leaves out" in line) == 12  # fmt: skip

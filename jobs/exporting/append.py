@@ -5,7 +5,7 @@ lines, a store's segments.
 import io
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +17,11 @@ from reput.broker.writer.copies import CopyChoice, SourceSegment, append_stored
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.exporting.files import whole_export
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in, exported_parquet, is_exported
+from reput.store_format.faults import StoreChanged
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import Reader
 from reput.store_format.log.record import Record
 from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.message.message import NAME_END, VALUE_END, encode_host
@@ -284,15 +286,36 @@ class JsonLines(Iterator[Lines]):
             yield Lines(number, last)
 
 
-def segments_of(store: str) -> list[SourceSegment]:
+class _Segments(list[SourceSegment]):
+    """Segments, and the files from which they are read."""
+
+    def __init__(self, files: ExitStack, segments: Iterable[SourceSegment]) -> None:
+        super().__init__(segments)
+        self.close = files.close
+
+
+def segments_of(store: str) -> _Segments:
     """A store's segments, read-only; the largest sets their size. Raises OSError, StoreError."""
     storage = storage_for(store)
     folder = f"{storage.resolve(store)}/{COMMIT_LOG}"
     sizes = [listed.state.size for listed in storage.list(folder) if listed.state]
     segments = find_segments(storage, [folder], max(sizes, default=0))
 
-    def source(segment: Segment) -> SourceSegment:
-        reader = storage.open(segment.path, segment.state)
-        return SourceSegment(segment.start, segment.end, segment.read_by(reader))
+    with ExitStack() as files:
 
-    return [source(segment) for segment in segments]
+        def source(segment: Segment) -> SourceSegment:
+            reader = storage.open(segment.path, segment.state)
+            files.enter_context(_closed(reader))
+            return SourceSegment(segment.start, segment.end, segment.read_by(reader))
+
+        found = [source(segment) for segment in segments]
+        return _Segments(files.pop_all(), found)
+
+
+@contextmanager
+def _closed(reader: Reader) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        with suppress(StoreChanged):  # a broker may be writing to the store
+            reader.close()

@@ -87,6 +87,19 @@ def test_a_refused_row_is_named_with_how_many_were_appended(
     assert (answer["messages"], answer["next_skip"]) == (200 - appended, 200)
 
 
+def test_entries_of_a_lost_end_are_cut_off_and_the_exit_code_says_so(tmp_path, capsys) -> None:
+    source, store = tmp_path / "m.jsonl", tmp_path / "store"
+    source.write_text('{"topic":"T","body":"b"}\n' * 3)
+    words = [str(store), "--from", str(source), *SIZES]
+    assert run_append(words) == 0
+    log = store / "commitlog" / f"{0:020d}"
+    *_, last = (each.physical_offset for each in stored_records(log.parent))
+    log.write_bytes(log.read_bytes()[:last].ljust(log.stat().st_size, b"\0"))
+    (store / "abort").touch()
+    assert run_append(words) == 1
+    assert "1 queue entry" in "".join(capsys.readouterr())
+
+
 def test_of_a_new_store_the_release_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import reput
+from reput.jobs import deliver_delayed as command
 from reput.jobs.cli import main
 from tests.broker.services.stores import LEVELS, T0, Clock, bodies, delayed, disk, timer, writing
 from tests.broker.writer.stores import stored_records
@@ -171,3 +172,10 @@ def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["deliver-delayed", str(tmp_path), "--until", "now", *WORDS, "--yes"]) == 2
     assert "there is no folder commitlog in it" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_message_that_was_refused_has_exit_code_1(monkeypatch, capsys) -> None:
+    report = command.DeliverReport("store", 0, refused=["the record at 7: DLQ"])
+    monkeypatch.setattr(command, "deliver_delayed", lambda _: report)
+    assert main(["deliver-delayed", "store", "--until", "now", "--yes", *WORDS]) == 1
+    assert "refused: the record at 7: DLQ" in capsys.readouterr().out

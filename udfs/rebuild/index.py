@@ -7,6 +7,7 @@ staging, where MergeRanges reads them and writes the file.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -103,22 +104,22 @@ class IndexFiles:
     def hashes(self, start: int, stop: int) -> Iterator[Int32s]:
         """The keyHash of each put in [start, stop), a bounded number at a time."""
         for run, at, end in self._in_runs(start, stop):
-            reader = self._open(run, HASHES)
-            yield from map(key_hashes, _pieces(reader, at, end))
-            reader.close()
+            with closing(self._open(run, HASHES)) as reader:
+                yield from map(key_hashes, _pieces(reader, at, end))
 
     def puts(self, start: int, stop: int) -> Iterator[Puts]:
         """INDEX_PUT rows [start, stop), a bounded number at a time."""
         for run, at, end in self._in_runs(start, stop):
-            all_hashes, all_messages = self._open(run, HASHES), self._open(run, MESSAGES)
-            begun = sum(map(firsts, _pieces(all_hashes, 0, at)))  # messages with puts before `at`
-            for hashes in _pieces(all_hashes, at, end):
-                first = begun - int(hashes[0] >= 0)
-                begun += firsts(hashes)
-                messages = _read(all_messages, first, begun - first, INDEX_MESSAGE)
-                yield unpacked(hashes, messages)
-            all_hashes.close()
-            all_messages.close()
+            with (
+                closing(self._open(run, HASHES)) as all_hashes,
+                closing(self._open(run, MESSAGES)) as all_messages,
+            ):
+                begun = sum(map(firsts, _pieces(all_hashes, 0, at)))  # with puts before `at`
+                for hashes in _pieces(all_hashes, at, end):
+                    first = begun - int(hashes[0] >= 0)
+                    begun += firsts(hashes)
+                    messages = _read(all_messages, first, begun - first, INDEX_MESSAGE)
+                    yield unpacked(hashes, messages)
 
     def _in_runs(self, start: int, stop: int) -> Iterator[tuple[str, int, int]]:
         """Where the puts [start, stop) are: (run, first put in it, last put in it + 1)."""

@@ -87,13 +87,17 @@ def test_verbose_shows_the_trace() -> None:
 
 def test_a_wrong_path_is_answered_at_once() -> None:
     """0.3 s on an idle machine; processor time, as others may run here."""
-    before = os.times()
-    started = time.monotonic()
-    assert reput("rebuild", "/nowhere", "--output", "x").returncode == 2
-    spent = os.times()
-    took = spent.children_user + spent.children_system
-    took -= before.children_user + before.children_system
-    assert min(took, time.monotonic() - started) < 0.6
+    took = []
+    for _ in range(5):  # the best of them: a machine under load takes twice the processor time
+        before, started = os.times(), time.monotonic()
+        assert reput("rebuild", "/nowhere", "--output", "x").returncode == 2
+        spent = os.times()
+        of_children = spent.children_user + spent.children_system
+        of_children -= before.children_user + before.children_system
+        took.append(min(of_children, time.monotonic() - started))
+        if took[-1] < 0.6:
+            return
+    pytest.fail(f"{took} seconds")
 
 
 @pytest.mark.parametrize(

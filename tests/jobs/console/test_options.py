@@ -14,6 +14,7 @@ from reput.jobs.console.options import (
     ANY_DAMAGE,
     add_service,
     add_store,
+    answer,
     asked_of,
     consent,
     given_words,
@@ -145,6 +146,14 @@ def test_the_words_for_another_command_are_those_given() -> None:
     assert given_words(given) == ""
     given = argparse.Namespace(rocketmq="5.3.3", broker_conf="a b", assignments=["x=1", "y=2 3"])
     assert given_words(given) == " --rocketmq 5.3.3 --broker-conf 'a b' --set x=1 --set 'y=2 3'"
+
+
+@pytest.mark.parametrize(("good", "code"), [(True, 0), (False, 1)])
+def test_a_report_s_exit_code_is_1_where_it_is_not_good(good: bool, code: int) -> None:
+    class Report:
+        as_json = text = details = staticmethod(dict)
+
+    assert answer(argparse.Namespace(json=True), Report(), good) == code
 
 
 # --- `HOST:PORT` in an option.

@@ -130,3 +130,4 @@ def test_a_store_s_segments_are_read_by_physical_offsets(tmp_path: Path) -> None
     buffer = np.zeros(100, np.uint8)
     found[1].read(SEGMENT + 50, buffer)
     assert buffer.tobytes() == bytes(log.segments[SEGMENT][50:150])
+    found.close()

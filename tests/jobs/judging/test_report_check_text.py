@@ -1,9 +1,12 @@
 """A check for people: the picture of the log, how much is left out, and the next command."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from reput.jobs import check as command
+from reput.jobs.cli import main
 from reput.jobs.judging.report import (
     LEFT,
     TAIL_LOST,
@@ -182,3 +185,12 @@ def test_the_next_command_has_the_options_that_were_given() -> None:
     assert given in text(report(a_range(0, 9)), given=given)
     todo = Finding("commitlog/x", "odd", todo="move commitlog/x away")
     assert next_step(report(a_range(0, 9), findings=[todo])) == "move commitlog/x away"
+
+
+def test_what_looks_like_another_release_has_exit_code_2(monkeypatch, tmp_path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    monkeypatch.setattr(command, "engine_for", lambda *_: nullcontext())
+    monkeypatch.setattr(command, "asks_store", lambda *_: None)
+    for looks_like, code in (("5.4.0", 2), ("", 0)):
+        monkeypatch.setattr(command, "check", lambda *_, it=looks_like: report(looks_like=it))
+        assert main(["check", str(tmp_path)]) == code

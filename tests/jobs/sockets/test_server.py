@@ -197,7 +197,7 @@ def test_a_pull_waits_for_as_long_as_it_says(peer: Peer) -> None:
     first, second = peer.next(), peer.next()
     assert (first.opaque, first.code) == (6, ResponseCode.PULL_NOT_FOUND)
     assert (second.opaque, second.code) == (5, ResponseCode.PULL_NOT_FOUND)
-    assert 0.35 < time.monotonic() - begin < 3
+    assert 0.35 < time.monotonic() - begin < 30  # with 400 ms asked for: not 400 s
 
 
 def test_sigterm_ends_it_with_0(store: Path) -> None:

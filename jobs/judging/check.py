@@ -94,7 +94,7 @@ def past_the_end(
     If the last segment of a log is gone, nothing in the log itself shows the loss. older: what
     `index_of_older_log` says.
     """
-    storage, store = job.plan.storage, job.plan.store
+    store = job.plan.store
     left = (
         each._replace(reason=f"{each.reason}: {older or TAIL_LOST}"
                       f"{'' if each.path.endswith((DELAY_OFFSETS, POP_DB)) else LEFT}")
@@ -254,7 +254,7 @@ def _check(
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
         in_rocksdb = queues_folder(plan.folder)
         if had_queues or in_rocksdb or derived_files(plan.folder).files:
-            verdict = judge(job, damage.linked, plan.storage, plan.store)
+            verdict = judge(job, damage.linked, plan.folder)
             report.derived_files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
             report.two_kinds = verdict.two_kinds
             report.differences = verdict.differences

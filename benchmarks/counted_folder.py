@@ -56,11 +56,6 @@ class CountedFolder(VolumeStorage):
     def create(self, path: str, digest: bool = False, published: bool = False) -> "_Writer":
         return _Writer(self, path, digest)
 
-    def read_bytes(self, path: str) -> bytes:
-        raw = super().read_bytes(path)
-        self.asked("GET", path, len(raw))
-        return raw
-
     def list(self, folder: str) -> list[Listed]:
         self.asked("LIST", "", 0)
         return super().list(folder)

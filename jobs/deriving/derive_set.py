@@ -25,9 +25,10 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import index_of_older_log, index_past_end
 from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING
-from reput.store_format.faults import REFUSE
+from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
+from reput.store_format.release.settings import Settings
 from reput.udfs.rebuild.built_files import KeptFiles
 
 if TYPE_CHECKING:
@@ -154,13 +155,30 @@ def derive_files(
 def assumed_delays(plan: Plan, named: list[Built]) -> list[str]:
     """A line where delayed messages are dispatched by RocketMQ's default levels, as nothing shows
     those of the broker. named: BUILT rows with paths.
+
+    Raises StoreError where queues show that levels are others, and the default has not this one.
     """
+    shown, usual = plan.discovered.delays_shown, Settings().delays
     schedule = f"{CONSUME_QUEUE}/{SCHEDULE}/"
-    if plan.discovered.delays_known or not any(r["path"].startswith(schedule) for r in named):
+    files = (row["folder"] for row in named if row["path"].startswith(schedule))
+    built = {parse_queue_path(folder).queue_id + 1 for folder in files}
+    if shown is None or built <= shown:
+        return []
+    last, give = max(built - shown), f"--set {SETTING}=... gives the broker's"
+    without = f"messages wait at level {last}, RocketMQ's default has {len(usual)}"
+    if shown and last > len(usual):
+        raise StoreError(f"{SETTING}: {without}, and no queue shows that one's delay; {give}")
+    if any(plan.settings.delays[level - 1] != usual[level - 1] for level in shown):
+        return [
+            f"{SETTING}: RocketMQ's default is taken for what no queue shows, up to level {last}, "
+            f"though others are not as it says; {give}"
+        ]
+    if shown:
         return []
     return [
         f"{SETTING}: RocketMQ's default is taken, as no queue and no broker's file shows another; "
-        f"--set {SETTING}=... gives the broker's, by which delayed messages get their times"
+        f"{give}, by which delayed messages get their times"
+        + (f"; {without}, so it is wrong" if last > len(usual) else "")
     ]
 
 

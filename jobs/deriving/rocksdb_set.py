@@ -40,7 +40,6 @@ from reput.udfs.rebuild.rocksdb_queues import (
     COUNTED,
     SHARED,
     TABLE,
-    Bounded,
     BuildTables,
     CountRuns,
     ShareRuns,
@@ -260,10 +259,10 @@ def queue_tables(job: Pipeline, linked: Linked) -> "Tables":
     shared = rows.run(ShareRuns(files, cuts), CARRYING if carries else SHARED)
     parts = min(len(cuts) + 1, 4 * job.tasks_of(total * _ROW_BYTES))
     tables = shared.by_key(parts, ("range",), LOG_ORDER)
-    bounded = {} if whole else _bounded(queues, lives)
-    built = tables.run(BuildTables(files, cuts, linked.lost, bounded), TABLE)
+    begins = {queue_key(row["topic"], row["queue_id"]): row["begin"] for row in lives}
+    built = tables.run(BuildTables(files, cuts, linked.lost, begins), TABLE)
     with job.stages.by_tasks("built", messages, "messages"):
-        return Tables(built.as_table(), lives, _past_ends(queues, bounded))
+        return Tables(built.as_table(), lives, [] if whole else _past_ends(queues, begins))
 
 
 def _lives(job: Pipeline, linked: Linked, queues: pa.Table) -> list[Row]:
@@ -274,18 +273,6 @@ def _lives(job: Pipeline, linked: Linked, queues: pa.Table) -> list[Row]:
         return []
     runs = job.runs_rows(linked, tuple(again)).by_key(job.cores, QUEUE_KEY, LOG_ORDER)
     return runs.run(FindLives(job.staged_runs(linked)), LIFE).collect()
-
-
-def _bounded(queues: pa.Table, lives: list[Row]) -> dict[bytes, Bounded]:
-    """What of the queues has rows, of which not all records do."""
-    begins = {(row["topic"], row["queue_id"]): row["begin"] for row in lives}
-    again = pc.is_in(queues["topic"], pa.array({topic for topic, _ in begins}, pa.string()))
-    some = queues.filter(pc.or_(again, pc.greater(queues["greatest"], queues["last"])))
-    return {
-        queue_key(*queue): Bounded(begins.get(queue, -1 << 63), row["last"] + (1 << 63))
-        for row in some.to_pylist()
-        if (queue := (row["topic"], row["queue_id"])) in begins or row["greatest"] > row["last"]
-    }
 
 
 class Tables(NamedTuple):
@@ -307,13 +294,12 @@ class Tables(NamedTuple):
         return [*_replaced(self.rows), *self.past]
 
 
-def _past_ends(queues: pa.Table, bounded: dict[bytes, Bounded]) -> list[str]:
+def _past_ends(queues: pa.Table, begins: dict[bytes, int]) -> list[str]:
     """Lines about the queues that end below their greatest queueOffset (the row `max`)."""
     lines = []
     past = queues.filter(pc.greater(queues["greatest"], queues["last"]))
     for row in sorted(past.to_pylist(), key=key_of(QUEUE_KEY)):
-        bound = bounded.get(queue_key(row["topic"], row["queue_id"]))
-        if bound and bound.begin < 0:
+        if queue_key(row["topic"], row["queue_id"]) not in begins:
             greatest, last = (row[name] + (1 << 63) for name in ("greatest", "last"))
             lines.append(
                 f"{CONSUME_QUEUE}/{row['topic']}/{row['queue_id']}: records with queueOffsets up "

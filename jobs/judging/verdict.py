@@ -193,7 +193,6 @@ class _Judging:
         built = self.job.build(self.linked, before._replace(begins=self.early))
         zone = self.job.plan.index_zone
         verdict = Verdict(name_files(built, self.job.queue_bytes, None, zone))
-        verdict.of_queues = of_queues(self.job.staging, verdict.named, self.job.queue_bytes)
         verdict.index = index
         verdict.expired_index, verdict.strangers = expired_index, strangers
         verdict.expired = [self._path(path) for path in index[:expired_index]]
@@ -240,6 +239,10 @@ class _Judging:
             rows = [row for row in verdict.named if row["folder"] == folder]
             self._compare_batches(verdict, folder, rows, queues)
         self._left(verdict, queues)
+        # of a queue with other entries the log does not tell what is in it
+        other = {each.path for each in verdict.differences if each.wanted is not None}
+        paths = {row["path"] for row in verdict.named if self._path(row["path"]) not in other}
+        verdict.of_queues = of_queues(self.job.staging, verdict.named, self.job.queue_bytes, paths)
         verdict.differences.sort(key=lambda difference: difference.path)
         verdict.expired.sort()
         verdict.unused.sort()

@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from reput.broker.serving.broker import Answer, Broker, Caller, Guard, refused
@@ -54,7 +55,21 @@ def tls_of(arguments: argparse.Namespace) -> "TlsMode | None":
         return None
     from reput.jobs.sockets.connection import tls_mode
 
-    return tls_mode(certificate, key, arguments.tls_required)
+    names = {certificate: "--tls-cert", key: "--tls-key"}
+    with _readable(names):
+        return tls_mode(certificate, key, arguments.tls_required)
+
+
+@contextmanager
+def _readable(options: Mapping[str, str]) -> Iterator[None]:
+    """Name the option whose file cannot be read. options: path -> option. Raises StoreError."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename not in options:
+            raise
+        text = f"{options[error.filename]} {error.filename}: {error.strerror}"
+        raise StoreError(text) from None
 
 
 def arrange_access(
@@ -63,7 +78,8 @@ def arrange_access(
 ) -> Callable[[], None]:  # fmt: skip
     """Apply the options. Returns what to call at the end. Raises StoreError, OSError."""
     if arguments.access_keys is not None:
-        broker.guards.append(guard_by(read_access_keys(arguments.access_keys)))
+        with _readable({arguments.access_keys: "--access-keys"}):
+            broker.guards.append(guard_by(read_access_keys(arguments.access_keys)))
     if arguments.group_offsets is None:
         return lambda: None
     from reput.jobs.outputs.output import inputs_of

@@ -6,7 +6,7 @@ begin by the old rule and end by the new rule. Only headers and a few entries an
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,9 @@ _TAGS = Clue("the index has keys of tags (since 5.4.0)", "5.4.0")
 _NO_TAGS = Clue("the index has no keys of tags (up to 5.3.4)", "", "5.3.4")
 # Entries per read, and the most reads, until a message shows whether tags have keys.
 _ENTRIES, _TIMES = 256, 16
+# Where messages have no tags none shows it: after so many in vain few more of each file are read.
+# Each is a request or two on S3, and 50 TB have thousands of files.
+_IN_VAIN, _OF_A_FILE = 1 << 7, 3
 _READ = 1 << 16
 
 
@@ -193,10 +196,13 @@ def _tags(log: LogReader, files: Sequence[IndexFileReader], stopped: bool) -> It
     stopped: the broker was not killed, which might have kept the last message's last key back.
     """
     shown: list[tuple[int, _Shown]] = []
+    left = _IN_VAIN
     for number, file in enumerate(files):
         parted = _in_two(log, files[number - 1], file) if number else None
-        first = next(_shown_from(log, file, 1, file.header.next_entry, _TIMES), None)
-        last = _last_shown(log, file)
+        most = max(left, _OF_A_FILE)
+        first = next(_shown(log, islice(_from(file, 1, _TIMES), most)), None)
+        last = next(_shown(log, islice(_from_last(file), most)), None)
+        left = _IN_VAIN if first or last else left - most
         if number == len(files) - 1:
             last = _very_last(log, file, stopped) or last
         shown += [(number, each) for each in (parted, first, last) if each is not None]
@@ -225,13 +231,17 @@ def _between(log: LogReader, file: IndexFileReader, low: _Shown, high: _Shown) -
     return next(shown, high).place
 
 
-def _shown_from(
-    log: LogReader, file: IndexFileReader, first: int, stop: int, times: int | None = None
-) -> Iterator[_Shown]:
-    """The messages that show whether tags have keys, in [first, stop). times: most reads."""
-    while first < stop and times != 0:
+def _shown_from(log: LogReader, file: IndexFileReader, first: int, stop: int) -> Iterator[_Shown]:
+    """The messages that show whether tags have keys, in [first, stop)."""
+    groups = takewhile(lambda each: each.entry < stop, _from(file, first))
+    return _shown(log, groups)
+
+
+def _from(file: IndexFileReader, first: int, times: int | None = None) -> Iterator["_Group"]:
+    """The messages from an entry on. times: most reads."""
+    while first < file.header.next_entry and times != 0:
         groups = _groups(file, first, min(_ENTRIES, file.header.next_entry - first))
-        yield from (each for each in _shown(log, groups) if each.entry < stop)
+        yield from groups
         # the last group may go on
         first = groups[-1].entry if len(groups) > 1 else first + _ENTRIES
         if groups[-1].last:
@@ -239,15 +249,15 @@ def _shown_from(
         times = None if times is None else times - 1
 
 
-def _last_shown(log: LogReader, file: IndexFileReader) -> _Shown | None:
+def _from_last(file: IndexFileReader) -> Iterator["_Group"]:
+    """The messages from the last one back."""
     end = file.header.next_entry
     for _ in range(_TIMES):
         first = max(end - _ENTRIES, 1)
-        found = next(_shown(log, reversed(_groups(file, first, end - first))), None)
-        if found is not None or first == 1:
-            return found
+        yield from reversed(_groups(file, first, end - first))
+        if first == 1:
+            return
         end = first
-    return None
 
 
 def _very_last(log: LogReader, file: IndexFileReader, stopped: bool) -> _Shown | None:

@@ -162,7 +162,7 @@ class Discovered:
     alike: str = ""  # the releases that would write the same, where the user named none
     log_folders: tuple[str, ...] = ()  # where segments are, of either kind of log
     delays_wrong: str = ""  # why the levels of delay that are given or shown cannot all be right
-    delays_known: bool = True  # whether they are given, or the store shows them
+    delays_shown: frozenset[int] | None = None  # levels, by queues; None: all are given
     older_delays: OlderDelays = ()  # see ShownDelays.older
 
     @property
@@ -256,7 +256,7 @@ class _Discovery:
         self.eras: tuple[Era, ...] = ()
         self.others, self.left = tuple[str, ...](), tuple[str, ...]()
         self.again: tuple[tuple[int, int], ...] = ()
-        self.by_manifest, self.delays_known = False, True
+        self.by_manifest, self.delays_shown = False, frozenset[int]()
         self.older_delays: OlderDelays = ()
         self.log: list[Segment] = []
 
@@ -275,7 +275,7 @@ class _Discovery:
         return Discovered(
             release, whole, self.found, self.warnings, self.torn, self.eras, self.again,
             self.others, self.left, self.conf, self.contradicted, self.alike, tuple(self.folders),
-            self.delays_wrong, self.delays_known, self.older_delays,
+            self.delays_wrong, self.delays_shown, self.older_delays,
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -437,7 +437,8 @@ class _Discovery:
         by = "the settings" if SETTING in self.given else of_conf
         stores = self.store, self.derived
         shown = shown_delays(self.store.storage, self.files.segments, stores)
-        self.delays_known = bool(by or shown.last or SETTING in self.found)
+        given = by or SETTING in self.found
+        self.delays_shown = None if given else frozenset(shown.last)
         self.delays_wrong = shown.contradiction(settings.delays, by)
         if self.delays_wrong or not shown.last:
             return {}

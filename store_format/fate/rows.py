@@ -124,7 +124,7 @@ def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list
         else:
             left[found.state] += 1
     _note_unlisted(left, notes)
-    if asked:  # TransMessageRocksDBStore
+    if asked and store.given and store.given.get("transRocksDBEnable") != "true":
         notes.note(
             f"{asked:,} of {ROCKSDB_HALF_TOPIC} pending: a broker asks about these with "
             "transRocksDBEnable=true alone"

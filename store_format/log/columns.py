@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.faults import Fault
-from reput.store_format.kernels.bytes import find_byte, get_i32, get_i64, same_bytes
+from reput.store_format.kernels.bytes import copy_bytes, find_byte, get_i32, get_i64, same_bytes
 from reput.store_format.kernels.java_text import decode_at
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import (
@@ -158,9 +158,8 @@ def put_bytes(window: Bytes, starts: Places, stops: Places, ends: Ends, out: Byt
     used = 0
     ends[0] = 0
     for i in range(len(starts)):
-        at, length = starts[i], stops[i] - starts[i]
-        for n in range(length):
-            out[used + n] = window[at + n]
+        length = stops[i] - starts[i]
+        copy_bytes(out, used, window, starts[i], length)
         used += length
         ends[i + 1] = used
 

@@ -190,7 +190,7 @@ class OpenedStore:
         Raises StoreError if there is no log, SettingError, UnknownRelease.
         """
         self.storage: InputStorage = LiveFiles(store.storage)
-        self.path, self.profile = store.path, profile(release)
+        self.path, self.profile, self.given = store.path, profile(release), given
         self.folder = Folder(self.storage, self.path)
         there = derived or store
         self.derived = Folder(LiveFiles(there.storage), there.path)

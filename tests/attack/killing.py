@@ -146,19 +146,21 @@ def check(engine: Any, storage: LocalStorage, output: Path) -> None:
     assert sorted(path.name for path in output.parent.iterdir()) == [output.name]
 
 
-def check_there(engine: Any, storage: Any, url: str, to: Path) -> None:
-    """As `check`, on another file system that has the store."""
-    job(engine, storage, f"{url}/sets/output", f"{url}/store")
-    assert difference(battery.download(storage, f"{url}/sets/output", to), golden_stores.unpack(
+def check_there(engine: Any, stage: str, url: str, marker: str, to: Path) -> None:
+    """As `check`, on another file system that has the store; an executor is killed once."""
+    storage, sets = killing(url, stage, marker), f"{url}/{stage}"
+    job(engine, storage, f"{sets}/output", f"{url}/store")
+    assert difference(battery.download(storage, f"{sets}/output", to), golden_stores.unpack(
         GOLDEN).expect) is None  # fmt: skip
-    assert [each.name for each in storage.list(f"{url}/sets")] == ["output"]
+    assert [each.name for each in storage.list(sets)] == ["output"]
+    assert Path(marker).exists(), f"no executor was killed in {stage}"
 
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from tests.attack.killing import Doubling, Killing, check, check_there, killing
+from tests.attack.killing import Doubling, Killing, check, check_there
 what, folder = sys.argv[1], Path(sys.argv[2])
 builder = SparkSession.builder.master(sys.argv[5])
 for name, value in {
@@ -172,9 +174,10 @@ for name, value in {
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
 url, marker = sys.argv[6], str(folder / "killed")
-if url:
-    check_there(spark, killing(url, what, marker), url, folder / "downloaded")
-else:
+for stage in what.split(",") if url else ():  # to start a cluster for each takes most of the time
+    check_there(spark, stage, url, f"{marker}-{stage}", folder / f"downloaded-{stage}")
+    print(stage, flush=True)
+if not url:
     storage = Doubling(str(folder)) if what == "doubled" else Killing(what, marker, "executor")
     check(spark, storage, folder / "sets" / "output")
 spark.stop()
@@ -185,7 +188,7 @@ def in_cluster(
     what: str, folder: Path, master: str = "local-cluster[2,1,1024]", url: str = ""
 ) -> None:
     """A job on two executors, each a JVM of its own. url: of the folder with the store, if it is
-    on another file system.
+    on another file system; then `what` may be several stages, with commas, a job each.
     """
     (folder / "sets").mkdir()
     golden_stores.unpack(GOLDEN)
@@ -201,4 +204,4 @@ def in_cluster(
             "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
         },
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.returncode == 0, f"after {done.stdout.split()}: {done.stderr[-4000:]}"

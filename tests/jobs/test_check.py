@@ -321,3 +321,16 @@ def test_a_message_in_no_queue_and_a_gap_are_named_in_a_store_as_rocketmq_has_it
         "missing before it",
     ]
     assert all(line in text(report) for line in report.warnings)
+
+
+def test_a_message_that_the_queue_has_in_another_s_place_is_not_called_lost() -> None:
+    """As files that a broker went on with after a life in RocksDB (rocksdb_and_back)."""
+    log = unnumbered(False, (0, 1, 2, 2, 3))
+    storage = with_derived(log)
+    path = f"{STORE}/consumequeue/T/0/{0:020d}"
+    raw = bytearray(storage.files[path])
+    raw[40:48] = log.places[3].to_bytes(8, "big")
+    storage.files[path] = bytes(raw)
+    report = checked(log, storage=storage)
+    assert [each.path for each in report.differences] == [path]
+    assert report.warnings == []

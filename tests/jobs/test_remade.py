@@ -97,7 +97,9 @@ def test_rocksdb_has_the_life_that_the_queue_has(seed: int, on_damage: str, rema
         STORE, OUTPUT, Session(seed), storage=storage, on_damage=on_damage, remade=remade,
         queues="rocksdb", **GIVEN,
     )  # fmt: skip
-    assert rocksdb_places(storage) == log.places[-NEW:]
+    # RocketMQ leaves rows past a queue's end, which it does not read
+    unread = log.places[NEW:OLD] if remade else []
+    assert rocksdb_places(storage) == [*log.places[-NEW:], *unread]
     said = [line for line in summary.warnings if f"{OLD} messages" in line]
     assert (len(said), len(summary.in_no_queue)) == ((0, NEW + 1) if remade else (1, 0))
 

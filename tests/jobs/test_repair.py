@@ -236,8 +236,9 @@ def test_what_is_known_of_the_store_is_not_said_of_the_copy_again() -> None:
     storage.files |= {f"{STORE}/kvStore/{name}": b"1" for name in ("CURRENT", "000013.sst")}
     asked = {"rocketmq": log.version, "settings": as_text(log.settings), "storage": storage}
     summary = repair(Session(), STORE, OUTPUT, **asked)
-    (line,) = (each for each in summary.warnings if "kvStore" in each)
-    assert line.startswith(f"{STORE}/kvStore: ")
+    lines = [each for each in summary.warnings if "kvStore" in each]
+    assert all(line.startswith(f"{STORE}/kvStore: ") for line in lines)
+    assert len(lines) == len({*lines}) == 2  # what it holds, and that it cannot be opened
 
 
 def test_config_is_copied_and_the_manifest_lists_all() -> None:

@@ -141,9 +141,7 @@ def _assert_never_less(sent: list[list[Any]], theirs: Served, ours: Served) -> N
 
 
 @pytest.mark.long
-def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(
-    folder: Path, reput: Reput
-) -> None:
+def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(folder, reput) -> None:
     version = "5.3.3"
     with Driver(version) as client:
         sent, theirs, ours = _both(version, folder, reput, client, seconds=0, settled=2000)
@@ -156,9 +154,7 @@ def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(
 
 @pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_what_a_client_reads_after_a_kill_is_never_less(
-    moment: int, folder: Path, reput: Reput
-) -> None:
+def test_what_a_client_reads_after_a_kill_is_never_less(moment, folder, reput) -> None:
     version = VERSIONS[moment % len(VERSIONS)]
     seconds = random.Random(f"moment {moment}").uniform(0.2, 8)
     with Driver(version) as client:

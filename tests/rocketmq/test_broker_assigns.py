@@ -30,9 +30,7 @@ def client(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_a_push_consumer_whose_broker_says_which_queues_it_reads(
-    made: served.Made, client: str
-) -> None:
+def test_a_push_consumer_whose_broker_says_which_queues_it_reads(made, client) -> None:
     """By pulls and by POP: each message, whatever the mode; three members share them."""
     steps = [_push("pull"), _push("pulls", members=3), _push("ordered", orderly=True)]
     for group in ("pop", "pops"):

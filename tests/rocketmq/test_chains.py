@@ -128,9 +128,7 @@ def keys_of(record: Record) -> list[int]:
     ("releases", "kills"), KILLED,
     ids=[f"{named(releases)}-{'_'.join(map(str, kills.values()))}" for releases, kills in KILLED],
 )  # fmt: skip
-def test_a_killed_store_of_several_releases(
-    releases: tuple[str, ...], kills: dict[int, int], tmp_path: Path
-) -> None:
+def test_a_killed_store_of_several_releases(releases, kills, tmp_path) -> None:
     store, theirs = tmp_path / "store", tmp_path / "theirs"
     made(store, releases, kills=kills)
     if any(path.stat().st_size == 0 for path in store.rglob("consumequeue/*/*/*")):

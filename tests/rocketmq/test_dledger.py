@@ -41,9 +41,7 @@ def test_a_group_that_is_stopped(shape: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["clean", "killed", "mixed"])
-def test_a_plain_broker_serves_each_committed_message_of_a_converted_store(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_plain_broker_serves_each_committed_message_of_a_converted_store(name, tmp_path) -> None:
     store, about = unpack(name, tmp_path / "store")
     convert(Session(), str(store), str(tmp_path / "out"), **GIVEN)
     with Driver(VERSION) as client, Broker(VERSION, tmp_path / "out", **SETTINGS) as broker:

@@ -20,9 +20,7 @@ def copied(broker: Broker, replica: Path) -> Replicated:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_the_replica_goes_on_with_the_log_that_survived_or_says_why_not(
-    lost: bool, tmp_path: Path
-) -> None:
+def test_the_replica_goes_on_with_the_log_that_survived_or_says_why_not(lost, tmp_path) -> None:
     """lost: the master had records that its slave had not yet, and that the replica has."""
     replica = tmp_path / "replica"
     with two_brokers(tmp_path) as (master, slave, client, store):

@@ -14,6 +14,7 @@ import pytest
 import reput
 from reput.jobs.check import check
 from reput.jobs.judging.report import next_step
+from reput.jobs.judging.rocksdb import NO_ROCKSDB
 from reput.store_format.discover.config import config_in_rocksdb, not_derived
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
@@ -127,9 +128,7 @@ def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(version: str, tmp_p
 
 
 @pytest.mark.parametrize(("version", "kept"), [("5.3.3", 40), ("5.5.1", 10)])
-def test_levels_that_change_and_a_topic_that_is_made_again(
-    version: str, kept: int, tmp_path: Path
-) -> None:
+def test_levels_that_change_and_a_topic_that_is_made_again(version, kept, tmp_path) -> None:
     """5.3.3 leaves a deleted topic's rows, and its next message goes on behind them."""
     given: dict[str, Any] = {**SETTINGS, "storeType": "defaultRocksDB"}
     for life in range(3):
@@ -161,8 +160,8 @@ def _expire(store: Path) -> None:
         path.unlink()
 
 
-def _lose_rows(store: Path) -> None:
-    for path in (store / "consumequeue").glob("*.sst"):
+def _lose_rows(store: Path, folder: str = "consumequeue") -> None:
+    for path in (store / folder).glob("*.sst"):
         path.unlink()
 
 
@@ -182,6 +181,10 @@ SITUATIONS: dict[str, tuple[Callable[[Path], Any], str, str, bool, int]] = {
                            "reput rebuild", False, 0),
     "rows gone": (_lose_rows, "NOT sound", "reput rebuild", False, 0),
     "#9241": (_kill_without_checkpoint, "needs recovery", "start the broker", True, 120),
+    "#3401's kin": (lambda s: os.truncate(s / "config/topics/CURRENT", 0), "NOT sound",
+                    "put back a copy of", False, 0),
+    "topics' rows gone": (lambda s: _lose_rows(s, "config/topics"), "NOT sound",
+                          "put back a copy of", False, 0),
 }  # fmt: skip
 
 
@@ -221,3 +224,33 @@ def test_a_reported_situation_in_rocksdb(early: Any, name: str, tmp_path: Path) 
         assert len(read) - before == served
         [sent] = asked.send([{**messages(1, 999)[0], "t": "Early", "q": 0}], send_timeout_ms=60_000)
         assert sent[2] == 120  # it goes on where the queue had ended
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
+def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(
+    version: str, tmp_path: Path
+) -> None:
+    double: dict[str, Any] = {"rocksdbCQDoubleWriteEnable": True}
+    double |= {"combineCQUseRocksdbForLmq": True} if version >= "5.5" else {}
+    alone, said = {"storeType": "defaultRocksDB"}, []
+    for life, given in enumerate((double, {}, double)):  # a double write is off for a life (#8589)
+        with Driver(version) as client, Broker(version, tmp_path, **given) as broker:
+            some = messages(60, 60 * life)
+            Client(client, broker.namesrv).send(some, send_timeout_ms=60_000)
+            broker.catch_up()
+            broker.stop()
+        settings = as_text({**SETTINGS_OF_LIVE, **double})
+        report = check(Session(), str(tmp_path), rocketmq=version, settings=settings)
+        said.append(any("missing in RocksDB" in each.text() for each in report.differences))
+    assert said == [False, True, True]
+    for path in (tmp_path / "consumequeue").iterdir():
+        if path.is_file():
+            path.unlink()
+    settings = as_text({**SETTINGS_OF_LIVE, **alone})
+    report = check(Session(), str(tmp_path), rocketmq=version, settings=settings)
+    assert any(NO_ROCKSDB in each.text() for each in report.differences)
+    with Driver(version) as client, Broker(version, tmp_path, **alone) as broker:
+        asked = Client(client, broker.namesrv)
+        asked.read(group="awaiting")
+        read = {message[7] for message in asked.read(group="reading")}
+    assert read == {message["p"]["KEYS"] for message in messages(180)[1:]}

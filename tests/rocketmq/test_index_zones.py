@@ -5,7 +5,7 @@ RocketMQ names index files in local time and orders them by name at each start (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,9 +63,7 @@ def caught_up(store: Path) -> None:
     catch_up(str(store), rocketmq="5.3.3", settings=ZONE)
 
 
-def test_a_broker_that_moves_west_twice_leaves_a_file_half_filled(
-    new_york: Driver, tmp_path: Path
-) -> None:
+def test_a_broker_that_moves_west_twice_leaves_a_file_half_filled(new_york, tmp_path) -> None:
     """The full file from Tokyo is the last one by name in each life, so each begins a new file."""
     for zone in ("Asia/Tokyo", "UTC"):
         with Driver("5.3.3", jvm=(f"-Duser.timezone={zone}",)) as running:
@@ -99,9 +97,7 @@ def test_a_life_without_keys_in_between_leaves_an_empty_file(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("change", [rebuilt, rebuilt_from_the_log, appended, caught_up])
-def test_a_broker_west_of_utc_finds_every_key_after(
-    change: Callable[[Path], None], new_york: Driver, tmp_path: Path
-) -> None:
+def test_a_broker_west_of_utc_finds_every_key_after(change, new_york, tmp_path) -> None:
     store = tmp_path / "store"
     put_many(new_york, store)
     change(store)

@@ -18,8 +18,7 @@ from tests import golden_stores
 from tests.in_process import Session, as_text
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.engines import Reput
-from tests.rocketmq.judge import Drivers, copy, difference
+from tests.rocketmq.judge import copy, difference
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
 from tests.rocketmq.rocksdb_stores import ALONE
 
@@ -30,9 +29,7 @@ APART = {"useSeparateStorePathForRocksdbCQ": True}
 
 
 @pytest.mark.parametrize("version", ["5.5.0", "5.5.1"])
-def test_files_have_no_entries_of_lmq(
-    version: str, folder: Path, drivers: Drivers, reput: Reput
-) -> None:
+def test_files_have_no_entries_of_lmq(version, folder, drivers, reput) -> None:
     golden = golden_stores.unpack("small_lmq_batch_5.5.0")
     assert any(path.name.startswith("%LMQ%") for path in (golden.expect / "consumequeue").iterdir())
     given = {**golden.settings, **IN_ROCKSDB}

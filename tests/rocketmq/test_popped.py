@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,9 +177,7 @@ SCRIPTS = {"in order": _in_order, "handles": _handles, "looks": _looks}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_each_request_is_answered_as_a_broker_does(
-    made: served.Made, name: str, folder: Path
-) -> None:
+def test_each_request_is_answered_as_a_broker_does(made, name, folder) -> None:
     said = []
     with served.by_broker(made, folder) as _:
         said.append(_said(SCRIPTS[name], made.port))

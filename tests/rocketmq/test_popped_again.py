@@ -51,9 +51,7 @@ def _in_retry_topic(peer: Peer, topic: str) -> int:
 
 
 @pytest.mark.parametrize("separator", ["_", "+"])
-def test_what_a_broker_gave_again_is_popped_from_its_retry_topic(
-    separator: str, folder: Path
-) -> None:
+def test_what_a_broker_gave_again_is_popped_from_its_retry_topic(separator, folder) -> None:
     """Version 1 of the retry topic's name is group_topic, version 2 is group+topic."""
     settings = {**_SOON, "enableRetryTopicV2": separator == "+"}
     store, port = folder / "store", free_port()

@@ -98,9 +98,7 @@ def dispatched(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
-def test_a_compaction_made_from_the_log_is_rocketmqs_to_the_byte(
-    dispatched: Callable[..., Path], version: str
-) -> None:
+def test_a_compaction_made_from_the_log_is_rocketmqs_to_the_byte(dispatched, version) -> None:
     """In files of a few messages; one queue's stay, and give the sizes of the other's."""
     store = dispatched(version, **NEVER)
     told = in_compaction(store)
@@ -111,9 +109,7 @@ def test_a_compaction_made_from_the_log_is_rocketmqs_to_the_byte(
 
 
 @pytest.mark.parametrize("lost", ["compaction", "log"])
-def test_a_broker_serves_what_the_log_has_and_what_comes(
-    dispatched: Callable[..., Path], lost: str
-) -> None:
+def test_a_broker_serves_what_the_log_has_and_what_comes(dispatched, lost) -> None:
     """Without `compaction/` a broker with whole queues would serve nothing of the topic; with one
     that is ahead of the log it would serve what is gone, and nothing new.
     """

@@ -206,9 +206,7 @@ def test_the_same_answers_at_length(name: str, folder: Path, drivers: Drivers) -
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_the_same_answers_of_chains_that_end_in_damage(
-    how: str, folder: Path, drivers: Drivers
-) -> None:
+def test_the_same_answers_of_chains_that_end_in_damage(how, folder, drivers) -> None:
     """All keys, as RocketMQ's own look-up finds them: short, without a word."""
 
     def before(store: Path) -> None:

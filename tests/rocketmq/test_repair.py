@@ -10,7 +10,6 @@ import pytest
 from reput.jobs.repair import repair
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
 from tests.spread import spread
@@ -44,9 +43,7 @@ def _read(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], l
 
 
 @pytest.mark.parametrize(("version", "field"), spread(VERSIONS, [*BYTES], 2))
-def test_one_flipped_bit_costs_one_message(
-    version: str, field: str, folder: Path, reput: Reput
-) -> None:
+def test_one_flipped_bit_costs_one_message(version, field, folder, reput) -> None:
     store, repaired = folder / "store", folder / "repaired"
     settings = {name: str(value) for name, value in SETTINGS.items()}
     with Driver(version) as client:

@@ -188,9 +188,7 @@ def test_of_an_emptied_log_a_broker_deletes_the_queues_and_check_counts_them(
     assert not [path for path in (store / "consumequeue").rglob("*") if path.is_file()]
 
 
-def test_other_file_sizes_than_the_broker_s_settings_are_refused(
-    broker: Driver, written: Path, tmp_path: Path
-) -> None:
+def test_other_file_sizes_than_the_broker_s_settings_are_refused(broker, written, tmp_path) -> None:
     """#1560: a release was changed, and with it mappedFileSizeConsumeQueue."""
     store = Path(shutil.copytree(written, tmp_path / "store"))
     for path in (store / "consumequeue").rglob("0*0"):

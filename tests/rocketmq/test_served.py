@@ -50,9 +50,7 @@ def _both(
     yield from zip(steps("*"), theirs, ours, strict=True)
 
 
-def test_every_consumer_reads_what_the_broker_gives(
-    made: served.Made, client: str, folder: Path
-) -> None:
+def test_every_consumer_reads_what_the_broker_gives(made, client, folder) -> None:
     for step, theirs, ours in _both(made, client, folder, lambda _: served.client_steps(made)):
         if step["do"] == "lite" and made.version < "5" < client:
             # a broker of 4.x does not know its pull (LITE_PULL_MESSAGE), and gives it nothing
@@ -101,9 +99,7 @@ _OF_PROCESS = {
 }  # fmt: skip
 
 
-def test_mqadmin_prints_what_it_prints_of_the_broker(
-    made: served.Made, client: str, folder: Path
-) -> None:
+def test_mqadmin_prints_what_it_prints_of_the_broker(made, client, folder) -> None:
     for reported in _both(made, client, folder, lambda namesrv: served.tool_steps(made, namesrv)):
         words = reported[0]["words"]
         of_all = words[0] == "statsAll" or words == ["consumerProgress", "-n", "*"]
@@ -164,9 +160,7 @@ _TRACK = re.compile(r"(?<=trackType=)\w+")
 _REFUSED = ("delete", "createAndUpdate", "clean")
 
 
-def test_tools_see_a_consumer_as_at_the_broker(
-    made: served.Made, client: str, folder: Path
-) -> None:
+def test_tools_see_a_consumer_as_at_the_broker(made, client, folder) -> None:
     for step, theirs, ours in _both(made, client, folder, lambda _: served.seen_steps(made)):
         if step.get("words", [""])[0] == "queryMsgById" and made.version < "5" < client:
             # asked for a topic's settings too, which a broker of 4.x does not know: UNKNOWN

@@ -39,25 +39,19 @@ def _judge(seed: int, folder: Path, drivers: Drivers, reput: Reput) -> None:
 
 
 @pytest.mark.parametrize("seed", SHORT)
-def test_a_random_store_is_rebuilt_byte_for_byte(
-    seed: int, folder: Path, drivers: Drivers, reput: Reput
-) -> None:
+def test_a_random_store_is_rebuilt_byte_for_byte(seed, folder, drivers, reput) -> None:
     _judge(seed, folder, drivers, reput)
 
 
 @pytest.mark.long
 @pytest.mark.explore
 @pytest.mark.parametrize("seed", seeds(LONG))
-def test_many_random_stores_are_rebuilt_byte_for_byte(
-    seed: int, folder: Path, drivers: Drivers, reput: Reput
-) -> None:
+def test_many_random_stores_are_rebuilt_byte_for_byte(seed, folder, drivers, reput) -> None:
     _judge(seed, folder, drivers, reput)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_the_judge_derives_a_golden_store_as_it_was_derived_before(
-    name: str, folder: Path, drivers: Drivers
-) -> None:
+def test_the_judge_derives_a_golden_store_as_it_was_derived_before(name, folder, drivers) -> None:
     golden = golden_stores.unpack(name)
     version = golden.version.removesuffix("-incubating")
     copy(golden.input, folder / "store")

@@ -1,15 +1,24 @@
 """Files in staging: names that say what they are, lines and pieces of bounded size."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from reput.store_format.files.local import LocalStorage
 from reput.udfs.staging import (
     ENTRIES,
+    PLACED,
+    RUN,
+    InTurn,
     LineFile,
     Staging,
+    Task,
     attempt_name,
+    ids_of,
+    in_batches,
     index_file_name,
     is_derived_file,
     is_index_file,
@@ -19,7 +28,9 @@ from reput.udfs.staging import (
     pieces_of,
     queue_file_name,
     read_range,
+    rows_of,
     scan_name,
+    schema,
     split_of,
     table_file_name,
 )
@@ -90,3 +101,90 @@ def test_a_range_is_read_and_of_no_bytes_no_file_is_opened() -> None:
 def test_any_library_can_write_where_the_folder_is_on_a_local_disk() -> None:
     assert local_folder(Staging(LocalStorage(), "/tmp/x")) == "/tmp/x"
     assert local_folder(staging()) is None
+
+
+# --- Rows on their way through Spark: in large batches, in order, none lost where a batch ends.
+COLUMNS = schema(number=pa.int64(), name=pa.string())
+
+
+def rows(count: int) -> Iterator[dict[str, Any]]:
+    return iter([{"number": number, "name": f"n{number}"} for number in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("count", "batches"),
+    [(0, []), (1, [1]), (1023, [1023]), (1024, [1024]), (1025, [1024, 1]), (2048, [1024, 1024])],
+)
+def test_rows_go_in_batches_of_1024(count: int, batches: list[int]) -> None:
+    made = list(in_batches(rows(count), COLUMNS))
+    assert [batch.num_rows for batch in made] == batches
+    assert all(batch.schema == COLUMNS for batch in made)
+    assert list(rows_of(iter(made))) == list(rows(count))
+
+
+def test_no_more_rows_are_made_than_a_batch_needs() -> None:
+    source = rows(3000)
+    next(in_batches(source, COLUMNS))
+    assert next(source)["number"] == 1024
+
+
+def test_ids_are_read_batch_by_batch_and_an_empty_one_has_none() -> None:
+    batches = [pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())})
+               for ids in ([5, 3], [], [1 << 40])]  # fmt: skip
+    assert list(ids_of(iter(batches))) == [5, 3, 1 << 40]
+    assert list(rows_of(iter(batches))) == [{"id": 5}, {"id": 3}, {"id": 1 << 40}]
+
+
+def test_a_column_has_the_name_and_type_that_it_is_given() -> None:
+    assert [(each.name, each.type) for each in COLUMNS] == [
+        ("number", pa.int64()), ("name", pa.string()),
+    ]  # fmt: skip
+    with pytest.raises(pa.ArrowInvalid):
+        list(in_batches(iter([{"number": "none", "name": "x"}]), COLUMNS))
+
+
+def test_a_placed_run_has_all_that_a_run_has() -> None:
+    assert PLACED.names[: len(RUN)] == RUN.names
+    assert PLACED.types[: len(RUN)] == RUN.types
+
+
+# --- Several tasks as one: each number goes to one of them, and is counted from 0 for it.
+KIND = pa.schema([("task", pa.string()), ("id", pa.int64())])
+
+
+def task(name: str, rows: int = 1) -> Task:
+    """Yields a batch with its name and number, `rows` times for each number."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in ids_of(batches):
+            for _ in range(rows):
+                yield pa.RecordBatch.from_pylist([{"task": name, "id": number}], KIND)
+
+    return run
+
+
+def run(tasks: InTurn, *ids: int) -> list[tuple[str, int]]:
+    given = pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())})
+    return [tuple(row.values()) for batch in tasks(iter([given])) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("number", "goes_to"),
+    [(0, ("a", 0)), (1, ("a", 1)), (2, ("b", 0)), (3, ("d", 0)), (5, ("d", 2))],
+)
+def test_the_first_numbers_go_to_the_first_task(number: int, goes_to: tuple[str, int]) -> None:
+    tasks = InTurn(((2, task("a")), (1, task("b")), (0, task("c")), (3, task("d"))))
+    assert tasks.total == 6
+    assert run(tasks, number) == [goes_to]
+
+
+def test_a_series_runs_its_tasks_in_turn() -> None:
+    assert run(InTurn(((1, task("a")), (1, task("b")))), 2, 1, 3) == [("b", 0)]
+    tasks = InTurn(((2, task("none", 0)), (2, task("two", 2))))
+    assert run(tasks, 0, 3, 1) == [("two", 1), ("two", 1)]
+    inner = InTurn(((1, task("a")), (1, task("b"))))
+    assert run(InTurn(((inner.total, inner), (1, task("c")))), 0, 1, 2) == [
+        ("a", 0), ("b", 0), ("c", 0),
+    ]  # fmt: skip
+    assert (InTurn(()).total, run(InTurn(()), 0)) == (0, [])
+    assert run(InTurn(((1, task("a")),))) == []

@@ -298,15 +298,6 @@ TABLE = schema(
 )
 
 
-class Bounded(NamedTuple):
-    """What of a queue has rows. begin: a place, that of the first record which counts; end: the
-    last queueOffset, unsigned, as that of the log's last record, after which no broker reads.
-    """
-
-    begin: int
-    end: int
-
-
 # SHARED rows of which the first `decided` entries have the queueOffsets decided_from and following.
 _DECIDED = SHARED.append(pa.field("decided", pa.int64())).append(
     pa.field("decided_from", pa.int64())
@@ -317,13 +308,14 @@ _DECIDED = SHARED.append(pa.field("decided", pa.int64())).append(
 class BuildTables:
     """Writes the table of each range from all SHARED rows of the range; yields TABLE rows.
 
-    bounded: the queues, by key prefix, of which not all records have rows.
+    begins: by a queue's key prefix the place of its first record that has a row, where earlier ones
+    are of a life that its topic had before.
     """
 
     files: StagedRuns
     cuts: tuple[RangeStart, ...]
     losses: Losses = NO_LOSSES
-    bounded: Mapping[bytes, Bounded] = field(default_factory=dict)
+    begins: Mapping[bytes, int] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, rows in _by_range(batches):
@@ -342,11 +334,9 @@ class BuildTables:
             kept &= (entries.queue > 0) | (entries.keys >= np.uint64(start.position))
         if stop is not None and begins[-1] == stop.queue:
             kept &= (entries.queue < len(begins) - 1) | (entries.keys < np.uint64(stop.position))
-        for which in [n for n, key in enumerate(begins) if key in self.bounded]:
-            begin, end = self.bounded[begins[which]]
+        for which in [n for n, key in enumerate(begins) if key in self.begins]:
             places = entries.rows["physicalOffset"].astype(np.int64)
-            inside = (places >= begin) & (entries.keys <= np.uint64(end))
-            kept &= inside | (entries.queue != which)
+            kept &= (places >= self.begins[begins[which]]) | (entries.queue != which)
         if not kept.any():
             return
         entries = entries.some(kept)

@@ -61,9 +61,7 @@ def batch(asked: Asked, *batches: Any) -> int:
         ({"extraInfo": "1 2 3 x"}, ResponseCode.SYSTEM_ERROR),
     ],
 )
-def test_an_acknowledgement_is_of_a_queue_and_a_position(
-    asked: Asked, more: dict[str, Any], code: int
-) -> None:
+def test_an_acknowledgement_is_of_a_queue_and_a_position(asked, more, code) -> None:
     each = pop(asked, "g", "T")[0]
     wanted = {**ack_of("g", each, "T"), **more}
     assert asked.ask(RequestCode.ACK_MESSAGE, **wanted).code == code

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from reput.broker.serving.broker import Broker, Caller
+from reput.broker.serving import broker
+from reput.broker.serving.broker import Broker, Caller, flag, found, number, text
 from reput.broker.serving.clients import EXPIRY
 from reput.broker.serving.popped import CheckPoint, InFlight
-from reput.broker.wire.codes import RequestCode
+from reput.broker.wire.codes import Refused, RequestCode, ResponseCode
+from tests.broker.serving.served import message, served
 from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.asking import request
 
 CALLER = Caller(1, "10.0.0.1:5000", "10.0.0.9:9876", 0)
 
@@ -66,3 +69,130 @@ def test_its_address_is_the_one_given_or_the_one_by_which_it_was_reached(
 ) -> None:
     asked.broker.address = given
     assert asked.broker.address_for(CALLER) == told
+
+
+# --- What a handler answers: fields are texts, and those that there are none of stay away.
+def test_fields_are_written_as_texts() -> None:
+    said = found(offset=0, least=-1, most=(1 << 63) - 1, group="g", none="")
+    assert said.fields == {
+        "offset": "0", "least": "-1", "most": "9223372036854775807", "group": "g", "none": "",
+    }  # fmt: skip
+    # RemotingCommand.makeCustomHeaderToNet leaves null fields out.
+    assert found(a=None, b=0, c=None).fields == {"b": "0"}
+    found(a=1).fields["b"] = "2"
+    assert found().fields == {}
+    assert found(a=1).fields == {"a": "1"}
+
+
+# --- A request's header fields: texts that are to be there, Java's numbers, Java's booleans.
+LONG_MAX = (1 << 63) - 1
+
+
+def test_a_missing_text_is_named_and_an_empty_one_is_there() -> None:
+    assert text(request(1, topic=""), "topic") == ""
+    with pytest.raises(Refused, match="<topic> is null"):
+        text(request(1, Topic="T"), "topic")
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("0", 0), ("-1", -1), ("007", 7), ("+5", 5), (str(LONG_MAX), LONG_MAX),
+        (str(~LONG_MAX), ~LONG_MAX),
+    ],
+)  # fmt: skip
+def test_a_number_is_a_long(written: str, value: int) -> None:
+    assert number(request(1, n=written), "n") == value
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "", "-", "+", "--1", "+-1", "1.5", " 1", "1_0", "0x1", "\u0663", "\u00b2",
+        str(LONG_MAX + 1), str(~LONG_MAX - 1), "9" * 10_000, "null",
+    ],
+)  # fmt: skip
+def test_what_is_no_long_is_refused(written: str) -> None:
+    with pytest.raises(Refused, match="<n> is no"):
+        number(request(1, n=written), "n")
+
+
+def test_a_default_stands_for_what_is_missing_only() -> None:
+    assert number(request(1), "n", 0) == 0
+    assert number(request(1, n=3), "n", 0) == 3
+    with pytest.raises(Refused):
+        number(request(1, n="x"), "n", 0)
+    with pytest.raises(Refused, match="null"):
+        number(request(1), "n")
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("true", True), ("TRUE", True), ("True", True), ("false", False), ("1", False), ("", False),
+     (" true", False)],
+)  # fmt: skip
+def test_a_flag_is_what_parse_boolean_takes(written: str, value: bool) -> None:
+    assert flag(request(1, f=written), "f") is value
+    assert flag(request(1), "f") is False
+
+
+# --- All that would write is refused in a broker's words, but for the topic that a Proxy needs.
+@pytest.fixture(scope="module")
+def asked_write(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    return served(tmp_path_factory.mktemp("store"), [message(0)])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_REPLY_MESSAGE_V2,
+    ],
+)  # fmt: skip
+def test_a_message_is_forbidden_at_this_brokers_address(asked_write: Asked, code: int) -> None:
+    answer = asked_write.ask(code, 1, b"body")
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert answer.remark == (
+        "the broker[127.0.0.1:9876] sending message is forbidden: "
+        "reput serves this store to be read only"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        RequestCode.END_TRANSACTION, RequestCode.DELETE_TOPIC_IN_BROKER,
+        RequestCode.UPDATE_BROKER_CONFIG, RequestCode.REGISTER_BROKER,
+        RequestCode.UNREGISTER_BROKER, RequestCode.DELETE_EXPIRED_COMMITLOG,
+        RequestCode.AUTH_CREATE_USER,
+    ],
+)  # fmt: skip
+def test_a_change_is_refused_by_its_name(asked_write: Asked, code: RequestCode) -> None:
+    answer = asked_write.ask(code, 1, brokerId=0)
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert str(answer.remark).startswith(f"{code.name} would change the store")
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("DefaultHeartBeatSyncerTopic", True), ("HeartBeatSyncerTopic", True), ("T2", False),
+        ("HeartBeatSyncerTopic2", False), ("a b HeartBeatSyncerTopic", False),
+        ("x" * 236 + "HeartBeatSyncerTopic", False),
+    ],
+)  # fmt: skip
+def test_only_a_proxys_own_topic_is_made_in_memory(asked_write, name, made) -> None:
+    answer = asked_write.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, 1, topic=name)
+    assert (answer.code == ResponseCode.SUCCESS) is made
+    assert (name in asked_write.broker.store.topics) is made
+
+
+def test_not_more_than_some_are_made(asked_write: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = RequestCode.UPDATE_AND_CREATE_TOPIC
+    asked_write.ask(code, 1, topic="oneHeartBeatSyncerTopic")
+    there = sum(name.endswith("HeartBeatSyncerTopic") for name in asked_write.broker.store.topics)
+    monkeypatch.setattr(broker, "_MOST_MADE", there)
+    assert (
+        asked_write.ask(code, 1, topic="twoHeartBeatSyncerTopic").code == ResponseCode.NO_PERMISSION
+    )
+    assert asked_write.ask(code, 1, topic="oneHeartBeatSyncerTopic").code == ResponseCode.SUCCESS

@@ -15,13 +15,9 @@ from reput.broker.wire.peers import (
     SlaveConnection,
     SwitchSlave,
     WrongOffset,
-    decode_answer,
-    encode_question,
     is_replicated,
     is_slave_ok,
-    runtime_info,
 )
-from reput.broker.wire.remoting import Frames
 from reput.broker.wire.replication import (
     FRAME_MOST,
     LogChunk,
@@ -66,49 +62,12 @@ def test_transfers_in_any_pieces(frames: list[tuple[int, bytes]], places: list[i
     assert joined([part for piece in cut(raw, places) for part in reader.feed(piece)]) == frames
 
 
-def test_the_last_whole_report_counts() -> None:
-    reader = ReportReader()
-    assert reader.feed(b"\0\0\0") is None
-    assert reader.feed(struct.pack(">q", 7)[3:] + struct.pack(">qq", 8, 9)[:-1]) == 8
-    assert reader.feed(struct.pack(">q", 9)[-1:]) == 9
-    assert encode_report(258) == bytes((0, 0, 0, 0, 0, 0, 1, 2))
-    assert encode_header(258, 3) == bytes((0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3))
-
-
 @pytest.mark.parametrize("size", [-1, -(1 << 31), FRAME_MOST + 1, (1 << 31) - 1])
 def test_a_size_that_no_slave_could_take_is_refused(size: int) -> None:
     with pytest.raises(ProtocolError, match="size"):
         TransferReader().feed(struct.pack(">qi", 5, size))
     with pytest.raises(ProtocolError, match="size"):
         SwitchMasterReader().feed(struct.pack(">iiqiqq", 2, size, 5, 1, 0, 0))
-
-
-def test_negative_offsets_are_refused() -> None:
-    for feed in (TransferReader().feed, ReportReader().feed):
-        with pytest.raises(ProtocolError, match="negative"):
-            feed(struct.pack(">qi", -5, 3))
-
-
-def test_the_layout_of_controller_mode() -> None:
-    """AutoSwitchHAClient's 4 + 2 + 2 + 8 and 4 + 8, AutoSwitchHAConnection's 20 + 12 n and 36."""
-    assert encode_slave_hello(True, 3) == struct.pack(">ihhq", 1, 1, 1, 3)
-    assert encode_slave_report(99) == struct.pack(">iq", 2, 99)
-    raw = struct.pack(">iiqi", 1, 24, 500, 7) + struct.pack(">iqiq", 6, 0, 7, 100)
-    head = struct.pack(">iiqiqq", 2, 3, 100, 7, 90, 400)
-    for places in ([], [1, 5, 21, 33, 44, 60, 79], list(range(100))):
-        reader = SwitchMasterReader()
-        found = [each for piece in cut(raw + head + b"abc", places) for each in reader.feed(piece)]
-        assert reader.shaken
-        assert joined(found) == [(100, b"abc")]
-
-
-def test_states_and_handshakes_that_are_none() -> None:
-    for state in (0, 3, 4, -1, 1 << 30):
-        with pytest.raises(ProtocolError, match="state"):
-            SwitchMasterReader().feed(struct.pack(">iiqi", state, 0, 5, 1))
-    for size in (-12, 5, 12_012):
-        with pytest.raises(ProtocolError, match="size"):
-            SwitchMasterReader().feed(struct.pack(">iiqi", 1, size, 5, 1))
 
 
 @given(st.binary(max_size=200))
@@ -121,21 +80,6 @@ def test_anything_else_is_an_error_or_waits(raw: bytes) -> None:
 
 
 # --- a slave -------------------------------------------------------------------------------------
-
-
-def test_a_slave_reports_where_it_stands_then_as_it_comes_on() -> None:
-    slave = Slave(100)
-    assert slave.hello(10.0) == encode_report(100)
-    assert slave.report(100, 12.0) == b""
-    parts = slave.receive(encode_header(100, 3) + b"abc", 12.0)
-    assert parts == [LogChunk(100, b"abc", True)]
-    assert slave.report(103, 12.0) == encode_report(103)
-    assert slave.report(103, 17.0) == b""
-    assert slave.report(103, 17.1) == encode_report(103)  # haSendHeartbeatInterval
-    assert not slave.silent(32.0)
-    assert slave.silent(32.1)  # haHousekeepingInterval
-    assert slave.receive(encode_header(103, 0), 40.0) == []
-    assert not slave.silent(60.0)
 
 
 def test_a_slave_of_a_log_from_0_on_never_reports_0() -> None:
@@ -198,12 +142,6 @@ def test_a_new_slave_gets_all_of_the_log() -> None:
     assert (send.header, send.at) == (encode_header(5000, 100), 5000)
 
 
-def test_a_slave_goes_on_where_it_stands() -> None:
-    connection = SlaveConnection(0.0)
-    connection.receive(encode_report(4100), LOG, 0.0)
-    assert sent(connection, LOG) == [900]
-
-
 def test_slaves_that_are_not_of_this_log() -> None:
     with pytest.raises(ProtocolError, match="goes on to 5001"):
         SlaveConnection(0.0).receive(encode_report(5001), LOG, 0.0)
@@ -225,42 +163,6 @@ def test_when_a_put_counts_as_replicated() -> None:
 
 
 # --- what a broker is asked ----------------------------------------------------------------------
-
-
-def fed(raw: bytes) -> Frames:
-    frames = Frames()
-    frames.feed(raw)
-    return frames
-
-
-def test_a_question_and_its_answer() -> None:
-    raw = encode_question(28, 5)
-    length, header = struct.unpack_from(">ii", raw)
-    assert (length, header) == (len(raw) - 4, len(raw) - 8)
-    answer = b'{"code":0,"flag":1,"remark":null}'
-    frame = struct.pack(">i", len(answer)) + answer + b'{"table":{"commitLogMinOffset":"7"}}'
-    decoded = decode_answer(fed(struct.pack(">i", len(frame)) + frame))
-    assert decoded is not None
-    assert (decoded.code, decoded.remark) == (0, "")
-    assert runtime_info(decoded.body) == {"commitLogMinOffset": "7"}
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [b"", b"\0\0\0", b"\1\0\0\0", b"\0\0\0\5{", b"\0\0\0\2{}", b"\0\0\0\1x", b"\0\0\0\2[]"],
-)
-def test_answers_that_are_none(frame: bytes) -> None:
-    with pytest.raises(ProtocolError):  # whatever follows
-        decode_answer(fed(struct.pack(">i", len(frame)) + frame + bytes(8)))
-
-
-def test_lengths_and_tables_that_are_none() -> None:
-    for length in (-1, 3, (16 << 20) + 1):
-        with pytest.raises(ProtocolError):
-            decode_answer(fed(struct.pack(">i", length) + bytes(4)))
-    for body in (b"", b"[]", b'{"table":5}', b"[" * 100_000):
-        with pytest.raises(ProtocolError):
-            runtime_info(body)
 
 
 # --- the page -------------------------------------------------------------------------------------

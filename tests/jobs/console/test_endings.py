@@ -8,11 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from reput.jobs import cli
-from reput.jobs.console.endings import cause, ending, meaning
+from reput.jobs.console.endings import cause, ending, full_disk, meaning, no_such_command, room_of
 from reput.jobs.console.options import broker_conf, setting_layers
 from reput.jobs.engines.engine import SparkFailed
 from reput.jobs.engines.java import NoJavaError, check_reachable, hosts
@@ -297,3 +298,56 @@ def test_what_rocketmq_does_not_know_in_a_brokers_file_is_said_at_once(tmp_path,
     given.assignments = ["mine=1"]
     with pytest.raises(SettingError, match="'mine' is not a setting"):
         merge_layers(*setting_layers(given))
+
+
+# --- What a person reads when a disk is full.
+@pytest.mark.parametrize("text", ["", "[Errno 13] Permission denied: '/a'", "no space left"])
+def test_another_error_is_none_of_a_full_disk(text: str) -> None:
+    assert full_disk(text) is None
+
+
+@pytest.mark.parametrize("full", ["No space left on device", "Disk quota exceeded"])
+@pytest.mark.parametrize("path", ["", ": 'set/part'", ': "/it\'s/part"'])
+def test_without_a_whole_path_the_places_are_named_where_files_go(full: str, path: str) -> None:
+    said = full_disk(f"[Errno 28] {full}{path}")
+    assert said is not None
+    assert said.startswith(f"{full}: make room where the output goes")
+
+
+def test_the_disk_of_a_path_is_named_though_the_path_is_not_made_yet(tmp_path: Path) -> None:
+    path = tmp_path / "not" / "made"
+    said = full_disk(f"OSError: [Errno 28] No space left on device: '{path}'; more 'x'")
+    assert said is not None
+    assert said.startswith(f"{path}: No space left on device: the disk at /")
+    assert " left; make room, or give another folder" in said
+
+
+def test_room_is_what_others_than_root_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Mock(f_frsize=1024, f_bavail=3, f_bfree=5, f_blocks=7 << 30)
+    monkeypatch.setattr(os, "statvfs", lambda _: room)
+    assert room_of("/").endswith("has 3.0 KiB of 7.0 TiB left")
+
+
+# --- A first word that is not a command: the nearest one is named, if any is near.
+COMMANDS = ("rebuild", "check", "queues", "query")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("rebuid", "did you mean rebuild?"),
+        ("chekc", "did you mean check?"),
+        ("quer", "did you mean query?"),
+        ("Check", "did you mean check?"),
+        ("x", "reput --help lists them"),
+        ("", "reput --help lists them"),
+        ("/data/store", "reput --help lists them"),
+    ],
+)
+def test_the_nearest_command_is_named(word: str, hint: str) -> None:
+    error = no_such_command(word, iter(COMMANDS))
+    assert str(error) == f"{word!r} is not a command of reput; {hint}"
+
+
+def test_what_a_terminal_would_obey_is_escaped() -> None:
+    assert "\x1b" not in str(no_such_command("\x1b[2J", COMMANDS))

@@ -42,9 +42,7 @@ class Asked(Progress):
      ((("queue-a", 6_000_000), ("index-a", 500)), 2500 / 3000, "2,500 of 3,000"),
      ((("queue-a", 6_000_000), ("index-a", 1000)), 1.0, "3,000 of 3,000")],
 )  # fmt: skip
-def test_built_counts_bytes_of_queues_and_index(
-    files: tuple[tuple[str, int], ...], share: float, text: str
-) -> None:
+def test_built_counts_bytes_of_queues_and_index(files, share, text) -> None:
     asked = Asked()
     stages = Stages(engine(), mock.MagicMock(), staged(*files), asked)
     stages.built(Linked([{"records": 60}, {"records": 40}]), 1000)  # type: ignore[list-item]

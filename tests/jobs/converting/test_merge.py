@@ -59,9 +59,7 @@ def _change(message: Message, **more: Any) -> Message:
              min_size=1, max_size=3),
     st.sampled_from([1, 4, 30]), st.sampled_from(["1000", "2048", "30000"]),
 )  # fmt: skip
-def test_each_store_keeps_its_order_and_time_decides_between_them(
-    drawn: list[list[tuple[int, int]]], splits: int, size: str
-) -> None:
+def test_each_store_keeps_its_order_and_time_decides_between_them(drawn, splits, size) -> None:
     stores = []
     for number, steps in enumerate(drawn):
         time, messages = START, []
@@ -187,9 +185,7 @@ def test_what_is_delivered_already_is_not_delivered_again() -> None:
 
 
 @pytest.mark.parametrize("at", [(4, None), (None, 4)])
-def test_what_waits_in_a_store_without_delay_offsets_is_delivered(
-    at: tuple[int | None, int | None],
-) -> None:
+def test_what_waits_in_a_store_without_delay_offsets_is_delivered(at) -> None:
     # one store's messages are all older than the other's
     late = [
         [Message("SCHEDULE_TOPIC_XXXX", 2, n, b"%d" % (store * 10 + n), store_timestamp=t)

@@ -72,9 +72,7 @@ def test_one_that_is_only_behind_adds_nothing_and_moves_nothing() -> None:
 
 @settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 20), st.integers(0, 9), st.integers(0, 9), st.sampled_from([1, 5]))
-def test_a_drawn_pair_has_each_message_once(
-    common: int, ours: int, theirs: int, splits: int
-) -> None:
+def test_a_drawn_pair_has_each_message_once(common, ours, theirs, splits) -> None:
     one = [*COMMON[:common], *(message(n, sender="B") for n in range(common, common + ours))]
     other = [*COMMON[:common], *(message(n, sender="C") for n in range(common, common + theirs))]
     storage = pair(one, other)

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.faults import StoreError
 from reput.store_format.release.setting_table import SettingError
-from tests.converted import PLAIN, SEGMENT, at_place, converted, log_of, plain, records
+from tests.converted import PLAIN, SEGMENT, converted, log_of, plain, records
 from tests.in_process import OUTPUT, STORE, storage_of
 from tests.logs import Log
-from tests.logs.encoder import HOST, Message, build_log, encode, properties
+from tests.logs.encoder import HOST, Message, build_log, properties
 from tests.logs.strategies import HOST_V6
 from tests.memory_storage import MemoryStorage
 
@@ -109,9 +108,7 @@ def test_pop_s_retries_go_with_their_topic_and_its_name(retry: str, known: bool)
 @pytest.mark.parametrize("splits", [1, 5])
 @pytest.mark.parametrize("crc", [False, True])
 @pytest.mark.parametrize("new", ["Z", "ANewNameThatIsLonger", LONG])
-def test_a_new_name_stands_in_the_record_and_in_what_waits(
-    new: str, crc: bool, splits: int
-) -> None:
+def test_a_new_name_stands_in_the_record_and_in_what_waits(new, crc, splits) -> None:
     def all_of(name: str, version: int) -> list[Message]:
         own = [
             Message(name, n, n, b"body" * n, properties(("KEYS", "k"), ("REAL_TOPIC", name)),
@@ -175,27 +172,6 @@ def test_each_record_gets_the_new_host(to: bytes) -> None:
     )  # fmt: skip
     _, made = converted(log, store_host=text)
     assert [record for _, record in records(log_of(made))] == encoded(made_by(to))
-
-
-@pytest.mark.parametrize(
-    ("message", "release", "why"),
-    [
-        (Message(LONG, version=2), "5.0.0", "over 127 bytes"),
-        (Message("A", born_host=HOST_V6, sys_flag=0x10), "4.5.2", "hosts of IPv6"),
-        (Message("rmq_sys_wheel_timer"), "4.9.7", "wait for the timer"),
-        (Message("RMQ_SYS_TRANS_HALF_TOPIC"), "4.1.0", "half messages have a topic"),
-    ],
-)
-def test_what_an_older_release_does_not_read_is_refused_by_name(
-    message: Message, release: str, why: str
-) -> None:
-    log = plain([Message("B"), message])
-    with pytest.raises(StoreError, match=why):
-        converted(log, to_rocketmq=release)
-    summary, made = converted(log, to_rocketmq="5.4.0")
-    assert summary.rocketmq == "5.4.0"
-    assert records(log_of(made)) == records(log.segments)
-    assert at_place(encode(message, 0), 0) == encode(message, 0)
 
 
 def test_a_queue_whose_messages_have_all_expired_goes_on_where_it_ended() -> None:

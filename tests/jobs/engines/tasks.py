@@ -18,6 +18,7 @@ from reput.udfs.staging import schema
 
 ROW = schema(key=pa.int64(), word=pa.string(), value=pa.int64())
 IN_PART = ROW.append(pa.field("part", pa.string()))
+BATCHES = schema(rows=pa.int64(), bytes=pa.int64())
 SAID = schema(id=pa.int64(), said=pa.string())
 
 
@@ -142,3 +143,19 @@ def memory(number: int) -> str:
     pa.array(range(1 << 16))
     lines = Path("/proc/self/status").read_text().splitlines()
     return f"{os.getpid()} {next(line for line in lines if line.startswith('VmRSS')).split()[1]}"
+
+
+def with_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each row with as many bytes as one may carry."""
+    from reput.udfs.rebuild.carried import CARRIED_BYTES
+
+    for rows in batches:
+        carried = pa.array([bytes(CARRIED_BYTES)] * rows.num_rows, pa.binary())
+        yield pa.RecordBatch.from_arrays([rows.column("id"), carried], ["id", "carried"])
+
+
+def batch_sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """How large each batch is that arrives."""
+    for rows in batches:
+        row = {"rows": rows.num_rows, "bytes": rows.nbytes}
+        yield pa.RecordBatch.from_pylist([row], BATCHES)

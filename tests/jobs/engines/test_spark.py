@@ -10,8 +10,9 @@ from pyspark.errors import AnalysisException
 
 import reput
 from reput.jobs.engines.spark import SparkEngine, collect, described, doing_of
+from reput.udfs.rebuild.carried import CARRIED_BYTES
 from reput.udfs.staging import InTurn
-from tests.jobs.engines.tasks import as_they_are
+from tests.jobs.engines.tasks import BATCHES, as_they_are, batch_sizes, with_bytes
 
 
 class Conf(dict[str, str]):
@@ -111,6 +112,23 @@ def test_spark_s_own_pages_show_them(spark: Any) -> None:
     queries = spark._jsparkSession.sharedState().statusStore().executionsList()
     last = queries.apply(queries.size() - 1).description()
     assert last == "reput: as they are in 2 tasks, as they are in 3 tasks"
+
+
+def test_rows_with_bytes_arrive_in_batches_of_a_limited_size(spark: Any) -> None:
+    """A task has 10,000 rows a batch at most, which would be 160 MB of the longest that travel."""
+    most = "spark.sql.execution.arrow.maxBytesPerBatch"
+    assert spark.conf.get(most) == f"{64 << 20}b"
+    spark.conf.set(most, f"{64 * CARRIED_BYTES}b")
+    try:
+        engine = SparkEngine(spark)
+        given = pa.schema([pa.field("id", pa.int64()), pa.field("carried", pa.binary())])
+        rows = engine.numbers(range(1000), 1).run(with_bytes, given).by_key(1, ["id"], [])
+        found = rows.run(batch_sizes, BATCHES).collect()
+    finally:
+        spark.conf.unset(most)
+    assert sum(row["rows"] for row in found) == 1000
+    assert max(row["rows"] for row in found) <= 65
+    assert max(row["bytes"] for row in found) < 66 * CARRIED_BYTES
 
 
 class ClosedConf:

@@ -111,9 +111,7 @@ def test_every_picture_is_drawn(shown: Open, healthy: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_screen_reader_finds_pictures_by_name_and_tables_below(
-    shown: Open, healthy: Path
-) -> None:
+def test_a_screen_reader_finds_pictures_by_name_and_tables_below(shown, healthy) -> None:
     page = shown(healthy)
     pictures = page.locator(".picture")
     names = [pictures.nth(n).get_attribute("aria-label") for n in range(pictures.count())]
@@ -246,9 +244,7 @@ _CUT = """all => all.filter(each => !each.closest('.scroll, .skip, svg') && each
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("which", ["healthy", "broken"])
-def test_nothing_overflows_or_is_cut(
-    shown: Open, request: pytest.FixtureRequest, which: str, width: int, scheme: str
-) -> None:
+def test_nothing_overflows_or_is_cut(shown, request, which, width, scheme) -> None:
     path = request.getfixturevalue(which)
     page = shown(path, viewport={"width": width, "height": 844}, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -8,10 +8,17 @@ import pytest
 from reput.jobs.page.model import (
     NAME_MOST,
     ROWS_MOST,
+    Bar,
     PageColumn,
+    Span,
+    bars,
     cell,
+    drawable,
+    grid,
     labels,
+    lanes,
     name_text,
+    over_time,
     table,
     time_cell,
 )
@@ -46,9 +53,7 @@ def test_a_long_name_is_cut() -> None:
         (3, 2, 3, ""),
     ],
 )
-def test_a_table_says_how_many_rows_it_lacks(
-    rows: int, all_rows: int, shown: int, cut: str
-) -> None:
+def test_a_table_says_how_many_rows_it_lacks(rows, all_rows, shown, cut) -> None:
     column = PageColumn("number", lambda row: row, number=True)
     found = table("t", range(rows), column, all_rows=all_rows)
     assert (len(found.rows), found.cut, found.columns) == (shown, cut, [("number", True)])
@@ -67,3 +72,80 @@ def test_labels_differ_where_names_do() -> None:
 
 def test_a_time_before_1970_is_none() -> None:
     assert [time_cell(ms) for ms in (-1, 0)] == [None, "1970-01-01T00:00:00.000Z"]
+
+
+# --- The pictures' data: in which order, on which axis, in which colour.
+DAY = 86_400_000
+AT = 1_700_000_000_000  # 2023-11-14T22:13:20Z
+
+
+def values(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = spec["data"]["values"]
+    return found
+
+
+def test_bars_keep_their_order_and_their_parts_that_of_the_legend() -> None:
+    spec = bars([Bar("b", 1, "half"), Bar("a", 2, "delayed"), Bar("b", 3, "delayed")], "messages",
+                ["delayed", "half"])  # fmt: skip
+    assert [(row["label"], row["rank"]) for row in values(spec)] == [("b", 1), ("a", 0), ("b", 0)]
+    assert spec["encoding"]["y"]["sort"] is None
+    assert spec["encoding"]["color"]["scale"]["domain"] == ["delayed", "half"]
+    plain = bars([Bar("b", 1)], "messages")
+    assert "color" not in plain["encoding"]
+    assert "rank" not in values(plain)[0]
+
+
+def test_spans_of_one_time_are_stacked_the_first_part_at_the_bottom() -> None:
+    rows = [Span(AT, AT + 9, 3, "b"), Span(AT + 9, AT + 18, 7, "b"), Span(AT, AT + 9, 2, "a"),
+            Span(AT, AT + 9, 1, "c")]  # fmt: skip
+    found = values(over_time(rows, "messages", ["a", "b", "c"]))
+    assert [(row["part"], row["begin"] - AT, row["low"], row["high"]) for row in found] == [
+        ("a", 0, 0, 2), ("b", 0, 2, 5), ("b", 9, 0, 7), ("c", 0, 5, 6),
+    ]  # fmt: skip
+    assert found[0]["when"] == "2023-11-14T22:13:20.000Z"
+
+
+@pytest.mark.parametrize(
+    ("length", "form", "title"),
+    [
+        (0, "%H:%M:%S.%L", "2023-11-14, UTC"),
+        (3000, "%H:%M:%S.%L", "2023-11-14, UTC"),
+        (3001, "%H:%M:%S", "2023-11-14, UTC"),
+        (DAY, "%H:%M", "2023-11-14, UTC"),
+        (DAY + 1, "%d %b %H:%M", "UTC"),
+        (4 * DAY + 1, "%d %b", "UTC"),
+        (300 * DAY + 1, "%b %Y", "UTC"),
+    ],
+)
+def test_a_time_axis_is_as_fine_as_it_is_long(length: int, form: str, title: str) -> None:
+    for spec in (over_time([Span(AT, AT + length, 1, "a")], "", ["a"]),
+                 lanes([("x", AT + length, AT + length), ("y", AT, AT)])):  # fmt: skip
+        axis = spec["encoding"]["x"]
+        assert (axis["axis"]["format"], axis["title"]) == (form, title)
+        assert axis["scale"]["type"] == "utc"
+
+
+def test_a_ninth_series_is_grey() -> None:
+    names = [f"T{n}" for n in range(9)]
+    spec = over_time([Span(AT, AT + 1, 1, "T8")], "", names)
+    colours = spec["encoding"]["color"]["scale"]["range"]
+    assert (colours[0], colours[7], colours[8]) == ("var(--c0)", "var(--c7)", "var(--other)")
+    assert len(set(colours)) == 9
+
+
+def test_a_grid_has_a_cell_for_each_kind_of_a_row() -> None:
+    spec = grid([("0", ["sound", "damaged"]), ("1", ["sound"])], [("damaged", "red")])
+    assert [tuple(row.values()) for row in values(spec)] == [
+        ("0", 0, "sound"), ("0", 1, "damaged"), ("1", 0, "sound"),
+    ]  # fmt: skip
+    assert spec["encoding"]["color"]["scale"] == {"domain": ["damaged"], "range": ["red"]}
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"),
+    [(0, True), (-1, True), ((1 << 63) - 1, False), (-(1 << 63), False), (253402300799999, True)],
+)
+def test_a_time_that_javascript_does_not_have_is_not_drawn(milliseconds: int, shown: bool) -> None:
+    """A Date reaches 8.64e15 ms to either side of 1970 (ECMAScript, Time Values)."""
+    assert drawable(milliseconds) is shown
+    assert not drawable(8_640_000_000_000_001)

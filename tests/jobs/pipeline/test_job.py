@@ -80,10 +80,10 @@ def test_a_killed_jobs_staging_is_removed_and_named() -> None:
 def test_what_is_no_set_is_not_replaced() -> None:
     store, storage = a_store()
     storage.files[f"{OUTPUT}/mine"] = b"1"
-    for replace in (False, True):
+    for replaced in (False, True):
         with (
             pytest.raises((OutputInUse, StoreError)),
-            store.publishing(store.output(OUTPUT, REBUILT, replace, storage)),
+            store.publishing(store.output(OUTPUT, REBUILT, replaced, storage)),
         ):
             pytest.fail(OUTPUT)
     assert storage.files[f"{OUTPUT}/mine"] == b"1"

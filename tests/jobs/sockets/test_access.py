@@ -13,6 +13,7 @@ import pytest
 from reput.broker.serving.groups import GroupOffsets
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.broker.wire.remoting import signature, signed_by
+from reput.jobs.cli import main
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.sockets.access import OffsetsFile, guard_by, read_access_keys
 from reput.jobs.sockets.connection import PlainRefused, tls_mode
@@ -41,26 +42,6 @@ def test_a_signature_is_what_rocketmq_signs() -> None:
     assert not signed_by(FIELDS, b"body", "12345678")
     # older clients add this when they have signed
     assert signed_by({**signed, "_UNIQUE_KEY_QUERY": "true"}, b"body", "12345678")
-
-
-def test_only_signed_requests_are_answered() -> None:
-    asked = Asked(opened())
-    asked.broker.guards.append(guard_by({"reader": "12345678"}))
-
-    def reported(**fields: str) -> tuple[int, str | None]:
-        found = asked.ask(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId=0, **fields)
-        return found.code, found.remark
-
-    refused = ResponseCode.NO_PERMISSION
-    assert reported() == (refused, "No accessKey is configured")
-    assert reported(AccessKey="other", Signature="x") == (refused, "No acl config for other")
-    assert reported(AccessKey="reader")[0] == refused
-    assert reported(AccessKey="reader", Signature="x") == (
-        refused, "Check signature failed for accessKey=reader",
-    )  # fmt: skip
-    fields = {"topic": TOPIC, "queueId": "0", "AccessKey": "reader"}
-    right = signature(fields, b"", "12345678")
-    assert reported(AccessKey="reader", Signature=right)[0] == ResponseCode.SUCCESS
 
 
 def test_a_replayed_signature_lets_nothing_else_through() -> None:
@@ -131,6 +112,15 @@ def test_what_is_no_certificate_is_refused(certificate: list[str], tmp_path: Pat
     (tmp_path / "key.pem").chmod(0o644)
     with pytest.raises(StoreError, match="chmod 600"):
         tls_mode(cert, str(tmp_path / "key.pem"), False)
+
+
+@pytest.mark.parametrize("missing", ["--tls-cert", "--tls-key", "--access-keys"])
+def test_a_file_that_is_missing_is_named_by_its_option(
+    missing: str, certificate: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(golden_stores.unpack("broker_clean_5.3.3").input)
+    assert main(["serve", store, *certificate, missing, "/none"]) == 2
+    assert f"{missing} /none: No such file or directory" in capsys.readouterr().err
 
 
 class TlsPeer(Peer):

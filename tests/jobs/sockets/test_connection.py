@@ -1,12 +1,29 @@
 """Connections have their turns: one that asks much keeps no other one waiting."""
 
+from __future__ import annotations
+
 import asyncio
+import os
 import socket
+import ssl
+import stat
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
 
 from reput.broker.wire.remoting import RESPONSE_BIT, Command, frame
-from reput.jobs.sockets.connection import Connection, framed
+from reput.jobs.sockets.connection import (
+    Connection,
+    PlainRefused,
+    TlsMode,
+    framed,
+    refuse_readable_by_others,
+    tls_mode,
+)
+from reput.store_format.faults import StoreError
+from tests.jobs.sockets.tls_client import Client, put_files
 
 MANY = 200
 _REQUEST = Command(105, 1, fields={"topic": "T"})
@@ -57,3 +74,101 @@ def test_one_that_sends_many_requests_at_once_has_one_answered_a_turn() -> None:
 
 def test_requests_that_came_together_are_all_answered_in_order() -> None:
     assert answered([MANY]) == [0] * MANY
+
+
+# --- TLS and plain connections on one port: told apart by the first byte, and read in any pieces.
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return put_files(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def mode(files: Path) -> TlsMode:
+    return tls_mode(str(files / "cert.pem"), str(files / "key.pem"), False)
+
+
+@pytest.mark.parametrize("piece", [7, 1000, 1 << 16])
+def test_bytes_come_out_as_they_went_in_both_ways(mode: TlsMode, piece: int) -> None:
+    client, server = Client(), mode.begin(b"\x16")
+    assert server is not None
+    client.handshake(server, piece)
+    long = bytes(range(256)) * 80  # longer than a record of TLS
+    client.tls.write(b"hello")
+    client.tls.write(long)
+    assert client.carry(server, piece) == b"hello" + long
+    server.encrypt(b"an answer")
+    raw = server.outgoing()
+    assert b"an answer" not in raw
+    client.incoming.write(raw)
+    assert client.tls.read() == b"an answer"
+    assert server.outgoing() == b""
+
+
+def test_a_part_of_a_record_is_nothing_yet(mode: TlsMode) -> None:
+    client, server = Client(), mode.begin(b"\x16")
+    assert server is not None
+    client.handshake(server, 1 << 16)
+    client.tls.write(b"hello")
+    raw = client.outgoing.read()
+    assert server.received(raw[:-1]) == b""
+    assert server.received(raw[-1:]) == b"hello"
+
+
+def test_what_is_no_tls_after_all_is_an_error(mode: TlsMode) -> None:
+    server = mode.begin(b"\x16")
+    assert server is not None
+    with pytest.raises(ssl.SSLError):
+        server.received(b"\x16" + b"\xff" * 600)
+
+
+@pytest.mark.parametrize("first", [0x00, 0x01, 0x15, 0x17, 0x47, 0xFF])
+def test_only_a_handshake_begins_with_its_byte(mode: TlsMode, first: int) -> None:
+    """A frame begins with 0 or 1: its length is at most 16 MB."""
+    assert mode.begin(bytes([first])) is None
+    enforcing = TlsMode(mode.context, required=True)
+    with pytest.raises(PlainRefused):
+        enforcing.begin(bytes([first, 0x16]))
+    assert enforcing.begin(b"\x16\x03") is not None
+
+
+def test_no_release_of_tls_before_1_2_is_spoken(mode: TlsMode) -> None:
+    assert mode.context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.parametrize(
+    ("mode_bits", "said"),
+    [
+        (stat.S_IFREG | 0o600, None),
+        (stat.S_IFREG | 0o400, None),
+        (stat.S_IFREG | 0o640, r"mode 640\): chmod 600"),
+        (stat.S_IFREG | 0o602, "mode 602"),
+        (stat.S_IFREG | 0o601, "mode 601"),
+        (stat.S_IFIFO | 0o600, "is not a file"),
+        (stat.S_IFDIR | 0o700, "is not a file"),
+    ],
+)
+def test_secrets_are_in_a_file_that_is_its_owners_alone(mode_bits: int, said: str | None) -> None:
+    if said is None:
+        refuse_readable_by_others("key", mode_bits)
+        return
+    with pytest.raises(StoreError, match=said):
+        refuse_readable_by_others("key", mode_bits)
+
+
+def test_a_certificate_without_its_own_key_is_refused(files: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.pem").write_text("no key")
+    os.chmod(tmp_path / "other.pem", 0o600)
+    with pytest.raises(StoreError, match="certificate and key do not fit"):
+        tls_mode(str(files / "cert.pem"), str(tmp_path / "other.pem"), False)
+    os.chmod(tmp_path / "other.pem", 0o644)
+    with pytest.raises(StoreError, match="mode 644"):
+        tls_mode(str(files / "cert.pem"), str(tmp_path / "other.pem"), False)
+
+
+@pytest.mark.parametrize("missing", ["cert.pem", "key.pem"])
+def test_a_file_that_is_missing_is_named(missing: str, files: Path, tmp_path: Path) -> None:
+    place = {name: files / name for name in ("cert.pem", "key.pem")}
+    place[missing] = tmp_path / missing
+    with pytest.raises(FileNotFoundError) as error:
+        tls_mode(str(place["cert.pem"]), str(place["key.pem"]), False)
+    assert error.value.filename == str(tmp_path / missing)

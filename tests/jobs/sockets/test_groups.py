@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from reput.broker.serving import clients, groups
-from reput.broker.wire.codes import Language, RequestCode, ResponseCode
-from reput.broker.wire.remoting import decode_binary, encode_binary
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.sockets.asked import TOPIC, Asked, opened, said
-from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, request
+from tests.jobs.sockets.asking import HAS_SUBSCRIPTION
 
 COMMIT = 1  # PullSysFlag.FLAG_COMMIT_OFFSET
 GROUP = "g12"  # of the golden store's consumerOffset.json, in Live2
@@ -31,19 +30,6 @@ def commit(asked: Asked, group: str, to: int, topic: str = TOPIC, queue: int = 0
         RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=group, topic=topic, queueId=queue,
         commitOffset=to,
     ).code  # fmt: skip
-
-
-def test_offsets_begin_with_the_stores_and_follow_what_is_committed(asked: Asked) -> None:
-    assert offset(asked, GROUP, "Live2", 1) == "231"
-    assert commit(asked, GROUP, 17, "Live2", 1) == ResponseCode.SUCCESS
-    assert offset(asked, GROUP, "Live2", 1) == "17"
-    assert offset(asked, GROUP, "Live2", 2) == "231"
-    assert commit(asked, "new", 5) == ResponseCode.SUCCESS
-    assert offset(asked, "new") == "5"
-    assert commit(asked, "new", 5, "NoTopic") == ResponseCode.TOPIC_NOT_EXIST
-    assert commit(asked, "no/group", 5) == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    assert commit(asked, "new", 5, queue=4) == ResponseCode.INVALID_PARAMETER
-    assert commit(asked, "new", 5, queue=-1) == ResponseCode.INVALID_PARAMETER
 
 
 def test_a_group_that_nobody_has_heard_of_commits_nothing_from_5_3_0_on() -> None:
@@ -93,18 +79,6 @@ def test_what_clients_make_up_is_bounded(asked: Asked, monkeypatch: pytest.Monke
     assert list(asked.broker.consumers.groups[GROUP].subscriptions) == [TOPIC]
 
 
-def test_of_too_many_groups_the_one_unheard_of_longest_is_forgotten(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(groups, "MOST_NEW", 2)
-    before = asked.broker.groups.names()
-    for name in ("a", "b", "a", "c"):
-        assert asked.broker.groups.find(name) is not None
-    assert asked.broker.groups.names() == [*before, "a", "c"]
-    assert asked.heartbeat(1, "b", TOPIC).code == 0
-    assert "b" in asked.broker.consumers.groups
-
-
 def members(asked: Asked, group: str) -> list[str]:
     found = asked.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group)
     return said(found)["consumerIdList"] if found.code == 0 else []  # type: ignore[no-any-return]
@@ -117,20 +91,6 @@ def test_many_short_subscriptions_are_bounded(asked: Asked) -> None:
         if asked.heartbeat(1, f"g{number}", *topics).code != ResponseCode.SUCCESS:
             break
     assert 10 < number < 150
-
-
-def test_a_heartbeat_with_numbers_that_are_none_is_refused(asked: Asked) -> None:
-    for version in (float("inf"), float("nan"), 1 << 63, 10**30):
-        refused = asked.heartbeat(1, "hostile", TOPIC, version=version)
-        assert (refused.code, refused.remark) == (1, "the body is not a HeartbeatData")
-
-
-def test_a_language_that_is_none_is_another_one() -> None:
-    """What asks for a group's clients tells each one's language."""
-    header = bytearray(encode_binary(request(RequestCode.HEART_BEAT)))
-    for byte, language in ((200, Language.OTHER), (int(Language.PYTHON), Language.PYTHON)):
-        header[2] = byte
-        assert decode_binary(bytes(header)).language == language
 
 
 def test_an_expression_cannot_keep_all_others_waiting(asked: Asked) -> None:
@@ -209,16 +169,6 @@ def test_a_groups_retry_topic_is_there_once_it_is_heard_of(asked: Asked) -> None
     assert asked.ask(code, topic="%RETRY%g").code == 0
 
 
-def test_a_wrong_expression_is_reported_before_a_client_starts(asked: Asked) -> None:
-    def check(text: str, kind: str = "SQL92") -> int:
-        wanted = {"topic": TOPIC, "subString": text, "expressionType": kind}
-        return asked.ask(RequestCode.CHECK_CLIENT_CONFIG, body={"subscriptionData": wanted}).code
-
-    assert check("a > 5") == 0
-    assert check("a >") == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-    assert check("a >", "TAG") == 0
-
-
 def lock(asked: Asked, client: str, *queues: int, code: int = RequestCode.LOCK_BATCH_MQ) -> object:
     wanted = [{"brokerName": "b", "queueId": queue, "topic": TOPIC} for queue in queues]
     body = {"consumerGroup": "g", "clientId": client, "mqSet": wanted}
@@ -239,13 +189,6 @@ def test_a_queue_is_one_clients_until_it_gives_it_back_or_is_silent(asked: Asked
     lock(asked, "c1", 1, code=RequestCode.UNLOCK_BATCH_MQ)
     assert lock(asked, "c2", 1) == [1]
     assert lock(asked, "c1", 4, -1, 10**6) == []  # there are none such
-
-
-def test_locks_are_bounded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "MOST_LOCKS", 2)
-    assert lock(asked, "c1", 0, 1, 2) == [0, 1]
-    asked.now += clients.LIVE_MILLISECONDS + 1
-    assert lock(asked, "c2", 2) == [2]  # those that have run out make room
 
 
 def test_a_unique_key_is_asked_for_as_many_as_a_broker_asks_for(asked: Asked, monkeypatch) -> None:
@@ -281,22 +224,3 @@ def test_topics_are_there_that_a_broker_makes_when_it_starts(asked: Asked) -> No
     assert sorted(set(found) - set(theirs)) == sorted(new)
     own = {name.replace("DefaultCluster", "C").replace("reput", "b0") for name in new}
     assert own <= set(theirs)
-
-
-def test_a_proxys_own_topic_is_made_in_memory(asked: Asked) -> None:
-    create = RequestCode.UPDATE_AND_CREATE_TOPIC
-    assert asked.ask(create, topic="DefaultHeartBeatSyncerTopic").code == ResponseCode.SUCCESS
-    assert "DefaultHeartBeatSyncerTopic" in asked.broker.store.topics
-    for name in ("Orders", "no/HeartBeatSyncerTopic"):
-        assert asked.ask(create, topic=name).code == ResponseCode.NO_PERMISSION
-        assert name not in asked.broker.store.topics
-    codes = {asked.ask(create, topic=f"{n}HeartBeatSyncerTopic").code for n in range(200)}
-    assert codes == {ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION}
-
-
-def test_parts_of_a_broker_that_are_not_at_work_are_reported_so() -> None:
-    for release, expected in (("5.3.0", {"diffResult"}), ("5.3.3", {"checkStatus"})):
-        broker = Asked(opened(release=release))
-        assert set(said(broker.ask(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS))) == expected
-    cold = said(broker.ask(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO))
-    assert (cold["runtimeTable"], cold["cgColdReadThreshold"]) == ({}, 3 << 20)

@@ -128,17 +128,6 @@ def test_groups_offsets_end_where_their_queues_did_and_that_is_said(growing: Gro
     assert now.query("ahead", "T", 0) == 30
 
 
-def test_a_store_that_grows_is_seen_when_it_is_looked_at_again(growing: Growing) -> None:
-    broker = growing.broker()
-    assert bodies(broker) == list(range(0, 60, 2))
-    growing.grow(60)  # further segments, queue files and index files
-    assert bodies(broker) == list(range(0, 60, 2))
-    growing.writer.close()
-    broker.store.refresh()
-    assert bodies(broker) == list(range(0, 120, 2))
-    assert hits(broker, "key119") == 1
-
-
 def test_a_log_that_is_copied_in_is_served_as_far_as_it_is_there(growing: Growing) -> None:
     growing.writer.close()
     last = sorted((growing.path / "commitlog").iterdir())[-1]
@@ -296,9 +285,7 @@ def test_a_store_far_away_is_served_alike(tmp_path: Path, monkeypatch: pytest.Mo
     assert asyncio.run(served()) == [plain(theirs, "") for _, theirs in asked]
 
 
-def test_messages_that_no_queue_has_yet_are_named_where_a_broker_was_killed(
-    growing: Growing,
-) -> None:
+def test_messages_that_no_queue_has_yet_are_named_where_a_broker_was_killed(growing) -> None:
     def reported(**more: Any) -> list[str]:
         notes: list[str] = []
         open_broker(ServedSource(str(growing.path), "5.3.3", SIZES, **more), notes.append)

@@ -71,21 +71,6 @@ def test_a_handle_acknowledges_only_what_it_was_given_for(asked: Asked) -> None:
     assert pop(asked, "g", maxMsgNums=1, queueId=each.queue, exp="nothing") == []
 
 
-def test_what_cannot_be_acknowledged_is_answered_as_a_broker_does(asked: Asked) -> None:
-    each = pop(asked, "g")[0]
-    assert ack(asked, "g", each, queueId=4) == ResponseCode.MESSAGE_ILLEGAL
-    assert ack(asked, "g", each, queueId=-1) == ResponseCode.MESSAGE_ILLEGAL
-    assert ack(asked, "g", each, offset=1 << 40) == ResponseCode.NO_MESSAGE
-    assert ack(asked, "g", each, offset=-1) == ResponseCode.NO_MESSAGE
-    assert ack(asked, "g", each, "NoSuchTopic") == ResponseCode.TOPIC_NOT_EXIST
-    for handle in ("", "1 2", "a b c d", "1 2 3 " + "9" * 30, "1 2 3 4x"):
-        assert ack(asked, "g", each, extraInfo=handle) == ResponseCode.SYSTEM_ERROR
-    assert asked.ask(RequestCode.BATCH_ACK_MESSAGE).code == ResponseCode.NO_MESSAGE
-    for body in (b"[]", b"{", b'{"acks":[{}]}', b'{"acks":[1]}', b'{"acks":[{"b":"!"}]}'):
-        code = asked.ask(RequestCode.BATCH_ACK_MESSAGE, body=body).code
-        assert code == ResponseCode.SYSTEM_ERROR
-
-
 def test_a_batch_acknowledges_what_several_answers_had(asked: Asked) -> None:
     some = pop(asked, "g", queueId=0) + pop(asked, "g", queueId=1, maxMsgNums=3)
     body = batch("g", some)
@@ -170,19 +155,6 @@ def test_in_order_a_queue_goes_on_when_its_messages_are_acknowledged(asked: Aske
     assert [each.position for each in ordered()] == [5, 6, 7, 8]
 
 
-def test_a_group_goes_on_where_it_is_or_begins_at_an_end(asked: Asked) -> None:
-    asked.broker.limits = asked.broker.limits._replace(memory_bytes=1)
-    (last,) = pop(asked, "last", queueId=0, initMode=1)
-    assert last[:2] == (0, 347)
-    asked.broker.offsets.commit("some", TOPIC, 0, 340)
-    assert [each.position for each in pop(asked, "some", queueId=0)] == list(range(340, 348))
-    asked.broker.offsets.commit("far", TOPIC, 0, 1 << 40)
-    assert pop(asked, "far", queueId=0) == []
-    assert asked.broker.offsets.query("far", TOPIC, 0) == 348
-    asked.broker.offsets.reset("some", TOPIC, 0, 7)
-    assert pop(asked, "some", queueId=0, maxMsgNums=1)[0].position == 7
-
-
 def test_what_waits_is_limited(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group that never acknowledges is given nothing new; what it has comes again."""
     monkeypatch.setattr(popped, "MOST_OF_GROUP", 5)
@@ -217,39 +189,3 @@ def test_a_million_handles_leave_nothing_behind(asked: Asked) -> None:
         asked.now += 1
     assert len(asked.broker.in_flight) == 0
     assert asked.broker.in_flight._of == {}
-
-
-def test_requests_that_make_no_sense(asked: Asked) -> None:
-    def code(**more: Any) -> int:
-        return asked.ask(RequestCode.POP_MESSAGE, **fields("g", **more)).code
-
-    assert code(maxMsgNums=33) == ResponseCode.INVALID_PARAMETER
-    assert code(topic="NoSuchTopic") == ResponseCode.TOPIC_NOT_EXIST
-    assert code(queueId=4) == ResponseCode.INVALID_PARAMETER
-    assert code(consumerGroup="no/group") == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    assert code(bornTime=1) == ResponseCode.POLLING_TIMEOUT
-    assert code(maxMsgNums=0) == code(maxMsgNums=-1) == ResponseCode.POLLING_TIMEOUT
-    assert code(invisibleTime="soon") == ResponseCode.SYSTEM_ERROR
-    assert code(invisibleTime=-(1 << 62)) == ResponseCode.SUCCESS
-
-
-def test_peeking_and_asking_whether_there_is_anything_change_nothing(asked: Asked) -> None:
-    def hears() -> str:
-        return asked.ask(RequestCode.NOTIFICATION, **fields("g")).fields["hasMsg"]
-
-    peek = asked.ask(
-        RequestCode.PEEK_MESSAGE, consumerGroup="g", topic=TOPIC, queueId=0, maxMsgNums=9
-    )
-    assert (peek.code, peek.fields["restNum"]) == (ResponseCode.SUCCESS, "348")
-    assert hears() == "true"
-    first = drain(asked, "g")
-    assert len(first) == MANY
-    assert hears() == "false"
-    peek = asked.ask(
-        RequestCode.PEEK_MESSAGE, consumerGroup="g", topic=TOPIC, queueId=-1, maxMsgNums=9
-    )
-    assert peek.code == ResponseCode.PULL_NOT_FOUND
-    asked.now += 60_000
-    assert hears() == "true"
-    polls = asked.ask(RequestCode.POLLING_INFO, consumerGroup="g", topic=TOPIC, queueId=-1)
-    assert polls.fields == {"pollingNum": "0"}

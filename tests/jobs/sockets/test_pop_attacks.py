@@ -67,9 +67,7 @@ def _never_given(first: int, group: str, revive: int = 0) -> list[dict[str, Any]
         pytest.param("g{}", ORDER_QUEUE, 256 * _MIB, id="in-order"),
     ],
 )
-def test_a_million_handles_that_were_never_given(
-    serving: Serving, group: str, revive: int, most: int
-) -> None:
+def test_a_million_handles_that_were_never_given(serving, group, revive, most) -> None:
     with Peer(serving.address, 60) as peer:
         given = _popped(peer, "g", queueId=0, invisibleTime=_INVISIBLE)
         _acknowledge(peer, _never_given(1, group))
@@ -131,9 +129,7 @@ def test_groups_that_never_acknowledge() -> None:
     assert len(asked.broker.in_flight) <= MOST_POINTS
 
 
-def test_a_group_that_never_acknowledges_is_given_the_same_again_and_again(
-    serving: Serving,
-) -> None:
+def test_a_group_that_never_acknowledges_is_given_the_same_again_and_again(serving) -> None:
     """A hundred thousand messages, each invisible for a millisecond."""
     with Peer(serving.address, 60) as peer:
         found = dict[tuple[int, int], int]()

@@ -1,18 +1,33 @@
 """The server itself: hostile and slow clients, limits, waiting pulls, and its end."""
 
+from __future__ import annotations
+
+import asyncio
 import os
 import signal
 import socket
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from reput.broker.serving.broker import Answer, Hold, Question
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.broker.wire.remoting import FRAME_MOST, HEADER_MOST, ONE_WAY_BIT, frame
+from reput.broker.wire.remoting import (
+    FRAME_MOST,
+    HEADER_MOST,
+    ONE_WAY_BIT,
+    RESPONSE_BIT,
+    Command,
+    Frames,
+    frame,
+)
+from reput.jobs.sockets import server
+from reput.jobs.sockets.connection import Connection
+from reput.jobs.sockets.server import Held, HeldPulls, Questions
 from tests import golden_stores
 from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, SUSPEND, Peer, pull, request
 from tests.jobs.sockets.serving import Serving
@@ -238,3 +253,245 @@ def test_a_thousand_idle_and_sixty_four_pulling_in_bounded_memory(store: Path) -
         for each in (*idle, *pulling):
             each.socket.close()
         still_answers(serving)
+
+
+# --- Questions to one client for another: each is settled once, by an answer or without one.
+ASKED = 7  # the number of the client that is asked
+Settled = list[tuple[int, int, str]]  # (asker, its request's opaque, what it is told)
+
+
+class Two:
+    """An asker and the client that it asks about, with the clients' ends of their sockets."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.settled: Settled = []
+        self.questions = Questions(
+            lambda asker, request, answer: self.settled.append(
+                (asker.number, request.opaque, str(answer.remark))
+            )
+        )
+        self.asker, _ = self._connect(stack, 1)
+        self.asked, self.client = self._connect(stack, ASKED)
+        self.frames = Frames()
+
+    @staticmethod
+    def _connect(stack: ExitStack, number: int) -> tuple[Connection, socket.socket]:
+        ours, theirs = (stack.enter_context(each) for each in socket.socketpair())
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        made = Connection(ours, number, "p", "l", lambda *_: None, lambda _: None, lambda: 0.0)
+        stack.callback(made.close)
+        return made, theirs
+
+    def ask(self, opaque: int, wait: int = 60_000, gone: bool = False) -> None:
+        question = Question(
+            ASKED, Command(307), (), wait,
+            lambda said: Answer(0, "nobody" if said is None else str(said.body)),
+        )  # fmt: skip
+        asked = None if gone else self.asked
+        self.questions.ask(self.asker, Command(22, opaque), question, asked)
+
+    def received(self) -> list[Command]:
+        self.frames.feed(self.client.recv(1 << 16))
+        return list(iter(self.frames.next, None))
+
+    def answer(self, to: Command, body: bytes, by: Connection | None = None) -> None:
+        self.questions.answered(by or self.asked, Command(0, to.opaque, RESPONSE_BIT, body=body))
+
+
+def run(test: Callable[[Two], Awaitable[None]]) -> None:
+    async def within() -> None:
+        with ExitStack() as stack:
+            await test(Two(stack))
+
+    asyncio.run(asyncio.wait_for(within(), 10))
+
+
+def test_each_question_gets_the_answer_to_its_own_number() -> None:
+    async def test(two: Two) -> None:
+        two.ask(501)
+        two.ask(502)
+        first, second = two.received()
+        assert first.opaque != second.opaque
+        two.answer(second, b"second")
+        two.answer(first, b"first")
+        two.answer(first, b"again")  # nobody waits for it any more
+        assert two.settled == [(1, 502, "b'second'"), (1, 501, "b'first'")]
+
+    run(test)
+
+
+def test_an_answer_of_another_client_settles_nothing() -> None:
+    async def test(two: Two) -> None:
+        two.ask(501)
+        [asked] = two.received()
+        two.answer(asked, b"forged", by=two.asker)
+        assert two.settled == []
+
+    run(test)
+
+
+@pytest.mark.parametrize(("wait", "gone"), [(0, False), (60_000, True)])
+def test_without_an_answer_in_time_the_asker_is_told(wait: int, gone: bool) -> None:
+    async def test(two: Two) -> None:
+        two.ask(501, wait, gone)
+        assert two.settled == []  # not before the asker's own request is done
+        while not two.settled:
+            await asyncio.sleep(0)
+        assert two.settled == [(1, 501, "nobody")]
+
+    run(test)
+
+
+def test_when_a_client_goes_all_its_questions_are_settled() -> None:
+    async def test(two: Two) -> None:
+        for opaque in (501, 502):
+            two.ask(opaque)
+        two.questions.forget(two.asker)  # nobody asked this one
+        assert two.settled == []
+        two.questions.forget(two.asked)
+        two.questions.forget(two.asked)
+        assert two.settled == [(1, 501, "nobody"), (1, 502, "nobody")]
+
+    run(test)
+
+
+def test_an_asker_of_sixteen_is_not_read_until_one_is_settled() -> None:
+    async def test(two: Two) -> None:
+        for opaque in range(16):
+            assert not two.asker.is_full()
+            two.ask(opaque)
+        assert two.asker.is_full()
+        two.answer(two.received()[0], b"")
+        assert not two.asker.is_full()
+
+    run(test)
+
+
+# --- Pulls and pops that wait: sent in the end, asked again, released once, and never too many.
+LATER = 1 << 60  # milliseconds
+
+
+class Waiting:
+    """Two connections, and what was sent or asked again, by the requests' numbers."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.sent: list[int] = []
+        self.asked: list[int] = []
+        self.held = HeldPulls(
+            lambda _, request, answer: self.sent.append(request.opaque),
+            lambda _, request: self.asked.append(request.opaque),
+        )
+        self.one, self.two = (self._connect(stack, number) for number in (1, 2))
+
+    @staticmethod
+    def _connect(stack: ExitStack, number: int) -> Connection:
+        ours, _ = (stack.enter_context(each) for each in socket.socketpair())
+        ours.setblocking(False)
+        made = Connection(ours, number, "p", "l", lambda *_: None, lambda _: None, lambda: 0.0)
+        stack.callback(made.close)
+        return made
+
+    def pull(self, number: int, connection: Connection | None = None, **more: object) -> Held:
+        fields = {"topic": "T", "queue_id": 0, "position": 5, "until": LATER, **more}
+        said = Answer(19, hold=Hold(**fields))  # type: ignore[arg-type]
+        return Held(connection or self.one, Command(11, number), said)
+
+
+def run_waiting(test: Callable[[Waiting], Awaitable[None]]) -> None:
+    async def within() -> None:
+        with ExitStack() as stack:
+            await test(Waiting(stack))
+
+    asyncio.run(asyncio.wait_for(within(), 10))
+
+
+@pytest.mark.parametrize(
+    ("until", "again", "asked"),
+    [(0, None, False), (LATER, 0, True), (1, 0, True), (0, 0, False), (0, LATER, False)],
+)
+def test_one_whose_time_is_up_is_answered_and_before_that_asked_again(until, again, asked) -> None:
+    async def test(waiting: Waiting) -> None:
+        assert waiting.held.keep(waiting.pull(7, until=until, again=again))
+        assert (waiting.sent, waiting.asked) == ([], [])  # never within the request itself
+        while waiting.held:
+            await asyncio.sleep(0)
+        assert (waiting.sent, waiting.asked) == (([], [7]) if asked else ([7], []))
+        assert not waiting.held.has(waiting.one)
+
+    run_waiting(test)
+
+
+def test_nobody_waits_for_longer_than_five_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(waiting: Waiting) -> None:
+        delays: list[float] = []
+        loop = asyncio.get_running_loop()
+        call_later = loop.call_later
+        monkeypatch.setattr(
+            loop, "call_later",
+            lambda delay, *about: delays.append(delay) or call_later(delay, *about),  # type: ignore[func-returns-value]
+        )  # fmt: skip
+        now = time.time() * 1000
+        for until in (LATER, int(now) + 15_000):
+            waiting.held.keep(waiting.pull(1, until=until))
+        assert delays[0] == 300.0
+        assert 14 < delays[1] <= 15
+
+    run_waiting(test)
+
+
+def test_what_is_taken_is_taken_once() -> None:
+    async def test(waiting: Waiting) -> None:
+        pulls = [waiting.pull(number) for number in range(3)]
+        for each in pulls[:2]:
+            waiting.held.keep(each)
+        assert waiting.held.all() == pulls[:2]
+        assert waiting.held.take(pulls[1:]) == pulls[1:2]  # the third was never held
+        assert waiting.held.take(pulls) == pulls[:1]
+        assert not waiting.held
+        await asyncio.sleep(0)
+        assert waiting.sent == []
+
+    run_waiting(test)
+
+
+def test_a_closed_connections_are_dropped_and_anothers_stay() -> None:
+    async def test(waiting: Waiting) -> None:
+        theirs = waiting.pull(9, waiting.two, group="g")
+        for each in (waiting.pull(1), waiting.pull(2, group="g"), theirs):
+            waiting.held.keep(each)
+        waiting.held.forget(waiting.one)
+        waiting.held.forget(waiting.one)
+        assert waiting.held.all() == waiting.held.pops("g", "T") == [theirs]
+        assert (waiting.held.has(waiting.one), waiting.held.has(waiting.two)) == (False, True)
+        waiting.one.close()
+        assert not waiting.held.keep(waiting.pull(3))
+
+    run_waiting(test)
+
+
+def test_pops_are_counted_by_group_topic_and_queue() -> None:
+    async def test(waiting: Waiting) -> None:
+        some = [("g", "T", 0), ("g", "T", -1), ("g", "T", -1), ("g", "U", 0), ("h", "T", 0)]
+        for number, (group, topic, queue_id) in enumerate(some):
+            waiting.held.keep(waiting.pull(number, group=group, topic=topic, queue_id=queue_id))
+        waiting.held.keep(waiting.pull(9))  # a pull is no pop
+        found = [waiting.held.count("g", "T", queue) for queue in (0, -1, 1)]
+        assert found == [1, 2, 0]
+        assert len(waiting.held.pops("g", "T")) == 3
+        assert waiting.held.pops("h", "U") == []
+
+    run_waiting(test)
+
+
+def test_too_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_MOST", 2)
+
+    async def test(waiting: Waiting) -> None:
+        kept = [waiting.held.keep(waiting.pull(number)) for number in range(3)]
+        assert kept == [True, True, False]
+        waiting.held.take(waiting.held.all()[:1])
+        assert waiting.held.keep(waiting.pull(4))
+        assert not waiting.held.keep(Held(waiting.one, Command(11), Answer(0)))  # waits for nothing
+
+    run_waiting(test)

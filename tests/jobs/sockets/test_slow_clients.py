@@ -61,9 +61,7 @@ def dripping(address: str, raw: bytes) -> Iterator[list[socket.socket]]:
 
 
 @pytest.mark.parametrize("raw", [frame(pull(TOPIC, 0, 0)), client_hello(), b""])
-def test_a_good_client_gets_in_while_slow_ones_hold_all_places(
-    raw: bytes, serving: Serving
-) -> None:
+def test_a_good_client_gets_in_while_slow_ones_hold_all_places(raw, serving) -> None:
     with dripping(serving.address, raw):
         time.sleep(1.2)  # so long they may be without a request
         for _ in range(3):

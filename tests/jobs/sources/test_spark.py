@@ -1,5 +1,6 @@
 """The source in a real session: what only Spark can tell, in as few queries as that takes."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,19 +103,27 @@ def test_a_session_without_delta_is_reported(spark: "SparkSession", capfd) -> No
 def test_a_stream_goes_on_from_its_checkpoint(spark: "SparkSession", tmp_path: Path) -> None:
     log = damaged(messages(60))
     store, out, checkpoint = tmp_path / "store", tmp_path / "out", tmp_path / "checkpoint"
+    said: list[list[Any]] = []  # of each query, what its progress says of the source
     reput.register(spark)
 
     def run(checkpoint: Path) -> list[int]:
         frame = spark.readStream.format("commitlog").option("columns", "physicalOffset")
+        frame = frame.option("maxOffsetsPerTrigger", "15")
         query = (
             frame.load(str(store)).writeStream.format("parquet").option("path", str(out))
             .option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
         )  # fmt: skip
         query.awaitTermination()
+        said.append([each["sources"][0] for each in query.recentProgress])
         return sorted(row[0] for row in spark.read.parquet(str(out)).collect())
 
     write(up_to(log, 20), store)
     assert run(checkpoint) == log.places[:20]
+    end = log.places[20]
+    assert [each["numInputRows"] for each in said[0]] == [15, 5]
+    ends = [[json.loads(each[name])["physicalOffset"] for name in ("endOffset", "latestOffset")]
+            for each in said[0]]  # fmt: skip
+    assert ends == [[log.places[15], end], [end, end]]
     shutil.copytree(checkpoint, tmp_path / "early")
     write(log.log, store)
     assert run(checkpoint) == log.places
@@ -128,9 +137,7 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: "SparkSession", tmp_path: P
     ("kind", "ordered"),
     [("consumequeue", "topic, queueId, queueOffset"), ("indexfile", "file, entry")],
 )
-def test_queues_and_index_are_streams(
-    kind: str, ordered: str, spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_queues_and_index_are_streams(kind, ordered, spark, tmp_path) -> None:
     store, out = tmp_path / "store", tmp_path / "out"
     reput.register(spark)
     for first, count in ((0, 60), (60, 40)):

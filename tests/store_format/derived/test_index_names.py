@@ -1,6 +1,6 @@
 """The order of index files by their headers, the time zone of their names, and new names."""
 
-from datetime import timedelta, timezone, tzinfo
+from datetime import timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -116,9 +116,7 @@ def test_a_file_without_entries_stays_behind_the_one_before_it() -> None:
         ([(-5, 0, 0, 1), (-4.7, 900, 2, 3)], None, "UTC-05:00", -5),  # the last: by a recovery
     ],
 )
-def test_the_zone_of_new_names(
-    files: list[tuple[float, int, int, int]], given: tzinfo | None, said: str, ahead: float
-) -> None:
+def test_the_zone_of_new_names(files, given, said, ahead) -> None:
     zone = name_zone([made(*each) for each in files], given, HERE)
     assert (zone.said, zone.local(T0)) == (said, T0 + int(ahead * HOUR))
     assert zone.is_a_guess == (said == "UTC+00:00" and files != MOVED)

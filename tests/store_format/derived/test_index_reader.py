@@ -1,5 +1,8 @@
 """Look-ups in index files: the hash of a key, what counts by time, and the limits of a query."""
 
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,11 +10,16 @@ from reput.store_format.derived.index_reader import (
     BadIndex,
     IndexFileReader,
     IndexReader,
+    capacity,
+    file_bytes,
+    index_stats,
     key_hash,
     may_lie_within,
 )
 from reput.store_format.files.folder import Folder
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.settings import settings_from
+from tests import golden_stores
 from tests.logs import key_with_hash
 from tests.memory_storage import MemoryStorage
 from tests.store_format.derived.made_files import index_of
@@ -50,9 +58,7 @@ def test_a_key_hash_is_without_its_sign_and_0_for_the_least_int(text: int, hashe
         (2, 5000, 5000, True), (1, 99_999, None, True), (1, None, 0, True), (7, None, None, True),
     ],
 )  # fmt: skip
-def test_an_entry_of_5000_stands_for_its_whole_second(
-    number: int, begin: int | None, end: int | None, within: bool
-) -> None:
+def test_an_entry_of_5000_stands_for_its_whole_second(number, begin, end, within) -> None:
     assert may_lie_within(number, 5000, begin, end) == within
     many = may_lie_within(np.array([number] * 2), np.array([5000] * 2), begin, end)
     assert many.tolist() == [within] * 2
@@ -108,3 +114,62 @@ def test_no_entry_is_outside_the_files_room(number: int) -> None:
 def test_another_file_in_the_folder_is_left_out(name: str) -> None:
     storage = MemoryStorage({f"s/index/{name}": b""})
     assert IndexReader(Folder(storage, "s"), SETTINGS).files == []
+
+
+# --- The shape of an index file, by docs/formats/indexfile.md.
+@pytest.mark.parametrize(
+    ("slots", "entries", "length"),
+    [
+        (5_000_000, 20_000_000, 420_000_040),  # RocketMQ's own numbers
+        (7, 50, 40 + 7 * 4 + 50 * 20),
+        (1, 1, 40 + 4 + 20),
+        (1 << 31, 1 << 31, 40 + (1 << 33) + 20 * (1 << 31)),
+    ],
+)
+def test_a_file_has_a_header_slots_and_entries(slots: int, entries: int, length: int) -> None:
+    assert file_bytes(slots, entries) == length
+
+
+@pytest.mark.parametrize(("number", "messages"), [(20_000_000, 19_999_999), (2, 1), (1, 0)])
+def test_the_room_of_entry_nought_is_never_used(number: int, messages: int) -> None:
+    assert capacity(number) == messages
+
+
+# --- How full index files are, counted by following each chain.
+def chains_by_hand(file: IndexFileReader) -> tuple[Counter[int], int]:
+    lengths: Counter[int] = Counter()
+    longest = 0
+    for slot in range(file.slots):
+        number, length = file.slot(slot), 0
+        while number > 0:
+            length += 1
+            number = file.entry(number).previous
+        if length:
+            lengths[1 << length.bit_length() - 1] += 1
+        longest = max(longest, length)
+    return lengths, longest
+
+
+@pytest.mark.parametrize("name", ["small_all_5.3.3", "small_all_4.1.0"])
+def test_chains_are_those_that_a_look_up_follows(name: str) -> None:
+    golden = golden_stores.unpack(name)
+    slots, most = int(golden.settings["maxHashSlotNum"]), int(golden.settings["maxIndexNum"])
+    paths = sorted((golden.expect / "index").iterdir())
+    assert paths
+    for path in paths:
+        with IndexFileReader(LocalStorage(), str(path), slots, most) as file:
+            found = index_stats(file)
+            lengths, longest = chains_by_hand(file)
+        assert (found.chains, found.longest, found.room) == (dict(lengths), longest, most - 1)
+
+
+def test_a_header_that_promises_more_than_fits_is_not_believed(tmp_path: Path) -> None:
+    golden = golden_stores.unpack("small_all_5.3.3")
+    slots, most = int(golden.settings["maxHashSlotNum"]), int(golden.settings["maxIndexNum"])
+    content = bytearray(next((golden.expect / "index").iterdir()).read_bytes())
+    content[36:40] = np.array(2**31 - 1, ">i4").tobytes()
+    (tmp_path / "20260101000000000").write_bytes(content)
+    with IndexFileReader(LocalStorage(), str(tmp_path / "20260101000000000"), slots, most) as file:
+        found = index_stats(file)
+    assert sum(found.chains.values()) <= slots
+    assert found.longest <= most

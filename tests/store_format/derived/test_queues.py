@@ -1,12 +1,14 @@
 """Queues in files: which topics and queues there are, listed once."""
 
+from dataclasses import astuple
+
 import pytest
 
 from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.derived.queues import FileQueues
+from reput.store_format.derived.queues import FileQueues, QueueSlices
 from reput.store_format.files.folder import Folder
-from tests.memory_storage import MemoryStorage
-from tests.store_format.derived.made_files import entries
+from tests.memory_storage import MemoryStorage, WatchedStorage
+from tests.store_format.derived.made_files import BATCHES, BLANK, QUEUE, batches, entries, queue_of
 
 NAME = "0" * 20
 
@@ -77,3 +79,94 @@ def test_files_that_are_no_queues_are_reported_when_it_is_opened() -> None:
     assert made.of("T") == [(1, False)]
     with pytest.raises(BadQueue, match="a hole"):
         made.open("T", 1, False)
+
+
+# --- Entries a few at a time, all of one file, and the end of a queue within a part of the log.
+FILES = ((200, entries(10, 15)), (300, entries(15, 18, 100)))
+BATCH_FILES = (
+    (0, batches([(0, 10, 0, 4), (100, 20, 4, 1), (200, 30, 5, 3)])),
+    (138, batches([(300, 40, 8, 2)], 138)),
+)
+
+
+def queue(*files: tuple[int, bytes]) -> QueueSlices:
+    return QueueSlices(Folder(queue_of(*files), QUEUE))
+
+
+def batch_queue() -> QueueSlices:
+    return QueueSlices(Folder(queue_of(*BATCH_FILES, folder=BATCHES), BATCHES), batch=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "most", "positions"),
+    [
+        (10, 2, [10, 11]), (13, 9, [13, 14]), (15, 9, [15, 16, 17]), (0, 1, [10]), (17, 1, [17]),
+        (18, 5, []), (1 << 40, 5, []), (12, 0, []),
+    ],
+)  # fmt: skip
+def test_a_slice_ends_with_its_file(first: int, most: int, positions: list[int]) -> None:
+    found = queue(*FILES).some(first, most)
+    assert found.positions.tolist() == positions
+    assert len(found) == len(positions)
+    assert found.places.tolist() == [100 * n for n in positions]
+    assert found.messages.tolist() == [1] * len(positions)
+    assert found.tags_codes.tolist() == positions
+
+
+def test_a_batch_comes_whole_by_any_of_its_positions() -> None:
+    found = batch_queue().some(6, 5)
+    assert (found.positions.tolist(), found.messages.tolist()) == ([5], [3])
+    assert batch_queue().some(0, 5).positions.tolist() == [0, 4, 5]
+    assert batch_queue().some(9, 5).positions.tolist() == [8]
+    assert len(batch_queue().some(10, 5)) == 0
+
+
+def test_of_a_queue_without_files_there_is_an_empty_slice() -> None:
+    found = queue().some(0, 5)
+    assert [len(column) for column in astuple(found)] == [0] * 5
+    assert (queue().file_end(0), queue().end_within(100)) == (0, 0)
+
+
+def test_a_part_of_a_slice_is_chosen_in_all_columns() -> None:
+    found = queue(*FILES).some(10, 5)
+    part = found.part(found.positions != 11)
+    assert part.positions.tolist() == [10, 12, 13, 14]
+    assert part.places.tolist() == [1000, 1200, 1300, 1400]
+
+
+def test_a_file_ends_after_its_room_and_a_batch_queue_after_its_messages() -> None:
+    made = queue(*FILES)
+    assert [made.file_end(n) for n in (10, 14, 15, 99)] == [15, 15, 20, 20]
+    assert batch_queue().file_end(0) == 10
+
+
+@pytest.mark.parametrize(
+    ("limit", "end"),
+    [(9999, 18), (1800, 18), (1799, 17), (1600, 16), (1500, 15), (1499, 14), (1100, 11), (1099, 10),
+     (0, 10)],
+)  # fmt: skip
+def test_the_end_within_a_part_of_the_log(limit: int, end: int) -> None:
+    """Entry n is of the record in [100 n, 100 n + 100)."""
+    assert queue(*FILES).end_within(limit) == end
+
+
+@pytest.mark.parametrize(("limit", "end"), [(400, 10), (399, 8), (299, 5), (100, 4), (99, 0)])
+def test_the_end_of_a_batch_queue_is_a_batchs(limit: int, end: int) -> None:
+    assert batch_queue().end_within(limit) == end
+
+
+def test_pre_blanks_are_before_every_message() -> None:
+    made = queue((0, BLANK * 2 + entries(2, 5)))
+    assert made.end_within(399) == 3
+
+
+def test_one_file_is_open_at_a_time_until_it_is_closed() -> None:
+    storage = WatchedStorage(queue_of(*FILES).files)
+    made = QueueSlices(Folder(storage, QUEUE))
+    for first in (10, 12, 15, 16):
+        made.some(first, 1)
+    assert (len(storage.opened), storage.closed) == (2, storage.opened[:1])
+    made.close()
+    made.close()
+    assert storage.closed == storage.opened
+    assert made.some(10, 1).positions.tolist() == [10]

@@ -167,23 +167,6 @@ def test_the_minimum_is_looked_for_in_the_first_file(log_start: int, old: int, n
     assert queue.minimum(log_start, profile("5.3.3")) == new
 
 
-def test_a_missing_queue_is_empty() -> None:
-    for storage in (MemoryStorage(), queue_of((0, bytes(200)))):
-        queue = QueueReader(Folder(storage, QUEUE))
-        assert (queue.maximum(), queue.last(), list(queue.entries(0))) == (0, None, [])
-
-
-def test_files_that_are_no_queues() -> None:
-    for files in (
-        ((0, entries(0, 10, 200)), (400, entries(20, 25, 200))),  # a hole
-        ((0, entries(0, 7, 140)), (200, entries(10, 15, 200))),  # cut
-    ):
-        with pytest.raises(BadQueue) as caught:
-            QueueReader(Folder(queue_of(*files), QUEUE))
-        assert caught.value.path.startswith(QUEUE)
-        assert caught.value.reason in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("entry", "field", "value"),
     [
@@ -279,9 +262,7 @@ def test_chains_that_lead_forward_or_round(previous: dict[int, int], newest: int
         ),
     ],
 )
-def test_ends_of_a_chain_that_a_broker_takes_are_damage(
-    rows: list[tuple[int, ...]], slot: int, found: list[int], wrong: tuple[str, int]
-) -> None:
+def test_ends_of_a_chain_that_a_broker_takes_are_damage(rows, slot, found, wrong) -> None:
     # of a fifth entry the header does not know
     with index_file(index_of({SLOT: slot}, rows, count=min(len(rows), 4) + 1)) as file:
         assert [e.number for e in file.chain_as_broker(HASH)] == found
@@ -414,8 +395,3 @@ def test_a_tail_is_what_the_whole_files_say(golden: golden_stores.GoldenStore) -
     assert found.newest_index.header == HEADER.unpack(files[newest][:40])
     count = found.newest_index.header.next_entry
     assert found.newest_index.full == (count >= settings.max_index_num)
-
-
-def test_an_empty_set_has_a_tail() -> None:
-    found = tail(Folder(MemoryStorage(), STORE), settings_from({}))
-    assert (found.queues, found.newest_index, found.greatest_offset) == ([], None, -1)

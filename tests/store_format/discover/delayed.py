@@ -12,9 +12,11 @@ GIVEN = as_text(SETTINGS)
 DAY = f"{USUAL} 1d"
 
 
-def delayed(levels: str = DAY, level: int = 19, count: int = 9) -> MemoryStorage:
+def delayed(
+    levels: str = DAY, level: int = 19, count: int = 9, messages: list[Message] | None = None
+) -> MemoryStorage:
     """A store with messages of a level, and the files that a broker with these levels derives."""
-    log = damaged([
+    log = damaged(messages or [
         Message(
             SCHEDULE, level - 1, n, b"body", store_timestamp=START + n,
             properties=properties(("DELAY", str(level)), ("KEYS", f"k{n}")),

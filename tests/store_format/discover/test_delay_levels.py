@@ -29,9 +29,10 @@ from reput.store_format.fate.rows import level_delays
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Notes
 from reput.store_format.release.settings import SettingError, Settings
-from tests.built import write_log
+from tests.built import T0, write_log
 from tests.in_process import OUTPUT, STORE, Session, run
 from tests.jobs.checking import run_check
+from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.delayed import DAY, GIVEN, USUAL, delayed
 
@@ -47,7 +48,35 @@ def test_a_level_is_as_its_queue_shows(levels: str) -> None:
     delays = Settings(message_delay_level=found.settings[SETTING]).delays
     assert delays[level - 1] == Settings(message_delay_level=levels).delays[-1]
     assert (SETTING in found.found) == (levels != USUAL)
-    assert found.delays_known
+    assert found.delays_shown == {level}
+
+
+@pytest.mark.parametrize(
+    ("levels", "level", "other", "said"),
+    [
+        (DAY, 19, None, "wait at level 19, RocketMQ's default has 18, so it is wrong"),
+        (f"{DAY} 2d", 19, 20, "wait at level 19, RocketMQ's default has 18, and no queue"),
+        ("90s 2d", 2, 1, "for what no queue shows, up to level 2,"),
+        (USUAL, 3, None, "is taken, as no queue"), (USUAL, 3, 4, ""), (DAY, 3, 4, ""),
+    ],
+)  # fmt: skip
+def test_a_level_that_no_queue_shows_is_the_default_s_only_if_that_has_it(
+    levels: str, level: int, other: int | None, said: str
+) -> None:
+    made = [
+        Message(SCHEDULE, each - 1, n, b"", store_timestamp=T0 + n,
+                properties=properties(("DELAY", str(each))))
+        for n in range(9) for each in filter(None, (level, other))
+    ]  # fmt: skip
+    storage = delayed(levels, messages=made)
+    del storage.files[f"{STORE}/consumequeue/{SCHEDULE}/{level - 1}/{0:020}"]
+    given = {"rocketmq": "5.3.3", "settings": GIVEN, "storage": storage}
+    try:
+        found = "; ".join(rebuild(Session(), STORE, OUTPUT, **given).warnings)  # type: ignore[arg-type]
+    except StoreError as error:
+        found = str(error)
+    assert said in found
+    assert (SETTING in found) == bool(said)
 
 
 def test_levels_before_a_shown_one_are_the_usual_ones() -> None:
@@ -237,7 +266,7 @@ def test_a_flipped_bit_shows_nothing() -> None:
         raw = bytearray(storage.files[queue])
         raw[12 + bit // 8] ^= 1 << bit % 8
         changed = MemoryStorage({**storage.files, queue: bytes(raw)})
-        assert not found_in(changed).delays_known
+        assert found_in(changed).delays_shown == frozenset()
 
 
 @pytest.mark.parametrize(

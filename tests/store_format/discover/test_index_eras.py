@@ -107,6 +107,27 @@ def test_keys_of_tags_are_new(
     assert told(shown(file_of(range(24), with_tags).raw()).tags) == found
 
 
+def test_messages_without_tags_are_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a request on S3: all of the index was read, however large, before a job began."""
+    count, a_file = 400, 40
+    log = build_log(
+        [Message(properties=properties(("KEYS", f"k{n}"), *[("TAGS", "a")] * (n == 398)))
+         for n in range(count)],
+        1 << 16,
+    )  # fmt: skip
+    places, files, read = record_places(log), [], []
+    for start in range(0, count, a_file):
+        files.append(IndexFile(SLOTS, MOST, False))
+        for n in range(start, start + a_file):
+            files[-1].put_all(keys(n, n == 398), places[n])
+    monkeypatch.setattr(index_eras, "_IN_VAIN", 100)
+    record = index_eras._record
+    monkeypatch.setattr(index_eras, "_record", lambda *of: read.append(of[1]) or record(*of))
+    found = shown(*(file.raw() for file in files), log=log[0])
+    assert told(found.tags) == [(0, TAGS)]  # the one message that shows it is near a file's end
+    assert len(read) < 250  # 840 before
+
+
 def test_a_killed_broker_may_have_lost_its_last_key() -> None:
     found = shown(file_of(range(24), range(23)).raw(), abort=True)
     assert told(found.tags) == [(0, TAGS)]

@@ -109,9 +109,7 @@ def messages(draw: st.DrawFn) -> list[list[Put]]:
 
 @settings(deadline=None, max_examples=250)
 @given(messages(), st.data(), RULES, st.integers(0, 8))
-def test_runs_get_the_positions_of_a_plain_queue(
-    log: list[list[Put]], data: st.DataObject, rules: PositionRules, start: int
-) -> None:
+def test_runs_get_the_positions_of_a_plain_queue(log, data, rules, start) -> None:
     everything = [put for puts in log for put in puts]
     expected = model(everything, start, rules)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(log)), max_size=4)) | {0, len(log)})
@@ -155,9 +153,7 @@ def test_one_message_twice_in_a_queue_counts_once() -> None:
         ("4.1.0", [3, -1], [3, 4]),
     ],
 )
-def test_offsets_that_are_not_the_next(
-    release: str, offsets: list[int], positions: list[int]
-) -> None:
+def test_offsets_that_are_not_the_next(release, offsets, positions) -> None:
     runs = grouped([Put(100 * n, 100, offset) for n, offset in enumerate(offsets)])
     assert number(runs, 0, 3, place_rules(profile(release)))[1] == positions
 
@@ -177,9 +173,7 @@ def test_place_rules_change_in_4_2_0_and_4_5_1() -> None:
     st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 12), st.integers(-9, 9)), max_size=40),
     st.sets(st.integers(0, 2)),
 )
-def test_grouping_keeps_the_order_within_a_queue(
-    drawn: list[tuple[int, int, int]], batch: set[int]
-) -> None:
+def test_grouping_keeps_the_order_within_a_queue(drawn, batch) -> None:
     numbers = np.array([0, 1, 2, 1, 0], np.int64)  # two spellings of queues 0 and 1
     puts = [
         Put(100 * n, 90 + n, offset, queue, tags, 1000 + n, n % 7)

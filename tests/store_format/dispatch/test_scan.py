@@ -1,8 +1,13 @@
 """How a scan says that a stretch ended: why, where, and whether anything is written after it."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier
+
 import numpy as np
 import pytest
 
+from reput.store_format.dispatch import scan as scan_module
 from reput.store_format.dispatch.scan import (
     FIND_FIRST,
     NONE_FOUND,
@@ -14,19 +19,22 @@ from reput.store_format.dispatch.scan import (
 )
 from reput.store_format.faults import Fault
 from reput.store_format.log.records import RECORD_ROW
-from reput.store_format.release.profiles import profile
+from reput.store_format.release.profiles import Era, profile
 from reput.store_format.release.settings import Settings
+from reput.udfs.rebuild import scan as task_module
 from tests.logs import Message, build_log
+from tests.store_format.dispatch import scanned
+from tests.store_format.dispatch.scanned import SEGMENT, log_of, outcome
 
-SEGMENT = 1 << 16
+SMALL = 1 << 16
 
 
-def log_of(count: int) -> bytes:
+def small_log(count: int) -> bytes:
     messages = [Message(queue_offset=i, body=b"x" * 50) for i in range(count)]
-    return build_log(messages, SEGMENT)[0]
+    return build_log(messages, SMALL)[0]
 
 
-def end_of(segment: bytes, start: int = 0, end: int = SEGMENT, first: int = 0) -> End:
+def end_of(segment: bytes, start: int = 0, end: int = SMALL, first: int = 0) -> End:
     def read(offset: int, buffer: Bytes) -> None:
         buffer[:] = np.frombuffer(segment, np.uint8, len(buffer), offset)
 
@@ -37,46 +45,40 @@ def end_of(segment: bytes, start: int = 0, end: int = SEGMENT, first: int = 0) -
 
 
 def test_a_tail_of_zeros_ends_the_log() -> None:
-    end = end_of(log_of(10))
+    end = end_of(small_log(10))
     assert (end.fault, end.rest_is_zero, end.records) == (Fault.ZEROS, True, 10)
-
-
-def test_it_does_so_in_a_stretch_that_found_its_first_record() -> None:
-    end = end_of(log_of(10), start=1, first=FIND_FIRST)
+    end = end_of(small_log(10), start=1, first=FIND_FIRST)
     assert (end.fault, end.rest_is_zero, end.records) == (Fault.ZEROS, True, 9)
 
 
-@pytest.mark.parametrize("place", [SEGMENT - 1, SEGMENT // 2])
+@pytest.mark.parametrize("place", [SMALL - 1, SMALL // 2])
 @pytest.mark.parametrize("first", [0, FIND_FIRST])
 def test_a_byte_after_the_end_is_reported(place: int, first: int) -> None:
-    segment = bytearray(log_of(10))
+    segment = bytearray(small_log(10))
     segment[place] = 1
     end = end_of(bytes(segment), start=0 if first == 0 else 1, first=first)
     assert (end.fault, end.rest_is_zero) == (Fault.ZEROS, False)
 
 
-def test_a_stretch_of_zeros_has_no_record() -> None:
-    end = end_of(log_of(10), start=SEGMENT // 2, first=FIND_FIRST)
+def test_a_stretch_of_zeros_or_of_one_long_body_has_no_record() -> None:
+    end = end_of(small_log(10), start=SMALL // 2, first=FIND_FIRST)
     assert (end.first, end.next, end.rest_is_zero) == (NONE_FOUND, NONE_FOUND, True)
-
-
-def test_a_stretch_of_one_long_body_has_no_record_but_is_not_zero() -> None:
-    segment = build_log([Message(body=b"y" * 50_000)], SEGMENT)[0]
+    segment = build_log([Message(body=b"y" * 50_000)], SMALL)[0]
     end = end_of(segment, start=1000, end=2000, first=FIND_FIRST)
     assert (end.first, end.rest_is_zero) == (NONE_FOUND, False)
 
 
 def test_a_record_belongs_to_the_stretch_that_it_starts_in() -> None:
-    size = end_of(log_of(1)).next
-    left = end_of(log_of(10), end=size * 4 - 1)
-    right = end_of(log_of(10), start=size * 4 - 1, first=FIND_FIRST)
+    size = end_of(small_log(1)).next
+    left = end_of(small_log(10), end=size * 4 - 1)
+    right = end_of(small_log(10), start=size * 4 - 1, first=FIND_FIRST)
     assert (left.records, left.next, left.fault) == (4, size * 4, Fault.NONE)
     assert (right.first, right.records) == (size * 4, 6)
 
 
 def test_a_chain_that_fills_the_segment_without_a_blank_is_the_logs_end() -> None:
-    size = end_of(log_of(1)).next
-    end = end_of(log_of(10)[: size * 10], end=size * 10)
+    size = end_of(small_log(1)).next
+    end = end_of(small_log(10)[: size * 10], end=size * 10)
     assert (end.fault, end.next) == (Fault.SHORT_TAIL, size * 10)
 
 
@@ -87,3 +89,92 @@ def test_a_fall_of_time_is_no_more_than_a_row_can_say() -> None:
         rows["storeTimestamp"] = time
         end.count(rows)
     assert end.fell_by == (1 << 63) - 1
+
+
+# --- What a scan gives while its outputs are full again and again is what large ones give at
+# once.
+LARGE = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("index_puts", "queue_puts"), [(100, LARGE), (LARGE, 100), (100, 100), (300, 101)]
+)
+def test_outputs_that_fill_up_lose_nothing(index_puts: int, queue_puts: int, monkeypatch) -> None:
+    segment = log_of(700)
+    puts, entries, end, given = outcome(segment, LARGE)
+    assert (end.records, len(puts), given) == (700, 1400, 2)
+    monkeypatch.setattr(scan_module, "INDEX_PUTS", index_puts)
+    again = outcome(segment, queue_puts)
+    assert again[:2] == (puts, entries)
+    assert again[2] == end
+    assert again[3] > 5
+
+
+def test_a_workers_buffers_have_the_window_that_its_storage_wants() -> None:
+    first = task_module.scan_buffers(SEGMENT, 1 << 16)
+    assert task_module.scan_buffers(SEGMENT, 1 << 16) is first
+    assert len(first.window) == 1 << 16
+    assert len(task_module.scan_buffers(SEGMENT, 1 << 17).window) == 1 << 17
+
+
+# --- Eras and messages that were indexed twice, as a scan knows of them.
+def puts_by(
+    monkeypatch: pytest.MonkeyPatch, segment: bytes, **rules: object
+) -> list[tuple[int, int]]:
+    """(physical offset, key hash) of all puts, by further rules of a scan."""
+    made = replace(scan_rules(profile("5.3.3"), Settings(), ()), **rules)  # type: ignore[arg-type]
+    monkeypatch.setattr(scanned, "scan_rules", lambda *_: made)
+    puts, *_ = outcome(segment, scan_module.QUEUE_PUTS)
+    return [(put[0], put[2]) for put in puts]
+
+
+def places_of(puts: list[tuple[int, int]]) -> list[int]:
+    return sorted({place for place, _ in puts})
+
+
+@pytest.mark.parametrize("held", [1, 2, 4, 8, 10])
+def test_a_message_indexed_again_has_its_first_keys_before_all_of_them(held, monkeypatch) -> None:
+    segment = log_of(50)
+    once = puts_by(monkeypatch, segment)
+    several = [p for p in places_of(once) if sum(place == p for place, _ in once) == 4]
+    again = puts_by(monkeypatch, segment, again=((several[2], held), (several[5], held)))
+    wanted = []
+    for place in places_of(once):
+        keys = [put for put in once if put[0] == place]
+        more = held if place in (several[2], several[5]) else 0
+        wanted += keys[: more % 4] + keys * (more // 4) + keys
+    assert again == wanted
+
+
+def test_each_record_is_dispatched_by_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = log_of(50)
+    every = puts_by(monkeypatch, segment)
+    border = places_of(every)[20]
+    eras = (Era(0, "5.3.3", ("5.3.3",)), Era(border, "5.3.3", ("5.3.3",)))
+    rules = scan_rules(profile("5.3.3"), Settings(), (), eras)
+    ((stop, older),) = rules.older
+    assert (stop, older) == (border, rules.dispatch)
+    unindexed = ((border, older._replace(index=False)),)
+    assert puts_by(monkeypatch, segment, older=unindexed) == [p for p in every if p[0] >= border]
+
+
+def test_more_than_the_buffers_hold_is_given_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = log_of(50)
+    once = puts_by(monkeypatch, segment)
+    place = next(p for p in places_of(once) if sum(place == p for place, _ in once) == 4)
+    held = 4 * scan_module.INDEX_PUTS
+    again = puts_by(monkeypatch, segment, again=((place, held),))
+    assert len(again) == len(once) + held
+
+
+def test_each_thread_has_its_own_buffers_and_keeps_them() -> None:
+    together = Barrier(2)
+
+    def twice(_: int) -> tuple[int, int]:
+        first = task_module.scan_buffers(1 << 10, 1 << 10)
+        together.wait(60)
+        return id(first), id(task_module.scan_buffers(1 << 10, 1 << 10))
+
+    with ThreadPoolExecutor(2) as pool:
+        (a, a_again), (b, b_again) = pool.map(twice, range(2))
+    assert a == a_again != b == b_again

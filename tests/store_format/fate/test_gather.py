@@ -6,47 +6,41 @@ import numpy as np
 import pytest
 
 from reput.store_format.fate.gather import (
+    BAD_CHECKS,
+    BAD_HALF_PLACE,
+    BAD_OUT,
+    BAD_PREPARED,
+    BAD_REAL_QID,
+    DISCARDED,
     HALF,
+    MARK,
+    NAMED,
+    NO_REAL_TOPIC,
+    NONE,
     OP,
+    OTHER,
+    ROCKSDB_HALF,
+    ROCKSDB_OP,
+    SCHEDULE,
+    WHEEL,
     Gathered,
     Skipped,
     gather,
+    hash_text,
+    mark_records,
     named_by_op,
-    op_offsets,
 )
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Segment
 from tests.memory_storage import MemoryStorage
+from tests.store_format.fate import logs
 from tests.store_format.fate.logs import SEGMENT, T0, SmallLog
 
 
 def everything(marks: Any) -> Any:
     return np.ones(len(marks), np.bool_)
-
-
-@pytest.mark.parametrize(
-    ("body", "offsets", "bad"),
-    [
-        (b"7", [7], 0),  # up to 5.0.0
-        (b"7,3,", [3, 7], 0),
-        (b"7,3,7,,", [3, 7], 0),  # Java drops empty parts at the end,
-        (b",7", [7], 1),  # but not before
-        (b"7,,3", [3, 7], 1),
-        (b"", [], 1),
-        (b",", [], 1),
-        (b"x,7", [7], 1),
-        (b" 7", [], 1),
-        (b"+7,-3", [7], 0),  # no queue has -3
-        (b"%d,%d" % ((1 << 63) - 1, 1 << 63), [(1 << 63) - 1], 0),
-        (b"1" * 20, [], 1),
-        ("٣".encode(), [], 1),
-    ],
-)
-def test_the_offsets_in_an_op_messages_body(body: bytes, offsets: list[int], bad: int) -> None:
-    found, wrong = op_offsets(body)
-    assert (found.tolist(), wrong) == (offsets, bad)
 
 
 @pytest.mark.parametrize(
@@ -119,3 +113,114 @@ def test_behind_damage_the_next_segment_is_read() -> None:
     found = _gathered(storage, SEGMENT, SEGMENT)
     assert found.marks["physicalOffset"].tolist() == [0, last]
     assert ([each.place for each in found.breaks], found.unread_to) == ([bad], SEGMENT)
+
+
+# --- One small row for each record that a broker's own services have touched.
+def marks(log: SmallLog, every: bool = False) -> Any:
+    spans = np.empty((NAMED, 2), np.int64)
+    with log.reader() as reader:
+        for step in reader.steps(0):
+            found = np.zeros(len(step.rows), MARK)
+            return found[: mark_records(step.window, step.rows, False, every, spans, found)]
+    raise AssertionError("no records")
+
+
+def test_the_hash_is_fnv_1a_of_64_bits() -> None:
+    """By the vectors of the algorithm's authors; none for an empty text."""
+    assert hash_text(b"a") == 0xAF63DC4C8601EC8C
+    assert hash_text(b"foobar") == 0x85944171F73967E8
+    assert hash_text(b"") == 0
+    log = SmallLog()
+    log.half("foobar")
+    log.deliver("a", sys_flag=8)
+    assert marks(log)["key"].tolist() == [0x85944171F73967E8, 0xAF63DC4C8601EC8C]
+
+
+def test_a_record_is_marked_by_its_topic_or_transaction_or_where_it_goes(log: SmallLog) -> None:
+    log.put("Plain", 0, ("UNIQ_KEY", "u"))
+    for topic, kind in (
+        (logs.HALF, HALF), (logs.OP, OP), (logs.DISCARDED, DISCARDED), (logs.SCHEDULE, SCHEDULE),
+        (logs.WHEEL, WHEEL), (logs.ROCKSDB_HALF, ROCKSDB_HALF), (logs.ROCKSDB_OP, ROCKSDB_OP),
+    ):  # fmt: skip
+        log.put(topic)
+        assert marks(log)["kind"].tolist()[-1] == kind
+    log.put(logs.HALF + "X")
+    log.put(logs.HALF[:-1])
+    for flags in (4, 8, 12, 3):
+        log.put("Plain", 0, sys_flag=flags)
+    log.put("Plain", 0, ("REAL_TOPIC", "T"))
+    log.put("Plain", 0, ("TIMER_OUT_MS", "x"))
+    found = marks(log)[7:]
+    assert found["kind"].tolist() == [OTHER] * 5
+    assert found[["transaction", "sentOn"]].tolist() == [(4, 0), (8, 0), (12, 0), (0, 1), (0, 1)]
+    assert len(marks(log, every=True)) == 16
+
+
+def test_a_delivery_has_the_home_of_the_message_that_waited(log: SmallLog) -> None:
+    """Topic, queue, UNIQ_KEY, bornTimestamp and reconsumeTimes are copied."""
+    log.delay("k", 3)
+    log.timer("k", 5000)
+    log.deliver("k")
+    log.deliver("k", flag=9, store_timestamp=1, queue_offset=77)
+    for other in (
+        {"reconsume_times": 1}, {"born_timestamp": 1}, {"topic": "Order"}, {"queue_id": 2},
+    ):  # fmt: skip
+        topic, queue = other.pop("topic", "Orders"), other.pop("queue_id", 1)
+        log.deliver("k", str(topic), int(queue), **other)
+    log.deliver("j")
+    homes = marks(log)["home"].tolist()
+    assert len(set(homes[:4])) == 1
+    assert len(set(homes[3:])) == 6
+
+
+@pytest.mark.parametrize(
+    ("topic", "pairs", "flaws"),
+    [
+        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "1"}, 0),
+        (logs.SCHEDULE, {"REAL_QID": "1"}, NO_REAL_TOPIC),
+        (logs.SCHEDULE, {"REAL_TOPIC": "T"}, BAD_REAL_QID),
+        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": str(1 << 31)}, BAD_REAL_QID),
+        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "-1"}, 0),
+        (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1", "TIMER_OUT_MS": "9"}, 0),
+        (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1"}, BAD_OUT),
+        (logs.WHEEL, {"TIMER_OUT_MS": str(1 << 63)}, NO_REAL_TOPIC | BAD_REAL_QID | BAD_OUT),
+        (logs.HALF, {}, 0),
+        (logs.HALF, {"TRANSACTION_CHECK_TIMES": "1x"}, BAD_CHECKS),
+        (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": ""}, 0),  # no value, no property
+        (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, BAD_PREPARED),
+        (logs.DISCARDED, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, 0),
+        (logs.ROCKSDB_OP, {"TRANS_OFFSET": "7"}, 0),
+        (logs.ROCKSDB_OP, {}, BAD_HALF_PLACE),
+        ("Plain", {"REAL_TOPIC": "T", "TIMER_OUT_MS": "x"}, 0),
+    ],
+)
+def test_numbers_that_cannot_be_read_are_flaws(log, topic, pairs, flaws) -> None:
+    log.put(topic, 0, *pairs.items())
+    assert marks(log)["flaws"].tolist() == [flaws]
+
+
+def test_a_half_message_says_how_often_it_was_checked_and_from_where_it_came(log: SmallLog) -> None:
+    log.half("a")
+    log.half("a", ("TRANSACTION_CHECK_TIMES", "3"), ("TRAN_PREPARED_QUEUE_OFFSET", "12"))
+    log.put(logs.DISCARDED, 0, ("TRANSACTION_CHECK_TIMES", "15"), prepared_transaction_offset=5)
+    log.commit(500, "a")
+    found = marks(log)[["checks", "prepared"]].tolist()
+    assert found == [(0, NONE), (3, 12), (15, 5), (0, 500)]
+
+
+def test_a_timer_is_recalled_by_topic_and_key(log: SmallLog) -> None:
+    log.timer("k", 5000)
+    log.timer("other", 5000, ("TIMER_DEL_UNIQKEY", "Orders+k"), ("TIMER_ROLL_TIMES", "1"))
+    first, second = marks(log)
+    assert first["deletedBy"] == second["deletes"] == hash_text(b"Orders+k")
+    assert (first["deletes"], first["rolled"], first["out"]) == (0, 0, 5000)
+    assert second["rolled"] == 1
+
+
+def test_an_op_message_of_rocksdb_names_its_half_message(log: SmallLog) -> None:
+    half = log.rocksdb_half("k")
+    log.rocksdb_op(half, "k")
+    log.rocksdb_op("x", "k")
+    assert marks(log)[["key", "prepared"]].tolist() == [
+        (hash_text(b"k"), 0), (hash_text(b"k"), half), (hash_text(b"k"), NONE),
+    ]  # fmt: skip

@@ -33,6 +33,17 @@ def test_what_rocksdb_tells_a_broker_of_is_known(read: bool, tmp_path: Path) -> 
     compare_in_rocksdb(store, done)
 
 
+@pytest.mark.parametrize(("given", "said"), [("true", False), ("false", True)])
+def test_half_messages_that_a_broker_of_these_settings_does_not_ask_about(
+    given: str, said: bool, tmp_path: Path
+) -> None:
+    """As RocketMQ 5.5.1, once transRocksDBEnable was taken off."""
+    store, _ = unpack(IN_ROCKSDB, tmp_path)
+    with reput.open_store(str(store), settings={"transRocksDBEnable": given}) as asked:
+        notes = asked.transactions().notes
+    assert any("transRocksDBEnable=true alone" in note for note in notes) == said
+
+
 def test_without_the_library_what_is_not_known_is_said(tmp_path, monkeypatch) -> None:
     store, done = unpack(IN_ROCKSDB, tmp_path)
     monkeypatch.setitem(sys.modules, "rocksdict", None)

@@ -1,7 +1,5 @@
 """One message's life, event by event, as its records show it."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from reput.store_format.fate.delays import Read
@@ -127,9 +125,7 @@ def test_an_op_message_of_rocksdb_is_found_by_the_place_that_it_names(log: Small
         ("", "", []),
     ],
 )
-def test_a_message_is_followed_by_either_of_two_ids(
-    log: SmallLog, key: str, origin: str, found: Sequence[str]
-) -> None:
+def test_a_message_is_followed_by_either_of_two_ids(log, key, origin, found) -> None:
     log.put("Orders", 0, ("UNIQ_KEY", "k"))
     log.put("%RETRY%g", 0, ("UNIQ_KEY", "k"), ("ORIGIN_MESSAGE_ID", "0A"))
     log.put("%RETRY%g", 0, ("ORIGIN_MESSAGE_ID", "0A"))

@@ -228,9 +228,7 @@ def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key(log: SmallLo
     ]
 
 
-def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked(
-    log: SmallLog,
-) -> None:
+def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked(log) -> None:
     at = log.rocksdb_half("a")
     log.half("b")
     assert states(log, half_position=7) == ["pending", "abandoned"]

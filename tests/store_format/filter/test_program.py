@@ -1,9 +1,23 @@
 """The program for a list of tags, run on single messages."""
 
+import math
+
 import pytest
 
 from reput.store_format.filter.evaluate import evaluate, matches
-from reput.store_format.filter.program import FALSE, NULL, TRUE, Value, ValueKind, tags_program
+from reput.store_format.filter.program import (
+    FALSE,
+    NULL,
+    TRUE,
+    Thrown,
+    Value,
+    ValueKind,
+    compare,
+    compare_ordered,
+    negated,
+    parse_double,
+    tags_program,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +57,90 @@ def test_java_keeps_apart_what_python_takes_for_equal() -> None:
     assert ones[0] == TRUE
     assert FALSE not in ones
     assert NULL not in ones
+
+
+# --- Texts as Java's number classes read them, and values as ComparisonExpression compares them.
+def int_(of: int) -> Value:
+    return Value(ValueKind.INTEGER, of)
+
+
+def long(of: int) -> Value:
+    return Value(ValueKind.LONG, of)
+
+
+def double(of: float) -> Value:
+    return Value(ValueKind.DOUBLE, of)
+
+
+def text(of: str) -> Value:
+    return Value(ValueKind.TEXT, of)
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("5", 5.0), (" \t5.\x00", 5.0), (".5", 0.5), ("-1e3", -1000.0), ("1f", 1.0), ("1.5D", 1.5),
+        ("1e400", math.inf), ("-1e400", -math.inf), ("-Infinity", -math.inf), ("1e-400", 0.0),
+        ("0x1p4", 16.0), ("-0x.8P1d", -1.0), ("0x1p99999", math.inf), ("-0x1p99999", -math.inf),
+    ],
+)  # fmt: skip
+def test_doubles_as_their_class_reads_them(written: str, number: float) -> None:
+    assert parse_double(written) == number
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", ".", "1e", "e1", "0x1", "infinity", "nan", "1_0", "1ff", "\u0663", "\u00a05", "--5"],
+)
+def test_what_is_no_double_throws(written: str) -> None:
+    with pytest.raises(Thrown):
+        parse_double(written)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "order"),
+    [
+        (int_(5), long(5), 0), (int_(5), double(5.5), -1), (long(2**53 + 1), double(2.0**53), 0),
+        (double(-0.0), double(0.0), -1), (double(math.nan), double(math.inf), 1),
+        (double(math.nan), double(math.nan), 0), (double(1.0), double(math.nan), -1),
+        (text("7"), int_(5), 1), (long(7), text("8"), -1), (text(" 5.0"), double(5.0), 0),
+        (text("a"), text("a"), 0), (TRUE, FALSE, 1), (text("tRuE"), TRUE, 0), (text("x"), FALSE, 0),
+        (TRUE, int_(1), -1), (int_(1), TRUE, -1),
+    ],
+)  # fmt: skip
+def test_two_values_in_java_s_order(left: Value, right: Value, order: int) -> None:
+    assert compare(left, right) == order
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (text("5.0"), int_(5)),
+        (text(str(2**31)), int_(5)),
+        (long(5), text("x")),
+        (TRUE, text("true")),
+    ],
+)
+def test_a_text_that_cannot_become_the_others_class_throws(left: Value, right: Value) -> None:
+    with pytest.raises(Thrown):
+        compare(left, right)
+
+
+@pytest.mark.parametrize(
+    ("value", "minus"),
+    [
+        (int_(5), int_(-5)), (int_(-(2**31)), int_(-(2**31))), (long(2**31), long(-(2**31))),
+        (long(-(2**63)), long(-(2**63))), (double(1.5), double(-1.5)), (text("5"), NULL),
+        (TRUE, NULL),
+    ],
+)  # fmt: skip
+def test_minus_wraps_at_the_least_number_of_a_class(value: Value, minus: Value) -> None:
+    assert negated(value) == minus
+
+
+def test_two_texts_are_equal_as_texts_and_ordered_as_doubles() -> None:
+    assert compare(text("5"), text("5.0")) != 0
+    assert compare_ordered(text("5"), text("5.0")) == 0
+    assert compare_ordered(text("10"), text("9")) == 1
+    with pytest.raises(Thrown):
+        compare_ordered(text("a"), text("b"))

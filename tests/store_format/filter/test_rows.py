@@ -2,14 +2,29 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from reput.store_format.filter import rows
 from reput.store_format.filter.program import NULL, TRUE, Op, Program, Value, ValueKind
-from reput.store_format.filter.rows import Match, judge, tables
+from reput.store_format.filter.rows import (
+    ASK,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    LITERAL,
+    LONG,
+    OK,
+    TEXT,
+    THROWS,
+    Match,
+    judge,
+    tables,
+)
 from tests.logs import properties
 from tests.store_format.filter.saying import step_of
 
-NO, YES, ASK = Match.NO, Match.YES, Match.ASK
+NO, YES, OPEN = Match.NO, Match.YES, Match.ASK
 A = (Op.PROPERTY, "a")
 
 
@@ -67,7 +82,7 @@ def test_numbers_in_the_class_of_the_literal() -> None:
     "value", ["1" * 16, "1e9", "5d", "-0", "NaN", "Infinity", " 6", "0x1p3", "6.."]
 )
 def test_of_a_double_that_is_not_plain_the_slow_way_is_asked(value: str) -> None:
-    assert said((A, number(5.5), (Op.GREATER, None)), value, "1" * 15) == [ASK, YES]
+    assert said((A, number(5.5), (Op.GREATER, None)), value, "1" * 15) == [OPEN, YES]
 
 
 def test_two_properties_that_are_not_ascii_may_still_be_decoded_alike() -> None:
@@ -75,7 +90,7 @@ def test_two_properties_that_are_not_ascii_may_still_be_decoded_alike() -> None:
         [b"a\x01\xff\x02b\x01\xfe\x02", b"a\x01x\x02b\x01\xfe\x02", b"a\x01\xe9\x02b\x01\xe9\x02"]
     )
     program = tables(Program((A, (Op.PROPERTY, "b"), (Op.EQUAL, None)), 2))
-    assert judge(step.window, step.rows, False, program).tolist() == [ASK, NO, YES]
+    assert judge(step.window, step.rows, False, program).tolist() == [OPEN, NO, YES]
 
 
 def test_no_table_is_made_of_a_text_that_other_bytes_may_be_decoded_to() -> None:
@@ -96,3 +111,68 @@ def test_pairs_count_as_the_release_splits_them() -> None:
     there = (A, (Op.IS_NULL, None), (Op.NOT, None))
     assert said(there, "x\x01y", "x\x01") == [YES, YES]
     assert said(there, "x\x01y", "x\x01", split=True) == [NO, YES]
+
+
+# --- Two values on the kernel's stack, compared as Java compares them, or left to the slow way.
+Item = bytes | str | tuple[int, float]
+TRUTH, FALSE = (BOOLEAN, 1), (BOOLEAN, 0)
+SAME, LESS, MORE = (OK, 0), (OK, -1), (OK, 1)
+THROWN, ASKED = (THROWS, 0), (ASK, 0)
+
+
+def compared(left: Item, op: Op, right: Item) -> tuple[int, int]:
+    """Bytes are a text in the window, a str one in the program."""
+    window, texts = bytearray(b"\x01"), bytearray(b"\x01\x01")
+    stack, doubles = np.zeros((3, 3), np.int64), np.zeros(3)
+    for place, item in enumerate((left, right), 1):
+        if isinstance(item, tuple):
+            stack[place, 0], doubles[place] = item
+            stack[place, 1] = 0 if item[0] == DOUBLE else int(item[1])
+            continue
+        raw, buffer = (item, window) if isinstance(item, bytes) else (item.encode(), texts)
+        stack[place] = TEXT if buffer is window else LITERAL, len(buffer), len(buffer) + len(raw)
+        buffer += raw + b"9"
+    one, other = (np.frombuffer(bytes(each), np.uint8) for each in (window, texts))
+    state, order = rows.compare(one, other, int(op), stack, doubles, 1)
+    return state, order if state == OK else 0
+
+
+# fmt: off
+COMPARED = (
+    *((Op.EQUAL, *row) for row in (  # The same or not.
+        (b"ab", "ab", SAME), ("ab", b"ab", SAME), (b"ab", b"ab", SAME), ("ab", "ab", SAME),
+        (b"ab", "abc", MORE), (b"ab", b"ac", MORE), (b"", "", SAME), (b"\xff", "\xe9", MORE),
+        (b"\xff", b"\xfe", ASKED), (b"\xff", b"\xff", SAME), (b"5", "5.0", MORE),
+    )),
+    *((Op.LESS, *row) for row in (  # In order, as doubles.
+        (b"5", "5.0", SAME), (b"10", b"9", MORE), ("9.5", b"+10.", LESS), (b"x", "1", THROWN),
+        (b"1", "x", THROWN), (b"-.5", b".5", LESS), (b"1e1", "1", ASKED), (b"", "1", ASKED),
+        (b"NaN", "1", ASKED), (b"nan", "1", THROWN), (b"-0", "0", ASKED), (b"-0.0", "1", ASKED),
+        (b"0", "-1", MORE),
+    )),
+    *((Op.EQUAL, *row) for row in (  # By the number's class.
+        (b"5", (INTEGER, 5), SAME), (b"5", (LONG, 6), LESS), ((LONG, 6), b"5", MORE),
+        (b"5.0", (INTEGER, 5), THROWN), (b"2147483648", (INTEGER, 5), THROWN),
+        (b"2147483648", (LONG, 5), MORE), (b"9223372036854775808", (LONG, 5), THROWN),
+        (b"5.0", (DOUBLE, 5.0), SAME), ((INTEGER, 5), (DOUBLE, 5.5), LESS),
+        ((INTEGER, -1), (LONG, 1 << 40), LESS), ((INTEGER, 7), (INTEGER, 7), SAME),
+    )),
+    *((Op.EQUAL, *row) for row in (  # A boolean, with no number.
+        (b"tRuE", TRUTH, SAME), (b"true ", TRUTH, LESS), (b"yes", FALSE, SAME),
+        (TRUTH, FALSE, MORE), (TRUTH, b"true", THROWN), (TRUTH, "true", THROWN),
+        (TRUTH, (INTEGER, 1), LESS), ((DOUBLE, 1.0), TRUTH, LESS), (b"TR\x55\x65", TRUTH, SAME),
+        (b"TR\x15\x45", TRUTH, LESS),
+    )),
+)
+# fmt: on
+
+
+@pytest.mark.parametrize(("op", "left", "right", "result"), COMPARED)
+def test_values_are_compared_as_java_does(op, left, right, result) -> None:
+    assert compared(left, op, right) == result
+
+
+def test_fifteen_digits_are_rounded_once_and_sixteen_are_asked_for() -> None:
+    assert compared(b"0.1234567890123", Op.LESS, (DOUBLE, 0.1234567890123)) == SAME
+    assert compared(b"123456789012345", Op.LESS, (DOUBLE, 123456789012345.0)) == SAME
+    assert compared(b"1234567890123456", Op.LESS, (DOUBLE, 1.0)) == ASKED

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput.store_format.filter.evaluate import evaluate, matches
 from reput.store_format.filter.filters import AllOf, tag_filter
+from reput.store_format.filter.program import FALSE, Op, Value, ValueKind
 from reput.store_format.filter.rows import Match
-from reput.store_format.filter.sql import SqlFilter, WrongExpression, sql_filter
+from reput.store_format.filter.sql import SqlFilter, WrongExpression, parse, sql_filter
 from reput.store_format.release.profiles import profile
 from tests.logs import encoder
 from tests.store_format.filter import golden
@@ -29,7 +32,7 @@ def wanted(text: str, release: str = "5.5.0") -> SqlFilter:
     return sql_filter(text, profile(release))
 
 
-def matches(text: str, found: Mapping[str, str], release: str = "5.5.0") -> bool:
+def judged(text: str, found: Mapping[str, str], release: str = "5.5.0") -> bool:
     (said,) = says(wanted(text, release), [encoder.properties(*found.items())])
     return said
 
@@ -97,10 +100,10 @@ def test_properties_of_any_bytes(values: list[bytes], split: bool) -> None:
 
 def test_the_words_of_5_1_3_are_names_before() -> None:
     found = {"a": "xyz"}
-    assert matches("a CONTAINS 'y'", found, "5.1.3")
-    assert not matches("a CONTAINS 'y'", found, "5.1.2")
+    assert judged("a CONTAINS 'y'", found, "5.1.3")
+    assert not judged("a CONTAINS 'y'", found, "5.1.2")
     assert wanted("a CONTAINS 'y'", "5.1.2").rest == (1, 3)  # `a` alone, which is FALSE
-    assert matches("CONTAINS = 'y'", {"CONTAINS": "y"}, "5.1.2")
+    assert judged("CONTAINS = 'y'", {"CONTAINS": "y"}, "5.1.2")
     with pytest.raises(WrongExpression):
         wanted("CONTAINS = 'y'", "5.1.3")
 
@@ -124,6 +127,11 @@ def test_the_words_of_5_1_3_are_names_before() -> None:
         ("(" * 10_000 + "a = 1" + ")" * 10_000, 1, 2000, "nested too deeply"),
         ("-" * 10_000 + "a = 1", 1, 2000, "nested too deeply"),
         ("a" * (1 << 21), 1, 1, "characters, more than"),
+        (" \n ", 2, 2, "ends where one of these was expected: "),
+        ("a\n = \n)", 3, 1, "')' stands"),
+        ("a = 'x", 1, 5, "begins no word"),
+        ("a IN ()", 1, 7, "a text in single quotes"),
+        ("a = \xe9", 1, 5, "begins"),
     ],
 )
 def test_errors_say_where_and_what(text: str, line: int, column: int, says: str) -> None:
@@ -136,26 +144,21 @@ def test_errors_say_where_and_what(text: str, line: int, column: int, says: str)
 
 def test_a_long_expression_is_not_a_deep_one() -> None:
     many = " OR ".join(f"a = {n}" for n in range(5000))
-    assert matches(many, {"a": "4999"})
-    assert not matches(many, {"a": "5000"})
+    assert judged(many, {"a": "4999"})
+    assert not judged(many, {"a": "5000"})
     within = ", ".join(f"'{n}'" for n in range(5000))
-    assert matches(f"a IN ({within})", {"a": "4999"})
+    assert judged(f"a IN ({within})", {"a": "4999"})
     # each BETWEEN would double the work if its left side were evaluated twice
     deep = "-(" * 100 + "a" + ") BETWEEN 1 AND 2" * 100 + " IS NULL"
-    assert matches(deep, {"a": "1"})
-
-
-def test_the_text_that_rocketmq_ignores_is_reported() -> None:
-    assert wanted("a = 1 AND b = 2").rest is None
-    assert wanted("a = 1\n b = 2").rest == (2, 2)
+    assert judged(deep, {"a": "1"})
 
 
 @pytest.mark.parametrize("number", ["0.74391500080636083", "0.77835337406812415", "123456789.5"])
 def test_numbers_at_once_are_rounded_as_java_rounds(number: str) -> None:
     """In the first two, digits divided by a power of ten would be rounded twice."""
-    assert matches(f"a = {number}", {"a": number})
-    assert not matches(f"a > {number} OR a < {number}", {"a": number})
-    assert matches("a < b", {"a": "-0", "b": "0"})  # as doubles, they differ in Java
+    assert judged(f"a = {number}", {"a": number})
+    assert not judged(f"a > {number} OR a < {number}", {"a": number})
+    assert judged("a < b", {"a": "-0", "b": "0"})  # as doubles, they differ in Java
 
 
 def test_of_two_properties_of_one_name_the_last_counts() -> None:
@@ -179,6 +182,144 @@ def test_all_of_several_filters() -> None:
 
 
 def test_a_between_with_a_missing_bound_is_neither_true_nor_false() -> None:
-    assert not matches("a BETWEEN b AND 7", {"a": "5"})
-    assert not matches("NOT (a BETWEEN b AND 7)", {"a": "5"})
-    assert matches("a NOT BETWEEN b AND 7", {"a": "8"})
+    assert not judged("a BETWEEN b AND 7", {"a": "5"})
+    assert not judged("NOT (a BETWEEN b AND 7)", {"a": "5"})
+    assert judged("a NOT BETWEEN b AND 7", {"a": "8"})
+
+
+# --- What the `create` methods of RocketMQ's expressions make of their parts, and what they
+# refuse.
+def code(text: str) -> list[Any]:
+    return list(parse(text, True).program.instructions)
+
+
+@pytest.mark.parametrize(
+    ("literal", "kind", "of"),
+    [
+        ("0", ValueKind.INTEGER, 0), ("2147483647", ValueKind.INTEGER, 2147483647),
+        ("2147483648", ValueKind.LONG, 2147483648), ("5L", ValueKind.INTEGER, 5),
+        ("9223372036854775807l", ValueKind.LONG, 9223372036854775807),
+        (".5", ValueKind.DOUBLE, 0.5),
+        ("5.", ValueKind.DOUBLE, 5.0), ("1e3", ValueKind.DOUBLE, 1000.0),
+        ("4.9e-324", ValueKind.DOUBLE, 4.9e-324), ("''", ValueKind.TEXT, ""),
+    ],
+)  # fmt: skip
+def test_a_literal_has_the_smallest_class_that_holds_it(literal, kind, of) -> None:
+    assert code(f"a = {literal}")[1] == (Op.CONSTANT, Value(kind, of))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = 9223372036854775808", "a = 0.0", "a = 0e5", "a = 1e-400", "a = 1e309",
+        "a > 'x'", "'x' > a", "a > TRUE", "a > NULL", "a > (b > 5)", "a BETWEEN 'x' AND 'y'",
+        "a = NULL", "NULL <> a", "TRUE = 5", "FALSE = 'x'",
+        "a BETWEEN 7 AND 1", "a BETWEEN 1.5 AND 1", "a BETWEEN NULL AND 1",
+        "5 IN ('x')", "'x' IN ('x')", "(a = 1) IN ('x')",
+        "5", "'x'", "-5", "NOT 5", "a = 1 AND 'x'", "5 OR a = 1",
+    ],
+)  # fmt: skip
+def test_what_rocketmq_refuses(text: str) -> None:
+    with pytest.raises(WrongExpression) as raised:
+        parse(text, True)
+    assert "stands where" not in raised.value.reason  # the grammar itself takes it
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["5 = TRUE", "5 = 'x'", "a BETWEEN -1 AND -7", "a NOT BETWEEN 7 AND 1", "a BETWEEN 1 AND 1",
+     "a > b", "NULL IS NULL"],
+)  # fmt: skip
+def test_what_it_takes_though_it_looks_wrong(text: str) -> None:
+    assert parse(text, True).rest is None
+
+
+def test_a_refusal_is_at_the_part_that_is_wrong() -> None:
+    for text, column in (("a > 'x'", 5), ("a BETWEEN 7 AND 1", 11), ("a = 1 AND\t5", 11)):
+        with pytest.raises(WrongExpression) as raised:
+            parse(text, True)
+        assert (raised.value.line, raised.value.column) == (1, column)
+
+
+@pytest.mark.parametrize("test", ["CONTAINS", "NOT CONTAINS", "STARTSWITH", "NOT ENDSWITH"])
+def test_a_test_for_the_empty_text_is_false_whatever_is_on_its_left(test: str) -> None:
+    assert code(f"-(a > 5) {test} ''") == [(Op.CONSTANT, FALSE)]
+
+
+@pytest.mark.parametrize(
+    ("text", "a", "value"),
+    [
+        ("a BETWEEN 1 AND b", "0", FALSE),  # 'x' is not a number, but is not looked at any more
+        ("a NOT BETWEEN 1 AND b", "0", Value(ValueKind.BOOLEAN, True)),
+        ("a = 'y' AND b > 5", "x", FALSE),
+        ("a = 'x' OR b > 5", "x", Value(ValueKind.BOOLEAN, True)),
+        ("c > 5 = TRUE", "x", Value(ValueKind.NULL, None)),
+    ],
+)
+def test_what_is_decided_is_not_evaluated_on(text: str, a: str, value: Value) -> None:
+    assert evaluate(parse(text, True).program, {"a": a, "b": "x"}) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "depth"),
+    [("a = 1", 2), ("a = 1 AND b = 2", 3), ("(a = 1 AND b = 2) AND c = 3", 3), ("a IS NULL", 1),
+     ("a = 1 AND (b = 2 AND c = 3)", 4), ("a BETWEEN 1 AND 2", 3)],
+)  # fmt: skip
+def test_the_depth_is_the_most_values_on_the_stack(text: str, depth: int) -> None:
+    assert parse(text, True).program.depth == depth
+
+
+# --- The dialect of SelectorParser.jj: what binds closer, what is a word, and where a text may
+# end.
+def holds(text: str, text_words: bool = True, /, **properties: str) -> bool:
+    return matches(parse(text, text_words).program, properties)
+
+
+@pytest.mark.parametrize(
+    ("text", "yes"),
+    [
+        ("a = 1 OR a = 2 AND a = 3", True),  # AND binds closer than OR
+        ("(a = 1 OR a = 2) AND a = 3", False),
+        ("NOT a = 2", False),  # NOT is a unary: it takes `a` alone, which is FALSE, and a TRUE = 2
+        ("NOT (a = 2)", True),
+        ("a BETWEEN 0 AND 1 AND a = 1", True),
+        ("a IS NOT NULL = TRUE", True),
+        ("a > 0 = TRUE", True),  # a comparison binds closer than an equality
+        ("- - a IS NULL", True),
+        ("a = +1", True),
+    ],
+)
+def test_what_binds_closer(text: str, yes: bool) -> None:
+    assert holds(text, a="1") == yes
+
+
+def test_words_are_in_any_case_and_names_are_not() -> None:
+    assert holds("a Is nOt nUlL aNd a bEtWeEn 1 AnD 3 AND a iN ('2') OR fAlSe", a="2")
+    assert not holds("A = 2", a="2")
+    assert holds("_x$1 = 2 AND $ = 2 AND Andy = 2", **{"_x$1": "2", "$": "2", "Andy": "2"})
+
+
+def test_blanks_and_comments_stand_anywhere() -> None:
+    assert holds("/* a * / ** */\ta\f=\r\n1--= 2\n-- end\r", a="1")
+    assert parse("a = 1 -- no line's end", True).rest == (1, 7)  # then it is no comment
+
+
+def test_two_quotes_in_a_text_are_one() -> None:
+    assert holds("a = 'it''s' AND b = '' AND c = ''''", a="it's", b="", c="'")
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("a = 1", None), ("a = 1 b = 2", (1, 7)), ("a = 1\n\n  )", (3, 3)), ("a = 1L2", (1, 7)),
+        ("a = 01", (1, 6)), ("a = 1 'x'", (1, 7)),
+    ],
+)  # fmt: skip
+def test_the_rest_after_a_whole_expression_is_ignored(text, rest) -> None:
+    assert parse(text, True).rest == rest
+
+
+def test_an_expression_has_at_most_a_mebibyte() -> None:
+    assert holds("a = 1" + " " * ((1 << 20) - 5), a="1")
+    with pytest.raises(WrongExpression, match="has 1048577 characters"):
+        parse("a = 1" + " " * ((1 << 20) - 4), True)

@@ -52,9 +52,7 @@ def test_kernels_lie_in_our_own_folder() -> None:
 
 
 @pytest.mark.parametrize("how", [jit.kernel, jit.inlined, jit.allocating, jit.unlocked])
-def test_numbas_own_settings_are_left_as_they_were(
-    how: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbas_own_settings_are_left_as_they_were(how: Any, monkeypatch) -> None:
     def twice(number: int) -> int:
         return 2 * number
 

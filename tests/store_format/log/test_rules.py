@@ -49,27 +49,6 @@ def test_what_stands_at_a_place(size: int, magic: int, left: int, fault: Fault) 
     assert framed(size, magic, left) == fault
 
 
-@pytest.mark.parametrize(
-    ("size", "fits"),
-    [
-        (201, False),
-        (-1, True),
-        (-(1 << 31) + 4, True),
-        (-(1 << 31) + 3, False),
-        (-(1 << 31), False),
-    ],
-)
-def test_a_blanks_size_less_4_has_to_fit_from_5_3_2_on(size: int, fits: bool) -> None:
-    """`remaining() < totalSize - 4` in 32 bits, where the four lowest sizes wrap."""
-    assert framed(size, BLANK) == (Fault.BLANK if fits else Fault.SIZE_PAST_END)
-    assert framed(size, BLANK, rules=RecordRules(True, True, any_blank_size=True)) == Fault.BLANK
-
-
-def test_version_2_is_of_releases_with_long_topics() -> None:
-    assert framed(100, V2, rules=RecordRules(True, False)) == Fault.BAD_MAGIC
-    assert frame(bytes(7), 0, 7, 200, RULES)[0] == Fault.NEED_MORE
-
-
 def read(message: Message, rules: RecordRules = RULES, place: int = PLACE) -> tuple[Fault, Any]:
     raw, row = encode(message, PLACE), Row()
     return Fault(read_record(raw, 0, len(raw), place, 0, rules, row)), row
@@ -92,16 +71,6 @@ def read(message: Message, rules: RecordRules = RULES, place: int = PLACE) -> tu
 def test_the_parts_of_a_record_have_to_add_up(fields: dict[str, Any], fault: Fault) -> None:
     whole = {"topic": "TT", "body": b"\x7fody", "properties": b"a\x01b\x02c"}
     assert read(Message(**{**whole, **fields}))[0] == fault
-
-
-def test_a_row_has_the_records_fields_and_places() -> None:
-    message = Message("TT", -7, 1 << 50, b"body", b"a\x01b\x02", -9, 0x10, born_host=V6)
-    fault, row = read(message)
-    assert fault == Fault.NONE
-    assert (row.bodyAt, row.topicAt, row.propertiesAt) == (100, 105, 109)  # 88 and 12 of the host
-    assert (row.queueId, row.queueOffset, row.storeTimestamp) == (-7, 1 << 50, -9)
-    assert (row.bodyLength, row.topicLength, row.propertiesLength) == (4, 2, 4)
-    assert read(Message(sys_flag=0x30), RecordRules(False, False))[0] == Fault.NONE  # before 4.6.0
 
 
 def test_transactions_are_in_queue_and_index_by_their_type() -> None:

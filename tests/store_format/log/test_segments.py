@@ -89,9 +89,7 @@ def test_a_folder_has_to_be_one() -> None:
         ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], []),
     ],
 )  # fmt: skip
-def test_a_listing_reports_and_goes_on(
-    files: list[tuple[str, int]], left: list[int], odd: list[int], findings: list[str]
-) -> None:
+def test_a_listing_reports_and_goes_on(files, left, odd, findings) -> None:
     found = list_segments(storage(*files), ["a", "b"], SIZE)
     assert (starts(found.segments), sorted(found.odd)) == (left, odd)
     for finding, reason in zip(found.findings, findings, strict=True):
@@ -136,9 +134,7 @@ def test_a_segment_whose_name_cannot_be_right_is_the_one_that_its_records_prove(
         ({"a/x.bak": two_records(400)}, "which the log lacks; left out", True),
     ],
 )
-def test_a_file_with_messages_that_is_left_out_is_named(
-    files: dict[str, bytes], reason: str, left_out: bool
-) -> None:
+def test_a_file_with_messages_that_is_left_out_is_named(files, reason, left_out) -> None:
     found = listing({FIRST: two_records(0), "b/x": b"", **files})
     (finding,) = found.findings
     assert reason in finding.reason

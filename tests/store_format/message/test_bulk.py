@@ -73,20 +73,11 @@ def test_each_row_is_one_record_and_queues_go_on() -> None:
     assert encoded(ROWS, range(4)) == joined(ROWS)
     assert encoded(ROWS[1:3], range(1, 3)) == joined(ROWS[1:3])
     assert encoded([], range(0)) == b""
-
-
-def test_properties_follow_the_order_of_the_map() -> None:
     made = properties(("TAGS", "t0"), ("KEYS", "k0"), ("UNIQ_KEY", KEY + "FFFF"))
     wanted = [replace(ROWS[0], properties=made)]
     assert encoded(wanted, range(1), order=(2, 1, 0)) == joined(wanted)
-
-
-def test_of_some_releases_the_text_has_no_last_end() -> None:
     wanted = [replace(row, properties=row.properties[:-1]) for row in ROWS[:3]]
     assert encoded(wanted, range(3), text_ends=False) == joined(wanted)
-
-
-def test_the_crc_property_comes_last() -> None:
     wanted = [replace(row, crc_property=True) for row in ROWS]
     assert encoded(wanted, range(4), crc=True) == joined(wanted)
 

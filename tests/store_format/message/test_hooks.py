@@ -75,9 +75,7 @@ def test_before_there_was_a_wheel_the_names_mean_nothing(tmp_path: Path) -> None
         ({"timerMaxDelaySec": "8"}, TimerIllegal, "WHEEL_TIMER_MSG_ILLEGAL"),
     ],
 )
-def test_a_refusal_has_rocketmqs_status(
-    tmp_path: Path, named: dict[str, str], error: type[Exception], status: str
-) -> None:
+def test_a_refusal_has_rocketmqs_status(tmp_path, named, error, status) -> None:
     with pytest.raises(error) as refused:
         put(tmp_path, {"TIMER_DELAY_SEC": "9"}, **named)
     assert refused.value.status == status  # type: ignore[attr-defined]

@@ -1,13 +1,25 @@
 """Every refusal has its own error, and RocketMQ's status; and nothing is written."""
 
+from collections import UserDict
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from reput.store_format.java import hash_map_order
 from reput.store_format.kernels.java_text import hash_text
 from reput.store_format.message import refusals as errors
-from reput.store_format.message.message import Message, parse_properties
+from reput.store_format.message.message import (
+    Message,
+    check_keys,
+    check_range,
+    check_types,
+    encode_properties,
+    parse_properties,
+    wrong_type,
+)
+from reput.store_format.message.refusals import FieldRange, FieldType, SeparatorInProperty
 from tests.broker.writer.stores import open_writer, stored_records
 
 REFUSALS = [
@@ -72,18 +84,8 @@ def test_delay_in_the_properties_is_the_same_as_delay_level(tmp_path: Path) -> N
     assert sorted(one.properties.split(b"\2")) == sorted(other.properties.split(b"\2"))
 
 
-def test_before_the_timer_wheel_its_properties_mean_nothing(tmp_path: Path) -> None:
-    with open_writer(tmp_path, release="4.9.7") as writer:
-        writer.append(Message("T", b"", properties={"TIMER_DELAY_SEC": "5"}))
-    (record,) = stored_records(tmp_path / "commitlog")
-    assert record.topic == "T"
-    assert b"TIMER_DELAY_SEC\x015" in record.properties
-
-
 @pytest.mark.parametrize(("message", "error"), REFUSALS, ids=lambda v: getattr(v, "__name__", ""))
-def test_what_rocketmq_refuses_is_refused(
-    tmp_path: Path, message: Message, error: type[errors.Refused]
-) -> None:
+def test_what_rocketmq_refuses_is_refused(tmp_path, message, error) -> None:
     with open_writer(tmp_path, maxMessageSize=1000) as writer:
         with pytest.raises(error) as raised:
             writer.append(message)
@@ -105,14 +107,6 @@ def test_what_is_just_allowed_is_taken(tmp_path: Path) -> None:
             Message("T", b"", tags="\ud800"),  # Java writes a lone surrogate as `?`
         ):
             assert writer.append(message).status == "PUT_OK"
-
-
-def test_ipv6_and_long_topics_need_their_release(tmp_path: Path) -> None:
-    with open_writer(tmp_path, release="4.5.2") as writer, pytest.raises(errors.HostFamily):
-        writer.append(Message("T", b"", born_host="[::1]:1"))
-    with open_writer(tmp_path / "b", release="5.0.0") as writer:  # noqa: SIM117
-        with pytest.raises(errors.TopicTooLong):
-            writer.append(Message("%RETRY%" + "g" * 200, b""))
 
 
 @pytest.mark.parametrize(
@@ -222,3 +216,127 @@ def test_a_crowded_bucket_makes_a_hash_map_larger() -> None:
     place = hash_text(alike[0]) ^ (hash_text(alike[0]) & 0xFFFFFFFF) >> 16
     assert few == tuple(sorted(range(10), key=lambda i: (3, 2, *[place & 15] * 8)[i]))
     assert many == tuple(sorted(range(11), key=lambda i: (19, 2, *[place & 31] * 9)[i]))
+
+
+# --- Wrong values of a message's fields, by the field and by the least and greatest that fits.
+def message(**named: Any) -> Message:
+    return Message(**{"topic": "T", "body": b"", **named})
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_a_signed_field_holds_its_least_and_its_greatest_number(bits: int) -> None:
+    half = 2 ** (bits - 1)
+    for value in (-half, 0, half - 1):
+        check_range("flag", value, bits)
+    for value in (-half - 1, half):
+        with pytest.raises(FieldRange, match=f"^flag={value} does not fit into {bits} bits$"):
+            check_range("flag", value, bits)
+
+
+@pytest.mark.parametrize(
+    ("name", "fits", "over"),
+    [
+        ("queue_id", 2**31 - 1, 2**31), ("flag", -(2**31), -(2**31) - 1),
+        ("prepared_offset", 2**63 - 1, 2**63), ("born_timestamp", -(2**63), -(2**63) - 1),
+    ],
+)  # fmt: skip
+def test_offsets_and_times_are_longs_and_the_rest_ints(name: str, fits: int, over: int) -> None:
+    check_types(message(**{name: fits}))
+    with pytest.raises(FieldRange, match=f"^{name}="):
+        check_types(message(**{name: over}))
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"body": None}, {"body": bytearray(1)}, {"body": memoryview(b"x")},
+        {"flag": np.int32(7), "queue_id": True}, {"unique_key": None}, {"born_timestamp": None},
+        {"properties": None}, {"properties": b"\xff"}, {"properties": UserDict(a="x")},
+    ],
+)  # fmt: skip
+def test_what_the_encoder_can_write_passes(named: dict[str, Any]) -> None:
+    check_types(message(**named))
+
+
+@pytest.mark.parametrize("keys", ["", "a b", [], ["a"], ("a", "b")])
+def test_keys_are_a_text_or_several(keys: Any) -> None:
+    check_keys(keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind"),
+    [(b"a", "bytes"), ({"a"}, "set"), (["a", None], "NoneType"), ([b"a"], "bytes")],
+)
+def test_keys_of_another_type_are_refused(keys: Any, kind: str) -> None:
+    with pytest.raises(FieldType, match=f"expected text or several texts, not {kind}$"):
+        check_keys(keys)
+
+
+def test_an_error_names_the_type_and_keeps_the_value_to_itself() -> None:
+    assert str(wrong_type("properties", "text", b"secret")) == (
+        "properties: expected text, not bytes"
+    )
+    with pytest.raises(FieldType) as raised:
+        check_types(Message("T", b"", properties={"a": b"secret"}))  # type: ignore[dict-item]
+    assert "secret" not in str(raised.value)
+
+
+def test_the_first_wrong_field_is_named() -> None:
+    with pytest.raises(FieldType, match=r"^topic:"):
+        check_types(Message(5, "text", flag="1"))  # type: ignore[arg-type]
+
+
+# --- Properties as text: which pairs count in which release, and in what order they are written.
+@pytest.mark.parametrize(
+    ("raw", "old", "new"),
+    [
+        (b"", {}, {}),
+        (b"a\x01x\x02b\x01y\x02", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
+        (b"a\x01x\x02b\x01y", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
+        (b"a\x01x\x02a\x01y\x02", {"a": "y"}, {"a": "y"}),
+        (b"TAGS\x01a\x01\x02", {"TAGS": "a"}, {"TAGS": "a\x01"}),
+        (b"TAGS\x01a\x01b\x02", {}, {"TAGS": "a\x01b"}),
+        (b"TAGS\x01\x02", {}, {}),
+        (b"\x01a\x02", {"": "a"}, {}),
+        (b"TAGS\x02\x02\x01\x02", {}, {}),
+        (b"a\x01\x01x\x02", {}, {"a": "\x01x"}),
+        (b"a\x01\xed\xa0\x80\x02", {"a": "\ufffd"}, {"a": "\ufffd"}),
+    ],
+)
+def test_releases_split_a_pair_in_two_ways(raw, old, new) -> None:
+    assert parse_properties(raw, split=True) == old
+    assert parse_properties(raw) == new
+
+
+@pytest.mark.parametrize(
+    ("capacity", "order"),
+    [(16, b"p\x011\x02a\x012\x02b\x013\x02"), (128, b"a\x012\x02b\x013\x02p\x011\x02")],
+)
+def test_the_order_is_that_of_the_hash_map(capacity: int, order: bytes) -> None:
+    """`p`, `a`, `b` are 112, 97, 98: buckets 0, 1, 2 of 16, and themselves of 128."""
+    for given in ({"p": "1", "a": "2", "b": "3"}, {"b": "3", "a": "2", "p": "1"}):
+        assert encode_properties(given, capacity, ended=True) == order
+        assert encode_properties(given, capacity, ended=False) == order[:-1]
+
+
+def test_properties_are_written_as_java_writes_them() -> None:
+    assert encode_properties({}, 16, ended=True) == encode_properties({}, 16, ended=False) == b""
+    assert encode_properties({"100%": "%s", "%d": "é"}, 16, ended=False) in (
+        b"100%\x01%s\x02%d\x01\xc3\xa9", b"%d\x01\xc3\xa9\x02100%\x01%s",
+    )  # fmt: skip
+    assert encode_properties({"a": "\ud800x"}, 16, ended=True) == b"a\x01?x\x02"  # as Java does
+    assert encode_properties({"a": " "}, 16, ended=True) == b"a\x01 \x02"
+    with pytest.raises(SeparatorInProperty):
+        encode_properties({"a": " ", "b": "\x01"}, 16, ended=True)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("pair", [("a\x01", "x"), ("a", "\x01"), ("a\x02b", "x"), ("a", "x\x02"),
+                                  ("a", "\0"), ("\0", "x")])  # fmt: skip
+def test_a_separator_within_a_name_or_value_is_refused(pair: tuple[str, str], ended: bool) -> None:
+    with pytest.raises(SeparatorInProperty):
+        encode_properties(dict([("b", "y"), pair]), 16, ended)
+    with pytest.raises(SeparatorInProperty):
+        encode_properties(dict([pair]), 16, ended)
+    unchecked = encode_properties(dict([pair]), 16, ended=True, checked=False)
+    assert unchecked == f"{pair[0]}\x01{pair[1]}\x02".encode()

@@ -29,9 +29,7 @@ def further(release: str, names: str, topic: str = "T", transaction: int = 0) ->
         ("5.3.2", "true", "false", False), ("5.3.2", "false", "true", True),
     ],
 )  # fmt: skip
-def test_it_is_on_by_the_setting_of_its_release(
-    release: str, multi: str, lmq: str, on: bool
-) -> None:
+def test_it_is_on_by_the_setting_of_its_release(release, multi, lmq, on) -> None:
     assert numbering(release, enableMultiDispatch=multi, enableLmq=lmq).is_on == on
 
 
@@ -92,9 +90,7 @@ def test_a_queue_that_is_named_twice(release: str, numbers: list[int], following
     ("release", "after"),
     [("4.9.7", {}), ("5.0.0", None), ("5.1.4", None), ("5.2.0", {("%LMQ%a", 0): 8})],
 )
-def test_what_is_prepared_advances_no_queue_before_5_2_0(
-    release: str, after: dict[tuple[str, int], int] | None
-) -> None:
+def test_what_is_prepared_advances_no_queue_before_5_2_0(release, after) -> None:
     found = further(release, "%LMQ%a", transaction=SYS_TRANSACTION_PREPARED)
     assert (found and found.numbers(lambda _: 7)) == (None if after is None else ([7], after))
     committed = further(release, "%LMQ%a", transaction=SYS_TRANSACTION_COMMIT)

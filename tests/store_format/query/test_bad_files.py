@@ -53,9 +53,7 @@ def test_a_chain_that_leads_forward_or_round_is_reported(small: Asked, step: int
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_a_chain_that_ends_in_damage_is_reported_and_the_log_is_read(
-    small: Asked, how: str
-) -> None:
+def test_a_chain_that_ends_in_damage_is_reported_and_the_log_is_read(small, how) -> None:
     file = index_files(small)[0]
     end_chains(file, ENDS[how])
     short = noted = 0
@@ -290,9 +288,7 @@ def test_wrong_usage_is_one_line(tmp_path, capsys, words: list[str], said: str) 
 
 
 @pytest.mark.parametrize("stored", [-(1 << 62), 253_402_300_800_000])
-def test_an_id_finds_a_message_with_a_store_time_of_no_calendar(
-    tmp_path: Path, capsys: Any, stored: int
-) -> None:
+def test_an_id_finds_a_message_with_a_store_time_of_no_calendar(tmp_path, capsys, stored) -> None:
     key = "0A000002000100000002000000010000"
     message = Message("T", properties=properties(("UNIQ_KEY", key)), store_timestamp=stored)
     store = write_log(tmp_path / "store", build_log([message], 4096))

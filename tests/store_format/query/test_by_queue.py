@@ -1,12 +1,14 @@
 """Messages of queues by position and time; what queues lack comes from the log, and is told."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reput.store_format.filter.filters import tag_filter
-from reput.store_format.query.by_queue import as_client, by_offset, by_time
+from reput.store_format.query.by_queue import as_client, by_offset, by_time, position_from
 from tests.logs import Message, properties
 from tests.store_format.derived.made_files import ENTRY
-from tests.store_format.query.derived_stores import Derived
+from tests.store_format.query.derived_stores import SEGMENT, Derived
 
 START = 1_700_000_000_000
 # Queue 0 of T has the even ones, queue 1 the odd ones, ten to a file; 7 is prepared, in no queue.
@@ -55,9 +57,7 @@ def test_positions_from_first_to_before_stop(store: Derived, scan: bool) -> None
     [(None, None, 0, 40), (100, 200, 10, 21), (101, 199, 11, 20), (390, None, 39, 40),
      (391, None, 40, 40), (None, -1, 0, 0), (None, 0, 0, 1), (200, 100, 0, 0)],
 )  # fmt: skip
-def test_times_of_all_queues_in_the_logs_order(
-    store: Derived, begin: int | None, end: int | None, first: int, stop: int
-) -> None:
+def test_times_of_all_queues_in_the_logs_order(store, begin, end, first, stop) -> None:
     wanted = [n for n in range(first, stop) if n != 7]
     assert timed(store, begin, end) == wanted
     assert timed(store, begin, end, queue=1) == [n for n in wanted if n % 2]
@@ -113,9 +113,7 @@ def test_what_one_queue_lacks_comes_from_the_log_beside_what_others_have(
     [("consumequeue", "the store has no queues; the log is read instead"),
      ("consumequeue/T/0", "the store has no such queue; --scan looks for its messages in the log")],
 )  # fmt: skip
-def test_a_store_without_queues_is_read_and_without_this_one_not(
-    store: Derived, remove: str, line: str
-) -> None:
+def test_a_store_without_queues_is_read_and_without_this_one_not(store, remove, line) -> None:
     store.remove(remove)
     assert at(store, 0, None) == (EVEN if remove == "consumequeue" else [])
     assert store.notes.lines[0] == line
@@ -133,9 +131,7 @@ def test_a_queue_file_that_was_cut_is_not_used(store: Derived) -> None:
     [(-2, 100, "position 3: a message of another queue"), (1, 100, "position 3: no message there"),
      (1 << 40, 100, "position 3: the log has no such place"), (-1, -1, "--scan reads the log")],
 )  # fmt: skip
-def test_an_entry_that_leads_elsewhere_is_left_out(
-    store: Derived, place: int, size: int, line: str
-) -> None:
+def test_an_entry_that_leads_elsewhere_is_left_out(store, place, size, line) -> None:
     place = store.places[5] if place == -2 else place
     path = store.paths("consumequeue/T/0")[0]
     raw = store.storage.files[path]
@@ -163,3 +159,63 @@ def test_a_client_pulls_between_two_offsets(store: Derived) -> None:
     assert pulled(40, 80) == [4, 6]  # without the one at the end
     assert pulled(41, 81) == [6, 8]
     assert pulled(81, 40) == []
+
+
+# --- Where a queue's messages from a time on begin, when the log lacks some that the queue names.
+COUNT = 40
+
+
+def made(times: tuple[int, ...], version: str = "5.3.3") -> Derived:
+    """A queue with a message at each of these times, three or more segments of them."""
+    body = b"b" * (3 * SEGMENT // len(times))
+    return Derived(
+        [Message("T", 0, n, body, properties(("TAGS", "A")), START + time)
+         for n, time in enumerate(times)], version,
+    )  # fmt: skip
+
+
+def found(store: Derived, time: int) -> int:
+    with store.open() as opened:
+        return position_from(opened.queue("T", 0, False), START + time, opened.log)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 30), min_size=20, max_size=COUNT).map(sorted), st.integers(-1, 31))
+def test_the_first_message_that_is_not_older(times: list[int], time: int) -> None:
+    older = sum(each < time for each in times)
+    assert found(made(tuple(times)), time) == older
+
+
+@pytest.mark.parametrize("lost", [(0,), (-1,), (0, -1), (1,)], ids=str)
+@pytest.mark.parametrize("time", [-1, *range(0, 400, 30), 391])
+def test_what_the_log_lacks_is_old_before_it_and_new_behind_it(lost, time) -> None:
+    store = made(tuple(range(0, 400, 10)))
+    segments = store.paths("commitlog")
+    at = {segments[number]: number for number in lost}
+    for path in at:
+        del store.storage.files[path]
+    kept = [int(path.rpartition("/")[2]) for path in store.paths("commitlog")]
+    there = [n for n, place in enumerate(store.places) if place - place % SEGMENT in kept]
+    position = found(store, time)
+    newer = [n for n in there if n * 10 >= time]
+    if newer:  # none that the log has is passed over, nor one that is older begun with
+        assert max((n for n in there if n * 10 < time), default=-1) < position <= newer[0]
+    else:
+        assert there[-1] < position <= COUNT
+
+
+def test_a_bad_entry_that_the_search_meets_counts_as_newer() -> None:
+    store = made(tuple(range(0, 400, 10)))
+    path = store.paths("consumequeue")[2]  # entries 20 to 29; the search begins in the middle
+    content = bytearray(store.storage.files[path])
+    content[:8] = b"\xff" * 8
+    store.storage.files[path] = bytes(content)
+    assert found(store, 350) == 20
+    assert found(store, 50) == 5
+
+
+def test_a_queue_of_no_messages_begins_at_0() -> None:
+    store = made(tuple(range(20)))
+    for path in store.paths("consumequeue"):
+        store.storage.files[path] = bytes(len(store.storage.files[path]))
+    assert found(store, 5) == 0

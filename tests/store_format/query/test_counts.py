@@ -13,10 +13,24 @@ from hypothesis import strategies as some
 
 from reput.jobs.cli import main
 from reput.jobs.opening.questions import open_store
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.records import RECORD_ROW
-from reput.store_format.query.counts import BY, COUNTED, Count, CountSums
+from reput.store_format.notes import Notes
+from reput.store_format.query import counts as module
+from reput.store_format.query.counts import (
+    BY,
+    COUNTED,
+    SPANS_MOST,
+    Count,
+    CountSums,
+    PutSums,
+    PutTimes,
+)
+from reput.store_format.query.reader import NEWEST, OpenedStore
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records
+from tests.built import write_log
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text
 from tests.logs.encoder import Message, build_log, properties
@@ -93,7 +107,7 @@ def a_log(to: Path) -> Path:
             properties=properties(("INNER_NUM", "3"), ("INNER_BASE", "0")),
         ),
         Message(
-            topic="T", store_timestamp=at + HOUR, properties=properties(("INNER_NUM", "3"))
+            topic="T", store_timestamp=at + HOUR, properties=properties(("INNER_NUM", "5"))
         ),
     ]  # fmt: skip
     for start, data in build_log(messages, 4096).items():
@@ -155,7 +169,7 @@ _NUMBER = some.integers(-3, 3) | some.sampled_from([-(1 << 63), (1 << 63) - 1, 1
 
 
 @given(some.lists(some.tuples(_NUMBER, _NUMBER, _NUMBER), min_size=1, max_size=99))
-def test_rows_of_equal_values_are_added_up(rows: list[tuple[int, int, int]]) -> None:
+def test_rows_of_equal_values_are_added_up(rows) -> None:
     counted, records = np.zeros(len(rows), COUNTED), np.zeros(len(rows), RECORD_ROW)
     counted["topic"], counted["group"], counted["size"] = np.array(rows, np.int64).T
     counted["messages"], records["size"] = np.arange(len(rows)), 7
@@ -168,3 +182,60 @@ def test_rows_of_equal_values_are_added_up(rows: list[tuple[int, int, int]]) -> 
         one[:3] = one[0] + 1, one[1] + n, one[2] + 7
         one[4] = n - 5
     assert sums.found == wanted
+
+
+# --- Messages by topic and time are those counted one after the other, in spans that fit.
+AT = 1_700_000_000_000
+
+
+def counted_put(store: Path, settings: dict[str, str] | None = None) -> PutTimes:
+    with OpenedStore(Folder(LocalStorage(), str(store)), NEWEST, settings or {}, Notes()) as opened:
+        sums = PutSums(True, [])
+        for step in opened.log.steps_past_damage(lambda _: None):
+            if len(step.rows):
+                sums.add(step)
+        return sums.times()
+
+
+def store_of(messages: list[Message], to: Path) -> Path:
+    return write_log(to, build_log(messages, 1 << 20))
+
+
+def test_spans_are_those_of_one_record_after_the_other() -> None:
+    golden = golden_stores.unpack("mixed_5.3.3")
+    found = counted_put(golden.input, as_text(golden.settings))
+    wanted: Counter[tuple[str, int]] = Counter()
+    sizes: Counter[int] = Counter()
+    for record in stored_records(golden.input / "commitlog"):
+        topic = record.topic
+        wanted[topic, record.store_timestamp // found.width * found.width] += record.size
+        sizes[1 << record.size.bit_length() - 1] += 1
+    assert {(row.topic, row.begin): row.bytes for row in found.spans} == wanted
+    assert {row.size: row.records for row in found.sizes} == sizes
+    assert sum(row.bytes for row in found.topics) == sum(wanted.values())
+
+
+@pytest.mark.parametrize(
+    ("apart", "width"), [(10, 1), (1000, 5), (60_000, 300), (3_600_000, 21_600), (10**10, 60 << 40)]
+)
+def test_spans_grow_with_the_log(tmp_path: Path, apart: int, width: int) -> None:
+    """1,000 messages so many milliseconds apart: hundreds of spans at most, and none is lost."""
+    messages = [Message(topic=f"T{n % 3}", store_timestamp=AT + n * apart) for n in range(1000)]
+    found = counted_put(store_of(messages, tmp_path))
+    begins = {row.begin for row in found.spans}
+    assert len(begins) <= SPANS_MOST
+    assert sum(row.messages for row in found.spans) == 1000
+    assert all(begin % found.width == 0 for begin in begins)
+    if apart < 10**9:
+        assert found.width == width * 1000
+
+
+def test_many_topics_at_many_times_stay_few_rows(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_KEYS_MOST", 150)
+    messages = [
+        Message(topic=f"T{n % 100}", store_timestamp=AT + n % 7 * 3_600_000) for n in range(2000)
+    ]
+    found = counted_put(store_of(messages, tmp_path))
+    assert len(found.spans) <= 150
+    assert len(found.topics) == 100
+    assert sum(row.messages for row in found.spans) == 2000

@@ -27,9 +27,7 @@ def of_kind(kind: str, default: str | None = None) -> KnownSetting:
         ("5.5.1", "5.5.1", ["5.5.1"]),
     ],
 )
-def test_a_name_is_known_from_its_first_to_its_last_release(
-    since: str, until: str, known: list[str]
-) -> None:
+def test_a_name_is_known_from_its_first_to_its_last_release(since, until, known) -> None:
     spelling = Spelling("name", since, until)
     releases = ["4.1.0-incubating", "4.9.2", "4.9.8", "5.5.1"]
     assert [release for release in releases if spelling.known_to(release)] == known

@@ -199,15 +199,6 @@ def test_a_later_layer_wins_whichever_spelling_it_uses(file: str) -> None:
     assert merge_layers(*layers) == layers[1]
 
 
-def test_an_older_spelling_is_warned_of_where_the_release_has_another() -> None:
-    given = {"mapedFileSizeCommitLog": "4096"}
-    assert setting_warnings(given, "4.5.1", "derive") == []
-    (said,) = setting_warnings(given, "4.5.2", "derive")
-    assert "RocketMQ 4.5.2 calls it mappedFileSizeCommitLog" in said
-    newer = {"mappedFileSizeCommitLog": "4096"}
-    assert setting_warnings(newer, "4.1.0-incubating", "derive") == []
-
-
 # What a release has, and what is not done
 
 
@@ -256,28 +247,6 @@ def test_every_default_is_quiet() -> None:
     for release in (RELEASES[0], "4.9.7", "5.3.3", RELEASES[-1]):
         for doing in ("derive", "append"):
             assert setting_warnings(given, release, doing) == []  # type: ignore[arg-type]
-
-
-def test_a_setting_that_no_broker_of_the_release_has_is_not_warned_of() -> None:
-    assert setting_warnings({"inSyncReplicas": "2"}, "4.9.7", "append") == []
-
-
-def test_a_slave_is_not_appended_to() -> None:
-    with pytest.raises(SettingError, match="brokerRole=SLAVE"):
-        setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "append")
-    assert setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "derive") == []
-    with pytest.raises(SettingError, match="brokerRole=slave: expected one of ASYNC_MASTER"):
-        setting_warnings({"brokerRole": "slave"}, "5.3.3", "append")
-
-
-def test_the_store_host_of_records() -> None:
-    assert writer_settings_from({}).store_host == "127.0.0.1:10911"
-    given = {"brokerIP1": "192.0.2.7", "listenPort": "11000"}
-    assert writer_settings_from(given).store_host == "192.0.2.7:11000"
-    assert writer_settings_from({"brokerIP1": "2001:db8::1"}).store_host == "[2001:db8::1]:10911"
-    for name, value in (("brokerIP1", "broker-a"), ("listenPort", "70000")):
-        with pytest.raises(SettingError, match=f"{name}={value}"):
-            _ = writer_settings_from({name: value}).store_host
 
 
 def test_append_writes_to_the_stores_own_log_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from reput.store_format.log.rules import NO_CHECKS
 from reput.store_format.log.walk import Walk
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.changes import Changes, Decision, Fate, Seen, is_shared, misfits
 from reput.store_format.rewrite.selection import RecordSelector, Selection, Tally
 from tests.logs import Message, encode, properties
 
@@ -98,9 +98,7 @@ def test_a_record_that_waits_follows_the_topic_that_it_names(message: Message, t
         (Message("A"), Changes(shifts=(("A", 3),)), 0),
     ],
 )
-def test_new_names_and_hosts_change_the_size(
-    message: Message, changes: Changes, grown: int
-) -> None:
+def test_new_names_and_hosts_change_the_size(message, changes, grown) -> None:
     _, found, sizes = selected(changes, message)
     assert found.sizes.tolist() == [sizes[0] + grown]
 
@@ -133,3 +131,135 @@ def test_a_queues_tally() -> None:
     both = Tally(4, 3, taken, 3, 2, 0, 9, 5, first=0, zeros=1, first_zero=500, last_zero=500)
     assert tallies["A", 0].plus(later) == both
     assert both.begins_again
+
+
+# --- Which records a conversion takes, and under which names, by the names of topics.
+HALF, OPS, TIMER = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer"
+DELAYED, RETRY, DLQ = "SCHEDULE_TOPIC_XXXX", "%RETRY%group", "%DLQ%group"
+LEFT_OUT, TAKEN, FOLLOWS = Fate
+
+
+@pytest.mark.parametrize("topic", ["T", HALF, OPS, TIMER, DELAYED, RETRY, DLQ])
+def test_without_changes_all_is_taken_as_it_is(topic: str) -> None:
+    changes = Changes()
+    assert changes.of_queue(topic) == changes.of_name(topic) == Decision(TAKEN)
+    assert (changes.keeps_sizes, changes.by_topic, changes.selects) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken", "left_out"),
+    [
+        (Changes(topics=("A", "B")), ["A", "B"], ["C", "a"]),
+        (Changes(dropped=("A",)), ["B", "C"], ["A"]),
+        (Changes(topics=("A", "B"), dropped=("B",)), ["A"], ["B", "C"]),
+        (Changes(merges=True), ["A", "C"], []),
+    ],
+)
+def test_topics_are_taken_by_name(changes: Changes, taken: list[str], left_out: list[str]) -> None:
+    for topics, fate in ((taken, TAKEN), (left_out, LEFT_OUT)):
+        for topic in topics:
+            assert changes.of_queue(topic).fate == changes.of_name(topic).fate == fate
+
+
+@pytest.mark.parametrize(
+    ("topic", "fate"),
+    [
+        (DELAYED, FOLLOWS), (RETRY, FOLLOWS), (DLQ, FOLLOWS), ("TBW102", FOLLOWS),
+        (HALF, FOLLOWS), (TIMER, FOLLOWS),  # what still waits there
+        (OPS, LEFT_OUT),
+    ],
+)  # fmt: skip
+def test_a_shared_topics_records_follow_the_topic_that_they_name(topic: str, fate: Fate) -> None:
+    for changes in (Changes(topics=("A",)), Changes(dropped=("A",)), Changes(merges=True)):
+        assert changes.of_queue(topic).fate == fate
+    assert Changes(topics=(topic,)).of_queue(topic).fate == TAKEN
+    assert Changes(dropped=(topic,)).of_queue(topic).fate == LEFT_OUT
+    assert Changes(renames=(("A", "B"),)).of_queue(topic).fate == TAKEN  # nothing is left out
+
+
+def test_what_names_no_topic_goes_where_only_some_topics_are_taken() -> None:
+    assert Changes(topics=("A",)).unnamed == LEFT_OUT
+    assert Changes(dropped=("A",)).unnamed == Changes(merges=True).unnamed == TAKEN
+
+
+def test_names_shifts_and_starts_are_of_the_old_name() -> None:
+    changes = Changes(
+        renames=(("A", "B"),), shifts=(("A", 8),), starts=(("A", 1, 500), ("B", 1, 7))
+    )
+    assert changes.of_queue("A", 1) == Decision(TAKEN, "B", 8, 500)
+    assert changes.of_queue("A", 0) == Decision(TAKEN, "B", 8, 0)
+    assert changes.of_queue("B", 1) == Decision(TAKEN, "", 0, 7)
+    assert changes.of_name("A") == Decision(TAKEN, "B")
+    assert (changes.renamed("A"), changes.renamed("C")) == ("B", "C")
+
+
+@pytest.mark.parametrize(
+    ("changes", "by_topic", "keeps"),
+    [
+        (Changes(renames=(("A", "B"),)), True, False),
+        (Changes(shifts=(("A", 1),)), True, False),
+        (Changes(starts=(("A", 0, 1),)), True, False),
+        (Changes(merges=True), True, False),
+        (Changes(store_host=bytes(8)), False, False),
+    ],
+)
+def test_what_has_to_be_looked_at(changes: Changes, by_topic: bool, keeps: bool) -> None:
+    assert (changes.by_topic, changes.keeps_sizes) == (by_topic, keeps)
+
+
+def test_shared_topics_are_the_brokers_and_the_groups() -> None:
+    shared = [t for t in ("T", HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x") if is_shared(t)]
+    assert shared == [HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x"]
+
+
+# --- What a release does not know of the records of the release that wrote them.
+V4, WIDE = bytes(8), bytes(20)
+PLAIN = Seen("T", 0, False, False)
+
+
+@pytest.mark.parametrize(
+    ("seen", "since", "before", "words"),
+    [
+        (PLAIN._replace(long=True), "5.1.0", "5.0.0", "over 127 bytes"),
+        (PLAIN._replace(sys_flags=0x10), "4.6.0", "4.5.2", "hosts of IPv6"),
+        (PLAIN._replace(sys_flags=0x20), "4.6.0", "4.5.2", "hosts of IPv6"),
+        (PLAIN._replace(batch_queue=True), "5.0.0", "4.9.8", "batch queue"),
+        (PLAIN._replace(sys_flags=0x80), "5.0.0", "4.9.8", "batches in one record"),
+        (PLAIN._replace(topic="rmq_sys_wheel_timer"), "5.0.0", "4.9.8", "the timer"),
+        (PLAIN._replace(topic="RMQ_SYS_TRANS_HALF_TOPIC"), "4.3.0", "4.2.0", "half messages"),
+        (PLAIN._replace(topic="RMQ_SYS_TRANS_OP_HALF_TOPIC"), "4.3.0", "4.2.0", "half messages"),
+    ],
+)
+def test_what_is_read_since_a_release(seen: Seen, since: str, before: str, words: str) -> None:
+    assert misfits([seen], b"", profile(since)) == []
+    (line,) = misfits([PLAIN, seen], b"", profile(before))
+    assert line.startswith(f"topic {seen.topic!r}: ")
+    assert words in line
+    assert f"from {since} on" in line
+
+
+def test_a_plain_record_fits_every_release() -> None:
+    flags = PLAIN._replace(sys_flags=0x1 | 0x2 | 0x8 | 0x300)
+    assert misfits([PLAIN, flags], b"", profile("4.1.0")) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "host", "fits"),
+    [
+        (0x20, V4, True),  # it gets another storeHost
+        (0x10, V4, False),
+        (0, WIDE, False),
+        (0, V4, True),
+    ],
+)
+def test_a_new_store_host_counts_and_not_the_old_one(flags: int, host: bytes, fits: bool) -> None:
+    seen = [PLAIN._replace(sys_flags=flags)]
+    assert (misfits(seen, host, profile("4.5.2")) == []) == fits
+    assert misfits(seen, host, profile("4.6.0")) == []
+
+
+def test_a_line_a_topic_with_its_first_reason_and_not_all_of_a_long_name() -> None:
+    seen = [Seen("t" * 300, 0x10, True, True), PLAIN, Seen("b", 0x80, False, True)]
+    first, second = misfits(seen, b"", profile("4.1.0"))
+    assert first.startswith(f"topic '{'t' * 127}': its name is over 127 bytes")
+    assert second.startswith("topic 'b': has batches")

@@ -67,9 +67,6 @@ def test_records_of_dropped_topics_are_left_out_and_of_renamed_ones_change_their
     staging, (row,) = measured(changes)
     assert taken(staging, row) == [(PLACES[n], SIZES[n] + 5) for n in OF_T]
     assert (row["records"], row["taken"], row["longest"]) == (9, 6, SIZES[7] + 5)
-
-
-def test_the_longest_record_is_the_old_or_the_new_one() -> None:
     changes = Changes(dropped=("Drop",), renames=(("T", "U"),))
     assert measured(changes)[1][0]["longest"] == SIZES[8]  # the record that is left out
     assert measured(Changes(renames=(("Drop", "Longer"),)))[1][0]["longest"] == SIZES[8] + 2

@@ -38,9 +38,7 @@ class Copying(MemoryStorage):
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(MemoryStorage, 3), (Copying, 2), (Copying, 7)])
-def test_the_driver_gets_a_row_a_task_and_no_row_a_file(
-    kind: type[MemoryStorage], seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_driver_gets_a_row_a_task_and_no_row_a_file(kind, seed, monkeypatch) -> None:
     """Of many files a set has lists in shards, which say the same as a whole manifest."""
     names = [*(f"T{n}" for n in range(299)), *["T0"] * 7, *["Odd"] * 3, SCHEDULE]
     offsets: dict[str, int] = {}

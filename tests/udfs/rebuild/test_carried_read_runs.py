@@ -77,13 +77,10 @@ def test_a_gap_of_up_to_1024_bytes_is_read_too(gap: int, reads: list[tuple[str, 
     assert storage.reads == reads
 
 
-def test_runs_of_two_splits_are_never_one_read() -> None:
+def test_a_read_ends_with_its_split_and_the_last_item() -> None:
     storage = Storage()
     assert read(storage, [(0, 0, 1), (3, 8, 1)], 8) == [FILE[:8], OTHER[8:16]]
     assert storage.reads == [("a.entries", 0, 8), ("b.entries", 8, 8)]
-
-
-def test_nothing_past_the_last_item_is_read() -> None:
     assert read(Storage(), [(0, len(FILE) - 8, 1)], 8) == [FILE[-8:]]
 
 
@@ -107,9 +104,7 @@ def batch_of(*rows: dict[str, Any]) -> pa.RecordBatch:
         (39, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
     ],
 )
-def test_short_runs_carry_what_one_read_brings(
-    monkeypatch: pytest.MonkeyPatch, gap: int, reads: list[tuple[str, int, int]]
-) -> None:
+def test_short_runs_carry_what_one_read_brings(monkeypatch, gap, reads) -> None:
     monkeypatch.setattr(module, "_GAP_IN_CARRIED", gap)
     monkeypatch.setattr(module, "CARRIED_BYTES", 60)
     storage = Storage()

@@ -89,9 +89,7 @@ def head(begin: int, end: int, entries: int) -> IndexHeader:
         ([head(100, 300, 6), head(400, 400, 1)], {}),  # the log does not go on
     ],
 )
-def test_a_file_begins_early_where_both_headers_and_the_log_say_so(
-    heads: list[IndexHeader], begins: dict[int, int]
-) -> None:
+def test_a_file_begins_early_where_both_headers_and_the_log_say_so(heads, begins) -> None:
     files = index(FIVE[:1], FIVE[1:], room=9 if heads[0].entries == 6 else ROOM)
     assert files.begins_early(heads) == begins
 
@@ -114,9 +112,7 @@ def test_early_files_are_cut_there_and_the_rest_by_their_room() -> None:
         ((1, (1 << 31) * 1000 + 1, 0), (0x7FFFFFFF, 0)),
     ],
 )
-def test_the_time_of_an_entry_is_in_whole_seconds_after_begin(
-    times: tuple[int, ...], diffs: tuple[int, ...]
-) -> None:
+def test_the_time_of_an_entry_is_in_whole_seconds_after_begin(times, diffs) -> None:
     before, first, second = times
     log = [(100, before, [1, 2, 3, 4]), (200, first, [5]), (300, second, [6])]
     _, raw = built(index(log), 1)

@@ -95,9 +95,7 @@ def test_a_row_is_that_of_the_page(tmp_path: Path) -> None:
                    "end": 19330 + SIZE, "replaced": 0, "named": []}  # fmt: skip
 
 
-def test_what_the_log_lacks_is_a_hole_and_of_two_records_the_later_one_stays(
-    tmp_path: Path,
-) -> None:
+def test_what_the_log_lacks_is_a_hole_and_of_two_records_the_later_one_stays(tmp_path) -> None:
     job = Job().run([7, 3, 4], [900, 1000, 1100], part=1).run([3, 5], [100, 200])
     (row,) = job.build()
     assert job.tables(tmp_path) == {key(3): 1000, key(4): 1100, key(5): 200, key(7): 900}
@@ -124,9 +122,7 @@ def test_queues_come_by_the_length_of_their_topic_s_name() -> None:
         (cut(5), cut(0, queue=1), []),
     ],
 )
-def test_a_range_has_the_entries_from_its_start_to_before_the_next(
-    start: RangeStart, stop: RangeStart, found: list[tuple[int, int, int]]
-) -> None:
+def test_a_range_has_the_entries_from_its_start_to_before_the_next(start, stop, found) -> None:
     job = Job().run(list(range(5)), [100, 101, 102, 103, 104], range=1)
     if len(found) == 2:
         job.run([0, 1], [200, 201], queue=1, range=1)

@@ -82,9 +82,7 @@ def test_a_batch_queue_takes_every_entry() -> None:
         ([-1, 0], (1, 5), [5, 0]),
     ],
 )
-def test_decided_offsets_stand_before_the_log_s_own(
-    offsets: Numbers, decided: tuple[int, int], found: Numbers
-) -> None:
+def test_decided_offsets_stand_before_the_log_s_own(offsets, decided, found) -> None:
     files, (row,) = staged(places(offsets))
     told = {**row, "decided": decided[0], "decided_from": decided[1]}
     assert files.offsets(told).tolist() == found

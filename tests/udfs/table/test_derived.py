@@ -63,9 +63,7 @@ def test_an_entry_of_a_queue_is_a_row_and_a_pre_blank_is_none() -> None:
         (12, 13, []), (5, 7, []), (0, 5, []), (9, 9, []), (15, 99, []),
     ],
 )  # fmt: skip
-def test_a_range_of_positions_goes_over_the_files_borders(
-    first: int, stop: int, offsets: list[int]
-) -> None:
+def test_a_range_of_positions_goes_over_the_files_borders(first, stop, offsets) -> None:
     assert [row["queueOffset"] for row in queues(queue(first, stop))] == offsets
 
 

@@ -69,9 +69,7 @@ LINE = b'{"topic":"T","body":"b","tags":"2026-01-31","properties":{"a":"1"}}\n'
         (b'{"topic":"T","bodyCRC":0}', False),
     ],
 )
-def test_lines_are_read_at_once_where_none_can_be_read_in_two_ways(
-    raw: bytes, at_once: bool
-) -> None:
+def test_lines_are_read_at_once_where_none_can_be_read_in_two_ways(raw, at_once) -> None:
     read = JsonRows(128)
     assert read.table(LINE) is not None
     table = read.table(raw)

@@ -30,9 +30,7 @@ from tests.broker.writer.stores import open_writer, stored_records
         ({"topic": "T", "body": "", "wait": False}, Message("T", b"", wait=False)),
     ],
 )  # fmt: skip
-def test_an_object_is_a_message_and_null_is_no_field(
-    fields: dict[str, Any], message: Message
-) -> None:
+def test_an_object_is_a_message_and_null_is_no_field(fields, message) -> None:
     assert message_from(fields) == message
 
 
@@ -118,9 +116,7 @@ def test_a_column_of_a_wrong_type_is_refused_before_anything_is_written(
         ({"body": ["a", "b", None], "delay_level": [0, 0, 1]}, 2),
     ],
 )
-def test_a_row_at_fault_is_counted_from_the_first(
-    column: dict[str, Any], written: int, tmp_path: Path
-) -> None:
+def test_a_row_at_fault_is_counted_from_the_first(column, written, tmp_path) -> None:
     table = pa.table({"topic": ["T"] * 3, "body": ["x"] * 3, **column})
     with (
         open_writer(tmp_path / "store") as writer,

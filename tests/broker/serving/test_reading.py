@@ -1,0 +1,424 @@
+"""Messages by key, and one by its place: whole records, and only those that are served."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.broker.serving import attendance
+from reput.broker.serving.attendance import compiled, is_tags
+from reput.broker.serving.broker import Answer
+from reput.broker.serving.clients import Subscription
+from reput.broker.serving.reading import (
+    EVERYTHING,
+    Got,
+    PullFilter,
+    subscription_of,
+    take,
+    wanted_by,
+    whole_record,
+)
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.store_format.filter.filters import WrongTags
+from reput.store_format.filter.sql import WrongExpression
+from reput.store_format.log.record import Record
+from reput.store_format.message.message import Message
+from reput.store_format.release.profiles import profile
+from tests.broker.serving.served import FIXED, STEP, T0, message, served
+from tests.jobs.sockets.asked import Asked, said
+from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, SUSPEND, pull
+from tests.jobs.sockets.comparing import whole
+from tests.logs.encoder import properties
+
+MANY = 40
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    """Forty messages of one length with the key k; each third one has the key t too."""
+    made = (
+        Message("T", b"%02d" % n, keys="k t" if n % 3 == 0 else "k u", unique_key=f"U{n:02d}")
+        for n in range(MANY)
+    )
+    return served(tmp_path_factory.mktemp("store"), made, mappedFileSizeCommitLog=1 << 14)
+
+
+def size(asked: Asked) -> int:
+    return asked.broker.store.log.record_at(0).size
+
+
+def by_key(asked: Asked, key: str, most: int = 64, **more: Any) -> Answer:
+    fields = {"topic": "T", "key": key, "maxNum": most, "beginTimestamp": 0,
+              "endTimestamp": T0 + 10**6, **more}  # fmt: skip
+    return asked.ask(RequestCode.QUERY_MESSAGE, 1, **fields)
+
+
+def raw(asked: Asked, number: int) -> bytes:
+    log = (Path(asked.broker.store.opened.path) / "commitlog" / f"{0:020d}").read_bytes()
+    return log[number * size(asked) : (number + 1) * size(asked)]
+
+
+def test_the_newest_are_given_in_the_logs_order(asked: Asked) -> None:
+    answer = by_key(asked, "t", 2)
+    assert answer.code == ResponseCode.SUCCESS
+    assert whole(answer).body == raw(asked, 36) + raw(asked, 39)
+    assert answer.fields == {
+        "indexLastUpdateTimestamp": str(T0 + 39 * STEP),
+        "indexLastUpdatePhyoffset": str(39 * size(asked)),
+    }
+    assert whole(by_key(asked, "k", 64)).body == b"".join(raw(asked, n) for n in range(MANY))
+    assert whole(by_key(asked, "U07")).body == raw(asked, 7)
+
+
+def test_a_query_by_unique_key_is_of_32_at_most(asked: Asked) -> None:
+    found = by_key(asked, "k", 64, _UNIQUE_KEY_QUERY="true")
+    assert len(whole(found).body) == 32 * size(asked)
+    assert len(whole(by_key(asked, "k", 1, _UNIQUE_KEY_QUERY="true")).body) == 32 * size(asked)
+    assert len(whole(by_key(asked, "k", 33, _UNIQUE_KEY_QUERY="false")).body) == 33 * size(asked)
+
+
+@pytest.mark.parametrize("more", [{"key": "none"}, {"topic": "U"}, {"endTimestamp": T0 - 1}])
+def test_what_is_not_found_is_told(asked: Asked, more: dict[str, Any]) -> None:
+    answer = by_key(asked, **{"key": "k", **more})
+    assert answer.code == ResponseCode.QUERY_NOT_FOUND
+    assert set(answer.fields.values()) == {"0"}
+
+
+def test_a_message_is_found_by_its_place_alone(asked: Asked) -> None:
+    code = RequestCode.VIEW_MESSAGE_BY_ID
+    assert whole(asked.ask(code, 1, offset=3 * size(asked))).body == raw(asked, 3)
+    for place in (3 * size(asked) + 1, MANY * size(asked), -1, 1 << 40):
+        answer = asked.ask(code, 1, offset=place)
+        assert (answer.code, answer.pieces) == (ResponseCode.SYSTEM_ERROR, ())
+
+
+def test_what_is_not_served_is_not_found(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = 5 * size(asked)
+    assert whole_record(asked.broker, place) is not None
+    monkeypatch.setattr(asked.broker.store, "limit", place)
+    assert whole_record(asked.broker, place) is None
+    assert whole_record(asked.broker, place - size(asked)) is not None
+
+
+# --- A queue's ends, and its position at a time, as clients ask for them.
+MANY_OFFSETS = 5
+MAX, MIN = RequestCode.GET_MAX_OFFSET, RequestCode.GET_MIN_OFFSET
+AT, EARLIEST = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, RequestCode.GET_EARLIEST_MSG_STORETIME
+
+
+@pytest.fixture(scope="module")
+def asked_offsets(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    topics: dict[str, Any] = {
+        "T": {"readQueueNums": 2}, "Batch": {"attributes": {"queue.type": "BatchCQ"}},
+    }  # fmt: skip
+    made = (message(n) for n in range(MANY_OFFSETS))
+    return served(tmp_path_factory.mktemp("store"), made, topics=topics)
+
+
+def told(asked_offsets: Asked, code: int, topic: str = "T", queue_id: int = 0, **more: Any) -> int:
+    (value,) = asked_offsets.ask(code, 1, topic=topic, queueId=queue_id, **more).fields.values()
+    return int(value)
+
+
+def test_a_queues_ends_and_first_time(asked_offsets: Asked) -> None:
+    assert [told(asked_offsets, code) for code in (MAX, MIN, EARLIEST)] == [MANY_OFFSETS, 0, T0]
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue_id", "low"), [("T", 1, 0), ("T", -1, 0), ("None", 0, 0), ("Batch", 0, -1)]
+)
+def test_a_queue_that_there_is_not_begins_and_ends_at_once(
+    asked_offsets: Asked, topic: str, queue_id: int, low: int
+) -> None:
+    found = [told(asked_offsets, code, topic, queue_id) for code in (MAX, MIN, EARLIEST)]
+    assert found == [0, low, -1]
+    assert told(asked_offsets, AT, topic, queue_id, timestamp=T0) == 0
+
+
+@pytest.mark.parametrize(
+    ("boundary", "offset"),
+    [({}, 2), ({"boundaryType": "lower"}, 2), ({"boundaryType": "LOWER"}, 2),
+     ({"boundaryType": "upper"}, 1), ({"boundaryType": "UPPER"}, 1), ({"boundaryType": "x"}, 2)],
+)  # fmt: skip
+def test_a_time_between_two_messages_is_the_later_one_unless_upper_is_asked_for(
+    asked_offsets: Asked, boundary: dict[str, Any], offset: int
+) -> None:
+    assert told(asked_offsets, AT, timestamp=T0 + STEP + 1, **boundary) == offset
+
+
+def test_a_boundary_is_not_known_before_5_1_4(asked_offsets: Asked, monkeypatch) -> None:
+    queue = asked_offsets.broker.store.queue("T", 0)
+    assert queue is not None
+    monkeypatch.setattr(queue, "_profile", profile("5.1.3"))
+    assert told(asked_offsets, AT, timestamp=T0 + STEP + 1, boundaryType="upper") == 2
+
+
+def test_what_is_missing_is_told(asked_offsets: Asked) -> None:
+    for code in (MAX, MIN, EARLIEST, AT):
+        answer = asked_offsets.ask(code, 1, topic="T")
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "queueId" in str(answer.remark)
+    assert asked_offsets.ask(AT, 1, topic="T", queueId=0).code == ResponseCode.SYSTEM_ERROR
+
+
+# --- A pull of one queue: what is found from a position on, and the code that each result has.
+MANY_PULL = 30  # 20 of them are in the queue's first file
+INT_MAX = (1 << 31) - 1
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    made = (message(n, tag="AB"[n % 2]) for n in range(MANY_PULL))
+    topics: dict[str, Any] = {
+        "T": {"readQueueNums": 2, "topicSysFlag": 1}, "Closed": {"perm": 2},
+        "Batch": {"attributes": {"queue.type": "BatchCQ"}},
+    }  # fmt: skip
+    return served(tmp_path_factory.mktemp("store"), made, topics=topics)
+
+
+def asked_by(store: Asked, position: int, **more: Any) -> Answer:
+    topic, queue_id = more.pop("topic", "T"), more.pop("queueId", 0)
+    fields = {**pull(topic, queue_id, position).fields, **more}
+    return store.ask(RequestCode.PULL_MESSAGE, **fields)
+
+
+def taken(store: Asked, position: int, most: int = 32, tags: str = "*") -> Got:
+    broker = store.broker
+    wanted: PullFilter = EVERYTHING
+    if tags != "*":
+        wanted = wanted_by(subscription_of("T", tags, None, 0), broker.store.opened.profile)
+    queue = broker.store.queue("T", 0)
+    return take(broker, broker.store.topics["T"], queue, position, most, wanted)
+
+
+@pytest.mark.parametrize(
+    ("position", "status", "following", "code"),
+    [
+        (-1, "OFFSET_TOO_SMALL", 0, ResponseCode.PULL_OFFSET_MOVED),
+        (0, "FOUND", 20, ResponseCode.SUCCESS),  # no further than the queue's file
+        (MANY_PULL - 1, "FOUND", MANY_PULL, ResponseCode.SUCCESS),
+        (MANY_PULL, "OFFSET_OVERFLOW_ONE", MANY_PULL, ResponseCode.PULL_NOT_FOUND),
+        (MANY_PULL + 1, "OFFSET_OVERFLOW_BADLY", MANY_PULL, ResponseCode.PULL_OFFSET_MOVED),
+        ((1 << 63) - 1, "OFFSET_OVERFLOW_BADLY", MANY_PULL, ResponseCode.PULL_OFFSET_MOVED),
+    ],
+)
+def test_a_position_in_or_beside_the_queue(store, position, status, following, code) -> None:
+    answer = asked_by(store, position)
+    assert (answer.code, answer.remark) == (code, status)
+    assert answer.fields == {
+        "suggestWhichBrokerId": "0", "nextBeginOffset": str(following), "minOffset": "0",
+        "maxOffset": str(MANY_PULL), "topicSysFlag": "1", "groupSysFlag": "0",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("topic", "low"), [("T", 0), ("Batch", -1)])
+@pytest.mark.parametrize(
+    ("position", "code"), [(0, ResponseCode.PULL_NOT_FOUND), (5, ResponseCode.PULL_OFFSET_MOVED)]
+)
+def test_a_queue_without_messages_has_none(store, topic, low, position, code) -> None:
+    answer = asked_by(store, position, topic=topic, queueId=1)
+    assert (answer.code, answer.remark) == (code, "NO_MESSAGE_IN_QUEUE")
+    found = [answer.fields[name] for name in ("nextBeginOffset", "minOffset", "maxOffset")]
+    assert found == ["0", str(low), "0"]
+
+
+def test_no_more_is_taken_than_is_asked_for_and_one_at_least(store: Asked) -> None:
+    assert [taken(store, 3, most).given for most in (-1, 0, 1, 5, INT_MAX)] == [1, 1, 1, 5, 17]
+    assert taken(store, 3, 5).next == 8
+    assert taken(store, 18).next == 20
+
+
+def test_unwanted_messages_are_passed_over(store: Asked) -> None:
+    found = taken(store, 0, 3, "B")
+    assert [each for part in found.positions for each in part.tolist()] == [1, 3, 5]
+    assert (found.status, found.next, found.given) == ("FOUND", 6, 3)
+    none = taken(store, 4, 32, "C")
+    assert (none.status, none.next, none.given) == ("NO_MATCHED_MESSAGE", 20, 0)
+
+
+@pytest.mark.parametrize(
+    ("release", "code"),
+    [("5.3.1", ResponseCode.SYSTEM_ERROR), ("5.3.2", ResponseCode.INVALID_PARAMETER)],
+)
+def test_a_queue_that_a_topic_does_not_have_is_refused(store, release, code, monkeypatch) -> None:
+    monkeypatch.setattr(store.broker.store.opened, "profile", profile(release))
+    for queue_id in (-1, 2, INT_MAX):
+        assert asked_by(store, 0, queueId=queue_id).code == code
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"topic": "Closed"}, ResponseCode.NO_PERMISSION),
+        ({"consumerGroup": "no group"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        ({"subscription": "||"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"sysFlag": 0}, ResponseCode.SUBSCRIPTION_NOT_EXIST),
+        ({"queueOffset": "x"}, ResponseCode.SYSTEM_ERROR),
+        # an expression that is none filters nothing, as in a broker
+        ({"subscription": "a >", "expressionType": "SQL92"}, ResponseCode.SUCCESS),
+    ],
+)
+def test_what_is_refused(store: Asked, more: dict[str, Any], code: int) -> None:
+    assert asked_by(store, 0, **more).code == code
+
+
+def test_a_pull_at_the_end_waits_where_it_may(store: Asked) -> None:
+    flags = HAS_SUBSCRIPTION | SUSPEND
+    hold = asked_by(store, MANY_PULL, sysFlag=flags, suspendTimeoutMillis=700).hold
+    assert hold is not None
+    assert hold[:4] == ("T", 0, MANY_PULL, store.now + 700)
+    assert asked_by(store, MANY_PULL, suspendTimeoutMillis=700).hold is None
+    assert asked_by(store, MANY_PULL + 1, sysFlag=flags).hold is None
+    assert asked_by(store, 0, sysFlag=flags).hold is None
+
+
+def test_the_groups_subscription_stands_for_the_pulls_own_if_it_is_not_older(store: Asked) -> None:
+    store.heartbeat(1, "heard", "T", version=5)
+    codes = [
+        asked_by(store, 0, consumerGroup="heard", sysFlag=0, **more).code
+        for more in ({"subVersion": 5}, {"subVersion": 6}, {"topic": "Batch"})
+    ]
+    assert codes == [
+        ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    ]  # fmt: skip
+
+
+# --- A queue's entries as its files have them, for an operator (queryConsumeQueue).
+SIZE = FIXED + 1 + 9 + len("TAGS1A2")
+A = 65  # String.hashCode of "A"
+
+
+@pytest.fixture(scope="module")
+def asked_queue(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    """25 entries, 20 of them in the queue's first file."""
+    return served(tmp_path_factory.mktemp("store"), (message(n, tag="A") for n in range(25)))
+
+
+def entries(asked_queue: Asked, first: int, most: int, **more: Any) -> Answer:
+    fields = {"topic": "T", "queueId": 0, "index": first, "count": most, **more}
+    return asked_queue.ask(RequestCode.QUERY_CONSUME_QUEUE, 1, **fields)
+
+
+def test_entries_are_places_sizes_and_tags_codes(asked_queue: Asked) -> None:
+    answer = said(entries(asked_queue, 3, 2))
+    assert (answer["minQueueIndex"], answer["maxQueueIndex"]) == (0, 25)
+    assert answer["queueData"] == [
+        {"eval": False, "physicOffset": n * SIZE, "physicSize": SIZE, "tagsCode": A} for n in (3, 4)
+    ]
+    assert "filterData" not in answer
+
+
+@pytest.mark.parametrize(
+    ("first", "most", "many"),
+    [(0, 1, 1), (24, 5, 1), (18, 50, 2), (20, 50, 5), (0, 0, 0), (0, -1, 0), (0, 1 << 40, 20)],
+)
+def test_no_more_than_are_asked_for_and_those_of_one_file(asked_queue, first, most, many) -> None:
+    assert len(said(entries(asked_queue, first, most))["queueData"]) == many
+
+
+@pytest.mark.parametrize("first", [-1, 25, 1 << 62])
+def test_a_place_out_of_the_queue_is_told_with_success(asked_queue: Asked, first: int) -> None:
+    answer = entries(asked_queue, first, 1)
+    assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"")
+    assert answer.remark == f"Index {first} of 0@T is not exist!"
+
+
+@pytest.mark.parametrize(("topic", "queue_id"), [("None", 0), ("T", 1), ("T", -1)])
+def test_a_queue_that_there_is_not_is_an_error(asked_queue, topic, queue_id) -> None:
+    answer = entries(asked_queue, 0, 1, topic=topic, queueId=queue_id)
+    assert (answer.code, answer.remark) == (
+        ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!",
+    )  # fmt: skip
+
+
+def test_the_groups_subscription_is_told_where_it_is_online(asked_queue: Asked) -> None:
+    assert said(entries(asked_queue, 0, 1, consumerGroup="g"))["filterData"] == "g@T is not online!"
+    asked_queue.heartbeat(1, "g", "T")
+    answer = said(entries(asked_queue, 0, 1, consumerGroup="g"))
+    assert answer["subscriptionData"]["subString"] == "*"
+    assert "filterData" not in answer
+
+
+# --- Which entries and records a pull gets: by the hash codes of tags, or by an SQL92 expression.
+PROFILE = profile("5.3.3")
+A_SUBSCRIPTIONS, AB = 65, 65 * 31 + 66  # String.hashCode of "A", "AB"
+MIN_INT = -(1 << 31)
+
+
+def passes(wanted: PullFilter, *codes: int) -> list[bool]:
+    return [bool(each) for each in wanted.entries(np.array(codes, np.int64))]
+
+
+def of_codes(*codes: int) -> PullFilter:
+    return PullFilter(np.array(codes, np.int32))
+
+
+def test_entries_pass_by_the_hash_codes_of_tags() -> None:
+    """SubscriptionData's codes are Java ints; a tagsCode is one in 8 bytes."""
+    wanted = wanted_by(subscription_of("T", "A || AB", None, 0), PROFILE)
+    assert passes(wanted, A_SUBSCRIPTIONS, AB, A_SUBSCRIPTIONS + 1, 0, -A_SUBSCRIPTIONS) == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert passes(of_codes(MIN_INT, -1), MIN_INT, -1, 1) == [True, True, False]
+    assert passes(of_codes(), 0, A_SUBSCRIPTIONS) == [False, False]
+    assert wanted.record is None
+
+
+def test_an_entry_whose_tag_is_elsewhere_passes() -> None:
+    """A ConsumeQueueExt address is below Integer.MIN_VALUE; the client filters too."""
+    assert passes(of_codes(A_SUBSCRIPTIONS), MIN_INT - 1, -(1 << 63), MIN_INT) == [
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("text", ["*", "", None])
+def test_no_text_and_a_star_are_everything(text: str | None) -> None:
+    own = subscription_of("T", text, "TAG", 3)
+    assert own == Subscription("T", "*", "TAG", 3)
+    assert wanted_by(own, PROFILE) is EVERYTHING
+    assert passes(EVERYTHING, 0, A_SUBSCRIPTIONS, MIN_INT - 1) == [True] * 3
+
+
+def test_a_kind_is_of_tags_where_it_is_missing_or_says_so() -> None:
+    """ExpressionType.isTagType."""
+    assert [is_tags(kind) for kind in (None, "", "TAG", "SQL92", "tag")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+    with pytest.raises(WrongTags):
+        subscription_of("T", "||", None, 0)
+    for empty in ("", None):
+        with pytest.raises(WrongTags):
+            subscription_of("T", empty, "SQL92", 0)
+
+
+def test_sql_looks_at_records_by_their_properties() -> None:
+    wanted = wanted_by(subscription_of("T", "a > 5", "SQL92", 0), PROFILE)
+    assert wanted.record is not None
+    assert passes(wanted, 0, A_SUBSCRIPTIONS) == [True, True]
+    record: Any = Record
+    texts = [properties(("a", "6")), properties(("a", "5")), properties(("b", "6")),
+             properties(("a", "5.0")), b""]  # fmt: skip
+    records = [record(b"T", *[0] * 16, text) for text in texts]
+    assert [wanted.record(each) for each in records] == [True, False, False, False, False]
+
+
+def test_a_long_expression_looks_at_fewer_records_and_too_long_a_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    short, long = (
+        wanted_by(Subscription("T", f"a = '{'x' * many}'", "SQL92"), PROFILE) for many in (1, 9000)
+    )
+    assert short.looked_at > 10 * long.looked_at >= 10
+    monkeypatch.setattr(attendance, "_SQL_MOST", 5)
+    assert compiled("a > 7", PROFILE)
+    with pytest.raises(WrongExpression, match="6 characters"):
+        compiled("a > 77", PROFILE)

@@ -1,0 +1,355 @@
+"""Bodies for output: decompressed where that is asked, as they stand where it fails, and why."""
+
+import argparse
+import io
+import shutil
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from reput.jobs import cli
+from reput.jobs.cli import main
+from reput.jobs.console import voice
+from reput.jobs.console.options import at_least_one, before, milliseconds, number
+from reput.jobs.console.rows import (
+    OutputColumn,
+    RowWriter,
+    add_asked_store,
+    at,
+    body_of,
+    inner_of,
+    inner_row,
+    read_keys,
+    run_listing,
+    write_table,
+)
+from reput.jobs.console.voice import remark
+from reput.store_format.faults import StoreError
+from reput.store_format.log.record import Record
+from reput.store_format.message.message import Message
+from reput.store_format.query.reader import StoredMessage
+from tests.broker.writer.stores import open_writer, stored_records
+from tests.damaged import damaged, messages
+from tests.jobs.opening.writing import SETTINGS as SIZES
+from tests.jobs.sources.reading import write
+from tests.trees import flip
+
+COMPRESSED, BATCH, UNKNOWN = 0x1, 0x40 | 0x80, 0x1 | 4 << 8  # MessageSysFlag
+BODY = b"a body, " * 20
+
+
+def message(body: bytes, sys_flag: int = 0, crc: int | None = None) -> StoredMessage:
+    crc = zlib.crc32(body) & 0x7FFF_FFFF if crc is None else crc
+    record = Record(
+        b"T", 0, 41, 700, 99, 0, crc, 0, sys_flag, 0, b"", 0, b"", 0, 0, 788, len(body), b""
+    )
+    return StoredMessage(record, True, lambda _: body)
+
+
+def inner(flag: int, body: bytes, text: bytes) -> bytes:
+    """As MessageDecoder.encodeMessage writes it."""
+    rest = struct.pack(">iiii", 0, 0, flag, len(body)) + body
+    rest += struct.pack(">h", len(text)) + text
+    return struct.pack(">i", 4 + len(rest)) + rest
+
+
+@pytest.mark.parametrize(
+    ("stored", "sys_flag", "wanted", "shown"),
+    [
+        (b"plain", 0, True, b"plain"),
+        (zlib.compress(BODY), COMPRESSED, True, BODY),
+        (zlib.compress(BODY), COMPRESSED, False, zlib.compress(BODY)),
+        (zlib.compress(BODY), 0, True, zlib.compress(BODY)),
+        (b"", COMPRESSED, True, b""),
+    ],
+)
+def test_a_compressed_body_is_opened_where_that_is_wanted(
+    stored: bytes, sys_flag: int, wanted: bool, shown: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert body_of(message(stored, sys_flag), wanted) == shown
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("sys_flag", [COMPRESSED, UNKNOWN])
+def test_a_body_that_cannot_be_opened_is_shown_as_it_stands(sys_flag: int, capsys) -> None:
+    assert body_of(message(b"plain", sys_flag), True) == b"plain"
+    said = capsys.readouterr().err
+    assert said.startswith("reput: physical offset 700: ")
+    assert said.endswith("; it is shown as it stands\n")
+
+
+def test_a_wrong_crc_is_told_and_that_of_an_empty_body_is_not_looked_at(capsys) -> None:
+    assert body_of(message(b"", crc=7), False) == b""
+    assert capsys.readouterr().err == ""
+    assert body_of(message(b"body", crc=7), False) == b"body"
+    assert capsys.readouterr().err == (
+        "reput: physical offset 700: bodyCRC does not match the body\n"
+    )
+
+
+def test_of_a_damaged_batch_the_messages_before_the_damage_are_told(capsys) -> None:
+    whole = inner(3, b"one", b"") + inner(4, b"two", b"")
+    assert [each.body for each in inner_of(message(whole, BATCH), whole)] == [b"one", b"two"]
+    assert capsys.readouterr().err == ""
+    assert [each.body for each in inner_of(message(whole, BATCH), whole[:-1])] == [b"one"]
+    assert capsys.readouterr().err.startswith("reput: physical offset 700: inner batch: offset 25")
+    assert inner_of(message(whole, 0x80), whole) == []  # only with both flags, by needUnwrap
+
+
+def test_messages_of_a_batch_count_up_from_its_queue_offset() -> None:
+    raw = inner(3, b"one", b"TAGS\x01a\x02KEYS\x01k\x02")
+    stored = message(raw, BATCH)
+    assert inner_row(stored, 2, inner_of(stored, raw)[0]) == {
+        "queueOffset": 43, "flag": 3, "properties": {"TAGS": "a", "KEYS": "k"}
+    }  # fmt: skip
+
+
+# --- The file of --keys-file: a key a line, whatever ends the line.
+@pytest.mark.parametrize(
+    ("raw", "keys"),
+    [
+        (b"", []),
+        (b"\n\r\n\n", []),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b" a b \n", [" a b "]),
+        (b"a\x0bb\xe2\x80\xa8c\rd\n", ["a\x0bb\u2028c\rd"]),
+        (b"a\na\n", ["a", "a"]),
+    ],
+)
+def test_a_key_is_a_line_and_nothing_else_ends_it(raw: bytes, keys: list[str], tmp_path) -> None:
+    (tmp_path / "keys").write_bytes(raw)
+    assert read_keys(str(tmp_path / "keys")) == keys
+
+
+def test_keys_come_from_standard_input_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a\nb\n")))
+    assert read_keys("-") == ["a", "b"]
+
+
+def test_a_line_that_is_no_utf_8_is_named_and_so_is_a_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(b"a\n\n\xff\n")
+    with pytest.raises(StoreError, match="line 3 is not UTF-8"):
+        read_keys(str(tmp_path / "keys"))
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(StoreError, match=f"--keys-file {path}: "):
+            read_keys(str(path))
+
+
+# --- Rows of a store: a table for people, JSON lines or CSV for programs, and a note without any.
+class Row(NamedTuple):
+    topic: str
+    queue_id: int
+    store_timestamp: int
+
+
+ROWS = [Row("T\n", 0, 0), Row("Other", 11, -1)]
+COLUMNS = (
+    OutputColumn("topic", lambda row: row.topic, True),
+    OutputColumn("queue", lambda row: row.queue_id),
+    OutputColumn("stored", lambda row: at(row.store_timestamp), True),
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(damaged(messages(3)).log, tmp_path_factory.mktemp("listed") / "store")
+
+
+def listed(store: Path, rows: list[Row], *words: str) -> int:
+    parser = argparse.ArgumentParser()
+    add_asked_store(parser)
+    return run_listing(parser.parse_args([str(store), *words]), lambda _: rows, COLUMNS)
+
+
+def test_a_time_before_1970_is_none() -> None:
+    assert [at(0), at(-1)] == ["1970-01-01T00:00:00.000Z", None]
+
+
+def test_people_read_a_table(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(store, ROWS) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "topic  queue  stored",
+        "T\\n        0  1970-01-01T00:00:00.000Z",
+        "Other     11  -",
+    ]
+
+
+def test_programs_get_each_field_by_its_name_in_json(store: Path, capsys) -> None:
+    assert listed(store, ROWS, "--json") == 0
+    assert capsys.readouterr().out.splitlines()[1] == (
+        '{"topic": "Other", "queueId": 11, "storeTimestamp": -1}'
+    )
+    assert listed(store, ROWS[1:], "--format", "csv") == 0
+    assert capsys.readouterr().out == "topic,queueId,storeTimestamp\nOther,11,-1\n"
+
+
+@pytest.mark.parametrize("words", [(), ("--json",), ("--format", "csv")])
+def test_without_rows_a_note_says_so_and_nothing_failed(words, store, capsys) -> None:
+    assert listed(store, [], *words) == 0
+    out, errors = capsys.readouterr()
+    assert (out, errors.splitlines()[-1]) == ("", "reput: nothing was found")
+
+
+def test_the_error_names_the_store_that_was_meant(store: Path) -> None:
+    with pytest.raises(StoreError, match=f"did you mean {store}?"):
+        listed(store / "commitlog", ROWS)
+
+
+_LISTINGS = ["stats", "delayed", "transactions", "groups", "queues", "topics"]
+
+
+@pytest.fixture(scope="module")
+def listed_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("lacking") / "store"
+    with open_writer(root, **SIZES) as writer:
+        for number in range(700):
+            writer.append(Message("T", bytes(60), 0, keys=f"k{number}", delay_level=number % 2))
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json").write_bytes(b'{"offsetTable":{"T@g":{0:1}}}')
+    return root
+
+
+def _as_it_is(store: Path) -> None: ...
+
+
+def _torn(store: Path) -> None:
+    """The log's last record, as a crash leaves it."""
+    last = list(stored_records(store / "commitlog"))[-1].physical_offset
+    path = store / "commitlog" / f"{last // (1 << 16) * (1 << 16):020}"
+    flip(path, last % (1 << 16) + 4)
+
+
+def _damaged(store: Path) -> None:
+    path = store / "commitlog" / ("0" * 20)
+    flip(path, path.read_bytes().index(bytes.fromhex("daa320a7"), 100))
+
+
+def _hole(store: Path) -> None:
+    (store / "commitlog" / f"{1 << 16:020}").unlink()
+
+
+def _no_offsets(store: Path) -> None:
+    (store / "config/consumerOffset.json").write_bytes(bytes(30))
+
+
+def _offsets_in_bak(store: Path) -> None:
+    path = store / "config/consumerOffset.json"
+    path.rename(f"{path}.bak")
+    path.write_bytes(bytes(30))
+
+
+@pytest.mark.parametrize(
+    ("change", "lacking"),
+    [
+        (_as_it_is, []), (_torn, []), (_damaged, _LISTINGS[:2]), (_hole, _LISTINGS),
+        (_no_offsets, ["groups"]), (_offsets_in_bak, []),
+    ],
+)  # fmt: skip
+def test_an_answer_that_lacks_something_ends_with_1(
+    listed_store: Path, change: Callable[[Path], None], lacking: list[str], tmp_path: Path
+) -> None:
+    """They ended with 0 and a note; what recovery cuts anyway is nothing that is lacking. The store
+    never had a half message, as its queues tell.
+    """
+    store = Path(shutil.copytree(listed_store, tmp_path / "store"))
+    change(store)
+    codes = {name: main([name, str(store), "--quiet"]) for name in _LISTINGS}
+    assert [name for name, code in codes.items() if code] == lacking
+    assert set(codes.values()) <= {0, 1}
+
+
+# --- Answers about a store: times, numbers and notes as people give and read them, rows as
+# tables.
+NOON = 1_769_860_800_000  # 20,484 days after 1970-01-01, and half a day
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("0", 0),
+        ("-1", -1),
+        ("2026-01-31", NOON - 43_200_000),
+        ("2026-01-31T12:00:00", NOON),
+        ("2026-01-31T12:00:00Z", NOON),
+        ("2026-01-31T20:00:00+08:00", NOON),
+        ("2026-01-31 12:00:00.007", NOON + 7),
+        ("1969-12-31T23:59:59.999Z", -1),
+        ("1969-12-31T23:59:59.9995Z", -1),
+        ("0001-01-01", -62_135_596_800_000),
+    ],
+)
+def test_a_time_without_a_zone_is_utc(text: str, wanted: int) -> None:
+    assert milliseconds(text) == wanted
+    assert before(text) == wanted - 1
+
+
+@pytest.mark.parametrize("text", ["2026-02-30", "12:00", "1.5", "٢h ago", "2026-01-31T12:00:00X"])
+def test_other_words_are_no_time(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=f"^'{text}' is not a time: "):
+        milliseconds(text)
+
+
+def test_a_number_is_none_below_0() -> None:
+    assert [number("0"), number("7")] == [0, 7]
+    with pytest.raises(argparse.ArgumentTypeError, match="-1 is negative"):
+        number("-1")
+    with pytest.raises(ValueError, match="invalid literal"):
+        number("1.5")
+
+
+def written(form: str, *rows: dict[str, Any]) -> None:
+    writer = RowWriter(argparse.Namespace(format=form))
+    for row in rows:
+        writer.write(row)
+
+
+def test_csv_has_the_columns_of_the_first_row(capsys: pytest.CaptureFixture[str]) -> None:
+    written("csv", {"a": 1, "b": None}, {"b": "x,y", "c": 3}, {"a": [1], "b": True})
+    assert capsys.readouterr().out == 'a,b\n1,\n,"x,y"\n[1],true\n'
+    written("csv")
+    assert capsys.readouterr().out == ""
+
+
+def test_json_has_a_line_for_each_row_with_its_own_fields(capsys) -> None:
+    written("json", {"a": None}, {"b": "é\n"})
+    assert capsys.readouterr().out == '{"a": null}\n{"b": "\\u00e9\\n"}\n'
+
+
+def test_a_table_has_texts_left_and_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(["topic", "many"], [["a", 12345], ["longer", None], ["x\x1b[31m", 7]], {"topic"})
+    assert capsys.readouterr().out.splitlines() == [
+        "topic       many",
+        "a          12345",
+        "longer         -",
+        "x\\x1b[31m      7",
+    ]
+
+
+def test_a_table_s_lines_end_without_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(["n", "note"], [[1, ""], [22, "some words"]], {"note"})
+    assert capsys.readouterr().out == " n  note\n 1\n22  some words\n"
+
+
+def test_a_remark_is_escaped_and_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("a\x1b[2J", "a\x1b[2J", "b"):
+        remark(text)
+    assert capsys.readouterr() == ("", "reput: a\\x1b[2J\nreput: b\n")
+    voice.begin(quiet=True)
+    remark("c")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_search_for_at_most_0_is_refused() -> None:
+    """It said "nothing was found" of a store that has the messages."""
+    assert at_least_one("1") == 1
+    for text in ("0", "-1"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            at_least_one(text)
+    with pytest.raises(SystemExit):
+        cli.main(["query", "s", "--topic", "T", "--max", "0"])

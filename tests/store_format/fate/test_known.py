@@ -1,0 +1,301 @@
+"""How far a broker has come with its services, by the files in which it notes that."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import rocksdict
+
+from reput.store_format.fate.delays import Read
+from reput.store_format.fate.gather import Gathered
+from reput.store_format.fate.known import (
+    gather_few,
+    half_position,
+    half_rows,
+    read_progress,
+    timer_log_names,
+    waiting_units,
+    with_timers,
+    write_times,
+)
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.notes import Notes
+from reput.store_format.query.reader import NEWEST, OpenedStore
+from reput.store_format.rocksdb.rows import HALVES, TIMERS, HalfRows
+from tests.memory_storage import MemoryStorage
+from tests.store_format.fate.logs import HALF, OP, T0, SmallLog
+
+LEVELS = "config/delayOffset.json"
+
+
+def store(**files: Any) -> MemoryStorage:
+    """Files by path, `/` as `__`; bytes, or what is written as JSON."""
+    return MemoryStorage(
+        {
+            f"store/{path.replace('__', '/')}": raw
+            if isinstance(raw, bytes)
+            else json.dumps(raw).encode()
+            for path, raw in files.items()
+        }
+    )
+
+
+def test_without_files_nothing_is_known() -> None:
+    found = read_progress(Folder(MemoryStorage(), "store"), Notes())
+    assert (found.levels, found.timer_position, found.timer_read) == (None, None, 0)
+    assert found.stopped
+
+
+@pytest.mark.parametrize("abort", [b"", b"4711"])
+def test_a_file_abort_says_that_the_broker_runs_or_was_killed(abort: bytes) -> None:
+    assert not read_progress(Folder(store(abort=abort), "store"), Notes()).stopped
+
+
+@pytest.mark.parametrize(
+    ("raw", "levels", "notes"),
+    [
+        (b'{"offsetTable":{1:5,"3":0,18:7}}', {1: 5, 3: 0, 18: 7}, 0),
+        (b'{"offsetTable":{-1:5,"x":6,"1.5":7,"2":"8","4":null}}', {}, 0),
+        (b"{}", None, 1),
+        (b"torn", None, 1),
+    ],
+)
+def test_offsets_by_level(raw: bytes, levels: dict[int, int] | None, notes: int) -> None:
+    noted = Notes()
+    found = read_progress(Folder(MemoryStorage({f"store/{LEVELS}": raw}), "store"), noted)
+    assert (found.levels, len(noted.lines)) == (levels, notes)
+
+
+@pytest.mark.parametrize(
+    ("length", "position", "read"), [(4096, 9, 77), (32, 9, 77), (31, None, 0), (0, None, 0)]
+)
+def test_where_the_timer_wheel_stands(length: int, position: int | None, read: int) -> None:
+    raw = struct.pack(">qqqq", 77, 1, 9, 2).ljust(4096, b"\0")[:length]
+    found = read_progress(Folder(store(config__timercheck=raw), "store"), Notes())
+    assert (found.timer_position, found.timer_read) == (position, read)
+
+
+def test_a_message_waits_in_the_wheel_if_its_slot_is_still_to_be_read() -> None:
+    units = b"".join(
+        struct.pack(">iqiqiqiiq", 52, -1, 1, written, 5, place, 100, 7, 0)
+        for written, place in ((72, 300), (71, 400), (90, 100))
+    )
+    files = {f"timerlog__{0:020d}": units, "config__timercheck": struct.pack(">qqqq", 77, 1, 9, 2)}
+    found = read_progress(Folder(store(**files), "store"), Notes())
+    assert found.in_wheel is not None
+    assert [found.in_wheel(place) for place in (100, 101, 300, 400, 1 << 60)] == [
+        True, False, True, False, False,
+    ]  # fmt: skip
+
+
+def test_how_far_half_messages_are_checked() -> None:
+    """The offset of the broker's own group in queue 0."""
+    table = {
+        f"{HALF}@CID_RMQ_SYS_TRANS": {"0": 12, "1": 99}, f"{HALF}@other": {"0": 50},
+        "T@CID_RMQ_SYS_TRANS": {"0": 60},
+    }  # fmt: skip
+    files = {"config__consumerOffset.json": {"offsetTable": table}}
+    assert half_position(Folder(store(**files), "store"), Notes()) == 12
+    table.pop(f"{HALF}@CID_RMQ_SYS_TRANS")
+    assert half_position(Folder(store(**files), "store"), Notes()) == 0
+
+
+# --- Marks of records whose places are known, against those that a walk of the log finds.
+class OpQueue:
+    """The op messages in the order of the log, as their queue has them."""
+
+    def __init__(self, places: list[int]) -> None:
+        self.places = places
+
+    def maximum(self) -> int:
+        return len(self.places)
+
+    def entries(self, first: int, stop: int | None = None) -> Iterator[Any]:
+        for position in range(first, self.maximum() if stop is None else stop):
+            yield SimpleNamespace(position=position, physical_offset=self.places[position])
+
+
+def few(log: SmallLog, halves: list[int], ops: list[int]) -> list[int]:
+    """The places of the op messages that are found."""
+
+    def queue(topic: str) -> Any:
+        return OpQueue(ops if topic == OP else [])
+
+    found = gather_few(log.reader(), halves, queue, split=False, near_end=0)
+    assert sorted({*halves, *found.ended["physicalOffset"].tolist()}) == (
+        found.marks["physicalOffset"].tolist()
+    )
+    return found.ended["physicalOffset"].tolist()  # type: ignore[no-any-return]
+
+
+def test_ops_are_read_until_each_half_message_is_named(log: SmallLog) -> None:
+    halves = [log.half("a"), log.half("b")]
+    ops = [log.op(b"1,"), log.op(b"0,"), log.op(b"0,1,")]
+    assert few(log, halves, ops) == ops[:2]
+    assert few(log, halves[:1], ops) == ops[1:2]
+
+
+def test_an_op_names_no_half_message_that_stands_behind_it(log: SmallLog) -> None:
+    """It is of one that had the same queueOffset before; a walk of the log says so too."""
+    first = log.half("a")
+    early = log.op(b"0,1,")
+    second = log.half("b")
+    late = log.op(b"1,")
+    assert few(log, [first, second], [early, late]) == [early, late]
+    assert few(log, [second], [early, late]) == [late]
+
+
+# --- RocksDB is asked only where the log has what it may know of, and what it lacks is told.
+UNREAD = Read({1: 2}, None, 0, True)
+
+
+def logged() -> SmallLog:
+    """A timer, then a half message of RocksDB's topic."""
+    log = SmallLog()
+    log.timer("t", T0 + 90_000)
+    log.rocksdb_half("h")
+    return log
+
+
+def only(kept: Gathered, *numbers: int) -> Gathered:
+    return kept._replace(marks=kept.marks[list(numbers)])
+
+
+@pytest.fixture(scope="module")
+def gathered() -> Gathered:
+    return logged().gather(lambda marks: marks["kind"] >= 0)
+
+
+@pytest.fixture
+def store_rocksdb(tmp_path: Path) -> OpenedStore:
+    root = tmp_path / "store"
+    for path, content in logged().files().items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True)
+        file.write_bytes(content)
+    return OpenedStore(Folder(LocalStorage(), str(root)), NEWEST, {}, Notes())
+
+
+def put_rows(store_rocksdb: OpenedStore) -> Path:
+    """A row for the timer at 0, and one for the half message at 100, checked 3 times."""
+    folder = Path(store_rocksdb.path) / "rocksdbstore"
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    families = dict.fromkeys((TIMERS, HALVES), options)
+    with rocksdict.Rdict(str(folder), options, families) as database:
+        timer = (T0).to_bytes(8, "big") + b"t"
+        database.get_column_family(TIMERS)[timer] = bytes(4) + (0).to_bytes(8, "big")
+        half = (100).to_bytes(8, "big") + b"@Orders@h"
+        database.get_column_family(HALVES)[half] = (3).to_bytes(4, "big") + bytes(4)
+    return folder
+
+
+def test_a_log_with_both_gets_both(store_rocksdb: OpenedStore, gathered: Gathered) -> None:
+    put_rows(store_rocksdb)
+    notes = Notes()
+    assert half_rows(store_rocksdb, gathered, notes) == HalfRows({100: 3}, 100)
+    read = with_timers(store_rocksdb, gathered, UNREAD, notes)
+    assert read.timers is not None
+    assert read.timers.waiting.tolist() == [0]
+    assert read._replace(timers=None) == UNREAD
+    assert notes.lines == []
+
+
+def test_a_log_without_such_messages_leaves_it_closed(store_rocksdb, gathered) -> None:
+    folder = put_rows(store_rocksdb)
+    for file in folder.iterdir():
+        file.write_bytes(b"no RocksDB")
+    notes = Notes()
+    assert half_rows(store_rocksdb, only(gathered, 0), notes) is None
+    assert with_timers(store_rocksdb, only(gathered, 1), UNREAD, notes) is UNREAD
+    assert half_rows(store_rocksdb, only(gathered), notes) is None
+    assert notes.lines == []
+
+
+def test_a_store_without_a_database_knows_of_none(store_rocksdb, gathered) -> None:
+    notes = Notes()
+    assert half_rows(store_rocksdb, gathered, notes) is None
+    assert with_timers(store_rocksdb, gathered, UNREAD, notes) == UNREAD
+    assert notes.lines == []
+
+
+def test_what_cannot_be_read_is_noted_and_the_rest_goes_on(store_rocksdb, gathered) -> None:
+    folder = put_rows(store_rocksdb)
+    for file in folder.glob("MANIFEST-*"):
+        file.write_bytes(b"damaged")
+    notes = Notes()
+    assert half_rows(store_rocksdb, gathered, notes) is None
+    assert with_timers(store_rocksdb, gathered, UNREAD, notes) == UNREAD
+    assert [line.rpartition(": ")[2] for line in notes.lines] == [
+        "which half messages of transRocksDBEnable were checked or given up is not known",
+        "which timers of timerRocksDBEnable are delivered for good is not known",
+    ]
+
+
+# --- The units of timerlog: which timers stand in the wheel, and since when.
+UNIT = struct.Struct(">iqiqiqiiq")  # TimerLog: 52 bytes
+BLANK = struct.pack(">iqI", 16, 0, 0xBBCCDDEE ^ (1880681586 + 8))
+NAME = "{:020d}".format
+NOW = 1_700_000_000_000
+
+
+def unit(place: int, written: int = NOW, delay: int = 0) -> bytes:
+    return UNIT.pack(52, -1, 1, written, delay, place, 100, 7, 0)
+
+
+def store_timer(*files: bytes) -> MemoryStorage:
+    """A timerlog of these files, each of 5,200 bytes."""
+    return MemoryStorage(
+        {f"store/timerlog/{NAME(5200 * n)}": raw.ljust(5200, b"\0") for n, raw in enumerate(files)}
+    )
+
+
+def waiting(storage: MemoryStorage, read_time: int = NOW) -> list[int]:
+    return [int(place) for place in waiting_units(Folder(storage, "store"), read_time)]
+
+
+@pytest.mark.parametrize(
+    ("written", "delay", "waits"),
+    [
+        (NOW, 0, True), (NOW - 1, 0, False), (NOW - 5000, 5000, True), (NOW - 5000, 4999, False),
+        (NOW + 1000, -1001, False), (NOW, (1 << 31) - 1, True),
+    ],
+)  # fmt: skip
+def test_a_slot_is_still_to_be_read_from_the_time_read_last(written, delay, waits) -> None:
+    assert waiting(store_timer(unit(300, written, delay))) == [300] * waits
+
+
+def test_units_of_all_files_in_the_order_of_their_messages() -> None:
+    first = b"".join(unit(place) for place in (900, 300, 300)) + BLANK
+    assert waiting(store_timer(first, unit(100) + unit(300))) == [100, 300, 900]
+
+
+def test_what_is_no_unit_is_passed_over() -> None:
+    """A blank ends the file, whatever stands behind it; the last unit of the file is torn."""
+    other = UNIT.pack(53, -1, 1, NOW, 0, 400, 100, 7, 0)
+    storage = store_timer(unit(300) + other + unit(500), bytes(5200), unit(600))
+    storage.files["store/timerlog/notes"] = unit(700)
+    storage.files[f"store/timerlog/{NAME(20_000)}"] = unit(800) + unit(900)[:-1]
+    storage.folders.add(f"store/timerlog/{NAME(30_000)}")
+    assert waiting(storage) == [300, 500, 600, 800]
+    assert timer_log_names(Folder(storage, "store")) == [
+        (NAME(0), 5200), (NAME(5200), 5200), (NAME(10_400), 5200), (NAME(20_000), 103),
+    ]  # fmt: skip
+    assert waiting(MemoryStorage()) == []
+
+
+def test_when_a_message_was_put_into_the_wheel_last() -> None:
+    """A timer of some days is put into it again now and then."""
+    storage = store_timer(unit(300, 1) + unit(400, 2), unit(300, 3) + unit(500, 4))
+    wanted = np.array([300, 500, 700])
+    assert write_times(Folder(storage, "store"), wanted) == {300: 3, 500: 4}
+    assert write_times(Folder(storage, "store"), wanted[:0]) == {}

@@ -1,0 +1,241 @@
+"""The rows that are shown, and what is reported beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.jobs.opening.questions import open_store
+from reput.store_format.fate.rows import (
+    delayed_rows,
+    fate_sums,
+    level_delays,
+    message_events,
+    transaction_rows,
+)
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.layouts import QUEUE_ENTRY
+from reput.store_format.notes import Notes
+from reput.store_format.query.reader import NEWEST, OpenedStore
+from tests.built import Built
+from tests.logs.encoder import properties
+from tests.store_format.fate.asked import opened
+from tests.store_format.fate.logs import OP, SCHEDULE, T0, SmallLog
+from tests.store_format.fate.stores import unpack
+
+CHECKS = "TRANSACTION_CHECK_TIMES"
+
+
+def transactions() -> SmallLog:
+    log = SmallLog()
+    first = log.half("a", born_timestamp=T0 - 500)
+    log.half("b")
+    log.commit(first, "a")
+    log.half("b", (CHECKS, "1"))
+    log.op(b"0,")
+    return log
+
+
+def test_what_is_open_is_listed_and_the_rest_counted() -> None:
+    heard = Notes()
+    [row] = transaction_rows(opened(transactions()), False, heard)
+    assert (row.state, row.unique_key, row.topic, row.queue_id) == ("pending", "b", "Orders", "1")
+    assert (row.producer_group, row.checks, row.copies, row.half_offset) == ("shop", 1, 1, 2)
+    assert row.age == 4000  # from bornTimestamp to the last record
+    assert heard.lines == ["1 committed: not listed without --all"]
+    assert heard.scanned == heard.to_scan > 0
+
+
+def test_all_are_listed_with_what_ended_them() -> None:
+    log = transactions()
+    heard = Notes()
+    store = opened(log)
+    first = transaction_rows(store, True, heard)[0]
+    assert first.state == "committed"
+    assert first.age == 4500
+    assert first.end_timestamp == T0 + 2000
+    assert first.end_physical_offset is not None
+    assert store.log.record_at(first.end_physical_offset).topic == "Orders"
+    assert first.op_physical_offset is not None
+    assert store.log.record_at(first.op_physical_offset).topic == OP
+    assert heard.lines == []
+
+
+def test_delayed_rows(log: SmallLog) -> None:
+    log.delay("a", 1)
+    log.delay("b", 1)
+    log.deliver("a")
+    log.timer("c", T0 + 90_000)
+    files = {"store/config/delayOffset.json": b'{"offsetTable":{1:2}}'}
+    heard = Notes()
+    rows = delayed_rows(opened(log, files), False, heard)
+    assert [(row.state, row.by, row.level, row.unique_key) for row in rows] == [
+        ("never delivered", "level", 1, "b"),
+        ("waiting", "timer", None, "c"),
+    ]
+    assert [(row.due, row.late) for row in rows] == [(T0 + 2000, 1000), (T0 + 90_000, None)]
+    assert heard.lines == ["1 delivered: not listed without --all"]
+    assert len(delayed_rows(opened(log, files), True, Notes())) == 3
+    heard = Notes()
+    delayed_rows(opened(log), False, heard)
+    assert "delayOffset.json is missing" in heard.lines[0]
+
+
+def queue_of(log: SmallLog, level: int, place: int, due: int) -> dict[str, bytes]:
+    entry = np.array([(place, 100, due)], QUEUE_ENTRY)
+    return {f"store/consumequeue/{SCHEDULE}/{level - 1}/{0:020d}": entry.tobytes() + bytes(40)}
+
+
+def test_a_level_s_queue_shows_its_delay(log: SmallLog) -> None:
+    log.put("Orders")
+    at = log.delay("a", 2)
+    heard = Notes()
+    store = opened(log, queue_of(log, 2, at, T0 + 1000 + 7000))
+    assert level_delays(store, heard) == {1: 1000, 2: 7000, 3: 60_000}
+    assert heard.lines == ["level 2 is 7000 ms by its queue; messageDelayLevel says 5000"]
+    for wrong in (0, 1, 1 << 40):  # another message's place, none's, one past the log
+        store = opened(log, queue_of(log, 2, wrong, 12))
+        assert level_delays(store, Notes())[2] == 5000
+
+
+def test_what_is_wrong_is_reported_without_its_value(log: SmallLog) -> None:
+    for _ in range(30):
+        log.timer("evil", "evil")
+    log.put(SCHEDULE, 98, ("REAL_TOPIC", "evil"), ("REAL_QID", "0"))
+    heard = Notes()
+    assert delayed_rows(opened(log), True, heard) == []
+    assert heard.lines[0] == "physical 0: TIMER_OUT_MS is not a number; skipped"
+    assert "10 more like that" in heard.lines
+    assert heard.lines[-1].endswith(
+        "queueId is none of the 3 levels of messageDelayLevel: brokers do not read it; skipped"
+    )
+    assert "evil" not in " ".join(heard.lines)
+
+
+def test_damage_is_reported() -> None:
+    log = transactions()
+    log.raw[4] ^= 0xFF
+    heard = Notes()
+    assert transaction_rows(opened(log), True, heard) == []
+    assert "what follows in this segment is not read" in heard.lines[0]
+
+
+def test_a_message_s_life() -> None:
+    log = transactions()
+    steps = message_events(opened(log), "a", "", None, Notes())
+    assert [(step.event, step.topic, step.state) for step in steps] == [
+        ("half", "RMQ_SYS_TRANS_HALF_TOPIC", "committed"),
+        ("committed", "Orders", None),
+        ("op", OP, None),
+    ]
+    steps = message_events(opened(log), "b", "", None, Notes())
+    assert [(step.event, step.checks, step.state) for step in steps] == [
+        ("half", 0, "pending"),
+        ("checked", 1, None),
+    ]
+
+
+def test_a_retried_message_s_life(log: SmallLog) -> None:
+    retry = {"topic": "%RETRY%shop"}
+    log.put("Orders", 1, ("UNIQ_KEY", "a"))
+    log.put("Orders", 1, ("UNIQ_KEY", "b"))
+    for times in (1, 2):
+        log.delay("a", 2, reconsume_times=times, **retry)
+        log.deliver("a", reconsume_times=times, **retry)
+    log.put("%DLQ%shop", 0, ("UNIQ_KEY", "a"), reconsume_times=3)
+    files = {"store/config/delayOffset.json": b'{"offsetTable":{2:2}}'}
+    steps = message_events(opened(log, files), "a", "", None, Notes())
+    assert [(step.event, step.reconsume_times, step.state) for step in steps] == [
+        ("put", 0, None),
+        ("delayed", 1, "delivered"),
+        ("retried", 1, None),
+        ("delayed", 2, "delivered"),
+        ("retried", 2, None),
+        ("dead-lettered", 3, None),
+    ]
+    assert (steps[1].real_topic, steps[1].level, steps[1].due) == ("%RETRY%shop", 2, T0 + 7000)
+
+
+def test_a_delayed_transaction_s_life(log: SmallLog) -> None:
+    """What is committed with a delay level goes through the schedule topic."""
+    half = log.half("a")
+    log.delay("a", 1, sys_flag=8, prepared_transaction_offset=half)
+    log.op(b"0,")
+    log.deliver("a", sys_flag=8)
+    files = {"store/config/delayOffset.json": b'{"offsetTable":{1:1}}'}
+    steps = message_events(opened(log, files), "a", "", None, Notes())
+    assert [step.event for step in steps] == ["half", "committed", "delayed", "op", "delivered"]
+
+
+def test_a_timer_s_life(log: SmallLog) -> None:
+    log.timer("a", T0 + 5000)
+    log.timer("a", T0 + 5000, ("TIMER_ROLL_TIMES", "1"))
+    log.deliver("a")
+    steps = message_events(opened(log), "a", "", None, Notes())
+    assert [(step.event, step.due) for step in steps] == [
+        ("timed", T0 + 5000), ("rolled", T0 + 5000), ("delivered", None),
+    ]  # fmt: skip
+
+
+def test_a_message_without_a_key_is_followed_by_its_origin(log: SmallLog) -> None:
+    log.put("%RETRY%shop", 0, ("ORIGIN_MESSAGE_ID", "7F00000100002A9F0000000000000000"))
+    log.put("Orders", 0, ("UNIQ_KEY", "x"))
+    steps = message_events(opened(log), "", "7F00000100002A9F0000000000000000", None, Notes())
+    assert [step.event for step in steps] == ["retried"]
+    assert message_events(opened(log), "unknown", "", None, Notes()) == []
+
+
+def store_of(built: Built) -> OpenedStore:
+    return OpenedStore(Folder(built.storage(), "s"), NEWEST, built.given(), Notes())
+
+
+WAITS = {"topic": SCHEDULE, "properties": properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))}
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "removed", "waiting"),
+    [
+        ({}, {}, "", (0, 0)),
+        ({}, {}, "index", (0, 0)),
+        ({}, WAITS, "", (1, 0)),  # not in its queue yet
+        (WAITS, {}, f"consumequeue/{SCHEDULE}", (1, 0)),  # its queue is gone
+        ({"sys_flag": 4}, {}, "", (0, 1)),  # as before 4.3.0
+    ],
+)
+def test_a_log_is_not_read_where_the_queues_of_other_topics_have_all_of_it(
+    first: dict[str, Any], later: dict[str, Any], removed: str, waiting: tuple[int, int]
+) -> None:
+    built = Built().put("T", count=9, keys="k").put(**first).put("T", count=9, keys="k").derive()
+    if later:
+        built.put(**later)
+    built.remove(removed)
+    heard, every = Notes(), Notes()
+    rows = delayed_rows(store_of(built), False, heard)
+    assert (len(rows), len(transaction_rows(store_of(built), False, Notes()))) == waiting
+    assert (heard.to_scan > 0) == any(waiting)
+    assert delayed_rows(store_of(built), True, every) == rows
+    assert every.to_scan > 0
+
+
+# --- The sums of fates are those of the lists, from one walk over the log in place of two.
+@pytest.mark.parametrize("name", ["live_5.3.3", "live_4.9.7", "skipped_5.2.0"])
+def test_sums_are_those_of_the_lists(name: str, tmp_path: Path) -> None:
+    store = str(unpack(name, tmp_path)[0])
+    with open_store(store) as asked:
+        transactions, delayed = asked.transactions(everything=True), asked.delayed(everything=True)
+        open_transactions, open_delayed = list(asked.transactions()), list(asked.delayed())
+    with OpenedStore(Folder(LocalStorage(), store), NEWEST, {}, Notes()) as opened:
+        found = fate_sums(opened, 1000, Notes())
+        few = fate_sums(opened, 1, Notes())
+    assert found.transactions == Counter(row.state for row in transactions)
+    assert found.delayed == Counter((row.by, row.state) for row in delayed)
+    assert found.open_transactions == open_transactions
+    assert found.open_delayed == open_delayed
+    assert transactions or delayed
+    assert few.transactions == found.transactions
+    assert few.open_delayed == open_delayed[:1]

@@ -1,0 +1,134 @@
+"""Message ids, taken apart by hand: each has two readings, and only the store tells which holds."""
+
+from collections.abc import Callable
+
+import pytest
+
+from reput.store_format.message.ids import BadMessageId, UniqueIds, parse_message_id
+
+MARCH_2024 = 1_709_251_200_000  # 2024-03-01T00:00:00Z; that February had 29 days
+YEAR_1, YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000  # where datetime begins and ends
+ERA = (400 * 365 + 97) * 86_400_000  # 400 years
+FEBRUARY_MS = 29 * 86_400_000
+V6 = "20010DB8" + "0" * 23 + "1"
+
+
+def test_a_brokers_id_is_its_host_and_a_physical_offset() -> None:
+    place, _ = parse_message_id("7F00000100002A9F00000000000005F8")
+    assert place.store_host == bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
+    assert place.physical_offset == 1528
+    assert str(place) == "broker 127.0.0.1:10911, physical offset 1528"
+    assert parse_message_id("7F00000100002A9F" + "F" * 16)[0].physical_offset == -1  # Java's long
+
+
+def test_a_clients_id_is_address_process_loader_time_and_counter() -> None:
+    _, client = parse_message_id("0A000002FFFEDEADBEEF95586C00FFFF")
+    assert client == ("10.0.0.2", 0xFFFE, 0xDEADBEEF, 0x95586C00, 0xFFFF)
+    assert client.milliseconds > 1 << 31  # unsigned: a signed int wraps after 24.8 days
+    assert "class loader DEADBEEF" in str(client)
+
+
+def test_with_an_ipv6_address_both_have_28_bytes() -> None:
+    place, client = parse_message_id(V6 + "00002A9F" + "0" * 15 + "7")
+    assert (len(place.store_host), place.physical_offset) == (20, 7)
+    assert str(place) == "broker [2001:db8::1]:10911, physical offset 7"
+    assert (client.address, client.process, client.counter) == ("2001:db8::1", 0, 7)
+
+
+def test_small_letters_are_digits_too() -> None:
+    assert parse_message_id("7f00000100002a9f" + "0" * 16) == parse_message_id(
+        "7F00000100002A9F" + "0" * 16
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "7F", "0" * 30, "0" * 31, "0" * 33, "0" * 34, "0" * 54, "0" * 58, "G" * 32, "0" * 31 + "-",
+     " " + "0" * 32, "00 " * 16, "\u0660" * 32],
+)  # fmt: skip
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(BadMessageId, match="32 or 56 hexadecimal digits"):
+        parse_message_id(text)
+
+
+@pytest.mark.parametrize(
+    ("stored", "milliseconds", "made"),
+    [
+        (MARCH_2024 + 5000, 4000, MARCH_2024 + 4000),
+        (MARCH_2024, 0, MARCH_2024),
+        (MARCH_2024 + 5000, FEBRUARY_MS - 1, MARCH_2024 - 1),  # stored just after the month ended
+        (MARCH_2024 - 1, FEBRUARY_MS - 9, MARCH_2024 - 9),
+        (1_704_067_200_000, 31 * 86_400_000 - 1, 1_704_067_199_999),  # over the end of 2023
+        (MARCH_2024 + 5000 - ERA, FEBRUARY_MS - 1, MARCH_2024 - 1 - ERA),  # 1624
+        (MARCH_2024 + 5000 + 30 * ERA, 4000, MARCH_2024 + 4000 + 30 * ERA),
+        (253_402_300_799_999, 5, YEAR_10000 - 31 * 86_400_000 + 5),
+        (YEAR_10000, 5, YEAR_10000 + 5),
+        (YEAR_10000, 31 * 86_400_000 - 1, YEAR_10000 - 1),
+        (YEAR_1, 0, YEAR_1),
+        (YEAR_1, 31 * 86_400_000 - 7, YEAR_1 - 7),
+        (YEAR_1 - 8, 31 * 86_400_000 - 9, YEAR_1 - 9),
+    ],
+)
+def test_the_month_is_that_of_the_store_time_or_the_one_before(stored, milliseconds, made) -> None:
+    _, client = parse_message_id(f"{'0' * 20}{milliseconds:08X}0000")
+    assert client.made_at(stored) == made
+
+
+@pytest.mark.parametrize("stored", [-(1 << 63), -(1 << 62), 1 << 62, (1 << 63) - 1])
+def test_a_damaged_store_time_has_a_month_too(stored: int) -> None:
+    _, client = parse_message_id("0" * 32)
+    assert 0 <= stored - client.made_at(stored) < 31 * 86_400_000
+
+
+# --- UNIQ_KEYs digit by digit: address, process, class loader, time in the month, counter.
+DAY = 86_400_000
+FEBRUARY_2024 = 1_706_745_600_000  # 2024-02-01T00:00:00Z
+
+
+def ids(*times: int, host: str = "10.0.0.2:10911", process: int = 1, loader: int = 2) -> UniqueIds:
+    """A maker whose clock shows these times, one a look."""
+    clock: Callable[[], int] = iter(times).__next__
+    return UniqueIds(clock, host, process, loader)
+
+
+def test_an_id_is_its_parts_in_capital_hexadecimal_digits() -> None:
+    made = ids(FEBRUARY_2024 + 0xABC, process=0x1BEEF, loader=-2).next()
+    assert made == "0A000002" + "BEEF" + "FFFFFFFE" + "00000ABC" + "0000"  # the port is no part
+    made = ids(FEBRUARY_2024, host="[2001:db8::1]:10911").next()
+    assert made == "20010DB8" + "0" * 23 + "1" + "0001" + "00000002" + "0" * 12
+
+
+def test_the_counter_goes_on_over_milliseconds_and_wraps_after_65536() -> None:
+    maker = ids(*[FEBRUARY_2024] * 3, FEBRUARY_2024 + 1)
+    assert [maker.next()[-4:], maker.next()[-4:]] == ["0000", "0001"]
+    assert maker.take(0xFFFE) == 2
+    assert [maker.next()[-12:], maker.next()[-12:]] == ["000000000000", "000000010001"]
+
+
+@pytest.mark.parametrize(
+    ("now", "since"),
+    [
+        (FEBRUARY_2024, 0),
+        (FEBRUARY_2024 + 29 * DAY - 1, 29 * DAY - 1),
+        (FEBRUARY_2024 + 29 * DAY, 0),
+        (FEBRUARY_2024 - 1, 31 * DAY - 1),
+        (1_704_067_199_999, 31 * DAY - 1),  # the last of 2023
+        (1_704_067_200_000, 0),
+    ],
+)
+def test_the_time_is_since_the_month_began_in_utc(now: int, since: int) -> None:
+    assert ids(now).time_part() == since
+
+
+def test_the_month_changes_with_the_clock_forward_and_back() -> None:
+    march = FEBRUARY_2024 + 29 * DAY
+    maker = ids(FEBRUARY_2024 + 5, march - 1, march, march - 1, FEBRUARY_2024 - DAY)
+    assert [maker.time_part() for _ in range(5)] == [5, 29 * DAY - 1, 0, 29 * DAY - 1, 30 * DAY]
+
+
+def test_numbers_that_are_taken_are_not_given_again() -> None:
+    maker = ids(FEBRUARY_2024, FEBRUARY_2024)
+    assert maker.take(3) == 0
+    assert maker.next()[-4:] == "0003"
+    assert maker.take(0) == 4
+    assert maker.next()[-4:] == "0004"

@@ -1,0 +1,187 @@
+"""An opened store: its readers, each made once, and what is told of odd files."""
+
+import zlib
+from typing import Any
+
+import pytest
+
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
+from reput.store_format.log.record import Record
+from reput.store_format.notes import Notes
+from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage, key_words, keys_of
+from reput.store_format.release.profiles import RELEASES, UnknownRelease
+from tests.logs import Message, build_log, properties
+from tests.memory_storage import MemoryStorage
+from tests.store_format.log.windows import reader_of
+from tests.store_format.query.derived_stores import SEGMENT, Derived
+
+MESSAGES = [Message("T", n % 2, n // 2, b"b", properties(("KEYS", f"k{n:02}"))) for n in range(40)]
+
+
+@pytest.fixture
+def store() -> Derived:
+    return Derived(MESSAGES)
+
+
+def test_sizes_are_those_of_the_files(store: Derived) -> None:
+    with OpenedStore(
+        Folder(store.storage, "s"), NEWEST, {"maxIndexNum": "8"}, store.notes
+    ) as opened:
+        assert opened.settings.mapped_file_size_commit_log == SEGMENT
+        assert opened.settings.max_hash_slot_num == 3
+        assert opened.log.end == 2 * SEGMENT
+        assert len(opened.index().files) == 6
+    assert store.notes.lines == []
+
+
+def test_the_release_decides_how_properties_are_split() -> None:
+    store = Derived([Message("T", properties=b"a\x01x\x01\x02")])
+    for release, value in (("4.9.0", "x"), ("4.9.1", "x\x01")):
+        with OpenedStore(Folder(store.storage, "s"), release, {}, Notes()) as opened:
+            assert opened.message(opened.log.record_at(0)).properties == {"a": value}
+    assert RELEASES[-1] == NEWEST
+    with pytest.raises(UnknownRelease):
+        OpenedStore(Folder(store.storage, "s"), "9.9.9", {}, Notes())
+
+
+def test_readers_are_made_once(store: Derived) -> None:
+    with store.open() as opened:
+        assert opened.index() is opened.index()
+        assert opened.queues is opened.queues
+        assert opened.queue("T", 0, False) is opened.queue("T", 0, False)
+        assert opened.rocksdb_index() is None
+
+
+def test_an_earlier_end_is_the_logs(store: Derived) -> None:
+    with OpenedStore(
+        Folder(store.storage, "s"), NEWEST, {}, store.notes, end=store.places[3]
+    ) as opened:
+        assert (opened.log.end, len(list(opened.log.records(0)))) == (store.places[3], 3)
+
+
+def test_queues_and_index_may_be_in_another_place(store: Derived) -> None:
+    moved = {
+        path.replace("s/", "set/", 1): raw
+        for path, raw in store.storage.files.items()
+        if "commitlog" not in path
+    }
+    store.remove("consumequeue")
+    store.remove("index")
+    given = {"maxHashSlotNum": "3", "maxIndexNum": "8"}
+    derived = Folder(MemoryStorage(moved), "set")
+    with OpenedStore(Folder(store.storage, "s"), NEWEST, given, Notes(), derived=derived) as opened:
+        assert (opened.queues.topics(), len(opened.index().files)) == (["T"], 6)
+        assert opened.folders("consumequeue/T") == ["0", "1"]
+        assert opened.queue("T", 0, False).maximum() == 20
+
+
+def test_a_store_without_a_log_is_none(store: Derived) -> None:
+    store.remove("commitlog")
+    for storage in (store.storage, MemoryStorage()):
+        with pytest.raises(StoreError, match="s/commitlog: no such folder"):
+            OpenedStore(Folder(storage, "s"), NEWEST, {}, Notes())
+
+
+def test_odd_segments_are_told_and_the_rest_is_read(store: Derived) -> None:
+    store.storage.files["s/commitlog/readme"] = b""
+    store.storage.files[f"s/commitlog/{3 * SEGMENT:020d}"] = bytes(SEGMENT)
+    with store.open() as opened:
+        assert len(opened.log.segments) == 3
+    assert [line.rpartition(": ")[2].split(";")[0] for line in store.notes.lines] == [
+        "1 segment is missing"
+    ]
+
+
+def test_an_index_of_unknown_sizes_is_refused_when_it_is_asked_for(store: Derived) -> None:
+    for path in store.paths("index"):
+        store.storage.files[path] = bytes(213)
+    with OpenedStore(Folder(store.storage, "s"), NEWEST, {}, store.notes) as opened:
+        with pytest.raises(BadIndex, match="213 bytes, which do not show"):
+            opened.index()
+        assert opened.log.record_at(0).topic == "T"
+
+
+def test_a_queue_that_is_none_is_refused_when_it_is_opened(store: Derived) -> None:
+    store.storage.files[f"s/consumequeue/T/0/{99:020d}"] = bytes(7)
+    with store.open() as opened:
+        assert opened.queues.of("T") == [(0, False), (1, False)]
+        with pytest.raises(BadQueue):
+            opened.queue("T", 0, False)
+        assert opened.queue("T", 1, False).maximum() == 20
+
+
+# --- One message as an answer: its keys, and what is read of it only when asked for.
+TEXT = properties(("TAGS", "t"), ("KEYS", " k1  k2 "), ("UNIQ_KEY", "u"))
+
+
+def record(text: bytes = TEXT, **fields: Any) -> Record:
+    log, _ = reader_of(build_log([Message("T", 3, 7, b"body", text, 99, **fields)], 4096))
+    with log:
+        return log.record_at(0)
+
+
+def nobody(_: Record) -> bytes:
+    raise AssertionError("nobody asked for the body")
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [(None, []), ("", []), ("a", ["a"]), ("a b a", ["a", "b", "a"]), ("  a  ", ["a"]), (" ", []),
+     ("a\tb\u00a0c", ["a\tb\u00a0c"])],
+)  # fmt: skip
+def test_keys_are_split_at_single_blanks_and_repeats_stay(keys, words) -> None:
+    assert key_words({} if keys is None else {"KEYS": keys}) == words
+
+
+def test_all_keys_are_those_of_any_release() -> None:
+    found = {"KEYS": "k1 k2", "TAGS": "a||b", "UNIQ_KEY": "u"}
+    assert keys_of(found) == ["u", "k1", "k2", "T#a||b"]
+    assert keys_of({"TAGS": "", "UNIQ_KEY": ""}) == [""]  # buildIndex asks only for null
+    assert keys_of({}) == []
+
+
+def test_a_message_has_each_of_its_keys() -> None:
+    message = StoredMessage(record(), False, nobody)
+    assert [message.has_key(key) for key in ("u", "k1", "k2", "T#t")] == [True] * 4
+    assert [message.has_key(key) for key in ("t", "k1 ", "", "K1")] == [False] * 4
+    assert (message.tags, message.keys, message.unique_key) == ("t", ["k1", "k2"], "u")
+
+
+def test_the_record_is_made_once_when_a_field_is_asked_for() -> None:
+    made, asked = record(), list[int]()
+
+    def make() -> Record:
+        asked.append(1)
+        return made
+
+    message = StoredMessage(make, False, nobody)
+    assert asked == []
+    assert (message.topic, message.queue_id, message.queue_offset) == ("T", 3, 7)
+    assert (message.store_timestamp, message.physical_offset, asked) == (99, 0, [1])
+
+
+def test_the_body_is_read_each_time_and_only_then() -> None:
+    message = StoredMessage(record(), False, lambda found: b"%d" % found.body_length)
+    assert message.body() == b"4"
+
+
+def test_properties_are_split_as_the_release_splits_them() -> None:
+    text = b"a\x01x\x01\x02"
+    assert StoredMessage(record(text), False, nobody).properties == {"a": "x\x01"}
+    assert StoredMessage(record(text), True, nobody).properties == {"a": "x"}
+
+
+def test_a_row_has_all_but_the_body() -> None:
+    row = StoredMessage(record(flag=-1, sys_flag=8, reconsume_times=2), False, nobody).row()
+    assert row == {
+        "topic": "T", "queueId": 3, "queueOffset": 7, "physicalOffset": 0, "storeTimestamp": 99,
+        "bornTimestamp": 1_700_000_000_000, "storeHost": "127.0.0.1:10911",
+        "bornHost": "127.0.0.1:10911", "tags": "t", "keys": ["k1", "k2"], "uniqueKey": "u",
+        "properties": {"TAGS": "t", "KEYS": " k1  k2 ", "UNIQ_KEY": "u"}, "flag": -1, "sysFlag": 8,
+        "reconsumeTimes": 2, "preparedTransactionOffset": 0,
+        "bodyCRC": zlib.crc32(b"body") & 0x7FFFFFFF,
+        "size": 91 + 4 + 1 + len(TEXT),
+    }  # fmt: skip

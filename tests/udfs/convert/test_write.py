@@ -1,0 +1,293 @@
+"""A new segment's records, dispatched from memory as a scan would dispatch them from disk."""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from reput.store_format.dispatch.scan import scan_rules
+from reput.store_format.faults import Fault, StoreChanged
+from reput.store_format.files.protocol import FileState
+from reput.store_format.log.segments import Segment
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import settings_from
+from reput.store_format.rewrite.changes import Changes
+from reput.udfs.convert.measure import MEASURED_ORDER, MEASURED_RECORD
+from reput.udfs.convert.write import (
+    SEGMENT_WRITTEN,
+    NewRecords,
+    NewSegment,
+    OldLog,
+    Part,
+    Piece,
+    PlacedRecords,
+    WriteSegments,
+)
+from reput.udfs.staging import ENTRIES, MESSAGES, Staging
+from tests.damaged import START, messages
+from tests.logs.damage import record_places
+from tests.logs.encoder import Message, build_log, encode
+from tests.memory_storage import MemoryStorage
+from tests.udfs.table.parts import log_of
+
+SEGMENT, BASE = 4096, 8192
+RULES = scan_rules(profile("5.3.3"), settings_from({}), ())
+LOG = build_log(messages(10, 1), SEGMENT, BASE)[BASE]
+PLACES = record_places({BASE: LOG})
+SIZE = PLACES[1] - BASE
+END = PLACES[-1] + SIZE
+
+
+def put(raw: bytes, *cuts: int, last: bool = True) -> tuple[dict[str, Any], MemoryStorage]:
+    """The SCANNED row of a segment whose records are put in windows, cut at these places."""
+    storage = MemoryStorage()
+    new = NewRecords(Staging(storage, "s"), RULES, 2, BASE, SEGMENT, 1 << 16)
+    for start, stop in zip((BASE, *cuts), (*cuts, END), strict=True):
+        new.put(np.frombuffer(raw[start - BASE : stop - BASE], np.uint8).copy(), start)
+    return new.finish(last), storage
+
+
+def content(row: dict[str, Any], storage: MemoryStorage, kind: str) -> bytes:
+    return storage.files.get(f"s/{row['run']}{kind}", b"")
+
+
+@pytest.mark.parametrize("cuts", [(), (PLACES[1],), (PLACES[3], PLACES[4], PLACES[9])])
+def test_any_windows_of_whole_records_give_the_same_entries(cuts: tuple[int, ...]) -> None:
+    row, storage = put(LOG, *cuts)
+    raw = content(row, storage, ENTRIES)
+    entries = [struct.unpack_from(">qiq", raw, at) for at in range(0, 200, 20)]
+    assert entries == [(place, SIZE, 0) for place in PLACES]
+    assert content(row, storage, MESSAGES) == b"".join(
+        struct.pack("=qq", place, START + n) for n, place in enumerate(PLACES)
+    )
+    told = ("split", "records", "index_puts", "first", "last_record", "last_timestamp")
+    assert [row[name] for name in told] == [2, 10, 10, BASE, PLACES[-1], START + 9]
+
+
+@pytest.mark.parametrize(
+    ("last", "fault", "end"), [(True, Fault.ZEROS, END), (False, Fault.BLANK, BASE + SEGMENT)]
+)
+def test_a_segment_ends_with_a_blank_unless_it_is_the_last(last, fault, end) -> None:
+    row, _ = put(LOG, last=last)
+    assert (row["fault"], row["next"]) == (int(fault), end)
+
+
+@pytest.mark.parametrize("cuts", [(), (PLACES[3], PLACES[5])])
+@pytest.mark.parametrize(
+    ("at", "raw", "fault"),
+    [
+        (4, b"\0", Fault.BAD_MAGIC),
+        (28, b"\1", Fault.PLACE),
+        (0, struct.pack(">i", 90), Fault.BAD_SIZE),
+        (0, struct.pack(">i", SEGMENT), Fault.SIZE_PAST_END),
+    ],
+)
+def test_it_stops_for_good_at_the_first_record_that_a_scan_refuses(at, raw, fault, cuts) -> None:
+    wrong = bytearray(LOG)
+    place = PLACES[4] - BASE
+    wrong[place + at : place + at + len(raw)] = raw
+    row, storage = put(bytes(wrong), *cuts, last=False)
+    assert (row["records"], row["next"], row["fault"]) == (4, PLACES[4], int(fault))
+    assert row["size"] == struct.unpack_from(">i", wrong, place)[0]
+    assert len(content(row, storage, ENTRIES)) == 4 * 20
+
+
+# --- Where the records of an old log go, and what becomes of links to them.
+SEGMENT_PLACED = 1000
+OLD_START, OLD_END = 5000, 7000
+# Two splits; each record's offset in its split, and its new size.
+SPLITS = ([(0, 300), (400, 92)], [(100, 601)])
+AT = (3000, 3392)  # where the new log ends before each
+
+
+def measured(records: list[tuple[int, int]]) -> Any:
+    return np.array(records, MEASURED_RECORD)
+
+
+def old_log(ordered: bool) -> tuple[Staging, OldLog]:
+    files: dict[str, bytes] = {}
+    pieces = []
+    for n, records in enumerate(SPLITS):
+        start = OLD_START + n * SEGMENT_PLACED
+        files[f"staging/s{n}.records"] = measured(records).tobytes()
+        # As if the second split's record came first.
+        places = np.array([[3600, 4000], [3000]][n], np.int64)
+        files[f"staging/s{n}.places"] = places.tobytes()
+        # each record is in two queues
+        files[f"staging/s{n}.numbers"] = np.repeat(places - 3000, 2).tobytes()
+        order = np.array([(0, 2)] * len(places), MEASURED_ORDER)
+        files[f"staging/s{n}.order"] = order.tobytes()
+        segment = Segment(f"log/{start}", start, FileState(SEGMENT_PLACED, 0, 0))
+        pieces.append(
+            Piece(start, start + records[0][0], f"s{n}", len(records), AT[n], segment, 601)
+        )
+    storage = MemoryStorage(files)
+    rules = scan_rules(profile("5.3.3"), settings_from({}), ())
+    log = OldLog(storage, rules, Changes(), tuple(pieces), OLD_START, OLD_END, ordered)
+    return Staging(storage, "staging"), log
+
+
+def records(ordered: bool = False) -> PlacedRecords:
+    return PlacedRecords(*old_log(ordered), SEGMENT_PLACED)
+
+
+def test_records_go_one_behind_the_other_or_where_they_were_ordered_to() -> None:
+    first, second = (records().of(n) for n in (0, 1))
+    assert first.offsets.tolist() == [5000, 5400]
+    assert (first.places.tolist(), second.places.tolist()) == ([3000, 3300], [4000])
+    assert first.own.tolist() == [-1, -1]
+    ordered = records(ordered=True)
+    assert [ordered.of(n).places.tolist() for n in (0, 1)] == [[3600, 4000], [3000]]
+    assert ordered.of(0).own.tolist() == [600, 1000]
+    assert ordered.of(0).between(1, 2).firsts.tolist() == [2]
+    assert first.between(1, 2).sizes.tolist() == [92]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "size"),
+    [
+        (0, 0, 0),
+        (-1, -1, 0),
+        (4999, 4999, 0),
+        (5000, 3000, 300),
+        (5001, 0, 0),
+        (5400, 3300, 92),
+        (5999, 0, 0),
+        (6000, 0, 0),
+        (6100, 4000, 601),
+        (6999, 0, 0),
+        (7000, 7000, 0),
+        ((1 << 63) - 1, (1 << 63) - 1, 0),
+    ],
+)
+def test_a_link_leads_to_the_same_record_or_nowhere(old: int, new: int, size: int) -> None:
+    links = np.array([6100, old, 5000], np.int64)
+    places, sizes = records().found(links)
+    assert places.tolist() == [4000, new, 3000]
+    assert sizes.tolist() == [601, size, 300]
+    assert links.tolist() == [6100, old, 5000]
+
+
+def test_in_a_log_that_begins_at_0_a_0_is_still_no_link() -> None:
+    staging, log = old_log(False)
+    piece = log.pieces[0]._replace(start=0, first=0)
+    moved = PlacedRecords(staging, OldLog(log.storage, log.rules, Changes(), (piece,), 0,
+                                          OLD_END), SEGMENT_PLACED)  # fmt: skip
+    assert moved.links(np.array([0, 400], np.int64)).tolist() == [0, 3300]
+    places, sizes = moved.found(np.array([0, 400], np.int64))  # as a timerlog's unit names it
+    assert (places.tolist(), sizes.tolist()) == ([3000, 3300], [300, 92])
+
+
+# --- The segments of a new log: each record at its new place, blanks, and what is dispatched.
+OLD, NEW = 4096, 512  # bytes of a segment
+MESSAGES_WRITE = [Message(queue_offset=n, body=b"%0100d" % n) for n in range(5)]
+PLACES_WRITE = record_places(build_log(MESSAGES_WRITE, OLD))
+SIZE_WRITE = len(encode(MESSAGES_WRITE[0], 0))  # so two records and a blank fill a new segment
+RULES_WRITE: Any = log_of(MESSAGES_WRITE).rules
+
+
+def old_log_write(
+    files: dict[str, bytes], kept: Sequence[int], changes: Changes, sizes: Sequence[int], at: int,
+    name: str = "a",
+) -> OldLog:  # fmt: skip
+    """One piece of some records, the first of which is placed at or behind `at`."""
+    records = [(PLACES_WRITE[n], size) for n, size in zip(kept, sizes, strict=True)]
+    files[f"s/{name}.records"] = np.array(records, MEASURED_RECORD).tobytes()
+    storage = MemoryStorage({"old": build_log(MESSAGES_WRITE, OLD)[0]})
+    segment = Segment("old", 0, FileState(OLD, 0, 0))
+    piece = Piece(0, PLACES_WRITE[kept[0]], name, len(kept), at, segment, max(SIZE_WRITE, *sizes))
+    end = PLACES_WRITE[-1] + SIZE_WRITE
+    return OldLog(storage, RULES_WRITE, changes, (piece,), 0, end)
+
+
+def written(
+    segments: Sequence[NewSegment], logs: Sequence[OldLog], files: dict[str, bytes]
+) -> tuple[list[dict[str, Any]], dict[int, bytes]]:
+    storage = MemoryStorage(files)
+    task = WriteSegments(Staging(storage, "s"), tuple(logs), tuple(segments), NEW, RULES_WRITE)
+    ids = pa.RecordBatch.from_pydict({"id": list(range(len(segments)))})
+    batches = list(task(iter([ids])))
+    assert all(batch.schema == SEGMENT_WRITTEN for batch in batches)
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return rows, {row["start"]: storage.files[f"s/{row['name']}"] for row in rows}
+
+
+def parts(*stops: int, start: int = 0) -> list[NewSegment]:
+    """Segments that end behind so many of the log's records."""
+    begins = [0, *stops[:-1]]
+    return [
+        NewSegment(start + n * NEW, (Part(0, 0, begin, 0, stop),), n == len(stops) - 1)
+        for n, (begin, stop) in enumerate(zip(begins, stops, strict=True))
+    ]
+
+
+def test_records_move_to_the_segments_of_the_new_log() -> None:
+    files: dict[str, bytes] = {}
+    log = old_log_write(files, range(5), Changes(), [SIZE_WRITE] * 5, 0)
+    rows, made = written(parts(2, 4, 5), [log], files)
+    assert made == build_log(MESSAGES_WRITE, NEW)
+    assert [(row["records"], row["fault"], row["length"]) for row in rows] == [
+        (2, Fault.BLANK, NEW), (2, Fault.BLANK, NEW), (1, Fault.ZEROS, NEW),
+    ]  # fmt: skip
+    assert [row["next"] for row in rows] == [NEW, 2 * NEW, 2 * NEW + SIZE_WRITE]
+
+
+def test_a_log_may_begin_anywhere_and_some_records_may_be_left_out() -> None:
+    files: dict[str, bytes] = {}
+    kept = [MESSAGES_WRITE[n] for n in (0, 2, 4)]
+    changes = Changes(dropped=("X",))
+    log = old_log_write(files, (0, 2, 4), changes, [SIZE_WRITE] * 3, 3 * NEW)
+    _, made = written(parts(2, 3, start=3 * NEW), [log], files)
+    assert made == build_log(kept, NEW, 3 * NEW)
+
+
+def test_topics_and_hosts_change_in_every_record() -> None:
+    files: dict[str, bytes] = {}
+    host = bytes((10, 0, 0, 1, 0, 0, 0, 9))
+    changes = Changes(renames=(("T", "Longer"),), store_host=host)
+    log = old_log_write(files, range(2), changes, [SIZE_WRITE + 5] * 2, 0)
+    _, made = written(parts(2), [log], files)
+    wanted = [Message("Longer", queue_offset=n, body=b"%0100d" % n, store_host=host)
+              for n in range(2)]  # fmt: skip
+    assert made == build_log(wanted, NEW)
+
+
+def test_records_of_several_logs_come_by_their_new_places() -> None:
+    files = {"s/a.places": np.array([0, 2 * SIZE_WRITE], np.int64).tobytes(),
+             "s/b.places": np.array([SIZE_WRITE], np.int64).tobytes(),
+             "s/a.numbers": np.array([7, 9], np.int64).tobytes(),
+             "s/b.numbers": np.array([8], np.int64).tobytes(),
+             "s/a.order": np.array([(0, 1)] * 2, MEASURED_ORDER).tobytes(),
+             "s/b.order": np.array([(0, 1)], MEASURED_ORDER).tobytes()}  # fmt: skip
+    ordered = Changes(merges=True)
+    logs = [
+        replace(
+            old_log_write(files, kept, ordered, [SIZE_WRITE] * len(kept), 0, name), ordered=True
+        )
+        for name, kept in (("a", (0, 4)), ("b", (2,)))
+    ]
+    segment = NewSegment(0, (Part(0, 0, 0, 0, 2), Part(1, 0, 0, 0, 1)), True)
+    storage, big = MemoryStorage(files), 1024
+    task = WriteSegments(Staging(storage, "s"), tuple(logs), (segment,), big, RULES_WRITE)
+    (batch,) = task(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
+    wanted = [Message(queue_offset=offset, body=b"%0100d" % n)
+              for offset, n in ((7, 0), (8, 2), (9, 4))]  # fmt: skip
+    assert storage.files[f"s/{batch['name'][0]}"] == build_log(wanted, big)[0]
+
+
+@pytest.mark.parametrize(("byte", "number", "said"), [(4, 3, 2), (3, 3, 2), (28, 0, 0), (4, 0, 0)])
+def test_a_log_that_was_changed_meanwhile_is_an_error_that_says_where(byte, number, said) -> None:
+    """It names the first record that the segment still needs."""
+    files: dict[str, bytes] = {}
+    log = old_log_write(files, range(5), Changes(), [SIZE_WRITE] * 5, 0)
+    raw = bytearray(build_log(MESSAGES_WRITE, OLD)[0])
+    raw[PLACES_WRITE[number] + byte] ^= 1
+    log.storage.files["old"] = bytes(raw)  # type: ignore[attr-defined]
+    with pytest.raises(
+        StoreChanged, match=f"old: changed .* offset {PLACES_WRITE[said]} are others"
+    ):
+        written(parts(2, 4, 5), [log], files)

@@ -1,0 +1,178 @@
+"""A message that a queue misses, and a record that only its transaction type keeps out of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from reput.jobs.rebuild import REFUSE
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.faults import DamageFound
+from reput.store_format.log.rules import RecordRules
+from reput.udfs.damage import searches
+from reput.udfs.damage.searches import FindFalseTransactions, FindNewest, FindTorn, Missed
+from tests.damaged import SEGMENT, START, Damaged, damaged, messages
+from tests.in_process import rebuild_log
+from tests.logs.encoder import properties
+from tests.udfs.damage.logs import rows_of, stored
+
+RULES = RecordRules(True, True)
+SYS_FLAG, PREPARED, COMMIT = 39, 2, 3  # the flag's last byte, and bits in it
+OF = 20  # the record that is looked for: position 6 of queue 2
+
+
+def log_with(*flips: tuple[int, int, int]) -> Damaged:
+    log = damaged(messages(60))
+    for flip in flips:
+        log.flip(*flip)
+    return log
+
+
+def found(log: Damaged, *missed: Missed, segment: int = 0) -> list[tuple[int, int, int]]:
+    storage, segments = stored(log)
+    task = FindFalseTransactions(storage, segments, SEGMENT, RULES, missed)
+    return [tuple(row.values()) for row in rows_of(task, segment)]
+
+
+def missed(log: Damaged, topic: str = "T", queue: int = 2, offset: int = 6, after: int = OF - 3,
+           before: int = OF + 3) -> Missed:  # fmt: skip
+    return Missed(topic, queue, offset, log.places[after], log.places[before])
+
+
+@pytest.mark.parametrize(
+    ("flips", "flag"), [((PREPARED,), 4), ((PREPARED, COMMIT), 12), ((COMMIT,), None), ((), None)]
+)
+def test_prepared_and_rolled_back_records_are_in_no_queue(flips, flag) -> None:
+    log = log_with(*((OF, SYS_FLAG, bit) for bit in flips))
+    wanted = [] if flag is None else [(log.places[OF], log.size(OF), flag)]
+    assert found(log, missed(log)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_found"),
+    [
+        ({}, True), ({"topic": "U"}, False), ({"queue": 1}, False), ({"offset": 7}, False),
+        ({"after": OF - 1, "before": OF + 1}, True), ({"after": OF}, False),
+        ({"before": OF}, False),
+    ],
+)  # fmt: skip
+def test_it_must_be_the_missed_message_between_its_neighbours(asked, is_found) -> None:
+    log = log_with((OF, SYS_FLAG, PREPARED))
+    assert bool(found(log, missed(log, **asked))) == is_found  # type: ignore[arg-type]
+
+
+def test_each_message_that_is_missed_is_found_once_though_the_stretches_overlap() -> None:
+    log = log_with(*((n, SYS_FLAG, PREPARED) for n in (OF - 1, OF, OF + 1)))
+    others = [missed(log, queue=n, offset=each) for n, each in ((0, 7), (1, 6))]
+    places = [place for place, *_ in found(log, missed(log), *others)]
+    assert places == log.places[OF - 1 : OF + 2]
+
+
+def test_damage_before_it_hides_nothing() -> None:
+    log = log_with((OF - 2, 4, 0), (OF, SYS_FLAG, PREPARED))
+    assert [place for place, *_ in found(log, missed(log))] == [log.places[OF]]
+
+
+def test_each_segment_has_its_own() -> None:
+    last = max(n for n, place in enumerate(damaged(messages(60)).places) if place < SEGMENT)
+    log = log_with(*((n, SYS_FLAG, PREPARED) for n in (last, last + 1)))
+    asked = [missed(log, queue=n % 3, offset=n // 3, after=last - 3, before=last + 4)
+             for n in (last, last + 1)]  # fmt: skip
+    for segment in (0, 1):
+        places = [place for place, *_ in found(log, *asked, segment=segment)]
+        assert places == [log.places[last + segment]]
+
+
+# --- Whether live records follow the damage: then a rebuild is refused.
+def test_live_records_behind_a_stale_stretch_are_seen() -> None:
+    """All stretches of a split are looked at, not the first one behind the damage alone."""
+    made = messages(100, 1)
+    made[30:40] = [
+        replace(m, queue_offset=n, store_timestamp=m.store_timestamp - 10_000_000)
+        for n, m in enumerate(made[30:40])
+    ]
+    log = damaged(made, 1 << 16)
+    log.flip(29, 5)
+    log.flip(40, 5)
+    first = log.places[41]
+    with pytest.raises(DamageFound, match=f"live records follow, the first at offset {first}:"):
+        rebuild_log(log.log, on_damage=REFUSE)
+
+
+# --- Records that lost a sector of topic or properties, or that were written in part.
+SIZE = 1000  # of each record: 88 bytes, its body's 8, a topic of 1, and its properties
+TEXT = properties(("KEYS", "k" * (SIZE - 91 - 8 - 1 - 6)))
+
+
+def log() -> Damaged:
+    made = damaged(messages(4, 1, properties=TEXT))
+    assert made.places == [0, 1000, 2000, 3000]
+    return made
+
+
+def torn(
+    changed: Damaged, durable: int = 0, start: int = 0, end: int = 4 * SIZE, killed: bool = False
+) -> list[int]:
+    """The places of the records that are torn."""
+    storage, segments = stored(changed)
+    task = FindTorn(
+        storage, segments[0], start, end, RecordRules(True, True), Checkpoint(durable),
+        "store" if killed else None,
+    )  # fmt: skip
+    rows = rows_of(task, 0)
+    assert all(row["size"] == SIZE for row in rows)
+    return [row["offset"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("place", "length", "found"),
+    [
+        (1536, 464, []),  # the record after it has bytes in that sector
+        (1024, 512, []),  # so has the record's head
+        (2560, 512, [2000]), (2560, 440, []),
+        (3584, 416, [3000]),  # the log's last record: nothing follows
+        (3585, 415, []), (3583, 417, []), (3584, 415, []), (3072, 512, []),
+    ],
+)  # fmt: skip
+def test_zeros_of_a_whole_sector_are_a_lost_one(place: int, length: int, found: list[int]) -> None:
+    changed = log()
+    changed.put(place, bytes(length))
+    assert torn(changed) == found
+
+
+def test_a_last_record_that_ends_in_zeros_was_written_in_part_if_the_broker_was_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(searches, "_WINDOW_BYTES", SIZE + 100)
+    changed = log()
+    for number in range(4):
+        changed.put(number * SIZE + SIZE - 9, bytes(9))
+    assert (torn(changed), torn(changed, killed=True)) == ([], [3000])
+    assert torn(changed, START + 4, killed=True) == []  # the checkpoint knows of it
+
+
+def test_what_was_durable_is_not_torn() -> None:
+    changed = log()
+    changed.put(3584, bytes(416))
+    found = {durable: torn(changed, durable) for durable in (START + 3, START + 4)}
+    assert found == {START + 3: [3000], START + 4: []}
+
+
+def test_only_records_from_the_start_up_to_the_first_fault_are_looked_at() -> None:
+    changed = log()
+    changed.put(3584, bytes(416))
+    assert torn(changed, start=2000) == [3000]
+    changed.flip(2, 4)
+    assert torn(changed) == []
+
+
+@pytest.mark.parametrize(
+    ("times", "end", "newest"),
+    [((5, 9, 7, 1), 4, 9), ((5, 9, 7, 1), 1, 5), ((-5, -9, -7, -8), 4, -5), ((5, 9, 7, 1), 0, 0)],
+)
+def test_the_newest_record_need_not_be_the_last(times, end, newest) -> None:
+    changed = log()
+    for number, time in enumerate(times):
+        changed.put(number * SIZE + 56, time.to_bytes(8, "big", signed=True))
+    storage, (segment, *_) = stored(changed)
+    look = FindTorn(storage, segment, 0, end * SIZE, RecordRules(True, True), Checkpoint())
+    assert rows_of(FindNewest(look), 0) == [{"timestamp": newest}]

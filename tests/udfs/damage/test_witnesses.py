@@ -1,0 +1,190 @@
+"""Index files as witnesses: a record or its entry is damaged where hash or second disagree."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from reput.store_format.damage.queue_ends import Losses, SegmentLoss
+from reput.store_format.damage.queue_findings import Gap, Renumbering, UnexplainedGap
+from reput.store_format.faults import Fault
+from reput.store_format.layouts import INDEX_MESSAGE
+from reput.store_format.release.settings import settings_from
+from reput.udfs.damage.witnesses import FINDINGS, CompareIndex, SearchQueues, joined
+from reput.udfs.rebuild.index import IndexFiles
+from reput.udfs.staging import HASHES, MESSAGES, RUN, Staging
+from tests.logs.index_bytes import pack_index
+from tests.memory_storage import MemoryStorage
+from tests.store_format.damage.staged import SIZE, staged
+from tests.udfs.damage.logs import rows_of
+
+BEGIN, SLOTS, ROOM = 1_700_000_000_000, 3, 40
+KEYS, STORED = int(Fault.KEYS), int(Fault.STORED)
+SETTINGS = settings_from({"maxHashSlotNum": str(SLOTS), "maxIndexNum": str(ROOM)})
+Entry = tuple[int, int, int, int]
+# the log: place, seconds after BEGIN, hashes of its keys; message n has 10 n and 10 n + 1
+LOG = [(100 * n, n, [10 * n, 10 * n + 1]) for n in range(1, 17)]
+RIGHT = [(10 * n, 100 * n, n, 0) for n in range(1, 17)]
+
+
+def found(
+    *files: list[Entry], cut: int = 0, room: int = ROOM, number: int = 0, count: int | None = None
+) -> list[tuple[int, int]]:
+    """(place, fault) of what the newest file, or file `number` before it, contradicts."""
+    storage = MemoryStorage()
+    for at, entries in enumerate(files):
+        counted = len(entries) + 1 if count is None else count
+        raw = pack_index((BEGIN, BEGIN, 0, 0, 0, counted), [0] * SLOTS, entries, room)
+        storage.files[f"store/index/2026112107533980{at}"] = raw
+    staging, ends, firsts = MemoryStorage(), list[int](), list[int]()
+    runs = (LOG[:cut], LOG[cut:]) if cut else (LOG,)
+    for at, log in enumerate(runs):
+        hashes = [h if i else ~h for *_, keys in log for i, h in enumerate(keys)]
+        staging.files[f"s/{at}{HASHES}"] = np.array(hashes, np.int32).tobytes()
+        # an index file's first message was stored at its header's beginTimestamp
+        places = [(place, BEGIN if place == 100 else BEGIN + 1000 * seconds + 999)
+                  for place, seconds, _ in log]  # fmt: skip
+        staging.files[f"s/{at}{MESSAGES}"] = np.array(places, INDEX_MESSAGE).tobytes()
+        ends.append(len(hashes) + (ends[-1] if ends else 0))
+        firsts.append(log[0][0])
+    names = tuple(map(str, range(len(runs))))
+    puts = IndexFiles(Staging(staging, "s"), names, tuple(ends), SLOTS, ROOM, 1, 0, 1)
+    task: Any = CompareIndex(storage, "store", SETTINGS, puts, tuple(firsts))
+    return [(row["place"], row["fault"]) for row in rows_of(task, number)]
+
+
+def with_entry(number: int, entry: Entry) -> list[Entry]:
+    return [*RIGHT[: number - 1], entry, *RIGHT[number:]]
+
+
+@pytest.mark.parametrize(
+    ("number", "entry", "contradicted"),
+    [
+        (3, (31, 300, 3, 0), []),  # its other key
+        (3, (32, 300, 3, 0), [(300, KEYS)]),
+        (3, (30, 300, 4, 0), [(300, STORED)]),
+        (3, (32, 300, 4, 0), [(300, KEYS)]),
+        (1, (10, 100, 7, 0), []),  # the first one's second counts from the file before
+        (1, (12, 100, 1, 0), [(100, KEYS)]),
+        (3, (32, 301, 3, 0), []),  # no record is there
+        (16, (1, 1 << 60, 3, 0), []),
+        (16, (1, -1, 3, 0), []),
+    ],
+)
+@pytest.mark.parametrize("cut", [0, 3, 8])
+def test_an_entry_contradicts_a_record_without_its_hash_or_second(
+    cut: int, number: int, entry: Entry, contradicted: list[tuple[int, int]]
+) -> None:
+    assert found(with_entry(number, entry), cut=cut) == contradicted
+
+
+@pytest.mark.parametrize(("wrong", "witness"), [(10, True), (11, False)])
+def test_a_file_that_disagrees_with_many_of_its_entries_is_no_witness(wrong, witness) -> None:
+    """8, and one more for every 8 entries, of which there are 16."""
+    entries = [(5, *entry[1:]) for entry in RIGHT[:wrong]] + RIGHT[wrong:]
+    places = [(100 * n, KEYS) for n in range(1, wrong + 1)]
+    assert found(entries) == (places if witness else [])
+
+
+def test_each_file_is_asked_alone_and_one_of_another_size_is_no_witness() -> None:
+    older, newer = with_entry(3, (32, 300, 3, 0)), with_entry(4, (42, 400, 4, 0))
+    assert found(older, newer) == [(400, KEYS)]
+    assert found(older, newer, number=1) == [(300, KEYS)]
+    assert found(older, room=ROOM + 1) == []
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 3, 4, ROOM, 1 << 30])
+def test_no_more_entries_are_read_than_are_counted_or_there(count: int) -> None:
+    asked = found(with_entry(3, (32, 300, 3, 0)), count=count)
+    assert asked == ([(300, KEYS)] if count > 3 else [])
+
+
+# --- What queues lost, and how the findings of all tasks become one: the first are listed.
+Row = dict[str, Any]
+
+
+def lost(*ranges: tuple[int, int]) -> Losses:
+    total = sum(length for _, length in ranges)
+    return Losses((SegmentLoss(0, 1 << 40, "", ranges, total),) if ranges else (), True)
+
+
+# each queue misses its offset 2, between records at these places
+AROUND = [(5000, 6000), (1000, 2000), (3000, 4000)]
+LOST = lost(*((after + SIZE, 1000 - SIZE) for after, _ in sorted(AROUND)))
+
+
+def search(losses: Losses, most: int = 100, **more: Any) -> tuple[list[Row], SearchQueues]:
+    runs = [[(0, after - SIZE), (1, after), (3, before), (4, before + SIZE)]
+            for after, before in AROUND]  # fmt: skip
+    files, rows = staged(*runs)
+    made = [{**row, "queue_id": number, "part": 0} for number, row in enumerate(rows)]
+    task = SearchQueues(files, losses, most, **more)
+    batches = list(task(iter(pa.Table.from_pylist(made, RUN).to_batches(2))))
+    assert all(batch.schema == FINDINGS for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()], task
+
+
+def gap(queue: int) -> Gap:
+    return Gap("T", queue, False, 2, 1, *AROUND[queue])
+
+
+def test_a_position_that_the_log_lost_bytes_for_is_a_gap_of_its_queue() -> None:
+    (row,), _ = search(LOST)
+    assert joined([row]).of(Gap) == [gap(1), gap(2), gap(0)]  # by place
+    assert (row["gaps_unlisted"], row["positions_unlisted"], row["lines"]) == (0, 0, "")
+
+
+def test_a_gap_without_lost_bytes_is_not_explained() -> None:
+    (row,), _ = search(lost((5000 + SIZE, 900)))
+    assert [each["queue_id"] for each in row["Gap"]] == [0]
+    assert [each["queue_id"] for each in row[UnexplainedGap.__name__]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("most", "listed", "unlisted"), [(1, [1], 2), (2, [1, 2], 1), (3, [1, 2, 0], 0)]
+)
+def test_the_first_gaps_by_offset_are_listed_and_all_are_counted(most, listed, unlisted) -> None:
+    rows, _ = search(LOST, most)
+    found = joined(rows)
+    assert found.of(Gap) == [gap(queue) for queue in listed]
+    assert (rows[0]["gaps_unlisted"], rows[0]["positions_unlisted"]) == (unlisted, unlisted)
+
+
+@pytest.mark.parametrize(("most", "unlisted"), [(1, 1), (2, 0)])
+def test_records_with_another_queue_offset_are_listed_and_counted_too(most, unlisted) -> None:
+    """Those that follow contradict the first one, which counts as the one before them."""
+    runs = [[(9, at), *((5 + n, at + SIZE * (1 + n)) for n in range(4))] for at in (5000, 1000)]
+    files, rows = staged(*runs)
+    made = [{**row, "queue_id": number} for number, row in enumerate(rows)]
+    given = pa.Table.from_pylist(made, RUN).to_batches()
+    (row,) = [row for batch in SearchQueues(files, lost(), most)(iter(given))
+              for row in batch.to_pylist()]  # fmt: skip
+    wanted = [Renumbering("T", n, 4, 1, at, 9, True) for n, at in ((1, 1000), (0, 5000))]
+    assert joined([row]).of(Renumbering) == wanted[:most]
+    assert (row["gaps_unlisted"], row["positions_unlisted"]) == (unlisted, 0)
+
+
+def test_all_gaps_are_lines_of_a_file_if_that_is_wanted() -> None:
+    (row,), task = search(LOST, most=1, lines=True)
+    raw = task.files.staging.storage.read_bytes(f"staging/{row['lines']}")
+    lines = [json.loads(line) for line in raw.splitlines()]
+    assert [line["queue_id"] for line in lines] == [0, 1, 2]
+    assert lines[0] == {"type": "missing", **vars(gap(0))}
+    assert joined([row, {**row, "lines": ""}]).gap_lines == (row["lines"],)
+
+
+def test_a_task_that_finds_nothing_has_no_row_and_no_file() -> None:
+    files, rows = staged([(0, 0), (1, SIZE)])
+    given = pa.RecordBatch.from_pylist([dict(row) for row in rows], RUN)
+    assert list(SearchQueues(files, LOST, 9, lines=True)(iter([given]))) == []
+    assert len(files.staging.storage.files) == 1  # type: ignore[attr-defined]
+    assert joined([]).of(Gap) == []
+
+
+def test_findings_of_several_tasks_are_joined() -> None:
+    (row,), _ = search(LOST, most=1)
+    both = joined([row, row])
+    assert both.of(Gap) == [gap(1), gap(1)]
+    assert (both.gaps_unlisted, both.positions_unlisted) == (4, 4)

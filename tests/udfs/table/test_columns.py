@@ -1,0 +1,313 @@
+"""A part of a log as Arrow batches: the rows that a filter and a choice want, and what was left."""
+
+import zlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from reput.store_format.filter.filters import Filter
+from reput.store_format.filter.rows import Match, Verdicts
+from reput.store_format.log.record import Record
+from reput.store_format.log.rules import NO_CHECKS, RecordRules
+from reput.store_format.log.walk import Step, Walk
+from reput.udfs.table import log_parts
+from reput.udfs.table.columns import (
+    COLUMNS,
+    EVERYTHING,
+    MESSAGE_SCHEMA,
+    SCHEMA,
+    TIME_LEAST,
+    TIME_MOST,
+    Choice,
+    StepRows,
+    batch_of,
+    batches_of,
+    messages_table,
+    whole_matches,
+)
+from tests.logs.damage import record_places
+from tests.logs.encoder import Message, build_log, encode, properties
+from tests.udfs.table.parts import log_of, part
+
+FEW = pa.schema([SCHEMA.field(name) for name in ("topic", "queueOffset")])
+TOPICS = ("A", "TBW102", "B", "rmq_sys_x", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys", "A",
+          "SCHEDULE_TOPIC_XXXX", "a_rmq_sys_x")  # fmt: skip
+OWN = (1, 3, 4, 7)
+MESSAGES = [
+    Message(topic, queue_offset=n, body=b"body %d" % n, properties=properties(("n", str(n))))
+    for n, topic in enumerate(TOPICS)
+]
+
+
+def found(choice: Choice = EVERYTHING, **more: Any) -> list[int]:
+    log = log_of(MESSAGES)
+    batches = list(batches_of(log, part(log), choice, FEW, **more))
+    assert all(batch.schema == FEW and batch.num_rows for batch in batches)
+    return [n for batch in batches for n in batch["queueOffset"].to_pylist()]
+
+
+class EvenOnes(Filter):
+    """Does not want 0, wants 1, and looks at the body and properties of all others."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str, bytes]] = []
+
+    def judge(self, step: Step, split_properties: bool) -> Verdicts:
+        verdicts = np.full(len(step.rows), Match.ASK, np.uint8)
+        verdicts[step.rows["queueOffset"] == 0] = Match.NO
+        verdicts[step.rows["queueOffset"] == 1] = Match.YES
+        return verdicts
+
+    def matches(
+        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
+    ) -> bool:
+        self.asked.append((record.queue_offset, properties["n"], body()))
+        return record.queue_offset % 2 == 0
+
+
+def test_without_a_wish_all_rows_come_and_else_what_filter_and_choice_both_want() -> None:
+    assert found() == list(range(9))
+    assert found(Choice(topics=("A", "B")), wanted=EvenOnes()) == [2, 6]
+    assert found(Choice(topics=())) == []
+
+
+def test_a_filter_is_asked_only_about_records_that_it_does_not_know_at_once() -> None:
+    wanted = EvenOnes()
+    assert found(wanted=wanted) == [1, 2, 4, 6, 8]
+    assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
+
+
+@pytest.mark.parametrize(
+    ("choice", "kept", "own"),
+    [
+        (EVERYTHING, [0, 2, 5, 6, 8], [4]),
+        (Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
+        (Choice(topics=("TBW102",)), [], [1]),
+        (Choice(topics=("B",)), [2], [0]),
+        (Choice(topics=()), [], []),
+    ],
+)
+def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, kept, own) -> None:
+    left: list[int] = []
+    assert found(choice, system_topics=False, left=left.append) == kept
+    assert left == own
+    assert set(found(choice)) - set(kept) <= set(OWN)
+
+
+def test_it_says_up_to_where_the_log_was_read_also_where_nothing_is_wanted() -> None:
+    reached: list[int] = []
+    assert found(Choice(topics=()), reached=reached.append) == []
+    assert reached[-1] > record_places(build_log(MESSAGES, 1 << 14))[-1]
+
+
+def test_what_damage_takes_is_told() -> None:
+    log, told = log_of(MESSAGES, on_damage="skip"), list[str]()
+    raw = bytearray(log.storage.files["log/0"])
+    place = record_places(build_log(MESSAGES, 1 << 14))[2]
+    raw[place + 4] ^= 1
+    log.storage.files["log/0"] = bytes(raw)
+    batches = list(batches_of(log, part(log), EVERYTHING, FEW, tell=told.append))
+    assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == [0, 1]
+    assert len(told) == 1
+    assert str(place) in told[0]
+
+
+# --- Which rows of a window are wanted: by topic and by time.
+START = 1_700_000_000_000
+TOPICS_LOG = ("A", "AB", "B", "A")
+MESSAGES_LOG = [
+    Message(
+        topic, queue_id=n % 2, queue_offset=n, store_timestamp=START + n,
+        properties=properties(("UNIQ_KEY", f"u{n}")) if n else b"",
+    )
+    for n, topic in enumerate(TOPICS_LOG)
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows() -> StepRows:
+    raw = np.frombuffer(build_log(MESSAGES_LOG, 4096)[0], np.uint8)
+
+    def read(at: int, buffer: Any) -> None:
+        buffer[:] = raw[at : at + len(buffer)]
+
+    rules = RecordRules(True, True)
+    walk = Walk(read, len(raw), rules, NO_CHECKS, np.empty(len(raw), np.uint8))
+    step = next(walk.steps(0, len(raw)))
+    return StepRows(step, None, rules, True, lambda at, length: b"")
+
+
+@pytest.mark.parametrize(
+    ("choice", "numbers"),
+    [
+        (EVERYTHING, None),
+        (Choice(topics=("A", "C")), [0, 3]),
+        (Choice(topics=()), []),
+        (Choice(pattern="A"), [0, 3]),
+        (Choice(pattern="A|B"), [0, 2, 3]),
+        (Choice(pattern="A.*", since=START + 1), [1, 3]),
+        (Choice(topics=("A",), pattern="B"), []),
+        (Choice(until=START + 2), [0, 1]),
+        (Choice(("A",), since=START + 1, until=START + 3), []),
+        (Choice(since=START + 1, until=START + 3), [1, 2]),
+    ],
+)
+def test_wanted_rows(rows: StepRows, choice: Choice, numbers: list[int] | None) -> None:
+    found = choice.numbers(rows)
+    assert (None if found is None else found.tolist()) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "matches"),
+    [
+        ("orders", "order", False), ("orders", "orders", True), ("orders\n", "orders", False),
+        ("b", "a|b", True), ("ab", "a|b", False), ("", "", True), ("ORDERS", "(?i)orders", True),
+    ],
+)  # fmt: skip
+def test_a_pattern_matches_a_whole_topic(text: str, pattern: str, matches: bool) -> None:
+    assert whole_matches(pa.array([text]), pattern).to_pylist() == [matches]
+
+
+@pytest.mark.parametrize("words", ["a(", "a)|(?:b"])
+def test_words_that_are_no_pattern_are_an_error(words: str) -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        whole_matches(pa.array([""]), words)
+
+
+def test_topics_are_chosen_by_name_and_pattern() -> None:
+    there = ["A", "AB", "B"]
+    assert EVERYTHING.of_topics(there) == there
+    assert Choice(topics=("B", "A"), pattern="A|AB").of_topics(there) == ["A"]
+
+
+# --- A window's rows as columns: what docs/source.md promises of each, for plain and odd records.
+V6 = bytes([0x20, 1, 0xD, 0xB8, *[0] * 11, 1, 0, 0, 0x2A, 0x9F])
+ODD = Message(
+    topic="é", queue_id=-1, queue_offset=1 << 40, body=b"body", flag=-5, sys_flag=0x10 | 0x8,
+    born_host=V6, born_timestamp=-1, store_timestamp=1_700_000_000_123, reconsume_times=3,
+    prepared_transaction_offset=77,
+    properties=properties(("TAGS", "a||b"), ("KEYS", " k1  k2 k1"), ("UNIQ_KEY", "u"), ("n", "v")),
+)  # fmt: skip
+
+
+def rows_of(
+    *messages: Message, chosen: list[int] | None = None, version: str = "5.3.3"
+) -> StepRows:
+    log = log_of(list(messages), version=version)
+    step = next(log.steps(part(log)))
+    numbers = None if chosen is None else np.array(chosen, np.int64)
+    return StepRows(step, numbers, log.rules.records, log.rules.dispatch.split_properties, log.body)
+
+
+def column(name: str, *messages: Message, **more: Any) -> list[Any]:
+    made: list[Any] = rows_of(*messages, **more).column(name).to_pylist()
+    return made
+
+
+def test_a_record_with_everything() -> None:
+    (row,) = batch_of(rows_of(Message(), ODD, chosen=[1]), SCHEMA).to_pylist()
+    assert row == {
+        "topic": "é", "queueId": -1, "queueOffset": 1 << 40, "physicalOffset": 92,
+        "storeTimestamp": datetime(2023, 11, 14, 22, 13, 20, 123000, UTC),
+        "storeTimestampMillis": 1_700_000_000_123,
+        "bornTimestamp": datetime(1969, 12, 31, 23, 59, 59, 999000, UTC),
+        "bornTimestampMillis": -1, "storeHost": "127.0.0.1:10911",
+        "bornHost": "[2001:db8::1]:10911", "tags": "a||b", "keys": ["k1", "k2", "k1"],
+        "uniqueKey": "u", "flag": -5, "sysFlag": 0x18, "reconsumeTimes": 3,
+        "preparedTransactionOffset": 77, "bodyCRC": zlib.crc32(b"body") & 0x7FFFFFFF,
+        "size": len(encode(ODD, 92)), "body": b"body",
+        "properties": [("TAGS", "a||b"), ("KEYS", " k1  k2 k1"), ("UNIQ_KEY", "u"), ("n", "v")],
+    }  # fmt: skip
+
+
+def test_a_record_with_nothing() -> None:
+    (row,) = batch_of(rows_of(Message()), SCHEMA).to_pylist()
+    absent = ("tags", "uniqueKey", "keys", "properties", "body", "bodyCRC")
+    assert [row[name] for name in absent] == [None, None, [], [], b"", 0]
+
+
+@pytest.mark.parametrize("name", ["storeTimestamp", "bornTimestamp"])
+def test_a_time_before_year_1_or_after_9999_is_null_and_its_number_stays(name: str) -> None:
+    times = [TIME_LEAST - 1, TIME_LEAST, 0, TIME_MOST, TIME_MOST + 1, -(1 << 63), (1 << 63) - 1]
+    messages = [Message(store_timestamp=time, born_timestamp=time) for time in times]
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert column(name, *messages) == [None, first, epoch, last, None, None, None]
+    assert column(f"{name}Millis", *messages) == times
+
+
+def test_odd_rows_stand_where_they_stood_among_plain_ones() -> None:
+    twice = Message(properties=properties(("a", "1"), ("b", "2"), ("a", "3")))
+    many = Message(properties=properties(*((f"n{n}", f"v{n}") for n in range(100))))
+    plain = [Message(properties=properties(("p", str(n)))) for n in range(3)]
+    found = column("properties", plain[0], twice, plain[1], many, plain[2])
+    assert found[::2] == [[("p", "0")], [("p", "1")], [("p", "2")]]
+    assert found[1] == [("a", "3"), ("b", "2")]
+    assert found[3] == [(f"n{n}", f"v{n}") for n in range(100)]
+    assert column("tags", *plain[:1], ODD, ODD, *plain[:2]) == [None, "a||b", "a||b", None, None]
+    hosts = column("bornHost", Message(), ODD, Message(), ODD)
+    assert hosts == ["127.0.0.1:10911", "[2001:db8::1]:10911"] * 2
+
+
+@pytest.mark.parametrize(("version", "tags"), [("4.9.0", None), ("4.9.1", "a\1b")])
+def test_properties_are_split_as_the_release_splits_them(version: str, tags: str | None) -> None:
+    message = Message(properties=b"TAGS\1a\1b\2")
+    assert column("tags", message, version=version) == [tags]
+    assert column("properties", message, version=version) == [[("TAGS", tags)] if tags else []]
+
+
+def test_bodies_of_any_length_are_whole() -> None:
+    bodies = [bytes(range(length)) for length in (31, 0, 32, 33, 1, 63, 64, 65, 200)]
+    assert column("body", *(Message(body=each) for each in bodies)) == bodies
+
+
+def test_a_body_longer_than_a_window_is_read_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_parts, "WINDOW_BYTES", 512)
+    body = bytes(range(256)) * 4
+    log = log_of([Message(body=b"first"), Message(body=body), Message(body=b"last")])
+    found = [
+        StepRows(step, None, log.rules.records, True, log.body).column("body").to_pylist()
+        for step in log.steps(part(log))
+    ]
+    assert [each for some in found for each in some] == [b"first", body, b"last"]
+
+
+def test_a_batch_has_the_columns_that_are_asked_for_in_their_types() -> None:
+    asked = pa.schema([("size", pa.int64()), ("topic", pa.large_string()), ("queueId", pa.int32())])
+    batch = batch_of(rows_of(Message(), ODD), asked)
+    assert batch.schema == asked
+    assert batch["topic"].to_pylist() == ["T", "é"]
+    assert batch_of(rows_of(Message(), chosen=[]), SCHEMA).num_rows == 0
+    assert [each.field.name for each in COLUMNS] == SCHEMA.names
+
+
+# --- Messages of a query as an Arrow table: the source's columns, with each time once.
+ROW: dict[str, Any] = {
+    "topic": "T", "queueId": 1, "queueOffset": 2, "physicalOffset": 3, "storeTimestamp": 1 << 60,
+    "bornTimestamp": -5, "storeHost": "127.0.0.1:10911", "bornHost": "[::1]:1", "tags": None,
+    "keys": ["a", "b"], "uniqueKey": None, "properties": {"KEYS": "a b", "x": ""}, "flag": 0,
+    "sysFlag": 8, "reconsumeTimes": 0, "preparedTransactionOffset": 0, "bodyCRC": 7, "size": 100,
+}  # fmt: skip
+
+
+def test_the_columns_are_those_of_the_source_with_each_time_once_in_milliseconds() -> None:
+    wanted = [name for name in SCHEMA.names if not name.endswith("Millis") and name != "body"]
+    assert MESSAGE_SCHEMA.names == wanted
+    for name in ("storeTimestamp", "bornTimestamp"):
+        assert MESSAGE_SCHEMA.field(name) == pa.field(name, pa.int64(), nullable=False)
+
+
+def test_a_row_has_its_properties_as_a_map_any_time_and_the_body_last() -> None:
+    table = messages_table([ROW], body=False)
+    assert table.schema == MESSAGE_SCHEMA
+    (row,) = table.to_pylist()
+    assert row == {**ROW, "properties": [("KEYS", "a b"), ("x", "")]}
+    table = messages_table([{**ROW, "body": b"\0\xff"}, {**ROW, "body": b""}], body=True)
+    assert table.column_names == [*MESSAGE_SCHEMA.names, "body"]
+    assert table["body"].to_pylist() == [b"\0\xff", b""]
+    assert messages_table([], body=False).schema == MESSAGE_SCHEMA
+    assert messages_table([], body=True).num_rows == 0

@@ -188,8 +188,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         if not to.changes.selects:
             _carry_services(job, made.folder, looked, to.segment_bytes)
         if not to.changes.by_topic:
-            own = StateCopy(job.plan.storage, job.plan.store, storage, target, summary)
-            own.copy((COMPACTION,))
+            StateCopy(job.plan.storage, job.plan.store, storage, target, summary).copy((COMPACTION,))
         _derive(first, made, job.staging, rows, looked, rules, kinds)
         settle_copy(made, summary.warnings)
         end_set(job.staging, summary.manifest(), place)
@@ -409,7 +408,7 @@ def _carry_services(job: Pipeline, target: Place, looked: _LookedAt, segment_byt
     """Write timerlog and timercheck, and a delayOffset.json that is lost, of a log taken whole."""
     summary, old = looked.summary, looked.log.olds[0]
     records = PlacedRecords(job.staging, old, segment_bytes)
-    rows, said = service_files(
+    rows, summary.waits = service_files(
         job, old.end, lambda: looked.ends, False, summary.warnings, records.found
     )
     for folder in {row["path"].rpartition("/")[0] for row in rows}:
@@ -418,7 +417,6 @@ def _carry_services(job: Pipeline, target: Place, looked: _LookedAt, segment_byt
         [(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows]
     )
     summary.copied += [row["path"] for row in rows]
-    summary.waits = said
 
 
 def _unchecked(to: Wanted) -> dict[str, str]:

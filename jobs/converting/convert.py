@@ -188,7 +188,8 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         if not to.changes.selects:
             _carry_services(job, made.folder, looked, to.segment_bytes)
         if not to.changes.by_topic:
-            StateCopy(job.plan.storage, job.plan.store, storage, target, summary).copy((COMPACTION,))
+            plan = job.plan
+            StateCopy(plan.storage, plan.store, storage, target, summary).copy((COMPACTION,))
         _derive(first, made, job.staging, rows, looked, rules, kinds)
         settle_copy(made, summary.warnings)
         end_set(job.staging, summary.manifest(), place)
@@ -413,9 +414,8 @@ def _carry_services(job: Pipeline, target: Place, looked: _LookedAt, segment_byt
     )
     for folder in {row["path"].rpartition("/")[0] for row in rows}:
         target.storage.make_folders(f"{target}/{folder}")
-    target.storage.move_all(
-        [(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows]
-    )
+    moves = [(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows]
+    target.storage.move_all(moves)
     summary.copied += [row["path"] for row in rows]
 
 

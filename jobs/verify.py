@@ -93,7 +93,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
             report.warnings, report.discovered = plan.warnings + warnings, discovered.as_json()
             report.releases = discovered.releases
             report.differences = manifest_differences(against, manifest, damage)
-            verdict = judge(job, linked, there, against, of_set)
+            verdict = judge(job, linked, at_set, of_set)
             report.files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
             report.notes = plan.notes + verdict.notes()
             report.warnings += said_of_strangers(verdict.strangers, plan.profile)

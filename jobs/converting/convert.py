@@ -71,7 +71,6 @@ from reput.store_format.discover.store import StoreAt
 from reput.store_format.dispatch.scan import ScanRules, rocksdb_rules, scan_rules
 from reput.store_format.faults import REFUSE, DamageFound, StoreError
 from reput.store_format.files.folder import Place
-from reput.store_format.files.protocol import Storage
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import COMMIT_LOG, COMPACTION, CONFIG, segment_name
 from reput.store_format.notes import Notes
@@ -184,13 +183,13 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
             # no digest: it would take a seventh of the time, and records have CRCs
             summary.segments.append(OutputFile(path, row["length"], ""))
         storage.move_all(moves)
-        _write_config(storage, target, looked.config, summary)
-        if not to.changes.selects:
-            _carry_services(job, storage, target, looked, to.segment_bytes)
-        if not to.changes.by_topic:
-            own = StateCopy(job.plan.storage, job.plan.store, storage, target, summary)
-            own.copy((COMPACTION,))
         made = StoreAt(storage, target, to.release, _unchecked(to))
+        _write_config(made.folder, looked.config, summary)
+        if not to.changes.selects:
+            _carry_services(job, made.folder, looked, to.segment_bytes)
+        if not to.changes.by_topic:
+            plan = job.plan
+            StateCopy(plan.storage, plan.store, storage, target, summary).copy((COMPACTION,))
         _derive(first, made, job.staging, rows, looked, rules, kinds)
         settle_copy(made, summary.warnings)
         end_set(job.staging, summary.manifest(), place)
@@ -397,29 +396,27 @@ def _refuse_misfits(source: Source, to: Wanted) -> None:
         )
 
 
-def _write_config(storage: Storage, target: str, config: Config, summary: ConvertSummary) -> None:
-    storage.make_folders(f"{target}/{CONFIG}")
+def _write_config(target: Place, config: Config, summary: ConvertSummary) -> None:
+    target.storage.make_folders(f"{target}/{CONFIG}")
     for name, content in config.items():
-        output = storage.create(f"{target}/{CONFIG}/{name}")
+        output = target.storage.create(f"{target}/{CONFIG}/{name}")
         output.write(content)
         output.finish(len(content))
         summary.copied.append(f"{CONFIG}/{name}")
 
 
-def _carry_services(
-    job: Pipeline, storage: Storage, target: str, looked: _LookedAt, segment_bytes: int
-) -> None:
+def _carry_services(job: Pipeline, target: Place, looked: _LookedAt, segment_bytes: int) -> None:
     """Write timerlog and timercheck, and a delayOffset.json that is lost, of a log taken whole."""
     summary, old = looked.summary, looked.log.olds[0]
     records = PlacedRecords(job.staging, old, segment_bytes)
-    rows, said = service_files(
+    rows, summary.waits = service_files(
         job, old.end, lambda: looked.ends, False, summary.warnings, records.found
     )
     for folder in {row["path"].rpartition("/")[0] for row in rows}:
-        storage.make_folders(f"{target}/{folder}")
-    storage.move_all([(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows])
+        target.storage.make_folders(f"{target}/{folder}")
+    moves = [(job.staging.path(row["name"]), f"{target}/{row['path']}") for row in rows]
+    target.storage.move_all(moves)
     summary.copied += [row["path"] for row in rows]
-    summary.waits = said
 
 
 def _unchecked(to: Wanted) -> dict[str, str]:

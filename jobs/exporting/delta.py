@@ -21,7 +21,6 @@ from reput.jobs.sources.opened_log import end_of_log
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.folder import Folder
-from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.export import MessageSums
@@ -45,9 +44,9 @@ def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
     return DeltaRs()
 
 
-def _refuse_other_files(storage: InputStorage, folder: str, make: bool) -> None:
+def _refuse_other_files(folder: Folder, make: bool) -> None:
     """Raise StoreError if a folder has other files than the tables, or (make=False) no tables."""
-    there = {name for name, _ in Folder(storage, folder).listed()}
+    there = {name for name, _ in folder.listed()}
     if not make and MESSAGES not in there:
         raise StoreError(f"{folder}: is not an export: it has no table {MESSAGES}")
     if there - {MESSAGES, RUNS}:
@@ -65,7 +64,7 @@ def export_delta(
     """
     began = time.monotonic()
     job = ChosenLog(engine, store, to, rocketmq, settings, chosen)
-    _refuse_other_files(job.target, job.folder, make=True)
+    _refuse_other_files(Folder(job.target, job.folder), make=True)
     table = MessageTable(writer, job)
     _refuse_other_log(job, table)
     log, begin = job.log, job.log.segments[0].start
@@ -125,7 +124,7 @@ def compare_delta(
     target = storage_for(to)
     chosen = Chosen.from_json(chosen_in(writer, target.resolve(to)))
     job = ChosenLog(engine, store, to, rocketmq, settings, chosen)
-    _refuse_other_files(target, job.folder, make=False)
+    _refuse_other_files(Folder(target, job.folder), make=False)
     table = MessageTable(writer, job)
     differences: list[str] = []
     try:

@@ -44,7 +44,7 @@ from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, InputStorage, Storage
+from reput.store_format.files.protocol import Files
 from reput.store_format.log.reader import LogBytes, SegmentFiles
 from reput.store_format.log.there import derived_files
 from reput.store_format.names import (
@@ -297,12 +297,11 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
     local = LocalStorage()
     base = Place(local, tempfile.gettempdir())
     with temporary_folder(base, Temporary.CATCH_UP, target.inputs) as place:
-        work, made = place.folder, Folder(local, place.folder)
+        work, made = place.folder, Place(local, place.folder)
         try:
             with progress.stage("copied", lambda: Done(None, plan.store)):
                 for path in _derived(plan.folder):
-                    local.make_folders(f"{work}/{path}".rpartition("/")[0])
-                    _copy(plan.storage, f"{plan.store}/{path}", local, f"{work}/{path}")
+                    _copy(plan.folder, path, made)
             position = find_position(made, log, plan.settings, rules.scan)
             new = find_new(
                 log, recovery, position, rules, growing=plan.splits.limit is not None,
@@ -315,7 +314,7 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
             about = report(plan, new)
             about.output, about.needed, about.done = target.path, True, True
             with staging_folder(*beside(target)) as staging:
-                built = [_stage(local, work, path, staging) for path in _derived(made)]
+                built = [_stage(made, path, staging) for path in _derived(made)]
                 built = [row for row in built if row["path"] != CHECKPOINT]
                 summary = _summary(plan, target.path, new, built)
                 settings = plan.discovered.settings
@@ -345,9 +344,10 @@ def _derived(store: Folder) -> Iterator[str]:
         yield CHECKPOINT
 
 
-def _copy(source: InputStorage, path: str, to: Storage, target: str) -> None:
+def _copy(source: Folder, path: str, to: Place) -> None:
+    to.storage.make_folders(f"{to}/{path}".rpartition("/")[0])
     reader = source.open(path)
-    output = to.create(target)
+    output = to.storage.create(f"{to}/{path}")
     length = reader.state.size
     for raw in _chunks(reader, length, 1 << 20):
         output.write(raw)
@@ -355,13 +355,13 @@ def _copy(source: InputStorage, path: str, to: Storage, target: str) -> None:
     reader.close()
 
 
-def _stage(local: InputStorage, work: str, path: str, staging: Staging) -> Built:
+def _stage(made: Folder, path: str, staging: Staging) -> Built:
     """Copy a finished file to staging; its BUILT row."""
     folder = path.rpartition("/")[0]
     row: Built = {"path": path, "folder": folder, "name": queue_file_name(), "entries": 0}
     if path == CHECKPOINT:
         return row
-    reader = local.open(f"{work}/{path}")
+    reader = made.open(path)
     output = staging.storage.create(staging.path(row["name"]), digest=True)
     length = reader.state.size
     batch = is_batch(folder)

@@ -330,7 +330,7 @@ def examine(
         raise DamageFound(f"{error}; {more}", f"{error.plain} {more}.") from None
     end = _log_end(job, linked, held.crashed)
     cut_bytes = log.to_cut(end)
-    verdict = judge(job, linked, held.storage, held.path)
+    verdict = judge(job, linked, held.folder)
     renewed = renewal(held, job, verdict)
     said, strangers = of_strangers(verdict.strangers, plan.profile)
     about = Recovered(

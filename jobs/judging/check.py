@@ -254,7 +254,7 @@ def _check(
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
         in_rocksdb = queues_folder(plan.folder)
         if had_queues or in_rocksdb or derived_files(plan.folder).files:
-            verdict = judge(job, damage.linked, plan.storage, plan.store)
+            verdict = judge(job, damage.linked, plan.folder)
             report.derived_files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
             report.two_kinds = verdict.two_kinds
             report.differences = verdict.differences

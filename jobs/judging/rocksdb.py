@@ -91,7 +91,7 @@ class Compared:
 
 
 def compare_rocksdb(
-    job: Pipeline, named: Iterable[Built], log_end: int, there: InputStorage, against: str,
+    job: Pipeline, named: Iterable[Built], log_end: int, against: Folder,
     deleted: Any = lambda topic: False,
 ) -> Compared | None:  # fmt: skip
     """Compare the RocksDB below `against` with derived queue files; None if there is no RocksDB,
@@ -100,15 +100,15 @@ def compare_rocksdb(
     named: BUILT rows of the derived files; deleted: topic -> whether it was deleted.
     Raises RocksDBMissing without the library.
     """
-    folder, compared = queues_folder(Folder(there, against)), Compared()
+    folder, compared = queues_folder(against), Compared()
     if folder is None:
-        if against != job.plan.store or job.plan.settings.store_type != ROCKSDB_STORE:
+        if against.path != job.plan.store or job.plan.settings.store_type != ROCKSDB_STORE:
             return None
         missing = Difference(f"{against}/{CONSUME_QUEUE}", 0, NO_ROCKSDB, None, None)
         compared.differences.append(missing)
         return compared
     try:
-        queues = RocksDBQueues(against, folder)
+        queues = RocksDBQueues(against.path, folder)
     except RocksDBMissing:
         raise
     except RocksDBError as error:
@@ -373,20 +373,20 @@ _MISSING = "are missing in RocksDB"
 
 
 def compare_index(
-    job: Pipeline, linked: Linked, there: InputStorage, against: str, in_files: bool = True
+    job: Pipeline, linked: Linked, against: Folder, in_files: bool = True
 ) -> Compared | None:
     """Compare the index in RocksDB below `against`; None if there is none, and none is read.
 
     in_files: there are index files, or may be, in which earlier keys are.
     """
-    folder, found = Folder(there, against) / STORE_DB, Compared()
-    alone = not in_files and against == job.plan.store and index_kind(job.plan) == ROCKSDB
+    folder, found = against / STORE_DB, Compared()
+    alone = not in_files and against.path == job.plan.store and index_kind(job.plan) == ROCKSDB
     try:
         if has_database(folder):
             with closing(open_database(folder)) as database:
                 index = RocksDBIndex(database)
                 if index.has_rows:
-                    _compare(job, linked, there, index, found)
+                    _compare(job, linked, against.storage, index, found)
                     return found
         if not (alone and index_runs(job, linked)):
             return None

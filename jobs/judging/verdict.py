@@ -157,28 +157,24 @@ class Verdict:
         return [*lines, *self.of_queues.ended, *self.of_queues.shifted]
 
 
-def judge(
-    job: Pipeline, linked: Linked, there: InputStorage, against: str, of_set: bool = False
-) -> Verdict:
+def judge(job: Pipeline, linked: Linked, against: Folder, of_set: bool = False) -> Verdict:
     """Derive all files from the log and compare them with those in the folder `against`.
 
-    there: the storage of that folder. of_set: it has a set that `rebuild` made. Raises StoreError.
+    of_set: it has a set that `rebuild` made. Raises StoreError.
     """
-    return _Judging(job, linked, there, against, of_set).verdict()
+    return _Judging(job, linked, against, of_set).verdict()
 
 
 class _Judging:
-    def __init__(
-        self, job: Pipeline, linked: Linked, there: InputStorage, against: str, of_set: bool
-    ) -> None:
+    def __init__(self, job: Pipeline, linked: Linked, against: Folder, of_set: bool) -> None:
         self.job, self.linked = job, linked
-        self.there, self.against, self.of_set = there, against, of_set
+        self.against, self.of_set = against, of_set
         self.slots = job.plan.settings.max_hash_slot_num
         self.log_start, self.log_end = job.plan.segments[0].start, linked.end
-        own = against == job.plan.store
+        own = against.path == job.plan.store
         self.growing = own and job.plan.in_use
         self.again_from = NEVER
-        if own and (self.growing or ABORT in dict(Folder(there, against).listed())):
+        if own and (self.growing or ABORT in dict(against.listed())):
             self.again_from = dispatched_again_from(job.plan)
         self.early: Mapping[int, int] = {}  # see IndexFiles.begins_early
         self.topics: Collection[str] | None = None  # the topics of config/topics.json
@@ -186,11 +182,11 @@ class _Judging:
             self.topics = configured_topics(job.plan.folder, Notes())
 
     def verdict(self) -> Verdict:
-        found, strangers = derived_files(Folder(self.there, self.against))
+        found, strangers = derived_files(self.against)
         files = set(found)
-        headed = index_files(Folder(self.there, self.against))
+        headed = index_files(self.against)
         index = [f"{INDEX}/{each.name}" for each, _ in headed]
-        self.job.lives = self.job.lives._replace(queues=OldQueues(Folder(self.there, self.against)))
+        self.job.lives = self.job.lives._replace(queues=OldQueues(self.against))
         expired_index, before = self._expired_index(index)
         puts, _ = self.job.index(self.linked, before)
         self.early = puts.begins_early([head for _, head in headed[expired_index:]])
@@ -202,11 +198,11 @@ class _Judging:
         verdict.expired = [self._path(path) for path in index[:expired_index]]
         in_files, in_rocksdb = self._read(verdict, files)
         compared = in_rocksdb and compare_rocksdb(
-            self.job, verdict.named, self.log_end, self.there, self.against, self._deleted
+            self.job, verdict.named, self.log_end, self.against, self._deleted
         )
         alone = bool(compared and not in_files)
         verdict.two_kinds = bool(compared and in_files)
-        indexed = compare_index(self.job, self.linked, self.there, self.against, bool(index))
+        indexed = compare_index(self.job, self.linked, self.against, bool(index))
         for each in filter(None, (compared or None, indexed)):
             verdict.in_rocksdb += each.what()
             verdict.rocksdb += each.notes
@@ -259,8 +255,8 @@ class _Judging:
     def _read(self, verdict: Verdict, files: Iterable[str]) -> tuple[bool, bool]:
         """Whether a broker reads queue files, and queues in RocksDB, of those that are there."""
         plan, there = self.job.plan, [path for path in files if path.startswith(_FILE_QUEUES)]
-        folder = queues_folder(Folder(self.there, self.against))
-        if not there or self.against != plan.store or not folder:
+        folder = queues_folder(self.against)
+        if not there or self.against.path != plan.store or not folder:
             return bool(there), True
         live = files_are_live(plan.folder)
         if plan.settings.store_type == ROCKSDB_STORE or live is False:
@@ -291,8 +287,9 @@ class _Judging:
         if not pairs:
             return
         task = CompareFiles(
-            self.there, self.job.staging.storage, self.slots, self.log_end, self.log_start,
-            self.again_from, self.growing, every_put_counts_up_to(self.job.plan.eras), self.of_set,
+            self.against.storage, self.job.staging.storage, self.slots, self.log_end,
+            self.log_start, self.again_from, self.growing,
+            every_put_counts_up_to(self.job.plan.eras), self.of_set,
         )  # fmt: skip
         asked = self._table(pairs, PAIR).run(task, DIFFERENCE)
         used = sum(pair["used"] for pair in pairs)
@@ -316,13 +313,13 @@ class _Judging:
             return 0, NO_PUTS
         partly = -1
         for number, path in enumerate(index):
-            with closing(open_followed(self.there, self._path(path))) as file:
+            with closing(open_followed(self.against.storage, self._path(path))) as file:
                 if begins_expired(file, self.slots, self.log_start):
                     partly = number
         if partly < 0:
             return 0, NO_PUTS
         staging, run, count = self.job.staging, attempt_name("expired"), 0
-        file = open_followed(self.there, self._path(index[partly]))
+        file = open_followed(self.against.storage, self._path(index[partly]))
         hashes = staging.storage.create(staging.path(run + HASHES))
         messages = staging.storage.create(staging.path(run + MESSAGES))
         for puts in expired_puts(file, self.slots, self.log_start):
@@ -335,7 +332,7 @@ class _Judging:
         return partly, OldIndex(run, count)
 
     def _index_header(self, path: str) -> IndexHeader:
-        with closing(open_followed(self.there, self._path(path))) as file:
+        with closing(open_followed(self.against.storage, self._path(path))) as file:
             return read_header(file)
 
     # --- queues ------------------------------------------------------------------------------
@@ -357,8 +354,7 @@ class _Judging:
         if not self.topics or topic in self.topics or topic.startswith(LMQ_PREFIX):
             return False
         return not any(
-            Folder(self.there, self._path(f"{kind}/{topic}")).listed()
-            for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
+            self.against.listed(f"{kind}/{topic}") for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
         )
 
     def _first_place(self, row: Built) -> int:
@@ -394,7 +390,7 @@ class _Judging:
         paths = sorted(path for path in queues if path.rpartition("/")[0] == folder)
         queues.difference_update(paths)
         size = self.job.queue_bytes(folder)
-        lengths = {path: _size(self.there, self._path(path)) for path in paths}
+        lengths = {path: _size(self.against.storage, self._path(path)) for path in paths}
         wrong = [path for path in paths if lengths[path] != size]
         verdict.differences += [
             Difference(self._path(path), 0, FILE_LENGTH, lengths[path], size) for path in wrong
@@ -405,7 +401,7 @@ class _Judging:
         wanted = batch_entries(
             staging.storage, [(staging.path(row["name"]), row["used"]) for row in rows]
         )
-        there = batch_entries(self.there, [(self._path(path), size) for path in paths])
+        there = batch_entries(self.against.storage, [(self._path(path), size) for path in paths])
         found = first_difference(wanted, there, self._path(paths[-1]), self.log_start)
         if found is None:
             return
@@ -421,7 +417,7 @@ class _Judging:
             return
         rows = [{"path": p, "folder": p.rpartition("/")[0]} for p in sorted(paths)]
         asked = [{**row, "path": self._path(row["path"])} for row in rows]
-        looked = self._table(asked, LOOK).run(LookAtFiles(self.there), LOOKED).collect()
+        looked = self._table(asked, LOOK).run(LookAtFiles(self.against.storage), LOOKED).collect()
         newest: dict[str, str] = {}
         for row in looked:  # the last file of a queue with an entry is never removed
             if not row["zeros"]:

@@ -28,9 +28,8 @@ from reput.store_format.discover.purpose import REPORT
 from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.fate.rows import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.folder import Folder, Place
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Storage
 from reput.store_format.log.reader import NoRecord
 from reput.store_format.log.there import strangers
 from reput.store_format.names import ABORT
@@ -127,9 +126,9 @@ def look_at(
     Raises StoreError if there is no log, SettingError, UnknownRelease, OSError.
     """
     found = _find(store, rocketmq, settings, 1 if engine is None else engine.cores)
-    storage, path, plan = found.storage, found.path, found.plan
+    store_at, plan = found.store, found.plan
     notes = Notes()
-    opened = OpenedStore(Folder(storage, path), rocketmq or NEWEST, settings, notes, end=found.end)
+    opened = OpenedStore(store_at, rocketmq or NEWEST, settings, notes, end=found.end)
     with opened:
         log = opened.log
         if plan is not None:
@@ -141,12 +140,16 @@ def look_at(
                 plan.batch_topics,
                 plan.splits.limit,
             )
-        facts = Facts(path, now, log.start, log.end, len(log.segments))
+        facts = Facts(store_at.path, now, log.start, log.end, len(log.segments))
         if (seen := found.discovered) is not None:  # a range, if several releases write the same
             facts.release = span(list(seen.left)) if len(seen.left) > 1 else seen.release
         facts.given = (("--rocketmq", rocketmq),) if rocketmq else ()
         facts.settings = tuple(f"{name}={value}" for name, value in settings.items())
-        there = {each.name for each in storage.list(path)} if found.end is None else ()
+        there = (
+            {each.name for each in store_at.storage.list(store_at.path)}
+            if found.end is None
+            else ()
+        )
         facts.crashed = ABORT in there
         _ask(facts, opened, progress)
     facts.note("store", notes.lines)
@@ -155,7 +158,7 @@ def look_at(
     with facts.part("disk"):
         for left in reversed(range(_WALKS)):
             try:
-                facts.disk = _disk(storage, path)
+                facts.disk = _disk(store_at)
                 break
             except FileNotFoundError:  # a broker has removed what was just listed
                 if not left:
@@ -167,7 +170,7 @@ def look_at(
             raise StoreError(_NO_SPARK)
         if plan is None:
             raise found.why
-        inputs = tuple(inputs_of(Place(storage, path), settings))
+        inputs = tuple(inputs_of(store_at, settings))
         whole = FoundStore(engine, plan, inputs, Cut(), progress, time.monotonic())
         facts.check = check_store_of(whole, staging_folder, None, None)
     return facts
@@ -180,8 +183,7 @@ class _Found(NamedTuple):
     the log's end at the first look; all parts show the log up to there.
     """
 
-    storage: Storage
-    path: str
+    store: Place
     discovered: Discovered | None
     plan: Plan | None
     why: Exception
@@ -197,8 +199,8 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
         discovered = discover(at, REPORT)
         plan = make_plan(at, discovered, REPORT, cores)
     except (StoreError, SettingError, UnknownRelease) as error:
-        return _Found(at.storage, at.path, discovered, None, error)
-    return _Found(at.storage, at.path, discovered, plan, StoreError(""))
+        return _Found(at.folder, discovered, None, error)
+    return _Found(at.folder, discovered, plan, StoreError(""))
 
 
 def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
@@ -260,9 +262,9 @@ def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexF
     return found
 
 
-def _disk(storage: Storage, path: str) -> list[DiskPart]:
+def _disk(store: Place) -> list[DiskPart]:
     parts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for each in storage.walk(path):
+    for each in store.storage.walk(store.path):
         if each.state is not None:
             name, below, _ = each.name.partition("/")
             counted = parts[f"{name}/" if below else "other files"]
@@ -276,10 +278,10 @@ def _expired(
     found: _Found, rocketmq: str | None, settings: Mapping[str, str], now: int, progress: Progress
 ) -> Expired:
     """The result of `reput expire --any-hour --dry-run`."""
-    if not isinstance(found.storage, LocalStorage) or not os.path.isdir(found.path):
+    if not isinstance(found.store.storage, LocalStorage) or not os.path.isdir(found.store.path):
         raise StoreError("only of a local store it is known what cleaning would free")
     nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
-    with held_local_store(found.path, True) as held:
+    with held_local_store(found.store.path, True) as held:
         return expire_store(
             held, plan_expiry(held, held.at(rocketmq, settings), found.discovered), Even(), None,
             When(True, now, disk_used), progress, nothing,

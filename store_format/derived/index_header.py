@@ -14,7 +14,7 @@ import numpy as np
 
 from reput.store_format.faults import StoreChanged
 from reput.store_format.files.folder import Folder
-from reput.store_format.files.protocol import Bytes, Files, InputStorage, Listed, Reader
+from reput.store_format.files.protocol import Bytes, Files, Listed, Reader
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
 from reput.store_format.names import INDEX, index_name, is_index_name, parse_index_name
 
@@ -101,8 +101,7 @@ def index_files(store: Folder) -> list[tuple[Listed, IndexHeader]]:
     """
     there = index_by_name(store)
     heads = {
-        name: _header(store.storage, f"{store}/{INDEX}/{name}") if state is not None else NO_HEADER
-        for name, state in there
+        name: _header(store, name) if state is not None else NO_HEADER for name, state in there
     }
     by_name = {each.name: each for each in there}
     order = in_log_order(heads.items())
@@ -134,7 +133,7 @@ def newest_first(store: Folder, names: list[str]) -> Iterator[str]:
 
     def head_of(name: str) -> IndexHeader:
         if name not in heads:
-            heads[name] = _header(store.storage, f"{store}/{INDEX}/{name}")
+            heads[name] = _header(store, name)
         return heads[name]
 
     rest = list(names)
@@ -163,10 +162,10 @@ def index_by_name(store: Folder) -> list[Listed]:
     return [each for each in store.listed(INDEX) if is_index_name(each.name)]
 
 
-def _header(storage: InputStorage, path: str) -> IndexHeader:
+def _header(store: Folder, name: str) -> IndexHeader:
     head = NO_HEADER
     try:
-        with closing(storage.open(path)) as file:
+        with closing(store.open(f"{INDEX}/{name}")) as file:
             if file.state.size >= INDEX_HEADER_BYTES:
                 head = read_header(file)
     except (FileNotFoundError, StoreChanged):

@@ -79,13 +79,13 @@ def committed(
     own = [each for each in segments if each.has_heads]
     if not own:
         return None
-    member = own[0].path.rsplit("/", 2)[0]
-    index = _noted(store.storage, f"{member}/{CHECKPOINT}")
+    member = Folder(store.storage, own[0].path.rsplit("/", 2)[0])
+    index = _noted(member)
     if index is None:
         return None
     end, missing = own[0].start, 0
     if index >= 0:
-        found = _end_of(Folder(store.storage, f"{member}/{INDEX}"), own, index)
+        found = _end_of(member / INDEX, own, index)
         if found is None:
             return None
         end, missing = found
@@ -97,10 +97,10 @@ def committed(
     return Committed(end, index, _entries_from(store.storage, own, end))
 
 
-def _noted(storage: InputStorage, path: str) -> int | None:
+def _noted(member: Folder) -> int | None:
     """The committed index in a member's checkpoint; None where there is none that can be read."""
     try:
-        raw = storage.read_bytes(path)
+        raw = member.read(CHECKPOINT)
     except FileNotFoundError:
         return None
     with suppress(ValueError, KeyError):

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
-from reput.store_format.files.protocol import InputStorage
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Segment, commit_log_folders
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, segment_start
@@ -39,7 +38,9 @@ def log_folders(store: Folder, settings: Settings) -> list[str]:
 
 def _refuse_missing(store: Folder, folders: Sequence[str]) -> None:
     """Raise StoreError where a broker's setting names folders of its own machine alone."""
-    if f"{store}/{COMMIT_LOG}" in folders or any(_is_there(store.storage, f) for f in folders):
+    if f"{store}/{COMMIT_LOG}" in folders or any(
+        _is_there(Folder(store.storage, each)) for each in folders
+    ):
         return
     own = store.listed(COMMIT_LOG)
     count = sum(segment_start(name) is not None for name, _ in own)
@@ -51,9 +52,9 @@ def _refuse_missing(store: Folder, folders: Sequence[str]) -> None:
         )
 
 
-def _is_there(storage: InputStorage, folder: str) -> bool:
+def _is_there(folder: Folder) -> bool:
     try:
-        storage.list(folder)
+        folder.storage.list(folder.path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True

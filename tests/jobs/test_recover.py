@@ -21,6 +21,7 @@ from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
@@ -270,7 +271,7 @@ def test_a_killed_recoverys_staging_goes(tmp_path: Path) -> None:
 
 def kept(folder: Path) -> list[int]:
     """The offsets of the rows."""
-    return sorted(pop.offsets[0] for pop in kept_pops(LocalStorage(), str(folder), Notes()))
+    return sorted(pop.offsets[0] for pop in kept_pops(Folder(LocalStorage(), str(folder)), Notes()))
 
 
 def with_pops(store: Path, *rows: tuple[str, int, int]) -> Path:

@@ -48,7 +48,7 @@ def recovered(
             assert job.staging.folder.startswith(f"{store}/") == changes
             recovery, about = examine(found, held, job, on_damage)
             if changes:
-                change(held, recovery, about)
+                change(held, recovery, about, job.staging.folder.removeprefix(f"{store}/"))
     assert not [path for path in store.iterdir() if path.name.startswith(".reput")]
     return about, decode(recovery.checkpoint)
 

@@ -57,7 +57,7 @@ def held(store: Path) -> Iterator[tuple[HeldStore, Renewal]]:
         at = holding.at("5.3.3", as_text(WHOLE.settings))
         found = find_store(Session(), at, RECOVER)
         with staged_job(found, holding) as job:
-            verdict = judge(job, job.scan(), holding.storage, holding.path)
+            verdict = judge(job, job.scan(), holding.folder)
             yield holding, renewal(holding, job, verdict)
 
 

@@ -1,6 +1,6 @@
 """A job finds its store without reading the log, and works in a staging folder that goes again."""
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -97,7 +97,7 @@ def test_further_inputs_are_safe_from_temporary_files_too(tmp_path: Path) -> Non
     assert not storage.has_folder("tmp")
     local = store.output(f"{tmp_path}/out", REBUILT, False, None)
     assert isinstance(local.storage, LocalStorage)
-    also = [replace(store.inputs[0], path="tmp")]
+    also = [dataclasses.replace(store.inputs[0], path="tmp")]
     with pytest.raises(OverlapsInput), store.temporarily("reput-x", "tmp", storage, also):
         pytest.fail("tmp")
 

@@ -233,9 +233,8 @@ class CountSums:
         self, rows: npt.NDArray[Any], counted: npt.NDArray[Any], value: Callable[[str, int], Any]
     ) -> None:
         """Add a step's rows (RECORD_ROW); value: `_Reading.value`."""
-        hours = rows["storeTimestamp"] // self.span * self.span if "hour" in self.by else None
-        given = (hours if name == "hour" else counted[name] for name in self.by)
-        ways = np.stack(list[Any](given))
+        hours = rows["storeTimestamp"] // self.span * self.span
+        ways = np.stack([hours if name == "hour" else counted[name] for name in self.by])
         firsts, sums = np.empty(len(rows), np.int64), np.empty((len(rows), 5), np.int64)
         slots = np.full(2 << len(rows).bit_length(), -1, np.int32)
         many = _sum_equals(ways, rows, counted, slots, firsts, sums)

@@ -45,7 +45,7 @@ class QueueKey(NamedTuple):
 class MeasuredLog:
     """A whole log. rows: MEASURED rows in order; start, end: physical offsets."""
 
-    rows: list[Row]
+    rows: Sequence[Scanned]
     start: int
     end: int
     queues: dict[QueueKey, Tally]
@@ -127,7 +127,7 @@ def start_of(log_starts: Iterable[int], segment_bytes: int) -> int:
     return -(-max(log_starts) // segment_bytes) * segment_bytes
 
 
-def records_of(job: Pipeline, row: Row, segment_bytes: int) -> Any:
+def records_of(job: Pipeline, row: Scanned, segment_bytes: int) -> Any:
     """The MEASURED_RECORD rows of a MEASURED row. Raises StoreError if one exceeds a segment."""
     records = measured_records(job.staging, row["run"], row["taken"])
     longest = int(records["size"].max())
@@ -142,7 +142,7 @@ def records_of(job: Pipeline, row: Row, segment_bytes: int) -> Any:
     return records
 
 
-def piece_of(job: Pipeline, row: Row, records: Any, at: int) -> Piece:
+def piece_of(job: Pipeline, row: Scanned, records: Any, at: int) -> Piece:
     """The piece of a MEASURED row. records: its MEASURED_RECORD rows; at: offset in the new log at
     which the piece begins.
     """

@@ -16,7 +16,7 @@ from reput.jobs.converting.new_log import (
     piece_of,
     records_of,
 )
-from reput.jobs.engines.engine import Row
+from reput.jobs.pipeline.link import Scanned
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.config import Offsets, consumer_offsets
 from reput.store_format.notes import Notes
@@ -115,7 +115,7 @@ class _Feed:
     def __init__(self, source: Source, indices: Mapping[QueueKey, int]) -> None:
         self._source, self._indices = source, indices
         self._rows = iter([row for row in source.measured.rows if row["taken"]])
-        self._row: Row | None = None
+        self._row: Scanned | None = None
         self.pieces: list[Piece] = []
         self._latest = -(1 << 63)
         self._wanted = self._marked()

@@ -181,7 +181,7 @@ class Pipeline:
         with self.stages.scanned(numbers, groups):
             scanned.update(by_split(rows.as_table()))
 
-    def map_segments(self, task: MapSegments) -> list[Scanned]:
+    def map_segments(self, task: MapSegments) -> Sequence[Scanned]:
         """Scan damaged segments past their damage; one MAPPED row each."""
         rows = self.ids(len(task.segments)).run(task, MAPPED)
         with self.stages.past_damage(len(task.segments)):

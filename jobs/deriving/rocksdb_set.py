@@ -130,9 +130,7 @@ def _last_rows(
     for some in tables.to_batches(_ROWS_OF_A_PUT):
         columns = [some[name].to_pylist() for name in ("topic", "queue_id", "place", "position")]
         of_queues = zip(*columns[:2], strict=True)
-        keys.append(
-            pa.array([offset_key(topic, number, MAX) for topic, number in of_queues], pa.binary())
-        )
+        keys.append(pa.array([offset_key(t, n, MAX) for t, n in of_queues], pa.binary()))
         places = [_long(at) + _long(n) for at, n in zip(*columns[2:], strict=True)]
         values.append(pa.array(places, pa.binary()))
     rows = pa.table([pa.chunked_array(keys), pa.chunked_array(values)], names=["key", "value"])

@@ -28,7 +28,7 @@ LOCAL = (
     "store_format/files/", "store_format/query/", "store_format/rocksdb/",
 )  # fmt: skip
 LEAVES_NOTHING = (
-    "broker/change/", "broker/services/", "broker/serving/", "broker/wire/", "jobs/in_place/",
+    "broker/change/", "broker/services/", "broker/serving/", "broker/wire/",
     "jobs/judging/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
     "store_format/describe/", "store_format/fate/", "store_format/log/", "store_format/query/",
     "store_format/rocksdb/", "store_format/state/",

@@ -42,8 +42,6 @@ from reput.store_format.names import (
     GROUPS,
     LMQ_PREFIX,
     LOCK,
-    SYSTEM_PREFIX,
-    SYSTEM_TOPICS,
     TOPICS,
 )
 from reput.store_format.release.setting_table import SettingError
@@ -119,9 +117,7 @@ def _refuse_topics(job: ChosenLog) -> None:
         return
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for name, _ in plan.folder.listed(kind):
-            system = name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
-            taken = name in chosen.topics if chosen.topics else not system
-            if taken and name in plan.batch_topics and not name.startswith(LMQ_PREFIX):
+            if chosen.takes(name) and name in plan.batch_topics and not name.startswith(LMQ_PREFIX):
                 raise SettingError(f"{job.store}: {batch_queue_topic(name)}{_INSTEAD}")
 
 
@@ -146,6 +142,7 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
         writer.dispatch()
     os.unlink(f"{made}/{LOCK}")
     done.left_out, done.system = len(done.notes), job.system
+    done.without(job.chosen.lacks(job.plan, done.log_end))
     return made
 
 

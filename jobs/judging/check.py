@@ -269,7 +269,7 @@ def _check(
         if slash is not None:
             report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
         if not plan.in_use:
-            older = index_of_older_log(plan.folder, damage.linked)
+            older = index_of_older_log(plan, damage.linked.end)
             report.findings += _of_state(job, damage.linked, report.crashed)
             report.findings += past_the_end(job, damage, known, older)
             report.index_of_older_log = bool(older)

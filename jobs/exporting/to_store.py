@@ -29,6 +29,7 @@ from reput.jobs.outputs.publish import (
 )
 from reput.jobs.outputs.report import left_behind
 from reput.jobs.sources.opened_log import end_of_log
+from reput.store_format.faults import NotAFile
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
@@ -183,7 +184,7 @@ def _configured(job: ChosenLog) -> dict[str, str]:
             if name == TOPICS and job.chosen.topics:
                 topics = table["topicConfigTable"]
                 table["topicConfigTable"] = {t: topics[t] for t in job.chosen.topics if t in topics}
-        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        except (OSError, NotAFile, ValueError, KeyError, TypeError):
             continue  # a broker makes them anew
         texts[f"{CONFIG}/{name}"] = json.dumps(table)
     return texts

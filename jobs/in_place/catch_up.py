@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +45,7 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files
-from reput.store_format.log.reader import LogBytes, SegmentFiles
+from reput.store_format.log.reader import LogBytes, segment_files
 from reput.store_format.log.there import derived_files
 from reput.store_format.names import (
     ABORT,
@@ -158,11 +158,11 @@ def catch_up_in_place(
     """
     files, rules = held.files, rules_of(plan)
     size = plan.settings.mapped_file_size_commit_log
-    log_files = SegmentFiles(held.storage, plan.segments, size, held.files if growing else None)
+    log_files = segment_files(held.storage, plan.segments, size, held.files if growing else None)
     source = LogBytes(log_files, size)
     end = plan.segments[-1].end
     log = DispatchedLog(source.read, plan.segments[0].start, end, size, end)
-    recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
+    recovery = LogRecovery(log_files, size, rules.scan, None)
     catching = CatchUp(files, log, recovery, rules, clock_in(plan.index_zone))
     try:
         resumed = held.crashed and not held.dry_run
@@ -289,11 +289,11 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
     target.check()
     remove_leftovers(target, target.inputs)
     size, rules = plan.settings.mapped_file_size_commit_log, rules_of(plan)
-    log_files = SegmentFiles(plan.storage, plan.segments, size)
+    log_files = segment_files(plan.storage, plan.segments, size)
     source = LogBytes(log_files, size)
     stop = plan.segments[-1].end if plan.splits.limit is None else plan.splits.limit
     log = DispatchedLog(source.read, plan.segments[0].start, stop, size)
-    recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
+    recovery = LogRecovery(log_files, size, rules.scan, None)
     local = LocalStorage()
     base = Place(local, tempfile.gettempdir())
     with temporary_folder(base, Temporary.CATCH_UP, target.inputs) as place:

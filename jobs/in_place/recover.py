@@ -3,9 +3,8 @@ it.
 """
 
 import os
-import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -16,19 +15,13 @@ from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs.deriving.derive_set import assumed_delays
 from reput.jobs.deriving.kept import new_checkpoint
 from reput.jobs.deriving.timers import Waits, lost_services, write_services
+from reput.jobs.in_place.lost_entries import displaced, lost_pops, without_rows, wrong_compaction
 from reput.jobs.judging.check import knows_more
 from reput.jobs.judging.verdict import Verdict, judge
 from reput.jobs.opening.held import HeldStore, refuse_linked
 from reput.jobs.opening.open_writer import read_checkpoint
 from reput.jobs.opening.plan import Plan, check_unchanged
-from reput.jobs.outputs.publish import (
-    Built,
-    OfQueues,
-    Temporary,
-    of_queues,
-    remove_abandoned,
-    staging_folder,
-)
+from reput.jobs.outputs.publish import Built, Temporary, of_queues, remove_abandoned, staging_folder
 from reput.jobs.outputs.report import counted, found_lines
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Break, Linked
@@ -38,7 +31,6 @@ from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.discover.config_faults import config_faults
 from reput.store_format.faults import DamageFound, Fault, StoreError
-from reput.store_format.log.reader import LogReader
 from reput.store_format.log.there import derived_files, of_strangers
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
@@ -54,11 +46,6 @@ from reput.store_format.names import (
     parse_index_name,
 )
 from reput.store_format.notes import Notes
-from reput.store_format.query.compacted import compacted_topics, compaction_faults
-from reput.store_format.query.pop_leftovers import POP_STATE, end_of_popped, kept_rows
-from reput.store_format.query.reader import OpenedStore
-from reput.store_format.rocksdb.database import copy_without, open_database
-from reput.store_format.rocksdb.rows import TIMERS
 
 # ---
 # Decides which derived files of a store are rewritten or removed so that they match its log.
@@ -283,7 +270,6 @@ class Recovered:
 # A recovery: examine a store, and make the change that follows.
 
 _PREFIX = f".{Temporary.RECOVER}"
-_ENTRY = re.compile(r"entry (\d+) physicalOffset")  # of a Difference
 
 
 @dataclass(frozen=True)
@@ -332,6 +318,7 @@ def examine(
     cut_bytes = log.to_cut(end)
     verdict = judge(job, linked, held.folder)
     renewed = renewal(held, job, verdict)
+    placed = {file.path for file in renewed.placed}
     said, strangers = of_strangers(verdict.strangers, plan.profile)
     about = Recovered(
         held.path, plan.profile.release, linked.end, reason, crashed=held.crashed,
@@ -341,8 +328,8 @@ def examine(
         + [f"{each.path}: {each.reason}" for each in strangers],
         notes=plan.notes + verdict.notes(),
         left_out=[
-            *_left_out(job, verdict, renewed).left_out,
-            *_displaced(plan, linked.end, verdict, renewed),
+            *of_queues(job.staging, verdict.named, job.queue_bytes, placed).left_out,
+            *displaced(plan, linked.end, verdict, placed),
         ],
         expired=verdict.expired, discovered=plan.discovered.as_json(),
         releases=plan.discovered.releases,
@@ -352,9 +339,7 @@ def examine(
         ],
     )  # fmt: skip
     refuse_linked(held.path, (*about.written, *about.removed))
-    written = [
-        row for row in verdict.named if row["path"] in {file.path for file in renewed.placed}
-    ]
+    written = [row for row in verdict.named if row["path"] in placed]
     about.warnings += assumed_delays(plan, written)
     claims = list(knows_more(job, linked, old))
     about.warnings += [f"{CHECKPOINT}: {said}; it is written anew" for said in claims]
@@ -366,8 +351,8 @@ def examine(
             f"segment is missing, or the end of the last, put it back first"
         )
     waits = lost_services(job, linked, about.warnings)
-    about.compaction = _compaction(plan, held, linked.end)
-    pops = _lost_pops(job, linked, held, about.warnings)
+    about.compaction = wrong_compaction(plan, held, linked.end)
+    pops = lost_pops(job, linked, held, about.warnings)
     databases = [name for name, go in ((POP_DB, pops), (STORE_DB, waits.rows_go)) if go]
     refuse_linked(held.path, databases)
     about.pops, about.cut_kept = len(pops), f"{held.path}/{CUT}" if cut_bytes or databases else ""
@@ -377,92 +362,6 @@ def examine(
     checkpoint = encode(new._replace(master_flushed_offset=_flushed(old, linked.end)))
     check_unchanged(plan)
     return Recovery(plan, log, end, renewed, checkpoint, waits, pops, databases), about
-
-
-def _left_out(job: Pipeline, verdict: Verdict, renewed: Renewal) -> OfQueues:
-    """What the queue files that are written lack."""
-    staged = {row["path"] for row in verdict.named} & {file.path for file in renewed.placed}
-    return of_queues(job.staging, verdict.named, job.queue_bytes, staged)
-
-
-def _displaced(plan: Plan, end: int, verdict: Verdict, renewed: Renewal) -> Iterator[str]:
-    """Lines about written queue files whose old entry names a sound record, and the log another.
-
-    No crash does that: the record's head may be what is wrong (no checksum covers it).
-    """
-    written = {f"{plan.store}/{file.path}" for file in renewed.placed}
-    said = set[str]()  # queues, of which the first such entry is enough
-    with LogReader(plan.storage, plan.segments, plan.record_rules) as log:
-        for each in verdict.differences:
-            entry, queue = _ENTRY.fullmatch(each.field), each.path.rpartition("/")[0]
-            if not entry or each.path not in written or queue in said:
-                continue
-            if not each.wanted or not each.there or each.there >= end:
-                continue
-            with suppress(StoreError):
-                log.record_at(each.there)
-                said.add(queue)
-                yield (
-                    f"{each.path}: entry {entry[1]} named the record at {each.there:,}, which the "
-                    f"log has, and names {each.wanted:,} by the log: see `reput check` first"
-                )
-
-
-def _compaction(plan: Plan, held: HeldStore, log_end: int) -> list[str]:
-    """What is wrong in `compaction/`, by the queues as they are now."""
-    given, release = plan.discovered.settings, plan.profile.release
-    topics = compacted_topics(held.folder, plan.settings, release)
-    if not topics:
-        return []
-    with OpenedStore(held.folder, release, given, Notes(), log_end) as opened:
-        return [each.text for each in compaction_faults(opened, topics)]
-
-
-def _lost_pops(job: Pipeline, linked: Linked, held: HeldStore, warnings: list[str]) -> set[bytes]:
-    """The keys of rows in POP_DB whose messages the log does not have: a broker would give a new
-    message in such a place twice (PopConsumerService.revive).
-    """
-    notes = Notes()
-    rows = list(kept_rows(held.folder, notes))
-    warnings += notes.lines
-    if not rows:
-        return set()
-    start = job.plan.segments[0].start
-    ends = job.queue_ends(linked, tuple({pop.topic for _, pop in rows}))
-    found = set()
-    for key, pop in rows:
-        end = end_of_popped((pop.topic, pop.queue_id), ends, start)
-        if end is not None and max(pop.offsets) >= end:
-            found.add(key)
-    return found
-
-
-def _without_rows(held: HeldStore, name: str, left_out: Collection[bytes], staging: str) -> None:
-    """Replace a database of the store, POP_DB or STORE_DB, by one without some rows of pops, or
-    without those of timers, in one step; the old one is kept in CUT.
-
-    staging: a folder in the store. Raises StoreError, OSError.
-    """
-    files, kept, made = held.files, f"{CUT}/{name}", f"{held.path}/{staging}/{name}"
-    os.mkdir(made)
-    with closing(open_database(held.folder / name)) as database:
-        if name == STORE_DB:
-            copy_without(database, made, {TIMERS: {key for key, _ in database.rows(TIMERS)}})
-        else:
-            copy_without(database, made, {POP_STATE: left_out})
-    if files.owner is not None:
-        for path in (made, *(f"{made}/{name}" for name in os.listdir(made))):
-            os.chown(path, *files.owner)
-    files.sync_all(staging)
-    files.make_folder(CUT)
-    number = 0
-    while files.exists(to := f"{kept}.{number}"):  # of earlier times
-        number += 1
-    files.rename(f"{staging}/{name}", to)
-    files.sync_folder(CUT)
-    files.exchange(to, name)
-    files.sync_folder("")
-    files.sync_folder(CUT)
 
 
 def _flushed(old: Checkpoint | None, log_end: int) -> int:
@@ -490,7 +389,7 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered, staging: str) 
         about.compaction += done.lines
         write_services(files, recovery.waits, plan.profile)
         for name in recovery.databases:
-            _without_rows(held, name, recovery.pops, staging)
+            without_rows(held, name, recovery.pops, staging)
 
     apply(
         files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process, settled

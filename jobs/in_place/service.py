@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.broker.writer.writer import CommitLogWriter
@@ -16,9 +16,9 @@ from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, StoreInUse
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.files.system import holder_text
-from reput.store_format.log.reader import SegmentFiles
+from reput.store_format.log.reader import segment_files
 from reput.store_format.names import COMMIT_LOG, CONFIG
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.reader import OpenedStore
@@ -139,9 +139,9 @@ def refuse_damage(gathered: Gathered, opened: OpenedStore) -> None:
     for error in gathered.breaks:
         if log.is_zero_from(log.segment_at(error.place).end):
             size = opened.settings.mapped_file_size_commit_log
-            files = SegmentFiles(opened.storage, log.segments, size)
+            files = segment_files(opened.storage, log.segments, size)
             scanned = scan_rules(rules, opened.settings, ())
-            recovery = LogRecovery(cast(Files, files), size, scanned, None)
+            recovery = LogRecovery(files, size, scanned, None)
             last = gathered.last_timestamp
             recovery.refuse_damage(LogEnd(log.start, error.place, log.start, last, error.fault))
             continue

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +46,8 @@ from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Files, read_small, replace_small
-from reput.store_format.log.reader import LogBytes, SegmentFiles
+from reput.store_format.files.protocol import read_small, replace_small
+from reput.store_format.log.reader import LogBytes, segment_files
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks
 from reput.store_format.log.walk import Read, Walk, most_rows
@@ -323,10 +323,10 @@ class ReplicaTarget:
         start = self.segments[0] if self.segments else self.log.end
         if self._has_log():
             plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
-            log_files = SegmentFiles(self.held.storage, plan.segments, size, self.files)
+            log_files = segment_files(self.held.storage, plan.segments, size, self.files)
             source, end = LogBytes(log_files, size), plan.segments[-1].end
             log = DispatchedLog(source.read, start, end, size, end)
-            recovery = LogRecovery(cast(Files, log_files), size, self.rules.scan, None)
+            recovery = LogRecovery(log_files, size, self.rules.scan, None)
             position = find_position(
                 Folder(self.held.storage, self.name), log, self.rules.settings, self.rules.scan
             )

@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from reput.store_format.faults import REASONS, Fault, StoreError
-from reput.store_format.files.protocol import Bytes, Files, InputStorage, Reader
+from reput.store_format.files.protocol import Bytes, Files, InputStorage, OpenFile, Reader
 from reput.store_format.layouts import (
     BLANK_BYTES,
     RECORD_AT,
@@ -338,27 +338,13 @@ class LogReader:
 # A plan's segments on any storage as `Files`, for code that reads a log like a writer.
 
 
-class SegmentFile(Protocol):
-    """The part of OpenFile that reading a segment needs."""
-
-    def read_at(self, at: int, buffer: Bytes) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class LogFolder(Protocol):
-    """The part of Files that opening a segment needs."""
-
-    def open_read(self, path: str) -> SegmentFile: ...
-
-
 class LogBytes:
     """Reads a log's segments by physical offset; one file is open at a time."""
 
-    def __init__(self, files: LogFolder, segment_bytes: int) -> None:
+    def __init__(self, files: Files, segment_bytes: int) -> None:
         self._files, self._segment_bytes = files, segment_bytes
         self._segment = -1
-        self._file: SegmentFile | None = None
+        self._file: OpenFile | None = None
 
     def read(self, at: int, buffer: Bytes) -> None:
         """Fill the buffer with the bytes at a physical offset; all lie in one segment."""
@@ -377,22 +363,26 @@ class LogBytes:
             self._file = None
 
 
-class SegmentFiles:
-    """Segments on any storage, read-only.
+def segment_files(
+    storage: InputStorage, segments: list[Segment], segment_bytes: int, growing: Files | None = None
+) -> Files:
+    """Segments on any storage, to be read only; `names`, `open_read` are all that these files have.
 
-    An incomplete last segment, like one being copied, reads as if zeros followed.
+    An incomplete last segment, like one being copied, reads as if zeros followed. growing: the
+    store's files, if segments may grow while they are read; else None.
     """
+    return cast(Files, _SegmentFiles(storage, segments, segment_bytes, growing))
 
+
+class _SegmentFiles:
     def __init__(
         self, storage: InputStorage, segments: list[Segment], segment_bytes: int,
-        growing: Files | None = None,
+        growing: Files | None,
     ) -> None:  # fmt: skip
-        """growing: the store's files, if segments may grow while they are read; else None."""
         self._storage, self._segment_bytes, self._growing = storage, segment_bytes, growing
         self._segments = {f"{COMMIT_LOG}/{segment_name(s.start)}": s for s in segments}
 
     def names(self, folder: str) -> list[str]:
-        """The segments' names, in order."""
         return [path.rpartition("/")[2] for path in self._segments] if folder == COMMIT_LOG else []
 
     def open_read(self, path: str) -> "_LogFile":

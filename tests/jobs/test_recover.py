@@ -1,14 +1,12 @@
 """recover: RocketMQ's own files on its own crashed stores, and nothing on a sound one."""
 
 import errno
-import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import rocksdict
 
 from reput.broker.change.expire import StagedFile, apply
 from reput.broker.writer.recovery import LogEnd, LogRecovery
@@ -20,13 +18,8 @@ from reput.jobs.recover import recover
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, StoreError
-from reput.store_format.files.disk import DiskFiles
-from reput.store_format.files.folder import Folder
-from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
-from reput.store_format.notes import Notes
-from reput.store_format.query.pop_leftovers import kept_pops
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from tests import golden_stores
@@ -35,9 +28,9 @@ from tests.broker.writer.stores import Clock, open_writer, settings, stored_reco
 from tests.built import Built
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
-from tests.in_process import Session, as_text
+from tests.in_process import as_text
 from tests.jobs.opening.writing import SETTINGS, Writing
-from tests.jobs.recovering import crash, run
+from tests.jobs.recovering import crash, made, run
 from tests.rocketmq.judge import difference
 from tests.trees import flip, states, write_over
 
@@ -138,15 +131,6 @@ def test_live_records_behind_damage_are_not_cut_unasked(name: str, tmp_path: Pat
     assert difference(store, golden.expect) is None
     assert about.cut_bytes > 1000
     assert not run(store, golden.version, golden.settings).needed
-
-
-def made(root: Path, count: int = 300) -> Path:
-    with open_writer(root, **SETTINGS) as writer:
-        for number in range(count):
-            writer.append(
-                Message(f"T{number % 2}", b"b" * 60, number % 3, tags="t", keys=f"k{number}")
-            )
-    return root
 
 
 def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
@@ -264,61 +248,6 @@ def test_a_killed_recoverys_staging_goes(tmp_path: Path) -> None:
     crash(store)
     run(store)
     assert not [name for name in os.listdir(store) if name.startswith(".")]
-
-
-# --- pop's rows in RocksDB of messages that the log lost ---------------------------------------
-
-
-def kept(folder: Path) -> list[int]:
-    """The offsets of the rows."""
-    return sorted(pop.offsets[0] for pop in kept_pops(Folder(LocalStorage(), str(folder)), Notes()))
-
-
-def with_pops(store: Path, *rows: tuple[str, int, int]) -> Path:
-    """A stopped broker's kvStore, with rows of topics, queues and offsets."""
-    raw = rocksdict.Options(raw_mode=True)
-    with rocksdict.Rdict(str(store / "kvStore"), raw) as database:
-        states = database.create_column_family("popState", raw)
-        for number, (topic, queue, offset) in enumerate(rows):
-            about = {"popTime": 1, "groupId": "g", "topicId": topic, "queueId": queue,
-                     "invisibleTime": 9, "offset": offset}  # fmt: skip
-            states[b"%d" % number] = json.dumps(about).encode()
-    return store
-
-
-@pytest.mark.parametrize("killed", ["", "rename", "exchange", "sync_folder"])
-def test_rows_of_pops_past_the_log_s_end_go(
-    killed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = made(tmp_path / "store", 30)  # T0 to T2, of 3 queues each
-    in_log = [("T1", 0, 0), ("T1", 0, 3), ("%LMQ%x", 0, 9)]
-    with_pops(store, *in_log, ("T1", 0, 50), ("%RETRY%g_T1", 0, 8), ("T1", 0, 51))
-    if killed:
-        real = getattr(DiskFiles, killed)
-
-        def stops(files: DiskFiles, path: str, *more: str) -> None:
-            real(files, path, *more)
-            if "kvStore" in (path + "".join(more)) or path == "reput-cut":
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(DiskFiles, killed, stops)
-        with pytest.raises(KeyboardInterrupt):
-            run(store)
-        monkeypatch.undo()
-        assert kept(store) in ([0, 3, 9], [0, 3, 8, 9, 50, 51])
-    about = run(store)
-    assert about.done
-    assert killed or "remove 3 rows of lost messages from kvStore/" in about.steps()
-    assert kept(store) == [0, 3, 9]
-    whole = [folder for folder in (store / "reput-cut").iterdir() if folder.is_dir()]
-    (store / "reput-cut" / "old").mkdir()
-    found = []
-    for folder in whole:
-        folder.rename(store / "reput-cut" / "old" / "kvStore")
-        found.append(kept(store / "reput-cut" / "old"))
-        shutil.rmtree(store / "reput-cut" / "old" / "kvStore")
-    assert [0, 3, 8, 9, 50, 51] in found
-    assert not run(store).needed
 
 
 # --- every state that a crash of recovery itself may leave -----------------------------------
@@ -599,21 +528,3 @@ def test_what_keeps_a_broker_from_its_start_is_said_also_where_nothing_is_to_do(
         assert cli.main(["recover", store, "--yes", "--rocketmq", "5.3.3", *given]) == code
     said = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in said[-2:]] == [["next", "move"], ["next", "restore"]]
-
-
-@pytest.mark.parametrize("field", [15, 27, None])  # the last bytes of queueId and queueOffset
-def test_an_entry_of_a_sound_record_is_not_replaced_without_a_word(
-    field: int | None, tmp_path: Path
-) -> None:
-    """No checksum covers a record's head; its queue's own entry says what it was."""
-    built = Built().put(count=15).put("U", count=15).derive()
-    queue = f"consumequeue/T/0/{0:020}"
-    if field is not None:
-        built.flip("commitlog", built.places()[6] + field, 2)
-    else:  # a torn page of the queue is no evidence
-        built.damage(queue, 100, (50).to_bytes(8, "big"))
-    about = recover(Session(), str(built.write(tmp_path / "store")), rocketmq="5.3.3",
-                    settings=built.given(), dry_run=True)  # fmt: skip
-    assert queue in about.written
-    said = [line for line in about.left_out if "named the record at" in line]
-    assert len(said) == (field is not None)

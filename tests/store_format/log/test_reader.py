@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from reput.store_format.faults import Fault
-from reput.store_format.files.protocol import FileState
+from reput.store_format.files.protocol import Files, FileState
 from reput.store_format.log.reader import (
     LogBytes,
     LogReader,
     NoRecord,
     NotInLog,
-    SegmentFiles,
     late_records_of,
+    segment_files,
 )
 from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment
@@ -119,12 +119,12 @@ def counting() -> WatchedStorage:
     return WatchedStorage({"a/x": WHOLE, "b/y": SHORT})
 
 
-def files(storage: WatchedStorage) -> SegmentFiles:
+def files(storage: WatchedStorage) -> Files:
     """Segments in two folders, of which the last is not whole."""
     lengths = {"a/x": len(WHOLE), "b/y": len(SHORT)}
     segments = [Segment(path, SIZE * n, FileState(lengths[path], 0, 0))
                 for n, path in enumerate(lengths)]  # fmt: skip
-    return SegmentFiles(storage, segments, SIZE)
+    return segment_files(storage, segments, SIZE)
 
 
 def test_segments_have_a_log_s_names_wherever_they_are() -> None:

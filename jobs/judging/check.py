@@ -204,7 +204,8 @@ def _of_state(job: "Pipeline", linked: Linked, crashed: bool) -> list[Finding]:
         with OpenedStore(
             plan.folder, plan.profile.release, plan.discovered.settings, Notes()
         ) as opened:
-            return list(state_faults(opened, linked.end, crashed))
+            times = (row["last_timestamp"] for row in linked.accepted if row["records"])
+            return list(state_faults(opened, linked.end, max(times, default=0), crashed))
     except (StoreError, SettingError):
         return []  # the damage that is in the way is a finding already
 

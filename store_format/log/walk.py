@@ -288,7 +288,7 @@ def proven_names(
     """
     starts = {each.path: begins_at(storage, each, segment_bytes) for each in segments}
     wanted = Counter(start for start in starts.values() if start is not None)
-    moved: dict[str, int] = {}
+    named, moved = {each.start for each in segments}, dict[str, int]()
     for each in segments:
         start = starts[each.path]
         if start is not None and start != each.start and wanted[start] == 1:
@@ -299,7 +299,7 @@ def proven_names(
             f"by its records it is segment {segment_name(start)}: "
             + ("it is read as that" if assume else "--assume-names reads it as that"),
             not assume,
-            "" if assume else rename_text(path, start),
+            "" if assume or start in named else rename_text(path, start),  # it has that name
         )
         for path, start in moved.items()
     ]

@@ -270,6 +270,9 @@ def most_rows(window_bytes: int) -> int:
 # begins, and the file has another segment's name, it was renamed or swapped with another file.
 
 
+ASSUMED = "--assume-names reads it as that"  # ends such findings
+
+
 class Proven(NamedTuple):
     """Segments by the names that their records prove, in order, and what was found."""
 
@@ -297,7 +300,7 @@ def proven_names(
         Finding(
             path,
             f"by its records it is segment {segment_name(start)}: "
-            + ("it is read as that" if assume else "--assume-names reads it as that"),
+            + ("it is read as that" if assume else ASSUMED),
             not assume,
             "" if assume or start in named else rename_text(path, start),  # it has that name
         )

@@ -32,6 +32,7 @@ class Built:
     settings: dict[str, Any] = field(default_factory=lambda: dict(SIZES))
     version: str = "5.3.3"
     start: int = 0  # the log's physical start, a multiple of a segment
+    extra_segments: int = 0  # at the log's end, of zeros
     messages: list[Message] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     over: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)  # what is written over
@@ -86,7 +87,8 @@ class Built:
 
     def log(self) -> Log:
         """The log without damage, as `derive` and rebuilds of it take it."""
-        segments = build_log(self.messages, self.settings["mappedFileSizeCommitLog"], self.start)
+        size = self.settings["mappedFileSizeCommitLog"]
+        segments = build_log(self.messages, size, self.start, extra_segments=self.extra_segments)
         return Log(segments, self.settings, self.version, {})
 
     def places(self) -> list[int]:

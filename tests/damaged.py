@@ -7,17 +7,14 @@ from typing import Any
 
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import SALVAGE
+from tests.built import SIZES, Built
+from tests.built import T0 as START
 from tests.in_process import Rebuilt, Session, rebuild_log
 from tests.logs import Log
-from tests.logs.damage import record_places
-from tests.logs.encoder import Message, build_log, encode, properties
+from tests.logs.encoder import Message, encode, properties
 
 SEGMENT = 4096
-START = 1_700_000_000_000
-SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 200, "maxHashSlotNum": 7,
-    "maxIndexNum": 50,
-}  # fmt: skip
+SETTINGS: dict[str, Any] = {**SIZES, "mappedFileSizeCommitLog": SEGMENT}
 ENTRY = struct.Struct(">qiq")
 
 
@@ -76,12 +73,10 @@ class Damaged:
 
 def damaged(made: list[Message] | None = None, segment: int = SEGMENT, **more: Any) -> Damaged:
     """The log of these messages, still whole."""
-    made = messages() if made is None else made
-    segments = build_log(made, segment, **more)
-    whole = {start: bytearray(content) for start, content in segments.items()}
-    return Damaged(
-        made, whole, record_places(segments), {**SETTINGS, "mappedFileSizeCommitLog": segment}
-    )
+    built = Built({**SETTINGS, "mappedFileSizeCommitLog": segment}, **more)
+    built.add(messages() if made is None else made)
+    whole = {at: bytearray(content) for at, content in built.log().segments.items()}
+    return Damaged(built.messages, whole, built.places(), built.settings)
 
 
 def salvage(log: Log, splits: int = 1, seed: int = 0) -> Rebuilt:

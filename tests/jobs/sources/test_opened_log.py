@@ -136,7 +136,7 @@ def test_in_a_hole_reading_begins_behind_it() -> None:
      (3 * SEGMENT + 1, "it is another log, or was cut")],
 )  # fmt: skip
 def test_a_place_that_the_log_lacks_is_refused_or_gone_on_from(start: int, why: str) -> None:
-    log = damaged(first_offset=SEGMENT)
+    log = damaged(start=SEGMENT)
     parts = opened(log)
     for there in (SEGMENT, 2 * SEGMENT, 3 * SEGMENT):
         assert checked_start(parts, there) == there

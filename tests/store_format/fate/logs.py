@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.fate.gather import Gathered, Keep, gather
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
-from tests.logs.encoder import Message, encode, properties
+from tests.built import T0, Built
+from tests.logs.encoder import encode, properties
 from tests.memory_storage import MemoryStorage
 
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -19,7 +20,6 @@ ROCKSDB_OP = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 DISCARDED, SCHEDULE, WHEEL = (
     "TRANS_CHECK_MAX_TIME_TOPIC", "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer",
 )  # fmt: skip
-T0 = 1_700_000_000_000
 SEGMENT = 1 << 16
 
 
@@ -31,16 +31,15 @@ class SmallLog:
     raw: bytearray = field(default_factory=bytearray)
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
     now: int = T0
+    built: Built = field(default_factory=Built)
 
     def put(self, topic: str, queue_id: int = 0, *pairs: tuple[str, str], **more: object) -> int:
         position = self.positions.get((topic, queue_id), 0)
         self.positions[topic, queue_id] = position + 1
-        message = Message(
-            topic=topic, queue_id=queue_id, queue_offset=position, properties=properties(*pairs),
-            store_timestamp=self.now, body=b"secret body",
-        )  # fmt: skip
+        own = {"queue_offset": position, "properties": properties(*pairs), "body": b"secret body"}
+        self.built.put(topic, queue_id, **{**own, "store_timestamp": self.now, **more})
         at = self.start + len(self.raw)
-        self.raw += encode(replace(message, **more), at)  # type: ignore[arg-type]
+        self.raw += encode(self.built.messages[-1], at)
         self.now += 1000
         return at
 

@@ -120,7 +120,7 @@ class StepRows:
     @cached_property
     def _numbers(self) -> Any:
         out = np.empty(len(self), kernels.NUMBERS)
-        kernels.read_numbers(self.window, self.rows, self._rules, out)
+        kernels.read_numbers(self.window, self.rows, out)
         return out
 
     @cached_property

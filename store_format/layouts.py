@@ -284,6 +284,8 @@ TIMER_SLOT = np.dtype(
     ]
 )
 assert TIMER_SLOT.itemsize == 32
+# TIMER_WHEEL_TTL_DAY * DAY_SECS slots, twice
+TIMER_WHEEL_FILE_BYTES = 2 * 7 * 24 * 3600 * TIMER_SLOT.itemsize
 
 # --- index of a tiered store (tieredstore's IndexStoreFile, IndexItem) ---------------------------
 

@@ -116,7 +116,8 @@ class Asked(NamedTuple):
         gather = cache(self.gather)
         read = read_progress(store, Notes())
         of_timers, of_levels = (False, False) if read.stopped else self._lost_with_the_end(read)
-        rows = timers_in_rocksdb(store)
+        asks = (TIMER_TOPIC, 0) in ends or self.removes_rows
+        rows = timers_in_rocksdb(store) if asks else None
         rows_go = rows is not None and self.removes_rows and self._are_wrong(rows, read, gather)
         if (TIMER_TOPIC, 0) in ends and profile(self.release).timer_messages:
             lost = of_timers or why_lost(store, self.log_end)

@@ -21,7 +21,14 @@ from reput.jobs.outputs.report import (
 from reput.jobs.salvaging.damage_map import KEPT_FROM, DamageMap
 from reput.store_format.log.rules import NO_HEADS
 from reput.store_format.log.segments import Finding
-from reput.store_format.names import CONFIG, MANIFEST, TIMER_CHECK_FILE, TIMER_LOG, segment_name
+from reput.store_format.names import (
+    CONFIG,
+    MANIFEST,
+    TIMER_CHECK_FILE,
+    TIMER_LOG,
+    TIMER_WHEEL,
+    segment_name,
+)
 from reput.store_format.query.compacted import BY_RECOVER
 
 # ---
@@ -119,8 +126,8 @@ class CheckReport:
     @property
     def of_timers(self) -> bool:
         """Whether the timer's files, which a rebuild derives, are not what a broker needs."""
-        mine = {f"{self.store}/{TIMER_LOG}", f"{self.store}/{CONFIG}/{TIMER_CHECK_FILE}"}
-        return any(each.path in mine for each in self.findings)
+        mine = (TIMER_LOG, TIMER_WHEEL, f"{CONFIG}/{TIMER_CHECK_FILE}")
+        return any(each.path == f"{self.store}/{name}" for each in self.findings for name in mine)
 
     @property
     def ends_torn(self) -> bool:

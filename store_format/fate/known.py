@@ -262,21 +262,27 @@ def timer_log_names(store: Folder) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def timer_units(store: Folder, first: int = 0) -> Iterator[Units]:
-    """The units of the files from the one at place `first` of timerlog on, many at a time."""
+def timer_units(store: Folder) -> Iterator[Units]:
+    """The units of timerlog, many at a time."""
+    for _, units in timer_rows(store):
+        units = units[units["size"] == _UNIT]
+        if len(units):
+            yield units
+
+
+def timer_rows(store: Folder) -> Iterator[tuple[int, Units]]:
+    """(place in timerlog, what stands there as units, good or not), many at a time; of each file up
+    to the zeros after its last unit, and some of these.
+    """
     for name, length in timer_log_names(store):
-        if int(name) < first:
-            continue
         with closing(store.open(f"{TIMER_LOG}/{name}")) as reader:
             for start in range(0, length // _UNIT, _READ_UNITS):
                 raw = np.zeros(min(_READ_UNITS, length // _UNIT - start) * _UNIT, np.uint8)
                 reader.read_into(start * _UNIT, raw)
                 units = raw.view(TIMER_UNIT)
+                yield int(name) + start * _UNIT, units
                 if not units["size"].any():
-                    break  # the zeros after the last unit
-                units = units[units["size"] == _UNIT]
-                if len(units):
-                    yield units
+                    break
 
 
 # ---

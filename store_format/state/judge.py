@@ -1,7 +1,7 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
@@ -12,9 +12,22 @@ from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import config_table, consumer_offsets
 from reput.store_format.discover.delay_levels import SCHEDULE
-from reput.store_format.fate.known import Places, timer_units, timers_in_rocksdb
+from reput.store_format.fate.known import (
+    Places,
+    Units,
+    timer_log_names,
+    timer_rows,
+    timers_in_rocksdb,
+)
 from reput.store_format.files.folder import Folder
-from reput.store_format.layouts import TIMER_CHECK
+from reput.store_format.layouts import (
+    MAGIC_TIMER_BLANK,
+    TIMER_CHECK,
+    TIMER_DELETE,
+    TIMER_ROLL,
+    TIMER_UNIT,
+    TIMER_WHEEL_FILE_BYTES,
+)
 from reput.store_format.log.groups import BadEpochs, read_epochs
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.segments import Finding
@@ -38,6 +51,7 @@ from reput.store_format.names import (
     REVIVE_TOPIC,
     STORE_DB,
     TIMER_LOG,
+    TIMER_WHEEL,
     is_queue_id,
 )
 from reput.store_format.notes import Notes
@@ -47,7 +61,13 @@ from reput.store_format.query.pop_leftovers import end_of_popped, kept_pops, ord
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.rocksdb.database import CURRENT, RocksDBError, open_database
 from reput.store_format.rocksdb.rows import Timers
-from reput.store_format.state.timers import TIMER_CHECK_PATH, Ends, delivery_of, wheel_from
+from reput.store_format.state.timers import (
+    TIMER_CHECK_PATH,
+    Ends,
+    delivery_of,
+    read_from,
+    wheel_slots,
+)
 from reput.store_format.state_table import FILES, Copies, row_of
 
 # ---
@@ -159,47 +179,86 @@ _HAS_READ = "has read"
 _AT_ONCE_MS = 10_000
 
 
-def timer_faults(opened: OpenedStore, log_end: int) -> Iterator[Finding]:
-    """What is wrong with a store's timer files, or with the rows of timers in RocksDB: whether they
-    are past the log's end. log_end: physical. Raises BadQueue.
+def timer_faults(
+    opened: OpenedStore, log_end: int, last_time: int = 0, crashed: bool = False
+) -> Iterator[Finding]:
+    """What is wrong with a store's timer files, or with the rows of timers in RocksDB. Raises
+    BadQueue. log_end, last_time, crashed: as for `state_faults`.
     """
     try:
         rows = timers_in_rocksdb(opened.folder)
     except RocksDBError:
         return
     if rows is not None:
-        yield from _rows_past(opened, rows, log_end)
+        yield from _rows_past(opened, rows, log_end, crashed)
         return
+    yield from _of_other_lengths(opened.folder)
     if TIMER_TOPIC not in opened.queues.topics():
         return
     queue = opened.queue(TIMER_TOPIC, 0, False)
+    end = queue.end_within(log_end)
+    path = f"{opened.path}/{TIMER_CHECK_PATH}"
     head = opened.folder.head(TIMER_CHECK_PATH, TIMER_CHECK.itemsize)
     if not any(head or b""):
-        yield from _no_check(opened, queue, log_end, "is missing" if head is None else "is empty")
+        first = queue.minimum(opened.log.start, opened.profile)
+        if found := _delivered(opened, _some_places(queue, first, end)):
+            what = "is missing" if head is None else "is empty"
+            yield Finding(path, f"{what}, and timers were delivered {found}")
         return
     # a broker maps the whole file, so that it reads a short one as if zeros followed
     check = np.frombuffer((head or b"").ljust(TIMER_CHECK.itemsize, b"\0"), TIMER_CHECK)[0]
-    units = _units(opened, int(check["lastTimerLogFlushPos"]))
-    past = int(np.count_nonzero(units.places >= log_end))
+    wheel = _wheel_of(opened, check)
+    past = int(np.count_nonzero(wheel.units["physicalOffset"] >= log_end))
     if past:
         yield Finding(
             f"{opened.path}/{TIMER_LOG}",
-            f"{past:,} of {len(units.places):,} timers are of messages past the log's end, "
+            f"{past:,} of {len(wheel.units):,} timers are of messages past the log's end, "
             f"{log_end:,}: a broker does not find them, and 5.5.0 may look for them for ever",
         )
-    goes_on = min(_goes_on(opened, queue, check, units), int(check["masterTimerQueueOffset"]))
-    end = queue.end_within(log_end)
-    if goes_on > end:
+    own, master = int(check["lastTimerQueueOffset"]), int(check["masterTimerQueueOffset"])
+    goes_on = min(_after(opened, wheel.last, own), master)
+    if goes_on > end and not crashed:
         yield Finding(
-            f"{opened.path}/{TIMER_CHECK_PATH}",
+            path,
             f"{_HAS_READ} {TIMER_TOPIC} up to {goes_on:,}, the log has it up to {end:,}: a broker "
             "before 5.3.2 takes no timer until the queue is that long, a later one goes on at its "
             "end",
         )
-    yield from _lost(opened, queue, min(goes_on, end), int(check["lastReadTimeMs"]), units)
+    yield from _lost(opened, queue, min(goes_on, end), int(check["lastReadTimeMs"]), wheel.units)
+    if not crashed:
+        yield from _read_wrong(opened, wheel.units, int(check["lastReadTimeMs"]), last_time)
+        gone = 0 <= wheel.end < int(check["lastTimerLogFlushPos"])
+        cut = goes_on < master and (gone or wheel.newest > wheel.last)
+        # up to where it has taken messages, by units that it does not come to, too
+        taken = max(_after(opened, wheel.newest, end), own if gone else 0)
+        if found := _delivered(opened, _some_places(queue, goes_on, min(taken, end))):
+            yield Finding(
+                f"{opened.path}/{TIMER_LOG}" if cut else path,
+                f"has no unit at {wheel.end:,}, where a broker cuts it: it " * cut
+                + f"reads {TIMER_TOPIC} from {goes_on:,} on, and timers were delivered {found}",
+            )
 
 
-def _rows_past(opened: OpenedStore, rows: Timers, log_end: int) -> Iterator[Finding]:
+def _of_other_lengths(store: Folder) -> Iterator[Finding]:
+    """Findings of files of timerlog of another length than the others, or than their names tell;
+    and of the wheel's (MappedFileQueue.load, TimerWheel).
+    """
+    names = timer_log_names(store)
+    usual = max((length for _, length in names), default=0)
+    for name, length in names:
+        if length < usual or int(name) % max(length, 1):
+            reason = f"{name} {_LENGTH.format(length, usual)}"
+            yield Finding(f"{store}/{TIMER_LOG}", reason)
+    for name, state in store.listed():
+        size = TIMER_WHEEL_FILE_BYTES if state is None else state.size
+        if name == TIMER_WHEEL and size not in (0, TIMER_WHEEL_FILE_BYTES):
+            yield Finding(f"{store}/{name}", _LENGTH.format(size, TIMER_WHEEL_FILE_BYTES))
+
+
+_LENGTH = "has {:,} bytes, expected {:,}: no broker with timerWheelEnable starts"
+
+
+def _rows_past(opened: OpenedStore, rows: Timers, log_end: int, crashed: bool) -> Iterator[Finding]:
     path = f"{opened.path}/{STORE_DB}"
     if past := int(np.count_nonzero(rows.waiting >= log_end)):
         yield Finding(
@@ -209,7 +268,7 @@ def _rows_past(opened: OpenedStore, rows: Timers, log_end: int) -> Iterator[Find
         )
     there = TIMER_TOPIC in opened.queues.topics()
     end = opened.queue(TIMER_TOPIC, 0, False).end_within(log_end) if there else 0
-    if rows.position > end:
+    if rows.position > end and not crashed:
         yield Finding(
             path,
             f"{_HAS_READ} {TIMER_TOPIC} up to {rows.position:,}, the log has it up to {end:,}: a "
@@ -217,39 +276,119 @@ def _rows_past(opened: OpenedStore, rows: Timers, log_end: int) -> Iterator[Find
         )
 
 
-class _Units(NamedTuple):
-    """timerlog's units that a broker would find, by the physical offsets of their messages."""
+class _Wheel(NamedTuple):
+    """What a broker that starts makes of timerlog and the wheel's file. Messages are named by
+    their physical offsets.
+    """
 
-    places: Places  # sorted, each once
-    last: int  # that of the last unit; -1 without one
-
-
-def _units(opened: OpenedStore, flushed: int) -> _Units:
-    """flushed: lastTimerLogFlushPos."""
-    first = wheel_from(opened.folder, flushed)
-    found, last = [np.zeros(0, np.int64)], -1
-    for units in timer_units(opened.folder, first):
-        places = units["physicalOffset"].astype(np.int64)
-        last = int(places[-1])
-        found.append(places)
-    return _Units(np.unique(np.concatenate(found)), last)
+    units: Units  # that it comes to, and that it has passed, by their messages
+    last: int  # the message of the last unit before `end`; -1 without one
+    newest: int  # the last message of all units
+    end: int  # where it cuts timerlog; -1: nowhere
 
 
-def _goes_on(opened: OpenedStore, queue: Queue, check: Any, units: _Units) -> int:
-    """The position of the topic from which a broker reads (reviseQueueOffset)."""
-    if units.last >= 0:
-        with suppress(NoRecord, NotInLog, BadQueue):
-            record = opened.log.record_at(units.last)
-            if record.topic == TIMER_TOPIC:
-                return record.queue_offset + 1
-    return int(check["lastTimerQueueOffset"])
+def _wheel_of(opened: OpenedStore, check: Any) -> _Wheel:
+    """It reads units of the last files, up to the first that is none, and sets the last unit of
+    each slot by them; from there it goes by `previous` (TimerMessageStore.recover, dequeue).
+    """
+    first = read_from(opened.folder, int(check["lastTimerLogFlushPos"]))
+    read = int(check["lastReadTimeMs"])
+    none = np.zeros(0, TIMER_UNIT)
+    found, waiting, passed = [np.zeros(0, np.int64)], [none], [none]
+    end, last, newest = -1, -1, -1
+    for start, units in timer_rows(opened.folder):
+        positions = start + np.arange(len(units)) * TIMER_UNIT.itemsize
+        good = (units["size"] == TIMER_UNIT.itemsize) & (units["magic"] & ~0xF == 0)
+        newest = max(newest, int(units["physicalOffset"][good].max(initial=-1)))
+        bad = ~good & (units["magic"] != MAGIC_TIMER_BLANK) & (positions >= first)
+        if end < 0 and bad.any():
+            end = int(positions[np.argmax(bad)])
+        if end >= 0:
+            good &= positions < end
+        if good.any():
+            last = int(units["physicalOffset"][good][-1])
+        waits = good & (_due(units) >= read)
+        found.append(positions[waits])
+        waiting.append(units[waits])
+        passed.append(units[good & ~waits])
+    places, units = np.concatenate(found), np.concatenate(waiting).astype(TIMER_UNIT)
+    due, before = _due(units).tolist(), units["previous"].tolist()
+    number = {place: i for i, place in enumerate(places.tolist())}
+    lasts: dict[int, int] = {}  # due -> the last unit's place
+    for slot in wheel_slots(opened.folder) if first else ():
+        at = number.get(int(slot["last"]), -1)
+        if at >= 0 and due[at] % int(slot["time"]) == 0:  # times timerPrecisionMs
+            lasts[due[at]] = int(slot["last"])
+    lasts |= {due[at]: place for place, at in number.items() if place >= first}
+    seen = np.zeros(len(units), np.bool_)
+    for place in lasts.values():
+        while place in number and not seen[number[place]]:
+            seen[number[place]] = True
+            place = before[number[place]]
+    units = np.concatenate([*passed, units[seen]]).astype(TIMER_UNIT)
+    places = units["physicalOffset"].astype(np.int64)
+    return _Wheel(units[np.argsort(places, kind="stable")], last, newest, end)
+
+
+def _due(units: Units) -> Places:
+    """When units are due: the times of their slots, in milliseconds."""
+    return units["writeTime"].astype(np.int64) + units["delay"]
+
+
+def _after(opened: OpenedStore, place: int, otherwise: int) -> int:
+    """The position of the topic after the message at a place; `otherwise` where none is there."""
+    with suppress(NoRecord, NotInLog, BadQueue):
+        if place >= 0 and (record := opened.log.record_at(place)).topic == TIMER_TOPIC:
+            return record.queue_offset + 1
+    return otherwise
+
+
+def _read_wrong(opened: OpenedStore, units: Units, read: int, last_time: int) -> Iterator[Finding]:
+    """A finding where the log does not go with lastReadTimeMs (`read`)."""
+    once = units[units["magic"] & TIMER_ROLL == 0]  # delivered in their slot
+    due = _due(once)
+    recalls = once["magic"] & TIMER_DELETE != 0  # with these, what they recall is not delivered
+    early = (due < read) & (due > last_time + _AT_ONCE_MS) & ~np.isin(due, due[recalls])
+    path = f"{opened.path}/{TIMER_CHECK_PATH}"
+    if last_time and early.any():
+        yield Finding(
+            path,
+            f"{_HAS_READ} all timers that were due up to {read:,} ms, the log's last record is of "
+            f"{last_time:,}: no broker will ever deliver {np.count_nonzero(early):,} that are due "
+            "between",
+        )
+    late = once[(due >= read + _AT_ONCE_MS) & (due < last_time) & ~recalls]
+    step = max(len(late) // _ASKED_MOST, 1)
+    if found := _delivered(opened, late["physicalOffset"][::step].tolist()):
+        yield Finding(
+            path, f"{_HAS_READ} timers up to {read:,} ms, later ones were delivered {found}"
+        )
+
+
+def _some_places(queue: Queue, first: int, end: int) -> Iterator[int]:
+    for position in range(first, end, max((end - first) // _ASKED_MOST, 1)):
+        with suppress(BadQueue):
+            yield queue.entry(position).physical_offset
+
+
+def _delivered(opened: OpenedStore, places: Iterable[int]) -> str:
+    """What comes of messages that wait, the first of which the index has as delivered; "" if none
+    is.
+    """
+    for place in places:
+        with suppress(NoRecord, NotInLog, BadQueue, BadIndex, RocksDBError):
+            delivery = delivery_of(opened, opened.message(opened.log.record_at(place)))
+            if delivery >= 0:
+                return f"(that at physical {place:,} as {delivery:,}): a broker delivers them again"
+    return ""
 
 
 def _lost(
-    opened: OpenedStore, queue: Queue, goes_on: int, read_time: int, units: _Units
+    opened: OpenedStore, queue: Queue, goes_on: int, read_time: int, units: Units
 ) -> Iterator[Finding]:
     """A finding of messages that wait, that a broker does not read again, and without a unit."""
     first = queue.minimum(opened.log.start, opened.profile)
+    known = _names(units["physicalOffset"], units["messageSize"])
     missing = 0
     waiting, of_pop = 0, 0
     example = -1
@@ -258,7 +397,7 @@ def _lost(
         if not len(some):
             break
         first = int(some.positions[-1]) + 1
-        for place in some.places[~np.isin(some.places, units.places)].tolist():
+        for place in some.places[~np.isin(_names(some.places, some.sizes), known)].tolist():
             missing += 1
             if missing > _LOOKED_MOST:
                 continue
@@ -279,23 +418,9 @@ def _lost(
     )
 
 
-def _no_check(
-    opened: OpenedStore, queue: Queue, log_end: int, what: str
-) -> Iterator[Finding]:  # fmt: skip
-    """A finding where timers were delivered and timercheck does not tell that; what: it is."""
-    first = queue.minimum(opened.log.start, opened.profile)
-    end = queue.end_within(log_end)
-    for position in range(first, end, max((end - first) // _ASKED_MOST, 1)):
-        with suppress(NoRecord, NotInLog, BadQueue, BadIndex, RocksDBError):
-            place = queue.entry(position).physical_offset
-            delivery = delivery_of(opened, opened.message(opened.log.record_at(place)))
-            if delivery >= 0:
-                yield Finding(
-                    f"{opened.path}/{TIMER_CHECK_PATH}",
-                    f"{what}, and timers were delivered (that at physical {place:,} as "
-                    f"{delivery:,}): a broker delivers them again",
-                )
-                return
+def _names(places: Places, sizes: Places) -> Places:
+    """A number for each place of a message and its size."""
+    return places.astype(np.int64) * (1 << 24) + sizes  # a product that is too large goes round
 
 
 # ---
@@ -325,17 +450,17 @@ def database_faults(store: Folder) -> Iterator[Finding]:
             )
 
 
-def state_faults(opened: OpenedStore, log_end: int, crashed: bool = False) -> Iterator[Finding]:
+def state_faults(
+    opened: OpenedStore, log_end: int, last_time: int = 0, crashed: bool = False
+) -> Iterator[Finding]:
     """What is wrong with the state of a store, as far as queues and files tell it. What cannot be
     read is left to those who judge queues.
 
-    log_end: the physical offset where its log ends. crashed: the broker was killed, so that its
-    start, or `recover`, dispatches more.
+    log_end: the physical offset where its log ends. last_time: the newest storeTimestamp in it, 0:
+    not known. crashed: the broker was killed, so that its start, or `recover`, dispatches more.
     """
     with suppress(BadQueue):
-        for each in timer_faults(opened, log_end):
-            if not (crashed and each.reason.startswith(_HAS_READ)):
-                yield each
+        yield from timer_faults(opened, log_end, last_time, crashed)
     topics = compacted_topics(
         opened.folder, opened.settings, opened.profile.release
     )  # fmt: skip

@@ -34,7 +34,9 @@ from reput.store_format.layouts import (
     TIMER_DEFAULT,
     TIMER_DELETE,
     TIMER_ROLL,
+    TIMER_SLOT,
     TIMER_UNIT,
+    TIMER_WHEEL_FILE_BYTES,
 )
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
@@ -310,14 +312,29 @@ def why_lost(store: Folder, log_end: int) -> str:
 
 def wheel_from(store: Folder, flushed: int) -> int:
     """The place in timerlog from which a broker knows units: 0 with the wheel's file, without it
-    that of the last file which is a file's length before lastTimerLogFlushPos (`flushed`), as it
-    makes the wheel of these (TimerMessageStore.recover).
+    that of `read_from`, as it makes the wheel of these.
+    """
+    since = read_from(store, flushed)
+    return 0 if not since or len(wheel_slots(store)) else since
+
+
+def read_from(store: Folder, flushed: int) -> int:
+    """The place of the file of timerlog from which a broker that starts reads units: the last one
+    that is a file's length before lastTimerLogFlushPos (`flushed`). (TimerMessageStore.recover)
     """
     names = timer_log_names(store)
-    if not names or any(is_wheel(name) for name, _ in store.listed()):
-        return 0
-    since = max(flushed - names[-1][1], 0)
+    since = max(flushed - names[-1][1], 0) if names else 0
     return max((int(name) for name, _ in names if int(name) <= since), default=0)
+
+
+def wheel_slots(store: Folder) -> Units:
+    """The slots (TIMER_SLOT) in use of the wheel's file, and of its snapshots."""
+    found = [np.zeros(0, TIMER_SLOT)]
+    for name, state in store.listed():
+        if is_wheel(name) and state is not None and state.size == TIMER_WHEEL_FILE_BYTES:
+            slots = np.frombuffer(store.read(name), TIMER_SLOT)
+            found.append(slots[slots["time"] > 0])
+    return np.concatenate(found).astype(TIMER_SLOT)  # numpy joins them in the machine's order
 
 
 # ---

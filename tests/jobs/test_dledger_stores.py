@@ -54,7 +54,7 @@ def test_committed_entries_that_a_log_lacks_are_said(tmp_path: Path) -> None:
     assert [said in each.reason for each in report.findings][:1] == [True]
     assert "another member of the group" in next_step(report)
     made = run(str(store), str(tmp_path / "set"), Session(), **given)
-    assert [said in each for each in made.left_out] == [True]
+    assert sum(said in each for each in made.left_out) == 1
     converted = convert(Session(), str(store), str(tmp_path / "new"), **given)
     assert [said in each for each in converted.lacks] == [True]
     assert said in converted.text()

@@ -16,6 +16,7 @@ from reput.jobs.convert import convert
 from reput.jobs.rebuild import SALVAGE
 from reput.jobs.verify import verify
 from reput.store_format.derived.queue_files import decode_entries
+from reput.store_format.files.folder import Folder
 from reput.store_format.rocksdb.queues import ENTRIES, RocksDBQueues, behind_queue, queue_key
 from tests.built import write_log
 from tests.damaged import SETTINGS, START, Damaged, damaged
@@ -81,7 +82,7 @@ def test_the_life_that_the_queue_has_is_derived_again(seed: int, on_damage: str)
 
 def rocksdb_places(storage: MemoryStorage) -> list[int]:
     """Those of all rows of T/0 in a set, also of rows that no broker reads."""
-    with closing(RocksDBQueues(storage, OUTPUT, f"{OUTPUT}/consumequeue")) as queues:
+    with closing(RocksDBQueues(OUTPUT, Folder(storage, f"{OUTPUT}/consumequeue"))) as queues:
         rows = queues.database.rows(ENTRIES, queue_key("T", 0), behind_queue(queue_key("T", 0)))
         return [int.from_bytes(value[:8], "big") for _, value in rows]
 

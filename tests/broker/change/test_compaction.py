@@ -261,7 +261,7 @@ def test_an_entry_whose_record_is_not_there_is_told(
         files.contents[files.names_of[path]][:] = bytes(len(files.contents[files.names_of[path]]))
     else:
         files.contents[files.names_of[path]][at] ^= 0x5A
-    with OpenedStore(FilesRead(files), "", "5.3.3", GIVEN, Notes()) as opened:
+    with OpenedStore(Folder(FilesRead(files), ""), "5.3.3", GIVEN, Notes()) as opened:
         found = [each.text for each in hole_faults(opened, [TOPIC])]
     assert ["has no record of queueOffset" in each for each in found] == [True] * bad
 

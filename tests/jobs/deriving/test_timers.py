@@ -325,13 +325,13 @@ def test_rows_of_timers_past_a_log_that_was_cut_go(store: Path, lost: str) -> No
     )
     if not lost:
         assert not recovered(store, "5.4.0")
-        assert timers_in_rocksdb(LocalStorage(), str(store)) is not None
+        assert timers_in_rocksdb(Folder(LocalStorage(), str(store))) is not None
         return
     assert (
         recovered(store, "5.4.0")[1]
         == "rows of timers in rocksdbstore/, past the log's end, are removed"
     )
-    assert timers_in_rocksdb(LocalStorage(), str(store)) is None
+    assert timers_in_rocksdb(Folder(LocalStorage(), str(store))) is None
     left = fates(store)
     waits = {key: ("waiting", by) for key, (_, by) in wanted.items() if key in left}
     assert left == waits  # all deliveries are lost, and e, f and g, which came after the last timer

@@ -33,7 +33,7 @@ def opened(store: Path) -> OpenedStore:
 def faults(store: Path, log_end: int | None = None) -> list[Finding]:
     """What `check` says of the store's state; log_end: as if its log ended there."""
     with opened(store) as there:
-        end = there.log.end
+        end, last = there.log.end, 0
         for step in there.log.steps_past_damage(lambda _: None, None):
-            end = step.next
-        return list(state_faults(there, end if log_end is None else log_end))
+            end, last = step.next, int(step.rows["storeTimestamp"].max(initial=last))
+        return list(state_faults(there, end if log_end is None else log_end, last))

@@ -12,7 +12,13 @@ import rocksdict
 
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.layouts import TIMER_CHECK
+from reput.store_format.layouts import (
+    MAGIC_TIMER_BLANK,
+    TIMER_CHECK,
+    TIMER_SLOT,
+    TIMER_UNIT,
+    TIMER_WHEEL_FILE_BYTES,
+)
 from reput.store_format.state.judge import database_faults, past_the_queues, unknown_files
 from tests.memory_storage import MemoryStorage
 from tests.store_format.state.stores import IN_FLIGHT, TIMERS, faults, unpacked
@@ -80,21 +86,129 @@ def test_a_broker_that_has_read_nothing_yet_reads_all(tmp_path: Path) -> None:
     store = unpacked(TIMERS, tmp_path)
     shutil.rmtree(store / "timerlog")
     write_check(store, lastTimerQueueOffset=0, masterTimerQueueOffset=0)
-    assert said(store) == {}
+    found = said(store)
+    assert list(found) == ["config/timercheck"]
+    assert "from 0 on, and timers were delivered (that at" in found["config/timercheck"]
 
 
-def test_without_the_wheel_the_units_of_timerlog_s_earlier_files_are_lost(tmp_path: Path) -> None:
+FIRST = "timerlog/00000000000000000000"
+LATE, MOVED, READ = 30, 52 * 30, 1795725379000  # a unit of 40, its place; lastReadTimeMs
+
+
+def in_two_files(store: Path, chained: bool) -> int:
+    """Moves the units after 30 of 40 into a second file. Returns a file's length."""
+    raw = bytearray((store / FIRST).read_bytes())
+    size = len(raw)
+    units = np.frombuffer(raw, TIMER_UNIT)[LATE:40]
+    units["previous"][1:] += size - MOVED
+    if not chained:  # of another slot
+        units["previous"][0] = -1
+        units["delay"] += 1000
+    (store / FIRST).write_bytes(raw[:MOVED].ljust(size - 16, b"\0") + _BLANK)
+    (store / "timerlog" / f"{size:020d}").write_bytes(raw[MOVED:].ljust(size, b"\0"))
+    return size
+
+
+_BLANK = (16).to_bytes(4, "big") + bytes(8) + MAGIC_TIMER_BLANK.to_bytes(4, "big", signed=True)
+
+
+def wheel(slots: list[tuple[int, ...]]) -> bytes:
+    """(time, first, last) of its slots."""
+    raw = np.zeros(TIMER_WHEEL_FILE_BYTES // TIMER_SLOT.itemsize, TIMER_SLOT)
+    for number, slot in enumerate(slots):
+        raw[number] = (*slot, 1, 0)
+    return raw.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("slots", "chained", "lost"),
+    [
+        (None, True, 0),
+        (None, False, 10),
+        ([], False, 10),  # of zeros
+        ([(1, 0, 52 * (LATE - 1))], False, 0),
+        ([(7, 0, 52 * (LATE - 1))], False, 10),  # another slot's
+        ([(1, 0, 999_999)], False, 10),
+    ],
+)
+def test_units_of_timerlog_s_earlier_files_are_found_by_the_wheel(
+    slots: list[tuple[int, ...]] | None, chained: bool, lost: int, tmp_path: Path
+) -> None:
     store = unpacked(TIMERS, tmp_path)
     (store / "timerwheel").unlink()
     assert said(store) == {}
-    first = store / "timerlog" / "00000000000000000000"
-    raw = first.read_bytes()
-    size, moved = len(raw), 52 * 30  # the units behind 30 of 40 are in a second file
-    first.write_bytes(raw[:moved].ljust(size, b"\0"))
-    (store / "timerlog" / f"{size:020d}").write_bytes(raw[moved:].ljust(size, b"\0"))
-    assert said(store) == {}
+    size = in_two_files(store, chained)
     write_check(store, lastTimerLogFlushPos=2 * size)
-    assert "nothing of 10 timers that wait" in said(store)["timerlog"]
+    if slots is not None:
+        unit = np.frombuffer((store / FIRST).read_bytes()[:MOVED], TIMER_UNIT)[-1]
+        second = int(unit["writeTime"] + unit["delay"]) // 1000
+        times = [(second if time == 1 else time, *places) for time, *places in slots]
+        (store / "timerwheel").write_bytes(wheel(times))
+    found = said(store).get("timerlog", "nothing of 0 timers that wait")
+    assert f"nothing of {lost} timers that wait" in found
+
+
+@pytest.mark.parametrize(
+    ("unit", "changed", "file", "reason"),
+    [
+        (5, {"size": 53}, "timerlog", "has no unit at 260, where a broker cuts it: it reads"),
+        (LATE, {"size": 53}, "", ""),  # what is taken again was not delivered
+        (5, {"magic": 0x41}, "timerlog", "has no unit at 260, where a broker cuts it: it reads"),
+        (5, {"previous": 9}, "", ""),  # its slot has been read
+        (LATE, {"previous": 9}, "timerlog", "nothing of 10 timers that wait"),
+        (LATE, {"physicalOffset": 9}, "timerlog", "nothing of 1 timers that wait"),
+        (LATE, {"messageSize": 9}, "timerlog", "nothing of 1 timers that wait"),
+    ],
+)
+def test_a_unit_of_timerlog_is_damaged(
+    unit: int, changed: dict[str, int], file: str, reason: str, tmp_path: Path
+) -> None:
+    store = unpacked(TIMERS, tmp_path)
+    raw = bytearray((store / FIRST).read_bytes())
+    for name, value in changed.items():
+        np.frombuffer(raw, TIMER_UNIT)[name][unit] = value
+    (store / FIRST).write_bytes(raw)
+    found = said(store)
+    assert list(found) == [file] * bool(file)
+    assert reason in found.get(file, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"lastReadTimeMs": READ + 86_400_000}, "no broker will ever deliver 20 that are due"),
+        ({"lastReadTimeMs": READ - 86_400_000}, "later ones were delivered (that at physical"),
+        ({"masterTimerQueueOffset": 3}, "from 3 on, and timers were delivered (that at physical"),
+        ({"masterTimerQueueOffset": 30}, ""),  # none of these is
+        ({"lastTimerQueueOffset": 3}, ""),  # the last unit's message tells it
+    ],
+)
+def test_a_timercheck_that_does_not_go_with_the_log(
+    fields: dict[str, int], reason: str, tmp_path: Path
+) -> None:
+    store = unpacked(TIMERS, tmp_path)
+    write_check(store, **fields)
+    found = said(store)
+    assert list(found) == ["config/timercheck"] * bool(reason)
+    assert reason in found.get("config/timercheck", "")
+
+
+def test_timerlog_lost_units_that_timercheck_has_as_flushed(tmp_path: Path) -> None:
+    store = unpacked(TIMERS, tmp_path)
+    (store / FIRST).write_bytes((store / FIRST).read_bytes()[: 52 * 10])
+    assert said(store) == {}  # a file that is full
+    (store / FIRST).write_bytes((store / FIRST).read_bytes().ljust(52 * 20, b"\0"))
+    assert "has no unit at 520, where a broker cuts it" in said(store)["timerlog"]
+
+
+def test_files_of_timers_of_other_lengths(tmp_path: Path) -> None:
+    store = unpacked(TIMERS, tmp_path)
+    in_two_files(store, True)
+    (store / FIRST).write_bytes((store / FIRST).read_bytes()[:-52])
+    (store / "timerwheel").write_bytes(bytes(640))
+    found = said(store)
+    assert "has 8,268 bytes, expected 8,320: no broker" in found["timerlog"]
+    assert "has 640 bytes, expected 38,707,200: no broker" in found["timerwheel"]
 
 
 @pytest.mark.parametrize("left", [None, bytes(4096)])

@@ -56,7 +56,6 @@ def scan_name(split: int) -> str:
 
 
 def split_of(name: str) -> int:
-    """The split whose scan wrote this file."""
     return int(name.split("-")[1])
 
 
@@ -79,7 +78,6 @@ def local_folder(staging: Staging) -> str | None:
 
 
 def is_derived_file(name: str) -> bool:
-    """Whether this is a finished queue or index file."""
     return name.startswith((f"{_QUEUE}-", f"{_INDEX}-"))
 
 
@@ -172,7 +170,6 @@ _ROWS_A_BATCH = 1 << 10
 
 
 def schema(**columns: pa.DataType) -> pa.Schema:
-    """An Arrow schema from names and types."""
     return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
 
 
@@ -183,7 +180,6 @@ def in_batches(rows: Iterator[dict[str, Any]], columns: pa.Schema) -> Iterator[p
 
 
 def rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    """The rows that arrive at a task."""
     for batch in batches:
         yield from batch.to_pylist()
 

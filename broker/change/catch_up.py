@@ -225,7 +225,6 @@ class CatchUp:
         self.files.sync_folder("")
 
     def close(self) -> None:
-        """Close all files."""
         self.queues.close()
         self.index.close()
 

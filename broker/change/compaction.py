@@ -233,7 +233,6 @@ class _Tail:
         self._records, self._entries = bytearray(), bytearray()
 
     def put(self, raw: np.ndarray, message: QueueEntry, store_timestamp: int) -> None:
-        """Append one record, and its entry."""
         if not self._files:
             self._open_last()
         own, size = self._own, len(raw)

@@ -47,8 +47,6 @@ class New:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules by which files are derived."""
-
     profile: Profile
     settings: Settings
     scan: ScanRules

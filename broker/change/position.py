@@ -55,7 +55,6 @@ class DispatchedLog:
     there: int = 1 << 63
 
     def segment_of(self, at: int) -> int:
-        """The start of the segment that holds an offset."""
         return at - at % self.segment_bytes
 
 
@@ -124,8 +123,6 @@ def find_position(
 
 
 class _Asked:
-    """Dispatches single records."""
-
     def __init__(self, log: DispatchedLog, rules: ScanRules) -> None:
         self._log, self._rules = log, rules
         self._buffers = Buffers(1, window_bytes=_WINDOW_BYTES)

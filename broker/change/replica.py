@@ -100,7 +100,6 @@ class ReplicaLog:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files."""
         for file in self._open.values():
             file.close()
         self._open.clear()
@@ -155,7 +154,6 @@ def read_standing(files: Files) -> Standing | None:
 
 
 def write_standing(files: Files, standing: Standing) -> None:
-    """Write the note durably."""
     replace_small(files, NOTE, json.dumps(standing._asdict()).encode(), own=True)
     files.sync_folder("")
 

@@ -68,8 +68,6 @@ class Until(NamedTuple):
 
 
 class Due(NamedTuple):
-    """One message to be delivered."""
-
     physical_offset: int
     queue_offset: int  # in its level's queue, or the timer topic's
     due: int  # milliseconds
@@ -156,8 +154,6 @@ _NEVER_IN_WHEEL = (1 << 63) - 1  # Long.MAX_VALUE: TIMER_ENQUEUE_MS of what was 
 
 
 class Delivered(NamedTuple):
-    """What was done."""
-
     levels: int  # messages of delay levels
     timers: int
     missed: int  # messages of either kind that a broker had skipped

@@ -46,8 +46,14 @@ def route(broker: Broker, request: Command, caller: Caller) -> Answer:
     answer = {
         "brokerDatas": [broker_data(broker, caller)],
         "filterServerTable": {},
-        "queueDatas": [queue_data(broker, topic)],
-    }
+        "queueDatas": [{  # QueueData, as of a broker with the brokerPermission to read only
+            "brokerName": broker.name,
+            "perm": topic.perm & PERM_READ,
+            "readQueueNums": topic.read_queues,
+            "topicSysFlag": topic.sys_flag,
+            "writeQueueNums": topic.write_queues,
+        }],
+    }  # fmt: skip
     # no client shows the remark: it is for people who ask why a producer finds no queue
     return found(fastjson(answer, standard))._replace(remark=READ_ONLY)
 
@@ -59,17 +65,6 @@ def broker_data(broker: Broker, caller: Caller) -> dict[str, object]:
         "brokerName": broker.name,
         "cluster": broker.cluster,
         "enableActingMaster": False,
-    }
-
-
-def queue_data(broker: Broker, topic: Topic) -> dict[str, object]:
-    """A topic's queues (QueueData), as of a broker with the brokerPermission to read only."""
-    return {
-        "brokerName": broker.name,
-        "perm": topic.perm & PERM_READ,
-        "readQueueNums": topic.read_queues,
-        "topicSysFlag": topic.sys_flag,
-        "writeQueueNums": topic.write_queues,
     }
 
 

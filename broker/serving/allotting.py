@@ -86,8 +86,6 @@ VIRTUAL_NODES = 10  # AllocateMessageQueueConsistentHash's default
 
 
 class MessageQueue(NamedTuple):
-    """A queue as clients know it."""
-
     topic: str
     broker_name: str
     queue_id: int

@@ -21,8 +21,6 @@ from reput.broker.wire.remoting import ONE_WAY_BIT, Command
 
 
 class Caller(NamedTuple):
-    """The connection by which a request came, and when."""
-
     connection: int  # its number, which no other connection gets
     peer: str  # the client's address, host:port
     local: str  # the address by which the client reached us, host:port
@@ -142,7 +140,6 @@ class Broker:
         self.woken.update(self.in_flight.due(now))
 
     def address_for(self, caller: Caller) -> str:
-        """The address at which a client finds the broker."""
         return self.address or caller.local
 
 

@@ -30,11 +30,9 @@ class GroupOffsets:
         self.changes = 0  # number of commits, by which to see whether a file is out of date
 
     def all(self) -> Offsets:
-        """All offsets, by group and topic."""
         return self._offsets
 
     def take(self, offsets: Offsets) -> None:
-        """Replace all offsets by these."""
         self._offsets = offsets
 
     def query(self, group: str, topic: str, queue_id: int) -> int:

@@ -95,8 +95,6 @@ class Again(NamedTuple):
 
 
 class InFlight:
-    """The messages that all groups have in flight."""
-
     def __init__(self) -> None:
         self._of: dict[tuple[str, str], _Popped] = {}  # by group and topic
         self._count = 0
@@ -231,7 +229,6 @@ class InFlight:
                 yield group, topic, point
 
     def __len__(self) -> int:
-        """The number of check points."""
         return self._count
 
     def _drop(self, group: str, topic: str, popped: _Popped, key: Key) -> None:
@@ -278,8 +275,6 @@ class OrderInfo:
 
 
 class Orders:
-    """All queues that are popped in order."""
-
     def __init__(self) -> None:
         self._of: dict[tuple[str, str, int], OrderInfo] = {}
         self.changes = 0  # how often something was popped or acknowledged

@@ -169,8 +169,6 @@ _PASSED_OVER = ("NO_MATCHED_MESSAGE", "MESSAGE_WAS_REMOVING")
 
 @dataclass
 class _Pop:
-    """One pop, while it goes from queue to queue."""
-
     broker: Broker
     asked: Asked
     wanted: PullFilter

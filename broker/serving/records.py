@@ -24,8 +24,6 @@ from reput.store_format.log.records import RECORD_ROW
 
 
 class Taken(NamedTuple):
-    """What a pull has taken so far."""
-
     messages: int
     bytes: int
 

@@ -96,8 +96,6 @@ class LogFile:
 
 
 class LogRange(NamedTuple):
-    """Bytes of one segment."""
-
     file: LogFile
     start: int  # in the file
     length: int

@@ -51,7 +51,6 @@ class Slave:
         self._reader = TransferReader()
 
     def hello(self, now: float) -> bytes:
-        """What is sent on a new connection."""
         self._sent_at = self._heard_at = now
         return encode_report(self._reported)
 
@@ -245,7 +244,6 @@ class SlaveAnswer(NamedTuple):
 
 
 def encode_question(code: int, opaque: int) -> bytes:
-    """A request without fields."""
     return frame(Command(code, opaque, version=_VERSION, language=Language.OTHER))
 
 

@@ -56,7 +56,6 @@ class Command(NamedTuple):
 
 
 def is_int(value: object) -> bool:
-    """Whether a value fits Java's int."""
     return type(value) is int and INT_MIN <= value <= INT_MAX
 
 
@@ -106,7 +105,6 @@ def _text_at(header: bytes, at: int, width: struct.Struct) -> tuple[str | None, 
 
 
 def encode_binary(command: Command) -> bytes:
-    """The header of a command."""
     remark = (command.remark or "").encode("utf-8", "replace")
     fields = b"".join(
         _prefixed(name, _SHORT) + _prefixed(value, _INT) for name, value in command.fields.items()
@@ -254,7 +252,6 @@ class Frames:
 
     @property
     def is_half_way(self) -> bool:
-        """Whether a frame has come in part."""
         return self.waiting > 0 or self._to_pass > 0
 
     def next(self) -> Command | None:
@@ -309,7 +306,6 @@ def frame_head(command: Command, body_bytes: int) -> bytes:
 
 
 def frame(command: Command) -> bytes:
-    """The bytes of a command and its body."""
     body = command.body or b""
     return frame_head(command, len(body)) + body
 
@@ -324,7 +320,6 @@ FIRST_BYTES = len(_HTTP2)  # enough to tell the protocols apart
 
 
 def protocol_of(first: bytes) -> str:
-    """The protocol's name, for messages."""
     if first[:4] == _HTTP2[:4]:
         return "HTTP/2, as gRPC clients do"
     if first.startswith(_HTTP1):

@@ -264,7 +264,6 @@ class UsageGuard:
 
     @property
     def is_usable(self) -> bool:
-        """Whether `check_usable` would raise nothing."""
         return self.error is None and not self.closing and self._process == _process.id
 
     def check_process(self) -> None:

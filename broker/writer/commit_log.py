@@ -30,8 +30,6 @@ _WARM_SYNC_BYTES = 16 << 20  # flushLeastPagesWhenWarmMapedFile: 4,096 pages
 
 
 class _Waiting:
-    """The bytes of a segment that wait in memory."""
-
     __slots__ = ("buffer", "counts", "file", "segment")
 
     def __init__(self, segment: int, file: OpenFile) -> None:

@@ -107,7 +107,6 @@ class IndexFolder:
         )
 
     def read(self, name: str, at: int, length: int) -> Bytes:
-        """Bytes of a file of `index/`."""
         part = np.empty(length, np.uint8)
         with closing(self.files.open_read(f"{INDEX}/{name}")) as file:
             file.read_at(at, part)
@@ -246,7 +245,6 @@ class GrowingIndex:
 
     @property
     def room(self) -> int:
-        """How many more entries the file takes."""
         return self.capacity - self._entries
 
     @property
@@ -346,7 +344,6 @@ class GrowingIndex:
         return self._entries if self._count_every_put else int(np.count_nonzero(self._newest))
 
     def close(self) -> None:
-        """Close the staged file as it is."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -43,8 +43,6 @@ _NO_OFFSETS = np.empty(0, np.int64)
 
 @dataclass
 class QueueState:
-    """One queue's end."""
-
     position: int  # of the next entry
     end: int  # the greatest physicalOffset + size among its entries, -1 for none
 

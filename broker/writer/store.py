@@ -268,7 +268,6 @@ class OpenStore:
     # --- queues ----------------------------------------------------------------------------
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """The next queueOffset of each queue that is known."""
         return {
             (key.topic, key.queue_id): state.position for key, state in self.queues.states.items()
         }

@@ -340,7 +340,6 @@ class Trial(CommitLogWriter):
         return AppendResult(PUT_OK, 0, 0, first.size, 0, first.store_host, (0,))
 
     def end(self) -> int:
-        """Where the log ends."""
         return 0
 
     def wait_durable(self, end: int) -> str:

@@ -155,7 +155,6 @@ def add_job(
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add --engine and --master."""
     parser.add_argument(
         "--engine", choices=ENGINES,
         help="local: processes of this machine (default); spark: a session, which --master, "

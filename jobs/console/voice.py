@@ -119,9 +119,10 @@ def add_output(parser: argparse.ArgumentParser, rows: bool = False) -> None:
 
     parser.set_defaults(json=False, quiet=False, verbose=False)
     group = parser.add_argument_group("what it says")
+    csv = "a heading, and a line for each row" if rows else "a heading and one line"
     group.add_argument(
         "--format", action=Form, default=TABLE, metavar="table|json|csv",
-        help=f"table (default): text for people; json: as --json; csv: {_csv_help(rows)}",
+        help=f"table (default): text for people; json: as --json; csv: {csv}",
     )  # fmt: skip
     group.add_argument("--json", action=AsJson, nargs=0, default=False, help=is_json)
     how_much = group.add_mutually_exclusive_group()
@@ -133,10 +134,6 @@ def add_output(parser: argparse.ArgumentParser, rows: bool = False) -> None:
         "-v", "--verbose", action="store_true",
         help="say details too, such as what was detected; of an error, Python's trace",
     )  # fmt: skip
-
-
-def _csv_help(rows: bool) -> str:
-    return "a heading, and a line for each row" if rows else "a heading and one line"
 
 
 # --- answers --------------------------------------------------------------------------------------

@@ -46,8 +46,6 @@ class Raised(NamedTuple):
 
 
 class WorkerPool:
-    """A fixed number of worker processes."""
-
     def __init__(self, workers: int) -> None:
         """Raises EngineFailed."""
         prepare()
@@ -72,7 +70,6 @@ class WorkerPool:
 
 
 def pickled(tasks: Tasks) -> bytes:
-    """The tasks pickled for `submit`."""
     return pickle.dumps(tasks)
 
 
@@ -234,8 +231,6 @@ class _Source:
 
 @dataclass(frozen=True)
 class LocalRows(TaskRows):
-    """Rows of the local engine."""
-
     engine: LocalEngine
     sources: tuple[_Source, ...]
 
@@ -280,7 +275,6 @@ class LocalRows(TaskRows):
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns of all sources."""
         return self.sources[0].columns
 
 

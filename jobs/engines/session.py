@@ -204,7 +204,6 @@ def _started(folder: str, java: Java, settings: Mapping[str, str]) -> SparkSessi
 
 
 def _java_variables(java: Java) -> dict[str, str]:
-    """Further environment variables of a session's processes."""
     variables = {
         **our_packages(os.environ),
         "PYSPARK_PYTHON": sys.executable,  # not PATH's

@@ -34,8 +34,6 @@ _CORES_THERE_ARE, _CORES_THERE_MAY_BE = 16, 128
 
 
 class SparkEngine(Engine):
-    """Runs tasks on a Spark session."""
-
     def __init__(self, spark: "SparkSession") -> None:
         self.spark = spark
         self.cores = spark_cores(spark)
@@ -67,8 +65,6 @@ class SparkEngine(Engine):
 
 @dataclass(frozen=True)
 class SparkRows(TaskRows):
-    """Rows of a DataFrame."""
-
     frame: "DataFrame"
     parts: int  # 0: as the tasks before
     doing: tuple[str, ...] = ()  # what its tasks do, for Spark's UI

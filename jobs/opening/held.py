@@ -183,7 +183,6 @@ class HeldStore:
 
     @property
     def folder(self) -> Place:
-        """The store."""
         return Place(self.storage, self.path)
 
     def at(self, rocketmq: str | None, settings: Mapping[str, str] | None) -> StoreAt:

@@ -160,7 +160,6 @@ class Plan:
 
     @property
     def folder(self) -> Place:
-        """The store."""
         return Place(self.storage, self.store)
 
     @property
@@ -195,7 +194,6 @@ class Plan:
 
     @property
     def record_rules(self) -> RecordRules:
-        """The format of this log's records."""
         return record_rules(self.profile, self.heads_from)
 
     @property

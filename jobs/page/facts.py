@@ -100,7 +100,6 @@ class Facts:
             self.unknown[name] = str(error)
 
     def not_known(self, name: str) -> str:
-        """Text on why a part is unknown."""
         return f"not known: {self.unknown[name]}"
 
     def note(self, name: str, lines: list[str]) -> None:

@@ -133,7 +133,6 @@ def _command(facts: Facts, name: str, *words: str, release: str = "") -> str:
 
 
 def figures(facts: Facts) -> list[Figure]:
-    """The key figures that are known."""
     found = [*_of_log(facts), *_of_check(facts), *_waiting(facts)]
     if facts.groups:
         behind = sum(max(row.lag, 0) for row in facts.groups)

@@ -47,7 +47,6 @@ _CAUSES = {
 
 
 def put_section(facts: Facts) -> Section:
-    """Messages over time by topic."""
     section = Section("time", "Messages over time", notes=list(facts.notes["put"]))
     put = facts.put
     if put is None:
@@ -164,7 +163,6 @@ def topics_section(facts: Facts) -> Section:
 
 
 def sizes_section(facts: Facts) -> Section:
-    """How large records are."""
     section = Section("sizes", "Sizes of messages")
     rows = facts.put.sizes if facts.put else []
     if not rows:
@@ -196,7 +194,6 @@ def _sizes(size: int) -> str:
 
 
 def damage_section(facts: Facts) -> Section:
-    """The damage map, as `reput check` draws it."""
     section = Section("damage", "Damage")
     report = facts.check
     if report is None:

@@ -62,7 +62,6 @@ class Section:
         self.pictures.append(Picture(about, spec))
 
     def show(self, name: str, rows: Sequence[Any], *columns: PageColumn, all_rows: int = 0) -> None:
-        """Add a table; see `table`."""
         self.tables.append(table(name, rows, *columns, all_rows=all_rows))
 
 

@@ -39,7 +39,6 @@ from reput.store_format.fate.rows import ENDED, OPEN
 
 
 def queues_section(facts: Facts) -> Section:
-    """How many messages each queue has."""
     section = Section("queues", "Queues", notes=list(facts.notes["queues"]))
     rows = facts.queues
     if rows is None:
@@ -83,7 +82,6 @@ def _most(rows: Sequence[object], shown: Sequence[object]) -> str:
 
 
 def groups_section(facts: Facts) -> Section:
-    """How far consumer groups are behind."""
     section = Section("groups", "Consumer groups")
     if facts.queues is None:
         section.notes.append(facts.not_known("queues"))

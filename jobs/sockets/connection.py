@@ -43,8 +43,6 @@ class PlainRefused(Exception):
 
 
 class Tls:
-    """The TLS of one connection."""
-
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._head, self._left = b"", 0  # of the record that comes: its first bytes, and the rest

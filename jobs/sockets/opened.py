@@ -56,8 +56,6 @@ _LIMITS = (
 
 
 class ServedSource(NamedTuple):
-    """The store to be served, and how."""
-
     path: str  # or URL
     rocketmq: str | None = None
     settings: Mapping[str, str] = {}

@@ -34,8 +34,6 @@ _WAIT_MOST = 300.0  # seconds; clients ask for 15 or 20
 
 @dataclass(eq=False)
 class Held:
-    """A waiting pull or pop."""
-
     connection: Connection
     request: Command
     said: Answer  # the answer to send if no message comes in time
@@ -93,7 +91,6 @@ class HeldPulls:
         return waiting
 
     def forget(self, connection: Connection) -> None:
-        """Drop the pulls and pops of a closed connection."""
         for held in list(self._of.get(connection, ())):
             self._remove(held)
 
@@ -433,7 +430,6 @@ class Server:
     # --- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close all connections, and end all tasks."""
         loop = asyncio.get_running_loop()
         for task in self._tasks:
             task.cancel()

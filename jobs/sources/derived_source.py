@@ -91,8 +91,6 @@ def _place(offset: Offset, name: str) -> int | None:
 
 
 class FollowedFiles(Protocol):
-    """Files of one kind that a stream follows."""
-
     options: "SourceOptions"
 
     def there(self, start: Offset) -> dict[str, tuple[int, int]]:
@@ -225,8 +223,6 @@ class _Reader(DataSourceReader):
 
 
 class QueueBatch(_Reader):
-    """Reads ConsumeQueues and BatchConsumeQueues."""
-
     @said_first
     def partitions(self) -> list[InputPartition]:
         """Raises StoreError, UnsafeName, OSError."""
@@ -334,8 +330,6 @@ def _other_store(entry: str) -> StoreError:
 
 
 class IndexBatch(_Reader):
-    """Reads IndexFiles."""
-
     @said_first
     def partitions(self) -> list[InputPartition]:
         """Raises BadIndex, SettingError, OSError."""

@@ -56,7 +56,7 @@ from reput.store_format.files.folder import Folder
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.notes import Notes
-from reput.udfs.table.columns import Choice, batches_of
+from reput.udfs.table.columns import batches_of
 from reput.udfs.table.log_parts import FAIL, LogPart, LogParts, logger
 from reput.udfs.table.queue_parts import Doubt, QueuedParts, TopicQueue
 from reput.udfs.worker_garbage import settle
@@ -162,8 +162,11 @@ def checks_bodies(options: SourceOptions, schema: "StructType") -> bool:
 class LogReading:
     """The reading of a partition in a task, for batch and stream."""
 
-    choice: Choice
-    columns: pa.Schema
+    def __init__(self, options: SourceOptions, schema: "StructType", cores: int) -> None:
+        self.options, self.cores = options, cores
+        self.choice = options.choice
+        self.columns = arrow_schema(schema, options.known)
+        self.check_body = checks_bodies(options, schema)
 
     @said_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -187,10 +190,7 @@ class LogBatch(LogReading, DataSourceReader):
             raise OptionError(f"option {START}=latest: a batch has nothing to read from there on")
         if options.most_rows is not None:
             raise OptionError(f"option {MOST}: is for a stream; a batch takes {END}")
-        self.options, self.cores = options, cores
-        self.choice = options.choice
-        self.columns = arrow_schema(schema, options.known)
-        self.check_body = checks_bodies(options, schema)
+        super().__init__(options, schema, cores)
 
     @said_first
     def partitions(self) -> list[InputPartition]:
@@ -256,10 +256,7 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Raises OptionError."""
         if options.end != LATEST:
             raise OptionError(f"option {END}: is for a batch; a stream goes on")
-        self.options, self.cores = options, cores
-        self.choice = options.choice
-        self.columns = arrow_schema(schema, options.known)
-        self.check_body = checks_bodies(options, schema)
+        super().__init__(options, schema, cores)
         self.target: int | None = None  # end for the trigger AvailableNow
         self.seen = -1  # the log's end when last looked for
         self._opened: tuple[Plan, LogParts] | None = None

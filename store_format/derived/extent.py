@@ -33,7 +33,6 @@ class QueueTail(NamedTuple):
     topic: str
     queue_id: int
     batch: bool
-    next_position: int  # of the next entry
     greatest_offset: int  # where the last entry's record starts
     end: int  # where the last entry's record ends
     tags_code: int = 0  # of the last entry
@@ -82,13 +81,11 @@ def queue_tails(store: Folder) -> Iterator[QueueTail]:
             last = queue.last()
             cut = queue.may_be_cut()
             if last is None:
-                yield QueueTail(*name, batch, 0, -1, -1, may_be_cut=cut)
+                yield QueueTail(*name, batch, -1, -1, may_be_cut=cut)
                 continue
             place = last.physical_offset
-            yield QueueTail(
-                *name, batch, last.position + last.messages, place,
-                place + last.size, last.tags_code, queue.entries_end(), cut,
-            )  # fmt: skip
+            end = place + last.size
+            yield QueueTail(*name, batch, place, end, last.tags_code, queue.entries_end(), cut)
 
 
 def index_tail(store: Folder, settings: Settings) -> IndexTail | None:

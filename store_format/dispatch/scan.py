@@ -7,7 +7,7 @@ yields index puts and runs of queues in the log's order, and at last how the str
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -129,7 +129,6 @@ class End:
     fell_by: int = 0  # milliseconds, _FALL_MOST at most
     last_dispatched_timestamp: int = -1
     sequence: list[int] | None = None  # of a DLedger log, see Walk.sequence
-    warnings: list[str] = field(default_factory=list)
 
     def count(self, rows: Any) -> None:
         """Note records that were accepted."""

@@ -287,8 +287,6 @@ class Skipped(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What a pass has taken from a log."""
-
     marks: Marks  # MARK, in the log's order
     ended: npt.NDArray[Any]  # ENDED, in the log's order
     skipped: list[Skipped]  # the first skipped values
@@ -301,8 +299,6 @@ class Gathered(NamedTuple):
 
 
 class _Taken:
-    """What a pass has taken so far."""
-
     def __init__(self, keep: Keep, split: bool, every: bool) -> None:
         self._keep, self._split, self._every = keep, split, every
         self.marks, self.ended = [np.zeros(0, MARK)], [np.zeros(0, ENDED)]

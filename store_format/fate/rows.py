@@ -327,7 +327,6 @@ def note_skipped(skipped: list[Skipped], many: int | None, notes: Notes) -> None
 
 
 def _note_unlisted(many: Counter[str], notes: Notes) -> None:
-    """Note how many messages are not listed, by state."""
     for state, count in many.items():
         notes.note(f"{count} {state}: not listed without --all")
 

@@ -63,8 +63,6 @@ class TransactionState(StrEnum):
 
 
 class Transaction(NamedTuple):
-    """One transaction by its places in the log."""
-
     state: TransactionState
     first: int  # physical offset of the half message
     last: int  # physical offset of its newest copy; the half message's own without a copy

@@ -38,8 +38,6 @@ def fill_from(descriptor: int, path: str, at: int, buffer: Bytes, how: int = 0) 
 
 
 class DiskFile:
-    """An open file of this machine."""
-
     def __init__(self, path: str, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
 

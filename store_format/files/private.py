@@ -183,7 +183,6 @@ def source_key(module: str) -> str:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
-    """The modules of `_PACKAGES` that a module imports."""
     known, found = _modules().keys(), set()
     for path, names in _IMPORT.findall(_source(module)):
         imported = path.decode()

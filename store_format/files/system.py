@@ -79,7 +79,6 @@ def lock_holder(path: str) -> int | None:
 
 
 def holder_text(holder: int) -> str:
-    """The lock's holder in words, for a message."""
     return f"process {holder}" if holder else "a process of another machine"
 
 

@@ -84,8 +84,6 @@ Instruction = tuple[Op, Argument]
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled expression."""
-
     instructions: Sequence[Instruction]
     depth: int  # most values on the stack
 

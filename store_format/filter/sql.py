@@ -378,8 +378,6 @@ class WrongExpression(WrongFilter):
 
 @dataclass(frozen=True)
 class Parsed:
-    """A compiled expression."""
-
     program: Program
     rest: tuple[int, int] | None  # line and column from which the text is ignored
 

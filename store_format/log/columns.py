@@ -128,7 +128,7 @@ def _put_number(out: Bytes, used: int, number: int) -> int:
 
 
 @kernel
-def read_numbers(window: Bytes, rows: Rows, rules: RecordRules, out: Rows) -> None:
+def read_numbers(window: Bytes, rows: Rows, out: Rows) -> None:
     """Fill out (NUMBERS) for each row."""
     for i in range(len(rows)):
         at = rows[i].at

@@ -357,7 +357,6 @@ class LogBytes:
         file.read_at(at - segment, buffer)
 
     def close(self) -> None:
-        """Close the open file, if any."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -73,7 +73,6 @@ class Lacking(NamedTuple):
 
 
 def compacted_topics(store: Folder, settings: Settings, release: str) -> list[str]:
-    """The topics that a broker of this release compacts."""
     if release_key(release) < release_key(_SINCE) or not settings.enable_compaction:
         return []
     return [

@@ -242,7 +242,6 @@ class CountSums:
             self.put(tuple(value(name, v) for name, v in zip(self.by, key, strict=True)), more)
 
     def put(self, key: tuple[Any, ...], more: list[int]) -> None:
-        """Add to the sums of one key."""
         sums = self.found.get(key)
         if sums is None:
             self.found[key] = more

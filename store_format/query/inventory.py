@@ -91,8 +91,6 @@ def kind_of(topic: str) -> str:
 
 
 class _Sums:
-    """Sums over a queue's messages."""
-
     def __init__(self) -> None:
         self.first, self.end = -1, 0
         self.messages = self.bytes = 0

@@ -191,8 +191,6 @@ class _Choice:
 
 
 class _Output:
-    """The files of a split."""
-
     def __init__(self, staging: Staging, run: str, ordered: bool) -> None:
         self._records = RunFile(staging, run + RECORDS)
         self._order = RunFile(staging, run + ORDER) if ordered else None
@@ -201,7 +199,6 @@ class _Output:
     def write(
         self, rows: Rows, selection: Selection, kept: Marks, start: int, selector: RecordSelector
     ) -> None:
-        """Write the rows that are kept. start: the split's."""
         taken = np.empty(np.count_nonzero(kept), MEASURED_RECORD)
         taken["offset"] = rows["physicalOffset"][kept] - start
         taken["size"] = selection.sizes[kept]
@@ -241,6 +238,5 @@ def measured_puts(staging: Staging, run: str, order: Any) -> Any:
 
 
 def split_queues(staging: Staging, run: str) -> list[dict[str, Any]]:
-    """The SPLIT_QUEUE rows of a split that has records."""
     with pa.ipc.open_stream(staging.storage.read_bytes(staging.path(run + QUEUES))) as stream:
         return [row for batch in stream for row in batch.to_pylist()]

@@ -177,7 +177,6 @@ class PlacedRecords:
         self._held: OrderedDict[int, Placed] = OrderedDict()
 
     def of(self, number: int) -> Placed:
-        """The records of a piece by its number."""
         if number in self._held:
             self._held.move_to_end(number)
             return self._held[number]
@@ -342,7 +341,6 @@ class _Chunk:
         self.out, self.base, self.end = out, 0, 0
 
     def reserve(self, end: int) -> None:
-        """Have room up to the place `end`."""
         self.end = max(self.end, end)
         if end - self.base > len(self.out):
             larger = np.empty(end - self.base, np.uint8)
@@ -351,8 +349,6 @@ class _Chunk:
 
 
 class _Streams(NamedTuple):
-    """Streams to close together."""
-
     streams: list["_Stream"]
 
     def close(self) -> None:

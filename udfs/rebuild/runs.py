@@ -173,11 +173,6 @@ class StagedRuns:
             offsets[:decided] = row["decided_from"] + np.arange(decided)
         return offsets
 
-    def times(self, row: Row) -> np.ndarray:
-        """The storeTimestamps of a run."""
-        name = self.runs[row["split"]] + ENTRIES
-        return read_range(self.staging, name, row["times_at"], 8 * row["count"]).view(np.int64)
-
     def living(self, rows: Iterable[Row]) -> tuple[list[Row], int]:
         """(a queue's runs, in the log's order, without the records of an earlier life of its topic,
         how many records these were).

@@ -201,7 +201,6 @@ class RunFiles:
         return safe
 
     def finish(self) -> None:
-        """Complete the files."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, RUN) as stream:
             for table in self._tables:

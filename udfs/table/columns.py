@@ -112,7 +112,6 @@ class StepRows:
         return len(self.rows)
 
     def column(self, name: str) -> pa.Array:
-        """The column of this name in COLUMNS."""
         if name in _TEXT_OF:
             return self._text_of(_TEXT_OF[name])
         make = _MADE.get(name)
@@ -121,7 +120,7 @@ class StepRows:
     @cached_property
     def _numbers(self) -> Any:
         out = np.empty(len(self), kernels.NUMBERS)
-        kernels.read_numbers(self.window, self.rows, self._rules, out)
+        kernels.read_numbers(self.window, self.rows, out)
         return out
 
     @cached_property
@@ -131,11 +130,9 @@ class StepRows:
         return found
 
     def number(self, name: str) -> pa.Array:
-        """A column of NUMBERS."""
         return pa.array(np.ascontiguousarray(self._numbers[name]))
 
     def time(self, name: str) -> pa.Array:
-        """A time in milliseconds as a TIMESTAMP."""
         source = self.rows if name == "storeTimestamp" else self._numbers
         millis = np.ascontiguousarray(source[name])
         wrong = (millis < TIME_LEAST) | (millis > TIME_MOST)
@@ -153,7 +150,6 @@ class StepRows:
         return _texts(self.window, starts, stops, nullable=True)
 
     def words(self) -> pa.Array:
-        """KEYS as lists of words."""
         starts, stops = self._found[kernels.FOUND.index(KEYS)]
         raw = _total(starts, stops)
         lists = _room(len(self) + 1, np.int32)
@@ -178,7 +174,6 @@ class StepRows:
         return host_text(self.window[at:stop].tobytes())
 
     def pairs(self) -> pa.Array:
-        """All properties as maps."""
         raw = int(self.rows["propertiesLength"].sum(dtype=np.int64))
         lists = _room(len(self) + 1, np.int32)
         most = kernels.list_room(raw, len(self))
@@ -375,7 +370,6 @@ class Choice:
         return np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
 
     def of_topics(self, topics: list[str]) -> list[str]:
-        """The wanted ones of these topics."""
         there = pa.array(topics, pa.string())
         mask = _all_of(self._topic_masks(lambda: there))
         wanted: list[str] = topics if mask is None else there.filter(mask).to_pylist()

@@ -46,8 +46,6 @@ _WITH_STATISTICS = [
 
 
 class ExportFile(Protocol):
-    """One file of an export."""
-
     def add(self, batch: pa.RecordBatch) -> None: ...
 
     def finish(self) -> Written: ...
@@ -104,7 +102,6 @@ class ParquetFile:
         self._held, self._rows, self._bytes = [], 0, 0
 
     def finish(self) -> Written:
-        """Write the remaining rows, and the file's end."""
         self._write()
         self._file.close()
         return self._writer.finish(self._sink.length)
@@ -203,7 +200,6 @@ class MessageSums:
         )
 
     def join(self, other: "MessageSums") -> None:
-        """Add the sums of other messages."""
         if not other.messages:
             return
         self.messages += other.messages

@@ -183,14 +183,13 @@ class JsonRows:
                 elif value is not None:
                     types[name] = pa.string() if isinstance(value, str) else pa.list_(pa.string())
         # a struct has the names in one order, a line in its own: where that decides, Arrow cannot
-        orders = [_in_map(each, self._capacity) for each in (tuple(names), tuple(names)[::-1])]
+        orders = [
+            [each[at] for at in hash_map_order(each, self._capacity)]
+            for each in (tuple(names), tuple(names)[::-1])
+        ]
         if len(names) > _MOST_NAMES or orders[0] != orders[1]:
             raise ValueError
         self._types = types
-
-
-def _in_map(names: tuple[str, ...], capacity: int) -> list[str]:
-    return [names[at] for at in hash_map_order(names, capacity)]
 
 
 def _with_bodies(table: pa.Table) -> pa.Table:

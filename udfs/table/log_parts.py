@@ -234,8 +234,6 @@ def _head(read: Read, at: int, end: int) -> np.ndarray:
 
 
 class PartReader:
-    """Reads one part of an open segment."""
-
     def __init__(
         self, log: LogParts, part: LogPart, reader: Reader, tell: Tell = logger.warning
     ) -> None:

@@ -42,8 +42,6 @@ class Doubt(StoreError):
 
 @dataclass(frozen=True)
 class QueuedParts(LogParts):
-    """LogParts for one topic."""
-
     topic: str = ""
     queues: tuple[TopicQueue, ...] = ()
 

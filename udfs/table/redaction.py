@@ -63,7 +63,6 @@ class Redaction:
     repeats: Repeats = field(default_factory=lambda: Repeats(()))
 
     def values(self, batch: pa.RecordBatch) -> Iterator[bytes]:
-        """The values of the redacted properties."""
         for pairs in batch["properties"].to_pylist():
             yield from self._values_of(pairs)
         if "body" in batch.schema.names:
@@ -128,7 +127,6 @@ class Redaction:
                 for i, pairs in enumerate(kept)]  # fmt: skip
 
     def _without_body(self, pairs: Pairs, body: bytes) -> Pairs:
-        """The properties without those that repeat the redacted body."""
         if len(body) < LEAST:
             return pairs
         texts = [value.encode("utf-8", "replace") for _, value in pairs]

@@ -97,20 +97,20 @@ def tails(files: dict[str, bytes]) -> list[QueueTail]:
 
 def test_a_queue_ends_after_its_last_entry() -> None:
     files = {f"{QUEUE}/{FIRST}": entries(0, 5), f"{QUEUE}/{SECOND}": entries(5, 7, 100)}
-    assert tails(files) == [QueueTail("T", 0, False, 7, 600, 700, 6, 7)]
+    assert tails(files) == [QueueTail("T", 0, False, 600, 700, 6, 7)]
     del files[f"{QUEUE}/{SECOND}"]
-    assert tails(files) == [QueueTail("T", 0, False, 5, 400, 500, 4, 5, may_be_cut=True)]
+    assert tails(files) == [QueueTail("T", 0, False, 400, 500, 4, 5, may_be_cut=True)]
 
 
 def test_a_batch_queue_counts_messages_and_entries_apart() -> None:
     raw = batches([(0, 10, 0, 4), (100, 20, 4, 3)], 138)
-    assert tails({f"{BATCHES}/{FIRST}": raw}) == [QueueTail("T", 0, True, 7, 100, 200, 7, 2)]
+    assert tails({f"{BATCHES}/{FIRST}": raw}) == [QueueTail("T", 0, True, 100, 200, 7, 2)]
 
 
 @pytest.mark.parametrize("raw", [bytes(100), BLANK * 5])
 def test_a_queue_without_a_message_is_at_0_and_may_be_cut(raw: bytes) -> None:
     found = tails({f"{QUEUE}/{FIRST}": raw})
-    assert found == [QueueTail("T", 0, False, 0, -1, -1, may_be_cut=True)]
+    assert found == [QueueTail("T", 0, False, -1, -1, may_be_cut=True)]
 
 
 def test_queues_come_by_folder_topic_and_id_and_nothing_else_does() -> None:
@@ -124,7 +124,7 @@ def test_queues_come_by_folder_topic_and_id_and_nothing_else_does() -> None:
 
 def test_all_queues_together_end_at_the_greatest_place() -> None:
     def queue(place: int, end: int) -> QueueTail:
-        return QueueTail("T", 0, False, 1, place, end)
+        return QueueTail("T", 0, False, place, end)
 
     found = DerivedTail([queue(300, 350), queue(200, 900), queue(-1, -1)], None)
     assert (found.end, found.greatest_offset) == (900, 300)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from reput.store_format.filter.evaluate import evaluate, matches
+from reput.store_format.filter.filters import evaluate, matches
 from reput.store_format.filter.program import (
     FALSE,
     NULL,

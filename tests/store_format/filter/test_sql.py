@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.store_format.filter.evaluate import evaluate, matches
-from reput.store_format.filter.filters import AllOf, tag_filter
+from reput.store_format.filter.filters import AllOf, evaluate, matches, tag_filter
 from reput.store_format.filter.program import FALSE, Op, Value, ValueKind
 from reput.store_format.filter.rows import Match
 from reput.store_format.filter.sql import SqlFilter, WrongExpression, parse, sql_filter

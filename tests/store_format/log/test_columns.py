@@ -73,7 +73,7 @@ def test_numbers_that_a_row_lacks() -> None:
                       prepared_transaction_offset=1 << 50, born_host=V6, sys_flag=0x10)  # fmt: skip
     window, rows = window_of([message])
     out = np.empty(1, columns.NUMBERS)
-    columns.read_numbers(window, rows, RULES, out)
+    columns.read_numbers(window, rows, out)
     assert out[0].item() == (-3, 1 << 50, -4, 5)
 
 

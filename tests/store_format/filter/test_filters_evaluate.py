@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.filter.evaluate import evaluate, matches
+from reput.store_format.filter.filters import evaluate, matches
 from reput.store_format.filter.program import (
     FALSE,
     NULL,

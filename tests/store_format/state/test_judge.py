@@ -182,6 +182,7 @@ def test_a_unit_of_timerlog_is_damaged(
         ({"masterTimerQueueOffset": 30}, ""),  # none of these is
         ({"lastTimerQueueOffset": 3}, ""),  # the last unit's message tells it
     ],
+    ids=["future", "past", "master", "waiting", "own"],
 )
 def test_a_timercheck_that_does_not_go_with_the_log(
     fields: dict[str, int], reason: str, tmp_path: Path

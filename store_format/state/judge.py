@@ -1,6 +1,5 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
@@ -421,10 +420,11 @@ def database_faults(store: Folder) -> Iterator[Finding]:
         if CURRENT in names and own:
             with suppress(RocksDBError), closing(open_database(folder)) as database:
                 try:
-                    for family in database.families:
-                        deque(database.rows(family), 0)  # checks each block
+                    database.check(folder)
                 except RocksDBError as error:
-                    yield Finding(folder.path, f"{error.reason}: no broker that uses it starts")
+                    then = ": no broker that uses it starts" * bool(error.remedy)
+                    todo = f"restore {folder} from a backup, while no broker runs"
+                    yield Finding(folder.path, f"{error.reason}{then}", todo=todo)
         elif CURRENT not in names and any(name.endswith(".sst") for name in names):
             yield Finding(
                 folder.path, f"has tables and no {CURRENT}: a broker begins with an empty one"

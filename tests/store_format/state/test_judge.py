@@ -310,6 +310,24 @@ def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Pat
     assert "block checksum mismatch" in found.reason
 
 
+def test_a_manifest_that_was_cut_names_not_all_tables(tmp_path: Path) -> None:
+    """The next broker to open it removes the others; an end that names no table is nothing."""
+    folder = tmp_path / "kvStore"
+    with rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True)) as database:
+        for number in range(6):
+            database[b"%d" % number] = b"v"
+            database.flush()
+    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
+    (manifest,) = folder.glob("MANIFEST-*")
+    raw = manifest.read_bytes()
+    manifest.write_bytes(raw[: len(raw) // 2])
+    (found,) = database_faults(Folder(LocalStorage(), str(tmp_path)))
+    assert "its MANIFEST is cut, and names no 0000" in found.reason
+    assert "no broker" not in found.reason
+    manifest.write_bytes(raw[:-1])
+    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
+
+
 @pytest.mark.parametrize("folder", ["kvStore", "config/topics", "rocksdbstore"])
 def test_a_rocksdb_that_has_lost_how_it_is_opened(folder: str) -> None:
     files = {f"store/{folder}/000004.sst": b"x"}

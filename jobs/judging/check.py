@@ -252,7 +252,8 @@ def _check(
         report.crashed, report.lock_unknown = left_open(plan)
         report.fall_of_time = fall_of_time(damage.linked)
         if report.crashed and not any(known or ()):
-            report.notes.append(f"{plan.store}/{CHECKPOINT}: {_NO_CHECKPOINT}")
+            lost = "is missing, or says nothing: a broker that recovers reads the whole log"
+            report.notes.append(f"{plan.store}/{CHECKPOINT}: {lost}")
         # the checkpoint has a time of queue entries: the store had queues, even if none is left
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
         in_rocksdb = queues_folder(plan.folder)
@@ -324,10 +325,6 @@ def _entry_of(difference: Difference, plan: Plan) -> int:
 
 _END_AT = 8  # endTimestamp in an index header
 _TRIED_MOST = 3
-_NO_CHECKPOINT = (
-    "is missing, or says nothing: a broker that recovers reads the whole log, and makes queues and "
-    "index anew"
-)
 _NO_START = (
     "the queue of an LMQ with a slash in its name: a broker takes its folder for a queue's file, "
     "and does not start; `reput convert --to-rocketmq 5.1.2`, or later, writes a store without it"

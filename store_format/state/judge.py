@@ -321,7 +321,8 @@ def _wheel_of(opened: OpenedStore, check: Any) -> _Wheel:
 
 
 def _due(units: Units) -> Places:  # their slots' times, in milliseconds
-    return units["writeTime"].astype(np.int64) + units["delay"]
+    due: Places = units["writeTime"].astype(np.int64) + units["delay"]
+    return due
 
 
 def _after(opened: OpenedStore, place: int, otherwise: int) -> int:

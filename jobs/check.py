@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         engine_for(arguments, asks_store(asked, CHECK)) as engine,
     ):
         report = check(engine, replace(asked, ranges=ranges))
-    from reput.jobs.judging.report import details, svg, text
+    from reput.jobs.judging.shown import details, svg, text
 
     if picture:
         picture.write(svg(report).encode())

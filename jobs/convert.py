@@ -143,8 +143,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, and say what was done: 0 done; 1 where messages are in no queue, where entries are
-    missing that the old store's group had agreed on, and for a dry run, which always has something
-    to do.
+    missing that the old store's group had agreed on, where no broker starts on an LMQ's queue, and
+    for a dry run, which always has something to do.
     """
     from reput.jobs.converting.carried import parse_renames
     from reput.store_format.release.profiles import release_named
@@ -162,6 +162,6 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with engine_for(arguments, asks_store(asked, CONVERT)) as engine:
         summary = convert(engine, asked)
-    whole = not (summary.lacks or summary.left_out)
+    whole = not (summary.lacks or summary.left_out or summary.first)
     code = answer(arguments, summary, whole)
     return DAMAGE if asked.dry_run else code

@@ -133,7 +133,7 @@ def _derive(
     from reput.jobs.deriving.kept import settle_copy
     from reput.jobs.opening.plan import FILES
     from reput.jobs.outputs.output import REBUILT
-    from reput.jobs.outputs.report import range_text
+    from reput.jobs.outputs.report import range_text, slash_in
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_map import harms
     from reput.store_format.discover.store import StoreAt
@@ -164,6 +164,7 @@ def _derive(
         raise StoreError(f"{target}: damage is left: {range_text(left[0])}")
     move_derived(built, storage, derived, target)
     summary.derived, summary.messages = built.files, built.messages
+    summary.first = summary.first or slash_in(built.files)
     written = {file.path for file in built.files}
     summary.copied = [path for path in summary.copied if path not in written]
     summary.waits = built.waits
@@ -183,7 +184,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Repair, and say what was done: 0 done; 1 where lost positions could not be kept, messages are
     in no queue, files of the log were left out, queues name messages past the log's end, which the
-    copy does not have, or no broker starts on the configuration.
+    copy does not have, or no broker starts on the copy.
     """
     asked = asked_of(arguments, Repair)
     with engine_for(arguments, asks_store(asked, REPAIR)) as engine:

@@ -5,13 +5,14 @@ import gc
 import os
 import stat
 import threading
-import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.processes import until
+
 # Those that live as long as the process: an engine's pool, a JVM, pytest's own, libraries' pools.
 _THREADS = ("MainThread", "pytest", "execnet", "Thread-", "QueueManager", "ExecutorManager")
-_PATIENCE_SECONDS = 2.0  # for a thread or a child that is about to end
+_PATIENCE_SECONDS = 60  # for a thread or a child that is about to end
 
 
 class Open(NamedTuple):
@@ -32,14 +33,10 @@ def left_since(before: Open) -> str:
     What nobody can reach is not left: a dropped file is closed at once, but one in a cycle (such as
     a traceback's) whenever Python looks for cycles, which would depend on what else has run.
     """
-    until = time.monotonic() + _PATIENCE_SECONDS
     if _more(before, open_now()):
         gc.collect()
-    while said := _more(before, open_now()):
-        if time.monotonic() > until:
-            return said
-        time.sleep(0.02)
-    return ""
+    until(lambda: not _more(before, open_now()), _PATIENCE_SECONDS)
+    return _more(before, open_now())
 
 
 def _more(before: Open, now: Open) -> str:

@@ -34,12 +34,12 @@ PACKAGES = ("store_format", "broker", "udfs", "jobs", "reput")
 _HANG_SECONDS = 1800.0
 _LATELY = "HEAD~30"  # what has changed since is planted first
 _LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", "target", ".hypothesis", "__pycache__", "*.xz", ".ledger", "build"
+    ".git", ".venv", "target", ".hypothesis", "__pycache__", ".ledger", "build"
 )
 _STORES = (
     "/tests/golden", "/tests/chains/stores", "/tests/store_format/fate/stores",
     "/tests/store_format/rocksdb/stores", "/tests/store_format/files/stores",
-    "/tests/jobs/serve/answers",
+    "/tests/jobs/sockets/answers",
 )  # fmt: skip
 _TEST = re.compile(
     r"^[ ]*(?:async )?def (test_\w+)|^class (Test\w*)|^(test_\w+|Test\w*) *=", re.MULTILINE

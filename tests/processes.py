@@ -4,7 +4,8 @@ import encodings.idna  # noqa: F401 (a host's name is read by it; another user m
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -19,6 +20,14 @@ def run_python(
         [sys.executable, *map(str, words)], cwd=cwd, env={**os.environ, **(env or {})},
         capture_output=True, text=True, timeout=timeout, check=check,
     )  # fmt: skip
+
+
+def until(true: Callable[[], bool], seconds: float = 60) -> bool:
+    """Wait until it is true; False if it is not after so long, as no loaded machine takes."""
+    end = time.monotonic() + seconds
+    while not (found := true()) and time.monotonic() < end:
+        time.sleep(0.01)
+    return found
 
 
 def runs(pid: int) -> bool:

@@ -23,7 +23,7 @@ from reput.store_format.discover.config import (
     with_light,
 )
 from reput.store_format.dispatch.queue_table import SCHEDULE_NAME
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import NotAFile, StoreError
 from reput.store_format.java import quoted_keys
 from reput.store_format.message.message import TIMER_TOPIC, check_sendable, check_topic, encode_host
 from reput.store_format.message.refusals import Refused
@@ -153,6 +153,9 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
         try:
             raw = plan.storage.read_bytes(f"{plan.store}/{CONFIG}/{path}")
         except (FileNotFoundError, NotADirectoryError):
+            continue
+        except NotAFile as error:
+            warnings.append(f"{error}; it is left out")
             continue
         try:
             if isinstance(json.loads(quoted_keys(raw)), dict):

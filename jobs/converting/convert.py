@@ -58,7 +58,7 @@ from reput.jobs.outputs.report import OutputFile, counted, summary_of
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import link_all
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.jobs.salvaging.damage_map import named_past_end
+from reput.jobs.salvaging.damage_map import lost_end
 from reput.jobs.salvaging.judge_end import judge_end
 from reput.store_format.discover.config import (
     configured_topics,
@@ -269,8 +269,7 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     for source in sources:
         plan = source.job.plan
         summary.warnings += [*plan.notes, *plan.warnings, *source.measured.warnings]
-        past = named_past_end(plan.folder, source.measured.end)
-        lost = [f"queues name {past.text()} past the log's end"] if past.queue_count else []
+        lost = lost_end(plan, source.measured.end)
         summary.lacks += [f"{plan.store}: {text}" for text in (*plan.lacks, *lost)]
     _of_lives(sources, summary)
     summary.messages = sum(fate.taken for fate in summary.topics)

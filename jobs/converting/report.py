@@ -7,7 +7,7 @@ from reput.jobs.converting.ordered import Source
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.questions import open_store
 from reput.jobs.outputs.output import CONVERT_FORMAT
-from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines
+from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines, slash_in
 from reput.store_format.fate.rows import ENDED
 from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
@@ -100,6 +100,11 @@ class ConvertSummary:
     dry_run: bool = False
     seconds: float = 0.0
 
+    @property
+    def first(self) -> str:
+        """What a person does before a broker starts; '' for nothing."""
+        return slash_in(self.derived)
+
     def manifest(self) -> dict[str, Any]:
         """The content of manifest.json: all fields but those that differ from run to run."""
         whole = {"format": CONVERT_FORMAT, **asdict(self)}
@@ -150,7 +155,9 @@ class ConvertSummary:
             f"  made      {counted(len(self.segments), 'segment')}, "
             f"{files_text(each.path for each in self.derived)}, {self.seconds:.1f} s"
         )
-        return "\n".join([*lines, f"  next      start a broker on {self.output}"])
+        return "\n".join(
+            [*lines, f"  next      {self.first or f'start a broker on {self.output}'}"]
+        )
 
     def details(self) -> list[str]:
         """Further lines, for -v."""

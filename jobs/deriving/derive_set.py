@@ -22,7 +22,7 @@ from reput.jobs.outputs.report import Summary, summary_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
-from reput.jobs.salvaging.damage_map import index_of_older_log, index_past_end
+from reput.jobs.salvaging.damage_map import lost_by_index
 from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING
 from reput.store_format.faults import REFUSE, StoreError
@@ -73,7 +73,7 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
             job, read.linked.end, ends, changed, summary.warnings
         )
         if wanted.on_damage == REFUSE:
-            summary.left_out += _lost_end(job.plan, read.linked)
+            summary.left_out += lost_by_index(job.plan, read.linked.end)  # queues may be very many
         summary.left_out += [f"no broker starts yet: {todo}" for todo in job.plan.in_the_way]
         done = time.monotonic()
         summary.stages = {"scan": scanned - planned, "build": done - scanned}
@@ -83,18 +83,6 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         summary.seconds = found.seconds()
         summary.stages["publish"] = time.monotonic() - done
         return summary
-
-
-def _lost_end(plan: Plan, linked: Linked) -> list[str]:
-    """A line about an index whose last message this log, and no earlier one, has lost.
-
-    The queues show it too, but there may be very many of them.
-    """
-    pointing = index_past_end(plan.folder, linked.end)
-    if pointing is None or index_of_older_log(plan.folder, linked):
-        return []
-    path, at = pointing
-    return [f"messages up to {at:,}, to which {path} points: the log ends at {linked.end:,}"]
 
 
 def derive_files(

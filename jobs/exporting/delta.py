@@ -91,6 +91,7 @@ def export_delta(
         done.left_out += len(notes)
         done.notes += notes
     done.system = job.system
+    done.without(chosen.lacks(job.plan, end))
     done.seconds = time.monotonic() - began
     return done
 

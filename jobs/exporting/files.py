@@ -4,6 +4,7 @@ the log; the reports of both.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,14 +20,15 @@ from reput.jobs.outputs.publish import Temporary, begin_set, end_set, move_in
 from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.damage_map import lost_end
 from reput.jobs.salvaging.lives import judged_log, log_end
-from reput.jobs.sources.opened_log import cut, parts_log
+from reput.jobs.sources.opened_log import cut, end_of_log, log_now, parts_log
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
 from reput.store_format.files.folder import Folder
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.filter.texts import LEAST, Repeats
-from reput.store_format.names import MANIFEST
+from reput.store_format.names import MANIFEST, SYSTEM_PREFIX, SYSTEM_TOPICS
 from reput.store_format.release.settings import SettingError
 from reput.udfs.staging import Staging
 from reput.udfs.table.columns import SCHEMA, Choice
@@ -140,6 +142,11 @@ class Exported:
     def _nothing(self) -> bool:
         return bool(self.chosen.get("topics")) and not self.messages
 
+    def without(self, lost: Sequence[str]) -> None:
+        """Note what the log is known to have lost at its end."""
+        self.left_out += len(lost)
+        self.notes = [*lost, *self.notes][:NOTES_MOST]
+
     def manifest(self) -> dict[str, Any]:
         """The content of the set's manifest."""
         whole = asdict(self)
@@ -236,6 +243,25 @@ class Chosen:
         redact = tuple(fields.get("redact", ()))
         return cls(**{**fields, "topics": tuple(fields["topics"]), "redact": redact})
 
+    def lacks(self, plan: Plan, end: int) -> list[str]:
+        """Lines on what of this the log is known to have lost at its end.
+
+        A broker whose lock cannot be asked about may have written on meanwhile.
+        """
+        lost = lost_end(plan, end, self.takes)
+        if lost and plan.splits.limit is None:
+            log = parts_log(plan, SourceOptions(plan.store, on_damage=self.on_damage), False, True)
+            with suppress(DamageFound):
+                lost = lost_end(plan, end_of_log(log_now(plan, log), end), self.takes)
+        return [*plan.lacks, *lost]
+
+    def takes(self, topic: str) -> bool:
+        """Whether messages of a topic are taken, as far as it alone tells."""
+        if self.topics:
+            return topic in self.topics
+        system = topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
+        return self.system_topics or not system
+
     @property
     def with_system(self) -> bool:
         """Whether messages of system topics are taken, as always if topics are named."""
@@ -304,6 +330,7 @@ def export_set(
             left_out=sum(row["left_out"] for row in rows),
             notes=[note for row in rows for note in row["notes"]][:NOTES_MOST],
         )  # fmt: skip
+        done.without(chosen.lacks(plan, done.log_end))
         done.files = [
             {"path": path, **{name: row[name] for name in ("length", "sha256", "messages")}}
             for path, row in zip(paths, written, strict=True)

@@ -29,6 +29,7 @@ from reput.jobs.outputs.publish import (
 )
 from reput.jobs.outputs.report import left_behind
 from reput.jobs.sources.opened_log import end_of_log
+from reput.store_format.faults import NotAFile
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.manifest_last import ManifestLast
@@ -42,8 +43,6 @@ from reput.store_format.names import (
     GROUPS,
     LMQ_PREFIX,
     LOCK,
-    SYSTEM_PREFIX,
-    SYSTEM_TOPICS,
     TOPICS,
 )
 from reput.store_format.release.setting_table import SettingError
@@ -119,9 +118,7 @@ def _refuse_topics(job: ChosenLog) -> None:
         return
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for name, _ in plan.folder.listed(kind):
-            system = name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
-            taken = name in chosen.topics if chosen.topics else not system
-            if taken and name in plan.batch_topics and not name.startswith(LMQ_PREFIX):
+            if chosen.takes(name) and name in plan.batch_topics and not name.startswith(LMQ_PREFIX):
                 raise SettingError(f"{job.store}: {batch_queue_topic(name)}{_INSTEAD}")
 
 
@@ -146,6 +143,7 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
         writer.dispatch()
     os.unlink(f"{made}/{LOCK}")
     done.left_out, done.system = len(done.notes), job.system
+    done.without(job.chosen.lacks(job.plan, done.log_end))
     return made
 
 
@@ -186,7 +184,7 @@ def _configured(job: ChosenLog) -> dict[str, str]:
             if name == TOPICS and job.chosen.topics:
                 topics = table["topicConfigTable"]
                 table["topicConfigTable"] = {t: topics[t] for t in job.chosen.topics if t in topics}
-        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        except (OSError, NotAFile, ValueError, KeyError, TypeError):
             continue  # a broker makes them anew
         texts[f"{CONFIG}/{name}"] = json.dumps(table)
     return texts

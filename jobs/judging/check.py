@@ -16,6 +16,7 @@ from reput.jobs.judging.verdict import judge
 from reput.jobs.opening.open_writer import left_open, read_checkpoint
 from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.outputs.publish import Temporary
+from reput.jobs.outputs.report import SLASH
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.salvaging.damage_map import (
@@ -271,9 +272,9 @@ def _check(
             _blame_records(report, plan, odd_times(job, damage.linked))
         slash = slash_queue(plan.folder)
         if slash is not None:
-            report.findings.append(Finding(f"{plan.store}/{slash}", _NO_START))
+            report.findings.append(Finding(f"{plan.store}/{slash}", SLASH))
         if not plan.in_use:
-            older = index_of_older_log(plan.folder, damage.linked)
+            older = index_of_older_log(plan, damage.linked.end)
             report.findings += _of_state(job, damage.linked, report.crashed)
             report.findings += past_the_end(job, damage, known, older)
             report.index_of_older_log = bool(older)
@@ -325,10 +326,6 @@ def _entry_of(difference: Difference, plan: Plan) -> int:
 
 _END_AT = 8  # endTimestamp in an index header
 _TRIED_MOST = 3
-_NO_START = (
-    "the queue of an LMQ with a slash in its name: a broker takes its folder for a queue's file, "
-    "and does not start; `reput convert --to-rocketmq 5.1.2`, or later, writes a store without it"
-)
 
 
 def _of_other_releases(found: FoundStore) -> Iterator[FoundStore]:

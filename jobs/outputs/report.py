@@ -16,6 +16,7 @@ from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
     CONFIG,
+    CONSUME_QUEUE,
     DLEDGER,
     INDEX,
     POP_DB,
@@ -274,6 +275,19 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
         warnings=[*plan.notes, *plan.warnings],
         inputs=[InputFile(s.path, s.state.size, s.state.mtime) for s in plan.segments],
     )
+
+
+SLASH = (
+    "the queue of an LMQ with a slash in its name: a broker takes its folder for a queue's file, "
+    "and does not start; `reput convert --to-rocketmq 5.1.2`, or later, writes a store without it"
+)
+
+
+def slash_in(files: Iterable[OutputFile]) -> str:
+    """What comes before a broker's start on a store with these files, for such a queue; else ''."""
+    folders = (file.path.rpartition("/")[0] for file in files)
+    found = (each for each in folders if each.startswith(f"{CONSUME_QUEUE}/"))
+    return next((f"{each}: {SLASH}" for each in found if each.count("/") > 2), "")
 
 
 def damage_line(damage: dict[str, Any]) -> str:

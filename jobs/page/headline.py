@@ -4,7 +4,8 @@ import shlex
 from typing import Any, NamedTuple
 
 from reput.jobs.console.voice import duration
-from reput.jobs.judging.report import compared_text, left_open_text
+from reput.jobs.judging.report import compared_text
+from reput.jobs.judging.shown import left_open_text
 from reput.jobs.outputs.report import counted, time_text
 from reput.jobs.page.facts import Facts
 from reput.jobs.page.log_sections import drawn_spans

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from reput.jobs.console.voice import duration
 from reput.jobs.judging.report import CheckReport, compared_text
-from reput.jobs.judging.report import rows as segment_rows
+from reput.jobs.judging.shown import rows as segment_rows
 from reput.jobs.outputs.report import counted, range_text
 from reput.jobs.page.facts import Facts
 from reput.jobs.page.model import (

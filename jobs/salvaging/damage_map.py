@@ -2,11 +2,11 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reput.jobs.outputs.report import counted, range_text
 from reput.jobs.pipeline.link import Linked, Scanned
@@ -16,9 +16,10 @@ from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.repair import Testimony
 from reput.store_format.derived.index_header import NO_HEADER, index_files
 from reput.store_format.derived.queues import PastEnd
-from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
+from reput.store_format.faults import CRC_FAULTS, REASONS, Fault, StoreError
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import InputStorage
+from reput.store_format.log.reader import LogReader
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
 from reput.store_format.names import INDEX, LMQ_PREFIX
@@ -26,6 +27,9 @@ from reput.store_format.rocksdb.queues import past_end_of
 from reput.udfs.damage.segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
+
+if TYPE_CHECKING:
+    from reput.jobs.opening.plan import Plan
 
 RANGES_LISTED = 1000  # ranges that the report names; it only counts the others by cause
 RANGES_SHOWN = 20
@@ -113,10 +117,17 @@ class NamedPastEnd:
         )
 
 
-def named_past_end(store: Folder, end: int) -> NamedPastEnd:
-    """What the queues at `store` name past the log's end, of files or else of RocksDB."""
+def named_past_end(
+    store: Folder, end: int, takes: Callable[[str], bool] | None = None
+) -> NamedPastEnd:
+    """What the queues at `store` name past the log's end, of files or else of RocksDB.
+
+    takes: which topics count; None: all.
+    """
     found = NamedPastEnd()
     for each in past_end_of(store, end):
+        if takes is not None and not takes(each.topic):
+            continue
         found.queue_count += 1
         if not each.topic.startswith(LMQ_PREFIX):
             found.messages += each.count
@@ -133,20 +144,52 @@ def index_past_end(store: Folder, end: int) -> tuple[str, int] | None:
     return f"{store}/{INDEX}/{about.name}", head.end_offset
 
 
-def index_of_older_log(store: Folder, linked: Linked) -> str:
+def index_of_older_log(plan: "Plan", end: int) -> str:
     """What a broker does with an index that is of an earlier log, which was removed (#8041); '' if
     the index is of this log, or ends before it does.
 
     Its last message was stored before this log's first one.
     """
-    first = next((row["first_timestamp"] for row in linked.accepted if row["records"]), None)
-    header = next((head for _, head in index_files(store)[-1:]), NO_HEADER)
-    if first is None or header == NO_HEADER or not linked.end <= header.end_offset:
+    header = next((head for _, head in index_files(plan.folder)[-1:]), NO_HEADER)
+    if header == NO_HEADER or header.end_offset < end:
         return ""
-    return "" if header.end_timestamp >= first else (
+    first = _first_time(plan)
+    return "" if first is None or header.end_timestamp >= first else (
         "the index is of an older log, as its last message was stored before this log's first; a "
         f"broker indexes no message before physical {header.end_offset:,}, and says nothing of it"
     )  # fmt: skip
+
+
+def _first_time(plan: "Plan") -> int | None:
+    """The storeTimestamp of the first record that is whole where a segment begins."""
+    with LogReader(plan.storage, plan.segments, plan.record_rules) as log:
+        for segment in plan.segments:
+            with suppress(StoreError):
+                return log.record_at(segment.start).store_timestamp
+    return None
+
+
+def lost_end(plan: "Plan", end: int, takes: Callable[[str], bool] | None = None) -> list[str]:
+    """A line on messages past the log's end that queues name, or else the last index file.
+
+    takes: which topics count, None: all; an index does not name them.
+    """
+    past = NamedPastEnd() if plan.in_use else named_past_end(plan.folder, end)
+    if not past.queue_count:
+        return lost_by_index(plan, end)
+    if takes is not None:
+        past = named_past_end(plan.folder, end, takes)
+    named = f"queues name {past.text()} past the log's end at {end:,}" if past.queue_count else ""
+    return [named] if named else []
+
+
+def lost_by_index(plan: "Plan", end: int) -> list[str]:
+    """A line on an index whose last message this log, and no earlier one, has lost."""
+    pointing = None if plan.in_use else index_past_end(plan.folder, end)
+    if pointing is None or index_of_older_log(plan, end):
+        return []
+    path, at = pointing
+    return [f"messages up to {at:,}, to which {path} points: the log ends at {end:,}"]
 
 
 def count_ranges(found: DamageMap, kind: DamageKind, fault: int, count: int, length: int) -> None:

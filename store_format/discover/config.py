@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from reput.store_format.derived.extent import queue_tails
+from reput.store_format.faults import NotAFile
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import FileState
@@ -417,6 +418,9 @@ def config_table(
         try:
             raw = store.storage.read_bytes(path)
         except (FileNotFoundError, NotADirectoryError):
+            continue
+        except NotAFile as error:
+            left_out.append(f"{error}; it is left out")
             continue
         try:
             table = json.loads(quoted_keys(raw))[name]

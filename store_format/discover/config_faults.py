@@ -4,11 +4,12 @@ RocksDB that cannot be opened, or is gone.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
 from reput.store_format.discover.config import config_in_rocksdb, has_database
+from reput.store_format.faults import NotAFile, StoreError
 from reput.store_format.files.folder import Folder
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import CONFIG
@@ -16,6 +17,7 @@ from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, op
 from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, FILES, Copies
 
 _NO_FILE, _EMPTY, _NO_OBJECT = "is missing", "is empty", "holds no object"
+_FOLDER = "is a folder"  # as a container's mount of a file that was not there makes it
 _SPARE_COMMA = re.compile(rb",(\s*[}\]])")
 
 
@@ -39,16 +41,14 @@ def config_faults(store: Folder, in_use: bool = False) -> list[ConfigFault]:
     no JSON ends the start, and without one a broker starts as if it were new.
     """
     found = []
-    names = cache(lambda folder: {name for name, state in store.listed(folder) if state})
+    names = cache(lambda folder: dict(store.listed(folder)))
     for row in (row for row in FILES if row.holds):
         path, file, what = f"{store}/{row.path}", row.name, row.holds
         folder = row.path.rpartition("/")[0]
-        if not names(folder) & {file, f"{file}.bak"} or config_in_rocksdb(store, file):
+        both = (file, f"{file}.bak")
+        if not names(folder).keys() & {*both} or config_in_rocksdb(store, file):
             continue
-        fault, of_bak = (
-            _fault(store.read(f"{folder}/{name}")) if name in names(folder) else _NO_FILE
-            for name in (file, f"{file}.bak")
-        )
+        fault, of_bak = (_fault(store, f"{folder}/{name}", names(folder)) for name in both)
         if not fault or (fault == _NO_FILE and not of_bak):
             continue  # a broker that is killed while it writes the file leaves the .bak alone
         if not of_bak and fault != _NO_OBJECT:
@@ -63,6 +63,9 @@ def config_faults(store: Folder, in_use: bool = False) -> list[ConfigFault]:
                 todo += f"; with both moved away one starts, without {what}"
             else:
                 reason = f"{fault}, and {file}.bak {of_bak}: a broker starts without {what}"
+        if fault == _FOLDER:  # ConfigManager.persist fails, which is only logged
+            reason += "; what it would write there is lost"
+            todo = todo or f"restore {path} from a backup, while no broker runs"
         found.append(ConfigFault(path, reason, todo))
     return found if in_use else [*found, *_database_faults(store), *_missing(store)]
 
@@ -96,8 +99,19 @@ def _database_faults(store: Folder) -> Iterator[ConfigFault]:
                 yield ConfigFault(folder.path, f"{said}: no broker that uses it starts", todo)
 
 
-def _fault(raw: bytes) -> str:
-    """Why a broker cannot take a file's content; '' if it can."""
+def _fault(store: Folder, path: str, there: Mapping[str, object]) -> str:
+    """Why a broker cannot take a file's content; '' if it can. there: what its folder holds."""
+    name = path.rpartition("/")[2]
+    try:
+        if name not in there:
+            return _NO_FILE
+        raw = store.read(path)
+    except NotAFile:
+        return _FOLDER
+    except StoreError:
+        if there[name] is not None:
+            raise
+        return _NO_FILE  # a link, which is not followed
     if not raw:
         return _EMPTY
     if not raw.strip(b"\0"):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.faults import NotAFile, StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles, fill_from, put_in_place
 from reput.store_format.files.manifest_last import ManifestLast, SequentialWriter
 from reput.store_format.files.overlap import Whereabouts, on_this_machine
@@ -336,7 +336,7 @@ def _open_regular(path: str) -> int:
         raise StoreError(f"{path}: cannot be opened: {reason}") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise StoreError(f"{path}: is not a regular file")
+        raise NotAFile(f"{path}: is not a regular file")
     return descriptor
 
 

@@ -270,6 +270,9 @@ def most_rows(window_bytes: int) -> int:
 # begins, and the file has another segment's name, it was renamed or swapped with another file.
 
 
+ASSUMED = "--assume-names reads it as that"  # ends such findings
+
+
 class Proven(NamedTuple):
     """Segments by the names that their records prove, in order, and what was found."""
 
@@ -288,7 +291,7 @@ def proven_names(
     """
     starts = {each.path: begins_at(storage, each, segment_bytes) for each in segments}
     wanted = Counter(start for start in starts.values() if start is not None)
-    moved: dict[str, int] = {}
+    named, moved = {each.start for each in segments}, dict[str, int]()
     for each in segments:
         start = starts[each.path]
         if start is not None and start != each.start and wanted[start] == 1:
@@ -297,9 +300,9 @@ def proven_names(
         Finding(
             path,
             f"by its records it is segment {segment_name(start)}: "
-            + ("it is read as that" if assume else "--assume-names reads it as that"),
+            + ("it is read as that" if assume else ASSUMED),
             not assume,
-            "" if assume else rename_text(path, start),
+            "" if assume or start in named else rename_text(path, start),  # it has that name
         )
         for path, start in moved.items()
     ]

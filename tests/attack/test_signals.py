@@ -14,11 +14,9 @@ import pytest
 from reput.jobs.engines import folders, signals
 from reput.jobs.engines.signals import Ended, Stopped, StopSignals, ended_first, ending_by_signals
 from tests.golden_stores import unpack
-from tests.processes import tree
+from tests.processes import runs, tree, until
 
-REPUT = Path(sys.executable).parent / "reput"
 SIZES = ("--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=16777216")
-installed = pytest.mark.skipif(not REPUT.exists(), reason="the command is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -52,16 +50,16 @@ def start(output: Path, engine: str = "spark") -> subprocess.Popen[str]:
     """A rebuild."""
     store = unpack("broker_clean_5.3.3").root / "input"
     return subprocess.Popen(
-        [str(REPUT), "rebuild", str(store), "--output", str(output), *SIZES, "--engine", engine],
+        [
+            sys.executable, "-m", "reput", "rebuild", str(store), "--output", str(output), *SIZES,
+            "--engine", engine,
+        ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 
 
 def wait_for(process: subprocess.Popen[str], what: Callable[[], object]) -> None:
-    until = time.monotonic() + 60
-    while process.poll() is None and not what():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    assert until(lambda: process.poll() is not None or bool(what()))
 
 
 def wait_for_session(process: subprocess.Popen[str], temporary: Path) -> None:
@@ -81,23 +79,9 @@ def without_progress(errors: str) -> list[str]:
 
 
 def gone(processes: list[int]) -> bool:
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        alive = [p for p in processes if Path(f"/proc/{p}").exists() and not is_zombie(p)]
-        if not alive:
-            return True
-        time.sleep(0.05)
-    return False
+    return until(lambda: not any(map(runs, processes)))
 
 
-def is_zombie(process: int) -> bool:
-    try:
-        return ") Z " in Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return True
-
-
-@installed
 @pytest.mark.parametrize("moment", [None, 0.0, 0.3])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_processes_of_this_machine(
@@ -122,7 +106,6 @@ def test_a_signal_ends_processes_of_this_machine(
     assert list(tmp_path.iterdir()) == []
 
 
-@installed
 def test_a_killed_worker_is_named(tmp_path: Path, temporary: Path) -> None:
     process = start(tmp_path / "out", "local")
     worker = wait_for_worker(process)
@@ -139,7 +122,6 @@ def test_a_killed_worker_is_named(tmp_path: Path, temporary: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@installed
 def test_nothing_runs_on_when_a_command_is_killed(tmp_path: Path, temporary: Path) -> None:
     process = start(tmp_path / "out", "local")
     wait_for_worker(process)
@@ -174,7 +156,6 @@ def parent(process: int) -> int:
 
 @pytest.mark.long
 @pytest.mark.spark
-@installed
 @pytest.mark.parametrize("moment", [0.0, 1.0, 2.0])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_with_one_line_and_leaves_nothing(
@@ -197,7 +178,6 @@ def test_a_signal_ends_with_one_line_and_leaves_nothing(
 
 @pytest.mark.long
 @pytest.mark.spark
-@installed
 def test_a_killed_jvm_is_named(tmp_path: Path, temporary: Path) -> None:
     process = start(tmp_path / "out")
     wait_for_session(process, temporary)
@@ -214,7 +194,6 @@ def test_a_killed_jvm_is_named(tmp_path: Path, temporary: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.spark
-@installed
 def test_the_next_session_removes_what_a_killed_one_left(tmp_path: Path, temporary: Path) -> None:
     process = start(tmp_path / "out")
     wait_for_session(process, temporary)

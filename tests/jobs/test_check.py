@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reput.jobs.cli import main
-from reput.jobs.judging.report import details, svg, text
+from reput.jobs.judging.shown import details, svg, text
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.verify import verify
 from reput.store_format.damage.resync import Prover

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from reput.jobs.cli import main
+from reput.jobs.demo import compare
+from tests.built import write
 from tests.processes import run_python
 
 
@@ -33,3 +35,17 @@ def test_the_demo_in_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["demo", "--json", "--engine", "local"]) == 0
     whole = json.loads(capsys.readouterr().out)
     assert (whole["same"], whole["files"], whole["repaired"]) == (True, 20, True)
+
+
+@pytest.mark.parametrize(
+    ("ours", "differing"),
+    [
+        ({"consumequeue/T/0/0": b"abc", "index/8": b"x"}, []),  # an index file's name is a time
+        ({"consumequeue/T/0/0": b"abd", "index/8": b"x"}, ["0"]),
+        ({"consumequeue/T/1/0": b"abc", "index/8": b"x"}, ["0"]),
+        ({"consumequeue/T/0/0": b"abc"}, ["1 files for 2"]),
+    ],
+)
+def test_files_are_compared_by_their_bytes_and_names(ours, differing, tmp_path) -> None:
+    wanted = write(tmp_path / "expect", {"consumequeue/T/0/0": b"abc", "index/9": b"x"})
+    assert compare(wanted, write(tmp_path / "ours", ours)).differing == differing

@@ -15,7 +15,7 @@ from reput.broker.wire.codes import RequestCode
 from reput.jobs import cli
 from reput.jobs.check import check
 from reput.jobs.convert import convert
-from reput.jobs.judging.report import next_step
+from reput.jobs.judging.shown import next_step
 from reput.jobs.opening.questions import open_store
 from reput.jobs.report import report
 from reput.jobs.sockets.opened import ServedSource, open_broker

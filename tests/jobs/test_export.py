@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
+from tests.built import Built
 from tests.damaged import damaged, messages
 from tests.in_process import Session
 from tests.jobs.sources.exporting import SAME, topics
@@ -373,6 +375,33 @@ def test_damage_fails_or_is_reported(tmp_path: Path) -> None:
     done = run(store, tmp_path / "skipped", on_damage="skip")
     assert "bytes up to the segment's end are left out" in done.notes[0]
     assert check(store, tmp_path / "salvaged").same
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "rocketmq", "delta"])
+def test_what_the_log_has_lost_at_its_end_is_said(kind: str, tmp_path, capsys) -> None:
+    """By the queues of what is exported, or where none says it by the index."""
+    built = Built().put("A", count=40, keys="k").derive()
+    store = built.write(tmp_path / "store")
+    sizes = [word for each in built.given().items() for word in ("--set", "=".join(each))]
+    words = ["export", str(store), "--rocketmq", "5.3.3", "--as", kind, *sizes, "--output"]
+    assert main([*words, str(tmp_path / "whole")]) == 0
+    max((store / "commitlog").iterdir()).unlink()
+    left = sum(at >= 4096 for at in built.places())
+    capsys.readouterr()
+    assert main([*words, str(tmp_path / "out")]) == 1
+    assert f"queues name {left} messages of 1 queue" in capsys.readouterr().out
+    shutil.rmtree(store / "consumequeue")
+    assert main([*words, str(tmp_path / "more"), "--topic", "A"]) == 1
+    assert "messages up to 4," in capsys.readouterr().out
+
+
+def test_the_lost_end_of_other_topics_is_nothing_left_out(tmp_path: Path) -> None:
+    built = Built().put("A", count=20).put("B", count=20).derive()
+    store = built.write(tmp_path / "store")
+    max((store / "commitlog").iterdir()).unlink()
+    done = run(store, tmp_path / "out", topics=["A"], rocketmq="5.3.3", settings=built.given())
+    assert done.complete
+    assert (done.messages, done.left_out) == (sum(at < 2048 for at in built.places()[:20]), 0)
 
 
 def test_only_an_export_is_replaced(store: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reput.jobs.check import check
-from reput.jobs.judging.report import text
+from reput.jobs.judging.shown import text
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.repair import repair
 from reput.jobs.salvaging.repair import RepairSummary

@@ -90,6 +90,18 @@ def test_no_broker_starts_on_it_and_that_is_said(store: Path) -> None:
     assert "does not start" in found.reason
 
 
+@pytest.mark.parametrize("command", ["repair", "convert"])
+def test_what_keeps_it_is_no_store_to_start_on(command: str, store: Path, tmp_path, capsys) -> None:
+    to = ["--output", tmp_path / "copy"]
+    assert main(words(command, store, *to)) == 1
+    said = capsys.readouterr().out
+    assert f"next      consumequeue/{SLASH}/0: the queue of an LMQ with a slash" in said
+    assert "start a broker" not in said
+    assert (
+        main(words("convert", store, "--to-rocketmq", "5.3.3", "--output", tmp_path / "new")) == 0
+    )
+
+
 def test_its_release_is_known(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(store), "-v"]) == 1
     assert "slash in its name (up to 5.1.1)" in capsys.readouterr().out

@@ -40,13 +40,13 @@ def broken():
     raise OSError("no end")
 def test_that_cannot_end(broken): pass
 @pytest.mark.timeout(1)
-def test_hang(): time.sleep(60)
+def test_hang(): time.sleep(600)
 @pytest.mark.timeout(1)
 def test_deaf():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
-    time.sleep(60)
+    time.sleep(600)
 def test_crash(): os._exit(3)
-def test_slow(): time.sleep(60)
+def test_slow(): time.sleep(600)
 def test_odd(): assert os.environ["REPUT_SEED"] == "1"
 """
 
@@ -85,15 +85,15 @@ import collections, itertools, os, time, pytest
 @pytest.fixture
 def deaf():
     yield
-    time.sleep(60)
+    time.sleep(600)
 def test_before(): pass
 @pytest.mark.timeout(1)
 def test_c(): # in C, with a fork that holds xdist's pipe
     if os.fork() == 0:
-        time.sleep(60)
+        time.sleep(600)
     collections.deque(itertools.repeat(0), 0)
 @pytest.mark.timeout(1)
-def test_end(deaf): time.sleep(60)
+def test_end(deaf): time.sleep(600)
 def test_after(): pass
 """
 GRACE = """
@@ -108,9 +108,9 @@ def test_a_hang_is_named_and_the_run_goes_on(project: Path) -> None:
     began = time.monotonic()
     words = "-m pytest -rfE -n 2 --dist loadfile --no-loadscope-reorder hangs"
     said = subprocess.run(
-        [sys.executable, *words.split()], cwd=project, text=True, capture_output=True, timeout=120
+        [sys.executable, *words.split()], cwd=project, text=True, capture_output=True, timeout=300
     )
-    assert time.monotonic() - began < 60, said
+    assert time.monotonic() - began < 300, said
     for each in ("y", "z"):
         for test in ("c", "end"):
             name = f"hangs/test_{each}.py::test_{test}"
@@ -195,7 +195,7 @@ def test_each_verdict_is_on_record(project: Path, monkeypatch: pytest.MonkeyPatc
     assert [runs[test].verdict for test in tests] == [*wanted.values()]
     head = git(project, "rev-parse", "--short=9", "HEAD").strip()
     assert {run[3:5] for run in runs.values()} == {(head, digests.Tree(project).digest(X[:16]))}
-    assert (made.red, 1 < runs[tests[6]].seconds < 20) == (5, True)
+    assert (made.red, 1 < runs[tests[6]].seconds < 300) == (5, True)
     assert [*project.glob(".ledger/logs/batch-*.txt")]
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import reput
 from reput.jobs.check import check
-from reput.jobs.judging.report import next_step
 from reput.jobs.judging.rocksdb import NO_ROCKSDB
+from reput.jobs.judging.shown import next_step
 from reput.store_format.discover.config import config_in_rocksdb, not_derived
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.check import check
-from reput.jobs.judging.report import next_step
+from reput.jobs.judging.shown import next_step
 from reput.jobs.rebuild import rebuild
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.faults import DamageFound

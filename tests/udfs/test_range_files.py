@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from reput.jobs.judging.report import text
+from reput.jobs.judging.shown import text
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import SALVAGE
 from reput.jobs.salvaging.damage_map import RANGES_LISTED

@@ -193,7 +193,7 @@ def test_questions_reach_the_consumer_by_its_connection() -> None:
         consumer.send(said)  # nobody waits for it now
         answer = operator.next()
         assert (answer.opaque, answer.code, answer.body) == (5, 0, b'{"a":1}')
-        operator.socket.settimeout(6)  # its time is up after ten seconds, and it is not waited for
+        operator.socket.settimeout(9)  # its time is up after ten seconds, and it is not waited for
         operator.send(running)
         consumer.next()
         consumer.socket.close()

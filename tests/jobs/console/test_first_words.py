@@ -95,7 +95,7 @@ def test_a_wrong_path_is_answered_at_once() -> None:
         of_children = spent.children_user + spent.children_system
         of_children -= before.children_user + before.children_system
         took.append(min(of_children, time.monotonic() - started))
-        if took[-1] < 0.6:
+        if took[-1] < 1.2:
             return
     pytest.fail(f"{took} seconds")
 

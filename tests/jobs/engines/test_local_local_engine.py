@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from reput.jobs.engines.engine import Engine, EngineFailed
 from reput.jobs.engines.local import local_engine
 from tests.jobs.engines import tasks
 from tests.jobs.engines.tasks import SAID, Fail, Say
+from tests.processes import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,7 +63,7 @@ def test_what_fails_in_a_task_fails_the_job(
     assert str(failed.value).startswith(says)
     assert "\n" not in str(failed.value)
     assert (tmp_path / "attempts").read_text() == "x" * attempts
-    assert set(children()) <= before  # no task still runs
+    assert until(lambda: set(children()) <= before)  # no task still runs
     assert len(one.numbers(range(2)).run(Say(str), SAID).collect()) == 2  # used again
 
 
@@ -193,22 +193,14 @@ def in_session(session: int) -> list[int]:
     return found
 
 
-def all_gone(session: int, seconds: float) -> bool:
-    until = time.monotonic() + seconds
-    while in_session(session):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
+def all_gone(session: int) -> bool:
+    return until(lambda: not in_session(session))
 
 
 def wait_for_workers(process: "subprocess.Popen[str]", count: int) -> None:
     """Until as many processes run below it: who forks, who tracks resources, and workers."""
-    until = time.monotonic() + 60
-    while len(below(process.pid)) < count:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    assert until(lambda: process.poll() is not None or len(below(process.pid)) >= count)
+    assert process.poll() is None, process.communicate()
 
 
 SLEEPING = 'job("sleep")'
@@ -218,8 +210,8 @@ def test_nothing_outlives_a_killed_program(tmp_path: Path) -> None:
     process = program(SLEEPING, TMPDIR=str(tmp_path))
     wait_for_workers(process, 5)
     process.kill()
-    assert all_gone(process.pid, 5)
-    process.communicate(timeout=20)
+    assert all_gone(process.pid)
+    process.communicate(timeout=60)
 
 
 def test_ctrl_c_in_a_program(tmp_path: Path) -> None:
@@ -230,7 +222,7 @@ def test_ctrl_c_in_a_program(tmp_path: Path) -> None:
     said, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert said.split("\n")[1:] == ["ended", "str 3", ""]
-    assert all_gone(process.pid, 5)
+    assert all_gone(process.pid)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -245,7 +237,7 @@ def test_who_forks_is_killed(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=60)
     # one of them may have been about to start
     assert re.search("EngineFailed: (a|no) worker process (was killed|can be started): ", errors)
-    assert all_gone(process.pid, 5)
+    assert all_gone(process.pid)
 
 
 FORKS = """
@@ -290,9 +282,8 @@ os._exit(0)
 def test_who_was_forked_meanwhile_keeps_no_worker() -> None:
     process = program(inspect.getsource(below) + FORKED_MEANWHILE)
     process.wait(60)
-    until = time.monotonic() + 30
-    while len(left := in_session(process.pid)) > 2 and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: len(in_session(process.pid)) <= 2)
+    left = in_session(process.pid)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert len(left) == 2  # it, and who tracks resources for it
@@ -350,10 +341,8 @@ def test_kernels_that_cannot_be_kept(tmp_path: Path) -> None:
     cache.mkdir()
     process = program("job()", NUMBA_CACHE_DIR=str(cache), REPUT_CACHE=str(cache))
     wait_for_workers(process, 3)
-    until = time.monotonic() + 60
-    while not any(cache.rglob("*.nbi")) and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: any(cache.rglob("*.nbi")) or process.poll() is not None)
     assert process.poll() is None
     process.kill()
-    assert all_gone(process.pid, 5)
-    process.communicate(timeout=20)
+    assert all_gone(process.pid)
+    process.communicate(timeout=60)

@@ -8,7 +8,8 @@ import pytest
 
 from reput.jobs.check import check
 from reput.jobs.in_place.recover import Recovered, change, examine, staged_job
-from reput.jobs.judging.report import CheckReport, next_step
+from reput.jobs.judging.report import CheckReport
+from reput.jobs.judging.shown import next_step
 from reput.jobs.opening.held import held_store
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from reput.jobs.judging.check import check_store_of
-from reput.jobs.judging.report import CheckReport, next_step
+from reput.jobs.judging.report import CheckReport
+from reput.jobs.judging.shown import next_step
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.derived.index_header import decode_header

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.judging.report import CheckReport, details, next_step, text
+from reput.jobs.judging.report import CheckReport
+from reput.jobs.judging.shown import details, next_step, text
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.names import index_name

@@ -14,8 +14,8 @@ import rocksdict
 
 import reput
 from reput.jobs.check import check
-from reput.jobs.judging.report import next_step
 from reput.jobs.judging.rocksdb import NO_ROCKSDB
+from reput.jobs.judging.shown import next_step
 from reput.jobs.verify import verify
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
 from reput.store_format.rocksdb.database import RocksDBMissing

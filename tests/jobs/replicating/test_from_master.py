@@ -6,7 +6,6 @@ import resource
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -50,6 +49,7 @@ from tests.jobs.replicating.stores import (
     run,
 )
 from tests.jobs.replicating.switch_master import SwitchConnection
+from tests.processes import until
 from tests.trees import flip
 
 SIZES = {name: str(value) for name, value in TINY.items()}
@@ -230,12 +230,12 @@ def test_the_master_is_killed_again_and_again(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=flicker, daemon=True)
     thread.start()
-    assert ready.wait(5)
+    assert ready.wait(60)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replica_wire, "_TRIES", 5)
         with pytest.raises(StoreError, match="given up"):
             copy(port, target, end)
-    thread.join(5)
+    thread.join(60)
     assert len(ends) == 31
     assert ends == sorted(ends)
     assert len(set(ends)) > 6
@@ -437,7 +437,11 @@ def test_a_broker_that_says_what_cannot_be(
 
 
 def test_a_master_that_is_silent(tmp_path: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch, peer(lambda other: time.sleep(0.3)) as port:
+    def listen(other: socket.socket) -> None:
+        while other.recv(100):
+            pass
+
+    with pytest.MonkeyPatch.context() as patch, peer(listen) as port:
         patch.setattr(replica_wire, "_TRIES", 2)
         patch.setattr("reput.broker.wire.peers.HOUSEKEEPING_SECONDS", 0.05)
         with pytest.raises(StoreError, match="silent for too long"):
@@ -445,14 +449,6 @@ def test_a_master_that_is_silent(tmp_path: Path) -> None:
 
 
 # --- slaves of our master ------------------------------------------------------------------------
-
-
-def until(true: Callable[[], bool]) -> bool:
-    for _ in range(200):
-        if true():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_waiting_for_a_replica(source: Path) -> None:
@@ -466,7 +462,7 @@ def test_waiting_for_a_replica(source: Path) -> None:
             assert running.wait_for(end, 0.01, gap=1 << 28) == FLUSH_SLAVE_TIMEOUT
             assert running.wait_for(end, 0.01, gap=end) == SLAVE_NOT_AVAILABLE
             threading.Timer(0.05, slave.sendall, (encode_report(end),)).start()
-            assert running.wait_for(end, 5, gap=1 << 28) == PUT_OK
+            assert running.wait_for(end, 60, gap=1 << 28) == PUT_OK
             assert running.wait_for(end, 0.01, replicas=3) == FLUSH_SLAVE_TIMEOUT
         assert until(lambda: not running.acked())
         assert running.wait_for(end, 0.01) == PUT_OK  # push2SlaveMaxOffset stays
@@ -505,13 +501,13 @@ def test_a_writer_waits_for_its_slaves(tmp_path: Path) -> None:
                 writer.append(replace(message, wait=False))
                 for _ in range(3):
                     running_long = running.as_sync_master(
-                        "4.9.7" if waiting is of_4 else "5.3.3", timeout=5, replicas=2
+                        "4.9.7" if waiting is of_4 else "5.3.3", timeout=60, replicas=2
                     )
                     writer.replicated = running_long
                     assert writer.append(message).status == PUT_OK
                     assert running.acked() == [log.now().end]
             ended.set()
-            slave.join(10)
+            slave.join(60)
     names = sorted(path.name for path in (tmp_path / "replica/commitlog").iterdir())
     assert names
     for name in names:

@@ -62,7 +62,7 @@ def test_a_slave_gets_the_log_from_what_it_reports_and_a_put_waits_for_it(
     master: HaMaster,
 ) -> None:
     """HAConnection: the slave sends 8 bytes; a transfer is offset, size and body."""
-    with master, socket.create_connection(master.address, 5.0) as peer:
+    with master, socket.create_connection(master.address, 60) as peer:
         peer.sendall(struct.pack(">q", 100))
         assert struct.unpack(">qi", exactly(peer, 12)) == (100, 28)  # up to the segment's end
         assert exactly(peer, 28) == LOG[100:128]
@@ -70,7 +70,7 @@ def test_a_slave_gets_the_log_from_what_it_reports_and_a_put_waits_for_it(
         assert exactly(peer, 72) == LOG[128:]
         assert master.wait_for(200, 0.0, replicas=2) == "FLUSH_SLAVE_TIMEOUT"
         peer.sendall(struct.pack(">q", 200))
-        assert master.wait_for(200, 5.0, replicas=2) == "PUT_OK"
+        assert master.wait_for(200, 60, replicas=2) == "PUT_OK"
         assert master.acked() == [200]
         assert master.wait_for(201, 0.0, replicas=2) == "FLUSH_SLAVE_TIMEOUT"
 
@@ -79,12 +79,12 @@ def test_a_slave_is_told_of_when_it_comes_and_when_it_goes() -> None:
     said: list[str] = []
     master = HaMaster(Bytes(), HERE, said=said.append)
     master.start()
-    with socket.create_connection(master.address, 5.0) as peer:
+    with socket.create_connection(master.address, 60) as peer:
         peer.sendall(struct.pack(">q", 200))
-        assert master.wait_for(200, 5.0, replicas=2) == "PUT_OK"
+        assert master.wait_for(200, 60, replicas=2) == "PUT_OK"
         master.stop()
         assert peer.recv(1 << 10) == b""
         name = "{}:{}".format(*peer.getsockname())
     assert said == [f"slave {name}: connected", f"slave {name}: this master ends"]
     with pytest.raises(OSError, match=r"refused|reset"):
-        socket.create_connection(master.address, 5.0)
+        socket.create_connection(master.address, 60)

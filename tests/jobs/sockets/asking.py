@@ -37,7 +37,7 @@ def pull(
 class Peer:
     """One connection to a server."""
 
-    def __init__(self, address: str, timeout: float = 20) -> None:
+    def __init__(self, address: str, timeout: float = 60) -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout)
         self._frames = Frames(1 << 24)

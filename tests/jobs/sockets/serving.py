@@ -4,8 +4,12 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+
+from reput.broker.wire.codes import ResponseCode
+from tests.jobs.sockets.asking import Peer, pull
 
 REPUT = [sys.executable, "-c", "from reput.jobs.cli import main; raise SystemExit(main())"]
 
@@ -42,7 +46,7 @@ class Serving:
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Send a signal; (the exit code, what it said on standard error)."""
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=20)
+        _, said = self.process.communicate(timeout=60)
         return self.process.returncode, said
 
     def memory(self) -> int:
@@ -56,3 +60,16 @@ SIZES = {
     "mappedFileSizeCommitLog": "8192", "mappedFileSizeConsumeQueue": "200",
     "maxHashSlotNum": "7", "maxIndexNum": "50",
 }  # fmt: skip
+
+
+def still_answers(serving: Serving) -> None:
+    with Peer(serving.address) as peer:
+        assert peer.ask(pull("Live0", 0, 0)).code == ResponseCode.SUCCESS
+
+
+def answers_again(serving: Serving) -> bool:
+    """Once it has seen that the connections which took all places are closed."""
+    with suppress(ConnectionError):
+        still_answers(serving)
+        return True
+    return False

@@ -58,7 +58,7 @@ def answered(asking: list[int], then: Callable[[Connection], None] = lambda _: N
                     except BlockingIOError:
                         continue
 
-    asyncio.run(asyncio.wait_for(serve(), 20))
+    asyncio.run(asyncio.wait_for(serve(), 60))
     return order
 
 

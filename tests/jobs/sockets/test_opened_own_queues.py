@@ -2,8 +2,7 @@
 
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from reput.jobs.sockets.opened import has_queues
 from tests import golden_stores
 from tests.jobs.sockets.asking import Peer, pull, request
 from tests.jobs.sockets.serving import REPUT, Serving
-from tests.processes import runs
+from tests.processes import runs, until
 
 pytestmark = pytest.mark.long
 DAMAGED = "middle_crc_5.3.3"
@@ -97,13 +96,6 @@ def descendants(pid: int) -> list[int]:
     for each in found:
         found += children.get(each, [])
     return found[1:]
-
-
-def until(true: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while not (found := true()) and time.monotonic() < end:
-        time.sleep(0.01)
-    return found
 
 
 def test_damage_is_named_and_salvage_serves_past_it() -> None:

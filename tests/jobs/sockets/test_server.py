@@ -30,7 +30,8 @@ from reput.jobs.sockets.connection import Connection
 from reput.jobs.sockets.server import Held, HeldPulls, Questions
 from tests import golden_stores
 from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, SUSPEND, Peer, pull, request
-from tests.jobs.sockets.serving import Serving
+from tests.jobs.sockets.serving import Serving, answers_again, still_answers
+from tests.processes import until
 
 TOPIC = "Live0"
 
@@ -50,11 +51,6 @@ def serving(store: Path) -> Iterator[Serving]:
 def peer(serving: Serving) -> Iterator[Peer]:
     with Peer(serving.address) as peer:
         yield peer
-
-
-def still_answers(serving: Serving) -> None:
-    with Peer(serving.address) as peer:
-        assert peer.ask(pull(TOPIC, 0, 0)).code == ResponseCode.SUCCESS
 
 
 def sockets(serving: Serving) -> int:
@@ -141,8 +137,7 @@ def test_frames_that_declare_the_most_take_no_more_than_was_sent(serving: Servin
     assert serving.memory() - before < 8 << 20
     for each in peers:
         each.socket.close()
-    time.sleep(0.2)
-    still_answers(serving)
+    assert until(lambda: answers_again(serving))
 
 
 def test_half_frames_and_clients_that_go_away(serving: Serving) -> None:
@@ -164,8 +159,7 @@ def test_too_many_connections_are_closed_and_the_others_served(serving: Serving)
             answered += each.ask(pull(TOPIC, 0, 0)).code == ResponseCode.SUCCESS
         each.socket.close()
     assert 80 <= answered <= 88  # of one address; the others are kept for other addresses
-    time.sleep(0.2)
-    still_answers(serving)
+    assert until(lambda: answers_again(serving))
 
 
 def test_a_slow_reader_does_not_fill_the_memory(serving: Serving) -> None:
@@ -184,7 +178,7 @@ def test_a_slow_reader_does_not_fill_the_memory(serving: Serving) -> None:
         for _ in range(5):
             still_answers(serving)
         assert serving.memory() - before < 8 << 20
-        slow.socket.settimeout(20)
+        slow.socket.settimeout(60)
         assert [slow.next().opaque for _ in range(30)] == list(range(30))  # none is lost
 
 
@@ -192,8 +186,8 @@ def test_a_pull_waits_for_as_long_as_it_says(peer: Peer) -> None:
     end = peer.ask(request(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId=0)).fields["offset"]
     waits = {"sysFlag": HAS_SUBSCRIPTION | SUSPEND, "suspendTimeoutMillis": 400}
     begin = time.monotonic()
-    peer.send(pull(TOPIC, 0, int(end), opaque=5, **waits))
-    peer.send(pull(TOPIC, 0, int(end), opaque=6))  # is not kept waiting by the other
+    other = frame(pull(TOPIC, 0, int(end), opaque=6))  # is not kept waiting by the first
+    peer.socket.sendall(frame(pull(TOPIC, 0, int(end), opaque=5, **waits)) + other)
     first, second = peer.next(), peer.next()
     assert (first.opaque, first.code) == (6, ResponseCode.PULL_NOT_FOUND)
     assert (second.opaque, second.code) == (5, ResponseCode.PULL_NOT_FOUND)
@@ -228,10 +222,7 @@ def test_ten_thousand_connects(store: Path) -> None:
                     with suppress(OSError):  # those beyond the limit are closed
                         each.socket.sendall(frame(pull(TOPIC, 0, 0))[: number % 90])
                 each.socket.close()
-        until = time.monotonic() + 60
-        while sockets(serving) > listening:  # it closes its ends of them in turn
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        assert until(lambda: sockets(serving) <= listening)  # it closes its ends in turn
         still_answers(serving)
         assert serving.memory() - before < 16 << 20
         assert serving.end() == (0, "")
@@ -304,7 +295,7 @@ def run(test: Callable[[Two], Awaitable[None]]) -> None:
         with ExitStack() as stack:
             await test(Two(stack))
 
-    asyncio.run(asyncio.wait_for(within(), 10))
+    asyncio.run(asyncio.wait_for(within(), 60))
 
 
 def test_each_question_gets_the_answer_to_its_own_number() -> None:
@@ -403,7 +394,7 @@ def run_waiting(test: Callable[[Waiting], Awaitable[None]]) -> None:
         with ExitStack() as stack:
             await test(Waiting(stack))
 
-    asyncio.run(asyncio.wait_for(within(), 10))
+    asyncio.run(asyncio.wait_for(within(), 60))
 
 
 @pytest.mark.parametrize(
@@ -432,10 +423,10 @@ def test_nobody_waits_for_longer_than_five_minutes(monkeypatch: pytest.MonkeyPat
             lambda delay, *about: delays.append(delay) or call_later(delay, *about),  # type: ignore[func-returns-value]
         )  # fmt: skip
         now = time.time() * 1000
-        for until in (LATER, int(now) + 15_000):
-            waiting.held.keep(waiting.pull(1, until=until))
+        for last in (LATER, int(now) + 100_000):
+            waiting.held.keep(waiting.pull(1, until=last))
         assert delays[0] == 300.0
-        assert 14 < delays[1] <= 15
+        assert 40 < delays[1] <= 100
 
     run_waiting(test)
 

@@ -12,8 +12,9 @@ from tests.jobs.sockets.asked import TOPIC
 from tests.jobs.sockets.asking import Peer, request
 from tests.jobs.sockets.popping import fields
 from tests.jobs.sockets.serving import Serving
+from tests.processes import until
 
-_WAIT = 10_000  # milliseconds: so long a test would last that nothing woke
+_WAIT = 60_000  # milliseconds: so long a test would last that nothing woke
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +38,7 @@ def popping(group: str, opaque: int = 1, **more: Any) -> Any:
 def waits(peers: list[Peer], group: str, queue: int = 0) -> None:
     """Until one waits for the group's messages."""
     asked = request(RequestCode.POLLING_INFO, consumerGroup=group, topic=TOPIC, queueId=queue)
-    end = time.monotonic() + 20
-    while peers[0].ask(asked).fields["pollingNum"] == "0":
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    assert until(lambda: peers[0].ask(asked).fields["pollingNum"] != "0")
 
 
 def to_the_end(peer: Peer, group: str) -> None:

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from reput.jobs.check import check
+from reput.jobs.cli import main
 from reput.jobs.repair import repair
 from reput.store_format.discover.config_faults import config_faults
 from reput.store_format.files.folder import Folder
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.state_table import FILES, StateFile
 from tests import golden_stores
+from tests.built import Built
 from tests.in_process import Session, as_text
 from tests.memory_storage import MemoryStorage
 
-NULS = bytes(200)
+NULS, FOLDER = bytes(200), b"a folder"
 STARTS, WITHOUT, NOT = "a broker reads", "a broker starts without", "no broker starts"
 
 
@@ -54,6 +57,22 @@ def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(
     assert [bool(each.todo) for each in found] == [said != STARTS] * bool(said)
 
 
+@pytest.mark.parametrize(
+    ("bak", "said"), [(None, WITHOUT), (b"{}", STARTS), (NULS, NOT), (FOLDER, NOT)]
+)
+def test_a_folder_of_a_file_s_name(bak: bytes | None, said: str, tmp_path: Path) -> None:
+    """A container's mount of a file that was not there makes one. So RocketMQ 5.3.3 did, too."""
+    (tmp_path / "config" / "topics.json").mkdir(parents=True)
+    if bak is FOLDER:
+        (tmp_path / "config" / "topics.json.bak").mkdir()
+    elif bak is not None:
+        (tmp_path / "config" / "topics.json.bak").write_bytes(bak)
+    (found,) = config_faults(Folder(LocalStorage(), str(tmp_path)))
+    assert found.reason.startswith("is a folder")
+    assert said in found.reason
+    assert found.todo.startswith(f"restore {tmp_path}/config/topics.json")
+
+
 @pytest.mark.parametrize("row", [row for row in FILES if row.holds], ids=lambda row: row.path)
 def test_each_file_of_json_in_the_table_is_looked_at(row: StateFile) -> None:
     """A start does not ask what QueryAssignmentProcessor and TransactionMetrics could load."""
@@ -86,6 +105,24 @@ def test_a_rocksdb_of_config_that_is_gone(there: dict[str, int], told: list[str]
     found = config_faults(Folder(MemoryStorage(files), "store"))
     missing = [each.path for each in found if "is missing" in each.reason]
     assert missing == [f"store/config/{name}" for name in told]
+
+
+@pytest.mark.parametrize("name", ["topics.json", "consumerOffset.json", "subscriptionGroup.json"])
+def test_commands_read_on_past_a_folder(name: str, tmp_path: Path, capsys: Any) -> None:
+    built = Built().put("A", count=9).derive()
+    store = built.write(tmp_path / "store")
+    (store / "config" / name).mkdir(parents=True)
+    given = [word for each in built.given().items() for word in ("--set", "=".join(each))]
+    copy = ["--output", str(tmp_path / "copy")]
+    for command, words, code in (
+        ("check", [], 1), ("topics", [], None), ("groups", [], None), ("recover", ["--dry-run"], 1),
+        ("convert", copy, 0), ("repair", ["--output", f"{copy[1]}2"], 1),
+    ):  # fmt: skip
+        done = main([command, str(store), *words, "--rocketmq", "5.3.3", *given])
+        said = capsys.readouterr()
+        assert done in ((0, 1) if code is None else (code,)), (command, said)
+        if code is not None:
+            assert f"{name}: is " in said.out + said.err, command
 
 
 def test_commands_say_that_no_broker_starts(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from reput.jobs.catch_up import catch_up
 from reput.jobs.check import check
 from reput.jobs.cli import main
-from reput.jobs.judging.report import text
+from reput.jobs.judging.shown import text
 from reput.jobs.opening.open_writer import open_writer
 from reput.jobs.rebuild import rebuild
 from reput.jobs.recover import recover

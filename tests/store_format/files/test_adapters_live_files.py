@@ -72,5 +72,5 @@ def test_a_growing_file_never_gets_shorter(file: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(StoreChanged, match="file: changed since it was listed"):
         growing.open(str(file), state)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     growing.open(str(file)).close()

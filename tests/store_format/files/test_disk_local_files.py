@@ -149,7 +149,7 @@ def test_where_each_file_has_a_name_it_is_made_with_it(
         monkeypatch.setattr(os, "open", without)
     before = os.listdir("/proc/self/fd")
     files.create("zeros", 9).close()
-    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert len(os.listdir("/proc/self/fd")) <= len(before)
     assert (root / "zeros").read_bytes() == bytes(9)
     with pytest.raises(FileExistsError):
         files.create("zeros", 9)

@@ -7,6 +7,7 @@ import pytest
 
 from reput.broker.writer.recovery import first_torn
 from reput.jobs.check import check
+from reput.jobs.judging.shown import next_step
 from reput.jobs.rebuild import REFUSE, SALVAGE
 from reput.jobs.repair import repair
 from reput.store_format.faults import DamageFound, Fault
@@ -258,6 +259,7 @@ def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
     )
     offered = [each for each in report.findings if "--assume-names reads it as" in each.reason]
     assert len(offered) == 2
+    assert "--assume-names" in next_step(report)  # to give both their names takes a third one
     assert report.messages < 600
     assert again.messages == 600
     assert again.damage["range_count"] == 0

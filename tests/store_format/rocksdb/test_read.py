@@ -221,7 +221,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         open_database(Folder(LocalStorage(), f"{store}/consumequeue")).close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_the_folder_shows_that_its_broker_is_of_5_4_or_later(tmp_path: Path) -> None:

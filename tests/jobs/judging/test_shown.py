@@ -7,17 +7,8 @@ import pytest
 
 from reput.jobs import check as command
 from reput.jobs.cli import main
-from reput.jobs.judging.report import (
-    LEFT,
-    TAIL_LOST,
-    CheckReport,
-    Difference,
-    next_step,
-    picture,
-    rows,
-    svg,
-    text,
-)
+from reput.jobs.judging.report import LEFT, TAIL_LOST, CheckReport, Difference
+from reput.jobs.judging.shown import next_step, picture, rows, svg, text
 from reput.store_format.log.segments import Finding
 
 SIZE = 6400  # 100 bytes a cell

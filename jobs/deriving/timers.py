@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import NamedTuple
 
+import numpy as np
+
 from reput.broker.services.files import check_can_replace, integer_key, pretty, replace_timer_files
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.outputs.publish import Built
@@ -31,7 +33,7 @@ from reput.store_format.fate.known import (
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Files, replace_small
-from reput.store_format.layouts import TIMER_CHECK_FILE_BYTES
+from reput.store_format.layouts import TIMER_CHECK_FILE_BYTES, TIMER_UNIT
 from reput.store_format.message.message import TIMER_TOPIC
 from reput.store_format.names import ABORT, CONFIG, STORE_DB, TIMER_LOG, TOPICS
 from reput.store_format.notes import Notes
@@ -44,6 +46,7 @@ from reput.store_format.state.timers import (
     TIMER_CHECK_PATH,
     Ends,
     Timers,
+    Turned,
     carried_timers,
     derived_levels,
     derived_timers,
@@ -134,6 +137,9 @@ class Asked(NamedTuple):
                 timers = derived_timers(gather(), read, written, now, precision)
             elif carry:
                 timers = carried_timers(store, now, precision)
+        elif not (derive or carry or grown) and furthest_unit(store) >= self.log_end:
+            none = Turned(read.timer_read, read.timer_read, 0, now, precision)
+            timers = Timers(np.zeros(0, TIMER_UNIT), none, 0)  # all of the topic's are lost
         offsets: dict[int, int] = {}
         there = store.head(DELAYS_PATH, 0) is not None
         if any(topic == SCHEDULE for topic, _ in ends) and (

@@ -252,6 +252,9 @@ def _check(
         report = report_of(plan, damage)
         report.crashed, report.lock_unknown = left_open(plan)
         report.fall_of_time = fall_of_time(damage.linked)
+        if report.crashed and not any(known or ()):
+            lost = "is missing, or says nothing: a broker that recovers reads the whole log"
+            report.notes.append(f"{plan.store}/{CHECKPOINT}: {lost}")
         # the checkpoint has a time of queue entries: the store had queues, even if none is left
         had_queues = known is not None and known.logics_msg_timestamp > 0 and not plan.in_use
         in_rocksdb = queues_folder(plan.folder)

@@ -154,6 +154,12 @@ def lacking(opened: OpenedStore, queue: CompactedQueue, notes: Notes) -> Iterato
                 yield Lacking(entry, record)
 
 
+_WITHOUT = (
+    f"Without this folder, and that in {COMPACTION}/{COMPACTION_QUEUE}/, `reput recover` writes "
+    "all that the log has; what compaction kept of older messages is lost then"
+)
+
+
 class CompactionFault(NamedTuple):
     """What is wrong with a queue in `compaction/`. why: says it, and what a broker does."""
 
@@ -187,6 +193,7 @@ def hole_faults(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFa
     Compaction leaves out what a newer message of the same KEYS replaces, and deleted keys. What has
     neither, of the newest messages of a queue, was never there.
     """
+    yield from _short_files(opened, topics)
     for topic in topics:
         try:
             for queue in compacted_queues(opened, [topic]):
@@ -203,12 +210,29 @@ def hole_faults(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFa
                         queue,
                         f"lacks messages between others, from queueOffset {found[-1]:,} on, "
                         f"{len(found):,} of them of keys that no newer message has: a broker never "
-                        "serves them. Without this folder, and that in "
-                        f"{COMPACTION}/{COMPACTION_QUEUE}/, `reput recover` writes all that the "
-                        "log has; what compaction kept of older messages is lost then",
+                        f"serves them. {_WITHOUT}",
                     )
         except BadQueue:
             continue
+
+
+def _short_files(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFault]:
+    """Files that are shorter than others of their kind (MappedFileQueue.load)."""
+    for kind in (COMPACTION_LOG, COMPACTION_QUEUE):
+        sizes = [
+            (state.size, CompactedQueue(topic, int(number), (), 0, None), name)
+            for topic in topics
+            for number, _ in opened.folder.listed(f"{COMPACTION}/{kind}/{topic}")
+            for name, state in opened.folder.listed(f"{COMPACTION}/{kind}/{topic}/{number}")
+            if is_queue_id(number) and state is not None
+        ]
+        usual = max((size for size, *_ in sizes), default=0)
+        for size, queue, name in sizes:
+            if size < usual or (kind == COMPACTION_QUEUE and size % BATCH_QUEUE_ENTRY_BYTES):
+                yield CompactionFault(
+                    queue, f"{name} of {kind} has {size:,} bytes, others {usual:,}: no broker "
+                    f"starts. {_WITHOUT}"
+                )  # fmt: skip
 
 
 def _without_record(opened: OpenedStore, queue: CompactedQueue) -> Iterator[int]:

@@ -5,6 +5,7 @@ made of tables.
 import errno
 import os
 import re
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import chain
@@ -33,6 +34,7 @@ _TABLE = re.compile(r"[0-9]+\.sst")
 _COPIED = re.compile(r"CURRENT|MANIFEST-[0-9]+|[0-9]+\.log")
 _LOOKS = 5  # at a changing database: a compaction removes tables
 _CHUNK_BYTES = 8 << 20
+_BLOCK_BYTES, _HEAD_BYTES = 32 << 10, 7  # of a MANIFEST; CRC, length, type
 _TEXT_MOST, _SAID_LEAST = 190, 60  # characters of an error; of the library's text in it
 # Long messages of the library, and what is said instead.
 _SHORTER = (
@@ -99,6 +101,23 @@ class Database:
             raise
         except Exception as error:  # noqa: BLE001
             raise self._failed(error) from None
+
+    def check(self, folder: Folder) -> None:
+        """Read each block of the tables. Raises RocksDBError, also where the MANIFEST in the
+        database's folder was cut, so that tables are there which it does not name any more.
+        """
+        for family in self.families:
+            deque(self.rows(family), 0)
+        raw, at = folder.read(folder.read(CURRENT).decode().strip()), 0
+        while at + _HEAD_BYTES <= len(raw):  # records, in blocks (log::Reader)
+            if (room := _BLOCK_BYTES - at % _BLOCK_BYTES) < _HEAD_BYTES:
+                at += room
+            else:
+                at += _HEAD_BYTES + int.from_bytes(raw[at + 4 : at + 6], "little")
+        named = {each["name"].lstrip("/") for each in self._opened.live_files()}
+        if at != len(raw) and (lost := _tables(folder) - named):
+            what = f"its MANIFEST is cut, and names no {min(lost)}: a broker removes that table"
+            raise RocksDBError(self.folder, what)
 
     def last_row(self, family: str, start: bytes, at: bytes) -> tuple[bytes, bytes] | None:
         """The row with the greatest key in [start, at]. Raises RocksDBError."""

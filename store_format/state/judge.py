@@ -1,6 +1,5 @@
 """Judges by the log what a store has beside its queues and index, for `check` and `report`."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
@@ -174,6 +173,7 @@ _SLICE = 1 << 16  # entries read at a time
 _LOOKED_MOST = 10_000  # records that are read of messages without a unit
 _ASKED_MOST = 64  # messages of which the delivery is looked for
 _HAS_READ = "has read"
+_NAME = 1 << 24  # times a place, plus a size: a number for both
 # A message that is due at once is delivered without a unit, at most so long (milliseconds) after
 # the time in timercheck, which is written each second.
 _AT_ONCE_MS = 10_000
@@ -208,8 +208,7 @@ def timer_faults(
     # a broker maps the whole file, so that it reads a short one as if zeros followed
     check = np.frombuffer((head or b"").ljust(TIMER_CHECK.itemsize, b"\0"), TIMER_CHECK)[0]
     wheel = _wheel_of(opened, check)
-    past = int(np.count_nonzero(wheel.units["physicalOffset"] >= log_end))
-    if past:
+    if past := int(np.count_nonzero(wheel.units["physicalOffset"] >= log_end)):
         yield Finding(
             f"{opened.path}/{TIMER_LOG}",
             f"{past:,} of {len(wheel.units):,} timers are of messages past the log's end, "
@@ -240,22 +239,17 @@ def timer_faults(
 
 
 def _of_other_lengths(store: Folder) -> Iterator[Finding]:
-    """Findings of files of timerlog of another length than the others, or than their names tell;
-    and of the wheel's (MappedFileQueue.load, TimerWheel).
+    """Findings of files of timerlog of another length than the others, and of the wheel's
+    (MappedFileQueue.load, TimerWheel).
     """
-    names = timer_log_names(store)
-    usual = max((length for _, length in names), default=0)
-    for name, length in names:
-        if length < usual or int(name) % max(length, 1):
-            reason = f"{name} {_LENGTH.format(length, usual)}"
-            yield Finding(f"{store}/{TIMER_LOG}", reason)
-    for name, state in store.listed():
-        size = TIMER_WHEEL_FILE_BYTES if state is None else state.size
-        if name == TIMER_WHEEL and size not in (0, TIMER_WHEEL_FILE_BYTES):
-            yield Finding(f"{store}/{name}", _LENGTH.format(size, TIMER_WHEEL_FILE_BYTES))
-
-
-_LENGTH = "has {:,} bytes, expected {:,}: no broker with timerWheelEnable starts"
+    wanted = max((length for _, length in timer_log_names(store)), default=0)
+    files = [(TIMER_LOG, f"{name} ", size, wanted) for name, size in timer_log_names(store)]
+    wheels = [state.size for name, state in store.listed() if name == TIMER_WHEEL and state]
+    files += [(TIMER_WHEEL, "", size, TIMER_WHEEL_FILE_BYTES) for size in wheels if size]
+    for path, name, size, wanted in files:
+        if size != wanted:
+            reason = f"has {size:,} bytes, expected {wanted:,}: no broker with timers starts"
+            yield Finding(f"{store}/{path}", f"{name}{reason}")
 
 
 def _rows_past(opened: OpenedStore, rows: Timers, log_end: int, crashed: bool) -> Iterator[Finding]:
@@ -277,9 +271,7 @@ def _rows_past(opened: OpenedStore, rows: Timers, log_end: int, crashed: bool) -
 
 
 class _Wheel(NamedTuple):
-    """What a broker that starts makes of timerlog and the wheel's file. Messages are named by
-    their physical offsets.
-    """
+    """What a broker that starts makes of timerlog and the wheel's file. Messages: physical."""
 
     units: Units  # that it comes to, and that it has passed, by their messages
     last: int  # the message of the last unit before `end`; -1 without one
@@ -325,13 +317,10 @@ def _wheel_of(opened: OpenedStore, check: Any) -> _Wheel:
         while place in number and not seen[number[place]]:
             seen[number[place]] = True
             place = before[number[place]]
-    units = np.concatenate([*passed, units[seen]]).astype(TIMER_UNIT)
-    places = units["physicalOffset"].astype(np.int64)
-    return _Wheel(units[np.argsort(places, kind="stable")], last, newest, end)
+    return _Wheel(np.concatenate([*passed, units[seen]]), last, newest, end)
 
 
-def _due(units: Units) -> Places:
-    """When units are due: the times of their slots, in milliseconds."""
+def _due(units: Units) -> Places:  # their slots' times, in milliseconds
     due: Places = units["writeTime"].astype(np.int64) + units["delay"]
     return due
 
@@ -358,12 +347,10 @@ def _read_wrong(opened: OpenedStore, units: Units, read: int, last_time: int) ->
             f"{last_time:,}: no broker will ever deliver {np.count_nonzero(early):,} that are due "
             "between",
         )
-    late = once[(due >= read + _AT_ONCE_MS) & (due < last_time) & ~recalls]
-    step = max(len(late) // _ASKED_MOST, 1)
-    if found := _delivered(opened, late["physicalOffset"][::step].tolist()):
-        yield Finding(
-            path, f"{_HAS_READ} timers up to {read:,} ms, later ones were delivered {found}"
-        )
+    late = once["physicalOffset"][(due >= read + _AT_ONCE_MS) & (due < last_time) & ~recalls]
+    if found := _delivered(opened, late[:: len(late) // _ASKED_MOST + 1].tolist()):
+        reason = f"{_HAS_READ} timers up to {read:,} ms, later ones were delivered {found}"
+        yield Finding(path, reason)
 
 
 def _some_places(queue: Queue, first: int, end: int) -> Iterator[int]:
@@ -373,9 +360,7 @@ def _some_places(queue: Queue, first: int, end: int) -> Iterator[int]:
 
 
 def _delivered(opened: OpenedStore, places: Iterable[int]) -> str:
-    """What comes of messages that wait, the first of which the index has as delivered; "" if none
-    is.
-    """
+    """The first of some messages that the index has as delivered; "" if none is."""
     for place in places:
         with suppress(NoRecord, NotInLog, BadQueue, BadIndex, RocksDBError):
             delivery = delivery_of(opened, opened.message(opened.log.record_at(place)))
@@ -389,7 +374,7 @@ def _lost(
 ) -> Iterator[Finding]:
     """A finding of messages that wait, that a broker does not read again, and without a unit."""
     first = queue.minimum(opened.log.start, opened.profile)
-    known = _names(units["physicalOffset"], units["messageSize"])
+    known = units["physicalOffset"].astype(np.int64) * _NAME + units["messageSize"]
     missing = 0
     waiting, of_pop = 0, 0
     example = -1
@@ -398,7 +383,7 @@ def _lost(
         if not len(some):
             break
         first = int(some.positions[-1]) + 1
-        for place in some.places[~np.isin(_names(some.places, some.sizes), known)].tolist():
+        for place in some.places[~np.isin(some.places * _NAME + some.sizes, known)].tolist():
             missing += 1
             if missing > _LOOKED_MOST:
                 continue
@@ -419,11 +404,6 @@ def _lost(
     )
 
 
-def _names(places: Places, sizes: Places) -> Places:
-    """A number for each place of a message and its size."""
-    return places.astype(np.int64) * (1 << 24) + sizes  # a product that is too large goes round
-
-
 # ---
 # All of it.
 
@@ -441,10 +421,11 @@ def database_faults(store: Folder) -> Iterator[Finding]:
         if CURRENT in names and own:
             with suppress(RocksDBError), closing(open_database(folder)) as database:
                 try:
-                    for family in database.families:
-                        deque(database.rows(family), 0)  # checks each block
+                    database.check(folder)
                 except RocksDBError as error:
-                    yield Finding(folder.path, f"{error.reason}: no broker that uses it starts")
+                    then = ": no broker that uses it starts" * bool(error.remedy)
+                    todo = f"restore {folder} from a backup, while no broker runs"
+                    yield Finding(folder.path, f"{error.reason}{then}", todo=todo)
         elif CURRENT not in names and any(name.endswith(".sst") for name in names):
             yield Finding(
                 folder.path, f"has tables and no {CURRENT}: a broker begins with an empty one"
@@ -462,9 +443,7 @@ def state_faults(
     """
     with suppress(BadQueue):
         yield from timer_faults(opened, log_end, last_time, crashed)
-    topics = compacted_topics(
-        opened.folder, opened.settings, opened.profile.release
-    )  # fmt: skip
+    topics = compacted_topics(opened.folder, opened.settings, opened.profile.release)
     topics = [] if crashed else topics
     for fault in (*compaction_faults(opened, topics), *hole_faults(opened, topics)):
         yield Finding(f"{opened.path}/{fault.queue.folder(COMPACTION_LOG)}", fault.why)

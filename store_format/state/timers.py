@@ -305,17 +305,9 @@ def why_lost(store: Folder, log_end: int) -> str:
         return f"{TIMER_LOG} points past the log's end"
     if last < 0:  # even if nothing was taken: a broker with RocksDB had its timers there
         return f"{TIMER_LOG} is not there"
-    if wheel_from(store, int(check["lastTimerLogFlushPos"])) > 0:
+    if read_from(store, int(check["lastTimerLogFlushPos"])) > 0 and not len(wheel_slots(store)):
         return "timerwheel is not there, and only the last files of timerlog are read in its place"
     return ""
-
-
-def wheel_from(store: Folder, flushed: int) -> int:
-    """The place in timerlog from which a broker knows units: 0 with the wheel's file, without it
-    that of `read_from`, as it makes the wheel of these.
-    """
-    since = read_from(store, flushed)
-    return 0 if not since or len(wheel_slots(store)) else since
 
 
 def read_from(store: Folder, flushed: int) -> int:

@@ -266,6 +266,16 @@ def test_an_entry_whose_record_is_not_there_is_told(
     assert ["has no record of queueOffset" in each for each in found] == [True] * bad
 
 
+@pytest.mark.parametrize("kind", [LOG, QUEUE])
+def test_a_file_of_half_its_length_is_told(stores: Stores, kind: str) -> None:
+    files = in_memory(stores(30), stores(30))
+    raw = files.contents[files.names_of[min(p for p in files.names_of if p.startswith(f"{kind}/"))]]
+    del raw[len(raw) // 2 :]
+    with OpenedStore(Folder(FilesRead(files), ""), "5.3.3", GIVEN, Notes()) as opened:
+        found = [each.text for each in hole_faults(opened, [TOPIC])]
+    assert f"of {kind.split('/')[1]} has {len(raw):,} bytes, others {2 * len(raw):,}" in found[0]
+
+
 @pytest.mark.parametrize(
     ("release", "given", "topics"),
     [("5.3.3", {}, [TOPIC]), ("5.0.0", {}, []), ("5.3.3", {"enableCompaction": "false"}, [])],

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import rocksdict
 
@@ -21,6 +22,7 @@ from reput.jobs.repair import repair
 from reput.store_format.fate.known import timers_in_rocksdb
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
+from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb.rows import READ_POSITION, TIMERS
@@ -289,6 +291,16 @@ def test_what_the_log_s_lost_end_had_delivered_waits_again(
         cut_log(store, end)
     assert recovered(store) == ([THREE, LEVEL] if lost else [])
     assert fates(store) == (before if lost else after)
+
+
+def test_a_log_that_was_cut_before_its_first_timer_has_no_units(store: Path) -> None:
+    with reput.open_store(str(store), **GIVEN) as opened:
+        rows = [row for row in opened.delayed(everything=True) if row.by == "timer"]
+    cut_log(store, min(row.physical_offset for row in rows))
+    assert recovered(store)[0] == "0 timers wait: timerlog and config/timercheck are written"
+    assert contents(store / "timerlog") == {}
+    check = np.frombuffer((store / "config/timercheck").read_bytes(), TIMER_CHECK, 1)[0]
+    assert (check["lastTimerQueueOffset"], check["masterTimerQueueOffset"]) == (0, 0)
 
 
 def test_units_past_a_log_that_was_cut_go(store: Path) -> None:

@@ -82,6 +82,10 @@ def test_a_killed_broker_needs_recovery_and_a_running_one_does_not() -> None:
     assert (report.state, report.crashed, report.lock_unknown) == ("sound", False, False)
     report = checked(log, files | lock | abort, storage=disk)
     assert (report.state, report.crashed, report.lock_unknown) == ("needs recovery", True, False)
+    for known, read in ((b"", True), (bytes(4096), True), (encode(Checkpoint(START)), False)):
+        more = {f"{STORE}/checkpoint": known} if known else {}
+        report = checked(log, more, storage=disk)
+        assert any("reads the whole log" in each for each in report.notes) == read
     assert report.undamaged
     disk.holder = 7
     report = checked(log, {}, storage=disk)

@@ -182,6 +182,7 @@ def test_a_unit_of_timerlog_is_damaged(
         ({"masterTimerQueueOffset": 30}, ""),  # none of these is
         ({"lastTimerQueueOffset": 3}, ""),  # the last unit's message tells it
     ],
+    ids=["future", "past", "master", "waiting", "own"],
 )
 def test_a_timercheck_that_does_not_go_with_the_log(
     fields: dict[str, int], reason: str, tmp_path: Path
@@ -307,6 +308,24 @@ def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Pat
     table.write_bytes(b"x" + raw[1:])
     (found,) = database_faults(Folder(LocalStorage(), store))
     assert "block checksum mismatch" in found.reason
+
+
+def test_a_manifest_that_was_cut_names_not_all_tables(tmp_path: Path) -> None:
+    """The next broker to open it removes the others; an end that names no table is nothing."""
+    folder = tmp_path / "kvStore"
+    with rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True)) as database:
+        for number in range(6):
+            database[b"%d" % number] = b"v"
+            database.flush()
+    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
+    (manifest,) = folder.glob("MANIFEST-*")
+    raw = manifest.read_bytes()
+    manifest.write_bytes(raw[: len(raw) // 2])
+    (found,) = database_faults(Folder(LocalStorage(), str(tmp_path)))
+    assert "its MANIFEST is cut, and names no 0000" in found.reason
+    assert "no broker" not in found.reason
+    manifest.write_bytes(raw[:-1])
+    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
 
 
 @pytest.mark.parametrize("folder", ["kvStore", "config/topics", "rocksdbstore"])

@@ -24,11 +24,10 @@ from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import lost_by_index
 from reput.jobs.salvaging.judge_end import LogRead, read_log
-from reput.store_format.discover.delay_levels import SCHEDULE, SETTING
-from reput.store_format.faults import REFUSE, StoreError
+from reput.store_format.discover.delay_levels import SCHEDULE
+from reput.store_format.faults import REFUSE
 from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
-from reput.store_format.release.settings import Settings
 from reput.udfs.rebuild.built_files import KeptFiles
 
 if TYPE_CHECKING:
@@ -128,10 +127,13 @@ def derive_files(
     said = of_queues(job.staging, near, job.queue_bytes)
     summary.in_no_queue += said.left_out
     # gaps (`said.shifted`) are for check: healthy stores of LMQs have them
-    summary.warnings += [*said.ended, *assumed_delays(job.plan, named)]
+    summary.warnings += [*said.ended, *job.plan.assumed_delays(delay_levels(named))]
     if tables is not None:
         summary.queues_in = ROCKSDB
-        summary.queues = tables.rows.group_by(["topic", "queue_id"]).aggregate([]).num_rows
+        queues = tables.rows.group_by(["topic", "queue_id"]).aggregate([]).to_pylist()
+        levels = {row["queue_id"] + 1 for row in queues if row["topic"] == SCHEDULE}
+        summary.queues = len(queues)
+        summary.warnings += job.plan.assumed_delays(levels)
         summary.in_no_queue += tables.in_no_queue()
         summary.warnings += tables.ended()
     if indexed is not None:
@@ -140,34 +142,11 @@ def derive_files(
     return named, kept
 
 
-def assumed_delays(plan: Plan, named: list[Built]) -> list[str]:
-    """A line where delayed messages are dispatched by RocketMQ's default levels, as nothing shows
-    those of the broker. named: BUILT rows with paths.
-
-    Raises StoreError where queues show that levels are others, and the default has not this one.
-    """
-    shown, usual = plan.discovered.delays_shown, Settings().delays
+def delay_levels(named: Iterable[Built]) -> set[int]:
+    """The levels whose queues are built as files. named: BUILT rows with paths."""
     schedule = f"{CONSUME_QUEUE}/{SCHEDULE}/"
     files = (row["folder"] for row in named if row["path"].startswith(schedule))
-    built = {parse_queue_path(folder).queue_id + 1 for folder in files}
-    if shown is None or built <= shown:
-        return []
-    last, give = max(built - shown), f"--set {SETTING}=... gives the broker's"
-    without = f"messages wait at level {last}, RocketMQ's default has {len(usual)}"
-    if shown and last > len(usual):
-        raise StoreError(f"{SETTING}: {without}, and no queue shows that one's delay; {give}")
-    if any(plan.settings.delays[level - 1] != usual[level - 1] for level in shown):
-        return [
-            f"{SETTING}: RocketMQ's default is taken for what no queue shows, up to level {last}, "
-            f"though others are not as it says; {give}"
-        ]
-    if shown:
-        return []
-    return [
-        f"{SETTING}: RocketMQ's default is taken, as no queue and no broker's file shows another; "
-        f"{give}, by which delayed messages get their times"
-        + (f"; {without}, so it is wrong" if last > len(usual) else "")
-    ]
+    return {parse_queue_path(folder).queue_id + 1 for folder in files}
 
 
 def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> None:

@@ -39,6 +39,7 @@ from reput.store_format.derived.queue_files import (
     layout_of,
 )
 from reput.store_format.discover.config import configured_topics
+from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.dispatch.scan import place_rules, scan_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.disk import DiskFiles
@@ -237,7 +238,7 @@ def _noted(held: HeldStore, catching: CatchUp, confirm: Callable[[str], None]) -
 
 def report(plan: Plan, new: New) -> CaughtUp:
     """The report of what there is to do, or was done."""
-    ahead = new.ahead
+    ahead, levels = new.ahead, {key.queue_id + 1 for key in new.queues if key.topic == SCHEDULE}
     reason = REASONS[ahead.fault][1] if ahead.fault in REASONS else "the last segment's end"
     if ahead.fault not in (Fault.NONE, Fault.BLANK, Fault.ZEROS):
         field, said = REASONS[ahead.fault]
@@ -247,7 +248,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
         log_end=ahead.end, end_reason=reason, messages=ahead.records, entries=ahead.entries,
         queues=len(new.queues), index_keys=ahead.index_puts, left_out=new.left_out,
         lacking=new.lacking,
-        warnings=[*plan.notes, *plan.warnings],
+        warnings=[*plan.notes, *plan.warnings, *plan.assumed_delays(levels)],
         discovered=plan.discovered.as_json() | plan.index_zone.as_discovered(),
         releases=plan.discovered.releases,
     )  # fmt: skip

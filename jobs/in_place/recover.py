@@ -12,7 +12,7 @@ from reput.broker.change.compaction import settle
 from reput.broker.change.expire import StagedFile, apply
 from reput.broker.change.install import last_offset
 from reput.broker.writer.recovery import LogEnd, LogRecovery
-from reput.jobs.deriving.derive_set import assumed_delays
+from reput.jobs.deriving.derive_set import delay_levels
 from reput.jobs.deriving.kept import new_checkpoint
 from reput.jobs.deriving.timers import Waits, lost_services, write_services
 from reput.jobs.in_place.lost_entries import displaced, lost_pops, without_rows, wrong_compaction
@@ -340,7 +340,7 @@ def examine(
     )  # fmt: skip
     refuse_linked(held.path, (*about.written, *about.removed))
     written = [row for row in verdict.named if row["path"] in placed]
-    about.warnings += assumed_delays(plan, written)
+    about.warnings += plan.assumed_delays(delay_levels(written))
     claims = list(knows_more(job, linked, old))
     about.warnings += [f"{CHECKPOINT}: {said}; it is written anew" for said in claims]
     past = named_past_end(held.folder, linked.end)

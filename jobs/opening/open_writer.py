@@ -16,6 +16,7 @@ from reput.jobs.opening.plan import Plan, index_zone
 from reput.store_format.derived.after_crash import vouched_for
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.discover.config import batch_topics
+from reput.store_format.discover.delay_levels import SCHEDULE, assumed_delays
 from reput.store_format.discover.purpose import APPEND
 from reput.store_format.discover.sizes import SIZES, settings_to_continue
 from reput.store_format.discover.store import (
@@ -37,7 +38,7 @@ from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
 from reput.store_format.log.rules import RecordRules, head_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.there import strangers
-from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, LOCK
+from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, CONSUME_QUEUE, LOCK, is_queue_id
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
@@ -94,6 +95,7 @@ def open_writer(
     said += setting_warnings(given, rules.release, "append")
     found = strangers(at.folder, [f"{path}/{COMMIT_LOG}"])
     said += [f"{each.path}: {each.text(rules)}" for each in found]
+    levels = _levels(at.folder)
     writer = CommitLogWriter.open(
         path,
         parsed,
@@ -105,8 +107,19 @@ def open_writer(
         prepare_ahead=prepare_ahead,
         local=zone.local,
     )
+    new = _levels(at.folder) - levels  # which recovery has dispatched
+    try:
+        said += assumed_delays(of_store.delays_shown, parsed.delays, new)
+    except StoreError as error:
+        said.append(str(error))
     writer.settle = lambda: settle(writer.store.files, at.folder, rules.release, given, Notes())
     return writer
+
+
+def _levels(store: Folder) -> set[int]:
+    """The levels of delay that have a queue of files."""
+    names = (name for name, _ in store.listed(f"{CONSUME_QUEUE}/{SCHEDULE}"))
+    return {int(name) + 1 for name in names if is_queue_id(name)}
 
 
 def try_writer(at: StoreAt) -> Trial:

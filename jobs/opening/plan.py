@@ -3,7 +3,7 @@ log that grows; and whether the log has changed since.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +20,7 @@ from reput.store_format.discover.config import (
     topic_attributes,
 )
 from reput.store_format.discover.config_faults import config_faults
+from reput.store_format.discover.delay_levels import assumed_delays
 from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import End, ScanRules, scan, scan_rules
@@ -181,6 +182,10 @@ class Plan:
     def has_index(self) -> bool:
         """Whether the store has index files, and no broker is writing to them."""
         return not self.in_use and bool(self.folder.listed(INDEX))
+
+    def assumed_delays(self, levels: Set[int]) -> list[str]:
+        """What is assumed of the levels of messages that are dispatched (`assumed_delays`)."""
+        return assumed_delays(self.discovered.delays_shown, self.settings.delays, levels)
 
     @cached_property
     def index_zone(self) -> NameZone:

@@ -6,7 +6,7 @@ move the times of delivery by days. A level that was changed has several delays 
 entry keeps the time that its broker gave it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, suppress
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.message.message import SCHEDULE_TOPIC, parse_properties
 from reput.store_format.names import CONSUME_QUEUE
 from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.settings import Settings
 from reput.store_format.rocksdb.database import RocksDBError
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 
@@ -124,6 +125,35 @@ def shown_delays(
             with closing(queues), LogReader(LiveFiles(storage), list(segments), rules) as log:
                 return _shown_by(queues, log)
     return ShownDelays({})
+
+
+def assumed_delays(shown: Set[int] | None, delays: Sequence[int], levels: Set[int]) -> list[str]:
+    """A line where delayed messages are dispatched by RocketMQ's default levels, as nothing shows
+    those of the broker.
+
+    shown: the levels that queues show, None if all are given; delays: by which it is done, levels:
+    those of the messages. Raises StoreError where queues show that levels are others, and the
+    default has not this one.
+    """
+    usual = Settings().delays
+    if shown is None or levels <= shown:
+        return []
+    last, give = max(levels - shown), f"--set {SETTING}=... gives the broker's"
+    without = f"messages wait at level {last}, RocketMQ's default has {len(usual)}"
+    if shown and last > len(usual):
+        raise StoreError(f"{SETTING}: {without}, and no queue shows that one's delay; {give}")
+    if any(delays[level - 1] != usual[level - 1] for level in shown):
+        return [
+            f"{SETTING}: RocketMQ's default is taken for what no queue shows, up to level {last}, "
+            f"though others are not as it says; {give}"
+        ]
+    if shown:
+        return []
+    return [
+        f"{SETTING}: RocketMQ's default is taken, as no queue and no broker's file shows another; "
+        f"{give}, by which delayed messages get their times"
+        + (f"; {without}, so it is wrong" if last > len(usual) else "")
+    ]
 
 
 def waiting_from(store: Folder, delivered: Mapping[int, int]) -> dict[int, int]:

@@ -320,6 +320,16 @@ def test_without_a_queue_or_a_file_the_default_is_taken_and_said(
     sizes = ["--set", "mappedFileSizeConsumeQueue=200", "--output", tmp_path / "out"]
     main(words("rebuild", store, *sizes))
     assert "messageDelayLevel: RocketMQ's default is taken, as no queue" in capsys.readouterr().out
+    main(words("rebuild", store, "--queues", "rocksdb", "--replace", *sizes))
+    assert "messageDelayLevel: RocketMQ's default is taken, as no queue" in capsys.readouterr().out
+    warnings: list[str] = []
+    shutil.copytree(store, tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "consumequeue" / SCHEDULE)
+    with open_writer(str(tmp_path / "copy"), rocketmq="5.3.3", warnings=warnings):
+        assert any("RocketMQ's default is taken, as no queue" in line for line in warnings)
+    shutil.rmtree(tmp_path / "copy" / "consumequeue")
+    main(words("catch-up", tmp_path / "copy", "--dry-run"))
+    assert "messageDelayLevel: RocketMQ's default is taken, as no queue" in capsys.readouterr().out
     (store / "broker.conf").write_text(f"{SETTING}={DAY}\n")
     assert main(words("rebuild", store, "--replace", *sizes)) == 0
     assert "messageDelayLevel: RocketMQ's default" not in capsys.readouterr().out

@@ -206,6 +206,8 @@ def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
     """Collect the parts that need no engine; the log is walked once."""
     with facts.part("put"):
         _put_and_fates(facts, opened, notes_with(progress, None))
+    if facts.fates is None and "put" in facts.unknown:  # neither was asked
+        facts.unknown.setdefault("fates", facts.unknown["put"])
     with facts.part("queues"):
         notes = notes_with(progress, None)
         rows = queues(opened, False, notes)

@@ -54,6 +54,7 @@ def test_a_refused_row_is_named_with_how_many_were_appended(
     suffix: str, more: dict[str, Any], column: str, value: object, appended: int,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("reput.jobs.exporting.append._BATCH_ROWS", 40)
+    monkeypatch.setattr("reput.jobs.console.progress._LINE_SECONDS", 3600)  # no line in between
     bad = rows(200, **more)
     bad[97] = {**bad[97], column: value}
     table = pa.Table.from_pylist(bad)

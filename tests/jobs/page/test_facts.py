@@ -67,6 +67,16 @@ def test_a_store_is_told_as_it_is(tmp_path: Path) -> None:
     assert "the store was not stopped cleanly" in facts.unknown["expired"]
 
 
+def test_what_was_not_asked_has_the_reason_of_what_failed_before(tmp_path, monkeypatch) -> None:
+    def unreadable(*_: object) -> None:
+        raise StoreError("topics.json: is a folder")
+
+    monkeypatch.setattr("reput.jobs.page.facts.batch_topics", unreadable)
+    facts = looked(write(damaged(messages(3)).log, tmp_path / "store"))
+    assert (facts.put, facts.fates) == (None, None)
+    assert facts.not_known("fates") == facts.not_known("put")
+
+
 def test_one_part_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     store = write(damaged(messages(9)).log, tmp_path / "store")
     (store / "consumequeue").write_bytes(b"no folder")

@@ -207,6 +207,6 @@ def test_the_exit_code_says_what_is_lacking_and_that_a_dry_run_writes_nothing(
 ) -> None:
     (tmp_path / "commitlog").mkdir()
     told = {"as_json.return_value": {}, "text.return_value": "", "details.return_value": ()}
-    summary = Mock(lacks=lacks, left_out=[], **told)
+    summary = Mock(lacks=lacks, left_out=[], first="", **told)
     monkeypatch.setattr("reput.jobs.convert.convert", lambda *_: summary)
     assert main(["convert", str(tmp_path), *words.split()]) == code

@@ -56,7 +56,7 @@ def test_committed_entries_that_a_log_lacks_are_said(tmp_path: Path) -> None:
     made = run(str(store), str(tmp_path / "set"), Session(), **given)
     assert sum(said in each for each in made.left_out) == 1
     converted = convert(Session(), str(store), str(tmp_path / "new"), **given)
-    assert [said in each for each in converted.lacks] == [True]
+    assert sum(said in each for each in converted.lacks) == 1
     assert said in converted.text()
 
 

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import stat
+import sys
 import threading
 from pathlib import Path
 from typing import NamedTuple
@@ -46,12 +47,16 @@ def _more(before: Open, now: Open) -> str:
 
 
 def _files() -> frozenset[tuple[int, str]]:
-    """Regular files, folders and sockets; pipes are an engine's or pytest's."""
+    """Regular files, folders and sockets; pipes are an engine's or pytest's, sockets a JVM's where
+    a session of Spark runs.
+    """
     found = set()
+    pyspark = sys.modules.get("pyspark")
+    of_jvm = pyspark is not None and pyspark.SparkContext._gateway is not None
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the one that lists
             mode = os.fstat(int(name)).st_mode
-            if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISSOCK(mode):
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or (stat.S_ISSOCK(mode) and not of_jvm):
                 target = os.readlink(f"/proc/self/fd/{name}")
                 if not target.startswith(("/proc/", "/dev/")):
                     found.add((int(name), target))

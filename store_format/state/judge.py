@@ -338,7 +338,8 @@ def _read_wrong(opened: OpenedStore, units: Units, read: int, last_time: int) ->
     once = units[units["magic"] & TIMER_ROLL == 0]  # delivered in their slot
     due = _due(once)
     recalls = once["magic"] & TIMER_DELETE != 0  # with these, what they recall is not delivered
-    early = (due < read) & (due > last_time + _AT_ONCE_MS) & ~np.isin(due, due[recalls])
+    known = np.isin(due, due[recalls]) | (once["delay"] == 0)  # a mark of derived timers
+    early = (due < read) & (due > last_time + _AT_ONCE_MS) & ~known
     path = f"{opened.path}/{TIMER_CHECK_PATH}"
     if last_time and early.any():
         yield Finding(

@@ -21,6 +21,7 @@ from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.salvaging.damage_map import (
     DamageMap,
+    PointingIndex,
     add_range,
     index_of_older_log,
     index_past_end,
@@ -35,7 +36,7 @@ from reput.store_format.discover.purpose import CHECK_AGAIN
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault, StoreError
-from reput.store_format.files.folder import Folder, slash_queue
+from reput.store_format.files.folder import slash_queue
 from reput.store_format.files.protocol import Storage
 from reput.store_format.layouts import (
     INDEX_ENTRY,
@@ -88,12 +89,13 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
 
 
 def past_the_end(
-    job: "Pipeline", found: DamageMap, known: Checkpoint | None, older: str
-) -> list[Finding]:
+    job: "Pipeline", found: DamageMap, known: Checkpoint | None, index: PointingIndex | None,
+    older: str,
+) -> list[Finding]:  # fmt: skip
     """Findings of what points past the log's end: queues, index, checkpoint, consumer offsets.
 
-    If the last segment of a log is gone, nothing in the log itself shows the loss. older: what
-    `index_of_older_log` says.
+    If the last segment of a log is gone, nothing in the log itself shows the loss. index, older:
+    what `index_past_end` and `index_of_older_log` say.
     """
     store = job.plan.store
     left = (
@@ -106,7 +108,7 @@ def past_the_end(
     pointing = [
         Finding(path, f"{said}: {older or TAIL_LOST}")
         for path, said in (
-            *_derived(job.plan.folder, found),
+            *_derived(store, found, index),
             *((f"{store}/{CHECKPOINT}", said) for said in knows_more(job, found.linked, known)),
         )
     ]
@@ -132,14 +134,16 @@ def fall_of_time(linked: Linked) -> str:
     )  # fmt: skip
 
 
-def _derived(store: Folder, found: DamageMap) -> Iterator[tuple[str, str]]:
+def _derived(
+    store: str, found: DamageMap, index: PointingIndex | None
+) -> Iterator[tuple[str, str]]:
     """(path, text) of the queues, and of the last index file that points past the end."""
     end = found.linked.end
     if found.past_end.queue_count:
         text = f"name {found.past_end.text()} past the log's end; the log ends at {end:,}"
         yield f"{store}/{CONSUME_QUEUE}", text
-    if (pointing := index_past_end(store, end)) is not None:
-        yield pointing[0], f"points to {pointing[1]:,}, the log ends at {end:,}"
+    if index is not None:
+        yield index[0], f"points to {index[1].end_offset:,}, the log ends at {end:,}"
 
 
 def knows_more(job: "Pipeline", linked: Linked, known: Checkpoint | None) -> Iterator[str]:
@@ -274,9 +278,10 @@ def _check(
         if slash is not None:
             report.findings.append(Finding(f"{plan.store}/{slash}", SLASH))
         if not plan.in_use:
-            older = index_of_older_log(plan, damage.linked.end)
+            index = index_past_end(plan.folder, damage.linked.end)
+            older = index_of_older_log(plan, index[1]) if index else ""
             report.findings += _of_state(job, damage.linked, report.crashed)
-            report.findings += past_the_end(job, damage, known, older)
+            report.findings += past_the_end(job, damage, known, index, older)
             report.index_of_older_log = bool(older)
         report.notes += [
             f"{plan.store}/{name}: is not a file of a broker up to {LAST}; it is left as it is"

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reput.jobs.outputs.report import counted, range_text
@@ -14,7 +14,7 @@ from reput.store_format.damage.evidence import heard
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.repair import Testimony
-from reput.store_format.derived.index_header import NO_HEADER, index_files
+from reput.store_format.derived.index_header import NO_HEADER, IndexHeader, index_files
 from reput.store_format.derived.queues import PastEnd
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault, StoreError
 from reput.store_format.files.folder import Folder
@@ -117,17 +117,14 @@ class NamedPastEnd:
         )
 
 
-def named_past_end(
-    store: Folder, end: int, takes: Callable[[str], bool] | None = None
-) -> NamedPastEnd:
-    """What the queues at `store` name past the log's end, of files or else of RocksDB.
+def named_past_end(store: Folder, end: int) -> NamedPastEnd:
+    """What the queues at `store` name past the log's end, of files or else of RocksDB."""
+    return _counted_past(past_end_of(store, end))
 
-    takes: which topics count; None: all.
-    """
+
+def _counted_past(queues: Iterable[PastEnd]) -> NamedPastEnd:
     found = NamedPastEnd()
-    for each in past_end_of(store, end):
-        if takes is not None and not takes(each.topic):
-            continue
+    for each in queues:
         found.queue_count += 1
         if not each.topic.startswith(LMQ_PREFIX):
             found.messages += each.count
@@ -136,23 +133,23 @@ def named_past_end(
     return found
 
 
-def index_past_end(store: Folder, end: int) -> tuple[str, int] | None:
-    """(path, physical offset) of the last index file, if its last message is past the log's end."""
+PointingIndex = tuple[str, IndexHeader]  # the path of a file, and its header
+
+
+def index_past_end(store: Folder, end: int) -> PointingIndex | None:
+    """Path and header of the last index file, if its last message is past the log's end."""
     about, head = next(iter(index_files(store)[-1:]), (None, NO_HEADER))
     if about is None or head == NO_HEADER or head.end_offset < end:
         return None
-    return f"{store}/{INDEX}/{about.name}", head.end_offset
+    return f"{store}/{INDEX}/{about.name}", head
 
 
-def index_of_older_log(plan: "Plan", end: int) -> str:
+def index_of_older_log(plan: "Plan", header: IndexHeader) -> str:
     """What a broker does with an index that is of an earlier log, which was removed (#8041); '' if
-    the index is of this log, or ends before it does.
+    the index is of this log. header: as of `index_past_end`.
 
     Its last message was stored before this log's first one.
     """
-    header = next((head for _, head in index_files(plan.folder)[-1:]), NO_HEADER)
-    if header == NO_HEADER or header.end_offset < end:
-        return ""
     first = _first_time(plan)
     return "" if first is None or header.end_timestamp >= first else (
         "the index is of an older log, as its last message was stored before this log's first; a "
@@ -174,11 +171,11 @@ def lost_end(plan: "Plan", end: int, takes: Callable[[str], bool] | None = None)
 
     takes: which topics count, None: all; an index does not name them.
     """
-    past = NamedPastEnd() if plan.in_use else named_past_end(plan.folder, end)
-    if not past.queue_count:
+    queues = iter(()) if plan.in_use else past_end_of(plan.folder, end)
+    if (first := next(queues, None)) is None:
         return lost_by_index(plan, end)
-    if takes is not None:
-        past = named_past_end(plan.folder, end, takes)
+    every = chain((first,), queues)
+    past = _counted_past(each for each in every if takes is None or takes(each.topic))
     named = f"queues name {past.text()} past the log's end at {end:,}" if past.queue_count else ""
     return [named] if named else []
 
@@ -186,10 +183,12 @@ def lost_end(plan: "Plan", end: int, takes: Callable[[str], bool] | None = None)
 def lost_by_index(plan: "Plan", end: int) -> list[str]:
     """A line on an index whose last message this log, and no earlier one, has lost."""
     pointing = None if plan.in_use else index_past_end(plan.folder, end)
-    if pointing is None or index_of_older_log(plan, end):
+    if pointing is None or index_of_older_log(plan, pointing[1]):
         return []
-    path, at = pointing
-    return [f"messages up to {at:,}, to which {path} points: the log ends at {end:,}"]
+    path, header = pointing
+    return [
+        f"messages up to {header.end_offset:,}, to which {path} points: the log ends at {end:,}"
+    ]
 
 
 def count_ranges(found: DamageMap, kind: DamageKind, fault: int, count: int, length: int) -> None:

@@ -342,6 +342,32 @@ def consumer_offsets(store: Folder, notes: Notes) -> Offsets:
     return found | counts
 
 
+class LiveOffsets(NamedTuple):
+    """What a broker would read the groups' offsets from: a file of config/, or a RocksDB there."""
+
+    name: str
+    in_rocksdb: bool
+    offsets: Offsets
+
+
+def live_offsets(store: Folder, notes: Notes, given: Mapping[str, str]) -> LiveOffsets:
+    """The offsets that a broker would start with.
+
+    given: settings as text; without enableLmq, lmqConsumerOffset.json counts where it is. What
+    cannot be read is noted.
+    """
+    elsewhere = config_in_rocksdb(store, OFFSETS)
+    there = any(name.startswith(LMQ_OFFSETS) for name, _ in store.listed(CONFIG))
+    light = given.get("enableLmq", str(there)).strip().lower() == "true" and elsewhere is None
+    file = LMQ_OFFSETS if light else OFFSETS
+    offsets = offsets_of_table(config_table(store, file, notes) or {}, notes)
+    if light:
+        table = config_table(store, file, Notes(), LIGHT) or {}
+        offsets |= offsets_of_table({name: {"0": at} for name, at in table.items()}, notes)
+    name = file if elsewhere is None else elsewhere.path.rpartition("/")[2]
+    return LiveOffsets(name, elsewhere is not None, offsets)
+
+
 def with_light(whole: Mapping[str, Any]) -> dict[str, Any]:
     """What lmqConsumerOffset.json holds, with the offsets of groups that are LMQs in their table,
     where they stand in `offsetTable`, as in RocksDB and before LmqConsumerOffsetManager.

@@ -258,6 +258,24 @@ def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[Gr
     return found
 
 
+def unread_since(queue: Queue, log: LogReader, offset: int) -> int:
+    """The storeTimestamp (milliseconds) of the message that a group at this offset reads next: the
+    first from there on that the log still has. -1 where the queue has no such message.
+
+    A group's lag in time is the storeTimestamp of the log's newest message less this one: it does
+    not grow while nothing is put, nor in a store that was copied long ago.
+    """
+    try:
+        found = queue.some(max(offset, 0), 1)
+        if not len(found) or found.places[0] < log.start:
+            found = queue.some(max(position_from(queue, 0, log), offset, 0), 1)
+    except BadQueue:
+        return -1
+    if not len(found) or found.positions[0] + found.messages[0] <= offset:
+        return -1  # a batch holds several positions
+    return log.store_timestamp(int(found.places[0]), int(found.sizes[0]))
+
+
 def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
     """How many messages of each topic were stored in each of `buckets` equal spans of time, from
     the store's oldest message to its newest.

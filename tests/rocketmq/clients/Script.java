@@ -59,6 +59,8 @@ public final class Script {
                 return Tools.mqadmin(step);
             case "admin":
                 return Tools.admin(step);
+            case "trace.decode":
+                return Traces.decode(step);
             default:
                 throw new IllegalArgumentException("no such step: " + step.text("do"));
         }

@@ -5,24 +5,22 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import InPlace, add_options, option, timed
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     TIME_FORMS,
-    WRITES_AS,
-    add_broker,
-    add_consent,
+    add_service,
     add_store_path,
     asked_of,
     milliseconds,
     number,
     show,
 )
-from reput.jobs.console.voice import add_output, remark
+from reput.jobs.console.voice import remark
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.by_url import storage_for
@@ -30,7 +28,7 @@ from reput.store_format.files.folder import Folder
 from reput.store_format.names import ABORT, CONFIG
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import RELEASES
-from reput.store_format.release.settings import SettingError, merge_layers
+from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
     from reput.jobs.opening.held import HeldStore
@@ -39,12 +37,11 @@ if TYPE_CHECKING:
     from reput.store_format.query.offsets import Move, OffsetRow
 
 _SHOWN = 20
-# What each action takes besides groups, topics and queues.
-_TAKES = {
-    "dump": (), "set": ("to_time", "to_offset", "to_end", "from_dump"), "clone": ("to_group",),
-    "map": ("map", "from_dump"),
+# What each action takes besides groups, topics and queues; first what it must have one of.
+_TAKES: dict[str, tuple[str, ...]] = {
+    "dump": (), "set": ("to_time", "to_offset", "to_end", "from_dump", "as_of_trace"),
+    "clone": ("to_group",), "map": ("map", "from_dump"), "undo": ("undo",),
 }  # fmt: skip
-_OWN = dict.fromkeys(name for names in _TAKES.values() for name in names)
 _EPILOG = """\
 dump prints a line of JSON for each offset: group, topic, queue, offset. set moves those of the
 chosen groups, topics and queues (all but the broker's own); clone gives a group's offsets to
@@ -71,12 +68,8 @@ class OfOffsets(InPlace):
 
     _: KW_ONLY
     action: str = "dump"
-    groups: Sequence[str] = option(
-        "only this group; may be repeated", (), "--group", metavar="GROUP"
-    )
-    topics: Sequence[str] = option(
-        "only this topic; may be repeated", (), "--topic", metavar="TOPIC"
-    )
+    groups: Sequence[str] = option("only this group; may be repeated", (), "--group", metavar="G")
+    topics: Sequence[str] = option("only this topic; may be repeated", (), "--topic", metavar="T")
     queues: Sequence[int] = option(
         "only the queue with this id; may be repeated", (), "--queue", metavar="ID", type=number
     )
@@ -88,7 +81,11 @@ class OfOffsets(InPlace):
     from_dump: str | None = option(
         "set: the offsets in a dump; map: map these, not the store's", metavar="FILE"
     )
-    to_group: str | None = option("clone: the group that gets the offsets", metavar="GROUP")
+    as_of_trace: int | None = timed(
+        "set: after the last message that was consumed by then, as clients' traces tell",
+        type=milliseconds,
+    )
+    to_group: str | None = option("clone: the group that gets the offsets", metavar="G")
     map: str | None = option("map: the offset map", metavar="FILE")
     undo: bool = option("put back what the last change replaced", False)
 
@@ -101,39 +98,27 @@ class OffsetsReport:
     action: str
     live: str = ""  # the file or RocksDB that a broker reads
     rows: list["OffsetRow"] = field(default_factory=list)
-    moves: list["Move"] = field(default_factory=list)
-    absent: list["OffsetRow"] = field(default_factory=list)  # of queues that the store lacks
-    unmapped: int = 0  # offsets in queues that the map lacks, which stay
+    moves: list["Move"] = field(default_factory=list)  # to -1 where there is no such queue
+    unmapped: int = 0  # offsets of queues that the map or the traces lack, which stay
     notes: list[str] = field(default_factory=list)
     lacking: bool = False
     done: bool = False
     kept: str = ""  # the folder with what was replaced
 
     @property
-    def past(self) -> int:
-        """How many offsets were past their queue's end."""
+    def left(self) -> int:
+        """How many offsets were past their queue's end, or of no queue."""
         return sum(move.asked > move.offset for move in self.moves)
-
-    def as_json(self) -> dict[str, Any]:
-        tables = {name: [row._asdict() for row in getattr(self, name)]
-                  for name in ("moves", "absent")}  # fmt: skip
-        return {**vars(self), **tables, "past": self.past, "rows": len(self.rows)}
 
     def text(self) -> str:
         verb = ("moved" if self.done else "would move") if self.moves else "nothing to move:"
-        many = "" if not self.moves else "1 offset in " if len(self.moves) == 1 else (
-            f"{len(self.moves):,} offsets in "
-        )  # fmt: skip
+        many = f"{len(self.moves):,} offset{'s' * (len(self.moves) > 1)} in " * bool(self.moves)
         lines = [f"{verb} {many}{self.store}/{self.live}"]
         lines += [f"  {move}" for move in self.moves[:_SHOWN]]
-        more = len(self.moves) - _SHOWN
-        lines += [f"  ... and {more:,} more: --json has all"] if more > 0 else []
-        lines += [f"  left out  {row.group}  {row.topic}/{row.queue}: the store has no such queue"
-                  for row in self.absent[:_SHOWN]]  # fmt: skip
-        more = len(self.absent) - _SHOWN
-        lines += [f"  left out  {more:,} more of such queues"] if more > 0 else []
-        if self.unmapped:
-            lines.append(f"  stay      {self.unmapped:,} offsets in queues that the map lacks")
+        if len(self.moves) > _SHOWN:
+            lines.append(f"  ... and {len(self.moves) - _SHOWN:,} more: --json has all")
+        lines += [f"  stay      {self.unmapped:,} offsets of which it tells nothing"
+                  for _ in range(bool(self.unmapped))]  # fmt: skip
         lines += [f"  kept      {self.kept} (--undo puts it back)"] if self.kept else []
         return "\n".join([*lines, *(f"  note      {note}" for note in self.notes)])
 
@@ -143,7 +128,7 @@ def offsets(asked: OfOffsets) -> OffsetsReport:
     """Dump the offsets of consumer groups, or move them in a local store that nobody has open.
 
     action: dump (the store may be in use, and at a URL), set, clone or map. One of to_time
-    (milliseconds), to_offset, to_end and from_dump says where `set` moves them.
+    and as_of_trace (milliseconds), to_offset, to_end and from_dump says where `set` moves them.
     Raises StoreError (StoreInUse), SettingError, UnknownRelease, OSError.
     """
     from reput.jobs.in_place.install import refuse_open_databases
@@ -152,14 +137,12 @@ def offsets(asked: OfOffsets) -> OffsetsReport:
 
     request = _request(asked)
     if asked.action == "dump":
-        storage = storage_for(asked.store)
-        folder, notes = Folder(storage, storage.resolve(asked.store)), Notes()
+        storage, notes = storage_for(asked.store), Notes()
+        folder = Folder(storage, storage.resolve(asked.store))
         live = _live(folder, asked, notes)
-        chosen = Chosen(asked.groups, asked.topics, asked.queues)
-        return OffsetsReport(
-            folder.path, "dump", f"{CONFIG}/{live.name}", rows_of(live.offsets, chosen),
-            notes=notes.lines, lacking=notes.lacking,
-        )  # fmt: skip
+        rows = rows_of(live.offsets, Chosen(asked.groups, asked.topics, asked.queues))
+        return OffsetsReport(folder.path, "dump", f"{CONFIG}/{live.name}", rows,
+                             notes=notes.lines, lacking=notes.lacking)  # fmt: skip
     with held_local_store(asked.store, asked.dry_run, "; only a local store is changed") as held:
         refuse_open_databases(held.path)
         if held.crashed:
@@ -183,11 +166,11 @@ def _move(
         report.notes.append("the same change was made before, and no offset has moved since")
         return
     _plan(held, asked, live, report)
-    if not report.moves or held.dry_run:
+    if not (moved := sum(move.offset >= 0 for move in report.moves)) or held.dry_run:
         return
-    past = f" ({report.past:,} of them only to their queue's end)" if report.past else ""
-    many = f"{len(report.moves):,} offsets of {len({move.group for move in report.moves}):,} groups"
-    _ask(held, asked, live, f"move {many} in {held.path}/{report.live}{past}")
+    left = f" ({report.left:,} of them not where they were to be)" if report.left else ""
+    groups = len({move.group for move in report.moves})
+    _ask(held, asked, live, f"move {moved:,} offsets of {groups:,} groups in {report.live}{left}")
     replace_offsets(held.files, live, with_moves(live.offsets, report.moves), request)
     report.done, report.kept = True, f"{held.path}/{KEPT}"
 
@@ -223,34 +206,25 @@ def _undo(
 
 def _ask(held: "HeldStore", asked: OfOffsets, live: "LiveOffsets", what: str) -> None:
     """Ask before the first change, and make sure of the lock."""
-    asked.confirm(what)
+    asked.confirm(f"{held.path}: {what}")
     held.lock_at_last()
     if _live(held.folder, asked) != live:
         raise StoreChanged(f"{held.path}: its offsets changed meanwhile; nothing is done")
     held.changed = True
 
 
-def _plan(held: "HeldStore", asked: OfOffsets, live: "LiveOffsets", report: OffsetsReport) -> None:
+def _plan(
+    held: "HeldStore", asked: OfOffsets, live: "LiveOffsets", report: OffsetsReport
+) -> None:  # fmt: skip
     """Put what is to be moved into the report, by the bounds of the store's queues."""
     from reput.store_format.query import offsets as of
     from reput.store_format.query.by_queue import position_from
     from reput.store_format.query.inventory import queues
     from reput.store_format.query.reader import OpenedStore
 
-    chosen, rows = of.Chosen(asked.groups, asked.topics, asked.queues), list["OffsetRow"]()
-    if asked.from_dump:
-        rows = of.rows_in(asked.from_dump, _read(asked.from_dump), of.OffsetRow)
-        rows = [row for row in rows if chosen.takes(row.group, row.topic, row.queue)]
-    elif asked.action == "map":
-        rows = of.rows_of(live.offsets, chosen)
-    if asked.map:
-        by = of.OffsetMap(of.rows_in(asked.map, _read(asked.map), of.MapRow))
-        mapped = [by.mapped(row) for row in rows]
-        rows = [row for row in mapped if row is not None]
-        report.unmapped = len(mapped) - len(rows)
-    notes = Notes(report.notes.append)
-    release, given = asked.rocketmq or RELEASES[-1], _settings(held.folder, asked)
-    with OpenedStore(held.folder, release, given, notes) as opened:
+    chosen, notes = of.Chosen(asked.groups, asked.topics, asked.queues), Notes(report.notes.append)
+    release = asked.rocketmq or RELEASES[-1]
+    with OpenedStore(held.folder, release, asked.settings or {}, notes) as opened:
         bounds = queues(opened, False, notes)
 
         def position(row: "QueueRow") -> int:
@@ -259,43 +233,53 @@ def _plan(held: "HeldStore", asked: OfOffsets, live: "LiveOffsets", report: Offs
             queue = opened.queue(row.topic, row.queue_id, row.batch)
             return position_from(queue, asked.to_time, opened.log)
 
-        if asked.to_group:
+        if asked.from_dump:
+            rows = of.rows_in(asked.from_dump, _read(asked.from_dump), of.OffsetRow)
+            rows = [row for row in rows if chosen.takes(row.group, row.topic, row.queue)]
+        elif asked.to_group:
             rows = of.rows_to_clone(live.offsets, chosen, asked.to_group)
-        elif asked.action == "set" and not asked.from_dump:
+        elif asked.map:
+            rows = of.rows_of(live.offsets, chosen)
+        else:
             rows = list(of.rows_to_set(live.offsets, bounds, chosen, position))
-    moves, report.absent = of.confined(rows, live.offsets, bounds)
-    report.moves = [move for move in moves if move.before != move.offset]
-    if not moves and not report.unmapped:
+        many = len(rows)
+        if asked.map:
+            rows = of.rows_mapped(rows, of.rows_in(asked.map, _read(asked.map), of.MapRow))
+        elif asked.as_of_trace is not None:
+            rows = of.rows_traced(opened, asked.as_of_trace, rows, notes)
+    report.unmapped = many - len(rows)
+    moves = of.confined(rows, live.offsets, bounds)
+    if not any(move.offset >= 0 for move in moves) and not report.unmapped:
         none = f"none of {len(rows):,} queues" if rows else "no such offset"
         raise StoreError(f"{held.path}: has {none}: nothing can be set")
+    report.moves = [move for move in moves if move.before != move.offset or move.offset < 0]
 
 
 def _request(asked: OfOffsets) -> str:
     """A digest of what is asked. Raises SettingError where it cannot be done."""
     from reput.store_format.query.offsets import is_name
 
-    action, words = asked.action, {name: getattr(asked, name) for name in ("groups", "topics")}
+    action = "undo" if asked.undo and asked.action != "dump" else asked.action
     if action not in _TAKES:
-        raise SettingError(f"action {action!r}: expected one of {', '.join(_TAKES)}")
-    own = {name: getattr(asked, name) for name in _OWN}
+        raise SettingError(f"action {action!r}: expected dump, set, clone or map")
+    words = {name: f"--{name.replace('_', '-')}" for names in _TAKES.values() for name in names}
+    own = {name: getattr(asked, name) for name in words}
     given = [name for name, value in own.items() if value is not None and value is not False]
-    takes = () if asked.undo else _TAKES[action]
-    said = {name: f"--{name.replace('_', '-')}" for name in (*takes, *given)}
-    if wrong := [said[name] for name in given if name not in takes]:
-        raise SettingError(f"{'--undo' if asked.undo else action} does not take {wrong[0]}")
-    if asked.undo and action == "dump":
-        raise SettingError("dump changes nothing: set --undo puts back what a change replaced")
-    if action == "set" and not asked.undo and len(given) != 1:
-        raise SettingError(f"set takes one of {', '.join(said.values())}")
-    if action == "clone" and not (asked.undo or (len(asked.groups) == 1 and asked.to_group)):
-        raise SettingError("clone takes one --group, and --to-group")
-    if action == "map" and not (asked.undo or asked.map):
-        raise SettingError("map takes --map FILE")
+    takes = _TAKES[action]
+    if wrong := [words[name] for name in given if name not in takes]:
+        raise SettingError(f"{action} does not take {wrong[0]}")
+    if (action == "set" and len(given) != 1) or (
+        takes and action != "set" and takes[0] not in given
+    ):
+        several = "one of " * (action == "set")
+        raise SettingError(f"{action} takes {several}{', '.join(words[name] for name in takes)}")
+    if action == "clone" and len(asked.groups) != 1:
+        raise SettingError("clone takes one --group")
     for name in (*asked.groups, *asked.topics, *([asked.to_group] if asked.to_group else ())):
         if not is_name(name):
             raise SettingError(f"{name!r}: no group or topic has such a name")
-    words |= {name: getattr(asked, name) for name in ("action", "queues", *given)}
-    digest = hashlib.sha256(json.dumps(words, default=list).encode())
+    said = [action, asked.groups, asked.topics, asked.queues, own]
+    digest = hashlib.sha256(json.dumps(said, default=list).encode())
     for path in filter(None, (asked.from_dump, asked.map)):
         digest.update(_read(path))
     return digest.hexdigest()
@@ -309,20 +293,11 @@ def _read(path: str) -> bytes:
         raise StoreError(f"{path}: {error.strerror or error}") from None
 
 
-def _settings(folder: Folder, asked: OfOffsets) -> dict[str, str]:
-    """The settings of the store's own broker.conf, below those that were given."""
-    from reput.store_format.discover.config import found_conf
-
-    conf = found_conf(folder)
-    return merge_layers(conf.settings if conf else {}, asked.settings or {})
-
-
 def _live(folder: Folder, asked: OfOffsets, notes: Notes | None = None) -> "LiveOffsets":
     """What a broker reads. Without notes, StoreError where it cannot be read."""
     from reput.store_format.discover.config import live_offsets
 
-    said = notes or Notes()
-    live = live_offsets(folder, said, _settings(folder, asked))
+    live = live_offsets(folder, said := notes or Notes(), asked.settings or {})
     if said.lacking and notes is None:
         raise StoreError("; ".join(said.lines))
     return live
@@ -330,12 +305,10 @@ def _live(folder: Folder, asked: OfOffsets, notes: Notes | None = None) -> "Live
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", choices=tuple(_TAKES), help="what to do")
+    parser.add_argument("action", choices=("dump", "set", "clone", "map"), help="what to do")
     add_store_path(parser)
     add_options(parser, OfOffsets)
-    add_broker(parser, WRITES_AS)
-    add_consent(parser)
-    add_output(parser)
+    add_service(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -347,6 +320,7 @@ def run(arguments: argparse.Namespace) -> int:
         for row in report.rows:
             sys.stdout.write(json.dumps(row._asdict(), ensure_ascii=False) + "\n")
         return DAMAGE if report.lacking else DONE
-    good = not (report.absent or report.past)
-    show(arguments, report.as_json(), report.text(), good=good)
-    return DONE if good and (report.done or not report.moves) else DAMAGE
+    moves = [move._asdict() for move in report.moves]
+    show(arguments, {**asdict(report), "moves": moves, "left": report.left}, report.text(),
+         good=not report.left)  # fmt: skip
+    return DAMAGE if report.left or (report.moves and not report.done) else DONE

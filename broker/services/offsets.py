@@ -12,10 +12,10 @@ import json
 import os
 import shutil
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reput.broker.services.files import integer_key, pretty, read_json, read_offsets
-from reput.store_format.discover.config import LIGHT, LiveOffsets, Offsets, offsets_of_table
+from reput.store_format.discover.config import LIGHT, LiveOffsets, Offsets, offsets_in
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder
@@ -23,9 +23,8 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import read_small, replace_small, write_small
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import CONFIG, LMQ_OFFSETS, LMQ_PREFIX, OFFSETS
-from reput.store_format.notes import Notes
 from reput.store_format.query.offsets import digest_of
-from reput.store_format.rocksdb.database import copy_changed, open_database
+from reput.store_format.rocksdb.database import Database, copy_changed, open_database
 from reput.store_format.rocksdb.rows import config_rows, offset_rows
 from reput.store_format.state_table import CONFIG_DBS
 
@@ -48,8 +47,12 @@ class Kept(NamedTuple):
 
 
 def kept_note(files: DiskFiles) -> Kept | None:
-    """The note on a store's kept offsets; None where there are none. Raises StoreError."""
-    _refuse_links(files, KEPT)
+    """The note on a store's kept offsets; None where there are none. Raises StoreError where
+    something else has a name of ours.
+    """
+    for folder in (KEPT, _STAGED):
+        if files.exists(folder) and not files.is_folder(folder):  # it raises for a link
+            raise StoreError(f"{folder}: is not a folder; it is left as it is")
     if not files.exists(_NOTE):
         return None
     whole = read_json(files, _NOTE)
@@ -60,14 +63,13 @@ def kept_note(files: DiskFiles) -> Kept | None:
 
 
 def replace_offsets(files: DiskFiles, live: LiveOffsets, wanted: Offsets, request: str) -> None:
-    """Let a broker start with other offsets. The caller holds the store's lock.
+    """Let a broker start with other offsets. The caller holds the store's lock, and has asked for
+    kept_note.
 
     live: what it would start with now. Raises StoreError, before any change, and OSError.
     """
     changed = {key: queues for key, queues in wanted.items() if live.offsets.get(key) != queues}
     path, staged = f"{CONFIG}/{live.name}", f"{_STAGED}/{live.name}"
-    for folder in (KEPT, _STAGED):
-        _refuse_links(files, folder)
     old, new = (b"", b"") if live.in_rocksdb else _texts(files, path, changed)
     _remove_staged(files)
     files.add_folder(_STAGED)
@@ -89,14 +91,12 @@ def replace_offsets(files: DiskFiles, live: LiveOffsets, wanted: Offsets, reques
 
 def kept_offsets(files: DiskFiles, name: str) -> Offsets:
     """The offsets in what is kept. Raises StoreError."""
-    path, light = f"{KEPT}/{name}", dict[str, Any]()
+    path = f"{KEPT}/{name}"
     if name in _DATABASES:
-        with closing(open_database(_folder(files, path))) as database:
-            return offsets_of_table(config_rows(database, OFFSETS), Notes())
+        with closing(_opened(files, path)) as database:
+            return offsets_in({"offsetTable": config_rows(database, OFFSETS)})
     read_offsets(files, path)  # raises
-    whole = json.loads(quoted_keys(read_small(files, path, _FILE_MOST)))
-    light = {name: {"0": at} for name, at in (whole.get(LIGHT) or {}).items()}
-    return offsets_of_table({**whole.get("offsetTable", {}), **light}, Notes())
+    return offsets_in(json.loads(quoted_keys(read_small(files, path, _FILE_MOST))))
 
 
 def put_back(files: DiskFiles, note: Kept, live: LiveOffsets) -> None:
@@ -154,10 +154,9 @@ def _texts(files: DiskFiles, path: str, changed: Offsets) -> tuple[bytes, bytes]
 
 def _make_database(files: DiskFiles, path: str, to: str, changed: Offsets) -> None:
     """Make a RocksDB with another's rows and changed offsets."""
-    _refuse_links(files, path)
     files.add_folder(to)
     table = {f"{topic}@{group}": queues for (group, topic), queues in changed.items()}
-    with closing(open_database(_folder(files, path))) as database:
+    with closing(_opened(files, path)) as database:
         copy_changed(database, f"{files.root}/{to}", offset_rows(database, table))
     for name in files.names(to):
         os.chmod(made := f"{files.root}/{to}/{name}", files.file_mode)
@@ -165,21 +164,9 @@ def _make_database(files: DiskFiles, path: str, to: str, changed: Offsets) -> No
             os.chown(made, *files.owner)
 
 
-def _folder(files: DiskFiles, path: str) -> Folder:
-    return Folder(LocalStorage(), f"{files.root}/{path}")
-
-
-def _refuse_links(files: DiskFiles, folder: str) -> None:
-    """Raise StoreError if there is something else than a folder, or something else than files and
-    folders in it.
-    """
-    if not files.exists(folder):
-        return
-    if not files.is_folder(folder):  # it raises for a link
-        raise StoreError(f"{folder}: is not a folder; it is left as it is")
-    for name in files.names(folder):
-        if files.is_folder(f"{folder}/{name}"):
-            _refuse_links(files, f"{folder}/{name}")
+def _opened(files: DiskFiles, path: str) -> Database:
+    files.is_folder(path)  # raises for a link
+    return open_database(Folder(LocalStorage(), f"{files.root}/{path}"))
 
 
 def _remove_staged(files: DiskFiles) -> None:

@@ -10,12 +10,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from reput.store_format.discover.config import Offsets
 from reput.store_format.faults import StoreError
+from reput.store_format.message.bodies import BodyError, decompressed
 from reput.store_format.names import RETRY_PREFIX, is_queue_id
+from reput.store_format.notes import Notes
+from reput.store_format.query.by_queue import by_offset, by_time
+from reput.store_format.query.client_traces import TRACE_TOPIC, decoded
 from reput.store_format.query.inventory import QueueRow, kind_of
+from reput.store_format.query.reader import OpenedStore
 
 _OFFSET_MOST = (1 << 63) - 1  # a long
 _NAME_MOST = 255  # characters of a group (Validators) and of a topic
 _OWN_GROUPS = "CID_RMQ_SYS_"  # MixAll.CID_RMQ_SYS_PREFIX: groups of the broker itself
+_TRACE_MOST = 64 << 20  # bytes of a trace's body
 
 
 class OffsetRow(NamedTuple):
@@ -39,8 +45,8 @@ class MapRow(NamedTuple):
 
 
 class Move(NamedTuple):
-    """An offset that a group gets; before: -1 for none; asked: what the queue's bounds allowed
-    or not.
+    """An offset that a group gets, -1 for none; asked: before the queue's bounds were kept. A queue
+    that the store does not have gets none.
     """
 
     group: str
@@ -53,12 +59,10 @@ class Move(NamedTuple):
     def __str__(self) -> str:
         was, now = (f"{at:,}" if at >= 0 else "none" for at in (self.before, self.offset))
         text = f"{self.group}  {self.topic}/{self.queue}  {was} -> {now}"
-        if self.asked == self.offset:
-            return text
-        return (
-            f"{text}, where the queue {'ends' if self.asked > self.offset else 'begins'}, "
-            f"not {self.asked:,}"
-        )
+        if self.offset < 0 <= self.asked:
+            return f"{text}: the store has no such queue"
+        where = "ends" if self.asked > self.offset else "begins"
+        return text + f", where the queue {where}, not {self.asked:,}" * (self.asked != self.offset)
 
 
 class Chosen(NamedTuple):
@@ -79,17 +83,14 @@ class Chosen(NamedTuple):
 def rows_of(offsets: Offsets, chosen: Chosen) -> list[OffsetRow]:
     """The chosen offsets, by group, topic and queue."""
     return [
-        OffsetRow(group, topic, queue, offset)
-        for (group, topic), queues in sorted(offsets.items())
-        for queue, offset in sorted(queues.items())
-        if chosen.takes(group, topic, queue)
-    ]
+        OffsetRow(*key, queue, at) for key, queues in sorted(offsets.items())
+        for queue, at in sorted(queues.items()) if chosen.takes(*key, queue)
+    ]  # fmt: skip
 
 
 def digest_of(offsets: Offsets) -> str:
     """The SHA-256 of all offsets, in hex, whatever holds them."""
-    rows = sorted((*key, *each) for key, queues in offsets.items() for each in queues.items())
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(sorted(_flat(offsets).items())).encode()).hexdigest()
 
 
 def rows_to_set(
@@ -113,72 +114,101 @@ def rows_to_clone(offsets: Offsets, chosen: Chosen, to: str) -> list[OffsetRow]:
     return [row._replace(group=to) for row in rows if not row.topic.startswith(RETRY_PREFIX)]
 
 
-class OffsetMap:
-    """Where the positions of queues are in another log."""
+def rows_mapped(rows: Iterable[OffsetRow], by: Iterable[MapRow]) -> list[OffsetRow]:
+    """The rows of queues that the map has, with their positions in the other log. Raises StoreError
+    where positions of the map do not ascend.
+    """
+    lines: dict[tuple[str, int], list[MapRow]] = defaultdict(list)
+    for line in by:
+        of_queue = lines[line.topic, line.queue]
+        if of_queue and (line.old <= of_queue[-1].old or line.new < of_queue[-1].new):
+            raise StoreError(f"{of_queue[-1]}, then {line}: this is not an offset map")
+        of_queue.append(line)
+    return [
+        row._replace(offset=_mapped(row.offset, lines[row.topic, row.queue])) for row in rows
+        if (row.topic, row.queue) in lines
+    ]  # fmt: skip
 
-    def __init__(self, rows: Iterable[MapRow]) -> None:
-        """Raises StoreError where positions do not ascend."""
-        self._rows: dict[tuple[str, int], list[MapRow]] = defaultdict(list)
-        for row in rows:
-            before = self._rows[row.topic, row.queue]
-            if before and (row.old <= before[-1].old or row.new < before[-1].new):
-                raise StoreError(
-                    f"topic {row.topic!r}, queue {row.queue}: {row.old} to {row.new} comes after "
-                    f"{before[-1].old} to {before[-1].new}: this is not an offset map"
-                )
-            before.append(row)
 
-    def mapped(self, row: OffsetRow) -> OffsetRow | None:
-        """The row with its position in the other log; None where the map lacks its queue."""
-        rows = self._rows.get((row.topic, row.queue))
-        if not rows:
-            return None
-        at = bisect_right(rows, row.offset, key=attrgetter("old"))
-        if not at:  # before the first message that is there
-            return row._replace(offset=rows[0].new)
-        new = rows[at - 1].new + row.offset - rows[at - 1].old
-        return row._replace(offset=min(new, rows[at].new) if at < len(rows) else new)
+def _mapped(offset: int, lines: list[MapRow]) -> int:
+    at = bisect_right(lines, offset, key=attrgetter("old"))
+    if not at:  # before the first message that is there
+        return lines[0].new
+    new = lines[at - 1].new + offset - lines[at - 1].old
+    return min(new, lines[at].new) if at < len(lines) else new
+
+
+def rows_traced(
+    store: OpenedStore, moment: int, rows: Iterable[OffsetRow], notes: Notes
+) -> list[OffsetRow]:
+    """The rows that clients' traces tell something of, each with the position after the last
+    message that its group had consumed by a moment, in milliseconds.
+
+    The messages of the rows' queues are all read: a trace names its message by UNIQ_KEY alone.
+    """
+    groups, ended = dict[tuple[Any, str], str | None](), dict[tuple[Any, str], str | None]()
+    for trace in by_time(store, TRACE_TOPIC, None, (None, None), False, notes):
+        try:
+            body = decompressed(trace.body(), trace.record.sys_flag, _TRACE_MOST)
+        except BodyError as error:
+            notes.skip(f"trace at {trace.physical_offset}: {error}")
+            continue
+        for each in filter(None, decoded(body)):
+            time = each.timestamp or trace.store_timestamp  # a SubAfter of before 4.7.1 has none
+            if each.kind == "SubBefore":
+                groups[each.request_id, each.message_id] = each.group
+            elif each.kind == "SubAfter" and each.success and time <= moment:
+                ended[each.request_id, each.message_id] = each.group
+    consumed: dict[str | None, set[str | None]] = defaultdict(set)
+    for key, group in ended.items():
+        consumed[key[1]].add(group or groups.get(key))
+    of_queue: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for row in rows:
+        of_queue[row.topic, row.queue].append(row.group)
+    found: dict[tuple[str, str, int], int] = {}
+    for (topic, queue), readers in of_queue.items() if consumed else ():
+        for message in by_offset(store, topic, queue, 0, None, False, notes):
+            for reader in consumed.get(message.unique_key, set()) & {*readers}:
+                found[reader or "", topic, queue] = message.queue_offset + 1
+    return [OffsetRow(*key, at) for key, at in found.items()]
 
 
 def confined(
     wanted: Iterable[OffsetRow], offsets: Offsets, bounds: Iterable[QueueRow]
-) -> tuple[list[Move], list[OffsetRow]]:
-    """A move for each offset that groups are to have, also where it is there already; and the rows
-    of queues that the store does not have.
+) -> list[Move]:
+    """A move for each offset that groups are to have, also where it is there already.
 
     None gets past a queue's end, as a consumer would skip what comes there later, and none before
     its first position.
     """
     queues = {(row.topic, row.queue_id): row for row in bounds}
-    moves, absent = list[Move](), list[OffsetRow]()
+    moves = []
     for row in wanted:
+        before = offsets.get(row[:2], {}).get(row.queue, -1)
         queue = queues.get((row.topic, row.queue))
-        if queue is None:
-            absent.append(row)
-            continue
-        offset = max(min(row.offset, queue.max_offset), queue.min_offset)
-        before = offsets.get((row.group, row.topic), {}).get(row.queue, -1)
+        offset = max(min(row.offset, queue.max_offset), queue.min_offset) if queue else -1
         moves.append(Move(*row[:3], before, offset, row.offset))
-    return moves, absent
+    return moves
 
 
 def with_moves(offsets: Offsets, moves: Iterable[Move]) -> Offsets:
     """The offsets after the moves."""
     made = {key: dict(queues) for key, queues in offsets.items()}
     for move in moves:
-        made.setdefault((move.group, move.topic), {})[move.queue] = move.offset
+        if move.offset >= 0:
+            made.setdefault((move.group, move.topic), {})[move.queue] = move.offset
     return made
 
 
 def moves_between(old: Offsets, new: Offsets) -> list[Move]:
     """The moves that lead from some offsets to others; to -1 where there is none."""
-    return [
-        Move(*key, queue, before, after, after)
-        for key in sorted(old.keys() | new.keys())
-        for queue in sorted(old.get(key, {}).keys() | new.get(key, {}).keys())
-        for before, after in ((old.get(key, {}).get(queue, -1), new.get(key, {}).get(queue, -1)),)
-        if before != after
-    ]
+    was, now = _flat(old), _flat(new)
+    keys = sorted(key for key in was.keys() | now.keys() if was.get(key) != now.get(key))
+    return [Move(*key, was.get(key, -1), *[now.get(key, -1)] * 2) for key in keys]
+
+
+def _flat(offsets: Offsets) -> dict[tuple[str, str, int], int]:
+    return {(*key, queue): at for key, queues in offsets.items() for queue, at in queues.items()}
 
 
 # ---
@@ -206,9 +236,8 @@ def rows_in(path: str, raw: bytes, kind: type[Row]) -> list[Row]:
 def _is_good(name: str, value: Any) -> bool:
     if name in ("group", "topic"):
         return is_name(value)
-    if type(value) is not int or not 0 <= value <= _OFFSET_MOST:
-        return False
-    return name != "queue" or is_queue_id(str(value))
+    whole = type(value) is int and 0 <= value <= _OFFSET_MOST
+    return whole and (name != "queue" or is_queue_id(str(value)))
 
 
 def is_name(value: Any) -> bool:

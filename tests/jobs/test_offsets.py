@@ -14,6 +14,7 @@ from reput.jobs.offsets import offsets
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from tests.built import T0, Built
+from tests.logs import properties
 from tests.store_format.rocksdb.stores import quick, unpack
 from tests.trees import unlocked
 
@@ -97,7 +98,7 @@ def test_a_dump_brings_back_what_it_has(store: Path, tmp_path: Path) -> None:
     with dump.open("a") as file:  # of another store, in part
         file.write(json.dumps({"group": "g", "topic": "Other", "queue": 0, "offset": 5}) + "\n")
     told = said("offsets", "set", store, "--from-dump", dump, "--yes", code=1)
-    assert "g  Other/0: the store has no such queue" in told
+    assert "g  Other/0  none -> none: the store has no such queue" in told
     dump.write_text(dump.read_text().splitlines()[-1])
     with pytest.raises(StoreError, match="has none of 1 queues: nothing can be set"):
         offsets(str(store), action="set", from_dump=str(dump))
@@ -112,7 +113,7 @@ def test_a_map_is_followed_once(store: Path, tmp_path: Path) -> None:
     moved = {("g", "T", 0): 3, ("h", "T", 0): 8}
     assert there(store) == START | moved
     assert json.loads(said("check", store, "--json", *GIVEN))["sound"]
-    assert "  stay      2 offsets in queues that the map lacks" in told
+    assert "  stay      2 offsets of which it tells nothing" in told
     told = said("offsets", "map", store, "--map", file, "--yes")
     assert "the same change was made before" in told
     assert there(store) == START | moved
@@ -120,6 +121,44 @@ def test_a_map_is_followed_once(store: Path, tmp_path: Path) -> None:
     dump.write_text(json.dumps({"group": "n", "topic": "T", "queue": 0, "offset": 2}) + "\n")
     said("offsets", "map", store, "--map", file, "--from-dump", dump, "--yes")
     assert there(store) == START | moved | {("n", "T", 0): 1}
+
+
+def context(kind: str, *fields: object) -> bytes:
+    return "\x01".join((kind, *map(str, fields))).encode() + b"\x02"
+
+
+def test_traces_tell_what_was_consumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last success up to a moment: by the context's time, or where it has none the trace's."""
+    built = Built()
+    for number in range(6):
+        built.put("T", number % 2, properties=properties(("UNIQ_KEY", f"M{number}")))
+
+    def consumed(number: int, group: str, success: bool, time: int | None) -> bytes:
+        request = f"r{number}{group}"
+        before = context("SubBefore", T0, "", group, request, f"M{number}", 0, "k")
+        later = () if time is None else (0, time, group)
+        ended = str(success).lower()
+        return before + context("SubAfter", request, f"M{number}", 3, ended, "k", *later)
+
+    bodies = [consumed(0, "g", True, T0 + 10) + consumed(4, "g", True, T0 + 20_000),
+              consumed(2, "g", False, T0 + 30) + consumed(1, "g", True, None),
+              b"SubAfter\x01broken\x02" + consumed(3, "h", True, T0 + 40)]  # fmt: skip
+    for body in bodies:
+        built.put("RMQ_SYS_TRACE_TOPIC", body=body)
+    built.derive().file(JSON, json.dumps({"offsetTable": {"T@g": {"0": 0}, "T@h": {"1": 1}}}))
+    store = built.write(tmp_path / "store")
+    start = {("g", "T", 0): 0, ("h", "T", 1): 1}
+    for moment, moved in (
+        (T0 + 100, {("g", "T", 0): 1, ("h", "T", 1): 2}),  # M1's trace was stored at T0 + 7000
+        (T0 + 7000, {("g", "T", 0): 1, ("g", "T", 1): 1, ("h", "T", 1): 2}),
+        (T0 + 20_000, {("g", "T", 0): 3, ("g", "T", 1): 1, ("h", "T", 1): 2}),
+    ):
+        said("offsets", "set", store, "--as-of-trace", str(moment), "--yes")
+        assert there(store) == start | moved, moment
+        said("offsets", "set", store, "--undo", "--yes")
+    told = said("offsets", "set", store, "--as-of-trace", "0", "--yes")
+    assert told.splitlines()[1] == "  stay      4 offsets of which it tells nothing"
+    assert there(store) == start
 
 
 def test_an_undo_that_was_killed_and_a_change_that_never_came(store: Path) -> None:
@@ -207,9 +246,8 @@ HOSTILE: dict[str, tuple[Any, str]] = {
                                "is a link"),
     "what is kept is a file": (lambda store: (store / "reput-offsets").write_text("mine"),
                                "is not a folder"),
-    "what is staged has a link": (
-        lambda store: ((store / ".reput-offsets").mkdir(),
-                       (store / ".reput-offsets/x").symlink_to(store)), "is a link"),
+    "what is staged is a link": (
+        lambda store: (store / ".reput-offsets").symlink_to(store / "config"), "is a link"),
     "a note of another kind": (
         lambda store: ((store / "reput-offsets").mkdir(),
                        (store / "reput-offsets/note.json").write_text('{"name": "../../x"}')),
@@ -264,15 +302,16 @@ def test_files_get_the_owner_of_the_store(store: Path) -> None:
 
 
 WRONG: dict[str, list[str]] = {
-    "set takes one of --to-time, --to-offset, --to-end, --from-dump": ["set"],
+    "set takes one of --to-time, --to-offset, --to-end, --from-dump, --as-of-trace": ["set"],
     "set takes one of": ["set", "--to-end", "--to-offset", "3"],
-    "clone takes one --group, and --to-group": ["clone", "--group", "g"],
+    "clone takes --to-group": ["clone", "--group", "g"],
+    "clone takes one --group": ["clone", "--to-group", "g"],
     "clone does not take --to-end": ["clone", "--group", "g", "--to-group", "h", "--to-end"],
-    "map takes --map FILE": ["map"],
+    "map takes --map": ["map"],
     "map does not take --to-group": ["map", "--to-group", "x"],
     "dump does not take --to-end": ["dump", "--to-end"],
-    "dump changes nothing": ["dump", "--undo"],
-    "--undo does not take --to-end": ["set", "--undo", "--to-end"],
+    "dump does not take --undo": ["dump", "--undo"],
+    "undo does not take --to-end": ["set", "--undo", "--to-end"],
     "no group or topic has such a name": ["set", "--to-end", "--group", "a@b"],
     "/nowhere: No such file": ["set", "--from-dump", "/nowhere"],
     "has no such offset: nothing can be set": ["set", "--group", "nobody", "--to-end"],

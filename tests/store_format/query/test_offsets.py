@@ -10,11 +10,11 @@ from reput.store_format.query.inventory import QueueRow
 from reput.store_format.query.offsets import (
     Chosen,
     MapRow,
-    OffsetMap,
     OffsetRow,
     confined,
     moves_between,
     rows_in,
+    rows_mapped,
     rows_to_clone,
     rows_to_set,
     with_moves,
@@ -31,26 +31,25 @@ BOUNDS = [QueueRow("T", number, False, 3, 10, 7, 0, 0, 0) for number in (0, 1, 2
     ("old", "new"), [(0, 5), (2, 5), (3, 6), (4, 6), (5, 6), (9, 10), (10, 11), (12, 13)]
 )
 def test_a_position_is_where_its_message_or_the_next_one_is(old: int, new: int) -> None:
-    mapped = OffsetMap(MAP).mapped(OffsetRow("g", "T", 0, old))
-    assert mapped == OffsetRow("g", "T", 0, new)
+    rows = [OffsetRow("g", "T", 0, old), OffsetRow("g", "T", 1, old)]  # the map lacks the second
+    assert rows_mapped(rows, MAP) == [OffsetRow("g", "T", 0, new)]
 
 
-def test_a_queue_that_a_map_lacks_and_a_map_that_is_none() -> None:
-    assert OffsetMap(MAP).mapped(OffsetRow("g", "T", 1, 3)) is None
+def test_positions_of_a_map_ascend() -> None:
     for row in (MapRow("T", 0, 10, 12), MapRow("T", 0, 11, 10)):
         with pytest.raises(StoreError, match="not an offset map"):
-            OffsetMap([*MAP, row])
+            rows_mapped([], [*MAP, row])
 
 
 def test_none_past_an_end_or_before_a_beginning() -> None:
     rows = [OffsetRow("g", "T", 0, 99), OffsetRow("g", "T", 1, 0), OffsetRow("n", "T", 2, 10),
             OffsetRow("g", "T", 3, 5)]  # fmt: skip
-    moves, absent = confined(rows, OFFSETS, BOUNDS)
-    assert [move[3:] for move in moves] == [(4, 10, 99), (9, 3, 0), (-1, 10, 10)]
-    assert absent == rows[3:]
+    moves = confined(rows, OFFSETS, BOUNDS)
+    assert [move[3:] for move in moves] == [(4, 10, 99), (9, 3, 0), (-1, 10, 10), (-1, -1, 5)]
     assert [str(move) for move in moves] == [
         "g  T/0  4 -> 10, where the queue ends, not 99",
         "g  T/1  9 -> 3, where the queue begins, not 0", "n  T/2  none -> 10",
+        "g  T/3  none -> none: the store has no such queue",
     ]  # fmt: skip
     made = with_moves(OFFSETS, moves)
     assert made["g", "T"] == {0: 10, 1: 3}

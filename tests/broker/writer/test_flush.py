@@ -373,10 +373,10 @@ def test_the_write_buffer_is_committed_before_it_is_flushed(tmp_path: Path) -> N
     log = writer.log
     assert (log.committed, log.flushed) == (0, 0)
     assert not any((tmp_path / "commitlog" / ("0" * 20)).read_bytes())
-    writer.commit_if_due()
+    writer._durability.commit_if_due()
     assert log.committed == 0
     clock.now += 200  # commitCommitLogThoroughInterval
-    writer.commit_if_due()
+    writer._durability.commit_if_due()
     assert (log.committed, log.flushed) == (log.end, 0)
     writer.append(Message("T", bytes(100)))
     writer.flush()
@@ -388,14 +388,14 @@ def test_async_flush_follows_its_three_settings(tmp_path: Path) -> None:
     clock = Clock()
     writer = open_writer(tmp_path, clock, mappedFileSizeCommitLog=1 << 20)
     writer.append(Message("T", bytes(100)))
-    writer.flush_if_due()
+    writer._durability.flush_if_due()
     assert writer.log.flushed == 0
     writer.append(Message("T", bytes(4 * 4096)))
-    writer.flush_if_due()  # flushCommitLogLeastPages
+    writer._durability.flush_if_due()  # flushCommitLogLeastPages
     assert writer.log.flushed == writer.log.end
     writer.append(Message("T", bytes(100)))
     clock.now += 10_000  # flushCommitLogThoroughInterval
-    writer.flush_if_due()
+    writer._durability.flush_if_due()
     assert writer.log.flushed == writer.log.end
     writer.close()
 

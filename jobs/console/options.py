@@ -387,8 +387,11 @@ def _unsaid(line: str) -> bool:
 # Shared by commands that run a service of the broker once: deliveries, transactions.
 
 
-def add_service(parser: argparse.ArgumentParser) -> None:
-    """Add the options on the broker, consent and output."""
+def add_service(parser: argparse.ArgumentParser, options: type, epilog: str) -> None:
+    """Add what a service takes: STORE, its own options, those on the broker, consent, output."""
+    parser.epilog = epilog
+    parser.add_argument("store", metavar="STORE", help="a local store's root")
+    add_options(parser, options)
     add_broker(parser, WRITES_AS)
     add_consent(parser)
     add_output(parser)

@@ -298,7 +298,9 @@ class Gathered(NamedTuple):
     unread_to: int
 
 
-class _Taken:
+class Taken:
+    """The marks of a walk's steps; parameters as of `gather`."""
+
     def __init__(self, keep: Keep, split: bool, every: bool) -> None:
         self._keep, self._split, self._every = keep, split, every
         self.marks, self.ended = [np.zeros(0, MARK)], [np.zeros(0, ENDED)]
@@ -341,7 +343,7 @@ def gather(
     the physical offset that the walk has reached. behind: as for `steps_past_damage`. also: gets
     each step that has records.
     """
-    taken, breaks = _Taken(keep, split, every), list[NoRecord]()
+    taken, breaks = Taken(keep, split, every), list[NoRecord]()
     for step in log.steps_past_damage(breaks.append, behind):
         if len(step.rows):
             taken.add(step)

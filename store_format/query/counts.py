@@ -140,7 +140,7 @@ def _count_rows(  # noqa: PLR0913 (a kernel takes its arrays one by one)
         out[i].size, out[i].messages = size, messages
 
 
-class _Reading:
+class Reading:
     """Tells how each record of a walk is counted; by_group: for its group too."""
 
     def __init__(self, split: bool, batch: Sequence[str], by_group: bool) -> None:
@@ -232,7 +232,7 @@ class CountSums:
     def add(
         self, rows: npt.NDArray[Any], counted: npt.NDArray[Any], value: Callable[[str, int], Any]
     ) -> None:
-        """Add a step's rows (RECORD_ROW); value: `_Reading.value`."""
+        """Add a step's rows (RECORD_ROW); value: `Reading.value`."""
         hours = rows["storeTimestamp"] // self.span * self.span
         ways = np.stack([hours if name == "hour" else counted[name] for name in self.by])
         firsts, sums = np.empty(len(rows), np.int64), np.empty((len(rows), 5), np.int64)
@@ -271,7 +271,7 @@ def count(
     found: called for each place where records break off.
     behind: returns the live records after such a place in its segment; without it none count.
     """
-    sums, reading = CountSums(by), _Reading(split, batch, "group" in by)
+    sums, reading = CountSums(by), Reading(split, batch, "group" in by)
     for step in log.steps_past_damage(found, behind):
         if len(step.rows):
             sums.add(step.rows, reading.counted(step), reading.value)
@@ -343,7 +343,7 @@ class PutSums:
     """
 
     def __init__(self, split: bool, batch: Sequence[str]) -> None:
-        self._reading = _Reading(split, batch, False)
+        self._reading = Reading(split, batch, False)
         self._spans, self._sizes = _Spans(), CountSums(("size",))
 
     def add(self, step: Step) -> None:

@@ -364,7 +364,7 @@ class _Server:
     def __init__(self, listen: str) -> None:
         """Takes the port; it answers once it has a text. Raises SettingError, OSError."""
         host, port = host_port("--listen", listen)
-        self._text, self._clients = b"", list[asyncio.Task[Any]]()
+        self._text, self._clients = b"", dict[asyncio.Task[Any], None]()  # oldest first
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._socket = socket.create_server((host, port), family=family)
@@ -384,9 +384,11 @@ class _Server:
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._clients.append(task)
+        self._clients[task] = None
         if len(self._clients) > _CLIENTS_MOST:
-            self._clients[0].cancel()
+            oldest = next(iter(self._clients))
+            del self._clients[oldest]
+            oldest.cancel()
         wrong = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError)
         try:
             with suppress(*wrong, asyncio.CancelledError):
@@ -397,7 +399,7 @@ class _Server:
                     writer.close()
                     await writer.wait_closed()
         finally:
-            self._clients.remove(task)
+            self._clients.pop(task, None)
             writer.transport.abort()
 
     def _answer(self, method: bytes, target: bytes = b"") -> bytes:

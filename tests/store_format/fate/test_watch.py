@@ -79,6 +79,22 @@ def test_each_look_finds_what_a_first_one_does(watch, tmp_path: Path) -> None:
     assert seen.waiting["timer", False] == 18  # 12 and 12, without 6 that were recalled
 
 
+def test_a_delivery_is_kept_until_its_broker_has_noted_it(watch, tmp_path: Path) -> None:
+    log, waits = SmallLog(), []
+    log.delay("d", 5)
+    for noted in (0, 0, 1, 1):
+        config = {"config/delayOffset.json": json.dumps({"offsetTable": {"5": noted}}).encode()}
+        write(tmp_path, {p.removeprefix("store/"): c for p, c in log.files().items()} | config)
+        if not waits:
+            found, _ = watch(tmp_path)
+            log.deliver("d")
+        else:
+            log.put("T")
+        found.look()
+        waits.append((sum(found.waiting.values()), len(found._delays)))
+    assert waits == [(1, 1), (0, 2), (0, 0), (0, 0)]
+
+
 def test_a_still_store_is_read_no_more(watch, tmp_path: Path) -> None:
     built = Built().put("T", count=60).derive()
     offsets = {"offsetTable": {"T@g": {"0": 17}, "T@h": {"0": 60}, "Gone@g": {"0": 4}}}

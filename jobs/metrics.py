@@ -28,14 +28,12 @@ from reput.jobs.console.store_there import check_store
 from reput.jobs.console.voice import add_output, is_quiet, remark
 from reput.store_format.faults import StoreError
 from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX
-from reput.store_format.query.inventory import kind_of
+from reput.store_format.query.inventory import GroupRow, kind_of
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
-
-    from reput.store_format.fate.watch import GroupLag
 
 _Row = TypeVar("_Row")
 _Sample = tuple[str, tuple[object, ...], float]  # family, labels, value
@@ -251,7 +249,7 @@ class Looked:
                 name, what = "rocketmq_topic_dlq_offset", topic.removeprefix(DLQ_PREFIX)
             yield name, (what, queue), end
         yield from self._of_topics()
-        behind = sorted(watch.groups, key=lambda each: (-each.messages, each))
+        behind = sorted(watch.groups, key=lambda each: (-each.lag, each[:3]))
         for each in self._most_of(behind, "group queues"):
             group = each.group.removesuffix(_BROADCAST)
             yield from self._of_group(each, (group, each.topic, each.queue_id))
@@ -286,20 +284,20 @@ class Looked:
                 rate = (put_bytes - were_bytes) / (now - then)
                 yield "rocketmq_producer_message_size", (topic,), rate
 
-    def _of_group(self, each: "GroupLag", labels: tuple[object, ...]) -> Iterator[_Sample]:
-        behind = max(self.watch.newest - each.since, 0) / 1000
+    def _of_group(self, each: GroupRow, labels: tuple[object, ...]) -> Iterator[_Sample]:
+        behind = each.lag_seconds
         if each.group.endswith(_BROADCAST):
-            yield "reput_broadcast_diff", labels, each.messages
-            if each.since >= 0:
+            yield "reput_broadcast_diff", labels, each.lag
+            if behind is not None:
                 yield "reput_broadcast_lag_seconds", labels, behind
             return
         kind = {RETRY_PREFIX: "retrydiff", DLQ_PREFIX: "dlqdiff"}
         name = next((kind[prefix] for prefix in kind if each.topic.startswith(prefix)), "diff")
-        yield f"rocketmq_group_{name}", (*labels, _CLUSTERING), each.messages
+        yield f"rocketmq_group_{name}", (*labels, _CLUSTERING), each.lag
         yield "rocketmq_consumer_offset", labels, each.consumer_offset
-        if each.since >= 0:
+        if behind is not None:
             yield "reput_group_lag_seconds", labels, behind
-            late = max(self._ended * 1000 - each.since, 0) if each.messages > 0 else 0
+            late = max((self._ended + behind) * 1000 - self.watch.newest, 0) if each.lag > 0 else 0
             yield "rocketmq_group_get_latency_by_storetime", labels, late
 
     def _of_disk(self, disk: os.statvfs_result) -> Iterator[_Sample]:

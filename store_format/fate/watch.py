@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from operator import methodcaller
-from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import FileQueues, Queue
@@ -40,7 +40,7 @@ from reput.store_format.log.walk import Step
 from reput.store_format.names import CONFIG, LMQ_PREFIX
 from reput.store_format.notes import Notes
 from reput.store_format.query.counts import Reading
-from reput.store_format.query.inventory import unread_since
+from reput.store_format.query.inventory import GroupRow, unread_since
 from reput.store_format.query.reader import OpenedStore
 
 # A half message that is older was to be asked about (transactionTimeOut, transactionCheckInterval).
@@ -50,23 +50,6 @@ _IDLE = 2  # looks at the same bytes that are no record, before they are taken t
 
 QueueKey = tuple[str, int]  # topic, queue id
 Put = dict[str, tuple[int, int]]  # topic -> (messages, bytes of their records)
-
-
-class GroupLag(NamedTuple):
-    """A group's progress in a queue. since: when its next message was stored (milliseconds): of
-    none the log's newest time, -1 where it is not known.
-    """
-
-    group: str
-    topic: str
-    queue_id: int
-    consumer_offset: int
-    max_offset: int
-    since: int
-
-    @property
-    def messages(self) -> int:
-        return self.max_offset - max(self.consumer_offset, 0)
 
 
 class Watch:
@@ -85,19 +68,19 @@ class Watch:
         self._listing: list[list[Listed]] = []
         self._config: list[Listed] = []
         self._batch: list[str] | None = None
-        self._at, self._idle, self.newest, self._before = -1, 0, -1, -1
+        self._at, self._idle, self.newest, self._before, self._changed = -1, 0, -1, -1, True
+        self._taken: Taken | None = None
         self._ends: dict[QueueKey, int] = {}  # by the log's records,
         self._elsewhere: dict[QueueKey, int] = {}  # and by the files of queues without one
         self._grown: set[QueueKey] = set()  # by the last look
         self.put: Put = {}
         self._segments: dict[int, tuple[int, Put]] = {}  # by their start: their first time
         self._breaks: list[NoRecord] = []
-        self._doubt = -1, -1  # where a record older than the one before is, and where its run ends
         self._delays, self._halves = np.zeros(0, MARK), np.zeros(0, MARK)
         self._levels: Mapping[int, int] = {}
         self.waiting: Counter[tuple[str, bool]] = Counter()
         self._since: dict[tuple[str, int, int], int] = {}
-        self.groups: list[GroupLag] = []
+        self.groups: list[GroupRow] = []
 
     def close(self) -> None:
         """Let go of all files; what they have become since does not matter."""
@@ -135,9 +118,9 @@ class Watch:
         """Bring all up to now. Raises StoreError, OSError: the next look goes on from there."""
         is_first, known = self._at < 0, len(self._ends)
         self._notes = self._notes if is_first else Notes()
-        changed = self._refresh()
+        self._refresh()
         self._read_config()
-        if changed or self._idle <= _IDLE:
+        if self._changed or self._idle <= _IDLE:
             self._walk()
         self._segments = {a: each for a, each in self._segments.items() if a >= self.log.start}
         if is_first:
@@ -155,15 +138,12 @@ class Watch:
 
     # --- what has changed ------------------------------------------------------------------------
 
-    def _refresh(self) -> bool:
-        """Open the store again where files were added or are gone; whether the log was written to,
-        by its files' times.
-        """
-        at, before = self.opened.storage, self._listing
-        self._listing = [Folder(at, each).listed() for each in self._folders]
+    def _refresh(self) -> None:
+        """Open the store again where files were added or are gone."""
+        listing = [Folder(self.opened.storage, each).listed() for each in self._folders]
         agreed = self.log.end != self.log.segments[-1].end  # a DLedger log's committed end
         in_files = isinstance(self.opened.queues, FileQueues)
-        if _sizes(self._listing) != _sizes(before) or agreed or not in_files:
+        if _sizes(listing) != _sizes(self._listing) or agreed or not in_files:
             opened = self._again()
             self.close()
             self.opened, self._levels = opened, {}
@@ -173,7 +153,7 @@ class Watch:
         elif self._at >= 0:
             at = self.opened.storage
             at.window_bytes = min(at.window_bytes, _WINDOW_BYTES)
-        return self._listing != before
+        self._changed, self._listing = listing != self._listing, listing  # by the files' times
 
     def _read_config(self) -> None:
         """How far groups and services are; read before the log, which is then at least as far."""
@@ -195,24 +175,23 @@ class Watch:
     # --- what the log has ------------------------------------------------------------------------
 
     def _walk(self) -> None:
-        def wanted(marks: Marks) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-            return delays.concerns(marks) | transactions.concerns(marks)
-
         begun, self._before, self._grown = self._at, self.newest, set()
-        taken = Taken(wanted, self.opened.profile.split_properties, False)
+        if self._taken is None:
+            self._taken = Taken(_concerns, self.opened.profile.split_properties, False)
         for step in self._first_steps() if begun < 0 else self._new_steps():
             if len(step.rows):
                 self._take(step)
-                taken.add(step)
+                self._taken.add(step)
             self._at = step.next
             self._notes.scanned = step.next - self.log.start
         self._at = max(self._at, self.log.start)
         self._idle = 0 if self._at != begun else self._idle + 1
-        marks = np.concatenate(taken.marks)
-        self.waiting.clear()
-        self._settle_delays(np.append(self._delays, marks[delays.concerns(marks)]))
+        marks, ended = np.concatenate(self._taken.marks), np.concatenate(self._taken.ended)
+        waiting, delayed = Counter[tuple[str, bool]](), marks[delays.concerns(marks)]
         halves = np.append(self._halves, marks[transactions.concerns(marks)])
-        self._settle_halves(halves, np.concatenate(taken.ended))
+        settled = self._settle_delays(np.append(self._delays, delayed), waiting)
+        self._halves = self._settle_halves(halves, ended, waiting)
+        self._delays, self.waiting, self._taken = settled, waiting, None
 
     def _first_steps(self) -> Iterator[Step]:
         self._notes.to_scan = self.log.end - self.log.start
@@ -247,21 +226,17 @@ class Watch:
                 at = log.next_start(at)
 
     def _in_order(self, at: int) -> Iterator[Step]:
+        """The steps up to a record that is older than the one before; past it where the log was
+        written to meanwhile, but not over it: a clock was set back.
+        """
+        doubts = self._idle < _IDLE or not self._changed
         for step in self.log.steps(at):
             times = np.append(self.newest, step.rows["storeTimestamp"])
             older = np.flatnonzero(times[1:] < times[:-1])
-            if not len(older):
-                yield step
-                continue
-            place = reached = step.start(int(older[0]))
-            yield step._replace(rows=step.rows[: older[0]], next=place)
-            with suppress(NoRecord):
-                for more in self.log.steps(place):
-                    reached = more.next
-            before, self._doubt = self._doubt, (place, reached)
-            if before[0] == place and reached > before[1]:  # they grow: a clock was set back
-                yield from self.log.steps(place)
-            return
+            if doubts and len(older):
+                yield step._replace(rows=step.rows[: older[0]], next=step.start(int(older[0])))
+                return
+            yield step
 
     def _take(self, step: Step) -> None:
         """Add a step's records to all sums."""
@@ -289,7 +264,7 @@ class Watch:
 
     # --- what waits: counted, and the marks of that alone are kept -------------------------------
 
-    def _settle_delays(self, marks: Marks) -> None:
+    def _settle_delays(self, marks: Marks, waiting: Counter[tuple[str, bool]]) -> Marks:
         levels = set(marks["queueId"][marks["kind"] == SCHEDULE] + 1)
         if not levels <= set(self._levels):
             self._levels = level_delays(self.opened, self._notes)
@@ -298,26 +273,28 @@ class Watch:
         for each in delays.resolve(gathered, self._levels, read):
             late = each.state == delays.DelayState.LATE
             if (late or each.state == delays.DelayState.WAITING) and not each.recalled:
-                self.waiting["level" if each.level else "timer", late] += 1
+                waiting["level" if each.level else "timer", late] += 1
                 kept.append(each.physical_offset)
             elif each.state == delays.DelayState.REPEATED:  # its broker has not noted that yet
                 kept += [each.physical_offset, each.delivery]
         recalls = (marks["deletes"] != 0) & (marks["out"] > self.newest)
-        self._delays = marks[np.isin(marks["physicalOffset"], kept) | recalls]
+        return marks[np.isin(marks["physicalOffset"], kept) | recalls]
 
-    def _settle_halves(self, marks: Marks, ended: Marks) -> None:
+    def _settle_halves(
+        self, marks: Marks, ended: Marks, waiting: Counter[tuple[str, bool]]
+    ) -> Marks:
         gathered, kept = Gathered(marks, ended, [], 0, self.newest, [], 0), list[int]()
         times = dict(marks[["physicalOffset", "storeTimestamp"]].tolist())
         keys, rows = set[int](), half_rows(self.opened, gathered, self._notes)
         for each in transactions.resolve(gathered, self._half_position, rows):
             if each.state == transactions.TransactionState.PENDING:
-                self.waiting["half", self.newest - times[each.first] > _HALF_LATE_MS] += 1
+                waiting["half", self.newest - times[each.first] > _HALF_LATE_MS] += 1
                 keys.add(each.key)
                 kept += [each.first, each.last]
         halves = marks["transaction"] == SYS_TRANSACTION_PREPARED
         halves |= np.isin(marks["kind"], (HALF, ROCKSDB_HALF))
         halves &= np.isin(marks["key"], np.array(list(keys - {0}), np.uint64))
-        self._halves = marks[halves | np.isin(marks["physicalOffset"], kept)]
+        return marks[halves | np.isin(marks["physicalOffset"], kept)]
 
     # --- groups ----------------------------------------------------------------------------------
 
@@ -326,7 +303,8 @@ class Watch:
         for (group, topic), offsets in self._offsets.items():
             for queue_id, offset in offsets.items():
                 end, since, key = self._end(topic, queue_id), self.newest, (topic, queue_id, offset)
-                if max(offset, 0) < end:
+                lag = end - max(offset, 0)
+                if lag > 0:
                     since = known.get(key, -1)
                     if since < 0 and (key not in known or not self._idle):
                         ask = partial(unread_since, log=self.log, offset=offset)
@@ -334,7 +312,8 @@ class Watch:
                     self._since[key] = since
                     if since < 0 and (topic, queue_id) in self._grown:
                         since = self._before  # it is new, and not in its queue yet
-                self.groups.append(GroupLag(group, topic, queue_id, offset, end, since))
+                seconds = None if since < 0 else max(self.newest - since, 0) / 1000
+                self.groups.append(GroupRow(group, topic, queue_id, offset, end, lag, seconds))
 
     def _end(self, topic: str, queue_id: int) -> int:
         """The position after a queue's last message, by the log or else by its files; 0: none."""
@@ -354,6 +333,10 @@ class Watch:
                     with closing(self.opened.queues.open(topic, queue_id, batch)) as queue:
                         return ask(queue)
         return default
+
+
+def _concerns(marks: Marks) -> npt.NDArray[np.bool_]:
+    return delays.concerns(marks) | transactions.concerns(marks)
 
 
 def _add(sums: Put, topic: str, messages: int, size: int) -> None:

@@ -112,10 +112,7 @@ class CountedReads(ReadBy):
     def open(self, path: str, state: FileState | None = None) -> Reader:
         return _CountedReader(self, self.storage.open(path, state))
 
-    def read_bytes(self, path: str) -> bytes:
-        raw = self.storage.read_bytes(path)
-        self.read += len(raw)
-        return raw
+    read_bytes = InputStorage.read_bytes  # by `open`
 
 
 class _CountedReader(ReaderOf):

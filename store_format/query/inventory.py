@@ -72,6 +72,7 @@ class GroupRow(NamedTuple):
     consumer_offset: int  # the next position to consume
     max_offset: int  # the position after the queue's last
     lag: int  # messages still to consume; below 0 where the offset lies past the queue's end
+    lag_seconds: float | None = None  # newest message less the next to consume (`unread_since`)
 
 
 class RateRow(NamedTuple):

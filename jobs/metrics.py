@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from reput.jobs.console.options import (
     DONE,
@@ -31,9 +31,6 @@ from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX
 from reput.store_format.query.inventory import GroupRow, kind_of
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import SettingError, merge_layers
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
 
 _Row = TypeVar("_Row")
 _Sample = tuple[str, tuple[object, ...], float]  # family, labels, value
@@ -214,11 +211,11 @@ class Looked:
         while self._ends[0][0] < now - _DISK_SECONDS:
             self._ends.popleft()
 
-    def collect(self) -> "list[Metric]":
+    def collect(self) -> list[Any]:
         """All families, in the order of SERIES."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        found: dict[str, Metric] = {}
+        found: dict[str, Any] = {}
         for name, (text, own) in SERIES.items():
             made = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             found[name] = made(name, text, labels=("cluster", "broker", *own))

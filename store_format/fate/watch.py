@@ -278,7 +278,8 @@ class Watch:
             elif each.state == delays.DelayState.REPEATED:  # its broker has not noted that yet
                 kept += [each.physical_offset, each.delivery]
         recalls = (marks["deletes"] != 0) & (marks["out"] > self.newest)
-        return marks[np.isin(marks["physicalOffset"], kept) | recalls]
+        waits: Marks = marks[np.isin(marks["physicalOffset"], kept) | recalls]
+        return waits
 
     def _settle_halves(
         self, marks: Marks, ended: Marks, waiting: Counter[tuple[str, bool]]
@@ -294,7 +295,8 @@ class Watch:
         halves = marks["transaction"] == SYS_TRANSACTION_PREPARED
         halves |= np.isin(marks["kind"], (HALF, ROCKSDB_HALF))
         halves &= np.isin(marks["key"], np.array(list(keys - {0}), np.uint64))
-        return marks[halves | np.isin(marks["physicalOffset"], kept)]
+        pending: Marks = marks[halves | np.isin(marks["physicalOffset"], kept)]
+        return pending
 
     # --- groups ----------------------------------------------------------------------------------
 

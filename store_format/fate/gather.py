@@ -299,9 +299,9 @@ class Gathered(NamedTuple):
 
 
 class Taken:
-    """The marks of a walk's steps; parameters as of `gather`."""
+    """The marks of the steps of a walk; see `gather`."""
 
-    def __init__(self, keep: Keep, split: bool, every: bool) -> None:
+    def __init__(self, keep: Keep, split: bool, every: bool = False) -> None:
         self._keep, self._split, self._every = keep, split, every
         self.marks, self.ended = [np.zeros(0, MARK)], [np.zeros(0, ENDED)]
         self.skipped: list[Skipped] = []
@@ -332,6 +332,12 @@ class Taken:
         self.skips += len(wrong)
         self.skipped += wrong[: SKIPPED_MOST - len(self.skipped)]
 
+    def gathered(self, breaks: Sequence[NoRecord] = (), unread_to: int = 0) -> Gathered:
+        return Gathered(
+            np.concatenate(self.marks), np.concatenate(self.ended), self.skipped, self.skips,
+            self.last, list(breaks), unread_to,
+        )  # fmt: skip
+
 
 def gather(
     log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Watch | None = None,
@@ -352,10 +358,7 @@ def gather(
         if seen is not None:
             seen(step.next)
     unread_to = max([log.hole_end(), *(log.next_start(each.place) for each in breaks)])
-    return Gathered(
-        np.concatenate(taken.marks), np.concatenate(taken.ended), taken.skipped, taken.skips,
-        taken.last, breaks, unread_to,
-    )  # fmt: skip
+    return taken.gathered(breaks, unread_to)
 
 
 def gather_segment(

@@ -177,7 +177,7 @@ class Watch:
     def _walk(self) -> None:
         begun, self._before, self._grown = self._at, self.newest, set()
         if self._taken is None:
-            self._taken = Taken(_concerns, self.opened.profile.split_properties, False)
+            self._taken = Taken(_concerns, self.opened.profile.split_properties)
         for step in self._first_steps() if begun < 0 else self._new_steps():
             if len(step.rows):
                 self._take(step)

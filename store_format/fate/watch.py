@@ -9,25 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
+from itertools import chain
 from operator import methodcaller
 
 import numpy as np
-import numpy.typing as npt
 
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import FileQueues, Queue
 from reput.store_format.discover.config import Offsets, batch_topics, consumer_offsets
 from reput.store_format.fate import delays, transactions
-from reput.store_format.fate.gather import (
-    ENDED,
-    HALF,
-    MARK,
-    ROCKSDB_HALF,
-    SCHEDULE,
-    Gathered,
-    Marks,
-    Taken,
-)
+from reput.store_format.fate.gather import HALF, ROCKSDB_HALF, SCHEDULE, Taken
 from reput.store_format.fate.known import half_position, half_rows, read_progress, with_timers
 from reput.store_format.fate.rows import level_delays
 from reput.store_format.faults import StoreChanged
@@ -69,14 +60,15 @@ class Watch:
         self._config: list[Listed] = []
         self._batch: list[str] | None = None
         self._at, self._idle, self.newest, self._before, self._changed = -1, 0, -1, -1, True
-        self._taken: Taken | None = None
         self._ends: dict[QueueKey, int] = {}  # by the log's records,
         self._elsewhere: dict[QueueKey, int] = {}  # and by the files of queues without one
         self._grown: set[QueueKey] = set()  # by the last look
         self.put: Put = {}
         self._segments: dict[int, tuple[int, Put]] = {}  # by their start: their first time
         self._breaks: list[NoRecord] = []
-        self._delays, self._halves = np.zeros(0, MARK), np.zeros(0, MARK)
+        split = self.opened.profile.split_properties
+        self._delays = Taken(delays.concerns, split)
+        self._halves = Taken(transactions.concerns, split)
         self._levels: Mapping[int, int] = {}
         self.waiting: Counter[tuple[str, bool]] = Counter()
         self._since: dict[tuple[str, int, int], int] = {}
@@ -176,22 +168,15 @@ class Watch:
 
     def _walk(self) -> None:
         begun, self._before, self._grown = self._at, self.newest, set()
-        if self._taken is None:
-            self._taken = Taken(_concerns, self.opened.profile.split_properties)
         for step in self._first_steps() if begun < 0 else self._new_steps():
             if len(step.rows):
-                self._take(step)
-                self._taken.add(step)
+                for each in (self._take, self._delays.add, self._halves.add):
+                    each(step)
             self._at = step.next
             self._notes.scanned = step.next - self.log.start
         self._at = max(self._at, self.log.start)
         self._idle = 0 if self._at != begun else self._idle + 1
-        marks, ended = np.concatenate(self._taken.marks), np.concatenate(self._taken.ended)
-        waiting, delayed = Counter[tuple[str, bool]](), marks[delays.concerns(marks)]
-        halves = np.append(self._halves, marks[transactions.concerns(marks)])
-        settled = self._settle_delays(np.append(self._delays, delayed), waiting)
-        self._halves = self._settle_halves(halves, ended, waiting)
-        self._delays, self.waiting, self._taken = settled, waiting, None
+        self.waiting = Counter(chain(self._settle_delays(), self._settle_halves()))
 
     def _first_steps(self) -> Iterator[Step]:
         self._notes.to_scan = self.log.end - self.log.start
@@ -262,41 +247,38 @@ class Watch:
                 self._ends[key] = max(self._ends.get(key, 0), int(ends[number]))
                 self._grown.add(key)
 
-    # --- what waits: counted, and the marks of that alone are kept -------------------------------
+    # --- what waits: the marks of that alone are kept ---------------------------------------------
 
-    def _settle_delays(self, marks: Marks, waiting: Counter[tuple[str, bool]]) -> Marks:
-        levels = set(marks["queueId"][marks["kind"] == SCHEDULE] + 1)
-        if not levels <= set(self._levels):
+    def _settle_delays(self) -> Iterator[tuple[str, bool]]:
+        gathered, kept = self._delays.gathered(), list[int]()
+        marks = gathered.marks
+        if not set(marks["queueId"][marks["kind"] == SCHEDULE] + 1) <= set(self._levels):
             self._levels = level_delays(self.opened, self._notes)
-        gathered, kept = Gathered(marks, np.zeros(0, ENDED), [], 0, self.newest, [], 0), list[int]()
         read = with_timers(self.opened, gathered, self._read, self._notes)
         for each in delays.resolve(gathered, self._levels, read):
             late = each.state == delays.DelayState.LATE
             if (late or each.state == delays.DelayState.WAITING) and not each.recalled:
-                waiting["level" if each.level else "timer", late] += 1
+                yield "level" if each.level else "timer", late
                 kept.append(each.physical_offset)
             elif each.state == delays.DelayState.REPEATED:  # its broker has not noted that yet
                 kept += [each.physical_offset, each.delivery]
         recalls = (marks["deletes"] != 0) & (marks["out"] > self.newest)
-        waits: Marks = marks[np.isin(marks["physicalOffset"], kept) | recalls]
-        return waits
+        self._delays.marks = [marks[np.isin(marks["physicalOffset"], kept) | recalls]]
 
-    def _settle_halves(
-        self, marks: Marks, ended: Marks, waiting: Counter[tuple[str, bool]]
-    ) -> Marks:
-        gathered, kept = Gathered(marks, ended, [], 0, self.newest, [], 0), list[int]()
+    def _settle_halves(self) -> Iterator[tuple[str, bool]]:
+        gathered, kept, keys = self._halves.gathered(), list[int](), set[int]()
+        marks, rows = gathered.marks, half_rows(self.opened, gathered, self._notes)
         times = dict(marks[["physicalOffset", "storeTimestamp"]].tolist())
-        keys, rows = set[int](), half_rows(self.opened, gathered, self._notes)
         for each in transactions.resolve(gathered, self._half_position, rows):
             if each.state == transactions.TransactionState.PENDING:
-                waiting["half", self.newest - times[each.first] > _HALF_LATE_MS] += 1
+                yield "half", self.newest - times[each.first] > _HALF_LATE_MS
                 keys.add(each.key)
                 kept += [each.first, each.last]
         halves = marks["transaction"] == SYS_TRANSACTION_PREPARED
         halves |= np.isin(marks["kind"], (HALF, ROCKSDB_HALF))
         halves &= np.isin(marks["key"], np.array(list(keys - {0}), np.uint64))
-        pending: Marks = marks[halves | np.isin(marks["physicalOffset"], kept)]
-        return pending
+        self._halves.marks = [marks[halves | np.isin(marks["physicalOffset"], kept)]]
+        self._halves.ended = [gathered.ended[:0]]
 
     # --- groups ----------------------------------------------------------------------------------
 
@@ -335,10 +317,6 @@ class Watch:
                     with closing(self.opened.queues.open(topic, queue_id, batch)) as queue:
                         return ask(queue)
         return default
-
-
-def _concerns(marks: Marks) -> npt.NDArray[np.bool_]:
-    return delays.concerns(marks) | transactions.concerns(marks)
 
 
 def _add(sums: Put, topic: str, messages: int, size: int) -> None:

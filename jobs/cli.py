@@ -62,6 +62,7 @@ _GROUPS = {
     "serve": {
         "serve": "answer any RocketMQ client from a store, as a name server and broker that only "
         "read",
+        "metrics": "give Prometheus a store's lags, rates and what waits, from its files alone",
     },
     "this machine": {
         "demo": "damage, find and rebuild a small store of a real broker, as a first look",

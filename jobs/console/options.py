@@ -308,6 +308,14 @@ def milliseconds(text: str) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
+def seconds(text: str) -> float:
+    """A length of time such as 15s or 1m, in seconds."""
+    found = _AGO.fullmatch(f"{text} ago")
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 15s or 1m")
+    return int(found[1]) * _UNITS[found[2]] / 1000
+
+
 def before(text: str) -> int:
     """The last millisecond before a time: `--until` is exclusive, ends of queries inclusive."""
     return milliseconds(text) - 1

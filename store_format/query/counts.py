@@ -141,7 +141,7 @@ def _count_rows(  # noqa: PLR0913 (a kernel takes its arrays one by one)
         out[i].size, out[i].messages = size, messages
 
 
-class _Reading:
+class Reading:
     """Tells how each record of a walk is counted; by_group: for its group too."""
 
     def __init__(self, split: bool, batch: Sequence[str], by_group: bool) -> None:
@@ -241,7 +241,7 @@ class CountSums:
     def add(
         self, rows: npt.NDArray[Any], counted: npt.NDArray[Any], value: Callable[[str, int], Any]
     ) -> None:
-        """Add a step's rows (RECORD_ROW); value: `_Reading.value`."""
+        """Add a step's rows (RECORD_ROW); value: `Reading.value`."""
         by = np.array([BY.index(name) for name in self.by])
         keys, sums = np.empty((len(rows), len(by)), np.int64), np.empty((len(rows), 5), np.int64)
         slots = np.full(2 << len(rows).bit_length(), -1, np.int32)
@@ -279,7 +279,7 @@ def count(
     found: called for each place where records break off.
     behind: returns the live records after such a place in its segment; without it none count.
     """
-    sums, reading = CountSums(by), _Reading(split, batch, "group" in by)
+    sums, reading = CountSums(by), Reading(split, batch, "group" in by)
     for step in log.steps_past_damage(found, behind):
         if len(step.rows):
             sums.add(step.rows, reading.counted(step), reading.value)
@@ -328,7 +328,7 @@ class PutSums(CountSums):
 
     def __init__(self, split: bool, batch: Sequence[str]) -> None:
         super().__init__(("topic", "hour", "size"), _LADDER[0] * 1000)
-        self._reading, self._sizes = _Reading(split, batch, False), CountSums(("size",))
+        self._reading, self._sizes = Reading(split, batch, False), CountSums(("size",))
         self._begins: set[int] = set()
 
     def count(self, step: Step) -> None:

@@ -28,9 +28,9 @@ _GROUPS = {
         "topics": "list what a store has of each topic",
         "queues": "list what a store has of each queue",
         "groups": "list how far consumer groups have come, and their lag",
-        "stats": "count what was put into the log, by topic, hour, group or size",
+        "stats": "count what was put into the log, by topic, day, hour, group or size",
         "query": "find messages by key, id, position or time, without a broker",
-        "trace": "show one message's life: put, delayed, retried, committed, with times",
+        "trace": "show one message's life: put, delayed, retried, committed; who sent and consumed it",
         "transactions": "list pending transactions, and what became of the others",
         "delayed": "list what is due when, and what should have been delivered and never was",
         "dump": "show any store file as text or JSON lines",
@@ -103,7 +103,8 @@ the same wherever a command takes them
   --topic           only this topic
   --since, --until  stored then or later, stored before that: 2026-01-31, 2026-01-31T12:00:00Z,
                     milliseconds since 1970, '2h ago' or now
-  --limit           the first N rows
+  --tz              the zone of times and days: Asia/Shanghai, -05:00
+  --limit, --sort   the first N rows; by these columns
   --output          where to write
 
 exit codes
@@ -184,11 +185,14 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         from reput.jobs.console.endings import no_such_command
 
         raise no_such_command(words[0], _COMMANDS)
+    words = _joined(words)
+    zone = next((word[5:] for word in reversed(words) if word.startswith("--tz=")), "UTC")
+    voice.begin(zone=zone)  # times among the words are read in it
     parser = _parser(_in_json(words))
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next (reput completion)
         complete(parser)
     arguments = parser.parse_args(words)
-    voice.begin(arguments.quiet, arguments.verbose)
+    voice.begin(arguments.quiet, arguments.verbose, zone)
     return arguments
 
 
@@ -199,6 +203,17 @@ def _in_json(words: list[str]) -> bool:
         word in ("--json", "--format=json") or (word == "--format" and follows.get(n) == "json")
         for n, word in enumerate(words)
     )
+
+
+def _joined(words: list[str]) -> list[str]:
+    """`--sort=-lag` of `--sort -lag`, and `--tz=-05:00`: argparse takes such values for options."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1] in ("--sort", "--tz"):
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
 
 
 def _tell_of_no_cache() -> None:

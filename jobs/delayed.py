@@ -2,8 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
-from reput.jobs.console.voice import duration
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, span_column, time_column
 
 _EPILOG = """\
 state: waiting; late (due before the log's last record); delivered, will be again (the broker's
@@ -18,8 +17,8 @@ examples:
 """
 _COLUMNS = (
     OutputColumn("state", lambda row: row.state, True),
-    OutputColumn("due (UTC)", lambda row: at(row.due), True),
-    OutputColumn("late", lambda row: None if row.late is None else duration(row.late)),
+    time_column("due", lambda row: row.due),
+    span_column("late", lambda row: row.late),
     OutputColumn("by", lambda row: f"level {row.level}" if row.level else "timer", True),
     OutputColumn("queueOffset", lambda row: row.queue_offset),
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),

@@ -15,8 +15,9 @@ from reput.jobs.console.options import (
     milliseconds,
     show,
 )
+from reput.jobs.console.voice import time_text
 from reput.jobs.engines.choice import alone
-from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.outputs.report import counted
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import merge_layers
 
@@ -161,7 +162,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("store", metavar="STORE", help="a local store's root")
     add_options(parser, DeliverDelayed)
-    add_service(parser)
+    add_service(parser, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

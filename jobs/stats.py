@@ -15,21 +15,23 @@ from reput.jobs.console.rows import (
     for_programs,
     write_table,
 )
-from reput.jobs.console.voice import camel_case, remark
+from reput.jobs.console.voice import camel_case, in_zone, remark, shown_zone
 from reput.jobs.outputs.output import NewFile
 from reput.jobs.outputs.report import counted
 from reput.store_format.faults import StoreError
 
-_BY = ("topic", "hour", "group", "size")
+_BY = ("topic", "day", "hour", "group", "size")
+_TIMES = ("day", "hour")
 _EPILOG = """\
 StoreStatsService and BrokerStatsManager count puts, bytes and rates while a broker runs, and forget
 them when it ends; this counts the log. Each record counts by its own topic, so a delayed message in
 SCHEDULE_TOPIC_XXXX and again when it is delivered; a record that holds several messages counts as
 so many messages. Bytes are those of the records. group: the consumers' of %RETRY% and %DLQ% topics,
 the producers' of half messages. size: a record has so many bytes or more, less than twice as many.
-Rates are over the whole hour, without hour from the first message to the last.
+Rates are over the whole hour or day, without these from the first message to the last.
 
   reput stats /data/store --by topic
+  reput stats /data/store --by day --tz Asia/Shanghai
   reput stats s3://bucket/store --by topic,hour --output puts.parquet
 """
 
@@ -38,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     add_asked_store(parser, scan=False)
     parser.add_argument(
-        "--by", type=_ways, default=("topic",), metavar="topic,hour|group|size",
+        "--by", type=_ways, default=("topic",), metavar="topic,day|hour|group|size",
         help="what is counted apart, one or several (default: topic)",
     )  # fmt: skip
     parser.add_argument("--topic", metavar="T", help="with --by topic: only rows of this topic")
@@ -61,7 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.topic is not None and "topic" not in by:
         raise StoreError("--topic goes with --by topic, or topic and others")
     with asked_store(arguments) as store:
-        found = [each for each in store.stats(by) if arguments.topic in (None, each.topic)]
+        found = [
+            each
+            for each in store.stats(by, zone=shown_zone())
+            if arguments.topic in (None, each.topic)
+        ]
     rows = found[:limit]
     if len(found) > len(rows):
         remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
@@ -73,7 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
         for row in rows:
             writer.write(camel_case(_plain(by, row)))
     else:
-        names = [*by, "messages", "records", "bytes", "first (UTC)", "last (UTC)",
+        keys = [in_zone(name) if name in _TIMES else name for name in by]
+        names = [*keys, "messages", "records", "bytes", in_zone("first"), in_zone("last"),
                  "messages/s", "bytes/s"]  # fmt: skip
         write_table(names, [_cells(by, row) for row in rows], {"topic", "group"})
     return DAMAGE if store.lacking else DONE
@@ -92,7 +99,7 @@ def _plain(by: Sequence[str], row: Any) -> dict[str, Any]:
 
 def _cells(by: Sequence[str], row: Any) -> list[Any]:
     whole = row._asdict()
-    keys = [at(whole[name]) if name == "hour" else whole[name] for name in by]
+    keys = [at(whole[name]) if name in _TIMES else whole[name] for name in by]
     return [
         *keys, f"{row.messages:,}", f"{row.records:,}", f"{row.bytes:,}", at(row.first),
         at(row.last), f"{row.messages_per_second:,.1f}", f"{row.bytes_per_second:,.0f}",
@@ -105,7 +112,8 @@ def _write(file: NewFile, by: Sequence[str], rows: Sequence[Any]) -> None:
     import pyarrow.parquet as pq
 
     kinds: dict[str, Any] = {
-        "topic": pa.string(), "group": pa.string(), "hour": pa.timestamp("ms", "UTC"),
+        "topic": pa.string(), "group": pa.string(),
+        "day": pa.timestamp("ms", "UTC"), "hour": pa.timestamp("ms", "UTC"),
         "first": pa.timestamp("ms", "UTC"), "last": pa.timestamp("ms", "UTC"),
         "messages_per_second": pa.float64(), "bytes_per_second": pa.float64(),
     }  # fmt: skip

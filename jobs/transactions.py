@@ -2,8 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
-from reput.jobs.console.voice import duration
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, span_column, time_column
 
 _EPILOG = """\
 state: pending; discarded (checked too often, moved to TRANS_CHECK_MAX_TIME_TOPIC); abandoned (the
@@ -17,8 +16,8 @@ examples:
 """
 _COLUMNS = (
     OutputColumn("state", lambda row: row.state, True),
-    OutputColumn("born (UTC)", lambda row: at(row.born_timestamp), True),
-    OutputColumn("age", lambda row: duration(row.age)),
+    time_column("born", lambda row: row.born_timestamp),
+    span_column("age", lambda row: row.age),
     OutputColumn("checks", lambda row: row.checks),
     OutputColumn("copies", lambda row: row.copies),
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),

@@ -28,6 +28,7 @@ from reput.jobs.console.voice import (
     is_verbose,
     painted,
     remark,
+    shown_zone,
 )
 from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
@@ -112,8 +113,9 @@ def add_store(
     parser: argparse.ArgumentParser,
     on_damage: tuple[str, ...] = (),
     optional: bool = False,
+    times: bool = False,
 ) -> None:
-    """Add STORE and its options. on_damage: choices, () for no option."""
+    """Add STORE and its options. on_damage: choices, () for no option; times: for add_output."""
     add_store_path(parser, optional)
     add_broker(
         parser,
@@ -137,7 +139,7 @@ def add_store(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
         )
     add_engine(parser)
-    add_output(parser)
+    add_output(parser, times=times)
 
 
 def add_job(
@@ -293,7 +295,7 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 
 
 def milliseconds(text: str) -> int:
-    """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it is UTC."""
+    """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it has --tz's."""
     with suppress(ValueError):
         return int(text)
     ago = _AGO.fullmatch(text)
@@ -304,7 +306,11 @@ def milliseconds(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: {TIME_FORMS}") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment.tzinfo is None:
+        try:
+            moment = moment.replace(tzinfo=shown_zone())
+        except SettingError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
@@ -387,11 +393,11 @@ def _unsaid(line: str) -> bool:
 # Shared by commands that run a service of the broker once: deliveries, transactions.
 
 
-def add_service(parser: argparse.ArgumentParser) -> None:
-    """Add the options on the broker, consent and output."""
+def add_service(parser: argparse.ArgumentParser, times: bool = False) -> None:
+    """Add the options on the broker, consent and output. times: as for add_output."""
     add_broker(parser, WRITES_AS)
     add_consent(parser)
-    add_output(parser)
+    add_output(parser, times=times)
 
 
 # ---

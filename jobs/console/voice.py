@@ -12,11 +12,15 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
 
 # ---
 # Texts and times as a terminal may show them.
 
+_UTC = "UTC"
 _HUMP = re.compile("_([a-z])")
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
@@ -39,6 +43,31 @@ def duration(milliseconds: int) -> str:
     return f"{sign}{rest} ms"
 
 
+def time_text(milliseconds: int) -> str:
+    """A time as ISO 8601, in the zone of --tz; the number itself if it is outside the calendar."""
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+        if _loudness.zone == _UTC:
+            return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+        return moment.astimezone(shown_zone()).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):
+        return str(milliseconds)
+
+
+def shown_zone() -> "tzinfo":
+    """The zone of --tz, in which times are shown and read. Raises SettingError."""
+    from reput.store_format.release.settings import zone_named
+
+    return zone_named(_loudness.zone)
+
+
+def in_zone(title: str) -> str:
+    """The title of a column of times, with their zone."""
+    return f"{title} ({safe(_loudness.zone)})"
+
+
 def camel_case(fields: Mapping[str, Any]) -> dict[str, Any]:
     """A row's fields by the names that they have in JSON: `queue_id` as `queueId`."""
     return {_HUMP.sub(lambda found: found[1].upper(), name): fields[name] for name in fields}
@@ -54,20 +83,22 @@ _COLOURS = {"warning": _YELLOW, "next": _BOLD}
 
 
 class _Loudness:
-    """How much the command in this process says, and the notes that it has said already."""
+    """How much the command in this process says, and the notes that it has said already; zone: of
+    the times that it shows and reads.
+    """
 
-    def __init__(self, quiet: bool = False, verbose: bool = False) -> None:
-        self.quiet, self.verbose = quiet, verbose
+    def __init__(self, quiet: bool = False, verbose: bool = False, zone: str = _UTC) -> None:
+        self.quiet, self.verbose, self.zone = quiet, verbose, zone
         self.said: set[str] = set()
 
 
 _loudness = _Loudness()
 
 
-def begin(quiet: bool = False, verbose: bool = False) -> None:
-    """Set how much a command says, at its start."""
+def begin(quiet: bool = False, verbose: bool = False, zone: str = _UTC) -> None:
+    """Set how much a command says, at its start, and with which time zone."""
     global _loudness
-    _loudness = _Loudness(quiet, verbose)
+    _loudness = _Loudness(quiet, verbose, zone)
 
 
 def is_quiet() -> bool:
@@ -99,8 +130,10 @@ def remark(text: str) -> None:
 # --- options --------------------------------------------------------------------------------------
 
 
-def add_output(parser: argparse.ArgumentParser, rows: bool = False) -> None:
-    """Add the output options of every command. rows: whether it shows rows, not one object."""
+def add_output(parser: argparse.ArgumentParser, rows: bool = False, times: bool = False) -> None:
+    """Add the output options of every command. rows: whether it shows rows, not one object; times:
+    whether it shows or takes times.
+    """
     is_json = ROWS if rows else ONE_OBJECT
 
     class Form(argparse.Action):
@@ -125,6 +158,12 @@ def add_output(parser: argparse.ArgumentParser, rows: bool = False) -> None:
         help=f"table (default): text for people; json: as --json; csv: {csv}",
     )  # fmt: skip
     group.add_argument("--json", action=AsJson, nargs=0, default=False, help=is_json)
+    if times:
+        group.add_argument(
+            "--tz", type=_zone, metavar="ZONE",
+            help="the time zone of days, and of times that a table shows or that are given without "
+            "one: Asia/Shanghai, +08:00 (default: UTC)",
+        )  # fmt: skip
     how_much = group.add_mutually_exclusive_group()
     how_much.add_argument(
         "--quiet", action="store_true",
@@ -134,6 +173,16 @@ def add_output(parser: argparse.ArgumentParser, rows: bool = False) -> None:
         "-v", "--verbose", action="store_true",
         help="say details too, such as what was detected; of an error, Python's trace",
     )  # fmt: skip
+
+
+def _zone(name: str) -> str:
+    from reput.store_format.release.settings import SettingError, zone_named
+
+    try:
+        zone_named(name)
+    except SettingError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return name
 
 
 # --- answers --------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Counts and times as a person reads them; and what of a store a copy leaves behind."""
 
-from reput.jobs.outputs.report import counted, left_behind, time_text
+from reput.jobs.console.voice import time_text
+from reput.jobs.outputs.report import counted, left_behind
 from reput.store_format.files.folder import Folder
 from tests.memory_storage import MemoryStorage
 

@@ -30,7 +30,7 @@ _GROUPS = {
         "groups": "list how far consumer groups have come, and their lag",
         "stats": "count what was put into the log, by topic, day, hour, group or size",
         "query": "find messages by key, id, position or time, without a broker",
-        "trace": "show one message's life: put, delayed, retried, committed; who sent and consumed it",
+        "trace": "show one message's life: put, delayed, retried, committed; who consumed it",
         "transactions": "list pending transactions, and what became of the others",
         "delayed": "list what is due when, and what should have been delivered and never was",
         "dump": "show any store file as text or JSON lines",
@@ -185,7 +185,9 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         from reput.jobs.console.endings import no_such_command
 
         raise no_such_command(words[0], _COMMANDS)
-    words = _joined(words)
+    for n in reversed(range(1, len(words))):  # argparse takes the values -lag, -05:00 for options
+        if words[n - 1] in ("--sort", "--tz"):
+            words = [*words[: n - 1], f"{words[n - 1]}={words[n]}", *words[n + 1 :]]
     zone = next((word[5:] for word in reversed(words) if word.startswith("--tz=")), "UTC")
     voice.begin(zone=zone)  # times among the words are read in it
     parser = _parser(_in_json(words))
@@ -203,17 +205,6 @@ def _in_json(words: list[str]) -> bool:
         word in ("--json", "--format=json") or (word == "--format" and follows.get(n) == "json")
         for n, word in enumerate(words)
     )
-
-
-def _joined(words: list[str]) -> list[str]:
-    """`--sort=-lag` of `--sort -lag`, and `--tz=-05:00`: argparse takes such values for options."""
-    found: list[str] = []
-    for word in words:
-        if found and found[-1] in ("--sort", "--tz"):
-            found[-1] += f"={word}"
-        else:
-            found.append(word)
-    return found
 
 
 def _tell_of_no_cache() -> None:

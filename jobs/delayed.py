@@ -2,7 +2,8 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, span_column, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.voice import duration
 
 _EPILOG = """\
 state: waiting; late (due before the log's last record); delivered, will be again (the broker's
@@ -18,7 +19,7 @@ examples:
 _COLUMNS = (
     OutputColumn("state", lambda row: row.state, True),
     time_column("due", lambda row: row.due),
-    span_column("late", lambda row: row.late),
+    OutputColumn("late", lambda row: row.late, shown=duration),
     OutputColumn("by", lambda row: f"level {row.level}" if row.level else "timer", True),
     OutputColumn("queueOffset", lambda row: row.queue_offset),
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),

@@ -12,7 +12,7 @@ from reput.jobs.console.rows import (
     message_id,
     run_listing,
     time_column,
-    write_columns,
+    write_table,
 )
 from reput.store_format.fate.trace import Event
 from reput.store_format.faults import StoreError
@@ -109,7 +109,7 @@ def _two_tables(rows: Sequence[Event]) -> None:
     of_clients = [row for row in rows if row.group is not None or row.host is not None]
     records = [row for row in rows if row not in of_clients]
     if records:
-        write_columns(_COLUMNS, records)
+        write_table(_COLUMNS, records)
     if of_clients:
         sys.stdout.write("\n" if records else "")
-        write_columns(_OF_CLIENTS, of_clients)
+        write_table(_OF_CLIENTS, of_clients)

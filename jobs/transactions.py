@@ -2,7 +2,8 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, span_column, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.voice import duration
 
 _EPILOG = """\
 state: pending; discarded (checked too often, moved to TRANS_CHECK_MAX_TIME_TOPIC); abandoned (the
@@ -17,7 +18,7 @@ examples:
 _COLUMNS = (
     OutputColumn("state", lambda row: row.state, True),
     time_column("born", lambda row: row.born_timestamp),
-    span_column("age", lambda row: row.age),
+    OutputColumn("age", lambda row: row.age, shown=duration),
     OutputColumn("checks", lambda row: row.checks),
     OutputColumn("copies", lambda row: row.copies),
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),

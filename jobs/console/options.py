@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from reput.jobs.console.declared import OfService, OfStore, add_options, given
@@ -20,6 +20,7 @@ from reput.jobs.console.progress import progress_of, tell_of_first_run
 from reput.jobs.console.store_there import check_discovery, check_ending, check_store
 from reput.jobs.console.voice import (
     CSV,
+    EPOCH,
     TABLE,
     add_output,
     csv_text,
@@ -90,7 +91,6 @@ def new_file(
 DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
 _CONF_BYTES_MAX = 1 << 20
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ANY_DAMAGE = ("refuse", "truncate", "salvage")
 _ONE_SETTING = (
     "one setting by RocketMQ's name, over the broker's file; may be repeated; "
@@ -306,12 +306,8 @@ def milliseconds(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: {TIME_FORMS}") from None
-    if moment.tzinfo is None:
-        try:
-            moment = moment.replace(tzinfo=shown_zone())
-        except SettingError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=shown_zone())
+    return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
 def before(text: str) -> int:

@@ -27,7 +27,6 @@ from reput.jobs.console.voice import (
     add_output,
     camel_case,
     csv_text,
-    duration,
     in_zone,
     is_quiet,
     remark,
@@ -72,9 +71,9 @@ def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
     add_output(parser, rows=True, times=True)
 
 
-def add_listing(parser: argparse.ArgumentParser) -> None:
+def add_listing(parser: argparse.ArgumentParser, scan: bool = True) -> None:
     """Add the options of a command that lists rows, each of a topic; `run_listing` obeys them."""
-    add_asked_store(parser)
+    add_asked_store(parser, scan)
     parser.add_argument("--topic", metavar="T", help="only rows of this topic")
     parser.add_argument(
         "--sort", metavar="NAME[,-NAME]",
@@ -150,20 +149,6 @@ def for_programs(arguments: argparse.Namespace) -> bool:
     return bool(arguments.json or arguments.format == CSV)
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], left: set[str]) -> None:
-    """Write a table with a heading. left: the columns of text, which are aligned left."""
-    texts = [["-" if cell is None else safe(str(cell)) for cell in row] for row in rows]
-    widths = [
-        max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)
-    ]  # fmt: skip
-    for row in [list(columns), *texts]:
-        cells = [
-            cell.ljust(width) if name in left else cell.rjust(width)
-            for name, cell, width in zip(columns, row, widths, strict=True)
-        ]
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
-
-
 # ---
 # Shared by commands that list rows of a store, as a table, JSON lines or CSV.
 
@@ -174,8 +159,8 @@ def at(milliseconds: int) -> str | None:
 
 
 class OutputColumn(NamedTuple):
-    """A column of a table. value: row -> what is sorted by; shown: value -> cell; text: whether
-    cells are text, aligned left.
+    """A column of a table. value: row -> what is sorted by; text: whether cells are text, aligned
+    left; shown: value -> cell, None for none.
     """
 
     name: str
@@ -187,9 +172,10 @@ class OutputColumn(NamedTuple):
     def title(self) -> str:
         return in_zone(self.name) if self.shown is at else self.name
 
-    def cell(self, row: Any) -> Any:
+    def cell(self, row: Any) -> str:
         value = self.value(row)
-        return None if value is None else self.shown(value)
+        cell = None if value is None else self.shown(value)
+        return "-" if cell is None else safe(str(cell))
 
 
 def time_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
@@ -197,23 +183,22 @@ def time_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
     return OutputColumn(name, value, True, at)
 
 
-def span_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
-    """A column of spans of time. value: row -> milliseconds."""
-    return OutputColumn(name, value, shown=duration)
-
-
 def spaced(values: Iterable[Any]) -> str:
     """Several values in one cell."""
     return " ".join(map(str, values))
 
 
-def write_columns(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:
-    """Write rows as a table of these columns."""
-    write_table(
-        [column.title for column in columns],
-        [[column.cell(row) for column in columns] for row in rows],
-        {column.title for column in columns if column.text},
-    )
+def write_table(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:
+    """Write rows as a table with a heading."""
+    texts = [[column.title for column in columns]]
+    texts += [[column.cell(row) for column in columns] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*texts, strict=True)]
+    for row in texts:
+        cells = [
+            cell.ljust(width) if column.text else cell.rjust(width)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
 
 
 def in_order(rows: Sequence[Any], columns: Sequence[OutputColumn], order: str | None) -> list[Any]:
@@ -235,11 +220,12 @@ def _sortable(value: Callable[[Any], Any], row: Any) -> tuple[bool, Any]:
 def run_listing(
     arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
     columns: Sequence[OutputColumn], as_table: Callable[[Sequence[Any]], None] | None = None,
+    as_row: Callable[[Any], Mapping[str, Any]] = lambda row: row._asdict(),
 ) -> int:  # fmt: skip
     """Show NamedTuples as rows; the exit code, 1 where the answer lacks something (Store.lacking).
-    as_table: shows them to people, in place of one table. Raises StoreError, SettingError, OSError.
+    as_table: shows them to people, in place of one table; as_row: a row's fields, for programs.
+    Raises StoreError, SettingError, OSError.
     """
-    show = as_table or partial(write_columns, columns)
     topic, limit = getattr(arguments, "topic", None), getattr(arguments, "limit", None)
     with asked_store(arguments) as store:
         found = [row for row in rows_of(store) if topic in (None, row.topic)]
@@ -248,9 +234,11 @@ def run_listing(
         if for_programs(arguments):
             writer = RowWriter(arguments)
             for row in rows:
-                writer.write(camel_case(row._asdict()))
+                writer.write(camel_case(as_row(row)))
+        elif as_table is not None:
+            as_table(rows)
         elif rows:
-            show(rows)
+            write_table(columns, rows)
         if len(found) > len(rows):
             remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
         if not rows:

@@ -11,16 +11,14 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TextIO
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
+from typing import Any, TextIO
 
 # ---
 # Texts and times as a terminal may show them.
 
-_UTC = "UTC"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HUMP = re.compile("_([a-z])")
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
@@ -45,27 +43,17 @@ def duration(milliseconds: int) -> str:
 
 def time_text(milliseconds: int) -> str:
     """A time as ISO 8601, in the zone of --tz; the number itself if it is outside the calendar."""
-    from datetime import UTC, datetime, timedelta
-
     try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-        if _loudness.zone == _UTC:
-            return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
-        return moment.astimezone(shown_zone()).isoformat(timespec="milliseconds")
+        moment = (EPOCH + timedelta(milliseconds=milliseconds)).astimezone(_loudness.zone)
     except (OverflowError, ValueError):
         return str(milliseconds)
-
-
-def shown_zone() -> "tzinfo":
-    """The zone of --tz, in which times are shown and read. Raises SettingError."""
-    from reput.store_format.release.settings import zone_named
-
-    return zone_named(_loudness.zone)
+    text = moment.isoformat(timespec="milliseconds")
+    return text.removesuffix("+00:00") + "Z" if _loudness.zone is UTC else text
 
 
 def in_zone(title: str) -> str:
     """The title of a column of times, with their zone."""
-    return f"{title} ({safe(_loudness.zone)})"
+    return f"{title} ({safe(_loudness.zone_name)})"
 
 
 def camel_case(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,23 +70,36 @@ _LABEL = re.compile(r"^(  )(warning|damage|differs|left out|lacks|file|next)(  +
 _COLOURS = {"warning": _YELLOW, "next": _BOLD}
 
 
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":  # without an import
+        return UTC
+    from reput.store_format.release.settings import zone_named
+
+    return zone_named(name)
+
+
 class _Loudness:
     """How much the command in this process says, and the notes that it has said already; zone: of
     the times that it shows and reads.
     """
 
-    def __init__(self, quiet: bool = False, verbose: bool = False, zone: str = _UTC) -> None:
-        self.quiet, self.verbose, self.zone = quiet, verbose, zone
+    def __init__(self, quiet: bool = False, verbose: bool = False, zone: str = "UTC") -> None:
+        self.quiet, self.verbose, self.zone_name, self.zone = quiet, verbose, zone, _zone(zone)
         self.said: set[str] = set()
 
 
 _loudness = _Loudness()
 
 
-def begin(quiet: bool = False, verbose: bool = False, zone: str = _UTC) -> None:
-    """Set how much a command says, at its start, and with which time zone."""
+def begin(quiet: bool = False, verbose: bool = False, zone: str = "UTC") -> None:
+    """Set how much a command says, at its start, and with which time zone. Raises SettingError."""
     global _loudness
     _loudness = _Loudness(quiet, verbose, zone)
+
+
+def shown_zone() -> tzinfo:
+    """The zone of --tz, in which times are shown and read."""
+    return _loudness.zone
 
 
 def is_quiet() -> bool:
@@ -160,7 +161,7 @@ def add_output(parser: argparse.ArgumentParser, rows: bool = False, times: bool 
     group.add_argument("--json", action=AsJson, nargs=0, default=False, help=is_json)
     if times:
         group.add_argument(
-            "--tz", type=_zone, metavar="ZONE",
+            "--tz", metavar="ZONE",
             help="the time zone of days, and of times that a table shows or that are given without "
             "one: Asia/Shanghai, +08:00 (default: UTC)",
         )  # fmt: skip
@@ -173,16 +174,6 @@ def add_output(parser: argparse.ArgumentParser, rows: bool = False, times: bool 
         "-v", "--verbose", action="store_true",
         help="say details too, such as what was detected; of an error, Python's trace",
     )  # fmt: skip
-
-
-def _zone(name: str) -> str:
-    from reput.store_format.release.settings import SettingError, zone_named
-
-    try:
-        zone_named(name)
-    except SettingError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return name
 
 
 # --- answers --------------------------------------------------------------------------------------

@@ -236,24 +236,18 @@ def client_events(
     began: dict[str | None, ClientTrace] = {}
     found: list[tuple[StoredMessage, ClientTrace]] = []
     for message in told:
-        unread = 0
         try:
             body = decompressed(message.body(), message.record.sys_flag, BODY_MOST)
         except BodyError as error:
             notes.note(f"physical offset {message.physical_offset}: {error}")
             continue
         for each in decoded(body):
-            if each is None:
-                unread += 1
+            if each is None:  # said once
+                notes.skip(f"a client's trace at {message.physical_offset} cannot be read")
             elif tells_of(message_id, each.message_id):
                 found.append((message, each))
                 if each.kind == "SubBefore":
                     began[each.request_id] = each
-        if unread:
-            notes.note(
-                f"physical offset {message.physical_offset}: {unread} of the traces there "
-                "cannot be read"
-            )
     ended = {each.request_id for _, each in found if each.kind == "SubAfter"}
     events = [
         _told(message, each, began.get(each.request_id, each))

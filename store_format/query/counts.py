@@ -261,7 +261,8 @@ class CountSums:
         """The sums, in the order of their keys."""
         found = []
         for key, sums in sorted(self.found.items()):
-            found.append(Count(*map(dict(zip(self.by, key, strict=True)).get, BY), *sums))
+            values: Any = map(dict(zip(self.by, key, strict=True)).get, BY)
+            found.append(Count(*values, *sums))
         return found
 
 

@@ -109,7 +109,8 @@ def test_a_trace_is_what_mqadmin_says(release: str, tmp_path: Path) -> None:
     # by the batch's id nobody finds its Pub: that names the ids that the producer gave
     assert [kind for kind, *_ in whole].count("Pub") == 20 + 1
     assert [end for *_, end in whole].count("failed") == 2
-    assert len(whole) == 21 + 2 * 23 + 2
+    # of a batch's messages, which lack TRACE_ON, consumers of 5.5.0 trace nothing
+    assert len(whole) == 21 + 2 * (21 if release == "5.5.0" else 23) + 2
     with open_store(str(store)) as opened:
         assert [(each.event, each.group) for each in opened.trace(ids[0])][-1] == (
             "has passed it",

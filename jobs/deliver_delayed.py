@@ -15,8 +15,9 @@ from reput.jobs.console.options import (
     milliseconds,
     show,
 )
+from reput.jobs.console.voice import time_text
 from reput.jobs.engines.choice import alone
-from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.outputs.report import counted
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import merge_layers
 
@@ -152,7 +153,7 @@ def deliver_delayed(asked: DeliverDelayed) -> DeliverReport:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_service(parser, DeliverDelayed, _EPILOG)
+    add_service(parser, DeliverDelayed, _EPILOG, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

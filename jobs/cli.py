@@ -49,6 +49,7 @@ _GROUPS = {
         "deliver-delayed": "deliver the delayed messages that are due, once",
         "resolve-transactions":
             "commit or roll back pending transactions, as their producers would",
+        "offsets": "dump, set, clone or map how far consumer groups have come",
     },
     "move": {
         "export":

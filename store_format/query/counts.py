@@ -204,7 +204,7 @@ def _sum_equals(
         row, how, code = rows[i], counted[i], np.uint64(0)
         for way in range(len(by)):
             which, value = by[way], how.topic
-            if which == _DAY or which == _HOUR:
+            if _DAY <= which <= _HOUR:
                 value = row.storeTimestamp // span * span
             elif which == _BY_GROUP:
                 value = how.group

@@ -15,9 +15,12 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"  # TopicValidator
 _FIELD_END, _CONTEXT_END = "\x01", "\x02"  # TraceConstants' CONTENT_SPLITOR, FIELD_SPLITOR
 _NUMBER_MOST = 64  # characters; a client writes 20 at most
 
-_MESSAGE_TYPES = ("Normal_Msg", "Trans_Msg_Half", "Trans_msg_Commit", "Delay_Msg", "Order_Msg")
-_TRANSACTION_STATES = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW")
-_CONSUMED = ("SUCCESS", "TIME_OUT", "EXCEPTION", "RETURNNULL", "FAILED")
+# MessageType and ConsumeReturnType by their ordinals; LocalTransactionState
+_MESSAGE_TYPES = dict(
+    enumerate(("Normal_Msg", "Trans_Msg_Half", "Trans_msg_Commit", "Delay_Msg", "Order_Msg"))
+)
+_CONSUMED = dict(enumerate(("SUCCESS", "TIME_OUT", "EXCEPTION", "RETURNNULL", "FAILED")))
+_STATES = {name: name for name in ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW")}
 
 
 class ClientTrace(NamedTuple):
@@ -50,8 +53,7 @@ class ClientTrace(NamedTuple):
     @property
     def returned(self) -> str | None:
         """How a listener came back (ConsumeReturnType), by the context's code."""
-        code = self.context_code
-        return _CONSUMED[code] if code is not None and 0 <= code < len(_CONSUMED) else None
+        return None if self.context_code is None else _CONSUMED.get(self.context_code)
 
 
 def decoded(body: bytes) -> Iterator[ClientTrace | None]:
@@ -72,17 +74,14 @@ def decoded(body: bytes) -> Iterator[ClientTrace | None]:
 
 
 def _context(kind: str, *fields: str) -> ClientTrace | None:
-    required = _REQUIRED[kind]
-    if len(fields) < len(required):
+    names = (*_REQUIRED[kind], *_later(kind, len(fields) + 1))
+    if len(fields) < len(_REQUIRED[kind]):
         return None
-    names = (*required, *_later(kind, len(fields) + 1))
     try:
-        values = {
-            name: _READ.get(name, str)(text) for name, text in zip(names, fields, strict=False)
-        }
-    except (ValueError, IndexError):
+        told = {name: _READ.get(name, str)(f) for name, f in zip(names, fields, strict=False)}
+    except (ValueError, LookupError):
         return None
-    return ClientTrace(kind, **values)
+    return ClientTrace(kind, **told)
 
 
 # The fields that a context of each kind must have, in their order, after the kind itself.
@@ -115,25 +114,10 @@ def _number(bits: int, text: str) -> int:
     return java.parse_integer(text, bits)
 
 
-def _true(text: str) -> bool:
-    return text.lower() == "true"  # Boolean.parseBoolean
-
-
-def _message_type(text: str) -> str:
-    number = _number(32, text)
-    if number < 0:
-        raise ValueError("no ordinal")
-    return _MESSAGE_TYPES[number]
-
-
-def _transaction_state(text: str) -> str:
-    return _TRANSACTION_STATES[_TRANSACTION_STATES.index(text)]
-
-
 _READ: dict[str, Callable[[str], Any]] = {
     "timestamp": partial(_number, 64),
     **dict.fromkeys(("body_length", "cost", "retry_times", "context_code"), partial(_number, 32)),
-    "message_type": _message_type,
-    **dict.fromkeys(("success", "from_check"), _true),
-    "transaction_state": _transaction_state,
+    "message_type": lambda text: _MESSAGE_TYPES[_number(32, text)],
+    **dict.fromkeys(("success", "from_check"), lambda text: text.lower() == "true"),  # parseBoolean
+    "transaction_state": _STATES.__getitem__,
 }

@@ -36,7 +36,7 @@ def test_a_position_is_where_its_message_or_the_next_one_is(old: int, new: int) 
 
 
 def test_positions_of_a_map_ascend() -> None:
-    for row in (MapRow("T", 0, 10, 12), MapRow("T", 0, 11, 10)):
+    for row in (MapRow("T", 0, 9, 12), MapRow("T", 0, 11, 10)):
         with pytest.raises(StoreError, match="not an offset map"):
             rows_mapped([], [*MAP, row])
 

@@ -57,10 +57,9 @@ def _outcome(row: Event) -> str:
     if row.consumer_offset is not None:
         where = f"{row.topic}/{row.queue_id}"
         return f"by its offset {row.consumer_offset:,} in {where}: weaker than a trace"
-    words = [] if row.success is None else ["success" if row.success else "failed"]
-    return ", ".join(
-        [*words, *([] if row.returned in (None, "SUCCESS", "FAILED") else [row.returned])]
-    )
+    words = {None: [], True: ["success"], False: ["failed"]}[row.success]
+    more = row.returned not in (None, "SUCCESS", "FAILED")
+    return ", ".join([*words, *([str(row.returned)] if more else [])])
 
 
 def _details(row: Event) -> str:
@@ -96,20 +95,14 @@ def run(arguments: argparse.Namespace) -> int:
     asked = message_id(arguments)
     if asked is None:
         raise StoreError("name the message: `reput trace STORE ID`")
-    return run_listing(
-        arguments,
-        lambda store: store.trace(
-            asked, scan=arguments.scan, trace_topic=arguments.trace_topic
-        ),
-        _COLUMNS, _two_tables,
-    )  # fmt: skip
+    how = {"scan": arguments.scan, "trace_topic": arguments.trace_topic}
+    return run_listing(arguments, lambda store: store.trace(asked, **how), _COLUMNS, _two_tables)
 
 
 def _two_tables(rows: Sequence[Event]) -> None:
     of_clients = [row for row in rows if row.group is not None or row.host is not None]
     records = [row for row in rows if row not in of_clients]
-    if records:
-        write_table(_COLUMNS, records)
-    if of_clients:
-        sys.stdout.write("\n" if records else "")
-        write_table(_OF_CLIENTS, of_clients)
+    for columns, listed in ((_COLUMNS, records), (_OF_CLIENTS, of_clients)):
+        sys.stdout.write("\n" if records and listed is of_clients and listed else "")
+        if listed:
+            write_table(columns, listed)

@@ -8,7 +8,6 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -160,7 +159,7 @@ def at(milliseconds: int) -> str | None:
 
 class OutputColumn(NamedTuple):
     """A column of a table. value: row -> what is sorted by; text: whether cells are text, aligned
-    left; shown: value -> cell, None for none.
+    left; shown: value (of several, their texts) -> cell, None for none.
     """
 
     name: str
@@ -174,6 +173,7 @@ class OutputColumn(NamedTuple):
 
     def cell(self, row: Any) -> str:
         value = self.value(row)
+        value = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
         cell = None if value is None else self.shown(value)
         return "-" if cell is None else safe(str(cell))
 
@@ -181,11 +181,6 @@ class OutputColumn(NamedTuple):
 def time_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
     """A column of times. value: row -> milliseconds."""
     return OutputColumn(name, value, True, at)
-
-
-def spaced(values: Iterable[Any]) -> str:
-    """Several values in one cell."""
-    return " ".join(map(str, values))
 
 
 def write_table(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:
@@ -208,13 +203,10 @@ def in_order(rows: Sequence[Any], columns: Sequence[OutputColumn], order: str | 
         value = known.get(word.removeprefix("-"))
         if value is None:
             raise SettingError(f"--sort {word!r}: expected one of {', '.join(known)}")
-        found.sort(key=partial(_sortable, value), reverse=word.startswith("-"))
+        keyed = [((cell := value(row)) is not None, cell) for row in found]  # unknown ones first
+        order_of = sorted(range(len(found)), key=keyed.__getitem__, reverse=word[:1] == "-")
+        found = [found[n] for n in order_of]
     return found
-
-
-def _sortable(value: Callable[[Any], Any], row: Any) -> tuple[bool, Any]:
-    cell = value(row)
-    return cell is not None, cell  # what is not known comes first
 
 
 def run_listing(

@@ -1,8 +1,7 @@
-"""What clients tell of a message in a trace topic: who sent it, and which groups consumed it.
+"""What clients tell of messages in a trace topic (enableMsgTrace, AsyncTraceDispatcher): the body
+of a trace message holds contexts of many messages (TraceDataEncoder).
 
-A client that traces (`enableMsgTrace`, AsyncTraceDispatcher) sends messages of its own, whose
-bodies hold contexts of many messages (TraceDataEncoder): fields ended by 0x01, a context by 0x02.
-Fields were added at the end over the years, so their number says which there are.
+Fields were added at a context's end over the years, so their number says which there are.
 """
 
 from collections.abc import Callable, Iterator

@@ -49,6 +49,7 @@ _GROUPS = {
         "deliver-delayed": "deliver the delayed messages that are due, once",
         "resolve-transactions":
             "commit or roll back pending transactions, as their producers would",
+        "offsets": "dump, set, clone or map how far consumer groups have come",
     },
     "move": {
         "export":
@@ -62,6 +63,7 @@ _GROUPS = {
     "serve": {
         "serve": "answer any RocketMQ client from a store, as a name server and broker that only "
         "read",
+        "metrics": "give Prometheus a store's lags, rates and what waits, from its files alone",
     },
     "this machine": {
         "demo": "damage, find and rebuild a small store of a real broker, as a first look",

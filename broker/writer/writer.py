@@ -155,6 +155,7 @@ class CommitLogWriter:
         except BaseException as error:
             if store is not None and isinstance(error, StoreError):
                 store.take_back()
+                store.let_go()
             unlock()
             raise
 
@@ -237,16 +238,6 @@ class CommitLogWriter:
         self.guard.check_usable()
         with self.guard.failing():
             self._durability.sync()
-
-    def commit_if_due(self) -> None:
-        """Write the write buffer to the file, if it is due (CommitRealTimeService)."""
-        self.guard.check_process()
-        self._durability.commit_if_due()
-
-    def flush_if_due(self) -> None:
-        """Make the log durable, if it is due (FlushRealTimeService)."""
-        self.guard.check_process()
-        self._durability.flush_if_due()
 
     def dispatch(self, alone: bool = False) -> None:
         """Dispatch what is in the files (SYNC_FLUSH: durable). alone: if no other thread does."""

@@ -221,8 +221,8 @@ def broker_conf(path: str) -> dict[str, str]:
     BrokerStartup gives a stream of bytes to Properties.load, which decodes them as Latin-1.
     """
     try:
-        # O_NONBLOCK: opening a FIFO must not wait for a writer
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        # opening a FIFO must not wait for a writer
+        with open(path, "rb", opener=lambda at, how: os.open(at, how | os.O_NONBLOCK)) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise SettingError(f"--broker-conf {path}: is not a regular file")
@@ -310,6 +310,14 @@ def milliseconds(text: str) -> int:
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
+def seconds(text: str) -> float:
+    """A length of time such as 15s or 1m, in seconds."""
+    found = _AGO.fullmatch(f"{text} ago")
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 15s or 1m")
+    return int(found[1]) * _UNITS[found[2]] / 1000
+
+
 def before(text: str) -> int:
     """The last millisecond before a time: `--until` is exclusive, ends of queries inclusive."""
     return milliseconds(text) - 1
@@ -389,8 +397,16 @@ def _unsaid(line: str) -> bool:
 # Shared by commands that run a service of the broker once: deliveries, transactions.
 
 
-def add_service(parser: argparse.ArgumentParser, times: bool = False) -> None:
-    """Add the options on the broker, consent and output. times: as for add_output."""
+def add_service(
+    parser: argparse.ArgumentParser, options: type, epilog: str, times: bool = False
+) -> None:
+    """Add what a service takes: STORE, its own options, those on the broker, consent, output.
+
+    times: as for add_output.
+    """
+    parser.epilog = epilog
+    parser.add_argument("store", metavar="STORE", help="a local store's root")
+    add_options(parser, options)
     add_broker(parser, WRITES_AS)
     add_consent(parser)
     add_output(parser, times=times)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from reput.broker.services import resolve
 from reput.broker.services.resolve import (
     Decisions,
     Outcome,
@@ -20,7 +21,7 @@ from reput.broker.services.resolve import (
 from reput.jobs.cli import main
 from reput.store_format.fate import transactions
 from reput.store_format.fate.rows import gathered_transactions
-from reput.store_format.fate.transactions import Transaction, TransactionState
+from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import Files
@@ -331,27 +332,6 @@ def test_all_crash_states_of_a_resolution(decisions: Decisions, release: str) ->
 # --- the file of decisions, and the command ----------------------------------------------------
 
 
-def test_a_file_of_decisions() -> None:
-    found = read_decisions(
-        "f", "# said on Monday\nKEY commit\n\n  123  ROLLBACK\n" + "9" * 32 + " commit"
-    )
-    assert found == Decisions(
-        None, {"KEY": Outcome.COMMIT, 123: Outcome.ROLLBACK, "9" * 32: Outcome.COMMIT}
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "reported"),
-    [
-        ("KEY", "f: line 1: 1 words"), ("a commit\nKEY maybe", "f: line 2: decision 'maybe'"),
-        ("a commit\na rollback", "f: line 2: 'a' was decided otherwise before"),
-    ],
-)  # fmt: skip
-def test_a_wrong_line_is_named(text: str, reported: str) -> None:
-    with pytest.raises(StoreError, match=reported):
-        read_decisions("f", text)
-
-
 def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["resolve-transactions", files.root, "--rocketmq", "5.3.3", "--json", "--decide"]
     before = {p: p.read_bytes() for p in Path(files.root).rglob("*") if p.is_file()}
@@ -375,9 +355,6 @@ def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_p
     assert bodies(files) == ["e", "a"]
 
 
-__all__ = ["Transaction"]
-
-
 def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> None:
     """And stays pending where others are decided; the broker's file says nothing of its queue."""
     with writing(files, Clock(T0 + 5000)) as writer:
@@ -389,3 +366,55 @@ def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> 
     assert run(files, Decisions(None, named))[:4] == (0, 3, 0, 0)
     assert states(files)["r"] == "pending"
     assert position(files) == {"0": 7}
+
+
+# --- A file that decides transactions: one name and one word a line.
+KEY = "7F0000010001000000000A1B2C3D0000"
+COMMIT, ROLLBACK = Outcome.COMMIT, Outcome.ROLLBACK
+
+
+def test_a_line_names_a_transaction_by_its_key_or_by_its_place() -> None:
+    text = f"\n# all of Monday's\n  {KEY}\tcommit \r\n#x y z\n1024 ROLLBACK\n"
+    found = read_decisions("f", text)
+    assert found.named == {KEY: COMMIT, 1024: ROLLBACK}
+    assert found.default is None
+    assert read_decisions("f", "").named == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("0", 0), ("007", 7), ("9" * 20, int("9" * 20)), ("9" * 21, "9" * 21), ("-1", "-1"),
+        ("1.0", "1.0"), ("\u0661", "\u0661"), ("\u00b2", "\u00b2"), ("1a", "1a"),
+    ],
+)  # fmt: skip
+def test_at_most_20_decimal_digits_are_a_place(name: str, key: str | int) -> None:
+    assert read_decisions("f", f"{name} commit").named == {key: COMMIT}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a", "f: line 1: 1 words"), ("\n\na commit now", "f: line 3: 3 words"),
+        ("a keep", "f: line 1: decision 'keep'"), ("a commit\nb " + "x" * 99, "'" + "x" * 60 + "'"),
+        ("a commit\na rollback", "f: line 2: 'a' was decided otherwise"),
+        ("7 commit\n007 rollback", "f: line 2: '007' was decided otherwise"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_by_its_line(text: str, told: str) -> None:
+    with pytest.raises(StoreError) as wrong:
+        read_decisions("f", text)
+    assert told in str(wrong.value)
+
+
+def test_the_same_decision_twice_is_one() -> None:
+    assert read_decisions("f", "a commit\na COMMIT\n7 rollback\n07 rollback").named == {
+        "a": COMMIT, 7: ROLLBACK,
+    }  # fmt: skip
+
+
+def test_a_file_has_so_many_lines_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolve, "_LINES_MOST", 2)
+    assert len(read_decisions("f", "a commit\nb commit\n\n# c").named) == 2
+    with pytest.raises(StoreError, match="line 3: more than 2 lines"):
+        read_decisions("f", "a commit\nb commit\nc commit")

@@ -1,15 +1,23 @@
 """Each record's queueOffset, physical offset and storeTimestamp, in the order of the requests."""
 
+import os
 from collections.abc import Iterator
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
 
-from reput.broker.writer.appender import Appender, Request, check_fits
+from reput.broker.writer.appender import Appender, Request, UsageGuard, check_fits
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.layouts import SYS_TRANSACTION_PREPARED
 from reput.store_format.message.message import Message
-from reput.store_format.message.refusals import BatchQueueTopic, MessageTooLarge, WriterClosed
+from reput.store_format.message.refusals import (
+    BatchQueueTopic,
+    ForkedWriter,
+    MessageTooLarge,
+    WriterClosed,
+    WriterFailed,
+)
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.memory_files import MemoryFiles
 
@@ -119,3 +127,56 @@ def test_positions_can_be_set_by_another_service(writer: CommitLogWriter) -> Non
     writer.appender.set_next_offset(("T", 5), 40)
     assert placed(writer.appender, request(writer, 5))[0][0] == 40
     assert writer.appender.next_offset(("T", 5)) == 41
+
+
+# --- Whether a store takes a message now: not on a full disk, nor while another one takes too long.
+
+
+# --- A writer may be used by its own process, until it is closed or a write has failed.
+
+
+def test_the_first_error_stays_and_is_told_before_that_it_is_closed() -> None:
+    guard = UsageGuard()
+    guard.fail(OSError("first"))
+    guard.fail(OSError("second"))
+    guard.closing = True
+    assert not guard.is_usable
+    for check in (guard.check_sound, guard.check_usable):
+        with pytest.raises(WriterFailed, match="first"):
+            check()
+
+
+def test_an_error_that_is_the_callers_own_does_not_end_the_writer() -> None:
+    guard = UsageGuard()
+    with pytest.raises(ValueError, match="wrong"), guard.failing():
+        raise ValueError("wrong")
+    assert guard.is_usable
+
+
+def test_an_os_error_ends_the_writer() -> None:
+    guard = UsageGuard()
+    with pytest.raises(WriterFailed, match="no space") as failed, guard.failing():
+        raise OSError("no space")
+    assert isinstance(failed.value.__cause__, OSError)
+    assert not guard.is_usable
+    assert "no space" in str(guard.failed(OSError("later")))
+
+
+def _said(guard: UsageGuard) -> list[str]:
+    said = []
+    for check in (guard.check_process, guard.check_usable):
+        with pytest.raises(ForkedWriter) as error:
+            check()
+        said.append(str(error.value))
+    assert guard.is_fork
+    assert not guard.is_usable
+    return said
+
+
+def test_in_a_fork_that_is_told_first() -> None:
+    guard = UsageGuard()
+    guard.fail(OSError("an error"))
+    with get_context("fork").Pool(1) as pool:
+        for said in pool.apply(_said, [guard]):
+            assert f"process {os.getpid()}" in said
+    assert not guard.is_fork

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.declared import InPlace, add_options, option, timed
+from reput.jobs.console.declared import InPlace, option, timed
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     TIME_FORMS,
     add_service,
-    add_store_path,
     asked_of,
     milliseconds,
     number,
@@ -304,11 +303,8 @@ def _live(folder: Folder, asked: OfOffsets, notes: Notes | None = None) -> "Live
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
     parser.add_argument("action", choices=("dump", "set", "clone", "map"), help="what to do")
-    add_store_path(parser)
-    add_options(parser, OfOffsets)
-    add_service(parser)
+    add_service(parser, OfOffsets, _EPILOG)
 
 
 def run(arguments: argparse.Namespace) -> int:

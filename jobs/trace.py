@@ -57,27 +57,24 @@ def _outcome(row: Event) -> str:
     if row.consumer_offset is not None:
         where = f"{row.topic}/{row.queue_id}"
         return f"by its offset {row.consumer_offset:,} in {where}: weaker than a trace"
-    words = {None: [], True: ["success"], False: ["failed"]}[row.success]
-    more = row.returned not in (None, "SUCCESS", "FAILED")
-    return ", ".join([*words, *([str(row.returned)] if more else [])])
+    more = row.returned if row.returned not in ("SUCCESS", "FAILED") else None
+    return _joined({None: None, True: "success", False: "failed"}[row.success], more)
 
 
 def _details(row: Event) -> str:
     """The fields that only some events have."""
-    words = []
-    if row.real_topic is not None:
-        words.append(f"to {row.real_topic}/{row.real_queue_id}")
-    if row.level is not None:
-        words.append(f"level {row.level}")
-    if row.due is not None:
-        words.append(f"due {at(row.due)}")
-    if row.checks:
-        words.append(f"check {row.checks}")
-    if row.reconsume_times:
-        words.append(f"attempt {row.reconsume_times}")
-    if row.state is not None:
-        words.append(row.state)
-    return ", ".join(words)
+    return _joined(
+        row.real_topic is not None and f"to {row.real_topic}/{row.real_queue_id}",
+        row.level is not None and f"level {row.level}",
+        row.due is not None and f"due {at(row.due)}",
+        row.checks and f"check {row.checks}",
+        row.reconsume_times and f"attempt {row.reconsume_times}",
+        row.state,
+    )
+
+
+def _joined(*parts: object) -> str:
+    return ", ".join(str(part) for part in parts if part)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

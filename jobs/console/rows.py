@@ -8,6 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,22 +108,15 @@ def message_id(arguments: argparse.Namespace) -> str | None:
 def asked_store(arguments: argparse.Namespace) -> Store:
     """The store, opened. Raises StoreError, SettingError, UnknownRelease, OSError."""
     settings = merge_layers(*setting_layers(arguments))
+    silent = is_quiet() or os.path.sameopenfile(1, 2)  # no progress within the answer
     try:
         return open_store(
-            arguments.store,
-            rocketmq=arguments.rocketmq,
-            settings=settings,
-            progress=_progress(),
-            tell=remark,
-        )
+            arguments.store, rocketmq=arguments.rocketmq, settings=settings, tell=remark,
+            progress=Progress() if silent else ShownProgress(),
+        )  # fmt: skip
     except StoreError:
         check_store(arguments.store, settings)  # its error may name the store that was meant
         raise
-
-
-def _progress() -> Progress:
-    """Progress on standard error; none if standard output is the same stream."""
-    return Progress() if is_quiet() or os.path.sameopenfile(1, 2) else ShownProgress()
 
 
 class RowWriter:
@@ -203,9 +197,8 @@ def in_order(rows: Sequence[Any], columns: Sequence[OutputColumn], order: str | 
         value = known.get(word.removeprefix("-"))
         if value is None:
             raise SettingError(f"--sort {word!r}: expected one of {', '.join(known)}")
-        keyed = [((cell := value(row)) is not None, cell) for row in found]  # unknown ones first
-        order_of = sorted(range(len(found)), key=keyed.__getitem__, reverse=word[:1] == "-")
-        found = [found[n] for n in order_of]
+        keyed = [(((cell := value(row)) is not None, cell), row) for row in found]
+        found = [row for _, row in sorted(keyed, key=itemgetter(0), reverse=word[:1] == "-")]
     return found
 
 

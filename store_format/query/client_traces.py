@@ -84,18 +84,15 @@ def _context(kind: str, *fields: str) -> ClientTrace | None:
 
 
 # The fields that a context of each kind must have, in their order, after the kind itself.
+_HEAD = ("timestamp", "region", "group", "topic", "message_id")
 _REQUIRED = {
-    kind: tuple(names.split())
-    for kind, names in {
-        "Pub": "timestamp region group topic message_id tags keys store_host body_length cost "
-        "message_type",
-        "SubBefore": "timestamp region group request_id message_id retry_times keys",
-        "SubAfter": "request_id message_id cost success keys",
-        "EndTransaction": "timestamp region group topic message_id tags keys store_host "
-        "message_type transaction_id transaction_state from_check",
-        "Recall": "timestamp region group topic message_id success",
-    }.items()
-}
+    "Pub": (*_HEAD, "tags", "keys", "store_host", "body_length", "cost", "message_type"),
+    "SubBefore": (*_HEAD[:3], "request_id", "message_id", "retry_times", "keys"),
+    "SubAfter": ("request_id", "message_id", "cost", "success", "keys"),
+    "EndTransaction": (*_HEAD, "tags", "keys", "store_host", "message_type", "transaction_id",
+                       "transaction_state", "from_check"),
+    "Recall": (*_HEAD, "success"),
+}  # fmt: skip
 
 
 def _later(kind: str, count: int) -> tuple[str, ...]:

@@ -24,9 +24,8 @@ delivered, retried, dead-lettered; state: how a transaction or a wait that began
 the log ends. Records are found by the index, and by reading the log where it has gaps; --scan reads
 the whole log.
 
-clients: sent, consuming, consumed (time: its end; ms: how long it took), ended, recall, as clients
-with tracing told. Of groups that told nothing: has passed it, has not reached it, by their offsets,
-which is weaker evidence: a group also passes what its tags leave out, or a reset skips.
+clients told: sent, consuming, consumed (time: its end; ms: how long it took), ended, recall. Of
+groups that told nothing: has passed it, has not reached it, by their offsets: weaker evidence.
 
 examples:
   reput trace /data/store AC11000100002A9F0000000000000003

@@ -79,9 +79,7 @@ def _zone(name: str) -> tzinfo:
 
 
 class _Loudness:
-    """How much the command in this process says, and the notes that it has said already; zone: of
-    the times that it shows and reads.
-    """
+    """How much the command in this process says, in which time zone, and what it has said."""
 
     def __init__(self, quiet: bool = False, verbose: bool = False, zone: str = "UTC") -> None:
         self.quiet, self.verbose, self.zone_name, self.zone = quiet, verbose, zone, _zone(zone)
@@ -132,9 +130,7 @@ def remark(text: str) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser, rows: bool = False, times: bool = False) -> None:
-    """Add the output options of every command. rows: whether it shows rows, not one object; times:
-    whether it shows or takes times.
-    """
+    """Add a command's output options. rows: it shows rows, not one object; times: or takes any."""
     is_json = ROWS if rows else ONE_OBJECT
 
     class Form(argparse.Action):

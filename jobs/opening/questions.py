@@ -352,9 +352,8 @@ class Store:
         return self._rows(delayed_rows, everything)
 
     def stats(self, by: Sequence[str], *, zone: tzinfo = UTC) -> "Rows[Count]":
-        """Counts of records, messages and bytes in the log, by topic, day, hour, group or size, or
-        by several of these. The log is read once; damage is skipped, with a note. zone: of days
-        and hours.
+        """Counts of records, messages and bytes in the log, by some of topic, day, hour, group and
+        size. The log is read once; damage is skipped, with a note. zone: of days and hours.
         """
         from reput.store_format.discover.config import batch_topics
         from reput.store_format.query.counts import count
@@ -378,9 +377,7 @@ class Store:
         self, message_id: str, *, scan: bool = False, trace_topic: str = TRACE_TOPIC
     ) -> "Rows[Event]":
         """The events of a message, by either of its ids: what records show, what clients tell in
-        the trace topic, and what the offsets of other groups say.
-
-        scan: read the log, not the index.
+        the trace topic, what other groups' offsets say. scan: read the log, not the index.
         """
         from reput.store_format.fate.rows import message_events
         from reput.store_format.fate.trace import client_events, group_events, tells_of

@@ -35,6 +35,7 @@ from reput.store_format.names import (
     DLEDGER_DATA,
     INDEX,
     MANIFEST,
+    OFFSET_MAP,
     SHARDS,
     UNFINISHED,
 )
@@ -98,7 +99,7 @@ EXPORTED = SetKind(
 
 EXPORTED_STORE = SetKind(
     "a store that reput has exported", STORE_FORMAT, ("files",),
-    *_patterns(FILES, f"{CONFIG}/[^/]+"),
+    *_patterns(FILES, f"{CONFIG}/[^/]+", re.escape(OFFSET_MAP)),
 )  # fmt: skip
 CONVERTED = SetKind(
     "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),

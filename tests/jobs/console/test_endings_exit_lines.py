@@ -28,6 +28,7 @@ NEEDED = {
     "expire": ["--dry-run", "--any-hour"], "deliver-delayed": ["--dry-run"],
     "resolve-transactions": ["--dry-run"], "export": ["--output", "{new}", "--as", "jsonl"],
     "append": ["--from", "/nowhere"], "replicate": ["{new}"],
+    "metrics": ["--textfile", "{new}.prom"],
     "install": ["{store}"], "convert": ["--output", "{new}", "--store-host", "10.0.0.7:10911"],
 }  # fmt: skip
 """What each command is given besides the store."""

@@ -1,7 +1,7 @@
 """`reput check`: read a whole log, report all damage, and compare the derived files with it."""
 
 import argparse
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from reput.jobs.console.declared import (
@@ -45,11 +45,10 @@ examples:
 {VERSIONS}"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Check(OfLog):
     """What `reput check` is asked."""
 
-    _: KW_ONLY
     ranges: "BinaryIO | None" = all_ranges()
     assume_names: bool = assumed_names()
     remade: str = remade_lives()

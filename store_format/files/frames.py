@@ -1,6 +1,6 @@
-"""A piece of a backed-up log: zstd frames of 1 MiB of plain bytes each, and where they are.
+"""A file of a backup repository: zstd frames of 1 MiB of plain bytes each, and where they are.
 
-A piece's file is, from its start:
+It is, from its start:
 
 - the frames, each but the last of FRAME_BYTES plain bytes;
 - a skippable frame (magic 0x184D2A50) with the CRC-32 of each frame's plain bytes, as zstd frames
@@ -10,7 +10,7 @@ A piece's file is, from its start:
   magic number 0x8F92EAB1.
 
 All numbers are unsigned, of 32 bits, little-endian. So `zstd -d` gives the plain bytes, and a byte
-is read by two reads: of the tail, whose length follows from that of the piece, and of a frame.
+is read by two reads: of the tail, whose length follows from that of the plain bytes, and of a frame.
 """
 
 import struct
@@ -23,7 +23,6 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Data
 
 FRAME_BYTES = 1 << 20
-PIECE_BYTES = 64 << 20  # most plain bytes of a piece
 
 _SUMS_MAGIC, _TABLE_MAGIC, _SEEKABLE_MAGIC = 0x184D2A50, 0x184D2A5E, 0x8F92EAB1
 _HEAD = struct.Struct("<II")  # of a skippable frame: magic, bytes after it
@@ -33,7 +32,7 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # as an ex
 
 
 class PieceBroken(StoreError):
-    """A piece's file is not what its name and its tables say."""
+    """A file is not what its name and its tables say."""
 
 
 class Frame(NamedTuple):
@@ -48,25 +47,33 @@ class Frame(NamedTuple):
 Table = tuple[Frame, ...]
 
 
-def compress(plain: Data, level: int | None = None, each: Map = map) -> bytes:
-    """The file of a piece. plain: 1 to PIECE_BYTES; each: an executor's `map`, to use its threads.
-
-    level: zstd's, by default pyarrow's own.
+def pack(parts: Iterable[Data], level: int | None = None, each: Map = map) -> Iterator[bytes]:
+    """A file, frame by frame, then its tables. parts: FRAME_BYTES each, and the rest at last;
+    level: zstd's, by default pyarrow's own; each: an executor's `map`, to use its threads.
     """
+    sums, entries = [], []
+    for frame, crc, plain in each(lambda part: _packed(part, level), parts):
+        sums.append(_SUM.pack(crc))
+        entries.append(_ENTRY.pack(len(frame), plain))
+        yield frame
+    table = b"".join(entries) + _FOOTER.pack(len(entries), 0, _SEEKABLE_MAGIC)
+    yield _HEAD.pack(_SUMS_MAGIC, len(sums) * _SUM.size) + b"".join(sums)
+    yield _HEAD.pack(_TABLE_MAGIC, len(table)) + table
+
+
+def compress(plain: Data, level: int | None = None, each: Map = map) -> bytes:
+    """The file of some bytes, as `pack` makes it."""
     view = memoryview(plain).cast("B")
-    assert 0 < len(view) <= PIECE_BYTES, len(view)
-    parts = [view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES)]
-    made = list(each(lambda part: (_codec(level).compress(part), zlib.crc32(part)), parts))
-    sums = b"".join(_SUM.pack(crc) for _, crc in made)
-    table = b"".join(_ENTRY.pack(len(frame), len(part))
-                     for (frame, _), part in zip(made, parts, strict=True))  # fmt: skip
-    table += _FOOTER.pack(len(made), 0, _SEEKABLE_MAGIC)
-    tail = _HEAD.pack(_SUMS_MAGIC, len(sums)), sums, _HEAD.pack(_TABLE_MAGIC, len(table)), table
-    return b"".join([*(frame for frame, _ in made), *tail])
+    parts = (view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES))
+    return b"".join(pack(parts, level, each))
+
+
+def _packed(part: Data, level: int | None) -> tuple[bytes, int, int]:
+    return _codec(level).compress(part, asbytes=True), zlib.crc32(part), len(part)
 
 
 def tail_bytes(length: int) -> int:
-    """The length of what is after the frames of a piece of so many plain bytes."""
+    """The length of what is after the frames of so many plain bytes."""
     count = -(-length // FRAME_BYTES)
     return _HEAD.size + count * _SUM.size + _HEAD.size + count * _ENTRY.size + _FOOTER.size
 
@@ -75,13 +82,12 @@ def read_table(tail: bytes, length: int, stored: int) -> Table:
     """The frames, by the last `tail_bytes` of a file.
 
     length: of the plain bytes; stored: of the file. Raises PieceBroken (without the file's name)
-    unless the frames are as `compress` makes them, and fill the file: none is larger than it may
-    be, so that what is read and decoded is bounded.
+    unless the frames are as `pack` makes them, and fill the file: none is larger than it may be,
+    so that what is read and decoded is bounded.
     """
     count = -(-length // FRAME_BYTES)
-    fits = 0 < length <= PIECE_BYTES and len(tail) == tail_bytes(length) < stored
-    if not fits:
-        raise PieceBroken(f"{stored} bytes are no piece of {length} bytes")
+    if length < 0 or len(tail) != tail_bytes(length) or len(tail) > stored:
+        raise PieceBroken(f"{stored} bytes cannot hold {length} plain bytes")
     sums_at, table_at = _HEAD.size, 2 * _HEAD.size + count * _SUM.size
     heads = _HEAD.unpack_from(tail), _HEAD.unpack_from(tail, table_at - _HEAD.size)
     wanted = (_SUMS_MAGIC, count * _SUM.size), (
@@ -119,7 +125,7 @@ def decode(frame: Frame, raw: Data) -> memoryview:
     return plain
 
 
-def decode_piece(stored: Data, length: int) -> Iterator[memoryview]:
+def decode_all(stored: Data, length: int) -> Iterator[memoryview]:
     """The plain bytes of each frame of a whole file. Raises as `read_table` and `decode` do."""
     view = memoryview(stored).cast("B")
     tail = view[max(len(view) - tail_bytes(length), 0) :].tobytes()

@@ -70,7 +70,6 @@ def test_the_log_of_a_branch_has_only_the_first_part_of_its_parent(tmp_path: Pat
 
 
 def test_the_end_of_each_branch_is_a_head(tmp_path: Path) -> None:
-    from reput.store_format.files.catalogue import Branch
 
     there = _repository(tmp_path, _run(1, None, 0, 50), _run(2, 1, 50, 90),
                         _run(3, 2, 70, 99, branch=Branch(90, 70)), _run(4, 3, 99, 120))  # fmt: skip

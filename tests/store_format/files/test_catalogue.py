@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.catalogue import (
+from reput.store_format.files.catalogue import MARKER, Catalogue, nearest, only_store
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.runs import (
     FORMAT,
-    MARKER,
     Branch,
-    Catalogue,
     Forget,
     Kept,
     LastRecord,
@@ -20,11 +20,8 @@ from reput.store_format.files.catalogue import (
     Run,
     StateEntry,
     as_bytes,
-    nearest,
-    only_store,
     parse_run,
 )
-from reput.store_format.files.local import LocalStorage
 
 _SHA = "ab" * 32
 
@@ -56,7 +53,18 @@ def _repository(folder: Path, *objects: Run | Forget) -> Catalogue:
 
 
 def test_a_run_reads_as_it_was_written(tmp_path: Path) -> None:
-    run = _run(2, 1, 40, 60, 80, gap=(30, 40), without=("secrets",), forget=1, more={"new": [1]})
+    run = _run(
+        2,
+        1,
+        40,
+        60,
+        80,
+        gap=(30, 40),
+        without=("secrets",),
+        forget=1,
+        expired=(("T", 0, 1, 2, 3, 4, 5, 6),),
+        more={"new": [1]},
+    )
     assert parse_run(as_bytes(run.as_json()), "f", 2) == run
     forget = Forget(3, 9, (1,), {2: Kept(0, 0, (_piece(0, 40),))})
     assert parse_run(as_bytes(forget.as_json()), "f", 3) == forget
@@ -70,8 +78,6 @@ def test_the_log_of_a_branch_has_only_the_first_part_of_its_parent(tmp_path: Pat
 
 
 def test_the_end_of_each_branch_is_a_head(tmp_path: Path) -> None:
-    from reput.store_format.files.catalogue import Branch
-
     there = _repository(tmp_path, _run(1, None, 0, 50), _run(2, 1, 50, 90),
                         _run(3, 2, 70, 99, branch=Branch(90, 70)), _run(4, 3, 99, 120))  # fmt: skip
     assert [run.run for run in there.heads()] == [2, 4]
@@ -127,6 +133,7 @@ def _change(*path: Any) -> Callable[[dict[str, Any]], None]:
         (_change("pieces", 0, "stored", True), r"pieces\[0\].stored"),
         (_change("state", 0, "path", "../../etc/passwd"), r"state\[0\].path"),
         (_change("state", 0, "path", "/etc/passwd"), r"state\[0\].path"),
+        (_change("expired", [["T", 1]]), "expired"),
         (_change("last", "offset", -1), "last.offset: -1"),
     ],
 )

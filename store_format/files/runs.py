@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.frames import PIECE_BYTES
 
 FORMAT = "reput-repository-1"
+PIECE_BYTES = 64 << 20  # of a piece, at most
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _MOST = 1 << 62  # no offset, length or time is as large
 Span = tuple[int, int]

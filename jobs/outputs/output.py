@@ -21,7 +21,8 @@ from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
-from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
+from reput.store_format.files.local import LocalStorage, VolumeStorage
+from reput.store_format.files.local_writers import open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
 from reput.store_format.names import (

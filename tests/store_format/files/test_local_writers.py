@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reput.store_format.files import local
+from reput.store_format.files import local_writers
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.system import uncached_flags
+from tests.store_format.files import battery
 
 PAGE = 4096
 PIECES = st.lists(
@@ -43,11 +44,11 @@ def test_what_is_written_is_there(
     wanted = content + bytes(more)
     path = tmp_path / "file"
     path.unlink(missing_ok=True)
-    before, local._PIECE_BYTES = local._PIECE_BYTES, piece_bytes
+    before, local_writers._PIECE_BYTES = local_writers._PIECE_BYTES, piece_bytes
     try:
         said = write_pieces(path, pieces, len(wanted), digest)
     finally:
-        local._PIECE_BYTES = before
+        local_writers._PIECE_BYTES = before
     assert path.read_bytes() == wanted
     assert said == (hashlib.sha256(content).hexdigest() if digest else "")
 
@@ -64,7 +65,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, refuses: bool) -> list[tuple[int, 
         return real(descriptor, buffers, at)
 
     monkeypatch.setattr(os, "pwritev", noted)
-    monkeypatch.setattr(local, "uncached_flags", lambda _: 0x80)
+    monkeypatch.setattr(local_writers, "uncached_flags", lambda _: 0x80)
     return calls
 
 
@@ -155,3 +156,19 @@ def test_a_late_task_places_nothing(tmp_path: Path) -> None:
     assert not gone.exists()
     assert not LocalStorage(sync_files=True).place(str(tmp_path), "placed/a/file", b"abc", 3)
     assert not (tmp_path / "placed").exists()
+
+
+def test_one_of_several_puts_a_new_file(tmp_path: Path) -> None:
+    battery.check_put_new(LocalStorage(), str(tmp_path))
+
+
+def test_a_new_file_is_put_where_no_file_has_two_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EPERM, "no second names")
+
+    monkeypatch.setattr(os, "link", refuse)
+    told = [LocalStorage().put_new(f"{tmp_path}/x", content) for content in (b"first", b"second")]
+    assert (told, (tmp_path / "x").read_bytes()) == ([True, False], b"first")
+    assert os.listdir(tmp_path) == ["x"]

@@ -136,6 +136,10 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
             if own_process and arguments.verbose:  # for Spark's session and a server's threads
                 os.environ["REPUT_TRACEBACK"] = "1"
             _tell_of_no_cache()
+            if "at_of_store" in arguments:  # a command that reads STORE
+                from reput.jobs.console.options import as_of
+
+                as_of(arguments)
             code: int = arguments.run(arguments)
     except SystemExit:  # of --help, or of a wrong option
         flush(0)

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.catalogue import LOG, Catalogue, Part, Run
+from reput.store_format.files.catalogue import LOG, Catalogue, Part
 from reput.store_format.files.frames import PackedFiles
 from reput.store_format.files.overlap import Whereabouts
 from reput.store_format.files.protocol import Bytes, FileState, Listed, Reader, Storage, walk_lists
 from reput.store_format.files.queue_logs import ReadOnly
+from reput.store_format.files.runs import Run
 from reput.store_format.names import COMMIT_LOG, parse_segment_name, segment_name
 
 BACKUP = "backup"

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 FORMAT = "reput-repository-1"
-_BLANK = 0xBBCCDDEE - (1 << 32)
+_BLANK = -875286124  # CommitLog.BLANK_MAGIC_CODE
 _FRAME = 1 << 20
 
 

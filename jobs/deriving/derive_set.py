@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -13,22 +13,27 @@ from reput.jobs.deriving.kept import (
     expired_queues,
     files_of_expired,
     new_checkpoint,
+    settle_copy,
 )
 from reput.jobs.deriving.timers import service_files, waiting_ends
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
-from reput.jobs.outputs.output import Output
+from reput.jobs.outputs.output import REBUILT, Output
 from reput.jobs.outputs.publish import Built, name_files, of_queues, publish, unnamed
 from reput.jobs.outputs.report import Summary, summary_of
-from reput.jobs.pipeline.job import FoundStore
+from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import lost_by_index
 from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.discover.delay_levels import SCHEDULE
+from reput.store_format.discover.purpose import Purpose
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import REFUSE
+from reput.store_format.files.folder import Place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
 from reput.udfs.rebuild.built_files import KeptFiles
+from reput.udfs.staging import Staging
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,6 +87,44 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         summary.seconds = found.seconds()
         summary.stages["publish"] = time.monotonic() - done
         return summary
+
+
+# ---
+# The files of a store that is being made.
+
+_LOG_PLACES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
+
+
+def derive_into(
+    found: FoundStore, made: Place, staging: Staging, purpose: Purpose, wanted: ToDerive
+) -> Summary:
+    """Derive the files of a store that a job makes of the store `found`, into it: its log and its
+    configuration are there already. Raises as `derive_set`.
+    """
+    known = found.plan.discovered.settings  # the new store has only a log, which does not show them
+    settings = {name: value for name, value in known.items() if name not in _LOG_PLACES}
+    settings |= found.plan.index_zone.as_settings()
+    at = StoreAt(made.storage, made.path, found.plan.profile.release, settings)
+    there = find_store(found.engine, at, purpose, cut=found.cut, progress=found.progress)
+    there = replace(there, plan=replace(there.plan, queues_of=found.plan.folder))
+    folder = staging.path("derived")
+    output = there.output(folder, REBUILT, False, made.storage)
+    built = derive_set(there, output, wanted)
+    move_derived(built, made.storage, folder, made.path)
+    settle_copy(at, built.warnings)
+    return built
+
+
+def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> None:
+    """Move the derived files from a folder of staging into the set at `target`."""
+    for each in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
+        if each:
+            storage.make_folders(f"{target}/{each}")
+    storage.move_all((f"{folder}/{file.path}", f"{target}/{file.path}") for file in built.files)
+
+
+# ---
+# Queues and index in staging.
 
 
 def derive_files(
@@ -147,14 +190,6 @@ def delay_levels(named: Iterable[Built]) -> set[int]:
     schedule = f"{CONSUME_QUEUE}/{SCHEDULE}/"
     files = (row["folder"] for row in named if row["path"].startswith(schedule))
     return {parse_queue_path(folder).queue_id + 1 for folder in files}
-
-
-def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> None:
-    """Move the derived files from a folder of staging into the set at `target`."""
-    for each in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
-        if each:
-            storage.make_folders(f"{target}/{each}")
-    storage.move_all((f"{folder}/{file.path}", f"{target}/{file.path}") for file in built.files)
 
 
 def _live(built: Iterable[Built]) -> set[tuple[str, int]]:

@@ -54,7 +54,7 @@ class ForgetBackups:
 
 @alone(ForgetBackups)
 def forget(asked: ForgetBackups) -> "list[Forgotten]":
-    """Remove old backups; what was removed of each store. Raises StoreError, SettingError, OSError."""
+    """Remove old backups; what went of each store. Raises StoreError, SettingError, OSError."""
     from reput.jobs.repository.forget import Keep, forget_old
     from reput.jobs.repository.repository import Repository
     from reput.store_format.files.catalogue import only_store, stores_of

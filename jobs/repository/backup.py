@@ -210,8 +210,8 @@ class _Backup:
         self._finish(
             Run(
                 0, parent.run if parent else None, started, _now(), __version__, about.rocketmq,
-                dict(self.discovered.settings), about.first, source.start, about.begin, about.end, packer.last,
-                tuple(self.pieces), state, on.gap, on.branch, tuple(about.without),
+                dict(self.discovered.settings), about.first, source.start, about.begin, about.end,
+                packer.last, tuple(self.pieces), state, on.gap, on.branch, tuple(about.without),
                 forget.run if forget else None, self._expired(on, parent),
             )
         )  # fmt: skip

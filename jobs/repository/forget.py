@@ -50,12 +50,12 @@ class Forgotten:
     def text(self) -> str:
         verb = "removed" if self.done else "would remove"
         if not self.needed:
-            return f"{self.store}: nothing to remove; {counted(self.kept, 'backup')} stay"
+            return f"{self.store}: nothing to remove; kept: {counted(self.kept, 'backup')}"
         return (
             f"{self.store}: {verb} {counted(len(self.removed), 'backup')}, "
             f"{counted(self.pieces, 'piece')} of the log, {counted(self.files, 'file')} of state "
             f"and {counted(self.left, 'file')} that unfinished runs left: {self.bytes:,} bytes; "
-            f"{counted(self.kept, 'backup')} stay"
+            f"kept: {counted(self.kept, 'backup')}"
         )
 
 

@@ -59,6 +59,11 @@ _GROUPS = {
         "replicate":
             "copy a store's log, and go on as it grows, to a store that a broker starts on",
     },
+    "back up": {
+        "backup": "put a store, a running broker's too, into a backup repository: what is new",
+        "backups": "list what a backup repository has, and when it was checked",
+        "forget": "remove old backups that no kept restore point needs",
+    },
     "serve": {
         "serve": "answer any RocketMQ client from a store, as a name server and broker that only "
         "read",
@@ -79,6 +84,7 @@ _EXAMPLES = {
     "repair": "reput recover /data/store --dry-run",
     "change": "reput expire /data/store --dry-run",
     "move": "reput export /data/store --output /data/messages --as jsonl",
+    "back up": "reput backup /data/store /backup/repository",
     "serve": "reput serve /data/store",
     "this machine": "reput demo",
 }

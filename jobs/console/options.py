@@ -304,7 +304,9 @@ def asks_store(
 
 
 TIME_FORMS = "milliseconds since 1970, 2026-01-31, 2026-01-31T12:00:00Z, 2h ago or now"
-_AGO = re.compile(r"(\d+) ?(ms|s|m|h|d|w) ago", re.ASCII)
+_DURATION = re.compile(r"(\d+) ?(ms|s|m|h|d|w)", re.ASCII)
+_AGO = re.compile(rf"{_DURATION.pattern} ago", re.ASCII)
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -327,6 +329,24 @@ def milliseconds(text: str) -> int:
 def before(text: str) -> int:
     """The last millisecond before a time: `--until` is exclusive, ends of queries inclusive."""
     return milliseconds(text) - 1
+
+
+def duration(text: str) -> int:
+    """A length of time, such as 5m or 30d, in milliseconds."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a length of time: 90s, 5m, 30d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def byte_rate(text: str) -> float:
+    """Bytes a second, for --rate. Raises SettingError."""
+    size = text.strip().upper().removesuffix("B")
+    unit = size[-1:] if size[-1:] in _SIZES else ""
+    count = size.removesuffix(unit) if unit else size
+    if not (count.isascii() and count.isdigit() and int(count)):
+        raise SettingError(f"--rate {text}: expected a number of bytes a second, as 50M")
+    return float(int(count) * _SIZES[unit])
 
 
 def number(text: str) -> int:

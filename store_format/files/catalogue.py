@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.manifest_last import AT_ONCE
@@ -57,11 +57,12 @@ class Catalogue:
 
     def refresh(self) -> None:
         """List the runs anew; those that are known are not read again. Raises OSError."""
-        found = (_RUN.fullmatch(name) for name, state in self._listed(RUNS) if state is not None)
+        found = (_RUN.fullmatch(name) for name, state in self.listed(RUNS) if state is not None)
         self.numbers = sorted(int(each[1]) for each in found if each)
         self._read = {run: self._read[run] for run in self.numbers if run in self._read}
 
-    def _listed(self, below: str) -> list[Listed]:
+    def listed(self, below: str) -> list[Listed]:
+        """What is in a folder of the store's part of the repository."""
         try:
             return self.storage.list(f"{self.folder}/{below}")
         except (FileNotFoundError, NotADirectoryError):
@@ -125,6 +126,12 @@ class Catalogue:
         forget = self.last_forget()
         return forget.kept.get(number) if forget else None
 
+    def checks(self) -> list[dict[str, Any]]:
+        """What `check` found in the repository, the oldest first. Raises StoreError, OSError."""
+        paths = [f"{self.folder}/{CHECKS}/{name}" for name, state in self.listed(CHECKS)
+                 if state is not None and name.endswith(".json")]  # fmt: skip
+        return [parse_object(self.storage.read_bytes(path), path) for path in sorted(paths)]
+
     def backups(self) -> list[Run]:
         """All backups that are not forgotten, in order; all runs are read."""
         self.read_all()
@@ -159,10 +166,11 @@ class Catalogue:
     def chain(self, run: Run) -> list[Part]:
         """The log of a run in its order, as pieces. Raises StoreError."""
         found: list[Part] = []
-        for each, cut in self.lineage(run):
-            used = [Part(piece, min(piece.end, cut) - piece.offset)
-                    for piece in each.pieces if piece.offset < cut]  # fmt: skip
-            found += reversed(used)
+        for each, stop in self.lineage(run):
+            for piece in reversed(each.pieces):  # each counts up to where the next begins
+                cut = min(stop, found[-1].piece.offset) if found else stop
+                if piece.offset < cut:
+                    found.append(Part(piece, min(piece.end, cut) - piece.offset))
         return found[::-1]
 
     def gaps(self, run: Run) -> list[Span]:

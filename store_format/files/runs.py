@@ -46,6 +46,7 @@ class StateEntry(NamedTuple):
     sha256: str  # of the plain bytes
     length: int
     mode: int
+    seen: str = ""  # its FileState in the store: the next run does not read it while it has that
 
     @property
     def name(self) -> str:
@@ -79,6 +80,7 @@ class Run:
     rocketmq: str
     settings: Mapping[str, str]
     first: int  # where the log of its chain begins
+    begins: int  # where the broker's own log began then: older segments were deleted
     begin: int  # where its own pieces begin; `from` in JSON
     end: int
     last: LastRecord | None
@@ -100,7 +102,7 @@ class Run:
             "format": FORMAT, "run": self.run, "parent": self.parent, "kind": "backup",
             "started": self.started, "ended": self.ended, "reput": self.reput,
             "rocketmq": self.rocketmq, "settings": dict(self.settings), "first": self.first,
-            "from": self.begin, "end": self.end, "last": last,
+            "begins": self.begins, "from": self.begin, "end": self.end, "last": last,
             "pieces": [piece._asdict() for piece in self.pieces], "gap": self.gap,
             "branch": self.branch and self.branch._asdict(), "without": list(self.without),
             "forget": self.forget, "expired": list(self.expired),
@@ -245,6 +247,7 @@ def _run(fields: _Fields) -> Run:
     if parent is not None and not 0 < parent < number:
         raise fields.refuse("parent", "a run before this one")
     first, begin, end = (fields.whole(name) for name in ("first", "from", "end"))
+    begins = fields.whole("begins") if fields.has("begins") else first
     last = None
     if fields.has("last"):
         of = fields.inner("last")
@@ -263,7 +266,7 @@ def _run(fields: _Fields) -> Run:
         raise fields.refuse("end", "where its pieces end")
     run = Run(
         number, parent, fields.whole("started"), fields.whole("ended"), fields.text("reput"),
-        fields.text("rocketmq"), settings, first, begin, end, last, pieces,
+        fields.text("rocketmq"), settings, first, begins, begin, end, last, pieces,
         tuple(map(_state, fields.objects("state"))),
         fields.span("gap") if fields.has("gap") else None, branch, fields.texts("without"),
         fields.whole("forget") if fields.has("forget") else None, fields.rows("expired"),
@@ -289,8 +292,8 @@ def _forget(fields: _Fields) -> Forget:
 
 
 def _pieces(fields: _Fields, begin: int, end: int | None) -> tuple[Piece, ...]:
-    """Pieces in order, none over another. end: where they must end one after the other; None:
-    what a forget keeps, with gaps.
+    """Pieces in order. end: they follow each other up to it; None: what a forget keeps, where each
+    counts up to the next.
     """
     found, at = [], begin
     for of in fields.objects("pieces"):
@@ -302,16 +305,17 @@ def _pieces(fields: _Fields, begin: int, end: int | None) -> tuple[Piece, ...]:
             raise of.refuse("length", f"a piece's, 1 .. {PIECE_BYTES}")
         if piece.offset < at or (end is not None and piece.offset != at):
             raise of.refuse("offset", f"where the piece before ends, {at}")
-        at = piece.end
+        at = piece.end if end is not None else piece.offset + 1
         found.append(piece)
     return tuple(found)
 
 
 def _state(of: _Fields) -> StateEntry:
     path, mode = of.text("path"), of.whole("mode")
+    seen = of.text("seen") if of.has("seen") else ""
     if not path or {"", ".", ".."} & set(path.split("/")) or re.search(r"[\0-\x1f\\]", path):
         raise of.refuse("path", "a path below the store")
-    return StateEntry(path, _digest(of), of.whole("length"), mode & 0o777)
+    return StateEntry(path, _digest(of), of.whole("length"), mode & 0o777, seen)
 
 
 def _digest(of: _Fields) -> str:

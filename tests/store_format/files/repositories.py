@@ -29,7 +29,7 @@ def run_of(number: int, parent: int | None, begin: int, *ends: int, **more: Any)
     values = {
         "run": number, "parent": parent, "started": number * 1000, "ended": number * 1000 + 500,
         "reput": "0", "rocketmq": "5.3.3", "settings": {"mappedFileSizeCommitLog": "4096"},
-        "first": 0, "begin": begin, "end": borders[-1],
+        "first": 0, "begins": 0, "begin": begin, "end": borders[-1],
         "last": LastRecord(begin, SHA, 1), "pieces": pieces,
         "state": (StateEntry("config/topics.json", SHA, 3, 0o600),),
     }  # fmt: skip

@@ -54,19 +54,23 @@ class Found(NamedTuple):
 # The command line.
 
 
-def add_moment(parser: argparse.ArgumentParser, of_store: str = "") -> None:
-    """Add the options that name a moment. of_store: what --at means where STORE is a store."""
-    group = parser.add_argument_group("where STORE is a backup repository (docs/howto/backup.md)")
+def add_moment(parser: argparse.ArgumentParser, of_store: str | None = "") -> None:
+    """Add the options that name a moment. of_store: what --at means where STORE is a store; None
+    where it is always a repository.
+    """
+    title = "where STORE is a backup repository (docs/howto/backup.md)"
+    group: Any = parser if of_store is None else parser.add_argument_group(title)
     group.add_argument(
         "--store", dest="store_name", metavar="NAME", help="which of its stores, if it has several"
     )
     group.add_argument(
         "--at", metavar="TIME",
-        help=f"{of_store}as it was then; without a zone in that of this process",
+        help=f"{of_store or ''}as it was then; without a zone in that of this process",
     )  # fmt: skip
     group.add_argument("--to-offset", type=int, metavar="N", help="up to physical offset N")
     group.add_argument("--to-message-id", metavar="ID", help="up to this message, by either id")
-    parser.set_defaults(at_of_store=bool(of_store))
+    if of_store is not None:
+        parser.set_defaults(at_of_store=bool(of_store))
 
 
 def wanted_of(

@@ -145,7 +145,9 @@ def derive_files(
     indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
     tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else None
     if wanted.queues == FILES and wanted.expired is not None:
-        built += expired_files(job.staging, wanted.expired, job.queue_bytes)
+        live = _live(chain(built, kept.built() if kept else ())) if wanted.expired else set()
+        gone = {queue: last for queue, last in wanted.expired.items() if queue not in live}
+        built += expired_files(job.staging, gone, job.queue_bytes)
     elif wanted.queues == FILES:
         built += files_of_expired(
             job.plan, job.staging, lambda: _live(chain(built, kept.built() if kept else ())),
@@ -208,7 +210,10 @@ def _in_rocksdb(
     def live() -> set[Queue]:
         return set(zip(tables["topic"].to_pylist(), tables["queue_id"].to_pylist(), strict=True))
 
-    expired = dict(given) if given is not None else expired_queues(job.plan, live, warnings)
+    if given:
+        expired = {queue: last for queue, last in given.items() if queue not in live()}
+    else:
+        expired = expired_queues(job.plan, live, warnings) if given is None else {}
     expired = {queue: last for queue, last in expired.items() if not last.batch}
     return queues_database(job.staging, tables, expired, job.plan.segments[0].start)
 

@@ -3,6 +3,7 @@ the log does not decide, and all derived files.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
@@ -16,11 +17,12 @@ from reput.jobs.outputs.output import RESTORED, Output
 from reput.jobs.outputs.publish import begin_set, end_set
 from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines, time_text
 from reput.jobs.pipeline.job import FoundStore
-from reput.store_format.discover.config import configured_topics
+from reput.store_format.discover.config import LIGHT, configured_topics
 from reput.store_format.discover.purpose import REBUILD
-from reput.store_format.faults import REFUSE, StoreError
+from reput.store_format.faults import REFUSE
 from reput.store_format.files.catalogue import Catalogue
 from reput.store_format.files.folder import Place
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import (
     COMMIT_LOG,
@@ -38,7 +40,6 @@ from reput.store_format.query.reader import OpenedStore
 from reput.store_format.state_table import CONFIG_ROWS
 from reput.udfs.backups import COPIED, CopySegments
 
-LIGHT = "lmqOffsetTable"  # of LmqConsumerOffsetManager: by topic and group, of queue 0
 Ends = Callable[[str, int], int | None]  # of a topic's queue the next position; None: not known
 
 
@@ -130,6 +131,10 @@ def restore_store(
         made.storage.move_all(moves)
         names = {name for name, _ in plan.folder.listed() if name != COMMIT_LOG}
         StateCopy(plan.storage, plan.store, made.storage, made.path, about).copy(names)
+        if isinstance(made.storage, LocalStorage):
+            for entry in wanted.state.state:
+                if entry.path in about.copied:  # ACLs and broker.conf are not for everybody
+                    os.chmod(f"{made}/{entry.path}", entry.mode)
         later = _later_topics(catalogue, wanted)
         expired = _expired(catalogue, wanted, about.log_start)
         how = ToDerive(on_damage, queues=kinds[0], index=kinds[1], expired=expired)
@@ -195,7 +200,9 @@ def _add_topics(
     known = configured_topics(made, Notes()) or {}
     queues = (path for path in written if path.startswith(f"{CONSUME_QUEUE}/"))
     there = {parse_queue_path(path.rpartition("/")[0]).topic for path in queues}
-    new = {name: about_it for name, about_it in later.items() if name in there and name not in known}
+    new = {
+        name: about_it for name, about_it in later.items() if name in there and name not in known
+    }
     if not new or f"{CONFIG}/{TOPICS}" not in about.copied:
         return
     whole = json.loads(quoted_keys(made.read(f"{CONFIG}/{TOPICS}")))

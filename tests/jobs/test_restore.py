@@ -13,9 +13,9 @@ from reput import restore
 from reput.jobs import cli
 from reput.jobs.repository.restored import cut_offsets
 from reput.store_format.faults import DamageFound, StoreError
+from tests.backed_up import ends, log_of, made, state
 from tests.built import SIZES, T0, Built
 from tests.in_process import Session
-from tests.jobs.console.test_moment import ends, log_of, made, state
 from tests.reference.repository import Repository, records
 from tests.trees import contents
 

@@ -11,37 +11,11 @@ from reput.jobs.console.moment import Wanted, find_moment
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
+from tests.backed_up import SEGMENT, TIMES, ends, log_of, made, messages, state
 from tests.built import SIZES, T0, Built
 from tests.reference.repository import Repository, records
 
-SEGMENT = 2048
-TIMES = (T0 + 9_500, T0 + 20_500, T0 + 70_500)  # of the three runs
-TOPICS = {"T": {"topicName": "T", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}}
-
-
-def log_of(built: Built) -> bytes:
-    return b"".join(raw.ljust(SEGMENT, b"\0") for raw in built.log().segments.values())
-
-
-def state(offset: int) -> dict[str, bytes]:
-    return {
-        "config/topics.json": json.dumps({"topicConfigTable": TOPICS}).encode(),
-        "config/consumerOffset.json": b'{"offsetTable":{"T@g":{0:%d}}}' % offset,
-    }
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Repository:
-    """Three runs, of 9, 20 and 70 messages a second apart."""
-    repository = Repository(tmp_path / "repo", settings=SIZES)
-    for count, time in zip((9, 20, 70), TIMES, strict=True):
-        repository.run(log_of(Built().put(count=count, keys="k")), time, state=state(count - 2))
-    return repository
-
-
-def ends() -> list[int]:
-    there = records(log_of(Built().put(count=70, keys="k")), 0, SEGMENT)
-    return [place + size for place, size, time in there if time >= 0]
+__all__ = ["made"]  # a fixture
 
 
 def find(repository: Repository, **wanted: Any) -> tuple[int, int, int, list[str]]:
@@ -51,7 +25,7 @@ def find(repository: Repository, **wanted: Any) -> tuple[int, int, int, list[str
 
 
 @pytest.mark.parametrize(
-    ("wanted", "messages", "state_run"),
+    ("wanted", "count", "state_run"),
     [
         ({}, 70, 3),
         ({"at": T0}, 1, 1),
@@ -67,13 +41,13 @@ def find(repository: Repository, **wanted: Any) -> tuple[int, int, int, list[str
     ],
 )
 def test_a_moment_is_a_run_and_an_offset(
-    made: Repository, wanted: dict[str, Any], messages: int, state_run: int
+    made: Repository, wanted: dict[str, Any], count: int, state_run: int
 ) -> None:
-    end = ends()[messages - 1]
+    end = ends()[count - 1]
     if "to_offset" in wanted:
         wanted = {"to_offset": end + (0 if wanted["to_offset"] == 0 else 1)}
     if "to_message_id" in wanted:
-        place = records(log_of(Built().put(count=70, keys="k")), 0, SEGMENT)
+        place = records(log_of(messages(70)), 0, SEGMENT)
         wanted = {"to_message_id": f"7F00000100002A9F{[p for p, _, t in place if t >= 0][40]:016X}"}
     log, state_found, found, notes = find(made, **wanted)
     assert (log, state_found, found) == (3, state_run, end)
@@ -102,7 +76,7 @@ def test_what_no_backup_has_is_refused_with_what_is_near(
 def test_a_branch_is_named_and_the_newest_one_counts(made: Repository) -> None:
     cut = ends()[29]
     other = log_of(Built().put(count=30, keys="k").put("U", count=50))
-    assert other[:cut] == log_of(Built().put(count=70, keys="k"))[:cut]
+    assert other[:cut] == log_of(messages(70))[:cut]
     made.run(other, TIMES[2] + 30_000, begin=cut, state=state(28),
              branch={"parent_end": ends()[-1], "differs_at": cut})  # fmt: skip
     log, state_run, end, notes = find(made, at=T0 + 40_000)

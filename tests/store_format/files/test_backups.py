@@ -13,16 +13,11 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.frames import PieceBroken
 from reput.store_format.names import parse_segment_name
+from tests.backed_up import SEGMENT, log_of
 from tests.built import T0, Built
 from tests.reference.repository import Repository, records
 
-SEGMENT = 2048
 TOPICS = b'{"topicConfigTable": {}}'
-
-
-def whole(built: Built) -> bytes:
-    """The log's bytes, from its first segment on."""
-    return b"".join(raw.ljust(SEGMENT, b"\0") for raw in built.log().segments.values())
 
 
 @pytest.fixture
@@ -30,7 +25,7 @@ def made(tmp_path: Path) -> tuple[Repository, bytes]:
     """Three runs of a growing log of four segments."""
     repository = Repository(tmp_path / "repo")
     for number, count in enumerate((9, 10, 70)):
-        log = whole(Built().put(count=count))
+        log = log_of(Built().put(count=count))
         repository.run(log, T0 + number, state={
             "config/topics.json": TOPICS, "config/rdb/CURRENT": b"%d" % number, "empty": b"",
         })  # fmt: skip
@@ -80,7 +75,7 @@ def test_any_range_is_read(made: tuple[Repository, bytes]) -> None:
 def test_a_branch_and_a_gap_are_logs_of_their_own(made: tuple[Repository, bytes]) -> None:
     repository, log = made
     ends = [place + size for place, size, _ in records(log, 0, SEGMENT)]
-    cut, other = ends[5], whole(Built().put(count=6).put("U", count=20))
+    cut, other = ends[5], log_of(Built().put(count=6).put("U", count=20))
     assert other[:cut] == log[:cut]
     fourth = repository.run(other, T0 + 9, begin=cut)
     assert read(f"backup:{repository.root}/broker-a@{fourth}:{ends[5]}")
@@ -90,12 +85,12 @@ def test_a_branch_and_a_gap_are_logs_of_their_own(made: tuple[Repository, bytes]
     # segments up to 6 * SEGMENT are gone before the fifth run
     late = Built(start=6 * SEGMENT).put("V", count=12)
     fifth = repository.run(
-        whole(late), T0 + 10, first=6 * SEGMENT, begin=6 * SEGMENT,
+        log_of(late), T0 + 10, first=6 * SEGMENT, begin=6 * SEGMENT,
         gap=[repository.runs[fourth]["end"], 6 * SEGMENT],
     )  # fmt: skip
     files = read(f"backup:{repository.root}/broker-a@{fifth}:{repository.runs[fifth]['end']}")
     assert min(files) == f"commitlog/{6 * SEGMENT:020d}"
-    assert b"".join(files.values()) == whole(late)
+    assert b"".join(files.values()) == log_of(late)
 
 
 def test_what_is_damaged_or_gone_is_named(made: tuple[Repository, bytes]) -> None:

@@ -103,8 +103,8 @@ def take_moment(
 ) -> None:
     """Put a moment's path in the place of a repository's, with its release and settings.
 
-    Nothing is done where STORE is a store, or what is asked is asked of the repository as a whole
-    (`whole_repository`, without a moment). Raises StoreError, SettingError, OSError.
+    A store stays. So does a repository where no moment is named and the command is one that takes
+    it as a whole (`whole_repository`). Raises StoreError, SettingError, OSError.
     """
     given = [word for name, word in _OPTIONS.items() if getattr(arguments, name) is not None]
     storage = storage_for(arguments.store)
@@ -115,7 +115,8 @@ def take_moment(
         if given:
             raise SettingError(f"{given[0]}: {arguments.store} is not a backup repository")
         return
-    if getattr(arguments, "whole_repository", False) and not set(given) - {"--store"}:
+    if "whole_repository" in arguments and not set(given) - {"--store"}:
+        arguments.whole_repository = True
         return
     notes = Notes(tell)
     found = find_moment(storage, arguments.store, wanted_of(arguments, milliseconds, tell), notes)

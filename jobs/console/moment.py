@@ -14,7 +14,7 @@ import numpy as np
 
 from reput.jobs.outputs.report import time_text
 from reput.store_format.faults import StoreError
-from reput.store_format.files.backups import Moment, whole_log
+from reput.store_format.files.backups import BackedUp, Moment, parse_moment, whole_log
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.catalogue import MARKER, Catalogue, Part, only_store
 from reput.store_format.files.folder import Folder
@@ -47,7 +47,6 @@ class Found(NamedTuple):
 
     moment: Moment
     state: Run
-    last: int  # storeTimestamp of the last record, where that was looked at; else the run's
 
 
 # ---
@@ -176,6 +175,10 @@ def find_moment(storage: Storage, repo: str, wanted: Wanted, notes: Notes) -> Fo
 
     Raises StoreError where none has it, with what is nearest on both sides, OSError.
     """
+    if isinstance(storage, BackedUp):  # named by its path
+        moment, _ = parse_moment(storage.resolve(repo))
+        catalogue = Catalogue(storage.storage, moment.repo, moment.store)
+        return Found(moment, catalogue.run(moment.state))
     root = storage.resolve(repo).rstrip("/")
     catalogue = Catalogue(storage, root, only_store(storage, root, wanted.store))
     chains = []
@@ -198,9 +201,7 @@ class _Finder:
     def __init__(self, catalogue: Catalogue, notes: Notes) -> None:
         self.catalogue, self.notes = catalogue, notes
 
-    def found(
-        self, chain: _Chain, end: int, before: Callable[[Run, int], bool], last: int = 0
-    ) -> Found:
+    def found(self, chain: _Chain, end: int, before: Callable[[Run, int], bool]) -> Found:
         """before: whether a run is not after the moment, by where its use ends."""
         head = chain.head
         known = [run for run, cut in chain.runs if before(run, cut)]
@@ -220,7 +221,7 @@ class _Finder:
                 "before it was backed up; earlier moments have what was before that"
             )
         moment = Moment(self.catalogue.root, self.catalogue.store, head.run, state.run, end)
-        return Found(moment, state, last or state.ended)
+        return Found(moment, state)
 
     # --- by time ------------------------------------------------------------------------------
 
@@ -231,7 +232,7 @@ class _Finder:
                 continue
             end = self._end_at(chain, time)
             self._name_branches(chains, chain, end, lambda other: other.until >= time)
-            return self.found(chain, end, lambda run, cut: run.ended <= time, time)
+            return self.found(chain, end, lambda run, cut: run.ended <= time)
         spans = [(each.since, each.until) for each in chains if each.since is not None]
         earlier = max((until for _, until in spans if until < time), default=None)
         later = min((since for since, _ in spans if since > time), default=None)

@@ -43,7 +43,7 @@ def test_programs_get_numbers_of_files() -> None:
         ({"saved": [OutputFile("damaged/0", 1000, ""), OutputFile("damaged/1", 1, "")]},
          "  saved     1,001 damaged bytes in damaged/"),
         ({"restored": [{"field": "magic", "record": 7, "bits": ["bit 3"], "by": "its place"}]},
-         "  restored  magic of the record at 7: bit 3; by its place"),
+         "  put back  magic of the record at 7: bit 3; by its place"),
         ({"warnings": ["look"]}, "  warning   look"),
     ],
 )  # fmt: skip

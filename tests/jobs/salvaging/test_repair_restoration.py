@@ -1,4 +1,4 @@
-"""`repair --restore`: what witnesses tell is put back, bit by bit; what they do not is left."""
+"""`repair --put-back`: what witnesses tell is put back, bit by bit; what they do not is left."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ from tests.store_format.damage.generator import (
 def restored(log: Damaged, restore: bool = True) -> tuple[RepairSummary, MemoryStorage]:
     storage = storage_of(log.log)
     summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage,  # type: ignore[arg-type]
-                     settings=as_text(log.settings), restore=restore)  # fmt: skip
+                     settings=as_text(log.settings), put_back=restore)  # fmt: skip
     return summary, storage
 
 

@@ -42,6 +42,7 @@ LAYERS = (
     "jobs/comparing jobs/in_place",
     "jobs/page jobs/replicating",
     "jobs/converting jobs/sockets",
+    "jobs/repository",
     "jobs",
 )
 _NO_COMMANDS = {"cli", "demo"}  # the demo types what a user would

@@ -66,6 +66,10 @@ class BackedUp:
     warnings: list[str] = field(default_factory=list)
 
     @property
+    def new(self) -> bool:
+        return bool(self.bytes or self.new_files or self.branch)
+
+    @property
     def good(self) -> bool:
         return not self.damaged
 
@@ -232,7 +236,7 @@ class _Backup:
                 for packed in packer.packed():
                     if len(waiting) >= workers:
                         self._count(waiting.popleft().result())
-                    waiting.append(pool.submit(self._put_piece, packed))
+                    waiting.append(pool.submit(self._put_piece, packer, packed))
                 while waiting:
                     self._count(waiting.popleft().result())
             finally:
@@ -245,18 +249,20 @@ class _Backup:
         self.about.bytes += piece.length
         self.about.stored += piece.stored
 
-    def _put_piece(self, packed: Packed) -> Piece:
-        digest = sha256(packed.data).hexdigest()
-        piece = Piece(packed.offset, len(packed.data), digest, 0, packed.records, packed.times,
-                      packed.damaged)  # fmt: skip
+    def _put_piece(self, packer: LogPacker, packed: Packed) -> Piece:
+        digest, length = sha256(packed.data).hexdigest(), len(packed.data)
+        piece = Piece(
+            packed.offset, length, digest, 0, packed.records, packed.times, packed.damaged
+        )
         if self.claim is None:
+            packer.done_with(packed)
             return piece
         content = frames.compress(packed.data, LEVEL)
+        packer.done_with(packed)
         path = f"{self.base}/{LOG}/{piece.name}"
         if self.storage.put_new(path, content):
             return piece._replace(stored=len(content))
-        reader = self.storage.open(path)  # a killed run has left it
-        with closing(reader):
+        with closing(self.storage.open(path)) as reader:  # a killed run has left it
             return piece._replace(stored=reader.state.size)
 
     def _put_state(self, digest: str, content: bytes) -> None:

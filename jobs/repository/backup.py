@@ -34,6 +34,7 @@ from reput.store_format.log.rules import record_rules
 from reput.store_format.notes import Done, Progress
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import parse_properties, settings_from
+from reput.store_format.rocksdb.queues import queues_folder
 
 LEVEL = 1  # of zstd: the fastest, as a first backup is to be as fast as a copy
 _AT_ONCE = 4  # pieces in memory that are packed and written, at most
@@ -214,11 +215,17 @@ class _Backup:
         self._finish(
             Run(
                 0, parent.run if parent else None, started, _now(), __version__, about.rocketmq,
-                dict(self.discovered.settings), about.first, source.start, about.begin, about.end,
+                self._settings(), about.first, source.start, about.begin, about.end,
                 packer.last, tuple(self.pieces), state, on.gap, on.branch, tuple(about.without),
                 forget.run if forget else None, self._expired(on, parent),
             )
         )  # fmt: skip
+
+    def _settings(self) -> dict[str, str]:
+        """Those that a restore needs, where only derived files show them too."""
+        in_rocksdb = queues_folder(self.asked.at.folder) is not None
+        shown = {"storeType": "defaultRocksDB"} if in_rocksdb else {}
+        return {**shown, **self.discovered.settings}
 
     def _expired(self, on: GoesOn, parent: Run | None) -> tuple[tuple[Any, ...], ...]:
         """Where queues end of which the broker had deleted all messages before any backup."""

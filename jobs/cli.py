@@ -62,6 +62,7 @@ _GROUPS = {
     "back up": {
         "backup": "put a store, a running broker's too, into a backup repository: what is new",
         "backups": "list what a backup repository has, and when it was checked",
+        "restore": "make a store of a backup, as it was at any moment, for a broker to start on",
         "forget": "remove old backups that no kept restore point needs",
     },
     "serve": {
@@ -90,7 +91,7 @@ _EXAMPLES = {
 }
 
 # Commands that always work on an engine.
-_ON_AN_ENGINE = ("rebuild", "verify", "check", "compare", "convert", "repair", "recover")
+_ON_AN_ENGINE = ("rebuild", "verify", "check", "compare", "convert", "repair", "recover", "restore")
 
 # Objects made before Python collects garbage. Its default of 700 costs 0.1 s at each start, as
 # imports make many objects and no garbage.
@@ -142,6 +143,10 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
             if own_process and arguments.verbose:  # for Spark's session and a server's threads
                 os.environ["REPUT_TRACEBACK"] = "1"
             _tell_of_no_cache()
+            if "at_of_store" in arguments:  # a command that reads STORE
+                from reput.jobs.console.options import as_of
+
+                as_of(arguments)
             code: int = arguments.run(arguments)
     except SystemExit:  # of --help, or of a wrong option
         flush(0)

@@ -81,7 +81,7 @@ def expire(asked: Expire) -> "Expired":
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
-    add_store(parser)
+    add_store(parser, in_place=True)
     add_consent(parser)
     add_options(parser, Expire)
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from reput.jobs.replicate import replicate_from as replicate_from
     from reput.jobs.report import report as report
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
+    from reput.jobs.restore import restore as restore
     from reput.jobs.salvaging.lives import judged as judged
     from reput.jobs.sources import register as register
     from reput.jobs.verify import verify as verify
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 # A command's function is in the module of its name; module -> the other public names that it has.
 _COMMANDS = (
     "rebuild verify check compare repair convert recover report expire deliver_delayed "
-    "resolve_transactions backup backups forget"
+    "resolve_transactions backup backups forget restore"
 )
 _OTHERS = {
     "jobs.catch_up": "catch_up follow",

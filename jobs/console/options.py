@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from reput.jobs.console.declared import OfService, OfStore, add_options, given
+from reput.jobs.console.moment import add_moment, take_moment
 from reput.jobs.console.progress import progress_of, tell_of_first_run
 from reput.jobs.console.store_there import check_discovery, check_ending, check_store
 from reput.jobs.console.voice import (
@@ -112,9 +113,12 @@ def add_store(
     parser: argparse.ArgumentParser,
     on_damage: tuple[str, ...] = (),
     optional: bool = False,
+    in_place: bool = False,
 ) -> None:
-    """Add STORE and its options. on_damage: choices, () for no option."""
-    add_store_path(parser, optional)
+    """Add STORE and its options. on_damage: choices, () for no option; in_place: as for
+    add_store_path.
+    """
+    add_store_path(parser, optional, in_place)
     add_broker(
         parser,
         f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
@@ -165,11 +169,23 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_store_path(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+def add_store_path(
+    parser: argparse.ArgumentParser, optional: bool = False, in_place: bool = False,
+    at_of_store: str = "",
+) -> None:  # fmt: skip
+    """Add STORE; unless it is changed in place, with the options by which a repository is one."""
     parser.add_argument(
         "store", metavar="STORE", nargs="?" if optional else None,
         help="a store's root, path or URL: it holds commitlog/",
     )  # fmt: skip
+    if not in_place:
+        add_moment(parser, at_of_store)
+
+
+def as_of(arguments: argparse.Namespace) -> None:
+    """Have a command read a backup repository, where STORE is one, as of the moment it names."""
+    if arguments.store:
+        take_moment(arguments, milliseconds, remark)
 
 
 def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _ONE_SETTING) -> None:

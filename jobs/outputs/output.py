@@ -104,6 +104,10 @@ CONVERTED = SetKind(
     "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
     *_patterns(FILES, f"{CONFIG}/[^/]+"),
 )  # fmt: skip
+RESTORED = SetKind(
+    "a store that reput has restored", "reput-restore-1", ("segments", "derived", "copied"),
+    *_patterns(FILES, f"{CONFIG}/[^/]+", r"broker\.conf"),
+)  # fmt: skip
 
 
 def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:

@@ -10,17 +10,22 @@ It is, from its start:
   magic number 0x8F92EAB1.
 
 All numbers are unsigned, of 32 bits, little-endian. So `zstd -d` gives the plain bytes, and a byte
-is read by two reads: of the tail, whose length follows from that of the plain bytes, and of a frame.
+is read by two reads: of the tail, as long as the number of plain bytes says, and of a frame.
 """
 
 import struct
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from itertools import accumulate
+from threading import Lock
 from typing import Any, NamedTuple
 
-from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import Data
+import numpy as np
+
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.protocol import Data, Reader, Storage
 
 FRAME_BYTES = 1 << 20
 
@@ -142,3 +147,89 @@ def _codec(level: int | None) -> Any:
     from pyarrow import Codec  # imported here: it takes a tenth of a second
 
     return Codec("zstd", compression_level=level)
+
+
+# ---
+# Ranges of packed files, with a few frames and tables in memory.
+
+_FRAMES_MOST, _TABLES_MOST = 8, 256  # in memory
+_FRAMES_AT_ONCE = 8  # of a request
+
+
+class PackedFiles:
+    """Reads ranges of the plain bytes of files on a storage; several threads may do so.
+
+    It is sent to tasks without what it has in memory.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._lock = Lock()
+        self._tables: OrderedDict[str, Table] = OrderedDict()
+        self._frames: OrderedDict[tuple[str, int], memoryview] = OrderedDict()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedFiles, (self.storage,)
+
+    def read(self, path: str, length: int, stored: int | None, at: int, view: memoryview) -> None:
+        """Fill the view from plain byte `at` on. length, stored: of the file, plain and as it is;
+        stored: None where that is to be asked. Raises PieceBroken, OSError.
+        """
+        try:
+            with closing(self.storage.open(path)) as reader:
+                size = reader.state.size if stored is None else stored
+                table = self._table(path, reader, length, size)
+                first, done = at // FRAME_BYTES, 0
+                while done < len(view):
+                    within = at + done - first * FRAME_BYTES
+                    for plain in self._decoded(path, reader, table, first, within, view[done:]):
+                        some = plain[within : within + len(view) - done]
+                        view[done : done + len(some)] = some
+                        done, first, within = done + len(some), first + 1, 0
+        except FileNotFoundError:
+            raise PieceBroken(f"{path}: is missing") from None
+        except (PieceBroken, StoreChanged) as error:
+            raise PieceBroken(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
+
+    def _table(self, path: str, reader: Reader, length: int, stored: int) -> Table:
+        with self._lock:
+            known = self._tables.get(path)
+        if known is None:
+            wanted = tail_bytes(length)
+            tail = np.empty(wanted if wanted <= stored else 0, np.uint8)
+            reader.read_into(stored - len(tail), tail)
+            known = read_table(tail.tobytes(), length, stored)
+            self._keep(self._tables, path, known, _TABLES_MOST)
+        return known
+
+    def _decoded(
+        self, path: str, reader: Reader, table: Table, first: int, within: int, view: memoryview
+    ) -> Iterator[memoryview]:
+        """The plain bytes of the frames from `first` on that a view wants, as many as one request
+        gives; what is wanted of a frame in part is kept.
+        """
+        with self._lock:
+            known = self._frames.get((path, first))
+        if known is not None:
+            yield known
+            return
+        stop = min(-(-(within + len(view)) // FRAME_BYTES), _FRAMES_AT_ONCE) + first
+        frames = table[first:stop]
+        if not frames:
+            raise PieceBroken(f"has no frame {first}")
+        raw = np.empty(sum(frame.stored for frame in frames), np.uint8)
+        reader.read_into(frames[0].at, raw)
+        left = within + len(view)
+        for number, frame in enumerate(frames, first):
+            begin = frame.at - frames[0].at
+            plain = decode(frame, raw[begin : begin + frame.stored])
+            if left < frame.plain or (number == first and within):
+                self._keep(self._frames, (path, number), plain, _FRAMES_MOST)
+            left -= frame.plain
+            yield plain
+
+    def _keep(self, known: "OrderedDict[Any, Any]", key: Any, value: Any, most: int) -> None:
+        with self._lock:
+            known[key] = value
+            while len(known) > most:
+                known.popitem(last=False)

@@ -78,7 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Back up, and say what is new: 0 done, 1 where the log has damage (which is kept as it is)."""
+    """Back up, and say what is new: 0 done; 1 where the log has damage, which is kept as it is, or
+    with --dry-run where something is new.
+    """
     rate = None if arguments.rate is None else byte_rate(arguments.rate)
     if arguments.every is not None and arguments.dry_run:
         raise SettingError("--dry-run says what is there now: not with --every")
@@ -97,4 +99,4 @@ def run(arguments: argparse.Namespace) -> int:
         time.sleep(max(arguments.every / 1000 - (time.monotonic() - began), 0))
     about = backup(asked)
     show(arguments, about.as_json(), about.text(), good=about.good)
-    return DONE if about.good else DAMAGE
+    return DONE if about.good and not (about.dry_run and about.new) else DAMAGE

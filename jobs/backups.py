@@ -1,8 +1,10 @@
 """`reput backups`: what a backup repository has."""
 
 import argparse
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
+from reput.jobs.console.declared import add_options, given, option, shown
 from reput.jobs.console.options import DONE
 from reput.jobs.console.rows import (
     NOTHING,
@@ -14,6 +16,7 @@ from reput.jobs.console.rows import (
     write_table,
 )
 from reput.jobs.console.voice import add_output, camel_case, remark
+from reput.jobs.engines.choice import alone
 
 _HELP = """\
 A row for each backup: up to where its log goes and when its last message was stored, what is new in
@@ -48,16 +51,28 @@ class BackupRow(NamedTuple):
     verdict: str | None
 
 
-def backups(repository: str, store: str | None = None) -> list[BackupRow]:
-    """The backups of a repository, of one store or all, the newest first. Raises StoreError,
-    OSError.
-    """
+@dataclass(frozen=True)
+class Backups:
+    """What `reput backups` is asked."""
+
+    repository: str = field(
+        metadata=shown("a backup repository, path or URL", "repository", metavar="REPO")
+    )
+    _: KW_ONLY
+    name: str | None = option(
+        "only of this store of the repository", None, "--store", metavar="NAME"
+    )
+
+
+@alone(Backups)
+def backups(asked: Backups) -> list[BackupRow]:
+    """The backups of a repository, the newest first. Raises StoreError, OSError."""
     from reput.store_format.files.by_url import storage_for
     from reput.store_format.files.catalogue import Catalogue, only_store, stores_of
 
-    storage = storage_for(repository)
-    root = storage.resolve(repository).rstrip("/")
-    named = store and only_store(storage, root, store)
+    storage = storage_for(asked.repository)
+    root = storage.resolve(asked.repository).rstrip("/")
+    named = asked.name and only_store(storage, root, asked.name)
     stores = [named] if named else stores_of(storage, root)
     return [row for each in stores for row in _rows(Catalogue(storage, root, each))]
 
@@ -109,17 +124,14 @@ _COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
-    parser.add_argument("repository", metavar="REPO", help="a backup repository, path or URL")
-    parser.add_argument(
-        "--store", dest="name", metavar="NAME", help="only of this store of the repository"
-    )
+    add_options(parser, Backups)
     add_limit(parser)
     add_output(parser, rows=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List, and exit with 0."""
-    found = backups(arguments.repository, arguments.name)
+    found = backups(given(arguments, Backups))
     rows = found[: arguments.limit]
     if for_programs(arguments):
         writer = RowWriter(arguments)

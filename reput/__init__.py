@@ -21,6 +21,8 @@ TYPE_CHECKING = False  # as typing's, which would take longer to import than all
 if TYPE_CHECKING:
     from typing import Any
 
+    from reput.jobs.backup import backup as backup
+    from reput.jobs.backups import backups as backups
     from reput.jobs.catch_up import catch_up as catch_up
     from reput.jobs.catch_up import follow as follow
     from reput.jobs.check import check as check
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from reput.jobs.expire import expire as expire
     from reput.jobs.export import export as export
     from reput.jobs.export import verify_export as verify_export
+    from reput.jobs.forget import forget as forget
     from reput.jobs.opening.open_writer import open_writer as open_writer
     from reput.jobs.opening.questions import open_store as open_store
     from reput.jobs.outputs.output import OutputInUse as OutputInUse
@@ -63,7 +66,7 @@ if TYPE_CHECKING:
 # A command's function is in the module of its name; module -> the other public names that it has.
 _COMMANDS = (
     "rebuild verify compare repair convert recover report expire deliver_delayed "
-    "resolve_transactions restore"
+    "resolve_transactions backup backups forget restore"
 )
 _OTHERS = {
     "jobs.catch_up": "catch_up follow",

@@ -5,6 +5,7 @@ import signal
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ LOCAL = (
     "jobs/replicating/", "jobs/sockets/", "store_format/derived/", "store_format/fate/",
     "store_format/files/", "store_format/query/", "store_format/rocksdb/",
 )  # fmt: skip
+# These leave nothing open where they run real things too; all others' quick tests do.
 LEAVES_NOTHING = (
     "broker/change/", "broker/services/", "broker/serving/", "broker/wire/",
     "jobs/judging/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
@@ -64,13 +66,27 @@ def _in_its_time_zone(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_left(request: pytest.FixtureRequest, _in_its_time_zone: None) -> Iterator[None]:
     """A file of tests leaves no descriptor, thread or child: a test's own, and its fixtures'."""
-    if not _in(_place(request.path), LEAVES_NOTHING):
+    if request.path in _sharing(request.session):
         yield
         return
     before = open_now()
     yield
     left = left_since(before)
     assert not left, f"left behind, by its name in its test's folder: {left}"
+
+
+@cache
+def _sharing(session: pytest.Session) -> set[Path]:
+    """Files of which a test that runs asks for what others share: an engine, a JVM, a server."""
+    return {
+        item.path
+        for item in session.items
+        if not {"spark", "local", "engine"}.isdisjoint(getattr(item, "fixturenames", ()))
+        or (
+            any(map(item.get_closest_marker, ("real", "long")))
+            and not _in(_place(item.path), LEAVES_NOTHING)
+        )
+    }
 
 
 def _place(path: Path) -> str:

@@ -3,9 +3,11 @@
 import contextlib
 import gc
 import os
+import socket
 import stat
 import sys
 import threading
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,8 +49,8 @@ def _more(before: Open, now: Open) -> str:
 
 
 def _files() -> frozenset[tuple[int, str]]:
-    """Regular files, folders and sockets; pipes are an engine's or pytest's, sockets a JVM's where
-    a session of Spark runs.
+    """Regular files, folders and sockets; pipes and Unix sockets are an engine's, a library's or
+    pytest's, others a JVM's where a session of Spark runs.
     """
     found = set()
     pyspark = sys.modules.get("pyspark")
@@ -56,11 +58,20 @@ def _files() -> frozenset[tuple[int, str]]:
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the one that lists
             mode = os.fstat(int(name)).st_mode
-            if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or (stat.S_ISSOCK(mode) and not of_jvm):
+            if (
+                stat.S_ISREG(mode)
+                or stat.S_ISDIR(mode)
+                or (stat.S_ISSOCK(mode) and not of_jvm and _family(int(name)) != socket.AF_UNIX)
+            ):
                 target = os.readlink(f"/proc/self/fd/{name}")
-                if not target.startswith(("/proc/", "/dev/")):
+                if not target.startswith(("/proc/", "/dev/")) and "/reput-spark-" not in target:
                     found.add((int(name), target))
     return frozenset(found)
+
+
+def _family(descriptor: int) -> int:
+    with socket.socket(fileno=os.dup(descriptor)) as same:
+        return same.family
 
 
 def _threads() -> frozenset[str]:
@@ -69,7 +80,11 @@ def _threads() -> frozenset[str]:
 
 
 def _children() -> frozenset[int]:
+    if workers := sys.modules.get("reput.jobs.engines.workers"):
+        workers.reap()
     path = Path(f"/proc/self/task/{os.getpid()}/children")
+    own = {getattr(resource_tracker._resource_tracker, "_pid", None)}  # as long as the process
+    own.add(getattr(forkserver._forkserver, "_forkserver_pid", None))
     with contextlib.suppress(OSError):
-        return frozenset(map(int, path.read_text().split()))
+        return frozenset(map(int, path.read_text().split())) - own
     return frozenset()

@@ -15,7 +15,7 @@ _DECIDES = (
 # Modules that act on a whole process or on Spark, and those whose one function another room's tests
 # hold already: where these are.
 ELSEWHERE = {
-    "jobs/pipeline/stages.py": "tests/jobs/pipeline/test_pipeline_stages.py",
+    "jobs/pipeline/stages.py": "tests/jobs/pipeline/test_pipeline.py",
     "jobs/serve.py": "tests/jobs/sockets/test_server.py",
     "store_format/files/by_url.py": "tests/store_format/files/test_s3.py",
     "jobs/engines/preload.py": "tests/jobs/engines/test_local_local_engine.py",

@@ -367,9 +367,9 @@ class OpenStore:
             self._remove_abort()
 
     def let_go(self) -> None:
-        """Close all files; nothing is synced."""
+        """Close all files; nothing is synced. A refusal comes before some are there."""
         with self._lock:
             self.dispatches = False
-            self.log.close()
-            self.queues.close()
-            self.index.close()
+            for part in ("log", "queues", "index"):
+                if hasattr(self, part):
+                    getattr(self, part).close()

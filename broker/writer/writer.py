@@ -155,6 +155,7 @@ class CommitLogWriter:
         except BaseException as error:
             if store is not None and isinstance(error, StoreError):
                 store.take_back()
+                store.let_go()
             unlock()
             raise
 

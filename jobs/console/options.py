@@ -235,8 +235,8 @@ def broker_conf(path: str) -> dict[str, str]:
     BrokerStartup gives a stream of bytes to Properties.load, which decodes them as Latin-1.
     """
     try:
-        # O_NONBLOCK: opening a FIFO must not wait for a writer
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        # opening a FIFO must not wait for a writer
+        with open(path, "rb", opener=lambda at, how: os.open(at, how | os.O_NONBLOCK)) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise SettingError(f"--broker-conf {path}: is not a regular file")

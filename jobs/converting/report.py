@@ -195,31 +195,31 @@ def waiting(plan: Plan, changes: Changes, topics: set[str]) -> tuple[int, ...]:
     topics = topics & WHOLE - set(changes.topics)
     if not changes.selects or not topics:
         return ()
-    store = open_store(
-        plan.store, rocketmq=plan.profile.release, settings=plan.discovered.settings,
-        storage=plan.storage,
-    )  # fmt: skip
 
     def taken(topic: str | None) -> bool:
         return topic is not None and changes.of_name(topic).fate == Fate.TAKEN
 
     places = set()
-    if topics & TRANSACTIONS:
-        pending = [
-            row for row in store.transactions()
-            if row.state == TransactionState.PENDING and taken(row.topic)
-        ]  # fmt: skip
-        if pending and ROCKSDB_HALF_TOPIC in topics:
-            raise StoreError(
-                f"{plan.store}: {counted(len(pending), 'pending transaction')} of topic "
-                f"{str(pending[0].topic)[:127]!r}: their messages in {ROCKSDB_HALF_TOPIC} cannot "
-                "be taken without those of all topics, from one store; only their broker or "
-                "producer can end them"
-            )
-        places |= {row.last_physical_offset for row in pending}
-    if TIMER_TOPIC in topics:
-        places |= {
-            row.physical_offset for row in store.delayed()
-            if row.by == "timer" and row.state not in ENDED and taken(row.topic)
-        }  # fmt: skip
+    with open_store(
+        plan.store, rocketmq=plan.profile.release, settings=plan.discovered.settings,
+        storage=plan.storage,
+    ) as store:  # fmt: skip
+        if topics & TRANSACTIONS:
+            pending = [
+                row for row in store.transactions()
+                if row.state == TransactionState.PENDING and taken(row.topic)
+            ]  # fmt: skip
+            if pending and ROCKSDB_HALF_TOPIC in topics:
+                raise StoreError(
+                    f"{plan.store}: {counted(len(pending), 'pending transaction')} of topic "
+                    f"{str(pending[0].topic)[:127]!r}: their messages in {ROCKSDB_HALF_TOPIC} "
+                    "cannot be taken without those of all topics, from one store; only their "
+                    "broker or producer can end them"
+                )
+            places |= {row.last_physical_offset for row in pending}
+        if TIMER_TOPIC in topics:
+            places |= {
+                row.physical_offset for row in store.delayed()
+                if row.by == "timer" and row.state not in ENDED and taken(row.topic)
+            }  # fmt: skip
     return tuple(sorted(places))

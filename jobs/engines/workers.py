@@ -29,6 +29,7 @@ _TELL_THE_SCRIPT = ("__file__", "__spec__")
 _starting = threading.RLock()
 _remove_folder: Callable[[], None] | None = None
 _held: "WeakSet[Connection]" = WeakSet()
+_ending: set[int] = set()  # forkservers that were told to end
 
 
 class Worker(ForkServerProcess):
@@ -147,7 +148,21 @@ def _forget_server() -> None:
     server: Any = forkserver._forkserver
     if server._forkserver_alive_fd is not None:
         os.close(server._forkserver_alive_fd)
+        _ending.add(server._forkserver_pid)
     server.__init__()
+    reap()
+
+
+def reap() -> None:
+    """Take leave of forkservers that have ended: a process that runs many jobs keeps no zombies.
+
+    None is waited for: one that still loads sees only then that it is to end.
+    """
+    for pid in [*_ending]:
+        with suppress(ChildProcessError):  # a process that was forked from ours
+            if os.waitpid(pid, os.WNOHANG) == (0, 0):
+                continue
+        _ending.discard(pid)
 
 
 def _forked() -> None:

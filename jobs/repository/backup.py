@@ -34,6 +34,7 @@ from reput.store_format.log.rules import record_rules
 from reput.store_format.notes import Done, Progress
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import parse_properties, settings_from
+from reput.store_format.rocksdb.queues import queues_folder
 
 LEVEL = 1  # of zstd: the fastest, as a first backup is to be as fast as a copy
 _AT_ONCE = 4  # pieces in memory that are packed and written, at most
@@ -64,6 +65,10 @@ class BackedUp:
     seconds: float = 0.0
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def new(self) -> bool:
+        return bool(self.bytes or self.new_files or self.branch)
 
     @property
     def good(self) -> bool:
@@ -210,11 +215,17 @@ class _Backup:
         self._finish(
             Run(
                 0, parent.run if parent else None, started, _now(), __version__, about.rocketmq,
-                dict(self.discovered.settings), about.first, source.start, about.begin, about.end,
+                self._settings(), about.first, source.start, about.begin, about.end,
                 packer.last, tuple(self.pieces), state, on.gap, on.branch, tuple(about.without),
                 forget.run if forget else None, self._expired(on, parent),
             )
         )  # fmt: skip
+
+    def _settings(self) -> dict[str, str]:
+        """Those that a restore needs, where only derived files show them too."""
+        in_rocksdb = queues_folder(self.asked.at.folder) is not None
+        shown = {"storeType": "defaultRocksDB"} if in_rocksdb else {}
+        return {**shown, **self.discovered.settings}
 
     def _expired(self, on: GoesOn, parent: Run | None) -> tuple[tuple[Any, ...], ...]:
         """Where queues end of which the broker had deleted all messages before any backup."""
@@ -232,7 +243,7 @@ class _Backup:
                 for packed in packer.packed():
                     if len(waiting) >= workers:
                         self._count(waiting.popleft().result())
-                    waiting.append(pool.submit(self._put_piece, packed))
+                    waiting.append(pool.submit(self._put_piece, packer, packed))
                 while waiting:
                     self._count(waiting.popleft().result())
             finally:
@@ -245,18 +256,20 @@ class _Backup:
         self.about.bytes += piece.length
         self.about.stored += piece.stored
 
-    def _put_piece(self, packed: Packed) -> Piece:
-        digest = sha256(packed.data).hexdigest()
-        piece = Piece(packed.offset, len(packed.data), digest, 0, packed.records, packed.times,
-                      packed.damaged)  # fmt: skip
+    def _put_piece(self, packer: LogPacker, packed: Packed) -> Piece:
+        digest, length = sha256(packed.data).hexdigest(), len(packed.data)
+        piece = Piece(
+            packed.offset, length, digest, 0, packed.records, packed.times, packed.damaged
+        )
         if self.claim is None:
+            packer.done_with(packed)
             return piece
         content = frames.compress(packed.data, LEVEL)
+        packer.done_with(packed)
         path = f"{self.base}/{LOG}/{piece.name}"
         if self.storage.put_new(path, content):
             return piece._replace(stored=len(content))
-        reader = self.storage.open(path)  # a killed run has left it
-        with closing(reader):
+        with closing(self.storage.open(path)) as reader:  # a killed run has left it
             return piece._replace(stored=reader.state.size)
 
     def _put_state(self, digest: str, content: bytes) -> None:

@@ -79,7 +79,7 @@ def goes_on(source: SourceLog, parent: Run, catalogue: Catalogue, rules: RecordR
 def _differs_at(source: SourceLog, catalogue: Catalogue, piece: Piece, used: int) -> int:
     """The first offset of a piece at which the log has another byte."""
     at = piece.offset
-    stop = at + used
+    stop = min(at + used, source.stop)
     stored = catalogue.storage.read_bytes(catalogue.piece_path(piece))
     for plain in decode_all(stored, piece.length):
         kept = np.frombuffer(plain, np.uint8)[: stop - at]
@@ -141,13 +141,14 @@ class LogPacker:
         self.source, self.rules, self.live = source, rules, live
         self.end, self.last = on.begin, on.last
         self.damaged: list[Span] = []
+        self._free: list[Bytes] = []  # buffers: new pages take as long as all the rest together
         self._pace = RateLimit(rate)
         self._start(on.begin)
 
     def _start(self, at: int, rest: "Bytes | None" = None) -> None:
         self._at, self._filled, self._records = at, 0, 0
         self._times: list[int] = []
-        self._buffer = np.empty(PIECE_BYTES, np.uint8)
+        self._buffer = self._free.pop() if self._free else np.empty(PIECE_BYTES, np.uint8)
         if rest is not None:
             self._filled = len(rest)
             self._buffer[: self._filled] = rest
@@ -198,6 +199,10 @@ class LogPacker:
         holes = ((max(a, begin), min(b, end)) for a, b in self.damaged)
         holes = tuple(span for span in holes if span[0] < span[1])
         return Packed(begin, self._buffer[:length], self._records, times, holes)
+
+    def done_with(self, packed: Packed) -> None:
+        """Use the memory of a piece for a later one."""
+        self._free.append(packed.data.base)
 
     def _next(self, fault: Fault) -> int | None:
         """Where the log goes on after what is no record; None where it ends."""

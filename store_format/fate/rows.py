@@ -301,6 +301,11 @@ def gather_noted(
         split = store.profile.split_properties
         gathered = gather(log, keep, split, every, walked, store.behind, also)
         notes.scanned = before + log.end - log.start
+    return _noted(store, gathered, notes)
+
+
+def _noted(store: OpenedStore, gathered: Gathered, notes: Notes) -> Gathered:
+    log = store.log
     for error in gathered.breaks:
         store.note_break(notes, error)
     if gathered.unread_to > log.start and not log.is_zero_from(gathered.unread_to):
@@ -384,19 +389,21 @@ class FateSums(NamedTuple):
 
 
 def fate_sums(
-    store: OpenedStore, most: int, notes: Notes, also: Callable[[Step], None] | None = None
-) -> FateSums:
+    store: OpenedStore, most: int, notes: Notes, also: Callable[[Step], None] | None = None,
+    walked: Gathered | None = None,
+) -> FateSums:  # fmt: skip
     """Count all, and list at most `most` of each kind that are open.
 
     Open are those that `reput transactions` and `reput delayed` list without --all. also: gets
-    each step of the walk that has records. Raises StoreError where the store's files cannot be
-    read.
+    each step of the walk that has records. walked: what another walk has
+    gathered of `any_fate`. Raises StoreError where the store's files cannot be read.
     """
     read, levels = read_progress(store.folder, notes), level_delays(store, notes)
     position = half_position(store.folder, notes)
-    gathered = gather_noted(
-        store, lambda marks: transactions.concerns(marks) | delays.concerns(marks), notes, also=also
-    )
+    gathered = (
+        gather_noted(store, delays.any_fate, notes, also=also) if walked is None
+        else _noted(store, walked, notes)
+    )  # fmt: skip
     read = with_timers(store, gathered, read, notes)
     rows = half_rows(store, gathered, notes)
     of_delays = _only(gathered, delays.concerns(gathered.marks))

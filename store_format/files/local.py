@@ -65,8 +65,7 @@ class LocalStorage(Storage):
         with os.scandir(folder) as entries:
             for entry in entries:
                 about = entry.stat(follow_symlinks=False)
-                regular = stat.S_ISREG(about.st_mode)
-                state = self.reader.state_of(about) if regular else None
+                state = self.reader.state_of(about) if stat.S_ISREG(about.st_mode) else None
                 listed.append(Listed(entry.name, state))
         return sorted(listed)
 

@@ -30,7 +30,8 @@ class LocalWriter:
     def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
         self.path = path
         self._sync = sync
-        self._descriptor = open_new(path, mode)
+        # a file, not its descriptor alone: it is closed where a task fails and drops its writer
+        self._file = open(open_new(path, mode), "wb", 0)  # noqa: SIM115
         self._how = 0  # pwritev2's flags
         self._at = 0
 
@@ -44,7 +45,7 @@ class LocalWriter:
 
     def _write_some(self, view: memoryview, at: int) -> int:
         try:
-            return os.pwritev(self._descriptor, [view], at, self._how)
+            return os.pwritev(self._file.fileno(), [view], at, self._how)
         except OSError as error:
             if not self._how or error.errno != errno.EOPNOTSUPP:
                 error.filename = self.path  # else the error would not tell which disk is full
@@ -54,14 +55,14 @@ class LocalWriter:
 
     def finish(self, length: int) -> Written:
         assert length >= self._at, f"{self.path}: {self._at} bytes written of {length}"
-        os.ftruncate(self._descriptor, length)
+        os.ftruncate(self._file.fileno(), length)
         if self._sync:
-            os.fsync(self._descriptor)
-        os.close(self._descriptor)
+            os.fsync(self._file.fileno())
+        self._file.close()
         return Written(length, "", self._at)
 
     def abandon(self) -> None:
-        os.close(self._descriptor)
+        self._file.close()
         os.unlink(self.path)
 
 

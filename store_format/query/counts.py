@@ -35,6 +35,7 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
 BY = ("topic", "hour", "group", "size")
+_HOUR, _BY_GROUP, _SIZE = range(1, 4)
 _HOUR_MS = 3_600_000
 _INNER_BATCH = 0x80  # MessageSysFlag.INNER_BATCH_FLAG
 _DLQ_PREFIX = np.frombuffer(DLQ_PREFIX.encode(), np.uint8)
@@ -184,36 +185,44 @@ class _Reading:
 
 @kernel
 def _sum_equals(
-    ways: Any, rows: Any, counted: Any, slots: npt.NDArray[np.int32], firsts: Any, sums: Any
+    by: Any, span: int, rows: Any, counted: Any, slots: npt.NDArray[np.int32], keys: Any, sums: Any
 ) -> int:
     """Add up rows of equal values; returns how many such groups there are.
 
-    ways: int64, (values of a row, rows); slots: all -1, more than the rows, a power of two; firsts:
-    gets each group's first row; sums: gets its `CountSums.found`.
+    by: which of BY a row's values are; slots: all -1, more than the rows, a power of two; keys,
+    sums: int64, get each group's values and its `CountSums.found`.
     """
     mask, many = np.uint64(len(slots) - 1), 0
     for i in range(len(rows)):
-        code = np.uint64(0)
-        for way in range(len(ways)):
-            code = (code ^ np.uint64(ways[way, i])) * np.uint64(0x9E3779B97F4A7C15)
+        row, how, code = rows[i], counted[i], np.uint64(0)
+        for way in range(len(by)):
+            which, value = by[way], how.topic
+            if which == _HOUR:
+                value = row.storeTimestamp // span * span
+            elif which == _BY_GROUP:
+                value = how.group
+            elif which == _SIZE:
+                value = how.size
+            keys[many, way] = value
+            code = (code ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
             code ^= code >> np.uint64(32)
         at = code & mask
         while slots[at] >= 0:
-            same, first = True, firsts[slots[at]]
-            for way in range(len(ways)):
-                same = same and ways[way, i] == ways[way, first]
+            same, group = True, slots[at]
+            for way in range(len(by)):
+                same = same and keys[group, way] == keys[many, way]
             if same:
                 break
             at = (at + np.uint64(1)) & mask
-        time, group = rows[i].storeTimestamp, slots[at]
+        time, group = row.storeTimestamp, slots[at]
         if group < 0:
             group = slots[at] = many
-            firsts[group], sums[group, :3] = i, 0
+            sums[group, :3] = 0
             sums[group, 3] = sums[group, 4] = time
             many += 1
         sums[group, 0] += 1
-        sums[group, 1] += counted[i].messages
-        sums[group, 2] += rows[i].size
+        sums[group, 1] += how.messages
+        sums[group, 2] += row.size
         sums[group, 3], sums[group, 4] = min(sums[group, 3], time), max(sums[group, 4], time)
     return many
 
@@ -233,12 +242,11 @@ class CountSums:
         self, rows: npt.NDArray[Any], counted: npt.NDArray[Any], value: Callable[[str, int], Any]
     ) -> None:
         """Add a step's rows (RECORD_ROW); value: `_Reading.value`."""
-        hours = rows["storeTimestamp"] // self.span * self.span
-        ways = np.stack([hours if name == "hour" else counted[name] for name in self.by])
-        firsts, sums = np.empty(len(rows), np.int64), np.empty((len(rows), 5), np.int64)
+        by = np.array([BY.index(name) for name in self.by])
+        keys, sums = np.empty((len(rows), len(by)), np.int64), np.empty((len(rows), 5), np.int64)
         slots = np.full(2 << len(rows).bit_length(), -1, np.int32)
-        many = _sum_equals(ways, rows, counted, slots, firsts, sums)
-        for key, more in zip(ways[:, firsts[:many]].T.tolist(), sums[:many].tolist(), strict=True):
+        many = _sum_equals(by, self.span, rows, counted, slots, keys, sums)
+        for key, more in zip(keys[:many].tolist(), sums[:many].tolist(), strict=True):
             self.put(tuple(value(name, v) for name, v in zip(self.by, key, strict=True)), more)
 
     def put(self, key: tuple[Any, ...], more: list[int]) -> None:
@@ -309,17 +317,43 @@ class PutTimes(NamedTuple):
     sizes: list[Count]
 
 
-class _Spans(CountSums):
-    """Sums by topic and time, in spans that grow."""
+Items = Sequence[tuple[Sequence[Any], list[int]]]  # of CountSums.found
 
-    def __init__(self) -> None:
-        super().__init__(("topic", "hour"), _LADDER[0] * 1000)
+
+class PutSums(CountSums):
+    """Counts messages by topic and time, in spans that grow, and by size, in a walk over a log.
+
+    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ.
+    """
+
+    def __init__(self, split: bool, batch: Sequence[str]) -> None:
+        super().__init__(("topic", "hour", "size"), _LADDER[0] * 1000)
+        self._reading, self._sizes = _Reading(split, batch, False), CountSums(("size",))
         self._begins: set[int] = set()
 
+    def count(self, step: Step) -> None:
+        """Add the records of a step that has some."""
+        self.add(step.rows, self._reading.counted(step), self._reading.value)
+
     def put(self, key: tuple[Any, ...], more: list[int]) -> None:
-        topic, time = key
-        # the width may have grown since the step began
-        begin = time // self.span * self.span
+        topic, time, size = key
+        self._sizes.put((size,), list(more))
+        self._put(topic, time, more)
+
+    def parts(self) -> tuple[int, Items, Items]:
+        """What `take` adds to the sums of another part of the log."""
+        return self.span, list(self.found.items()), list(self._sizes.found.items())
+
+    def take(self, span: int, spans: Items, sizes: Items) -> None:
+        while self.span < span:
+            self._widen()
+        for (topic, time), more in spans:
+            self._put(topic, time, more)
+        for (size,), more in sizes:
+            self._sizes.put((size,), more)
+
+    def _put(self, topic: str, time: int, more: list[int]) -> None:
+        begin = time // self.span * self.span  # the width may have grown since the step began
         super().put((topic, begin), more)
         self._begins.add(begin)
         while len(self._begins) > SPANS_MOST or (
@@ -331,32 +365,12 @@ class _Spans(CountSums):
         self.span = next((s * 1000 for s in _LADDER if s * 1000 > self.span), self.span * 4)
         before, self.found, self._begins = self.found, {}, set()
         for (topic, time), sums in before.items():
-            begin = time // self.span * self.span
-            super().put((topic, begin), sums)
-            self._begins.add(begin)
-
-
-class PutSums:
-    """Counts messages by topic and time, by topic, and by size, in a walk over a log.
-
-    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ.
-    """
-
-    def __init__(self, split: bool, batch: Sequence[str]) -> None:
-        self._reading = _Reading(split, batch, False)
-        self._spans, self._sizes = _Spans(), CountSums(("size",))
-
-    def add(self, step: Step) -> None:
-        """Add the records of a step that has some."""
-        counted = self._reading.counted(step)
-        for each in (self._spans, self._sizes):
-            each.add(step.rows, counted, self._reading.value)
+            self._put(topic, time, sums)
 
     def times(self) -> PutTimes:
-        spans = self._spans
-        by_span = sorted(spans.found.items(), key=lambda item: item[0])
+        by_span = sorted(self.found.items(), key=lambda item: item[0])
         put = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
         topics = CountSums(("topic",))
         for (topic, _), sums in by_span:
             topics.put((topic,), list(sums))
-        return PutTimes(spans.span, put, topics.counts(), self._sizes.counts())
+        return PutTimes(self.span, put, topics.counts(), self._sizes.counts())

@@ -23,7 +23,7 @@ from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import DLEDGER_AT
 from tests.in_process import Session, as_text, run
-from tests.jobs.sockets.asked import Asked
+from tests.jobs.sockets.asked import Asked, stores_closed_after
 from tests.jobs.sockets.asking import pull
 from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, change, heads, unpack
 from tests.trees import contents
@@ -234,6 +234,7 @@ def test_two_members_are_told_apart_by_a_setting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["clean", "mixed", "killed"])
+@stores_closed_after()
 def test_serve_gives_what_the_group_agreed_on(name: str, tmp_path: Path) -> None:
     store, about = unpack(name, tmp_path)
     settings = as_text(about["sizes"])

@@ -1,19 +1,24 @@
 """Names of segments and index files, and topics that must not become folders."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.jobs.outputs.publish import name_files
 from reput.store_format.derived.index_names import NameZone
+from reput.store_format.faults import StoreError
 from reput.store_format.names import (
     QueuePath,
     UnsafeName,
     check_topic,
+    holds_rows,
     index_name,
     next_index_time,
     parse_index_name,
     parse_segment_name,
+    refuse_foreign,
     segment_name,
 )
 
@@ -151,3 +156,49 @@ def test_index_files_stay_apart_at_the_end_of_time(start: str | None) -> None:
 def test_a_name_that_is_no_long_is_no_segment_s() -> None:
     with pytest.raises(ValueError, match="more than a long holds"):
         parse_segment_name("99999999999999991808")
+
+
+# --- Stores whose queues, or some of them, reput does not build are known by their files.
+def folders(**names: list[str]) -> Callable[[str], list[str]]:
+    return lambda folder: names.get(folder, [])
+
+
+def test_plain_queues_are_taken() -> None:
+    refuse_foreign("s", folders())
+    refuse_foreign("s", folders(consumequeue=["TopicA", "current", "CURRENT.bak"]))
+
+
+@pytest.mark.parametrize("even_rocksdb", [False, True])
+@pytest.mark.parametrize(
+    ("store", "named"), [("s", "s/consumequeue_ext"), ("", "consumequeue_ext")]
+)
+def test_queues_with_ext_files_are_always_refused(
+    even_rocksdb: bool, store: str, named: str
+) -> None:
+    with pytest.raises(StoreError, match=f"^{named}: .*enableConsumeQueueExt"):
+        refuse_foreign(store, folders(consumequeue_ext=["TopicA"]), even_rocksdb)
+
+
+@pytest.mark.parametrize("folder", ["consumequeue", "consumequeue_rocksdb"])
+def test_queues_in_rocksdb_are_refused_where_files_would_be_replaced(folder: str) -> None:
+    names = folders(**{folder: ["000004.log", "CURRENT", "TopicA"]})
+    with pytest.raises(StoreError, match=f"^s/{folder}/CURRENT: .*storeType"):
+        refuse_foreign("s", names)
+    refuse_foreign("s", names, even_rocksdb=True)
+
+
+@pytest.mark.parametrize(
+    ("files", "rows"),
+    [
+        ([], False),
+        ([("CURRENT", 16), ("MANIFEST-000005", 200), ("LOG", 40_000)], False),
+        ([("000004.log", 0)], False),  # opened, and nothing put
+        ([("000004.log", 1)], True),
+        ([("000009.sst", 0)], True),
+        ([("000004.log", 0), ("000009.sst", 900), ("000010.log", 0)], True),
+    ],
+)
+def test_a_database_has_rows_in_tables_or_in_its_write_ahead_log(
+    files: list[tuple[str, int]], rows: bool
+) -> None:
+    assert holds_rows(files) == rows

@@ -1,15 +1,25 @@
 """Each record's queueOffset, physical offset and storeTimestamp, in the order of the requests."""
 
+import os
 from collections.abc import Iterator
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
 
-from reput.broker.writer.appender import Appender, Request, check_fits
+from reput.broker.writer.appender import Admission, Appender, Request, UsageGuard, check_fits
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.layouts import SYS_TRANSACTION_PREPARED
 from reput.store_format.message.message import Message
-from reput.store_format.message.refusals import BatchQueueTopic, MessageTooLarge, WriterClosed
+from reput.store_format.message.refusals import (
+    BatchQueueTopic,
+    DiskFull,
+    ForkedWriter,
+    MessageTooLarge,
+    PageCacheBusy,
+    WriterClosed,
+    WriterFailed,
+)
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.memory_files import MemoryFiles
 
@@ -119,3 +129,116 @@ def test_positions_can_be_set_by_another_service(writer: CommitLogWriter) -> Non
     writer.appender.set_next_offset(("T", 5), 40)
     assert placed(writer.appender, request(writer, 5))[0][0] == 40
     assert writer.appender.next_offset(("T", 5)) == 41
+
+
+# --- Whether a store takes a message now: not on a full disk, nor while another one takes too long.
+def admission(files: MemoryFiles, clock: Clock, **named: object) -> Admission:
+    given = settings(**named)
+    writer = CommitLogWriter.open("", given, clock=clock, files=files, background=False)
+    return Admission(files, given, clock, writer.appender)
+
+
+@pytest.mark.parametrize(
+    ("used", "ratio", "full"),
+    [(0.9, 90, False), (0.901, 90, True), (1.0, 90, True), (0.5, 35, True), (0.0, 90, False)],
+)
+def test_a_disk_is_full_above_the_warning_level(used: float, ratio: int, full: bool) -> None:
+    """CleanCommitLogService.isSpaceToDelete: `physicRatio > diskSpaceWarningLevelRatio`."""
+    files = MemoryFiles()
+    at = admission(files, Clock(), diskSpaceWarningLevelRatio=ratio)
+    files.used = used
+    at.check()  # it was not looked at since
+    at.look()
+    assert at.is_full is full
+    if full:
+        with pytest.raises(DiskFull, match=f"{used:.0%} full"):
+            at.check()
+        files.used = 0.1
+        at.look()
+    at.check()
+
+
+@pytest.mark.parametrize(
+    ("taken", "busy"),
+    [(0, False), (1000, False), (1001, True), (9_999_999, True), (10_000_000, False), (-5, False)],
+)
+def test_another_append_may_take_a_second(taken: int, busy: bool) -> None:
+    """DefaultMessageStore.isOSPageCacheBusy: more than osPageCacheBusyTimeOutMills, and less than
+    10,000,000 ms.
+    """
+    files, clock = MemoryFiles(), Clock()
+    at = admission(files, clock)
+    at._appender.began = clock.now
+    clock.now += taken
+    if busy:
+        with pytest.raises(PageCacheBusy, match=f"{taken} ms"):
+            at.check()
+    else:
+        at.check()
+    at._appender.began = 0
+    at.check()
+
+
+# --- A writer may be used by its own process, until it is closed or a write has failed.
+def test_a_new_writer_may_be_used() -> None:
+    guard = UsageGuard()
+    assert guard.is_usable
+    assert not guard.is_fork
+    guard.check_usable()
+
+
+def test_a_closed_one_may_not_but_is_sound() -> None:
+    guard = UsageGuard()
+    guard.closing = True
+    assert not guard.is_usable
+    guard.check_process()
+    guard.check_sound()
+    with pytest.raises(WriterClosed):
+        guard.check_usable()
+
+
+def test_the_first_error_stays_and_is_told_before_that_it_is_closed() -> None:
+    guard = UsageGuard()
+    guard.fail(OSError("first"))
+    guard.fail(OSError("second"))
+    guard.closing = True
+    assert not guard.is_usable
+    for check in (guard.check_sound, guard.check_usable):
+        with pytest.raises(WriterFailed, match="first"):
+            check()
+
+
+def test_an_error_that_is_the_callers_own_does_not_end_the_writer() -> None:
+    guard = UsageGuard()
+    with pytest.raises(ValueError, match="wrong"), guard.failing():
+        raise ValueError("wrong")
+    assert guard.is_usable
+
+
+def test_an_os_error_ends_the_writer() -> None:
+    guard = UsageGuard()
+    with pytest.raises(WriterFailed, match="no space") as failed, guard.failing():
+        raise OSError("no space")
+    assert isinstance(failed.value.__cause__, OSError)
+    assert not guard.is_usable
+    assert "no space" in str(guard.failed(OSError("later")))
+
+
+def _said(guard: UsageGuard) -> list[str]:
+    said = []
+    for check in (guard.check_process, guard.check_usable):
+        with pytest.raises(ForkedWriter) as error:
+            check()
+        said.append(str(error.value))
+    assert guard.is_fork
+    assert not guard.is_usable
+    return said
+
+
+def test_in_a_fork_that_is_told_first() -> None:
+    guard = UsageGuard()
+    guard.fail(OSError("an error"))
+    with get_context("fork").Pool(1) as pool:
+        for said in pool.apply(_said, [guard]):
+            assert f"process {os.getpid()}" in said
+    assert not guard.is_fork

@@ -52,7 +52,7 @@ _COLUMNS = {
     "asks": ("--yes", "--dry-run"),
 }  # fmt: skip
 _PAGE = (Path(__file__).parents[3] / "docs/exit_codes.md").read_text("utf-8")
-_NO_BROKER = {"install", "demo", "doctor", "warm", "clean", "completion"}
+_NO_BROKER = {"install", "backups", "forget", "demo", "doctor", "warm", "clean", "completion"}
 _END_ALONE = {"deliver-delayed", "replicate"}  # --until: what is due, where a copy ends
 _LISTS = {"topics", "queues", "groups", "stats", "query", "transactions", "delayed"}
 

@@ -14,11 +14,11 @@ from tests.store_format.log.dledger_stores import NAMES, unpack
 
 
 def told(folder: Path, about: dict[str, Any]) -> list[tuple[Any, ...]]:
-    store = open_store(str(folder), rocketmq=about["rocketmq"])
-    return [
-        (each.topic, each.queue_id, each.queue_offset, each.body(), each.properties)
-        for each in store.messages()
-    ]
+    with open_store(str(folder), rocketmq=about["rocketmq"]) as store:
+        return [
+            (each.topic, each.queue_id, each.queue_offset, each.body(), each.properties)
+            for each in store.messages()
+        ]
 
 
 @pytest.mark.parametrize("splits", [1, 5])

@@ -140,13 +140,15 @@ def test_a_broker_that_lived_is_told_the_same(name: str, tmp_path: Path) -> None
         Session(), str(store), str(made), rocketmq=version, settings=LEVELS,
         to_settings={"mappedFileSizeCommitLog": "9000"},
     )  # fmt: skip
-    one, other = (open_store(str(each), rocketmq=version) for each in (store, made))
-    told = without_places(one.transactions(everything=True))
-    assert told
-    assert without_places(other.transactions(everything=True)) == told
-    assert without_places(other.delayed(everything=True)) == without_places(
-        one.delayed(everything=True)
-    )
+    with (
+        open_store(str(store), rocketmq=version) as one,
+        open_store(str(made), rocketmq=version) as other,
+    ):
+        told = without_places(one.transactions(everything=True))
+        assert told
+        assert without_places(other.transactions(everything=True)) == told
+        delayed = without_places(one.delayed(everything=True))
+        assert without_places(other.delayed(everything=True)) == delayed
 
 
 def test_transactions_in_rocksdb_tell_of_places(tmp_path: Path) -> None:
@@ -195,16 +197,16 @@ def _bodies(found: list[tuple[int, bytes]]) -> list[bytes]:
 def test_what_waits_of_one_topic_waits_in_its_store_alone(name: str, tmp_path: Path) -> None:
     store, _ = unpack(name, tmp_path)
     version = name.partition("_")[2]
-    one = open_store(str(store), rocketmq=version)
 
-    def waits(of: Any) -> list[Any]:
-        transactions = [(r.state, r.topic, r.unique_key) for r in of.transactions()
-                        if r.state == "pending"]  # fmt: skip
-        delayed = [(r.by, r.topic, r.unique_key, r.due) for r in of.delayed()
-                   if r.state not in ENDED]  # fmt: skip
-        return sorted([*transactions, *delayed], key=str)
+    def waits(path: Path) -> list[Any]:
+        with open_store(str(path), rocketmq=version) as of:
+            transactions = [(r.state, r.topic, r.unique_key) for r in of.transactions()
+                            if r.state == "pending"]  # fmt: skip
+            delayed = [(r.by, r.topic, r.unique_key, r.due) for r in of.delayed()
+                       if r.state not in ENDED]  # fmt: skip
+            return sorted([*transactions, *delayed], key=str)
 
-    whole = waits(one)
+    whole = waits(store)
     for topic in ("Live0", "Live1", "Live2"):
         made = tmp_path / topic
         convert(
@@ -212,14 +214,14 @@ def test_what_waits_of_one_topic_waits_in_its_store_alone(name: str, tmp_path: P
         )  # fmt: skip
         wanted = [row for row in whole if row[1] == topic]
         assert wanted
-        assert waits(open_store(str(made), rocketmq=version)) == wanted
+        assert waits(made) == wanted
         assert not (made / "timerlog").exists()
 
 
 def test_pending_transactions_of_rocksdb_are_refused_where_topics_are_chosen(tmp_path) -> None:
     store, _ = unpack(IN_ROCKSDB, tmp_path)
-    one = open_store(str(store), rocketmq="5.5.0")
-    topics = {str(row.topic) for row in one.transactions() if row.state == "pending"}
+    with open_store(str(store), rocketmq="5.5.0") as one:
+        topics = {str(row.topic) for row in one.transactions() if row.state == "pending"}
     # `resolve-transactions` refuses these too (resolve._known_by_rocksdb)
     with pytest.raises(StoreError, match=r"pending transaction.*only their broker or producer"):
         convert(

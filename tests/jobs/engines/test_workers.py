@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.engines.engine import EngineFailed
-from reput.jobs.engines.workers import failures_said, hold, of_workers
+from reput.jobs.engines.workers import failures_said, hold, let_go, of_workers, prepare
+from tests.leftovers import left_since, open_now
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,10 @@ def test_a_command_leaves_no_semaphores(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "leaked" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_forkserver_that_was_told_to_end_is_no_zombie() -> None:
+    before = open_now()
+    prepare()
+    let_go()
+    assert not left_since(before)

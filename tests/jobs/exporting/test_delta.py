@@ -1,6 +1,9 @@
 """An export into Delta tables: how far it goes on, what it refuses, what differs afterwards."""
 
 import importlib.util
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -102,3 +105,21 @@ def test_without_a_session_or_without_deltalake_there_is_no_writer(monkeypatch) 
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(SettingError, match=r"pip install .reput\[delta\]"):
         writer_of("local", Session())
+
+
+# --- `reput export --engine spark --as delta`: a Delta table by a local session.
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_local_session_has_delta_and_reads_back_what_it_wrote(tmp_path: Path) -> None:
+    log = damaged(messages(60))
+    store, to = write(log.log, tmp_path / "store"), tmp_path / "out"
+    words = [sys.executable, "-m", "reput", "export", store, "--output", to, "--engine", "spark"]
+    words += ["--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=4096", "--json"]
+    for more in (["--as", "delta"], ["--verify"]):
+        done = subprocess.run(
+            [*map(str, words), *more], capture_output=True, text=True, timeout=600
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["messages"] == 60
+    read = DeltaTable(to / "messages").to_pyarrow_table().sort_by("physicalOffset").to_pylist()
+    assert [row["physicalOffset"] for row in read] == log.places

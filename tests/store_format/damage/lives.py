@@ -58,11 +58,14 @@ class _Life:
         )  # fmt: skip
 
 
-def two_lives(seed: int, crc: bool) -> Hurt:
-    """The log of a seed, and which of its later life's messages the older pages have touched."""
+def two_lives(seed: int, crc: bool, body: int | None = None) -> Hurt:
+    """The log of a seed, and which of its later life's messages the older pages have touched.
+
+    body: bytes of each, of one topic, without `__CRC32#`: records of both lives lie alike.
+    """
     rng = Random(f"lives/{seed}/{crc}")
-    topics = rng.sample(_TOPICS, rng.randrange(1, len(_TOPICS) + 1))
-    body = rng.choice([None, None, None, 100]) if crc else None
+    topics = ["T"] if body else rng.sample(_TOPICS, rng.randrange(1, len(_TOPICS) + 1))
+    body = rng.choice([None, None, None, 100]) if crc else body
     many = 4 if body else 1
     life = _Life(rng, crc, START, {}, topics, body)
     before = life.messages(many * rng.randrange(100, 500))

@@ -7,17 +7,31 @@ import pytest
 from reput.store_format.damage.chain import ChainPiece, Outvoted, judge
 from reput.store_format.damage.evidence import (
     NextOffset,
+    OwnOffsets,
+    OwnQueues,
     QueueSpan,
     StretchFacts,
+    StretchVerdict,
+    Sureness,
     Votes,
     Witness,
+    heard,
     judge_stretch,
+    packed,
     votes_before,
     votes_behind,
 )
+from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.dispatch.scan import scan_rules
+from reput.store_format.faults import REASONS, Fault
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import Settings
 from tests.damaged import SEGMENT, START, damaged, entries, messages, salvage
+from tests.logs.batches import batch
+from tests.logs.encoder import Message, properties
 from tests.seeds import some
 from tests.store_format.damage.generator import KINDS, generate, judged
+from tests.store_format.damage.walked import SCAN_RULES, walked
 
 QUICK = [
     "a stale older page", "a stale tail", "35% bad pages", "misdirected writes", "lost properties",
@@ -198,3 +212,147 @@ def test_lost_bytes_may_have_been_one_batch(
 def test_the_next_stretch_goes_on_from_a_batch(span: QueueSpan, lost: int, votes: Votes) -> None:
     queue = BATCH if span.batch else PLAIN
     assert votes_behind({queue: span}, {queue: None}, [(queue, 40)], lost, 4000) == votes
+
+
+# --- The queue that a record goes to by itself, and its queueOffsets there.
+TOP = (1 << 63) - 1
+
+
+def numbers(base: str, count: str) -> Message:
+    return batch(7, 1, properties=properties(("INNER_BASE", base), ("INNER_NUM", count)))
+
+
+def taken(message: Message, release: str = "5.3.3") -> OwnOffsets | None:
+    raw, rows = walked(message)
+    rules = scan_rules(profile(release), Settings(), SCAN_RULES.batch_topics)
+    return OwnQueues(rules).of(raw, rows[0])
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        (Message(topic="T", queue_id=-1, queue_offset=3), OwnOffsets(("T", -1), 3, 3)),
+        (Message(topic=b"T\xed\xa0\x80"), OwnOffsets(("T\ufffd", 0), 0, 0)),  # as Java decodes it
+        (Message(sys_flag=4), None),
+        (Message(sys_flag=12), None),
+        (Message(sys_flag=0x31 | 8, born_host=bytes(20), store_host=bytes(20)),
+         OwnOffsets(("T", 0), 0, 0)),
+        (Message(queue_offset=TOP), OwnOffsets(("T", 0), TOP, TOP)),
+    ],
+)  # fmt: skip
+def test_the_queue_that_a_record_goes_to(message: Message, wanted: OwnOffsets | None) -> None:
+    assert taken(message) == wanted
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        (batch(5, 4), (5, 8)),
+        (batch(5, 1), (5, 5)),
+        (numbers("5", "32767"), (5, 32771)),
+        (numbers("9", "0"), (9, 9)),  # a broker counts it as one message
+        (numbers("9", "-1"), None),
+        (numbers("-9", "2"), None),
+        (numbers("9", "x"), None),
+        (numbers("9", "32768"), None),
+        (batch(5, 4, properties=properties(("INNER_NUM", "4"))), (5, 5)),
+        (batch(5, 4, properties=b""), (5, 5)),
+        (replace(batch(5, 4), sys_flag=0xC4), None),
+    ],
+)
+def test_a_batch_has_as_many_queue_offsets_as_messages(
+    message: Message, wanted: tuple[int, int] | None
+) -> None:
+    assert taken(message) == (OwnOffsets(("Batch", 0), *wanted, True) if wanted else None)
+
+
+def test_of_other_topics_and_before_batch_queues_it_has_one() -> None:
+    assert taken(batch(5, 4, topic="T")) == OwnOffsets(("T", 0), 5, 5)
+    assert taken(batch(5, 4), "4.9.7") == OwnOffsets(("Batch", 0), 5, 5)
+
+
+# --- Who spoke of a damaged range, and how sure that makes it.
+TIME, BEFORE, BEHIND = Witness.TIME, Witness.OFFSETS, Witness.OFFSETS_BEHIND
+
+
+def damage(kind: DamageKind, fault: Fault, value: int | None = None) -> Damage:
+    return Damage(0, 100, kind, fault, 100, value, "record")
+
+
+@pytest.mark.parametrize(
+    ("spoke", "against", "sureness"),
+    [
+        (TIME | BEFORE, BEHIND, Sureness.LIKELY),
+        (TIME, Witness.NONE, Sureness.LIKELY),
+        (TIME, BEHIND, Sureness.EVEN),
+        (BEFORE, TIME | Witness.FRAME, Sureness.EVEN),
+        (Witness.NONE, Witness.NONE, Sureness.EVEN),
+    ],
+)
+def test_of_stale_records_those_who_were_weighed(
+    spoke: Witness, against: Witness, sureness: Sureness
+) -> None:
+    value = packed(StretchVerdict(False, spoke, against))
+    found = heard(damage(DamageKind.STALE, Fault.NONE, value))
+    assert (len(found.witnesses), len(found.against)) == (len(spoke), len(against))
+    assert found.sureness == sureness
+
+
+def test_each_witness_has_its_own_words() -> None:
+    every = [
+        heard(damage(DamageKind.STALE, Fault.NONE, packed(StretchVerdict(False, each, each))))
+        for each in Witness
+    ]
+    assert all(found.witnesses == found.against for found in every)
+    assert len({found.witnesses for found in every}) == len(Witness)
+    assert len({word for found in every for word in found.witnesses}) == len(Witness)
+
+
+def test_stale_records_of_which_nobody_spoke() -> None:
+    assert heard(damage(DamageKind.STALE, Fault.NONE)) == ((), (), Sureness.EVEN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault", "sureness", "word"),
+    [
+        (DamageKind.STALE, Fault.PLACE, Sureness.CERTAIN, "physicalOffset"),
+        (DamageKind.CONTENT, Fault.BODY_CRC, Sureness.CERTAIN, "bodyCRC"),
+        (DamageKind.DAMAGED, Fault.PROPERTY_CRC, Sureness.CERTAIN, "__CRC32#"),
+        (DamageKind.DAMAGED, Fault.BAD_MAGIC, Sureness.CERTAIN, "magic"),
+        (DamageKind.DAMAGED, Fault.LENGTHS, Sureness.CERTAIN, "lengths"),
+        (DamageKind.DAMAGED, Fault.DELAY_LEVEL, Sureness.CERTAIN, "DELAY"),
+        (DamageKind.DAMAGED, Fault.BATCH_NUMBERS, Sureness.CERTAIN, "INNER_NUM"),
+        (DamageKind.DAMAGED, Fault.BLANK_SIZE, Sureness.CERTAIN, "segment's end"),
+        (DamageKind.CONTENT, Fault.HEAD_MAGIC, Sureness.CERTAIN, "DLedger head's own magic"),
+        (DamageKind.CONTENT, Fault.HEAD_SIZE, Sureness.CERTAIN, "DLedger head's lengths"),
+        (DamageKind.CONTENT, Fault.HEAD_PLACE, Sureness.CERTAIN, "pos"),
+        (DamageKind.CONTENT, Fault.HEAD_INDEX, Sureness.CERTAIN, "index of the DLedger entry"),
+        (DamageKind.CONTENT, Fault.HEAD_TERM, Sureness.CERTAIN, "term of the DLedger entry"),
+        (DamageKind.MISSING, Fault.MISSING, Sureness.CERTAIN, "segments"),
+        (DamageKind.CONTENT, Fault.TIME, Sureness.LIKELY, "bornTimestamp"),
+        (DamageKind.CONTENT, Fault.TAG, Sureness.EVEN, "ConsumeQueue"),
+        (DamageKind.CONTENT, Fault.KEYS, Sureness.EVEN, "IndexFile"),
+    ],
+)
+def test_of_other_ranges_those_of_their_fault(
+    kind: DamageKind, fault: Fault, sureness: Sureness, word: str
+) -> None:
+    found = heard(damage(kind, fault, 5))
+    assert found.sureness == sureness
+    assert any(word in witness for witness in found.witnesses)
+
+
+def test_what_is_only_likely_has_two_witnesses_and_what_is_even_one() -> None:
+    for fault in REASONS:
+        found = heard(damage(DamageKind.DAMAGED, fault))
+        counted = {Sureness.LIKELY: 2, Sureness.EVEN: 1}.get(found.sureness, len(found.witnesses))
+        assert len(found.witnesses) == counted, fault
+
+
+def test_only_a_records_frame_is_its_own_witness() -> None:
+    """What is wrong in such a record is one of the fields that make its frame."""
+    frame = heard(damage(DamageKind.DAMAGED, Fault.BAD_MAGIC))
+    by_frame = {fault for fault in REASONS if heard(damage(DamageKind.DAMAGED, fault)) == frame}
+    assert {REASONS[fault][0] for fault in by_frame} == {
+        "totalSize", "magic", "bodyLength", "topicLength", "propertiesLength",
+    }  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 
 from reput.store_format.damage.lives import Claim, Piece, judge_lives
 from tests.seeds import some
-from tests.store_format.damage.generator import judged
+from tests.store_format.damage.generator import SEGMENT, judged, queues_of, salvaged
 from tests.store_format.damage.lives import two_lives
 
 # of 46 a stale record reaches into a live one, of 49 a whole segment is of the older life
@@ -19,6 +19,19 @@ def test_pages_of_an_older_life_displace_nothing_and_bring_nothing_back(
 ) -> None:
     found = judged(two_lives(seed, crc), derived=False)
     assert (found.displaced, found.fabricated) == (0, 0)
+
+
+def test_a_record_that_goes_on_in_a_page_of_an_older_life_is_in_no_queue() -> None:
+    """Its head is the later life's, its properties the other's."""
+    hurt = two_lives(5, crc=False, body=100)
+    (size,) = set(hurt.sizes)
+    queues = queues_of(salvaged(hurt, derived=False).files)
+    kept = [divmod(place, SEGMENT) for queue in queues.values() for place in queue.values()]
+    assert len(kept) > 1000
+    for number, at in kept:
+        start = number * SEGMENT
+        now, was = (log[start][at : at + size] for log in (hurt.log.segments, hurt.whole))
+        assert now[-60:] == was[-60:]
 
 
 @pytest.mark.long

@@ -1,11 +1,45 @@
 """The queueOffset that a queue goes on from: one flipped bit does not make it another."""
 
-import pytest
+from dataclasses import replace
+from typing import Any
 
-from reput.store_format.damage.queue_ends import NEVER, QueueEnds, last_of, last_of_run
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.rebuild import REFUSE, TRUNCATE
+from reput.store_format.damage.queue_ends import (
+    LAST_FIRST_OFFSET,
+    NEVER,
+    NO_QUEUE_DAMAGE,
+    Losses,
+    LossReader,
+    Opening,
+    QueueEnds,
+    SegmentLoss,
+    all_entries,
+    all_offsets,
+    entry_at,
+    last_of,
+    last_of_run,
+    lost_places,
+    most_messages,
+    opening,
+    place_of,
+)
+from reput.store_format.damage.ranges import CONTENT, KINDS, RANGE, DamageKind
 from reput.store_format.dispatch.scan import Buffers, End, Outputs, Runs
+from reput.store_format.faults import DamageFound
+from tests.against_reference import ANY, difference
+from tests.damaged import Damaged, damaged, entries, messages, salvage
+from tests.in_process import Session, rebuild_log
+from tests.jobs.checking import checked
 from tests.logs.batches import batch
 from tests.logs.encoder import Message
+from tests.reference import derive
+from tests.store_format.damage.staged import SIZE, staged
 from tests.store_format.damage.walked import SCAN_RULES, walked
 
 SEGMENT = 1 << 14
@@ -131,3 +165,330 @@ def test_what_a_run_ends_with(offsets: list[int], last: int) -> None:
     found = log.runs()
     assert [queue.topic for queue in found.queues] == ["A", "T"]
     assert [last_of_run(found.runs, number, False) for number in (0, 1)] == [1, last]
+
+
+# --- How many bytes the log lost between two places.
+MISSING = KINDS.index(DamageKind.MISSING)
+
+
+def loss(start: int, *ranges: tuple[int, int]) -> SegmentLoss:
+    return SegmentLoss(start, 1 << 40, "", ranges, sum(length for _, length in ranges))
+
+
+def reader(*losses: SegmentLoss, from_start: bool = True) -> LossReader:
+    return LossReader(Losses(losses, from_start), lambda each: lost_places(each, ()))
+
+
+def between(log: LossReader, after: int, before: int) -> int:
+    return int(log.between(np.array([after]), np.array([before]))[0])
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "lost"),
+    [
+        (-1, 100, 0),  # a range counts behind the place where it starts
+        (-1, 101, 10),
+        (100, 101, 10),
+        (101, 200, 0),
+        (0, 301, 30),
+        (0, 5000, 30),
+        (0, 9001, 37),
+        (201, 9001, 7 + 20),
+        (9001, 1 << 62, 0),
+    ],
+)
+def test_ranges_that_start_between_two_places(after: int, before: int, lost: int) -> None:
+    log = reader(loss(0, (100, 10), (300, 20)), loss(8000, (9000, 7)))
+    assert between(log, after, before) == lost
+
+
+def test_a_log_without_losses_lost_nothing() -> None:
+    log = reader()
+    assert not log.any
+    assert between(log, -1, 1 << 62) == 0
+    assert log.may_take(0, 1 << 62)
+    assert not log.may_take(1, 1 << 62)
+
+
+def test_of_many_segments_each_is_read_when_asked_and_few_are_kept() -> None:
+    asked = []
+
+    def read(each: SegmentLoss) -> np.ndarray:
+        asked.append(each.start)
+        return lost_places(each, ())
+
+    losses = tuple(loss(1000 * n, (1000 * n + 5, n)) for n in range(1, 7))
+    log = LossReader(Losses(losses, True), read)
+    assert asked == []
+    for n in (6, 3, 1, 3, 5, 6, 3):
+        assert between(log, 1000 * n, 1000 * n + 6) == n
+        assert between(log, -1, 1000 * n + 6) == n * (n + 1) // 2
+    assert asked == [6000, 3000, 1000, 5000]
+    between(log, 2000, 2006)
+    between(log, 6000, 6006)
+    assert asked[4:] == [2000, 6000]
+
+
+@pytest.mark.parametrize(
+    ("length", "place", "may"),
+    [(20, 0, True), (21, 0, False), (21, 7999, False), (21, 8000, True), (500, 8000, False)],
+)
+def test_one_range_took_so_much_in_the_segments_up_to_a_place(
+    length: int, place: int, may: bool
+) -> None:
+    losses = loss(0, (100, 10), (300, 20)), loss(8000, (9000, 21))
+    assert reader(*losses).may_take(length, place) is may
+    assert reader(*losses, from_start=False).may_take(length, place)
+
+
+def test_what_a_segment_lost_is_neither_kept_records_nor_behind_the_logs_end() -> None:
+    rows = np.zeros(4, RANGE)
+    rows["offset"], rows["end"] = [50, 200, 900, 1000], [60, 300, 1100, 1010]
+    rows["kind"] = [MISSING, CONTENT, MISSING, MISSING]
+    found = lost_places(SegmentLoss(0, 1000, "run", ((400, 5), (10, 3)), 0), [rows[:2], rows[2:]])
+    assert found.tolist() == [(10, 3), (50, 10), (400, 5), (900, 200)]
+    assert len(lost_places(SegmentLoss(0, 1000, "", (), 0), [])) == 0
+
+
+@pytest.mark.parametrize(
+    ("lost", "plain", "batch"),
+    [
+        (0, 0, 0),
+        (90, 0, 0),
+        (91, 1, 1),  # a batch of one message needs no body
+        (91 + 2 * 22 - 1, 1, 1),
+        (91 + 2 * 22, 1, 2),
+        (91 + 32 * 22, 8, 32),
+        ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22),
+    ],
+)
+def test_the_most_messages_are_those_of_one_batch(lost: int, plain: int, batch: int) -> None:
+    assert (most_messages(lost, False), most_messages(lost, True)) == (plain, batch)
+    assert most_messages(np.array([0, lost]), True).tolist() == [0, batch]
+
+
+# --- A queue whose first queueOffset is negative or huge: as RocketMQ has it, or by those that
+# follow. What RocketMQ does with each of these was seen on 4.1.0, 4.9.7, 5.3.3, 5.4.0 and 5.5.0;
+# the slow reference does the same (docs/damage.md).
+OPENINGS_TOP = 1 << 63
+FIRSTS = {
+    "-1": -1, "-10": -10, "-11": -11, "-2^63": -OPENINGS_TOP, "2^62": 1 << 62,
+    "2^63 - 1": OPENINGS_TOP - 1, "the last": LAST_FIRST_OFFSET, "one more": LAST_FIRST_OFFSET + 1,
+    "wraps to 4 bytes": -(-(1 << 64) // 20), "2^40": 1 << 40, "-2^40": -(1 << 40),
+}  # fmt: skip
+
+
+def wrap(value: int) -> int:
+    return (value + OPENINGS_TOP) % (2 * OPENINGS_TOP) - OPENINGS_TOP
+
+
+def queue_of(offsets: list[int]) -> Damaged:
+    """30 messages, of which some are queue 9's, with these queueOffsets."""
+    made = messages(30)
+    for number, offset in enumerate(offsets):
+        at = 10 + number
+        made[at] = replace(made[at], queue_id=9, queue_offset=wrap(offset))
+    return renumbered(made)
+
+
+def renumbered(made: list[Message]) -> Damaged:
+    """With the other queues' offsets going on by one."""
+    after: dict[int, int] = {}
+    for at, message in enumerate(made):
+        if message.queue_id != 9:
+            offset = after.get(message.queue_id, 0)
+            made[at] = replace(message, queue_offset=offset)
+            after[message.queue_id] = offset + 1
+    return damaged(made)
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "5.3.3"])
+@pytest.mark.parametrize("first", FIRSTS)
+def test_truncate_does_as_rocketmq(first: str, version: str) -> None:
+    value = FIRSTS[first]
+    for follow in ([], [value + 1, value + 2], [5, 6, 7]):
+        log = queue_of([value, *follow])
+        log.version = version
+        for splits in (1, 7):
+            rebuilt = rebuild_log(log.log, Cut(-(-4096 // splits), 2, 2), Session(1), TRUNCATE)
+            assert difference(rebuilt, derive(*log.log)) is None, follow
+            assert len(entries(rebuilt, "T", 0)) > 5
+
+
+# What the real RocketMQ wrote into queue 9: pre-blank entries (-1), and which of its messages.
+SEEN: list[tuple[str, list[int], dict[str, list[int]]]] = [
+    ("-1", [], {"00000000000000000000": []}),
+    ("-1", [5, 6, 7], {"00000000000000000000": [-1] * 5 + [1, 2, 3]}),
+    ("2^62", [(1 << 62) + 1, (1 << 62) + 2], {"00000000000000000000": [0, 1, 2]}),
+    ("2^63 - 1", [], {"00000000000000000000": []}),
+    ("-2^63", [5, 6, 7], {"00000000000000000000": [0, 1, 2, 3]}),
+    ("wraps to 4 bytes", [5, 6, 7], {"00000000000000000000": [-1, 1, 2, 3]}),
+    ("2^40", [5, 6, 7], {"00000021990232555400": [-1] * 6 + [0]}),
+    ("one more", [5, 6, 7], {"09223372036854775800": [0, 1, 2, 3]}),
+    ("the last", [LAST_FIRST_OFFSET + 1], {
+        "09223372036854775600": [-1] * 9 + [0], "09223372036854775800": [1]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "follow", "wanted"), SEEN)
+def test_what_the_real_one_wrote(
+    first: str, follow: list[int], wanted: dict[str, list[int]]
+) -> None:
+    log = queue_of([FIRSTS[first], *follow])
+    rebuilt = rebuild_log(log.log, on_damage=TRUNCATE)
+    prefix = "consumequeue/T/9/"
+    made = sorted(path.removeprefix(prefix) for path in rebuilt.files if path.startswith(prefix))
+    assert made == sorted(wanted)
+    mine = [n for n, message in enumerate(log.messages) if message.queue_id == 9]
+    places = [-1 if n < 0 else log.places[mine[n]] for name in made for n in wanted[name]]
+    assert entries(rebuilt, "T", 9) == places
+
+
+@pytest.mark.parametrize("first", ["-11", "-2^40", "-10"])
+def test_a_file_of_negative_name_is_left_out_and_named(first: str) -> None:
+    log = queue_of([FIRSTS[first], 5, 6])
+    rebuilt = rebuild_log(log.log, on_damage=TRUNCATE)
+    (said,) = rebuilt.summary.left_out
+    assert "consumequeue/T/9" in said
+    assert "which no file's name can say" in said
+    assert not any(path.startswith("consumequeue/T/9/") for path in rebuilt.files)
+    assert len(entries(rebuilt, "T", 0)) == 9
+
+
+@pytest.mark.parametrize("first", ["-1", "2^62", "2^63 - 1", "-2^63"])
+def test_refuse_names_the_record_and_the_ways_out(first: str) -> None:
+    log = queue_of([FIRSTS[first], 5, 6])
+    with pytest.raises(DamageFound, match=f"physical offset {log.places[10]}.*salvage.*truncate"):
+        rebuild_log(log.log, on_damage=REFUSE)
+
+
+@pytest.mark.parametrize("splits", [1, 2, 7, 64])
+@pytest.mark.parametrize("first", FIRSTS)
+def test_salvage_goes_by_those_that_follow(first: str, splits: int) -> None:
+    log = queue_of([FIRSTS[first], 5, 6, 7])
+    mine = [n for n, message in enumerate(log.messages) if message.queue_id == 9]
+    rebuilt = salvage(log.log, splits)
+    assert entries(rebuilt, "T", 9) == [-1] * 4 + [log.places[n] for n in mine]
+    assert not rebuilt.summary.left_out
+    (said,) = [w for w in rebuilt.summary.warnings if "cannot begin topic" in w]
+    assert f"physical {log.places[10]}" in said
+    assert "1 kept from position 4" in said
+
+
+def test_salvage_without_room_before_those_that_follow() -> None:
+    log = queue_of([-7, -9, 1, 2])
+    mine = [n for n, message in enumerate(log.messages) if message.queue_id == 9]
+    rebuilt = salvage(log.log)
+    assert entries(rebuilt, "T", 9) == [log.places[n] for n in mine[1:]]
+    (said,) = [w for w in rebuilt.summary.warnings if "cannot begin topic" in w]
+    assert "1 kept from position 0, 1 without a position" in said
+
+
+def test_salvage_of_a_queue_of_nothing_else() -> None:
+    log = queue_of([-7])
+    assert entries(salvage(log.log), "T", 9) == [log.places[10]]
+
+
+@pytest.mark.parametrize("first", FIRSTS)
+def test_check_reports_it_and_lives(first: str) -> None:
+    report = checked(queue_of([FIRSTS[first], 5, 6]))
+    (found,) = report.findings
+    assert "cannot begin topic 'T', queue 9" in found.reason
+    assert not report.sound
+
+
+def test_check_says_nothing_of_queues_that_begin_anew() -> None:
+    for offsets in ([57, 58, 0, 1, 2], [3, 4, 5], [0, 1, 2], [7, 0, 1]):
+        assert checked(queue_of(offsets)).findings == []
+
+
+OFFSETS = st.one_of(
+    st.sampled_from([*FIRSTS.values(), 0, 1]),
+    st.integers(0, 40),
+    st.integers(-OPENINGS_TOP, OPENINGS_TOP - 1),
+    st.integers(0, 30).map(lambda n: n * 10 - 100),
+)
+
+
+@settings(ANY, max_examples=30)
+@given(st.lists(OFFSETS, min_size=1, max_size=14), st.sampled_from([1, 3, 64]),
+       st.sampled_from(["4.1.0", "4.9.7", "5.5.0"]))  # fmt: skip
+def test_any_offsets_as_the_reference(offsets: list[int], splits: int, version: str) -> None:
+    log = queue_of(offsets)
+    log.version = version
+    rebuilt = rebuild_log(log.log, Cut(-(-4096 // splits), 2, 2), Session(3), TRUNCATE)
+    assert difference(rebuilt, derive(*log.log)) is None
+
+
+@settings(ANY, max_examples=20)
+@given(st.lists(OFFSETS, min_size=1, max_size=14), st.integers(0, 40))
+def test_salvage_lives_with_any_offsets(offsets: list[int], follow: int) -> None:
+    log = queue_of([*offsets, *(follow + n for n in range(4))])
+    made = [salvage(log.log, splits) for splits in (1, 64)]
+    assert made[0].files == made[1].files
+    check_whole: Any = entries(made[0], "T", 0)
+    assert len(check_whole) >= 4
+
+
+@pytest.mark.parametrize(
+    ("offsets", "wanted"),
+    [
+        ([0, 1, 2], None),
+        ([5], None),
+        ([-1], Opening(1, 0)),
+        ([-1, 4, 5], Opening(1, 3)),
+        ([9, 4, 5], Opening(1, 3)),
+        ([9, 4], None),  # one against one
+        ([9, 0, 1], None),  # a topic made anew
+        ([OPENINGS_TOP - 1, 9, 4, 5], Opening(2, 2)),
+        ([-3, -2, 1], Opening(2, -1)),
+        ([4, 4, 5], None),
+    ],
+)
+def test_what_outvotes_what(offsets: list[int], wanted: Opening | None) -> None:
+    assert opening(offsets, True) == wanted
+
+
+# --- What runs refer to: queueOffsets that are kept only where they jump, and entries of two sizes.
+ON_BY_ONE = [(5, 1000), (6, 1300), (7, 1600)]
+JUMPING = [(5, 2000), (9, 2300), (8, 2600)]
+
+
+def test_offsets_that_go_on_by_one_are_counted_from_the_first() -> None:
+    files, [run] = staged(ON_BY_ONE)
+    assert not len(files.offsets(run))
+    assert all_offsets(files, run).tolist() == [5, 6, 7]
+
+
+def test_offsets_that_jump_are_those_in_the_file() -> None:
+    files, [_, run] = staged(ON_BY_ONE, JUMPING)
+    assert all_offsets(files, run).tolist() == [5, 9, 8]
+
+
+def test_offsets_past_an_int_and_of_one_record_are_whole() -> None:
+    files, [run] = staged([((1 << 40) + 1, 0)])
+    assert all_offsets(files, run).tolist() == [(1 << 40) + 1]
+
+
+@pytest.mark.parametrize("batch", [0, 4])
+def test_a_run_reads_its_own_entries_of_either_layout(batch: int) -> None:
+    files, runs = staged(ON_BY_ONE, JUMPING, batch=batch)
+    for run, places in zip(runs, ([1000, 1300, 1600], [2000, 2300, 2600]), strict=True):
+        entries = all_entries(files, run)
+        assert entries["physicalOffset"].tolist() == places
+        assert entries["size"].tolist() == [SIZE] * 3
+        assert [place_of(files, run, number) for number in range(3)] == places
+    assert (all_entries(files, runs[1])["batchSize"] == 4).all() if batch else True
+
+
+def test_one_entry_is_found_by_its_number_from_nought() -> None:
+    files, [_, run] = staged(ON_BY_ONE, JUMPING)
+    assert int(entry_at(files, run, 0)["physicalOffset"]) == 2000
+    assert int(entry_at(files, run, 2)["physicalOffset"]) == 2600
+    assert isinstance(place_of(files, run, 1), int)
+
+
+def test_without_a_damage_search_no_queue_is_in_doubt() -> None:
+    files, _ = staged(ON_BY_ONE)
+    assert files.damage == NO_QUEUE_DAMAGE
+    assert not any(NO_QUEUE_DAMAGE)

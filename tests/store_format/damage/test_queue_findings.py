@@ -6,17 +6,25 @@ from typing import Any
 import pytest
 
 from reput.store_format.damage.contradictions import OldQueue, OldQueues
-from reput.store_format.damage.queue_ends import LossReader
+from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, LossReader, QueueDamage
 from reput.store_format.damage.queue_findings import (
+    KINDS,
     ContradictedRecord,
     Gap,
+    LoneRecord,
     OutvotedRecord,
     QueueClaim,
+    QueueFindings,
+    QueueGaps,
     QueueSearch,
     Renumbering,
+    RunGaps,
     StrayRecord,
     TwinRecord,
     UnexplainedGap,
+    bits_between,
+    claimed_records,
+    displaced_records,
 )
 from reput.store_format.files.folder import Folder
 from tests.damaged import ENTRY
@@ -131,3 +139,187 @@ def test_an_old_queue_claims_records_for_positions_that_are_missing() -> None:
     gap, claim = found(mine, log=lost((39_500, 182)), old=old_queue(entries))
     assert (gap.first, gap.count) == (40, 2)
     assert claim == QueueClaim("T", 0, 40_000, SIZE, 40)
+
+
+# --- Records that name a wrong queue: three witnesses, and each of them must speak.
+# Queue 1 misses position 5 between the places 400 and 600; it goes on well otherwise.
+MISSED = UnexplainedGap("T", 1, False, 5, 1, 400, 600, entries_a_break=32)
+
+
+def findings(*found: Any) -> QueueFindings:
+    return QueueFindings({kind: [f for f in found if type(f) is kind] for kind in KINDS})
+
+
+def alone(queue: int = 3, place: int = 500, offset: int = 5, own: bool = False) -> LoneRecord:
+    return LoneRecord("T", queue, place, 100, offset, own)
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        (alone(), True),
+        (alone(queue=2), False),  # two bits from queue 1
+        (alone(queue=1 - (1 << 31)), True),  # the sign's bit
+        (alone(offset=6), False),
+        (alone(place=400), False),
+        (alone(place=600), False),
+        (alone(place=401), True),
+        (TwinRecord("T", 3, 500, 100, 5), True),
+        (OutvotedRecord("T", 3, 500, 100, 5, 90), True),
+        (StrayRecord("T", 3, 500, 100, 5), False),  # no place at all: nobody doubts its queue
+    ],
+)
+def test_another_queue_misses_just_this_position_around_the_record(
+    record: Any, found: bool
+) -> None:
+    wanted = [(record, MISSED)] if found else []
+    assert displaced_records(findings(record, MISSED), NOTHING) == wanted
+
+
+@pytest.mark.parametrize(
+    ("record", "log", "is_displaced"),
+    [
+        (alone(own=False), NOTHING, True),
+        (alone(own=True), NOTHING, True),  # no loss took the five before it
+        (alone(own=True), lost((0, 5 * 92)), False),  # one did: 91 bytes and the topic, five times
+        (alone(own=True), lost((0, 5 * 92 - 1)), True),
+        (alone(own=True), lost((0, 230), (300, 230)), True),  # several small ranges did not
+        (alone(own=True), lost((0, 1), from_start=False), False),  # who knows what was before
+        (TwinRecord("T", 3, 500, 100, 5), NOTHING, False),
+        (OutvotedRecord("T", 3, 500, 100, 5, 90), NOTHING, True),
+        (OutvotedRecord("T", 3, 500, 100, 5, 4), NOTHING, False),  # one bit from its own place
+    ],
+)
+def test_where_the_gap_may_be_a_loss_a_record_that_may_be_of_its_queue_stays(
+    record: Any, log: LossReader, is_displaced: bool
+) -> None:
+    for gap in (
+        Gap("T", 1, False, 5, 1, 400, 600),
+        UnexplainedGap("T", 1, False, 5, 1, 400, 600, entries_a_break=31),
+    ):
+        assert bool(displaced_records(findings(record, gap), log)) is is_displaced
+
+
+@pytest.mark.parametrize(("count", "compared"), [(1, True), (64, True), (65, False)])
+def test_a_long_loss_is_not_compared(count: int, compared: bool) -> None:
+    gap = Gap("T", 1, False, 5, count, 400, 600)
+    last = alone(offset=5 + count - 1)
+    assert displaced_records(findings(last, gap), NOTHING) == ([(last, gap)] if compared else [])
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue", "bits"),
+    [
+        ("Topic", 1, 0), ("Topic", 0, 1), ("Topic", -1, 31), ("Uopic", 3, 2), ("Topics", 1, 64),
+        ("T\ufffdpic", 1, 1),  # bytes that are no UTF-8
+    ],
+)  # fmt: skip
+def test_bits_between_two_queues(topic: str, queue: int, bits: int) -> None:
+    gap = Gap("Topic", 1, False, 5, 1, 400, 600)
+    assert bits_between(StrayRecord(topic, queue, 500, 100, 5), gap) == bits
+
+
+def test_an_entry_elsewhere_claims_a_record_whose_own_position_has_another() -> None:
+    claim = QueueClaim("U", 0, 500, 100, 7)
+    contradicted = ContradictedRecord("T", 3, 500, 100, 5, False)
+    of_tag = ContradictedRecord("T", 3, 500, 100, 5, True)
+    longer = ContradictedRecord("T", 3, 500, 101, 5, False)
+    assert claimed_records(findings(claim, contradicted)) == [(contradicted, claim)]
+    assert claimed_records(findings(claim, alone())) == [(alone(), claim)]
+    assert claimed_records(findings(claim, of_tag, longer, TwinRecord("T", 3, 500, 100, 5))) == []
+
+
+# --- Positions that a queue lost: a gap counts where the log lost enough bytes for its messages.
+Found = list[tuple[int, int, int, int, int]]
+Runs = list[list[tuple[int, int]]]
+BIG = 1 << 62  # no queueOffset that could be believed
+
+
+def listed(gaps: RunGaps) -> Found:
+    """(before which entry, how many, first position, place before, place behind)"""
+    columns = gaps.counts["index"], gaps.counts["count"], gaps.first, gaps.after, gaps.before
+    return list(zip(*(each.tolist() for each in columns), strict=True))
+
+
+def gaps_found(
+    runs: Runs, log: LossReader, damage: QueueDamage = NO_QUEUE_DAMAGE
+) -> tuple[Found, Found]:
+    """(lost positions, unexplained gaps) of all runs of a queue."""
+    files, rows = staged(*runs, damage=damage)
+    gaps = QueueGaps(files, log)
+    surely, perhaps = zip(*(gaps.of(row) for row in rows), strict=True)
+    return [g for each in surely for g in listed(each)], [
+        g for each in perhaps for g in listed(each)
+    ]
+
+
+AT_ONCE: Runs = [[(0, 0), (1, 100), (4, 900), (5, 1000)]]
+IN_TWO: Runs = [[(0, 0), (1, 100)], [(4, 900), (5, 1000)]]
+
+
+@pytest.mark.parametrize(
+    ("bytes_lost", "surely", "perhaps"),
+    [(182, True, False), (181, False, True), (0, False, True)],
+)
+@pytest.mark.parametrize(("runs", "index"), [(AT_ONCE, 2), (IN_TWO, 0)], ids=["one", "two"])
+def test_a_lost_message_takes_91_bytes_at_least(
+    runs: Runs, index: int, bytes_lost: int, surely: bool, perhaps: bool
+) -> None:
+    gap = [(index, 2, 2, 100, 900)]
+    log = lost((200, bytes_lost)) if bytes_lost else lost()
+    assert gaps_found(runs, log) == (gap * surely, gap * perhaps)
+
+
+def test_bytes_that_were_lost_elsewhere_explain_nothing() -> None:
+    assert gaps_found(IN_TWO, lost((50, 500), (900, 500)))[0] == []
+    assert gaps_found(IN_TWO, lost((100, 182)))[0] == [(0, 2, 2, 100, 900)]
+
+
+def test_more_than_two_missing_for_no_reason_are_a_leap() -> None:
+    assert gaps_found([[(0, 0)], [(3, 100)]], lost())[1] == [(0, 2, 1, 0, 100)]
+    assert gaps_found([[(0, 0)], [(4, 100)]], lost()) == ([], [])
+
+
+@pytest.mark.parametrize(("from_start", "gaps"), [(True, [(0, 5, 0, -1, 500)]), (False, [])])
+def test_a_log_from_its_start_has_each_queues_first_message(from_start: bool, gaps: Found) -> None:
+    runs: Runs = [[(5, 500), (6, 600)]]
+    assert gaps_found(runs, lost((0, 455), from_start=from_start)) == (gaps, [])
+
+
+def test_a_step_back_and_what_repeats_it_are_no_gap() -> None:
+    """Queue offset 3 counts from the highest before it."""
+    runs: Runs = [[(0, 0), (1, 100), (2, 200)], [(0, 900), (1, 1000)], [(3, 1100)]]
+    assert gaps_found(runs, lost((300, 600))) == ([], [])
+    assert gaps_found([*runs, [(5, 1200)]], lost((1150, 91)))[0] == [(0, 1, 4, 1100, 1200)]
+
+
+@pytest.mark.parametrize("odd", [-1, -(1 << 63), BIG, (1 << 63) - 1])
+def test_an_incredible_offset_is_passed_over(odd: int) -> None:
+    runs: Runs = [[(0, 0)], [(odd, 100)], [(2, 300)]]
+    assert gaps_found(runs, lost((200, 91))) == ([(0, 1, 1, 100, 300)], [])
+    assert gaps_found([[pair for run in runs for pair in run]], lost((200, 91)))[0] == [
+        (2, 1, 1, 100, 300)
+    ]
+
+
+def test_a_position_that_is_kept_needs_no_room() -> None:
+    kept = QueueDamage(no_room=frozenset({("T", 0, 900)}))
+    assert gaps_found(AT_ONCE, lost(), kept) == ([(2, 2, 2, 100, 900)], [])
+    other = QueueDamage(no_room=frozenset({("T", 1, 900)}))
+    assert gaps_found(AT_ONCE, lost(), other)[0] == []
+
+
+def test_a_batch_takes_as_many_positions_as_it_has_messages() -> None:
+    """Its entries' numbers are no queueOffsets, so no entry is added."""
+    files, (row,) = staged([(0, 0), (3, 100), (9, 900)], batch=3)
+    assert listed(QueueGaps(files, lost((200, 700))).of(row)[0]) == [(2, 3, 6, 100, 900)]
+    assert len(QueueGaps(files, lost((200, 700)))(row)) == 0
+
+
+@pytest.mark.parametrize(("bytes_lost", "surely"), [(91 + 24 * 22, True), (90 + 24 * 22, False)])
+def test_a_lost_batch_takes_91_bytes_once_and_22_for_each_message(
+    bytes_lost: int, surely: bool
+) -> None:
+    files, (row,) = staged([(0, 0), (3, 100), (30, 900)], batch=3)
+    gaps = QueueGaps(files, lost((200, bytes_lost))).of(row)[0]
+    assert listed(gaps) == [(2, 24, 6, 100, 900)] * surely

@@ -1,6 +1,9 @@
 """Ranges of a log as rows: nothing of them is lost, however odd their numbers are."""
 
 import json
+import zlib
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +15,17 @@ from reput.store_format.damage.ranges import (
     RANGE,
     Damage,
     DamageKind,
+    RangeReporter,
+    Ranges,
+    RangeTotals,
     as_row,
     damages,
 )
+from reput.store_format.damage.resync import Prover
 from reput.store_format.faults import Fault
+from reput.store_format.layouts import DLEDGER_HEAD
+from tests.logs.encoder import Message
+from tests.store_format.damage.walked import RULES, reader, walked
 
 LONG_MAX, INT_MIN = (1 << 63) - 1, -(1 << 31)
 SOUGHT = Damage(4096, 4200, DamageKind.DAMAGED, Fault.BAD_MAGIC, 104, 7, "record")
@@ -61,3 +71,175 @@ def test_a_content_range_is_known_by_its_number() -> None:
 def test_a_range_out_of_rows_can_be_written_as_json() -> None:
     [found] = there_and_back(SOUGHT)
     assert json.loads(json.dumps(found)) == [4096, 4200, "damaged", 5, 104, 7, "record"]
+
+
+# --- The ranges of one segment: those of one kind that touch are one, and each shows its fault.
+BAD, OLD, CRC = DamageKind.DAMAGED, DamageKind.STALE, DamageKind.CONTENT
+RAW, ROWS = walked(*(Message(body=b"body", queue_id=n) for n in range(6)))
+SIZE = int(ROWS["size"][0])
+
+
+def reporter(raw: Any = RAW) -> RangeReporter:
+    return RangeReporter(Prover(reader(raw), 0, len(raw), RULES))
+
+
+def reported(
+    about: RangeReporter, *ranges: tuple[DamageKind, int, int, Fault], follows: str = "record"
+) -> list[Damage]:
+    def each() -> Iterator[Any]:
+        for kind, at, end, fault in ranges:
+            yield from about.range(kind, at, end, fault, follows)
+        yield from about.rest()
+
+    return list(each())
+
+
+def test_ranges_of_one_kind_that_touch_are_one_with_the_first_fault() -> None:
+    about = reporter()
+    found = reported(about, (BAD, 0, 10, Fault.BAD_MAGIC), (BAD, 10, 30, Fault.LENGTHS))
+    assert found == [Damage(0, 30, BAD, Fault.BAD_MAGIC, SIZE, 0xDAA320A7 - (1 << 32), "record")]
+    assert about.count == 1
+
+
+def test_what_does_not_touch_stays_apart_and_so_do_records_that_are_kept() -> None:
+    about = reporter()
+    ranges = (
+        (BAD, 0, 10, Fault.LENGTHS), (BAD, 11, 30, Fault.LENGTHS), (CRC, 30, 40, Fault.BODY_CRC),
+        (CRC, 40, 50, Fault.BODY_CRC), (BAD, 50, 60, Fault.LENGTHS),
+    )  # fmt: skip
+    found = reported(about, *ranges)
+    assert [(each.offset, each.end) for each in found] == [each[1:3] for each in ranges]
+    assert about.count == 5
+
+
+def test_a_range_says_that_stale_records_follow_it() -> None:
+    found = reported(reporter(), (BAD, 0, 10, Fault.LENGTHS), (OLD, 10, 20, Fault.NONE))
+    assert [each.follows for each in found] == ["stale record", "record"]
+    found = reported(reporter(), (BAD, 0, 10, Fault.LENGTHS), (OLD, 11, 20, Fault.NONE))
+    assert [each.follows for each in found] == ["record", "record"]
+
+
+def test_the_field_at_fault_is_shown_if_it_is_one_of_the_first() -> None:
+    at = 2 * SIZE
+    for fault, value in (
+        (Fault.PLACE, at), (Fault.BAD_SIZE, SIZE), (Fault.BODY_LENGTH, None), (Fault.TEXT, None),
+    ):  # fmt: skip
+        (found,) = reported(reporter(), (BAD, at, at + 5, fault))
+        assert (found.size, found.value) == (SIZE, value)
+
+
+def test_at_the_segments_end_what_is_not_there_is_zero() -> None:
+    (found,) = reported(reporter(RAW[: SIZE + 4]), (BAD, SIZE, SIZE + 4, Fault.BAD_MAGIC))
+    assert (found.size, found.value) == (SIZE, 0)
+
+
+def test_of_a_dledger_head_its_own_field_is_shown() -> None:
+    head = np.zeros(1, DLEDGER_HEAD)
+    head["magic"], head["size"], head["index"], head["term"] = 1, 500, 1 << 40, -3
+    for fault, value in ((Fault.HEAD_INDEX, 1 << 40), (Fault.HEAD_TERM, -3)):
+        (found,) = reported(reporter(head.view(np.uint8)), (CRC, 0, 9, fault))
+        assert (found.size, found.value) == (500, value)
+
+
+def test_a_strides_ranges_are_before_its_rows_and_of_those_that_a_crc_fails() -> None:
+    """Between the rows 0, 1 and 3 stand two records that are wrong; record 3 fails its CRC."""
+    about = reporter()
+    assert list(about.range(BAD, 0, 0, Fault.LENGTHS, "record")) == []
+    rows = ROWS[[0, 2, 3, 5]]
+    faults = np.array([Fault.NONE, Fault.PLACE, Fault.NONE, Fault.BAD_MAGIC], np.uint8)
+    wrong = np.array([0, 0, Fault.BODY_CRC, 0], np.uint8)
+    crc = zlib.crc32(b"body") & 0x7FFFFFFF
+    held, ranges = about.of_stride(rows, faults, np.array([0, 77, 0, 5]), wrong)
+    assert isinstance(held, Damage)
+    assert isinstance(ranges, Ranges)
+    assert list(damages(ranges.rows)) == [
+        Damage(SIZE, 2 * SIZE, OLD, Fault.PLACE, SIZE, 77, "record"),
+        Damage(3 * SIZE, 4 * SIZE, CRC, Fault.BODY_CRC, SIZE, crc, "record"),
+        Damage(4 * SIZE, 5 * SIZE, BAD, Fault.BAD_MAGIC, SIZE, 5, "record"),
+    ]
+    assert about.count == 4
+    assert list(about.of_stride(rows, np.zeros(4, np.uint8), np.zeros(4, np.int64), None)) == []
+
+
+# --- Ranges counted by cause: those behind which a live record stands, and those of the log's tail.
+RANGE_BAD = (DamageKind.DAMAGED, Fault.BAD_MAGIC)
+RANGE_OLD = (DamageKind.STALE, Fault.NONE)
+RANGE_CRC = (DamageKind.CONTENT, Fault.BODY_CRC)
+
+
+def damage(at: int, end: int, cause: tuple[DamageKind, Fault]) -> Damage:
+    return Damage(at, end, *cause, end - at, None, "record")
+
+
+def rows(*ranges: Damage) -> np.ndarray:
+    return np.array([as_row(each) for each in ranges], RANGE)
+
+
+def counted(cause: tuple[DamageKind, Fault], tail: bool, ranges: int, length: int) -> list[object]:
+    return [cause[0].value, int(cause[1]), tail, ranges, length]
+
+
+def totals(live_end: list[int]) -> RangeTotals:
+    """live_end: one item, where the last live record ends; a test may move it."""
+    return RangeTotals(lambda: live_end[0])
+
+
+def test_without_ranges_there_is_nothing() -> None:
+    found = totals([0])
+    assert (found.causes, found.lost_end) == ([], -1)
+
+
+def test_ranges_are_of_the_tail_until_a_live_record_follows() -> None:
+    live = [100]
+    found = totals(live)
+    found.add(damage(100, 150, RANGE_BAD))
+    found.add(damage(150, 250, RANGE_OLD))
+    assert found.causes == [counted(RANGE_BAD, True, 1, 50), counted(RANGE_OLD, True, 1, 100)]
+    assert found.lost_end == -1
+    live[0] = 300
+    assert found.causes == [counted(RANGE_BAD, False, 1, 50), counted(RANGE_OLD, False, 1, 100)]
+    assert found.lost_end == 250
+    found.add(damage(300, 305, RANGE_BAD))
+    assert found.causes == [
+        counted(RANGE_BAD, False, 1, 50), counted(RANGE_OLD, False, 1, 100),
+        counted(RANGE_BAD, True, 1, 5),
+    ]  # fmt: skip
+    assert found.lost_end == 250
+
+
+def test_the_tail_begins_anew_behind_each_live_record() -> None:
+    live = [100]
+    found = totals(live)
+    for at in (100, 200, 300):
+        found.add(damage(at, at + 10, RANGE_BAD))
+        live[0] = at + 100
+    found.add(damage(400, 410, RANGE_BAD))
+    assert found.causes == [counted(RANGE_BAD, False, 3, 30), counted(RANGE_BAD, True, 1, 10)]
+
+
+def test_a_record_that_is_kept_is_not_lost() -> None:
+    live = [100]
+    found = totals(live)
+    found.add(damage(100, 150, RANGE_BAD))
+    found.add(damage(200, 300, RANGE_CRC))
+    live[0] = 301
+    assert found.lost_end == 150
+    found.add_rows(rows(damage(310, 320, RANGE_CRC)))
+    assert found.lost_end == 150
+    assert counted(RANGE_CRC, False, 2, 110) in found.causes
+
+
+def test_rows_have_a_live_record_behind_each() -> None:
+    found = totals([0])
+    found.add_rows(
+        rows(damage(0, 7, RANGE_BAD), damage(10, 20, RANGE_OLD), damage(30, 40, RANGE_BAD))
+    )
+    found.add_rows(rows())
+    found.add_rows(rows(damage(50, 60, RANGE_BAD), damage(60, 65, RANGE_CRC)))
+    causes = [
+        counted(RANGE_BAD, False, 3, 27),
+        counted(RANGE_OLD, False, 1, 10),
+        counted(RANGE_CRC, False, 1, 5),
+    ]
+    assert sorted(found.causes, key=str) == sorted(causes, key=str)
+    assert found.lost_end == 60

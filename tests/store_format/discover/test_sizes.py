@@ -1,21 +1,37 @@
 """Settings with the sizes that files show: most of them for a reader, all for a writer."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reput.store_format.discover.sizes import (
+    BATCH_QUEUE,
     ENTRIES,
     SLOTS,
+    FileSizes,
     IndexShown,
+    NamedFile,
+    SeenFile,
     SizeDisagrees,
     agreed_pair,
+    fitting_sizes,
+    pair_of,
+    queue_size,
+    rounded,
+    seen_index,
+    segment_size,
     settings_to_continue,
     settings_to_read,
 )
+from reput.store_format.discover.sizes import QUEUE as FILE_QUEUE
+from reput.store_format.discover.sizes import SEGMENT as FILE_SEGMENT
 from reput.store_format.files.disk import FixedFiles
 from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import FileState
+from reput.store_format.log.segments import Segment
 from reput.store_format.release.settings import WriterSettings
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.index_files import IndexFile
@@ -142,3 +158,240 @@ def test_index_files_without_entries_show_no_pair_but_agree_with_one(tmp_path: P
     wrong = IndexFile(7, 20).put_all(["T#a", "T#b"], 100).raw(end_physical_offset=9)
     with pytest.raises(SizeDisagrees, match="their content does not show them"):
         continued(tmp_path, pair, index__20230101000000000=wrong)
+
+
+# --- The sizes that a store's files show by their lengths and names: those that most of them have.
+FILE_USUAL = {SLOTS: 5_000_000, ENTRIES: 20_000_000}
+Files = Iterable[tuple[int, int]]  # (start, length)
+
+
+def named(files: Files) -> list[NamedFile]:
+    return [NamedFile(*each) for each in files]
+
+
+def sizes(files: Mapping[str, bytes]) -> FileSizes:
+    storage = MemoryStorage({f"store/{path}": raw for path, raw in files.items()})
+    return FileSizes(storage, ["store/commitlog", "store/more"], Folder(storage, "store"))
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "made"),
+    [
+        (FILE_QUEUE, 100, 100),
+        (FILE_QUEUE, 95, 100),
+        (FILE_QUEUE, 1, 20),
+        (BATCH_QUEUE, 95, 95),
+        (FILE_SEGMENT, 95, 95),
+    ],
+)
+def test_a_broker_makes_queue_files_of_whole_entries(name: str, size: int, made: int) -> None:
+    assert rounded(name, size) == made
+
+
+@pytest.mark.parametrize(
+    ("files", "size"),
+    [
+        ([(0, 4096), (4096, 4096), (8192, 100)], 4096),
+        ([(8192, 50), (0, 4096)], 8192),  # of as many votes the largest: the names'
+        ([(0, 0)], None),
+        ([(0, 127), (127, 127)], None),  # less than a broker makes
+        ([(0, 128), (128, 128)], 128),
+        ([(0, 0x7FFFFC00)], 0x7FFFFC00),
+        ([(0, 0x80000000)], None),  # no Java int
+        ([(0, 1024)], 1024),
+        ([(0, 1023)], None),
+        ([(512, 1024)], None),
+        ([(0, 1024), (1025, 1024), (2048, 1024)], 1024),  # what nearly all are long
+        ([(0, 1024), (1025, 1024)], 1024),
+        ([(1, 1024), (1025, 1024), (2048, 1024)], None),
+    ],
+)
+def test_segments(files: Files, size: int | None) -> None:
+    found = segment_size(named(files))
+    assert (None if found is None else found.value) == size
+
+
+@pytest.mark.parametrize(
+    ("files", "able"),
+    [
+        ([(0, 5000)], [1 << power for power in range(13, 31)]),
+        ([(1 << 20, 5000)], [1 << power for power in range(13, 21)]),
+        ([(0, 5000), (1 << 14, 4000)], [1 << 13, 1 << 14]),
+        ([(1025, 5000)], []),
+    ],
+)
+def test_sizes_that_would_fit(files: Files, able: list[int]) -> None:
+    state = FileState(0, 0, 0)
+    segments = [Segment("x", start, state._replace(size=size)) for start, size in files]
+    assert fitting_sizes(segments) == able
+
+
+@pytest.mark.parametrize(
+    ("queues", "batch", "size"),
+    [
+        ([[(0, 100)], [(300, 100), (400, 100)]], False, 100),
+        ([[(0, 100)], [(0, 60)]], False, 100),  # of two with as many votes the larger
+        ([[(0, 60), (60, 60)], [(0, 100)]], False, 60),
+        ([[(50, 100)]], False, None),  # no file of that size has this name
+        ([[(0, 92)]], True, 92),
+        ([[(0, 92)]], False, None),  # no whole number of entries
+        ([[(0, 100)]], True, None),
+        ([[(0, 0)], []], False, None),
+    ],
+)
+def test_queues(queues: list[Files], batch: bool, size: int | None) -> None:
+    found = queue_size(map(named, queues), batch)
+    assert (None if found is None else found.value) == size
+
+
+def test_files_of_a_store_are_found_by_their_names() -> None:
+    name, raw = "{:020d}".format, bytes(100)
+    found = sizes({
+        f"commitlog/{name(100)}": raw, f"more/{name(0)}": raw, f"commitlog/{name(200)}": b"",
+        "commitlog/notes": raw, f"consumequeue/T/0/{name(0)}": raw, "consumequeue/T/x/0": raw,
+        "consumequeue/notes": raw, f"consumequeue/T/1/{name(100)}": raw,
+        f"consumequeue/T/1/{name(0)}": raw, "consumequeue/T/1/notes": raw,
+        f"consumequeue/T/-1/{name(0)}": raw, f"consumequeue/T/\u0663/{name(0)}": raw,
+    })  # fmt: skip
+    assert [each.start for each in found.segments] == [0, 100]
+    assert found.segment() is None  # a hundred bytes are no segment
+    assert [[each.start for each in queue] for queue in found.queues(False)] == [[0], [0], [0, 100]]
+    queue = found.queue(False)
+    assert queue is not None
+    assert (queue.value, queue.files) == (100, 4)
+    assert found.queue(True) is None
+
+
+def index(**count: int) -> dict[str, bytes]:
+    """Index files of 7 slots and 20 entries, by the last digit of their name; -1: one too short."""
+    found = {}
+    for digit, many in count.items():
+        file = IndexFile(7, 20)
+        for n in range(many):
+            file.put(f"T#k{n}", 1000 * int(digit[1:]) + n)
+        found[f"index/2023010100000000{digit[1:]}"] = file.raw()[: None if many >= 0 else -20]
+    return found
+
+
+LENGTH = 40 + 4 * 7 + 20 * 20
+
+
+@pytest.mark.parametrize(
+    ("files", "pair", "end", "odd", "has_entries"),
+    [
+        ({"n0": 3}, (7, 20), 2, False, True),
+        ({"n0": 3, "n1": 5}, (7, 20), 1004, False, True),  # the newest
+        ({"n0": 3, "n1": 0}, (7, 20), 2, False, True),
+        ({"n0": 0}, None, 0, False, False),
+        ({"n0": 3, "n1": 3, "n2": -1}, (7, 20), 1002, True, True),
+    ],
+)
+def test_index_files(
+    files: dict[str, int], pair: tuple[int, int] | None, end: int, odd: bool, has_entries: bool
+) -> None:
+    found = sizes(index(**files) | {"index/notes": bytes(LENGTH)}).index(FILE_USUAL, {})
+    other = ("20230101000000002", LENGTH - 20) if odd else None
+    assert found == IndexShown(pair, end, LENGTH, other, has_entries)
+
+
+def test_without_index_files_nothing_is_shown() -> None:
+    header = {"index/20230101000000000": bytes(40)}
+    assert sizes({}).index(FILE_USUAL, {}) is None
+    assert sizes(header).index(FILE_USUAL, {}) is None
+    found = sizes(header).index(FILE_USUAL, {}, every=True)
+    assert found is not None
+    assert (found.pair, found.length) == (None, 40)
+
+
+@pytest.mark.parametrize(("bad", "pair"), [(3, (7, 20)), (4, None)])
+def test_a_reader_searches_the_newest_four(bad: int, pair: tuple[int, int] | None) -> None:
+    """The others' headers lead nowhere."""
+    files = index(n0=3)
+    wrong = IndexFile(7, 20).put_all(["T#a", "T#b"], 500).raw(end_physical_offset=9)
+    files |= {f"index/2023010100000000{n}": wrong for n in range(1, bad + 1)}
+    for every in (False, True):
+        found = sizes(files).index(FILE_USUAL, {}, every)
+        assert found is not None
+        assert found.pair == ((7, 20) if every else pair)
+
+
+# --- Slots and entries of index files, of which a file's length alone tells only the sum.
+INDEX_USUAL = {SLOTS: 5_000_000, ENTRIES: 20_000_000}
+
+
+def put(slots: int, most: int, count: int) -> IndexFile:
+    file = IndexFile(slots, most)
+    for n in range(count):
+        file.put(f"T#key{n}", 500 + 100 * n)
+    return file
+
+
+def pair(*raws: bytes, **given: int) -> tuple[int, int] | None:
+    seen = []
+    for raw in raws:
+
+        def read(at: int, buffer: Any, raw: bytes = raw) -> None:
+            assert 0 <= at <= at + len(buffer) <= len(raw)
+            buffer[:] = np.frombuffer(raw, np.uint8)[at : at + len(buffer)]
+
+        seen.append(seen_index(SeenFile("index/x", len(raw), read)))
+    return pair_of(seen, given, INDEX_USUAL)
+
+
+@pytest.mark.parametrize(("slots", "most"), [(7, 50), (12, 49), (2, 51), (107, 30)])
+@pytest.mark.parametrize("count", [1, 3, 28])
+def test_a_files_entries_show_its_slots(slots: int, most: int, count: int) -> None:
+    """Of these files the first three are as long as each other."""
+    assert pair(put(slots, most, count).raw()) == (slots, most)
+
+
+def test_a_full_files_header_has_its_number_of_entries() -> None:
+    full = put(7, 20, 19)
+    assert full.is_full()
+    assert pair(full.raw()) == (7, 20)
+
+
+def test_a_file_without_entries_shows_nothing_and_another_one_does() -> None:
+    empty = put(7, 50, 0).raw()
+    assert pair(empty) is None
+    assert pair() is None
+    assert pair(empty, put(7, 50, 2).raw()) == (7, 50)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({SLOTS: 7}, (7, 50)),
+        ({ENTRIES: 50}, (7, 50)),
+        ({SLOTS: 12, ENTRIES: 49}, (7, 50)),  # what does not fit the content is not taken
+        ({SLOTS: 1 << 31, ENTRIES: 1 << 31}, (7, 50)),
+        ({ENTRIES: 0}, (7, 50)),
+        ({ENTRIES: -1}, (7, 50)),
+    ],
+)
+def test_what_is_given_has_to_fit_the_content(
+    given: dict[str, int], found: tuple[int, int]
+) -> None:
+    assert pair(put(7, 50, 3).raw(), **given) == found
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"index_count": 0}, {"index_count": -5}, {"index_count": (1 << 31) - 1}, {"index_count": 5},
+        {"begin_physical_offset": 501}, {"end_physical_offset": 699}, {"end_physical_offset": 702},
+        {"begin_physical_offset": -1, "end_physical_offset": -1},
+    ],
+)  # fmt: skip
+def test_a_header_that_is_wrong_shows_nothing(header: dict[str, int]) -> None:
+    assert pair(put(7, 50, 3).raw(**header)) is None
+
+
+def test_the_mark_of_reputs_writer_is_one_more_than_the_last_offset() -> None:
+    assert pair(put(7, 50, 3).raw(end_physical_offset=701)) == (7, 50)
+
+
+def test_the_last_entrys_slot_has_to_name_it() -> None:
+    raw = bytearray(put(7, 50, 1).raw())
+    raw[40 : 40 + 7 * 4] = bytes(7 * 4)
+    assert pair(bytes(raw)) is None

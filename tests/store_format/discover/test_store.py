@@ -20,7 +20,15 @@ from reput.jobs.repair import repair
 from reput.jobs.verify import verify
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.sizes import NamedFile, SizeDisagrees, queue_size, segment_size
-from reput.store_format.discover.store import Discovered, StoreAt, discover, discovered_lines
+from reput.store_format.discover.store import (
+    Discovered,
+    StoreAt,
+    discover,
+    discovered_lines,
+    setting_text,
+    size_text,
+    store_at,
+)
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
@@ -35,6 +43,7 @@ from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.golden_stores import as_left
 from tests.in_process import Session
+from tests.memory_storage import MemoryStorage
 from tests.trees import write_over
 
 LOCAL = LocalStorage()
@@ -367,3 +376,76 @@ def test_a_size_that_no_file_shows_is_refused_with_those_that_would_fit(tmp_path
         with pytest.raises(StoreError, match="no file shows how long"):
             run(command, str(store), rocketmq="5.3.3", **more)
     assert not discovered(store, **{SEGMENT: "262144"}).torn
+
+
+# --- What a store shows, as texts: sizes in whole units, and a line for each source.
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (1 << 30, "1 GiB"), (1 << 31, "2 GiB"), (16 << 20, "16 MiB"), (1536 << 10, "1,536 KiB"),
+        ((1 << 30) + 1024, "1,048,577 KiB"), (1023, "1,023 bytes"), (1024, "1 KiB"),
+        (6_000_000, "6,000,000 bytes"),
+    ],
+)  # fmt: skip
+def test_a_size_has_the_largest_unit_of_which_it_is_a_whole_number(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_a_line_says_all_that_one_source_shows() -> None:
+    found: dict[str, dict[str, Any]] = {
+        "mappedFileSizeCommitLog": {"value": 1 << 30, "by": "by their size"},
+        "maxHashSlotNum": {"value": 5_000_000, "by": "by their content"},
+        "mappedFileSizeConsumeQueue": {"value": 100, "by": "by their size"},
+        "maxIndexNum": {"value": 20, "by": "by their content"},
+        "mapperFileSizeBatchConsumeQueue": {"value": 1 << 20, "by": "by their size"},
+        "rocketmq": {"value": "5.3.3", "by": "timerwheel/"},
+        "messageIndexEnable": {"value": False, "by": "by broker.conf"},
+    }
+    assert discovered_lines(found) == [
+        "segments of 1 GiB, queue files of 100 bytes, batch queue files of 1 MiB: by their size",
+        "index files of 5,000,000 slots, 20 entries: by their content",
+        "RocketMQ 5.3.3: timerwheel/",
+        "messageIndexEnable=false: by broker.conf",
+    ]
+    assert discovered_lines({}) == []
+
+
+@pytest.mark.parametrize(("value", "text"), [(True, "true"), (7, "7"), ("1s 5s", "1s 5s")])
+def test_a_setting_as_a_broker_writes_it(value: Any, text: str) -> None:
+    assert setting_text(value) == text
+
+
+# --- A store as it is named: its path made whole, its file system chosen by the URL.
+@pytest.mark.parametrize("named", ["store", "./store", "other/../store", "store/"])
+def test_a_path_is_made_absolute(named: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = store_at(named)
+    assert isinstance(found.storage, LocalStorage)
+    assert found.path == f"{tmp_path}/store"
+
+
+def test_a_link_in_a_path_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert store_at(f"{tmp_path}/link").path == f"{tmp_path}/link"
+
+
+def test_a_store_need_not_be_there(tmp_path: Path) -> None:
+    assert store_at(f"file:{tmp_path}/no").path == f"{tmp_path}/no"
+
+
+def test_a_file_system_of_ours_is_taken_as_it_is() -> None:
+    storage = MemoryStorage()
+    assert store_at("s3://bucket/store", storage=storage) == StoreAt(storage, "s3://bucket/store")
+
+
+def test_an_unknown_file_system_is_refused() -> None:
+    with pytest.raises(StoreError, match="ftp://: no such file system"):
+        store_at("ftp://host/store")
+
+
+def test_what_a_user_does_not_give_is_left_to_the_stores_files() -> None:
+    found = store_at("store")
+    assert (found.rocketmq, found.settings) == (None, {})
+    given = store_at("store", "4.9.7", {"maxIndexNum": "50"})
+    assert (given.rocketmq, given.settings) == ("4.9.7", {"maxIndexNum": "50"})

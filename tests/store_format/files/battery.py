@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -41,9 +42,8 @@ def write(storage: Storage, path: str, content: bytes) -> None:
 
 def read(storage: Storage, path: str, offset: int, length: int) -> bytes:
     buffer = np.empty(length, np.uint8)
-    reader = storage.open(path)
-    reader.read_into(offset, buffer)
-    reader.close()
+    with closing(storage.open(path)) as reader:
+        reader.read_into(offset, buffer)
     return buffer.tobytes()
 
 
@@ -111,7 +111,8 @@ def _check_large(storage: Storage, path: str) -> None:
     written = output.finish(len(content) + 3_000_000)
     whole = content.tobytes() + bytes(3_000_000)
     assert written == (len(whole), hashlib.sha256(content).hexdigest(), len(content))
-    assert storage.open(path).state.size == len(whole)
+    with closing(storage.open(path)) as reader:
+        assert reader.state.size == len(whole)
     assert hashlib.sha256(storage.read_bytes(path)).digest() == hashlib.sha256(whole).digest()
     assert read(storage, path, 8_388_600, 17) == whole[8_388_600:8_388_617]
 
@@ -154,9 +155,8 @@ def check_changes(storage: Storage, root: str, tick: float = 0) -> None:
 
 
 def _read_as(storage: Storage, path: str, state: FileState | None) -> None:
-    reader = storage.open(path, state)
-    reader.read_into(0, np.empty(1, np.uint8))
-    reader.close()
+    with closing(storage.open(path, state)) as reader:
+        reader.read_into(0, np.empty(1, np.uint8))
 
 
 def golden() -> GoldenStore:

@@ -14,8 +14,8 @@ from reput.jobs.sockets.opened import has_queues
 from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import StoreAt, discover
-from reput.store_format.faults import StoreError
-from reput.store_format.files.folder import Folder
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.folder import Folder, read_part
 from reput.store_format.files.local import LocalStorage
 from tests import golden_stores
 
@@ -78,3 +78,28 @@ def test_what_lies_beside_a_store_keeps_nobody_from_it(store: Path) -> None:
     store.parent.chmod(0o711)
     with as_another_user():
         assert found_conf(Folder(LocalStorage(), str(store))) is None
+
+
+# --- Parts of files are read in one call; a file that is not there, or is short, is told apart.
+def test_a_part_and_a_head(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    storage = LocalStorage()
+    folder = Folder(storage, str(tmp_path))
+    assert read_part(storage, str(path), 3, 4).tobytes() == b"3456"
+    assert folder.head("file", 3) == b"012"
+    assert folder.head("file", 30) == b"0123456789"
+    assert folder.head("file", 0) == b""
+    assert folder.head("none", 3) is None
+    with pytest.raises(StoreChanged):
+        read_part(storage, str(path), 8, 4)
+
+
+def test_the_state_of_a_listing_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    storage = LocalStorage()
+    (listed,) = storage.list(str(tmp_path))
+    path.write_bytes(b"another one")
+    with pytest.raises(StoreChanged, match="changed since it was listed"):
+        read_part(storage, str(path), 0, 4, listed.state)

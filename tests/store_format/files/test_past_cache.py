@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ def forget(path: str) -> None:
 
 
 def opened(path: str, whole: int = HUGE) -> Reader:
-    state = LocalStorage().open(path).state
+    with closing(LocalStorage().open(path)) as reader:
+        state = reader.state
     return open_ahead(LocalStorage(), path, state, 1000, len(CONTENT) - 5, whole)
 
 

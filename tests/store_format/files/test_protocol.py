@@ -1,8 +1,23 @@
 """When a file is still the same, and how folders are walked that can only be listed."""
 
+import stat
+from pathlib import Path
+
 import pytest
 
-from reput.store_format.files.protocol import ANY_TIME, FileState, Listed, walk_lists
+from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.protocol import (
+    ANY_TIME,
+    FileState,
+    Listed,
+    add_folders,
+    check_small,
+    read_small,
+    replace_small,
+    walk_lists,
+    write_small,
+)
 from tests.memory_storage import MemoryStorage
 
 STATE = FileState(10, 5, "tag")
@@ -59,3 +74,82 @@ def test_segments_are_back_to_back_only_where_a_storage_says_so() -> None:
     assert not storage.back_to_back
     storage.back_to_back = True  # type: ignore[attr-defined]
     assert storage.back_to_back
+
+
+# --- Small files read, made and replaced as a whole.
+@pytest.fixture
+def files(tmp_path: Path) -> DiskFiles:
+    return DiskFiles(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("most", "read"), [(0, b""), (4, b"0123"), (10, b"0123456789"), (11, b"0123456789")]
+)
+def test_a_file_is_read_up_to_a_limit(files: DiskFiles, most: int, read: bytes) -> None:
+    write_small(files, "file", b"0123456789")
+    assert read_small(files, "file", most) == read
+
+
+def test_a_new_file_may_be_empty_and_never_takes_anothers_place(files: DiskFiles) -> None:
+    write_small(files, "file", b"")
+    with pytest.raises(FileExistsError):
+        write_small(files, "file", b"x")
+    assert read_small(files, "file", 9) == b""
+    with pytest.raises(FileNotFoundError):
+        read_small(files, "none", 9)
+
+
+def test_replacing_leaves_the_content_and_no_part(files: DiskFiles, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"a longer content")
+    (tmp_path / "file.part").write_bytes(b"left over by a crash, and longer than the new one")
+    replace_small(files, "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert files.names("") == ["file"]
+
+
+@pytest.mark.parametrize(("length", "found"), [(None, b"ab"), (2, b"ab"), (5, b"ab\0\0\0")])
+def test_zeros_fill_a_file_up_to_its_length(
+    files: DiskFiles, length: int | None, found: bytes
+) -> None:
+    replace_small(files, "file", b"ab", length=length)
+    assert read_small(files, "file", 99) == found
+
+
+def test_a_crash_before_the_new_name_leaves_the_old_content(tmp_path: Path) -> None:
+    class Crashing(DiskFiles):
+        def rename(self, path: str, to: str) -> None:
+            raise OSError("power cut")
+
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(OSError, match="power cut"):
+        replace_small(Crashing(str(tmp_path)), "file", b"new", beside=".x")
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert (tmp_path / "file.x").read_bytes() == b"new"
+
+
+def test_an_own_file_is_read_by_nobody_else(files: DiskFiles, tmp_path: Path) -> None:
+    for own, mode in ((True, 0), (False, 0o044)):
+        replace_small(files, "file", b"", own=own)
+        others = stat.S_IMODE((tmp_path / "file").stat().st_mode) & 0o077
+        assert others & ~mode == 0
+    assert others
+
+
+def test_missing_folders_are_made_below_a_root(files: DiskFiles, tmp_path: Path) -> None:
+    add_folders(files, "", "a/b")
+    add_folders(files, "a", "b/c/d")
+    add_folders(files, "a", "")
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
+        "a", "a/b", "a/b/c", "a/b/c/d",
+    ]  # fmt: skip
+
+
+def test_only_a_file_or_nothing_may_be_replaced(files: DiskFiles, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "file").write_bytes(b"")
+    check_small(files, "file")
+    check_small(files, "none")
+    for name, reason in (("folder", "is a folder"), ("link", "is a link")):
+        with pytest.raises(StoreError, match=f"{name}: {reason}"):
+            check_small(files, name)

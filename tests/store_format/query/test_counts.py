@@ -193,7 +193,7 @@ def counted_put(store: Path, settings: dict[str, str] | None = None) -> PutTimes
         sums = PutSums(True, [])
         for step in opened.log.steps_past_damage(lambda _: None):
             if len(step.rows):
-                sums.add(step)
+                sums.count(step)
         return sums.times()
 
 
@@ -228,6 +228,14 @@ def test_spans_grow_with_the_log(tmp_path: Path, apart: int, width: int) -> None
     assert all(begin % found.width == 0 for begin in begins)
     if apart < 10**9:
         assert found.width == width * 1000
+    parts = [PutSums(True, []) for _ in range(4)]  # of which each has other lengths of spans
+    with OpenedStore(Folder(LocalStorage(), str(tmp_path)), NEWEST, {}, Notes()) as opened:
+        for step in opened.log.steps(0):
+            for n, part in enumerate(parts[1:]):
+                part.count(step._replace(rows=step.rows[(0, 10, 300)[n] : (10, 300, None)[n]]))
+    for part in parts[1:]:
+        parts[0].take(*part.parts())
+    assert parts[0].times() == found
 
 
 def test_many_topics_at_many_times_stay_few_rows(tmp_path, monkeypatch) -> None:

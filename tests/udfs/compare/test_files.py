@@ -1,5 +1,6 @@
 """An index file of a broker that was killed within its last put."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,13 @@ import numpy as np
 import pytest
 
 from reput.jobs.check import check
-from reput.jobs.engines.local import local_engine
 from reput.jobs.judging.report import CheckReport
 from reput.store_format.derived.extent import index_entries
 from reput.store_format.derived.index_header import encode_header, read_header
 from reput.store_format.files.local import LocalStorage
 from reput.udfs.compare.files import _not_zero, field_at, first_difference
 from tests import golden_stores
+from tests.in_process import Session
 
 NAME = "mixed_5.3.3"
 
@@ -40,8 +41,8 @@ class Killed:
         with self.index.open("r+b") as file:
             file.write(encode_header(self.head._replace(**changed)))
         settings: dict[str, Any] = {n: str(v) for n, v in self.golden.settings.items()}
-        with local_engine(1) as engine:
-            return check(engine, str(self.store), rocketmq=self.golden.version, settings=settings)
+        version = self.golden.version
+        return check(Session(), str(self.store), rocketmq=version, settings=settings)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -128,9 +129,14 @@ def test_a_byte_after_a_hole_is_found(tmp_path: Path, at: int) -> None:
     file = tmp_path / "sparse"
     with file.open("wb") as sparse:
         sparse.truncate(6 << 20)
-    assert _not_zero(LocalStorage().open(str(file)), 7) is None
+
+    def not_zero(start: int) -> int | None:
+        with closing(LocalStorage().open(str(file))) as reader:
+            return _not_zero(reader, start)
+
+    assert not_zero(7) is None
     with file.open("r+b") as sparse:
         sparse.seek(at)
         sparse.write(b"x")
-    assert _not_zero(LocalStorage().open(str(file)), 7) == at
-    assert _not_zero(LocalStorage().open(str(file)), at + 1) is None
+    assert not_zero(7) == at
+    assert not_zero(at + 1) is None

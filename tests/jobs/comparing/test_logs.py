@@ -1,0 +1,198 @@
+"""The spans in which two logs differ, in physical offsets."""
+
+from itertools import pairwise
+
+import pytest
+
+from reput.jobs.comparing.logs import Parting, Side, Tail, There, open_side, part, record_there
+from reput.store_format.discover.store import store_at
+from reput.store_format.notes import Progress
+from tests.damaged import SEGMENT as PLACE_SEGMENT
+from tests.damaged import Damaged, damaged, messages
+from tests.in_process import STORE, Session, storage_of
+from tests.jobs.comparing.pairs import COMMON, MASTER, SEGMENT, SLAVE, message, places, store
+from tests.logs.encoder import Message, encode
+from tests.memory_storage import MemoryStorage
+
+AT = places(COMMON)
+Spans = tuple[tuple[int, int], ...]
+
+
+def side(name: str, messages: list[Message], segment: int = SEGMENT, first: int = 0) -> Side:
+    files = store(name, messages, segment, first)
+    settings = {"mappedFileSizeCommitLog": str(segment)}
+    return open_side(store_at(name, "5.3.3", settings, MemoryStorage(files)))
+
+
+def parted(ours: Side, *theirs: Side) -> list[Parting]:
+    return part(Session(), [ours, *theirs], Progress())
+
+
+@pytest.mark.parametrize(
+    ("unlike", "ours", "theirs", "spans"),
+    [
+        ((), (), (), []),
+        (((10, 20),), ((20, 30),), (), [(10, 30)]),
+        (((10, 20),), ((21, 30),), (), [(10, 20), (21, 30)]),
+        (((10, 50),), ((20, 30),), ((5, 11),), [(5, 50)]),
+    ],
+)
+def test_spans_that_meet_are_one(
+    unlike: Spans, ours: Spans, theirs: Spans, spans: list[tuple[int, int]]
+) -> None:
+    parting = Parting(unlike, ours, theirs)
+    assert parting.spans == spans
+    assert parting.first == (spans[0][0] if spans else None)
+
+
+def test_what_only_one_log_has_is_told_of_either_side() -> None:
+    whole, short = side(MASTER, COMMON), side(SLAVE, COMMON[:41])
+    assert short.end == AT[41]
+    only = ((AT[41], whole.end),)
+    assert AT[41] > SEGMENT
+    assert parted(whole, short) == [Parting((), only, ())]
+    assert parted(short, whole) == [Parting((), (), only)]
+
+
+def test_messages_before_a_log_s_start_are_no_difference() -> None:
+    later = side(SLAVE, [m for m, at in zip(COMMON, AT, strict=True) if at >= SEGMENT],
+                 first=SEGMENT)  # fmt: skip
+    assert parted(side(MASTER, COMMON), later) == [Parting((), (), ())]
+
+
+def test_each_log_is_compared_with_the_first() -> None:
+    changed = [*COMMON[:3], message(3, body=b"BODY OF 3"), *COMMON[4:]]
+    same, unlike = parted(side(MASTER, COMMON), side("a", COMMON), side("b", changed))
+    assert same == Parting((), (), ())
+    ((first, last),) = unlike.unlike
+    # totalSize and magic are alike, the CRC of the body is not; a span ends with what was read
+    assert (first, last) == (AT[3] + 8, SEGMENT)
+    assert unlike.ours == unlike.theirs == ()
+
+
+def test_logs_of_other_segment_sizes_differ_from_their_first_blank_on() -> None:
+    ours, theirs = side(MASTER, COMMON), side(SLAVE, COMMON, 2 * SEGMENT)
+    (found,) = parted(ours, theirs)
+    (blank,) = [at for at, after in pairwise(AT) if at < SEGMENT <= after]
+    assert blank < found.spans[0][0] < SEGMENT
+    assert found.unlike == ((found.spans[0][0], max(ours.end, theirs.end)),)
+
+
+# --- The record that covers a place: as a walk from its segment's start finds it.
+BODY = 88  # where a record's body begins
+
+
+def place_side(log: Damaged) -> Side:
+    settings = {"mappedFileSizeCommitLog": str(PLACE_SEGMENT)}
+    return open_side(store_at(STORE, "5.3.3", settings, storage_of(log.log)))
+
+
+def test_any_byte_of_a_record_leads_to_it() -> None:
+    log = damaged()
+    at, size = log.places[7], log.size(7)
+    opened = place_side(log)
+    for place, number in ((at - 1, 6), (at, 7), (at + size - 1, 7), (at + size, 8)):
+        found = record_there(opened, place)
+        assert (found.physical_offset, found.reason) == (log.places[number], "")
+        assert found.message is not None
+        assert (found.message["queueId"], found.message["queueOffset"]) == queue_of(number)
+
+
+def queue_of(number: int) -> tuple[int, int]:
+    """Message n of `messages` is in queue n mod 3, at position n // 3."""
+    return number % 3, number // 3
+
+
+def test_bytes_in_a_body_that_look_like_a_record_are_none() -> None:
+    whole = damaged(messages(3, 1))
+    inner = bytes(whole.record(whole.segments, 0))
+    log = damaged([*messages(2, 1), Message(topic="T", queue_offset=2, body=inner)])
+    found = record_there(place_side(log), log.places[2] + BODY + 3)
+    assert found.physical_offset == log.places[2]
+
+
+@pytest.mark.parametrize("place", [-1, PLACE_SEGMENT, 1 << 40])
+def test_where_no_segment_is_the_log_has_ended(place: int) -> None:
+    log = damaged(messages(9))
+    assert record_there(place_side(log), place) == There(place, None, "the log has ended")
+
+
+def test_the_first_byte_behind_the_last_record_is_behind_the_end() -> None:
+    log = damaged(messages(9))
+    opened = place_side(log)
+    assert record_there(opened, opened.end).reason == "the log has ended"
+    assert record_there(opened, opened.end - 1).physical_offset == log.places[8]
+
+
+def test_a_record_with_a_wrong_body_is_told_as_it_stands() -> None:
+    log = damaged(messages(9))
+    log.flip(4, BODY)
+    found = record_there(place_side(log), log.places[4] + BODY)
+    assert found.reason == "bodyCRC: does not match the body"
+    assert found.message is not None
+    assert found.message["physicalOffset"] == log.places[4]
+
+
+def test_of_a_record_without_a_frame_nothing_is_told() -> None:
+    log = damaged(messages(9))
+    log.flip(4, 4)  # of its magic number
+    opened = place_side(log)
+    for byte in (0, 4):
+        found = record_there(opened, log.places[4] + byte)
+        assert (found.physical_offset, found.message) == (log.places[4], None)
+        assert found.reason.startswith("magic: ")
+
+
+# --- One of the compared stores: what its log has, and what follows its last record.
+COUNT = 5
+PLACES = places(COMMON[:COUNT])
+END = PLACES[-1] + len(encode(COMMON[COUNT - 1], 0))
+LAST = f"{MASTER}/commitlog/{0:020d}"
+
+
+def opened(files: dict[str, bytes], **settings: str) -> Side:
+    return open_side(store_at(MASTER, "5.3.3", settings, MemoryStorage(files)))
+
+
+@pytest.mark.parametrize(
+    ("behind", "tail"),
+    [
+        (b"", None),
+        (b"\0\0\1", Tail(END + 3, -1)),
+        (encode(COMMON[COUNT], END + 9).rjust(9 + len(encode(COMMON[COUNT], 0)), b"\0"),
+         Tail(END + 9 + len(encode(COMMON[COUNT], 0)), END + 9)),
+        (b"\0" * 9 + encode(COMMON[COUNT], END), Tail(END + 9 + len(encode(COMMON[COUNT], 0)), -1)),
+    ],
+    ids=["zeros", "a byte", "a record in its place", "a record of another place"],
+)  # fmt: skip
+def test_what_follows_the_last_record_is_told(behind: bytes, tail: Tail | None) -> None:
+    files = store(MASTER, COMMON[:COUNT])
+    files[LAST] = files[LAST][:END] + behind.ljust(SEGMENT - END, b"\0")
+    side = opened(files)
+    assert (side.start, side.end, side.tail) == (0, END, tail)
+
+
+def test_a_log_has_the_bytes_of_its_segments_up_to_its_last_record() -> None:
+    first = 7 * SEGMENT
+    files = store(MASTER, COMMON, first=first)
+    side = opened(files)
+    second = first + SEGMENT
+    assert side.spans == [(first, second), (second, side.end)]
+    wanted = {first - 1: False, first: True, second - 1: True, second: True,
+              side.end - 1: True, side.end: False}  # fmt: skip
+    assert {place: side.has(place) for place in wanted} == wanted
+
+
+def test_a_missing_segment_s_bytes_are_not_had() -> None:
+    files = store(MASTER, COMMON * 2)
+    del files[f"{MASTER}/commitlog/{SEGMENT:020d}"]
+    side = opened(files, mappedFileSizeCommitLog=str(SEGMENT))
+    assert [side.has(SEGMENT + n) for n in (-1, 0, SEGMENT - 1, SEGMENT)] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert any("a hole before it" in note for note in side.notes)
+
+
+def test_an_empty_log_has_nothing() -> None:
+    side = opened(store(MASTER, []), mappedFileSizeCommitLog=str(SEGMENT))
+    assert (side.spans, side.has(0), side.end) == ([], False, 0)

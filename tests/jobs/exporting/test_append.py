@@ -1,0 +1,231 @@
+"""The messages of an export appended: what stays theirs, and what is said of one that is none."""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.exporting.append import (
+    Lines,
+    NumberedRows,
+    append_exported,
+    closing_source,
+    exported_rows,
+    messages_of,
+    segments_of,
+    source_of,
+)
+from reput.store_format.faults import StoreError
+from reput.store_format.message.refusals import Refused
+from reput.store_format.release.settings import SettingError
+from reput.udfs.table.message_rows import BadRow
+from tests.broker.writer.stores import open_writer, stored_records
+from tests.damaged import SEGMENT, damaged, messages
+from tests.jobs.sources.reading import write
+from tests.leftovers import open_now
+
+CLIENT, BROKER = "10.1.2.3:10911", "[::1]:7"
+ROW: dict[str, Any] = {
+    "topic": "T", "queueId": 3, "queueOffset": 40, "physicalOffset": 900, "size": 120,
+    "storeTimestampMillis": 5, "bornTimestampMillis": 6, "storeHost": BROKER, "bornHost": CLIENT,
+    "properties": [("KEYS", "k"), ("a", "")], "flag": 9, "sysFlag": 0, "reconsumeTimes": 2,
+    "preparedTransactionOffset": 0, "bodyCRC": 0, "body": b"body",
+}  # fmt: skip
+
+
+def export(folder: Path, *files: list[bytes], bodies: bool = True) -> Path:
+    names = [f"part-{number:08}.jsonl" for number in range(len(files))]
+    listed = []
+    for name, lines in zip(names, files, strict=True):
+        raw = b"".join(line + b"\n" for line in lines)
+        (folder / name).write_bytes(raw)
+        digest = hashlib.sha256(raw).hexdigest()
+        listed.append({"path": name, "length": len(raw), "sha256": digest})
+    whole = {"format": "reput-export-1", "files": listed, "chosen": {"bodies": bodies}}
+    (folder / "manifest.json").write_text(json.dumps(whole))
+    return folder
+
+
+def lines(first: int, stop: int) -> list[bytes]:
+    return [json.dumps({"queueId": n}).encode() for n in range(first, stop)]
+
+
+@pytest.mark.parametrize("skip", [0, 1, 3, 4, 7, 8])
+def test_skip_counts_over_files_and_a_row_is_named_by_its_number_in_its_file(
+    skip: int, tmp_path: Path
+) -> None:
+    found = list(exported_rows(str(export(tmp_path, lines(0, 3), [], lines(3, 7))), skip))
+    assert [row["queueId"] for _, row in found] == list(range(skip, 7))
+    names = [f"{tmp_path}/part-00000000.jsonl: message {n}" for n in (1, 2, 3)]
+    names += [f"{tmp_path}/part-00000002.jsonl: message {n}" for n in (1, 2, 3, 4)]
+    assert [where for where, _ in found] == names[skip:]
+
+
+def test_a_folder_that_is_no_export_or_has_no_bodies_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is not an export"):
+        exported_rows(str(tmp_path), 0)
+    with pytest.raises(SettingError, match="was exported with --no-bodies"):
+        exported_rows(str(export(tmp_path, bodies=False)), 0)
+
+
+def test_of_a_file_that_cannot_be_read_nothing_is_quoted(tmp_path: Path) -> None:
+    rows = exported_rows(str(export(tmp_path, [*lines(0, 2), b'{"body": secret}'])), 0)
+    with pytest.raises(BadRow) as error:
+        list(rows)
+    assert str(error.value) == (
+        f"{tmp_path}/part-00000000.jsonl: after message 0: cannot be read (JSONDecodeError)"
+    )
+
+
+def appended(root: Path, row: dict[str, Any]) -> Any:
+    with open_writer(root) as writer:
+        append_exported(writer, "there", row)
+    (record,) = stored_records(root / "commitlog")
+    return record
+
+
+def test_what_is_a_message_s_own_stays_and_place_and_store_time_are_new(tmp_path: Path) -> None:
+    record = appended(tmp_path, ROW)
+    assert (record.topic, record.queue_id, record.body, record.flag) == ("T", 3, b"body", 9)
+    assert (record.born_timestamp, record.reconsume_times) == (6, 2)
+    assert record.born_host == bytes((10, 1, 2, 3)) + (10911).to_bytes(4, "big")
+    assert record.store_host == bytes(15) + b"\1" + (7).to_bytes(4, "big")
+    assert record.properties == b"KEYS\x01k\x02a\x01\x02"
+    assert (record.physical_offset, record.queue_offset) == (0, 0)
+    assert record.store_timestamp > 1_600_000_000_000
+
+
+def refused(writer: CommitLogWriter, **changed: Any) -> str:
+    with pytest.raises(Refused) as error:
+        append_exported(writer, "there", {**ROW, **changed})
+    return str(error.value)
+
+
+def test_a_row_that_is_no_message_is_named(tmp_path: Path) -> None:
+    with open_writer(tmp_path) as writer:
+        assert refused(writer, topic="T" * 300).startswith("there: ")
+        for changed in ({"topic": None}, {"properties": None}, {"body": None}):
+            assert refused(writer, **changed).startswith("there: lacks a column or has one of a ")
+        short = {name: value for name, value in ROW.items() if name != "bornHost"}
+        with pytest.raises(BadRow, match=r"^there: lacks a column"):
+            append_exported(writer, "there", short)
+    assert not list(stored_records(tmp_path / "commitlog"))
+
+
+# --- What `append` takes messages from: JSON lines, Parquet, Arrow; each row by its number.
+ROWS = pa.table({"topic": [f"T{n}" for n in range(7)]})
+
+
+def sources_lines(path: Path, skip: int = 0) -> list[tuple[int, bytes]]:
+    found = list(messages_of(str(path), skip))
+    assert all(isinstance(each, Lines) for each in found)
+    return [tuple(line) for block in found for line in block.each()]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1 << 20])
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".ndjson", ".JSONL"])
+def test_a_line_keeps_its_number_over_blank_ones_and_over_skipped_ones(
+    suffix: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reput.jobs.exporting.append._BLOCK_BYTES", size)
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(b"\n{1}\n \t\r\n{2}\r\n{3}")
+    assert sources_lines(path) == [(2, b"{1}\n"), (4, b"{2}\r\n"), (5, b"{3}")]
+    assert sources_lines(path, 2) == [(5, b"{3}")]
+    assert sources_lines(path, 3) == []
+
+
+def test_standard_input_has_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"{1}\n\n{2}\n")))
+    assert list(source_of("-", 1)) == [Lines(2, b"\n{2}\n")]
+
+
+def test_a_source_closes_its_file_and_leaves_standard_input_open(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"{1}\n")
+    before = open_now()
+    with pytest.raises(ZeroDivisionError), closing_source(source_of(str(path), 0)) as kept:
+        raise ZeroDivisionError  # the traceback holds what the block held
+    assert open_now() == before
+    assert kept
+    buffer = io.BytesIO(b"{1}\n")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=buffer))
+    with closing_source(source_of("-", 0)):
+        pass
+    assert not buffer.closed
+
+
+def parquet(path: Path) -> None:
+    pq.write_table(ROWS, path)
+
+
+def arrow_file(path: Path) -> None:
+    with pa.ipc.new_file(path, ROWS.schema) as file:
+        file.write_table(ROWS, max_chunksize=3)
+
+
+def arrow_stream(path: Path) -> None:
+    with pa.ipc.new_stream(path, ROWS.schema) as file:
+        file.write_table(ROWS, max_chunksize=3)
+
+
+@pytest.mark.parametrize("skip", [0, 1, 2, 3, 4, 6, 7, 8])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(parquet, "a.parquet"), (arrow_file, "a.arrow"), (arrow_stream, "a.feather"),
+     (arrow_stream, "A.IPC")],
+)  # fmt: skip
+def test_rows_are_numbered_from_1_also_behind_what_is_skipped(
+    make: Callable[[Path], None], name: str, skip: int, tmp_path: Path
+) -> None:
+    make(tmp_path / name)
+    found = []
+    for part in messages_of(str(tmp_path / name), skip):
+        assert isinstance(part, NumberedRows)
+        assert len(part.batch)
+        topics = part.batch["topic"].to_pylist()
+        found += [(part.first + n, topic) for n, topic in enumerate(topics)]
+    assert found == [(n + 1, f"T{n}") for n in range(skip, 7)]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_a_file_of_another_format_than_its_suffix_is_refused_at_once(name: str, tmp_path) -> None:
+    (tmp_path / name).write_bytes(b"{}\n" * 9)
+    with pytest.raises(SettingError, match=f"^--from {tmp_path / name}: "):
+        messages_of(str(tmp_path / name), 0)
+
+
+def test_a_file_that_is_not_there_or_has_no_known_suffix_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(SettingError, match=r"expected \.jsonl, \.parquet or \.arrow"):
+        source_of(str(tmp_path / "a.csv"), 0)
+    with pytest.raises(SettingError, match="No such file or directory"):
+        source_of(str(tmp_path / "b.csv"), 0)
+    with pytest.raises(FileNotFoundError):
+        source_of(str(tmp_path / "b.jsonl"), 0)
+
+
+def test_a_folder_is_an_export(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is not an export: it has no manifest"):
+        source_of(str(tmp_path), 0)
+
+
+def test_a_store_s_segments_are_read_by_physical_offsets(tmp_path: Path) -> None:
+    log = damaged(messages(60))
+    found = segments_of(str(write(log.log, tmp_path)))
+    assert [(each.start, each.end) for each in found] == [
+        (start, start + SEGMENT) for start in sorted(log.segments)
+    ]
+    buffer = np.zeros(100, np.uint8)
+    found[1].read(SEGMENT + 50, buffer)
+    assert buffer.tobytes() == bytes(log.segments[SEGMENT][50:150])
+    found.close()

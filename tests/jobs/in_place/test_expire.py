@@ -1,0 +1,350 @@
+"""What is told of a store whose files expire, and the stores of which nothing may be deleted."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.broker.change.expire import FileToDelete
+from reput.jobs.cli import main
+from reput.jobs.expire import expire
+from reput.jobs.in_place.expire import (
+    Even,
+    Expired,
+    Needed,
+    When,
+    expire_store,
+    needed,
+    plan_expiry,
+)
+from reput.jobs.opening.held import held_store
+from reput.store_format.discover.store import StoreAt
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.notes import Progress
+from reput.store_format.release.settings import SettingError
+from tests.damaged import SEGMENT, START, Damaged, damaged, messages
+from tests.in_process import STORE, as_text, storage_of
+from tests.logs.encoder import Message, properties
+from tests.memory_storage import MemoryStorage
+from tests.store_format.damage.generator import derived_of
+from tests.store_format.query.popped import POPPED, REVIVE, ack, point
+
+HOUR = 3_600_000
+NOW = 1_800_000_000_000
+LOG = damaged(messages(100))  # three segments
+
+
+def to_delete(many: int, length: int = 10) -> list[FileToDelete]:
+    return [FileToDelete(f"f{n}", length, "72 hours") for n in range(many)]
+
+
+def about(**more: Any) -> Expired:
+    return Expired("s", "5.3.3", more.pop("occasion", "it is 04h"), 4096, **more)
+
+
+def test_an_archive_has_a_name() -> None:
+    with pytest.raises(SettingError, match="--archive: expected a folder or URL"):
+        expire("s", archive="")
+
+
+@pytest.mark.parametrize(
+    ("files", "done", "code"), [(0, False, 0), (1, False, 1), (1, True, 0), (0, True, 0)]
+)
+def test_the_exit_code_says_whether_there_was_something_to_delete(
+    files: int, done: bool, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    told = about(files=to_delete(files), done=done)
+    monkeypatch.setattr("reput.jobs.expire.expire", lambda _: told)
+    assert main(["expire", str(tmp_path), "--dry-run"]) == code
+
+
+def test_nothing_to_delete_has_a_reason() -> None:
+    assert about(occasion="").text().splitlines() == [
+        "nothing to delete in s",
+        "  occasion  none: not the hour of deleteWhen, the disk has room",
+        "  log       begins at 4,096",
+    ]
+    assert (about().needed, about().bytes) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("segments", "files", "lines", "more"),
+    [(1, 0, 1, None), (15, 5, 20, None), (20, 1, 21, "1 more file"), (1, 29, 21, "10 more files")],
+)
+def test_twenty_files_are_named_and_the_others_counted(
+    segments: int, files: int, lines: int, more: str | None
+) -> None:
+    told = about(segments=to_delete(segments), files=to_delete(files, 1))
+    shown = [line for line in told.text().splitlines() if line.startswith("  goes ")]
+    assert len(shown) == lines
+    assert shown[0] == "  goes      f0: 10 bytes; 72 hours"
+    assert (f"  goes      ... and {more}" in shown) == (more is not None)
+    assert told.text().startswith("would delete ")
+    assert told.bytes == 10 * segments + files
+    assert told.needed
+
+
+def test_who_needs_a_segment_and_where_copies_are_is_told() -> None:
+    told = about(kept=[Needed(7, "a"), Needed(9000, "b")], kept_segments=1, archive="there",
+                 segments=to_delete(1), warnings=["w"])  # fmt: skip
+    assert told.text().splitlines()[-4:] == [
+        "  kept      1 expired segment, which somebody needs:",
+        "            a, from 7 on", "            b, from 9,000 on", "  warning   w",
+    ]  # fmt: skip
+    told.done = True
+    assert "  archived  in there, each copy read back and compared" in told.text().splitlines()
+    assert told.text().startswith("deleted 1 segment and 0 queue or index files of s: 10 bytes")
+
+
+def test_programs_get_fields_by_name() -> None:
+    told = about(segments=to_delete(1), kept=[Needed(7, "a")]).as_json()
+    assert json.loads(json.dumps(told)) == told
+    assert told["segments"] == [{"path": "f0", "length": 10, "why": "72 hours"}]
+    assert told["kept"] == [{"offset": 7, "who": "a"}]
+    assert (told["bytes"], told["needed"]) == (10, True)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A log of which the first segment is 200 hours old, and the others are of now."""
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    for start, raw in LOG.segments.items():
+        path = tmp_path / "store" / "commitlog" / f"{start:020d}"
+        path.write_bytes(raw)
+        os.utime(path, ns=((NOW - (200 * HOUR if not start else 0)) * 1_000_000,) * 2)
+    return tmp_path / "store"
+
+
+def expired(
+    store: Path, dry_run: bool, even: Even, confirm: Callable[[str], None] = lambda _: None,
+    **more: str,
+) -> Expired:  # fmt: skip
+    with held_store(str(store), dry_run) as held:
+        planned = plan_expiry(held, held.at("5.3.3", as_text(LOG.settings) | more))
+        when = When(True, NOW, lambda path: 0.1)
+        return expire_store(held, planned, even, None, when, Progress(), confirm)
+
+
+def test_a_dry_run_deletes_nothing_and_a_run_what_it_has_named(store: Path) -> None:
+    even = Even(unread=True)
+    names = sorted(path.name for path in (store / "commitlog").iterdir())
+    planned = expired(store, True, even)
+    assert ([each.path for each in planned.segments], planned.done, planned.log_start) == (
+        [f"commitlog/{0:020d}"], False, SEGMENT,
+    )  # fmt: skip
+    assert sorted(path.name for path in (store / "commitlog").iterdir()) == names
+    assert expired(store, False, even).done
+    assert sorted(path.name for path in (store / "commitlog").iterdir()) == names[1:]
+    assert not expired(store, False, even).needed
+    assert not expired(store, False, even, fileReservedTime="1").needed
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_what_somebody_needs_since_the_question_stays(store: Path, locked: bool) -> None:
+    """Nobody holds a store without a lock file meanwhile; in one with it no broker can have run."""
+    if locked:
+        (store / "lock").touch()
+
+    def read_again(_: str) -> None:
+        offsets = store / "config" / "consumerOffset.json"
+        offsets.parent.mkdir(exist_ok=True)
+        offsets.write_text('{"offsetTable": {"T@g": {"0": 0, "1": 0}}}')
+
+    if locked:
+        assert expired(store, False, Even(), read_again).done
+        return
+    with pytest.raises(StoreChanged, match="nothing is deleted: run it again"):
+        expired(store, False, Even(), read_again)
+    assert len(list((store / "commitlog").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("break_it", "why"),
+    [
+        (lambda store: (store / "abort").touch(), "use `reput recover` first"),
+        (lambda store: (store / "index").symlink_to(store / "commitlog"), "link"),
+    ],
+)
+def test_of_a_store_that_crashed_or_has_links_nothing_is_deleted(
+    break_it: Any, why: str, store: Path
+) -> None:
+    break_it(store)
+    with pytest.raises(StoreError, match=why):
+        expired(store, False, Even(unread=True))
+    assert len(list((store / "commitlog").iterdir())) == 3
+
+
+def test_a_setting_that_no_broker_takes_is_refused(store: Path) -> None:
+    with pytest.raises(SettingError):
+        expired(store, True, Even(), fileReservedTime="soon")
+
+
+# --- Who still needs a message: a group that has not read it, or nobody knows that it was read.
+OFFSETS = f"{STORE}/config/consumerOffset.json"
+
+ONLY_UNREAD = Even(delayed=True, pending=True)
+
+
+def log_of(*topics: str, each: int = 5) -> Damaged:
+    """So many messages of each topic's queue 0, one topic after the other."""
+    return damaged(
+        [
+            Message(topic, 0, n, b"x", store_timestamp=START)
+            for topic in topics for n in range(each)
+        ],
+        1 << 16,
+    )  # fmt: skip
+
+
+NEEDED_LOG = log_of("A", "%RETRY%g")
+
+
+def asked(
+    read: dict[str, dict[str, int]], even: Even = ONLY_UNREAD,
+    log: Damaged = NEEDED_LOG, files: dict[str, bytes] | None = None,
+) -> list[Needed]:  # fmt: skip
+    storage = storage_of(log.log)
+    storage.files |= derived_of(log.log) if files is None else files
+    storage.files[OFFSETS] = json.dumps({"offsetTable": read}).encode()
+    return of(storage, log, even)
+
+
+def of(storage: MemoryStorage, log: Damaged, even: Even) -> list[Needed]:
+    at: Any = StoreAt(storage, STORE, "5.3.3", as_text(log.settings))
+    return needed(at, "5.3.3", even, Progress(), lambda _: None)
+
+
+ALL_READ = {"%RETRY%g@g": {"0": 5}}
+
+
+@pytest.mark.parametrize(
+    ("offset", "first"), [(-1, 0), (0, 0), (1, 1), (4, 4), (5, None), (99, None)]
+)
+def test_the_first_unread_message_of_a_group_is_needed(offset: int, first: int | None) -> None:
+    found = asked({"A@g": {"0": offset}, **ALL_READ})
+    assert [each.offset for each in found] == ([] if first is None else [NEEDED_LOG.places[first]])
+    if found:
+        assert found[0].who.startswith("group 'g' has read topic 'A', queue 0, up to ")
+
+
+def test_a_queue_without_an_offset_and_a_groups_own_retries_count_as_unread() -> None:
+    found = asked({"A@g": {"7": 3}})
+    assert [each.offset for each in found] == [NEEDED_LOG.places[0], NEEDED_LOG.places[5]]
+    assert "topic '%RETRY%g', queue 0, up to 0" in found[1].who
+
+
+def test_a_group_that_is_left_out_and_a_topic_that_nobody_reads_need_nothing() -> None:
+    read = {"A@g": {"0": 2}, "A@old": {"0": 0}, **ALL_READ}
+    even = Even(delayed=True, pending=True, groups=frozenset(["old"]))
+    assert [each.offset for each in asked(read, even)] == [NEEDED_LOG.places[2]]
+    assert [each.offset for each in asked(read)] == [NEEDED_LOG.places[0], NEEDED_LOG.places[2]]
+    assert asked({}) == []
+    assert asked(read, Even(unread=True, delayed=True, pending=True)) == []
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%g_A", "%RETRY%g+A"])
+def test_retries_of_pop_that_nobody_has_popped_yet_count_as_unread(topic: str) -> None:
+    """A topic of them begins with the group's name, a sign and the topic that it popped."""
+    log = log_of("A", topic, "%RETRY%gg_A")
+    (found,) = asked({"A@g": {"0": 5}}, log=log)
+    assert found.offset == log.places[5]
+
+
+POPPED_ALL = {"A@g": {"0": 5}, **ALL_READ}
+
+
+def with_points(*bodies: tuple[str, Any]) -> Damaged:
+    """Five messages, and what pop wrote of them: (tags, body)."""
+    return damaged(
+        [
+            *(Message("A", 0, n, b"x", store_timestamp=START) for n in range(5)),
+            *(Message(REVIVE, 0, n, json.dumps(body).encode(), properties(("TAGS", tags)), START)
+              for n, (tags, body) in enumerate(bodies)),
+        ]
+    )  # fmt: skip
+
+
+IN_ORDER = {"popTime": POPPED, "i": 60_000, "o": [2, 1], "cm": 0b01, "l": 0}
+
+
+@pytest.mark.parametrize(
+    ("bodies", "orders", "first"),
+    [
+        ([("ck", point(1, 3, topic="A", q=0))], {}, 1),
+        ([("ck", point(1, 3, topic="A", q=0, sp=True)), ("ack", ack(1, 1, t="A", q=0))], {}, 2),
+        (
+            [
+                ("ck", point(1, 2, topic="A", q=0)),
+                ("bAck", {**ack(1, -1, t="A", q=0), "aol": [1, 2]}),
+            ],
+            {},
+            None,
+        ),
+        ([("ck", point(1, 3, topic="A", q=0, bm=0b11))], {}, 3),
+        ([("ck", point(99, 3, topic="A", q=0))], {}, None),
+        ([], {"A@g": {"0": IN_ORDER}}, 3),
+        ([], {"A@g": {"1": IN_ORDER}}, None),
+    ],
+)
+def test_what_was_popped_and_not_acknowledged_is_needed(
+    bodies: list[Any], orders: Any, first: int | None
+) -> None:
+    log = with_points(*bodies)
+    files = derived_of(log.log)
+    files[f"{STORE}/config/consumerOrderInfo.json"] = json.dumps({"table": orders}).encode()
+    found = asked(POPPED_ALL, log=log, files=files)
+    assert [each.offset for each in found][:1] == ([] if first is None else [log.places[first]])
+    if found:
+        assert f"has popped, and not acknowledged, queueOffset {first} of topic 'A'" in found[0].who
+    even = ONLY_UNREAD._replace(groups=frozenset("g"))
+    assert asked(POPPED_ALL, even, log=log, files=files) == []
+
+
+def test_check_points_are_read_from_queues_and_from_the_log_where_queues_lack_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = with_points(("ck", point(1, 3, topic="A", q=0)))
+    files = {p: raw for p, raw in derived_of(log.log).items() if REVIVE not in p}
+    assert [each.offset for each in asked(POPPED_ALL, log=log, files=files)] == log.places[1::4]
+    monkeypatch.setattr("reput.store_format.query.by_queue.scan", None)  # reads the log
+    assert [each.offset for each in asked(POPPED_ALL, log=log)] == [log.places[1]]
+
+
+def test_what_the_queues_lack_counts_as_unread() -> None:
+    files = {p: raw for p, raw in derived_of(NEEDED_LOG.log).items() if "RETRY" not in p}
+    (found,) = asked({"A@g": {"0": 5}}, files=files)
+    assert found.offset == NEEDED_LOG.places[5]
+    assert found.who.startswith("the queues do not have all of the log")
+    assert asked({}, files=files) == []
+
+
+def test_offsets_that_cannot_be_read_leave_unknown_what_is_unread() -> None:
+    storage = storage_of(NEEDED_LOG.log)
+    storage.files |= derived_of(NEEDED_LOG.log)
+    storage.files[OFFSETS] = b"{"
+    with pytest.raises(StoreError, match="what is unread is not known; --even-unread"):
+        of(storage, NEEDED_LOG, Even(delayed=True, pending=True))
+    assert of(storage, NEEDED_LOG, Even(unread=True)) == []
+
+
+def test_delayed_and_half_messages_are_needed_from_the_first_open_one_on() -> None:
+    later = properties(("REAL_TOPIC", "A"), ("REAL_QID", "0"), ("DELAY", "3"))
+    half = properties(("REAL_TOPIC", "A"), ("REAL_QID", "0"), ("UNIQ_KEY", "u"))
+    log = damaged(
+        [
+            Message("A", 0, 0, b"x", store_timestamp=START),
+            Message("SCHEDULE_TOPIC_XXXX", 2, 0, b"x", later, START),
+            Message("SCHEDULE_TOPIC_XXXX", 2, 1, b"x", later, START),
+            Message("RMQ_SYS_TRANS_HALF_TOPIC", 0, 0, b"x", half, START),
+        ]
+    )
+    found = asked({}, Even(), log)
+    assert [each.offset for each in found] == [log.places[1], log.places[3]]
+    assert [each.who for each in found] == [
+        "2 delayed messages not delivered yet", "1 half message not decided yet",
+    ]  # fmt: skip
+    assert len(asked({}, Even(delayed=True), log)) == len(asked({}, Even(pending=True), log)) == 1

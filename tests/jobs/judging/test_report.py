@@ -1,0 +1,175 @@
+"""When a store is sound, and when its derived files alone are at fault."""
+
+from typing import Any
+
+import pytest
+
+from reput.jobs.judging.report import (
+    MISSING,
+    CheckReport,
+    Difference,
+    Report,
+    compared_text,
+    manifest_differences,
+)
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.salvaging.damage_map import DamageMap
+from reput.store_format.damage.queue_findings import Gap
+from reput.store_format.log.segments import Finding
+
+FOUND = [Finding("commitlog/x", "is odd")]
+DIFFERS = [Difference("index/1", 0, "x", 1, 2)]
+
+
+def report(ranges: int = 0, **more: Any) -> CheckReport:
+    return CheckReport("s", "5.3.3", 0, 9, 10, [0, 10], 1, {"range_count": ranges}, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "sound", "only_derived"),
+    [
+        (report(), True, False),
+        (report(behind=DIFFERS, expired=["x"], warnings=["w"], notes=["n"]), True, False),
+        (report(1), False, False),
+        (report(findings=FOUND), False, False),
+        (report(differences=DIFFERS), False, True),
+        (report(1, differences=DIFFERS), False, False),
+        (report(findings=FOUND, differences=DIFFERS), False, False),
+    ],
+)
+def test_only_faults_count(found: CheckReport, sound: bool, only_derived: bool) -> None:
+    assert (found.sound, found.only_derived_differ) == (sound, only_derived)
+    assert found.as_json()["sound"] is sound
+
+
+def test_a_crash_is_a_state_of_its_own() -> None:
+    states = (report().state, report(1).state, report(crashed=True).state)
+    assert states == ("sound", "NOT sound", "needs recovery")
+    assert report(1, crashed=True).state == "NOT sound"
+    crashed = report(crashed=True, derived_files=3)
+    assert (crashed.sound, crashed.undamaged) == (False, True)
+    assert crashed.as_json()["state"] == "needs recovery"
+    assert crashed.as_json()["sound"] is False
+
+
+@pytest.mark.parametrize(
+    ("follows", "crashed", "torn"),
+    [
+        ((), True, True), (("nothing live", "the log's end"), True, True),
+        (("nothing live",), False, False), (("record", "nothing live"), True, False),
+    ],
+)  # fmt: skip
+def test_what_a_crash_leaves_at_the_end_is_what_recovery_cuts(
+    follows: tuple[str, ...], crashed: bool, torn: bool
+) -> None:
+    found = report(len(follows), crashed=crashed)
+    found.damage["ranges"] = [{"follows": each} for each in follows]
+    assert found.ends_torn is torn
+    found.damage["range_count"] += 1  # one that is not listed
+    assert not found.ends_torn
+
+
+@pytest.mark.parametrize(
+    ("releases", "assumed"), [("", False), ("5.3.3", False), ("5.3.3, assumed", True)]
+)
+def test_a_release_may_be_assumed(releases: str, assumed: bool) -> None:
+    assert report(releases=releases).assumed is assumed
+
+
+def test_programs_get_the_number_of_segments_and_plain_values() -> None:
+    told = report(findings=FOUND, differences=DIFFERS, behind=DIFFERS).as_json()
+    assert told["segment_files"] == 2
+    assert "segments" not in told
+    assert told["findings"] == [
+        {"path": "commitlog/x", "reason": "is odd", "left_out": False, "todo": ""}
+    ]
+    wanted = [{"path": "index/1", "offset": 0, "field": "x", "there": 1, "wanted": 2}]
+    assert (told["differences"], told["behind"]) == (wanted, wanted)
+
+
+# --- How a difference and what was compared are said.
+@pytest.mark.parametrize(
+    ("difference", "text"),
+    [
+        (Difference("q/0", 40, "size", 7, 0), "q/0: offset 40: size: is 7, should be 0"),
+        (Difference("q/0", 0, "slot", 0, 7), "q/0: offset 0: slot: is 0, should be 7"),
+        (Difference("q/0", 40, MISSING, None, None), "q/0: the file is missing"),
+        (Difference("q/0", 40, "slot", None, 7), "q/0: slot"),
+    ],
+)
+def test_a_value_of_0_is_a_value(difference: Difference, text: str) -> None:
+    assert difference.text() == text
+
+
+@pytest.mark.parametrize(
+    ("files", "rows", "text"),
+    [
+        (0, [], "0 files"),
+        (3, [], "3 files"),
+        (0, ["9 entries"], "9 entries in RocksDB"),
+        (3, ["9 entries", "2 keys"], "3 files, 9 entries, 2 keys in RocksDB"),
+    ],
+)
+def test_no_files_are_told_of_where_rows_were_compared(
+    files: int, rows: list[str], text: str
+) -> None:
+    assert compared_text(files, f"{files} files", rows) == text
+
+
+# --- A verify for people, and a salvaged set's manifest beside what the log shows.
+GAP = Gap("T", 0, False, 5, 2, 100, 200)
+
+
+def verify_report(differing: int = 0, **more: Any) -> Report:
+    differences = [Difference(f"q/{n}", 0, "size", 1, 2) for n in range(differing)]
+    return Report("s", "set", "5.3.3", 9, "x", files=7, differences=differences, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (verify_report(), "  7 files derived: the same, byte for byte (0.0 s)"),
+        (verify_report(2), "  7 files derived: 2 differ (0.0 s)"),
+        (verify_report(in_rocksdb=["3 entries"]),
+         "  7 files derived, 3 entries in RocksDB: the same (0.0 s)"),
+    ],
+)  # fmt: skip
+def test_files_are_the_same_byte_for_byte_and_rows_are_the_same(found: Report, line: str) -> None:
+    assert found.text().splitlines()[1] == line
+    assert found.same == ("same" in line)
+
+
+@pytest.mark.parametrize(("many", "more"), [(3, None), (4, "1"), (1234, "1,231")])
+def test_three_differences_are_shown_and_the_others_counted(many: int, more: str | None) -> None:
+    found = verify_report(many)
+    lines = [line for line in found.text().splitlines()[2:] if "warning" not in line]
+    assert [line.split()[:2] for line in lines[:3]] == [["differs", f"q/{n}:"] for n in range(3)]
+    assert lines[3:] == ([f"  ... and {more} more (-v and --json have all)"] if more else [])
+    assert len(found.details()) == many - 3
+
+
+def damage(gaps: list[Gap], count: int = 1) -> DamageMap:
+    return DamageMap(Linked([], 900), {}, [], 1000, [], 0, gaps=gaps, count=count)
+
+
+def manifest(gaps: list[Gap], count: int = 1) -> dict[str, Any]:
+    return {"damage": {"missing": [vars(gap) for gap in gaps], "range_count": count}}
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "same"),
+    [
+        (manifest([GAP]), damage([GAP]), True),
+        (manifest([]), damage([GAP]), False),
+        (manifest([GAP]), damage([]), False),
+        (manifest([GAP], 2), damage([GAP], 1), False),
+        ({}, damage([GAP]), True),
+        ({"damage": None}, damage([GAP]), True),
+        (manifest([GAP]), None, True),
+    ],
+)
+def test_a_set_s_lost_positions_are_those_of_the_log(
+    said: dict[str, Any], found: DamageMap | None, same: bool
+) -> None:
+    differences = manifest_differences("set", said, found)
+    assert [each.path for each in differences] == ([] if same else ["set/manifest.json"])

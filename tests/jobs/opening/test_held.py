@@ -1,0 +1,235 @@
+"""Folders in which nothing is changed: what is no store, and files with a second name."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.opening.held import (
+    complete_last,
+    held_local_store,
+    held_store,
+    refuse_log_elsewhere,
+    refuse_second_name,
+    refuse_shared_files,
+    refuse_shared_segments,
+    refuse_what_is_no_store,
+)
+from reput.store_format.faults import StoreError
+from reput.store_format.files.protocol import FileState, StoreInUse
+from reput.store_format.files.system import lock_holder
+from reput.store_format.log.segments import Segment
+from reput.store_format.release.settings import settings_from
+from tests.faults.memory_files import crash_states
+from tests.faults.power import recorded
+from tests.jobs.opening.writing import Writing
+
+SEGMENT = f"commitlog/{0:020d}"
+QUEUE, LAST_QUEUE = (f"consumequeue/T/0/{start:020d}" for start in (0, 6_000_000))
+INDEX, LAST_INDEX = "index/20240101000000000", "index/20240102000000000"
+
+
+def put(root: Path, files: dict[str, bytes]) -> str:
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content)
+    return str(root)
+
+
+@pytest.mark.parametrize(
+    ("files", "wrong"),
+    [
+        ({}, None),
+        ({"lock": b"lock", "abort": b"12345\n", "checkpoint": bytes(4096)}, None),
+        ({"lock": b"", "abort": b"", "checkpoint": b""}, None),
+        ({"lock": b"my notes"}, "lock"),
+        ({"lock": b"locklock"}, "lock"),
+        ({"abort": b"stop!"}, "abort"),
+        ({"abort": b"1" * 21}, "abort"),
+        ({"checkpoint": bytes(4095)}, "checkpoint"),
+        ({"lock": b"my notes", "checkpoint": b"?", SEGMENT: b""}, None),
+        ({INDEX: b""}, None),
+        ({"index/page.html": b"", SEGMENT: b""}, None),  # a store, in which somebody left it
+        ({"index/page.html": b""}, "index/page.html"),
+        ({"index/20241301000000000": b""}, "index/20241301000000000"),
+        ({"commitlog/page.html": b""}, "commitlog/page.html"),
+    ],
+)
+def test_files_with_a_store_s_names_must_be_a_broker_s(
+    files: dict[str, bytes], wrong: str | None, tmp_path: Path
+) -> None:
+    store = put(tmp_path, files)
+    if wrong is None:
+        refuse_what_is_no_store(store)
+    else:
+        with pytest.raises(StoreError, match=f"^{store}/{wrong}: .*nothing in it is changed"):
+            refuse_what_is_no_store(store)
+
+
+def test_a_group_s_log_is_changed_by_no_command(tmp_path: Path) -> None:
+    store = put(tmp_path, {f"dledger-n0/data/{0:020d}": b""})
+    with pytest.raises(StoreError, match="a DLedger group's log"):
+        refuse_what_is_no_store(store)
+
+
+FILES = dict.fromkeys((SEGMENT, QUEUE, LAST_QUEUE, INDEX, LAST_INDEX, "checkpoint"), b"")
+
+
+@pytest.mark.parametrize(
+    ("linked", "by_log", "by_any"),
+    [
+        (SEGMENT, True, True),
+        (QUEUE, False, False),
+        (LAST_QUEUE, False, True),
+        (INDEX, False, False),
+        (LAST_INDEX, False, True),
+        ("checkpoint", False, True),
+    ],
+)
+def test_a_file_that_would_be_written_has_no_second_name(
+    linked: str, by_log: bool, by_any: bool, tmp_path: Path
+) -> None:
+    store = put(tmp_path / "store", FILES)
+    os.link(f"{store}/{linked}", tmp_path / "backup")
+    for refuse, refuses in ((refuse_shared_segments, by_log), (refuse_shared_files, by_any)):
+        if refuses:
+            with pytest.raises(StoreError, match=f"{linked}: has a second name elsewhere"):
+                refuse(store)
+        else:
+            refuse(store)
+
+
+def test_links_that_a_killed_writer_left_beside_the_index_are_its_own(tmp_path: Path) -> None:
+    store = put(tmp_path / "store", FILES)
+    (tmp_path / "store/.reput-index").mkdir()
+    os.link(f"{store}/{LAST_INDEX}", f"{store}/.reput-index/20240102000000000")
+    refuse_shared_files(store)
+
+
+def test_a_folder_has_other_names_and_what_is_gone_has_none(tmp_path: Path) -> None:
+    (tmp_path / "folder/below").mkdir(parents=True)
+    refuse_second_name(str(tmp_path / "folder"))
+    refuse_second_name(str(tmp_path / "none"))
+
+
+def test_a_log_is_changed_in_its_own_folder_only() -> None:
+    state = FileState(1, 0, 0)
+    own, other = (Segment(f"{folder}/{0:020d}", 0, state) for folder in ("/s/commitlog", "/d/log"))
+    refuse_log_elsewhere("/s", [own], "append")
+    with pytest.raises(StoreError, match=r"^/d/log/0+: append works on a log in /s/commitlog only"):
+        refuse_log_elsewhere("/s", [own, other], "append")
+
+
+# --- A held store: nobody else changes it, and one that is not changed keeps its files and times.
+STORE_SEGMENT = 4096
+SIZES = settings_from({"mappedFileSizeCommitLog": str(STORE_SEGMENT)})
+LAST = f"commitlog/{STORE_SEGMENT:020d}"
+
+
+def segments(root: Path, *lengths: int) -> str:
+    (root / "commitlog").mkdir()
+    for number, length in enumerate(lengths):
+        (root / "commitlog" / f"{number * STORE_SEGMENT:020d}").write_bytes(b"\1" * length)
+    return str(root)
+
+
+def times(path: Path) -> tuple[int, int]:
+    about = path.stat()
+    return about.st_mtime_ns, about.st_atime_ns
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_lock_file_is_held_at_once_and_made_only_before_a_change(
+    has_file: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "lock"
+    if has_file:
+        path.write_bytes(b"lock")
+    with held_store(str(tmp_path), dry_run=False) as held:
+        assert path.exists() == has_file
+        assert (lock_holder(str(path)) == os.getpid()) == has_file
+        assert [held.lock_at_last(), held.lock_at_last()] == [not has_file, False]
+        assert lock_holder(str(path)) == os.getpid()
+        assert held.storage.lock_holder(held.path) is None
+    assert lock_holder(str(path)) is None
+
+
+def test_a_dry_run_takes_no_lock_and_leaves_no_file(tmp_path: Path) -> None:
+    with held_store(str(tmp_path), dry_run=True) as held:
+        held.lock_at_last()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_store_that_another_process_has_open_is_refused(dry_run: bool, writing: Writing) -> None:
+    writing.append(1)
+    with pytest.raises(StoreInUse, match="holds its lock"), held_store(str(writing.store), dry_run):
+        pytest.fail("it is in use")
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_staging_leaves_the_times_of_a_store_that_is_not_changed(changed: bool, tmp_path) -> None:
+    os.utime(tmp_path, ns=(1_000_000_001, 2_000_000_002))
+    before = times(tmp_path)
+    with held_store(str(tmp_path), dry_run=False) as held:
+        (tmp_path / "staged").touch()
+        held.changed = changed
+    assert (times(tmp_path) == before) != changed
+
+
+def test_a_folder_that_a_user_names_must_be_a_store(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "lock").write_bytes(b"somebody's own")
+    for name, why in (("none", "no such folder; try that"), ("file", "no such folder; try that"),
+                      ("other", "was not written by a broker")):  # fmt: skip
+        with (
+            pytest.raises(StoreError, match=why),
+            held_local_store(str(tmp_path / name), False, "; try that"),
+        ):
+            pytest.fail(name)
+
+
+@pytest.mark.parametrize(
+    ("length", "whole"),
+    [
+        (0, 0),
+        (1, STORE_SEGMENT),
+        (STORE_SEGMENT - 1, STORE_SEGMENT),
+        (STORE_SEGMENT, STORE_SEGMENT),
+        (STORE_SEGMENT + 1, STORE_SEGMENT + 1),
+    ],
+)
+def test_only_a_last_segment_that_a_crash_left_short_gets_its_length(
+    length: int, whole: int, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    with held_store(segments(tmp_path, 7, length), dry_run=False) as held:
+        done = recorded(tmp_path, lambda: complete_last(held, SIZES, asked.append))
+        *_, (_, _, lost), _ = crash_states(done.start, done.ops, 1, 0)
+        assert lost.tree()[LAST] == (b"\1" * length).ljust(whole, b"\0")  # it lasts
+        assert held.changed == bool(asked) == (length != whole)
+    assert (tmp_path / LAST).read_bytes() == (b"\1" * length).ljust(whole, b"\0")
+    assert (tmp_path / f"commitlog/{0:020d}").stat().st_size == 7
+
+
+def test_an_unfinished_segment_is_left_where_nobody_agrees(tmp_path: Path) -> None:
+    store = segments(tmp_path, STORE_SEGMENT, 9)
+    with (
+        pytest.raises(StoreError, match="has 9 bytes: a crash left it unfinished"),
+        held_store(store, dry_run=True) as held,
+    ):
+        complete_last(held, SIZES, pytest.fail)
+
+    def no(_: str) -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError), held_store(store, dry_run=False) as held:
+        complete_last(held, SIZES, no)
+    assert (tmp_path / LAST).stat().st_size == 9
+
+
+def test_a_store_with_abort_was_not_stopped_cleanly(tmp_path: Path) -> None:
+    (tmp_path / "abort").touch()
+    with held_store(str(tmp_path), dry_run=True) as held:
+        assert held.crashed

@@ -1,0 +1,259 @@
+"""Fields that are put back: only where one witness leaves one value, and one bit made the other."""
+
+import struct
+import zlib
+from typing import NamedTuple
+
+import pytest
+
+from reput.store_format.damage.repair import (
+    FILLER_BYTES,
+    LostPositions,
+    Patch,
+    Stamp,
+    by_checksum,
+    by_testimony,
+    field_at,
+    fill,
+    least_bytes,
+    magic,
+    own,
+    own_place,
+    plain,
+)
+from reput.store_format.damage.repair import Testimony as Said
+from tests.logs.encoder import Message, encode, properties
+
+PLACE = 5000
+BODY_AT = 88  # with IPv4 hosts
+BODY = b"a body"
+TOPIC_AT = BODY_AT + len(BODY) + 1
+SEALED = encode(
+    Message(topic="Topic", body=BODY, crc_property=True, properties=properties(("TAGS", "a"))),
+    PLACE,
+)
+
+
+def flipped(*bits: tuple[int, int]) -> bytes:
+    record = bytearray(SEALED)
+    for at, bit in bits:
+        record[at] ^= 1 << bit
+    return bytes(record)
+
+
+@pytest.mark.parametrize(
+    ("at", "field"),
+    [
+        (0, "totalSize"), (7, "magic"), (8, "bodyCRC"), (15, "queueId"), (16, "flag"),
+        (20, "queueOffset"), (35, "physicalOffset"), (39, "sysFlag"), (40, "bornTimestamp"),
+        (48, "bornHost/storeTimestamp/storeHost"), (71, "bornHost/storeTimestamp/storeHost"),
+        (72, "reconsumeTimes"), (76, "preparedTransactionOffset"), (87, "bodyLength"),
+        (TOPIC_AT - 1, "topic/properties"), (len(SEALED) - 21, "topic/properties"),
+        (len(SEALED) - 20, "topic/properties"), (len(SEALED) - 2, "topic/properties"),
+    ],
+)  # fmt: skip
+def test_a_seal_finds_the_one_flipped_bit(at: int, field: str) -> None:
+    hurt = flipped((at, 0))
+    was, now = hurt[at : at + 1], SEALED[at : at + 1]
+    found = by_checksum(PLACE, hurt, BODY_AT, len(BODY))
+    assert found == Patch(PLACE, PLACE + at, field, was, now, "__CRC32#")
+    assert found.as_json()["bits"] == [f"byte {at}, bit 0"]
+
+
+@pytest.mark.parametrize(
+    "bits",
+    [
+        [(12, 0), (13, 0)],
+        [(len(SEALED) - 2, 0), (12, 0)],  # the seal itself may be the wrong one
+        [(BODY_AT, 0)],  # a body has a CRC of its own
+        [(len(SEALED) - 3, 6), (len(SEALED) - 4, 6)],  # two digits that are none
+    ],
+)
+def test_more_than_that_is_not_put_back(bits: list[tuple[int, int]]) -> None:
+    assert by_checksum(PLACE, flipped(*bits), BODY_AT, len(BODY)) is None
+
+
+def test_with_two_long_hosts_the_middle_is_24_bytes_on() -> None:
+    assert field_at(95, 112) == "bornHost/storeTimestamp/storeHost"
+    assert (field_at(96, 112), field_at(112, 112)) == ("reconsumeTimes", "topic/properties")
+
+
+@pytest.mark.parametrize(
+    ("raw", "now"),
+    [
+        (0x5AA320A7, 0xDAA320A7), (0xDAA320A6, 0xDAA320A7), (0xDAA321AB, 0xDAA320AB),
+        (0xDAA320A3, None), (0xDAA320AF, None),  # one bit away from both
+        (0xDAA320A4, None), (0xDAA320A7, None), (0, None),
+    ],
+)  # fmt: skip
+def test_a_magic_number_of_which_one_bit_differs(raw: int, now: int | None) -> None:
+    found = magic(PLACE, raw.to_bytes(4, "big"))
+    assert (found and int.from_bytes(found.now, "big")) == now
+    assert found is None or (found.at, found.field) == (PLACE + 4, "magic")
+
+
+@pytest.mark.parametrize(
+    ("said", "behind", "put_back"),
+    [
+        (PLACE ^ 1 << 40, PLACE + 100, True),
+        (PLACE ^ 1 << 63, PLACE + 100, True),
+        (PLACE ^ 1 << 40, (PLACE ^ 1 << 40) + 100, False),  # the file has another segment's name
+        (PLACE ^ 3 << 40, PLACE + 100, False),
+        (PLACE, PLACE + 100, False),
+    ],
+)
+def test_a_records_place_unless_the_next_record_agrees_with_the_other(
+    said: int, behind: int, put_back: bool
+) -> None:
+    raw, now = struct.pack(">Q", said), struct.pack(">q", PLACE)
+    found = own_place(PLACE, raw, 100, struct.pack(">Q", behind))
+    wanted = Patch(PLACE, PLACE + 28, "physicalOffset", raw, now, "the record's place")
+    assert found == (wanted if put_back else None)
+
+
+@pytest.mark.parametrize(("flags", "now"), [(4, 0), (8 | 0x31, 0x31), (12, None), (0x31, None)])
+def test_a_transaction_type_of_one_bit(flags: int, now: int | None) -> None:
+    found = plain(PLACE, flags.to_bytes(4, "big"), "a queue")
+    assert (found and int.from_bytes(found.now, "big")) == now
+    assert found is None or (found.at, found.field) == (PLACE + 36, "sysFlag")
+
+
+@pytest.mark.parametrize(
+    ("said", "fields"),
+    [
+        (Said(PLACE, "q", "Topic", 0, 0), []),
+        (Said(PLACE, "q"), []),
+        (Said(PLACE, "q", "Tppic", 0, 7), [("topic", TOPIC_AT), ("queueOffset", 20)]),
+        (Said(PLACE, "q", None, -1, None), [("queueId", 12)]),
+        (Said(PLACE, "q", "Topics", 1, 7), []),  # another length: another record
+    ],
+)
+def test_what_a_queue_says_replaces_only_what_differs(
+    said: Said, fields: list[tuple[str, int]]
+) -> None:
+    patches = by_testimony(said, SEALED, TOPIC_AT, b"Topic")
+    assert [(each.field, each.at - PLACE) for each in patches] == fields
+    assert all(SEALED[p.at - PLACE :].startswith(p.was) for p in patches)
+
+
+# --- Fillers: their bytes are exactly the range's, and each is a record that RocketMQ accepts.
+START = 7000
+BARE, FILLER_SEALED = Stamp(1_700_000_000_123, False), Stamp(1_700_000_000_123, True)
+TAG = b"TAGS\x01REPUT_LOST\x02"
+
+
+class Read(NamedTuple):
+    """A record's fields, at the offsets of docs/formats/commitlog.md."""
+
+    topic: str
+    queue_offset: int
+    flags: int
+    properties: bytes
+
+
+def read(record: bytes, place: int, stamp: Stamp = BARE) -> Read:
+    size, magic, crc, _, _, offset, said, flags = struct.unpack_from(">iIiiiqqi", record)
+    assert (size, said, struct.unpack_from(">q", record, 56)[0]) == (
+        len(record), place, stamp.timestamp,
+    )  # fmt: skip
+    (body,) = struct.unpack_from(">i", record, 84)
+    assert crc == (zlib.crc32(record[88 : 88 + body]) & 0x7FFFFFFF if body else 0)
+    v2 = magic == 0xDAA320AB
+    assert v2 or magic == 0xDAA320A7
+    at = 88 + body + 1 + v2
+    topic = int.from_bytes(record[88 + body : at], "big")
+    (length,) = struct.unpack_from(">h", record, at + topic)
+    assert at + topic + 2 + length == size
+    text = record[at + topic + 2 :]
+    if stamp.crc_property:
+        digits = f"{zlib.crc32(record[:-20]) & 0x7FFFFFFF:010d}"[::-1].encode()
+        assert text.endswith(b"__CRC32#\x01" + digits + b"\x02")
+        text = text[:-20]
+    return Read(record[at : at + topic].decode(), offset, flags, text)
+
+
+def records(length: int, *lost: LostPositions, stamp: Stamp = BARE) -> list[Read]:
+    at, found = START, []
+    for record in fill(START, length, lost, stamp, False):
+        found.append(read(record, at, stamp))
+        at += len(record)
+    assert at == START + length
+    return found
+
+
+@pytest.mark.parametrize(
+    ("topic", "crc", "size"),
+    [
+        ("T", False, 92), ("T", True, 112), ("長", False, 94),
+        ("L" * 127, False, 218), ("L" * 128, False, 220),  # topicLength takes two bytes
+        ("SCHEDULE_TOPIC_XXXX", False, 91 + 19 + 33),  # and REAL_TOPIC, REAL_QID
+    ],
+)  # fmt: skip
+def test_the_shortest_filler_of_a_topic(topic: str, crc: bool, size: int) -> None:
+    assert least_bytes(topic, crc) == size
+    stamp = FILLER_SEALED if crc else BARE
+    (found,) = records(size, LostPositions(topic, 3, 8, 1), stamp=stamp)
+    assert (found.topic, found.queue_offset) == (topic, 8)
+
+
+@pytest.mark.parametrize(
+    ("spare", "tags"), [(0, 0), (15, 0), (16, 1), (31, 1), (32, 2), (33, 2), (300, 2)]
+)
+def test_each_lost_position_has_its_record_with_a_tag_while_there_is_room(
+    spare: int, tags: int
+) -> None:
+    assert len(TAG) == 16
+    found = records(2 * 92 + spare, LostPositions("T", 3, 8, 2))
+    assert [(r.topic, r.queue_offset, r.flags) for r in found] == [("T", 8, 0), ("T", 9, 0)]
+    assert [r.properties for r in found] == [TAG] * tags + [b""] * (2 - tags)
+
+
+@pytest.mark.parametrize("stamp", [BARE, FILLER_SEALED], ids=["bare", "sealed"])
+@pytest.mark.parametrize("over", [0, 1, 91, 92, 200, FILLER_BYTES + 5])
+def test_what_is_lost_of_no_queue_is_rolled_back_and_no_record_is_long(
+    over: int, stamp: Stamp
+) -> None:
+    length = FILLER_BYTES + over
+    found = list(own(START, length, stamp))
+    assert sum(map(len, found)) == length
+    assert max(map(len, found)) <= FILLER_BYTES
+    at = START
+    for record in found:
+        about = read(record, at, stamp)
+        at += len(record)
+        assert (about.flags, about.properties) == (0xC, b"")
+        assert about.topic == (
+            "REPUT_LOST" if len(record) >= 101 + 20 * stamp.crc_property else "R"
+        )
+
+
+def test_positions_matter_more_than_seals() -> None:
+    """Two sealed fillers have 224 bytes."""
+    for length, sealed in ((224, True), (223, False)):
+        found = b"".join(fill(START, length, [LostPositions("T", 0, 0, 2)], FILLER_SEALED, False))
+        assert len(found) == length
+        assert (b"__CRC32#" in found) is sealed
+
+
+@pytest.mark.parametrize(
+    ("length", "lost", "sizes"),
+    [
+        (8, 0, [8]), (99, 0, [99]), (100, 0, [92, 8]), (5000, 0, [92, 4908]),
+        (100, 1, [92, 8]), (116, 1, [108, 8]), (117, 1, [108, 9]),
+    ],
+)  # fmt: skip
+def test_a_blank_ends_the_segment(length: int, lost: int, sizes: list[int]) -> None:
+    """Alone only where no record fits: recovery wants one."""
+    positions = [LostPositions("T", 0, 5, lost)] if lost else []
+    *found, blank = fill(START, length, positions, BARE, True)
+    assert blank == struct.pack(">iI", sizes[-1], 0xCBD43194)
+    assert [*map(len, found), sizes[-1]] == sizes
+
+
+@pytest.mark.parametrize(
+    ("length", "lost", "ends"), [(91, 1, False), (99, 1, True), (91, 0, False), (7, 0, True)]
+)
+def test_too_short_a_range_is_refused(length: int, lost: int, ends: bool) -> None:
+    positions = [LostPositions("T", 0, 5, lost)] if lost else []
+    with pytest.raises(ValueError, match="bytes"):
+        list(fill(START, length, positions, BARE, ends))

@@ -1,0 +1,191 @@
+"""Who holds a store's lock, and which job folders are left over."""
+
+import fcntl
+import mmap
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from reput.store_format.faults import StoreError
+from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.protocol import StoreInUse
+from reput.store_format.files.system import (
+    available_memory,
+    cached_bytes,
+    claim_folder,
+    holder_text,
+    is_abandoned,
+    is_our_folder,
+    lock_holder,
+    uncached_flags,
+)
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+fcntl.lockf(file, fcntl.LOCK_EX, 1, int(sys.argv[2]))
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_by_another(path: Path, byte: int = 0) -> Iterator[int]:
+    """Another process locks one byte, as Java's FileChannel.tryLock(0, 1, false) does for 0."""
+    command = [sys.executable, "-S", "-c", HOLD, str(path), str(byte)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.communicate(b"")
+
+
+def test_a_lock_of_another_process_is_seen_and_gone_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    file.write_bytes(b"lock")
+    assert lock_holder(str(file)) is None
+    with held_by_another(file) as process:
+        assert lock_holder(str(file)) == process
+        with pytest.raises(StoreInUse, match="another process"):
+            DiskFiles(str(tmp_path)).lock("lock")
+    assert lock_holder(str(file)) is None
+    assert file.read_bytes() == b"lock"
+
+
+def test_only_the_first_byte_counts(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    file.write_bytes(b"lock")
+    with held_by_another(file, byte=1):
+        assert lock_holder(str(file)) is None
+
+
+def test_asking_does_not_lose_this_process_its_own_lock(tmp_path: Path) -> None:
+    release = DiskFiles(str(tmp_path)).lock("lock")
+    (tmp_path / "link").symlink_to("lock")
+    for name in ("lock", "link"):
+        assert lock_holder(f"{tmp_path}/{name}") == os.getpid()
+    ask = [
+        sys.executable, "-S", "-c", "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), 6, 1)",
+    ]  # fmt: skip
+    assert subprocess.run([*ask, str(tmp_path / "lock")], capture_output=True).returncode == 1
+    release()
+    assert lock_holder(f"{tmp_path}/lock") is None
+
+
+def test_what_is_no_file_is_refused_and_a_missing_one_is_free(tmp_path: Path) -> None:
+    assert lock_holder(f"{tmp_path}/none") is None
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "link").symlink_to("file")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{tmp_path}/socket")
+        for name in ("link", "socket"):
+            with pytest.raises(StoreError, match=f"{name}: is not a regular file"):
+                lock_holder(f"{tmp_path}/{name}")
+
+
+def test_a_holder_on_another_machine_has_no_number() -> None:
+    assert holder_text(4711) == "process 4711"
+    assert holder_text(0) == "a process of another machine"
+
+
+def test_a_claimed_folder_is_abandoned_when_it_is_let_go(tmp_path: Path) -> None:
+    folder = f"{tmp_path}/staging"
+    release = claim_folder(folder)
+    assert release is not None
+    assert os.stat(folder).st_mode & 0o777 == 0o700
+    assert not is_abandoned(folder)
+    with pytest.raises(FileExistsError):
+        claim_folder(folder)
+    release()
+    assert is_abandoned(folder)
+
+
+def test_a_folder_that_others_may_write_to_is_never_taken_for_a_leftover(tmp_path: Path) -> None:
+    for name, mode in (("ours", 0o755), ("group", 0o775), ("others", 0o757)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "link").symlink_to("ours")
+    (tmp_path / "file").write_bytes(b"")
+    for look in (is_our_folder, is_abandoned):
+        found = [name for name in sorted(os.listdir(tmp_path)) if look(f"{tmp_path}/{name}")]
+        assert found == ["ours"]
+        assert not look(f"{tmp_path}/none")
+
+
+def test_looking_at_a_leftover_does_not_keep_it(tmp_path: Path) -> None:
+    assert is_abandoned(str(tmp_path))
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert not is_abandoned(str(tmp_path))
+    os.close(descriptor)
+
+
+# --- What Linux's page cache is asked, and which releases of Linux can go past it.
+RWF_DONTCACHE = 0x80  # <linux/fs.h>
+
+
+@pytest.mark.parametrize(
+    ("release", "flags"),
+    [
+        ("6.16.0", RWF_DONTCACHE),
+        ("6.16-rc1", RWF_DONTCACHE),
+        ("6.100.1-custom", RWF_DONTCACHE),
+        ("7.0.0", RWF_DONTCACHE),
+        ("6.15.99", 0),
+        ("6.14.0", 0),  # had it, and could lose bytes
+        ("6.9.16", 0),
+        ("5.15.0-6.16", 0),
+        ("6", 0),
+        ("unknown", 0),
+        ("", 0),
+    ],
+)
+def test_reads_leave_nothing_behind_from_linux_6_16_on(release: str, flags: int) -> None:
+    assert uncached_flags(release) == flags
+
+
+def test_cached_bytes_are_whole_pages_of_the_part_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(5 * mmap.PAGESIZE + 1))
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.pread(descriptor, 6 * mmap.PAGESIZE, 0)
+        all_of_it, two, none = (
+            cached_bytes(descriptor, at, length)
+            for at, length in ((0, 6 * mmap.PAGESIZE), (mmap.PAGESIZE, 2 * mmap.PAGESIZE),
+                               (6 * mmap.PAGESIZE, mmap.PAGESIZE))
+        )  # fmt: skip
+    finally:
+        os.close(descriptor)
+    if all_of_it is None or two is None:
+        pytest.skip("this Linux does not say what is cached")
+    # other processes may push pages out meanwhile
+    assert all_of_it % mmap.PAGESIZE == two % mmap.PAGESIZE == 0
+    assert 0 <= all_of_it <= 6 * mmap.PAGESIZE
+    assert 0 <= two <= 2 * mmap.PAGESIZE
+    assert none == 0
+
+
+def test_what_has_no_page_cache_is_unknown(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    try:
+        assert cached_bytes(reader, 0, 4096) in (None, 0)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert cached_bytes(-1, 0, 4096) is None
+
+
+def test_available_memory_is_part_of_what_there_is() -> None:
+    available = available_memory()
+    if available is None:
+        pytest.skip("no /proc/meminfo")
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 1 << 20 < available <= total
+    assert available % 1024 == 0

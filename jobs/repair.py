@@ -29,7 +29,7 @@ DIR/manifest.json. All derived files are made anew; the broker's configuration i
 
 examples:
   reput repair /data/store --output /data/repaired
-  reput repair s3://bucket/store --output /data/repaired --restore
+  reput repair s3://bucket/store --output /data/repaired --put-back
 
 {VERSIONS}"""
 
@@ -44,7 +44,7 @@ class Repair(OfLog):
     replace_output: bool = option(
         "replace the store in DIR, if it is a repaired one", False, "--replace"
     )
-    restore: bool = option(
+    put_back: bool = option(
         "put back damaged header fields that other files prove, and report each bit", False
     )
     assume_names: bool = assumed_names()
@@ -87,7 +87,7 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
     with found.publishing(place) as (job, _):
         job.check_every_crc()
         damage = map_damage(job, _MOST_RANGES, _MOST_GAPS)
-        patches = restorations(job, damage) if asked.restore else []
+        patches = restorations(job, damage) if asked.put_back else []
         if patches:
             job.plan = restored(job.plan, damage, patches)
             damage = map_damage(job, _MOST_RANGES, _MOST_GAPS)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reput.jobs.catch_up import catch_up as catch_up
     from reput.jobs.catch_up import follow as follow
     from reput.jobs.check import check as check
+    from reput.jobs.check import check_repository as check_repository
     from reput.jobs.compare import compare as compare
     from reput.jobs.convert import convert as convert
     from reput.jobs.deliver_delayed import deliver_delayed as deliver_delayed
@@ -64,11 +65,12 @@ if TYPE_CHECKING:
 
 # A command's function is in the module of its name; module -> the other public names that it has.
 _COMMANDS = (
-    "rebuild verify check compare repair convert recover report expire deliver_delayed "
+    "rebuild verify compare repair convert recover report expire deliver_delayed "
     "resolve_transactions backup backups forget restore"
 )
 _OTHERS = {
     "jobs.catch_up": "catch_up follow",
+    "jobs.check": "check check_repository",
     "jobs.replicate": "replicate replicate_from",
     "jobs.export": "export verify_export",
     "jobs.opening.questions": "open_store",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.faults import Fault, StoreError
-from reput.store_format.files.frames import PieceBroken, decode_all
+from reput.store_format.faults import Fault, PieceBroken, StoreError
+from reput.store_format.files.frames import decode_all
 from reput.store_format.files.protocol import Bytes, InputStorage
 from reput.store_format.files.runs import Piece
 from reput.store_format.log.rules import Checks, RecordRules

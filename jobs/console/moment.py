@@ -14,7 +14,7 @@ import numpy as np
 
 from reput.jobs.outputs.report import time_text
 from reput.store_format.faults import StoreError
-from reput.store_format.files.backups import Moment, whole_log
+from reput.store_format.files.backups import BackedUp, Moment, parse_moment, whole_log
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.catalogue import MARKER, Catalogue, Part, only_store
 from reput.store_format.files.folder import Folder
@@ -47,7 +47,6 @@ class Found(NamedTuple):
 
     moment: Moment
     state: Run
-    last: int  # storeTimestamp of the last record, where that was looked at; else the run's
 
 
 # ---
@@ -103,8 +102,8 @@ def take_moment(
 ) -> None:
     """Put a moment's path in the place of a repository's, with its release and settings.
 
-    Nothing is done where STORE is a store, or what is asked is asked of the repository as a whole
-    (`whole_repository`, without a moment). Raises StoreError, SettingError, OSError.
+    A store stays. So does a repository where no moment is named and the command is one that takes
+    it as a whole (`whole_repository`). Raises StoreError, SettingError, OSError.
     """
     given = [word for name, word in _OPTIONS.items() if getattr(arguments, name) is not None]
     storage = storage_for(arguments.store)
@@ -115,7 +114,8 @@ def take_moment(
         if given:
             raise SettingError(f"{given[0]}: {arguments.store} is not a backup repository")
         return
-    if getattr(arguments, "whole_repository", False) and not set(given) - {"--store"}:
+    if "whole_repository" in arguments and not set(given) - {"--store"}:
+        arguments.whole_repository = True
         return
     notes = Notes(tell)
     found = find_moment(storage, arguments.store, wanted_of(arguments, milliseconds, tell), notes)
@@ -175,6 +175,10 @@ def find_moment(storage: Storage, repo: str, wanted: Wanted, notes: Notes) -> Fo
 
     Raises StoreError where none has it, with what is nearest on both sides, OSError.
     """
+    if isinstance(storage, BackedUp):  # named by its path
+        moment, _ = parse_moment(storage.resolve(repo))
+        catalogue = Catalogue(storage.storage, moment.repo, moment.store)
+        return Found(moment, catalogue.run(moment.state))
     root = storage.resolve(repo).rstrip("/")
     catalogue = Catalogue(storage, root, only_store(storage, root, wanted.store))
     chains = []
@@ -197,9 +201,7 @@ class _Finder:
     def __init__(self, catalogue: Catalogue, notes: Notes) -> None:
         self.catalogue, self.notes = catalogue, notes
 
-    def found(
-        self, chain: _Chain, end: int, before: Callable[[Run, int], bool], last: int = 0
-    ) -> Found:
+    def found(self, chain: _Chain, end: int, before: Callable[[Run, int], bool]) -> Found:
         """before: whether a run is not after the moment, by where its use ends."""
         head = chain.head
         known = [run for run, cut in chain.runs if before(run, cut)]
@@ -219,7 +221,7 @@ class _Finder:
                 "before it was backed up; earlier moments have what was before that"
             )
         moment = Moment(self.catalogue.root, self.catalogue.store, head.run, state.run, end)
-        return Found(moment, state, last or state.ended)
+        return Found(moment, state)
 
     # --- by time ------------------------------------------------------------------------------
 
@@ -230,7 +232,7 @@ class _Finder:
                 continue
             end = self._end_at(chain, time)
             self._name_branches(chains, chain, end, lambda other: other.until >= time)
-            return self.found(chain, end, lambda run, cut: run.ended <= time, time)
+            return self.found(chain, end, lambda run, cut: run.ended <= time)
         spans = [(each.since, each.until) for each in chains if each.since is not None]
         earlier = max((until for _, until in spans if until < time), default=None)
         later = min((since for since, _ in spans if since > time), default=None)

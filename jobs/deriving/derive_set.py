@@ -51,6 +51,7 @@ class ToDerive:
     queues: str = FILES  # or ROCKSDB
     index: str = FILES
     in_shards: bool = False  # whether the manifest of a large set may be
+    levels: bool = False  # derive how far delay levels are delivered even if there is a file
     # last entries of queues without a live message; None: to be found in the store
     expired: Mapping[Queue, LastEntry] | None = None
 
@@ -74,7 +75,7 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         changed = job.plan.queues_of is not None or wanted.on_damage != REFUSE
         ends = waiting_ends(job, read.linked)
         services, summary.waits = service_files(
-            job, read.linked.end, ends, changed, summary.warnings
+            job, read.linked.end, ends, changed, summary.warnings, levels=wanted.levels
         )
         if wanted.on_damage == REFUSE:
             summary.left_out += lost_by_index(job.plan, read.linked.end)  # queues may be very many

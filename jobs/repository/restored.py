@@ -4,7 +4,7 @@ the log does not decide, and all derived files.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -37,7 +37,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
-from reput.store_format.state_table import CONFIG_ROWS
+from reput.store_format.state_table import CONFIG_ROWS, TOPICS_OF_STATE, StateTopic
 from reput.udfs.backups import COPIED, CopySegments
 
 Ends = Callable[[str, int], int | None]  # of a topic's queue the next position; None: not known
@@ -137,14 +137,18 @@ def restore_store(
                     os.chmod(f"{made}/{entry.path}", entry.mode)
         later = _later_topics(catalogue, wanted)
         expired = _expired(catalogue, wanted, about.log_start)
-        how = ToDerive(on_damage, queues=kinds[0], index=kinds[1], expired=expired)
+        # of delays and timers the log alone is asked: files may know what it does not have
+        how = ToDerive(
+            on_damage, queues=kinds[0], index=kinds[1], levels=True, expired=expired
+        )  # fmt: skip
         built = derive_into(found, made, job.staging, REBUILD.asked(on_damage), how)
         about.derived, about.messages = built.files, built.messages
         about.waits, about.left_out = built.waits, [*built.left_out, *built.in_no_queue]
         written = {file.path for file in built.files}
         about.copied = [path for path in about.copied if path not in written]
         _add_topics(made, later, written, about)
-        _cut_offsets(made, plan.discovered.settings, about)
+        later_state = wanted.state.end > moment.end
+        _cut_offsets(made, plan.discovered.settings, about, _OF_STATE if later_state else ())
         about.warnings += [
             line for each in built.warnings
             if (line := each.replace(made.path, plan.store)) not in about.warnings
@@ -215,11 +219,17 @@ def _add_topics(
 
 
 # ---
-# Groups' offsets, which may be past the queues' ends: those of a run are read after its log, and a
-# log may have been cut back.
+# Groups' offsets, which may be past the queues' ends where no run is before the moment, or where a
+# log was cut back.
+
+# Groups in which a broker keeps how far it has worked off topics of its own, such as half messages.
+# Of a later run they would skip what waits at the moment; without them a broker looks at all again.
+_OF_STATE = tuple(row for row in TOPICS_OF_STATE if row.group)
 
 
-def _cut_offsets(made: Place, settings: Mapping[str, str], about: Restored) -> None:
+def _cut_offsets(
+    made: Place, settings: Mapping[str, str], about: Restored, forgotten: Sequence[StateTopic]
+) -> None:
     with OpenedStore(made, about.rocketmq, {**settings}, Notes()) as opened:
         known: dict[tuple[str, int], int | None] = {}
 
@@ -244,12 +254,24 @@ def _cut_offsets(made: Place, settings: Mapping[str, str], about: Restored) -> N
             except (ValueError, RecursionError):
                 about.warnings.append(f"{path}: is not JSON, and is left as it is")
                 continue
-            count = cut_offsets(whole, end)
+            count, gone = cut_offsets(whole, end), _without(whole, forgotten)
             cut += count
-            if count:
+            if count or gone:
                 _replace(made, path, whole)
     if cut:
         about.offsets = f"{counted(cut, 'offset')} past the end of their queues: cut to it"
+
+
+def _without(whole: Any, rows: Sequence[StateTopic]) -> bool:
+    """Leave out the offsets of these rows' groups; whether there were any."""
+    table = whole.get("offsetTable") if isinstance(whole, dict) else None
+    if not isinstance(table, dict):
+        return False
+    gone = {key for key in table for row in rows
+            if key.startswith(row.topic) and key.endswith(f"@{row.group}")}  # fmt: skip
+    for key in gone:
+        del table[key]
+    return bool(gone)
 
 
 def cut_offsets(whole: Any, end: Ends) -> int:

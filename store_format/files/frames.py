@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.faults import PieceBroken, StoreChanged
 from reput.store_format.files.protocol import Data, Reader, Storage
 
 FRAME_BYTES = 1 << 20
@@ -34,10 +34,6 @@ _HEAD = struct.Struct("<II")  # of a skippable frame: magic, bytes after it
 _SUM, _ENTRY, _FOOTER = struct.Struct("<I"), struct.Struct("<II"), struct.Struct("<IBI")
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # as an executor's
-
-
-class PieceBroken(StoreError):
-    """A file is not what its name and its tables say."""
 
 
 class Frame(NamedTuple):

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from reput.jobs.opening.questions import open_store
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import PieceBroken, StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.frames import PieceBroken
 from reput.store_format.names import parse_segment_name
 from tests.backed_up import SEGMENT, log_of
 from tests.built import T0, Built

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from reput.store_format.faults import PieceBroken
 from reput.store_format.files.frames import (
     FRAME_BYTES,
-    PieceBroken,
     compress,
     decode_all,
     read_table,

@@ -19,7 +19,7 @@ from reput.jobs.outputs.report import counted
 from reput.jobs.replicating.from_folder import SourceLog
 from reput.jobs.repository.log_pieces import GoesOn, LogPacker, Packed, goes_on
 from reput.jobs.repository.repository import Claim, Repository, claimed
-from reput.jobs.repository.state import SECRETS, Snapshot
+from reput.jobs.repository.state import SECRETS, Snapshot, of_before
 from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.purpose import BACKUP
 from reput.store_format.discover.store import Discovered, StoreAt, discover
@@ -192,14 +192,15 @@ class _Backup:
         store, storage = asked.at.path, asked.at.storage
         snapshot = Snapshot(asked.at.folder, _conf_of(asked), asked.secrets)
         snapshot.before(parent.state if parent else ())
-        snapshot.take(self._put_state)
+        before = snapshot.take(self._put_state)
         packer = LogPacker(source, on, self.rules, asked.rate,
                            lambda: storage.lock_holder(store) is not None)  # fmt: skip
         about.begin, about.gap, about.branch = on.begin, on.gap, on.branch
         about.first = parent.first if parent else on.begin
         with asked.progress.stage("backed up", lambda: self._done(packer)):
             self._write(packer)
-        state = snapshot.take(self._put_state)
+        after = snapshot.take(self._put_state, again=True)  # its topics cover the log
+        state = tuple(sorted([*(each for each in before if of_before(each.path)), *after]))
         about.end, about.files = packer.end, len(state)
         about.damaged = packer.damaged
         about.warnings += snapshot.warnings

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from reput.jobs.outputs.output import refuse_overlap
@@ -26,6 +27,7 @@ from reput.store_format.files.catalogue import (
     Catalogue,
     stores_of,
 )
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Storage, put_as
@@ -73,11 +75,18 @@ class Repository:
 
     def make(self, store: str) -> None:
         """Make the repository, and the folders for a store. Raises OSError, StoreError."""
-        for name in (LOG, STATE, RUNS):
-            self.storage.make_folders(f"{self.root}/{store}/{name}")
+        self._make_folder(self.root)
         path = f"{self.root}/{MARKER}"
         self.storage.put_new(path, as_bytes({"format": FORMAT}))
         stores_of(self.storage, self.root)  # raises if another version has made it meanwhile
+        for name in (LOG, STATE, RUNS):
+            self._make_folder(f"{self.root}/{store}/{name}")
+
+    def _make_folder(self, path: str) -> None:
+        if type(self.storage) is LocalStorage:  # with durable names, before a run is there
+            DiskFiles("", 0o600, 0o700).make_folder(path.lstrip("/"))
+        else:
+            self.storage.make_folders(path)
 
     def catalogue(self, store: str) -> Catalogue:
         return Catalogue(self.storage, self.root, store)
@@ -101,6 +110,7 @@ def _refuse_others(path: str) -> None:
 # A run is written by `put_new`, so two backups at once could not harm the catalogue. But a forget
 # removes what no run names, which may be what a backup has just written.
 
+_held_here: set[str] = set()  # ids of the claims that this process holds
 _RENEW, _STALE = 60.0, 600.0  # seconds: after so long without a word the claim's holder is dead
 
 
@@ -114,7 +124,7 @@ class Claim:
     def __init__(self, repository: Repository, store: str, what: str) -> None:
         self.storage, self.path = repository.storage, f"{repository.root}/{store}/{CLAIM}"
         self._about = {"format": FORMAT, "what": what, "host": socket.gethostname(),
-                       "process": os.getpid(), "id": uuid.uuid4().hex}  # fmt: skip
+                       "process": os.getpid(), "boot": _boot(), "id": uuid.uuid4().hex}  # fmt: skip
 
     def _content(self) -> bytes:
         return as_bytes({**self._about, "time": time.time_ns() // 1_000_000})
@@ -123,6 +133,7 @@ class Claim:
         """Raises Claimed that names who holds it."""
         for _ in range(2):
             if self.storage.put_new(self.path, self._content()):
+                _held_here.add(self._about["id"])
                 return
             there = self._read()
             if there is not None and not self._is_dead(there):
@@ -157,6 +168,7 @@ class Claim:
         return found
 
     def release(self) -> None:
+        _held_here.discard(self._about["id"])
         there = self._read()
         if there is not None and there.get("id") == self._about["id"]:
             self.storage.remove(self.path)
@@ -173,6 +185,10 @@ class Claim:
     def _is_dead(self, there: dict[str, Any]) -> bool:
         """Whether its process has ended on this machine, or has said nothing for long."""
         if there.get("host") == socket.gethostname() and type(there.get("process")) is int:
+            if there.get("boot") != _boot():
+                return True
+            if there["process"] == os.getpid():
+                return there.get("id") not in _held_here
             try:
                 os.kill(there["process"], 0)
             except ProcessLookupError:
@@ -183,6 +199,13 @@ class Claim:
             return time.time() - self.said() / 1e9 > _STALE
         except FileNotFoundError:
             return False
+
+
+def _boot() -> str:
+    """What differs after this machine was started again, or in another container."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import FileState, InputStorage
 from reput.store_format.files.runs import StateEntry
-from reput.store_format.names import ACL_DBS, BROKER_SETTINGS, CONFIG
+from reput.store_format.names import ACL_DBS, BROKER_SETTINGS, CONFIG, POP_DB
 from reput.store_format.state_table import FILES, Copies, Decides, StateFile, folders_of, pattern
 
 BROKER_CONF, PLAIN_ACL = "broker.conf", "plain_acl.yml"
@@ -54,16 +54,18 @@ class Snapshot:
         self._known = {each.path: each for each in entries}
         self._kept |= {each.sha256 for each in entries}
 
-    def take(self, put: Put) -> tuple[StateEntry, ...]:
-        """The files as they are now; `put` gets what is new. Raises OSError, StoreError."""
+    def take(self, put: Put, again: bool = False) -> tuple[StateEntry, ...]:
+        """The files as they are now; `put` gets what is new. again: after the log was read, all but
+        those of before (`of_before`). Raises OSError, StoreError.
+        """
         self.warnings.clear()
         for _ in range(_LOOKS):
-            there = list(self._files())
+            there = [each for each in self._files() if not (again and of_before(each.path))]
             for each in there:
                 known = self._known.get(each.path)
                 if known is None or known.seen != str(each.state):
                     self._read(each, put)
-            if _fixed(there) == _fixed(self._files()):
+            if _fixed(there) == _fixed(self._files(), again):
                 break
         else:
             self.warnings.append(
@@ -112,6 +114,13 @@ class Snapshot:
                 yield There(path, self.store.storage, f"{self.store}/{path}", state)
 
 
+def of_before(path: str) -> bool:
+    """Whether a file says how far something is done, and so must not know more than the log has."""
+    row = _row(path)
+    at_offsets = path.startswith((f"{CONFIG}/consumerOffsets/", f"{POP_DB}/"))
+    return at_offsets or (row is not None and row.positions)
+
+
 def _row(path: str) -> StateFile | None:
     if path.endswith(_LEFT[1]) or _OF_ROCKSDB.fullmatch(path.rpartition("/")[2]):
         return None
@@ -139,9 +148,9 @@ def _beside(path: str, name: str) -> str:
     return f"{path.rpartition('/')[0]}/{name}"
 
 
-def _fixed(there: Iterable[There]) -> list[tuple[str, FileState]]:
+def _fixed(there: Iterable[There], again: bool = False) -> list[tuple[str, FileState]]:
     """The files whose change matters: the end of a RocksDB's write-ahead log does not."""
-    found = [(each.path, each.state) for each in there]
+    found = [(each.path, each.state) for each in there if not (again and of_before(each.path))]
     return [each for each in found if not re.search(r"/\d+\.log$", each[0], re.ASCII)]
 
 

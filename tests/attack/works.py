@@ -26,8 +26,9 @@ WORKS = {
                              *WRITES],
     "catch-up": ["catch-up", "{behind}", "--yes", *GIVEN],
     "replicate": ["replicate", "{other}", "{disk}/replica", *GIVEN],
-    "expire": ["expire", "{store}", "--any-hour", "--archive", "{disk}/old", "--yes", *EVEN,
-               *GIVEN],
+    "expire": ["expire", "{store}", "--any-hour", "--yes", *EVEN, *GIVEN],
+    "backup": ["backup", "{store}", "{disk}/repo", *GIVEN],
+    "forget": ["forget", "{disk}/repo", "--keep-last", "1", "--yes"],
     "export": ["export", "{other}", "--output", "{disk}/made", "--as", "rocketmq", *WRITES],
     "parquet": ["export", "{other}", "--output", "{disk}/made", "--as", "parquet", *GIVEN],
     "rebuild": ["rebuild", "{other}", "--output", "{disk}/made", *GIVEN],
@@ -52,6 +53,12 @@ def make(folder: Path) -> None:
                 clock.now += 1000
         for path in (folder / name / "commitlog").iterdir():
             os.utime(path, (T0 / 1000, T0 / 1000))
+    shutil.copytree(folder / "store", folder / "grown")
+    for number in range(3):
+        (folder / "grown/config").mkdir(exist_ok=True)
+        (folder / "grown/config/consumerFilter.json").write_text(f'{{"n":{number}}}')
+        with redirect_stdout(io.StringIO()):
+            assert cli.main(["backup", f"{folder}/grown", f"{folder}/repo", *GIVEN]) == 0
     shutil.copytree(folder / "store", folder / "behind")
     shutil.rmtree(folder / "behind/consumequeue")
     shutil.rmtree(folder / "behind/index")

@@ -47,8 +47,7 @@ _COLUMNS = {
                   "--system-topics"),
     "time": ("--since", "--until", "--at"),
     "limits": ("--limit", "--max", "--skip", "--to-offset", "--max-connections", "--rate"),
-    "output": ("--output", "--replace", "--picture", "--ranges", "--messages", "--body", "--keep",
-               "--archive"),
+    "output": ("--output", "--replace", "--picture", "--ranges", "--messages", "--body", "--keep"),
     "asks": ("--yes", "--dry-run"),
 }  # fmt: skip
 _PAGE = (Path(__file__).parents[3] / "docs/exit_codes.md").read_text("utf-8")

@@ -9,6 +9,7 @@ import pytest
 
 from reput.jobs.backup import backup
 from reput.jobs.outputs.output import OverlapsInput
+from reput.jobs.repository import repository
 from reput.jobs.repository.repository import Claimed
 from reput.store_format.faults import StoreError
 from tests.built import Built
@@ -70,10 +71,12 @@ def test_a_dead_process_claims_nothing(tmp_path: Path) -> None:
     path = tmp_path / "repo/store/claim.json"
     import socket
 
-    dead = {"what": "backup", "host": socket.gethostname(), "process": 1 << 30, "id": "x"}
-    for about in (dead, {**dead, "host": "other"}):
+    dead = {"what": "backup", "host": socket.gethostname(), "process": 1 << 30, "id": "x",
+            "boot": repository._boot()}  # fmt: skip
+    restarted, earlier = {**dead, "process": 1, "boot": "x"}, {**dead, "process": os.getpid()}
+    for about in (dead, restarted, earlier, {**dead, "host": "other"}):
         path.write_text(json.dumps(about))
-        os.utime(path, (0, 0) if about is not dead else None)
+        os.utime(path, (0, 0) if about["host"] == "other" else None)
         assert run(tmp_path).run is not None
     path.write_text("half of it")
     with pytest.raises(Claimed):

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from reput.jobs.backups import backups
+from reput.jobs.repository import log_pieces, state
 from tests.built import Built
-from tests.jobs.repository.backing import catalogue, content, run, store
+from tests.jobs.repository.backing import CONFIG, catalogue, content, run, store
 
 
 def test_secrets_are_kept_or_left_out_and_never_listed(tmp_path: Path) -> None:
@@ -30,12 +31,30 @@ def test_secrets_are_kept_or_left_out_and_never_listed(tmp_path: Path) -> None:
     assert "aclFile" not in shown
 
 
+def test_what_is_done_is_of_the_time_before_the_log_and_topics_of_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a restore would lose what is done only behind its end, or have messages of no topic."""
+    path = Path(store(tmp_path, Built().put(count=3)))
+    real = log_pieces.LogPacker.packed
+
+    def packed(self: Any) -> Any:
+        yield from real(self)
+        for name in CONFIG:
+            (path / name).write_text('{"late":1}')
+
+    monkeypatch.setattr(log_pieces.LogPacker, "packed", packed)
+    run(tmp_path)
+    made = catalogue(tmp_path).run(1)
+    kept = {name: content(tmp_path, made, name) for name in CONFIG}
+    offsets = "config/consumerOffset.json"
+    assert kept == {"config/topics.json": b'{"late":1}', offsets: CONFIG[offsets].encode()}
+
+
 def test_files_that_change_meanwhile_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path(store(tmp_path, Built().put(count=3)))
-    from reput.jobs.repository import state
-
     real, changes = state.Snapshot._read, iter(range(3))
 
     def read(self: Any, there: Any, put: Any) -> None:

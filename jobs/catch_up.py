@@ -154,7 +154,7 @@ def follow(asked: Follow) -> "CaughtUp | None":
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
-    add_store(parser)
+    add_store(parser, in_place=True)
     add_timezone(parser)
     add_consent(parser)
     add_options(parser, CatchUp)

@@ -98,7 +98,7 @@ def _refuse(store: str) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, Recover, _HELP, on_damage=("refuse", "truncate"))
+    add_job(parser, Recover, _HELP, on_damage=("refuse", "truncate"), in_place=True)
     add_timezone(parser)
     add_consent(parser)
 

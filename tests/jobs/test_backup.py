@@ -106,7 +106,7 @@ def command_of(line: str) -> Any:
 
 def test_the_units_are_what_systemd_takes(tmp_path: Path) -> None:
     units = dict(
-        re.findall(r'^```ini title="/etc/systemd/system/(.*)"\n(.*?)^```', PAGE, re.M | re.S)
+        re.findall(r'^```ini title="/etc/systemd/system/([^"]*)"\n(.*?)^```', PAGE, re.M | re.S)
     )
     assert sorted(units) == ["reput-backup.service", "reput-backup.timer"]
     found = re.search(r"^ExecStart=(.*)$", units["reput-backup.service"], re.M)

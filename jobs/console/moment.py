@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.jobs.outputs.report import time_text
+from reput.jobs.console.voice import time_text
 from reput.store_format.faults import StoreError
 from reput.store_format.files.backups import BackedUp, Moment, parse_moment, whole_log
 from reput.store_format.files.by_url import storage_for

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.broker.serving.allotting import MessageQueue, Strategy, allocation, strategies
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, spaced, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
 from reput.jobs.opening.questions import Store
 from reput.store_format.query.inventory import GroupRow
 from reput.store_format.query.pop_leftovers import InFlightRow
@@ -59,7 +59,7 @@ _SHARE_COLUMNS = (
     OutputColumn("topic", lambda share: share.topic, True),
     OutputColumn("strategy", lambda share: share.strategy, True),
     OutputColumn("client", lambda share: share.client, True),
-    OutputColumn("queues", lambda share: share.queues, True, spaced),
+    OutputColumn("queues", lambda share: share.queues, True),
 )
 
 
@@ -92,9 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
 
     def rows(store: Store) -> list[GroupRow]:
-        wanted = arguments.group
         found = store.groups(scan=arguments.scan)
-        return [row for row in found if wanted is None or row.group == wanted]
+        return [row for row in found if arguments.group in (None, row.group)]
 
     if arguments.in_flight:
         return run_listing(arguments, partial(_in_flight, arguments), _IN_FLIGHT_COLUMNS)
@@ -111,9 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _in_flight(arguments: argparse.Namespace, store: Store) -> list[InFlightRow]:
     if arguments.clients is not None:
         raise SettingError("--in-flight and --clients list different things: one of them")
-    wanted = arguments.group
     found = store.in_flight(scan=arguments.scan)
-    return [row for row in found if wanted is None or row.group == wanted]
+    return [row for row in found if arguments.group in (None, row.group)]
 
 
 def _words(text: str) -> list[str]:

@@ -304,7 +304,7 @@ def _live(folder: Folder, asked: OfOffsets, notes: Notes | None = None) -> "Live
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("dump", "set", "clone", "map"), help="what to do")
-    add_service(parser, OfOffsets, _EPILOG)
+    add_service(parser, OfOffsets, _EPILOG, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

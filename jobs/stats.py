@@ -27,7 +27,9 @@ _COLUMNS = (
     OutputColumn("messages/s", lambda row: row.messages_per_second, shown="{:,.1f}".format),
     OutputColumn("bytes/s", lambda row: row.bytes_per_second, shown="{:,.0f}".format),
 )
-BY = ("topic", "day", "hour", "group", "size")
+BY = ("topic", "day", "hour", "group", "size")  # counts.BY, which is not imported for --help
+_SUMS = ("records", "messages", "bytes", "first", "last")
+_RATES = ("messages_per_second", "bytes_per_second")
 _EPILOG = """\
 StoreStatsService and BrokerStatsManager count puts, bytes and rates while a broker runs, and forget
 them when it ends; this counts the log. Each record counts by its own topic, so a delayed message in
@@ -78,13 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _plain(by: Sequence[str], row: Any) -> dict[str, Any]:
     """A row with the columns that were asked for, and its rates."""
-    whole = row._asdict()
-    return {
-        **{name: whole[name] for name in by},
-        **{name: whole[name] for name in ("records", "messages", "bytes", "first", "last")},
-        "messages_per_second": row.messages_per_second,
-        "bytes_per_second": row.bytes_per_second,
-    }
+    return {name: getattr(row, name) for name in (*by, *_SUMS, *_RATES)}
 
 
 def _write(file: NewFile, by: Sequence[str], rows: Sequence[Any]) -> None:
@@ -92,21 +88,13 @@ def _write(file: NewFile, by: Sequence[str], rows: Sequence[Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds: dict[str, Any] = {
-        "topic": pa.string(), "group": pa.string(),
-        "day": pa.timestamp("ms", "UTC"), "hour": pa.timestamp("ms", "UTC"),
-        "first": pa.timestamp("ms", "UTC"), "last": pa.timestamp("ms", "UTC"),
-        "messages_per_second": pa.float64(), "bytes_per_second": pa.float64(),
-    }  # fmt: skip
-    columns = [*by, "records", "messages", "bytes", "first", "last", "messages_per_second",
-               "bytes_per_second"]  # fmt: skip
-    plain = [_plain(by, row) for row in rows]
-    arrays = {
-        name: pa.array([_utf8(each[name]) for each in plain], kinds.get(name, pa.int64()))
-        for name in columns
-    }
+    kinds: dict[str, Any] = dict.fromkeys(("topic", "group"), pa.string())
+    kinds |= dict.fromkeys(("day", "hour", "first", "last"), pa.timestamp("ms", "UTC"))
+    kinds |= dict.fromkeys(_RATES, pa.float64())
+    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in (*by, *_SUMS, *_RATES)])
+    plain = [{name: _utf8(value) for name, value in _plain(by, row).items()} for row in rows]
     sink = io.BytesIO()
-    pq.write_table(pa.table(arrays), sink)
+    pq.write_table(pa.Table.from_pylist(plain, schema), sink)
     file.write(sink.getvalue())
     remark(f"{file.path}: {counted(len(rows), 'row')}")
 

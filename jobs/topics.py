@@ -3,7 +3,7 @@
 import argparse
 
 from reput.jobs.console.options import number
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, spaced, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in
@@ -28,7 +28,7 @@ _RATE_COLUMNS = (
     OutputColumn("topic", lambda row: row.topic, True),
     time_column("from", lambda row: row.begin),
     OutputColumn("span s", lambda row: row.width / 1000, shown="{:g}".format),
-    OutputColumn("messages in each span", lambda row: row.messages, True, spaced),
+    OutputColumn("messages in each span", lambda row: row.messages, True),
 )
 
 

@@ -24,9 +24,8 @@ delivered, retried, dead-lettered; state: how a transaction or a wait that began
 the log ends. Records are found by the index, and by reading the log where it has gaps; --scan reads
 the whole log.
 
-clients: sent, consuming, consumed (time: its end; ms: how long it took), ended, recall, as clients
-with tracing told. Of groups that told nothing: has passed it, has not reached it, by their offsets,
-which is weaker evidence: a group also passes what its tags leave out, or a reset skips.
+clients told: sent, consuming, consumed (time: its end; ms: how long it took), ended, recall. Of
+groups that told nothing: has passed it, has not reached it, by their offsets: weaker evidence.
 
 examples:
   reput trace /data/store AC11000100002A9F0000000000000003
@@ -57,28 +56,24 @@ def _outcome(row: Event) -> str:
     if row.consumer_offset is not None:
         where = f"{row.topic}/{row.queue_id}"
         return f"by its offset {row.consumer_offset:,} in {where}: weaker than a trace"
-    words = [] if row.success is None else ["success" if row.success else "failed"]
-    return ", ".join(
-        [*words, *([] if row.returned in (None, "SUCCESS", "FAILED") else [row.returned])]
-    )
+    more = row.returned if row.returned not in ("SUCCESS", "FAILED") else None
+    return _joined({None: None, True: "success", False: "failed"}[row.success], more)
 
 
 def _details(row: Event) -> str:
     """The fields that only some events have."""
-    words = []
-    if row.real_topic is not None:
-        words.append(f"to {row.real_topic}/{row.real_queue_id}")
-    if row.level is not None:
-        words.append(f"level {row.level}")
-    if row.due is not None:
-        words.append(f"due {at(row.due)}")
-    if row.checks:
-        words.append(f"check {row.checks}")
-    if row.reconsume_times:
-        words.append(f"attempt {row.reconsume_times}")
-    if row.state is not None:
-        words.append(row.state)
-    return ", ".join(words)
+    return _joined(
+        row.real_topic is not None and f"to {row.real_topic}/{row.real_queue_id}",
+        row.level is not None and f"level {row.level}",
+        row.due is not None and f"due {at(row.due)}",
+        row.checks and f"check {row.checks}",
+        row.reconsume_times and f"attempt {row.reconsume_times}",
+        row.state,
+    )
+
+
+def _joined(*parts: object) -> str:
+    return ", ".join(str(part) for part in parts if part)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,20 +91,14 @@ def run(arguments: argparse.Namespace) -> int:
     asked = message_id(arguments)
     if asked is None:
         raise StoreError("name the message: `reput trace STORE ID`")
-    return run_listing(
-        arguments,
-        lambda store: store.trace(
-            asked, scan=arguments.scan, trace_topic=arguments.trace_topic
-        ),
-        _COLUMNS, _two_tables,
-    )  # fmt: skip
+    how = {"scan": arguments.scan, "trace_topic": arguments.trace_topic}
+    return run_listing(arguments, lambda store: store.trace(asked, **how), _COLUMNS, _two_tables)
 
 
 def _two_tables(rows: Sequence[Event]) -> None:
     of_clients = [row for row in rows if row.group is not None or row.host is not None]
     records = [row for row in rows if row not in of_clients]
-    if records:
-        write_table(_COLUMNS, records)
-    if of_clients:
-        sys.stdout.write("\n" if records else "")
-        write_table(_OF_CLIENTS, of_clients)
+    for columns, listed in ((_COLUMNS, records), (_OF_CLIENTS, of_clients)):
+        sys.stdout.write("\n" if records and listed is of_clients and listed else "")
+        if listed:
+            write_table(columns, listed)

@@ -68,7 +68,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     from reput.store_format.files.queue_logs import QueueLog
     from reput.store_format.log.there import said_of_strangers
 
-    at = asked.at()
+    at = asked.named()
     if isinstance(at.storage, QueueLog):
         return verify_queue_log(at)
     there = asked.storage or storage_for(asked.against or asked.store)

@@ -8,7 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,22 +108,15 @@ def message_id(arguments: argparse.Namespace) -> str | None:
 def asked_store(arguments: argparse.Namespace) -> Store:
     """The store, opened. Raises StoreError, SettingError, UnknownRelease, OSError."""
     settings = merge_layers(*setting_layers(arguments))
+    silent = is_quiet() or os.path.sameopenfile(1, 2)  # no progress within the answer
     try:
         return open_store(
-            arguments.store,
-            rocketmq=arguments.rocketmq,
-            settings=settings,
-            progress=_progress(),
-            tell=remark,
-        )
+            arguments.store, rocketmq=arguments.rocketmq, settings=settings, tell=remark,
+            progress=Progress() if silent else ShownProgress(),
+        )  # fmt: skip
     except StoreError:
         check_store(arguments.store, settings)  # its error may name the store that was meant
         raise
-
-
-def _progress() -> Progress:
-    """Progress on standard error; none if standard output is the same stream."""
-    return Progress() if is_quiet() or os.path.sameopenfile(1, 2) else ShownProgress()
 
 
 class RowWriter:
@@ -160,7 +153,7 @@ def at(milliseconds: int) -> str | None:
 
 class OutputColumn(NamedTuple):
     """A column of a table. value: row -> what is sorted by; text: whether cells are text, aligned
-    left; shown: value -> cell, None for none.
+    left; shown: value (of several, their texts) -> cell, None for none.
     """
 
     name: str
@@ -174,6 +167,7 @@ class OutputColumn(NamedTuple):
 
     def cell(self, row: Any) -> str:
         value = self.value(row)
+        value = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
         cell = None if value is None else self.shown(value)
         return "-" if cell is None else safe(str(cell))
 
@@ -181,11 +175,6 @@ class OutputColumn(NamedTuple):
 def time_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
     """A column of times. value: row -> milliseconds."""
     return OutputColumn(name, value, True, at)
-
-
-def spaced(values: Iterable[Any]) -> str:
-    """Several values in one cell."""
-    return " ".join(map(str, values))
 
 
 def write_table(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:
@@ -208,13 +197,9 @@ def in_order(rows: Sequence[Any], columns: Sequence[OutputColumn], order: str | 
         value = known.get(word.removeprefix("-"))
         if value is None:
             raise SettingError(f"--sort {word!r}: expected one of {', '.join(known)}")
-        found.sort(key=partial(_sortable, value), reverse=word.startswith("-"))
+        keyed = [(((cell := value(row)) is not None, cell), row) for row in found]
+        found = [row for _, row in sorted(keyed, key=itemgetter(0), reverse=word[:1] == "-")]
     return found
-
-
-def _sortable(value: Callable[[Any], Any], row: Any) -> tuple[bool, Any]:
-    cell = value(row)
-    return cell is not None, cell  # what is not known comes first
 
 
 def run_listing(
@@ -226,24 +211,34 @@ def run_listing(
     as_table: shows them to people, in place of one table; as_row: a row's fields, for programs.
     Raises StoreError, SettingError, OSError.
     """
-    topic, limit = getattr(arguments, "topic", None), getattr(arguments, "limit", None)
+    topic = getattr(arguments, "topic", None)
     with asked_store(arguments) as store:
         found = [row for row in rows_of(store) if topic in (None, row.topic)]
-        found = in_order(found, columns, getattr(arguments, "sort", None))
-        rows = found[:limit]
-        if for_programs(arguments):
-            writer = RowWriter(arguments)
-            for row in rows:
-                writer.write(camel_case(as_row(row)))
-        elif as_table is not None:
-            as_table(rows)
-        elif rows:
-            write_table(columns, rows)
-        if len(found) > len(rows):
-            remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
-        if not rows:
-            remark(NOTHING)
+        show_rows(arguments, found, columns, as_table, as_row)
         return DAMAGE if store.lacking else DONE
+
+
+def show_rows(
+    arguments: argparse.Namespace, found: Sequence[Any], columns: Sequence[OutputColumn],
+    as_table: Callable[[Sequence[Any]], None] | None = None,
+    as_row: Callable[[Any], Mapping[str, Any]] = lambda row: row._asdict(),
+) -> None:  # fmt: skip
+    """Show rows, by --sort and --limit where a command has them. Raises SettingError."""
+    limit = getattr(arguments, "limit", None)
+    found = in_order(found, columns, getattr(arguments, "sort", None))
+    rows = found[:limit]
+    if for_programs(arguments):
+        writer = RowWriter(arguments)
+        for row in rows:
+            writer.write(camel_case(as_row(row)))
+    elif as_table is not None:
+        as_table(rows)
+    elif rows:
+        write_table(columns, rows)
+    if len(found) > len(rows):
+        remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
+    if not rows:
+        remark(NOTHING)
 
 
 # ---

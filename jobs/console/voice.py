@@ -79,9 +79,7 @@ def _zone(name: str) -> tzinfo:
 
 
 class _Loudness:
-    """How much the command in this process says, and the notes that it has said already; zone: of
-    the times that it shows and reads.
-    """
+    """How much the command in this process says, in which time zone, and what it has said."""
 
     def __init__(self, quiet: bool = False, verbose: bool = False, zone: str = "UTC") -> None:
         self.quiet, self.verbose, self.zone_name, self.zone = quiet, verbose, zone, _zone(zone)
@@ -132,9 +130,7 @@ def remark(text: str) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser, rows: bool = False, times: bool = False) -> None:
-    """Add the output options of every command. rows: whether it shows rows, not one object; times:
-    whether it shows or takes times.
-    """
+    """Add a command's output options. rows: it shows rows, not one object; times: or takes any."""
     is_json = ROWS if rows else ONE_OBJECT
 
     class Form(argparse.Action):
@@ -229,11 +225,6 @@ def paint(text: str, colour: str) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m"
 
 
-def label_of_error(stream: TextIO) -> str:
-    """What an error's line begins with."""
-    return paint("reput: error:", f"{_BOLD};{_RED}") if has_colour(stream) else "reput: error:"
-
-
 # ---
 # The three standard streams: open, able to show any text, and flushed at the end.
 #
@@ -303,5 +294,7 @@ def complain(text: str) -> None:
         line = line.replace(".; ", ". ") if not sys.stderr.isatty() else (
             line.replace("; ", _BREAK).replace(" Example: ", f"{_BREAK}Example: ")
         )  # fmt: skip
-        sys.stderr.write(f"{label_of_error(sys.stderr)} {line}\n")
+        label = "reput: error:"
+        label = paint(label, f"{_BOLD};{_RED}") if has_colour(sys.stderr) else label
+        sys.stderr.write(f"{label} {line}\n")
         sys.stderr.flush()

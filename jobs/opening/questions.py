@@ -123,6 +123,10 @@ class Store:
         self._made.append(self._make_notes())
         return self._made[-1]
 
+    def _rows(self, ask: Callable[..., Iterable[Any]], *asked: Any) -> "Rows[Any]":
+        notes = self._new_notes()
+        return Rows(ask(self._opened, *asked, notes), notes)
+
     @property
     def lacking(self) -> bool:
         """Whether an answer so far lacks what nobody asked to leave out: its notes say what."""
@@ -309,55 +313,47 @@ class Store:
         """
         from reput.store_format.query.inventory import topics
 
-        notes = self._new_notes()
-        return Rows(topics(self._opened, scan, everything, notes), notes)
+        return self._rows(topics, scan, everything)
 
     def queues(self, *, scan: bool = False) -> "Rows[QueueRow]":
         """All queues, by topic and id."""
         from reput.store_format.query.inventory import queues
 
-        notes = self._new_notes()
-        return Rows(queues(self._opened, scan, notes), notes)
+        return self._rows(queues, scan)
 
     def rates(self, buckets: int) -> "Rows[RateRow]":
         """Messages of each topic in equal spans of time, from the oldest to the newest."""
         from reput.store_format.query.inventory import rates
 
-        notes = self._new_notes()
-        return Rows(rates(self._opened, buckets, notes), notes)
+        return self._rows(rates, buckets)
 
     def groups(self, *, scan: bool = False) -> "Rows[GroupRow]":
         """The offset and lag of each consumer group in each queue."""
         from reput.store_format.query.inventory import groups
 
-        notes = self._new_notes()
-        return Rows(groups(self._opened, scan, notes), notes)
+        return self._rows(groups, scan)
 
     def in_flight(self, *, scan: bool = False) -> "Rows[InFlightRow]":
         """Messages that were popped but not acknowledged when the broker ended."""
         from reput.store_format.query.pop_leftovers import in_flight
 
-        notes = self._new_notes()
-        return Rows(in_flight(self._opened, scan, notes), notes)
+        return self._rows(in_flight, scan)
 
     def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
         """Pending, discarded or abandoned transactions; everything: all. Reads the log once."""
         from reput.store_format.fate.rows import transaction_rows
 
-        notes = self._new_notes()
-        return Rows(transaction_rows(self._opened, everything, notes), notes)
+        return self._rows(transaction_rows, everything)
 
     def delayed(self, *, everything: bool = False) -> "Rows[DelayedRow]":
         """Delayed messages not delivered yet, or never; everything: all. Reads the log once."""
         from reput.store_format.fate.rows import delayed_rows
 
-        notes = self._new_notes()
-        return Rows(delayed_rows(self._opened, everything, notes), notes)
+        return self._rows(delayed_rows, everything)
 
     def stats(self, by: Sequence[str], *, zone: tzinfo = UTC) -> "Rows[Count]":
-        """Counts of records, messages and bytes in the log, by topic, day, hour, group or size, or
-        by several of these. The log is read once; damage is skipped, with a note. zone: of days
-        and hours.
+        """Counts of records, messages and bytes in the log, by some of topic, day, hour, group and
+        size. The log is read once; damage is skipped, with a note. zone: of days and hours.
         """
         from reput.store_format.discover.config import batch_topics
         from reput.store_format.query.counts import count
@@ -381,9 +377,7 @@ class Store:
         self, message_id: str, *, scan: bool = False, trace_topic: str = TRACE_TOPIC
     ) -> "Rows[Event]":
         """The events of a message, by either of its ids: what records show, what clients tell in
-        the trace topic, and what the offsets of other groups say.
-
-        scan: read the log, not the index.
+        the trace topic, what other groups' offsets say. scan: read the log, not the index.
         """
         from reput.store_format.fate.rows import message_events
         from reput.store_format.fate.trace import client_events, group_events, tells_of
@@ -405,9 +399,8 @@ class Store:
         else:
             found = list(by_key(self._opened, [trace_topic], asked, tells, scan, notes))
         events = message_events(self._opened, key, origin, places, notes)
-        told, traced = client_events(filter(tells, found), asked, notes)
-        untraced = group_events(self._opened, events, traced, notes)
-        return Rows([*events, *told, *untraced], notes)
+        told = client_events(filter(tells, found), asked, notes)
+        return Rows([*events, *told, *group_events(self._opened, events, told, notes)], notes)
 
     def topic_names(self) -> list[str]:
         """The topics that have a queue or are configured."""

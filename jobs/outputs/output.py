@@ -22,7 +22,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
-from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
+from reput.store_format.files.local import LocalStorage, VolumeStorage
+from reput.store_format.files.local_writers import open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
 from reput.store_format.names import (
@@ -104,6 +105,10 @@ EXPORTED_STORE = SetKind(
 CONVERTED = SetKind(
     "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
     *_patterns(FILES, f"{CONFIG}/[^/]+"),
+)  # fmt: skip
+RESTORED = SetKind(
+    "a store that reput has restored", "reput-restore-1", ("segments", "derived", "copied"),
+    *_patterns(FILES, f"{CONFIG}/[^/]+", r"broker\.conf"),
 )  # fmt: skip
 
 

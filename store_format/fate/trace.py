@@ -227,11 +227,9 @@ def tells_of(message_id: str, ids: str) -> bool:
     return message_id == ids or message_id in ids.split(",")
 
 
-def client_events(
-    told: Iterable[StoredMessage], message_id: str, notes: Notes
-) -> tuple[list[Event], set[str | None]]:
-    """What these trace messages tell of a message, by the clients' times; and the groups that
-    consumed it. A SubBefore and its SubAfter are one event: they have one requestId.
+def client_events(told: Iterable[StoredMessage], message_id: str, notes: Notes) -> list[Event]:
+    """What these trace messages tell of a message, by the clients' times. A SubBefore and its
+    SubAfter are one event: they have one requestId.
     """
     began: dict[str | None, ClientTrace] = {}
     found: list[tuple[StoredMessage, ClientTrace]] = []
@@ -254,8 +252,7 @@ def client_events(
         for message, each in found
         if each.kind != "SubBefore" or each.request_id not in ended
     ]
-    events.sort(key=lambda event: (event.client_timestamp or 0, event.physical_offset))
-    return events, {each.group for each in events if each.event.startswith("consum")}
+    return sorted(events, key=lambda each: (each.client_timestamp or 0, each.physical_offset))
 
 
 def _told(message: StoredMessage, told: ClientTrace, began: ClientTrace) -> Event:
@@ -271,13 +268,14 @@ def _told(message: StoredMessage, told: ClientTrace, began: ClientTrace) -> Even
 
 
 def group_events(
-    store: OpenedStore, events: Sequence[Event], traced: set[str | None], notes: Notes
+    store: OpenedStore, events: Sequence[Event], told: Sequence[Event], notes: Notes
 ) -> list[Event]:
-    """Of groups that have offsets in the queues of these events, but no trace: whether they have
-    gone past the message's last record there. That says less: a group also passes what its tags
-    leave out, or a reset skips.
+    """Of groups that have offsets in the queues of these events, and told nothing: whether they
+    have gone past the message's last record there. That says less: a group also passes what its
+    tags leave out, or a reset skips.
     """
     offsets = consumer_offsets(store.folder, notes).items()
+    traced = {each.group for each in told if each.event in ("consuming", "consumed")}
     found: dict[str, Event] = {}
     for event in events:
         for (group, topic), queues in offsets if event.event in _READ_BY_GROUPS else ():

@@ -1,8 +1,7 @@
-"""What clients tell of a message in a trace topic: who sent it, and which groups consumed it.
+"""What clients tell of messages in a trace topic (enableMsgTrace, AsyncTraceDispatcher): the body
+of a trace message holds contexts of many messages (TraceDataEncoder).
 
-A client that traces (`enableMsgTrace`, AsyncTraceDispatcher) sends messages of its own, whose
-bodies hold contexts of many messages (TraceDataEncoder): fields ended by 0x01, a context by 0x02.
-Fields were added at the end over the years, so their number says which there are.
+Fields were added at a context's end over the years, so their number says which there are.
 """
 
 from collections.abc import Callable, Iterator
@@ -85,18 +84,15 @@ def _context(kind: str, *fields: str) -> ClientTrace | None:
 
 
 # The fields that a context of each kind must have, in their order, after the kind itself.
+_HEAD = ("timestamp", "region", "group", "topic", "message_id")
 _REQUIRED = {
-    kind: tuple(names.split())
-    for kind, names in {
-        "Pub": "timestamp region group topic message_id tags keys store_host body_length cost "
-        "message_type",
-        "SubBefore": "timestamp region group request_id message_id retry_times keys",
-        "SubAfter": "request_id message_id cost success keys",
-        "EndTransaction": "timestamp region group topic message_id tags keys store_host "
-        "message_type transaction_id transaction_state from_check",
-        "Recall": "timestamp region group topic message_id success",
-    }.items()
-}
+    "Pub": (*_HEAD, "tags", "keys", "store_host", "body_length", "cost", "message_type"),
+    "SubBefore": (*_HEAD[:3], "request_id", "message_id", "retry_times", "keys"),
+    "SubAfter": ("request_id", "message_id", "cost", "success", "keys"),
+    "EndTransaction": (*_HEAD, "tags", "keys", "store_host", "message_type", "transaction_id",
+                       "transaction_state", "from_check"),
+    "Recall": (*_HEAD, "success"),
+}  # fmt: skip
 
 
 def _later(kind: str, count: int) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """What is in a store: its queues, its topics, and its consumer groups' progress."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -229,23 +228,17 @@ def _topic(name: str, rows: list[QueueRow], configured: Any) -> TopicRow:
 
 def groups(store: OpenedStore, from_log: bool, notes: Notes) -> list[GroupRow]:
     """Each group's progress, by group, topic and queue."""
-    rows = queues(store, from_log, notes)
+    rows, found = queues(store, from_log, notes), []
     newest = max((row.max_timestamp for row in rows), default=-1)
     batches = {(row.topic, row.queue_id): row.batch for row in rows}
-    return [
-        row._replace(lag_seconds=_lag_seconds(store, row, batches, newest))
-        for row in groups_of(store, rows, notes)
-    ]
-
-
-def _lag_seconds(
-    store: OpenedStore, row: GroupRow, batches: Mapping[tuple[str, int], bool], newest: int
-) -> float | None:
-    key = row.topic, row.queue_id
-    if row.lag <= 0 or key not in batches:
-        return 0.0 if row.lag <= 0 else None
-    since = unread_since(store.queue(*key, batches[key]), store.log, row.consumer_offset)
-    return None if since < 0 else max(newest - since, 0) / 1000
+    for row in groups_of(store, rows, notes):
+        seconds: float | None = 0.0
+        if row.lag > 0:  # of a queue that there is
+            queue = store.queue(row.topic, row.queue_id, batches[row.topic, row.queue_id])
+            since = unread_since(queue, store.log, row.consumer_offset)
+            seconds = None if since < 0 else max(newest - since, 0) / 1000
+        found.append(row._replace(lag_seconds=seconds))
+    return found
 
 
 def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[GroupRow]:

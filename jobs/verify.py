@@ -84,7 +84,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
         """The report by a release's rules, and the releases that may be meant instead."""
         by = replace(asked, rocketmq=release)
-        discovered = discover(by.at(), purpose, derived=at_set, manifest=manifest)
+        discovered = discover(by.named(), purpose, derived=at_set, manifest=manifest)
         found = by.found(engine, purpose, discovered=discovered)
         plan, also = found.plan, inputs_of(at_set, {})
         with found.temporarily(Temporary.VERIFY, asked.staging_folder, asked.storage, also) as job:

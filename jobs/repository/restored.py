@@ -281,7 +281,8 @@ def cut_offsets(whole: Any, end: Ends) -> int:
             most = end(key.partition("@")[0], int(queue)) if is_queue_id(queue) else None
             if most is not None and isinstance(offset, int) and offset > most:
                 queues[queue], count = most, count + 1
-    for key, offset in light.items() if isinstance(light, dict) else ():
+    light = light if isinstance(light, dict) else {}
+    for key, offset in light.items():
         most = end(key.partition("@")[0], 0)
         if most is not None and isinstance(offset, int) and offset > most:
             light[key], count = most, count + 1

@@ -151,7 +151,7 @@ examples:
         help="be the master of real brokers with brokerRole=SLAVE meanwhile; with --set "
         "brokerRole=SYNC_MASTER what is appended waits for them (slaveTimeout, inSyncReplicas)",
     )
-    add_output(parser)
+    add_output(parser, times=True)
 
 
 def _count(text: str) -> int:

@@ -198,7 +198,7 @@ def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, Export, _EPILOG, optional=True)
+    add_job(parser, Export, _EPILOG, optional=True, times=True)
     parser.add_argument(
         "--verify",
         action="store_true",

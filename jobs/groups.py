@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.broker.serving.allotting import MessageQueue, Strategy, allocation, strategies
-from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, spaced, time_column
 from reput.jobs.opening.questions import Store
 from reput.store_format.query.inventory import GroupRow
 from reput.store_format.query.pop_leftovers import InFlightRow
@@ -29,6 +29,7 @@ _COLUMNS = (
     OutputColumn("consumed", lambda row: row.consumer_offset),
     OutputColumn("end", lambda row: row.max_offset),
     OutputColumn("lag", lambda row: row.lag),
+    OutputColumn("lag s", lambda row: row.lag_seconds, shown="{:,.1f}".format),
 )
 
 
@@ -38,8 +39,8 @@ _IN_FLIGHT_COLUMNS = (
     OutputColumn("parent", lambda row: row.parent or "", True),
     OutputColumn("queue", lambda row: row.queue_id),
     OutputColumn("offset", lambda row: row.offset),
-    OutputColumn("popped (UTC)", lambda row: at(row.since), True),
-    OutputColumn("again (UTC)", lambda row: at(row.until), True),
+    time_column("popped", lambda row: row.since),
+    time_column("again", lambda row: row.until),
 )
 
 
@@ -58,7 +59,7 @@ _SHARE_COLUMNS = (
     OutputColumn("topic", lambda share: share.topic, True),
     OutputColumn("strategy", lambda share: share.strategy, True),
     OutputColumn("client", lambda share: share.client, True),
-    OutputColumn("queues", lambda share: " ".join(map(str, share.queues)), True),
+    OutputColumn("queues", lambda share: share.queues, True, spaced),
 )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reput.jobs.expire import expire as expire
     from reput.jobs.export import export as export
     from reput.jobs.export import verify_export as verify_export
+    from reput.jobs.offsets import offsets as offsets
     from reput.jobs.opening.open_writer import open_writer as open_writer
     from reput.jobs.opening.questions import open_store as open_store
     from reput.jobs.outputs.output import OutputInUse as OutputInUse
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 # A command's function is in the module of its name; module -> the other public names that it has.
 _COMMANDS = (
     "rebuild verify check compare repair convert recover report expire deliver_delayed "
-    "resolve_transactions"
+    "resolve_transactions offsets"
 )
 _OTHERS = {
     "jobs.catch_up": "catch_up follow",

@@ -239,16 +239,6 @@ class CommitLogWriter:
         with self.guard.failing():
             self._durability.sync()
 
-    def commit_if_due(self) -> None:
-        """Write the write buffer to the file, if it is due (CommitRealTimeService)."""
-        self.guard.check_process()
-        self._durability.commit_if_due()
-
-    def flush_if_due(self) -> None:
-        """Make the log durable, if it is due (FlushRealTimeService)."""
-        self.guard.check_process()
-        self._durability.flush_if_due()
-
     def dispatch(self, alone: bool = False) -> None:
         """Dispatch what is in the files (SYNC_FLUSH: durable). alone: if no other thread does."""
         self.guard.check_process()

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from reput.jobs.console.voice import safe
-from reput.jobs.outputs.report import time_text
+from reput.jobs.console.voice import safe, time_text
 
 ROWS_MOST = 20_000  # of a table in the file; the page shows a part at a time
 NAME_MOST = 1000  # characters of one cell

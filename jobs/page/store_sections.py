@@ -10,8 +10,8 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
-from reput.jobs.console.voice import duration
-from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.console.voice import duration, time_text
+from reput.jobs.outputs.report import counted
 from reput.jobs.page.facts import Facts
 from reput.jobs.page.headline import headline
 from reput.jobs.page.log_sections import (

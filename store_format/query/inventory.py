@@ -1,6 +1,7 @@
 """What is in a store: its queues, its topics, and its consumer groups' progress."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -228,7 +229,23 @@ def _topic(name: str, rows: list[QueueRow], configured: Any) -> TopicRow:
 
 def groups(store: OpenedStore, from_log: bool, notes: Notes) -> list[GroupRow]:
     """Each group's progress, by group, topic and queue."""
-    return groups_of(store, queues(store, from_log, notes), notes)
+    rows = queues(store, from_log, notes)
+    newest = max((row.max_timestamp for row in rows), default=-1)
+    batches = {(row.topic, row.queue_id): row.batch for row in rows}
+    return [
+        row._replace(lag_seconds=_lag_seconds(store, row, batches, newest))
+        for row in groups_of(store, rows, notes)
+    ]
+
+
+def _lag_seconds(
+    store: OpenedStore, row: GroupRow, batches: Mapping[tuple[str, int], bool], newest: int
+) -> float | None:
+    key = row.topic, row.queue_id
+    if row.lag <= 0 or key not in batches:
+        return 0.0 if row.lag <= 0 else None
+    since = unread_since(store.queue(*key, batches[key]), store.log, row.consumer_offset)
+    return None if since < 0 else max(newest - since, 0) / 1000
 
 
 def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[GroupRow]:

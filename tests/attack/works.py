@@ -35,6 +35,9 @@ WORKS = {
     "convert": ["convert", "{other}", "--output", "{disk}/made", *GIVEN],
     "install": ["install", "{set}", "{store}", "--yes"],
     "recover": ["recover", "{behind}", "--yes", *GIVEN],
+    "offsets": ["offsets", "set", "{store}", "--group", "readers", "--to-end", "--yes", *GIVEN],
+    "map": ["offsets", "map", "{store}", "--map", "{other}.map", "--yes", *GIVEN],
+    "undo": ["offsets", "set", "{behind}", "--undo", "--yes", *GIVEN],
     "report": ["report", "{other}", "--output", "{disk}/page.html", *GIVEN],
 }  # fmt: skip
 
@@ -52,7 +55,15 @@ def make(folder: Path) -> None:
                 clock.now += 1000
         for path in (folder / name / "commitlog").iterdir():
             os.utime(path, (T0 / 1000, T0 / 1000))
+    offsets = folder / "store/config/consumerOffset.json"
+    offsets.parent.mkdir()
+    offsets.write_text('{"offsetTable": {"Orders@readers": {"0": 4, "1": 7}}}')
+    line = '{"topic": "Orders", "queue": 1, "old": %d, "new": %d}\n'
+    (folder / "other.map").write_text(line % (0, 0) + line % (7, 5))
     shutil.copytree(folder / "store", folder / "behind")
+    moved = ["offsets", "set", f"{folder}/behind", "--to-offset", "2", "--yes", *GIVEN]
+    with redirect_stdout(io.StringIO()):
+        assert cli.main(moved) == 0
     shutil.rmtree(folder / "behind/consumequeue")
     shutil.rmtree(folder / "behind/index")
     with redirect_stdout(io.StringIO()):

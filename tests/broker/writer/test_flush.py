@@ -364,42 +364,6 @@ def test_flushing_is_due_by_pages_or_after_a_while(
     assert FlushDue(4, 10_000).now(written, done, time, 0) is due
 
 
-def test_the_write_buffer_is_committed_before_it_is_flushed(tmp_path: Path) -> None:
-    clock = Clock()
-    writer = open_writer(
-        tmp_path, clock, transientStorePoolEnable="true", mappedFileSizeCommitLog=1 << 20
-    )
-    writer.append(Message("T", bytes(100)))
-    log = writer.log
-    assert (log.committed, log.flushed) == (0, 0)
-    assert not any((tmp_path / "commitlog" / ("0" * 20)).read_bytes())
-    writer.commit_if_due()
-    assert log.committed == 0
-    clock.now += 200  # commitCommitLogThoroughInterval
-    writer.commit_if_due()
-    assert (log.committed, log.flushed) == (log.end, 0)
-    writer.append(Message("T", bytes(100)))
-    writer.flush()
-    assert log.flushed == log.committed == log.end
-    writer.close()
-
-
-def test_async_flush_follows_its_three_settings(tmp_path: Path) -> None:
-    clock = Clock()
-    writer = open_writer(tmp_path, clock, mappedFileSizeCommitLog=1 << 20)
-    writer.append(Message("T", bytes(100)))
-    writer.flush_if_due()
-    assert writer.log.flushed == 0
-    writer.append(Message("T", bytes(4 * 4096)))
-    writer.flush_if_due()  # flushCommitLogLeastPages
-    assert writer.log.flushed == writer.log.end
-    writer.append(Message("T", bytes(100)))
-    clock.now += 10_000  # flushCommitLogThoroughInterval
-    writer.flush_if_due()
-    assert writer.log.flushed == writer.log.end
-    writer.close()
-
-
 def test_threads_flush_and_dispatch_by_themselves(tmp_path: Path) -> None:
     writer = CommitLogWriter.open(
         str(tmp_path),

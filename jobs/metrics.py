@@ -179,7 +179,7 @@ class Looked:
         self._puts = deque[tuple[float, dict[str, tuple[int, int]]]]()
         self._ends = deque[tuple[float, int]]()
         self._failures = self._read = 0
-        self._took = self._ended = 0.0
+        self._took = self._ended = self._now = 0.0
         self._failing = False
         self.look()
 
@@ -201,15 +201,10 @@ class Looked:
             self.watch.look()
         finally:
             self._read = self._files.read - read
-        now, self._ended, self._failing = time.monotonic(), time.time(), False
-        self._took = now - begun
-        self._puts.append((now, dict(self.watch.put)))
-        while len(self._puts) > 2 and self._puts[1][0] <= now - _RATES_SECONDS:
-            self._puts.popleft()
-        if not self._ends or now - self._ends[-1][0] >= _RATES_SECONDS:
-            self._ends.append((now, self.watch.log_end))
-        while self._ends[0][0] < now - _DISK_SECONDS:
-            self._ends.popleft()
+        now = self._now = time.monotonic()
+        self._took, self._ended, self._failing = now - begun, time.time(), False
+        _keep(self._puts, now, dict(self.watch.put), _RATES_SECONDS)
+        _keep(self._ends, now, self.watch.log_end, _DISK_SECONDS)
 
     def collect(self) -> list[Any]:
         """All families, in the order of SERIES."""
@@ -265,7 +260,7 @@ class Looked:
             yield "reput_left_out", (what,), self._left[what]
 
     def _of_topics(self) -> Iterator[_Sample]:
-        held, (then, before), now = self.watch.held(), self._puts[0], self._puts[-1][0]
+        held, (then, before), now = self.watch.held(), self._puts[0], self._now
         puts = sorted((kind_of(topic) != "normal", topic) for topic in self.watch.put)
         for _, topic in self._most_of(puts, "topics"):
             (messages, size), (put, put_bytes) = held.get(topic, (0, 0)), self.watch.put[topic]
@@ -302,7 +297,7 @@ class Looked:
         free = disk.f_bavail * disk.f_frsize
         yield "rocketmq_brokeruntime_commitlog_disk_ratio", (), used / (used + disk.f_bavail or 1)
         yield "reput_disk_free_bytes", (), free
-        grown, took = watch.log_end - self._ends[0][1], self._puts[-1][0] - self._ends[0][0]
+        grown, took = watch.log_end - self._ends[0][1], self._now - self._ends[0][0]
         if took < _DISK_LEAST:  # over all that the log has
             grown, took = watch.log_end - watch.log.start, (watch.newest - watch.oldest) / 1000
         left = free / grown * took / 3600 if grown > 0 else math.inf
@@ -311,6 +306,14 @@ class Looked:
     def _most_of(self, rows: list[_Row], what: str) -> list[_Row]:
         self._left[what] += max(len(rows) - self._most, 0)
         return rows[: self._most]
+
+
+def _keep(kept: deque[tuple[float, _Row]], now: float, value: _Row, seconds: float) -> None:
+    """Keep the values of these last seconds, a dozen at most, and one that is as old."""
+    if not kept or now - kept[-1][0] >= seconds / 12:
+        kept.append((now, value))
+    while len(kept) > 1 and kept[1][0] <= now - seconds:
+        kept.popleft()
 
 
 def _label(value: object) -> str:

@@ -27,6 +27,7 @@ from reput.jobs.console.options import (
     consent,
     host_port,
     milliseconds,
+    new_file,
     setting_layers,
     show,
 )
@@ -65,6 +66,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.names import COMMIT_LOG, CONFIG, CUT, TOPICS
 from reput.store_format.notes import Done, Notes
+from reput.store_format.query.offsets import MapLines
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
 from reput.udfs.table.json_lines import BODY_BASE64, JsonRows
@@ -134,6 +136,11 @@ examples:
     add_broker(parser, WRITES_AS)
     add_timezone(parser)
     add_consent(parser)
+    parser.add_argument(
+        "--offset-map", metavar="FILE",
+        help="of another store or an export: write where its positions are in STORE, for `reput "
+        "offsets map`",
+    )  # fmt: skip
     parser.add_argument(
         "--no-dispatch",
         action="store_true",
@@ -215,6 +222,10 @@ def _run(
             wait: Callable[[], None] = _nothing
             if writer.recovered is not None:  # before other records stand where the log was cut
                 waits = mend_written(writer, store, settings)
+            if (file := new_file(arguments, "offset_map", settings)) is not None:
+                lines = MapLines(stack.enter_context(file.writing()))
+                stack.callback(lines.end)
+                writer.placed = lines.add
             if listen is not None:
                 wait = stack.enter_context(
                     slaves_of(writer, store, listen, settings, remark, stop.check)

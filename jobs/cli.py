@@ -60,6 +60,12 @@ _GROUPS = {
         "replicate":
             "copy a store's log, and go on as it grows, to a store that a broker starts on",
     },
+    "back up": {
+        "backup": "put a store, a running broker's too, into a backup repository: what is new",
+        "backups": "list what a backup repository has, and when it was checked",
+        "restore": "make a store of a backup, as it was at any moment, for a broker to start on",
+        "forget": "remove old backups that no kept restore point needs",
+    },
     "serve": {
         "serve": "answer any RocketMQ client from a store, as a name server and broker that only "
         "read",
@@ -81,12 +87,13 @@ _EXAMPLES = {
     "repair": "reput recover /data/store --dry-run",
     "change": "reput expire /data/store --dry-run",
     "move": "reput export /data/store --output /data/messages --as jsonl",
+    "back up": "reput backup /data/store /backup/repository",
     "serve": "reput serve /data/store",
     "this machine": "reput demo",
 }
 
 # Commands that always work on an engine.
-_ON_AN_ENGINE = ("rebuild", "verify", "check", "compare", "convert", "repair", "recover")
+_ON_AN_ENGINE = ("rebuild", "verify", "check", "compare", "convert", "repair", "recover", "restore")
 
 # Objects made before Python collects garbage. Its default of 700 costs 0.1 s at each start, as
 # imports make many objects and no garbage.
@@ -139,6 +146,10 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
             if own_process and arguments.verbose:  # for Spark's session and a server's threads
                 os.environ["REPUT_TRACEBACK"] = "1"
             _tell_of_no_cache()
+            if "at_of_store" in arguments:  # a command that reads STORE
+                from reput.jobs.console.options import as_of
+
+                as_of(arguments)
             code: int = arguments.run(arguments)
     except SystemExit:  # of --help, or of a wrong option
         flush(0)

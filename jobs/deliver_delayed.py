@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import OfService, option
@@ -77,11 +77,10 @@ class DeliverReport:
         return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeliverDelayed(OfService):
     """What `reput deliver-delayed` is asked. until: milliseconds since 1970, by default now."""
 
-    _: KW_ONLY
     until: int | None = option(
         f"what is due then: {TIME_FORMS}", type=milliseconds, metavar="TIME", required=True
     )

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import OfService, option, shown
@@ -81,11 +81,10 @@ class ResolveReport:
         return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResolveTransactions(OfService):
     """What `reput resolve-transactions` is asked."""
 
-    _: KW_ONLY
     decide: str | Mapping[str | int, str] = field(
         metadata=shown(
             "commit or rollback all that are pending, or a file that says which of them how",

@@ -54,6 +54,9 @@ class CommitLogWriter:
     in a fork every method raises ForkedWriter. Made by `open`.
     """
 
+    # Called with topic, queue id, old and new position of a message copied from another log.
+    placed: Callable[[str, int, int, int], None] | None = None
+
     def __init__(
         self, store: OpenStore, encoder: Encoder, batch_topics: frozenset[str], background: bool,
         unlock: Callable[[], None],

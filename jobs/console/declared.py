@@ -140,30 +140,27 @@ class OfStore:
         return self.progress or Progress()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InPlace(OfStore):
     """What a job takes that changes a store. confirm: asked before the first change; raises
     StoreError to stop.
     """
 
-    _: KW_ONLY
     dry_run: bool = False
     confirm: Callable[[str], None] = lambda _: None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OfService(InPlace):
     """What a service of the broker takes that runs once. tell: is called with each note."""
 
-    _: KW_ONLY
     tell: Callable[[str], Any] = lambda _: None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OfLog(OfStore):
     """What a job on an engine takes. storage: reads and writes, instead of the URLs' storages."""
 
-    _: KW_ONLY
     cut: "Cut | None" = None
     storage: "Storage | None" = None
 

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from reput.jobs.console.declared import OfService, OfStore, add_options, given
+from reput.jobs.console.moment import add_moment, take_moment
 from reput.jobs.console.progress import progress_of, tell_of_first_run
 from reput.jobs.console.store_there import check_discovery, check_ending, check_store
 from reput.jobs.console.voice import (
@@ -114,9 +115,12 @@ def add_store(
     on_damage: tuple[str, ...] = (),
     optional: bool = False,
     times: bool = False,
+    in_place: bool = False,
 ) -> None:
-    """Add STORE and its options. on_damage: choices, () for no option; times: for add_output."""
-    add_store_path(parser, optional)
+    """Add STORE and its options. on_damage: choices, () for no option; times: for add_output;
+    in_place: as for add_store_path.
+    """
+    add_store_path(parser, optional, in_place)
     add_broker(
         parser,
         f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
@@ -167,11 +171,23 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_store_path(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+def add_store_path(
+    parser: argparse.ArgumentParser, optional: bool = False, in_place: bool = False,
+    at_of_store: str = "",
+) -> None:  # fmt: skip
+    """Add STORE; unless it is changed in place, with the options by which a repository is one."""
     parser.add_argument(
         "store", metavar="STORE", nargs="?" if optional else None,
         help="a store's root, path or URL: it holds commitlog/",
     )  # fmt: skip
+    if not in_place:
+        add_moment(parser, at_of_store)
+
+
+def as_of(arguments: argparse.Namespace) -> None:
+    """Have a command read a backup repository, where STORE is one, as of the moment it names."""
+    if arguments.store:
+        take_moment(arguments, milliseconds, remark)
 
 
 def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _ONE_SETTING) -> None:
@@ -290,7 +306,9 @@ def asks_store(
 
 
 TIME_FORMS = "milliseconds since 1970, 2026-01-31, 2026-01-31T12:00:00Z, 2h ago or now"
-_AGO = re.compile(r"(\d+) ?(ms|s|m|h|d|w) ago", re.ASCII)
+_DURATION = re.compile(r"(\d+) ?(ms|s|m|h|d|w)", re.ASCII)
+_AGO = re.compile(rf"{_DURATION.pattern} ago", re.ASCII)
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -321,6 +339,24 @@ def seconds(text: str) -> float:
 def before(text: str) -> int:
     """The last millisecond before a time: `--until` is exclusive, ends of queries inclusive."""
     return milliseconds(text) - 1
+
+
+def duration(text: str) -> int:
+    """A length of time, such as 5m or 30d, in milliseconds."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a length of time: 90s, 5m, 30d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def byte_rate(text: str) -> float:
+    """Bytes a second, for --rate. Raises SettingError."""
+    size = text.strip().upper().removesuffix("B")
+    unit = size[-1:] if size[-1:] in _SIZES else ""
+    count = size.removesuffix(unit) if unit else size
+    if not (count.isascii() and count.isdigit() and int(count)):
+        raise SettingError(f"--rate {text}: expected a number of bytes a second, as 50M")
+    return float(int(count) * _SIZES[unit])
 
 
 def number(text: str) -> int:

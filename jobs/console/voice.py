@@ -225,11 +225,6 @@ def paint(text: str, colour: str) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m"
 
 
-def label_of_error(stream: TextIO) -> str:
-    """What an error's line begins with."""
-    return paint("reput: error:", f"{_BOLD};{_RED}") if has_colour(stream) else "reput: error:"
-
-
 # ---
 # The three standard streams: open, able to show any text, and flushed at the end.
 #
@@ -299,5 +294,7 @@ def complain(text: str) -> None:
         line = line.replace(".; ", ". ") if not sys.stderr.isatty() else (
             line.replace("; ", _BREAK).replace(" Example: ", f"{_BREAK}Example: ")
         )  # fmt: skip
-        sys.stderr.write(f"{label_of_error(sys.stderr)} {line}\n")
+        label = "reput: error:"
+        label = paint(label, f"{_BOLD};{_RED}") if has_colour(sys.stderr) else label
+        sys.stderr.write(f"{label} {line}\n")
         sys.stderr.flush()

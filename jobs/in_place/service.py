@@ -10,8 +10,10 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.console.declared import OfService
 from reput.jobs.engines.signals import Stopped, StopSignals
 from reput.jobs.opening.held import refuse_group_log, refuse_shared_files, refuse_what_is_no_store
-from reput.jobs.opening.open_writer import discover_to_write, local_store_at, open_writer
+from reput.jobs.opening.open_writer import local_store_at, open_writer
 from reput.jobs.opening.questions import notes_with
+from reput.store_format.discover.purpose import APPEND
+from reput.store_format.discover.store import discover
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError
@@ -55,7 +57,7 @@ def run_service(service: Service[Planned], asked: OfService) -> Planned:
     at, tell = local_store_at(asked.store, asked.rocketmq, asked.settings), asked.tell
     store, settings = at.path, at.settings
     _refuse(store)
-    of_store = discover_to_write(at)
+    of_store = discover(at, APPEND)
     release = of_store.release
     if len(of_store.left) > 1:
         tell(f"as RocketMQ {release} would: {of_store.releases} write the same")

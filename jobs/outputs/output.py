@@ -22,7 +22,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
-from reput.store_format.files.local import LocalStorage, VolumeStorage, open_new
+from reput.store_format.files.local import LocalStorage, VolumeStorage
+from reput.store_format.files.local_writers import open_new
 from reput.store_format.files.manifest_last import ManifestLast
 from reput.store_format.files.overlap import Whereabouts, relation
 from reput.store_format.names import (
@@ -35,6 +36,7 @@ from reput.store_format.names import (
     DLEDGER_DATA,
     INDEX,
     MANIFEST,
+    OFFSET_MAP,
     SHARDS,
     UNFINISHED,
 )
@@ -98,11 +100,15 @@ EXPORTED = SetKind(
 
 EXPORTED_STORE = SetKind(
     "a store that reput has exported", STORE_FORMAT, ("files",),
-    *_patterns(FILES, f"{CONFIG}/[^/]+"),
+    *_patterns(FILES, f"{CONFIG}/[^/]+", re.escape(OFFSET_MAP)),
 )  # fmt: skip
 CONVERTED = SetKind(
     "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
     *_patterns(FILES, f"{CONFIG}/[^/]+"),
+)  # fmt: skip
+RESTORED = SetKind(
+    "a store that reput has restored", "reput-restore-1", ("segments", "derived", "copied"),
+    *_patterns(FILES, f"{CONFIG}/[^/]+", r"broker\.conf"),
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from reput.store_format.discover.config import Offsets
 from reput.store_format.faults import StoreError
@@ -35,7 +35,8 @@ class OffsetRow(NamedTuple):
 
 class MapRow(NamedTuple):
     """A line of an offset map: the message at `old` of a queue is at `new` in another log. What
-    follows it, up to the next line's `old`, follows there too, or is not there.
+    follows it, up to the next line's `old`, follows there too, or is not there. A queue's last line
+    is its end: what comes later is not of the other log.
     """
 
     topic: str
@@ -121,7 +122,7 @@ def rows_mapped(rows: Iterable[OffsetRow], by: Iterable[MapRow]) -> list[OffsetR
     lines: dict[tuple[str, int], list[MapRow]] = defaultdict(list)
     for line in by:
         of_queue = lines[line.topic, line.queue]
-        if of_queue and (line.old <= of_queue[-1].old or line.new < of_queue[-1].new):
+        if of_queue and (line.old < of_queue[-1].old or line.new < of_queue[-1].new):
             raise StoreError(f"{of_queue[-1]}, then {line}: this is not an offset map")
         of_queue.append(line)
     return [
@@ -132,10 +133,29 @@ def rows_mapped(rows: Iterable[OffsetRow], by: Iterable[MapRow]) -> list[OffsetR
 
 def _mapped(offset: int, lines: list[MapRow]) -> int:
     at = bisect_right(lines, offset, key=attrgetter("old"))
-    if not at:  # before the first message that is there
-        return lines[0].new
-    new = lines[at - 1].new + offset - lines[at - 1].old
-    return min(new, lines[at].new) if at < len(lines) else new
+    if at in (0, len(lines)):  # before the first message that is there, or at the end
+        return lines[at and -1].new
+    return min(lines[at - 1].new + offset - lines[at - 1].old, lines[at].new)
+
+
+class MapLines:
+    """Writes the lines of an offset map, as messages get their places in another log."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._ends = file, dict[tuple[str, int], tuple[int, int]]()
+
+    def add(self, topic: str, queue: int, old: int, new: int) -> None:
+        """Add a message; a line is written where it does not follow the one before."""
+        if self._ends.get((topic, queue)) != (old, new):
+            self._write(MapRow(topic, queue, old, new))
+        self._ends[topic, queue] = old + 1, new + 1
+
+    def end(self) -> None:
+        for key, places in self._ends.items():
+            self._write(MapRow(*key, *places))
+
+    def _write(self, row: MapRow) -> None:
+        self._file.write(json.dumps(row._asdict()).encode() + b"\n")
 
 
 def rows_traced(

@@ -26,8 +26,9 @@ WORKS = {
                              *WRITES],
     "catch-up": ["catch-up", "{behind}", "--yes", *GIVEN],
     "replicate": ["replicate", "{other}", "{disk}/replica", *GIVEN],
-    "expire": ["expire", "{store}", "--any-hour", "--archive", "{disk}/old", "--yes", *EVEN,
-               *GIVEN],
+    "expire": ["expire", "{store}", "--any-hour", "--yes", *EVEN, *GIVEN],
+    "backup": ["backup", "{store}", "{disk}/repo", *GIVEN],
+    "forget": ["forget", "{disk}/repo", "--keep-last", "1", "--yes"],
     "export": ["export", "{other}", "--output", "{disk}/made", "--as", "rocketmq", *WRITES],
     "parquet": ["export", "{other}", "--output", "{disk}/made", "--as", "parquet", *GIVEN],
     "rebuild": ["rebuild", "{other}", "--output", "{disk}/made", *GIVEN],
@@ -60,6 +61,12 @@ def make(folder: Path) -> None:
     offsets.write_text('{"offsetTable": {"Orders@readers": {"0": 4, "1": 7}}}')
     line = '{"topic": "Orders", "queue": 1, "old": %d, "new": %d}\n'
     (folder / "other.map").write_text(line % (0, 0) + line % (7, 5))
+    shutil.copytree(folder / "store", folder / "grown")
+    for number in range(3):
+        (folder / "grown/config").mkdir(exist_ok=True)
+        (folder / "grown/config/consumerFilter.json").write_text(f'{{"n":{number}}}')
+        with redirect_stdout(io.StringIO()):
+            assert cli.main(["backup", f"{folder}/grown", f"{folder}/repo", *GIVEN]) == 0
     shutil.copytree(folder / "store", folder / "behind")
     moved = ["offsets", "set", f"{folder}/behind", "--to-offset", "2", "--yes", *GIVEN]
     with redirect_stdout(io.StringIO()):

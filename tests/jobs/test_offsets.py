@@ -123,6 +123,32 @@ def test_a_map_is_followed_once(store: Path, tmp_path: Path) -> None:
     assert there(store) == START | moved | {("n", "T", 0): 1}
 
 
+@pytest.mark.usefixtures("commands_in_process")
+def test_groups_go_on_in_an_export_and_in_a_store_that_was_appended_to(tmp_path: Path) -> None:
+    built = Built()
+    for number in range(12):
+        built.put("T", 0, properties=properties(("TAGS", "B" if number % 4 == 0 else "A")))
+    built.derive().file(JSON, json.dumps({"offsetTable": {"T@g": {"0": 7}, "T@h": {"0": 12}}}))
+    store, dump, file = built.write(tmp_path / "s"), tmp_path / "dump", tmp_path / "map"
+    dump.write_text(said("offsets", "dump", store))
+    made, other, release = tmp_path / "made", tmp_path / "other", ("--rocketmq", "5.3.3")
+    said("export", store, "--output", made, "--as", "rocketmq", "--tags", "A", *release, *GIVEN)
+    said("append", other, "--from-store", store, "--offset-map", file, *release)
+    given = ["--from-store", store, "--since", str(T0 + 4000), "--offset-map", f"{file}2", *release]
+    said("append", other, *given, "--yes")
+    for place, by, offsets_of in (
+        (made, made / "reput-offset-map.jsonl", {("g", "T", 0): 5, ("h", "T", 0): 9}),
+        (other, file, {("g", "T", 0): 7, ("h", "T", 0): 12}),
+        (other, f"{file}2", {("g", "T", 0): 15, ("h", "T", 0): 20}),
+    ):
+        said("offsets", "map", place, "--map", by, "--from-dump", dump, "--yes")
+        assert there(place) == offsets_of
+    lines = (made / "reput-offset-map.jsonl").read_text().splitlines()
+    assert [(json.loads(line)["old"], json.loads(line)["new"]) for line in lines] == [
+        (1, 0), (5, 3), (9, 6), (12, 9),
+    ]  # fmt: skip
+
+
 def context(kind: str, *fields: object) -> bytes:
     return "\x01".join((kind, *map(str, fields))).encode() + b"\x02"
 

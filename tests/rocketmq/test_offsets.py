@@ -77,20 +77,18 @@ def test_consumers_go_on_where_they_are_set(
                                 + "\n" for old, new in ((2, 0), (EACH, EACH - 2))))  # fmt: skip
         assert asked("map", groups=["kept"], map=str(rows)).done
         moved = {0: [4], 1: [4], 2: [0, 1, 2, 3, 4]}
-        goes_on = {**left, 1: max(left.get(1, 0) - 2, 0)}
+        goes_on = {queue: left.get(queue, 0) for queue in range(4)}
+        goes_on[1] = max(goes_on[1] - 2, 0)
         kept = {queue: list(range(at, EACH)) for queue, at in sorted(goes_on.items()) if at < EACH}
         with Broker(version, store, **settings) as broker:
-            least = {"billing": 7, "copy": 7, "kept": sum(map(len, kept.values())), "fresh": 0}
-            assert pushed(version, broker.namesrv, least) == {
-                "billing": moved, "copy": moved, "kept": kept, "fresh": {},
-            }  # fmt: skip
-            one = messages(1)  # to queue 0 of Live0
-            Client(driver, broker.namesrv).send(one, send_timeout_ms=60_000)
-            found = pushed(version, broker.namesrv, {"fresh": 1, "copy": 1})
-            assert found == {"fresh": {0: [EACH]}, "copy": {0: [EACH]}}
+            # to queue 0 of Live0; a broker of v2 that is started again has no route before
+            Client(driver, broker.namesrv).send(messages(1), send_timeout_ms=60_000)
+            for places in (moved, kept):
+                places[0] = [*places.get(0, []), EACH]
+            wanted = {"billing": moved, "copy": moved, "kept": dict(sorted(kept.items())),
+                      "fresh": {0: [EACH]}}  # fmt: skip
+            least = {group: sum(map(len, found.values())) for group, found in wanted.items()}
+            assert pushed(version, broker.namesrv, least) == wanted
             broker.stop()
-        after = {(row.group, row.queue): row.offset for row in asked("dump").rows}
-        assert {at for (_, queue), at in after.items() if queue} == {EACH}
-        assert after["fresh", 0] == after["copy", 0] == EACH + 1
         assert asked("set", undo=True).done  # of the map: before the second life
         assert asked("dump", groups=["kept"], queues=[1]).rows[0].offset == left.get(1, 0)

@@ -2,8 +2,8 @@
 
 import json
 import threading
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -59,12 +59,11 @@ _UNSAFE_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class ScanSplits:
-    """Scans those of `numbers` that belong to the groups whose indices arrive in the column `id`.
+class SplitsTask:
+    """A task on those of `numbers` that belong to the groups whose indices arrive in `id`.
 
     groups: where in `numbers` each group starts. firsts: the first record of a split, if it is
-    known from the split before; otherwise the scan looks for it. sums: whether to stage what
-    `all_sums` reads. Spark calls this with an iterator of Arrow batches.
+    known from the split before; otherwise the scan looks for it.
     """
 
     storage: InputStorage  # that the store is on
@@ -74,12 +73,38 @@ class ScanSplits:
     numbers: range | tuple[int, ...]
     groups: tuple[int, ...]
     firsts: dict[int, int]
+
+    def asked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[range | tuple[int, ...]]:
+        """The numbers of each group that arrives."""
+        ends = (*self.groups[1:], len(self.numbers))
+        for group in ids_of(batches):
+            yield self.numbers[self.groups[group] : ends[group]]
+
+    @contextmanager
+    def scan(self, number: int, outputs: Callable[[int, Buffers, End], Any]) -> Iterator[Scan]:
+        """A split's scan. outputs: makes that of Scan, of where the split starts too."""
+        segment = self.splits.segment(number)
+        stretch = self.splits.stretch(number, self.firsts.get(number))
+        begin = stretch.start - segment.start
+        until = stretch.end - segment.start + self.storage.window_bytes  # for the last record
+        whole = self.splits.total * self.splits.split_bytes
+        reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
+        buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
+        with closing(reader):
+            yield Scan(
+                segment.read_by(reader), stretch, self.rules, buffers,
+                lambda end: outputs(stretch.start, buffers, end),
+            )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ScanSplits(SplitsTask):
+    """Scans splits. sums: whether to stage what `all_sums` reads."""
+
     sums: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        ends = (*self.groups[1:], len(self.numbers))
-        for group in ids_of(batches):
-            numbers = self.numbers[self.groups[group] : ends[group]]
+        for numbers in self.asked(batches):
             yield pa.RecordBatch.from_pylist(self._scan_all(numbers), SCANNED)
 
     def _scan_all(self, numbers: range | tuple[int, ...]) -> list[dict[str, Any]]:
@@ -96,33 +121,19 @@ class ScanSplits:
 
     def _scan(self, number: int) -> tuple[dict[str, Any], "RunFiles"]:
         """The row of a split, and its files, which are still to be completed."""
-        segment = self.splits.segment(number)
-        stretch = self.splits.stretch(number, self.firsts.get(number))
-        begin = stretch.start - segment.start
-        until = stretch.end - segment.start + self.storage.window_bytes  # for the last record
-        whole = self.splits.total * self.splits.split_bytes
-        reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
         run = scan_name(number)
         output = RunFiles(self.staging, run, number)
-        end = End()
-        buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
         outputs = Summed if self.sums else Outputs
-        scan = Scan(
-            segment.read_by(reader), stretch, self.rules, buffers,
-            lambda end: outputs(self.rules, buffers, end),
-        )  # fmt: skip
-        with closing(reader):
+        with self.scan(number, lambda _, *buffers: outputs(self.rules, *buffers)) as scan:
             for part in scan.run():
                 match part:
                     case IndexPuts():
                         output.add_puts(part)
                     case Runs():
                         output.add_runs(part)
-                    case End():
-                        end = part
-        if isinstance(scan.outputs, Summed) and end.records:
+        if isinstance(scan.outputs, Summed) and scan.end.records:
             scan.outputs.write(RunFile(self.staging, run + SUMS))
-        return scanned_row(number, run, end, output), output
+        return scanned_row(number, run, scan.end, output), output
 
 
 def scanned_row(

@@ -55,6 +55,18 @@ def test_a_time_beyond_the_levels_delay_counts_as_now(due: int, delivered: bool)
     assert bool(planned([delayed(100, due)]).due) is delivered
 
 
+@pytest.mark.parametrize(("missed", "places"), [(False, [200]), (True, [100, 200])])
+def test_what_a_broker_has_skipped_is_delivered_first_where_that_is_wanted(
+    missed: bool, places: list[int]
+) -> None:
+    found = [delayed(100, T - 1, 1, NEVER), delayed(200, T - 5, 2),
+             delayed(300, T - 9, 1, DelayState.UNSURE)]  # fmt: skip
+    plan = planned(found, UNTIL._replace(missed=missed))
+    assert [each.physical_offset for each in plan.due] == places
+    assert (plan.skipped, plan.unsure) == (2 - missed, 1)
+    assert plan.levels == {2: None}
+
+
 @pytest.mark.parametrize(
     ("out", "time", "due"),
     [(T - 1, T, True), (T, T, False), (T, T + 999, False), (T, T + 1000, True)],

@@ -9,7 +9,6 @@ import pytest
 
 from reput.broker.writer.appender import Appender, Request, UsageGuard, check_fits
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.layouts import SYS_TRANSACTION_PREPARED
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import (
     BatchQueueTopic,
@@ -51,28 +50,6 @@ def placed(appender: Appender, *requests: Request) -> list[tuple[int, int, int]]
     """(queueOffset, physical offset, end) of each request."""
     appender.append(requests)
     return [(each.queue_offset, each.physical_offset, each.end) for each in requests]
-
-
-def test_offsets_go_on_in_each_queue_and_a_batch_takes_several(writer: CommitLogWriter) -> None:
-    some = [request(writer, 0), request(writer, 1, 1, 1), request(writer, 0), request(writer, 1)]
-    assert placed(writer.appender, *some) == [
-        (0, 0, SIZE), (0, SIZE, 4 * SIZE), (1, 4 * SIZE, 5 * SIZE), (3, 5 * SIZE, 6 * SIZE),
-    ]  # fmt: skip
-    assert placed(writer.appender, request(writer, 0)) == [(2, 6 * SIZE, 7 * SIZE)]
-    assert [request(writer, 0, 0).size, Request((), 77).end] == [2 * SIZE, 77]
-
-
-def test_what_does_not_fit_begins_the_next_segment_whole(writer: CommitLogWriter) -> None:
-    placed(writer.appender, *(request(writer, 0) for _ in range(20)))
-    assert placed(writer.appender, request(writer, 0, 0), request(writer, 0)) == [
-        (20, 4096, 4096 + 2 * SIZE), (22, 4096 + 2 * SIZE, 4096 + 3 * SIZE),
-    ]  # fmt: skip
-
-
-def test_a_half_message_takes_no_position(writer: CommitLogWriter) -> None:
-    prepared = request(writer, 0, transaction=SYS_TRANSACTION_PREPARED)
-    some = [request(writer, 0), request(writer, 0), prepared, request(writer, 0)]
-    assert [offset for offset, _, _ in placed(writer.appender, *some)] == [0, 1, 0, 2]
 
 
 def test_no_store_timestamp_is_less_than_the_one_before(

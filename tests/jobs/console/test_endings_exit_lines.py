@@ -28,6 +28,7 @@ NEEDED = {
     "expire": ["--dry-run", "--any-hour"], "deliver-delayed": ["--dry-run"],
     "resolve-transactions": ["--dry-run"], "export": ["--output", "{new}", "--as", "jsonl"],
     "offsets set": ["--to-end", "--dry-run"],
+    "metrics": ["--textfile", "{new}.prom"],
     "append": ["--from", "/nowhere"], "replicate": ["{new}"], "install": ["{store}"],
     "convert": ["--output", "{new}", "--store-host", "10.0.0.7:10911"],
 }  # fmt: skip

@@ -11,8 +11,8 @@ from reput.jobs.console.rows import (
     OutputColumn,
     RowWriter,
     add_limit,
-    at,
     for_programs,
+    time_column,
     write_table,
 )
 from reput.jobs.console.voice import add_output, camel_case, remark
@@ -110,15 +110,16 @@ def _remarks(row: BackupRow) -> str:
 _COLUMNS = (
     OutputColumn("store", lambda row: row.store, True),
     OutputColumn("run", lambda row: row.run),
-    OutputColumn("made", lambda row: at(row.made), True),
+    time_column("made", lambda row: row.made),
     OutputColumn("first", lambda row: f"{row.first:,}"),
     OutputColumn("end", lambda row: f"{row.end:,}"),
-    OutputColumn("last message", lambda row: row.last_message and at(row.last_message), True),
+    time_column("last message", lambda row: row.last_message),
     OutputColumn("new bytes", lambda row: f"{row.bytes:,}"),
     OutputColumn("stored", lambda row: f"{row.stored:,}"),
     OutputColumn("files", lambda row: row.files),
     OutputColumn("remarks", _remarks, True),
-    OutputColumn("checked", lambda row: row.checked and f"{at(row.checked)} {row.verdict}", True),
+    time_column("checked", lambda row: row.checked),
+    OutputColumn("verdict", lambda row: row.verdict, True),
 )
 
 
@@ -126,7 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_options(parser, Backups)
     add_limit(parser)
-    add_output(parser, rows=True)
+    add_output(parser, rows=True, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -138,9 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         for row in rows:
             writer.write(camel_case(row._asdict()))
     elif rows:
-        write_table([each.name for each in _COLUMNS],
-                    [[each.value(row) for each in _COLUMNS] for row in rows],
-                    {each.name for each in _COLUMNS if each.text})  # fmt: skip
+        write_table(_COLUMNS, rows)
     if len(found) > len(rows):
         remark(f"{len(found) - len(rows):,} more: --limit {arguments.limit} leaves them out")
     if not rows:

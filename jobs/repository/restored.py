@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from reput.jobs.console.moment import Found
+from reput.jobs.console.voice import time_text
 from reput.jobs.deriving.derive_set import ToDerive, derive_into
 from reput.jobs.deriving.kept import LastEntry, Queue, StateCopy
 from reput.jobs.opening.plan import kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import RESTORED, Output
 from reput.jobs.outputs.publish import begin_set, end_set
-from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines, time_text
+from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines
 from reput.jobs.pipeline.job import FoundStore
 from reput.store_format.derived.queues import Queues
 from reput.store_format.discover.config import LIGHT, configured_topics

@@ -6,16 +6,8 @@ from typing import Any, NamedTuple
 
 from reput.jobs.console.declared import add_options, given, option, shown
 from reput.jobs.console.options import DONE
-from reput.jobs.console.rows import (
-    NOTHING,
-    OutputColumn,
-    RowWriter,
-    add_limit,
-    for_programs,
-    time_column,
-    write_table,
-)
-from reput.jobs.console.voice import add_output, camel_case, remark
+from reput.jobs.console.rows import OutputColumn, add_limit, show_rows, time_column
+from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import alone
 
 _HELP = """\
@@ -132,16 +124,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List, and exit with 0."""
-    found = backups(given(arguments, Backups))
-    rows = found[: arguments.limit]
-    if for_programs(arguments):
-        writer = RowWriter(arguments)
-        for row in rows:
-            writer.write(camel_case(row._asdict()))
-    elif rows:
-        write_table(_COLUMNS, rows)
-    if len(found) > len(rows):
-        remark(f"{len(found) - len(rows):,} more: --limit {arguments.limit} leaves them out")
-    if not rows:
-        remark(NOTHING)
+    show_rows(arguments, backups(given(arguments, Backups)), _COLUMNS)
     return DONE

@@ -86,7 +86,7 @@ def catch_up(asked: CatchUp) -> "CaughtUp":
 
         write = asked.output_storage or storage_for(asked.output)
         target = Place(write, write.resolve(asked.output))
-        about = _to_output(asked.at(), target, asked.replace, asked.shows)
+        about = _to_output(asked.named(), target, asked.replace, asked.shows)
     else:
         about = _in_place(asked)
     about.seconds = time.monotonic() - started

@@ -164,7 +164,7 @@ class OfLog(OfStore):
     cut: "Cut | None" = None
     storage: "Storage | None" = None
 
-    def at(self) -> "StoreAt":
+    def named(self) -> "StoreAt":
         from reput.store_format.discover.store import store_at
 
         return store_at(self.store, self.rocketmq, self.settings, self.storage)
@@ -176,7 +176,7 @@ class OfLog(OfStore):
         from reput.jobs.pipeline.job import find_store
 
         return find_store(
-            engine, at or self.at(), purpose, cut=self.cut, progress=self.progress,
+            engine, at or self.named(), purpose, cut=self.cut, progress=self.progress,
             **{name: getattr(self, name) for name in ("assume_names", "remade")
                if hasattr(self, name)}, **more,
         )  # fmt: skip

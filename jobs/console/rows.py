@@ -211,24 +211,34 @@ def run_listing(
     as_table: shows them to people, in place of one table; as_row: a row's fields, for programs.
     Raises StoreError, SettingError, OSError.
     """
-    topic, limit = getattr(arguments, "topic", None), getattr(arguments, "limit", None)
+    topic = getattr(arguments, "topic", None)
     with asked_store(arguments) as store:
         found = [row for row in rows_of(store) if topic in (None, row.topic)]
-        found = in_order(found, columns, getattr(arguments, "sort", None))
-        rows = found[:limit]
-        if for_programs(arguments):
-            writer = RowWriter(arguments)
-            for row in rows:
-                writer.write(camel_case(as_row(row)))
-        elif as_table is not None:
-            as_table(rows)
-        elif rows:
-            write_table(columns, rows)
-        if len(found) > len(rows):
-            remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
-        if not rows:
-            remark(NOTHING)
+        show_rows(arguments, found, columns, as_table, as_row)
         return DAMAGE if store.lacking else DONE
+
+
+def show_rows(
+    arguments: argparse.Namespace, found: Sequence[Any], columns: Sequence[OutputColumn],
+    as_table: Callable[[Sequence[Any]], None] | None = None,
+    as_row: Callable[[Any], Mapping[str, Any]] = lambda row: row._asdict(),
+) -> None:  # fmt: skip
+    """Show rows, by --sort and --limit where a command has them. Raises SettingError."""
+    limit = getattr(arguments, "limit", None)
+    found = in_order(found, columns, getattr(arguments, "sort", None))
+    rows = found[:limit]
+    if for_programs(arguments):
+        writer = RowWriter(arguments)
+        for row in rows:
+            writer.write(camel_case(as_row(row)))
+    elif as_table is not None:
+        as_table(rows)
+    elif rows:
+        write_table(columns, rows)
+    if len(found) > len(rows):
+        remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
+    if not rows:
+        remark(NOTHING)
 
 
 # ---

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from reput.jobs.report import report as report
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
     from reput.jobs.salvaging.lives import judged as judged
+    from reput.jobs.send import send as send
     from reput.jobs.sources import register as register
     from reput.jobs.verify import verify as verify
     from reput.store_format.derived.extent import tail as tail
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 # A command's function is in the module of its name; module -> the other public names that it has.
 _COMMANDS = (
     "rebuild verify check compare repair convert recover report expire deliver_delayed "
-    "resolve_transactions"
+    "resolve_transactions send"
 )
 _OTHERS = {
     "jobs.catch_up": "catch_up follow",

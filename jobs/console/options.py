@@ -292,6 +292,12 @@ _AGO = re.compile(r"(\d+) ?(ms|s|m|h|d|w) ago", re.ASCII)
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
+class Ago(int):
+    """A time that its `word` names, but another one in each run."""
+
+    word = ""
+
+
 def milliseconds(text: str) -> int:
     """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it is UTC."""
     with suppress(ValueError):
@@ -299,7 +305,9 @@ def milliseconds(text: str) -> int:
     ago = _AGO.fullmatch(text)
     if ago is not None or text == "now":
         before = int(ago[1]) * _UNITS[ago[2]] if ago is not None else 0
-        return time.time_ns() // 1_000_000 - before
+        found = Ago(time.time_ns() // 1_000_000 - before)
+        found.word = text
+        return found
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

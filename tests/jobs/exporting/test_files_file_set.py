@@ -11,7 +11,8 @@ from reput.store_format.files.folder import Folder
 from reput.udfs.table.columns import SCHEMA
 from tests.memory_storage import MemoryStorage
 
-ALL = Chosen(("T", "U"), "a || b", "a > 1", 5, 9, False, True, "skip", False, ("body",))
+ALL = Chosen(("T", "U"), "a || b", "a > 1", 5, 9, False, True, "skip", False, ("body",),
+             (("T", 0, 7),))  # fmt: skip
 
 
 @pytest.mark.parametrize("chosen", [Chosen(), ALL, Chosen(redact=("a", "b"))])

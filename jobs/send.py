@@ -5,7 +5,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +153,7 @@ def send(asked: Send) -> Sent:
     Raises SettingError, StoreError (PeerFailed if no broker takes messages for too long: run it
     again), OSError.
     """
+    from reput.broker.wire.producing import ANY_TOPIC
     from reput.jobs.replicating.peers import Cluster
     from reput.jobs.sending.selected import Selected
     from reput.jobs.sending.sender import Checkpoint, Sender
@@ -160,9 +161,11 @@ def send(asked: Send) -> Sent:
     started = time.monotonic()
     if not (0 < asked.patience < _LONGEST and (asked.rate is None or 0 < asked.rate < _LONGEST)):
         raise SettingError("--patience and --rate are numbers above 0")
-    servers = [host_port("--to", each, least=1) for each in asked.to.split(";") if each]
+    servers = [host_port("--to", each, least=1) for each in asked.to.split(";")]
     cluster = Cluster(servers, _signing(asked), _tls(asked))
-    with closing(Selected(asked)) as selected, closing(cluster):
+    with ExitStack() as stack:
+        selected = stack.enter_context(closing(Selected(asked)))
+        stack.enter_context(closing(cluster))
         times: list[Any] = [asked.since, asked.until]
         name = selected.name(
             [each.word if isinstance(each, Ago) else each for each in times], sorted(servers)
@@ -170,7 +173,11 @@ def send(asked: Send) -> Sent:
         path = os.path.abspath(asked.checkpoint or f"reput-send-{name}.jsonl")
         _refuse_within(path, selected)
         about = {"name": name, "source": selected.folder.path, "to": asked.to}
-        known = Checkpoint(path, about, times) if os.path.exists(path) else None
+
+        def opened() -> Checkpoint:
+            return stack.enter_context(closing(Checkpoint(path, about, times)))
+
+        known = opened() if os.path.exists(path) else None
         done = Sent(asked.source, asked.to, path, dry_run=asked.dry_run)
 
         def messages() -> "Iterator[Outgoing]":
@@ -182,9 +189,9 @@ def send(asked: Send) -> Sent:
         if not asked.dry_run:
             if asked.confirm and done.sent + done.failed:
                 asked.confirm(_question(done))
-            known = known or Checkpoint(path, about, times)
-            with closing(known):
-                _send_all(messages(), Sender(cluster, known, asked), done)
+            cluster.route(ANY_TOPIC)  # a wrong name server is said at once, not after --patience
+            known = known or opened()
+            _send_all(messages(), Sender(cluster, known, asked), done)
         done.lacking = selected.lacking
     done.seconds = time.monotonic() - started
     return done

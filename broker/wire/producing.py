@@ -119,7 +119,7 @@ def kept_flags(sys_flag: int) -> int:
 
 GROUP = "reput"  # of producers
 _READER = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP, which each broker knows
-_DEFAULT_TOPIC = "TBW102"  # TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC
+ANY_TOPIC = "TBW102"  # TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC
 _VERSION = ordinal("4.9.7")  # reads standard JSON; no broker expects more of it
 _PULL_FLAGS = 4  # PullSysFlag: with a subscription; no commit, no wait
 _MOST_READ = 32
@@ -135,7 +135,7 @@ def send_request(messages: list[Outgoing], queue_id: int, now: int) -> Command:
     """SEND_MESSAGE_V2, or SEND_BATCH_MESSAGE for several. now: milliseconds, bornTimestamp."""
     first, batch = messages[0], len(messages) > 1
     fields: dict[str, object] = {
-        "a": GROUP, "b": first.topic, "c": _DEFAULT_TOPIC, "d": 4, "e": queue_id,
+        "a": GROUP, "b": first.topic, "c": ANY_TOPIC, "d": 4, "e": queue_id,
         "f": first.sys_flag, "g": now, "h": 0 if batch else first.flag,
         "i": "" if batch else first.text, "j": 0, "k": "false", "m": str(batch).lower(),
     }  # fmt: skip

@@ -140,3 +140,15 @@ def test_the_text_says_what_may_be_there_twice() -> None:
     assert "the message at 1,234 may be there twice" in text
     assert "1 by earlier runs" in text
     assert "the source is damaged" in text
+
+
+@pytest.mark.parametrize("words", [(), ("--yes",), ("--dry-run",)])
+def test_a_name_server_that_is_not_there_is_said_at_once(
+    words: tuple[str, ...], store: Path, capsys: Any
+) -> None:
+    for to in ("127.0.0.1:1", "127.0.0.1:1;no-such-host.invalid:9876"):
+        assert main(["send", str(store), "--to", to, *words]) == 3
+        errors = capsys.readouterr().err
+        assert "reput: error: name server " in errors
+        assert "cannot be reached" in errors
+    assert not list(store.parent.glob("reput-send-*"))

@@ -96,7 +96,7 @@ class Export(OfExport):
     since: int | None = timed(f"stored then or later: {TIME_FORMS}", type=milliseconds)
     until: int | None = timed("stored before that", type=milliseconds)
     unconsumed_by: str | None = option(
-        "only messages that lie behind this consumer group's offset", metavar="GROUP"
+        "only what this consumer group has not consumed: from its offset on", metavar="GROUP"
     )
     bodies: bool = option("leave out the bodies", True, "--no-bodies")
     decompress: bool = option("bodies as their producers gave them", False)

@@ -172,7 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--unconsumed-by", metavar="GROUP",
-        help="only messages that lie behind this consumer group's offset",
+        help="only what this consumer group has not consumed: from its offset on",
     )  # fmt: skip
     parser.add_argument(
         "--as-rocketmq", action="store_true",

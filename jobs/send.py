@@ -78,7 +78,7 @@ class Send:
         name="--keys-file", dest="keys_file", metavar="FILE",
     )  # fmt: skip
     unconsumed_by: str | None = option(
-        "only messages that lie behind this consumer group's offset", metavar="GROUP"
+        "only what this consumer group has not consumed: from its offset on", metavar="GROUP"
     )
     ordered: bool = option("each queue's messages one after the other into one queue", False)
     rate: float | None = option("messages a second at most", type=float, metavar="N")

@@ -91,3 +91,22 @@ def test_dead_letters_come_back_to_their_consumer_each_once(
     for message in back:
         assert {"KEYS", "TAGS", "UNIQ_KEY"} <= set(message[-1])
         assert not {"RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "REAL_TOPIC", "DELAY"} & set(message[-1])
+
+
+def test_what_goes_to_a_group_s_retry_topic_reaches_that_group_alone(
+    version: str, tmp_path: Path
+) -> None:
+    """Its listener is shown the topic that the letters were for."""
+    store = tmp_path / "store"
+    words = ("--topic", f"%DLQ%{GROUP}", "--to-topic", f"%RETRY%{GROUP}",
+             "--checkpoint", str(tmp_path / "checkpoint"))  # fmt: skip
+    with Broker(version, store, messageDelayLevel=SOON) as broker, Driver(version) as asked:
+        sent = dead_letters(Client(asked, broker.namesrv), 0)
+        others = pushed(version, broker.namesrv, TOPIC, "shipping", MANY)
+        broker.catch_up()
+        assert ended(send(store, broker.namesrv, *words))["sent"] == MANY
+        back = pushed(version, broker.namesrv, TOPIC, GROUP, MANY)
+        more = pushed(version, broker.namesrv, TOPIC, "shipping", 0)
+    assert {message[3] for message in back} == {message[3] for message in others} == sent
+    assert {message[0] for message in back} == {TOPIC}
+    assert (len(back), more) == (MANY, [])

@@ -99,7 +99,7 @@ class LateFile:
         """Its name; '' where nothing was written."""
         return self._name if self._output else ""
 
-    def write(self, data: Bytes | bytes) -> None:
+    def write(self, data: npt.NDArray[Any] | bytes) -> None:
         size = memoryview(data).nbytes
         if not size:
             return

@@ -166,10 +166,10 @@ def _sums_of(store: OpenedStore, queue: Queue, holes: list[Gap]) -> _Sums:
     log, first = store.log, max(queue.minimum(store.log.start, _NEWEST), 0)
     sums.end, spanned = queue.maximum(), 0
     for entries in queue.arrays(first):
-        places = entries["physicalOffset"]
-        later = entries[places >= log.end]
-        sums.end -= _count(later, queue)
-        live = entries[(places >= log.start) & (places < log.end)]
+        live, places = entries, entries["physicalOffset"]
+        sums.end -= _count(entries[places >= log.end], queue)
+        if not (there := (places >= log.start) & (places < log.end)).all():
+            live = entries[there]
         spanned += _count(live, queue)
         for start, stop in holes:
             places = live["physicalOffset"]

@@ -59,14 +59,15 @@ class Forgotten:
         )
 
 
-def stays(runs: list[Run], heads: Iterable[int], keep: Keep) -> list[Run]:
+def stays(runs: list[Run], heads: Iterable[int], keep: Keep, now: int) -> list[Run]:
     """The backups that stay: those wanted, and the newest of each branch.
 
-    A run counts as made when a later one says so, if a clock was set back between them.
+    A run counts as made when an earlier one says so, if a clock was set back between them; but one
+    whose clock was ahead of now says nothing of itself or others.
     """
     kept, made = set(heads), 0
     for run in runs:
-        made = max(made, run.ended)
+        made = max(made, run.ended if run.ended <= now else 0)
         if keep.since is not None and made >= keep.since:
             kept.add(run.run)
     if keep.last is not None:
@@ -82,7 +83,8 @@ def what_is_kept(catalogue: Catalogue, kept: list[Run], ended: int) -> Forget:
     for run in kept:
         if run.parent is None or run.parent in there:
             continue
-        begins = min(each.begins for each in kept)
+        begins = min(each.begins for each in kept
+                     if run.run in {of.run for of, _ in catalogue.lineage(each)})  # fmt: skip
         pieces = tuple(part.piece for part in catalogue.chain(run) if part.end > begins)
         first = pieces[0].offset if pieces else run.begin
         listed[run.run] = Kept(first, first, pieces)
@@ -143,7 +145,7 @@ def _forget(
 ) -> Forgotten:  # fmt: skip
     catalogue = repository.catalogue(store)
     runs = catalogue.backups()
-    kept = stays(runs, [run.run for run in catalogue.heads()], keep)
+    kept = stays(runs, [run.run for run in catalogue.heads()], keep, now)
     forget = what_is_kept(catalogue, kept, now)
     clock = now * 1_000_000 if claim is None else claim.said()
     going = what_goes(catalogue, kept, forget, clock)

@@ -1,6 +1,10 @@
 """`reput backup` on the command line: what it says, how it ends, and that --every goes on."""
 
 import json
+import re
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +91,47 @@ def test_every_goes_on_after_an_error(
     assert [line.partition(":")[0] for line in out.splitlines()] == ["run 1", "run 2", "run 3"]
     assert err.count("; tried again") == 1
     assert catalogue(tmp_path).run(3).end == 9 * SIZE
+
+
+# --- the operators' page: its units and its job run as they stand ---------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs/howto/backup.md").read_text("utf-8")
+
+
+def command_of(line: str) -> Any:
+    words = shlex.split(line)
+    assert words[0].rpartition("/")[2] == "reput"
+    return cli._parser(False).parse_args(words[1:])
+
+
+def test_the_units_are_what_systemd_takes(tmp_path: Path) -> None:
+    units = dict(
+        re.findall(r'^```ini title="/etc/systemd/system/([^"]*)"\n(.*?)^```', PAGE, re.M | re.S)
+    )
+    assert sorted(units) == ["reput-backup.service", "reput-backup.timer"]
+    found = re.search(r"^ExecStart=(.*)$", units["reput-backup.service"], re.M)
+    assert found is not None
+    assert command_of(found[1]).repository == "/backup/rocketmq"
+    tool = shutil.which("systemd-analyze")
+    if tool is None:
+        pytest.skip("no systemd on this machine")
+    for name, text in units.items():
+        here = text.replace(found[1], "/bin/true").replace("rocketmq", "root")
+        (tmp_path / name).write_text(here)
+    done = subprocess.run([tool, "verify", "--man=no", *(str(tmp_path / name) for name in units)],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert not [line for line in done.stderr.splitlines() if "reput-backup" in line], done.stderr
+
+
+def test_the_job_mounts_the_store_and_backs_it_up() -> None:
+    yaml = pytest.importorskip("yaml")
+    (text,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S)
+    job = yaml.safe_load(text)
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,), (volume,) = pod["containers"], pod["volumes"]
+    assert container["volumeMounts"][0]["name"] == volume["name"]
+    ((shell,), path) = container["args"], container["volumeMounts"][0]["mountPath"]
+    assert command_of(shell.partition(" && ")[2]).store == path
+    assert pod["restartPolicy"] in ("Never", "OnFailure")

@@ -81,10 +81,13 @@ def check(engine: Engine, asked: Check) -> "CheckReport":
 
 @dataclass(frozen=True)
 class CheckRepository(OfLog):
-    """What `reput check` is asked of a backup repository, which `store` is."""
+    """What `reput check` is asked of a backup repository. store: its path or URL.
+
+    name: of one store in it.
+    """
 
     _: KW_ONLY
-    name: str | None = None  # of a store in it; None: all
+    name: str | None = None
     restore: int = option(
         "of a repository as a whole: restore N random moments of each store to a temporary folder, "
         "and check the stores that they are", 0, type=number, metavar="N",

@@ -45,9 +45,10 @@ every store of the repository is restored, to DIR/STORE.
 
 @dataclass(frozen=True)
 class Restore(OfLog):
-    """What `reput restore` is asked; `store` is the repository. at: milliseconds.
+    """What `reput restore` is asked. store: the repository, path or URL.
 
-    rocketmq, settings: by default those of the backup. tell: gets each note.
+    name: of a store in it; at: a time in milliseconds; to_offset: physical; to_message_id: up to
+    that message, by either id. tell: gets each note. rocketmq, settings: by default the backup's.
     """
 
     output: str = field(metadata=shown("absent or empty folder, or its URL", metavar="DIR"))

@@ -4,7 +4,7 @@ the log does not decide, and all derived files.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -17,7 +17,8 @@ from reput.jobs.outputs.output import RESTORED, Output
 from reput.jobs.outputs.publish import begin_set, end_set
 from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines, time_text
 from reput.jobs.pipeline.job import FoundStore
-from reput.store_format.discover.config import LIGHT, configured_topics
+from reput.store_format.derived.queues import Queues
+from reput.store_format.discover.config import LIGHT, config_in_rocksdb, configured_topics
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.catalogue import Catalogue
@@ -27,12 +28,10 @@ from reput.store_format.java import quoted_keys
 from reput.store_format.names import (
     COMMIT_LOG,
     CONFIG,
-    CONSUME_QUEUE,
     LMQ_OFFSETS,
     OFFSETS,
     TOPICS,
     is_queue_id,
-    parse_queue_path,
     segment_name,
 )
 from reput.store_format.notes import Notes
@@ -146,9 +145,15 @@ def restore_store(
         about.waits, about.left_out = built.waits, [*built.left_out, *built.in_no_queue]
         written = {file.path for file in built.files}
         about.copied = [path for path in about.copied if path not in written]
-        _add_topics(made, later, written, about)
-        later_state = wanted.state.end > moment.end
-        _cut_offsets(made, plan.discovered.settings, about, _OF_STATE if later_state else ())
+        forgotten = _OF_STATE if wanted.state.end > moment.end else ()
+        with OpenedStore(made, about.rocketmq, plan.discovered.settings, Notes()) as opened:
+            _add_topics(made, later, opened.queues.topics(), about)
+            _cut_offsets(made, opened.queues, about, forgotten)
+        if forgotten and config_in_rocksdb(made, OFFSETS) is not None:
+            about.warnings.append(
+                "the groups' offsets are in RocksDB, and of a run after the moment: transactions "
+                "that were pending then, and are ended there, are not asked about"
+            )
         about.warnings += [
             line for each in built.warnings
             if (line := each.replace(made.path, plan.store)) not in about.warnings
@@ -198,12 +203,10 @@ def _table(store: Place, name: str) -> dict[str, Any]:
 
 
 def _add_topics(
-    made: Place, later: Mapping[str, Any], written: Iterable[str], about: Restored
+    made: Place, later: Mapping[str, Any], there: Collection[str], about: Restored
 ) -> None:
     """Configure topics of which there are messages, and that the state does not have yet."""
     known = configured_topics(made, Notes()) or {}
-    queues = (path for path in written if path.startswith(f"{CONSUME_QUEUE}/"))
-    there = {parse_queue_path(path.rpartition("/")[0]).topic for path in queues}
     new = {
         name: about_it for name, about_it in later.items() if name in there and name not in known
     }
@@ -228,36 +231,33 @@ _OF_STATE = tuple(row for row in TOPICS_OF_STATE if row.group)
 
 
 def _cut_offsets(
-    made: Place, settings: Mapping[str, str], about: Restored, forgotten: Sequence[StateTopic]
+    made: Place, queues: Queues, about: Restored, forgotten: Sequence[StateTopic]
 ) -> None:
-    with OpenedStore(made, about.rocketmq, {**settings}, Notes()) as opened:
-        known: dict[tuple[str, int], int | None] = {}
+    known: dict[tuple[str, int], int | None] = {}
 
-        def end(topic: str, queue_id: int) -> int | None:
-            if (topic, queue_id) not in known:
-                batch = dict(opened.queues.of(topic)).get(queue_id)
-                none = 0 if about.log_start == 0 else None
-                if batch is None:
-                    known[topic, queue_id] = none
-                else:
-                    with closing(opened.queues.open(topic, queue_id, batch)) as queue:
-                        known[topic, queue_id] = queue.maximum()
-            return known[topic, queue_id]
+    def end(topic: str, queue_id: int) -> int | None:
+        if (topic, queue_id) not in known:
+            batch = dict(queues.of(topic)).get(queue_id)
+            known[topic, queue_id] = 0 if about.log_start == 0 else None
+            if batch is not None:
+                with closing(queues.open(topic, queue_id, batch)) as queue:
+                    known[topic, queue_id] = queue.maximum()
+        return known[topic, queue_id]
 
-        cut = 0
-        for name in (OFFSETS, LMQ_OFFSETS):
-            path = f"{CONFIG}/{name}"
-            if path not in about.copied:
-                continue
-            try:
-                whole = json.loads(quoted_keys(made.read(path)))
-            except (ValueError, RecursionError):
-                about.warnings.append(f"{path}: is not JSON, and is left as it is")
-                continue
-            count, gone = cut_offsets(whole, end), _without(whole, forgotten)
-            cut += count
-            if count or gone:
-                _replace(made, path, whole)
+    cut = 0
+    for name in (OFFSETS, LMQ_OFFSETS):
+        path = f"{CONFIG}/{name}"
+        if path not in about.copied:
+            continue
+        try:
+            whole = json.loads(quoted_keys(made.read(path)))
+        except (ValueError, RecursionError):
+            about.warnings.append(f"{path}: is not JSON, and is left as it is")
+            continue
+        count, gone = cut_offsets(whole, end), _without(whole, forgotten)
+        cut += count
+        if count or gone:
+            _replace(made, path, whole)
     if cut:
         about.offsets = f"{counted(cut, 'offset')} past the end of their queues: cut to it"
 

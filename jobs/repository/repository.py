@@ -123,8 +123,9 @@ class Claim:
 
     def __init__(self, repository: Repository, store: str, what: str) -> None:
         self.storage, self.path = repository.storage, f"{repository.root}/{store}/{CLAIM}"
+        self._id = uuid.uuid4().hex
         self._about = {"format": FORMAT, "what": what, "host": socket.gethostname(),
-                       "process": os.getpid(), "boot": _boot(), "id": uuid.uuid4().hex}  # fmt: skip
+                       "process": os.getpid(), "boot": _boot(), "id": self._id}  # fmt: skip
 
     def _content(self) -> bytes:
         return as_bytes({**self._about, "time": time.time_ns() // 1_000_000})
@@ -133,7 +134,7 @@ class Claim:
         """Raises Claimed that names who holds it."""
         for _ in range(2):
             if self.storage.put_new(self.path, self._content()):
-                _held_here.add(self._about["id"])
+                _held_here.add(self._id)
                 return
             there = self._read()
             if there is not None and not self._is_dead(there):
@@ -157,7 +158,7 @@ class Claim:
     def check(self) -> None:
         """Raise Claimed if another command has taken this one for dead."""
         there = self._read()
-        if there is None or there.get("id") != self._about["id"]:
+        if there is None or there.get("id") != self._id:
             raise Claimed(f"{self.path}: another command took this one for dead; nothing was lost")
 
     def said(self) -> int:
@@ -168,9 +169,9 @@ class Claim:
         return found
 
     def release(self) -> None:
-        _held_here.discard(self._about["id"])
+        _held_here.discard(self._id)
         there = self._read()
-        if there is not None and there.get("id") == self._about["id"]:
+        if there is not None and there.get("id") == self._id:
             self.storage.remove(self.path)
 
     def _read(self) -> dict[str, Any] | None:

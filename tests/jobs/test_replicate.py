@@ -14,7 +14,7 @@ import pytest
 
 from reput.broker.change.replica import NOTE
 from reput.jobs.outputs.output import OverlapsInput
-from reput.jobs.replicate import _rate, add_arguments, replicate
+from reput.jobs.replicate import add_arguments, replicate
 from reput.jobs.replicate import run as run_command
 from reput.jobs.replicating.from_folder import Replication, SourceCleaned
 from reput.jobs.replicating.target import ReplicaDiffers
@@ -481,10 +481,3 @@ def test_a_source_far_away_that_grows(tmp_path: Path) -> None:
         ends.append(check_prefix(local, target))
         assert about.end == ends[-1] == record_starts(log_of(local))[1]
     assert log_of(target) == log_of(local)
-
-
-def test_rates() -> None:
-    assert [_rate(text) for text in ("1", "2K", "50MB", "1g")] == [1, 2048, 50 << 20, 1 << 30]
-    for wrong in ("", "0", "-1", "x", "1.5M", "M"):
-        with pytest.raises(SettingError):
-            _rate(wrong)

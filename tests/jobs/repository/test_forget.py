@@ -104,15 +104,24 @@ def test_what_unfinished_runs_left_goes_after_an_hour(tmp_path: Path) -> None:
     run(tmp_path, Built().put(count=3))
     before = files(tmp_path)
     for name in ("log/00000000000000000000-9-0123456789abcdef.zst", "log/x.0f.part",
-                 "state/00.zst", "runs/00000002.json.aa.part"):  # fmt: skip
+                 "state/00.zst", "runs/00000002.json.aa.part", "claim.json.bb.part"):  # fmt: skip
         (tmp_path / "repo/store" / name).write_bytes(b"x")
     assert thin(tmp_path, keep_last=1).left == 0
     now = os.stat(tmp_path / "repo/store").st_mtime_ns
     for name in files(tmp_path):
         os.utime(tmp_path / "repo/store" / name, ns=(now - _OLD, now - _OLD))
     done = thin(tmp_path, keep_last=1)
-    assert (done.left, done.removed) == (4, [])
+    assert (done.left, done.removed) == (5, [])
     assert files(tmp_path) == before
+
+
+def test_nothing_is_removed_while_a_runs_object_is_missing(tmp_path: Path) -> None:
+    built = Built().put(count=3)
+    for _ in range(3):
+        run(tmp_path, built.put(count=3))
+    (tmp_path / "repo/store/runs/00000002.json").unlink()
+    with pytest.raises(StoreError, match=r"00000002.json: is missing: nothing is removed"):
+        thin(tmp_path, keep_last=1)
 
 
 def test_a_clock_that_was_set_back_makes_no_backup_older() -> None:

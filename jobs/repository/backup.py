@@ -19,7 +19,7 @@ from reput.jobs.outputs.report import counted
 from reput.jobs.replicating.from_folder import SourceLog
 from reput.jobs.repository.log_pieces import GoesOn, LogPacker, Packed, goes_on
 from reput.jobs.repository.repository import Claim, Repository, claimed
-from reput.jobs.repository.state import SECRETS, Snapshot, of_before
+from reput.jobs.repository.state import SECRET_SETTINGS, SECRETS, Snapshot, of_before
 from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.purpose import BACKUP
 from reput.store_format.discover.store import Discovered, StoreAt, discover
@@ -226,7 +226,8 @@ class _Backup:
         """Those that a restore needs, where only derived files show them too."""
         in_rocksdb = queues_folder(self.asked.at.folder) is not None
         shown = {"storeType": "defaultRocksDB"} if in_rocksdb else {}
-        return {**shown, **self.discovered.settings}
+        found = {**shown, **self.discovered.settings}
+        return {name: text for name, text in found.items() if not SECRET_SETTINGS.search(name)}
 
     def _expired(self, on: GoesOn, parent: Run | None) -> tuple[tuple[Any, ...], ...]:
         """Where queues end of which the broker had deleted all messages before any backup."""

@@ -9,6 +9,8 @@ from reput.jobs.console.declared import (
     add_options,
     all_ranges,
     assumed_names,
+    given,
+    option,
     remade_lives,
     staging,
 )
@@ -18,38 +20,45 @@ from reput.jobs.console.options import (
     USAGE,
     VERSIONS,
     add_job,
+    answer,
     asked_of,
     asks_store,
     engine_for,
     given_words,
     new_file,
     new_ranges,
+    number,
     show,
 )
+from reput.jobs.console.progress import progress_of
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import CHECK
+from reput.store_format.release.setting_table import SettingError
 
 if TYPE_CHECKING:
     from reput.jobs.judging.report import CheckReport
+    from reput.jobs.repository.checking import CheckedRepository
 
 _HELP = f"""\
 Reads the whole log, with body CRCs and `__CRC32#` properties, reports every damaged, stale or
 missing range and which queue offsets it took, then compares the derived files with the log.
+Of a backup repository, where no moment of it is named, it reads each frame, digest and record, and
+keeps what it found there.
 Exit codes: 0 sound, 1 something was found, 2 wrong usage, 3 the job failed.
 
 examples:
   reput check /data/store
   reput check /data/store --json --picture log.svg
+  reput check /backup/repository --restore 3
 
 {VERSIONS}"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Check(OfLog):
     """What `reput check` is asked."""
 
-    _: KW_ONLY
     ranges: "BinaryIO | None" = all_ranges()
     assume_names: bool = assumed_names()
     remade: str = remade_lives()
@@ -69,14 +78,57 @@ def check(engine: Engine, asked: Check) -> "CheckReport":
     return check_store_of(found, asked.staging_folder, asked.storage, asked.ranges)
 
 
+@dataclass(frozen=True)
+class CheckRepository(OfLog):
+    """What `reput check` is asked of a backup repository. store: its path or URL.
+
+    name: of one store in it.
+    """
+
+    _: KW_ONLY
+    name: str | None = None
+    restore: int = option(
+        "of a repository as a whole: restore N random moments of each store to a temporary folder, "
+        "and check the stores that they are", 0, type=number, metavar="N",
+    )  # fmt: skip
+
+
+@on_engine(CheckRepository)
+def check_repository(engine: Engine, asked: CheckRepository) -> "CheckedRepository":
+    """Read all of a backup repository, and keep what was found in it.
+
+    Raises StoreError where its catalogue cannot be read, OSError.
+    """
+    from reput.jobs.repository import checking
+    from reput.store_format.files.by_url import storage_for
+    from reput.store_format.files.catalogue import Catalogue, only_store, stores_of
+
+    storage = asked.storage or storage_for(asked.store)
+    root = storage.resolve(asked.store).rstrip("/")
+    names = [only_store(storage, root, asked.name)] if asked.name else stores_of(storage, root)
+    catalogues = [Catalogue(storage, root, name) for name in names]
+    return checking.check_repository(engine, catalogues, asked.restore, asked.shows)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job(parser, OfLog, _HELP)
+    parser.set_defaults(whole_repository=False)
     parser.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
     add_options(parser, Check)
+    add_options(parser, CheckRepository, "restore")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and say what was found: 0 sound; 1 not; 2 the store is of another release."""
+    if arguments.whole_repository:
+        of_repository = given(
+            arguments, CheckRepository, name=arguments.store_name, progress=progress_of(arguments)
+        )
+        with engine_for(arguments) as engine:
+            about = check_repository(engine, of_repository)
+        return answer(arguments, about, about.good)
+    if arguments.restore:
+        raise SettingError("--restore: is of a backup repository, as a whole")
     asked = asked_of(arguments, Check)
     picture = new_file(arguments, "picture", asked.settings)
     with (

@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import InPlace, add_options, option
@@ -22,21 +22,20 @@ So does this, without a broker, and says first what and why. It keeps what a bro
 silence: what a consumer group has not read, what is delayed, half messages without a decision.
 
   reput expire /data/store --dry-run
-  reput expire /data/store --any-hour --set fileReservedTime=48 --archive s3://bucket/old --yes
+  reput expire /data/store --any-hour --set fileReservedTime=48 --backed-up s3://bucket/old --yes
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Expire(InPlace):
     """What `reput expire` is asked.
 
     now: milliseconds since 1970; used: path -> used share of its disk; both by default real.
     """
 
-    _: KW_ONLY
     any_hour: bool = option("not only at the hour of deleteWhen", False)
-    archive: str | None = option(
-        "copy all that goes there first, path or URL, and compare", metavar="DIR"
+    backed_up: str | None = option(
+        "of the log only what this backup repository has, as a check found it whole", metavar="REPO"
     )
     even_unread: bool = option("also what a consumer group has not read", False)
     ignored_groups: Iterable[str] = option(
@@ -55,33 +54,26 @@ def expire(asked: Expire) -> "Expired":
 
     Raises StoreError (StoreInUse, OverlapsInput), SettingError, UnknownRelease, OSError.
     """
-    from reput.jobs.in_place.expire import Archive, Even, When, disk_used, expire_store, plan_expiry
+    from reput.jobs.in_place.expire import Even, When, disk_used, expire_store, plan_expiry
     from reput.jobs.opening.held import held_local_store
-    from reput.jobs.outputs.output import inputs_of
-    from reput.store_format.files.by_url import storage_for
 
-    if asked.archive == "":  # else the copies would lie wherever this was started
-        raise SettingError("--archive: expected a folder or URL")
+    if asked.backed_up == "":  # as a shell gives it for a variable that is not set
+        raise SettingError("--backed-up: expected a folder or URL")
     instead = "; only a local store can be changed"
     with held_local_store(asked.store, asked.dry_run, instead) as held:
-        kept_in = None
-        if asked.archive is not None:
-            storage = storage_for(asked.archive, True)
-            read = inputs_of(held.folder, asked.settings or {})
-            kept_in = Archive(storage, storage.resolve(asked.archive), tuple(read))
-            kept_in.check()
         groups = frozenset(asked.ignored_groups)
         now = time.time_ns() // 1_000_000 if asked.now is None else asked.now
         return expire_store(
             held, plan_expiry(held, held.at(asked.rocketmq, asked.settings)),
-            Even(asked.even_unread, asked.even_delayed, asked.even_pending, groups), kept_in,
-            When(asked.any_hour, now, asked.used or disk_used), asked.shows, asked.confirm,
+            Even(asked.even_unread, asked.even_delayed, asked.even_pending, groups),
+            asked.backed_up, When(asked.any_hour, now, asked.used or disk_used), asked.shows,
+            asked.confirm,
         )  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
-    add_store(parser)
+    add_store(parser, in_place=True)
     add_consent(parser)
     add_options(parser, Expire)
 

@@ -78,11 +78,10 @@ class VerifyExport(OfExport):
     store: str | None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Export(OfExport):
     """What `reput export` is asked."""
 
-    _: KW_ONLY
     format: str = option(
         "what is written: files of Parquet (default) or JSON lines, Delta tables, a store",
         "parquet", "--as", dest="kind", choices=_FORMATS,
@@ -198,7 +197,7 @@ def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, Export, _EPILOG, optional=True)
+    add_job(parser, Export, _EPILOG, optional=True, times=True)
     parser.add_argument(
         "--verify",
         action="store_true",

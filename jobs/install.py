@@ -44,6 +44,7 @@ from reput.jobs.outputs.output import (
     EXPORTED_STORE,
     REBUILT,
     REPAIRED,
+    RESTORED,
     files_of,
     parse_manifest,
     refuse_overlap,
@@ -235,7 +236,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
     path = f"{folder}/{MANIFEST}"
     try:
         raw = LocalStorage().read_bytes(path)
-        for kind in (REPAIRED, CONVERTED, EXPORTED_STORE):
+        for kind in (REPAIRED, CONVERTED, EXPORTED_STORE, RESTORED):
             if f'"{kind.format}"'.encode() in raw:
                 raise StoreError(
                     f"{folder}: is {kind.what}, log and all: start a broker on it, in place of the "

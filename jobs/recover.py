@@ -3,7 +3,7 @@
 import argparse
 import os
 import time
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import InPlace, OfLog, remade_lives
@@ -38,11 +38,10 @@ examples:
 {VERSIONS}"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recover(InPlace, OfLog):
     """What `reput recover` is asked."""
 
-    _: KW_ONLY
     on_damage: str = REFUSE
     remade: str = remade_lives()
 
@@ -99,7 +98,7 @@ def _refuse(store: str) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, Recover, _HELP, on_damage=("refuse", "truncate"))
+    add_job(parser, Recover, _HELP, on_damage=("refuse", "truncate"), in_place=True)
     add_timezone(parser)
     add_consent(parser)
 

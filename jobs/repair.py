@@ -1,7 +1,7 @@
 """`reput repair`: a copy of a damaged store that a broker starts on and serves past the damage."""
 
 import argparse
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import OfLog, assumed_names, option, shown
@@ -10,6 +10,7 @@ from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import REPAIR, REPAIRED
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
+from reput.store_format.files.folder import Place
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.job import FoundStore
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from reput.store_format.files.protocol import Storage
     from reput.udfs.staging import Staging
 
-_LOG_PLACES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
 _MOST_RANGES = 100_000  # of a segment: the bytes of each are saved, and described
 _MOST_GAPS = 100_000
 
@@ -29,7 +29,7 @@ DIR/manifest.json. All derived files are made anew; the broker's configuration i
 
 examples:
   reput repair /data/store --output /data/repaired
-  reput repair s3://bucket/store --output /data/repaired --restore
+  reput repair s3://bucket/store --output /data/repaired --put-back
 
 {VERSIONS}"""
 
@@ -44,7 +44,7 @@ class Repair(OfLog):
     replace_output: bool = option(
         "replace the store in DIR, if it is a repaired one", False, "--replace"
     )
-    restore: bool = option(
+    put_back: bool = option(
         "put back damaged header fields that other files prove, and report each bit", False
     )
     assume_names: bool = assumed_names()
@@ -73,7 +73,6 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
         restorations,
         restored,
     )
-    from reput.store_format.discover.config_faults import config_faults
     from reput.store_format.log.groups import refuse_heads
 
     found = asked.found(engine, REPAIR)
@@ -87,7 +86,7 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
     with found.publishing(place) as (job, _):
         job.check_every_crc()
         damage = map_damage(job, _MOST_RANGES, _MOST_GAPS)
-        patches = restorations(job, damage) if asked.restore else []
+        patches = restorations(job, damage) if asked.put_back else []
         if patches:
             job.plan = restored(job.plan, damage, patches)
             damage = map_damage(job, _MOST_RANGES, _MOST_GAPS)
@@ -105,10 +104,9 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
         move_segments(job.staging, target, rows, summary)
         state = StateCopy(plan.storage, plan.store, place.storage, target, summary)
         state.copy(carried_names())
-        faults = config_faults(plan.folder)
-        todo = next((each.todo for each in faults if each.todo), "")
+        todo = next(iter(plan.of_config), "")
         summary.first = todo.replace(f"{plan.store}/", f"{place.path}/")
-        _derive(found, job.staging, place.storage, target, summary, kinds)
+        _derive(found, job.staging, Place(place.storage, target), summary, kinds)
         end_set(job.staging, summary.manifest(), place)
     summary.seconds = found.seconds()
     return summary
@@ -117,8 +115,7 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
 def _derive(
     found: "FoundStore",
     staging: "Staging",
-    storage: "Storage",
-    target: str,
+    made: "Place",
     summary: "RepairSummary",
     kinds: tuple[str, str],
 ) -> None:
@@ -129,51 +126,30 @@ def _derive(
     kinds: of queues and of index, FILES or ROCKSDB. With salvage, an index in RocksDB is left to
     the broker.
     """
-    from reput.jobs.deriving.derive_set import ToDerive, derive_set, move_derived
-    from reput.jobs.deriving.kept import settle_copy
+    from reput.jobs.deriving.derive_set import ToDerive, derive_into
     from reput.jobs.opening.plan import FILES
-    from reput.jobs.outputs.output import REBUILT
     from reput.jobs.outputs.report import range_text, slash_in
-    from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_map import harms
-    from reput.store_format.discover.store import StoreAt
 
-    derived = staging.path("derived")
-    known = found.plan.discovered.settings  # the copy has only a log, which does not show them
-    settings = {name: value for name, value in known.items() if name not in _LOG_PLACES}
-    settings |= found.plan.index_zone.as_settings()
-    at = StoreAt(storage, target, found.plan.profile.release, settings)
-    repaired = find_store(
-        found.engine,
-        at,
-        REPAIRED.asked(summary.on_damage),
-        cut=found.cut,
-        progress=found.progress,
-    )
-    of_store = replace(repaired.plan, queues_of=found.plan.folder)
-    repaired = replace(repaired, plan=of_store)
-    output = repaired.output(derived, REBUILT, False, storage)
     no_room = frozenset(
         (gap["topic"], gap["queue_id"], gap["before"]) for gap in summary.not_filled
     )
     index = FILES if summary.on_damage == SALVAGE else kinds[1]
     wanted = ToDerive(summary.on_damage, no_room=no_room, queues=kinds[0], index=index)
-    built = derive_set(repaired, output, wanted)
+    built = derive_into(found, made, staging, REPAIRED.asked(summary.on_damage), wanted)
     left = [each for each in built.damage["ranges"] if harms(each)] if built.damage else []
     if left:
-        raise StoreError(f"{target}: damage is left: {range_text(left[0])}")
-    move_derived(built, storage, derived, target)
+        raise StoreError(f"{made}: damage is left: {range_text(left[0])}")
     summary.derived, summary.messages = built.files, built.messages
     summary.first = summary.first or slash_in(built.files)
     written = {file.path for file in built.files}
     summary.copied = [path for path in summary.copied if path not in written]
     summary.waits = built.waits
     summary.left_out += [*built.left_out, *built.in_no_queue]
-    settle_copy(at, built.warnings)
-    # `target` is a place that goes; and what holds of the store that was read is said already.
+    # `made` is a place that goes; and what holds of the store that was read is said already.
     summary.warnings += [
-        each.replace(target, summary.output) for each in built.warnings
-        if each.replace(target, summary.store) not in summary.warnings
+        each.replace(made.path, summary.output) for each in built.warnings
+        if each.replace(made.path, summary.store) not in summary.warnings
     ]  # fmt: skip
 
 

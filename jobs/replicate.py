@@ -16,6 +16,7 @@ from reput.jobs.console.options import (
     add_timezone,
     asked_of,
     before,
+    byte_rate,
     host_port,
     show,
 )
@@ -41,7 +42,6 @@ and index are derived from what was copied.
   reput replicate /data/store /data/replica --follow --rate 50MB      of a live broker's store
   reput replicate --master 10.0.0.5:10912 /data/replica --follow      over the wire, as a slave does
 """
-_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LONGEST = 1e9  # seconds; neither inf nor nan is below
 
 
@@ -193,13 +193,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, ReplicateFrom, "master", "broker", "from_offset", "controller")
     add_options(parser, OfReplica)
     add_options(parser, Replicate, "verify")
-    add_output(parser)
+    add_output(parser, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Replicate, and say what was copied: 0 done, 1 --dry-run found something to copy."""
     _check_words(arguments)
-    rate = None if arguments.rate is None else _rate(arguments.rate)
+    rate = None if arguments.rate is None else byte_rate(arguments.rate)
     # over the wire CRCs are a matter of the copy, not of the settings of the replica
     arguments.no_check_crc = not (arguments.check_crc or arguments.master)
     if arguments.master:
@@ -234,13 +234,3 @@ def _check_words(arguments: argparse.Namespace) -> None:
     if not (all(0 < each < _LONGEST for each in seconds)
             and 0 <= (arguments.idle or 0) < _LONGEST):  # fmt: skip
         raise SettingError("--every, --derive-every and --idle are seconds, above 0")
-
-
-def _rate(text: str) -> float:
-    """Bytes a second. Raises SettingError."""
-    size = text.strip().upper().removesuffix("B")
-    unit = size[-1:] if size[-1:] in ("K", "M", "G") else ""
-    number = size.removesuffix(unit) if unit else size
-    if not (number.isascii() and number.isdigit() and int(number)):
-        raise SettingError(f"--rate {text}: expected a number of bytes a second, as 50M")
-    return float(int(number) * _SIZES[unit])

@@ -14,7 +14,6 @@ from reput.jobs.console.options import (
     add_broker,
     add_store_path,
     host_port,
-    milliseconds,
     setting_layers,
     show,
 )
@@ -56,13 +55,13 @@ exit codes: 0 ended by a signal, 2 wrong usage or no such store, 3 a file or the
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_store_path(parser)
+    add_store_path(parser, at_of_store="serve what was stored by then, no more; a repository ")
     add_broker(
         parser,
         f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]}; default: the newest",
         "one setting by RocketMQ's name, such as brokerName; the files show sizes",
     )
-    add_output(parser)
+    add_output(parser, times=True)
     parser.add_argument(
         "--listen", metavar="HOST:PORT", action="append", default=[],
         help=f"where to listen (default: {_DEFAULT}); may be repeated, such as with the address "
@@ -72,9 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--address", metavar="HOST:PORT",
         help="the broker's address that clients get (default: the one they reach us by)",
     )  # fmt: skip
-    parser.add_argument(
-        "--at", type=milliseconds, metavar="TIME", help="serve what was stored by then, no more"
-    )
     parser.add_argument(
         "--follow", action="store_true",
         help="serve what a broker, catch-up or replicate adds to log and queues meanwhile",

@@ -21,15 +21,20 @@ TYPE_CHECKING = False  # as typing's, which would take longer to import than all
 if TYPE_CHECKING:
     from typing import Any
 
+    from reput.jobs.backup import backup as backup
+    from reput.jobs.backups import backups as backups
     from reput.jobs.catch_up import catch_up as catch_up
     from reput.jobs.catch_up import follow as follow
     from reput.jobs.check import check as check
+    from reput.jobs.check import check_repository as check_repository
     from reput.jobs.compare import compare as compare
     from reput.jobs.convert import convert as convert
     from reput.jobs.deliver_delayed import deliver_delayed as deliver_delayed
     from reput.jobs.expire import expire as expire
     from reput.jobs.export import export as export
     from reput.jobs.export import verify_export as verify_export
+    from reput.jobs.forget import forget as forget
+    from reput.jobs.offsets import offsets as offsets
     from reput.jobs.opening.open_writer import open_writer as open_writer
     from reput.jobs.opening.questions import open_store as open_store
     from reput.jobs.outputs.output import OutputInUse as OutputInUse
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     from reput.jobs.replicate import replicate_from as replicate_from
     from reput.jobs.report import report as report
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
+    from reput.jobs.restore import restore as restore
     from reput.jobs.salvaging.lives import judged as judged
     from reput.jobs.sources import register as register
     from reput.jobs.verify import verify as verify
@@ -60,11 +66,12 @@ if TYPE_CHECKING:
 
 # A command's function is in the module of its name; module -> the other public names that it has.
 _COMMANDS = (
-    "rebuild verify check compare repair convert recover report expire deliver_delayed "
-    "resolve_transactions"
+    "rebuild verify compare repair convert recover report expire deliver_delayed "
+    "resolve_transactions offsets backup backups forget restore"
 )
 _OTHERS = {
     "jobs.catch_up": "catch_up follow",
+    "jobs.check": "check check_repository",
     "jobs.replicate": "replicate replicate_from",
     "jobs.export": "export verify_export",
     "jobs.opening.questions": "open_store",

@@ -106,6 +106,10 @@ class StoreError(Exception):
     """A store is not what it must be; the message says file, offset, field, value and reason."""
 
 
+class PieceBroken(StoreError):
+    """A file of a backup repository is not what its name and its tables say."""
+
+
 class NotAFile(StoreError):
     """A folder, or another kind of thing, stands where a file is read."""
 

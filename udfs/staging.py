@@ -28,6 +28,7 @@ ENTRIES = ".entries"
 HASHES = ".hashes"
 MESSAGES = ".messages"
 RUNS = ".runs"
+SUMS = ".sums"
 _SCAN, _QUEUE, _INDEX, _TABLE = "scan", "queue", "index", "table"  # what names of files begin with
 PLACED_TREE = "placed"  # folder of files that have the same path below it as in the output
 

@@ -12,14 +12,16 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from reput.jobs.console.declared import OfService, OfStore, add_options, given
+from reput.jobs.console.moment import add_moment, take_moment
 from reput.jobs.console.progress import progress_of, tell_of_first_run
 from reput.jobs.console.store_there import check_discovery, check_ending, check_store
 from reput.jobs.console.voice import (
     CSV,
+    EPOCH,
     TABLE,
     add_output,
     csv_text,
@@ -28,6 +30,7 @@ from reput.jobs.console.voice import (
     is_verbose,
     painted,
     remark,
+    shown_zone,
 )
 from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
@@ -89,7 +92,6 @@ def new_file(
 DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
 _CONF_BYTES_MAX = 1 << 20
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ANY_DAMAGE = ("refuse", "truncate", "salvage")
 _ONE_SETTING = (
     "one setting by RocketMQ's name, over the broker's file; may be repeated; "
@@ -112,9 +114,13 @@ def add_store(
     parser: argparse.ArgumentParser,
     on_damage: tuple[str, ...] = (),
     optional: bool = False,
+    times: bool = False,
+    in_place: bool = False,
 ) -> None:
-    """Add STORE and its options. on_damage: choices, () for no option."""
-    add_store_path(parser, optional)
+    """Add STORE and its options. on_damage: choices, () for no option; times: for add_output;
+    in_place: as for add_store_path.
+    """
+    add_store_path(parser, optional, in_place)
     add_broker(
         parser,
         f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
@@ -137,7 +143,7 @@ def add_store(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
         )
     add_engine(parser)
-    add_output(parser)
+    add_output(parser, times=times)
 
 
 def add_job(
@@ -165,11 +171,23 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_store_path(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+def add_store_path(
+    parser: argparse.ArgumentParser, optional: bool = False, in_place: bool = False,
+    at_of_store: str = "",
+) -> None:  # fmt: skip
+    """Add STORE; unless it is changed in place, with the options by which a repository is one."""
     parser.add_argument(
         "store", metavar="STORE", nargs="?" if optional else None,
         help="a store's root, path or URL: it holds commitlog/",
     )  # fmt: skip
+    if not in_place:
+        add_moment(parser, at_of_store)
+
+
+def as_of(arguments: argparse.Namespace) -> None:
+    """Have a command read a backup repository, where STORE is one, as of the moment it names."""
+    if arguments.store:
+        take_moment(arguments, milliseconds, remark)
 
 
 def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _ONE_SETTING) -> None:
@@ -288,12 +306,14 @@ def asks_store(
 
 
 TIME_FORMS = "milliseconds since 1970, 2026-01-31, 2026-01-31T12:00:00Z, 2h ago or now"
-_AGO = re.compile(r"(\d+) ?(ms|s|m|h|d|w) ago", re.ASCII)
+_DURATION = re.compile(r"(\d+) ?(ms|s|m|h|d|w)", re.ASCII)
+_AGO = re.compile(rf"{_DURATION.pattern} ago", re.ASCII)
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
 def milliseconds(text: str) -> int:
-    """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it is UTC."""
+    """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it has --tz's."""
     with suppress(ValueError):
         return int(text)
     ago = _AGO.fullmatch(text)
@@ -304,13 +324,39 @@ def milliseconds(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: {TIME_FORMS}") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=shown_zone())
+    return (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def seconds(text: str) -> float:
+    """A length of time such as 15s or 1m, in seconds."""
+    found = _AGO.fullmatch(f"{text} ago")
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 15s or 1m")
+    return int(found[1]) * _UNITS[found[2]] / 1000
 
 
 def before(text: str) -> int:
     """The last millisecond before a time: `--until` is exclusive, ends of queries inclusive."""
     return milliseconds(text) - 1
+
+
+def duration(text: str) -> int:
+    """A length of time, such as 5m or 30d, in milliseconds."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a length of time: 90s, 5m, 30d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def byte_rate(text: str) -> float:
+    """Bytes a second, for --rate. Raises SettingError."""
+    size = text.strip().upper().removesuffix("B")
+    unit = size[-1:] if size[-1:] in _SIZES else ""
+    count = size.removesuffix(unit) if unit else size
+    if not (count.isascii() and count.isdigit() and int(count)):
+        raise SettingError(f"--rate {text}: expected a number of bytes a second, as 50M")
+    return float(int(count) * _SIZES[unit])
 
 
 def number(text: str) -> int:
@@ -387,11 +433,19 @@ def _unsaid(line: str) -> bool:
 # Shared by commands that run a service of the broker once: deliveries, transactions.
 
 
-def add_service(parser: argparse.ArgumentParser) -> None:
-    """Add the options on the broker, consent and output."""
+def add_service(
+    parser: argparse.ArgumentParser, options: type, epilog: str, times: bool = False
+) -> None:
+    """Add what a service takes: STORE, its own options, those on the broker, consent, output.
+
+    times: as for add_output.
+    """
+    parser.epilog = epilog
+    parser.add_argument("store", metavar="STORE", help="a local store's root")
+    add_options(parser, options)
     add_broker(parser, WRITES_AS)
     add_consent(parser)
-    add_output(parser)
+    add_output(parser, times=times)
 
 
 # ---

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -13,22 +13,27 @@ from reput.jobs.deriving.kept import (
     expired_queues,
     files_of_expired,
     new_checkpoint,
+    settle_copy,
 )
 from reput.jobs.deriving.timers import service_files, waiting_ends
 from reput.jobs.opening.plan import FILES, ROCKSDB, Plan, check_unchanged
-from reput.jobs.outputs.output import Output
+from reput.jobs.outputs.output import REBUILT, Output
 from reput.jobs.outputs.publish import Built, name_files, of_queues, publish, unnamed
 from reput.jobs.outputs.report import Summary, summary_of
-from reput.jobs.pipeline.job import FoundStore
+from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import lost_by_index
 from reput.jobs.salvaging.judge_end import LogRead, read_log
 from reput.store_format.discover.delay_levels import SCHEDULE
+from reput.store_format.discover.purpose import Purpose
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import REFUSE
+from reput.store_format.files.folder import Place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.names import CONSUME_QUEUE, INDEX, parse_queue_path
 from reput.udfs.rebuild.built_files import KeptFiles
+from reput.udfs.staging import Staging
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +51,7 @@ class ToDerive:
     queues: str = FILES  # or ROCKSDB
     index: str = FILES
     in_shards: bool = False  # whether the manifest of a large set may be
+    levels: bool = False  # derive how far delay levels are delivered even if there is a file
     # last entries of queues without a live message; None: to be found in the store
     expired: Mapping[Queue, LastEntry] | None = None
 
@@ -69,7 +75,7 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         changed = job.plan.queues_of is not None or wanted.on_damage != REFUSE
         ends = waiting_ends(job, read.linked)
         services, summary.waits = service_files(
-            job, read.linked.end, ends, changed, summary.warnings
+            job, read.linked.end, ends, changed, summary.warnings, levels=wanted.levels
         )
         if wanted.on_damage == REFUSE:
             summary.left_out += lost_by_index(job.plan, read.linked.end)  # queues may be very many
@@ -82,6 +88,44 @@ def derive_set(found: FoundStore, target: Output, wanted: ToDerive) -> Summary:
         summary.seconds = found.seconds()
         summary.stages["publish"] = time.monotonic() - done
         return summary
+
+
+# ---
+# The files of a store that is being made.
+
+_LOG_PLACES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
+
+
+def derive_into(
+    found: FoundStore, made: Place, staging: Staging, purpose: Purpose, wanted: ToDerive
+) -> Summary:
+    """Derive the files of a store that a job makes of the store `found`, into it: its log and its
+    configuration are there already. Raises as `derive_set`.
+    """
+    known = found.plan.discovered.settings  # the new store has only a log, which does not show them
+    settings = {name: value for name, value in known.items() if name not in _LOG_PLACES}
+    settings |= found.plan.index_zone.as_settings()
+    at = StoreAt(made.storage, made.path, found.plan.profile.release, settings)
+    there = find_store(found.engine, at, purpose, cut=found.cut, progress=found.progress)
+    there = replace(there, plan=replace(there.plan, queues_of=found.plan.folder))
+    folder = staging.path("derived")
+    output = there.output(folder, REBUILT, False, made.storage)
+    built = derive_set(there, output, wanted)
+    move_derived(built, made.storage, folder, made.path)
+    settle_copy(at, built.warnings)
+    return built
+
+
+def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> None:
+    """Move the derived files from a folder of staging into the set at `target`."""
+    for each in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
+        if each:
+            storage.make_folders(f"{target}/{each}")
+    storage.move_all((f"{folder}/{file.path}", f"{target}/{file.path}") for file in built.files)
+
+
+# ---
+# Queues and index in staging.
 
 
 def derive_files(
@@ -102,7 +146,9 @@ def derive_files(
     indexed = index_tables(job, linked) if wanted.index == ROCKSDB else None
     tables = queue_tables(job, linked) if wanted.queues == ROCKSDB else None
     if wanted.queues == FILES and wanted.expired is not None:
-        built += expired_files(job.staging, wanted.expired, job.queue_bytes)
+        live = _live(chain(built, kept.built() if kept else ())) if wanted.expired else set()
+        gone = {queue: last for queue, last in wanted.expired.items() if queue not in live}
+        built += expired_files(job.staging, gone, job.queue_bytes)
     elif wanted.queues == FILES:
         built += files_of_expired(
             job.plan, job.staging, lambda: _live(chain(built, kept.built() if kept else ())),
@@ -149,14 +195,6 @@ def delay_levels(named: Iterable[Built]) -> set[int]:
     return {parse_queue_path(folder).queue_id + 1 for folder in files}
 
 
-def move_derived(built: Summary, storage: Storage, folder: str, target: str) -> None:
-    """Move the derived files from a folder of staging into the set at `target`."""
-    for each in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
-        if each:
-            storage.make_folders(f"{target}/{each}")
-    storage.move_all((f"{folder}/{file.path}", f"{target}/{file.path}") for file in built.files)
-
-
 def _live(built: Iterable[Built]) -> set[tuple[str, int]]:
     """(topic, queueId) of the queues that have files."""
     paths = (parse_queue_path(row["folder"]) for row in built if row["folder"] != INDEX)
@@ -173,7 +211,10 @@ def _in_rocksdb(
     def live() -> set[Queue]:
         return set(zip(tables["topic"].to_pylist(), tables["queue_id"].to_pylist(), strict=True))
 
-    expired = dict(given) if given is not None else expired_queues(job.plan, live, warnings)
+    if given:
+        expired = {queue: last for queue, last in given.items() if queue not in live()}
+    else:
+        expired = expired_queues(job.plan, live, warnings) if given is None else {}
     expired = {queue: last for queue, last in expired.items() if not last.batch}
     return queues_database(job.staging, tables, expired, job.plan.segments[0].start)
 

@@ -198,27 +198,29 @@ def delay_offsets(levels: Mapping[int, int], profile: Profile) -> bytes:
 
 def service_files(
     job: Pipeline, end: int, ends: Callable[[], Ends], derive: bool, notes: list[str],
-    found: Callable[[Places], tuple[Places, Places]] | None = None,
+    found: Callable[[Places], tuple[Places, Places]] | None = None, levels: bool = False,
 ) -> tuple[list[Built], list[str]]:  # fmt: skip
     """(BUILT rows with paths of the files for a set, what is said of them).
 
     end: of the log. ends: of the queues of what waits, if it is asked. derive: the log is not, or
     not to its end, the one that the store's files are of. notes: gets warnings. found: as for
-    `Timers.moved`, where the set is of a log that is written anew.
+    `Timers.moved`, where the set is of a log that is written anew. levels: derive delay levels even
+    if there is a file.
     """
     in_place = found is None and job.plan.queues_of is None
     asked = _of_job(job, end, ends)._replace(in_place=in_place)
     running = asked.store.head(ABORT, 0) is not None
     profile = job.plan.profile
-    return staged_services(asked, derive or running, job.staging, profile, notes, found)
+    derive = derive or running
+    return staged_services(asked, derive, job.staging, profile, notes, found, levels)
 
 
 def staged_services(
     asked: Asked, derive: bool, staging: Staging, profile: Profile, notes: list[str],
-    found: Callable[[Places], tuple[Places, Places]] | None = None,
+    found: Callable[[Places], tuple[Places, Places]] | None = None, levels: bool = False,
 ) -> tuple[list[Built], list[str]]:  # fmt: skip
     """As `service_files`, of any store."""
-    waits = asked.waits(derive, True, notes)
+    waits = asked.waits(derive, True, notes, levels=levels)
     if waits.timers is not None and found is not None:
         waits = waits._replace(timers=waits.timers.moved(found))
     old = asked.store.head(TIMER_CHECK_PATH, TIMER_CHECK_FILE_BYTES) or b""

@@ -1,5 +1,5 @@
-"""What expires of a store: who still needs the messages, the archive of files before they are
-deleted, and the deletion.
+"""What expires of a store: who still needs the messages, what of them a backup has, and the
+deletion.
 """
 
 import hashlib
@@ -23,18 +23,18 @@ from reput.broker.change.expire import (
 from reput.jobs.opening.held import HeldStore, refuse_links
 from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.opening.questions import Store, open_store
-from reput.jobs.outputs.output import refuse_overlap
 from reput.jobs.outputs.report import counted
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.discover.purpose import EXPIRE
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.catalogue import Catalogue, stores_of
 from reput.store_format.files.disk import DiskFiles
-from reput.store_format.files.folder import Place
-from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.manifest_last import ManifestLast
-from reput.store_format.files.protocol import Bytes, Files, Storage
+from reput.store_format.files.frames import decode_all
+from reput.store_format.files.protocol import Bytes
+from reput.store_format.files.runs import Piece
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.log.there import derived_files, said_of_strangers
 from reput.store_format.names import (
@@ -46,7 +46,7 @@ from reput.store_format.names import (
     RETRY_PREFIX,
     segment_name,
 )
-from reput.store_format.notes import Done, Notes, Progress
+from reput.store_format.notes import Notes, Progress
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.log_scan import log_gaps
 from reput.store_format.query.pop_leftovers import InFlightRow, in_flight
@@ -197,97 +197,65 @@ def _waiting(asked: Store, even: Even) -> Iterator[Needed]:
 
 
 # ---
-# Copies of files before they are deleted, in a folder or at a URL, each compared with its file.
+# How far a log is in a backup repository, where a check has found it whole.
 
 _CHUNK = 4 << 20
-_PART = ".part"
 
 
-@dataclass(frozen=True)
-class Archive:
-    """Where copies are kept. A copy has its file's path below the store, here below `folder`."""
+def beyond_backups(plan: Plan, repository: str, end: int) -> Needed:
+    """The first record that no checked backup has.
 
-    storage: Storage
-    folder: str
-    inputs: tuple[Place, ...]  # the stores whose files are copied
-
-    def check(self, paths: Iterable[str] = ()) -> None:
-        """Raise OverlapsInput if copies would lie among the files of the inputs.
-
-        paths: files to be copied. Their folders below the archive are checked too: a link there
-        may lead back into the store, so that a file would be taken for its own copy.
-        """
-        folders = dict.fromkeys(path.rpartition("/")[0] for path in paths)
-        for folder in (self.folder, *(f"{self.folder}/{each}" for each in folders)):
-            refuse_overlap(Place(self.storage, folder), self.inputs)
-
-    def keep(self, files: Files, path: str, done: Callable[[int], None]) -> str:
-        """Copy a file, read the copy back and compare; its SHA-256. An existing copy stays.
-
-        done: called with the number of bytes of each copied piece. Raises StoreError if another
-        file has the copy's name, StoreChanged if the copy differs from what was written.
-        """
-        target = f"{self.folder}/{path}"
-        wanted = _digest(_pieces_of(files, path))
-        there = self._digest(target)
-        if there is None:
-            self._copy(files, path, target, done)
-            there = self._digest(target)
-            if there != wanted:
-                raise StoreChanged(f"{target}: reads otherwise than {path}, of which it is a copy")
-        elif there != wanted:
-            raise StoreError(f"{target}: is there already, and is no copy of {path}; it stays")
-        return wanted
-
-    def _copy(self, files: Files, path: str, target: str, done: Callable[[int], None]) -> None:
-        storage = self.storage
-        storage.make_folders(target.rpartition("/")[0])
-        # a ManifestLast storage shows a file only when it is whole, or cannot rename it
-        part = target if isinstance(storage, ManifestLast) else target + _PART
-        if part != target:
-            storage.remove(part)
-        output, length = storage.create(part, digest=True), 0
-        try:
-            for piece in _pieces_of(files, path):
-                output.write(piece)
-                length += len(piece)
-                done(len(piece))
-            output.finish(length)
-        except BaseException:
-            output.abandon()
-            raise
-        if part != target:
-            storage.move_all([(part, target)])
-
-    def _digest(self, path: str) -> str | None:
-        try:
-            reader = self.storage.open(path)
-            length = reader.state.size
-        except FileNotFoundError:
-            return None
-        try:
-            return _digest(_pieces(reader.read_into, length))
-        finally:
-            reader.close()
+    A piece counts where a check found it whole, and where it has the log's own bytes. end: where
+    what matters ends. Raises StoreError for what is no repository, OSError.
+    """
+    storage = storage_for(repository)
+    root = storage.resolve(repository).rstrip("/")
+    stores = [Catalogue(storage, root, name) for name in stores_of(storage, root)]
+    upto = max((_same_up_to(plan, each, end) for each in stores), default=plan.segments[0].start)
+    return Needed(upto, f"{root} has not what follows, or no check has found it whole there "
+                  "(reput backup, reput check)")  # fmt: skip
 
 
-def _pieces_of(files: Files, path: str) -> Iterator[Bytes]:
-    with closing(files.open_read(path)) as file:
-        yield from _pieces(file.read_at, file.length())
+def _same_up_to(plan: Plan, catalogue: Catalogue, end: int) -> int:
+    run, at = catalogue.newest(), plan.segments[0].start
+    checked = {name: sha for each in catalogue.checks() for name, sha in each["pieces"].items()}
+    for piece, used in catalogue.chain(run) if run else []:
+        stop = piece.offset + used
+        if stop <= at:
+            continue
+        good = piece.offset <= at < end and checked.get(piece.name) == piece.sha256
+        if not good or not _is_same(plan, catalogue, piece, at, stop):
+            break
+        at = stop
+    return at
 
 
-def _pieces(read: Callable[[int, Bytes], None], length: int) -> Iterator[Bytes]:
-    for at in range(0, length, _CHUNK):
-        buffer = np.empty(min(_CHUNK, length - at), np.uint8)
-        read(at, buffer)
-        yield buffer
+def _is_same(plan: Plan, catalogue: Catalogue, piece: Piece, at: int, stop: int) -> bool:
+    """Whether the log's bytes from `at` to `stop` are those of a piece."""
+    there = hashlib.sha256()
+    for data in _log_bytes(plan, at, stop):
+        there.update(data)
+    if (at, stop) == (piece.offset, piece.end):
+        return there.hexdigest() == piece.sha256
+    kept, raw = hashlib.sha256(), catalogue.storage.read_bytes(catalogue.piece_path(piece))
+    begin = piece.offset
+    for plain in decode_all(raw, piece.length):
+        kept.update(plain[max(at - begin, 0) : max(stop - begin, 0)])
+        begin += len(plain)
+    return there.digest() == kept.digest()
 
 
-def _digest(pieces: Iterable[Bytes]) -> str:
-    found = hashlib.sha256()
-    for piece in pieces:
-        found.update(piece)
-    return found.hexdigest()
+def _log_bytes(plan: Plan, at: int, stop: int) -> Iterator[Bytes]:
+    for segment in plan.segments:
+        end = min(stop, segment.end)
+        if at >= end or at < segment.start:
+            continue
+        with closing(plan.storage.open(segment.path, segment.state)) as reader:
+            while at < end:
+                data = np.empty(min(_CHUNK, end - at), np.uint8)
+                reader.read_into(at - segment.start, data)
+                yield data
+                at += len(data)
 
 
 # ---
@@ -309,7 +277,6 @@ class Expired:
     files: list[FileToDelete] = field(default_factory=list)  # files of queues and index
     kept: list[Needed] = field(default_factory=list)  # who needs an expired segment
     kept_segments: int = 0  # number of segments that have expired but are needed
-    archive: str = ""
     done: bool = False
     warnings: list[str] = field(default_factory=list)
 
@@ -349,8 +316,6 @@ class Expired:
             lines += [
                 f"            {each.who}, from {each.offset:,} on" for each in self.kept[:_SHOWN]
             ]
-        if self.archive and self.done:
-            lines.append(f"  archived  in {self.archive}, each copy read back and compared")
         lines += [f"  warning   {line}" for line in self.warnings]
         return "\n".join(lines)
 
@@ -389,26 +354,23 @@ class When(NamedTuple):
 
 
 def expire_store(
-    held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, archive: Archive | None,
+    held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, backed_up: str | None,
     when: When, progress: Progress, confirm: Callable[[str], None],
 ) -> Expired:  # fmt: skip
-    """Delete the expired files of a held store.
+    """Delete the expired files of a held store. backed_up: of the log only what this backup
+    repository has, as a check found it whole.
 
     Raises StoreError, OSError; StoreChanged if more is needed than when the user was asked.
     """
     plan = planned[0]
-    about = _expired(held, planned, even, when, progress)
+    about = _expired(held, planned, even, backed_up, when, progress)
     paths = [each.path for each in (*about.segments, *about.files)]
-    if archive is not None:
-        archive.check(paths)
     if not about.needed or held.dry_run:
         return about
     confirm(f"delete {len(paths):,} files of {held.path}, {about.bytes:,} bytes, for ever")
-    if archive is not None:
-        _archive(about, held, archive, progress)
     if held.lock_at_last():  # a broker may have run meanwhile
         check_unchanged(plan)
-        again = _expired(held, planned, even, when, progress)
+        again = _expired(held, planned, even, backed_up, when, progress)
         if (again.segments, again.files) != (about.segments, about.files):
             raise StoreChanged(
                 f"{held.path}: changed after this was looked at; nothing is deleted: run it again"
@@ -420,8 +382,8 @@ def expire_store(
 
 
 def _expired(
-    held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, when: When,
-    progress: Progress,
+    held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, backed_up: str | None,
+    when: When, progress: Progress,
 ) -> Expired:  # fmt: skip
     """What expires of a store now."""
     plan, settings = planned
@@ -445,7 +407,9 @@ def _expired(
     about.warnings = [*plan.notes, *plan.warnings]
     expired = expired_segments(segments, settings, when.now, at)
     if expired:
-        _choose(about, held, plan, even, segments, expired, progress)
+        end = segments[len(expired) - 1].end
+        lacking = [] if backed_up is None else [beyond_backups(plan, backed_up, end)]
+        _choose(about, held, plan, even, segments, expired, lacking, progress)
     among = derived_files(held.folder).strangers
     about.warnings += said_of_strangers(among, plan.profile)
     about.files = list(files_below(held.files, plan.settings, about.log_start))
@@ -454,36 +418,20 @@ def _expired(
 
 def _choose(
     about: Expired, held: HeldStore, plan: Plan, even: Even, segments: list[AgedSegment],
-    expired: list[FileToDelete], progress: Progress,
+    expired: list[FileToDelete], lacking: list[Needed], progress: Progress,
 ) -> None:  # fmt: skip
-    """Choose the segments to delete: the expired ones before the first that somebody needs."""
+    """Choose the segments to delete: the expired ones before the first that somebody needs, or that
+    is `lacking` in a repository.
+    """
     end = segments[len(expired) - 1].end
     wanted = needed(
         held.at(plan.profile.release, plan.discovered.settings), plan.profile.release, even,
         progress, lambda note: about.warnings.append(note),
     )  # fmt: skip
-    about.kept = [each for each in wanted if each.offset < end]
+    about.kept = sorted(each for each in (*wanted, *lacking) if each.offset < end)
     first = min((each.offset for each in about.kept), default=end)
     about.segments = [
         each for each, segment in zip(expired, segments, strict=False) if segment.end <= first
     ]
     about.kept_segments = len(expired) - len(about.segments)
     about.log_start = segments[len(about.segments)].start
-
-
-def _archive(about: Expired, held: HeldStore, archive: Archive, progress: Progress) -> None:
-    copied = 0
-
-    def count(more: int) -> None:
-        nonlocal copied
-        copied += more
-
-    def done() -> Done:
-        return Done(min(copied / max(about.bytes, 1), 1.0), f"{copied:,} of {about.bytes:,} bytes")
-
-    with progress.stage("archived", done):
-        for each in (*about.segments, *about.files):
-            archive.keep(held.files, each.path, count)
-        if isinstance(archive.storage, LocalStorage):
-            DiskFiles(archive.folder).sync_all("")  # the names of the copies too
-    about.archive = archive.folder

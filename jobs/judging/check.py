@@ -2,7 +2,7 @@
 derived files with it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -121,17 +121,22 @@ def fall_of_time(linked: Linked) -> str:
     A broker that was restarted on a log cut at a fork, or a slave's own old records that fit after
     those of a new master (#10666), show in nothing else: RocketMQ compares no times.
     """
+    by, at = greatest_fall(linked)
+    return "" if by <= SURE_MS else (
+        f"storeTimestamp falls by {by / 1000:,.1f} s at physical {at:,}: a clock was set back "
+        "there, or the records from there on are of an older log"
+    )  # fmt: skip
+
+
+def greatest_fall(linked: Linked) -> tuple[int, int]:
+    """(milliseconds by which storeTimestamp falls at most, where); (0, -1) where it never does."""
     falls = [(0, -1)]
     last: int | None = None
     for row in (row for row in linked.accepted if row["records"]):
         falls.append((row["fell_by"], row["fell_at"]))
         falls.append((0 if last is None else last - row["first_timestamp"], row["first"]))
         last = row["last_timestamp"]
-    by, at = max(falls)
-    return "" if by <= SURE_MS else (
-        f"storeTimestamp falls by {by / 1000:,.1f} s at physical {at:,}: a clock was set back "
-        "there, or the records from there on are of an older log"
-    )  # fmt: skip
+    return max(falls)
 
 
 def _derived(
@@ -218,15 +223,20 @@ def _of_state(job: "Pipeline", linked: Linked, crashed: bool) -> list[Finding]:
 # A check: read the whole log with every CRC, and compare the derived files with it.
 
 
+Seen = Callable[["Pipeline", DamageMap], None]
+
+
 def check_store_of(
-    found: FoundStore, staging_folder: str | None, storage: Storage | None, ranges: BinaryIO | None
-) -> CheckReport:
+    found: FoundStore, staging_folder: str | None, storage: Storage | None, ranges: BinaryIO | None,
+    seen: Seen | None = None,
+) -> CheckReport:  # fmt: skip
     """Check a store that was found with `tolerant`; faults of its files become findings.
 
     staging_folder, storage: where files are derived for the comparison.
-    ranges: gets every range and gap as JSON lines. Raises StoreError, StoreChanged, OSError.
+    ranges: gets every range and gap as JSON lines. seen: is called once the log is read, which
+    then has `all_sums`. Raises StoreError, StoreChanged, OSError.
     """
-    report = _check(found, staging_folder, storage, ranges)
+    report = _check(found, staging_folder, storage, ranges, seen)
     if report.only_derived_differ:
         for other in _of_other_releases(found):
             another = _check(other, staging_folder, storage, None)
@@ -241,13 +251,17 @@ def check_store_of(
 
 
 def _check(
-    found: FoundStore, staging_folder: str | None, storage: Storage | None, ranges: BinaryIO | None
-) -> CheckReport:
+    found: FoundStore, staging_folder: str | None, storage: Storage | None, ranges: BinaryIO | None,
+    seen: Seen | None = None,
+) -> CheckReport:  # fmt: skip
     """Read the log and compare, by the rules of the plan's release."""
     plan = found.plan
     with found.temporarily(Temporary.CHECK, staging_folder, storage) as job:
         job.check_every_crc()
+        job.sums = seen is not None
         damage = map_damage(job, gap_lines=ranges is not None)
+        if seen is not None:
+            seen(job, damage)
         known = read_checkpoint(plan.folder)
         if not plan.in_use:
             add_torn(job, damage, known)

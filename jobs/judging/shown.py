@@ -172,13 +172,15 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return f"reput rebuild {report.store} {made} --on-damage salvage"
     odd = any("mappedFileSizeCommitLog is" in each.reason for each in report.findings)
     more = "".join(
-        f" {option}" for option, said in (("--restore", KEPT_FROM), ("--assume-names", ASSUMED))
+        f" {option}" for option, said in (("--put-back", KEPT_FROM), ("--assume-names", ASSUMED))
         if any(said in each.reason for each in report.findings)
     )  # fmt: skip
     if report.damage["range_count"] or odd or more:
         return f"reput repair {report.store} {made}{more}   (a copy that a broker serves)"
     of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:
+        if report.store.startswith("backup:"):
+            return f"reput restore {report.store} --output DIR"
         then = _PUT_IN_PLACE if "://" in report.store else f"reput install DIR {report.store}"
         which = "--queues files " * report.two_kinds  # a broker makes the rows from these
         return f"reput rebuild {report.store} {which}{made}, then {then}"

@@ -14,23 +14,26 @@ from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine
 from reput.jobs.in_place.expire import Even, Expired, When, disk_used, expire_store, plan_expiry
-from reput.jobs.judging.check import check_store_of
+from reput.jobs.judging.check import check_store_of, greatest_fall
 from reput.jobs.judging.report import CheckReport
 from reput.jobs.opening.held import held_local_store
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.questions import notes_with
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.pipeline.job import FoundStore
-from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.jobs.salvaging.damage_map import DamageMap
+from reput.jobs.salvaging.lives import log_end
 from reput.store_format.derived.index_reader import BadIndex, IndexFileStats, index_stats
 from reput.store_format.discover.config import batch_topics
 from reput.store_format.discover.purpose import REPORT
 from reput.store_format.discover.store import Discovered, discover, store_at
-from reput.store_format.fate.rows import FateSums, fate_sums
+from reput.store_format.fate.delays import any_fate
+from reput.store_format.fate.gather import Gathered
+from reput.store_format.fate.rows import FateSums, fate_sums, gather_shown
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.log.reader import NoRecord
 from reput.store_format.log.there import strangers
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Done, Notes, Progress
@@ -46,6 +49,7 @@ from reput.store_format.query.inventory import (
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.profiles import UnknownRelease, span
 from reput.store_format.release.settings import SettingError
+from reput.udfs.rebuild.scan import all_sums
 from reput.udfs.table.log_parts import live_behind
 
 FATES_MOST = 2000  # messages listed that have not arrived
@@ -150,7 +154,16 @@ def look_at(
             else ()
         )
         facts.crashed = ABORT in there
-        _ask(facts, opened, progress)
+        walked = None
+        with facts.part("check"):
+            if engine is None:
+                raise StoreError(_NO_SPARK)
+            if plan is None:
+                raise found.why
+            inputs = tuple(inputs_of(store_at, settings))
+            whole = FoundStore(engine, plan, inputs, Cut(), progress, time.monotonic())
+            facts.check, walked = _checked(whole, opened, staging_folder)
+        _ask(facts, opened, walked, progress)
     facts.note("store", notes.lines)
     if found.end is not None:
         facts.note("store", [_IN_USE.format(end=found.end)])
@@ -164,14 +177,8 @@ def look_at(
                     raise
     with facts.part("expired"):
         facts.expired = _expired(found, rocketmq, settings, now, progress)
-    with facts.part("check"):
-        if engine is None:
-            raise StoreError(_NO_SPARK)
-        if plan is None:
-            raise found.why
-        inputs = tuple(inputs_of(store_at, settings))
-        whole = FoundStore(engine, plan, inputs, Cut(), progress, time.monotonic())
-        facts.check = check_store_of(whole, staging_folder, None, None)
+    if "check" in facts.unknown:
+        facts.unknown["check"] = facts.unknown.pop("check")  # as the last
     return facts
 
 
@@ -202,10 +209,10 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
     return _Found(at.folder, discovered, plan, StoreError(""))
 
 
-def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
-    """Collect the parts that need no engine; the log is walked once."""
+def _ask(facts: Facts, opened: OpenedStore, walked: "Walked | None", progress: Progress) -> None:
+    """Collect the parts that need no engine; the log is walked once, if the check has not."""
     with facts.part("put"):
-        _put_and_fates(facts, opened, notes_with(progress, None))
+        _put_and_fates(facts, opened, walked, notes_with(progress, None))
     if facts.fates is None and "put" in facts.unknown:  # neither was asked
         facts.unknown.setdefault("fates", facts.unknown["put"])
     with facts.part("queues"):
@@ -219,23 +226,44 @@ def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
         facts.index = _index(facts, opened, progress)
 
 
-def _put_and_fates(facts: Facts, opened: OpenedStore, notes: Notes) -> None:
+Walked = tuple[PutSums, Gathered]
+
+
+def _checked(
+    whole: FoundStore, opened: OpenedStore, staging_folder: str | None
+) -> tuple[CheckReport, Walked | None]:
+    """The check, and what its scan has counted; None where that is not what a walk of the opened
+    log counts: where the log is damaged, or its times fall, which may be of an older life.
+    """
+    found, log, split = list[Walked](), opened.log, opened.profile.split_properties
+
+    def seen(job: Pipeline, damage: DamageMap) -> None:
+        linked, plan, rules = damage.linked, job.plan, job.rules
+        if (
+            not (damage.count or damage.mapped or greatest_fall(linked)[0])
+            and (log.segments, log.end) == (plan.segments, log_end(plan))
+            and (log.rules, split) == (rules.records, rules.dispatch.split_properties)
+            and tuple(sorted(plan.batch_topics)) == rules.batch_topics
+        ):
+            put, marks = all_sums(job.staging, linked.runs.values(), rules)
+            found.append((put, marks._replace(unread_to=log.hole_end())))
+
+    return check_store_of(whole, staging_folder, None, None, seen), next(iter(found), None)
+
+
+def _put_and_fates(facts: Facts, opened: OpenedStore, walked: Walked | None, notes: Notes) -> None:
     of_put = Notes()
-    split = opened.profile.split_properties
     batch = batch_topics(opened.folder, of_put)
-    sums, breaks, whole = PutSums(split, batch), list[NoRecord](), False
+    if walked is None:
+        put = PutSums(opened.profile.split_properties, batch)
+        walked = put, gather_shown(opened, any_fate, notes, also=put.count)
+    put, marks = walked
     with facts.part("fates"):
-        facts.fates = fate_sums(opened, FATES_MOST, notes, sums.add)
+        facts.fates = fate_sums(opened, FATES_MOST, notes, marks)
         facts.note("fates", notes.lines)
-        breaks, whole = list(facts.fates.breaks), True
-    if not whole:  # the walk may have ended anywhere
-        sums = PutSums(split, batch)
-        for step in opened.log.steps_past_damage(breaks.append, opened.behind):
-            if len(step.rows):
-                sums.add(step)
-    for error in breaks:
+    for error in marks.breaks:
         opened.note_break(of_put, error)
-    facts.put = sums.times()
+    facts.put = put.times()
     facts.note("put", of_put.lines)
 
 

@@ -119,6 +119,7 @@ class Pipeline:
             plan.heads_from,
         )  # fmt: skip
         self.rules = replace(rules, older_delays=plan.discovered.older_delays)
+        self.sums = False  # whether the scan stages what `all_sums` reads
 
     def keep_times(self) -> None:
         """Keep the storeTimestamps of queue entries, as rows in RocksDB have storeTimestamps."""
@@ -176,8 +177,9 @@ class Pipeline:
         split_bytes = self.plan.splits.split_bytes
         groups = guided(len(numbers), self.engine.most_cores, split_bytes)
         task = ScanSplits(
-            self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, groups, firsts
-        )
+            self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, groups, firsts,
+            self.sums,
+        )  # fmt: skip
         rows = self.ids(len(groups)).run(task, SCANNED)
         with self.stages.scanned(numbers, groups):
             scanned.update(by_split(rows.as_table()))

@@ -50,6 +50,7 @@ class LogPiece(NamedTuple):
     records: int
     timestamp: int  # storeTimestamp of the last record, 0 if there is none
     fault: Fault = Fault.NONE  # fault with which the log ends after `whole`
+    times: tuple[int, ...] = ()  # the least and the greatest storeTimestamp, if there is a record
 
 
 _NO_END = 1 << 62
@@ -203,11 +204,13 @@ def pieces(
                 (int(rows["physicalOffset"][good - 1]), good, int(rows["storeTimestamp"][good - 1]))
                 if good else (-1, 0, 0)
             )  # fmt: skip
+            stored = rows["storeTimestamp"][:good]
+            times = (int(stored.min()), int(stored.max())) if good else ()
             if good and rows["bodyElided"][0]:
-                yield from _long(source, at, stop, about)
+                yield from _long(source, at, stop, about, times)
             elif stop > at or fault not in (Fault.NONE, Fault.BLANK):
                 said = fault if fault != Fault.BLANK else Fault.NONE
-                yield LogPiece(at, step.window[: stop - at], stop, *about, said)
+                yield LogPiece(at, step.window[: stop - at], stop, *about, said, times)
             at = stop
             if good < len(rows):
                 return
@@ -222,13 +225,15 @@ def pieces(
             at = end
 
 
-def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> Iterator[LogPiece]:
+def _long(
+    source: SourceLog, at: int, end: int, about: tuple[int, int, int], times: tuple[int, ...] = ()
+) -> Iterator[LogPiece]:
     """The pieces of a record longer than a window, or of the rest of a segment after its BLANK."""
     while at < end:
         data = np.empty(min(_LONG_PIECE_BYTES, end - at), np.uint8)
         source.read(at, data)
         if at + len(data) == end:
-            yield LogPiece(at, data, end, *about)
+            yield LogPiece(at, data, end, *about, times=times)
         else:
             yield LogPiece(at, data, at, -1, 0, 0)
         at += len(data)

@@ -184,7 +184,7 @@ class RepairSummary:
             saved = sum(file.length for file in self.saved)
             lines.append(f"  saved     {counted(saved, 'damaged byte')} in {DAMAGED}/")
         lines += [
-            f"  restored  {each['field']} of the record at {each['record']}: "
+            f"  put back  {each['field']} of the record at {each['record']}: "
             f"{', '.join(each['bits'])}; by {each['by']}"
             for each in self.restored[:_SHOWN]
         ]

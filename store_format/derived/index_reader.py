@@ -22,7 +22,6 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Bytes, FileState, InputStorage, Reader
 from reput.store_format.java import hash_text
-from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -357,22 +356,6 @@ class IndexFileStats(NamedTuple):
     longest: int  # 0: not counted
 
 
-@kernel
-def _lengthen(lengths: Any, hashes: Any) -> None:
-    for i in range(len(hashes)):
-        lengths[hashes[i] % len(lengths)] += 1
-
-
-@kernel
-def _count_bits(lengths: Any, by_bits: Any) -> None:
-    """Count each length with those from the power of two on that is not above it."""
-    for length in lengths:
-        bit = 0
-        while length >> bit > 1:
-            bit += 1
-        by_bits[bit] += length > 0
-
-
 def index_stats(file: IndexFileReader) -> IndexFileStats:
     """Read a file's entries once; holds 4 bytes a slot. Raises BadIndex, OSError."""
     room = file.most - 1
@@ -384,8 +367,9 @@ def index_stats(file: IndexFileReader) -> IndexFileStats:
     for first in range(1, entries + 1, _WINDOW):
         part = buffer[: min(_WINDOW, entries + 1 - first) * INDEX_ENTRY_BYTES]
         file.read_entries(first, part)
-        _lengthen(lengths, part.view(INDEX_ENTRY)["keyHash"].astype(np.int32))
-    by_bits = np.zeros(32, np.int64)
-    _count_bits(lengths, by_bits)
-    chains = {1 << n: many for n, many in enumerate(by_bits.tolist()) if many}
+        hashes = part.view(INDEX_ENTRY)["keyHash"].astype(np.int32)
+        np.add.at(lengths, hashes % np.int32(file.slots), np.int32(1))
+    # a length has as many bits as the power of two that is not above it, and one bit more
+    bits = np.bincount(np.frexp(lengths.astype(np.float64))[1])
+    chains = {1 << n >> 1: many for n, many in enumerate(bits.tolist()) if many and n}
     return IndexFileStats(file.path, file.header, file.slots, room, chains, int(lengths.max()))

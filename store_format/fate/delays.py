@@ -37,6 +37,7 @@ from reput.store_format.fate.gather import (
     Marks,
     Skipped,
 )
+from reput.store_format.fate.transactions import concerns as of_transactions
 from reput.store_format.rocksdb.rows import Timers
 
 # For this long after a message was due its delivery may be on its way.
@@ -88,6 +89,11 @@ def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
     waits = _waits(marks)
     waits |= (marks["kind"] == OTHER) & (marks["sentOn"] == 1)
     return waits
+
+
+def any_fate(marks: Marks) -> npt.NDArray[np.bool_]:
+    """Which marks are of delayed messages, of deliveries or of transactions."""
+    return concerns(marks) | of_transactions(marks)
 
 
 def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterator[Delayed]:

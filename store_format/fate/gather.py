@@ -298,8 +298,10 @@ class Gathered(NamedTuple):
     unread_to: int
 
 
-class _Taken:
-    def __init__(self, keep: Keep, split: bool, every: bool) -> None:
+class Taken:
+    """The marks of the steps of a walk; see `gather`."""
+
+    def __init__(self, keep: Keep, split: bool, every: bool = False) -> None:
         self._keep, self._split, self._every = keep, split, every
         self.marks, self.ended = [np.zeros(0, MARK)], [np.zeros(0, ENDED)]
         self.skipped: list[Skipped] = []
@@ -330,6 +332,12 @@ class _Taken:
         self.skips += len(wrong)
         self.skipped += wrong[: SKIPPED_MOST - len(self.skipped)]
 
+    def gathered(self, breaks: Sequence[NoRecord] = (), unread_to: int = 0) -> Gathered:
+        return Gathered(
+            np.concatenate(self.marks), np.concatenate(self.ended), self.skipped, self.skips,
+            self.last, list(breaks), unread_to,
+        )  # fmt: skip
+
 
 def gather(
     log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Watch | None = None,
@@ -341,7 +349,7 @@ def gather(
     the physical offset that the walk has reached. behind: as for `steps_past_damage`. also: gets
     each step that has records.
     """
-    taken, breaks = _Taken(keep, split, every), list[NoRecord]()
+    taken, breaks = Taken(keep, split, every), list[NoRecord]()
     for step in log.steps_past_damage(breaks.append, behind):
         if len(step.rows):
             taken.add(step)
@@ -350,10 +358,7 @@ def gather(
         if seen is not None:
             seen(step.next)
     unread_to = max([log.hole_end(), *(log.next_start(each.place) for each in breaks)])
-    return Gathered(
-        np.concatenate(taken.marks), np.concatenate(taken.ended), taken.skipped, taken.skips,
-        taken.last, breaks, unread_to,
-    )  # fmt: skip
+    return taken.gathered(breaks, unread_to)
 
 
 def gather_segment(

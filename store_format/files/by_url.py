@@ -14,7 +14,7 @@ from reput.store_format.files.queue_logs import queue_log
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _KNOWN = (
     "a path, file:, s3://, gs://, abfss://, webhdfs://, swebhdfs://, hdfs:// and dbfs:/ are known, "
-    "and compacted: and tiered: before one"
+    "and backup:, compacted: and tiered: before one"
 )
 _BY_ARROW = ("gs", "gcs", "abfs", "abfss", "hdfs")
 
@@ -29,6 +29,10 @@ def storage_for(url: str, shared: bool = False) -> Storage:
     of_queue = queue_log(url, storage_for)
     if of_queue is not None:
         return cast(Storage, of_queue)  # it only reads, and nobody writes to such a log
+    if url.startswith("backup:"):
+        from reput.store_format.files.backups import BackedUp, parse_moment
+
+        return cast(Storage, BackedUp(storage_for(parse_moment(url)[0].repo)))
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else "file"
     if scheme in ("s3", "s3a", "s3n"):

@@ -7,7 +7,6 @@ while it is read, is an error.
 """
 
 import errno
-import hashlib
 import os
 import re
 import shutil
@@ -18,17 +17,10 @@ from typing import Any
 
 from reput.store_format.faults import NotAFile, StoreChanged, StoreError
 from reput.store_format.files.disk import DiskFiles, fill_from, put_in_place
+from reput.store_format.files.local_writers import LocalWriter, PublishedWriter, open_new, put_new
 from reput.store_format.files.manifest_last import ManifestLast, SequentialWriter
 from reput.store_format.files.overlap import Whereabouts, on_this_machine
-from reput.store_format.files.protocol import (
-    Bytes,
-    FileState,
-    Listed,
-    MayGo,
-    Storage,
-    Writer,
-    Written,
-)
+from reput.store_format.files.protocol import Bytes, FileState, Listed, MayGo, Storage, Writer
 from reput.store_format.files.system import (
     cached_bytes,
     claim_folder,
@@ -37,126 +29,6 @@ from reput.store_format.files.system import (
     uncached_flags,
 )
 from reput.store_format.names import LOCK
-
-# ---
-# New files on a local disk, written from start to end.
-
-_SPARSE_BLOCK = 1 << 16
-_ZERO_BLOCK = bytes(_SPARSE_BLOCK)
-# For a longer write Linux allocates pages of 2 MiB, which is slow: the write took twice the time.
-_PIECE_BYTES = 1 << 20
-
-
-def open_new(path: str, mode: int) -> int:
-    """A descriptor to write a new file. Raises FileExistsError, OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(path, flags, mode)
-
-
-class LocalWriter:
-    """Writes a new file in order; long runs of zeros become holes. sync: fsync it at the end."""
-
-    def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
-        self.path = path
-        self._sync = sync
-        # a file, not its descriptor alone: it is closed where a task fails and drops its writer
-        self._file = open(open_new(path, mode), "wb", 0)  # noqa: SIM115
-        self._how = 0  # pwritev2's flags
-        self._at = 0
-
-    def write(self, data: Any) -> None:
-        view = memoryview(data).cast("B")
-        for at, end in _written_parts(view):
-            while at < end:
-                piece = view[at : min(end, at + _PIECE_BYTES)]
-                at += self._write_some(piece, self._at + at)
-        self._at += len(view)
-
-    def _write_some(self, view: memoryview, at: int) -> int:
-        try:
-            return os.pwritev(self._file.fileno(), [view], at, self._how)
-        except OSError as error:
-            if not self._how or error.errno != errno.EOPNOTSUPP:
-                error.filename = self.path  # else the error would not tell which disk is full
-                raise
-            self._how = 0
-            return self._write_some(view, at)
-
-    def finish(self, length: int) -> Written:
-        assert length >= self._at, f"{self.path}: {self._at} bytes written of {length}"
-        os.ftruncate(self._file.fileno(), length)
-        if self._sync:
-            os.fsync(self._file.fileno())
-        self._file.close()
-        return Written(length, "", self._at)
-
-    def abandon(self) -> None:
-        self._file.close()
-        os.unlink(self.path)
-
-
-class PublishedWriter(LocalWriter):
-    """Writes a file that will be published, without leaving it in the page cache. digest: hash it.
-
-    The file must be durable soon, and nobody reads it before that. So the kernel is asked to write
-    it to the disk at once and to reuse its pages (RWF_DONTCACHE). New pages would cost more time
-    than the disk, and would push the log out of the cache. Only whole pages are written, because a
-    page that has left the cache would have to be read again. Less than a piece, such as a small
-    file, waits for the sync of the whole set, as a disk is faster with few large writes.
-    """
-
-    def __init__(
-        self, path: str, mode: int = 0o600, sync: bool = False, digest: bool = True
-    ) -> None:
-        super().__init__(path, mode, sync)
-        self._how = uncached_flags(os.uname().release)
-        self._hash = hashlib.sha256() if digest else None
-        import numpy as np  # imported late, so that a wrong path is reported fast
-
-        self._piece = memoryview(np.empty(_PIECE_BYTES, np.uint8))
-        self._waiting = 0
-
-    def write(self, data: Any) -> None:
-        view = memoryview(data).cast("B")
-        if self._hash is not None:
-            self._hash.update(view)
-        while len(view):
-            if not self._waiting and len(view) >= _PIECE_BYTES:
-                super().write(view[:_PIECE_BYTES])  # no copy is needed
-                view = view[_PIECE_BYTES:]
-                continue
-            taken = min(len(view), _PIECE_BYTES - self._waiting)
-            self._piece[self._waiting : self._waiting + taken] = view[:taken]
-            self._waiting += taken
-            view = view[taken:]
-            if self._waiting == _PIECE_BYTES:
-                self._write_piece()
-
-    def _write_piece(self) -> None:
-        super().write(self._piece[: self._waiting])
-        self._waiting = 0
-
-    def finish(self, length: int) -> Written:
-        self._how = 0
-        self._write_piece()
-        digest = self._hash.hexdigest() if self._hash is not None else ""
-        return super().finish(length)._replace(sha256=digest)
-
-
-def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:
-    """(start, end) of the parts to write; whole blocks of zeros become holes."""
-    start = 0
-    for at in range(0, len(view), _SPARSE_BLOCK):
-        if view[at]:  # nearly always so, which saves copying the block
-            continue
-        block = view[at : at + _SPARSE_BLOCK].tobytes()  # bytes compare faster than a view does
-        if block == _ZERO_BLOCK:
-            if start < at:
-                yield start, at
-            start = at + _SPARSE_BLOCK
-    if start < len(view):
-        yield start, len(view)
-
 
 _FETCH_BYTES = 1 << 20
 _AHEAD_BYTES = 8 << 20
@@ -247,6 +119,12 @@ class LocalStorage(Storage):
         finally:
             os.close(descriptor)
         return True
+
+    puts_once = True
+
+    def put_new(self, path: str, content: Any) -> bool:
+        """See Storage.put_new. A killed process leaves a file with a name of its own beside it."""
+        return put_new(path, content, self.file_mode)
 
     def _make_below(self, folder: str, below: str) -> None:
         """Make folders below `folder`, which is not made anew if it is gone."""
@@ -462,7 +340,7 @@ class VolumeStorage(ManifestLast, LocalStorage):
     reader = VolumeReader
     asks_locks = False
     claim, is_abandoned, lock_holder = Storage.claim, Storage.is_abandoned, Storage.lock_holder
-    place = Storage.place
+    place, put_new, puts_once = Storage.place, Storage.put_new, False
 
     @staticmethod
     def is_for(path: str) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"  # a string: numpy is not imported for it
+# What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.
+Data = Any
 
 # Called with a folder. Returns what is in it (paths below it, folders with a slash at the end) if
 # all of that may be removed; raises StoreError if any of it must stay.
@@ -154,6 +156,21 @@ class Storage(InputStorage, Protocol):
         """
         return False
 
+    puts_once: bool = False  # of several machines that `put_new` a file, one is told True
+
+    def put_new(self, path: str, content: Data) -> bool:
+        """Make a whole, durable file in an existing folder; nobody sees a part of it. Returns
+        False, with nothing done, if there is one of that name.
+        """
+        try:
+            reader = self.open(path)
+            _ = reader.state
+            reader.close()
+            return False
+        except FileNotFoundError:
+            pass
+        return put_as(self, path, content)
+
     def has_folder(self, path: str) -> bool:
         """Whether files can be made in this folder without `make_folders`."""
         return is_folder(self, path)
@@ -199,6 +216,21 @@ class Storage(InputStorage, Protocol):
         """Write the manifest (name, content), the set's last file, and put the set at `to`."""
 
 
+def put_as(storage: Storage, path: str, content: Data) -> bool:
+    """Write a new file, or nothing; False if there is one already."""
+    try:
+        output = storage.create(path)
+    except FileExistsError:
+        return False
+    try:
+        output.write(content)
+        output.finish(memoryview(content).nbytes)
+    except BaseException:
+        output.abandon()
+        raise
+    return True
+
+
 def open_followed(storage: InputStorage, path: str) -> Reader:
     """A file's reader; of the file that it leads to where it is a link."""
     return storage.open(storage.follow(path)[0])
@@ -236,9 +268,6 @@ def walk_lists(storage: InputStorage, folder: str, below: str = "") -> Iterator[
 #   sector of 512 bytes is as one of the writes to it left it. Never written: it reads as zeros.
 # - `OpenFile.sync` makes a file's bytes and length durable, but not its name; `sync_folder` names:
 #   those created, renamed and removed in that folder. A killed process loses nothing written.
-
-# What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.
-Data = Any
 
 SECTOR_BYTES = 512
 

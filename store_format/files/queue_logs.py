@@ -50,10 +50,23 @@ Files = list[tuple[str, int, int]]  # path, first byte in the queue, length
 _HOLE = "hole"  # the tag of a missing segment
 
 
-class QueueLog(InputStorage):
-    """A queue's own log on another storage, as a store of this log alone."""
+class ReadOnly(InputStorage):
+    """Files of another storage, shown as a store's by paths that begin with a scheme."""
 
     scheme: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "storage":
+            raise AttributeError(name)
+
+        def refuse(*_: object, **__: object) -> None:
+            raise StoreError(f"{self.scheme}: is only read; give another place")
+
+        return refuse
+
+
+class QueueLog(ReadOnly):
+    """A queue's own log on another storage, as a store of this log alone."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -98,15 +111,6 @@ class QueueLog(InputStorage):
 
     def has_folder(self, path: str) -> bool:
         return self.storage.has_folder(self._inner(path))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "storage":
-            raise AttributeError(name)
-
-        def refuse(*_: object, **__: object) -> None:
-            raise StoreError(f"{self.scheme}: a queue's log is only read; give another place")
-
-        return refuse
 
     def _inner(self, path: str) -> str:
         return path.removeprefix(f"{self.scheme}:")

@@ -173,6 +173,18 @@ class S3Storage(ManifestLast):
         """A new object, which appears when it is finished and replaces an older one of its name."""
         return S3Writer(path, digest)
 
+    puts_once = True
+
+    def put_new(self, path: str, content: Any) -> bool:
+        """In one request, which S3 refuses where there is such an object (If-None-Match)."""
+        body = bytes(content)
+        try:
+            with _in_words(path):
+                client().put_object(**_place(path), Body=body, IfNoneMatch="*")
+        except StoreChanged:  # perhaps by this very request, whose first answer was lost
+            return len(body) < _PART_BYTES and self.read_bytes(path) == body
+        return True
+
     def read_bytes(self, path: str) -> bytes:
         """The whole object; asked for again where the connection breaks, as `read_into` does."""
         for _ in range(_TRIES):

@@ -9,6 +9,7 @@ import getpass
 import http.client
 import json
 import os
+import uuid
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -16,7 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.manifest_last import ManifestLast, SequentialWriter, WatchedReader
 from reput.store_format.files.overlap import Whereabouts, by_key, by_parts
-from reput.store_format.files.protocol import Bytes, FileState, Listed
+from reput.store_format.files.protocol import PART, Bytes, FileState, Listed, put_as
 
 _SECONDS = 60  # without a byte from the other side
 _SEND_BYTES = 1 << 20
@@ -157,6 +158,17 @@ class WebHdfsStorage(ManifestLast):
     def create(self, path: str, digest: bool = False, published: bool = False) -> "WebHdfsWriter":
         """A new file. Raises FileExistsError."""
         return WebHdfsWriter(path, digest)
+
+    puts_once = True
+
+    def put_new(self, path: str, content: Any) -> bool:
+        """By a rename, which HDFS refuses where there is such a file."""
+        part = f"{path}.{uuid.uuid4().hex}{PART}"
+        put_as(self, part, content)
+        made = bool(_json(part, "PUT", "RENAME", destination=_place(path).path)["boolean"])
+        if not made:
+            self.remove(part)
+        return made
 
     def make_folders(self, path: str) -> None:
         if not _json(path, "PUT", "MKDIRS", permission=_FOLDER_MODE)["boolean"]:

@@ -9,6 +9,8 @@ are not deleted.
 """
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +36,13 @@ from reput.store_format.names import DLQ_PREFIX
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
-BY = ("topic", "hour", "group", "size")
+BY = ("topic", "day", "hour", "group", "size")
+_TIMES = ("day", "hour")
+_DAY, _HOUR, _BY_GROUP, _SIZE = range(1, 5)
 _HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+_QUARTER_MS = 900_000  # since 1972 the offsets of all time zones are multiples of this
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INNER_BATCH = 0x80  # MessageSysFlag.INNER_BATCH_FLAG
 _DLQ_PREFIX = np.frombuffer(DLQ_PREFIX.encode(), np.uint8)
 
@@ -53,10 +60,11 @@ COUNTED = np.dtype([("topic", "<i8"), ("group", "<i8"), ("size", "<i8"), ("messa
 
 
 class Count(NamedTuple):
-    """Sums over messages of one topic, hour, group and size; None for those not asked for."""
+    """Sums over messages of one topic, day, hour, group and size; None for those not asked for."""
 
     topic: str | None
-    hour: int | None  # its begin, UTC, in milliseconds
+    day: int | None  # its begin, in milliseconds
+    hour: int | None  # its begin, in milliseconds
     group: str | None  # consumers' of %RETRY% and %DLQ%, producers' of half messages; '': none
     size: int | None  # greatest power of two not above a record's bytes
     records: int
@@ -67,9 +75,9 @@ class Count(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The seconds over which rates are computed; for an hour, the whole hour."""
-        if self.hour is not None:
-            return _HOUR_MS / 1000
+        """The seconds over which rates are computed: the whole hour, or 24 hours of a day."""
+        if self.hour is not None or self.day is not None:
+            return (_DAY_MS if self.hour is None else _HOUR_MS) / 1000
         return max(self.last - self.first, 1000) / 1000
 
     @property
@@ -140,7 +148,7 @@ def _count_rows(  # noqa: PLR0913 (a kernel takes its arrays one by one)
         out[i].size, out[i].messages = size, messages
 
 
-class _Reading:
+class Reading:
     """Tells how each record of a walk is counted; by_group: for its group too."""
 
     def __init__(self, split: bool, batch: Sequence[str], by_group: bool) -> None:
@@ -184,36 +192,44 @@ class _Reading:
 
 @kernel
 def _sum_equals(
-    ways: Any, rows: Any, counted: Any, slots: npt.NDArray[np.int32], firsts: Any, sums: Any
+    by: Any, span: int, rows: Any, counted: Any, slots: npt.NDArray[np.int32], keys: Any, sums: Any
 ) -> int:
     """Add up rows of equal values; returns how many such groups there are.
 
-    ways: int64, (values of a row, rows); slots: all -1, more than the rows, a power of two; firsts:
-    gets each group's first row; sums: gets its `CountSums.found`.
+    by: which of BY a row's values are; slots: all -1, more than the rows, a power of two; keys,
+    sums: int64, get each group's values and its `CountSums.found`.
     """
     mask, many = np.uint64(len(slots) - 1), 0
     for i in range(len(rows)):
-        code = np.uint64(0)
-        for way in range(len(ways)):
-            code = (code ^ np.uint64(ways[way, i])) * np.uint64(0x9E3779B97F4A7C15)
+        row, how, code = rows[i], counted[i], np.uint64(0)
+        for way in range(len(by)):
+            which, value = by[way], how.topic
+            if _DAY <= which <= _HOUR:
+                value = row.storeTimestamp // span * span
+            elif which == _BY_GROUP:
+                value = how.group
+            elif which == _SIZE:
+                value = how.size
+            keys[many, way] = value
+            code = (code ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
             code ^= code >> np.uint64(32)
         at = code & mask
         while slots[at] >= 0:
-            same, first = True, firsts[slots[at]]
-            for way in range(len(ways)):
-                same = same and ways[way, i] == ways[way, first]
+            same, group = True, slots[at]
+            for way in range(len(by)):
+                same = same and keys[group, way] == keys[many, way]
             if same:
                 break
             at = (at + np.uint64(1)) & mask
-        time, group = rows[i].storeTimestamp, slots[at]
+        time, group = row.storeTimestamp, slots[at]
         if group < 0:
             group = slots[at] = many
-            firsts[group], sums[group, :3] = i, 0
+            sums[group, :3] = 0
             sums[group, 3] = sums[group, 4] = time
             many += 1
         sums[group, 0] += 1
-        sums[group, 1] += counted[i].messages
-        sums[group, 2] += rows[i].size
+        sums[group, 1] += how.messages
+        sums[group, 2] += row.size
         sums[group, 3], sums[group, 4] = min(sums[group, 3], time), max(sums[group, 4], time)
     return many
 
@@ -222,7 +238,7 @@ class CountSums:
     """Sums by some of BY.
 
     found: by the values of these, [records, messages, bytes, first and last storeTimestamp];
-    span: how many milliseconds count as an hour.
+    span: how many milliseconds count as an hour, or a day.
     """
 
     def __init__(self, by: Sequence[str], span: int = _HOUR_MS) -> None:
@@ -232,13 +248,12 @@ class CountSums:
     def add(
         self, rows: npt.NDArray[Any], counted: npt.NDArray[Any], value: Callable[[str, int], Any]
     ) -> None:
-        """Add a step's rows (RECORD_ROW); value: `_Reading.value`."""
-        hours = rows["storeTimestamp"] // self.span * self.span
-        ways = np.stack([hours if name == "hour" else counted[name] for name in self.by])
-        firsts, sums = np.empty(len(rows), np.int64), np.empty((len(rows), 5), np.int64)
+        """Add a step's rows (RECORD_ROW); value: `Reading.value`."""
+        by = np.array([BY.index(name) for name in self.by])
+        keys, sums = np.empty((len(rows), len(by)), np.int64), np.empty((len(rows), 5), np.int64)
         slots = np.full(2 << len(rows).bit_length(), -1, np.int32)
-        many = _sum_equals(ways, rows, counted, slots, firsts, sums)
-        for key, more in zip(ways[:, firsts[:many]].T.tolist(), sums[:many].tolist(), strict=True):
+        many = _sum_equals(by, self.span, rows, counted, slots, keys, sums)
+        for key, more in zip(keys[:many].tolist(), sums[:many].tolist(), strict=True):
             self.put(tuple(value(name, v) for name, v in zip(self.by, key, strict=True)), more)
 
     def put(self, key: tuple[Any, ...], more: list[int]) -> None:
@@ -254,15 +269,15 @@ class CountSums:
         """The sums, in the order of their keys."""
         found = []
         for key, sums in sorted(self.found.items()):
-            topic, hour, group, size = map(dict(zip(self.by, key, strict=True)).get, BY)
-            found.append(Count(topic, hour, group, size, *sums))
+            values: Any = map(dict(zip(self.by, key, strict=True)).get, BY)
+            found.append(Count(*values, *sums))
         return found
 
 
 def count(
     log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
     seen: Callable[[int], None], found: Callable[[NoRecord], None],
-    behind: LiveBehind | None = None,
+    behind: LiveBehind | None = None, zone: tzinfo = UTC,
 ) -> list[Count]:  # fmt: skip
     """Walk a log once; counts by some of BY, in the order of their values.
 
@@ -270,13 +285,32 @@ def count(
     seen: called with the physical offset that the walk has reached.
     found: called for each place where records break off.
     behind: returns the live records after such a place in its segment; without it none count.
+    zone: of days and hours.
     """
-    sums, reading = CountSums(by), _Reading(split, batch, "group" in by)
+    sums = CountSums(by, _HOUR_MS if zone == UTC else _QUARTER_MS)
+    reading = Reading(split, batch, "group" in by)
     for step in log.steps_past_damage(found, behind):
         if len(step.rows):
             sums.add(step.rows, reading.counted(step), reading.value)
         seen(step.next)
-    return sums.counts()
+    whole = CountSums(by)
+    begin = cache(partial(_begin, zone=zone))
+    for key, each in sums.found.items():
+        named = zip(by, key, strict=True)
+        whole.put(tuple(begin(n, v) if n in _TIMES else v for n, v in named), each)
+    return whole.counts()
+
+
+def _begin(way: str, time: int, zone: tzinfo) -> int:
+    """The begin of the day or hour with a time, in milliseconds, as a clock in the zone has it."""
+    try:
+        moment = (_EPOCH + timedelta(milliseconds=time)).astimezone(zone)
+        first = moment.replace(minute=0, second=0, microsecond=0)
+        first = first.replace(hour=0, fold=0) if way == "day" else first
+        return (first - _EPOCH) // timedelta(milliseconds=1)
+    except (OverflowError, ValueError):  # outside the calendar
+        span = _DAY_MS if way == "day" else _HOUR_MS
+        return time // span * span
 
 
 # ---
@@ -309,17 +343,43 @@ class PutTimes(NamedTuple):
     sizes: list[Count]
 
 
-class _Spans(CountSums):
-    """Sums by topic and time, in spans that grow."""
+Items = Sequence[tuple[Sequence[Any], list[int]]]  # of CountSums.found
 
-    def __init__(self) -> None:
-        super().__init__(("topic", "hour"), _LADDER[0] * 1000)
+
+class PutSums(CountSums):
+    """Counts messages by topic and time, in spans that grow, and by size, in a walk over a log.
+
+    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ.
+    """
+
+    def __init__(self, split: bool, batch: Sequence[str]) -> None:
+        super().__init__(("topic", "hour", "size"), _LADDER[0] * 1000)
+        self._reading, self._sizes = Reading(split, batch, False), CountSums(("size",))
         self._begins: set[int] = set()
 
+    def count(self, step: Step) -> None:
+        """Add the records of a step that has some."""
+        self.add(step.rows, self._reading.counted(step), self._reading.value)
+
     def put(self, key: tuple[Any, ...], more: list[int]) -> None:
-        topic, time = key
-        # the width may have grown since the step began
-        begin = time // self.span * self.span
+        topic, time, size = key
+        self._sizes.put((size,), list(more))
+        self._put(topic, time, more)
+
+    def parts(self) -> tuple[int, Items, Items]:
+        """What `take` adds to the sums of another part of the log."""
+        return self.span, list(self.found.items()), list(self._sizes.found.items())
+
+    def take(self, span: int, spans: Items, sizes: Items) -> None:
+        while self.span < span:
+            self._widen()
+        for (topic, time), more in spans:
+            self._put(topic, time, more)
+        for (size,), more in sizes:
+            self._sizes.put((size,), more)
+
+    def _put(self, topic: str, time: int, more: list[int]) -> None:
+        begin = time // self.span * self.span  # the width may have grown since the step began
         super().put((topic, begin), more)
         self._begins.add(begin)
         while len(self._begins) > SPANS_MOST or (
@@ -331,32 +391,12 @@ class _Spans(CountSums):
         self.span = next((s * 1000 for s in _LADDER if s * 1000 > self.span), self.span * 4)
         before, self.found, self._begins = self.found, {}, set()
         for (topic, time), sums in before.items():
-            begin = time // self.span * self.span
-            super().put((topic, begin), sums)
-            self._begins.add(begin)
-
-
-class PutSums:
-    """Counts messages by topic and time, by topic, and by size, in a walk over a log.
-
-    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ.
-    """
-
-    def __init__(self, split: bool, batch: Sequence[str]) -> None:
-        self._reading = _Reading(split, batch, False)
-        self._spans, self._sizes = _Spans(), CountSums(("size",))
-
-    def add(self, step: Step) -> None:
-        """Add the records of a step that has some."""
-        counted = self._reading.counted(step)
-        for each in (self._spans, self._sizes):
-            each.add(step.rows, counted, self._reading.value)
+            self._put(topic, time, sums)
 
     def times(self) -> PutTimes:
-        spans = self._spans
-        by_span = sorted(spans.found.items(), key=lambda item: item[0])
+        by_span = sorted(self.found.items(), key=lambda item: item[0])
         put = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
         topics = CountSums(("topic",))
         for (topic, _), sums in by_span:
             topics.put((topic,), list(sums))
-        return PutTimes(spans.span, put, topics.counts(), self._sizes.counts())
+        return PutTimes(self.span, put, topics.counts(), self._sizes.counts())

@@ -72,6 +72,7 @@ class GroupRow(NamedTuple):
     consumer_offset: int  # the next position to consume
     max_offset: int  # the position after the queue's last
     lag: int  # messages still to consume; below 0 where the offset lies past the queue's end
+    lag_seconds: float | None = None  # newest message less the next to consume (`unread_since`)
 
 
 class RateRow(NamedTuple):
@@ -227,7 +228,17 @@ def _topic(name: str, rows: list[QueueRow], configured: Any) -> TopicRow:
 
 def groups(store: OpenedStore, from_log: bool, notes: Notes) -> list[GroupRow]:
     """Each group's progress, by group, topic and queue."""
-    return groups_of(store, queues(store, from_log, notes), notes)
+    rows, found = queues(store, from_log, notes), []
+    newest = max((row.max_timestamp for row in rows), default=-1)
+    batches = {(row.topic, row.queue_id): row.batch for row in rows}
+    for row in groups_of(store, rows, notes):
+        seconds: float | None = 0.0
+        if row.lag > 0:  # of a queue that there is
+            queue = store.queue(row.topic, row.queue_id, batches[row.topic, row.queue_id])
+            since = unread_since(queue, store.log, row.consumer_offset)
+            seconds = None if since < 0 else max(newest - since, 0) / 1000
+        found.append(row._replace(lag_seconds=seconds))
+    return found
 
 
 def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[GroupRow]:
@@ -256,6 +267,24 @@ def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[Gr
             "group does"
         )
     return found
+
+
+def unread_since(queue: Queue, log: LogReader, offset: int) -> int:
+    """The storeTimestamp (milliseconds) of the message that a group at this offset reads next: the
+    first from there on that the log still has. -1 where the queue has no such message.
+
+    A group's lag in time is the storeTimestamp of the log's newest message less this one: it does
+    not grow while nothing is put, nor in a store that was copied long ago.
+    """
+    try:
+        found = queue.some(max(offset, 0), 1)
+        if not len(found) or found.places[0] < log.start:
+            found = queue.some(max(position_from(queue, 0, log), offset, 0), 1)
+    except BadQueue:
+        return -1
+    if not len(found) or found.positions[0] + found.messages[0] <= offset:
+        return -1  # a batch holds several positions
+    return log.store_timestamp(int(found.places[0]), int(found.sizes[0]))
 
 
 def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:

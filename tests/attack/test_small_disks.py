@@ -39,7 +39,7 @@ def found(top: Path) -> dict[str, list[tuple[str, int, bytes]]]:
 def fresh(stores: Path, top: Path) -> None:
     for path in top.iterdir():
         path.unlink() if path.is_file() else shutil.rmtree(path)
-    for name in ("store", "behind"):
+    for name in ("store", "behind", "repo"):
         shutil.copytree(stores / name, top / name)
 
 
@@ -136,6 +136,8 @@ def test_a_full_disk_is_named_with_its_size_and_what_to_do(stores: Path, tmp_pat
     call = "all_on_a_full_disk(Path(sys.argv[1]), Path(sys.argv[2]))"
     ended = json.loads(in_namespace(call, str(stores), str(tmp_path)))
     for name, (code, said) in ended.items():
+        if name == "expire":  # it writes nothing
+            continue
         assert code == 3, (name, said)
         assert said.count("\n") == 0, (name, said)
         assert f"the disk at {tmp_path} has 0 bytes of 4.0 MiB left; make room" in said, name
@@ -147,5 +149,5 @@ def test_a_full_disk_is_named_with_its_size_and_what_to_do(stores: Path, tmp_pat
 def test_a_full_and_a_read_only_disk(name: str, stores: Path, tmp_path: Path) -> None:
     call = "on_small_disk(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))"
     ended = json.loads(in_namespace(call, name, str(stores), str(tmp_path)))
-    assert ended[0] == 3
+    assert ended[0] == (0 if name == "expire" else 3)  # it writes nothing
     assert ended[-1] == 0

@@ -10,6 +10,8 @@ from tests.attack.works import WORKS, make, run
 from tests.trees import unlocked
 
 LEAVE_IT = (
+    "backup",
+    "forget",
     "convert",
     "export",
     "parquet",

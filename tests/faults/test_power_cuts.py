@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from reput.jobs import cli
+from reput.store_format.files.catalogue import Catalogue, stores_of
+from reput.store_format.files.frames import decode_all
+from reput.store_format.files.local import LocalStorage
 from tests.attack.works import GIVEN, WORKS, make, run
 from tests.broker.services.stores import T0
 from tests.faults.memory_files import Crash, MemoryFiles, Op, crash_states
@@ -25,6 +28,7 @@ from tests.seeds import seeds
 READ_ONLY = {
     "check", "verify", "compare", "topics", "queues", "groups", "stats", "query", "trace",
     "transactions", "delayed", "dump", "serve", "demo", "doctor", "warm", "completion",
+    "backups",
     "clean",  # removes what no command reads again
 }  # fmt: skip
 OUTPUTS = ("made", "page.html")  # are whole, or not there
@@ -81,8 +85,12 @@ def state(top: Path) -> dict[str, Any]:
     that tell of a run that they are there.
     """
     found: dict[str, Any] = {}
+    if (top / "repo").is_dir():
+        found["repo"] = newest(top / "repo")
     for path in sorted(top.rglob("*")):
         name = str(path.relative_to(top))
+        if name.startswith("repo/"):
+            continue
         if not path.is_file() or "/." in f"/{name}" or name.endswith(("/lock", ".part")):
             continue
         if path.name in _OF_A_RUN:
@@ -94,12 +102,30 @@ def state(top: Path) -> dict[str, Any]:
     return found
 
 
+def newest(repository: Path) -> dict[str, Any]:
+    """The log and the other files that the newest backup of each store has."""
+    storage, found = LocalStorage(), dict[str, Any]()
+    for name in stores_of(storage, str(repository)):
+        there = Catalogue(storage, str(repository), name)
+        there.read_all()
+        run = there.newest()
+        if run is None:
+            continue
+        for piece, used in there.chain(run):
+            raw = Path(there.piece_path(piece)).read_bytes()
+            found[f"{name} {piece.offset}"] = b"".join(decode_all(raw, piece.length))[:used]
+        for entry in run.state:
+            raw = Path(there.state_path(entry)).read_bytes()
+            found[f"{name} {entry.path}"] = b"".join(decode_all(raw, entry.length))
+    return found
+
+
 class Cut:
     """A command whose work was recorded, and what must be after a cut."""
 
     def __init__(self, name: str, stores: Path, top: Path) -> None:
         self.name, self.stores, self.top = name, stores, top
-        for each in ("store", "behind"):
+        for each in ("store", "behind", *(["repo"] if name == "forget" else [])):
             shutil.copytree(stores / each, top / each)
         self.before = self.rows()
         self.recorded: Recorded = recorded(top, lambda: self.run())

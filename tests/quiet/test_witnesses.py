@@ -120,7 +120,7 @@ def test_what_repair_has_written(first: int, restore: bool) -> None:
     for number, byte, bit in ((20, 5, 0), (30, 24, 6), (36, 15, 1), (44, 59, 4), (50, 66, 3)):
         log.flip(number, byte, bit)
     storage = store_of(log, sound)
-    repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage, restore=restore,  # type: ignore[arg-type]
+    repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage, put_back=restore,  # type: ignore[arg-type]
            settings=as_text(log.settings))  # fmt: skip
     # a record that keeps a wrong queueOffset is still named; its place is shown by its neighbours
     known = ("cannot begin topic", "is outvoted")

@@ -1,22 +1,45 @@
 """Scans splits in tasks: yields SCANNED rows, and writes entries and puts to staging."""
 
+import json
 import threading
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.dispatch.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
-from reput.store_format.fate.delays import concerns
-from reput.store_format.fate.gather import ENDED, MARK, Gathered, gather_segment, joined
+from reput.store_format.dispatch.scan import (
+    Buffers,
+    Bytes,
+    End,
+    IndexPuts,
+    Outputs,
+    Rows,
+    Runs,
+    Scan,
+    ScanRules,
+)
+from reput.store_format.fate.delays import any_fate, concerns
+from reput.store_format.fate.gather import (
+    ENDED,
+    MARK,
+    Gathered,
+    Skipped,
+    Taken,
+    gather_segment,
+    joined,
+)
+from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage, Writer
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Segment, Splits
+from reput.store_format.log.walk import Step
 from reput.store_format.names import UnsafeName, check_queue_topic
+from reput.store_format.query.counts import PutSums
 from reput.udfs.staging import (
     ENTRIES,
     HASHES,
@@ -24,6 +47,7 @@ from reput.udfs.staging import (
     RUN,
     RUNS,
     SCANNED,
+    SUMS,
     Staging,
     attempt_name,
     ids_of,
@@ -35,12 +59,11 @@ _UNSAFE_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class ScanSplits:
-    """Scans those of `numbers` that belong to the groups whose indices arrive in the column `id`.
+class SplitsTask:
+    """A task on those of `numbers` that belong to the groups whose indices arrive in `id`.
 
     groups: where in `numbers` each group starts. firsts: the first record of a split, if it is
-    known from the split before; otherwise the scan looks for it. Spark calls this with an iterator
-    of Arrow batches.
+    known from the split before; otherwise the scan looks for it.
     """
 
     storage: InputStorage  # that the store is on
@@ -51,10 +74,37 @@ class ScanSplits:
     groups: tuple[int, ...]
     firsts: dict[int, int]
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def asked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[range | tuple[int, ...]]:
+        """The numbers of each group that arrives."""
         ends = (*self.groups[1:], len(self.numbers))
         for group in ids_of(batches):
-            numbers = self.numbers[self.groups[group] : ends[group]]
+            yield self.numbers[self.groups[group] : ends[group]]
+
+    @contextmanager
+    def scan(self, number: int, outputs: Callable[[int, Buffers, End], Any]) -> Iterator[Scan]:
+        """A split's scan. outputs: makes that of Scan, of where the split starts too."""
+        segment = self.splits.segment(number)
+        stretch = self.splits.stretch(number, self.firsts.get(number))
+        begin = stretch.start - segment.start
+        until = stretch.end - segment.start + self.storage.window_bytes  # for the last record
+        whole = self.splits.total * self.splits.split_bytes
+        reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
+        buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
+        with closing(reader):
+            yield Scan(
+                segment.read_by(reader), stretch, self.rules, buffers,
+                lambda end: outputs(stretch.start, buffers, end),
+            )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ScanSplits(SplitsTask):
+    """Scans splits. sums: whether to stage what `all_sums` reads."""
+
+    sums: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for numbers in self.asked(batches):
             yield pa.RecordBatch.from_pylist(self._scan_all(numbers), SCANNED)
 
     def _scan_all(self, numbers: range | tuple[int, ...]) -> list[dict[str, Any]]:
@@ -71,26 +121,19 @@ class ScanSplits:
 
     def _scan(self, number: int) -> tuple[dict[str, Any], "RunFiles"]:
         """The row of a split, and its files, which are still to be completed."""
-        segment = self.splits.segment(number)
-        stretch = self.splits.stretch(number, self.firsts.get(number))
-        begin = stretch.start - segment.start
-        until = stretch.end - segment.start + self.storage.window_bytes  # for the last record
-        whole = self.splits.total * self.splits.split_bytes
-        reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
         run = scan_name(number)
         output = RunFiles(self.staging, run, number)
-        end = End()
-        buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
-        with closing(reader):
-            for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
+        outputs = Summed if self.sums else Outputs
+        with self.scan(number, lambda _, *buffers: outputs(self.rules, *buffers)) as scan:
+            for part in scan.run():
                 match part:
                     case IndexPuts():
                         output.add_puts(part)
                     case Runs():
                         output.add_runs(part)
-                    case End():
-                        end = part
-        return scanned_row(number, run, end, output), output
+        if isinstance(scan.outputs, Summed) and scan.end.records:
+            scan.outputs.write(RunFile(self.staging, run + SUMS))
+        return scanned_row(number, run, scan.end, output), output
 
 
 def scanned_row(
@@ -231,6 +274,49 @@ class RunFile:
     def finish(self) -> None:
         if self._output is not None:
             self._output.finish(self.bytes)
+
+
+# ---
+# What a report counts of a log while it is scanned, so that it is read once.
+
+
+class Summed(Outputs):
+    """Outputs that also count all records, and gather marks of what `any_fate` concerns."""
+
+    def __init__(self, rules: ScanRules, buffers: Buffers, end: End) -> None:
+        super().__init__(rules, buffers, end)
+        self._put = PutSums(rules.dispatch.split_properties, rules.batch_topics)
+        self._marks = Taken(any_fate, rules.dispatch.split_properties)
+
+    def dispatch(
+        self, window: Bytes, rows: Rows
+    ) -> Generator[IndexPuts | Runs, None, tuple[int, Fault]]:
+        done, fault = yield from super().dispatch(window, rows)
+        if done:
+            step = Step(0, window, rows[:done], None, 0, fault)
+            self._put.count(step)
+            self._marks.add(step)
+        return done, fault
+
+    def write(self, file: "RunFile") -> None:
+        marks, out = self._marks.gathered(), BytesIO()
+        said = [*self._put.parts(), marks.skipped, marks.skips, marks.last_timestamp]
+        text = np.frombuffer(json.dumps(said).encode(), np.uint8)
+        np.savez(out, marks=marks.marks, ended=marks.ended, said=text)
+        file.write(np.frombuffer(out.getbuffer(), np.uint8))
+        file.finish()
+
+
+def all_sums(staging: Staging, runs: Iterable[str], rules: ScanRules) -> tuple[PutSums, Gathered]:
+    """What a scan with `sums` has counted in the splits of these runs, in the log's order."""
+    put, marks = PutSums(rules.dispatch.split_properties, rules.batch_topics), []
+    for run in runs:
+        raw = np.load(BytesIO(staging.storage.read_bytes(staging.path(run + SUMS))))
+        *parts, skipped, skips, last = json.loads(raw["said"].tobytes())
+        put.take(*parts)
+        skipped = [Skipped(*each) for each in skipped]
+        marks.append(Gathered(raw["marks"], raw["ended"], skipped, skips, last, [], 0))
+    return put, joined(marks)
 
 
 # ---

@@ -16,15 +16,19 @@ from reput.broker.change.expire import (
     expired_segments,
     files_below,
 )
+from reput.jobs.backup import backup
 from reput.jobs.deliver_delayed import deliver_delayed
 from reput.jobs.expire import expire
 from reput.jobs.resolve_transactions import resolve_transactions
 from reput.store_format.faults import StoreError
+from reput.store_format.files.catalogue import Catalogue
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse
+from reput.store_format.files.runs import FORMAT
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
-from reput.store_format.release.settings import ExpirySettings, SettingError, settings_from
+from reput.store_format.release.settings import ExpirySettings, settings_from
 from tests import golden_stores
 from tests.broker.change.expiring import HOUR, NOW, a_store, run
 from tests.broker.services.preparing import Transactions
@@ -418,62 +422,52 @@ def test_delayed_and_half_messages_stay(store: Path) -> None:
     assert "delayed messages not delivered yet" in delayed.kept[0].who
 
 
-def test_an_archive_has_all_that_went(store: Path, tmp_path: Path) -> None:
-    before = unlocked(store)
-    done = run(store, archive=str(tmp_path / "old"))
-    kept = unlocked(tmp_path / "old")
-    assert kept == {each.path: before[each.path] for each in (*done.segments, *done.files)}
-    assert unlocked(store) == {name: raw for name, raw in before.items() if name not in kept}
+def checked(folder: Path) -> None:
+    """As if `reput check` had found all pieces whole."""
+    there = Catalogue(LocalStorage(), str(folder), "store")
+    pieces = {piece.name: piece.sha256 for run in there.backups() for piece in run.pieces}
+    (folder / "store/checks").mkdir(exist_ok=True)
+    whole = {"format": FORMAT, "checked": 1, "pieces": pieces}
+    (folder / "store/checks/1.json").write_text(json.dumps(whole))
 
 
-def test_an_archive_without_a_name_is_none(store: Path, tmp_path, monkeypatch) -> None:
-    """As a shell gives it for a variable that is not set."""
-    before = unlocked(store)
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(SettingError, match="expected a folder or URL"):
-        run(store, archive="")
-    assert unlocked(store) == before
-    assert list((tmp_path / "here").iterdir()) == []
+def changed(store: Path) -> None:
+    """A bit of a body in the log's first segment is the other; its time is as before."""
+    first = min((store / "commitlog").iterdir())
+    about, raw = os.stat(first), bytearray(first.read_bytes())
+    raw[200] ^= 1
+    first.write_bytes(raw)
+    os.utime(first, ns=(about.st_atime_ns, about.st_mtime_ns))
 
 
-def test_a_wrong_copy_is_found_before_anything_goes(store: Path, tmp_path, monkeypatch) -> None:
-    before = unlocked(store)
-    there = tmp_path / "old" / "commitlog" / "00000000000000000000"
-    there.parent.mkdir(parents=True)
-    there.write_bytes(b"of another store")
-    with pytest.raises(StoreError, match="is there already, and is no copy"):
-        run(store, archive=str(tmp_path / "old"))
-    assert unlocked(store) == before
-    there.unlink()
-
-    from reput.jobs.in_place.expire import Archive
-
-    copy = Archive._copy
-
-    def torn(self: Archive, files: Any, path: str, target: str, done: Any) -> None:
-        copy(self, files, path, target, done)
-        os.truncate(target, 100)
-
-    monkeypatch.setattr(Archive, "_copy", torn)
-    with pytest.raises(StoreError, match="reads otherwise than"):
-        run(store, archive=str(tmp_path / "old"))
-    assert unlocked(store) == before
+def test_only_what_a_checked_backup_has_goes(store: Path, tmp_path: Path) -> None:
+    whole = run(store, dry_run=True)
+    there = tmp_path / "repo"
+    with pytest.raises(StoreError, match="is not a backup repository"):
+        run(store, backed_up=str(tmp_path))
+    backup(str(store), str(there), settings=as_text(golden_stores.unpack("mixed_5.3.3").settings))
+    unchecked = run(store, backed_up=str(there), dry_run=True)
+    assert unchecked.segments == []
+    assert "no check has found it whole there" in unchecked.kept[0].who
+    checked(there)
+    assert run(store, backed_up=str(there), dry_run=True).segments == whole.segments
+    changed(store)
+    assert run(store, backed_up=str(there), dry_run=True).segments == []
+    changed(store)
+    assert run(store, backed_up=str(there)).done
 
 
-@pytest.mark.parametrize("folder", ["commitlog", "consumequeue", "consumequeue/Topic3"])
-def test_an_archive_with_a_link_into_the_store_is_refused(
-    store: Path, folder: str, tmp_path: Path
-) -> None:
-    """Else a file is taken for the copy of itself, and is gone."""
-    before = unlocked(store)
-    link = tmp_path / "old" / folder
-    link.parent.mkdir(parents=True)
-    link.symlink_to(store / folder)
-    for dry_run in (True, False):
-        with pytest.raises(StoreError, match="which is read: nothing is written there"):
-            run(store, archive=str(tmp_path / "old"), dry_run=dry_run)
-    assert unlocked(store) == before
+def test_the_rest_of_a_piece_is_compared_too(store: Path, tmp_path: Path) -> None:
+    """Of a piece whose first segment has expired before."""
+    there = tmp_path / "repo"
+    backup(str(store), str(there), settings=as_text(golden_stores.unpack("mixed_5.3.3").settings))
+    checked(there)
+    first = min((store / "commitlog").iterdir())
+    first.unlink()
+    whole = run(store, dry_run=True)
+    assert run(store, dry_run=True, backed_up=str(there)).segments == whole.segments
+    changed(store)
+    assert run(store, dry_run=True, backed_up=str(there)).segments == []
 
 
 def test_nothing_goes_without_consent_or_from_a_store_in_use(store: Path) -> None:
@@ -494,8 +488,6 @@ def test_nothing_goes_without_consent_or_from_a_store_in_use(store: Path) -> Non
     with pytest.raises(StoreError, match="not stopped cleanly"):
         run(store)
     (store / "abort").unlink()
-    with pytest.raises(StoreError, match=r"lies in|is what"):
-        run(store, archive=str(store / "commitlog" / "old"))
     assert unlocked(store) == before
 
 

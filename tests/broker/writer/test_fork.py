@@ -30,8 +30,6 @@ USES: dict[str, Use] = {
     "flush": lambda w: w.flush(),
     "dispatch": lambda w: w.dispatch(),
     "keep_checkpoint": lambda w: w.keep_checkpoint(),
-    "commit_if_due": lambda w: w.commit_if_due(),
-    "flush_if_due": lambda w: w.flush_if_due(),
     "check_usable": lambda w: w.guard.check_usable(),
     "close": lambda w: w.close(),
     "abandon": lambda w: w.abandon(),

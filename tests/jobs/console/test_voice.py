@@ -26,7 +26,8 @@ from tests import golden_stores
 from tests.golden_stores import as_left
 from tests.jobs.console.running import ROOT, options_of
 
-ROWS = ("topics", "queues", "groups", "stats", "query", "trace", "transactions", "delayed", "dump")
+ROWS = ("topics", "queues", "groups", "stats", "query", "trace", "transactions", "delayed", "dump",
+        "backups")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -45,9 +45,9 @@ def about(**more: Any) -> Expired:
     return Expired("s", "5.3.3", more.pop("occasion", "it is 04h"), 4096, **more)
 
 
-def test_an_archive_has_a_name() -> None:
-    with pytest.raises(SettingError, match="--archive: expected a folder or URL"):
-        expire("s", archive="")
+def test_a_repository_has_a_name() -> None:
+    with pytest.raises(SettingError, match="--backed-up: expected a folder or URL"):
+        expire("s", backed_up="")
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,14 @@ def test_twenty_files_are_named_and_the_others_counted(
     assert told.needed
 
 
-def test_who_needs_a_segment_and_where_copies_are_is_told() -> None:
-    told = about(kept=[Needed(7, "a"), Needed(9000, "b")], kept_segments=1, archive="there",
+def test_who_needs_a_segment_is_told() -> None:
+    told = about(kept=[Needed(7, "a"), Needed(9000, "b")], kept_segments=1,
                  segments=to_delete(1), warnings=["w"])  # fmt: skip
     assert told.text().splitlines()[-4:] == [
         "  kept      1 expired segment, which somebody needs:",
         "            a, from 7 on", "            b, from 9,000 on", "  warning   w",
     ]  # fmt: skip
     told.done = True
-    assert "  archived  in there, each copy read back and compared" in told.text().splitlines()
     assert told.text().startswith("deleted 1 segment and 0 queue or index files of s: 10 bytes")
 
 

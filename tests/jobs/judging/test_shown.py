@@ -140,7 +140,7 @@ KEPT = Finding("STORE/kvStore", f"knows more: {TAIL_LOST}{LEFT}")
         (report(findings=[GONE], in_rocksdb=["rows"]), "or let the broker cut"),
         (
             report(findings=[Finding("x", "queueOffset 9 is ...: 1 kept from position 6")]),
-            "reput repair STORE --output DIR --restore ",
+            "reput repair STORE --output DIR --put-back ",
         ),
         (report(findings=[GONE], of_group=True), "another member of the group"),
     ],

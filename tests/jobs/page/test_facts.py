@@ -1,14 +1,20 @@
 """What a report knows of a store: each part by itself, so that one that fails hides no other."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from reput.jobs.opening.plan import make_plan
+from reput.jobs.page import facts as module
 from reput.jobs.page.facts import DiskPart, Facts, look_at
 from reput.store_format.faults import StoreError
+from reput.store_format.log.reader import LogReader
 from reput.store_format.notes import Progress
 from reput.store_format.release.profiles import UnknownRelease
+from tests import golden_stores
 from tests.damaged import START, damaged, messages
+from tests.in_process import Session, as_text
 from tests.jobs.sources.reading import write
 
 
@@ -85,6 +91,36 @@ def test_one_part_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     assert facts.put is not None
     assert facts.index == []
     assert facts.disk == [DiskPart("commitlog/", 1, 4096), DiskPart("other files", 1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("name", "walks"),
+    [("small_all_5.3.3", False), ("small_odd_4.9.7", False), ("small_expired_5.3.3", False),
+     ("small_lmq_batch_5.5.0", True), ("middle_crc_5.3.3", True)],
+)  # fmt: skip
+def test_what_the_scan_of_a_check_has_counted_is_what_a_walk_counts(
+    name: str, walks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden, steps = golden_stores.unpack(name), LogReader.steps_past_damage
+    walked: list[int] = []
+    monkeypatch.setattr(
+        LogReader, "steps_past_damage", lambda *words: walked.append(1) or steps(*words)
+    )
+    monkeypatch.setattr(module, "make_plan", partial(make_plan, split_bytes=1 << 13))
+    look = partial(
+        look_at, str(golden.input), rocketmq=golden.version, settings=as_text(golden.settings),
+        staging_folder=None, now=0, progress=Progress(),
+    )  # fmt: skip
+    by_walk = look(engine=None)
+    walked.clear()
+    by_check = look(engine=Session())
+    assert bool(walked) == walks  # of a damaged log, or one whose times fall
+    assert by_check.check is not None
+    assert by_walk.put is not None
+    assert sum(row.messages for row in by_walk.put.topics) > 5
+    for part in ("put", "fates"):
+        assert repr(getattr(by_check, part)) == repr(getattr(by_walk, part))
+        assert by_check.notes[part] == by_walk.notes[part]
 
 
 def test_a_wrong_release_is_told_at_once(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_programs_get_numbers_of_files() -> None:
         ({"saved": [OutputFile("damaged/0", 1000, ""), OutputFile("damaged/1", 1, "")]},
          "  saved     1,001 damaged bytes in damaged/"),
         ({"restored": [{"field": "magic", "record": 7, "bits": ["bit 3"], "by": "its place"}]},
-         "  restored  magic of the record at 7: bit 3; by its place"),
+         "  put back  magic of the record at 7: bit 3; by its place"),
         ({"warnings": ["look"]}, "  warning   look"),
     ],
 )  # fmt: skip
@@ -266,11 +266,11 @@ def test_only_what_was_done_has_a_line(more: dict[str, Any], line: str) -> None:
     assert lines[-1] == "  next      start a broker on out"
 
 
-# --- `repair --restore`: what witnesses tell is put back, bit by bit; what they do not is left.
+# --- `repair --put-back`: what witnesses tell is put back, bit by bit; what they do not is left.
 def restored(log: Damaged, restore: bool = True) -> tuple[RepairSummary, MemoryStorage]:
     storage = storage_of(log.log)
     summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage,  # type: ignore[arg-type]
-                     settings=as_text(log.settings), restore=restore)  # fmt: skip
+                     settings=as_text(log.settings), put_back=restore)  # fmt: skip
     return summary, storage
 
 

@@ -275,6 +275,22 @@ def replicate(ways: Ways) -> Served:
     return ways.served(ways.folder / "replica")
 
 
+def back_up(ways: Ways, *words: object) -> Served:
+    """A backup and a restore, which knows release and settings by itself."""
+    ways.reput("backup", ways.copy(), ways.folder / "repository")
+    restored = ("--output", ways.folder / "restored")
+    ways.reput("restore", ways.folder / "repository", *restored, *words, told=[])
+    return ways.served(ways.folder / "restored")
+
+
+def back_up_cut(ways: Ways) -> Served:
+    """Restored to a moment shortly before the end; a group has read what is after it."""
+    served = back_up(ways, "--to-offset", ways.made.cut)
+    for reader, keys in ways.made.tail.items():
+        served.expected.keys[reader] = served.expected.keys[reader] - Counter(keys)
+    return served
+
+
 def export(ways: Ways) -> Served:
     """A broker's own topics tell what waits, by positions that a store of messages has not."""
     words = ["--as", "rocketmq", "--system-topics"]
@@ -357,6 +373,8 @@ CASES: dict[str, Case] = {
     "merge-apart": _case(merge_apart, refused=_BY_NAME),
     "merge-renumber": _case(merge_renumber, refused=_BY_NAME),
     "replicate": _case(replicate, killed=True, refused="rocksdb"),
+    "back-up": _case(back_up, killed=True),
+    "back-up-cut": _case(back_up_cut, small=True),
     "export": _case(export, refused="both"),
     "export-messages": _case(export_messages, refused="rocksdb"),
     "append": _case(append, killed=True, refused="rocksdb"),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def check_files(storage: Storage, root: str) -> None:
     with pytest.raises(FileNotFoundError):
         storage.list(f"{root}/a")
     assert list(walk(storage, f"{root}/c")) == ["y"]
+    check_put_new(storage, f"{root}/new")
 
 
 def _is(storage: Storage, folder: str) -> bool:
@@ -113,6 +115,24 @@ def _check_large(storage: Storage, path: str) -> None:
         assert reader.state.size == len(whole)
     assert hashlib.sha256(storage.read_bytes(path)).digest() == hashlib.sha256(whole).digest()
     assert read(storage, path, 8_388_600, 17) == whole[8_388_600:8_388_617]
+
+
+def check_put_new(storage: Storage, root: str) -> None:
+    """A new file is whole, and of several that put one of a name at once a single one is told so,
+    where `puts_once` says that; below `root`, which is absent or empty.
+    """
+    storage.make_folders(f"{root}/once")
+    content = bytes(range(256)) * 40_000  # more than a part of S3's uploads
+    path = f"{root}/once/a b+c"
+    assert storage.put_new(path, content)
+    assert not storage.put_new(path, content[1:])
+    assert read(storage, path, 0, len(content)) == content
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(lambda n: storage.put_new(f"{root}/once/x", b"%d" % n), range(4)))
+    assert told.count(True) == 1 or not storage.puts_once
+    if storage.puts_once:
+        assert storage.read_bytes(f"{root}/once/x") == b"%d" % told.index(True)
+    assert sorted(walk(storage, f"{root}/once")) == ["a b+c", "x"]
 
 
 def check_changes(storage: Storage, root: str, tick: float = 0) -> None:

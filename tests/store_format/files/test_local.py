@@ -1,8 +1,6 @@
 """Stores on local disks: listed, read without following links, and published in one step."""
 
 import builtins
-import errno
-import hashlib
 import os
 from collections.abc import Callable
 from contextlib import closing
@@ -11,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files import local
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage, VolumeStorage
-from reput.store_format.files.system import cached_bytes, uncached_flags
+from reput.store_format.files.system import cached_bytes
 from tests.store_format.files import battery
 
 
@@ -157,150 +152,6 @@ def test_a_tree_is_removed_and_what_is_missing_is_no_error(root: Path) -> None:
         storage.remove_tree(f"{root}/folder")
         storage.remove(f"{root}/file")
     assert os.listdir(root) == ["linked"]
-
-
-# --- Files written on a local disk: their bytes, digest and holes; how the kernel is asked to.
-PAGE = 4096
-PIECES = st.lists(
-    st.one_of(
-        st.binary(max_size=40),
-        st.integers(1, 300_000).map(bytes),
-        st.integers(1, 300_000).map(lambda n: b"ab\0" * (n // 3)),
-    ),
-    max_size=12,
-)
-
-
-def write_pieces(path: Path, pieces: list[bytes], length: int, digest: bool = True) -> str:
-    output = LocalStorage().create(str(path), digest)
-    for piece in pieces:
-        output.write(piece)
-    written = output.finish(length)
-    assert (written.length, written.used) == (length, sum(map(len, pieces)))
-    return written.sha256
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(PIECES, st.integers(0, 200_000), st.booleans(), st.sampled_from([PAGE, 1 << 16, 1 << 20]))
-def test_what_is_written_is_there(
-    tmp_path: Path, pieces: list[bytes], more: int, digest: bool, piece_bytes: int
-) -> None:
-    content = b"".join(pieces)
-    wanted = content + bytes(more)
-    path = tmp_path / "file"
-    path.unlink(missing_ok=True)
-    before, local._PIECE_BYTES = local._PIECE_BYTES, piece_bytes
-    try:
-        said = write_pieces(path, pieces, len(wanted), digest)
-    finally:
-        local._PIECE_BYTES = before
-    assert path.read_bytes() == wanted
-    assert said == (hashlib.sha256(content).hexdigest() if digest else "")
-
-
-def calls_of(monkeypatch: pytest.MonkeyPatch, refuses: bool) -> list[tuple[int, int, int]]:
-    """(offset, bytes, flags) of each write; a disk that `refuses` knows no flags."""
-    calls = []
-    real = os.pwritev
-
-    def noted(descriptor: int, buffers: list[Any], at: int, flags: int = 0) -> int:
-        calls.append((at, len(buffers[0]), flags))
-        if flags and refuses:
-            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-        return real(descriptor, buffers, at)
-
-    monkeypatch.setattr(os, "pwritev", noted)
-    monkeypatch.setattr(local, "uncached_flags", lambda _: 0x80)
-    return calls
-
-
-@pytest.mark.parametrize(
-    ("release", "flags"),
-    [("6.16.0", 0x80), ("6.18.44-x", 0x80), ("7.0-rc1", 0x80), ("6.15.9", 0), ("6.8.0-90-x", 0),
-     ("5.10.0-21-amd64", 0), ("4.19", 0), ("own", 0)],
-)  # fmt: skip
-def test_only_kernels_that_lose_nothing_are_asked(release: str, flags: int) -> None:
-    assert uncached_flags(release) == flags
-
-
-def test_published_pages_are_written_whole_and_not_cached(tmp_path, monkeypatch) -> None:
-    calls = calls_of(monkeypatch, refuses=False)
-    content = os.urandom(3 << 20) + b"end"
-    write_pieces(tmp_path / "file", [content[:41], content[41:99_999], content[99_999:]],
-                 len(content))  # fmt: skip
-    assert (tmp_path / "file").read_bytes() == content
-    *whole, last = calls
-    assert all(at % PAGE == size % PAGE == 0 and flags == 0x80 for at, size, flags in whole)
-    assert last == (3 << 20, 3, 0)
-
-
-def test_a_small_file_is_left_to_the_sync_of_its_set(tmp_path, monkeypatch) -> None:
-    calls = calls_of(monkeypatch, refuses=False)
-    write_pieces(tmp_path / "file", [b"ab", b"cd"], 4096)
-    assert calls == [(0, 4, 0)]
-
-
-def test_what_is_staged_stays_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = calls_of(monkeypatch, refuses=False)
-    write_pieces(tmp_path / "file", [b"a" * 5000, b"b" * 5000], 10_000, digest=False)
-    assert calls == [(0, 5000, 0), (5000, 5000, 0)]
-
-
-def test_a_long_write_is_done_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = calls_of(monkeypatch, refuses=False)
-    content = os.urandom((2 << 20) + 5)
-    write_pieces(tmp_path / "file", [content], len(content), digest=False)
-    assert (tmp_path / "file").read_bytes() == content
-    assert [(at, size) for at, size, _ in calls] == [(0, 1 << 20), (1 << 20, 1 << 20), (2 << 20, 5)]
-
-
-def test_a_file_system_that_does_not_know_how_is_written_to_as_ever(tmp_path, monkeypatch) -> None:
-    calls = calls_of(monkeypatch, refuses=True)
-    content = os.urandom(2 << 20)
-    digest = write_pieces(tmp_path / "file", [content], len(content))
-    assert (tmp_path / "file").read_bytes() == content
-    assert digest == hashlib.sha256(content).hexdigest()
-    assert [flags for _, _, flags in calls] == [0x80, 0, 0]  # it is asked once
-
-
-def test_another_error_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "pwritev", full)
-    with pytest.raises(OSError, match="No space"):
-        write_pieces(tmp_path / "file", [b"abc"], 3)
-
-
-def test_a_shared_file_is_synced_when_it_has_its_length(tmp_path, monkeypatch) -> None:
-    lengths = []
-    monkeypatch.setattr(
-        os, "fsync", lambda descriptor: lengths.append(os.fstat(descriptor).st_size)
-    )
-    output = LocalStorage(sync_files=True).create(str(tmp_path / "file"), digest=True)
-    output.write(b"abc")
-    output.finish(PAGE)
-    assert lengths == [PAGE]
-
-
-def test_a_placed_file_is_there_once_and_as_others_are(tmp_path: Path) -> None:
-    storage = LocalStorage()
-    assert storage.place(str(tmp_path), "placed/a/b/file", b"abc", 10)
-    assert not storage.place(str(tmp_path), "placed/a/b/file", b"xyz", 10)
-    path = tmp_path / "placed" / "a" / "b" / "file"
-    assert path.read_bytes() == b"abc" + bytes(7)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert {folder.stat().st_mode & 0o777 for folder in path.parents[:3]} == {0o700}
-    assert storage.place(str(tmp_path), "placed/a/c/file", b"", 0)
-
-
-def test_a_late_task_places_nothing(tmp_path: Path) -> None:
-    gone = tmp_path / "staging"
-    with pytest.raises(FileNotFoundError):
-        LocalStorage().place(str(gone), "placed/a/file", b"abc", 3)
-    assert not gone.exists()
-    assert not LocalStorage(sync_files=True).place(str(tmp_path), "placed/a/file", b"abc", 3)
-    assert not (tmp_path / "placed").exists()
 
 
 # --- Databricks volumes: a folder of this machine, with all refused that such a mount refuses.

@@ -41,7 +41,7 @@ def measured(changes: Changes, splits: int = 1, messages: list[Message] = MESSAG
     staging = Staging(MemoryStorage(), "s")
     cut = Splits(list(log.segments), -(-SEGMENT // splits), SEGMENT)
     groups = tuple(range(splits))
-    task = MeasureSplits(log.storage, staging, cut, log.rules, changes, range(splits), groups, {},
+    task = MeasureSplits(log.storage, staging, cut, log.rules, range(splits), groups, {}, changes,
                          **more)  # fmt: skip
     ids = pa.RecordBatch.from_pydict({"id": list(groups)})
     batches = list(task(iter([ids])))

@@ -1,0 +1,102 @@
+"""`reput backup`: a store into a backup repository, at first whole, then what is new."""
+
+import argparse
+import sys
+import time
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
+
+from reput.jobs.console.declared import OfStore, add_options, option, shown
+from reput.jobs.console.options import DAMAGE, DONE, add_broker, asked_of, byte_rate, duration, show
+from reput.jobs.console.voice import add_output
+from reput.jobs.engines.choice import alone
+from reput.store_format.faults import StoreError
+from reput.store_format.release.settings import SettingError
+
+if TYPE_CHECKING:
+    from reput.jobs.repository.backup import BackedUp
+
+_HELP = """\
+The log is kept in compressed pieces, with what else the broker keeps: topics, groups, offsets,
+ACLs, broker.conf. All other files are derived again by a restore. A running broker's store is
+backed up too, without a lock. A log that was cut back and went on differently becomes a branch;
+nothing in a repository is ever overwritten.
+
+  reput backup /data/store /backup/repository
+  reput backup /data/store s3://bucket/repository --every 5m --rate 50M
+"""
+
+
+@dataclass(frozen=True)
+class Backup(OfStore):
+    """What `reput backup` is asked. rate: bytes a second; conf: the broker's configuration."""
+
+    repository: str = field(
+        metadata=shown("a folder or URL, new or a repository", "repository", metavar="REPO"),
+    )  # fmt: skip
+    _: KW_ONLY
+    name: str | None = option(
+        "the store's name in the repository (default: its brokerName, else its folder's name)",
+        None, "--store", metavar="NAME",
+    )  # fmt: skip
+    rate: float | None = option(
+        "read so many bytes of the log a second at most (also 500K, 50M, 1G)", metavar="BYTES",
+    )  # fmt: skip
+    secrets: bool = option("leave out users, ACLs and broker.conf", True, "--no-secrets")
+    conf: str | None = None
+    dry_run: bool = option("say what would be backed up", False)
+
+
+@alone(Backup)
+def backup(asked: Backup) -> "BackedUp":
+    """Back a store up to a repository, once. The store is only read.
+
+    Raises StoreError (OverlapsInput, Claimed, SourceCleaned), SettingError, OSError.
+    """
+    from reput.jobs.repository.backup import Asked, back_up
+    from reput.jobs.repository.repository import Repository
+    from reput.store_format.discover.store import store_at
+
+    if not asked.repository:
+        raise SettingError("REPO is empty: name a folder or URL")
+    at = store_at(asked.store, asked.rocketmq, asked.settings)
+    at = at._replace(path=at.path.rstrip("/"))
+    return back_up(Asked(at, Repository.at(asked.repository), asked.name, asked.rate, asked.secrets,
+                         asked.conf, asked.dry_run, asked.shows))  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _HELP
+    parser.add_argument("store", metavar="STORE", help="a store's root, path or URL")
+    add_options(parser, Backup)
+    parser.add_argument(
+        "--every", type=duration, metavar="TIME",
+        help="go on until stopped: again each 5m, 1h, ..., a line each time",
+    )  # fmt: skip
+    add_broker(parser, "the release of its broker; without it, as the store's files show")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Back up, and say what is new: 0 done; 1 where the log has damage, which is kept as it is, or
+    with --dry-run where something is new.
+    """
+    rate = None if arguments.rate is None else byte_rate(arguments.rate)
+    if arguments.every is not None and arguments.dry_run:
+        raise SettingError("--dry-run says what is there now: not with --every")
+    arguments.conf = arguments.broker_conf
+    asked = asked_of(arguments, Backup, rate=rate)
+    while arguments.every is not None:
+        began = time.monotonic()
+        try:
+            about = backup(asked)
+            show(arguments, about.as_json(), about.line() if about.good else about.text())
+            sys.stdout.flush()
+        except (OSError, StoreError) as error:  # a lost connection, a cleaned segment: next time
+            if isinstance(error, SettingError):
+                raise
+            sys.stderr.write(f"reput: error: {error}; tried again\n")
+        time.sleep(max(arguments.every / 1000 - (time.monotonic() - began), 0))
+    about = backup(asked)
+    show(arguments, about.as_json(), about.text(), good=about.good)
+    return DONE if about.good and not (about.dry_run and about.new) else DAMAGE

@@ -1,0 +1,361 @@
+"""A moment of a backup repository: the options that name it, and which run and offset it is.
+
+A command that reads STORE reads a repository too: `take_moment` puts a `backup:` path in its place
+(store_format/files/backups.py), so that no command knows of repositories.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.jobs.console.voice import time_text
+from reput.store_format.faults import StoreError
+from reput.store_format.files.backups import BackedUp, Moment, parse_moment, whole_log
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.catalogue import MARKER, Catalogue, Part, only_store
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import Storage
+from reput.store_format.files.queue_logs import ReadOnly
+from reput.store_format.files.runs import Run
+from reput.store_format.log.reader import NoRecord
+from reput.store_format.notes import Notes
+from reput.store_format.release.profiles import RELEASES
+from reput.store_format.release.setting_table import SettingError
+
+_OPTIONS = {"store_name": "--store", "at": "--at", "to_offset": "--to-offset",
+            "to_message_id": "--to-message-id"}  # fmt: skip
+
+
+class Wanted(NamedTuple):
+    """What of a repository is wanted; without a moment the end of the newest backup.
+
+    at: milliseconds; to_offset: physical.
+    """
+
+    store: str | None = None
+    at: int | None = None
+    to_offset: int | None = None
+    to_message_id: str | None = None
+
+
+class Found(NamedTuple):
+    """A moment, and the run whose files it has."""
+
+    moment: Moment
+    state: Run
+
+
+# ---
+# The command line.
+
+
+def add_moment(parser: argparse.ArgumentParser, of_store: str | None = "") -> None:
+    """Add the options that name a moment. of_store: what --at means where STORE is a store; None
+    where it is always a repository.
+    """
+    title = "where STORE is a backup repository (docs/howto/backup.md)"
+    group: Any = parser if of_store is None else parser.add_argument_group(title)
+    group.add_argument(
+        "--store", dest="store_name", metavar="NAME", help="which of its stores, if it has several"
+    )
+    group.add_argument(
+        "--at", metavar="TIME",
+        help=f"{of_store or ''}as it was then; without a zone in that of this process",
+    )  # fmt: skip
+    group.add_argument("--to-offset", type=int, metavar="N", help="up to physical offset N")
+    group.add_argument("--to-message-id", metavar="ID", help="up to this message, by either id")
+    if of_store is not None:
+        parser.set_defaults(at_of_store=bool(of_store))
+
+
+def wanted_of(
+    arguments: argparse.Namespace, milliseconds: Callable[[str], int], tell: Callable[[str], Any]
+) -> Wanted:
+    """The moment that options name. milliseconds: reads a time. Raises SettingError."""
+    named = [name for name in list(_OPTIONS)[1:] if getattr(arguments, name) is not None]
+    if len(named) > 1:
+        raise SettingError(f"{' and '.join(_OPTIONS[name] for name in named)}: name one moment")
+    at = arguments.at
+    if at is not None:
+        with suppress(ValueError):
+            local = datetime.fromisoformat(at)
+            if not at.isdigit() and local.tzinfo is None:
+                at = local.astimezone().isoformat()
+                tell(f"--at {arguments.at}: taken as {at}, in the zone of this process")
+        at = _time(at, milliseconds)
+    return Wanted(arguments.store_name, at, arguments.to_offset, arguments.to_message_id)
+
+
+def _time(text: str, milliseconds: Callable[[str], int]) -> int:
+    try:
+        return milliseconds(text)
+    except argparse.ArgumentTypeError as error:
+        raise SettingError(f"--at {error}") from None
+
+
+def take_moment(
+    arguments: argparse.Namespace, milliseconds: Callable[[str], int], tell: Callable[[str], Any]
+) -> None:
+    """Put a moment's path in the place of a repository's, with its release and settings.
+
+    A store stays. So does a repository where no moment is named and the command is one that takes
+    it as a whole (`whole_repository`). Raises StoreError, SettingError, OSError.
+    """
+    given = [word for name, word in _OPTIONS.items() if getattr(arguments, name) is not None]
+    storage = storage_for(arguments.store)
+    if not is_repository(storage, arguments.store):
+        if arguments.at_of_store and arguments.at is not None:
+            arguments.at = _time(arguments.at, milliseconds)
+            given.remove("--at")
+        if given:
+            raise SettingError(f"{given[0]}: {arguments.store} is not a backup repository")
+        return
+    if "whole_repository" in arguments and not set(given) - {"--store"}:
+        arguments.whole_repository = True
+        return
+    notes = Notes(tell)
+    found = find_moment(storage, arguments.store, wanted_of(arguments, milliseconds, tell), notes)
+    tell(said_of(found))
+    arguments.store = str(found.moment)
+    arguments.rocketmq = arguments.rocketmq or found.state.rocketmq or None
+    own = [f"{name}={value}" for name, value in settings_of(found.state).items()]
+    arguments.assignments, arguments.at = [*own, *arguments.assignments], None
+
+
+def is_repository(storage: Storage, path: str) -> bool:
+    """Whether a folder is a backup repository. Raises OSError."""
+    if isinstance(storage, ReadOnly):
+        return False
+    return Folder(storage, storage.resolve(path)).head(MARKER, 1) is not None
+
+
+def settings_of(run: Run) -> dict[str, str]:
+    """The settings of a run's broker, without its paths."""
+    return {name: value for name, value in run.settings.items() if "storepath" not in name.lower()}
+
+
+def said_of(found: Found) -> str:
+    moment, run = found.moment, found.state
+    return (
+        f"{moment.repo}: {moment.store} up to {moment.end:,}, of run {moment.log}; config and "
+        f"offsets of run {run.run}, {time_text(run.ended)}"
+    )
+
+
+# ---
+# The run and the offset of a moment.
+
+
+class _Chain(NamedTuple):
+    """The log of a run that no other goes on with. runs: oldest first, each with where its use
+    ends.
+    """
+
+    head: Run
+    runs: list[tuple[Run, int]]
+    parts: list[Part]
+
+    @property
+    def until(self) -> int:
+        """The time up to which it surely has all messages."""
+        return max(self.head.started, self.head.last.timestamp if self.head.last else 0)
+
+    @property
+    def since(self) -> int | None:
+        """The storeTimestamp of its first record."""
+        return next((each.piece.times[0] for each in self.parts if each.piece.records), None)
+
+
+def find_moment(storage: Storage, repo: str, wanted: Wanted, notes: Notes) -> Found:
+    """The moment that is wanted, on the newest chain that has it.
+
+    Raises StoreError where none has it, with what is nearest on both sides, OSError.
+    """
+    if isinstance(storage, BackedUp):  # named by its path
+        moment, _ = parse_moment(storage.resolve(repo))
+        catalogue = Catalogue(storage.storage, moment.repo, moment.store)
+        return Found(moment, catalogue.run(moment.state))
+    root = storage.resolve(repo).rstrip("/")
+    catalogue = Catalogue(storage, root, only_store(storage, root, wanted.store))
+    chains = []
+    for head in sorted(catalogue.heads(), key=lambda run: run.run, reverse=True):
+        runs = list(catalogue.lineage(head))[::-1]
+        chains.append(_Chain(head, runs, catalogue.chain(head)))
+    if not chains:
+        raise StoreError(f"{catalogue.folder}: no backup was made yet")
+    finder = _Finder(catalogue, notes)
+    if wanted.at is not None:
+        return finder.at(chains, wanted.at)
+    if wanted.to_offset is not None:
+        return finder.by_offset(chains, wanted.to_offset)
+    if wanted.to_message_id is not None:
+        return finder.by_offset(chains, finder.end_of(chains, wanted.to_message_id))
+    return finder.found(chains[0], chains[0].head.end, lambda run, cut: True)
+
+
+class _Finder:
+    def __init__(self, catalogue: Catalogue, notes: Notes) -> None:
+        self.catalogue, self.notes = catalogue, notes
+
+    def found(self, chain: _Chain, end: int, before: Callable[[Run, int], bool]) -> Found:
+        """before: whether a run is not after the moment, by where its use ends."""
+        head = chain.head
+        known = [run for run, cut in chain.runs if before(run, cut)]
+        state = known[-1] if known else chain.runs[0][0]
+        if not known:
+            self.notes.note(
+                f"config and offsets are those of run {state.run}, {time_text(state.ended)}: no "
+                "older backup has any"
+            )
+        _, start = whole_log(self.catalogue, head, end)
+        if start > end:
+            raise StoreError(f"{self.catalogue.folder}: has no whole segment up to {end:,}")
+        gaps = [gap for gap in self.catalogue.gaps(head) if gap[1] <= end]
+        if gaps:
+            self.notes.note(
+                f"the log begins at {start:,}: {gaps[-1][0]:,} to {gaps[-1][1]:,} was deleted "
+                "before it was backed up; earlier moments have what was before that"
+            )
+        moment = Moment(self.catalogue.root, self.catalogue.store, head.run, state.run, end)
+        return Found(moment, state)
+
+    # --- by time ------------------------------------------------------------------------------
+
+    def at(self, chains: list[_Chain], time: int) -> Found:
+        """Up to the first record that was stored later."""
+        for chain in chains:
+            if chain.since is None or not chain.since <= time <= chain.until:
+                continue
+            end = self._end_at(chain, time)
+            self._name_branches(chains, chain, end, lambda other: other.until >= time)
+            return self.found(chain, end, lambda run, cut: run.ended <= time)
+        spans = [(each.since, each.until) for each in chains if each.since is not None]
+        earlier = max((until for _, until in spans if until < time), default=None)
+        later = min((since for since, _ in spans if since > time), default=None)
+        raise self._none(f"at {time_text(time)}", earlier, later, time_text, "--at")
+
+    def _end_at(self, chain: _Chain, time: int) -> int:
+        for number, part in enumerate(chain.parts):
+            if not part.piece.records or part.piece.times[1] <= time:
+                continue
+            end = next(
+                (
+                    int(rows["physicalOffset"][late[0]])
+                    for rows in self._rows(chain, part)
+                    if len(late := np.flatnonzero(rows["storeTimestamp"] > time))
+                ),
+                None,
+            )
+            if end is None:
+                continue  # of records that another run's log does not have
+            before = chain.parts[number - 1] if number else part
+            if before.end < part.piece.offset == end:  # in a gap
+                started = (
+                    run.started for run, cut in chain.runs if min(run.end, cut) <= before.end
+                )
+                until = max(before.piece.times[1], *started)
+                if time <= until:
+                    return before.end
+                raise self._none(
+                    f"at {time_text(time)}: the log from {before.end:,} to {end:,} was deleted "
+                    "before it was backed up", until, part.piece.times[0], time_text, "--at",
+                )  # fmt: skip
+            behind = (each.piece for each in chain.parts[number + 1 :] if each.piece.records)
+            if any(piece.times[0] <= time for piece in behind):
+                self.notes.note(
+                    f"later messages were stored at an earlier time, as a clock was set back: the "
+                    f"moment ends before the first one that was stored after it, at {end:,}"
+                )
+            return end
+        return chain.head.end
+
+    # --- by offset ----------------------------------------------------------------------------
+
+    def by_offset(self, chains: list[_Chain], offset: int) -> Found:
+        """Up to the last record that ends there or before."""
+        for chain in chains:
+            for part in chain.parts:
+                if part.piece.offset < offset <= part.end:
+                    return self._up_to(chains, chain, self._border(chain, part, offset))
+        ends = [part.end for chain in chains for part in chain.parts]
+        earlier = max((each for each in ends if each < offset), default=None)
+        begins = [part.piece.offset for chain in chains for part in chain.parts]
+        later = min((each + 1 for each in begins if each >= offset), default=None)
+        raise self._none(f"at physical offset {offset:,}", earlier, later, str, "--to-offset")
+
+    def _up_to(self, chains: list[_Chain], chain: _Chain, end: int) -> Found:
+        self._name_branches(chains, chain, end, lambda other: other.head.end >= end)
+        return self.found(chain, end, lambda run, cut: min(run.end, cut) <= end)
+
+    def _border(self, chain: _Chain, part: Part, offset: int) -> int:
+        if offset == part.end:
+            return offset
+        end = part.piece.offset
+        for rows in self._rows(chain, part):
+            ends = (rows["physicalOffset"] + rows["size"])[rows["physicalOffset"] < offset]
+            end = max([end, *ends[ends <= offset].tolist()])
+        if end != offset:
+            self.notes.note(f"no record ends at {offset:,}: the moment ends at {end:,}")
+        return end
+
+    def end_of(self, chains: list[_Chain], message_id: str) -> int:
+        """Where a message ends, the last with its id on the newest chain that has it."""
+        from reput.jobs.opening.questions import open_store
+
+        for chain in chains:
+            path = Moment(self.catalogue.root, self.catalogue.store, *(chain.head.run,) * 2,
+                          chain.head.end)  # fmt: skip
+            with open_store(str(path), settings=settings_of(chain.head)) as store:
+                records = [each.record for each in store.by_message_id(message_id, scan=True)]
+            if records:
+                return records[-1].physical_offset + records[-1].size
+        raise StoreError(f"{self.catalogue.folder}: no backed-up message has the id {message_id!r}")
+
+    # ------------------------------------------------------------------------------------------
+
+    def _rows(self, chain: _Chain, part: Part) -> Iterator[Any]:
+        """The rows of a part's records (RECORD_ROW), a window at a time, up to damage."""
+        from reput.store_format.query.reader import OpenedStore
+
+        run = chain.head
+        path = str(Moment(self.catalogue.root, self.catalogue.store, run.run, run.run, part.end))
+        storage = storage_for(path)
+        release = run.rocketmq or RELEASES[-1]
+        with OpenedStore(
+            Folder(storage, path), release, settings_of(run), Notes(), part.end
+        ) as opened:
+            try:
+                for step in opened.log.steps(part.piece.offset, part.end):
+                    yield step.rows
+            except NoRecord as error:
+                self.notes.note(f"{error}; what follows is not looked at")
+
+    def _name_branches(
+        self, chains: list[_Chain], chosen: _Chain, end: int, has: Callable[[_Chain], bool]
+    ) -> None:
+        """Note the other chains that have the moment and another log up to it."""
+
+        def log_of(chain: _Chain) -> list[tuple[str, int]]:
+            return [(part.piece.name, min(part.end, end)) for part in chain.parts
+                    if part.piece.offset < end]  # fmt: skip
+
+        for other in chains:
+            if other is not chosen and has(other) and log_of(other) != log_of(chosen):
+                path = Moment(self.catalogue.root, self.catalogue.store, *(other.head.run,) * 2,
+                              other.head.end)  # fmt: skip
+                self.notes.note(
+                    f"run {other.head.run} has that moment too, with a log that went on "
+                    f"differently: {path} is its end"
+                )
+
+    def _none(
+        self, what: str, earlier: int | None, later: int | None, text: Callable[[int], str],
+        option: str,
+    ) -> StoreError:  # fmt: skip
+        sides = [f"{option} {text(each)} is the nearest {side}" for side, each in
+                 (("before", earlier), ("after", later)) if each is not None]  # fmt: skip
+        return StoreError(f"{self.catalogue.folder}: no backup {what}; {', '.join(sides)}")

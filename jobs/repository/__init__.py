@@ -1,0 +1,1 @@
+"""A backup repository: written by `backup`, thinned out by `forget`."""

@@ -1,0 +1,301 @@
+"""One backup of a store to a repository: what is new of its log, what else its broker keeps, and
+the run, which is written last.
+"""
+
+import os
+import re
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from reput import __version__
+from reput.jobs.deriving.kept import last_entries
+from reput.jobs.outputs.output import inputs_of
+from reput.jobs.outputs.report import counted
+from reput.jobs.replicating.from_folder import SourceLog
+from reput.jobs.repository.log_pieces import GoesOn, LogPacker, Packed, goes_on
+from reput.jobs.repository.repository import Claim, Repository, claimed
+from reput.jobs.repository.state import SECRETS, Snapshot, of_before
+from reput.store_format.discover.config import found_conf
+from reput.store_format.discover.purpose import BACKUP
+from reput.store_format.discover.store import Discovered, StoreAt, discover
+from reput.store_format.faults import StoreError
+from reput.store_format.files import frames
+from reput.store_format.files.catalogue import LOG, NAME, STATE, Catalogue
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.runs import Branch, Piece, Run, Span, as_bytes
+from reput.store_format.log.groups import log_folders, refuse_heads
+from reput.store_format.log.rules import record_rules
+from reput.store_format.notes import Done, Progress
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import parse_properties, settings_from
+from reput.store_format.rocksdb.queues import queues_folder
+
+LEVEL = 1  # of zstd: the fastest, as a first backup is to be as fast as a copy
+_AT_ONCE = 4  # pieces in memory that are packed and written, at most
+
+
+@dataclass
+class BackedUp:
+    """What a backup found and wrote. Offsets are physical, lengths bytes."""
+
+    store: str
+    repository: str
+    name: str
+    run: int | None = None  # None: nothing was written (dry_run)
+    rocketmq: str = ""
+    first: int = 0
+    begin: int = 0
+    end: int = 0
+    records: int = 0
+    pieces: int = 0
+    bytes: int = 0  # of the log, new
+    stored: int = 0  # what they take in the repository
+    files: int = 0  # of state, all
+    new_files: int = 0
+    gap: Span | None = None
+    branch: Branch | None = None
+    damaged: list[Span] = field(default_factory=list)
+    without: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    dry_run: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def new(self) -> bool:
+        return bool(self.bytes or self.new_files or self.branch)
+
+    @property
+    def good(self) -> bool:
+        return not self.damaged
+
+    def as_json(self) -> dict[str, Any]:
+        branch = self.branch and self.branch._asdict()
+        return {**asdict(self), "branch": branch}
+
+    def line(self) -> str:
+        """What was done, in one line."""
+        what = f"run {self.run}" if self.run else "would back up"
+        new = f"{self.bytes:,} bytes of the log in {counted(self.records, 'record')}"
+        return (
+            f"{what}: {new} up to {self.end:,}, {counted(self.new_files, 'new file')} of "
+            f"{self.files}; {self.stored:,} bytes stored, {self.seconds:.1f} s"
+        )
+
+    def text(self) -> str:
+        lines = [f"{self.name} in {self.repository}: {self.line()}"]
+        lines += [f"  log       from {self.first:,}; this run has {self.begin:,} to {self.end:,}"]
+        if self.branch:
+            lines.append(f"  branch    the log was cut back at {self.branch.differs_at:,} and went "
+                         f"on differently; the other branch, up to {self.branch.parent_end:,}, "
+                         f"stays")  # fmt: skip
+        if self.gap:
+            lines.append(f"  gap       {self.gap[0]:,} to {self.gap[1]:,}: the broker had deleted "
+                         f"these segments before they were backed up")  # fmt: skip
+        lines += [f"  damaged   {a:,} to {b:,}: no whole record; kept as it is"
+                  for a, b in self.damaged]  # fmt: skip
+        if self.without:
+            lines.append("  without   users, ACLs and broker.conf (--no-secrets)")
+        return "\n".join([*lines, *(f"  warning   {line}" for line in self.warnings)])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is backed up, and how. rate: bytes a second, or None."""
+
+    at: StoreAt
+    repository: Repository
+    name: str | None = None
+    rate: float | None = None
+    secrets: bool = True
+    conf: str | None = None  # the broker's configuration, if it was named
+    dry_run: bool = False
+    progress: Progress = field(default_factory=Progress)
+
+
+def store_name(asked: Asked) -> str:
+    """The name of a store in a repository: as given, else its brokerName, else its folder's."""
+    if asked.name is not None:
+        return asked.name
+    conf = _conf_of(asked)
+    if conf is not None:
+        text = conf.storage.read_bytes(conf.path).decode("latin-1")
+        named = parse_properties(text).get("brokerName", "").strip()
+        if NAME.fullmatch(named):
+            return named
+    return re.sub(r"[^A-Za-z0-9._-]", "_", asked.at.path.rstrip("/").rpartition("/")[2])
+
+
+def _conf_of(asked: Asked) -> Folder | None:
+    """The broker's configuration: the one that was named, else the one that lies with the store."""
+    if asked.conf is not None:
+        local = LocalStorage()
+        return Folder(local, local.resolve(asked.conf))
+    found = found_conf(asked.at.folder)
+    return None if found is None else Folder(asked.at.storage, found.path)
+
+
+def back_up(asked: Asked) -> BackedUp:
+    """Back a store up once. Nothing of the store is changed, and no lock is taken.
+
+    Raises StoreError (OverlapsInput, Claimed, SourceCleaned), SettingError, OSError; then the
+    repository has all that it had, and perhaps files that no run names.
+    """
+    began, name = time.monotonic(), store_name(asked)
+    discovered = discover(asked.at, BACKUP)
+    repository, folder = asked.repository, asked.at.folder
+    about = BackedUp(asked.at.path, repository.root, name, rocketmq=discovered.release,
+                     dry_run=asked.dry_run, warnings=list(discovered.warnings))  # fmt: skip
+    is_there = repository.check(tuple(inputs_of(folder, discovered.settings)), name)
+    settings = settings_from(discovered.settings, release=discovered.release)
+    folders = list(discovered.log_folders) or log_folders(folder, settings)
+    source = SourceLog(asked.at.storage, folders, settings.mapped_file_size_commit_log)
+    refuse_heads(list(source.segments.values()), "backup")
+    with closing(source):
+        if asked.dry_run:
+            known = repository.catalogue(name) if is_there else None
+            _Backup(asked, about, source, discovered, known, None).run()
+        else:
+            repository.make(name)
+            with claimed(repository, name, "backup") as claim:
+                catalogue = repository.catalogue(name)
+                _Backup(asked, about, source, discovered, catalogue, claim).run()
+    about.seconds = time.monotonic() - began
+    return about
+
+
+class _Backup:
+    def __init__(
+        self, asked: Asked, about: BackedUp, source: SourceLog, discovered: Discovered,
+        catalogue: Catalogue | None, claim: Claim | None,
+    ) -> None:  # fmt: skip
+        """claim: None for a dry run, in which nothing is written."""
+        self.asked, self.about, self.source, self.discovered = asked, about, source, discovered
+        self.catalogue, self.claim = catalogue, claim
+        self.storage = asked.repository.storage
+        self.base = f"{asked.repository.root}/{about.name}"
+        self.rules = record_rules(profile(discovered.release))
+        self.pieces: list[Piece] = []
+
+    def run(self) -> None:
+        asked, about, source = self.asked, self.about, self.source
+        started = _now()
+        parent = self.catalogue.newest() if self.catalogue else None
+        on = GoesOn(source.start, None)
+        if parent is not None and self.catalogue is not None:
+            on = goes_on(source, parent, self.catalogue, self.rules)
+        store, storage = asked.at.path, asked.at.storage
+        snapshot = Snapshot(asked.at.folder, _conf_of(asked), asked.secrets)
+        snapshot.before(parent.state if parent else ())
+        before = snapshot.take(self._put_state)
+        packer = LogPacker(source, on, self.rules, asked.rate,
+                           lambda: storage.lock_holder(store) is not None)  # fmt: skip
+        about.begin, about.gap, about.branch = on.begin, on.gap, on.branch
+        about.first = parent.first if parent else on.begin
+        with asked.progress.stage("backed up", lambda: self._done(packer)):
+            self._write(packer)
+        after = snapshot.take(self._put_state, again=True)  # its topics cover the log
+        state = tuple(sorted([*(each for each in before if of_before(each.path)), *after]))
+        about.end, about.files = packer.end, len(state)
+        about.damaged = packer.damaged
+        about.warnings += snapshot.warnings
+        if source.behind:
+            about.warnings.append(
+                f"{source.behind[0].path}: a segment is missing before it: nothing from there on "
+                f"is backed up"
+            )
+        about.without = [] if asked.secrets else [SECRETS]
+        if self.claim is None:
+            return
+        forget = self.catalogue.last_forget() if self.catalogue else None
+        self._finish(
+            Run(
+                0, parent.run if parent else None, started, _now(), __version__, about.rocketmq,
+                self._settings(), about.first, source.start, about.begin, about.end,
+                packer.last, tuple(self.pieces), state, on.gap, on.branch, tuple(about.without),
+                forget.run if forget else None, self._expired(on, parent),
+            )
+        )  # fmt: skip
+
+    def _settings(self) -> dict[str, str]:
+        """Those that a restore needs, where only derived files show them too."""
+        in_rocksdb = queues_folder(self.asked.at.folder) is not None
+        shown = {"storeType": "defaultRocksDB"} if in_rocksdb else {}
+        return {**shown, **self.discovered.settings}
+
+    def _expired(self, on: GoesOn, parent: Run | None) -> tuple[tuple[Any, ...], ...]:
+        """Where queues end of which the broker had deleted all messages before any backup."""
+        if on.begin == 0 or (parent is not None and on.gap is None):
+            return parent.expired if parent else ()
+        found = last_entries(self.asked.at.folder, on.begin, set(), self.about.warnings)
+        return tuple((*queue, *last) for queue, last in sorted(found.items()))
+
+    def _write(self, packer: LogPacker) -> None:
+        """Pack and write the log's pieces, several at a time."""
+        workers = min(os.cpu_count() or 1, _AT_ONCE)
+        waiting: deque[Future[Piece]] = deque()
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                for packed in packer.packed():
+                    if len(waiting) >= workers:
+                        self._count(waiting.popleft().result())
+                    waiting.append(pool.submit(self._put_piece, packer, packed))
+                while waiting:
+                    self._count(waiting.popleft().result())
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _count(self, piece: Piece) -> None:
+        self.pieces.append(piece)
+        self.about.pieces += 1
+        self.about.records += piece.records
+        self.about.bytes += piece.length
+        self.about.stored += piece.stored
+
+    def _put_piece(self, packer: LogPacker, packed: Packed) -> Piece:
+        digest, length = sha256(packed.data).hexdigest(), len(packed.data)
+        piece = Piece(
+            packed.offset, length, digest, 0, packed.records, packed.times, packed.damaged
+        )
+        if self.claim is None:
+            packer.done_with(packed)
+            return piece
+        content = frames.compress(packed.data, LEVEL)
+        packer.done_with(packed)
+        path = f"{self.base}/{LOG}/{piece.name}"
+        if self.storage.put_new(path, content):
+            return piece._replace(stored=len(content))
+        with closing(self.storage.open(path)) as reader:  # a killed run has left it
+            return piece._replace(stored=reader.state.size)
+
+    def _put_state(self, digest: str, content: bytes) -> None:
+        self.about.new_files += 1
+        if self.claim is not None:
+            packed = frames.compress(content, LEVEL)
+            self.storage.put_new(f"{self.base}/{STATE}/{digest}.zst", packed)
+            self.about.stored += len(packed)
+
+    def _finish(self, run: Run) -> None:
+        """Write the run under the next number. Raises StoreError if another took that."""
+        assert self.claim is not None
+        assert self.catalogue is not None
+        self.claim.check()
+        run = replace(run, run=max(self.catalogue.numbers, default=0) + 1)
+        path = self.catalogue.path_of(run.run)
+        if not self.storage.put_new(path, as_bytes(run.as_json())):
+            raise StoreError(f"{path}: another backup has written it meanwhile; nothing was lost")
+        self.about.run = run.run
+
+    def _done(self, packer: LogPacker) -> Done:
+        there, done = self.source.stop - self.about.begin, packer.end - self.about.begin
+        share = done / there if there > 0 else None
+        return Done(share, f"{done / 1e6:,.0f} MB of {there / 1e6:,.0f} MB at most")
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

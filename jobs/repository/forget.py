@@ -1,0 +1,177 @@
+"""Removes old backups from a repository, and what no run of it names.
+
+What is to go is written down first, as a run, with all that the others still need. So a kill at any
+step leaves a repository in which each kept backup is whole; the next forget removes what was left.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from reput.jobs.outputs.report import counted
+from reput.jobs.repository.repository import Claim, Repository, claimed
+from reput.store_format.faults import StoreError
+from reput.store_format.files.catalogue import CHECKS, LOG, RUNS, STATE, Catalogue
+from reput.store_format.files.manifest_last import for_all
+from reput.store_format.files.protocol import FileState
+from reput.store_format.files.runs import Forget, Kept, Run, as_bytes
+
+_HOUR = 3_600_000_000_000  # ns: what no run names and is younger may be of a backup that is writing
+_CHECKS_KEPT = 20
+
+
+class Keep(NamedTuple):
+    """Which backups stay: those made since a time (milliseconds), or the last of a store."""
+
+    since: int | None = None
+    last: int | None = None
+
+
+@dataclass
+class Forgotten:
+    """What a forget removed of a store, or would. bytes: in the repository."""
+
+    store: str
+    removed: list[int] = field(default_factory=list)
+    kept: int = 0
+    pieces: int = 0
+    files: int = 0  # of state
+    left: int = 0  # files of unfinished runs
+    bytes: int = 0
+    done: bool = False
+
+    @property
+    def needed(self) -> bool:
+        return bool(self.removed or self.pieces or self.files or self.left)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"needed": self.needed}
+
+    def text(self) -> str:
+        verb = "removed" if self.done else "would remove"
+        if not self.needed:
+            return f"{self.store}: nothing to remove; kept: {counted(self.kept, 'backup')}"
+        return (
+            f"{self.store}: {verb} {counted(len(self.removed), 'backup')}, "
+            f"{counted(self.pieces, 'piece')} of the log, {counted(self.files, 'file')} of state "
+            f"and {counted(self.left, 'file')} that unfinished runs left: {self.bytes:,} bytes; "
+            f"kept: {counted(self.kept, 'backup')}"
+        )
+
+
+def stays(runs: list[Run], heads: Iterable[int], keep: Keep) -> list[Run]:
+    """The backups that stay: those wanted, and the newest of each branch.
+
+    A run counts as made when a later one says so, if a clock was set back between them.
+    """
+    kept, made = set(heads), 0
+    for run in runs:
+        made = max(made, run.ended)
+        if keep.since is not None and made >= keep.since:
+            kept.add(run.run)
+    if keep.last is not None:
+        kept |= {run.run for run in runs[-keep.last :]}
+    return [run for run in runs if run.run in kept]
+
+
+def what_is_kept(catalogue: Catalogue, kept: list[Run], ended: int) -> Forget:
+    """The forget that leaves these backups, with the pieces that the oldest of them need."""
+    there = {run.run for run in kept}
+    before = catalogue.last_forget()
+    listed = {run: each for run, each in (before.kept if before else {}).items() if run in there}
+    for run in kept:
+        if run.parent is None or run.parent in there:
+            continue
+        begins = min(each.begins for each in kept)
+        pieces = tuple(part.piece for part in catalogue.chain(run) if part.end > begins)
+        first = pieces[0].offset if pieces else run.begin
+        listed[run.run] = Kept(first, first, pieces)
+    removed = tuple(number for number in catalogue.numbers if number not in there
+                    and isinstance(catalogue.object(number), Run))  # fmt: skip
+    return Forget(max(catalogue.numbers, default=0) + 1, ended, removed, listed)
+
+
+class Going(NamedTuple):
+    """The files of a store in a repository that no kept backup needs."""
+
+    pieces: dict[str, FileState]
+    state: dict[str, FileState]
+    left: dict[str, FileState]
+
+
+def what_goes(catalogue: Catalogue, kept: list[Run], forget: Forget, now: int) -> Going:
+    """now: by the storage's clock, in nanoseconds."""
+    named, wanted = set[str](), set[str]()
+    for run in kept:
+        pieces = forget.kept[run.run].pieces if run.run in forget.kept else run.pieces
+        named |= {piece.name for piece in pieces}
+        wanted |= {each.name for each in run.state}
+    gone = [run for run in map(catalogue.object, forget.removed) if isinstance(run, Run)]
+    old_pieces = {piece.name for run in gone for piece in run.pieces} | {
+        piece.name for run in kept for piece in catalogue.run(run.run).pieces
+    }
+    old_state = {each.name for run in gone for each in run.state}
+    going = Going({}, {}, {})
+    for folder, needed, old, to in (
+        (LOG, named, old_pieces, going.pieces), (STATE, wanted, old_state, going.state),
+        (RUNS, {f"{number:08d}.json" for number in catalogue.numbers}, set[str](), going.left),
+    ):  # fmt: skip
+        for name, state in catalogue.listed(folder):
+            if state is None or name in needed:
+                continue
+            if name in old:
+                to[f"{folder}/{name}"] = state
+            elif now - state.mtime > _HOUR:
+                going.left[f"{folder}/{name}"] = state
+    return going
+
+
+def forget_old(
+    repository: Repository, store: str, keep: Keep, now: int, dry_run: bool,
+    confirm: Callable[[str], None],
+) -> Forgotten:  # fmt: skip
+    """Remove a store's old backups. now: milliseconds. Raises StoreError, OSError."""
+    if dry_run:
+        return _forget(repository, store, keep, now, None, confirm)
+    with claimed(repository, store, "forget") as claim:
+        return _forget(repository, store, keep, now, claim, confirm)
+
+
+def _forget(
+    repository: Repository, store: str, keep: Keep, now: int, claim: Claim | None,
+    confirm: Callable[[str], None],
+) -> Forgotten:  # fmt: skip
+    catalogue = repository.catalogue(store)
+    runs = catalogue.backups()
+    kept = stays(runs, [run.run for run in catalogue.heads()], keep)
+    forget = what_is_kept(catalogue, kept, now)
+    clock = now * 1_000_000 if claim is None else claim.said()
+    going = what_goes(catalogue, kept, forget, clock)
+    there = {run.run for run in runs}
+    about = Forgotten(
+        store, [number for number in forget.removed if number in there], len(kept),
+        len(going.pieces), len(going.state), len(going.left),
+        sum(state.size for each in going for state in each.values()),
+    )  # fmt: skip
+    if claim is None or not about.needed:
+        return about
+    confirm(
+        f"remove {counted(len(about.removed), 'backup')} of {store} from {repository.root}: "
+        f"{about.bytes:,} bytes"
+    )
+    claim.check()
+    if about.removed:
+        path = catalogue.path_of(forget.run)
+        if not repository.storage.put_new(path, as_bytes(forget.as_json())):
+            raise StoreError(f"{path}: another command has written it meanwhile; nothing was lost")
+    old = [catalogue.path_of(number) for number in forget.removed]
+    if about.removed:
+        old += [catalogue.path_of(number) for number in catalogue.numbers
+                if isinstance(catalogue.object(number), Forget)]  # fmt: skip
+    checks = [f"{catalogue.folder}/{CHECKS}/{name}" for name, _ in catalogue.listed(CHECKS)]
+    old += sorted(checks)[:-_CHECKS_KEPT]
+    for_all(repository.storage.remove, old)
+    below = (name for each in going for name in each)
+    for_all(repository.storage.remove, (f"{catalogue.folder}/{name}" for name in below))
+    about.done = True
+    return about

@@ -1,0 +1,250 @@
+"""A store's log as pieces for a repository: from where it goes on, and what is there now.
+
+The log may be written to meanwhile. It ends for a run with its last whole record; what is damaged
+and has records after it is kept as it is, and named.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from hashlib import sha256
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.jobs.replicating.from_folder import (
+    ALL_WANTED,
+    LogLimit,
+    LogPiece,
+    RateLimit,
+    SourceCleaned,
+    SourceLog,
+    pieces,
+    read_ahead,
+)
+from reput.store_format.faults import Fault, StoreError
+from reput.store_format.files.catalogue import Catalogue
+from reput.store_format.files.frames import decode_all
+from reput.store_format.files.protocol import Bytes
+from reput.store_format.files.runs import PIECE_BYTES, Branch, LastRecord, Piece, Run, Span
+from reput.store_format.log.rules import Checks, RecordRules
+from reput.store_format.log.walk import NO_CHECKS, Walk
+
+_WINDOW = 1 << 20
+_SETTLES = 0.005  # seconds until a record is looked at again
+
+
+class GoesOn(NamedTuple):
+    """Where a run's own pieces begin, and the record before that."""
+
+    begin: int
+    last: LastRecord | None
+    gap: Span | None = None
+    branch: Branch | None = None
+
+
+def goes_on(source: SourceLog, parent: Run, catalogue: Catalogue, rules: RecordRules) -> GoesOn:
+    """Where a store's log leaves the one that its newest run has.
+
+    Raises StoreError if both have nothing in common: it is of another store.
+    """
+    end, last = parent.end, parent.last
+    if source.start > end:
+        return GoesOn(source.start, last, (end, source.start))
+    if last is None or source.start > last.offset:  # nothing is left to compare
+        return GoesOn(end, last)
+    if digest_at(source, last.offset, end) == last.sha256:
+        return GoesOn(end, last)
+    for piece, used in reversed(catalogue.chain(parent)):
+        if piece.offset < source.start:
+            break
+        whole = used == piece.length and digest_at(source, piece.offset, piece.end) == piece.sha256
+        until = piece.end if whole else _differs_at(source, catalogue, piece, used)
+        border, record, stored = piece.offset, -1, 0
+        for found in pieces(source, piece.offset, LogLimit(until), rules, NO_CHECKS):
+            if border < found.whole <= until:
+                border = found.whole
+                if found.records:
+                    record, stored = found.last, found.timestamp
+        if record >= 0:
+            before = LastRecord(record, digest_at(source, record, border), stored)
+            return GoesOn(border, before, None, Branch(end, border))
+    raise StoreError(
+        f"{', '.join(source.folders)}: is not the log of which {catalogue.folder} has run "
+        f"{parent.run}: nothing of both is the same; --store NAME begins another"
+    )
+
+
+def _differs_at(source: SourceLog, catalogue: Catalogue, piece: Piece, used: int) -> int:
+    """The first offset of a piece at which the log has another byte."""
+    at = piece.offset
+    stop = min(at + used, source.stop)
+    stored = catalogue.storage.read_bytes(catalogue.piece_path(piece))
+    for plain in decode_all(stored, piece.length):
+        kept = np.frombuffer(plain, np.uint8)[: stop - at]
+        there = np.empty(len(kept), np.uint8)
+        _read(source, at, there)
+        unlike = np.flatnonzero(kept != there)
+        if len(unlike):
+            return at + int(unlike[0])
+        at += len(kept)
+        if at >= stop:
+            break
+    return at
+
+
+def digest_at(source: SourceLog, begin: int, end: int) -> str:
+    """The SHA-256 of the log's bytes [begin, end); "" where it does not have them all."""
+    found = sha256()
+    for at in range(begin, end, _WINDOW):
+        buffer = np.empty(min(_WINDOW, end - at), np.uint8)
+        try:
+            _read(source, at, buffer)
+        except SourceCleaned:
+            return ""
+        found.update(buffer)
+    return found.hexdigest()
+
+
+def _read(source: SourceLog, at: int, buffer: Bytes) -> None:
+    """Fill a buffer, over borders of segments too."""
+    size, done = source.segment_bytes, 0
+    while done < len(buffer):
+        room = size - (at + done) % size
+        source.read(at + done, buffer[done : done + room])
+        done += min(room, len(buffer) - done)
+
+
+# ---
+# Reads what is new, and packs it.
+
+
+class Packed(NamedTuple):
+    """The plain bytes of a piece, and what is known of them."""
+
+    offset: int
+    data: Bytes
+    records: int
+    times: Span
+    damaged: tuple[Span, ...]
+
+
+class LogPacker:
+    """Packs the records of a log from `begin` on. After `packed`, `end` is where it ends."""
+
+    def __init__(
+        self, source: SourceLog, on: GoesOn, rules: RecordRules, rate: float | None,
+        live: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        """live: whether a broker writes to the log."""
+        self.source, self.rules, self.live = source, rules, live
+        self.end, self.last = on.begin, on.last
+        self.damaged: list[Span] = []
+        self._free: list[Bytes] = []  # buffers: new pages take as long as all the rest together
+        self._pace = RateLimit(rate)
+        self._start(on.begin)
+
+    def _start(self, at: int, rest: "Bytes | None" = None) -> None:
+        self._at, self._filled, self._records = at, 0, 0
+        self._times: list[int] = []
+        self._buffer = self._free.pop() if self._free else np.empty(PIECE_BYTES, np.uint8)
+        if rest is not None:
+            self._filled = len(rest)
+            self._buffer[: self._filled] = rest
+
+    def packed(self) -> Iterator[Packed]:
+        """The pieces, in order. Raises SourceCleaned, StoreError, OSError."""
+        after: int | None = self.end
+        while after is not None:
+            if after > self.end:
+                yield from self._keep(after)
+            fault = Fault.NONE
+            with closing(read_ahead(self._pieces())) as found:
+                for piece in found:
+                    fault = piece.fault
+                    yield from self._take(piece)
+            after = self._next(fault)
+        self._settle()
+        if self._filled:
+            yield self._packed(self._filled)
+
+    def _pieces(self) -> Iterator[LogPiece]:
+        return pieces(self.source, self.end, ALL_WANTED, self.rules, Checks(body=True))
+
+    def _take(self, piece: LogPiece) -> Iterator[Packed]:
+        yield from self._add(piece.data)
+        self.end = max(self.end, piece.whole)
+        if piece.records:
+            self.last = LastRecord(piece.last, "", piece.timestamp)
+            self._records += piece.records
+            self._times += piece.times
+        wait = self._pace.wait_for(len(piece.data))
+        if wait:
+            time.sleep(wait)
+
+    def _add(self, data: Bytes) -> Iterator[Packed]:
+        if self._filled + len(data) > PIECE_BYTES:
+            whole = self.end - self._at
+            cut = whole or self._filled  # a record as long as a piece is cut anywhere
+            rest = self._buffer[cut : self._filled]
+            yield self._packed(cut)
+            self._start(self._at + cut, rest)
+        self._buffer[self._filled : self._filled + len(data)] = data
+        self._filled += len(data)
+
+    def _packed(self, length: int) -> Packed:
+        begin, end = self._at, self._at + length
+        times = (min(self._times), max(self._times)) if self._times else (0, 0)
+        holes = ((max(a, begin), min(b, end)) for a, b in self.damaged)
+        damaged = tuple(span for span in holes if span[0] < span[1])
+        return Packed(begin, self._buffer[:length], self._records, times, damaged)
+
+    def done_with(self, packed: Packed) -> None:
+        """Use the memory of a piece for a later one."""
+        assert packed.data.base is not None
+        self._free.append(packed.data.base)
+
+    def _next(self, fault: Fault) -> int | None:
+        """Where the log goes on after what is no record; None where it ends."""
+        if fault in (Fault.NONE, Fault.BLANK):
+            return None
+        self.source.refresh()
+        at, size = self.end, self.source.segment_bytes
+        after = [start for start in sorted(self.source.segments)
+                 if start > at and any(self.source.head(start))]  # fmt: skip
+        if fault == Fault.ZEROS and not after:
+            return None
+        if any(piece.whole > at for piece in islice(self._pieces(), 1)):
+            return at  # it has been written meanwhile
+        end = at - at % size + size
+        walk = Walk(self.source.read, end, self.rules, NO_CHECKS, np.empty(_WINDOW, np.uint8))
+        return next(walk.places(at + 1, end), min(after, default=None))
+
+    def _keep(self, until: int) -> Iterator[Packed]:
+        """Take what is damaged as it is."""
+        self.damaged.append((self.end, until))
+        while self.end < until:
+            data = np.empty(min(_WINDOW, until - self.end), np.uint8)
+            _read(self.source, self.end, data)
+            yield from self._add(data)
+            self.end += len(data)
+
+    def _settle(self) -> None:
+        """Set the digest of the last record. It is read again where a broker writes, as no CRC
+        tells whether all of its properties are written.
+        """
+        if self.last is None or self.last.sha256:
+            return
+        begin = self.last.offset
+        there = self._buffer[max(begin - self._at, 0) : self._filled]
+        while begin >= self._at and self.live():
+            again = np.empty(len(there), np.uint8)
+            _read(self.source, begin, again)
+            if np.array_equal(there, again):
+                break
+            there[:] = again
+            time.sleep(_SETTLES)
+        held = begin >= self._at
+        digest = sha256(there).hexdigest() if held else digest_at(self.source, begin, self.end)
+        self.last = self.last._replace(sha256=digest)

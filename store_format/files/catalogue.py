@@ -1,0 +1,216 @@
+"""The catalogue of a backup repository: the runs of a store, and the log that each stands for.
+
+A run is written last and never changed, so it alone makes the pieces count that it names. Its log
+is that of its parent up to `begin`, then its own pieces. A forget is a run too: it says which runs
+are gone, and lists anew what the oldest of the others need of them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from reput.store_format.faults import StoreError
+from reput.store_format.files.manifest_last import AT_ONCE
+from reput.store_format.files.protocol import Listed, Storage
+from reput.store_format.files.runs import (
+    Forget,
+    Kept,
+    Piece,
+    Run,
+    Span,
+    StateEntry,
+    parse_object,
+    parse_run,
+)
+
+MARKER = "reput-repository.json"  # what makes a folder a repository
+RUNS, LOG, STATE, CHECKS, CLAIM = "runs", "log", "state", "checks", "claim.json"
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", re.ASCII)  # of a store in a repository
+_RUN = re.compile(r"(\d{8})\.json", re.ASCII)
+
+
+class Part(NamedTuple):
+    """A piece of a run's log, and how many of its first bytes belong to that log."""
+
+    piece: Piece
+    used: int
+
+    @property
+    def end(self) -> int:
+        return self.piece.offset + self.used
+
+
+class Catalogue:
+    """The runs of a store. They are listed once, by `refresh`, and read when they are asked for.
+
+    root: the repository's folder or URL, resolved.
+    """
+
+    def __init__(self, storage: Storage, root: str, store: str) -> None:
+        self.storage, self.root, self.store = storage, root, store
+        self.folder = f"{root}/{store}"
+        self._read: dict[int, Run | Forget] = {}
+        self.numbers: list[int] = []
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the runs anew; those that are known are not read again. Raises OSError."""
+        found = (_RUN.fullmatch(name) for name, state in self.listed(RUNS) if state is not None)
+        self.numbers = sorted(int(each[1]) for each in found if each)
+        self._read = {run: self._read[run] for run in self.numbers if run in self._read}
+
+    def listed(self, below: str) -> list[Listed]:
+        """What is in a folder of the store's part of the repository."""
+        try:
+            return self.storage.list(f"{self.folder}/{below}")
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def path_of(self, run: int) -> str:
+        return f"{self.folder}/{RUNS}/{run:08d}.json"
+
+    def piece_path(self, piece: Piece) -> str:
+        return f"{self.folder}/{LOG}/{piece.name}"
+
+    def state_path(self, entry: StateEntry) -> str:
+        return f"{self.folder}/{STATE}/{entry.name}"
+
+    def object(self, run: int) -> Run | Forget:
+        """A run as its file has it. Raises StoreError where it is not there or cannot be read."""
+        if run not in self._read:
+            path = self.path_of(run)
+            try:
+                raw = self.storage.read_bytes(path)
+            except FileNotFoundError:
+                raise StoreError(f"{path}: is missing: no run {run}") from None
+            self._read[run] = parse_run(raw, path, run)
+        return self._read[run]
+
+    def read_all(self) -> None:
+        """Read all runs, many at a time. Raises StoreError, OSError."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for _ in pool.map(self.object, self.numbers):
+                pass
+
+    def last_forget(self) -> Forget | None:
+        """The newest forget, which has all that earlier ones keep."""
+        for number in reversed(self.numbers):
+            found = self.object(number)
+            if isinstance(found, Forget):
+                return found
+            return self._forget_of(found)
+        return None
+
+    def _forget_of(self, run: Run) -> Forget | None:
+        if run.forget is None:
+            return None
+        found = self.object(run.forget)
+        if not isinstance(found, Forget):
+            raise StoreError(f"{self.path_of(run.run)}: forget: run {run.forget} is not a forget")
+        return found
+
+    def run(self, number: int) -> Run:
+        """A backup, with the fields that a forget gave it. Raises StoreError for any other."""
+        found = self.object(number)
+        if not isinstance(found, Run):
+            raise StoreError(f"{self.path_of(number)}: is a forget, not a backup")
+        kept = self._kept(number)
+        if kept is None:
+            return found
+        return Run(**{**found.__dict__, "parent": None, "first": kept.first, "begin": kept.begin,
+                      "pieces": kept.pieces, "gap": None})  # fmt: skip
+
+    def _kept(self, number: int) -> Kept | None:
+        forget = self.last_forget()
+        return forget.kept.get(number) if forget else None
+
+    def checks(self) -> list[dict[str, Any]]:
+        """What `check` found in the repository, the oldest first. Raises StoreError, OSError."""
+        paths = [f"{self.folder}/{CHECKS}/{name}" for name, state in self.listed(CHECKS)
+                 if state is not None and name.endswith(".json")]  # fmt: skip
+        return [parse_object(self.storage.read_bytes(path), path) for path in sorted(paths)]
+
+    def backups(self) -> list[Run]:
+        """All backups that are not forgotten, in order; all runs are read."""
+        self.read_all()
+        forget = self.last_forget()
+        gone = set(forget.removed) if forget else set()
+        return [self.run(number) for number in self.numbers
+                if number not in gone and isinstance(self.object(number), Run)]  # fmt: skip
+
+    def newest(self) -> Run | None:
+        """The newest backup; only the newest objects are read."""
+        for number in reversed(self.numbers):
+            if isinstance(self.object(number), Run):
+                return self.run(number)
+        return None
+
+    def heads(self) -> list[Run]:
+        """The backups whose whole log no other backup continues: the newest of each branch."""
+        found = self.backups()
+        continued = {each.parent for each in found if each.branch is None}
+        return [each for each in found if each.run not in continued]
+
+    def lineage(self, run: Run) -> Iterator[tuple[Run, int]]:
+        """A run and those before it, newest first, each with where its log's use ends."""
+        cut = run.end
+        while True:
+            yield run, cut
+            cut = min(cut, run.gap[0] if run.gap else run.begin)
+            if run.parent is None:
+                return
+            run = self.run(run.parent)
+
+    def chain(self, run: Run) -> list[Part]:
+        """The log of a run in its order, as pieces. Raises StoreError."""
+        found: list[Part] = []
+        for each, stop in self.lineage(run):
+            for piece in reversed(each.pieces):  # each counts up to where the next begins
+                cut = min(stop, found[-1].piece.offset) if found else stop
+                if piece.offset < cut:
+                    found.append(Part(piece, min(piece.end, cut) - piece.offset))
+        return found[::-1]
+
+    def gaps(self, run: Run) -> list[Span]:
+        """Where the log of a run has nothing: deleted before it was backed up."""
+        pairs = pairwise(self.chain(run))
+        return [(one.end, two.piece.offset) for one, two in pairs if one.end < two.piece.offset]
+
+
+def nearest(
+    runs: Iterable[Run], wanted: int, of: Callable[[Run], int]
+) -> tuple[Run | None, Run | None]:
+    """The last run before or at what is wanted, and the first after it. of: its time or end."""
+    before = after = None
+    for each in runs:
+        if of(each) <= wanted:
+            if before is None or of(each) >= of(before):
+                before = each
+        elif after is None or of(each) < of(after):
+            after = each
+    return before, after
+
+
+def stores_of(storage: Storage, root: str) -> list[str]:
+    """The stores of a repository. Raises StoreError for a folder that is none, OSError."""
+    path = f"{root}/{MARKER}"
+    try:
+        parse_object(storage.read_bytes(path), path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(f"{root}: is not a backup repository: it has no {MARKER}") from None
+    return [name for name, state in storage.list(root) if state is None and NAME.fullmatch(name)]
+
+
+def only_store(storage: Storage, root: str, store: str | None) -> str:
+    """The store that was named, or the only one. Raises StoreError that names those there are."""
+    there = stores_of(storage, root)
+    if store is None and len(there) == 1:
+        return there[0]
+    said = ", ".join(there) or "none"
+    if store is None:
+        raise StoreError(f"{root}: has {len(there)} stores ({said}): --store says which")
+    if store not in there:
+        raise StoreError(f"{root}: has no store {store!r}; there are: {said}")
+    return store

@@ -1,0 +1,57 @@
+"""A backup has the log's bytes and the broker's other files, and writes its run last."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.backups import backups
+from reput.store_format.faults import StoreError
+from tests.built import Built
+from tests.jobs.repository.backing import CONFIG, catalogue, content, log_of, run, whole_log
+
+
+def test_a_first_backup_has_all_of_a_store_and_the_next_what_is_new(tmp_path: Path) -> None:
+    built = Built().put(count=30)
+    first = run(tmp_path, built)
+    assert (first.run, first.begin, first.records, first.files) == (1, 0, 30, 2)
+    more = run(tmp_path, built.put(count=30).file("config/topics.json", '{"topicConfigTable":{}}'))
+    assert (more.run, more.begin, more.records, more.new_files) == (2, first.end, 30, 1)
+    assert log_of(tmp_path, 2) == {0: whole_log(built)}
+    made = catalogue(tmp_path).run(2)
+    assert content(tmp_path, made, "config/topics.json") == b'{"topicConfigTable":{}}'
+    old = content(tmp_path, catalogue(tmp_path).run(1), "config/topics.json")
+    assert old == CONFIG["config/topics.json"].encode()
+    again = run(tmp_path)
+    assert (again.bytes, again.pieces, again.new_files, again.stored) == (0, 0, 0, 0)
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:
+    built = Built().put(count=30)
+    would = run(tmp_path, built, dry_run=True)
+    assert not (tmp_path / "repo").exists()
+    about = run(tmp_path)
+    assert (would.begin, would.end, would.records, would.new_files, would.new) == (
+        about.begin, about.end, about.records, about.new_files, True,
+    )  # fmt: skip
+    assert not run(tmp_path, dry_run=True).new
+    assert [row.run for row in backups(str(tmp_path / "repo"))] == [1]
+
+
+def test_a_run_whose_number_was_taken_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path, Built().put(count=3))
+    from reput.store_format.files.local import LocalStorage
+
+    real = LocalStorage.put_new
+
+    def put_new(self: Any, path: str, raw: bytes) -> bool:
+        if path.endswith("00000002.json"):
+            Path(path).write_bytes(b"another's")
+        return real(self, path, raw)
+
+    monkeypatch.setattr(LocalStorage, "put_new", put_new)
+    with pytest.raises(StoreError, match="another backup has written it meanwhile"):
+        run(tmp_path)
+    assert (tmp_path / "repo/store/runs/00000002.json").read_bytes() == b"another's"

@@ -1,0 +1,75 @@
+"""What a restored store has besides its log: offsets with their queues' ends, topics, queues."""
+
+import json
+from pathlib import Path
+
+from reput import restore
+from reput.jobs.repository.restored import cut_offsets
+from tests.backed_up import log_of, made, messages, state
+from tests.built import SIZES, T0, Built
+from tests.in_process import Session
+from tests.reference.repository import Repository, records
+
+__all__ = ["made"]  # a fixture
+
+
+def test_offsets_past_the_end_are_cut(made: Repository, tmp_path: Path) -> None:
+    first = records(log_of(Built().put(count=3, keys="k")), 0, 2048)[2]
+    about = restore(Session(), str(made.root), str(tmp_path / "out"), to_offset=sum(first[:2]))
+    assert "1 offset past the end" in about.stores[0].text()
+    whole = json.loads((tmp_path / "out/config/consumerOffset.json").read_text())
+    assert whole == {"offsetTable": {"T@g": {"0": 3}}}
+
+
+def test_each_offset_has_its_own_end() -> None:
+    whole = {"offsetTable": {"T@g": {"0": 9, "1": 2, "x": 9}, "U@h": {"0": 7}, "V@h": [1]},
+             "lmqOffsetTable": {"%LMQ%a@%LMQ%a": 8}}  # fmt: skip
+    ends = {("T", 0): 5, ("T", 1): 5, ("%LMQ%a", 0): 1}
+    assert cut_offsets(whole, lambda topic, queue: ends.get((topic, queue))) == 2
+    assert whole["offsetTable"] == {"T@g": {"0": 5, "1": 2, "x": 9}, "U@h": {"0": 7}, "V@h": [1]}
+    assert whole["lmqOffsetTable"] == {"%LMQ%a@%LMQ%a": 1}
+    assert cut_offsets([], lambda *_: 0) == 0
+
+
+def test_a_topic_made_after_the_state_s_run_is_configured(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "repo", settings=SIZES)
+    built = Built().put(count=9)
+    made.run(log_of(built), T0 + 9_000, state=state(0))
+    later = json.loads(state(0)["config/topics.json"])
+    later["topicConfigTable"]["U"] = {"topicName": "U", "perm": 6}
+    later["topicConfigTable"]["unused"] = {"topicName": "unused"}
+    made.run(log_of(built.put("U", count=9)), T0 + 20_000,
+             state={"config/topics.json": json.dumps(later).encode()})  # fmt: skip
+    about = restore(Session(), str(made.root), str(tmp_path / "out"), at=T0 + 12_000)
+    table = json.loads((tmp_path / "out/config/topics.json").read_text())["topicConfigTable"]
+    assert sorted(table) == ["T", "U"]
+    assert "1 topic made after run 1" in about.stores[0].text()
+
+
+def test_a_queue_whose_messages_had_all_expired_goes_on(tmp_path: Path) -> None:
+    start = 4 * 2048
+    made = Repository(tmp_path / "repo", settings=SIZES)
+    late = Built(start=start).put("T", count=9, queue_offset=0)
+    made.run(log_of(late), T0 + 9_000, first=start, state=state(0),
+             expired=[[name, 0, 100, 41, 91, 0, 0, 0] for name in ("gone", "T")])  # fmt: skip
+    restore(Session(), str(made.root), str(tmp_path / "out"))
+    (file,) = (tmp_path / "out/consumequeue/gone/0").iterdir()
+    assert file.name == f"{41 * 20 // 200 * 200:020d}"
+    assert any((tmp_path / "out/consumequeue/T/0").iterdir())
+
+
+def test_what_a_later_run_says_is_worked_off_is_looked_at_again(tmp_path: Path) -> None:
+    """A run's files know of half messages that were ended after the moment."""
+    made = Repository(tmp_path / "repo", settings=SIZES)
+    half, popped = "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_REVIVE_LOG_DefaultCluster"
+    table = {"T@g": {"0": 1}, f"{half}@CID_RMQ_SYS_TRANS": {"0": 1},
+             f"{popped}@CID_RMQ_SYS_REVIVE_GROUP": {"0": 1}, f"{half}@mine": {"0": 0}}  # fmt: skip
+    raw = json.dumps({"offsetTable": table}).encode()
+    built = messages(5).put(half)
+    made.run(log_of(built.put("T")), T0 + 9_000, state={"config/consumerOffset.json": raw})
+    end = built.places()[-1]
+    for offset, wanted in ((end, {"T@g", f"{half}@mine"}), (made.runs[1]["end"], set(table))):
+        out = tmp_path / f"out{offset}"
+        restore(Session(), str(made.root), str(out), to_offset=offset)
+        found = json.loads((out / "config/consumerOffset.json").read_text())["offsetTable"]
+        assert set(found) == wanted

@@ -1,0 +1,92 @@
+"""Pieces of a backed-up log: what `zstd` and pyarrow read of them, and tables that lie."""
+
+import random
+import shutil
+import struct
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from reput.store_format.faults import PieceBroken
+from reput.store_format.files.frames import (
+    FRAME_BYTES,
+    compress,
+    decode_all,
+    read_table,
+    tail_bytes,
+)
+
+LENGTHS = (0, 1, 17, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 3 * FRAME_BYTES + 5)
+
+
+def _plain(length: int) -> bytes:
+    draws = random.Random(length)
+    return b"".join(draws.randbytes(40) + bytes(60) for _ in range(length // 100 + 1))[:length]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_others_read_a_piece(length: int, tmp_path: Path) -> None:
+    plain = _plain(length)
+    stored = compress(plain)
+    with ThreadPoolExecutor(3) as pool:
+        assert compress(plain, each=pool.map) == stored
+    assert b"".join(decode_all(stored, length)) == plain
+    if shutil.which("zstd") is None:
+        assert pa.CompressedInputStream(pa.BufferReader(stored), "zstd").read() == plain
+        return
+    (tmp_path / "piece.zst").write_bytes(stored)
+    told = subprocess.run(["zstd", "-dc", tmp_path / "piece.zst"], capture_output=True, check=True)
+    assert told.stdout == plain
+
+
+@pytest.mark.parametrize("length", [1, FRAME_BYTES + 1])
+def test_each_bit_of_the_tables_counts(length: int) -> None:
+    stored, tail = compress(_plain(length)), tail_bytes(length)
+    for bit in range(8 * (len(stored) - tail), 8 * len(stored)):
+        flipped = bytearray(stored)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(PieceBroken):
+            list(decode_all(flipped, length))
+
+
+def test_a_flipped_bit_of_a_frame_is_found() -> None:
+    plain = _plain(FRAME_BYTES + 500)
+    stored = compress(plain)
+    draws = random.Random(1)
+    for _ in range(200):
+        flipped = bytearray(stored)
+        flipped[draws.randrange(len(stored) - tail_bytes(len(plain)))] ^= 1 << draws.randrange(8)
+        with suppress(PieceBroken):
+            assert b"".join(decode_all(flipped, len(plain))) == plain  # a bit that says nothing
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((1 << 31, FRAME_BYTES), (9, 5)),  # huge, stored
+        ((100, 1 << 31), (9, 5)),  # huge, plain: nothing of that size is made
+        ((100, FRAME_BYTES), (1 << 20, 5)),  # goes on into the tables
+        ((0, FRAME_BYTES), (9, 5)),
+        ((100, FRAME_BYTES - 1), (9, 6)),  # frames of other sizes than a piece has
+    ],
+)
+def test_a_seek_table_that_lies_is_refused(first: tuple[int, int], second: tuple[int, int]) -> None:
+    length = FRAME_BYTES + 5
+    stored = compress(_plain(length))
+    lying = stored[:-25] + struct.pack("<IIII", *first, *second) + stored[-9:]
+    assert len(lying) == len(stored)
+    with pytest.raises(PieceBroken):
+        read_table(lying[-tail_bytes(length) :], length, len(lying))
+
+
+@pytest.mark.parametrize("length", [0, -1, 64 * FRAME_BYTES, FRAME_BYTES + 1])
+def test_a_length_that_is_not_the_piece_s_is_refused(length: int) -> None:
+    stored = compress(b"x" * FRAME_BYTES)
+    with pytest.raises(PieceBroken):
+        list(decode_all(stored, length))
+    with pytest.raises(PieceBroken):
+        list(decode_all(stored[:-1], FRAME_BYTES))

@@ -1,0 +1,70 @@
+"""A run's JSON: it is read as it was written, and an edited one is refused by file and field."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reput.store_format.faults import StoreError
+from reput.store_format.files.runs import Forget, Kept, as_bytes, parse_run
+from tests.store_format.files.repositories import piece, run_of
+
+
+def test_a_run_reads_as_it_was_written() -> None:
+    run = run_of(
+        2,
+        1,
+        40,
+        60,
+        80,
+        gap=(30, 40),
+        without=("secrets",),
+        forget=1,
+        expired=(("T", 0, 1, 2, 3, 4, 5, 6),),
+        more={"new": [1]},
+    )
+    assert parse_run(as_bytes(run.as_json()), "f", 2) == run
+    forget = Forget(3, 9, (1,), {2: Kept(0, 0, (piece(0, 40),))})
+    assert parse_run(as_bytes(forget.as_json()), "f", 3) == forget
+
+
+def _change(*path: Any) -> Callable[[dict[str, Any]], None]:
+    *way, last, value = path
+
+    def change(whole: Any) -> None:
+        for each in way:
+            whole = whole[each]
+        whole[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_change("format", "reput-repository-9"), "reput-repository-9"),
+        (_change("run", 8), "run: 8 is not"),
+        (_change("kind", "copy"), 'kind: "copy"'),
+        (_change("parent", 2), "parent: 2 is not a run before"),
+        (_change("from", 999), "from: 999"),
+        (_change("end", 99), "end: 99"),
+        (_change("settings", {"a": 1}), "settings"),
+        (_change("pieces", 0, "sha256", "../x"), r"pieces\[0\].sha256"),
+        (_change("pieces", 0, "length", 1 << 40), r"pieces\[0\].length"),
+        (_change("pieces", 1, "offset", 41), r"pieces\[1\].offset"),
+        (_change("pieces", 0, "times", [5, 1]), r"pieces\[0\].times"),
+        (_change("pieces", 0, "stored", True), r"pieces\[0\].stored"),
+        (_change("state", 0, "path", "../../etc/passwd"), r"state\[0\].path"),
+        (_change("state", 0, "path", "/etc/passwd"), r"state\[0\].path"),
+        (_change("expired", [["T", 1]]), "expired"),
+        (_change("last", "offset", -1), "last.offset: -1"),
+    ],
+)
+def test_an_edited_run_is_refused_by_file_and_field(
+    change: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    whole = json.loads(as_bytes(run_of(2, 1, 40, 60, 80).as_json()))
+    change(whole)
+    with pytest.raises(StoreError, match=f"^x/2.json: .*{said}"):
+        parse_run(as_bytes(whole), "x/2.json", 2)

@@ -13,7 +13,6 @@ from hashlib import sha256
 from typing import Any
 
 from reput import __version__
-from reput.jobs.deriving.kept import last_entries
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.report import counted
 from reput.jobs.replicating.from_folder import SourceLog
@@ -232,6 +231,8 @@ class _Backup:
         """Where queues end of which the broker had deleted all messages before any backup."""
         if on.begin == 0 or (parent is not None and on.gap is None):
             return parent.expired if parent else ()
+        from reput.jobs.deriving.kept import last_entries  # here: few runs need it, and its imports
+
         found = last_entries(self.asked.at.folder, on.begin, set(), self.about.warnings)
         return tuple((*queue, *last) for queue, last in sorted(found.items()))
 

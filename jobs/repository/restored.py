@@ -279,16 +279,16 @@ def cut_offsets(whole: Any, end: Ends) -> int:
     count = 0
     if not isinstance(whole, dict):
         return 0
-    tables = whole.get("offsetTable"), whole.get(LIGHT)
-    for key, queues in tables[0].items() if isinstance(tables[0], dict) else ():
+    table, light = whole.get("offsetTable"), whole.get(LIGHT)
+    for key, queues in table.items() if isinstance(table, dict) else ():
         for queue, offset in queues.items() if isinstance(queues, dict) else ():
             most = end(key.partition("@")[0], int(queue)) if is_queue_id(queue) else None
             if most is not None and isinstance(offset, int) and offset > most:
                 queues[queue], count = most, count + 1
-    for key, offset in tables[1].items() if isinstance(tables[1], dict) else ():
+    for key, offset in light.items() if isinstance(light, dict) else ():
         most = end(key.partition("@")[0], 0)
         if most is not None and isinstance(offset, int) and offset > most:
-            tables[1][key], count = most, count + 1
+            light[key], count = most, count + 1
     return count
 
 

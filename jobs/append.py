@@ -27,6 +27,7 @@ from reput.jobs.console.options import (
     consent,
     host_port,
     milliseconds,
+    new_file,
     setting_layers,
     show,
 )
@@ -65,6 +66,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.names import COMMIT_LOG, CONFIG, CUT, TOPICS
 from reput.store_format.notes import Done, Notes
+from reput.store_format.query.offsets import MapLines
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
 from reput.udfs.table.json_lines import BODY_BASE64, JsonRows
@@ -135,6 +137,11 @@ examples:
     add_timezone(parser)
     add_consent(parser)
     parser.add_argument(
+        "--offset-map", metavar="FILE",
+        help="of another store or an export: write where its positions are in STORE, for `reput "
+        "offsets map`",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-dispatch",
         action="store_true",
         help="leave ConsumeQueue and Index to `reput rebuild` or to the broker",
@@ -151,7 +158,7 @@ examples:
         help="be the master of real brokers with brokerRole=SLAVE meanwhile; with --set "
         "brokerRole=SYNC_MASTER what is appended waits for them (slaveTimeout, inSyncReplicas)",
     )
-    add_output(parser)
+    add_output(parser, times=True)
 
 
 def _count(text: str) -> int:
@@ -215,6 +222,10 @@ def _run(
             wait: Callable[[], None] = _nothing
             if writer.recovered is not None:  # before other records stand where the log was cut
                 waits = mend_written(writer, store, settings)
+            if (file := new_file(arguments, "offset_map", settings)) is not None:
+                lines = MapLines(stack.enter_context(file.writing()))
+                stack.callback(lines.end)
+                writer.placed = lines.add
             if listen is not None:
                 wait = stack.enter_context(
                     slaves_of(writer, store, listen, settings, remark, stop.check)

@@ -6,16 +6,8 @@ from typing import Any, NamedTuple
 
 from reput.jobs.console.declared import add_options, given, option, shown
 from reput.jobs.console.options import DONE
-from reput.jobs.console.rows import (
-    NOTHING,
-    OutputColumn,
-    RowWriter,
-    add_limit,
-    at,
-    for_programs,
-    write_table,
-)
-from reput.jobs.console.voice import add_output, camel_case, remark
+from reput.jobs.console.rows import OutputColumn, add_limit, show_rows, time_column
+from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import alone
 
 _HELP = """\
@@ -110,15 +102,16 @@ def _remarks(row: BackupRow) -> str:
 _COLUMNS = (
     OutputColumn("store", lambda row: row.store, True),
     OutputColumn("run", lambda row: row.run),
-    OutputColumn("made", lambda row: at(row.made), True),
+    time_column("made", lambda row: row.made),
     OutputColumn("first", lambda row: f"{row.first:,}"),
     OutputColumn("end", lambda row: f"{row.end:,}"),
-    OutputColumn("last message", lambda row: row.last_message and at(row.last_message), True),
+    time_column("last message", lambda row: row.last_message),
     OutputColumn("new bytes", lambda row: f"{row.bytes:,}"),
     OutputColumn("stored", lambda row: f"{row.stored:,}"),
     OutputColumn("files", lambda row: row.files),
     OutputColumn("remarks", _remarks, True),
-    OutputColumn("checked", lambda row: row.checked and f"{at(row.checked)} {row.verdict}", True),
+    time_column("checked", lambda row: row.checked),
+    OutputColumn("verdict", lambda row: row.verdict, True),
 )
 
 
@@ -126,23 +119,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_options(parser, Backups)
     add_limit(parser)
-    add_output(parser, rows=True)
+    add_output(parser, rows=True, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List, and exit with 0."""
-    found = backups(given(arguments, Backups))
-    rows = found[: arguments.limit]
-    if for_programs(arguments):
-        writer = RowWriter(arguments)
-        for row in rows:
-            writer.write(camel_case(row._asdict()))
-    elif rows:
-        write_table([each.name for each in _COLUMNS],
-                    [[each.value(row) for each in _COLUMNS] for row in rows],
-                    {each.name for each in _COLUMNS if each.text})  # fmt: skip
-    if len(found) > len(rows):
-        remark(f"{len(found) - len(rows):,} more: --limit {arguments.limit} leaves them out")
-    if not rows:
-        remark(NOTHING)
+    show_rows(arguments, backups(given(arguments, Backups)), _COLUMNS)
     return DONE

@@ -4,7 +4,7 @@ import argparse
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import InPlace, OfLog, OfStore, add_options, option
@@ -44,11 +44,10 @@ has grown by many gigabytes, `reput rebuild` and `reput install` use all cores.
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CatchUp(InPlace, OfLog):
     """What `reput catch-up` is asked. output_storage: only writes."""
 
-    _: KW_ONLY
     output_storage: "Storage | None" = None
     output: str | None = option(
         "write all derived files there, path or URL, as a new set", metavar="DIR"
@@ -56,14 +55,13 @@ class CatchUp(InPlace, OfLog):
     replace: bool = option("replace the set in DIR, if it is a rebuilt one", False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Follow(OfStore):
     """What `reput catch-up --follow` is asked. said: called with each round's report.
 
     confirm: as for `catch_up`. Times are seconds; idle: None: never.
     """
 
-    _: KW_ONLY
     every: float = option("with --follow: how often (5)", 5.0, type=float, metavar="SECONDS")
     idle: float | None = option(
         "with --follow: end when nothing new has come for so long", type=float, metavar="SECONDS"
@@ -88,7 +86,7 @@ def catch_up(asked: CatchUp) -> "CaughtUp":
 
         write = asked.output_storage or storage_for(asked.output)
         target = Place(write, write.resolve(asked.output))
-        about = _to_output(asked.at(), target, asked.replace, asked.shows)
+        about = _to_output(asked.named(), target, asked.replace, asked.shows)
     else:
         about = _in_place(asked)
     about.seconds = time.monotonic() - started

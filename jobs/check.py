@@ -55,11 +55,10 @@ examples:
 {VERSIONS}"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Check(OfLog):
     """What `reput check` is asked."""
 
-    _: KW_ONLY
     ranges: "BinaryIO | None" = all_ranges()
     assume_names: bool = assumed_names()
     remade: str = remade_lives()

@@ -28,9 +28,9 @@ _GROUPS = {
         "topics": "list what a store has of each topic",
         "queues": "list what a store has of each queue",
         "groups": "list how far consumer groups have come, and their lag",
-        "stats": "count what was put into the log, by topic, hour, group or size",
+        "stats": "count what was put into the log, by topic, day, hour, group or size",
         "query": "find messages by key, id, position or time, without a broker",
-        "trace": "show one message's life: put, delayed, retried, committed, with times",
+        "trace": "show one message's life: put, delayed, retried, committed; who consumed it",
         "transactions": "list pending transactions, and what became of the others",
         "delayed": "list what is due when, and what should have been delivered and never was",
         "dump": "show any store file as text or JSON lines",
@@ -49,11 +49,13 @@ _GROUPS = {
         "deliver-delayed": "deliver the delayed messages that are due, once",
         "resolve-transactions":
             "commit or roll back pending transactions, as their producers would",
+        "offsets": "dump, set, clone or map how far consumer groups have come",
     },
     "move": {
         "export":
             "write messages as Parquet, JSON lines, a Delta table or a store of their own",
         "append": "append messages to a local store",
+        "send": "send messages, dead letters above all, to a live cluster",
         "convert":
             "write a store anew: files of other sizes, another release",
         "replicate":
@@ -68,6 +70,7 @@ _GROUPS = {
     "serve": {
         "serve": "answer any RocketMQ client from a store, as a name server and broker that only "
         "read",
+        "metrics": "give Prometheus a store's lags, rates and what waits, from its files alone",
     },
     "this machine": {
         "demo": "damage, find and rebuild a small store of a real broker, as a first look",
@@ -110,7 +113,8 @@ the same wherever a command takes them
   --topic           only this topic
   --since, --until  stored then or later, stored before that: 2026-01-31, 2026-01-31T12:00:00Z,
                     milliseconds since 1970, '2h ago' or now
-  --limit           the first N rows
+  --tz              the zone of times and days: Asia/Shanghai, -05:00
+  --limit, --sort   the first N rows; by these columns
   --output          where to write
 
 exit codes
@@ -195,11 +199,16 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         from reput.jobs.console.endings import no_such_command
 
         raise no_such_command(words[0], _COMMANDS)
+    for n in reversed(range(1, len(words))):  # argparse takes the values -lag, -05:00 for options
+        if words[n - 1] in ("--sort", "--tz"):
+            words = [*words[: n - 1], f"{words[n - 1]}={words[n]}", *words[n + 1 :]]
+    zone = next((word[5:] for word in reversed(words) if word.startswith("--tz=")), "UTC")
+    voice.begin(zone=zone)  # times among the words are read in it
     parser = _parser(_in_json(words))
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next (reput completion)
         complete(parser)
     arguments = parser.parse_args(words)
-    voice.begin(arguments.quiet, arguments.verbose)
+    voice.begin(arguments.quiet, arguments.verbose, zone)
     return arguments
 
 

@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, Compare, "messages")
     add_engine(parser)
     add_options(parser, Compare, "staging_folder")
-    add_output(parser)
+    add_output(parser, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

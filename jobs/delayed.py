@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
 from reput.jobs.console.voice import duration
 
 _EPILOG = """\
@@ -18,8 +18,8 @@ examples:
 """
 _COLUMNS = (
     OutputColumn("state", lambda row: row.state, True),
-    OutputColumn("due (UTC)", lambda row: at(row.due), True),
-    OutputColumn("late", lambda row: None if row.late is None else duration(row.late)),
+    time_column("due", lambda row: row.due),
+    OutputColumn("late", lambda row: row.late, shown=duration),
     OutputColumn("by", lambda row: f"level {row.level}" if row.level else "timer", True),
     OutputColumn("queueOffset", lambda row: row.queue_offset),
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),

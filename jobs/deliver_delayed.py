@@ -2,10 +2,10 @@
 
 import argparse
 import time
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.declared import OfService, add_options, option
+from reput.jobs.console.declared import OfService, option
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
@@ -15,8 +15,9 @@ from reput.jobs.console.options import (
     milliseconds,
     show,
 )
+from reput.jobs.console.voice import time_text
 from reput.jobs.engines.choice import alone
-from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.outputs.report import counted
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import merge_layers
 
@@ -76,11 +77,10 @@ class DeliverReport:
         return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeliverDelayed(OfService):
     """What `reput deliver-delayed` is asked. until: milliseconds since 1970, by default now."""
 
-    _: KW_ONLY
     until: int | None = option(
         f"what is due then: {TIME_FORMS}", type=milliseconds, metavar="TIME", required=True
     )
@@ -100,7 +100,6 @@ def deliver_delayed(asked: DeliverDelayed) -> DeliverReport:
     """
     from reput.broker.services.deliver import Until, deliver, plan_delivery
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
-    from reput.jobs.opening.open_writer import local_store_at
     from reput.store_format.discover.config import has_rows
     from reput.store_format.fate import delays
     from reput.store_format.fate.rows import gathered_delays
@@ -113,7 +112,6 @@ def deliver_delayed(asked: DeliverDelayed) -> DeliverReport:
         raise StoreError("timerRocksDBEnable=true: timers in RocksDB cannot be delivered")
     precision = writer_settings_from(given, release=asked.rocketmq).timer_precision_ms
     wanted = Until(now if asked.until is None else asked.until, now, asked.missed, precision)
-    shown = asked.shows
 
     def plan(look: "Look") -> "tuple[DeliveryPlan, Until, int]":
         gathered, levels, read = gathered_delays(look.store, look.notes)
@@ -141,27 +139,20 @@ def deliver_delayed(asked: DeliverDelayed) -> DeliverReport:
     def act(
         writer: "CommitLogWriter", opened: "OpenedStore", planned: "tuple[DeliveryPlan, Until, int]"
     ) -> None:
-        with one_by_one(shown, "deliver", len(planned[0].due), "messages") as work:
+        with one_by_one(asked.shows, "deliver", len(planned[0].due), "messages") as work:
             made = deliver(writer, opened, *planned, work.go_on)
         report.stopped = work.stopped
         report.levels, report.timers, report.missed, report.refused = made
         report.delivered = made.levels + made.timers + made.missed
 
-    planned, _ = run_service(
-        Service(plan, question, act), local_store_at(asked.store, asked.rocketmq, given),
-        dry_run=asked.dry_run, confirm=asked.confirm, progress=shown, tell=asked.tell,
-    )  # fmt: skip
-    made = planned[0]
+    made = run_service(Service(plan, question, act), asked)[0]
     return replace(
         report, due=len(made.due), waiting=made.waiting, skipped=made.skipped, unsure=made.unsure
     )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
-    parser.add_argument("store", metavar="STORE", help="a local store's root")
-    add_options(parser, DeliverDelayed)
-    add_service(parser)
+    add_service(parser, DeliverDelayed, _EPILOG, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind", choices=[str(kind) for kind in FileKind],
         help="what the file is, where its name and folders do not tell",
     )  # fmt: skip
-    add_output(parser, rows=True)
+    add_output(parser, rows=True, times=True)
     parser.add_argument(
         "--from", dest="first", type=_number, metavar="N", help="begin at this offset or number"
     )

@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import InPlace, add_options, option
@@ -26,14 +26,13 @@ silence: what a consumer group has not read, what is delayed, half messages with
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Expire(InPlace):
     """What `reput expire` is asked.
 
     now: milliseconds since 1970; used: path -> used share of its disk; both by default real.
     """
 
-    _: KW_ONLY
     any_hour: bool = option("not only at the hour of deleteWhen", False)
     backed_up: str | None = option(
         "of the log only what this backup repository has, as a check found it whole", metavar="REPO"

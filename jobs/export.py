@@ -21,6 +21,7 @@ from reput.jobs.engines.choice import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import READ
 from reput.store_format.files.folder import Folder
+from reput.store_format.notes import Notes
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
@@ -78,11 +79,10 @@ class VerifyExport(OfExport):
     store: str | None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Export(OfExport):
     """What `reput export` is asked."""
 
-    _: KW_ONLY
     format: str = option(
         "what is written: files of Parquet (default) or JSON lines, Delta tables, a store",
         "parquet", "--as", dest="kind", choices=_FORMATS,
@@ -94,6 +94,9 @@ class Export(OfExport):
     sql: str | None = option("only what a subscription would get", metavar="EXPRESSION")
     since: int | None = timed(f"stored then or later: {TIME_FORMS}", type=milliseconds)
     until: int | None = timed("stored before that", type=milliseconds)
+    unconsumed_by: str | None = option(
+        "only what this consumer group has not consumed: from its offset on", metavar="GROUP"
+    )
     bodies: bool = option("leave out the bodies", True, "--no-bodies")
     decompress: bool = option("bodies as their producers gave them", False)
     on_damage: str = option(
@@ -139,8 +142,12 @@ def export(engine: Engine, asked: Export) -> "Exported":
         raise SettingError(f"on_damage {on_damage!r}: expected one of {', '.join(_ON_DAMAGE)}")
     if asked.decompress and not asked.bodies:
         raise SettingError("--decompress: there is nothing to decompress with --no-bodies")
-    chosen = Chosen(**{each.name: getattr(asked, each.name) for each in fields(Chosen)})
-    chosen = replace(chosen, topics=tuple(asked.topics), redact=tuple(asked.redact))
+    if asked.unconsumed_by is not None and format_ == _DELTA:
+        raise SettingError("--unconsumed-by: not for a Delta table, as offsets move between runs")
+    named = [each.name for each in fields(Chosen) if each.name != "offsets"]
+    chosen = Chosen(**{name: getattr(asked, name) for name in named})
+    chosen = replace(chosen, topics=tuple(asked.topics), redact=tuple(asked.redact),
+                     offsets=_offsets(asked))  # fmt: skip
     redaction(asked.redact)  # wrong words are refused before anything is read
     settings, keep_repeats = asked.settings or {}, asked.keep_repeats
     if format_ == _STORE:
@@ -171,6 +178,21 @@ def export(engine: Engine, asked: Export) -> "Exported":
     return export_set(found, target, format_, chosen, keep_repeats)
 
 
+def _offsets(asked: Export) -> tuple[tuple[str, int, int], ...]:
+    """(topic, queue, offset from which on the group has consumed nothing). Raises StoreError."""
+    if asked.unconsumed_by is None:
+        return ()
+    from reput.store_format.query.inventory import unconsumed
+    from reput.store_format.query.reader import NEWEST, OpenedStore
+
+    at, notes = asked.at(), Notes()
+    with OpenedStore(
+        Folder(at.storage, at.path), at.rocketmq or NEWEST, at.settings or {}, notes
+    ) as opened:
+        found = unconsumed(opened, asked.unconsumed_by, notes)
+    return tuple((*queue, offset) for queue, offset in sorted(found.items()))
+
+
 @on_engine(VerifyExport)
 def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
     """Read an export back and compare it with the log: counts, sums and CRCs.
@@ -198,7 +220,7 @@ def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, Export, _EPILOG, optional=True)
+    add_job(parser, Export, _EPILOG, optional=True, times=True)
     parser.add_argument(
         "--verify",
         action="store_true",

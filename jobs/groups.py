@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.broker.serving.allotting import MessageQueue, Strategy, allocation, strategies
-from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
 from reput.jobs.opening.questions import Store
 from reput.store_format.query.inventory import GroupRow
 from reput.store_format.query.pop_leftovers import InFlightRow
@@ -29,6 +29,7 @@ _COLUMNS = (
     OutputColumn("consumed", lambda row: row.consumer_offset),
     OutputColumn("end", lambda row: row.max_offset),
     OutputColumn("lag", lambda row: row.lag),
+    OutputColumn("lag s", lambda row: row.lag_seconds, shown="{:,.1f}".format),
 )
 
 
@@ -38,8 +39,8 @@ _IN_FLIGHT_COLUMNS = (
     OutputColumn("parent", lambda row: row.parent or "", True),
     OutputColumn("queue", lambda row: row.queue_id),
     OutputColumn("offset", lambda row: row.offset),
-    OutputColumn("popped (UTC)", lambda row: at(row.since), True),
-    OutputColumn("again (UTC)", lambda row: at(row.until), True),
+    time_column("popped", lambda row: row.since),
+    time_column("again", lambda row: row.until),
 )
 
 
@@ -58,7 +59,7 @@ _SHARE_COLUMNS = (
     OutputColumn("topic", lambda share: share.topic, True),
     OutputColumn("strategy", lambda share: share.strategy, True),
     OutputColumn("client", lambda share: share.client, True),
-    OutputColumn("queues", lambda share: " ".join(map(str, share.queues)), True),
+    OutputColumn("queues", lambda share: share.queues, True),
 )
 
 
@@ -91,9 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
 
     def rows(store: Store) -> list[GroupRow]:
-        wanted = arguments.group
         found = store.groups(scan=arguments.scan)
-        return [row for row in found if wanted is None or row.group == wanted]
+        return [row for row in found if arguments.group in (None, row.group)]
 
     if arguments.in_flight:
         return run_listing(arguments, partial(_in_flight, arguments), _IN_FLIGHT_COLUMNS)
@@ -110,9 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _in_flight(arguments: argparse.Namespace, store: Store) -> list[InFlightRow]:
     if arguments.clients is not None:
         raise SettingError("--in-flight and --clients list different things: one of them")
-    wanted = arguments.group
     found = store.in_flight(scan=arguments.scan)
-    return [row for row in found if wanted is None or row.group == wanted]
+    return [row for row in found if arguments.group in (None, row.group)]
 
 
 def _words(text: str) -> list[str]:

@@ -23,9 +23,8 @@ from reput.jobs.console.rows import (
     message_id,
     read_keys,
 )
-from reput.jobs.console.voice import remark, safe
+from reput.jobs.console.voice import in_zone, remark, safe, time_text
 from reput.jobs.opening.questions import Store
-from reput.jobs.outputs.report import time_text
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.query.reader import StoredMessage
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 # ---
 # Refuses options of `reput query` that do not go together, so that none is ignored.
 
-_TIMES, _FILTERS = {"--since", "--until"}, {"--tags", "--sql", "--grep"}
+_TIMES, _FILTERS = {"--since", "--until"}, {"--tags", "--sql", "--grep", "--unconsumed-by"}
 # What is asked for -> options that narrow it. --max, --limit and --scan go with everything.
 _OBEYED = {
     "--key": _TIMES | _FILTERS | {"--topic", "--as-rocketmq"},
@@ -50,7 +49,7 @@ _OBEYED = {
 }
 _NAMES = {"begin": "--since", "end": "--until"}
 _NARROWING = (
-    "topic", "queue", "begin", "end", "tags", "sql", "grep", "as_rocketmq",
+    "topic", "queue", "begin", "end", "tags", "sql", "grep", "unconsumed_by", "as_rocketmq",
 )  # fmt: skip
 
 
@@ -128,10 +127,6 @@ _BODIES: dict[str, Callable[[bytes], str]] = {
     "hex": bytes.hex,
     "base64": lambda body: base64.b64encode(body).decode(),
 }
-_HEADING = (
-    f"{'physicalOffset':>14}  {'storeTimestamp (UTC)':<24}  {'topic/queue':<32}  "
-    f"{'queueOffset':>11}  {'size':>9}\n"
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,6 +164,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grep", metavar="REGEX",
         help="only messages in whose body, or in a name or value of whose properties, it is found",
+    )  # fmt: skip
+    parser.add_argument(
+        "--unconsumed-by", metavar="GROUP",
+        help="only what this consumer group has not consumed: from its offset on",
     )  # fmt: skip
     parser.add_argument(
         "--as-rocketmq", action="store_true",
@@ -273,9 +272,9 @@ def _by_keys(
 
 
 def _where(store: Store, arguments: argparse.Namespace) -> "Filter | None":
-    """The filter of --tags, --sql and --grep. Raises StoreError."""
-    asked = arguments.tags, arguments.sql, arguments.grep
-    if asked == (None, None, None):
+    """The filter of --tags, --sql, --grep and --unconsumed-by. Raises StoreError."""
+    asked = arguments.tags, arguments.sql, arguments.grep, arguments.unconsumed_by
+    if set(asked) == {None}:
         return None
     try:
         return store.filter(*asked)
@@ -324,16 +323,22 @@ def _rows_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], None
 def _table_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], None]:
     """A function that shows a message as a line, with its properties and body below."""
     body, decompress, begun = arguments.body, arguments.decompress, False
+    title = in_zone("storeTimestamp")
+    width = max(len(title), len(time_text(0)))
 
     def show(message: StoredMessage) -> None:
         nonlocal begun
         if not begun:
-            sys.stdout.write(_HEADING)
+            sys.stdout.write(
+                f"{'physicalOffset':>14}  {title:<{width}}  {'topic/queue':<32}  "
+                f"{'queueOffset':>11}  {'size':>9}\n"
+            )
             begun = True
         record = message.record
         where = safe(f"{message.topic}/{message.queue_id}")
+        stored = time_text(record.store_timestamp)
         sys.stdout.write(
-            f"{record.physical_offset:>14}  {time_text(record.store_timestamp):<24}  {where:<32}  "
+            f"{record.physical_offset:>14}  {stored:<{width}}  {where:<32}  "
             f"{record.queue_offset:>11}  {record.size:>9}\n"
         )
         for name, value in message.properties.items():

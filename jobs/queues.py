@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
 
 _EPILOG = """\
 examples:
@@ -16,8 +16,8 @@ _COLUMNS = (
     OutputColumn("end", lambda row: row.max_offset),
     OutputColumn("messages", lambda row: row.messages),
     OutputColumn("bytes", lambda row: row.bytes),
-    OutputColumn("oldest (UTC)", lambda row: at(row.min_timestamp), True),
-    OutputColumn("newest (UTC)", lambda row: at(row.max_timestamp), True),
+    time_column("oldest", lambda row: row.min_timestamp),
+    time_column("newest", lambda row: row.max_timestamp),
     OutputColumn("", lambda row: "batch" if row.batch else "", True),
 )
 

@@ -3,7 +3,7 @@
 import argparse
 import os
 import time
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import InPlace, OfLog, remade_lives
@@ -38,11 +38,10 @@ examples:
 {VERSIONS}"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recover(InPlace, OfLog):
     """What `reput recover` is asked."""
 
-    _: KW_ONLY
     on_damage: str = REFUSE
     remade: str = remade_lives()
 

@@ -73,7 +73,6 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
         restorations,
         restored,
     )
-    from reput.store_format.discover.config_faults import config_faults
     from reput.store_format.log.groups import refuse_heads
 
     found = asked.found(engine, REPAIR)
@@ -105,8 +104,7 @@ def repair(engine: Engine, asked: Repair) -> "RepairSummary":
         move_segments(job.staging, target, rows, summary)
         state = StateCopy(plan.storage, plan.store, place.storage, target, summary)
         state.copy(carried_names())
-        faults = config_faults(plan.folder)
-        todo = next((each.todo for each in faults if each.todo), "")
+        todo = next(iter(plan.of_config), "")
         summary.first = todo.replace(f"{plan.store}/", f"{place.path}/")
         _derive(found, job.staging, Place(place.storage, target), summary, kinds)
         end_set(job.staging, summary.manifest(), place)

@@ -188,7 +188,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, ReplicateFrom, "master", "broker", "from_offset", "controller")
     add_options(parser, OfReplica)
     add_options(parser, Replicate, "verify")
-    add_output(parser)
+    add_output(parser, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +11,6 @@ from reput.jobs.console.options import DAMAGE, DONE, add_job, asked_of, engine_f
 from reput.jobs.console.store_there import check_ending
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
-from reput.store_format.files.folder import Place
 
 if TYPE_CHECKING:
     from reput.jobs.outputs.output import WholeFile
@@ -78,11 +76,10 @@ def report(engine: Engine, asked: ReportPage) -> Reported:
     from reput.jobs.page.headline import verdict
     from reput.jobs.page.store_sections import page
 
-    settings = asked.settings or {}
-    file = _file(asked.store, asked.output, settings, asked.replace)
+    file = _file(asked)
     facts = look_at(
         asked.store, engine=engine if asked.check else None, rocketmq=asked.rocketmq,
-        settings=settings, staging_folder=asked.staging_folder,
+        settings=asked.settings or {}, staging_folder=asked.staging_folder,
         now=time.time_ns() // 1_000_000 if asked.now is None else asked.now, progress=asked.shows,
     )  # fmt: skip
     content = page(facts)
@@ -91,17 +88,12 @@ def report(engine: Engine, asked: ReportPage) -> Reported:
     return Reported(asked.output, len(content), sound, verdict(facts).text, dict(facts.unknown))
 
 
-def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -> "WholeFile":
+def _file(asked: ReportPage) -> "WholeFile":
     """The file of the page. Raises StoreError if it may not be written."""
-    from reput.jobs.outputs.output import WholeFile, inputs_of
+    from reput.jobs.outputs.output import whole_file
     from reput.jobs.page.store_sections import BEGINS
-    from reput.store_format.files.by_url import storage_for
 
-    storage = storage_for(store)
-    inputs = inputs_of(Place(storage, storage.resolve(store)), settings)
-    file = WholeFile(output, tuple(inputs), BEGINS, replace)
-    file.check()
-    return file
+    return whole_file(asked.output, asked.store, asked.settings or {}, BEGINS, asked.replace)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_ending("report --output", arguments.output)
     asked = asked_of(arguments, ReportPage)
     # checked before anybody waits for an engine
-    _file(asked.store, asked.output, asked.settings or {}, asked.replace)
+    _file(asked)
     with engine_for(arguments) if asked.check else nullcontext() as engine:
         done = report(engine, asked)
     show(arguments, done._asdict(), done.text(), good=done.sound is not False)

@@ -2,10 +2,10 @@
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.declared import OfService, add_options, option, shown
+from reput.jobs.console.declared import OfService, option, shown
 from reput.jobs.console.options import DAMAGE, DONE, add_service, asked_of, show
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
@@ -81,11 +81,10 @@ class ResolveReport:
         return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResolveTransactions(OfService):
     """What `reput resolve-transactions` is asked."""
 
-    _: KW_ONLY
     decide: str | Mapping[str | int, str] = field(
         metadata=shown(
             "commit or rollback all that are pending, or a file that says which of them how",
@@ -107,16 +106,13 @@ def resolve_transactions(asked: ResolveTransactions) -> ResolveReport:
     """
     from reput.broker.services.resolve import plan_resolution, resolve_planned
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
-    from reput.jobs.opening.open_writer import local_store_at
     from reput.store_format.discover.config import config_in_rocksdb
     from reput.store_format.fate import transactions
     from reput.store_format.fate.rows import gathered_transactions
     from reput.store_format.release.settings import writer_settings_from
 
-    given = asked.settings or {}
-    decisions = _decisions(asked.decide)
+    decisions, given = _decisions(asked.decide), asked.settings or {}
     checks_most = writer_settings_from(given, release=asked.rocketmq).transaction_check_max
-    progress = asked.shows
     report = ResolveReport(asked.store)
 
     def plan(look: "Look") -> "ResolutionPlan":
@@ -147,16 +143,13 @@ def resolve_transactions(asked: ResolveTransactions) -> ResolveReport:
 
     def act(writer: "CommitLogWriter", opened: "OpenedStore", planned: "ResolutionPlan") -> None:
         many = len(planned.commits) + len(planned.rollbacks) + len(planned.discards)
-        with one_by_one(progress, "resolve", many, "transactions") as work:
+        with one_by_one(asked.shows, "resolve", many, "transactions") as work:
             made = resolve_planned(writer, opened, planned, work.go_on)
         report.stopped = work.stopped
         report.committed, report.rolled_back, report.discarded, report.finished = made[:4]
         report.refused, report.done = made.refused, True
 
-    planned, _ = run_service(
-        Service(plan, question, act), local_store_at(asked.store, asked.rocketmq, given),
-        dry_run=asked.dry_run, confirm=asked.confirm, progress=progress, tell=asked.tell,
-    )  # fmt: skip
+    planned = run_service(Service(plan, question, act), asked)
     report.to_commit, report.to_roll_back = len(planned.commits), len(planned.rollbacks)
     report.to_discard, report.to_finish = len(planned.discards), len(planned.unfinished)
     report.pending, report.given_up = len(planned.undecided), planned.given_up
@@ -177,10 +170,7 @@ def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
-    parser.add_argument("store", metavar="STORE", help="a local store's root")
-    add_options(parser, ResolveTransactions)
-    add_service(parser)
+    add_service(parser, ResolveTransactions, _EPILOG)
 
 
 def run(arguments: argparse.Namespace) -> int:

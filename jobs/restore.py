@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.declared import OfStore, add_options, given, option, shown
+from reput.jobs.console.declared import OfLog, add_options, given, option, shown
 from reput.jobs.console.moment import add_moment, wanted_of
 from reput.jobs.console.options import (
     ANY_DAMAGE,
@@ -27,9 +27,7 @@ from reput.store_format.release.settings import merge_layers, parse_assignments
 if TYPE_CHECKING:
     from reput.jobs.console.moment import Found
     from reput.jobs.converting.report import ConvertSummary
-    from reput.jobs.pipeline.pipeline import Cut
     from reput.jobs.repository.restored import Restored
-    from reput.store_format.files.protocol import Storage
 
 _HELP = """\
 Makes a new store in DIR: the log up to the moment, byte for byte; topics, groups, offsets and ACLs
@@ -46,12 +44,11 @@ every store of the repository is restored, to DIR/STORE.
 
 
 @dataclass(frozen=True)
-class Restore(OfStore):
+class Restore(OfLog):
     """What `reput restore` is asked. store: the repository, path or URL.
 
     name: of a store in it; at: a time in milliseconds; to_offset: physical; to_message_id: up to
     that message, by either id. tell: gets each note. rocketmq, settings: by default the backup's.
-    cut, storage: as for `reput.rebuild`; storage: only of the output.
     """
 
     output: str = field(metadata=shown("absent or empty folder, or its URL", metavar="DIR"))
@@ -74,8 +71,6 @@ class Restore(OfStore):
         metavar="ADDRESS:PORT",
     )  # fmt: skip
     tell: Callable[[str], Any] = lambda _: None
-    cut: "Cut | None" = None
-    storage: "Storage | None" = None
 
 
 @dataclass
@@ -132,7 +127,6 @@ class _Restoring:
     def __init__(self, engine: Engine, asked: Restore, found: "Found") -> None:
         from reput.jobs.console.moment import settings_of
         from reput.jobs.outputs.output import CONVERTED, RESTORED
-        from reput.jobs.pipeline.job import find_store
         from reput.store_format.discover.purpose import CONVERT, REBUILD
         from reput.store_format.discover.store import store_at
 
@@ -142,7 +136,7 @@ class _Restoring:
         purpose = CONVERT if anew else REBUILD.asked(asked.on_damage)
         self.asked, self.moment, self.anew = asked, found, bool(anew)
         at = store_at(str(found.moment), release, given)
-        self.store = find_store(engine, at, purpose, cut=asked.cut, progress=asked.progress)
+        self.store = replace(asked, settings=given).found(engine, purpose, at)
         kind = CONVERTED if anew else RESTORED
         self.place = self.store.output(asked.output, kind, False, asked.storage)
 
@@ -182,7 +176,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser, "the release whose rules hold; without it that of the backup's broker")
     add_timezone(parser)
     add_engine(parser)
-    add_output(parser)
+    add_output(parser, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

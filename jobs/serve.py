@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]}; default: the newest",
         "one setting by RocketMQ's name, such as brokerName; the files show sizes",
     )
-    add_output(parser)
+    add_output(parser, times=True)
     parser.add_argument(
         "--listen", metavar="HOST:PORT", action="append", default=[],
         help=f"where to listen (default: {_DEFAULT}); may be repeated, such as with the address "

@@ -3,46 +3,54 @@
 import argparse
 import io
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from reput.jobs.console.options import DAMAGE, DONE, new_file
-from reput.jobs.console.rows import (
-    RowWriter,
-    add_asked_store,
-    add_limit,
-    asked_store,
-    at,
-    for_programs,
-    write_table,
-)
-from reput.jobs.console.voice import camel_case, remark
+from reput.jobs.console.options import new_file
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.voice import TABLE, remark, shown_zone
 from reput.jobs.outputs.output import NewFile
 from reput.jobs.outputs.report import counted
 from reput.store_format.faults import StoreError
 
-_BY = ("topic", "hour", "group", "size")
+_COLUMNS = (
+    OutputColumn("topic", lambda row: row.topic, True),
+    time_column("day", lambda row: row.day),
+    time_column("hour", lambda row: row.hour),
+    OutputColumn("group", lambda row: row.group, True),
+    OutputColumn("size", lambda row: row.size),
+    OutputColumn("messages", lambda row: row.messages, shown="{:,}".format),
+    OutputColumn("records", lambda row: row.records, shown="{:,}".format),
+    OutputColumn("bytes", lambda row: row.bytes, shown="{:,}".format),
+    time_column("first", lambda row: row.first),
+    time_column("last", lambda row: row.last),
+    OutputColumn("messages/s", lambda row: row.messages_per_second, shown="{:,.1f}".format),
+    OutputColumn("bytes/s", lambda row: row.bytes_per_second, shown="{:,.0f}".format),
+)
+BY = ("topic", "day", "hour", "group", "size")  # counts.BY, which is not imported for --help
+_SUMS = ("records", "messages", "bytes", "first", "last")
+_RATES = ("messages_per_second", "bytes_per_second")
 _EPILOG = """\
 StoreStatsService and BrokerStatsManager count puts, bytes and rates while a broker runs, and forget
 them when it ends; this counts the log. Each record counts by its own topic, so a delayed message in
 SCHEDULE_TOPIC_XXXX and again when it is delivered; a record that holds several messages counts as
 so many messages. Bytes are those of the records. group: the consumers' of %RETRY% and %DLQ% topics,
 the producers' of half messages. size: a record has so many bytes or more, less than twice as many.
-Rates are over the whole hour, without hour from the first message to the last.
+Rates are over the whole hour or day, without these from the first message to the last.
 
   reput stats /data/store --by topic
+  reput stats /data/store --by day --tz Asia/Shanghai
   reput stats s3://bucket/store --by topic,hour --output puts.parquet
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_asked_store(parser, scan=False)
+    add_listing(parser, scan=False)
     parser.add_argument(
-        "--by", type=_ways, default=("topic",), metavar="topic,hour|group|size",
+        "--by", type=_ways, default=("topic",), metavar="topic,day|hour|group|size",
         help="what is counted apart, one or several (default: topic)",
     )  # fmt: skip
-    parser.add_argument("--topic", metavar="T", help="with --by topic: only rows of this topic")
-    add_limit(parser)
     parser.add_argument(
         "--output", metavar="FILE.parquet", help="write a new Parquet file, and no table"
     )
@@ -50,53 +58,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _ways(text: str) -> tuple[str, ...]:
     ways = tuple(text.split(","))
-    if not set(ways) <= set(_BY) or len(set(ways)) < len(ways):
-        raise argparse.ArgumentTypeError(f"{text!r}: some of {', '.join(_BY)} are wanted")
+    if not set(ways) <= set(BY) or len(set(ways)) < len(ways):
+        raise argparse.ArgumentTypeError(f"{text!r}: some of {', '.join(BY)} are wanted")
     return ways
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Count, and show it: 0, or 1 where something could not be counted."""
-    file, by, limit = new_file(arguments, "output", {}), arguments.by, arguments.limit
+    file, by = new_file(arguments, "output", {}), arguments.by
     if arguments.topic is not None and "topic" not in by:
         raise StoreError("--topic goes with --by topic, or topic and others")
-    with asked_store(arguments) as store:
-        found = [each for each in store.stats(by) if arguments.topic in (None, each.topic)]
-    rows = found[:limit]
-    if len(found) > len(rows):
-        remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
+    columns = [each for each in _COLUMNS if each.name in by or each.name not in BY]
+    columns.sort(key=lambda each: by.index(each.name) if each.name in by else len(by))
     if file is not None:
-        _write(file, by, rows)
-        remark(f"{arguments.output}: {counted(len(rows), 'row')}")
-    elif for_programs(arguments):
-        writer = RowWriter(arguments)
-        for row in rows:
-            writer.write(camel_case(_plain(by, row)))
-    else:
-        names = [*by, "messages", "records", "bytes", "first (UTC)", "last (UTC)",
-                 "messages/s", "bytes/s"]  # fmt: skip
-        write_table(names, [_cells(by, row) for row in rows], {"topic", "group"})
-    return DAMAGE if store.lacking else DONE
+        arguments.format, arguments.json = TABLE, False  # the file is what is asked for
+    return run_listing(
+        arguments, lambda store: store.stats(by, zone=shown_zone()), columns,
+        None if file is None else partial(_write, file, by), partial(_plain, by),
+    )  # fmt: skip
 
 
 def _plain(by: Sequence[str], row: Any) -> dict[str, Any]:
     """A row with the columns that were asked for, and its rates."""
-    whole = row._asdict()
-    return {
-        **{name: whole[name] for name in by},
-        **{name: whole[name] for name in ("records", "messages", "bytes", "first", "last")},
-        "messages_per_second": row.messages_per_second,
-        "bytes_per_second": row.bytes_per_second,
-    }
-
-
-def _cells(by: Sequence[str], row: Any) -> list[Any]:
-    whole = row._asdict()
-    keys = [at(whole[name]) if name == "hour" else whole[name] for name in by]
-    return [
-        *keys, f"{row.messages:,}", f"{row.records:,}", f"{row.bytes:,}", at(row.first),
-        at(row.last), f"{row.messages_per_second:,.1f}", f"{row.bytes_per_second:,.0f}",
-    ]  # fmt: skip
+    return {name: getattr(row, name) for name in (*by, *_SUMS, *_RATES)}
 
 
 def _write(file: NewFile, by: Sequence[str], rows: Sequence[Any]) -> None:
@@ -104,21 +88,15 @@ def _write(file: NewFile, by: Sequence[str], rows: Sequence[Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds: dict[str, Any] = {
-        "topic": pa.string(), "group": pa.string(), "hour": pa.timestamp("ms", "UTC"),
-        "first": pa.timestamp("ms", "UTC"), "last": pa.timestamp("ms", "UTC"),
-        "messages_per_second": pa.float64(), "bytes_per_second": pa.float64(),
-    }  # fmt: skip
-    columns = [*by, "records", "messages", "bytes", "first", "last", "messages_per_second",
-               "bytes_per_second"]  # fmt: skip
-    plain = [_plain(by, row) for row in rows]
-    arrays = {
-        name: pa.array([_utf8(each[name]) for each in plain], kinds.get(name, pa.int64()))
-        for name in columns
-    }
+    kinds: dict[str, Any] = dict.fromkeys(("topic", "group"), pa.string())
+    kinds |= dict.fromkeys(("day", "hour", "first", "last"), pa.timestamp("ms", "UTC"))
+    kinds |= dict.fromkeys(_RATES, pa.float64())
+    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in (*by, *_SUMS, *_RATES)])
+    plain = [{name: _utf8(value) for name, value in _plain(by, row).items()} for row in rows]
     sink = io.BytesIO()
-    pq.write_table(pa.table(arrays), sink)
+    pq.write_table(pa.Table.from_pylist(plain, schema), sink)
     file.write(sink.getvalue())
+    remark(f"{file.path}: {counted(len(rows), 'row')}")
 
 
 def _utf8(value: Any) -> Any:

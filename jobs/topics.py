@@ -3,7 +3,7 @@
 import argparse
 
 from reput.jobs.console.options import number
-from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in
@@ -20,15 +20,15 @@ _COLUMNS = (
     OutputColumn("queues", lambda row: row.queues),
     OutputColumn("messages", lambda row: row.messages),
     OutputColumn("bytes", lambda row: row.bytes),
-    OutputColumn("oldest (UTC)", lambda row: at(row.min_timestamp), True),
-    OutputColumn("newest (UTC)", lambda row: at(row.max_timestamp), True),
+    time_column("oldest", lambda row: row.min_timestamp),
+    time_column("newest", lambda row: row.max_timestamp),
     OutputColumn("", lambda row: "not configured" if row.configured is False else "", True),
 )
 _RATE_COLUMNS = (
     OutputColumn("topic", lambda row: row.topic, True),
-    OutputColumn("from (UTC)", lambda row: at(row.begin), True),
-    OutputColumn("span s", lambda row: f"{row.width / 1000:g}"),
-    OutputColumn("messages in each span", lambda row: " ".join(map(str, row.messages)), True),
+    time_column("from", lambda row: row.begin),
+    OutputColumn("span s", lambda row: row.width / 1000, shown="{:g}".format),
+    OutputColumn("messages in each span", lambda row: row.messages, True),
 )
 
 

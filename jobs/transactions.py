@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, at, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
 from reput.jobs.console.voice import duration
 
 _EPILOG = """\
@@ -17,8 +17,8 @@ examples:
 """
 _COLUMNS = (
     OutputColumn("state", lambda row: row.state, True),
-    OutputColumn("born (UTC)", lambda row: at(row.born_timestamp), True),
-    OutputColumn("age", lambda row: duration(row.age)),
+    time_column("born", lambda row: row.born_timestamp),
+    OutputColumn("age", lambda row: row.age, shown=duration),
     OutputColumn("checks", lambda row: row.checks),
     OutputColumn("copies", lambda row: row.copies),
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),

@@ -68,7 +68,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     from reput.store_format.files.queue_logs import QueueLog
     from reput.store_format.log.there import said_of_strangers
 
-    at = asked.at()
+    at = asked.named()
     if isinstance(at.storage, QueueLog):
         return verify_queue_log(at)
     there = asked.storage or storage_for(asked.against or asked.store)
@@ -84,7 +84,7 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
         """The report by a release's rules, and the releases that may be meant instead."""
         by = replace(asked, rocketmq=release)
-        discovered = discover(by.at(), purpose, derived=at_set, manifest=manifest)
+        discovered = discover(by.named(), purpose, derived=at_set, manifest=manifest)
         found = by.found(engine, purpose, discovered=discovered)
         plan, also = found.plan, inputs_of(at_set, {})
         with found.temporarily(Temporary.VERIFY, asked.staging_folder, asked.storage, also) as job:

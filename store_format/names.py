@@ -40,6 +40,7 @@ TIMER_CHECK_FILE, TIMER_METRICS = "timercheck", "timermetrics"
 TRANSACTION_METRICS, BROKER_SETTINGS = "transactionMetrics", "broker.properties"
 TIERED_METADATA = "tieredStoreMetadata.json"
 ACL_DBS = ("users", "acls")  # RocksDBs
+OFFSET_MAP = "reput-offset-map.jsonl"  # in a store that an export made: MapRows
 LOCK = "lock"
 UNFINISHED = ".reput-unfinished"  # exists while a set is published (manifest_last)
 MANIFEST = "manifest.json"

@@ -1,7 +1,7 @@
 """The seeds of tests that explore: random logs, kills, damage, input for parsers.
 
 Such a test has fixed seeds, with which it holds a promise like any other. REPUT_SEED=N has it take
-that one seed alone: `make explore` does so with ever new ones (tests/ledger/explore.py), and the
+that one seed alone: `make explore` does so with ever new ones (tests/ledger), and the
 same line repeats a failure. With `--hypothesis-seed=N` drawn examples are the same again too.
 """
 

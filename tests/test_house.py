@@ -73,7 +73,7 @@ def test_a_module_is_one_idea_of_100_to_500_lines() -> None:
 
 
 def test_there_are_no_crumbs() -> None:
-    assert len(modules()) <= 375
+    assert len(modules()) <= 390
     assert sum(lines(each) < 60 for each in modules() if not each.endswith("__init__.py")) <= 30
 
 

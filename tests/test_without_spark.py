@@ -67,6 +67,8 @@ resolve-transactions OUT/store --decide rollback --dry-run --rocketmq 5.3.3
 replicate STORE OUT/replica
 catch-up OUT/replica --yes
 expire STORE --dry-run
+offsets dump STORE
+offsets set STORE --to-time 0 --dry-run
 install OUT/set STORE --yes
 install --undo STORE --yes
 clean STORE --dry-run

@@ -172,10 +172,12 @@ def append_stored(writer: CommitLogWriter, record: Record) -> None:
     properties = record.properties
     if properties[-CRC_PROPERTY_BYTES:].startswith(_CRC_NAME):
         properties = properties[:-CRC_PROPERTY_BYTES]  # the CRC covers the old offsets
-    put_again(
+    put = put_again(
         writer, record, record.topic, record.queue_id, properties, record.transaction,
         record.prepared_offset,
     )  # fmt: skip
+    if writer.placed is not None:
+        writer.placed(record.topic, record.queue_id, record.queue_offset, put.queue_offset)
 
 
 # ---

@@ -305,7 +305,9 @@ class Durability:
         self.durable_before = 0  # milliseconds: all records stored before are durable
         self._appender, self._check, self._fail = appender, check, fail
         self._timeout = settings.sync_flush_timeout / 1000
-        self._group = GroupCommit(self.sync, fail, self._write_group)
+        # Unlike the appender's own check, `check` passes after `close` was called: requests from
+        # before that are still written.
+        self._group = GroupCommit(self.sync, fail, lambda some: appender.append(some, check))
         self._commit_due = FlushDue(
             settings.commit_commit_log_least_pages, settings.commit_commit_log_thorough_interval
         )
@@ -359,11 +361,6 @@ class Durability:
         if request.error is not None:
             raise request.error
         return self.wait(request.end, wait) if self.synchronous else PUT_OK
-
-    def _write_group(self, requests: list[Request]) -> None:
-        # Unlike the appender's own check, `check` passes after `close` was called: requests from
-        # before that are still written.
-        self._appender.append(requests, self._check)
 
     def sync(self) -> int:
         """Commit the write buffer, then sync; returns the durable log's end. Raises OSError."""

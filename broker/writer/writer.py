@@ -54,6 +54,9 @@ class CommitLogWriter:
     in a fork every method raises ForkedWriter. Made by `open`.
     """
 
+    # Called with topic, queue id, old and new position of a message copied from another log.
+    placed: Callable[[str, int, int, int], None] | None = None
+
     def __init__(
         self, store: OpenStore, encoder: Encoder, batch_topics: frozenset[str], background: bool,
         unlock: Callable[[], None],
@@ -238,16 +241,6 @@ class CommitLogWriter:
         self.guard.check_usable()
         with self.guard.failing():
             self._durability.sync()
-
-    def commit_if_due(self) -> None:
-        """Write the write buffer to the file, if it is due (CommitRealTimeService)."""
-        self.guard.check_process()
-        self._durability.commit_if_due()
-
-    def flush_if_due(self) -> None:
-        """Make the log durable, if it is due (FlushRealTimeService)."""
-        self.guard.check_process()
-        self._durability.flush_if_due()
 
     def dispatch(self, alone: bool = False) -> None:
         """Dispatch what is in the files (SYNC_FLUSH: durable). alone: if no other thread does."""

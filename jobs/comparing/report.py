@@ -8,8 +8,8 @@ from typing import Any
 
 from reput.jobs.comparing.contents import ConfigsDiffer, Found, Named, OffsetDiffers
 from reput.jobs.comparing.logs import Parting, Side, There
-from reput.jobs.console.voice import safe
-from reput.jobs.outputs.report import counted, plural, time_text
+from reput.jobs.console.voice import safe, time_text
+from reput.jobs.outputs.report import counted, plural
 from reput.store_format.log.groups import Epoch
 
 # ---

@@ -140,34 +140,31 @@ class OfStore:
         return self.progress or Progress()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InPlace(OfStore):
     """What a job takes that changes a store. confirm: asked before the first change; raises
     StoreError to stop.
     """
 
-    _: KW_ONLY
     dry_run: bool = False
     confirm: Callable[[str], None] = lambda _: None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OfService(InPlace):
     """What a service of the broker takes that runs once. tell: is called with each note."""
 
-    _: KW_ONLY
     tell: Callable[[str], Any] = lambda _: None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OfLog(OfStore):
     """What a job on an engine takes. storage: reads and writes, instead of the URLs' storages."""
 
-    _: KW_ONLY
     cut: "Cut | None" = None
     storage: "Storage | None" = None
 
-    def at(self) -> "StoreAt":
+    def named(self) -> "StoreAt":
         from reput.store_format.discover.store import store_at
 
         return store_at(self.store, self.rocketmq, self.settings, self.storage)
@@ -179,7 +176,7 @@ class OfLog(OfStore):
         from reput.jobs.pipeline.job import find_store
 
         return find_store(
-            engine, at or self.at(), purpose, cut=self.cut, progress=self.progress,
+            engine, at or self.named(), purpose, cut=self.cut, progress=self.progress,
             **{name: getattr(self, name) for name in ("assume_names", "remade")
                if hasattr(self, name)}, **more,
         )  # fmt: skip

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reput.jobs.console.voice import safe
-from reput.jobs.outputs.report import time_text
+from reput.jobs.console.voice import in_zone, safe, time_text
 
 Item = dict[str, Any]
 
@@ -14,14 +13,19 @@ _KEYS_SHOWN = 6
 
 
 class TextColumn(NamedTuple):
-    """A column of a table. width: in characters, negative for left-aligned."""
+    """A column of a table. width: in characters, negative for left-aligned; 0 for times."""
 
-    title: str
+    name: str
     width: int
     text: Callable[[Item], str]
 
+    @property
+    def title(self) -> str:
+        return self.name if self.width else in_zone(self.name)
+
     def cell(self, text: str) -> str:
-        return text.ljust(-self.width) if self.width < 0 else text.rjust(self.width)
+        width = self.width or -max(len(self.title), len(time_text(0)))
+        return text.ljust(-width) if width < 0 else text.rjust(width)
 
 
 def _plain(name: str, width: int) -> TextColumn:
@@ -29,7 +33,7 @@ def _plain(name: str, width: int) -> TextColumn:
 
 
 def _time(name: str) -> TextColumn:
-    return TextColumn(f"{name} (UTC)", -24, lambda item: time_text(item[name]))
+    return TextColumn(name, 0, lambda item: time_text(item[name]))
 
 
 def _keys(item: Item) -> str:

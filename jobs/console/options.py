@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from reput.jobs.console.declared import OfService, OfStore, add_options, given
@@ -21,6 +21,7 @@ from reput.jobs.console.progress import progress_of, tell_of_first_run
 from reput.jobs.console.store_there import check_discovery, check_ending, check_store
 from reput.jobs.console.voice import (
     CSV,
+    EPOCH,
     TABLE,
     add_output,
     csv_text,
@@ -29,6 +30,7 @@ from reput.jobs.console.voice import (
     is_verbose,
     painted,
     remark,
+    shown_zone,
 )
 from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
@@ -90,7 +92,6 @@ def new_file(
 DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
 _CONF_BYTES_MAX = 1 << 20
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ANY_DAMAGE = ("refuse", "truncate", "salvage")
 _ONE_SETTING = (
     "one setting by RocketMQ's name, over the broker's file; may be repeated; "
@@ -113,10 +114,11 @@ def add_store(
     parser: argparse.ArgumentParser,
     on_damage: tuple[str, ...] = (),
     optional: bool = False,
+    times: bool = False,
     in_place: bool = False,
 ) -> None:
-    """Add STORE and its options. on_damage: choices, () for no option; in_place: as for
-    add_store_path.
+    """Add STORE and its options. on_damage: choices, () for no option; times: for add_output;
+    in_place: as for add_store_path.
     """
     add_store_path(parser, optional, in_place)
     add_broker(
@@ -141,7 +143,7 @@ def add_store(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
         )
     add_engine(parser)
-    add_output(parser)
+    add_output(parser, times=times)
 
 
 def add_job(
@@ -310,20 +312,36 @@ _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
+class Ago(int):
+    """A time that its `word` names, but another one in each run."""
+
+    word = ""
+
+
 def milliseconds(text: str) -> int:
-    """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it is UTC."""
+    """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it has --tz's."""
     with suppress(ValueError):
         return int(text)
     ago = _AGO.fullmatch(text)
     if ago is not None or text == "now":
         before = int(ago[1]) * _UNITS[ago[2]] if ago is not None else 0
-        return time.time_ns() // 1_000_000 - before
+        found = Ago(time.time_ns() // 1_000_000 - before)
+        found.word = text
+        return found
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: {TIME_FORMS}") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=shown_zone())
+    return (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def seconds(text: str) -> float:
+    """A length of time such as 15s or 1m, in seconds."""
+    found = _AGO.fullmatch(f"{text} ago")
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 15s or 1m")
+    return int(found[1]) * _UNITS[found[2]] / 1000
 
 
 def before(text: str) -> int:
@@ -423,11 +441,19 @@ def _unsaid(line: str) -> bool:
 # Shared by commands that run a service of the broker once: deliveries, transactions.
 
 
-def add_service(parser: argparse.ArgumentParser) -> None:
-    """Add the options on the broker, consent and output."""
+def add_service(
+    parser: argparse.ArgumentParser, options: type, epilog: str, times: bool = False
+) -> None:
+    """Add what a service takes: STORE, its own options, those on the broker, consent, output.
+
+    times: as for add_output.
+    """
+    parser.epilog = epilog
+    parser.add_argument("store", metavar="STORE", help="a local store's root")
+    add_options(parser, options)
     add_broker(parser, WRITES_AS)
     add_consent(parser)
-    add_output(parser)
+    add_output(parser, times=times)
 
 
 # ---

@@ -8,6 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +22,21 @@ from reput.jobs.console.options import (
 )
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store
-from reput.jobs.console.voice import CSV, add_output, camel_case, csv_text, is_quiet, remark, safe
-from reput.jobs.opening.questions import BODY_MOST, Store, open_store
-from reput.jobs.outputs.report import time_text
+from reput.jobs.console.voice import (
+    CSV,
+    add_output,
+    camel_case,
+    csv_text,
+    in_zone,
+    is_quiet,
+    remark,
+    safe,
+    time_text,
+)
+from reput.jobs.opening.questions import Store, open_store
 from reput.store_format.faults import StoreError
 from reput.store_format.message.bodies import (
+    BODY_MOST,
     BodyError,
     InnerMessage,
     decompressed,
@@ -36,7 +47,7 @@ from reput.store_format.message.message import parse_properties
 from reput.store_format.notes import Progress
 from reput.store_format.query.reader import StoredMessage
 from reput.store_format.release.profiles import RELEASES
-from reput.store_format.release.settings import merge_layers
+from reput.store_format.release.settings import SettingError, merge_layers
 
 # ---
 # Shared by commands that answer questions about a store: options and rows.
@@ -57,13 +68,17 @@ def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
         parser.add_argument(
             "--scan", action="store_true", help="read the log itself, not queues and index"
         )
-    add_output(parser, rows=True)
+    add_output(parser, rows=True, times=True)
 
 
-def add_listing(parser: argparse.ArgumentParser) -> None:
+def add_listing(parser: argparse.ArgumentParser, scan: bool = True) -> None:
     """Add the options of a command that lists rows, each of a topic; `run_listing` obeys them."""
-    add_asked_store(parser)
+    add_asked_store(parser, scan)
     parser.add_argument("--topic", metavar="T", help="only rows of this topic")
+    parser.add_argument(
+        "--sort", metavar="NAME[,-NAME]",
+        help="by these columns, named as in the table; -NAME: the greatest first",
+    )  # fmt: skip
     add_limit(parser)
 
 
@@ -93,22 +108,15 @@ def message_id(arguments: argparse.Namespace) -> str | None:
 def asked_store(arguments: argparse.Namespace) -> Store:
     """The store, opened. Raises StoreError, SettingError, UnknownRelease, OSError."""
     settings = merge_layers(*setting_layers(arguments))
+    silent = is_quiet() or os.path.sameopenfile(1, 2)  # no progress within the answer
     try:
         return open_store(
-            arguments.store,
-            rocketmq=arguments.rocketmq,
-            settings=settings,
-            progress=_progress(),
-            tell=remark,
-        )
+            arguments.store, rocketmq=arguments.rocketmq, settings=settings, tell=remark,
+            progress=Progress() if silent else ShownProgress(),
+        )  # fmt: skip
     except StoreError:
         check_store(arguments.store, settings)  # its error may name the store that was meant
         raise
-
-
-def _progress() -> Progress:
-    """Progress on standard error; none if standard output is the same stream."""
-    return Progress() if is_quiet() or os.path.sameopenfile(1, 2) else ShownProgress()
 
 
 class RowWriter:
@@ -134,30 +142,8 @@ def for_programs(arguments: argparse.Namespace) -> bool:
     return bool(arguments.json or arguments.format == CSV)
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], left: set[str]) -> None:
-    """Write a table with a heading. left: the columns of text, which are aligned left."""
-    texts = [["-" if cell is None else safe(str(cell)) for cell in row] for row in rows]
-    widths = [
-        max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)
-    ]  # fmt: skip
-    for row in [list(columns), *texts]:
-        cells = [
-            cell.ljust(width) if name in left else cell.rjust(width)
-            for name, cell, width in zip(columns, row, widths, strict=True)
-        ]
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
-
-
 # ---
 # Shared by commands that list rows of a store, as a table, JSON lines or CSV.
-
-
-class OutputColumn(NamedTuple):
-    """A column of a table. value: row -> cell; text: whether cells are text, aligned left."""
-
-    name: str
-    value: Callable[[Any], Any]
-    text: bool = False
 
 
 def at(milliseconds: int) -> str | None:
@@ -165,32 +151,94 @@ def at(milliseconds: int) -> str | None:
     return None if milliseconds < 0 else time_text(milliseconds)
 
 
+class OutputColumn(NamedTuple):
+    """A column of a table. value: row -> what is sorted by; text: whether cells are text, aligned
+    left; shown: value (of several, their texts) -> cell, None for none.
+    """
+
+    name: str
+    value: Callable[[Any], Any]
+    text: bool = False
+    shown: Callable[[Any], Any] = str
+
+    @property
+    def title(self) -> str:
+        return in_zone(self.name) if self.shown is at else self.name
+
+    def cell(self, row: Any) -> str:
+        value = self.value(row)
+        value = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+        cell = None if value is None else self.shown(value)
+        return "-" if cell is None else safe(str(cell))
+
+
+def time_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
+    """A column of times. value: row -> milliseconds."""
+    return OutputColumn(name, value, True, at)
+
+
+def write_table(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:
+    """Write rows as a table with a heading."""
+    texts = [[column.title for column in columns]]
+    texts += [[column.cell(row) for column in columns] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*texts, strict=True)]
+    for row in texts:
+        cells = [
+            cell.ljust(width) if column.text else cell.rjust(width)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+
+
+def in_order(rows: Sequence[Any], columns: Sequence[OutputColumn], order: str | None) -> list[Any]:
+    """Rows by the columns of --sort, those alike as they came. Raises SettingError."""
+    known, found = {column.name: column.value for column in columns if column.name}, list(rows)
+    for word in reversed(order.split(",") if order else ()):
+        value = known.get(word.removeprefix("-"))
+        if value is None:
+            raise SettingError(f"--sort {word!r}: expected one of {', '.join(known)}")
+        keyed = [(((cell := value(row)) is not None, cell), row) for row in found]
+        found = [row for _, row in sorted(keyed, key=itemgetter(0), reverse=word[:1] == "-")]
+    return found
+
+
 def run_listing(
     arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
-    columns: Sequence[OutputColumn],
+    columns: Sequence[OutputColumn], as_table: Callable[[Sequence[Any]], None] | None = None,
+    as_row: Callable[[Any], Mapping[str, Any]] = lambda row: row._asdict(),
 ) -> int:  # fmt: skip
     """Show NamedTuples as rows; the exit code, 1 where the answer lacks something (Store.lacking).
+    as_table: shows them to people, in place of one table; as_row: a row's fields, for programs.
     Raises StoreError, SettingError, OSError.
     """
-    topic, limit = getattr(arguments, "topic", None), getattr(arguments, "limit", None)
+    topic = getattr(arguments, "topic", None)
     with asked_store(arguments) as store:
         found = [row for row in rows_of(store) if topic in (None, row.topic)]
-        rows = found[:limit]
-        if for_programs(arguments):
-            writer = RowWriter(arguments)
-            for row in rows:
-                writer.write(camel_case(row._asdict()))
-        elif rows:
-            write_table(
-                [column.name for column in columns],
-                [[column.value(row) for column in columns] for row in rows],
-                {column.name for column in columns if column.text},
-            )
-        if len(found) > len(rows):
-            remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
-        if not rows:
-            remark(NOTHING)
+        show_rows(arguments, found, columns, as_table, as_row)
         return DAMAGE if store.lacking else DONE
+
+
+def show_rows(
+    arguments: argparse.Namespace, found: Sequence[Any], columns: Sequence[OutputColumn],
+    as_table: Callable[[Sequence[Any]], None] | None = None,
+    as_row: Callable[[Any], Mapping[str, Any]] = lambda row: row._asdict(),
+) -> None:  # fmt: skip
+    """Show rows, by --sort and --limit where a command has them. Raises SettingError."""
+    limit = getattr(arguments, "limit", None)
+    found = in_order(found, columns, getattr(arguments, "sort", None))
+    rows = found[:limit]
+    if for_programs(arguments):
+        writer = RowWriter(arguments)
+        for row in rows:
+            writer.write(camel_case(as_row(row)))
+    elif as_table is not None:
+        as_table(rows)
+    elif rows:
+        write_table(columns, rows)
+    if len(found) > len(rows):
+        remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
+    if not rows:
+        remark(NOTHING)
 
 
 # ---

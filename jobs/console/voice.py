@@ -11,12 +11,14 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 from typing import Any, TextIO
 
 # ---
 # Texts and times as a terminal may show them.
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HUMP = re.compile("_([a-z])")
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
@@ -39,6 +41,21 @@ def duration(milliseconds: int) -> str:
     return f"{sign}{rest} ms"
 
 
+def time_text(milliseconds: int) -> str:
+    """A time as ISO 8601, in the zone of --tz; the number itself if it is outside the calendar."""
+    try:
+        moment = (EPOCH + timedelta(milliseconds=milliseconds)).astimezone(_loudness.zone)
+    except (OverflowError, ValueError):
+        return str(milliseconds)
+    text = moment.isoformat(timespec="milliseconds")
+    return text.removesuffix("+00:00") + "Z" if _loudness.zone is UTC else text
+
+
+def in_zone(title: str) -> str:
+    """The title of a column of times, with their zone."""
+    return f"{title} ({safe(_loudness.zone_name)})"
+
+
 def camel_case(fields: Mapping[str, Any]) -> dict[str, Any]:
     """A row's fields by the names that they have in JSON: `queue_id` as `queueId`."""
     return {_HUMP.sub(lambda found: found[1].upper(), name): fields[name] for name in fields}
@@ -53,21 +70,34 @@ _LABEL = re.compile(r"^(  )(warning|damage|differs|left out|lacks|file|next)(  +
 _COLOURS = {"warning": _YELLOW, "next": _BOLD}
 
 
-class _Loudness:
-    """How much the command in this process says, and the notes that it has said already."""
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":  # without an import
+        return UTC
+    from reput.store_format.release.settings import zone_named
 
-    def __init__(self, quiet: bool = False, verbose: bool = False) -> None:
-        self.quiet, self.verbose = quiet, verbose
+    return zone_named(name)
+
+
+class _Loudness:
+    """How much the command in this process says, in which time zone, and what it has said."""
+
+    def __init__(self, quiet: bool = False, verbose: bool = False, zone: str = "UTC") -> None:
+        self.quiet, self.verbose, self.zone_name, self.zone = quiet, verbose, zone, _zone(zone)
         self.said: set[str] = set()
 
 
 _loudness = _Loudness()
 
 
-def begin(quiet: bool = False, verbose: bool = False) -> None:
-    """Set how much a command says, at its start."""
+def begin(quiet: bool = False, verbose: bool = False, zone: str = "UTC") -> None:
+    """Set how much a command says, at its start, and with which time zone. Raises SettingError."""
     global _loudness
-    _loudness = _Loudness(quiet, verbose)
+    _loudness = _Loudness(quiet, verbose, zone)
+
+
+def shown_zone() -> tzinfo:
+    """The zone of --tz, in which times are shown and read."""
+    return _loudness.zone
 
 
 def is_quiet() -> bool:
@@ -99,8 +129,8 @@ def remark(text: str) -> None:
 # --- options --------------------------------------------------------------------------------------
 
 
-def add_output(parser: argparse.ArgumentParser, rows: bool = False) -> None:
-    """Add the output options of every command. rows: whether it shows rows, not one object."""
+def add_output(parser: argparse.ArgumentParser, rows: bool = False, times: bool = False) -> None:
+    """Add a command's output options. rows: it shows rows, not one object; times: or takes any."""
     is_json = ROWS if rows else ONE_OBJECT
 
     class Form(argparse.Action):
@@ -125,6 +155,12 @@ def add_output(parser: argparse.ArgumentParser, rows: bool = False) -> None:
         help=f"table (default): text for people; json: as --json; csv: {csv}",
     )  # fmt: skip
     group.add_argument("--json", action=AsJson, nargs=0, default=False, help=is_json)
+    if times:
+        group.add_argument(
+            "--tz", metavar="ZONE",
+            help="the time zone of days, and of times that a table shows or that are given without "
+            "one: Asia/Shanghai, +08:00 (default: UTC)",
+        )  # fmt: skip
     how_much = group.add_mutually_exclusive_group()
     how_much.add_argument(
         "--quiet", action="store_true",
@@ -187,11 +223,6 @@ def painted(text: str, good: bool) -> str:
 def paint(text: str, colour: str) -> str:
     """Text with a terminal's escape codes for a colour."""
     return f"\x1b[{colour}m{text}\x1b[0m"
-
-
-def label_of_error(stream: TextIO) -> str:
-    """What an error's line begins with."""
-    return paint("reput: error:", f"{_BOLD};{_RED}") if has_colour(stream) else "reput: error:"
 
 
 # ---
@@ -263,5 +294,7 @@ def complain(text: str) -> None:
         line = line.replace(".; ", ". ") if not sys.stderr.isatty() else (
             line.replace("; ", _BREAK).replace(" Example: ", f"{_BREAK}Example: ")
         )  # fmt: skip
-        sys.stderr.write(f"{label_of_error(sys.stderr)} {line}\n")
+        label = "reput: error:"
+        label = paint(label, f"{_BOLD};{_RED}") if has_colour(sys.stderr) else label
+        sys.stderr.write(f"{label} {line}\n")
         sys.stderr.flush()

@@ -101,8 +101,8 @@ def _linked(
     ) -> None:
         groups = guided(len(numbers), job.engine.most_cores)
         task = MeasureSplits(
-            plan.storage, job.staging, plan.splits, job.rules, changes, numbers, groups,
-            firsts, ordered, waiting, earlier,
+            plan.storage, job.staging, plan.splits, job.rules, numbers, groups, firsts, changes,
+            ordered, waiting, earlier,
         )  # fmt: skip
         rows = job.ids(len(groups)).run(task, MEASURED)
         with job.stages.by_tasks("measured", plan.log_bytes, "bytes"):

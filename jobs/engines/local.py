@@ -69,10 +69,6 @@ class WorkerPool:
         self._workers.shutdown(cancel_futures=True)
 
 
-def pickled(tasks: Tasks) -> bytes:
-    return pickle.dumps(tasks)
-
-
 def packed(batches: Batches) -> bytes:
     """Batches as an Arrow stream; pickling a slice would also pickle the rest of its table."""
     if not batches:
@@ -196,7 +192,7 @@ class LocalEngine(Engine):
                     there += [batch for part in parts for batch in part]
                     continue
                 self._pool = self._pool or WorkerPool(self.cores)
-                tasks = pickled(source.tasks)
+                tasks = pickle.dumps(source.tasks)
                 work += [self._pool.submit(tasks, packed(part)) for part in parts]
             return there + self._done(work)
         except BrokenProcessPool:

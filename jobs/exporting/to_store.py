@@ -43,8 +43,10 @@ from reput.store_format.names import (
     GROUPS,
     LMQ_PREFIX,
     LOCK,
+    OFFSET_MAP,
     TOPICS,
 )
+from reput.store_format.query.offsets import MapLines
 from reput.store_format.release.setting_table import SettingError
 from reput.store_format.state_table import TOPICS_OF_STATE
 from reput.udfs.table.export import MessageSums
@@ -128,9 +130,15 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
     for path, text in configured.items():
         with open(f"{made}/{path}", "w", encoding="utf-8") as file:
             file.write(text)
-    with open_writer(
-        made, rocketmq=done.release, settings=job.plan.discovered.settings, warnings=done.warnings
-    ) as writer:
+    with (
+        open(f"{made}/{OFFSET_MAP}", "wb") as file,
+        open_writer(
+            made, rocketmq=done.release, settings=job.plan.discovered.settings,
+            warnings=done.warnings,
+        ) as writer,
+    ):  # fmt: skip
+        lines = MapLines(file)
+        writer.placed = lines.add
         for batch in job.batches(done.log_start, done.log_end, done.notes, raw=False):
             done.sums.add(batch)
             for row in batch.to_pylist():
@@ -139,6 +147,7 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
                     append_exported(writer, where, row)
                 except Refused as error:
                     raise SettingError(f"{error}{_INSTEAD}") from None
+        lines.end()
         writer.wait_durable(writer.log.end)
         writer.dispatch()
     os.unlink(f"{made}/{LOCK}")

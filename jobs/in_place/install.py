@@ -90,14 +90,14 @@ def locked(target: Target, dry_run: bool) -> Iterator[None]:
     if holder is not None:
         by = holder_text(holder)
         raise StoreInUse(f"{target.path}: is in use: {by} holds its lock; stop the broker")
-    _refuse_open_databases(target.path)
+    refuse_open_databases(target.path)
     with ExitStack() as held:
         if not dry_run:
             held.callback(target.files.lock(f"{target.name}/{LOCK}"))
         yield
 
 
-def _refuse_open_databases(store: str) -> None:
+def refuse_open_databases(store: str) -> None:
     """Raise StoreInUse if a process has a RocksDB of the store open, and so may write to it."""
     config = {name for names in CONFIG_DBS.values() for name in names}
     for folder in (*ROCKSDB_QUEUES, STORE_DB, *(f"{CONFIG}/{name}" for name in config)):

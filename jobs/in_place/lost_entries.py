@@ -19,7 +19,7 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.compacted import compacted_topics, compaction_faults
 from reput.store_format.query.pop_leftovers import POP_STATE, end_of_popped, kept_rows
 from reput.store_format.query.reader import OpenedStore
-from reput.store_format.rocksdb.database import copy_without, open_database
+from reput.store_format.rocksdb.database import copy_changed, open_database
 from reput.store_format.rocksdb.rows import TIMERS
 
 _ENTRY = re.compile(r"entry (\d+) physicalOffset")  # of a Difference
@@ -88,9 +88,11 @@ def without_rows(held: HeldStore, name: str, left_out: Collection[bytes], stagin
     os.mkdir(made)
     with closing(open_database(held.folder / name)) as database:
         if name == STORE_DB:
-            copy_without(database, made, {TIMERS: {key for key, _ in database.rows(TIMERS)}})
+            copy_changed(
+                database, made, {TIMERS: dict.fromkeys(key for key, _ in database.rows(TIMERS))}
+            )
         else:
-            copy_without(database, made, {POP_STATE: left_out})
+            copy_changed(database, made, {POP_STATE: dict.fromkeys(left_out)})
     if files.owner is not None:
         for path in (made, *(f"{made}/{name}" for name in os.listdir(made))):
             os.chown(path, *files.owner)

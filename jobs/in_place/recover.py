@@ -29,7 +29,6 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import named_past_end
 from reput.jobs.salvaging.judge_end import Crash, judge_end
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
-from reput.store_format.discover.config_faults import config_faults
 from reput.store_format.faults import DamageFound, Fault, StoreError
 from reput.store_format.log.there import derived_files, of_strangers
 from reput.store_format.names import (
@@ -335,7 +334,7 @@ def examine(
         releases=plan.discovered.releases,
         in_the_way=[
             *plan.in_the_way, *filter(None, (each.todo for each in strangers)),
-            *(each.todo for each in config_faults(held.folder) if each.todo),
+            *plan.of_config,
         ],
     )  # fmt: skip
     refuse_linked(held.path, (*about.written, *about.removed))

@@ -3,15 +3,17 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.console.declared import OfService
 from reput.jobs.engines.signals import Stopped, StopSignals
 from reput.jobs.opening.held import refuse_group_log, refuse_shared_files, refuse_what_is_no_store
-from reput.jobs.opening.open_writer import discover_to_write, open_writer
+from reput.jobs.opening.open_writer import local_store_at, open_writer
 from reput.jobs.opening.questions import notes_with
-from reput.store_format.discover.store import StoreAt
+from reput.store_format.discover.purpose import APPEND
+from reput.store_format.discover.store import discover
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError
@@ -41,34 +43,27 @@ class Service(NamedTuple, Generic[Planned]):
 
     plan: Callable[[Look], Planned]
     question: Callable[[Planned], str]
-    act: Callable[[CommitLogWriter, OpenedStore, Planned], Any]
+    act: Callable[[CommitLogWriter, OpenedStore, Planned], None]
 
 
-def run_service(
-    service: Service[Planned],
-    at: StoreAt,
-    *,
-    dry_run: bool,
-    confirm: Callable[[str], None],
-    progress: Progress,
-    tell: Callable[[str], Any],
-) -> tuple[Planned, Any]:
-    """(the plan, the result of `act`); None as result of a dry run, or if nothing is to be done.
+def run_service(service: Service[Planned], asked: OfService) -> Planned:
+    """The plan of what a service does, and has done by then, but in a dry run.
 
     The plan is made without the store's lock, so that nothing changes before the user's answer.
     If the store changed before the lock was held, as by the recovery after a crash, the plan is
     made again.
     Raises StoreError (StoreInUse), SettingError, UnknownRelease, OSError.
     """
+    at, tell = local_store_at(asked.store, asked.rocketmq, asked.settings), asked.tell
     store, settings = at.path, at.settings
     _refuse(store)
-    of_store = discover_to_write(at)
+    of_store = discover(at, APPEND)
     release = of_store.release
     if len(of_store.left) > 1:
         tell(f"as RocketMQ {release} would: {of_store.releases} write the same")
 
     def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:
-        notes = notes_with(progress, tell)
+        notes = notes_with(asked.shows, tell)
         opened = OpenedStore(at.folder, release, settings, notes)
         try:
             return opened, service.plan(Look(opened, notes, stopped))
@@ -80,9 +75,9 @@ def run_service(
     opened, planned = look(None)
     try:
         question = service.question(planned)
-        if not question or dry_run:
-            return planned, None
-        confirm(f"{question} in {store}")
+        if not question or asked.dry_run:
+            return planned
+        asked.confirm(f"{question} in {store}")
         warnings: list[str] = []
         writer = open_writer(store, rocketmq=release, settings=settings, warnings=warnings)
         for warning in warnings:
@@ -91,7 +86,8 @@ def run_service(
             if _states(store) != before:
                 opened.close()
                 opened, planned = look(writer.recovered is None)
-            return planned, service.act(writer, opened, planned)
+            service.act(writer, opened, planned)
+        return planned
     finally:
         opened.close()
 

@@ -133,7 +133,7 @@ def try_writer(at: StoreAt) -> Trial:
 
 def _to_write(at: StoreAt, said: list[str]) -> tuple[Discovered, dict[str, str], WriterSettings]:
     """What a store shows, and its writer's settings: as text, and parsed. said: gets warnings."""
-    of_store = discover_to_write(at)
+    of_store = discover(at, APPEND)
     given = dict(at.settings)
     if of_store.conf is not None and os.path.isdir(at.path):
         said += of_store.conf.warnings
@@ -147,14 +147,6 @@ def _to_write(at: StoreAt, said: list[str]) -> tuple[Discovered, dict[str, str],
 
 def _clock() -> int:
     return time.time_ns() // 1_000_000
-
-
-def discover_to_write(at: StoreAt) -> Discovered:
-    """The release and settings of a store to be written to.
-
-    Raises UnknownRelease if the store does not show its release, SettingError if it shows another.
-    """
-    return discover(at, APPEND)
 
 
 def _batch_topics(store: Folder, warnings: list[str]) -> Iterable[str]:

@@ -155,6 +155,7 @@ class Plan:
     findings: list[Finding] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)  # what is known to be missing at the log's end
     in_the_way: list[str] = field(default_factory=list)  # what to do before a broker starts
+    of_config: list[str] = field(default_factory=list)  # the same, of its configuration
     ends_by: str = ""  # why the log ends at the limit of the splits, if they have one
     remade: str = ""  # Lives.remade
     queues_of: Folder | None = None  # a store whose queues these were, if another
@@ -268,11 +269,11 @@ def make_plan(
     unread = _unread_rows(store, discovered.settings)
     findings += unread if purpose.maps else []
     warnings += [] if purpose.maps else [f"{each.path}: {each.reason}" for each in unread]
-    of_config = Notes()
-    topics = topic_attributes(store, of_config)
+    said_of_config = Notes()
+    topics = topic_attributes(store, said_of_config)
     faults = config_faults(store, holder is not None)
     paths = tuple(fault.path for fault in faults)
-    warnings += [line for line in of_config.lines if not line.startswith(paths or "\0")]
+    warnings += [line for line in said_of_config.lines if not line.startswith(paths or "\0")]
     for fault in faults:
         if purpose.maps and fault.todo:
             findings.append(Finding(fault.path, fault.reason, todo=fault.todo))
@@ -338,6 +339,7 @@ def make_plan(
         ends_by=ends_by,
         lacks=lacks,
         in_the_way=[each.todo for each in in_the_way],
+        of_config=[fault.todo for fault in faults if fault.todo],
     )
 
 

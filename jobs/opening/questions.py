@@ -4,14 +4,17 @@ and its answers.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, tzinfo
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.folder import Folder
+from reput.store_format.message.bodies import BODY_MOST
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
+from reput.store_format.query.client_traces import TRACE_TOPIC
 from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage
 
 if TYPE_CHECKING:
@@ -99,7 +102,6 @@ class Rows(list[Row], Generic[Row]):
 # `open_store`: open a store for questions, from its files alone, without broker and Spark.
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
-BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ accepts messages of 4 MiB
 
 
 class _How(TypedDict, total=False):
@@ -120,6 +122,10 @@ class Store:
     def _new_notes(self) -> Notes:
         self._made.append(self._make_notes())
         return self._made[-1]
+
+    def _rows(self, ask: Callable[..., Iterable[Any]], *asked: Any) -> "Rows[Any]":
+        notes = self._new_notes()
+        return Rows(ask(self._opened, *asked, notes), notes)
 
     @property
     def lacking(self) -> bool:
@@ -271,14 +277,16 @@ class Store:
         return Messages(wanted, notes)
 
     def filter(
-        self, tags: str | None = None, sql: str | None = None, grep: str | None = None
-    ) -> "Filter":
+        self, tags: str | None = None, sql: str | None = None, grep: str | None = None,
+        unconsumed_by: str | None = None,
+    ) -> "Filter":  # fmt: skip
         """A filter for `where`: by tags (`A || B`), by RocketMQ's SQL92, by a regular expression
-        over bodies and properties, or by all that are given.
+        over bodies and properties, from a consumer group's offsets on, or by all that are given.
 
-        Raises WrongTags, WrongExpression, WrongPattern (WrongFilters, which are ValueErrors).
+        Raises WrongTags, WrongExpression, WrongPattern (WrongFilters, which are ValueErrors);
+        StoreError for a group without offsets.
         """
-        from reput.store_format.filter.filters import AllOf, Filter, tag_filter
+        from reput.store_format.filter.filters import AllOf, Filter, FromOffsets, tag_filter
         from reput.store_format.filter.sql import sql_filter
 
         chosen: list[Filter] = [] if tags is None else [tag_filter(tags)]
@@ -294,6 +302,10 @@ class Store:
             from reput.store_format.filter.texts import GrepFilter
 
             chosen.append(GrepFilter(grep, BODY_MOST, self._new_notes().note))
+        if unconsumed_by is not None:
+            from reput.store_format.query.inventory import unconsumed
+
+            chosen.append(FromOffsets(unconsumed(self._opened, unconsumed_by, self._new_notes())))
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
 
     def message_at(self, physical_offset: int) -> StoredMessage:
@@ -307,54 +319,47 @@ class Store:
         """
         from reput.store_format.query.inventory import topics
 
-        notes = self._new_notes()
-        return Rows(topics(self._opened, scan, everything, notes), notes)
+        return self._rows(topics, scan, everything)
 
     def queues(self, *, scan: bool = False) -> "Rows[QueueRow]":
         """All queues, by topic and id."""
         from reput.store_format.query.inventory import queues
 
-        notes = self._new_notes()
-        return Rows(queues(self._opened, scan, notes), notes)
+        return self._rows(queues, scan)
 
     def rates(self, buckets: int) -> "Rows[RateRow]":
         """Messages of each topic in equal spans of time, from the oldest to the newest."""
         from reput.store_format.query.inventory import rates
 
-        notes = self._new_notes()
-        return Rows(rates(self._opened, buckets, notes), notes)
+        return self._rows(rates, buckets)
 
     def groups(self, *, scan: bool = False) -> "Rows[GroupRow]":
         """The offset and lag of each consumer group in each queue."""
         from reput.store_format.query.inventory import groups
 
-        notes = self._new_notes()
-        return Rows(groups(self._opened, scan, notes), notes)
+        return self._rows(groups, scan)
 
     def in_flight(self, *, scan: bool = False) -> "Rows[InFlightRow]":
         """Messages that were popped but not acknowledged when the broker ended."""
         from reput.store_format.query.pop_leftovers import in_flight
 
-        notes = self._new_notes()
-        return Rows(in_flight(self._opened, scan, notes), notes)
+        return self._rows(in_flight, scan)
 
     def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
         """Pending, discarded or abandoned transactions; everything: all. Reads the log once."""
         from reput.store_format.fate.rows import transaction_rows
 
-        notes = self._new_notes()
-        return Rows(transaction_rows(self._opened, everything, notes), notes)
+        return self._rows(transaction_rows, everything)
 
     def delayed(self, *, everything: bool = False) -> "Rows[DelayedRow]":
         """Delayed messages not delivered yet, or never; everything: all. Reads the log once."""
         from reput.store_format.fate.rows import delayed_rows
 
-        notes = self._new_notes()
-        return Rows(delayed_rows(self._opened, everything, notes), notes)
+        return self._rows(delayed_rows, everything)
 
-    def stats(self, by: Sequence[str]) -> "Rows[Count]":
-        """Counts of records, messages and bytes in the log, by topic, hour, group or size, or by
-        several of these. The log is read once; damage is skipped, with a note.
+    def stats(self, by: Sequence[str], *, zone: tzinfo = UTC) -> "Rows[Count]":
+        """Counts of records, messages and bytes in the log, by some of topic, day, hour, group and
+        size. The log is read once; damage is skipped, with a note. zone: of days and hours.
         """
         from reput.store_format.discover.config import batch_topics
         from reput.store_format.query.counts import count
@@ -370,26 +375,38 @@ class Store:
         with notes.watching():
             rows = count(
                 opened.log, by, opened.profile.split_properties, batch, watch,
-                partial(opened.note_break, notes), opened.behind,
+                partial(opened.note_break, notes), opened.behind, zone,
             )  # fmt: skip
         return Rows(rows, notes)
 
-    def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
-        """The events of a message, by either of its ids. scan: read the log, not the index."""
+    def trace(
+        self, message_id: str, *, scan: bool = False, trace_topic: str = TRACE_TOPIC
+    ) -> "Rows[Event]":
+        """The events of a message, by either of its ids: what records show, what clients tell in
+        the trace topic, what other groups' offsets say. scan: read the log, not the index.
+        """
         from reput.store_format.fate.rows import message_events
+        from reput.store_format.fate.trace import client_events, group_events, tells_of
         from reput.store_format.query.by_key import who_is
 
         notes = self._new_notes()
         key, origin = who_is(self._opened, message_id)
-        topics = self.topic_names()
-        places = None
+        asked, topics, places = key or origin, self.topic_names(), None
+
+        def tells(each: StoredMessage) -> bool:
+            return each.topic == trace_topic and any(tells_of(asked, word) for word in each.keys)
+
         if key and topics and not scan:
-            found = by_key(
-                self._opened, topics, key, lambda each: each.unique_key == key,
+            found = list(by_key(
+                self._opened, topics, key, lambda each: each.unique_key == key or tells(each),
                 False, notes,
-            )  # fmt: skip
-            places = [each.physical_offset for each in found]
-        return Rows(message_events(self._opened, key, origin, places, notes), notes)
+            ))  # fmt: skip
+            places = [each.physical_offset for each in found if each.unique_key == key]
+        else:
+            found = list(by_key(self._opened, [trace_topic], asked, tells, scan, notes))
+        events = message_events(self._opened, key, origin, places, notes)
+        told = client_events(filter(tells, found), asked, notes)
+        return Rows([*events, *told, *group_events(self._opened, events, told, notes)], notes)
 
     def topic_names(self) -> list[str]:
         """The topics that have a queue or are configured."""

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage, VolumeStorage
@@ -35,6 +36,7 @@ from reput.store_format.names import (
     DLEDGER_DATA,
     INDEX,
     MANIFEST,
+    OFFSET_MAP,
     SHARDS,
     UNFINISHED,
 )
@@ -98,7 +100,7 @@ EXPORTED = SetKind(
 
 EXPORTED_STORE = SetKind(
     "a store that reput has exported", STORE_FORMAT, ("files",),
-    *_patterns(FILES, f"{CONFIG}/[^/]+"),
+    *_patterns(FILES, f"{CONFIG}/[^/]+", re.escape(OFFSET_MAP)),
 )  # fmt: skip
 CONVERTED = SetKind(
     "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
@@ -437,6 +439,17 @@ class WholeFile(NewFile):
                 if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
                     raise
         os.rename(part, self.path)
+
+
+def whole_file(
+    path: str, store: str, settings: Mapping[str, str], begins: bytes, replace: bool
+) -> WholeFile:
+    """The file that a command writes about a store. Raises StoreError if it may not be written."""
+    storage = storage_for(store)
+    inputs = inputs_of(Place(storage, storage.resolve(store)), settings)
+    file = WholeFile(path, tuple(inputs), begins, replace)
+    file.check()
+    return file
 
 
 # ---

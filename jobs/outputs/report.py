@@ -1,10 +1,9 @@
-"""`Summary` of a rebuild, which is printed, returned and kept in manifest.json; and counts, times
+"""`Summary` of a rebuild, which is printed, returned and kept in manifest.json; and counts
 and ranges as texts.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from reput.store_format.derived.index_names import BY_PROCESS, INDEX_NAMES
@@ -29,9 +28,7 @@ if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan
 
 # ---
-# Counts and times as texts for people.
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Counts as texts for people.
 
 
 def counted(count: int, what: str) -> str:
@@ -53,15 +50,6 @@ def plural(what: str) -> str:
     if what.endswith("y") and what[-2:-1] not in "aeiou":
         return f"{what[:-1]}ies"
     return f"{what}s"
-
-
-def time_text(milliseconds: int) -> str:
-    """An ISO time in UTC; the number itself if it is outside the calendar."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return str(milliseconds)
-    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 # ---

@@ -28,12 +28,12 @@ from reput.store_format.derived.index_reader import BadIndex, IndexFileStats, in
 from reput.store_format.discover.config import batch_topics
 from reput.store_format.discover.purpose import REPORT
 from reput.store_format.discover.store import Discovered, discover, store_at
+from reput.store_format.fate.delays import any_fate
 from reput.store_format.fate.gather import Gathered
-from reput.store_format.fate.rows import FateSums, fate_sums
+from reput.store_format.fate.rows import FateSums, fate_sums, gather_shown
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.log.reader import NoRecord
 from reput.store_format.log.there import strangers
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Done, Notes, Progress
@@ -136,24 +136,15 @@ def look_at(
         log = opened.log
         if plan is not None:
             opened.behind = live_behind(
-                plan.storage,
-                plan.segments,
-                plan.profile,
-                plan.settings,
-                plan.batch_topics,
+                plan.storage, plan.segments, plan.profile, plan.settings, plan.batch_topics,
                 plan.splits.limit,
-            )
+            )  # fmt: skip
         facts = Facts(store_at.path, now, log.start, log.end, len(log.segments))
         if (seen := found.discovered) is not None:  # a range, if several releases write the same
             facts.release = span(list(seen.left)) if len(seen.left) > 1 else seen.release
         facts.given = (("--rocketmq", rocketmq),) if rocketmq else ()
         facts.settings = tuple(f"{name}={value}" for name, value in settings.items())
-        there = (
-            {each.name for each in store_at.storage.list(store_at.path)}
-            if found.end is None
-            else ()
-        )
-        facts.crashed = ABORT in there
+        facts.crashed = found.end is None and ABORT in dict(store_at.storage.list(store_at.path))
         walked = None
         with facts.part("check"):
             if engine is None:
@@ -253,25 +244,17 @@ def _checked(
 
 def _put_and_fates(facts: Facts, opened: OpenedStore, walked: Walked | None, notes: Notes) -> None:
     of_put = Notes()
-    split = opened.profile.split_properties
     batch = batch_topics(opened.folder, of_put)
-    sums, breaks, whole = PutSums(split, batch), list[NoRecord](), False
+    if walked is None:
+        put = PutSums(opened.profile.split_properties, batch)
+        walked = put, gather_shown(opened, any_fate, notes, also=put.count)
+    put, marks = walked
     with facts.part("fates"):
-        if walked is None:
-            facts.fates = fate_sums(opened, FATES_MOST, notes, sums.count)
-        else:
-            sums, whole = walked[0], True
-            facts.fates = fate_sums(opened, FATES_MOST, notes, walked=walked[1])
+        facts.fates = fate_sums(opened, FATES_MOST, notes, marks)
         facts.note("fates", notes.lines)
-        breaks, whole = list(facts.fates.breaks), True
-    if not whole:  # the walk may have ended anywhere
-        sums = PutSums(split, batch)
-        for step in opened.log.steps_past_damage(breaks.append, opened.behind):
-            if len(step.rows):
-                sums.count(step)
-    for error in breaks:
+    for error in marks.breaks:
         opened.note_break(of_put, error)
-    facts.put = sums.times()
+    facts.put = put.times()
     facts.note("put", of_put.lines)
 
 

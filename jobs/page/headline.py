@@ -3,10 +3,10 @@
 import shlex
 from typing import Any, NamedTuple
 
-from reput.jobs.console.voice import duration
+from reput.jobs.console.voice import duration, time_text
 from reput.jobs.judging.report import compared_text
 from reput.jobs.judging.shown import left_open_text
-from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.outputs.report import counted
 from reput.jobs.page.facts import Facts
 from reput.jobs.page.log_sections import drawn_spans
 from reput.jobs.page.model import name_text

@@ -78,12 +78,9 @@ def put_section(facts: Facts) -> Section:
             f"{time_cell(drawn[0].begin)} on."
         )
     section.show(
-        "Messages in each span of time",
-        spans,
-        PageColumn("from (UTC)", lambda row: time_cell(row.begin)),
-        PageColumn("topic", lambda row: row.part),
+        "Messages in each span of time", spans, "from (UTC)=begin@", "topic=part",
         PageColumn("messages", lambda row: int(row.value), True),
-    )
+    )  # fmt: skip
     return section
 
 
@@ -178,13 +175,9 @@ def sizes_section(facts: Facts) -> Section:
     else:
         section.words.append(f"All have {shown[0].label}.")
     section.show(
-        "Sizes",
-        rows,
-        PageColumn("bytes, from", lambda row: row.size, True),
-        PageColumn("to below", lambda row: row.size * 2, True),
-        PageColumn("records", lambda row: row.records, True),
-        PageColumn("bytes in all", lambda row: row.bytes, True),
-    )
+        "Sizes", rows, "bytes, from=size#", PageColumn("to below", lambda row: row.size * 2, True),
+        "records#", "bytes in all=bytes#",
+    )  # fmt: skip
     return section
 
 
@@ -262,49 +255,26 @@ def _map_words(report: CheckReport) -> str:
 
 def _map_table(report: CheckReport) -> Table:
     """The map in numbers: for each segment the number of cells of each kind."""
-    kinds = [kind for kind, _ in _kinds(report)]
-    return table(
-        "Cells of each segment",
-        _cells(report),
-        PageColumn("first physical offset", lambda row: row[0]),
-        *(
-            PageColumn(kind, lambda row, kind=kind: row[1].count(kind), True)  # type: ignore[misc]
-            for kind in kinds
-        ),
-    )
+    counts: list[PageColumn] = [
+        PageColumn(kind, lambda row, kind=kind: row[1].count(kind), True)  # type: ignore[misc]
+        for kind, _ in _kinds(report)
+    ]
+    return table("Cells of each segment", _cells(report), "first physical offset=0", *counts)
 
 
 def _damage_tables(report: CheckReport) -> list[Table]:
     found = report.damage
     causes = table(
-        "Causes",
-        found["causes"],
-        PageColumn("kind", lambda row: row["kind"]),
-        PageColumn("field", lambda row: row["field"]),
-        PageColumn("reason", lambda row: row["reason"]),
-        PageColumn("ranges", lambda row: row["ranges"], True),
-        PageColumn("bytes", lambda row: row["bytes"], True),
-    )
+        "Causes", found["causes"], "kind", "field", "reason", "ranges#", "bytes#",
+    )  # fmt: skip
     seen = [
-        table(
-            "Damaged ranges",
-            found["ranges"],
-            PageColumn("physical offset", lambda row: row["physical_offset"], True),
-            PageColumn("bytes", lambda row: row["length"], True),
-            PageColumn("kind", lambda row: row["kind"]),
-            PageColumn("in words", range_text),
-            all_rows=found["range_count"],
-        ),
-        table(
-            "Messages missing from queues",
-            found["missing"],
-            PageColumn("topic", lambda row: row["topic"]),
-            PageColumn("queue", lambda row: row["queue_id"], True),
-            PageColumn("first queueOffset", lambda row: row["first"], True),
-            PageColumn("messages", lambda row: row["count"], True),
-            all_rows=len(found["missing"]) + found["missing_unlisted"],
-        ),
-    ]
+        table("Damaged ranges", found["ranges"], "physical offset=physical_offset#",
+              "bytes=length#", "kind", PageColumn("in words", range_text),
+              all_rows=found["range_count"]),
+        table("Messages missing from queues", found["missing"], "topic", "queue=queue_id#",
+              "first queueOffset=first#", "messages=count#",
+              all_rows=len(found["missing"]) + found["missing_unlisted"]),
+    ]  # fmt: skip
     for each in seen:
         each.open = True
     return seen + ([causes] if len(found["causes"]) > _CAUSES_SAID else [])
@@ -350,25 +320,17 @@ def derived_section(facts: Facts) -> Section:
     rows += [("behind", each) for each in report.behind]
     if len(shown) > 1:
         section.draw("Derived files, by state", bars(shown, "files"))
-        section.show(
-            "Derived files by state",
-            shown,
-            PageColumn("state", lambda row: row[0]),
-            PageColumn("files", lambda row: row[1], True),
-        )
+        section.show("Derived files by state", shown, "state=0", "files=1#")
     if rows:
         section.show(
-            "Files that differ or are behind",
-            rows,
-            PageColumn("state", lambda row: row[0]),
+            "Files that differ or are behind", rows, "state=0",
             PageColumn("what", lambda row: row[1].text()),
-        )
+        )  # fmt: skip
         section.tables[-1].open = bool(wrong)
     if report.discovered:
         section.show(
             "What the store's files say of its settings",
             [line.partition(": ") for line in discovered_lines(report.discovered)],
-            PageColumn("setting", lambda row: row[0]),
-            PageColumn("known by", lambda row: row[2]),
-        )
+            "setting=0", "known by=2",
+        )  # fmt: skip
     return section

@@ -7,10 +7,10 @@ or backwards is shown; the page's script puts text into the document as text alo
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from reput.jobs.console.voice import safe
-from reput.jobs.outputs.report import time_text
+from reput.jobs.console.voice import safe, time_text
 
 ROWS_MOST = 20_000  # of a table in the file; the page shows a part at a time
 NAME_MOST = 1000  # characters of one cell
@@ -23,6 +23,11 @@ class PageColumn(NamedTuple):
     name: str
     value: Callable[[Any], Any]
     number: bool = False
+
+
+# A column, or one of a field of the rows: `name=field` (or its number), or the name of both; then #
+# if its cells are numbers, @ for times.
+Columned = PageColumn | str
 
 
 @dataclass
@@ -61,21 +66,35 @@ class Section:
     def draw(self, about: str, spec: dict[str, Any]) -> None:
         self.pictures.append(Picture(about, spec))
 
-    def show(self, name: str, rows: Sequence[Any], *columns: PageColumn, all_rows: int = 0) -> None:
+    def show(self, name: str, rows: Sequence[Any], *columns: Columned, all_rows: int = 0) -> None:
         self.tables.append(table(name, rows, *columns, all_rows=all_rows))
 
 
-def table(name: str, rows: Sequence[Any], *columns: PageColumn, all_rows: int = 0) -> Table:
+def table(name: str, rows: Sequence[Any], *columns: Columned, all_rows: int = 0) -> Table:
     """A table of the first ROWS_MOST rows. all_rows: the full number, if `rows` has fewer."""
+    made = [_column(each) if isinstance(each, str) else each for each in columns]
     many = max(all_rows, len(rows))
     shown = rows[:ROWS_MOST]
     cut = f"{len(shown):,} of {many:,} rows are in this file" if many > len(shown) else ""
     return Table(
         name,
-        [(column.name, column.number) for column in columns],
-        [[cell(column.value(row)) for column in columns] for row in shown],
+        [(column.name, column.number) for column in made],
+        [[cell(column.value(row)) for column in made] for row in shown],
         cut,
     )
+
+
+def _column(text: str) -> PageColumn:
+    name, _, of = text.rstrip("#@").partition("=")
+    key: Any = int(of) if of.isdigit() else of or name
+
+    def value(row: Any) -> Any:
+        if of.isdigit() or isinstance(row, dict):
+            return row[key]
+        found = attrgetter(key)(row)
+        return time_cell(found) if text.endswith("@") else found
+
+    return PageColumn(name, value, text.endswith("#"))
 
 
 def cell(value: Any) -> Any:

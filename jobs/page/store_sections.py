@@ -10,8 +10,8 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
-from reput.jobs.console.voice import duration
-from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.console.voice import duration, time_text
+from reput.jobs.outputs.report import counted
 from reput.jobs.page.facts import Facts
 from reput.jobs.page.headline import headline
 from reput.jobs.page.log_sections import (
@@ -32,7 +32,6 @@ from reput.jobs.page.model import (
     lanes,
     name_text,
     table,
-    time_cell,
 )
 from reput.store_format.derived.index_reader import IndexFileStats
 from reput.store_format.fate.rows import ENDED, OPEN
@@ -63,17 +62,9 @@ def queues_section(facts: Facts) -> Section:
     if len(drawn) > 1:
         section.draw("Messages in each queue", bars(drawn, "messages"))
     section.show(
-        "Queues",
-        deepest,
-        PageColumn("topic", lambda row: row.topic),
-        PageColumn("queue", lambda row: row.queue_id, True),
-        PageColumn("messages", lambda row: row.messages, True),
-        PageColumn("first position", lambda row: row.min_offset, True),
-        PageColumn("end", lambda row: row.max_offset, True),
-        PageColumn("bytes", lambda row: row.bytes, True),
-        PageColumn("oldest (UTC)", lambda row: time_cell(row.min_timestamp)),
-        PageColumn("newest (UTC)", lambda row: time_cell(row.max_timestamp)),
-    )
+        "Queues", deepest, "topic", "queue=queue_id#", "messages#", "first position=min_offset#",
+        "end=max_offset#", "bytes#", "oldest (UTC)=min_timestamp@", "newest (UTC)=max_timestamp@",
+    )  # fmt: skip
     return section
 
 
@@ -103,15 +94,9 @@ def groups_section(facts: Facts) -> Section:
     if len(drawn) > 1 and behind:
         section.draw("Messages not yet consumed, by group", bars(drawn, "messages"))
     section.show(
-        "Groups",
-        sorted(facts.groups, key=lambda row: -row.lag),
-        PageColumn("group", lambda row: row.group),
-        PageColumn("topic", lambda row: row.topic),
-        PageColumn("queue", lambda row: row.queue_id, True),
-        PageColumn("next position", lambda row: row.consumer_offset, True),
-        PageColumn("queue's end", lambda row: row.max_offset, True),
-        PageColumn("lag", lambda row: row.lag, True),
-    )
+        "Groups", sorted(facts.groups, key=lambda row: -row.lag), "group", "topic",
+        "queue=queue_id#", "next position=consumer_offset#", "queue's end=max_offset#", "lag#",
+    )  # fmt: skip
     return section
 
 
@@ -159,18 +144,12 @@ def index_section(facts: Facts) -> Section:
     if len(times) > 1:
         section.draw("From the oldest to the newest message of each file", lanes(times))
     section.show(
-        "Index files",
-        files,
-        PageColumn("file", _file_name),
-        PageColumn("entries", lambda file: file.header.entries, True),
-        PageColumn("room for", lambda file: file.room, True),
-        PageColumn("slots in use", lambda file: file.header.slots_used, True),
-        PageColumn("of slots", lambda file: file.slots, True),
+        "Index files", files, PageColumn("file", _file_name), "entries=header.entries#",
+        "room for=room#", "slots in use=header.slots_used#", "of slots=slots#",
         PageColumn("longest chain", lambda file: file.longest or None, True),
-        PageColumn("oldest (UTC)", lambda file: time_cell(file.header.begin_timestamp)),
-        PageColumn("newest (UTC)", lambda file: time_cell(file.header.end_timestamp)),
+        "oldest (UTC)=header.begin_timestamp@", "newest (UTC)=header.end_timestamp@",
         PageColumn("age", lambda file: duration(facts.now - file.header.end_timestamp)),
-    )
+    )  # fmt: skip
     return section
 
 
@@ -196,17 +175,11 @@ def fates_section(facts: Facts) -> Section:
         else:
             section.words.append(f"Half messages: {drawn[0].value:,} {drawn[0].label}.")
         section.show(
-            "Half messages that are not decided, or were given up",
-            found.open_transactions,
-            PageColumn("state", lambda row: row.state),
-            PageColumn("topic", lambda row: row.topic),
-            PageColumn("unique key", lambda row: row.unique_key),
-            PageColumn("producer group", lambda row: row.producer_group),
-            PageColumn("put (UTC)", lambda row: time_cell(row.store_timestamp)),
-            PageColumn("age", lambda row: duration(row.age)),
-            PageColumn("checks", lambda row: row.checks, True),
-            all_rows=sum(found.transactions.get(state, 0) for state in OPEN),
-        )
+            "Half messages that are not decided, or were given up", found.open_transactions,
+            "state", "topic", "unique key=unique_key", "producer group=producer_group",
+            "put (UTC)=store_timestamp@", PageColumn("age", lambda row: duration(row.age)),
+            "checks#", all_rows=sum(found.transactions.get(state, 0) for state in OPEN),
+        )  # fmt: skip
     if found.delayed:
         drawn = [Bar(str(state), many, by) for (by, state), many in sorted(found.delayed.items())]
         parts = sorted({by for by, _ in found.delayed})
@@ -218,29 +191,18 @@ def fates_section(facts: Facts) -> Section:
         else:
             section.words.append(f"Delayed messages: {drawn[0].value:,} {drawn[0].label}.")
         section.show(
-            "Delayed messages that have not arrived",
-            found.open_delayed,
-            PageColumn("state", lambda row: row.state),
-            PageColumn("by", lambda row: f"level {row.level}" if row.level else "timer"),
-            PageColumn("topic", lambda row: row.topic),
-            PageColumn("unique key", lambda row: row.unique_key),
-            PageColumn("due (UTC)", lambda row: time_cell(row.due)),
+            "Delayed messages that have not arrived", found.open_delayed, "state",
+            PageColumn("by", lambda row: f"level {row.level}" if row.level else "timer"), "topic",
+            "unique key=unique_key", "due (UTC)=due@",
             PageColumn("late by", lambda row: None if row.late is None else duration(row.late)),
             all_rows=sum(many for (_, state), many in found.delayed.items() if state not in ENDED),
-        )
+        )  # fmt: skip
     counts = [("half", "", state, many) for state, many in sorted(found.transactions.items())]
     counts += [("delayed", by, state, many) for (by, state), many in sorted(found.delayed.items())]
-    section.tables.insert(
-        0,
-        table(
-            "How many",
-            counts,
-            PageColumn("messages", lambda row: row[0]),
-            PageColumn("by", lambda row: row[1]),
-            PageColumn("state", lambda row: str(row[2])),
-            PageColumn("how many", lambda row: row[3], True),
-        ),
-    )
+    section.tables.insert(0, table(
+        "How many", counts, "messages=0", "by=1", PageColumn("state", lambda row: str(row[2])),
+        "how many=3#",
+    ))  # fmt: skip
     return section
 
 
@@ -286,13 +248,9 @@ def disk_section(facts: Facts) -> Section:
         drawn = drawn[:BARS_MOST]
         section.draw("Bytes in each folder", bars(drawn, "bytes", parts if freed else ()))
     section.show(
-        "Folders",
-        facts.disk,
-        PageColumn("folder", lambda row: row.name),
-        PageColumn("files", lambda row: row.files, True),
-        PageColumn("bytes", lambda row: row.bytes, True),
+        "Folders", facts.disk, "folder=name", "files#", "bytes#",
         PageColumn("cleaning frees", lambda row: freed.get(row.name, 0), True),
-    )
+    )  # fmt: skip
     return section
 
 

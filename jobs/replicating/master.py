@@ -210,9 +210,7 @@ class HaMaster:
         with self._changed:
             if gap is not None and not is_slave_ok(put_end, bool(self._slaves), self._pushed, gap):
                 return SLAVE_NOT_AVAILABLE
-            while not is_replicated(
-                put_end, [each.acked for each in self._slaves], self._pushed, replicas
-            ):
+            while not is_replicated(put_end, self.acked(), self._pushed, replicas):
                 left = until - time.monotonic()
                 if left <= 0 or self._ended.is_set():
                     return FLUSH_SLAVE_TIMEOUT

@@ -24,6 +24,7 @@ from reput.broker.change.replica import (
     write_standing,
 )
 from reput.broker.writer.recovery import LogRecovery
+from reput.jobs.console.voice import time_text
 from reput.jobs.deriving.kept import expired_file, last_entries
 from reput.jobs.deriving.timers import follow_services
 from reput.jobs.in_place.catch_up import catch_up_in_place, clock_in
@@ -36,7 +37,7 @@ from reput.jobs.opening.held import (
 )
 from reput.jobs.opening.plan import index_zone
 from reput.jobs.outputs.output import refuse_overlap
-from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.outputs.report import counted
 from reput.jobs.replicating.config import put_offsets
 from reput.store_format.derived.checkpoint import read_checkpoint
 from reput.store_format.derived.queue_files import is_batch, segment_bytes

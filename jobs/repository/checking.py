@@ -15,11 +15,12 @@ from typing import Any
 
 from reput import __version__
 from reput.jobs.console.moment import Wanted, find_moment, settings_of
+from reput.jobs.console.voice import time_text
 from reput.jobs.engines.engine import Engine
 from reput.jobs.judging.check import check_store_of
 from reput.jobs.outputs.output import RESTORED, Output
 from reput.jobs.outputs.publish import Temporary, temporary_folder
-from reput.jobs.outputs.report import counted, time_text
+from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.job import find_store
 from reput.jobs.repository.restored import restore_store
 from reput.store_format.discover.purpose import CHECK, REBUILD

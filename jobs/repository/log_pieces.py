@@ -196,14 +196,14 @@ class LogPacker:
     def _packed(self, length: int) -> Packed:
         begin, end = self._at, self._at + length
         times = (min(self._times), max(self._times)) if self._times else (0, 0)
-        within = ((max(a, begin), min(b, end)) for a, b in self.damaged)
-        holes = tuple(span for span in within if span[0] < span[1])
-        return Packed(begin, self._buffer[:length], self._records, times, holes)
+        holes = ((max(a, begin), min(b, end)) for a, b in self.damaged)
+        damaged = tuple(span for span in holes if span[0] < span[1])
+        return Packed(begin, self._buffer[:length], self._records, times, damaged)
 
     def done_with(self, packed: Packed) -> None:
         """Use the memory of a piece for a later one."""
-        if packed.data.base is not None:
-            self._free.append(packed.data.base)
+        assert packed.data.base is not None
+        self._free.append(packed.data.base)
 
     def _next(self, fault: Fault) -> int | None:
         """Where the log goes on after what is no record; None where it ends."""

@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from reput.jobs.console.moment import Found
+from reput.jobs.console.voice import time_text
 from reput.jobs.deriving.derive_set import ToDerive, derive_into
 from reput.jobs.deriving.kept import LastEntry, Queue, StateCopy
 from reput.jobs.opening.plan import kind_of_index, kind_of_queues
 from reput.jobs.outputs.output import RESTORED, Output
 from reput.jobs.outputs.publish import begin_set, end_set
-from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines, time_text
+from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines
 from reput.jobs.pipeline.job import FoundStore
 from reput.store_format.derived.queues import Queues
 from reput.store_format.discover.config import LIGHT, config_in_rocksdb, configured_topics
@@ -279,13 +280,14 @@ def cut_offsets(whole: Any, end: Ends) -> int:
     count = 0
     if not isinstance(whole, dict):
         return 0
-    table, light = whole.get("offsetTable"), whole.get(LIGHT)
-    for key, queues in table.items() if isinstance(table, dict) else ():
+    offsets, light = whole.get("offsetTable"), whole.get(LIGHT)
+    for key, queues in offsets.items() if isinstance(offsets, dict) else ():
         for queue, offset in queues.items() if isinstance(queues, dict) else ():
             most = end(key.partition("@")[0], int(queue)) if is_queue_id(queue) else None
             if most is not None and isinstance(offset, int) and offset > most:
                 queues[queue], count = most, count + 1
-    for key, offset in light.items() if isinstance(light, dict) else ():
+    light = light if isinstance(light, dict) else {}
+    for key, offset in light.items():
         most = end(key.partition("@")[0], 0)
         if most is not None and isinstance(offset, int) and offset > most:
             light[key], count = most, count + 1

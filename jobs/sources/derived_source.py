@@ -4,7 +4,7 @@ streamed.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -90,31 +90,10 @@ def _place(offset: Offset, name: str) -> int | None:
     return None if isinstance(value, int) else value[1]
 
 
-class FollowedFiles(Protocol):
-    options: "SourceOptions"
-
-    def there(self, start: Offset) -> dict[str, tuple[int, int]]:
-        """Path or name -> (offset before the first entry, offset after all present entries).
-
-        Raises StoreError if what `start` names is gone, lacks the entries to be read next, or has
-        another entry where the last one was read; not with failOnDataLoss=false.
-        """
-
-    def place_before(self, name: str, end: int) -> int | None:
-        """The physicalOffset of the last entry before `end`, of a file or queue that `there` found
-        last; None if it is not there.
-        """
-
-    def between(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The partitions with the entries from `start` to `end`. Raises as `there`."""
-
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]: ...
-
-
 class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows queue or index files to which a broker appends."""
 
-    def __init__(self, files: FollowedFiles) -> None:
+    def __init__(self, files: "QueueBatch | IndexBatch") -> None:
         """Raises OptionError."""
         options = files.options
         if options.end != LATEST:
@@ -237,11 +216,17 @@ class QueueBatch(_Reader):
         return [InputPartition(tuple(queues[at : at + size])) for at in range(0, len(queues), size)]
 
     def there(self, start: Offset) -> dict[str, tuple[int, int]]:
+        """Path -> (offset before the first entry, offset after all present entries).
+
+        Raises StoreError if what `start` names is gone, lacks the entries to be read next, or has
+        another entry where the last one was read; not with failOnDataLoss=false.
+        """
         self._followed = self._queues()
         self._check_gone(start, self._followed)
         return {name: self._there(name, queue, start) for name, queue in self._followed.items()}
 
     def between(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """The partitions with the entries from `start` to `end`. Raises as `there`."""
         wanted, queues = [], self._queues()
         self._check_gone(end, queues)
         for name, queue in queues.items():
@@ -261,6 +246,9 @@ class QueueBatch(_Reader):
             )
 
     def place_before(self, name: str, end: int) -> int | None:
+        """The physicalOffset of the last entry before `end`, of a queue that `there` found last;
+        None if it is not there.
+        """
         queue = self._followed[name]
         files = QueueFiles(Folder(self.storage, queue.folder), queue.batch, queue.there)
         return _place_before(files, end)
@@ -338,7 +326,7 @@ class IndexBatch(_Reader):
         return _parts(reader, {}, ends)
 
     def there(self, start: Offset) -> dict[str, tuple[int, int]]:
-        """See FollowedFiles. Deleted files are left out: a broker deletes those that expired."""
+        """As of queues, by name; deleted files are left out, as a broker deletes what expires."""
         self._followed = self._reader()
         return self._there(self._followed, start)
 
@@ -440,7 +428,7 @@ class _Source(DataSource):
     cores = 2
     known: ClassVar[Mapping[str, "MessageColumn"]]
     takes: ClassVar[tuple[str, ...]]  # allowed options, besides settings
-    makes: ClassVar[type[_Reader]]
+    makes: ClassVar[type[QueueBatch] | type[IndexBatch]]
 
     def _options(self) -> SourceOptions:
         """Raises OptionError."""
@@ -460,14 +448,13 @@ class _Source(DataSource):
         for name in given_options(self.options):
             if name in _OF_STREAMS:
                 raise OptionError(f"option {name}: is for a stream of {self.name()}")
-        files: _Reader = self._files(schema)
-        return files
+        return self._files(schema)
 
     @said_first
     def streamReader(self, schema: "StructType") -> DerivedStream:  # noqa: N802 (Spark's name)
         return DerivedStream(self._files(schema))
 
-    def _files(self, schema: "StructType") -> Any:
+    def _files(self, schema: "StructType") -> QueueBatch | IndexBatch:
         return self.makes(self._options(), arrow_schema(schema, self.known), self.cores)
 
 

@@ -146,13 +146,6 @@ _LEAST_STRIDE = 16  # rows
 _ASKED_FOR_THEIR_END = 2  # rows before what is not ordinary: `lost_its_end` looks at them
 
 
-def scan_past_damage(
-    read: Read, start: int, end: int, rules: ScanRules, before: Before
-) -> "TolerantScan":
-    """Scan the segment [start, end); see TolerantScan.run. Raises nothing for what it reads."""
-    return TolerantScan(read, start, end, rules, before)
-
-
 class TolerantScan:
     """A scan of a whole segment, [start, end) of the log, that goes on after damage.
 

@@ -316,19 +316,17 @@ def queues_of(store: Folder, topic: str, notes: Notes) -> int:
 
 
 def consumer_offsets(store: Folder, notes: Notes) -> Offsets:
-    """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak.
+    """How far each group has consumed each topic: those that a broker would start with, and where
+    LMQs have a file of their own what consumerOffset.json alone has.
 
     With enableLmq a broker has all offsets in lmqConsumerOffset.json, and does not read the other
-    file any more (LmqConsumerOffsetManager, #7087); those of LMQ groups are in their own table.
+    file any more (LmqConsumerOffsetManager, #7087).
     """
-    table = config_table(store, OFFSETS, notes)
-    found = offsets_of_table(table or {}, notes)
-    there = any(name.startswith(LMQ_OFFSETS) for name, _ in store.listed(CONFIG))
-    if not there or config_in_rocksdb(store, OFFSETS):  # that has those of LMQs too
-        return found
-    of_lmq = config_table(store, LMQ_OFFSETS, notes)
-    light = config_table(store, LMQ_OFFSETS, notes, LIGHT)
-    counts = offsets_of_table(of_lmq or {}, notes)
+    live = live_offsets(store, notes, {})
+    if live.name != LMQ_OFFSETS:
+        return live.offsets
+    found = offsets_of_table(config_table(store, OFFSETS, notes) or {}, notes)
+    counts = live.offsets
     differs = [key for key in found if key in counts and found[key] != counts[key]]
     if differs or set(found) - set(counts):
         notes.note(
@@ -336,10 +334,38 @@ def consumer_offsets(store: Folder, notes: Notes) -> Offsets:
             f"json no more: {len(differs):,} groups of a topic have other offsets there, "
             f"{len(set(found) - set(counts)):,} are in consumerOffset.json alone"
         )
-    counts |= offsets_of_table(
-        {name: {"0": offset} for name, offset in (light or {}).items()}, notes
-    )
     return found | counts
+
+
+class LiveOffsets(NamedTuple):
+    """What a broker would read the groups' offsets from: a file of config/, or a RocksDB there."""
+
+    name: str
+    in_rocksdb: bool
+    offsets: Offsets
+
+
+def live_offsets(store: Folder, notes: Notes, given: Mapping[str, str]) -> LiveOffsets:
+    """The offsets that a broker would start with.
+
+    given: settings as text; without enableLmq, lmqConsumerOffset.json counts where it is. What
+    cannot be read is noted.
+    """
+    elsewhere = config_in_rocksdb(store, OFFSETS)
+    there = any(name.startswith(LMQ_OFFSETS) for name, _ in store.listed(CONFIG))
+    light = given.get("enableLmq", str(there)).strip().lower() == "true" and elsewhere is None
+    file = LMQ_OFFSETS if light else OFFSETS
+    tables = {"offsetTable": config_table(store, file, notes)}
+    if light:
+        tables[LIGHT] = config_table(store, file, notes, LIGHT)
+    name = file if elsewhere is None else elsewhere.path.rpartition("/")[2]
+    return LiveOffsets(name, elsewhere is not None, offsets_in(tables, notes))
+
+
+def offsets_in(whole: Mapping[str, Any], notes: Notes | None = None) -> Offsets:
+    """The offsets in a file's tables; those of groups that are LMQs are in a table of their own."""
+    light = {name: {"0": offset} for name, offset in (whole.get(LIGHT) or {}).items()}
+    return offsets_of_table({**(whole.get("offsetTable") or {}), **light}, notes or Notes())
 
 
 def with_light(whole: Mapping[str, Any]) -> dict[str, Any]:

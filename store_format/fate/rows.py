@@ -1,7 +1,7 @@
 """The rows of `reput transactions`, `delayed` and `trace`, and the sums of fates by state."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from typing import NamedTuple
 
@@ -285,11 +285,16 @@ def level_delays(store: OpenedStore, notes: Notes) -> LevelDelays:
     return found
 
 
-def gather_noted(
+def gather_noted(store: OpenedStore, keep: Keep, notes: Notes, every: bool = False) -> Gathered:
+    """`gather_shown`, with notes of what was skipped or not read."""
+    return _noted(store, gather_shown(store, keep, notes, every), notes)
+
+
+def gather_shown(
     store: OpenedStore, keep: Keep, notes: Notes, every: bool = False,
     also: Callable[[Step], None] | None = None,
 ) -> Gathered:  # fmt: skip
-    """`gather`, with progress, and with notes of what was skipped or not read."""
+    """`gather`, with progress."""
     log = store.log
     notes.to_scan += log.end - log.start
     before = notes.scanned
@@ -301,7 +306,7 @@ def gather_noted(
         split = store.profile.split_properties
         gathered = gather(log, keep, split, every, walked, store.behind, also)
         notes.scanned = before + log.end - log.start
-    return _noted(store, gathered, notes)
+    return gathered
 
 
 def _noted(store: OpenedStore, gathered: Gathered, notes: Notes) -> Gathered:
@@ -377,7 +382,6 @@ class FateSums(NamedTuple):
     """Counts by state, and the first that have not ended well.
 
     delayed: by ("level" or "timer", state). last_timestamp: of the log's last record, milliseconds.
-    breaks: where records break off.
     """
 
     transactions: dict[str, int]
@@ -385,25 +389,17 @@ class FateSums(NamedTuple):
     delayed: dict[tuple[str, str], int]
     open_delayed: list[DelayedRow]
     last_timestamp: int
-    breaks: Sequence[NoRecord] = ()
 
 
-def fate_sums(
-    store: OpenedStore, most: int, notes: Notes, also: Callable[[Step], None] | None = None,
-    walked: Gathered | None = None,
-) -> FateSums:  # fmt: skip
+def fate_sums(store: OpenedStore, most: int, notes: Notes, gathered: Gathered) -> FateSums:
     """Count all, and list at most `most` of each kind that are open.
 
-    Open are those that `reput transactions` and `reput delayed` list without --all. also: gets
-    each step of the walk that has records. walked: what another walk has
-    gathered of `any_fate`. Raises StoreError where the store's files cannot be read.
+    Open are those that `reput transactions` and `reput delayed` list without --all. gathered: of
+    `any_fate`. Raises StoreError where the store's files cannot be read.
     """
     read, levels = read_progress(store.folder, notes), level_delays(store, notes)
     position = half_position(store.folder, notes)
-    gathered = (
-        gather_noted(store, delays.any_fate, notes, also=also) if walked is None
-        else _noted(store, walked, notes)
-    )  # fmt: skip
+    _noted(store, gathered, notes)
     read = with_timers(store, gathered, read, notes)
     rows = half_rows(store, gathered, notes)
     of_delays = _only(gathered, delays.concerns(gathered.marks))
@@ -426,7 +422,7 @@ def fate_sums(
             open_delayed.append(delayed_row(store, each, now))
     if read.levels is None and any(by == "level" and state not in ENDED for by, state in delayed):
         note_no_offsets(store, notes)
-    return FateSums(states, open_transactions, delayed, open_delayed, now, gathered.breaks)
+    return FateSums(states, open_transactions, delayed, open_delayed, now)
 
 
 def _only(gathered: Gathered, wanted: npt.NDArray[np.bool_]) -> Gathered:

@@ -1,4 +1,5 @@
-"""One message's life: each record that the log has of it, and the event that the record shows.
+"""One message's life: each record that the log has of it, and the event that the record shows; who
+sent and consumed it, as clients tell.
 
 A message is followed by its UNIQ_KEY, which delays, retries, dead letters and transactions keep.
 Without a UNIQ_KEY it is followed by the ORIGIN_MESSAGE_ID of its retries. Op messages are followed
@@ -6,12 +7,13 @@ by the queue offsets that they name.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.gather import (
@@ -34,8 +36,12 @@ from reput.store_format.layouts import (
     SYS_TRANSACTION_ROLLBACK,
 )
 from reput.store_format.log.reader import LogReader, Record
-from reput.store_format.message.message import parse_properties
+from reput.store_format.message.bodies import BODY_MOST, BodyError, decompressed
+from reput.store_format.message.message import host_text, parse_properties
 from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX
+from reput.store_format.notes import Notes
+from reput.store_format.query.client_traces import ClientTrace, decoded
+from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.rocksdb.rows import HalfRows
 
 _NOWHERE = (1 << 63) - 1  # behind all places
@@ -54,9 +60,18 @@ class Event(NamedTuple):
     real_queue_id: str | None
     due: int | None
     level: int | None
-    reconsume_times: int
+    reconsume_times: int | None
     checks: int | None
     state: str | None  # how a wait or a transaction that began here has ended
+    # Of what a client tells, where the record is its trace; of what a group's offset tells, where
+    # the record is the message itself, group and consumer_offset.
+    group: str | None = None
+    host: str | None = None
+    client_timestamp: int | None = None
+    cost_ms: int | None = None
+    success: bool | None = None
+    returned: str | None = None  # ConsumeReturnType, LocalTransactionState
+    consumer_offset: int | None = None  # the group's, in the message's queue
 
 
 class TraceSettings(NamedTuple):
@@ -196,3 +211,76 @@ def _event(
         properties.get("REAL_QID") if waits else None, due, level, record.reconsume_times, checks,
         state,
     )  # fmt: skip
+
+
+# ---
+# Who sent a message, and which groups consumed it: as clients' traces in the same store tell it;
+# of groups whose clients trace nothing, as far as their offsets do.
+
+_TOLD = {"Pub": "sent", "SubBefore": "consuming", "SubAfter": "consumed",
+         "EndTransaction": "ended", "Recall": "recall"}  # fmt: skip
+_READ_BY_GROUPS = ("put", "delivered", "committed", "retried", "dead-lettered")
+
+
+def tells_of(message_id: str, ids: str) -> bool:
+    """Whether a trace with these ids is of a message; a producer joins those of a batch."""
+    return message_id == ids or message_id in ids.split(",")
+
+
+def client_events(told: Iterable[StoredMessage], message_id: str, notes: Notes) -> list[Event]:
+    """What these trace messages tell of a message, by the clients' times. A SubBefore and its
+    SubAfter are one event: they have one requestId.
+    """
+    began: dict[str | None, ClientTrace] = {}
+    found: list[tuple[StoredMessage, ClientTrace]] = []
+    for message in told:
+        try:
+            body = decompressed(message.body(), message.record.sys_flag, BODY_MOST)
+        except BodyError as error:
+            notes.note(f"physical offset {message.physical_offset}: {error}")
+            continue
+        for each in decoded(body):
+            if each is None:  # said once
+                notes.skip(f"a client's trace at {message.physical_offset} cannot be read")
+            elif tells_of(message_id, each.message_id):
+                found.append((message, each))
+                if each.kind == "SubBefore":
+                    began[each.request_id] = each
+    ended = {each.request_id for _, each in found if each.kind == "SubAfter"}
+    events = [
+        _told(message, each, began.get(each.request_id, each))
+        for message, each in found
+        if each.kind != "SubBefore" or each.request_id not in ended
+    ]
+    return sorted(events, key=lambda each: (each.client_timestamp or 0, each.physical_offset))
+
+
+def _told(message: StoredMessage, told: ClientTrace, began: ClientTrace) -> Event:
+    """began: the SubBefore with its requestId, if any: it has what an old SubAfter lacks."""
+    record = message.record
+    host = host_text(record.born_host).rpartition(":")[0]  # as mqadmin's (TraceView)
+    return Event(
+        _TOLD[told.kind], record.store_timestamp, record.topic, record.queue_id,
+        record.queue_offset, record.physical_offset, None, None, None, None, began.retry_times,
+        None, None, told.group or began.group, host, told.timestamp or began.timestamp,
+        told.cost, told.success, told.transaction_state or told.returned,
+    )  # fmt: skip
+
+
+def group_events(
+    store: OpenedStore, events: Sequence[Event], told: Sequence[Event], notes: Notes
+) -> list[Event]:
+    """Of groups that have offsets in the queues of these events, and told nothing: whether they
+    have gone past the message's last record there. That says less: a group also passes what its
+    tags leave out, or a reset skips.
+    """
+    offsets = consumer_offsets(store.folder, notes).items()
+    traced = {each.group for each in told if each.event in ("consuming", "consumed")}
+    found: dict[str, Event] = {}
+    for event in events:
+        for (group, topic), queues in offsets if event.event in _READ_BY_GROUPS else ():
+            if topic == event.topic and event.queue_id in queues and group not in traced:
+                at = queues[event.queue_id]
+                verdict = "has passed it" if at > event.queue_offset else "has not reached it"
+                found[group] = event._replace(event=verdict, group=group, consumer_offset=at)
+    return [found[group] for group in sorted(found)]

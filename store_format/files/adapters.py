@@ -1,5 +1,5 @@
-"""Storages that read another storage's files in their own way: while they grow, patched, or in
-cached blocks; and a writer's `Files` read as a storage.
+"""Storages that read another storage's files in their own way: while they grow, counted, patched,
+or in cached blocks; and a writer's `Files` read as a storage.
 """
 
 from collections import OrderedDict
@@ -19,6 +19,7 @@ from reput.store_format.files.protocol import (
     Listed,
     OpenFile,
     Reader,
+    Storage,
 )
 
 # ---
@@ -95,6 +96,33 @@ class _GrowingReader(ReaderOf):
         """Close the file. A changed file is no error here."""
         with suppress(StoreChanged):
             self._reader.close()
+
+
+# ---
+# A storage that counts what is read of it.
+
+
+class CountedReads(ReadBy):
+    """Another storage; `read` is how many bytes of its files were read so far."""
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
+        self.resolve, self.read = storage.resolve, 0
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        return _CountedReader(self, self.storage.open(path, state))
+
+    read_bytes = InputStorage.read_bytes  # by `open`
+
+
+class _CountedReader(ReaderOf):
+    def __init__(self, counted: CountedReads, reader: Reader) -> None:
+        super().__init__(reader)
+        self._counted = counted
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        self._reader.read_into(offset, buffer)
+        self._counted.read += len(buffer)
 
 
 # ---

@@ -20,6 +20,7 @@ from reput.store_format.layouts import (
 _ZLIB, _LZ4, _ZSTD = "zlib", "lz4", "zstd"
 _CODECS = {0: _ZLIB, 1: _LZ4, 2: _ZSTD, 3: _ZLIB}
 _PIECE = 1 << 16
+BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ accepts messages of 4 MiB
 _INNER = as_struct(INNER_MESSAGE)
 
 

@@ -9,6 +9,8 @@ are not deleted.
 """
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,9 +36,13 @@ from reput.store_format.names import DLQ_PREFIX
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
-BY = ("topic", "hour", "group", "size")
-_HOUR, _BY_GROUP, _SIZE = range(1, 4)
+BY = ("topic", "day", "hour", "group", "size")
+_TIMES = ("day", "hour")
+_DAY, _HOUR, _BY_GROUP, _SIZE = range(1, 5)
 _HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+_QUARTER_MS = 900_000  # since 1972 the offsets of all time zones are multiples of this
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INNER_BATCH = 0x80  # MessageSysFlag.INNER_BATCH_FLAG
 _DLQ_PREFIX = np.frombuffer(DLQ_PREFIX.encode(), np.uint8)
 
@@ -54,10 +60,11 @@ COUNTED = np.dtype([("topic", "<i8"), ("group", "<i8"), ("size", "<i8"), ("messa
 
 
 class Count(NamedTuple):
-    """Sums over messages of one topic, hour, group and size; None for those not asked for."""
+    """Sums over messages of one topic, day, hour, group and size; None for those not asked for."""
 
     topic: str | None
-    hour: int | None  # its begin, UTC, in milliseconds
+    day: int | None  # its begin, in milliseconds
+    hour: int | None  # its begin, in milliseconds
     group: str | None  # consumers' of %RETRY% and %DLQ%, producers' of half messages; '': none
     size: int | None  # greatest power of two not above a record's bytes
     records: int
@@ -68,9 +75,9 @@ class Count(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The seconds over which rates are computed; for an hour, the whole hour."""
-        if self.hour is not None:
-            return _HOUR_MS / 1000
+        """The seconds over which rates are computed: the whole hour, or 24 hours of a day."""
+        if self.hour is not None or self.day is not None:
+            return (_DAY_MS if self.hour is None else _HOUR_MS) / 1000
         return max(self.last - self.first, 1000) / 1000
 
     @property
@@ -141,7 +148,7 @@ def _count_rows(  # noqa: PLR0913 (a kernel takes its arrays one by one)
         out[i].size, out[i].messages = size, messages
 
 
-class _Reading:
+class Reading:
     """Tells how each record of a walk is counted; by_group: for its group too."""
 
     def __init__(self, split: bool, batch: Sequence[str], by_group: bool) -> None:
@@ -197,7 +204,7 @@ def _sum_equals(
         row, how, code = rows[i], counted[i], np.uint64(0)
         for way in range(len(by)):
             which, value = by[way], how.topic
-            if which == _HOUR:
+            if _DAY <= which <= _HOUR:
                 value = row.storeTimestamp // span * span
             elif which == _BY_GROUP:
                 value = how.group
@@ -231,7 +238,7 @@ class CountSums:
     """Sums by some of BY.
 
     found: by the values of these, [records, messages, bytes, first and last storeTimestamp];
-    span: how many milliseconds count as an hour.
+    span: how many milliseconds count as an hour, or a day.
     """
 
     def __init__(self, by: Sequence[str], span: int = _HOUR_MS) -> None:
@@ -241,7 +248,7 @@ class CountSums:
     def add(
         self, rows: npt.NDArray[Any], counted: npt.NDArray[Any], value: Callable[[str, int], Any]
     ) -> None:
-        """Add a step's rows (RECORD_ROW); value: `_Reading.value`."""
+        """Add a step's rows (RECORD_ROW); value: `Reading.value`."""
         by = np.array([BY.index(name) for name in self.by])
         keys, sums = np.empty((len(rows), len(by)), np.int64), np.empty((len(rows), 5), np.int64)
         slots = np.full(2 << len(rows).bit_length(), -1, np.int32)
@@ -262,15 +269,15 @@ class CountSums:
         """The sums, in the order of their keys."""
         found = []
         for key, sums in sorted(self.found.items()):
-            topic, hour, group, size = map(dict(zip(self.by, key, strict=True)).get, BY)
-            found.append(Count(topic, hour, group, size, *sums))
+            values: Any = map(dict(zip(self.by, key, strict=True)).get, BY)
+            found.append(Count(*values, *sums))
         return found
 
 
 def count(
     log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
     seen: Callable[[int], None], found: Callable[[NoRecord], None],
-    behind: LiveBehind | None = None,
+    behind: LiveBehind | None = None, zone: tzinfo = UTC,
 ) -> list[Count]:  # fmt: skip
     """Walk a log once; counts by some of BY, in the order of their values.
 
@@ -278,13 +285,32 @@ def count(
     seen: called with the physical offset that the walk has reached.
     found: called for each place where records break off.
     behind: returns the live records after such a place in its segment; without it none count.
+    zone: of days and hours.
     """
-    sums, reading = CountSums(by), _Reading(split, batch, "group" in by)
+    sums = CountSums(by, _HOUR_MS if zone == UTC else _QUARTER_MS)
+    reading = Reading(split, batch, "group" in by)
     for step in log.steps_past_damage(found, behind):
         if len(step.rows):
             sums.add(step.rows, reading.counted(step), reading.value)
         seen(step.next)
-    return sums.counts()
+    whole = CountSums(by)
+    begin = cache(partial(_begin, zone=zone))
+    for key, each in sums.found.items():
+        named = zip(by, key, strict=True)
+        whole.put(tuple(begin(n, v) if n in _TIMES else v for n, v in named), each)
+    return whole.counts()
+
+
+def _begin(way: str, time: int, zone: tzinfo) -> int:
+    """The begin of the day or hour with a time, in milliseconds, as a clock in the zone has it."""
+    try:
+        moment = (_EPOCH + timedelta(milliseconds=time)).astimezone(zone)
+        first = moment.replace(minute=0, second=0, microsecond=0)
+        first = first.replace(hour=0, fold=0) if way == "day" else first
+        return (first - _EPOCH) // timedelta(milliseconds=1)
+    except (OverflowError, ValueError):  # outside the calendar
+        span = _DAY_MS if way == "day" else _HOUR_MS
+        return time // span * span
 
 
 # ---
@@ -328,7 +354,7 @@ class PutSums(CountSums):
 
     def __init__(self, split: bool, batch: Sequence[str]) -> None:
         super().__init__(("topic", "hour", "size"), _LADDER[0] * 1000)
-        self._reading, self._sizes = _Reading(split, batch, False), CountSums(("size",))
+        self._reading, self._sizes = Reading(split, batch, False), CountSums(("size",))
         self._begins: set[int] = set()
 
     def count(self, step: Step) -> None:

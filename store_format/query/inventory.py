@@ -9,6 +9,7 @@ import numpy as np
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import configured_topics, consumer_offsets
+from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import (
     DLQ_PREFIX,
@@ -72,6 +73,7 @@ class GroupRow(NamedTuple):
     consumer_offset: int  # the next position to consume
     max_offset: int  # the position after the queue's last
     lag: int  # messages still to consume; below 0 where the offset lies past the queue's end
+    lag_seconds: float | None = None  # newest message less the next to consume (`unread_since`)
 
 
 class RateRow(NamedTuple):
@@ -164,10 +166,10 @@ def _sums_of(store: OpenedStore, queue: Queue, holes: list[Gap]) -> _Sums:
     log, first = store.log, max(queue.minimum(store.log.start, _NEWEST), 0)
     sums.end, spanned = queue.maximum(), 0
     for entries in queue.arrays(first):
-        places = entries["physicalOffset"]
-        later = entries[places >= log.end]
-        sums.end -= _count(later, queue)
-        live = entries[(places >= log.start) & (places < log.end)]
+        live, places = entries, entries["physicalOffset"]
+        sums.end -= _count(entries[places >= log.end], queue)
+        if not (there := (places >= log.start) & (places < log.end)).all():
+            live = entries[there]
         spanned += _count(live, queue)
         for start, stop in holes:
             places = live["physicalOffset"]
@@ -227,7 +229,17 @@ def _topic(name: str, rows: list[QueueRow], configured: Any) -> TopicRow:
 
 def groups(store: OpenedStore, from_log: bool, notes: Notes) -> list[GroupRow]:
     """Each group's progress, by group, topic and queue."""
-    return groups_of(store, queues(store, from_log, notes), notes)
+    rows, found = queues(store, from_log, notes), []
+    newest = max((row.max_timestamp for row in rows), default=-1)
+    batches = {(row.topic, row.queue_id): row.batch for row in rows}
+    for row in groups_of(store, rows, notes):
+        seconds: float | None = 0.0
+        if row.lag > 0:  # of a queue that there is
+            queue = store.queue(row.topic, row.queue_id, batches[row.topic, row.queue_id])
+            since = unread_since(queue, store.log, row.consumer_offset)
+            seconds = None if since < 0 else max(newest - since, 0) / 1000
+        found.append(row._replace(lag_seconds=seconds))
+    return found
 
 
 def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[GroupRow]:
@@ -256,6 +268,41 @@ def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[Gr
             "group does"
         )
     return found
+
+
+def unread_since(queue: Queue, log: LogReader, offset: int) -> int:
+    """The storeTimestamp (milliseconds) of the message that a group at this offset reads next: the
+    first from there on that the log still has. -1 where the queue has no such message.
+
+    A group's lag in time is the storeTimestamp of the log's newest message less this one: it does
+    not grow while nothing is put, nor in a store that was copied long ago.
+    """
+    try:
+        found = queue.some(max(offset, 0), 1)
+        if not len(found) or found.places[0] < log.start:
+            found = queue.some(max(position_from(queue, 0, log), offset, 0), 1)
+    except BadQueue:
+        return -1
+    if not len(found) or found.positions[0] + found.messages[0] <= offset:
+        return -1  # a batch holds several positions
+    return log.store_timestamp(int(found.places[0]), int(found.sizes[0]))
+
+
+def unconsumed(store: OpenedStore, group: str, notes: Notes) -> dict[tuple[str, int], int]:
+    """(topic, queue) -> the offset from which on a group has consumed nothing, of all queues of the
+    topics that it has an offset in: 0 for those that it has not begun. Raises StoreError for none.
+    """
+    of_group = {
+        topic: offsets for (name, topic), offsets in consumer_offsets(store.folder, notes).items()
+        if name == group
+    }  # fmt: skip
+    if not of_group:
+        raise StoreError(f"--unconsumed-by: the store has no offsets of group {group!r}")
+    return {
+        (topic, queue): max(offsets.get(queue, 0), 0)
+        for topic, offsets in of_group.items()
+        for queue in {*offsets, *(number for number, _ in store.queues.of(topic))}
+    }
 
 
 def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:

@@ -109,27 +109,28 @@ class Settings:
 
     @property
     def time_zone(self) -> tzinfo | None:
-        """The broker's time zone; None where none is given. Raises SettingError.
-
-        As Java has it: a name of the time zone database, or GMT, UTC or neither before +8, -05:00.
-        """
-        name = self.user_timezone
-        offset = _OFFSET.fullmatch(name)
-        if offset is not None:
-            ahead = timedelta(hours=int(offset[2] or 0), minutes=int(offset[3] or 0))
-            if ahead < timedelta(hours=24):
-                return timezone(-ahead if offset[1] == "-" else ahead)
-        try:
-            return ZoneInfo(name) if name else None
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise SettingError(
-                f"user.timezone={name}: is not a time zone that this machine knows: a name like "
-                "America/New_York, or an offset like -05:00"
-            ) from None
+        """The broker's time zone; None where none is given. Raises SettingError."""
+        return zone_named(self.user_timezone) if self.user_timezone else None
 
     def by_name(self) -> dict[str, Any]:
         """All values under RocketMQ's names."""
         return {f.metadata["name"]: getattr(self, f.name) for f in fields(self)}
+
+
+def zone_named(name: str) -> tzinfo:
+    """A time zone as Java has it: a name of the time zone database, or GMT, UTC or neither before
+    +8, -05:00. Raises SettingError.
+    """
+    offset = _OFFSET.fullmatch(name)
+    if offset is not None:
+        ahead = timedelta(hours=int(offset[2] or 0), minutes=int(offset[3] or 0))
+        if ahead < timedelta(hours=24):
+            return timezone(-ahead if offset[1] == "-" else ahead)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        known = "that this machine knows: a name like America/New_York, or an offset like -05:00"
+        raise SettingError(f"{name!r} is not a time zone {known}") from None
 
 
 _Kind = TypeVar("_Kind", bound=Settings)

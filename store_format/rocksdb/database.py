@@ -6,8 +6,9 @@ import errno
 import os
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from heapq import merge
 from itertools import chain
 from typing import Any
 
@@ -357,17 +358,21 @@ def make_database(folder: str, families: dict[str, tuple[Any, list[str]]]) -> li
     return sorted(os.listdir(folder))
 
 
-def copy_without(
-    database: Database, folder: str, left_out: Mapping[str, Collection[bytes]]
+def copy_changed(
+    database: Database, folder: str, changes: Mapping[str, Mapping[bytes, bytes | None]]
 ) -> None:  # fmt: skip
-    """Make a database with another's rows in an empty local folder, but for keys, by family.
+    """Make a database with another's rows in an empty local folder, but for changed ones.
 
-    Its tables are made beside the folder. Raises StoreError, OSError.
+    changes: by family and key; None for a row that goes. Its tables are made beside the folder.
+    Raises StoreError, OSError.
     """
     options, families = table_options(True, False), dict[str, tuple[Any, list[str]]]()
     for number, family in enumerate(database.families):
-        gone = left_out.get(family, ())
-        rows = ((key, value) for key, value in database.rows(family) if key not in gone)
+        changed = changes.get(family, {})
+        kept = ((key, value) for key, value in database.rows(family) if key not in changed)
+        rows = merge(
+            kept, sorted((key, value) for key, value in changed.items() if value is not None)
+        )
         first = next(rows, None)
         families[family] = options, []
         if first is not None:

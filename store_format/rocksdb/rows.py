@@ -161,6 +161,28 @@ def _v2_offsets(rows: Iterator[tuple[bytes, bytes]]) -> dict[str, dict[str, int]
     return found
 
 
+def offset_rows(
+    database: Database, table: Mapping[str, Mapping[int, int]]
+) -> dict[str, dict[bytes, bytes | None]]:
+    """Family -> the rows that a database of offsets has for entries: `topic@group` -> queue id ->
+    offset, whole.
+    """
+    if database.folder.rpartition("/")[2] != _V2:
+        family = _FAMILIES[OFFSETS] if _FAMILIES[OFFSETS] in database.families else _DEFAULT
+        return {family: {
+            name.encode(): json.dumps({"offsetTable": queues}).encode()
+            for name, queues in table.items()
+        }}  # fmt: skip
+    rows: dict[bytes, bytes | None] = {}
+    for name, queues in table.items():
+        topic, _, group = name.partition("@")
+        head = b"\x01%b%c" % (_TABLES[OFFSETS].to_bytes(2, "big"), _DATA)
+        head += b"".join(len(raw := text.encode()).to_bytes(2, "big") + raw + b"\x01"
+                         for text in (group, topic))  # fmt: skip
+        rows |= {head + queue.to_bytes(4, "big"): _long(at) for queue, at in queues.items()}
+    return {_DEFAULT: rows}
+
+
 def _text(raw: bytes) -> tuple[str | None, bytes]:
     """(the text after a short with its length, the bytes after it); None for a malformed text."""
     end = 2 + int.from_bytes(raw[:2], "big")

@@ -37,6 +37,9 @@ WORKS = {
     "convert": ["convert", "{other}", "--output", "{disk}/made", *GIVEN],
     "install": ["install", "{set}", "{store}", "--yes"],
     "recover": ["recover", "{behind}", "--yes", *GIVEN],
+    "offsets": ["offsets", "set", "{store}", "--group", "readers", "--to-end", "--yes", *GIVEN],
+    "map": ["offsets", "map", "{store}", "--map", "{other}.map", "--yes", *GIVEN],
+    "undo": ["offsets", "set", "{behind}", "--undo", "--yes", *GIVEN],
     "report": ["report", "{other}", "--output", "{disk}/page.html", *GIVEN],
 }  # fmt: skip
 
@@ -54,6 +57,12 @@ def make(folder: Path) -> None:
                 clock.now += 1000
         for path in (folder / name / "commitlog").iterdir():
             os.utime(path, (T0 / 1000, T0 / 1000))
+    offsets = folder / "store/config/consumerOffset.json"
+    offsets.parent.mkdir()
+    offsets.write_text('{"offsetTable": {"Orders@readers": {"0": 4, "1": 7}}}')
+    (offsets.parent / "delayOffset.json").write_text('{"offsetTable": {}}')
+    line = '{"topic": "Orders", "queue": 1, "old": %d, "new": %d}\n'
+    (folder / "other.map").write_text(line % (0, 0) + line % (7, 5))
     shutil.copytree(folder / "store", folder / "grown")
     for number in range(3):
         (folder / "grown/config").mkdir(exist_ok=True)
@@ -61,6 +70,9 @@ def make(folder: Path) -> None:
         with redirect_stdout(io.StringIO()):
             assert cli.main(["backup", f"{folder}/grown", f"{folder}/repo", *GIVEN]) == 0
     shutil.copytree(folder / "store", folder / "behind")
+    moved = ["offsets", "set", f"{folder}/behind", "--to-offset", "2", "--yes", *GIVEN]
+    with redirect_stdout(io.StringIO()):
+        assert cli.main(moved) == 0
     shutil.rmtree(folder / "behind/consumequeue")
     shutil.rmtree(folder / "behind/index")
     with redirect_stdout(io.StringIO()):

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import reput
 from reput.jobs import cli
 from reput.store_format.faults import StoreChanged
 from reput.store_format.release.profiles import RELEASES
@@ -168,60 +167,6 @@ def test_help_names_every_command_and_code(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         cli.main(["rebuild", "--help"])
     assert RELEASES[-1] in capsys.readouterr().out
-
-
-def test_check_says_what_it_found_and_ends_with_one(store: Path, capsys) -> None:
-    assert run(store, command="check") == 0
-    assert "sound" in capsys.readouterr().out
-    spoil(store, 4)  # the first record's magic number
-    picture = store.parent / "log.svg"
-    assert run(store, "--picture", str(picture), "-v", command="check") == 1
-    said = capsys.readouterr().out
-    assert "magic not a record's magic number" in said
-    assert f"{0:020d} [!" in said
-    assert picture.read_text().startswith("<svg")
-    assert run(store, "--json", command="check") == 1
-    assert json.loads(capsys.readouterr().out)["damage"]["range_count"] == 1
-    assert run(store, "--picture", str(picture), command="check") == 2
-
-
-def test_salvage_and_repair(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spoil(store, 4)
-    assert run(store) == 1
-    assert "--on-damage salvage skips it" in capsys.readouterr().err
-    assert run(store, "--on-damage", "salvage") == 0
-    assert "damage    1 range," in capsys.readouterr().out
-    against = ("--against", str(store.parent / "output"))
-    assert run(store, *against, command="verify") == 0
-    repaired = store.parent / "repaired"
-    assert run(store, "--output", str(repaired), command="repair") == 0
-    assert "1 keeps a lost message's position" in capsys.readouterr().out
-    assert run(repaired, command="check") == 0
-    assert run(repaired, command="verify") == 0
-    assert run(store, "--output", str(repaired), command="repair") == 2
-
-
-def test_recover_asks_and_says_what_it_did(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (store / "abort").touch()
-    assert run(store, "--dry-run", "--json", command="recover") == 1
-    reported = json.loads(capsys.readouterr().out)
-    assert reported["needed"]
-    assert not reported["done"]
-    assert run(store, command="recover") == 2
-    assert "--yes does it" in capsys.readouterr().err
-    assert (store / "abort").exists()
-    assert run(store, "--yes", command="recover") == 0
-    assert "recovered" in capsys.readouterr().out
-    assert not (store / "abort").exists()
-    assert run(store, command="recover") == 0
-    assert "nothing to do" in capsys.readouterr().out
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"reput {reput.__version__}\n"
 
 
 def test_a_command_imports_what_it_needs_only_when_it_runs() -> None:

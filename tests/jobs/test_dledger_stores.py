@@ -127,6 +127,7 @@ CHANGES = {
     "catch-up": ["catch-up", "STORE"],
     "catch-up --output": ["catch-up", "STORE", "--output", "OUT"],
     "deliver-delayed": ["deliver-delayed", "STORE", "--until", "2026-01-01"],
+    "offsets": ["offsets", "set", "STORE", "--to-end"],
     "expire": ["expire", "STORE"], "recover": ["recover", "STORE"],
     "repair": ["repair", "STORE", "--output", "OUT"], "replicate": ["replicate", "STORE", "OUT"],
     "replicate into it": ["replicate", "PLAIN", "STORE"],

@@ -16,8 +16,6 @@ from reput.jobs import cli, dump
 from reput.jobs.console.dump_text import safe
 from reput.jobs.console.endings import ending
 from reput.jobs.console.options import USAGE
-from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.describe import log as describe_log
 from reput.store_format.describe.files import FileKind
 from reput.store_format.faults import StoreChanged, StoreError
@@ -28,7 +26,6 @@ from tests.logs import Message, build_log, encode, properties
 from tests.reference import records
 
 ENTRY = struct.Struct(">qiq")
-PRE_BLANK = ENTRY.pack(0, 0x7FFFFFFF, 0)
 
 
 def items(path: Path | str, *words: str) -> list[dict[str, Any]]:
@@ -218,23 +215,6 @@ def test_damage_is_named_and_the_records_behind_it_are_found(
     assert dump_lines.code == dump.DAMAGE  # type: ignore[attr-defined]
 
 
-def test_a_stale_record_is_doubted(tmp_path: Path) -> None:
-    old = Message(queue_offset=9, store_timestamp=1)
-    path = segment(tmp_path, log_bytes(Message(), Message(magic=1), old))
-    assert items(path)[3]["doubts"] == ["storeTimestamp is before the last live record's"]
-    assert "doubt: storeTimestamp" in "".join(dump_lines(str(path)))
-
-
-def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
-    data = bytearray(log_bytes(*(Message(topic="T" * 256, version=2) for _ in range(3))))
-    size = int.from_bytes(data[:4])
-    data[size : 2 * size] = bytes(size)
-    found = items(segment(tmp_path, bytes(data)))
-    assert [item["kind"] for item in found] == ["record", "damage", "skipped", "record", "zeros"]
-    assert found[1]["fault"] == "ZEROS"
-    assert found[3]["at"] == 2 * size
-
-
 def test_stale_bytes_behind_a_blank(tmp_path: Path) -> None:
     for filler, clean in ((b"\0", True), (b"\x07", False)):
         log = build_log([Message(), Message()], 120, filler=filler)
@@ -291,54 +271,12 @@ def queue(tmp_path: Path, data: bytes, start: int = 0, folder: str = "consumeque
     return written(tmp_path, f"{folder}/T/0/{start:020d}", data)
 
 
-def test_runs_of_pre_blank_and_unused_are_one_line(tmp_path: Path) -> None:
-    data = PRE_BLANK * 3 + ENTRY.pack(0, 100, -1) + ENTRY.pack(100, 92, 5) + bytes(100)
-    found = items(queue(tmp_path, data, 2000))
-    assert found == [
-        {"kind": "preBlank", "at": 0, "position": 100, "entries": 3},
-        {"kind": "entry", "at": 60, "position": 103}
-        | {"physicalOffset": 0, "size": 100, "tagsCode": -1},
-        {"kind": "entry", "at": 80, "position": 104}
-        | {"physicalOffset": 100, "size": 92, "tagsCode": 5},
-        {"kind": "unused", "at": 100, "position": 105, "entries": 5},
-    ]
-    assert dump_lines.code == dump.DONE  # type: ignore[attr-defined]
-
-
 def test_unused_entries_are_counted_over_windows(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("reput.store_format.describe.files._WINDOW_ENTRIES", 2)
     data = ENTRY.pack(0, 92, 0) + bytes(20 * 6) + ENTRY.pack(92, 92, 0) + bytes(20 * 3)
     found = items(written(tmp_path, "consumequeue/t/0/" + "0" * 20, data))
     unused = [(item["position"], item["entries"]) for item in of_kind(found, "unused")]
     assert unused == [(1, 6), (8, 3)]
-
-
-@pytest.mark.parametrize(
-    ("entries", "field", "position"),
-    [
-        ([ENTRY.pack(0, 9, 0), PRE_BLANK], "size", 1),
-        ([bytes(20), ENTRY.pack(0, 9, 0)], "physicalOffset", 1),
-        ([bytes(20), PRE_BLANK], "size", 1),
-        ([ENTRY.pack(9, 9, 0), ENTRY.pack(9, 9, 0)], "physicalOffset", 1),
-        ([ENTRY.pack(9, 9, 0), ENTRY.pack(8, 9, 0)], "physicalOffset", 1),
-        ([ENTRY.pack(-1, 9, 0)], "physicalOffset", 0),
-        ([ENTRY.pack(1, 0, 0)], "size", 0),
-        ([ENTRY.pack(1, -5, 0)], "size", 0),
-    ],
-)
-def test_damaged_entries(tmp_path: Path, entries: list[bytes], field: str, position: int) -> None:
-    path = queue(tmp_path, b"".join(entries))
-    damage = of_kind(items(path), "damage")
-    assert [(item["field"], item["position"]) for item in damage] == [(field, position)]
-    assert run(path) == dump.DAMAGE
-
-
-def test_a_queue_of_broken_length(tmp_path: Path) -> None:
-    whole = ENTRY.pack(0, 9, 0)
-    found = items(queue(tmp_path, whole + b"abc"))
-    assert [item["kind"] for item in found] == ["entry", "rest", "damage"]
-    batch = items(queue(tmp_path, bytes(50), folder="batchconsumequeue"))
-    assert [item["kind"] for item in batch] == ["unused", "rest"]
 
 
 def test_positions_of_a_queue(tmp_path: Path) -> None:
@@ -380,56 +318,6 @@ def index_file(tmp_path: Path) -> Callable[..., Path]:
 SLOTS = ("--set", "maxHashSlotNum=100")
 
 
-def test_chains_reach_every_entry(index_file: Callable[..., Path]) -> None:
-    found = items(index_file(), *SLOTS)
-    assert [item["kind"] for item in found[:2]] == ["header", "entry"]
-    entries, slots = of_kind(found, "entry"), of_kind(found, "slot")
-    assert len(entries) == 399
-    assert len(slots) == found[0]["hashSlotCount"] == 96
-    assert sum(item["entries"] for item in slots) == 399
-    by_number = {item["number"]: item for item in entries}
-    for item in slots:
-        number, steps = item["newest"], []
-        while number:
-            assert by_number[number]["slot"] == item["slot"]
-            steps.append(number)
-            number = by_number[number]["previous"]
-        assert item["chain"] == steps[:16]
-    only = items(index_file(), *SLOTS, "--part", "slots", "--from", "50", "--limit", "2")
-    assert [item["slot"] for item in only] == [50, 51]
-    assert items(index_file(), *SLOTS, "--part", "header") == found[:1]
-
-
-@pytest.mark.parametrize(
-    ("number", "previous", "reason"),
-    [
-        (353, 353, "a cycle"),
-        (2, 68, "a cycle"),
-        (353, 5000, "not in use"),
-        (353, -7, "not in use"),
-        (353, 1, "of another slot"),
-    ],
-)
-def test_a_wrong_previous(
-    index_file: Callable[..., Path], number: int, previous: int, reason: str
-) -> None:
-    # slot 0's newest entry is 353, and 68 and 2 are in one chain: see the worked example
-    if reason == "a cycle" and number == 2:
-        chain = of_kind(items(index_file(), *SLOTS, "--part", "slots"), "slot")[68]["chain"]
-        number, previous = chain[-1], chain[0]
-    found = items(index_file(40 + 400 + 20 * number + 16, previous), *SLOTS)
-    damage = of_kind(found, "damage")
-    assert any(item["field"] == "previous" and item["number"] == number for item in damage)
-    assert any(item["field"] == "chain" and reason in item["reason"] for item in damage)
-
-
-def test_a_wrong_slot_and_header(index_file: Callable[..., Path]) -> None:
-    assert of_kind(items(index_file(40, 352), *SLOTS), "damage")[0]["slot"] == 0
-    assert of_kind(items(index_file(32, 5), *SLOTS), "damage")[0]["field"] == "hashSlotCount"
-    assert of_kind(items(index_file(36, 401), *SLOTS), "damage")[0]["field"] == "indexCount"
-    assert of_kind(items(index_file(32, 399), *SLOTS), "damage") == []  # as up to 4.7.0
-
-
 def test_the_number_of_slots_must_fit(index_file: Callable[..., Path], capsys) -> None:
     assert run(index_file(), "--set", "maxHashSlotNum=5000000") == USAGE
     assert "--set maxHashSlotNum=N" in capsys.readouterr().err
@@ -442,23 +330,6 @@ def test_an_index_file_tells_its_slots(index_file: Callable[..., Path]) -> None:
 
 
 # Other files
-
-
-def test_a_checkpoint(tmp_path: Path) -> None:
-    raw = encode_checkpoint(Checkpoint(1, 2, 3, 4, 5, 6))
-    found = items(written(tmp_path, "checkpoint", raw))
-    assert [(item["at"], item["value"]) for item in found] == [
-        (0, 1), (8, 2), (16, 3), (24, 4), (32, 5), (40, 6)
-    ]  # fmt: skip
-    assert items(written(tmp_path, "checkpoint", raw[:-1] + b"\1"))[-1]["kind"] == "unknown"
-    assert run(written(tmp_path, "checkpoint", b"short")) == dump.DAMAGE
-
-
-def test_abort_and_lock(tmp_path: Path) -> None:
-    assert items(written(tmp_path, "abort", b"25000"))[0]["text"] == "25000"
-    assert run(written(tmp_path, "abort", b"")) == dump.DONE
-    assert run(written(tmp_path, "abort", b"x\x1b")) == dump.DAMAGE
-    assert run(written(tmp_path, "lock", b"lock")) == dump.DONE
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
 """`reput groups`: how far each group has come, and which queues its clients would get."""
 
 import argparse
+import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from reput.jobs.groups import _in_flight
+from reput.store_format.message.message import Message
+from tests.broker.writer.stores import TINY, Clock, open_writer
 from tests.jobs.listing import asked, only, put_store, rows
-from tests.store_format.fate.logs import SmallLog
+from tests.store_format.fate.logs import T0, SmallLog
+from tests.store_format.query.stores import asked as rows_asked
 
 OFFSETS = b'{"offsetTable":{"T@g":{0:1,1:0,9:4},"U@g":{0:3},"T@other":{0:2},"Gone@g":{0:7}}}'
 
@@ -75,3 +79,24 @@ def test_two_lists_at_once_are_refused(store: str, capsys: pytest.CaptureFixture
     code, out, err = asked(capsys, "groups", store, "--in-flight", "--clients", "a")
     assert (code, out) == (2, [])
     assert any("--in-flight and --clients list different things" in line for line in err)
+
+
+def test_a_lag_is_told_in_seconds_too(tmp_path: Path, capsys) -> None:
+    """From the next message to consume on to the newest of the store, of whatever topic."""
+    clock = Clock(T0)
+    with open_writer(tmp_path / "store", clock) as writer:
+        for seconds, topic in ((0, "T"), (1, "T"), (2, "U"), (8, "T"), (9, "U")):
+            clock.now = T0 + 1000 * seconds
+            writer.append(Message(topic, b"x", properties=b""))
+    config = tmp_path / "store" / "config"
+    config.mkdir(exist_ok=True)
+    table = b'{"offsetTable":{"T@g":{0:1,7:0},"T@all":{0:3},"T@none":{0:-1},"T@past":{0:5}}}'
+    (config / "consumerOffset.json").write_bytes(table)
+    sizes = [word for name, value in TINY.items() for word in ("--set", f"{name}={value}")]
+    words = ("groups", str(tmp_path / "store"), "--rocketmq", "5.3.3", *sizes)
+    _, found, _ = rows_asked(capsys, *words)
+    told = {(row["group"], row["queueId"]): row["lagSeconds"] for row in found}
+    assert told == {("g", 0): 8, ("g", 7): 0, ("all", 0): 0, ("none", 0): 9, ("past", 0): 0}
+    shutil.rmtree(tmp_path / "store" / "consumequeue")  # without a queue it is not known
+    _, found, _ = rows_asked(capsys, *words, "--group", "g")
+    assert only(found, "lag", "lagSeconds") == [(2, None), (0, 0)]

@@ -17,7 +17,6 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.repair import repair
 from reput.jobs.salvaging.repair import RepairSummary
 from reput.jobs.verify import verify
-from reput.store_format.damage.repair import LostPositions, Stamp, fill, own
 from reput.store_format.derived.queue_files import decode_entries
 from tests.damaged import ENTRY, SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, storage_of
@@ -195,30 +194,6 @@ def test_batches_behind_a_lost_one_keep_their_positions_without_fillers_too() ->
     assert "each batch keeps its own" in summary.text()
 
 
-@pytest.mark.parametrize("crc", [False, True])
-def test_a_missing_segment_is_replaced(crc: bool) -> None:
-    log = damaged(messages(100, crc_property=crc))
-    log.settings["forceVerifyPropCRC"] = crc
-    del log.segments[SEGMENT]
-    summary, storage = repaired(log)
-    lost = {n for n, at in enumerate(log.places) if at // SEGMENT == 1}
-    check_offsets(log, storage, lost)
-    assert sum(each["many"] for each in summary.filled) == len(lost)
-    assert segment(storage, SEGMENT)[:8] != bytes(8)
-
-
-def test_damage_to_the_end_of_a_segment_and_into_the_next() -> None:
-    log = damaged(messages(100))
-    log.put(SEGMENT - 700, Random(1).randbytes(1400))
-    _, storage = repaired(log)
-    lost = {
-        n for n, at in enumerate(log.places)
-        if at < SEGMENT + 700 and at + len(encode(log.messages[n], 0)) > SEGMENT - 700
-    }  # fmt: skip
-    assert len(lost) > 8
-    check_offsets(log, storage, lost)
-
-
 def test_what_is_behind_the_end_is_kept_beside_and_cannot_come_back() -> None:
     log = damaged()
     end = log.places[-1] + len(encode(log.messages[-1], 0))
@@ -306,32 +281,6 @@ def test_a_segment_whose_damage_ends_in_a_few_zeros(zeros: int) -> None:
     summary, storage = repaired(log)
     assert not summary.not_filled
     check_offsets(log, storage, set(range(22, 35)))
-
-
-@pytest.mark.parametrize("length", [92, 93, 100, 101, 102, 300, (1 << 20) + 5, (3 << 20) + 91])
-@pytest.mark.parametrize("crc", [False, True])
-def test_fillers_are_as_long_as_what_they_replace(length: int, crc: bool) -> None:
-    length += 20 if crc else 0
-    raw = b"".join(own(1000, length, Stamp(START, crc)))
-    assert len(raw) == length
-    raw = b"".join(fill(0, length + 5, [], Stamp(START, crc), ends_segment=True))
-    assert len(raw) == struct.unpack(">i", raw[-8:-4])[0] + raw.rindex(raw[-8:]) or raw
-
-
-def test_positions_share_a_range() -> None:
-    lost = [LostPositions("T", 0, 5, 3), LostPositions("Other", 1, 0, 2)]
-    raw = b"".join(fill(0, 700, lost, Stamp(START, False), ends_segment=False))
-    assert len(raw) == 700
-    found = []
-    at = 0
-    while at < 700:
-        size, _, _, queue_id, _, offset, place = struct.unpack_from(">iIiiiqq", raw, at)
-        assert place == at
-        found.append((queue_id, offset))
-        at += size
-    assert found == [(0, 5), (0, 6), (0, 7), (1, 0), (1, 1)]
-    with pytest.raises(ValueError, match="do not fit"):
-        list(fill(0, 300, lost, Stamp(START, False), ends_segment=False))
 
 
 @pytest.mark.parametrize("first", [-1, -(1 << 63), 1 << 40, 1 << 62, (1 << 63) - 1])

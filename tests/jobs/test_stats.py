@@ -63,7 +63,7 @@ def test_what_is_no_way_to_count_is_refused(store: str, capsys, by: str) -> None
     with pytest.raises(SystemExit) as ended:
         asked(capsys, "stats", store, "--by", by)
     assert ended.value.code == 2
-    assert "some of topic, hour, group, size are wanted" in capsys.readouterr().err
+    assert "some of topic, day, hour, group, size are wanted" in capsys.readouterr().err
 
 
 def test_a_parquet_file_has_the_same_numbers_and_is_never_written_over(
@@ -97,3 +97,18 @@ def test_what_is_left_out_is_counted_and_what_is_lacking_is_in_the_exit_code(
 
 def test_half_a_surrogate_pair_can_be_in_a_parquet_file() -> None:
     assert (_utf8("T\ud800"), _utf8("T"), _utf8(7)) == ("T?", "T", 7)
+
+
+def test_days_are_those_of_a_zone(store: str, capsys) -> None:
+    """The first three are of 22:13 in UTC, the last of 23:13."""
+    for zone, days in (("UTC", [4]), ("Europe/Paris", [3, 1]), ("-04:15", [4]), ("+0115", [3, 1])):
+        found = rows(capsys, "stats", store, "--by", "day", "--tz", zone)
+        assert [row["records"] for row in found] == days, zone
+    assert found[0]["messagesPerSecond"] == 3 / 86400
+    code, out, _ = asked(capsys, "stats", store, "--by", "day,topic", "--tz", "Europe/Paris")
+    assert code == 0
+    assert out[0].split()[:3] == ["day", "(Europe/Paris)", "topic"]
+    assert [line.split()[:2] for line in out[1:]] == [
+        ["2023-11-14T00:00:00.000+01:00", "T"], ["2023-11-14T00:00:00.000+01:00", "U"],
+        ["2023-11-15T00:00:00.000+01:00", "T"],
+    ]  # fmt: skip

@@ -13,7 +13,7 @@ from reput.jobs.rebuild import TRUNCATE
 from reput.jobs.verify import verify
 from reput.store_format.faults import DamageFound
 from tests import golden_stores
-from tests.built import Built, write, write_log
+from tests.built import write, write_log
 from tests.golden_stores import as_left
 from tests.in_process import Session, as_text, run
 from tests.logs.encoder import Message, build_log, properties
@@ -230,12 +230,3 @@ def test_damage_by_another_releases_rules_is_none(tmp_path: Path) -> None:
     report = verify(Session(), str(store))
     assert report.differences
     assert not report.same
-
-
-@pytest.mark.parametrize(("at", "field"), [(0, 0), (7, 0), (8, 8), (11, 8), (12, 12), (19, 12)])
-def test_a_flipped_bit_of_an_entry_is_found(at: int, field: int, tmp_path: Path) -> None:
-    built = Built().put("T", count=9, keys="k").derive().flip("consumequeue/T/0", 40 + at)
-    store = built.write(tmp_path / "store")
-    report = verify(Session(), str(store), rocketmq="5.3.3", settings=built.given())
-    path = f"{store}/consumequeue/T/0/{0:020d}"
-    assert [(each.path, each.offset) for each in report.differences] == [(path, 40 + field)]

@@ -14,7 +14,6 @@ from tests.ledger.records import Run, total
 FOLDER = ".ledger"  # below the root, not committed
 BATCH_SECONDS = 600.0  # of one pytest, and no more than a tenth of what is left
 START_SECONDS = 8.0  # until a pytest's first test begins
-LATE_SECONDS = 60.0  # a test's own limit has failed to end it for so long: its process hangs
 
 
 def collect(mark: str, env: dict[str, str] | None = None, root: Path = digests.ROOT) -> list[str]:
@@ -54,31 +53,21 @@ class Batches:
         words += ["--ledger", str(lines), *(each.test for each in chosen)]
         digest = digests.Tree(self._root).digest(first.file)  # as files are before the first test
         commit = digests.commit(self._root)
-        hung: list[Run] = []
-
-        def hangs() -> bool:
-            run = _running(lines)
-            if (
-                run
-                and run.seconds
-                and time.time() > lines.stat().st_mtime + run.seconds + LATE_SECONDS
-            ):
-                hung.append(run)
-            return bool(hung)
 
         def done(code: int | None) -> None:
-            runs = [run for run in records.read(lines) if run.verdict != records.RUNNING]
-            if run := _running(lines):
-                verdict = "hang" if hung else "cut" if code is None else "lost"
+            begun = [*records.read(lines)]
+            runs = [run for run in begun if run.verdict != records.RUNNING]
+            if begun and (run := begun[-1]).verdict == records.RUNNING:  # it ended with its process
                 took = time.time() - lines.stat().st_mtime
+                hung = 0 < run.seconds < took  # its watchdog has ended it
+                verdict = "cut" if code is None else "hang" if hung else "lost"
                 runs.append(run._replace(verdict=verdict, seconds=took))
             lines.unlink(missing_ok=True)
-            records.keep(
-                [run._replace(commit=commit, digest=digest) for run in runs], (), self._root
-            )
+            runs = [run._replace(commit=commit, digest=digest) for run in runs]
+            records.keep(runs, (), self._root)
             self._ended(chosen, {run.test: run.verdict for run in runs}, log, code)
 
-        return budget.Job(words, log, done, hangs=hangs, folder=self._root)
+        return budget.Job(words, log, done, folder=self._root)
 
     def _ended(self, chosen: list[Run], ran: dict[str, str], log: Path, code: int | None) -> None:
         self.verdicts |= ran
@@ -93,9 +82,3 @@ class Batches:
         self.red += len(bad) or code not in (0, 1, 2, None)
         if not bad and code in (0, None):
             log.unlink(missing_ok=True)
-
-
-def _running(lines: Path) -> Run | None:
-    """The test that has begun and not ended."""
-    last = [*records.read(lines)][-1:]
-    return last[0] if last and last[0].verdict == records.RUNNING else None

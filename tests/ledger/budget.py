@@ -1,7 +1,6 @@
 """Work that ends in time: processes, one a core, each interrupted at a budget's end."""
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -13,16 +12,8 @@ GRACE_SECONDS = 20.0  # for tests that the end interrupts to stop what they have
 
 
 def seconds(text: str) -> float:
-    """90s, 30m, 2h, 1h30m; a number alone is minutes."""
-    given = f"{text}m" if text.isdecimal() else text
-    parts = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", given)
-    if not given or parts is None:
-        raise ValueError(f"not a time: {text!r} (90s, 30m, 2h, 1h30m)")
-    return sum(int(n or 0) * each for n, each in zip(parts.groups(), (3600.0, 60, 1), strict=True))
-
-
-def text(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    """Of 90s, 30m or 2h. Raises ValueError."""
+    return int(text[:-1]) * 60.0 ** "smh".index(text[-1:])
 
 
 class Job(NamedTuple):
@@ -31,7 +22,6 @@ class Job(NamedTuple):
     words: Sequence[str]
     log: Path
     done: Callable[[int | None], None]
-    hangs: Callable[[], bool] = lambda: False  # asked while it runs: True ends it
     limit: float = float("inf")  # seconds after which it hangs, whatever it says
     env: dict[str, str] | None = None
     folder: Path | None = None
@@ -79,7 +69,7 @@ def _start(job: Job) -> _Running:
 
 def _ended(job: Job, process: subprocess.Popen[bytes], begun: float) -> bool:
     code = process.poll()
-    if code is None and (time.time() - begun > job.limit or job.hangs()):
+    if code is None and time.time() - begun > job.limit:
         code = _kill(process)
     if code is not None:
         job.done(code)

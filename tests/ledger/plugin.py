@@ -53,9 +53,6 @@ class Limits:
         finally:
             self._watchdog.ends()
 
-    def pytest_enter_pdb(self) -> None:
-        self._watchdog.ends()
-
     def pytest_unconfigure(self) -> None:
         self._watchdog.close()
 

@@ -3,7 +3,6 @@
 Two branches may have run a test: git keeps both lines, and the newer one counts.
 """
 
-import statistics
 import time
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ RECORDS = "tests/ledger/records/long.tsv"
 RED = ("failed", "hang", "lost")  # lost: its process died
 RUNNING = "running"  # of a line that is written as a test begins; its seconds are its limit
 _KEEP = ("skipped", "cut")  # these take no proof away; cut: by a budget's end or ctrl-c
-GUESS_SECONDS = 60.0  # what a test is taken to last that never ran, nor one of its file
+GUESS_SECONDS = 60.0  # what a test is taken to last that never ran
 
 
 class Run(NamedTuple):
@@ -47,15 +46,11 @@ def read(path: Path) -> Iterator[Run]:
 
 
 def newest(runs: Iterable[Run]) -> dict[str, Run]:
-    """The last run of each; one that was skipped or cut tells no seconds, and takes no proof."""
+    """The last run of each; one that was skipped or cut says nothing, where there is another."""
     found: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: run.at):
-        before = found.get(run.test)
-        if before and run.verdict in _KEEP:
-            if before.verdict == "ok" and before.digest == run.digest:
-                continue
-            run = run._replace(seconds=before.seconds)
-        found[run.test] = run
+        if run.verdict not in _KEEP or run.test not in found:
+            found[run.test] = run
     return found
 
 
@@ -81,14 +76,10 @@ def now(tests: Iterable[str], runs: dict[str, Run], tree: Tree) -> list[Run]:
     """Each test with its verdict on what it depends on now: first what was not tried since that
     changed, longest ago first; then what is not green; then what is.
     """
-    of_file: dict[str, list[float]] = {}
-    for run in runs.values():
-        of_file.setdefault(run.file, []).append(run.seconds)
     found = []
     for test in tests:
         file = test.partition("::")[0]
-        guess = statistics.median(of_file.get(file, [GUESS_SECONDS]))
-        run = runs.get(test) or Run(test, "never run", guess)
+        run = runs.get(test) or Run(test, "never run", GUESS_SECONDS)
         tried = run.digest == tree.digest(file)
         verdict = "changed since" if run.at and not tried else run.verdict
         found.append((tried, verdict == "ok", run.at, run._replace(verdict=verdict)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,20 @@ from typing import Any
 import pytest
 
 from tests import golden_stores
+from tests.jobs.sockets.asking import Peer
+from tests.jobs.sockets.broker_answers import reported, requests
+from tests.jobs.sockets.cutting import GIVEN, RELEASE, cut, differences, random_store, times
 from tests.jobs.sockets.serving import Serving
 from tests.rocketmq import real_clients
+from tests.rocketmq.live import Broker
 from tests.rocketmq.real_clients import VERSIONS, Step
+from tests.rocketmq.replicas import until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 TOPIC, MESSAGES = "Live0", 1420
 KEYS = {"access_key": "reader", "secret_key": "12345678"}
-TLS = Path(__file__).parent.parent / "jobs/serve/tls"
+TLS = Path(__file__).parent.parent / "jobs/sockets/tls"
 # TlsSystemConfig: a client trusts no certificate unless asked to
 # each reads from the beginning: the store has offsets of groups of its own, g10 is one of them
 _GROUPS = itertools.count()
@@ -93,3 +100,60 @@ def test_tls_is_taken_where_it_may_be_and_wanted_where_it_must(client: str, tmp_
         plain = _reported(client, serving.address, **KEYS, refused=True)
     assert plain[0] == 0
     assert "brokerAddrTable" not in plain[1]
+
+
+# --- `reput serve --at` beside a real broker whose log ended at that time: random stores.
+
+
+@pytest.mark.parametrize("seed", range(10, 13))
+def test_at_a_time_is_as_a_real_broker_that_was_stopped_then(seed: int, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    random_store(seed, store)
+    asked = list(requests(store))
+    time = times(seed, store)[0]
+    cut(store, time, tmp_path / "cut")
+    settings = {name: int(size) for name, size in GIVEN.items() if name != "brokerName"}
+    with (
+        Broker(RELEASE, tmp_path / "cut", brokerPermission=4, **settings) as broker,
+        Peer(f"127.0.0.1:{broker.port}") as peer,
+    ):
+        assert until(lambda: broker.status()["behind"] == 0)
+        wrong = list(differences(store, time, asked, lambda each: reported(peer.ask(each))))
+    assert not wrong, (len(wrong), len(asked), wrong[:3])
+
+
+# --- What docs/serve.md shows: a client and the dashboard's requests against a damaged store.
+
+DAMAGED = 270_392  # the record whose body does not match its CRC
+TOPICS = tuple(f"Topic{n}" for n in range(5))
+
+
+def steps(address: str) -> list[Step]:
+    pushed: list[Step] = [
+        {"do": "push", "group": "look", "topic": topic, "least": 100} for topic in TOPICS
+    ]
+    calls: list[list[Any]] = [
+        ["examineBrokerClusterInfo"], ["fetchAllTopicList"],
+        *(["examineTopicStats", topic] for topic in TOPICS),
+        ["examineTopicRouteInfo", "Topic0"], ["fetchBrokerRuntimeStats", address],
+        ["examineConsumeStats", "look"], ["queryTopicConsumeByWho", "Topic0"],
+        ["getAllSubscriptionGroup", address, 3000], ["getBrokerConfig", address],
+    ]  # fmt: skip
+    return [*pushed, {"do": "admin", "calls": calls}]
+
+
+# 4.9.7's consumer fails by itself at a message without a body (ProcessQueue.putMessage)
+@pytest.mark.parametrize("client", [version for version in VERSIONS if version > "5"])
+def test_clients_and_the_dashboard_see_all_but_the_damaged_message(client: str) -> None:
+    store = golden_stores.unpack("middle_crc_5.3.3").input
+    with Serving(store, "--rocketmq", "5.3.3", "--salvage", seconds=300) as serving:
+        *pushed, admin = real_clients.run(client, serving.address, steps(serving.address))
+    places = sorted(message[4] for each in pushed for message in each["answer"]["messages"])
+    assert len(set(places)) == len(places)
+    assert places[0] < DAMAGED < places[-1]
+    assert DAMAGED not in places
+    reported = admin["answer"]
+    assert not [each for each in reported if "CODE" in str(each)]
+    ends = [int(end) for each in reported[2:7] for end in re.findall(r'"maxOffset":(\d+)', each)]
+    assert sum(ends) == len(places)
+    assert set(TOPICS) <= set(json.loads(reported[1])["topicList"])

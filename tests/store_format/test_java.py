@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reput.store_format.java import decode, hash_map_order, hash_text, parse_integer, quoted_keys
+from reput.store_format.java import hash_map_order, hash_text, parse_integer, quoted_keys
 from tests.logs import key_with_hash
 
 
@@ -85,32 +85,6 @@ def test_a_table_of_64_is_not_doubled_for_a_long_bucket() -> None:
 
 
 # --- Single texts as the JDK decodes and hashes them.
-BAD = "\ufffd"
-
-
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (b"", ""),
-        (b"a\x00b", "a\x00b"),
-        ("\u00e9\u4e2d\U0001f600".encode(), "\u00e9\u4e2d\U0001f600"),
-        (b"\xff", BAD),
-        (b"\xc3", BAD),
-        (b"\xc3x", f"{BAD}x"),
-        (b"\xc0\x80", 2 * BAD),  # Java's own two bytes for NUL are not UTF-8
-        (b"\xe4\xb8", BAD),  # a prefix of three bytes is one
-        (b"\xf0\x9f\x98", BAD),
-        (b"\xf4\x90\x80\x80", 4 * BAD),  # beyond the last code point
-        (b"\xed\xa0\x80", BAD),  # an encoded surrogate is one, in Python three
-        (b"\xed\xbf\xbf", BAD),
-        (b"\xed\xa0", BAD),
-        (b"\xed\xa0x", f"{BAD}x"),
-        (b"\xed\xa0\x80\xed\xb0\x80", 2 * BAD),
-        (b"\xed\x9f\xbf", "\ud7ff"),
-    ],
-)
-def test_text_is_decoded_as_by_jdk_17(raw: bytes, text: str) -> None:
-    assert decode(raw) == text
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.dispatch.scan import End, Scan, ScanRules
+from reput.store_format.dispatch.scan import End
 from reput.store_format.faults import Fault
-from reput.store_format.files.protocol import Storage
-from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.log.records import Bytes, Rows
-from reput.store_format.log.segments import Splits
 from reput.store_format.rewrite.changes import WHOLE, Changes
 from reput.store_format.rewrite.placing import EarlierLog, Marks, SharedRecords
 from reput.store_format.rewrite.selection import RecordSelector, Selection, Tally
-from reput.udfs.rebuild.scan import RunFile, scan_buffers, scanned_row
-from reput.udfs.staging import SCANNED, Staging, ids_of, read_range, scan_name, schema
+from reput.udfs.rebuild.scan import SplitsTask, scanned_row
+from reput.udfs.staging import SCANNED, LateFile, Staging, read_range, scan_name, schema
 
 RECORDS, QUEUES, ORDER, PUTS = ".records", ".queues", ".order", ".puts"
 
@@ -67,20 +64,10 @@ SPLIT_QUEUE = schema(
 
 
 @dataclass(frozen=True)
-class MeasureSplits:
-    """Measures those of `numbers` that belong to the groups whose indices arrive in `id`.
+class MeasureSplits(SplitsTask):
+    """Measures splits."""
 
-    numbers, groups, firsts: as for ScanSplits.
-    """
-
-    storage: Storage  # that the store is on
-    staging: Staging
-    splits: Splits
-    rules: ScanRules
     changes: Changes
-    numbers: range | tuple[int, ...]
-    groups: tuple[int, ...]
-    firsts: dict[int, int]
     ordered: bool = False  # MEASURED_ORDER rows are wanted
     # Where some records are left out: physical offsets, in order, of those that are taken
     # nevertheless of topics in WHOLE.
@@ -88,29 +75,18 @@ class MeasureSplits:
     earlier: tuple[EarlierLog, ...] = ()  # records that one of these logs has too are left out
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        ends = (*self.groups[1:], len(self.numbers))
-        for group in ids_of(batches):
-            numbers = self.numbers[self.groups[group] : ends[group]]
+        for numbers in self.asked(batches):
             rows = [self._measure(number) for number in numbers]
             yield pa.RecordBatch.from_pylist(rows, MEASURED)
 
     def _measure(self, number: int) -> dict[str, Any]:
-        segment = self.splits.segment(number)
-        stretch = self.splits.stretch(number, self.firsts.get(number))
-        begin = stretch.start - segment.start
-        until = stretch.end - segment.start + self.storage.window_bytes
-        whole = self.splits.total * self.splits.split_bytes
-        reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
         run = scan_name(number)
-        buffers = scan_buffers(stretch.end - stretch.start, self.storage.window_bytes)
         selector = RecordSelector(self.changes, self.rules, self.ordered)
         output = _Output(self.staging, run, self.ordered)
         choice = _Choice(self.changes, self.waiting, SharedRecords(self.earlier))
-        with closing(reader), closing(choice):
-            scan = Scan(
-                segment.read_by(reader), stretch, self.rules, buffers,
-                lambda end: _Measured(end, selector, output, stretch.start, choice),
-            )  # fmt: skip
+        with closing(choice), self.scan(
+            number, lambda start, _, end: _Measured(end, selector, output, start, choice)
+        ) as scan:  # fmt: skip
             for _ in scan.run():
                 pass
         output.finish()
@@ -130,7 +106,7 @@ class MeasureSplits:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, SPLIT_QUEUE) as stream:
             stream.write_batch(pa.RecordBatch.from_pylist(rows, SPLIT_QUEUE))
-        output = RunFile(self.staging, run + QUEUES)
+        output = LateFile(self.staging, run + QUEUES)
         output.write(np.frombuffer(sink.getvalue(), np.uint8))
         output.finish()
 
@@ -192,9 +168,9 @@ class _Choice:
 
 class _Output:
     def __init__(self, staging: Staging, run: str, ordered: bool) -> None:
-        self._records = RunFile(staging, run + RECORDS)
-        self._order = RunFile(staging, run + ORDER) if ordered else None
-        self._puts = RunFile(staging, run + PUTS) if ordered else None
+        self._records = LateFile(staging, run + RECORDS)
+        self._order = LateFile(staging, run + ORDER) if ordered else None
+        self._puts = LateFile(staging, run + PUTS) if ordered else None
 
     def write(
         self, rows: Rows, selection: Selection, kept: Marks, start: int, selector: RecordSelector

@@ -13,7 +13,7 @@ from reput.store_format.damage.evidence import NextOffset, Queue
 from reput.store_format.damage.liveness import Before, Given
 from reput.store_format.damage.queue_ends import last_of, last_of_batches
 from reput.store_format.damage.ranges import Damage, Ranges
-from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
+from reput.store_format.damage.tolerant import MOST_RANGES, TolerantScan
 from reput.store_format.derived.queue_files import entry_bytes
 from reput.store_format.dispatch.scan import End, IndexPuts, Read, Runs, ScanRules
 from reput.store_format.files.protocol import InputStorage, Reader
@@ -90,7 +90,7 @@ class MapSegments:
         )  # fmt: skip
         progress = _Progress(self.staging, run, segment.start, lambda: scan.reporter.count)
         read = progress.reads(padded(reader, segment))
-        scan = scan_past_damage(
+        scan = TolerantScan(
             read, segment.start, segment.start + self.segment_bytes, self.rules,
             Before(damaged.last_timestamp, before.last, damaged.is_last, damaged.given),
         )  # fmt: skip

@@ -23,7 +23,7 @@ from reput.store_format.damage.lives import Piece
 from reput.store_format.damage.queue_ends import last_of_run
 from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.resync import NOT_FOUND, Prover, lost_its_end
-from reput.store_format.damage.tolerant import scan_past_damage
+from reput.store_format.damage.tolerant import TolerantScan
 from reput.store_format.dispatch.scan import Buffers, End, Runs, ScanRules, scan, scan_rules
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
 from reput.store_format.files.protocol import InputStorage, Reader
@@ -439,7 +439,7 @@ class PartReader:
 
         ends_log = not log.is_written_from(number + 1)
         before = Before(log.last_time(number), known, ends_log, given)
-        found = scan_past_damage(self.read, self.segment.start, self.segment.end, log.rules, before)
+        found = TolerantScan(self.read, self.segment.start, self.segment.end, log.rules, before)
         lost: list[tuple[int, int]] = []
         for part in found.run():
             if isinstance(part, Damage) and part.kind != DamageKind.CONTENT:

@@ -19,7 +19,6 @@ from tests.broker.change.equal_records import (
     SEGMENT,
     SIZE,
     T0,
-    A,
     B,
     derived,
     in_turns,
@@ -37,26 +36,6 @@ def position_of(files: dict[str, bytes], log: Log) -> Position:
     return find_position(Folder(storage, "s"), place_of(log), rules.settings, rules.scan)
 
 
-def test_a_store_with_nothing_derived_begins_with_its_log() -> None:
-    assert position_of({}, in_turns(3)) == NEW_STORE
-    later = in_turns(3, start=4096)
-    assert position_of({}, later)[:3] == ({}, 4096, 4096)
-
-
-def test_queues_end_where_their_last_records_end() -> None:
-    found = position_of(derived(in_turns(5)), in_turns(9))
-    ends = {A: QueueEnd(3, 5 * SIZE), B: QueueEnd(2, 4 * SIZE)}
-    assert found == Position(ends, 5 * SIZE, 4 * SIZE, True, False, T0 + 4)
-
-
-def test_an_index_goes_on_behind_the_last_record_with_a_key() -> None:
-    log = in_turns(9, keyed=2)
-    found = position_of(derived(in_turns(5, keyed=2)), log)
-    assert (found.index_from, found.indexed, found.first) == (SIZE, True, SIZE)
-    without = {path: raw for path, raw in derived(in_turns(5)).items() if path[0] != "i"}
-    assert position_of(without, log)[2:5] == (0, False, True)
-
-
 @pytest.mark.parametrize(("most", "full"), [(7, False), (6, True)])
 def test_an_index_file_without_room_is_full(most: int, full: bool) -> None:
     """One entry of maxIndexNum is never used: of 6, five keys leave no room."""
@@ -65,12 +44,6 @@ def test_an_index_file_without_room_is_full(most: int, full: bool) -> None:
     assert found.index_full is full
     ahead = look_ahead(place_of(log), found, rules_of(log).scan, lambda _: None, 300)
     assert (ahead.index_puts, ahead.opens_index) == (0, full)
-
-
-def test_an_index_that_is_not_built_does_not_hold_the_queues_back() -> None:
-    log = in_turns(9, messageIndexEnable="false")
-    found = position_of(derived(in_turns(5)), log)
-    assert (found.first, found.index_full) == (5 * SIZE, False)
 
 
 @pytest.mark.parametrize(

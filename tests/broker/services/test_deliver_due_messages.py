@@ -42,17 +42,6 @@ def stay(plan: DeliveryPlan, since: int) -> list[int]:
     return that_stay(plan.timers, plan.wheel or (), since)["physicalOffset"].tolist()
 
 
-def test_a_level_is_read_in_order_up_to_the_first_that_is_not_due() -> None:
-    plan = planned(
-        [delayed(100, T - 1), delayed(200, T), delayed(300, T + 1), delayed(400, T - 1),
-         delayed(500, T + 1, 2)]
-    )  # fmt: skip
-    assert [each.physical_offset for each in plan.due] == [100, 200]
-    assert plan.levels == {1: (300, 3)}  # level 2 delivers nothing, and stays as it is
-    assert (plan.waiting, plan.skipped, plan.wheel) == (3, 0, None)
-    assert planned([delayed(100, T)]).levels == {1: None}
-
-
 def test_one_behind_a_later_one_is_delivered_after_it() -> None:
     plan = planned([delayed(100, T - 5), delayed(200, T - 9), delayed(300, T - 7, 2)])
     assert plan.due == [
@@ -76,15 +65,6 @@ def test_what_a_broker_has_skipped_is_delivered_first_where_that_is_wanted(
     assert [each.physical_offset for each in plan.due] == places
     assert (plan.skipped, plan.unsure) == (2 - missed, 1)
     assert plan.levels == {2: None}
-
-
-def test_what_was_delivered_is_not_again_and_its_level_goes_on_behind_it() -> None:
-    over = [delayed(100, T - 9, 1, state) for state in (DelayState.DELIVERED, DelayState.DELETED)]
-    assert (planned(over).due, planned(over).levels) == ([], {})
-    plan = planned([delayed(100, T + 9, 1, REPEATED), delayed(200, T), delayed(300, T + 9)])
-    assert [each.physical_offset for each in plan.due] == [200]
-    assert plan.due[0].due == T + 9
-    assert (plan.done, plan.levels) == (1, {1: (300, 3)})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from reput.broker.services.resolve import (
 from reput.jobs.cli import main
 from reput.store_format.fate import transactions
 from reput.store_format.fate.rows import gathered_transactions
-from reput.store_format.fate.transactions import Transaction, TransactionState
+from reput.store_format.fate.transactions import TransactionState
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import Files
@@ -332,27 +332,6 @@ def test_all_crash_states_of_a_resolution(decisions: Decisions, release: str) ->
 # --- the file of decisions, and the command ----------------------------------------------------
 
 
-def test_a_file_of_decisions() -> None:
-    found = read_decisions(
-        "f", "# said on Monday\nKEY commit\n\n  123  ROLLBACK\n" + "9" * 32 + " commit"
-    )
-    assert found == Decisions(
-        None, {"KEY": Outcome.COMMIT, 123: Outcome.ROLLBACK, "9" * 32: Outcome.COMMIT}
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "reported"),
-    [
-        ("KEY", "f: line 1: 1 words"), ("a commit\nKEY maybe", "f: line 2: decision 'maybe'"),
-        ("a commit\na rollback", "f: line 2: 'a' was decided otherwise before"),
-    ],
-)  # fmt: skip
-def test_a_wrong_line_is_named(text: str, reported: str) -> None:
-    with pytest.raises(StoreError, match=reported):
-        read_decisions("f", text)
-
-
 def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["resolve-transactions", files.root, "--rocketmq", "5.3.3", "--json", "--decide"]
     before = {p: p.read_bytes() for p in Path(files.root).rglob("*") if p.is_file()}
@@ -374,9 +353,6 @@ def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_p
         assert main([*words, "commit", "--yes"]) == 2
     assert "holds its lock" in capsys.readouterr().err
     assert bodies(files) == ["e", "a"]
-
-
-__all__ = ["Transaction"]
 
 
 def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> None:

@@ -88,35 +88,11 @@ def test_a_delayed_message_is_the_brokers(broker_records: list[Record], tmp_path
         assert only_place_differs(last_record(tmp_path / str(number)), record)
 
 
-def test_a_rollback_leaves_only_an_op_message(tmp_path: Path) -> None:
-    with open_writer(tmp_path) as writer:
-        transactions = Transactions(writer)
-        transactions.prepare(Message("T", b"a"))
-        half = transactions.prepare(Message("T", b"b"))
-        transactions.rollback(half.physical_offset)
-    assert [r.topic for r in stored_records(tmp_path / "commitlog")] == [
-        HALF_TOPIC, HALF_TOPIC, OP_TOPIC,
-    ]  # fmt: skip
-    assert last_record(tmp_path).body == b"1,"
-
-
 def test_a_delay_level_above_the_highest_is_the_highest(tmp_path: Path) -> None:
     with open_writer(tmp_path, messageDelayLevel="1s 2s") as writer:
         writer.append(Message("T", b"", delay_level=9))
     assert last_record(tmp_path).queue_id == 1
     assert parse_properties(last_record(tmp_path).properties)["DELAY"] == "2"
-
-
-def test_a_delayed_transaction_is_delayed_when_it_is_committed(tmp_path: Path) -> None:
-    with open_writer(tmp_path) as writer:
-        properties = {"DELAY": "3", "REAL_TOPIC": "T", "REAL_QID": "2", "TRAN_MSG": "true"}
-        raw = "".join(f"{n}\x01{v}\x02" for n, v in properties.items()).encode()
-        half = writer.put(writer.encoder.draft(Message(HALF_TOPIC, b"x", properties=raw)))
-        result = Transactions(writer).commit(half.physical_offset)
-    made = list(stored_records(tmp_path / "commitlog"))[1]
-    assert made.physical_offset == result.physical_offset
-    assert (made.topic, made.queue_id) == (SCHEDULE_TOPIC, 2)
-    assert made.transaction == SYS_TRANSACTION_COMMIT
 
 
 def test_only_a_half_message_can_be_ended(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Messages by key, and one by its place: whole records, and only those that are served."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,8 @@ from reput.broker.serving.broker import Answer
 from reput.broker.serving.clients import Subscription
 from reput.broker.serving.reading import (
     EVERYTHING,
-    Got,
     PullFilter,
     subscription_of,
-    take,
     wanted_by,
     whole_record,
 )
@@ -25,10 +22,9 @@ from reput.store_format.filter.sql import WrongExpression
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
-from tests.broker.serving.served import FIXED, STEP, T0, message, served
+from tests.broker.serving.served import FIXED, message, served
 from tests.jobs.sockets.asked import Asked, said
 from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, SUSPEND, pull
-from tests.jobs.sockets.comparing import whole
 from tests.logs.encoder import properties
 
 MANY = 40
@@ -46,51 +42,6 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
 
 def size(asked: Asked) -> int:
     return asked.broker.store.log.record_at(0).size
-
-
-def by_key(asked: Asked, key: str, most: int = 64, **more: Any) -> Answer:
-    fields = {"topic": "T", "key": key, "maxNum": most, "beginTimestamp": 0,
-              "endTimestamp": T0 + 10**6, **more}  # fmt: skip
-    return asked.ask(RequestCode.QUERY_MESSAGE, 1, **fields)
-
-
-def raw(asked: Asked, number: int) -> bytes:
-    log = (Path(asked.broker.store.opened.path) / "commitlog" / f"{0:020d}").read_bytes()
-    return log[number * size(asked) : (number + 1) * size(asked)]
-
-
-def test_the_newest_are_given_in_the_logs_order(asked: Asked) -> None:
-    answer = by_key(asked, "t", 2)
-    assert answer.code == ResponseCode.SUCCESS
-    assert whole(answer).body == raw(asked, 36) + raw(asked, 39)
-    assert answer.fields == {
-        "indexLastUpdateTimestamp": str(T0 + 39 * STEP),
-        "indexLastUpdatePhyoffset": str(39 * size(asked)),
-    }
-    assert whole(by_key(asked, "k", 64)).body == b"".join(raw(asked, n) for n in range(MANY))
-    assert whole(by_key(asked, "U07")).body == raw(asked, 7)
-
-
-def test_a_query_by_unique_key_is_of_32_at_most(asked: Asked) -> None:
-    found = by_key(asked, "k", 64, _UNIQUE_KEY_QUERY="true")
-    assert len(whole(found).body) == 32 * size(asked)
-    assert len(whole(by_key(asked, "k", 1, _UNIQUE_KEY_QUERY="true")).body) == 32 * size(asked)
-    assert len(whole(by_key(asked, "k", 33, _UNIQUE_KEY_QUERY="false")).body) == 33 * size(asked)
-
-
-@pytest.mark.parametrize("more", [{"key": "none"}, {"topic": "U"}, {"endTimestamp": T0 - 1}])
-def test_what_is_not_found_is_told(asked: Asked, more: dict[str, Any]) -> None:
-    answer = by_key(asked, **{"key": "k", **more})
-    assert answer.code == ResponseCode.QUERY_NOT_FOUND
-    assert set(answer.fields.values()) == {"0"}
-
-
-def test_a_message_is_found_by_its_place_alone(asked: Asked) -> None:
-    code = RequestCode.VIEW_MESSAGE_BY_ID
-    assert whole(asked.ask(code, 1, offset=3 * size(asked))).body == raw(asked, 3)
-    for place in (3 * size(asked) + 1, MANY * size(asked), -1, 1 << 40):
-        answer = asked.ask(code, 1, offset=place)
-        assert (answer.code, answer.pieces) == (ResponseCode.SYSTEM_ERROR, ())
 
 
 def test_what_is_not_served_is_not_found(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,44 +65,6 @@ def asked_offsets(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     }  # fmt: skip
     made = (message(n) for n in range(MANY_OFFSETS))
     return served(tmp_path_factory.mktemp("store"), made, topics=topics)
-
-
-def told(asked_offsets: Asked, code: int, topic: str = "T", queue_id: int = 0, **more: Any) -> int:
-    (value,) = asked_offsets.ask(code, 1, topic=topic, queueId=queue_id, **more).fields.values()
-    return int(value)
-
-
-def test_a_queues_ends_and_first_time(asked_offsets: Asked) -> None:
-    assert [told(asked_offsets, code) for code in (MAX, MIN, EARLIEST)] == [MANY_OFFSETS, 0, T0]
-
-
-@pytest.mark.parametrize(
-    ("topic", "queue_id", "low"), [("T", 1, 0), ("T", -1, 0), ("None", 0, 0), ("Batch", 0, -1)]
-)
-def test_a_queue_that_there_is_not_begins_and_ends_at_once(
-    asked_offsets: Asked, topic: str, queue_id: int, low: int
-) -> None:
-    found = [told(asked_offsets, code, topic, queue_id) for code in (MAX, MIN, EARLIEST)]
-    assert found == [0, low, -1]
-    assert told(asked_offsets, AT, topic, queue_id, timestamp=T0) == 0
-
-
-@pytest.mark.parametrize(
-    ("boundary", "offset"),
-    [({}, 2), ({"boundaryType": "lower"}, 2), ({"boundaryType": "LOWER"}, 2),
-     ({"boundaryType": "upper"}, 1), ({"boundaryType": "UPPER"}, 1), ({"boundaryType": "x"}, 2)],
-)  # fmt: skip
-def test_a_time_between_two_messages_is_the_later_one_unless_upper_is_asked_for(
-    asked_offsets: Asked, boundary: dict[str, Any], offset: int
-) -> None:
-    assert told(asked_offsets, AT, timestamp=T0 + STEP + 1, **boundary) == offset
-
-
-def test_a_boundary_is_not_known_before_5_1_4(asked_offsets: Asked, monkeypatch) -> None:
-    queue = asked_offsets.broker.store.queue("T", 0)
-    assert queue is not None
-    monkeypatch.setattr(queue, "_profile", profile("5.1.3"))
-    assert told(asked_offsets, AT, timestamp=T0 + STEP + 1, boundaryType="upper") == 2
 
 
 def test_what_is_missing_is_told(asked_offsets: Asked) -> None:
@@ -181,60 +94,6 @@ def asked_by(store: Asked, position: int, **more: Any) -> Answer:
     topic, queue_id = more.pop("topic", "T"), more.pop("queueId", 0)
     fields = {**pull(topic, queue_id, position).fields, **more}
     return store.ask(RequestCode.PULL_MESSAGE, **fields)
-
-
-def taken(store: Asked, position: int, most: int = 32, tags: str = "*") -> Got:
-    broker = store.broker
-    wanted: PullFilter = EVERYTHING
-    if tags != "*":
-        wanted = wanted_by(subscription_of("T", tags, None, 0), broker.store.opened.profile)
-    queue = broker.store.queue("T", 0)
-    return take(broker, broker.store.topics["T"], queue, position, most, wanted)
-
-
-@pytest.mark.parametrize(
-    ("position", "status", "following", "code"),
-    [
-        (-1, "OFFSET_TOO_SMALL", 0, ResponseCode.PULL_OFFSET_MOVED),
-        (0, "FOUND", 20, ResponseCode.SUCCESS),  # no further than the queue's file
-        (MANY_PULL - 1, "FOUND", MANY_PULL, ResponseCode.SUCCESS),
-        (MANY_PULL, "OFFSET_OVERFLOW_ONE", MANY_PULL, ResponseCode.PULL_NOT_FOUND),
-        (MANY_PULL + 1, "OFFSET_OVERFLOW_BADLY", MANY_PULL, ResponseCode.PULL_OFFSET_MOVED),
-        ((1 << 63) - 1, "OFFSET_OVERFLOW_BADLY", MANY_PULL, ResponseCode.PULL_OFFSET_MOVED),
-    ],
-)
-def test_a_position_in_or_beside_the_queue(store, position, status, following, code) -> None:
-    answer = asked_by(store, position)
-    assert (answer.code, answer.remark) == (code, status)
-    assert answer.fields == {
-        "suggestWhichBrokerId": "0", "nextBeginOffset": str(following), "minOffset": "0",
-        "maxOffset": str(MANY_PULL), "topicSysFlag": "1", "groupSysFlag": "0",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(("topic", "low"), [("T", 0), ("Batch", -1)])
-@pytest.mark.parametrize(
-    ("position", "code"), [(0, ResponseCode.PULL_NOT_FOUND), (5, ResponseCode.PULL_OFFSET_MOVED)]
-)
-def test_a_queue_without_messages_has_none(store, topic, low, position, code) -> None:
-    answer = asked_by(store, position, topic=topic, queueId=1)
-    assert (answer.code, answer.remark) == (code, "NO_MESSAGE_IN_QUEUE")
-    found = [answer.fields[name] for name in ("nextBeginOffset", "minOffset", "maxOffset")]
-    assert found == ["0", str(low), "0"]
-
-
-def test_no_more_is_taken_than_is_asked_for_and_one_at_least(store: Asked) -> None:
-    assert [taken(store, 3, most).given for most in (-1, 0, 1, 5, INT_MAX)] == [1, 1, 1, 5, 17]
-    assert taken(store, 3, 5).next == 8
-    assert taken(store, 18).next == 20
-
-
-def test_unwanted_messages_are_passed_over(store: Asked) -> None:
-    found = taken(store, 0, 3, "B")
-    assert [each for part in found.positions for each in part.tolist()] == [1, 3, 5]
-    assert (found.status, found.next, found.given) == ("FOUND", 6, 3)
-    none = taken(store, 4, 32, "C")
-    assert (none.status, none.next, none.given) == ("NO_MATCHED_MESSAGE", 20, 0)
 
 
 @pytest.mark.parametrize(

@@ -215,31 +215,6 @@ def test_entries_are_of_one_file_and_never_past_the_end(store: Asked) -> None:
     assert len(whole.some(3, 0)) == 0
 
 
-def test_times_are_those_of_the_records(store: Asked) -> None:
-    whole = queue(store)
-    assert whole.earliest_time() == T0
-    assert whole.time_of(whole.some(3, 2)) == T0 + 6 * STEP
-    assert whole.time_of(whole.some(MANY, 1)) == -1
-    assert queue(store, 0).earliest_time() == -1
-
-
-@pytest.mark.parametrize(
-    ("time", "lower", "upper"),
-    [
-        (T0 - 1, 0, 0), (T0, 0, 0), (T0 + 1, 1, 0), (T0 + 2 * STEP, 1, 1),
-        (T0 + 48 * STEP, 24, 24), (T0 + 48 * STEP + 1, 25, 24),
-    ],
-)  # fmt: skip
-def test_a_time_between_two_messages_is_at_the_one_after_or_before_it(
-    store: Asked, time: int, lower: int, upper: int
-) -> None:
-    """From 5.1.1; past the end LOWER is the queue's maximum, before the start both are 0."""
-    whole = queue(store)
-    assert whole.at_time(time, Boundary.LOWER) == lower
-    assert whole.at_time(time, Boundary.UPPER) == upper
-    assert queue(store, release="5.1.1").at_time(time, Boundary.UPPER) == lower  # no boundary yet
-
-
 def test_at_a_limit_a_late_time_is_as_if_the_files_ended_there(store: Asked) -> None:
     cut = queue(store, 5 * SIZE)  # positions 0, 1 and 2
     late = T0 + 40 * STEP
@@ -286,13 +261,6 @@ def test_a_queue_is_found_by_topic_and_id_and_made_up_ones_are_not(store_served)
     assert bounds(store_served.topics["T"], None) == (0, 0)
 
 
-def test_times_and_ends_are_those_of_the_records(store_served: ServedStore) -> None:
-    assert [store_served.time_at("T", 0, n) for n in (-1, 0, 1, 2)] == [-1, T0, T0 + 6 * STEP, -1]
-    assert store_served.time_at("T", 9, 0) == -1
-    assert store_served.earliest_time() == T0
-    assert store_served.served_end() == 9 * SIZE
-
-
 def test_as_of_a_time_later_messages_are_not_there(store_served: ServedStore) -> None:
     path = store_served.opened.path
     then = at(path, T0 + 6 * STEP)  # the messages 0 to 6
@@ -328,21 +296,6 @@ def test_a_store_that_has_grown_is_seen_after_another_look(tmp_path: Path) -> No
     again = found.queue("T", 0)
     assert again is not None
     assert (again.maximum, found.served_end()) == (3, 3 * SIZE)
-
-
-def test_the_newest_places_of_a_key_are_found_in_the_logs_order(tmp_path: Path) -> None:
-    keyed = [Message("T", b"x", keys=f"k{n % 2}", unique_key=f"U{n}") for n in range(6)]
-    found = served(tmp_path, keyed).broker.store
-    size = found.log.record_at(0).size
-    end = T0 + 9 * STEP
-    assert found.by_key("T", "k0", 2, 0, end)[0] == [2 * size, 4 * size]
-    places, last_time, last_place = found.by_key("T", "k1", 9, 0, end)
-    assert places == [size, 3 * size, 5 * size]
-    assert (last_time, last_place) == (T0 + 5 * STEP, 5 * size)
-    assert found.by_key("T", "k2", 9, 0, end) == ([], 0, 0)
-    assert found.by_key("T", "k0", 0, 0, end) == ([], 0, 0)
-    then = at(str(tmp_path), T0 + 3 * STEP)
-    assert then.by_key("T", "k1", 9, 0, end) == ([size, 3 * size], T0 + 3 * STEP, 3 * size)
 
 
 def test_a_key_of_a_later_message_in_the_same_second_is_not_found(tmp_path: Path) -> None:

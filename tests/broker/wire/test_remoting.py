@@ -26,13 +26,11 @@ from reput.broker.wire.remoting import (
     decode_binary,
     decode_json,
     encode_binary,
-    encode_json,
     frame,
     frame_head,
     is_int,
     protocol_of,
     signature,
-    signed_by,
 )
 
 
@@ -250,16 +248,6 @@ def field(name: bytes, value: bytes) -> bytes:
 TWO = field(b"topic", b"T") + field(b"queueId", b"3")
 
 
-def test_a_header_is_read_and_written_byte_by_byte() -> None:
-    raw = header(b"r", TWO)
-    command = decode_binary(raw)
-    assert command == Command(
-        11, -7, 2, {"topic": "T", "queueId": "3"}, b"", "r", 479, Language.JAVA,
-        Serialization.ROCKETMQ,
-    )  # fmt: skip
-    assert encode_binary(command) == raw
-
-
 def test_fields_are_those_of_javas_map() -> None:
     assert decode_binary(header()).remark is None
     raw = header(b"", field(b"a", b"") + field(b"", b"b") + field(b"c", b"d"))
@@ -311,16 +299,6 @@ def test_what_is_no_utf_8_is_replaced() -> None:
 
 
 # --- Headers as JSON: what is read of other clients' headers, and what fastjson would write.
-def test_a_header_of_java_is_read_whole() -> None:
-    header = (
-        b'{"code":11,"extFields":{"topic":"T","queueId":"3"},"flag":2,"language":"JAVA",'
-        b'"opaque":-7,"remark":"r","serializeTypeCurrentRPC":"JSON","version":479}'
-    )
-    command = decode_json(header)
-    assert command == Command(
-        11, -7, 2, {"topic": "T", "queueId": "3"}, b"", "r", 479, Language.JAVA, Serialization.JSON
-    )
-    assert encode_json(command) == header
 
 
 def test_what_is_missing_has_fastjsons_default() -> None:
@@ -379,20 +357,6 @@ def test_a_header_that_is_none_says_why(header: bytes, reason: str) -> None:
         decode_json(header)
 
 
-def test_what_is_written_is_plain_json_in_fastjsons_order() -> None:
-    command = Command(1, fields={'a"\n': "\u00e9\\"}, remark="", language=99)
-    text = encode_json(command).decode()
-    assert list(json.loads(text)) == [
-        "code", "extFields", "flag", "language", "opaque", "remark", "serializeTypeCurrentRPC",
-        "version",
-    ]  # fmt: skip
-    assert json.loads(text)["extFields"] == {'a"\n': "\u00e9\\"}
-    assert json.loads(text)["language"] == "OTHER"
-    assert " " not in text
-    assert b"extFields" not in encode_json(Command(1))
-    assert b"remark" not in encode_json(Command(1))
-
-
 # --- Peers that speak another protocol are known by their first bytes.
 @pytest.mark.parametrize(
     ("first", "name"),
@@ -424,31 +388,3 @@ def test_values_are_signed_in_the_order_of_their_names_then_the_body() -> None:
     assert signature({}, b"", "secret") == hmac_sha1(b"")
     fields = {"\U00010000": "above", "\uffff": "below", "Z": "1", "a": "2"}
     assert signature(fields, b"", "secret") == hmac_sha1(b"12abovebelow")
-
-
-@pytest.mark.parametrize(
-    ("fields", "body", "key", "fine"),
-    [
-        ({"a": "1"}, b"body", "secret", True),
-        ({"a": "1"}, b"body", "Secret", False),
-        ({"a": "2"}, b"body", "secret", False),
-        ({"a": "1", "b": ""}, b"body", "secret", True),  # only values are signed
-        ({"a": "1"}, b"bodies", "secret", False),
-        ({"b": "1"}, b"body", "secret", True),
-        ({"a": "1b", "b": "ody"}, b"", "secret", True),
-    ],
-)
-def test_who_has_the_key_has_signed_the_values(fields, body, key, fine) -> None:
-    given = {**fields, "Signature": hmac_sha1(b"1body")}
-    assert signed_by(given, body, key) == fine
-
-
-def test_the_mark_of_a_query_by_unique_key_may_be_signed_or_not() -> None:
-    fields = {"_UNIQUE_KEY_QUERY": "true", "key": "k"}
-    for content, fine in ((b"k", True), (b"truek", True), (b"true", False)):
-        assert signed_by({**fields, "Signature": hmac_sha1(content)}, b"", "secret") == fine
-
-
-@pytest.mark.parametrize("given", [{}, {"Signature": ""}, {"Signature": "\u00e9"}])
-def test_no_signature_is_never_right(given: dict[str, str]) -> None:
-    assert not signed_by({"a": "1", **given}, b"", "secret")

@@ -10,18 +10,9 @@ from reput.broker.wire.replication import (
     ReportReader,
     SwitchMasterReader,
     TransferReader,
-    encode_header,
-    encode_report,
-    encode_slave_hello,
-    encode_slave_report,
 )
 
 MOST = (4 << 20) - 12  # DefaultHAClient.READ_MAX_BUFFER_SIZE, less the header
-
-
-def test_frames_are_big_endian_numbers() -> None:
-    assert encode_report(4100) == bytes.fromhex("0000000000001004")
-    assert encode_header(4100, 3) == bytes.fromhex("000000000000100400000003")
 
 
 def test_the_last_whole_report_counts_and_a_rest_waits() -> None:
@@ -85,14 +76,6 @@ HELLO = struct.pack(">iiqiiqiq", 1, 24, 900, 3, 1, 0, 3, 700)
 
 def transfer(offset: int, data: bytes) -> bytes:
     return struct.pack(">iiqiqq", 2, len(data), offset, 1, 0, 750) + data
-
-
-def test_layouts_are_those_of_the_page() -> None:
-    """docs/formats/replication.md."""
-    assert encode_slave_hello(broker_id=7).hex(" ") == (
-        "00 00 00 01 00 00 00 01 00 00 00 00 00 00 00 07"
-    )
-    assert encode_slave_report(4100) == struct.pack(">iq", 2, 4100)
 
 
 @pytest.mark.parametrize("step", [1, 7, 100])

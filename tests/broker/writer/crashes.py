@@ -101,7 +101,7 @@ def _work(seed: int, steps: int, **named: object) -> Work:
         elif kind < 0.95:
             writer.keep_checkpoint()
         elif kind < 0.97:
-            writer.commit_if_due()
+            writer._durability.commit_if_due()
         else:
             writer.close()
             acknowledge()

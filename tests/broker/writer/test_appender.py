@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 
-from reput.broker.writer.appender import Admission, Appender, Request, UsageGuard, check_fits
+from reput.broker.writer.appender import Appender, Request, UsageGuard, check_fits
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.layouts import SYS_TRANSACTION_PREPARED
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import (
     BatchQueueTopic,
-    DiskFull,
     ForkedWriter,
     MessageTooLarge,
-    PageCacheBusy,
     WriterClosed,
     WriterFailed,
 )
@@ -53,28 +50,6 @@ def placed(appender: Appender, *requests: Request) -> list[tuple[int, int, int]]
     """(queueOffset, physical offset, end) of each request."""
     appender.append(requests)
     return [(each.queue_offset, each.physical_offset, each.end) for each in requests]
-
-
-def test_offsets_go_on_in_each_queue_and_a_batch_takes_several(writer: CommitLogWriter) -> None:
-    some = [request(writer, 0), request(writer, 1, 1, 1), request(writer, 0), request(writer, 1)]
-    assert placed(writer.appender, *some) == [
-        (0, 0, SIZE), (0, SIZE, 4 * SIZE), (1, 4 * SIZE, 5 * SIZE), (3, 5 * SIZE, 6 * SIZE),
-    ]  # fmt: skip
-    assert placed(writer.appender, request(writer, 0)) == [(2, 6 * SIZE, 7 * SIZE)]
-    assert [request(writer, 0, 0).size, Request((), 77).end] == [2 * SIZE, 77]
-
-
-def test_what_does_not_fit_begins_the_next_segment_whole(writer: CommitLogWriter) -> None:
-    placed(writer.appender, *(request(writer, 0) for _ in range(20)))
-    assert placed(writer.appender, request(writer, 0, 0), request(writer, 0)) == [
-        (20, 4096, 4096 + 2 * SIZE), (22, 4096 + 2 * SIZE, 4096 + 3 * SIZE),
-    ]  # fmt: skip
-
-
-def test_a_half_message_takes_no_position(writer: CommitLogWriter) -> None:
-    prepared = request(writer, 0, transaction=SYS_TRANSACTION_PREPARED)
-    some = [request(writer, 0), request(writer, 0), prepared, request(writer, 0)]
-    assert [offset for offset, _, _ in placed(writer.appender, *some)] == [0, 1, 0, 2]
 
 
 def test_no_store_timestamp_is_less_than_the_one_before(
@@ -132,69 +107,9 @@ def test_positions_can_be_set_by_another_service(writer: CommitLogWriter) -> Non
 
 
 # --- Whether a store takes a message now: not on a full disk, nor while another one takes too long.
-def admission(files: MemoryFiles, clock: Clock, **named: object) -> Admission:
-    given = settings(**named)
-    writer = CommitLogWriter.open("", given, clock=clock, files=files, background=False)
-    return Admission(files, given, clock, writer.appender)
-
-
-@pytest.mark.parametrize(
-    ("used", "ratio", "full"),
-    [(0.9, 90, False), (0.901, 90, True), (1.0, 90, True), (0.5, 35, True), (0.0, 90, False)],
-)
-def test_a_disk_is_full_above_the_warning_level(used: float, ratio: int, full: bool) -> None:
-    """CleanCommitLogService.isSpaceToDelete: `physicRatio > diskSpaceWarningLevelRatio`."""
-    files = MemoryFiles()
-    at = admission(files, Clock(), diskSpaceWarningLevelRatio=ratio)
-    files.used = used
-    at.check()  # it was not looked at since
-    at.look()
-    assert at.is_full is full
-    if full:
-        with pytest.raises(DiskFull, match=f"{used:.0%} full"):
-            at.check()
-        files.used = 0.1
-        at.look()
-    at.check()
-
-
-@pytest.mark.parametrize(
-    ("taken", "busy"),
-    [(0, False), (1000, False), (1001, True), (9_999_999, True), (10_000_000, False), (-5, False)],
-)
-def test_another_append_may_take_a_second(taken: int, busy: bool) -> None:
-    """DefaultMessageStore.isOSPageCacheBusy: more than osPageCacheBusyTimeOutMills, and less than
-    10,000,000 ms.
-    """
-    files, clock = MemoryFiles(), Clock()
-    at = admission(files, clock)
-    at._appender.began = clock.now
-    clock.now += taken
-    if busy:
-        with pytest.raises(PageCacheBusy, match=f"{taken} ms"):
-            at.check()
-    else:
-        at.check()
-    at._appender.began = 0
-    at.check()
 
 
 # --- A writer may be used by its own process, until it is closed or a write has failed.
-def test_a_new_writer_may_be_used() -> None:
-    guard = UsageGuard()
-    assert guard.is_usable
-    assert not guard.is_fork
-    guard.check_usable()
-
-
-def test_a_closed_one_may_not_but_is_sound() -> None:
-    guard = UsageGuard()
-    guard.closing = True
-    assert not guard.is_usable
-    guard.check_process()
-    guard.check_sound()
-    with pytest.raises(WriterClosed):
-        guard.check_usable()
 
 
 def test_the_first_error_stays_and_is_told_before_that_it_is_closed() -> None:

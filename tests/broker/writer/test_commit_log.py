@@ -1,23 +1,19 @@
 """The log that is appended to: its segments and BLANKs, what waits in memory, what is durable."""
 
-import errno
 import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from reput.broker.writer import commit_log
 from reput.broker.writer.commit_log import CommitLog
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import Files
-from reput.store_format.message.refusals import CreateFileFailed
 from reput.store_format.release.settings import WriterSettings
 from tests.faults.killing import lengths_at_each_kill
-from tests.faults.memory_files import MemoryFiles, Op
+from tests.faults.memory_files import MemoryFiles
 
 SEGMENT = 256
 PLAIN = WriterSettings(mapped_file_size_commit_log=SEGMENT)
@@ -79,86 +75,6 @@ def test_a_record_that_leaves_less_than_eight_bytes_goes_to_the_next_segment(
         blank = struct.pack(">iI", left, BLANK_MAGIC)
         assert content(files) == {0: b"x" * 100 + blank, SEGMENT: b"x" * size}
         assert to.end == SEGMENT + size
-
-
-def test_a_log_is_continued_where_it_ends() -> None:
-    files = MemoryFiles()
-    put(log(files), 100)
-    put(log(files, 100), 20)
-    assert content(files) == {0: b"x" * 120}
-    put(log(files, SEGMENT), 5)
-    assert content(files)[SEGMENT] == b"x" * 5
-    buffer = np.empty(3, np.uint8)
-    log(files, SEGMENT + 5).read(SEGMENT + 2, buffer)
-    assert buffer.tobytes() == b"xxx"
-
-
-def test_after_a_failed_sync_nothing_is_durable_any_more() -> None:
-    files = MemoryFiles()
-    to = log(files)
-    put(to, 10)
-    to.sync()
-    put(to, 10)
-    files.fail = lambda op: op.kind == "sync"
-    with pytest.raises(OSError, match="sync"):
-        to.sync()
-    files.fail = lambda op: False
-    with pytest.raises(OSError, match="sync"):
-        to.sync()
-    assert (to.flushed, to.committed) == (10, 20)
-
-
-def test_what_waits_in_memory_is_in_the_file_after_a_commit() -> None:
-    files = MemoryFiles()
-    to = log(files, settings=POOL)
-    assert not to.commit()
-    put(to, 100, 150)
-    assert (to.end, to.committed) == (SEGMENT + 150, 0)
-    assert to.sync() == 0
-    assert content(files) == {0: b"", SEGMENT: b""}
-    assert to.commit()
-    blank = struct.pack(">iI", SEGMENT - 100, BLANK_MAGIC)
-    assert content(files) == {0: b"x" * 100 + blank, SEGMENT: b"x" * 150}
-    assert to.committed == to.sync() == SEGMENT + 150
-    assert not to.commit()
-
-
-@pytest.mark.parametrize("fast_fail", [True, False])
-def test_only_so_many_segments_wait(fast_fail: bool) -> None:
-    settings = replace(POOL, fast_fail_if_no_buffer_in_store_pool=fast_fail)
-    to = log(MemoryFiles(), settings=settings)
-    put(to, 200, 200)
-    if fast_fail:
-        with pytest.raises(CreateFileFailed, match="all 2 buffers"):
-            put(to, 200)
-        to.commit()
-    put(to, 200)
-    assert to.committed == 2 * SEGMENT
-    assert to.end == 2 * SEGMENT + 200
-
-
-def test_zeros_are_written_ahead_once_and_never_past_the_segment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(commit_log, "ZEROS_AHEAD_BYTES", 100)
-    files, settings = MemoryFiles(), replace(PLAIN, flush_disk_type="SYNC_FLUSH")
-    to = log(files, settings=settings)
-    files.ops.clear()
-    put(to, 50, 60, 40, 10, 80)
-    writes = [(op.at, len(op.data)) for op in files.ops if op.kind == "write"]
-    assert writes == [
-        (50, 100), (0, 50), (50, 60), (110, 40), (160, 96), (150, 10), (160, 80),
-    ]  # fmt: skip
-    full = MemoryFiles(error=errno.ENOSPC, fail=_zeros)
-    put(log(full, settings=settings), 50)
-    assert content(full) == {0: b"x" * 50}  # there was room for the record, if not for them
-    full.error = errno.EIO
-    with pytest.raises(OSError, match="write"):
-        put(log(full, 50, settings), 50)
-
-
-def _zeros(op: Op) -> bool:
-    return op.kind == "write" and not any(op.data)
 
 
 def test_the_next_segment_may_be_made_ahead() -> None:

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from reput.broker.writer.flush import Durability
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.message.message import Message
-from reput.store_format.message.refusals import WriterFailed
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.memory_files import MemoryFiles
 
@@ -86,12 +84,3 @@ def test_what_is_in_the_write_buffer_is_no_more_durable_than_it_is_written() -> 
     assert (opened.log.flushed, opened.durability.durable_before) == (200, 0)
     assert opened.durability.sync() == 400  # commits first
     opened.writer.abandon()
-
-
-def test_a_writer_that_has_failed_syncs_no_more(lazy: Opened) -> None:
-    lazy.append(200)
-    lazy.writer.guard.fail(OSError("failed"))
-    with pytest.raises(WriterFailed):
-        lazy.durability.sync()
-    assert isinstance(lazy.durability, Durability)
-    assert lazy.log.flushed == 0

@@ -198,30 +198,6 @@ def test_a_slot_names_its_newest_entry_and_that_the_one_before() -> None:
     assert finished(apart, again) == WHOLE
 
 
-def test_the_mark_is_one_more_than_the_last_messages_offset() -> None:
-    files, index = begun("5.3.3", FIRST)
-    assert finished(files, index, True) == index_file(
-        (T0, T0 + 1999, 100, 201, 2, 4), (0, 2, 3, 0), GROWING_ENTRIES
-    )
-
-
-@pytest.mark.parametrize(("release", "used"), [("4.7.0", 3), ("4.7.1", 2)])
-def test_up_to_4_7_0_each_put_counts_as_a_slot(release: str, used: int) -> None:
-    files, index = begun(release, FIRST)
-    assert finished(files, index)[32:36] == used.to_bytes(4, "big")
-
-
-def test_a_next_files_first_time_is_measured_from_the_end_of_the_file_before() -> None:
-    files, index = begun("5.3.3", FIRST)
-    index.finish(False)
-    index.begin(NAMES[1])
-    index.append(puts((300, T0 + 5000, 7), (400, T0 + 6999, 3)))
-    assert finished(files, index) == index_file(
-        (T0 + 5000, T0 + 6999, 300, 400, 1, 3), (0, 0, 0, 2),
-        [(7, 300, 3, 0), (3, 400, 1, 1)],
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(("release", "count"), [("4.9.7", 0), ("5.0.0", 1)])
 def test_a_file_without_entries_keeps_the_end_of_the_file_before(release: str, count: int) -> None:
     files, index = begun(release, FIRST)

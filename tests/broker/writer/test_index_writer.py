@@ -40,39 +40,6 @@ class Written:
         ]  # fmt: skip
 
 
-def test_files_are_published_when_one_is_full_and_each_has_a_name_of_its_own() -> None:
-    written = Written(MemoryFiles())
-    index = written.load()
-    assert index.needs_file
-    index.append(puts(*((100 + n, T0 + n, n) for n in range(3))))
-    assert (written.published(), index.whole) == ([], False)
-    index.append(puts((103, T0 + 3, 3), (104, T0 + 4, 4)))
-    assert written.published() == [(NAMES[0], 5, 103), (NAMES[1], 2, 105)]  # the last is marked
-    assert (index.indexed_to, index.whole, index.needs_file) == (104, True, False)
-    assert written.vouched == [T0 + 4]
-
-
-def test_a_message_without_keys_opens_the_file_after_a_full_one() -> None:
-    written = Written(MemoryFiles())
-    index = written.load()
-    index.open_for_message()
-    index.open_for_message()
-    index.append(puts(*((100 + n, T0 + n, n) for n in range(4))))
-    assert written.published() == [(NAMES[0], 5, 103), (NAMES[1], 0, 104)]  # only for the mark
-    index.open_for_message()
-    index.publish_changes()
-    index.settle()
-    assert written.published() == [(NAMES[0], 5, 103), (NAMES[1], 1, 103)]
-
-
-def test_a_file_that_only_held_the_mark_is_gone_after_a_clean_stop() -> None:
-    written = Written(MemoryFiles())
-    index = written.load()
-    index.append(puts(*((100 + n, T0 + n, n) for n in range(4))))
-    index.settle()
-    assert written.published() == [(NAMES[0], 5, 103)]
-
-
 @pytest.mark.parametrize(
     ("safe", "files", "to", "whole"),
     [

@@ -73,42 +73,11 @@ def packed(*puts: Put) -> bytes:
     return b"".join(map(entry, puts)).rstrip(b"\0")
 
 
-def test_entries_follow_one_another_over_files_of_full_length() -> None:
-    files = MemoryFiles()
-    queues, puts = writer(files), in_order(0, 6)
-    queues.append([Q], runs(*puts[:3]))
-    queues.append([Q], runs(*puts[3:]))
-    assert content(files) == {0: packed(*puts[:4]), FILE: packed(*puts[4:])}
-    assert queues.states == {Q: QueueState(6, 160)}
-
-
 def test_a_kill_leaves_no_file_without_its_length(tmp_path: Path) -> None:
     """MappedFileQueue.load refuses an empty one before 5.1.3."""
     more = runs(*in_order(0, 6))
     work = lambda root: writer(DiskFiles(root)).append([Q], more)  # noqa: E731
     assert lengths_at_each_kill(tmp_path, work) == {FILE}
-
-
-@pytest.mark.parametrize(("first", "start", "blanks"), [(1, 0, 1), (4, 80, 0), (6, 80, 2)])
-def test_the_first_file_is_filled_up_to_the_first_entry(
-    first: int, start: int, blanks: int
-) -> None:
-    files, put = MemoryFiles(), Put(100, first)
-    queues = writer(files)
-    queues.append([Q], runs(put))
-    assert content(files) == {start: (BLANK * blanks + entry(put)).rstrip(b"\0")}
-    assert queues.states[Q].position == first + 1
-
-
-@pytest.mark.parametrize(("release", "offsets"), [("5.3.3", [0, 5, 0]), ("4.1.0", [0, 5, 1, 0])])
-def test_a_lower_offset_is_skipped_and_any_other_is_at_the_next_position(
-    release: str, offsets: list[int]
-) -> None:
-    """4.1.0 appends a lower one too; 0 is always appended, and a gap is closed."""
-    files, puts = MemoryFiles(), [Put(100, 0), Put(110, 5), Put(120, 1), Put(130, 0)]
-    writer(files, release).append([Q], runs(*puts))
-    kept = [put for put in puts if put.offset in offsets]
-    assert content(files) == {0: packed(*kept)}
 
 
 def test_what_a_queue_holds_already_is_not_appended_again() -> None:
@@ -202,26 +171,6 @@ def test_names_of_no_queue_and_no_queue_file_are_passed_over_and_stay() -> None:
     files.create(f"{FOLDER}/name")
     assert opened(files, 1000).states == {}
     assert files.names(FOLDER) == ["name"]
-
-
-def test_files_are_synced_by_the_pages_that_are_new() -> None:
-    files, given = MemoryFiles(), settings(mappedFileSizeConsumeQueue=20_000)
-    rules = place_rules(profile("5.3.3"))
-    queues = QueueWriter(files, given, rules)
-    queues.append([Q], runs(*in_order(0, 204)))  # 4080 bytes of a page of 4096
-    queues.sync(1)
-    assert _synced(files) == 1  # as it was made
-    queues.append([Q], runs(*[Put(5000 + 10 * n, 204 + n) for n in range(1)]))
-    queues.sync(2)
-    assert _synced(files) == 1
-    queues.sync(1)
-    assert _synced(files) == 2
-    queues.sync()
-    assert _synced(files) == 2  # nothing is left
-
-
-def _synced(files: MemoryFiles) -> int:
-    return sum(op.kind == "sync" for op in files.ops)
 
 
 def test_a_folder_of_a_queue_files_name_is_passed_over_and_a_link_refused(tmp_path: Path) -> None:

@@ -199,18 +199,6 @@ def test_a_last_segment_that_is_too_short_is_completed_after_a_crash_only(length
     assert log_end.find().end == SEGMENT + (LOG_SIZE if length > LOG_SIZE else 0)
 
 
-@pytest.mark.parametrize("checkpoint", [None, LATE])
-def test_a_last_file_without_a_byte_is_no_segment(checkpoint: Checkpoint | None) -> None:
-    segments = log(2)
-    at, files = recovery(segments | {SEGMENT: bytearray()}, checkpoint)
-    end = at.find()
-    assert end.end == 2 * LOG_SIZE
-    at.cut(end)
-    assert list(files.tree()) == [f"commitlog/{0:020d}"]
-    with pytest.raises(StoreError, match="has 0 bytes"):
-        recovery({0: bytearray()} | {SEGMENT: segments[0]}, checkpoint)
-
-
 @pytest.mark.parametrize(
     ("gone", "grown", "told"),
     [(SEGMENT, None, "a hole before it"), (None, SEGMENT, "has 257 bytes")],
@@ -294,21 +282,6 @@ def test_a_record_that_a_blank_follows_was_written_as_a_whole() -> None:
     segments[0][2 * LOG_SIZE - 3] = 0
     for later in ({}, {SEGMENT: bytearray(SEGMENT)}):
         assert found(segments | later, Checkpoint(START, START)).end == SEGMENT
-
-
-def test_what_is_behind_the_end_is_counted_cut_off_and_kept() -> None:
-    segments = damaged(-1)
-    at, files = recovery(segments)
-    end = at.find()
-    behind = len(segments[SEGMENT].rstrip(b"\0"))
-    assert at.to_cut(end) == behind
-    at.cut(end, "kept")
-    assert end.cut_bytes == behind
-    tree = files.tree()
-    assert tree[f"commitlog/{0:020d}"] == segments[0]
-    assert not any(tree.get(f"commitlog/{SEGMENT:020d}", b""))
-    assert tree[f"kept/{SEGMENT:020d}"].rstrip(b"\0") == segments[SEGMENT].rstrip(b"\0")
-    assert at.to_cut(end) == 0
 
 
 # --- A record that lost a sector: it is zeros from a sector's start to its end, and all behind it.

@@ -234,25 +234,6 @@ def test_closed_streams(tmp_path: Path) -> None:
     assert (tmp_path / "checkpoint").read_bytes() == bytes(4096)
 
 
-def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
-    folder = tmp_path / "consumequeue" / "T" / "0"
-    folder.mkdir(parents=True)
-    (folder / f"{0:020d}").write_bytes(bytes(range(20)) * 20_000)
-    script = '"$1" -m reput dump "$2" | head -1; exit ${PIPESTATUS[0]}'
-    done = shell(script, str(folder / f"{0:020d}"))
-    assert (done.returncode, done.stderr) == (0, "")
-    done = shell('"$1" -m reput --help | head -1; exit ${PIPESTATUS[0]}')
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_under_the_output(tmp_path: Path) -> None:
-    done = shell('"$1" -m reput dump "$2" > /dev/full', checkpoint(tmp_path))
-    assert done.returncode == 3
-    assert "No space left on device" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize("env", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}])
 def test_other_letters_in_a_poor_locale(tmp_path: Path, env: dict[str, str]) -> None:
     path = checkpoint(tmp_path / "中é", "unknown-é")

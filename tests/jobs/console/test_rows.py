@@ -6,6 +6,7 @@ import shutil
 import struct
 import zlib
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -22,10 +23,12 @@ from reput.jobs.console.rows import (
     add_asked_store,
     at,
     body_of,
+    in_order,
     inner_of,
     inner_row,
     read_keys,
     run_listing,
+    time_column,
     write_table,
 )
 from reput.jobs.console.voice import remark
@@ -33,10 +36,13 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import Message
 from reput.store_format.query.reader import StoredMessage
+from reput.store_format.release.settings import SettingError
 from tests.broker.writer.stores import open_writer, stored_records
 from tests.damaged import damaged, messages
+from tests.jobs.listing import asked, put_store, rows
 from tests.jobs.opening.writing import SETTINGS as SIZES
 from tests.jobs.sources.reading import write
+from tests.store_format.fate.logs import T0, SmallLog
 from tests.trees import flip
 
 COMPRESSED, BATCH, UNKNOWN = 0x1, 0x40 | 0x80, 0x1 | 4 << 8  # MessageSysFlag
@@ -322,7 +328,8 @@ def test_json_has_a_line_for_each_row_with_its_own_fields(capsys) -> None:
 
 
 def test_a_table_has_texts_left_and_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
-    write_table(["topic", "many"], [["a", 12345], ["longer", None], ["x\x1b[31m", 7]], {"topic"})
+    columns = OutputColumn("topic", itemgetter(0), True), OutputColumn("many", itemgetter(1))
+    write_table(columns, [["a", 12345], ["longer", None], ["x\x1b[31m", 7]])
     assert capsys.readouterr().out.splitlines() == [
         "topic       many",
         "a          12345",
@@ -332,7 +339,8 @@ def test_a_table_has_texts_left_and_numbers_right(capsys: pytest.CaptureFixture[
 
 
 def test_a_table_s_lines_end_without_blanks(capsys: pytest.CaptureFixture[str]) -> None:
-    write_table(["n", "note"], [[1, ""], [22, "some words"]], {"note"})
+    columns = OutputColumn("n", itemgetter(0)), OutputColumn("note", itemgetter(1), True)
+    write_table(columns, [[1, ""], [22, "some words"]])
     assert capsys.readouterr().out == " n  note\n 1\n22  some words\n"
 
 
@@ -353,3 +361,100 @@ def test_a_search_for_at_most_0_is_refused() -> None:
             at_least_one(text)
     with pytest.raises(SystemExit):
         cli.main(["query", "s", "--topic", "T", "--max", "0"])
+
+
+# --- --sort: by columns, what is alike as it came; --tz: times shown and read.
+class Sold(NamedTuple):
+    name: str
+    many: int | None
+    when: int
+
+
+SOLD = [Sold("b", 9, 5), Sold("a", 10, -1), Sold("c", None, 7), Sold("d", 9, 1)]
+SOLD_COLUMNS = (
+    OutputColumn("name", lambda row: row.name, True),
+    OutputColumn("many", lambda row: row.many),
+    time_column("when", lambda row: row.when),
+    OutputColumn("", lambda row: row.name),
+)
+
+
+@pytest.mark.parametrize(
+    ("order", "names"),
+    [
+        (None, "bacd"), ("name", "abcd"), ("-name", "dcba"), ("many", "cbda"), ("-many", "abdc"),
+        ("-many,name", "abdc"), ("many,-name", "cdba"), ("when", "adbc"), ("-when", "cbda"),
+    ],
+)  # fmt: skip
+def test_rows_are_sorted_by_the_columns_values(order: str | None, names: str) -> None:
+    assert "".join(row.name for row in in_order(SOLD, SOLD_COLUMNS, order)) == names
+
+
+@pytest.mark.parametrize("order", ["", "nobody", "name,", "when (UTC)", "--name", "Name"])
+def test_what_is_no_column_is_refused_with_those_there_are(order: str) -> None:
+    if not order:
+        assert in_order(SOLD, SOLD_COLUMNS, order) == SOLD
+        return
+    with pytest.raises(SettingError, match=r"expected one of name, many, when$"):
+        in_order(SOLD, SOLD_COLUMNS, order)
+
+
+def test_a_limit_counts_after_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = SmallLog()
+    for queue_id in (0, 1, 1, 2):
+        log.put("T", queue_id)
+    store = put_store(tmp_path, log)
+    for words in (["--sort", "-messages,queue"], ["--sort=-messages,-topic"]):
+        code, out, err = asked(capsys, "queues", store, *words, "--limit", "2")
+        assert (code, [line.split()[1] for line in out[1:]]) == (0, ["1", "0"])
+        assert any("1 more" in line for line in err)
+    code, _, err = asked(capsys, "groups", store, "--sort", "-none")
+    assert (code, "expected one of group, topic, queue" in err[-1]) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("topics", ()), ("queues", ()), ("groups", ()), ("stats", ()), ("query", ("--scan",)),
+        ("trace", ("x",)), ("transactions", ()), ("delayed", ()), ("compare", ("x",)),
+        ("export", ("--output", "x")), ("append", ("--from", "x")), ("replicate", ("x",)),
+        ("deliver-delayed", ("--until", "now")), ("dump", ()), ("serve", ()),
+        ("backups", ()), ("restore", ("--output", "x")),
+    ],
+)  # fmt: skip
+def test_a_wrong_zone_is_wrong_usage(command: str, words: tuple[str, ...], capsys) -> None:
+    for zone in ("Mars/Olympus", "", "+25", "../UTC", "-5:"):
+        assert main([command, "nowhere", *words, "--tz", zone]) == 2
+        assert "is not a time zone that this machine knows" in capsys.readouterr().err
+    with pytest.raises(SystemExit):  # it is taken
+        main([command, "nowhere", *words, "--tz", "-05:00", "--nonsense"])
+    assert "unrecognized arguments: --nonsense" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("zone", "title", "shown"),
+    [
+        ("UTC", "(UTC)", "2023-11-14T22:13:21.000Z"),
+        ("-05:00", "(-05:00)", "2023-11-14T17:13:21.000-05:00"),
+        ("Asia/Shanghai", "(Asia/Shanghai)", "2023-11-15T06:13:21.000+08:00"),
+        ("GMT+5:30", "(GMT+5:30)", "2023-11-15T03:43:21.000+05:30"),
+    ],
+)
+def test_times_are_shown_and_read_in_one_zone(zone, title, shown, tmp_path, capsys) -> None:
+    log = SmallLog()
+    places = [log.put("T") for _ in range(3)]
+    store = put_store(tmp_path, log)
+    given = shown.removesuffix("Z")[:19]  # read in the zone, as it is shown
+    until = given.replace(":21", ":22")
+    words = ("query", store, "--topic", "T", "--since", given, "--until", until, "--tz", zone)
+    code, out, _ = asked(capsys, *words)
+    assert code == 0
+    assert [line.split()[:2] for line in out if "T/0" in line] == [[str(places[1]), shown]]
+    assert out[0].index("topic/queue") == out[1].index("T/0")
+    assert title in out[0]
+    assert [row["storeTimestamp"] for row in rows(capsys, *words)] == [T0 + 1000]
+    _, out, _ = asked(capsys, "dump", f"{store}/commitlog/{0:020d}", "--tz", zone)
+    assert f" {shown} " in out[2]
+    assert out[0].index("topic/queue") == out[2].index("T/0")
+    _, out, _ = asked(capsys, "queues", store)  # the next command has its own
+    assert "oldest (UTC)" in out[0]

@@ -58,17 +58,6 @@ def test_the_new_store_has_a_manifest_with_all_its_files() -> None:
     assert bodies == [b"%d" % n for n in range(30)]
 
 
-def test_a_dry_run_says_the_same_and_leaves_nothing() -> None:
-    storage = storage_of(LOG)
-    before = dict(storage.files)
-    told, _ = converted(LOG, storage, dry_run=True)
-    assert storage.files == before
-    done, _ = converted(LOG, storage)
-    assert (told.dry_run, told.output, told.segments, told.derived) == (True, "", [], [])
-    for name in ("log_start", "log_end", "messages", "topics", "old_ends", "settings"):
-        assert getattr(told, name) == getattr(done, name), name
-
-
 def test_what_queues_name_past_the_logs_end_is_known_to_be_missing() -> None:
     built = Built().put("A", count=40).derive()
     storage = built.storage(STORE)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reput
+from reput.jobs.deriving.rocksdb_set import queue_tables
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
+from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
-from tests.in_process import Session
+from tests.damaged import Damaged, damaged, messages
+from tests.in_process import Session, storage_of
 from tests.jobs.deriving.rocksdb_rows import rows
-from tests.memory_storage import MemoryStorage
+from tests.jobs.found import STAGING, found, job_of
+from tests.logs import Log
+from tests.logs.batches import BATCH_QUEUE, batches
+from tests.logs.encoder import Message, build_log
+from tests.memory_storage import MemoryStorage, WatchedStorage
 from tests.store_format.rocksdb.stores import NAMES, quick, unpack
 
 
@@ -85,3 +93,61 @@ def test_it_is_built_on_another_file_system(tmp_path: Path) -> None:
         if path.startswith("out/consumequeue/"):
             (folder / path.rpartition("/")[2]).write_bytes(content)
     assert rows(folder) == rows(store / "consumequeue")
+
+
+# --- The tables of queues in RocksDB: a row for each queueOffset, ranges of keys that do not meet.
+def tables(log: Damaged, cut: Cut | None = None, topics: Any = None) -> list[dict[str, Any]]:
+    of_log = log.log._replace(topic_attributes=topics or {})
+    job = job_of(found(of_log, cut=cut))
+    job.keep_times()
+    rows = queue_tables(job, job.scan()).rows.to_pylist()
+    storage: Any = job.plan.storage
+    assert all(storage.files[f"{STAGING}/{row['name']}"] for row in rows)
+    return rows
+
+
+def entries(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+    found_rows: dict[tuple[str, int], int] = {}
+    for row in rows:
+        key = row["topic"], row["queue_id"]
+        found_rows[key] = found_rows.get(key, 0) + row["entries"]
+    return found_rows
+
+
+@pytest.mark.parametrize("split_bytes", [500, 4096])
+def test_a_queue_that_cannot_begin_so_is_refused(split_bytes: int) -> None:
+    made = messages(30, 1)
+    made[0] = replace(made[0], queue_offset=-5)
+    with pytest.raises(DamageFound):
+        tables(damaged(made), Cut(split_bytes))
+
+
+@pytest.mark.parametrize("irregular", [0, 3])
+def test_what_is_read_does_not_grow_as_queues_times_splits(irregular: int) -> None:
+    queues, splits, segment = 40, 99, 1 << 16
+    made = [Message(f"T{n % queues}", 0, n // queues ^ irregular) for n in range(queues * 198)]
+    log = Log(build_log(made, segment), {"mappedFileSizeCommitLog": segment}, "5.5.0", {})
+    storage = WatchedStorage(storage_of(log).files)
+    job = job_of(found(log, storage, Cut(len(log.segments) * segment // splits)))
+    job.engine = session = Session(2)
+    assert not session.one_machine
+    job.keep_times()
+    linked = job.scan()
+    before, collected = len(storage.opened), session.rows_collected
+    rows = queue_tables(job, linked).rows.to_pylist()
+    assert entries(rows) == {(f"T{n}", 0): 198 for n in range(queues)}
+    reads = sum(path.endswith(".entries") for path in storage.opened[before:])
+    assert 99 <= reads <= 300  # 3,960 where each run was read by itself
+    assert session.rows_collected - collected <= 2 * queues + len(rows)
+
+
+def test_a_log_without_a_message_has_no_table() -> None:
+    log = damaged(messages(1))
+    log.segments[0][:] = bytes(len(log.segments[0]))
+    assert tables(log) == []
+
+
+def test_a_batch_queue_has_no_place_in_rocksdb() -> None:
+    log = damaged([*messages(3), *batches([2, 3], 1_700_000_000_100)])
+    with pytest.raises(StoreError, match=r"queue 0: is a batch queue .*--queues files"):
+        tables(log, topics=BATCH_QUEUE)

@@ -4,8 +4,8 @@ import pickle
 
 import pyarrow as pa
 
-from reput.jobs.engines.local import _raised, packed, pickled, unpacked
-from tests.jobs.engines.tasks import ROW, as_they_are, in_part
+from reput.jobs.engines.local import _raised, packed, unpacked
+from tests.jobs.engines.tasks import ROW
 
 
 def rows(count: int) -> pa.RecordBatch:
@@ -32,10 +32,6 @@ def test_of_a_slice_only_its_own_rows_are_sent() -> None:
     assert list(unpacked(packed([part]))) == [part]
     assert len(packed([part])) < len(packed([whole])) // 100
     assert len(packed([part])) < len(pickle.dumps(part))
-
-
-def test_tasks_keep_their_order() -> None:
-    assert pickle.loads(pickled([in_part, as_they_are, in_part])) == [in_part, as_they_are, in_part]
 
 
 def test_a_file_that_went_meanwhile_is_a_changed_store() -> None:

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.exporting.append import (
     Lines,
-    NumberedRows,
     append_exported,
     closing_source,
     exported_rows,
@@ -125,25 +123,6 @@ def test_a_row_that_is_no_message_is_named(tmp_path: Path) -> None:
 ROWS = pa.table({"topic": [f"T{n}" for n in range(7)]})
 
 
-def sources_lines(path: Path, skip: int = 0) -> list[tuple[int, bytes]]:
-    found = list(messages_of(str(path), skip))
-    assert all(isinstance(each, Lines) for each in found)
-    return [tuple(line) for block in found for line in block.each()]
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 1 << 20])
-@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".ndjson", ".JSONL"])
-def test_a_line_keeps_its_number_over_blank_ones_and_over_skipped_ones(
-    suffix: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("reput.jobs.exporting.append._BLOCK_BYTES", size)
-    path = tmp_path / f"a{suffix}"
-    path.write_bytes(b"\n{1}\n \t\r\n{2}\r\n{3}")
-    assert sources_lines(path) == [(2, b"{1}\n"), (4, b"{2}\r\n"), (5, b"{3}")]
-    assert sources_lines(path, 2) == [(5, b"{3}")]
-    assert sources_lines(path, 3) == []
-
-
 def test_standard_input_has_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"{1}\n\n{2}\n")))
     assert list(source_of("-", 1)) == [Lines(2, b"\n{2}\n")]
@@ -166,35 +145,6 @@ def test_a_source_closes_its_file_and_leaves_standard_input_open(tmp_path, monke
 
 def parquet(path: Path) -> None:
     pq.write_table(ROWS, path)
-
-
-def arrow_file(path: Path) -> None:
-    with pa.ipc.new_file(path, ROWS.schema) as file:
-        file.write_table(ROWS, max_chunksize=3)
-
-
-def arrow_stream(path: Path) -> None:
-    with pa.ipc.new_stream(path, ROWS.schema) as file:
-        file.write_table(ROWS, max_chunksize=3)
-
-
-@pytest.mark.parametrize("skip", [0, 1, 2, 3, 4, 6, 7, 8])
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [(parquet, "a.parquet"), (arrow_file, "a.arrow"), (arrow_stream, "a.feather"),
-     (arrow_stream, "A.IPC")],
-)  # fmt: skip
-def test_rows_are_numbered_from_1_also_behind_what_is_skipped(
-    make: Callable[[Path], None], name: str, skip: int, tmp_path: Path
-) -> None:
-    make(tmp_path / name)
-    found = []
-    for part in messages_of(str(tmp_path / name), skip):
-        assert isinstance(part, NumberedRows)
-        assert len(part.batch)
-        topics = part.batch["topic"].to_pylist()
-        found += [(part.first + n, topic) for n, topic in enumerate(topics)]
-    assert found == [(n + 1, f"T{n}") for n in range(skip, 7)]
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])

@@ -25,7 +25,7 @@ from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
-from tests.damaged import SEGMENT, START, Damaged, damaged, messages
+from tests.damaged import START, Damaged, damaged, messages
 from tests.in_process import STORE, as_text, storage_of
 from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
@@ -128,20 +128,6 @@ def expired(
         return expire_store(held, planned, even, None, when, Progress(), confirm)
 
 
-def test_a_dry_run_deletes_nothing_and_a_run_what_it_has_named(store: Path) -> None:
-    even = Even(unread=True)
-    names = sorted(path.name for path in (store / "commitlog").iterdir())
-    planned = expired(store, True, even)
-    assert ([each.path for each in planned.segments], planned.done, planned.log_start) == (
-        [f"commitlog/{0:020d}"], False, SEGMENT,
-    )  # fmt: skip
-    assert sorted(path.name for path in (store / "commitlog").iterdir()) == names
-    assert expired(store, False, even).done
-    assert sorted(path.name for path in (store / "commitlog").iterdir()) == names[1:]
-    assert not expired(store, False, even).needed
-    assert not expired(store, False, even, fileReservedTime="1").needed
-
-
 @pytest.mark.parametrize("locked", [False, True])
 def test_what_somebody_needs_since_the_question_stays(store: Path, locked: bool) -> None:
     """Nobody holds a store without a lock file meanwhile; in one with it no broker can have run."""
@@ -220,31 +206,6 @@ def of(storage: MemoryStorage, log: Damaged, even: Even) -> list[Needed]:
 ALL_READ = {"%RETRY%g@g": {"0": 5}}
 
 
-@pytest.mark.parametrize(
-    ("offset", "first"), [(-1, 0), (0, 0), (1, 1), (4, 4), (5, None), (99, None)]
-)
-def test_the_first_unread_message_of_a_group_is_needed(offset: int, first: int | None) -> None:
-    found = asked({"A@g": {"0": offset}, **ALL_READ})
-    assert [each.offset for each in found] == ([] if first is None else [NEEDED_LOG.places[first]])
-    if found:
-        assert found[0].who.startswith("group 'g' has read topic 'A', queue 0, up to ")
-
-
-def test_a_queue_without_an_offset_and_a_groups_own_retries_count_as_unread() -> None:
-    found = asked({"A@g": {"7": 3}})
-    assert [each.offset for each in found] == [NEEDED_LOG.places[0], NEEDED_LOG.places[5]]
-    assert "topic '%RETRY%g', queue 0, up to 0" in found[1].who
-
-
-def test_a_group_that_is_left_out_and_a_topic_that_nobody_reads_need_nothing() -> None:
-    read = {"A@g": {"0": 2}, "A@old": {"0": 0}, **ALL_READ}
-    even = Even(delayed=True, pending=True, groups=frozenset(["old"]))
-    assert [each.offset for each in asked(read, even)] == [NEEDED_LOG.places[2]]
-    assert [each.offset for each in asked(read)] == [NEEDED_LOG.places[0], NEEDED_LOG.places[2]]
-    assert asked({}) == []
-    assert asked(read, Even(unread=True, delayed=True, pending=True)) == []
-
-
 @pytest.mark.parametrize("topic", ["%RETRY%g_A", "%RETRY%g+A"])
 def test_retries_of_pop_that_nobody_has_popped_yet_count_as_unread(topic: str) -> None:
     """A topic of them begins with the group's name, a sign and the topic that it popped."""
@@ -311,39 +272,3 @@ def test_check_points_are_read_from_queues_and_from_the_log_where_queues_lack_so
     assert [each.offset for each in asked(POPPED_ALL, log=log, files=files)] == log.places[1::4]
     monkeypatch.setattr("reput.store_format.query.by_queue.scan", None)  # reads the log
     assert [each.offset for each in asked(POPPED_ALL, log=log)] == [log.places[1]]
-
-
-def test_what_the_queues_lack_counts_as_unread() -> None:
-    files = {p: raw for p, raw in derived_of(NEEDED_LOG.log).items() if "RETRY" not in p}
-    (found,) = asked({"A@g": {"0": 5}}, files=files)
-    assert found.offset == NEEDED_LOG.places[5]
-    assert found.who.startswith("the queues do not have all of the log")
-    assert asked({}, files=files) == []
-
-
-def test_offsets_that_cannot_be_read_leave_unknown_what_is_unread() -> None:
-    storage = storage_of(NEEDED_LOG.log)
-    storage.files |= derived_of(NEEDED_LOG.log)
-    storage.files[OFFSETS] = b"{"
-    with pytest.raises(StoreError, match="what is unread is not known; --even-unread"):
-        of(storage, NEEDED_LOG, Even(delayed=True, pending=True))
-    assert of(storage, NEEDED_LOG, Even(unread=True)) == []
-
-
-def test_delayed_and_half_messages_are_needed_from_the_first_open_one_on() -> None:
-    later = properties(("REAL_TOPIC", "A"), ("REAL_QID", "0"), ("DELAY", "3"))
-    half = properties(("REAL_TOPIC", "A"), ("REAL_QID", "0"), ("UNIQ_KEY", "u"))
-    log = damaged(
-        [
-            Message("A", 0, 0, b"x", store_timestamp=START),
-            Message("SCHEDULE_TOPIC_XXXX", 2, 0, b"x", later, START),
-            Message("SCHEDULE_TOPIC_XXXX", 2, 1, b"x", later, START),
-            Message("RMQ_SYS_TRANS_HALF_TOPIC", 0, 0, b"x", half, START),
-        ]
-    )
-    found = asked({}, Even(), log)
-    assert [each.offset for each in found] == [log.places[1], log.places[3]]
-    assert [each.who for each in found] == [
-        "2 delayed messages not delivered yet", "1 half message not decided yet",
-    ]  # fmt: skip
-    assert len(asked({}, Even(delayed=True), log)) == len(asked({}, Even(pending=True), log)) == 1

@@ -20,7 +20,7 @@ from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.discover.purpose import RECOVER
 from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound, StoreError
 from tests import built
-from tests.damaged import SEGMENT, START, Damaged, damaged
+from tests.damaged import START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text
 from tests.logs import Message
 from tests.logs.encoder import properties
@@ -121,15 +121,6 @@ def checked(store: Path, log: Damaged) -> CheckReport:
     return check(Session(), str(store), rocketmq="5.3.3", settings=settings)  # type: ignore[arg-type]
 
 
-def test_a_store_that_was_stopped_needs_nothing(tmp_path: Path) -> None:
-    store = write(tmp_path, damaged())
-    before = contents(store)
-    about, known = recovered(store, changes=False)
-    assert (about.needed, about.log_end, about.crashed) == (False, sum(END), False)
-    assert known == KNOWN
-    assert contents(store) == before
-
-
 def test_after_a_crash_abort_goes_and_all_else_stays(tmp_path: Path) -> None:
     store = write(tmp_path, damaged())
     before = contents(store)
@@ -139,19 +130,6 @@ def test_after_a_crash_abort_goes_and_all_else_stays(tmp_path: Path) -> None:
     after = contents(store)
     after.pop("lock")
     assert after == before
-
-
-def test_bytes_behind_the_logs_end_are_cut_and_kept(tmp_path: Path) -> None:
-    log = damaged()
-    log.put(sum(END), b"\0\0\0\x7ftail")
-    store = write(tmp_path, log)
-    (store / "abort").touch()
-    about, _ = recovered(store)
-    assert about.cut_bytes == 8  # zeros too
-    assert about.cut_kept == f"{store}/reput-cut"
-    assert (store / f"commitlog/{SEGMENT:020d}").read_bytes() == damaged().segments[SEGMENT]
-    kept = b"".join(contents(store / "reput-cut").values())
-    assert b"\x7ftail" in kept
 
 
 YEAR_2100 = 4_102_444_800_000
@@ -223,20 +201,6 @@ def test_a_lost_checkpoint_is_written_anew(tmp_path: Path) -> None:
     assert (about.needed, about.steps()) == (True, "write checkpoint")
     assert decode((store / "checkpoint").read_bytes()) == known
     assert known._replace(master_flushed_offset=100) == KNOWN
-
-
-def test_wrong_files_are_listed_and_replaced(tmp_path: Path) -> None:
-    store = write(tmp_path, damaged())
-    path = store / f"consumequeue/T/1/{0:020d}"
-    whole = path.read_bytes()
-    path.write_bytes(bytes(200))
-    (store / "consumequeue/T/7").mkdir()
-    (store / f"consumequeue/T/7/{0:020d}").write_bytes(whole)
-    about, _ = recovered(store)
-    assert about.written == [f"consumequeue/T/1/{0:020d}"]
-    assert about.removed == [f"consumequeue/T/7/{0:020d}"]
-    assert path.read_bytes() == whole
-    assert not (store / f"consumequeue/T/7/{0:020d}").exists()
 
 
 # --- Which derived files a recovery writes anew or removes: those that the log contradicts.

@@ -4,17 +4,15 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.console.declared import OfService
 from reput.jobs.in_place.service import Look, Service, one_by_one, refuse_damage, run_service
-from reput.store_format.discover.store import StoreAt
 from reput.store_format.fate.rows import gathered_delays
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
-from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.notes import Done, Notes, Progress
@@ -36,11 +34,11 @@ class Appends:
         self.acted: list[int] = []
         self._meanwhile = meanwhile
 
-    def run(self, store: Path, dry_run: bool = False) -> tuple[int, Any]:
+    def run(self, store: Path, dry_run: bool = False) -> int:
         service = Service(self.plan, lambda many: "append" if many < 4 else "", self.act)
         return run_service(
-            service, StoreAt(LocalStorage(), str(store), "5.3.3", SETTINGS), dry_run=dry_run,
-            confirm=self.confirm, progress=Progress(), tell=lambda _: None,
+            service, OfService(str(store), rocketmq="5.3.3", settings=SETTINGS, dry_run=dry_run,
+                               confirm=self.confirm),
         )  # fmt: skip
 
     def plan(self, look: Look) -> int:
@@ -52,10 +50,9 @@ class Appends:
         self.asked.append(question)
         self._meanwhile()
 
-    def act(self, writer: CommitLogWriter, _: OpenedStore, many: int) -> str:
+    def act(self, writer: CommitLogWriter, _: OpenedStore, many: int) -> None:
         writer.append(Message("T", b"more"))
         self.acted.append(many)
-        return "done"
 
 
 def append(store: Path, many: int) -> Path:
@@ -67,17 +64,17 @@ def append(store: Path, many: int) -> Path:
 
 def test_it_asks_and_then_does_what_it_has_planned(tmp_path: Path) -> None:
     store, service = append(tmp_path / "store", 2), Appends()
-    assert service.run(store) == (2, "done")
+    assert service.run(store) == 2
     assert (service.asked, service.acted) == ([f"append in {store}"], [2])
     assert service.looks == [(2, None)]
-    assert Appends().run(store) == (3, "done")
+    assert Appends().run(store) == 3
 
 
 def test_nothing_is_asked_or_done_in_a_dry_run_or_where_nothing_is_to_be_done(tmp_path) -> None:
     for many, dry_run in ((2, True), (4, False), (4, True)):
         store, service = append(tmp_path / f"{many}{dry_run}", many), Appends()
         before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
-        assert service.run(store, dry_run) == (many, None)
+        assert service.run(store, dry_run) == many
         assert (service.asked, service.acted) == ([], [])
         assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
 
@@ -85,7 +82,7 @@ def test_nothing_is_asked_or_done_in_a_dry_run_or_where_nothing_is_to_be_done(tm
 def test_a_store_that_changes_while_the_user_thinks_is_planned_anew(tmp_path: Path) -> None:
     store = append(tmp_path / "store", 1)
     service = Appends(lambda: void(append(store, 2)))
-    assert service.run(store) == (3, "done")
+    assert service.run(store) == 3
     assert (service.looks, service.acted) == ([(1, None), (3, True)], [3])
 
 

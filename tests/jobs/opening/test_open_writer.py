@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from reput.jobs.opening.open_writer import (
-    discover_to_write,
     local_store,
     local_store_at,
     open_writer,
     stored_at,
+    try_writer,
 )
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
@@ -67,7 +67,7 @@ def test_a_release_that_the_files_contradict_is_refused(tmp_path: Path) -> None:
     (store / "abort").write_bytes(b"123")  # the process id: from 5.0.0 on
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
     with pytest.raises(SettingError, match="leave --rocketmq out"):
-        discover_to_write(local_store_at(str(store), "4.9.7"))
+        try_writer(local_store_at(str(store), "4.9.7"))
     with pytest.raises(SettingError, match="leave --rocketmq out"):
         open_writer(str(store), rocketmq="4.9.7")
     assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before

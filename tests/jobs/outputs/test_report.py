@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.console.voice import time_text
 from reput.jobs.outputs.report import (
     OutputFile,
     Summary,
@@ -14,7 +15,6 @@ from reput.jobs.outputs.report import (
     left_behind,
     range_text,
     short_range,
-    time_text,
 )
 from reput.store_format.files.folder import Folder
 from tests.memory_storage import MemoryStorage

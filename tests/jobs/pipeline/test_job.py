@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.outputs.output import REBUILT, OutputInUse, OverlapsInput
+from reput.jobs.outputs.output import REBUILT, OverlapsInput
 from reput.jobs.pipeline.job import FoundStore, find_store
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from tests.damaged import damaged
-from tests.in_process import OUTPUT, STORE, Session, storage_of
+from tests.in_process import STORE, Session, storage_of
 from tests.jobs.found import found
 from tests.memory_storage import MemoryStorage, WatchedStorage
 
@@ -63,30 +63,6 @@ def test_a_set_is_staged_beside_its_output_and_staging_goes_whatever_happens() -
     with pytest.raises(KeyError):
         work(fails=True)
     assert storage.files == before
-
-
-def test_a_killed_jobs_staging_is_removed_and_named() -> None:
-    store, storage = a_store()
-    storage.make_folders("sets")
-    output = store.output("sets/new", REBUILT, False, storage)
-    with store.publishing(output) as (job, _):
-        left = job.staging.folder
-    storage.files[f"{left}/half"] = b"1"
-    with store.publishing(output) as (_, cleaned):
-        assert cleaned == [left]
-    assert f"{left}/half" not in storage.files
-
-
-def test_what_is_no_set_is_not_replaced() -> None:
-    store, storage = a_store()
-    storage.files[f"{OUTPUT}/mine"] = b"1"
-    for replaced in (False, True):
-        with (
-            pytest.raises((OutputInUse, StoreError)),
-            store.publishing(store.output(OUTPUT, REBUILT, replaced, storage)),
-        ):
-            pytest.fail(OUTPUT)
-    assert storage.files[f"{OUTPUT}/mine"] == b"1"
 
 
 def test_further_inputs_are_safe_from_temporary_files_too(tmp_path: Path) -> None:

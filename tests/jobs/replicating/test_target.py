@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from reput.jobs.replicating.target import (
-    ReplicaDiffers,
     ReplicaTarget,
     Replicated,
     behind_text,
@@ -41,42 +40,6 @@ def taken_up(target: ReplicaTarget, source: Log, verify: bool = False, start: in
 
     target.take_up(read, start, max(source.segments) + SEGMENT, verify)
     return target.log.end
-
-
-def changed(log: Log, at: int) -> Log:
-    start = at - at % SEGMENT
-    raw = bytearray(log.segments[start])
-    raw[at - start] ^= 1
-    return log._replace(segments={**log.segments, start: bytes(raw)})
-
-
-@pytest.mark.parametrize(
-    ("made", "why"),
-    [
-        ({}, None),
-        ({"lock": "", "lost+found/": ""}, None),
-        ({"commitlog/": ""}, None),
-        ({"commitlog/": "", "consumequeue/T/0/": ""}, "queues or an index, and no log"),
-        ({"letters": "mine"}, "is not empty and holds no commitlog"),
-        ({"commitlog": "a file"}, "commitlog: is a link or no folder"),
-        ({"commitlog/" + "0" * 20: "", "consumequeue/T": "a file"}, None),
-    ],
-)
-def test_a_folder_that_somebody_else_uses_is_left_alone(
-    tmp_path: Path, made: dict[str, str], why: str | None
-) -> None:
-    root = tmp_path / "target"
-    root.mkdir()
-    for path, content in made.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).mkdir(parents=True) if path.endswith("/") else (root / path).write_text(
-            content
-        )
-    if why is None:
-        check_target(str(root), ())
-        return
-    with pytest.raises(StoreError, match=why):
-        check_target(str(root), ())
 
 
 @pytest.mark.parametrize("link", ["", "commitlog", "config", "consumequeue/T", "index"])
@@ -108,41 +71,6 @@ def test_a_replica_ends_behind_its_last_whole_record(tmp_path: Path) -> None:
         assert target.find_end() == (SEGMENT, end, end - SIZE)
         assert taken_up(target, log) == end
         assert target.last == end - SIZE
-
-
-@pytest.mark.parametrize(
-    ("at", "verify", "found"),
-    [
-        (8, False, True),
-        (4095, False, True),  # the last byte that is always compared at the log's start
-        (4096, False, False),
-        (4096, True, True),
-        (6143, False, False),
-        (6144, False, True),  # in the last segment with records
-    ],
-)
-def test_the_beginning_and_the_end_are_the_sources_and_all_where_it_is_wanted(
-    tmp_path: Path, at: int, verify: bool, found: bool
-) -> None:
-    log = in_turns(40)  # in four segments
-    write_log(tmp_path / "target", log.segments)
-    with opened(tmp_path / "target", log) as target:
-        if not found:
-            assert taken_up(target, changed(log, at), verify) == 6144 + SIZE
-            return
-        told = rf"at offset {at % SEGMENT} it has not the source's bytes \(physical offset {at}\)"
-        with pytest.raises(ReplicaDiffers, match=told):
-            taken_up(target, changed(log, at), verify)
-
-
-def test_a_replica_that_is_longer_or_far_behind_is_none(tmp_path: Path) -> None:
-    log = in_turns(20)
-    write_log(tmp_path / "target", log.segments)
-    with opened(tmp_path / "target", log) as target:
-        with pytest.raises(ReplicaDiffers, match=f"goes on to {SEGMENT + 7 * SIZE}, the source's"):
-            taken_up(target, in_turns(13))
-        with pytest.raises(ReplicaDiffers, match="begins at 4096: what is between was deleted"):
-            taken_up(target, in_turns(3, start=4096), start=4096)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Which damaged range keeps which lost positions: the room is counted by hand from the layout."""
 
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -137,42 +136,6 @@ def repaired(log: Damaged, without: int | None = None) -> tuple[Rows, MemoryStor
 
 def written(storage: MemoryStorage, row: dict[str, Any], column: str = "name") -> bytes:
     return storage.files[f"{STAGING}/{row[column]}"]
-
-
-def test_a_sound_log_is_copied_byte_by_byte() -> None:
-    log = damaged(messages(100), extra_segments=1)
-    rows, storage = repaired(log)
-    assert [row["start"] for row in rows] == [0, LOG_SEGMENT, 2 * LOG_SEGMENT]
-    for row in rows:
-        assert written(storage, row) == log.segments[row["start"]]
-        assert (row["length"], row["fillers"], row["corrected"]) == (LOG_SEGMENT, 0, 0)
-        assert not row["saved"]
-
-
-def test_a_damaged_record_becomes_a_filler_and_its_bytes_are_kept() -> None:
-    log = damaged(messages(100))
-    log.flip(7, 5)
-    rows, storage = repaired(log)
-    place, size = log.places[7], log.size(7)
-    assert [(row["fillers"], row["saved_bytes"]) for row in rows] == [(1, size), (0, 0), (0, 0)]
-    made, whole = written(storage, rows[0]), log.segments[0]
-    assert made[:place] + made[place + size :] == whole[:place] + whole[place + size :]
-    assert written(storage, rows[0], "saved") == whole[place : place + size]
-    filler = made[place : place + size]  # a record of queue 1, at position 2
-    assert struct.unpack_from(">iIiiiqq", filler)[:2] == (size, 0xDAA320A7)
-    assert struct.unpack_from(">iiqq", filler, 12) == (1, 0, 2, place)
-
-
-def test_a_record_with_a_wrong_body_only_gets_the_checksum_of_its_bytes() -> None:
-    log = damaged(messages(100))
-    log.flip(7, 90)
-    rows, storage = repaired(log)
-    assert [(row["fillers"], row["corrected"]) for row in rows] == [(0, 1), (0, 0), (0, 0)]
-    at = log.places[7]
-    made = written(storage, rows[0])
-    changed = [n for n in range(LOG_SEGMENT) if made[n] != log.segments[0][n]]
-    assert changed
-    assert set(changed) <= set(range(at + 8, at + 12))  # bodyCRC
 
 
 def test_a_missing_segment_is_made_anew() -> None:

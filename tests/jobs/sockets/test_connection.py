@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
-import stat
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,15 +12,7 @@ from pathlib import Path
 import pytest
 
 from reput.broker.wire.remoting import RESPONSE_BIT, Command, frame
-from reput.jobs.sockets.connection import (
-    Connection,
-    PlainRefused,
-    TlsMode,
-    framed,
-    refuse_readable_by_others,
-    tls_mode,
-)
-from reput.store_format.faults import StoreError
+from reput.jobs.sockets.connection import Connection, PlainRefused, TlsMode, framed, tls_mode
 from tests.jobs.sockets.tls_client import Client, put_files
 
 MANY = 200
@@ -133,36 +123,6 @@ def test_only_a_handshake_begins_with_its_byte(mode: TlsMode, first: int) -> Non
 
 def test_no_release_of_tls_before_1_2_is_spoken(mode: TlsMode) -> None:
     assert mode.context.minimum_version == ssl.TLSVersion.TLSv1_2
-
-
-@pytest.mark.parametrize(
-    ("mode_bits", "said"),
-    [
-        (stat.S_IFREG | 0o600, None),
-        (stat.S_IFREG | 0o400, None),
-        (stat.S_IFREG | 0o640, r"mode 640\): chmod 600"),
-        (stat.S_IFREG | 0o602, "mode 602"),
-        (stat.S_IFREG | 0o601, "mode 601"),
-        (stat.S_IFIFO | 0o600, "is not a file"),
-        (stat.S_IFDIR | 0o700, "is not a file"),
-    ],
-)
-def test_secrets_are_in_a_file_that_is_its_owners_alone(mode_bits: int, said: str | None) -> None:
-    if said is None:
-        refuse_readable_by_others("key", mode_bits)
-        return
-    with pytest.raises(StoreError, match=said):
-        refuse_readable_by_others("key", mode_bits)
-
-
-def test_a_certificate_without_its_own_key_is_refused(files: Path, tmp_path: Path) -> None:
-    (tmp_path / "other.pem").write_text("no key")
-    os.chmod(tmp_path / "other.pem", 0o600)
-    with pytest.raises(StoreError, match="certificate and key do not fit"):
-        tls_mode(str(files / "cert.pem"), str(tmp_path / "other.pem"), False)
-    os.chmod(tmp_path / "other.pem", 0o644)
-    with pytest.raises(StoreError, match="mode 644"):
-        tls_mode(str(files / "cert.pem"), str(tmp_path / "other.pem"), False)
 
 
 @pytest.mark.parametrize("missing", ["cert.pem", "key.pem"])

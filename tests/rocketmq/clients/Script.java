@@ -59,6 +59,10 @@ public final class Script {
                 return Tools.mqadmin(step);
             case "admin":
                 return Tools.admin(step);
+            case "trace.decode":
+                return Traces.decode(step);
+            case "trace.live":
+                return Traces.live(step);
             default:
                 throw new IllegalArgumentException("no such step: " + step.text("do"));
         }

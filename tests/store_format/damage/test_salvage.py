@@ -38,16 +38,6 @@ def reported(rebuilt: Rebuilt) -> list[dict[str, object]]:
     return found
 
 
-@pytest.mark.parametrize("splits", CUTS)
-def test_an_undamaged_log_is_rebuilt_as_always(splits: int) -> None:
-    from tests.in_process import rebuild_log
-
-    log = damaged()
-    rebuilt = salvage(log.log, splits)
-    assert rebuilt.files == rebuild_log(log.log).files
-    assert reported(rebuilt) == []
-
-
 @pytest.mark.parametrize("field", HEAD_BYTES)
 @pytest.mark.parametrize("number", [0, 1, 10, 30, 31, 58])
 def test_one_flipped_bit_costs_one_message(field: str, number: int) -> None:
@@ -65,16 +55,6 @@ def test_one_flipped_bit_costs_one_message(field: str, number: int) -> None:
     if number < 57:
         assert gap is not None
         assert (gap["queue_id"], gap["first"], gap["count"]) == (number % 3, number // 3, 1)
-
-
-def test_damage_in_the_last_record_ends_the_log() -> None:
-    log = damaged()
-    log.flip(59, 5)
-    rebuilt = salvage(log.log)
-    (found,) = reported(rebuilt)
-    assert found["follows"] == "nothing live"
-    assert rebuilt.summary.log_end == log.places[59]
-    check_queues(log, rebuilt, {59})
 
 
 def test_a_wrong_body_keeps_its_place_and_queue() -> None:
@@ -96,32 +76,6 @@ def test_a_page_of_zeros_over_several_records_and_splits() -> None:
     assert len(lost) > 20
     assert made[0].summary.messages == 200 - len(lost)
     check_queues(log, made[0], lost)
-
-
-@pytest.mark.parametrize("gone", [0, 1, [0, 1]])
-def test_a_missing_segment(gone: int | list[int]) -> None:
-    log = damaged(messages(100))
-    numbers = [gone] if isinstance(gone, int) else gone
-    for number in numbers:
-        del log.segments[number * SEGMENT]
-    rebuilt = salvage(log.log)
-    lost = {n for n, at in enumerate(log.places) if at // SEGMENT in numbers}
-    assert rebuilt.summary.messages == 100 - len(lost)
-    if numbers == [1]:
-        assert reported(rebuilt)[0]["kind"] == "missing"
-        check_queues(log, rebuilt, lost)
-    else:  # as a log whose first segments expired: blank up to its first entry
-        assert entries(rebuilt, "T", 0)[0] == -1
-
-
-def test_a_segment_that_is_too_short() -> None:
-    log = damaged()
-    log.segments[0] = log.segments[0][:2000]
-    rebuilt = salvage(log.log)
-    lost = {n for n, at in enumerate(log.places) if at < SEGMENT and at + log_size(log, n) > 2000}
-    assert rebuilt.summary.messages == 60 - len(lost)
-    assert reported(rebuilt)[-1]["kind"] == "missing"
-    check_queues(log, rebuilt, lost)
 
 
 def test_stale_records_are_reported_and_not_brought_back() -> None:

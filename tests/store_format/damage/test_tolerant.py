@@ -9,7 +9,7 @@ import pytest
 from reput.store_format.damage.evidence import NextOffset
 from reput.store_format.damage.liveness import Before
 from reput.store_format.damage.ranges import Damage, DamageKind, Ranges, damages
-from reput.store_format.damage.tolerant import scan_past_damage
+from reput.store_format.damage.tolerant import TolerantScan
 from reput.store_format.derived.queue_files import decode_entries
 from reput.store_format.dispatch.scan import End, Runs, scan_rules
 from reput.store_format.faults import Fault
@@ -42,9 +42,7 @@ def scanned(
         at = record * SIZE + byte
         raw[at : at + len(content)] = np.frombuffer(content, np.uint8)
     rules = scan_rules(profile("5.3.3"), Settings(), ())
-    scan = scan_past_damage(
-        reader(raw, BASE), BASE, BASE + SEGMENT, rules, Before(None, nothing_known)
-    )
+    scan = TolerantScan(reader(raw, BASE), BASE, BASE + SEGMENT, rules, Before(None, nothing_known))
     scan.most_ranges = most_ranges
     records: list[int] = []
     found: list[Damage] = []

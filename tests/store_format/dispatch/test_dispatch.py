@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,12 +27,10 @@ from reput.store_format.release.settings import settings_from
 from reput.udfs.rebuild import index
 from reput.udfs.rebuild.index import IndexFiles
 from reput.udfs.staging import HASHES, MESSAGES, Staging
-from tests.logs import Message, encode, key_with_hash, properties
+from tests.logs import Message, encode
 from tests.memory_storage import MemoryStorage
 
 DEFAULTS: dict[str, str] = {}
-STORED = 1_700_000_000_000
-MULTI = {"enableMultiDispatch": "true", "enableLmq": "true"}
 
 
 class Given(NamedTuple):
@@ -86,117 +83,6 @@ def dispatched(
         ],
         Fault(fault),
     )  # fmt: skip
-
-
-def text(**pairs: str) -> bytes:
-    return properties(*pairs.items())
-
-
-@pytest.mark.parametrize(
-    ("sys_flag", "queued", "indexed"),
-    [(0, True, True), (4, False, True), (8, True, True), (12, False, False), (3, True, True)],
-)
-def test_a_transactions_type_decides(sys_flag: int, queued: bool, indexed: bool) -> None:
-    found = dispatched(Message(sys_flag=sys_flag, properties=text(KEYS="k")))
-    assert (bool(found.puts), bool(found.keys)) == (queued, indexed)
-
-
-@pytest.mark.parametrize(
-    ("tags", "code"),
-    [
-        ("a", 97),
-        ("ab", 97 * 31 + 98),
-        ("a||b", ((97 * 31 + 124) * 31 + 124) * 31 + 98),
-        (key_with_hash("", -5), -5),
-        ("", 0),
-    ],
-)
-def test_tags_code_is_the_signed_hash_of_the_whole_text(tags: str, code: int) -> None:
-    assert dispatched(Message(properties=text(TAGS=tags))).puts == [("T", 0, 0, code, 1)]
-
-
-@pytest.mark.parametrize(
-    ("delay", "code"),
-    [
-        ("1", STORED + 1000),
-        ("18", STORED + 7_200_000),
-        ("99", STORED + 7_200_000),
-        ("0", 97),
-        ("-1", 97),
-    ],
-)
-def test_on_the_schedule_topic_it_is_the_time_of_delivery(delay: str, code: int) -> None:
-    waits = Message(
-        "SCHEDULE_TOPIC_XXXX", properties=text(TAGS="a", DELAY=delay), store_timestamp=STORED
-    )
-    assert dispatched(waits).puts == [("SCHEDULE_TOPIC_XXXX", 0, 0, code, 1)]
-    assert dispatched(Message(properties=waits.properties)).puts[0][3] == 97  # on another topic
-
-
-@pytest.mark.parametrize("delay", ["x", "2147483648", " 1"])
-def test_a_delay_that_is_no_int_is_a_fault(delay: str) -> None:
-    message = Message("SCHEDULE_TOPIC_XXXX", properties=text(DELAY=delay, KEYS="k"))
-    assert dispatched(message) == Given([], [], Fault.DELAY_LEVEL)
-
-
-def test_keys_are_the_unique_key_then_each_word_then_from_5_4_0_the_tags() -> None:
-    message = Message("", properties=text(TAGS="t", KEYS=" k  k ", UNIQ_KEY="u"))
-    sharp, one = ord("#"), [ord("#") * 31 + ord(c) for c in "ukk"]
-    assert dispatched(message, "5.3.4").keys == one
-    tag = ((sharp * 31 + ord("T")) * 31 + sharp) * 31 + ord("t")
-    assert dispatched(message, "5.4.0").keys == [*one, tag]
-    assert dispatched(message, settings={"messageIndexEnable": "false"}).keys == []
-
-
-def test_a_hash_is_absolute_and_0_for_the_lowest_int() -> None:
-    keys = " ".join(key_with_hash("T#", hashed) for hashed in (-7, 7, -(1 << 31), (1 << 31) - 1))
-    assert dispatched(Message(properties=text(KEYS=keys))).keys == [7, 7, 0, (1 << 31) - 1]
-
-
-@pytest.mark.parametrize(
-    ("base", "number", "put"),
-    [
-        ("7", "3", [("B", 0, 7, 0, 3)]),
-        ("-1", "3", []),
-        ("7", "-1", []),
-        (None, "3", [("B", 0, 5, 0, 1)]),
-    ],
-)
-def test_a_batch_queue_takes_its_numbers_from_the_properties(base, number, put) -> None:
-    inner = {"INNER_NUM": number} | ({} if base is None else {"INNER_BASE": base})
-    message = Message("B", queue_offset=5, properties=text(**inner))
-    assert dispatched(message, batch=("B",)).puts == put
-    for said in (dispatched(message), dispatched(message, "4.9.8", ("B",))):
-        assert said.puts == [("B", 0, 5, 0, 1)]
-
-
-@pytest.mark.parametrize(("base", "number"), [("x", "1"), ("1", "32768"), ("1", "")])
-def test_batch_numbers_that_are_none_are_a_fault_on_any_topic(base: str, number: str) -> None:
-    raw = properties(("INNER_BASE", base), ("INNER_NUM", number))
-    fault = Fault.BATCH_NUMBERS if number else Fault.NONE  # an empty value is no property
-    assert dispatched(Message(properties=raw)).fault == fault
-    assert dispatched(Message(properties=raw), "4.9.8").fault == Fault.NONE
-
-
-@pytest.mark.parametrize(
-    ("names", "offsets", "release", "further"),
-    [
-        ("%LMQ%a,b", "1,2", "5.3.3", [("%LMQ%a", 0, 1), ("b", 3, 2)]),
-        ("%LMQ%a,,b,,", "1,2,3", "5.3.3", [("%LMQ%a", 0, 1), ("", 3, 2), ("b", 3, 3)]),
-        ("a,b", "1", "5.3.3", []),
-        ("a/b,c", "1,2", "5.1.2", [("c", 3, 2)]),
-        ("a/b,c", "1,2", "5.1.1", [("a/b", 3, 1), ("c", 3, 2)]),
-        ("a,b,c", "1,x,3", "5.3.3", [("a", 3, 1)]),
-        (" ", " ", "5.3.3", []),
-        ("a", "1", "4.9.2", []),
-    ],
-)
-def test_further_queues(names: str, offsets: str, release: str, further: list[Any]) -> None:
-    lists = text(INNER_MULTI_DISPATCH=names, INNER_MULTI_QUEUE_OFFSET=offsets)
-    puts = dispatched(
-        Message(queue_id=3, queue_offset=9, properties=lists), release, settings=MULTI
-    ).puts
-    assert [put[:3] for put in puts] == [("T", 3, 9), *further]
 
 
 # --- Index puts in staging: packed and unpacked, and read from any one to any other.

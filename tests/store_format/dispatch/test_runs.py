@@ -19,9 +19,7 @@ from reput.store_format.dispatch.runs import (
     number_run,
     start_position,
 )
-from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import QUEUE_PUT
-from reput.store_format.release.profiles import RELEASES, profile
 
 ENTRY = struct.Struct(">qiq")
 BATCH_ENTRY = struct.Struct(">qiqqqhii")
@@ -124,45 +122,6 @@ def test_runs_get_the_positions_of_a_plain_queue(log, data, rules, start) -> Non
         found += number(runs, 0, before, rules)[1]
     assert found == expected
     assert position == start + sum(p >= 0 for p in expected)
-
-
-def test_a_run_of_consecutive_offsets_carries_none() -> None:
-    runs = grouped([Put(0, 10, 7), Put(10, 10, 8), Put(20, 10, 9)])
-    assert len(runs.offsets) == 0
-    assert (runs.first[0], runs.greatest[0], runs.count[0], runs.offsets_at[0]) == (7, 9, 3, -1)
-    assert grouped([Put(0, 10, 7), Put(10, 10, 9)]).offsets.tolist() == [7, 9]
-
-
-def test_one_message_twice_in_a_queue_counts_once() -> None:
-    # INNER_MULTI_DISPATCH may name one queue twice, with offsets that go on by one
-    for offsets in ([5, 5], [5, 6], [0, 0], [5, 9]):
-        runs = grouped([Put(0, 10, offset) for offset in offsets] + [Put(10, 10, offsets[-1] + 1)])
-        _, positions = number(runs, 0, 5, PositionRules(False, True))
-        assert positions == [5, REPEATED, 6], offsets
-
-
-@pytest.mark.parametrize(
-    ("release", "offsets", "positions"),
-    [
-        ("5.3.3", [3, 4, 5], [3, 4, 5]),
-        ("5.3.3", [3, 9, 4], [3, 4, NO_POSITION]),  # a gap is closed, what is lower is skipped
-        ("5.3.3", [3, 9, 5], [3, 4, 5]),
-        ("4.1.0", [3, 9, 4, 1], [3, 4, 5, 6]),
-        ("5.3.3", [3, 0, 0, 6], [3, 4, 5, 6]),  # 0 is always appended
-        ("5.3.3", [3, -1], [3, NO_POSITION]),
-        ("4.1.0", [3, -1], [3, 4]),
-    ],
-)
-def test_offsets_that_are_not_the_next(release, offsets, positions) -> None:
-    runs = grouped([Put(100 * n, 100, offset) for n, offset in enumerate(offsets)])
-    assert number(runs, 0, 3, place_rules(profile(release)))[1] == positions
-
-
-def test_place_rules_change_in_4_2_0_and_4_5_1() -> None:
-    rules = [place_rules(profile(release)) for release in RELEASES]
-    lower = RELEASES[[r.skip_lower_offsets for r in rules].index(True)]
-    by_end = RELEASES[[r.skip_by_end for r in rules].index(True)]
-    assert (lower, by_end) == ("4.2.0", "4.5.1")
 
 
 # Grouping

@@ -99,14 +99,6 @@ def test_a_new_file_may_be_empty_and_never_takes_anothers_place(files: DiskFiles
         read_small(files, "none", 9)
 
 
-def test_replacing_leaves_the_content_and_no_part(files: DiskFiles, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"a longer content")
-    (tmp_path / "file.part").write_bytes(b"left over by a crash, and longer than the new one")
-    replace_small(files, "file", b"new")
-    assert (tmp_path / "file").read_bytes() == b"new"
-    assert files.names("") == ["file"]
-
-
 @pytest.mark.parametrize(("length", "found"), [(None, b"ab"), (2, b"ab"), (5, b"ab\0\0\0")])
 def test_zeros_fill_a_file_up_to_its_length(
     files: DiskFiles, length: int | None, found: bytes

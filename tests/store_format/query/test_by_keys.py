@@ -22,7 +22,7 @@ from reput.store_format.log.columns import records_at
 from reput.store_format.log.record import record_from
 from reput.store_format.message.message import parse_properties
 from reput.store_format.query.by_keys import WantedKeys
-from tests.logs import Message, build_log, key_with_hash, properties
+from tests.logs import Message, build_log, properties
 from tests.store_format.log.windows import RULES, window_of
 from tests.store_format.query.asked import Asked, places
 from tests.store_format.query.bad_files import ENTRY, MOST, SLOTS, edited, entry_at, index_files
@@ -300,18 +300,6 @@ def test_a_key_that_malformed_bytes_may_mean_is_asked_for(raw, key, verdict) -> 
 def test_of_a_topic_that_malformed_bytes_may_mean_every_message_is_asked_for() -> None:
     one = Message(b"T\xff", properties=properties(("KEYS", "k")))
     assert judged(WantedKeys("T\ufffd", ["k"]), one, message(keys="x")) == [ASK, ASK]
-
-
-def test_the_index_has_a_hash_without_its_sign() -> None:
-    hashes = (-7, 7, -(1 << 31), 9)
-    wanted = WantedKeys("T", [key_with_hash("T#", each) for each in hashes])
-    assert wanted.index_hashes.tolist() == [0, 7, 9]
-
-
-def test_properties_are_split_as_the_release_splits_them() -> None:
-    twice = Message("T", properties=b"KEYS\x01k\x01\x02")
-    assert judged(WantedKeys("T", ["k"]), twice, split=True) == [YES]
-    assert judged(WantedKeys("T", ["k"]), twice) == [NO]
 
 
 def test_of_no_keys_there_is_no_message() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,10 @@ from reput.store_format.query.counts import (
     CountSums,
     PutSums,
     PutTimes,
+    _begin,
 )
 from reput.store_format.query.reader import NEWEST, OpenedStore
+from reput.store_format.release.settings import zone_named
 from tests import golden_stores
 from tests.broker.writer.stores import stored_records
 from tests.built import write_log
@@ -247,3 +250,28 @@ def test_many_topics_at_many_times_stay_few_rows(tmp_path, monkeypatch) -> None:
     assert len(found.spans) <= 150
     assert len(found.topics) == 100
     assert sum(row.messages for row in found.spans) == 2000
+
+
+def ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("zone", "time", "day", "hour"),
+    [
+        ("UTC", "2026-01-31T23:59:59.999Z", "2026-01-31T00:00Z", "2026-01-31T23:00Z"),
+        ("Asia/Kolkata", "2026-01-31T18:45Z", "2026-01-31T18:30Z", "2026-01-31T18:30Z"),
+        # an hour that comes twice; a midnight that does not come, one that comes twice
+        ("America/New_York", "2026-11-01T05:30Z", "2026-11-01T04:00Z", "2026-11-01T05:00Z"),
+        ("America/New_York", "2026-11-01T06:30Z", "2026-11-01T04:00Z", "2026-11-01T06:00Z"),
+        ("America/Sao_Paulo", "2018-11-04T03:20Z", "2018-11-04T03:00Z", "2018-11-04T03:00Z"),
+        ("Atlantic/Azores", "2026-10-25T01:20Z", "2026-10-25T00:00Z", "2026-10-25T01:00Z"),
+    ],
+)
+def test_a_day_begins_at_a_zones_midnight(zone: str, time: str, day: str, hour: str) -> None:
+    begins = [_begin(way, ms(time), zone_named(zone)) for way in ("day", "hour")]
+    assert begins == [ms(day), ms(hour)]
+
+
+def test_a_time_past_the_calendar_has_a_day_too() -> None:
+    assert _begin("day", (1 << 62) + 7, zone_named("+8")) == (1 << 62) // (24 * HOUR) * 24 * HOUR

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.opening.questions import open_store
 from reput.store_format.query.by_queue import by_time
-from reput.store_format.query.inventory import kind_of, queues, rates
+from reput.store_format.query.inventory import kind_of, queues, rates, unread_since
+from tests.built import T0, Built
 from tests.logs import Message as Made
 from tests.reference.log import Message
 from tests.store_format.query.asked import NAMES, Asked
@@ -193,6 +195,23 @@ def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:
     code, rows, said = asked(capsys, "groups", str(small.path))
     assert (code, rows) == (1, [])
     assert "consumerOffset.json: is not JSON" in said
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_group_reads_next_what_the_log_still_has(lost: int, tmp_path: Path) -> None:
+    built = Built().put("T", count=60)
+    store = built.derive().write(tmp_path / "store")
+    for name in sorted((store / "commitlog").iterdir())[:lost]:
+        name.unlink()
+    first = next(n for n, place in enumerate(built.places()) if place >= lost * 2048)
+    with open_store(str(store), settings=built.given()) as opened:
+        queue, log = opened._opened.queue("T", 0, False), opened._opened.log
+        found = [unread_since(queue, log, offset) for offset in (-1, 0, first, 59, 60, 99)]
+        newest = max(row.max_timestamp for row in opened.queues())
+    seconds = [-1 if each < 0 else (newest - each) // 1000 for each in found]
+    assert seconds == [59 - first, 59 - first, 59 - first, 0, -1, -1]
+    assert newest == T0 + 59_000
+    assert bool(first) == bool(lost)
 
 
 def test_names_that_no_broker_gives_are_no_queues(small: Asked, capsys: Any) -> None:

@@ -12,7 +12,6 @@ from reput.store_format.files.folder import Folder
 from reput.store_format.log.record import Record
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage, key_words, keys_of
-from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from tests.logs import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
 from tests.store_format.log.windows import reader_of
@@ -35,16 +34,6 @@ def test_sizes_are_those_of_the_files(store: Derived) -> None:
         assert opened.log.end == 2 * SEGMENT
         assert len(opened.index().files) == 6
     assert store.notes.lines == []
-
-
-def test_the_release_decides_how_properties_are_split() -> None:
-    store = Derived([Message("T", properties=b"a\x01x\x01\x02")])
-    for release, value in (("4.9.0", "x"), ("4.9.1", "x\x01")):
-        with OpenedStore(Folder(store.storage, "s"), release, {}, Notes()) as opened:
-            assert opened.message(opened.log.record_at(0)).properties == {"a": value}
-    assert RELEASES[-1] == NEWEST
-    with pytest.raises(UnknownRelease):
-        OpenedStore(Folder(store.storage, "s"), "9.9.9", {}, Notes())
 
 
 def test_readers_are_made_once(store: Derived) -> None:
@@ -166,12 +155,6 @@ def test_the_record_is_made_once_when_a_field_is_asked_for() -> None:
 def test_the_body_is_read_each_time_and_only_then() -> None:
     message = StoredMessage(record(), False, lambda found: b"%d" % found.body_length)
     assert message.body() == b"4"
-
-
-def test_properties_are_split_as_the_release_splits_them() -> None:
-    text = b"a\x01x\x01\x02"
-    assert StoredMessage(record(text), False, nobody).properties == {"a": "x\x01"}
-    assert StoredMessage(record(text), True, nobody).properties == {"a": "x"}
 
 
 def test_a_row_has_all_but_the_body() -> None:

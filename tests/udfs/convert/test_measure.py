@@ -41,7 +41,7 @@ def measured(changes: Changes, splits: int = 1, messages: list[Message] = MESSAG
     staging = Staging(MemoryStorage(), "s")
     cut = Splits(list(log.segments), -(-SEGMENT // splits), SEGMENT)
     groups = tuple(range(splits))
-    task = MeasureSplits(log.storage, staging, cut, log.rules, changes, range(splits), groups, {},
+    task = MeasureSplits(log.storage, staging, cut, log.rules, range(splits), groups, {}, changes,
                          **more)  # fmt: skip
     ids = pa.RecordBatch.from_pydict({"id": list(groups)})
     batches = list(task(iter([ids])))
@@ -53,23 +53,6 @@ def taken(staging: Staging, row: Row) -> list[tuple[int, int]]:
     """(offset in the split, new size) of each record that is taken."""
     found: list[tuple[int, int]] = measured_records(staging, row["run"], row["taken"]).tolist()
     return found
-
-
-def test_without_a_change_every_record_is_taken_as_it_is() -> None:
-    staging, (row,) = measured(Changes())
-    assert taken(staging, row) == list(zip(PLACES, SIZES, strict=True))
-    assert (row["records"], row["taken"], row["longest"]) == (9, 9, max(SIZES))
-    assert (row["first"], row["next"]) == (0, PLACES[-1] + SIZES[-1])
-
-
-def test_records_of_dropped_topics_are_left_out_and_of_renamed_ones_change_their_size() -> None:
-    changes = Changes(dropped=("Drop",), renames=(("T", "Longer"),))
-    staging, (row,) = measured(changes)
-    assert taken(staging, row) == [(PLACES[n], SIZES[n] + 5) for n in OF_T]
-    assert (row["records"], row["taken"], row["longest"]) == (9, 6, SIZES[7] + 5)
-    changes = Changes(dropped=("Drop",), renames=(("T", "U"),))
-    assert measured(changes)[1][0]["longest"] == SIZES[8]  # the record that is left out
-    assert measured(Changes(renames=(("Drop", "Longer"),)))[1][0]["longest"] == SIZES[8] + 2
 
 
 def test_each_queue_has_its_sums() -> None:

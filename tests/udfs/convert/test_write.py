@@ -225,17 +225,6 @@ def parts(*stops: int, start: int = 0) -> list[NewSegment]:
     ]
 
 
-def test_records_move_to_the_segments_of_the_new_log() -> None:
-    files: dict[str, bytes] = {}
-    log = old_log_write(files, range(5), Changes(), [SIZE_WRITE] * 5, 0)
-    rows, made = written(parts(2, 4, 5), [log], files)
-    assert made == build_log(MESSAGES_WRITE, NEW)
-    assert [(row["records"], row["fault"], row["length"]) for row in rows] == [
-        (2, Fault.BLANK, NEW), (2, Fault.BLANK, NEW), (1, Fault.ZEROS, NEW),
-    ]  # fmt: skip
-    assert [row["next"] for row in rows] == [NEW, 2 * NEW, 2 * NEW + SIZE_WRITE]
-
-
 def test_a_log_may_begin_anywhere_and_some_records_may_be_left_out() -> None:
     files: dict[str, bytes] = {}
     kept = [MESSAGES_WRITE[n] for n in (0, 2, 4)]
@@ -243,17 +232,6 @@ def test_a_log_may_begin_anywhere_and_some_records_may_be_left_out() -> None:
     log = old_log_write(files, (0, 2, 4), changes, [SIZE_WRITE] * 3, 3 * NEW)
     _, made = written(parts(2, 3, start=3 * NEW), [log], files)
     assert made == build_log(kept, NEW, 3 * NEW)
-
-
-def test_topics_and_hosts_change_in_every_record() -> None:
-    files: dict[str, bytes] = {}
-    host = bytes((10, 0, 0, 1, 0, 0, 0, 9))
-    changes = Changes(renames=(("T", "Longer"),), store_host=host)
-    log = old_log_write(files, range(2), changes, [SIZE_WRITE + 5] * 2, 0)
-    _, made = written(parts(2), [log], files)
-    wanted = [Message("Longer", queue_offset=n, body=b"%0100d" % n, store_host=host)
-              for n in range(2)]  # fmt: skip
-    assert made == build_log(wanted, NEW)
 
 
 def test_records_of_several_logs_come_by_their_new_places() -> None:

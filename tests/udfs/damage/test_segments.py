@@ -4,17 +4,15 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from reput.store_format.damage.ranges import DamageKind
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import FileState
-from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.udfs.damage.segments import DamagedSegment, MapSegments, padded
+from reput.udfs.damage.segments import DamagedSegment, MapSegments
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging
 from tests.damaged import SEGMENT, SETTINGS, Damaged, damaged, messages
@@ -43,50 +41,6 @@ def mapped(log: Damaged, number: int = 0, cut: int = SEGMENT, **more: Any) -> tu
 
 def ranges(row: Row, staging: Staging) -> list[tuple[int, int, DamageKind, Fault]]:
     return [damage[:4] for damage in read_ranges(staging, row["run"])]
-
-
-@pytest.mark.parametrize(
-    ("at", "length", "found"),
-    [(100, 4, b"\1\2\3\4"), (102, 4, b"\3\4\0\0"), (104, 2, b"\0\0"), (200, 1, b"\0"),
-     (100, 0, b"")],
-)  # fmt: skip
-def test_bytes_that_a_short_file_lacks_read_as_zeros(at: int, length: int, found: bytes) -> None:
-    segment = Segment("x", 100, FileState(4, 0, 0))
-    buffer = np.full(length, 9, np.uint8)
-    padded(MemoryStorage({"x": b"\1\2\3\4"}).open("x"), segment)(at, buffer)
-    assert buffer.tobytes() == found
-
-
-def test_a_range_goes_from_the_fault_to_the_next_sound_record() -> None:
-    log = damaged(messages(20))
-    log.flip(3, MAGIC)
-    log.flip(9, MAGIC)
-    row, staging = mapped(log)
-    size = log.places[4] - log.places[3]
-    assert ranges(row, staging) == [
-        (log.places[n], log.places[n + 1], DamageKind.DAMAGED, Fault.BAD_MAGIC) for n in (3, 9)
-    ]
-    assert (row["segment"], row["records"], row["ranges"], row["given_up"]) == (0, 18, 2, False)
-    assert row["live_end"] == log.places[-1] + log.size(19)
-    assert json.loads(row["causes"]) == [["damaged", int(Fault.BAD_MAGIC), False, 2, 2 * size]]
-    assert row["lost_end"] == log.places[10]
-
-
-def test_a_record_with_a_wrong_body_is_kept_as_content() -> None:
-    log = damaged(messages(20))
-    log.flip(3, 88)
-    row, staging = mapped(log)
-    wrong = (log.places[3], log.places[4], DamageKind.CONTENT, Fault.BODY_CRC)
-    assert (ranges(row, staging), row["records"]) == ([wrong], 20)
-
-
-def test_a_file_that_ends_too_early_lacks_the_rest() -> None:
-    log = damaged(messages(60))
-    row, staging = mapped(log, cut=log.places[5])
-    assert ranges(row, staging)[-1] == (
-        log.places[5], SEGMENT, DamageKind.MISSING, Fault.MISSING
-    )  # fmt: skip
-    assert (row["records"], row["live_end"]) == (5, log.places[5])
 
 
 def test_after_the_most_ranges_it_gives_up() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from reput.store_format.damage.queue_ends import Losses, SegmentLoss
-from reput.store_format.damage.queue_findings import Gap, Renumbering, UnexplainedGap
+from reput.store_format.damage.queue_findings import Gap, Renumbering
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import INDEX_MESSAGE
 from reput.store_format.release.settings import settings_from
@@ -128,28 +128,6 @@ def search(losses: Losses, most: int = 100, **more: Any) -> tuple[list[Row], Sea
 
 def gap(queue: int) -> Gap:
     return Gap("T", queue, False, 2, 1, *AROUND[queue])
-
-
-def test_a_position_that_the_log_lost_bytes_for_is_a_gap_of_its_queue() -> None:
-    (row,), _ = search(LOST)
-    assert joined([row]).of(Gap) == [gap(1), gap(2), gap(0)]  # by place
-    assert (row["gaps_unlisted"], row["positions_unlisted"], row["lines"]) == (0, 0, "")
-
-
-def test_a_gap_without_lost_bytes_is_not_explained() -> None:
-    (row,), _ = search(lost((5000 + SIZE, 900)))
-    assert [each["queue_id"] for each in row["Gap"]] == [0]
-    assert [each["queue_id"] for each in row[UnexplainedGap.__name__]] == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("most", "listed", "unlisted"), [(1, [1], 2), (2, [1, 2], 1), (3, [1, 2, 0], 0)]
-)
-def test_the_first_gaps_by_offset_are_listed_and_all_are_counted(most, listed, unlisted) -> None:
-    rows, _ = search(LOST, most)
-    found = joined(rows)
-    assert found.of(Gap) == [gap(queue) for queue in listed]
-    assert (rows[0]["gaps_unlisted"], rows[0]["positions_unlisted"]) == (unlisted, unlisted)
 
 
 @pytest.mark.parametrize(("most", "unlisted"), [(1, 1), (2, 0)])

@@ -103,14 +103,6 @@ def test_what_the_log_lacks_is_a_hole_and_of_two_records_the_later_one_stays(tmp
     assert (row["replaced"], row["named"]) == (1, [3, 100, 1000])
 
 
-def test_queues_come_by_the_length_of_their_topic_s_name() -> None:
-    job = Job().run([0], [1], "AA").run([0], [2], "B", -1).run([0], [3], "B", 1)
-    job.run([1], [4], "B", 1, part=1)
-    assert [(row["topic"], row["queue_id"]) for row in job.build()] == [
-        ("B", 1), ("B", -1), ("AA", 0),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("start", "stop", "found"),
     [
@@ -129,13 +121,3 @@ def test_a_range_has_the_entries_from_its_start_to_before_the_next(start, stop, 
     rows = job.build(start, stop)
     assert [(row["queue_id"], row["entries"], row["place"]) for row in rows] == found
     assert bool(rows) == any("table-" in name for name in job.storage.files)
-
-
-def test_each_range_is_a_table_and_a_negative_offset_is_in_the_last(tmp_path: Path) -> None:
-    cuts = cut(1), cut(1 << 63)
-    job = Job().run([-1, 0], [10, 20]).run([-1, 0], [10, 20], range=2).run([5], [30], queue=9,
-                                                                           range=2)  # fmt: skip
-    rows = job.build(*cuts)
-    assert [(row["queue_id"], row["position"]) for row in rows] == [(0, 0), (0, -1), (9, 5)]
-    assert len({row["name"] for row in rows}) == 2
-    assert job.tables(tmp_path) == {key(0): 20, key(-1): 10, key(5, queue=9): 30}

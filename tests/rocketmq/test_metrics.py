@@ -1,0 +1,157 @@
+"""`reput metrics` beside a running broker: Prometheus scrapes it without a gap, and its values are
+what mqadmin's library says, on which rocketmq-exporter stands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import QUEUES, TOPICS, Broker, Client, free_port, messages, warmed
+from tests.rocketmq.real_clients import run
+from tests.rocketmq.served import mqadmin
+
+pytest.importorskip("prometheus_client")
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+
+ROOT = Path(__file__).parents[2]
+SECONDS = int(os.environ.get("REPUT_SCRAPED", "120"))  # 3600: an hour, as it was once shown
+Samples = dict[tuple[str, ...], float]
+
+
+@contextmanager
+def running(*words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(words, text=True, **options) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def asked(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        found: str = answer.read().decode()
+    return found
+
+
+def samples(text: str, name: str) -> Samples:
+    """A series' values, by (group, queueId, topic) as it has them."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    own = ("group", "queueId", "topic")
+    found = (each for family in text_string_to_metric_families(text) for each in family.samples)
+    return {
+        tuple(each.labels[label] for label in own if label in each.labels): each.value
+        for each in found
+        if each.name == name
+    }
+
+
+def queried(port: int, query: str) -> float:
+    """The least value that Prometheus has for a query."""
+    url = f"http://127.0.0.1:{port}/api/v1/query?query={urllib.parse.quote(query)}"
+    found = [float(each["value"][1]) for each in json.loads(asked(url))["data"]["result"]]
+    return min(found, default=-1)
+
+
+def resident(process: subprocess.Popen[str]) -> int:
+    """MiB."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) >> 10
+
+
+def under_load(client: Client, process: subprocess.Popen[str], at: int) -> list[int]:
+    """Send, read and scrape for some minutes; the process's memory meanwhile, MiB."""
+    url, sent, memory = f"http://127.0.0.1:{at}/metrics", 0, list[int]()
+    while not samples(asked(url), "reput_group_lag_seconds"):
+        time.sleep(0.5)  # until the broker has written offsets
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        client.send(messages(120, sent))
+        sent += 120
+        if sent % 480 == 0:
+            client.read(TOPICS[:2], group="g", save=True, limit=300, **{"from": "saved"})
+        text = asked(url)
+        for name in ("reput_group_lag_seconds", "rocketmq_producer_offset"):
+            assert len(samples(text, name)) == len(TOPICS) * QUEUES
+        memory.append(resident(process))
+        time.sleep(0.3)
+    return memory
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+def test_beside_a_broker_under_load(version: str, tmp_path: Path) -> None:
+    prometheus = shutil.which("prometheus")
+    store, at, own = tmp_path / "store", free_port(), free_port()
+    with Broker(version, store) as broker, Driver(version) as driver:
+        client = warmed(driver, broker.namesrv)
+        client.send(messages(60))
+        # a push consumer: mqadmin of 4.9.7 asks for the group's %RETRY% topic
+        client.ask("sql", group="g", topic=TOPICS[2], sql="n > 1000000000")
+        client.read(group="g", save=True)
+        words = ["-m", "reput", "metrics", str(store), "--listen", f"127.0.0.1:{at}"]
+        with running(
+            sys.executable, *words, "--every", "1s", stdout=subprocess.PIPE, cwd=ROOT
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("ready ")
+            if prometheus is None:
+                memory = under_load(client, process, at)
+            else:
+                config = tmp_path / "prometheus.yml"
+                config.write_text(
+                    "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n"
+                    f"- {{job_name: r, static_configs: [{{targets: ['127.0.0.1:{at}']}}]}}\n"
+                )
+                with running(
+                    prometheus, f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/p",
+                    f"--web.listen-address=127.0.0.1:{own}", stderr=subprocess.DEVNULL,
+                ):  # fmt: skip
+                    memory = under_load(client, process, at)
+                    span = f"[{SECONDS - 20}s]"
+                    assert queried(own, f"min_over_time(up{span})") == 1
+                    for name in ("reput_group_lag_seconds", "rocketmq_producer_offset"):
+                        # none is missing: at most one scrape a second is due
+                        assert queried(own, f"count_over_time({name}{span})") >= SECONDS - 25
+            half = len(memory) // 2
+            assert max(memory[half:]) <= max(memory[5:half]) + 4
+            _has_what_the_broker_says(f"http://127.0.0.1:{at}/metrics", version, broker)
+
+
+def _has_what_the_broker_says(url: str, version: str, broker: Broker) -> None:
+    """Compare with mqadmin, after a while in which nothing was sent or read."""
+    broker.catch_up()
+    time.sleep(12)  # a broker writes offsets every five seconds
+    to = ("-n", broker.namesrv)
+    steps = [mqadmin("consumerProgress", *to, "-g", "g")]
+    steps += [mqadmin("topicStatus", *to, "-t", topic) for topic in TOPICS]
+    progress, *stats = (json.dumps(each) for each in run(version, broker.namesrv, steps))
+    text = asked(url)
+    ends, read, lags = (
+        samples(text, f"rocketmq_{name}")
+        for name in ("producer_offset", "consumer_offset", "group_diff")
+    )
+    rows = re.findall(r"(Live\d) +judge +(\d+) +(\d+) +(\d+) ", progress)
+    assert len(rows) == len(TOPICS) * QUEUES
+    for topic, queue, end, offset in rows:
+        assert (ends[queue, topic], read["g", queue, topic]) == (int(end), int(offset))
+        assert lags["g", queue, topic] == int(end) - int(offset)
+    for topic, said in zip(TOPICS, stats, strict=True):
+        found = {queue: int(end) for queue, end in re.findall(r"judge +(\d+) +\d+ +(\d+) ", said)}
+        assert found == {queue: end for (queue, name), end in ends.items() if name == topic}
+    maximum = samples(text, "rocketmq_brokeruntime_commitlog_maxoffset")
+    assert maximum[()] == broker.status()["max_offset"]

@@ -1,0 +1,259 @@
+"""`Watch`: each look finds what a first look would find, and reads only what is new."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.opening.questions import open_store
+from reput.store_format.fate.watch import Watch
+from reput.store_format.files.adapters import CountedReads
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.notes import Notes
+from tests.built import T0, Built, write
+from tests.store_format.fate.logs import SEGMENT, SmallLog
+
+GIVEN = {"mappedFileSizeCommitLog": str(SEGMENT), "mappedFileSizeConsumeQueue": "200"}
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[..., tuple[Watch, CountedReads]]]:
+    with ExitStack() as stack:
+
+        def made(store: Path, given: dict[str, str] = GIVEN) -> tuple[Watch, CountedReads]:
+            files: Any = CountedReads(LocalStorage())
+            settings = {"settings": given, "rocketmq": "5.3.3", "storage": files}
+            found = Watch(lambda: open_store(str(store), **settings)._opened, Notes())
+            stack.callback(found.close)
+            return found, files
+
+        yield made
+
+
+def sums(found: Watch) -> tuple[Any, ...]:
+    return (
+        found.ends(), found.put, found.held(), dict(found.waiting), found.groups, found.log_end,
+        found.oldest, found.newest, found.damaged,
+    )  # fmt: skip
+
+
+def half_and_delayed(log: SmallLog, n: int) -> None:
+    """Of each kind some that ends later, some that never does."""
+    half = log.half(f"h{n}")
+    log.delay(f"d{n}", 5)
+    out = log.now + 3_600_000
+    log.timer(f"t{n}", out)
+    log.timer(f"r{n}", out)
+    log.put("Orders", n % 3, ("KEYS", f"k{n}"))
+    if n % 2:
+        log.commit(half, f"h{n}")
+        log.op(b"%d," % log.positions["RMQ_SYS_TRANS_HALF_TOPIC", 0])
+        log.deliver(f"d{n}")
+        log.timer(f"x{n}", out, ("TIMER_DEL_UNIQKEY", f"r{n}"))
+    log.now += 40_000
+
+
+def test_each_look_finds_what_a_first_one_does(watch, tmp_path: Path) -> None:
+    log, seen = SmallLog(), None
+    for n in range(12):
+        half_and_delayed(log, n)
+        config = {"config/delayOffset.json": json.dumps({"offsetTable": {"5": n + 1}}).encode()}
+        write(tmp_path, {p.removeprefix("store/"): c for p, c in log.files().items()} | config)
+        if seen is None:
+            seen, _ = watch(tmp_path)
+        seen.look()
+        first, _ = watch(tmp_path)
+        first.look()
+        assert sums(seen) == sums(first)
+        # what is settled is kept nowhere
+        kept = seen.waiting["level", False] + seen.waiting["level", True]
+        kept += seen.waiting["timer", False] + seen.waiting["timer", True]
+        assert (
+            sum(map(len, seen._halves.marks))
+            == seen.waiting["half", True] + seen.waiting["half", False]
+        )
+        assert sum(map(len, seen._delays.marks)) <= kept + 2 * n
+    assert seen.waiting["half", True] > 2
+    assert seen.waiting["timer", False] == 18  # 12 and 12, without 6 that were recalled
+
+
+def test_a_delivery_is_kept_until_its_broker_has_noted_it(watch, tmp_path: Path) -> None:
+    log, waits = SmallLog(), []
+    log.delay("d", 5)
+    for noted in (0, 0, 1, 1):
+        config = {"config/delayOffset.json": json.dumps({"offsetTable": {"5": noted}}).encode()}
+        write(tmp_path, {p.removeprefix("store/"): c for p, c in log.files().items()} | config)
+        if not waits:
+            found, _ = watch(tmp_path)
+            log.deliver("d")
+        else:
+            log.put("T")
+        found.look()
+        waits.append((sum(found.waiting.values()), sum(map(len, found._delays.marks))))
+    assert waits == [(1, 1), (0, 2), (0, 0), (0, 0)]
+
+
+def test_a_still_store_is_read_no_more(watch, tmp_path: Path) -> None:
+    built = Built().put("T", count=60).derive()
+    offsets = {"offsetTable": {"T@g": {"0": 17}, "T@h": {"0": 60}, "Gone@g": {"0": 4}}}
+    store = built.file("config/consumerOffset.json", json.dumps(offsets)).write(tmp_path)
+    found, files = watch(store, built.given())
+    found.look()
+    groups, before = found.groups, files.read
+    assert [(each.group, each.lag, each.lag_seconds) for each in groups] == [
+        ("g", 43, 59 - 17), ("h", 0, 0), ("g", -4, 0),
+    ]  # fmt: skip
+    for _ in range(1000):
+        found.look()
+    assert found.groups == groups
+    assert files.read - before < 100
+
+
+def test_a_group_s_lag_follows_its_offset_and_the_log(watch, tmp_path: Path) -> None:
+    built = Built(extra_segments=1).put("T", count=9).derive()
+    at = built.write(tmp_path)
+    found, _ = watch(at, built.given())
+    for count, offset in ((0, 3), (2, 3), (2, 11), (0, 13), (30, 13)):
+        built.put("T", count=count).derive()
+        offsets = json.dumps({"offsetTable": {"T@g": {"0": offset}}})
+        built.file("config/consumerOffset.json", offsets).write(tmp_path)
+        found.look()
+        (group,) = found.groups
+        ends = len(built.messages)
+        assert (group.max_offset, group.lag) == (ends, ends - offset)
+        assert group.lag_seconds == ends - 1 - min(offset, ends - 1)
+        assert found.newest == T0 + 1000 * (ends - 1)
+
+
+def test_what_no_queue_has_yet_was_stored_after_the_look_before(watch, tmp_path: Path) -> None:
+    built = Built().put("T", count=4).derive()
+    offsets = json.dumps({"offsetTable": {"T@g": {"0": 4}}})
+    built.file("config/consumerOffset.json", offsets).write(tmp_path)
+    found, _ = watch(tmp_path, built.given())
+    found.look()
+    built.put("T", count=3).write(tmp_path)
+    found.look()
+    assert [(each.lag, each.lag_seconds) for each in found.groups] == [(3, 6 - 3)]
+    found.look()
+    assert [each.lag_seconds for each in found.groups] == [None]  # nobody dispatches it
+
+
+def torn(raw: bytes, places: list[int]) -> bytes:
+    """The last record as it stands while it is written."""
+    return raw[: places[-1] + 40] + bytes(len(raw) - places[-1] - 40)
+
+
+def stale(raw: bytes, places: list[int]) -> bytes:
+    """After the last record, those of an older life of the log."""
+    old = bytearray(raw)
+    for place in places:
+        old[place + 56 : place + 64] = (T0 - 1000).to_bytes(8, "big")
+    return raw[: places[-3]] + bytes(old[places[-3] :])
+
+
+@pytest.mark.parametrize("writing", [torn, stale])
+def test_where_a_broker_is_writing_nothing_is_damaged(
+    writing: Callable[[bytes, list[int]], bytes], watch, tmp_path: Path
+) -> None:
+    built = Built({"mappedFileSizeCommitLog": 1 << 16}).put("T", count=6)
+    store = built.write(tmp_path)
+    (segment,) = (store / "commitlog").iterdir()
+    built.put("T", count=4)
+    raw = built.contents()["commitlog/" + segment.name]
+    found, files = watch(store, built.given())
+    found.look()
+    segment.write_bytes(writing(raw, built.places()))
+    whole = 9 if writing is torn else 7
+    for _ in range(5):
+        found.look()
+        assert (found.put["T"][0], found.damaged) == (whole, 0)
+    before = files.read
+    found.look()
+    assert files.read == before  # it stays, and is read no more
+    segment.write_bytes(raw)
+    found.look()
+    assert (found.put["T"][0], found.damaged) == (10, 0)
+
+
+def test_a_clock_that_was_set_back_stops_nothing(watch, tmp_path: Path) -> None:
+    built = Built({"mappedFileSizeCommitLog": 1 << 16}).put("T", count=6)
+    store = built.write(tmp_path)
+    found, _ = watch(store, built.given())
+    found.look()
+    built.put("T", count=2, store_timestamp=T0)
+    for n in range(6):
+        built.put("T", store_timestamp=T0 + n).write(tmp_path)
+        found.look()
+    assert found.put["T"][0] == 14
+
+
+def test_damage_is_counted_once_the_log_went_on_behind_it(watch, tmp_path: Path) -> None:
+    built = Built().put("T", count=6)
+    store = built.write(tmp_path)
+    found, _ = watch(store, built.given())
+    found.look()
+    built.put("T", count=40)
+    places = built.places()
+    built.damage("commitlog", places[8], b"nothing!").write(tmp_path)
+    for _ in range(4):
+        found.look()
+        built.put("T").write(tmp_path)
+    first, _ = watch(store, built.given())
+    first.look()
+    found.look()
+    assert found.damaged == first.damaged == 1
+    assert found.put == first.put
+
+
+def test_what_expires_is_held_no_more_and_stays_counted(watch, tmp_path: Path) -> None:
+    built = Built().put("T", count=60).put("U", count=3)
+    store = built.derive().write(tmp_path)
+    found, _ = watch(store, built.given())
+    found.look()
+    assert found.held() == found.put
+    sorted((store / "commitlog").iterdir())[0].unlink()
+    gone = sum(place < 2048 for place in built.places())
+    found.look()
+    first, _ = watch(store, built.given())
+    first.look()
+    assert found.held() == first.held() == first.put
+    assert [found.put["T"][0], first.put["T"][0]] == [60, 60 - gone]
+    assert found.oldest == T0 + gone * 1000
+
+
+def test_a_look_that_failed_loses_nothing(watch, tmp_path: Path) -> None:
+    log, seen = SmallLog(), None
+    for n in range(4):
+        half_and_delayed(log, n)
+        write(tmp_path, {p.removeprefix("store/"): c for p, c in log.files().items()})
+        if seen is None:
+            seen, _ = watch(tmp_path)
+        settle, seen._settle_halves = seen._settle_halves, fails
+        with pytest.raises(OSError, match="for a test"):
+            seen.look()
+        seen._settle_halves = settle
+    seen.look()
+    first, _ = watch(tmp_path)
+    first.look()
+    assert sums(seen) == sums(first)
+
+
+def fails(*_: object) -> None:
+    raise OSError("for a test")
+
+
+def test_another_store_in_its_place_is_looked_at_anew(watch, tmp_path: Path) -> None:
+    built = Built().put("T", count=60)
+    store = built.write(tmp_path)
+    found, _ = watch(store, built.given())
+    found.look()
+    for name in (store / "commitlog").iterdir():
+        name.unlink()
+    Built().put("U", count=2).write(tmp_path)
+    found.look()
+    assert found.put == {"U": (2, found.put["U"][1])}

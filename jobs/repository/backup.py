@@ -61,6 +61,7 @@ class BackedUp:
     branch: Branch | None = None
     damaged: list[Span] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
+    cut: bool = False  # at a missing segment: what follows is not backed up
     seconds: float = 0.0
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -71,7 +72,7 @@ class BackedUp:
 
     @property
     def good(self) -> bool:
-        return not self.damaged
+        return not self.damaged and not self.cut
 
     def as_json(self) -> dict[str, Any]:
         branch = self.branch and self.branch._asdict()
@@ -203,6 +204,7 @@ class _Backup:
         about.end, about.files = packer.end, len(state)
         about.damaged = packer.damaged
         about.warnings += snapshot.warnings
+        about.cut = bool(source.behind)
         if source.behind:
             about.warnings.append(
                 f"{source.behind[0].path}: a segment is missing before it: nothing from there on "

@@ -43,6 +43,8 @@ WRITERS: dict[str, Callable[[World, str, bool], Any]] = {
         replace=replace),
     "replicate": lambda world, output, _: replicate(
         str(world.store), output, rocketmq="5.3.3", settings=world.settings),
+    "backup": lambda world, output, _: backup(
+        str(world.store), output, rocketmq="5.3.3", settings=world.settings),
 }  # fmt: skip
 
 
@@ -69,10 +71,6 @@ def test_a_merge_into_a_store_that_is_merged(world: World) -> None:
                 settings=sizes, replace=True,
             )  # fmt: skip
     assert everything(world.root) == before
-
-
-def test_a_repository_of_a_store(world: World) -> None:
-    refused(world, lambda output: backup(str(world.store), output, settings=world.settings))
 
 
 HOLDS = (

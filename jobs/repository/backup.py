@@ -7,7 +7,7 @@ import re
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -22,7 +22,7 @@ from reput.jobs.repository.state import SECRETS, Snapshot, of_before
 from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.purpose import BACKUP
 from reput.store_format.discover.store import Discovered, StoreAt, discover
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files import frames
 from reput.store_format.files.catalogue import LOG, NAME, STATE, Catalogue
 from reput.store_format.files.folder import Folder
@@ -36,6 +36,7 @@ from reput.store_format.release.settings import parse_properties, settings_from
 from reput.store_format.rocksdb.queues import queues_folder
 
 LEVEL = 1  # of zstd: the fastest, as a first backup is to be as fast as a copy
+_LOOKS = 20  # at a store that a broker changes meanwhile
 _AT_ONCE = 4  # pieces in memory that are packed and written, at most
 
 
@@ -147,7 +148,7 @@ def back_up(asked: Asked) -> BackedUp:
     repository has all that it had, and perhaps files that no run names.
     """
     began, name = time.monotonic(), store_name(asked)
-    discovered = discover(asked.at, BACKUP)
+    discovered = _discovered(asked.at)
     repository, folder = asked.repository, asked.at.folder
     about = BackedUp(asked.at.path, repository.root, name, rocketmq=discovered.release,
                      dry_run=asked.dry_run, warnings=list(discovered.warnings))  # fmt: skip
@@ -167,6 +168,14 @@ def back_up(asked: Asked) -> BackedUp:
                 _Backup(asked, about, source, discovered, catalogue, claim).run()
     about.seconds = time.monotonic() - began
     return about
+
+
+def _discovered(at: StoreAt) -> Discovered:
+    """What the store shows; a running broker changes its index while that is looked at."""
+    for _ in range(_LOOKS):
+        with suppress(StoreChanged):
+            return discover(at, BACKUP)
+    return discover(at, BACKUP)
 
 
 class _Backup:

@@ -64,7 +64,7 @@ def test_a_store_is_found_by_name_or_as_the_only_one(tmp_path: Path) -> None:
     assert only_store(storage, str(tmp_path), None) == "b"
     with pytest.raises(StoreError, match="no store 'c'; there are: b"):
         only_store(storage, str(tmp_path), "c")
-    (tmp_path / "lost-and-found").mkdir()  # of somebody else
+    (tmp_path / "lost-and-found/x").mkdir(parents=True)  # of somebody else
     assert only_store(storage, str(tmp_path), None) == "b"
     (tmp_path / "c/runs").mkdir(parents=True)
     with pytest.raises(StoreError, match="2 stores"):

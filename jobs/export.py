@@ -185,7 +185,7 @@ def _offsets(asked: Export) -> tuple[tuple[str, int, int], ...]:
     from reput.store_format.query.inventory import unconsumed
     from reput.store_format.query.reader import NEWEST, OpenedStore
 
-    at, notes = asked.at(), Notes()
+    at, notes = asked.named(), Notes()
     with OpenedStore(
         Folder(at.storage, at.path), at.rocketmq or NEWEST, at.settings or {}, notes
     ) as opened:

@@ -111,7 +111,8 @@ class Cluster:
             if self._tls is not None:
                 peer = self._tls.wrap_socket(peer, server_hostname=address[0])
         except (OSError, ValueError) as error:  # ValueError: what is no host's name
-            raise NotReached(f"cannot be reached: {error}") from None
+            why = getattr(error, "strerror", None) or error
+            raise NotReached(f"cannot be reached: {why}") from None
         frames = Frames(FRAME_MOST)
         self._open[address] = peer, frames, time.monotonic()
         return peer, frames

@@ -83,9 +83,12 @@ class BackedUp:
         """What was done, in one line."""
         what = f"run {self.run}" if self.run else "would back up"
         new = f"{self.bytes:,} bytes of the log in {counted(self.records, 'record')}"
+        if not self.bytes:
+            new = "nothing new in the log"
+        stored = f"; {self.stored:,} bytes stored" if self.run else ""
         return (
-            f"{what}: {new} up to {self.end:,}, {counted(self.new_files, 'new file')} of "
-            f"{self.files}; {self.stored:,} bytes stored, {self.seconds:.1f} s"
+            f"{what}: {new} up to {self.end:,}, {self.new_files} new of "
+            f"{counted(self.files, 'other file')}{stored}, {self.seconds:.1f} s"
         )
 
     def text(self) -> str:

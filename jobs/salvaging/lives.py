@@ -146,7 +146,7 @@ def map_segments(
 ) -> dict[int, Scanned]:
     """The MAPPED row of each segment that has damage or an older life, by its number."""
     asked = _damaged_segments(job, walks, in_use)
-    suspect = _suspect(walks, in_use) - set(broken)
+    suspect = _suspect(walks, broken, in_use) - set(broken)
     if not broken and not suspect:
         return {}
     runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
@@ -185,17 +185,17 @@ def _unread(job: "Pipeline", walks: Walks, in_use: int) -> Iterator[tuple[int, i
             yield split, following.start - end
 
 
-def _suspect(walks: Walks, in_use: int) -> set[int]:
-    """The segments with times below those before them: pages of an older life may be in them."""
-    found, newest = set(), -1
+def _suspect(walks: Walks, broken: list[int], in_use: int) -> set[int]:
+    """The segments with times below those before them, and the next ones: an older life's pages
+    may be in them.
+    """
+    found, newest = set(broken), -1
     for number in range(in_use):
         for row in walks[number].accepted if number in walks else ():
-            if not row["records"]:
-                continue
-            if row["fell_by"] > 0 or row["first_timestamp"] < newest:
+            if row["records"] and (row["fell_by"] > 0 or row["first_timestamp"] < newest):
                 found.add(number)
             newest = max(newest, row["last_timestamp"])
-    return found
+    return {each for n in found for each in (n, n + 1) if each in walks and each < in_use}
 
 
 def _judged_by_all(

@@ -24,6 +24,7 @@ from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import RECORD_AT, TIMESTAMP_BYTES
 from reput.store_format.log.segments import Segment, Stretch
+from reput.store_format.names import LMQ_PREFIX
 from reput.udfs.damage.segments import padded
 from reput.udfs.staging import RUNS, LineFile, Staging, ids_of, pieces_of, schema
 
@@ -72,7 +73,7 @@ def pieces_in(read: Read, start: int, end: int, rules: ScanRules) -> list[Piece]
     found: list[Piece] = []
 
     def scanned(at: int, stop: int) -> tuple[_Seen, End]:
-        seen, stopped = _Seen(), End()
+        seen, stopped = _Seen(prover.head), End()
         for part in scan(read, Stretch(start, end, at, stop, at), rules, buffers):
             if isinstance(part, Runs):
                 seen.add(part)
@@ -145,20 +146,20 @@ def judged(pieces: list[Piece]) -> list[Given]:
 
 
 _LAST = 1 << 63
+_Break = tuple[int, int, Queue]  # a record's place, and that of the record before it in its queue
 _Stored = tuple[int, int]  # a record's physical offset and storeTimestamp
 
 
 class _Seen:
     """The queues and times of one piece, whose runs come in the log's order."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: int) -> None:
+        self._head = head  # bytes before each record, where it begins
         self._claims: dict[Queue, Claim] = {}
         self._begin: list[_Stored] = []
         self._end: list[_Stored] = []
         self._latest: dict[Queue, int] = {}  # the place of each queue's last record
-        self._breaks: list[
-            tuple[int, int, Queue]
-        ] = []  # (place, that of the record before it, ...)
+        self._breaks: list[_Break] = []
         self._recent: list[_Stored] = []
         self._seams = _Seams()
 
@@ -172,7 +173,7 @@ class _Seen:
                 continue
             length = count * entry_bytes(queue.batch)
             entries = decode_entries(runs.entries[at : at + length], queue.batch)
-            places.append(entries["physicalOffset"].astype(np.int64))
+            places.append(entries["physicalOffset"].astype(np.int64) - self._head)
             if queue.batch:
                 continue  # a record may have many positions
             offsets = int(runs.offsets_at[number])
@@ -181,7 +182,9 @@ class _Seen:
             claim = Claim(first, last, int(runs.times[ends[number] - 1]))
             key = queue.topic, queue.queue_id
             had = self._claims.get(key)
-            if offsets >= 0 or (had is not None and had.last + 1 != first):
+            goes_on = offsets < 0 and (had is None or had.last + 1 == first)
+            # a message may go into an LMQ queue twice, with one queueOffset
+            if not goes_on and not queue.topic.startswith(LMQ_PREFIX):
                 mine = runs.offsets[offsets : offsets + count] if offsets >= 0 else [first]
                 self._add_breaks(key, np.array(mine), places[-1])
             self._latest[key] = int(places[-1][-1])
@@ -209,7 +212,7 @@ class _Seen:
         return self._seams.all()
 
     def piece(self, start: int, stopped: End, prover: Prover) -> Piece:
-        at = stopped.last_record
+        at = stopped.last_record - prover.head
         last = at, stopped.last_timestamp  # it may be of no queue
         begin = _credible(self._begin or [last], 0, prover)
         end = _credible(sorted({*self._end, last})[-_WITNESSES:], -1, prover)
@@ -220,8 +223,8 @@ class _Seen:
 
 class _Seams:
     """Finds where several queues break off at once: at a page of another life whose records are as
-    long as those beside it. The records between the queues' last ones before it and the first
-    break are of either life: there times fall or, without a fall, leap.
+    long as those beside it. The records before the first break are of either life, back to the
+    last one of its queue: there times fall or, without a fall, leap.
     """
 
     def __init__(self) -> None:
@@ -230,14 +233,13 @@ class _Seams:
         self._after = self._first = -1  # the places that the seam is after, and is at most
         self._near: list[_Stored] = []
 
-    def add(self, breaks: list[tuple[int, int, Queue]], near: list[_Stored]) -> None:
+    def add(self, breaks: list[_Break], near: list[_Stored]) -> None:
         for place, before, queue in breaks:
             if before >= self._first:
                 self._close()
                 self._first, self._after = place, before
                 at = bisect_right(near, (place, _LAST))
                 self._near = near[max(at - _LOOKED_BACK, 0) : at]
-            self._after = max(self._after, before)
             self._queues.add(queue)
 
     def all(self) -> dict[int, int]:

@@ -122,9 +122,10 @@ class LogParts:
         for n, found in enumerate(looked_at):
             if not found.is_sound:
                 damaged.add(n)
-            elif found.fell or -1 < found.first < newest:
-                suspect.add(n)  # pages of an older life may be in it
+            if found.fell or not found.is_sound or -1 < found.first < newest:
+                suspect |= {n, n + 1}  # pages of an older life may be in them
             newest = max(newest, found.newest)
+        suspect -= {len(self.segments)}
         pieces = [piece for n in damaged | suspect for piece in self._pieces(n)]
         asked = {queue for piece in pieces for queue in piece.claims}
         for n in range(len(self.segments)) if pieces else ():

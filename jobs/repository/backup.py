@@ -28,6 +28,7 @@ from reput.store_format.files.catalogue import LOG, NAME, STATE, Catalogue
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.runs import Branch, Piece, Run, Span, as_bytes
+from reput.store_format.kernels.crc import crc_of
 from reput.store_format.log.groups import log_folders, refuse_heads
 from reput.store_format.log.rules import record_rules
 from reput.store_format.notes import Done, Progress
@@ -281,7 +282,7 @@ class _Backup:
         if self.claim is None:
             packer.done_with(packed)
             return piece
-        content = frames.compress(packed.data, LEVEL)
+        content = frames.compress(packed.data, LEVEL, crc_of)
         packer.done_with(packed)
         path = f"{self.base}/{LOG}/{piece.name}"
         if self.storage.put_new(path, content):

@@ -277,7 +277,7 @@ def test_a_topic_that_was_made_again_begins_anew(watch, tmp_path: Path) -> None:
 
 def test_ends_and_lags_are_those_that_queues_and_groups_show(watch, tmp_path: Path) -> None:
     """The log lost T's last messages, the clock was set back at last, there is no queue T/7."""
-    built = Built().put("T", count=20)
+    built = Built().put("T", count=30)
     last = built.places()[-1] // 2048
     built.put("U", count=30).put("V", store_timestamp=T0).derive()
     offsets = {"T@g": {"0": 4, "7": 5}, "Gone@g": {"0": 4}, "U@h": {"0": 9}}
@@ -289,8 +289,8 @@ def test_ends_and_lags_are_those_that_queues_and_groups_show(watch, tmp_path: Pa
         rows = opened.queues()
         assert found.ends() == {(row.topic, row.queue_id): row.max_offset for row in rows}
         assert sorted(found.groups) == sorted(opened.groups())
-    assert found.ends() == {("T", 0): 20, ("U", 0): 30, ("V", 0): 1}
-    assert found.newest == max(row.max_timestamp for row in rows) == T0 + 49_000
+    assert found.ends() == {("T", 0): 30, ("U", 0): 30, ("V", 0): 1}
+    assert found.newest == max(row.max_timestamp for row in rows) == T0 + 59_000
 
 
 def test_a_topic_of_which_nothing_is_left_is_let_go(watch, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
-from itertools import chain
 from operator import methodcaller
 
 import numpy as np
@@ -115,10 +114,10 @@ class Watch:
         self._read_config()
         if self._changed or self._idle <= _IDLE:
             self._walk()
-        if self._unsettled:
-            self.waiting = Counter(dict(chain(self._settle_delays(), self._settle_halves())))
-            self._unsettled = False
         self._let_go()
+        if self._unsettled:
+            self.waiting = self._settle_delays() + self._settle_halves()
+            self._unsettled = False
         if is_first:
             queues = self.opened.queues
             for topic in (each for each in queues.topics() if not each.startswith(LMQ_PREFIX)):
@@ -185,7 +184,10 @@ class Watch:
         """Forget segments that have expired, and topics of which nothing is left."""
         held = {start: each for start, each in self._segments.items() if start >= self.log.start}
         if len(held) < len(self._segments):
-            self._segments = held
+            self._segments, self._unsettled = held, True
+            for taken in (self._delays, self._halves):
+                marks = taken.gathered().marks
+                taken.marks = [marks[marks["physicalOffset"] >= self.log.start]]
             there = {*self.held(), *self.opened.queues.topics()}
             self.put = {topic: put for topic, put in self.put.items() if topic in there}
             for ends in (self._ends, self._asked):
@@ -271,33 +273,32 @@ class Watch:
 
     # --- what waits: the marks of that alone are kept ---------------------------------------------
 
-    def _settle_delays(self) -> Iterator[tuple[tuple[str, bool], int]]:
+    def _settle_delays(self) -> Counter[tuple[str, bool]]:
         gathered = self._delays.gathered()
         marks = gathered.marks
         if not set(marks["queueId"][marks["kind"] == SCHEDULE] + 1) <= set(self._levels):
             self._levels = level_delays(self.opened, self._notes)
         read = with_timers(self.opened, gathered, self._read, self._notes)
         found = delays.judged(gathered, self._levels, read)
-        waits = (found["state"] <= delays.LATE) & ~found["recalled"]
-        for by, of in (("level", found["level"] > 0), ("timer", found["level"] == 0)):
-            for late in (False, True):
-                these = waits & of & ((found["state"] == delays.LATE) == late)
-                yield (by, late), int(np.count_nonzero(these))
-        # of these the broker has not noted that yet
-        again = found[found["state"] == delays.REPEATED]
-        kept = np.concatenate(
-            [found["physicalOffset"][waits], again["physicalOffset"], again["delivery"]]
-        )
+        waits = found[(found["state"] <= delays.LATE) & ~found["recalled"]]
+        again = found[found["state"] == delays.REPEATED]  # its broker has not noted that yet
+        kept = [waits["physicalOffset"], again["physicalOffset"], again["delivery"]]
         recalls = (marks["deletes"] != 0) & (marks["out"] > self.newest)
-        self._delays.marks = [marks[np.isin(marks["physicalOffset"], kept) | recalls]]
+        recalls |= np.isin(marks["physicalOffset"], np.concatenate(kept))
+        self._delays.marks = [marks[recalls]]
+        kinds = np.where(waits["level"] > 0, "level", "timer").tolist()
+        return Counter(zip(kinds, (waits["state"] == delays.LATE).tolist(), strict=True))
 
-    def _settle_halves(self) -> Iterator[tuple[tuple[str, bool], int]]:
+    def _settle_halves(self) -> Counter[tuple[str, bool]]:
         gathered, kept, keys = self._halves.gathered(), list[int](), set[int]()
         marks, rows = gathered.marks, half_rows(self.opened, gathered, self._notes)
-        times, late = dict(marks[["physicalOffset", "storeTimestamp"]].tolist()), [0, 0]
+        times, found = (
+            dict(marks[["physicalOffset", "storeTimestamp"]].tolist()),
+            Counter[tuple[str, bool]](),
+        )
         for each in transactions.resolve(gathered, self._half_position, rows):
             if each.state == transactions.TransactionState.PENDING:
-                late[self.newest - times[each.first] > _HALF_LATE_MS] += 1
+                found["half", self.newest - times[each.first] > _HALF_LATE_MS] += 1
                 keys.add(each.key)
                 kept += [each.first, each.last]
         halves = marks["transaction"] == SYS_TRANSACTION_PREPARED
@@ -305,7 +306,7 @@ class Watch:
         halves &= np.isin(marks["key"], np.array(list(keys - {0}), np.uint64))
         self._halves.marks = [marks[halves | np.isin(marks["physicalOffset"], kept)]]
         self._halves.ended = [gathered.ended[:0]]
-        yield from ((("half", bool(each)), late[each]) for each in (0, 1))
+        return found
 
     # --- groups ----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -301,6 +302,30 @@ def test_a_topic_of_which_nothing_is_left_is_let_go(watch, tmp_path: Path) -> No
     sorted((tmp_path / "commitlog").iterdir())[0].unlink()
     found.look()
     assert (found.ends(), list(found.put)) == ({("T", 0): 60}, ["T"])
+
+
+def test_what_waited_in_an_expired_segment_waits_no_more(watch, tmp_path: Path) -> None:
+    built, delayed = Built(), b"REAL_TOPIC\x01T\x02REAL_QID\x010\x02UNIQ_KEY\x01%d"
+    for n in range(40):
+        built.put("SCHEDULE_TOPIC_XXXX", properties=delayed % n)
+    found, _ = watch(built.write(tmp_path), built.given())
+    found.look()
+    assert sum(found.waiting.values()) == 40
+    sorted((tmp_path / "commitlog").iterdir())[0].unlink()
+    found.look()
+    assert sum(found.waiting.values()) == sum(place >= 2048 for place in built.places())
+
+
+def test_a_queue_that_begins_within_a_file_has_lags(watch, tmp_path: Path) -> None:
+    """As RocketMQ fills a file up to the queue's first position (fillPreBlank)."""
+    built = Built().put("T", count=9).derive()
+    built.damage("consumequeue/T/0", 0, struct.pack(">qiq", 0, 0x7FFFFFFF, 0) * 4)
+    offsets = json.dumps({"offsetTable": {"T@g": {"0": 1}}})
+    found, _ = watch(
+        built.file("config/consumerOffset.json", offsets).write(tmp_path), built.given()
+    )
+    found.look()
+    assert [each.lag_seconds for each in found.groups] == [8 - 4]
 
 
 def test_what_waits_follows_a_broker_s_notes_where_the_log_is_still(watch, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ _GROUPS = {
         "export":
             "write messages as Parquet, JSON lines, a Delta table or a store of their own",
         "append": "append messages to a local store",
+        "send": "send messages, dead letters above all, to a live cluster",
         "convert":
             "write a store anew: files of other sizes, another release",
         "replicate":

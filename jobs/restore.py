@@ -176,7 +176,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser, "the release whose rules hold; without it that of the backup's broker")
     add_timezone(parser)
     add_engine(parser)
-    add_output(parser)
+    add_output(parser, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -83,7 +83,8 @@ def wanted_of(
     if at is not None:
         with suppress(ValueError):
             local = datetime.fromisoformat(at)
-            if not at.isdigit() and local.tzinfo is None:
+            zoned = local.tzinfo is not None or getattr(arguments, "tz", None) is not None
+            if not at.isdigit() and not zoned:
                 at = local.astimezone().isoformat()
                 tell(f"--at {arguments.at}: taken as {at}, in the zone of this process")
         at = _time(at, milliseconds)

@@ -7,13 +7,12 @@ import re
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 from reput import __version__
-from reput.jobs.deriving.kept import last_entries
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.report import counted
 from reput.jobs.replicating.from_folder import SourceLog
@@ -23,7 +22,7 @@ from reput.jobs.repository.state import SECRETS, Snapshot, of_before
 from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.purpose import BACKUP
 from reput.store_format.discover.store import Discovered, StoreAt, discover
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files import frames
 from reput.store_format.files.catalogue import LOG, NAME, STATE, Catalogue
 from reput.store_format.files.folder import Folder
@@ -37,6 +36,7 @@ from reput.store_format.release.settings import parse_properties, settings_from
 from reput.store_format.rocksdb.queues import queues_folder
 
 LEVEL = 1  # of zstd: the fastest, as a first backup is to be as fast as a copy
+_LOOKS = 20  # at a store that a broker changes meanwhile
 _AT_ONCE = 4  # pieces in memory that are packed and written, at most
 
 
@@ -62,6 +62,7 @@ class BackedUp:
     branch: Branch | None = None
     damaged: list[Span] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
+    cut: bool = False  # at a missing segment: what follows is not backed up
     seconds: float = 0.0
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -72,7 +73,7 @@ class BackedUp:
 
     @property
     def good(self) -> bool:
-        return not self.damaged
+        return not self.damaged and not self.cut
 
     def as_json(self) -> dict[str, Any]:
         branch = self.branch and self.branch._asdict()
@@ -147,7 +148,7 @@ def back_up(asked: Asked) -> BackedUp:
     repository has all that it had, and perhaps files that no run names.
     """
     began, name = time.monotonic(), store_name(asked)
-    discovered = discover(asked.at, BACKUP)
+    discovered = _discovered(asked.at)
     repository, folder = asked.repository, asked.at.folder
     about = BackedUp(asked.at.path, repository.root, name, rocketmq=discovered.release,
                      dry_run=asked.dry_run, warnings=list(discovered.warnings))  # fmt: skip
@@ -167,6 +168,14 @@ def back_up(asked: Asked) -> BackedUp:
                 _Backup(asked, about, source, discovered, catalogue, claim).run()
     about.seconds = time.monotonic() - began
     return about
+
+
+def _discovered(at: StoreAt) -> Discovered:
+    """What the store shows; a running broker changes its index while that is looked at."""
+    for _ in range(_LOOKS):
+        with suppress(StoreChanged):
+            return discover(at, BACKUP)
+    return discover(at, BACKUP)
 
 
 class _Backup:
@@ -204,6 +213,7 @@ class _Backup:
         about.end, about.files = packer.end, len(state)
         about.damaged = packer.damaged
         about.warnings += snapshot.warnings
+        about.cut = bool(source.behind)
         if source.behind:
             about.warnings.append(
                 f"{source.behind[0].path}: a segment is missing before it: nothing from there on "
@@ -232,6 +242,8 @@ class _Backup:
         """Where queues end of which the broker had deleted all messages before any backup."""
         if on.begin == 0 or (parent is not None and on.gap is None):
             return parent.expired if parent else ()
+        from reput.jobs.deriving.kept import last_entries  # here: few runs need it, and its imports
+
         found = last_entries(self.asked.at.folder, on.begin, set(), self.about.warnings)
         return tuple((*queue, *last) for queue, last in sorted(found.items()))
 

@@ -99,6 +99,22 @@ class TagFilter(ProgramFilter):
         return ((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self.codes
 
 
+class FromOffsets(Filter):
+    """The messages of some queues from an offset on. offsets: (topic, queueId) -> queueOffset."""
+
+    def __init__(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        self.offsets = offsets
+
+    def matches(
+        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
+    ) -> bool:
+        start = self.offsets.get((record.topic, record.queue_id))
+        return start is not None and record.queue_offset >= start
+
+    def judge(self, step: Step, split_properties: bool) -> Verdicts:
+        return np.full(len(step.rows), Match.ASK, np.uint8)
+
+
 class AllOf(Filter):
     """The messages that each of these filters wants."""
 

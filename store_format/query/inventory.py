@@ -9,6 +9,7 @@ import numpy as np
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import configured_topics, consumer_offsets
+from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import (
     DLQ_PREFIX,
@@ -165,10 +166,10 @@ def _sums_of(store: OpenedStore, queue: Queue, holes: list[Gap]) -> _Sums:
     log, first = store.log, max(queue.minimum(store.log.start, _NEWEST), 0)
     sums.end, spanned = queue.maximum(), 0
     for entries in queue.arrays(first):
-        places = entries["physicalOffset"]
-        later = entries[places >= log.end]
-        sums.end -= _count(later, queue)
-        live = entries[(places >= log.start) & (places < log.end)]
+        live, places = entries, entries["physicalOffset"]
+        sums.end -= _count(entries[places >= log.end], queue)
+        if not (there := (places >= log.start) & (places < log.end)).all():
+            live = entries[there]
         spanned += _count(live, queue)
         for start, stop in holes:
             places = live["physicalOffset"]
@@ -285,6 +286,23 @@ def unread_since(queue: Queue, log: LogReader, offset: int) -> int:
     if found is None or found.position + found.messages <= offset:
         return -1  # a batch holds several positions
     return log.store_timestamp(found.physical_offset, found.size)
+
+
+def unconsumed(store: OpenedStore, group: str, notes: Notes) -> dict[tuple[str, int], int]:
+    """(topic, queue) -> the offset from which on a group has consumed nothing, of all queues of the
+    topics that it has an offset in: 0 for those that it has not begun. Raises StoreError for none.
+    """
+    of_group = {
+        topic: offsets for (name, topic), offsets in consumer_offsets(store.folder, notes).items()
+        if name == group
+    }  # fmt: skip
+    if not of_group:
+        raise StoreError(f"--unconsumed-by: the store has no offsets of group {group!r}")
+    return {
+        (topic, queue): max(offsets.get(queue, 0), 0)
+        for topic, offsets in of_group.items()
+        for queue in {*offsets, *(number for number, _ in store.queues.of(topic))}
+    }
 
 
 def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:

@@ -124,6 +124,10 @@ def test_commands_read_a_repository_as_a_store(
     out, errors = said(capsys, 0, "topics", made.root, "--at", "2023-11-14 22:13:45", "--json")
     assert json.loads(out)["messages"] == 26
     assert "in the zone of this process" in errors
+    late = ("--at", "2023-11-15 06:13:45", "--tz", "+8")
+    out, errors = said(capsys, 0, "topics", made.root, *late, "--json")
+    assert json.loads(out)["messages"] == 26
+    assert "in the zone of this process" not in errors
     out, _ = said(capsys, 0, "check", made.root, "--to-offset", ends()[10], "--json")
     assert json.loads(out)["messages"] == 11
     out, _ = said(capsys, 0, "stats", f"backup:{made.root}/broker-a@1:{ends()[8]}", "--json")

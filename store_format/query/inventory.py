@@ -277,15 +277,15 @@ def unread_since(queue: Queue, log: LogReader, offset: int) -> int:
     A group's lag in time is the storeTimestamp of the log's newest message less this one: it does
     not grow while nothing is put, nor in a store that was copied long ago.
     """
-    try:
-        found = queue.some(max(offset, 0), 1)
-        if not len(found) or found.places[0] < log.start:
-            found = queue.some(max(position_from(queue, 0, log), offset, 0), 1)
+    try:  # entries pass over those before a queue that begins within a file
+        found = next(queue.entries(max(offset, 0)), None)
+        if found is not None and found.physical_offset < log.start:
+            found = next(queue.entries(max(position_from(queue, 0, log), offset, 0)), None)
     except BadQueue:
         return -1
-    if not len(found) or found.positions[0] + found.messages[0] <= offset:
+    if found is None or found.position + found.messages <= offset:
         return -1  # a batch holds several positions
-    return log.store_timestamp(int(found.places[0]), int(found.sizes[0]))
+    return log.store_timestamp(found.physical_offset, found.size)
 
 
 def unconsumed(store: OpenedStore, group: str, notes: Notes) -> dict[tuple[str, int], int]:

@@ -13,7 +13,6 @@ from hashlib import sha256
 from typing import Any
 
 from reput import __version__
-from reput.jobs.deriving.kept import last_entries
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.report import counted
 from reput.jobs.replicating.from_folder import SourceLog
@@ -62,6 +61,7 @@ class BackedUp:
     branch: Branch | None = None
     damaged: list[Span] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
+    cut: bool = False  # at a missing segment: what follows is not backed up
     seconds: float = 0.0
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class BackedUp:
 
     @property
     def good(self) -> bool:
-        return not self.damaged
+        return not self.damaged and not self.cut
 
     def as_json(self) -> dict[str, Any]:
         branch = self.branch and self.branch._asdict()
@@ -204,6 +204,7 @@ class _Backup:
         about.end, about.files = packer.end, len(state)
         about.damaged = packer.damaged
         about.warnings += snapshot.warnings
+        about.cut = bool(source.behind)
         if source.behind:
             about.warnings.append(
                 f"{source.behind[0].path}: a segment is missing before it: nothing from there on "
@@ -232,6 +233,8 @@ class _Backup:
         """Where queues end of which the broker had deleted all messages before any backup."""
         if on.begin == 0 or (parent is not None and on.gap is None):
             return parent.expired if parent else ()
+        from reput.jobs.deriving.kept import last_entries  # here: few runs need it, and its imports
+
         found = last_entries(self.asked.at.folder, on.begin, set(), self.about.warnings)
         return tuple((*queue, *last) for queue, last in sorted(found.items()))
 

@@ -9,7 +9,7 @@ from typing import Any
 from reput.broker.wire.producing import Outgoing, kept_flags, kept_properties, origin_of
 from reput.jobs.exporting.append import FromExport, Lines, closing_source, source_of, stored_as
 from reput.jobs.exporting.read_back import UNREADABLE, exported_row
-from reput.jobs.opening.questions import BODY_MOST, open_store
+from reput.jobs.opening.questions import open_store
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.folder import Folder
@@ -17,6 +17,7 @@ from reput.store_format.filter.sql import sql_filter
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record import Record
 from reput.store_format.message.bodies import (
+    BODY_MOST,
     BodyError,
     InnerMessage,
     decompressed,

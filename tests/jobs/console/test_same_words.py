@@ -54,7 +54,7 @@ _COLUMNS = {
 }  # fmt: skip
 _PAGE = (Path(__file__).parents[3] / "docs/exit_codes.md").read_text("utf-8")
 _NO_BROKER = {"install", "backups", "forget", "demo", "doctor", "warm", "clean", "completion"}
-_END_ALONE = {"deliver-delayed", "replicate"}  # --until: what is due, where a copy ends
+_END_ALONE = {"deliver-delayed"}  # --until: what is due
 # By which each command that reads STORE reads a backup repository: a sentence of the page says so.
 _OF_A_REPOSITORY = {"--store", "--at", "--to-offset", "--to-message-id"}
 _LISTS = {"topics", "queues", "groups", "stats", "query", "transactions", "delayed"}

@@ -93,6 +93,19 @@ def test_damage_with_records_after_it_is_kept_and_named(tmp_path: Path) -> None:
     assert run(tmp_path).damaged == []  # of what is new
 
 
+def test_a_missing_segment_ends_a_backup_and_is_said_each_time(tmp_path: Path) -> None:
+    built = Built().put(count=60)
+    path = Path(store(tmp_path, built)) / "commitlog" / f"{SEGMENT:020d}"
+    path.rename(tmp_path / "away")
+    for _ in range(2):
+        about = run(tmp_path)
+        assert (about.end, about.good) == (SEGMENT, False)
+        assert "a segment is missing before it" in about.warnings[-1]
+    (tmp_path / "away").rename(path)
+    assert run(tmp_path).good
+    assert log_of(tmp_path, 3) == {0: whole_log(built)}
+
+
 def test_a_torn_end_is_not_backed_up_until_it_is_whole(tmp_path: Path) -> None:
     built = Built().put(count=10)
     places, name = built.places(), f"commitlog/{0:020d}"

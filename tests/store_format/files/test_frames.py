@@ -90,3 +90,14 @@ def test_a_length_that_is_not_the_piece_s_is_refused(length: int) -> None:
         list(decode_all(stored, length))
     with pytest.raises(PieceBroken):
         list(decode_all(stored[:-1], FRAME_BYTES))
+
+
+def test_frames_of_other_sizes_than_a_piece_has_are_refused() -> None:
+    """All stored sizes are right, so that only the plain ones tell."""
+    length = FRAME_BYTES + 5
+    stored = bytearray(compress(_plain(length)))
+    for at, size in ((-21, FRAME_BYTES - 1), (-13, 6)):
+        assert struct.unpack_from("<I", stored, len(stored) + at)[0] in (FRAME_BYTES, 5)
+        struct.pack_into("<I", stored, len(stored) + at, size)
+    with pytest.raises(PieceBroken, match="frame 0 of the seek table"):
+        read_table(bytes(stored[-tail_bytes(length) :]), length, len(stored))

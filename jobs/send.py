@@ -80,7 +80,7 @@ class Send:
         "only what this consumer group has not consumed: from its offset on", metavar="GROUP"
     )
     ordered: bool = option("each queue's messages one after the other into one queue", False)
-    rate: float | None = option("messages a second at most", type=float, metavar="N")
+    rate: int | None = option("messages a second at most", type=at_least_one, metavar="N")
     batch: int = option("messages in a request at most (32)", 32, type=at_least_one, metavar="N")
     checkpoint: str | None = option(
         "the file by which a killed run goes on (default: reput-send-....jsonl in this folder)",
@@ -156,8 +156,6 @@ def send(asked: Send) -> Sent:
     from reput.jobs.sending.sender import Checkpoint, Sender
 
     started = time.monotonic()
-    if asked.rate is not None and not 0 < asked.rate < _LONGEST:
-        raise SettingError(f"--rate {asked.rate}: expected a number above 0")
     servers = [host_port("--to", each, least=1) for each in asked.to.split(";")]
     cluster = Cluster(servers, _signing(asked), _tls(asked))
     with ExitStack() as stack:
@@ -169,9 +167,9 @@ def send(asked: Send) -> Sent:
         )
         path = os.path.abspath(asked.checkpoint or f"reput-send-{name}.jsonl")
         _refuse_within(path, selected)
-        about = {"name": name, "source": selected.folder.path, "to": asked.to}
 
         def opened() -> Checkpoint:
+            about = {"name": name, "source": selected.folder.path}
             return stack.enter_context(closing(Checkpoint(path, about)))
 
         known = opened() if os.path.exists(path) else None
@@ -192,7 +190,10 @@ def send(asked: Send) -> Sent:
             _count(messages(), cluster, done)
         if not asked.dry_run:
             if asked.confirm and done.sent + done.failed:
-                asked.confirm(_question(done))
+                each = [f"{many:,} to {topic}" for topic, many in sorted(done.topics.items())]
+                topics = ", ".join([*each[:5], *(["..."] if each[5:] else [])])
+                many = counted(done.sent, "message")
+                asked.confirm(f"send {many} ({topics}) by the name server {asked.to}")
             cluster.route(ANY_TOPIC)  # a wrong name server is said at once, not after a minute
             known = known or opened()
             known.limit(limits())
@@ -204,26 +205,11 @@ def send(asked: Send) -> Sent:
     return done
 
 
-_LONGEST = 1e9  # neither inf nor nan is below
-
-
 def _count(messages: "Iterator[Outgoing]", cluster: "Cluster", done: Sent) -> None:
-    topics: Counter[str] = Counter()
-    for one in messages:
-        done.failed += bool(one.refused)
-        topics[one.topic] += not one.refused
-    done.topics = {topic: many for topic, many in topics.items() if many}
-    done.sent = sum(done.topics.values())
+    topics: Counter[str] = Counter("" if one.refused else one.topic for one in messages)
+    done.failed = topics.pop("", 0)
+    done.topics, done.sent = dict(topics), topics.total()
     done.no_route = sorted(topic for topic in done.topics if not cluster.route(topic))
-
-
-def _question(done: Sent) -> str:
-    topics = ", ".join(f"{many:,} to {topic}" for topic, many in sorted(done.topics.items())[:5])
-    more = ", ..." if len(done.topics) > _NAMED_MOST else ""
-    return f"send {counted(done.sent, 'message')} ({topics}{more}) by the name server {done.to}"
-
-
-_NAMED_MOST = 5  # topics
 
 
 def _send_all(messages: "Iterator[Outgoing]", sender: "Sender", done: Sent) -> None:

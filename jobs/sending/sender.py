@@ -162,8 +162,8 @@ def _place(pair: Any) -> Place:
 # ---
 # The loop.
 
-_BATCH, _PATIENCE_SECONDS = 32, 60.0  # messages in a request; how long brokers may be away
-_BACKOFF = 0.1, 5.0  # seconds: first and longest wait while brokers are busy or away
+_PATIENCE_SECONDS = 60.0  # how long brokers may be busy or away
+_BACKOFF = 0.1, 5.0  # seconds: first and longest wait meanwhile
 _SETTLED_SECONDS = 10.0  # after that a batch that is not in its queue was never stored
 _LOOK_SECONDS = 0.5
 _BATCH_BYTES = 1 << 20  # a broker takes 4 MB by default (maxMessageSize)
@@ -202,7 +202,13 @@ class Sender:
                 break
         if doubt and first:
             self._resume(first, doubt)
-        for group in requests_of(chain(rest, messages), self.asked.batch, self.asked.ordered):
+        elif doubt:
+            self.asked.tell(
+                f"the message at {doubt.places[0][0]:,} was under way when a run ended, and is no "
+                "longer chosen: nobody knows whether it was sent"
+            )
+        most = min(self.asked.batch, self.asked.rate or self.asked.batch)
+        for group in requests_of(chain(rest, messages), most, self.asked.ordered):
             self._send(group)
             if self.asked.rate is not None:
                 now = time.monotonic()

@@ -362,3 +362,19 @@ def test_a_file_that_is_none_of_its_own_is_never_cut(store: str, tmp_path: Path)
     with cluster() as there, pytest.raises(StoreError, match="is no checkpoint"):
         sending(there, store, checkpoint=str(tmp_path / "other"))
     assert (tmp_path / "other").read_bytes() == b"a note without a line's end"
+
+
+def test_what_was_under_way_and_is_no_longer_there_is_said(store: str) -> None:
+    """Requests hold no more messages than a second may have."""
+    said: list[str] = []
+    with cluster() as there:
+        there.does = lambda broker, asked: DROP if len(there.bodies) == 3 else STORE
+        with pytest.raises(PeerFailed):
+            sending(there, store, rate=1000, batch=1)
+        shutil.rmtree(store)
+        Built(start=1 << 20).put("T", 0, 2).derive().write(Path(store))
+        there.does = lambda broker, asked: STORE
+        assert sending(there, store, tell=said.append, rate=1).sent == 2
+        assert len(said) == 1
+        assert "was under way when a run ended" in said[0]
+        assert {asked.code for asked in there.asked} & {SEND, BATCH} == {SEND}

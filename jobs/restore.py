@@ -140,7 +140,7 @@ class _Restoring:
         at = store_at(str(found.moment), release, given)
         self.store = replace(asked, settings=given).found(engine, purpose, at)
         kind = CONVERTED if anew else RESTORED
-        self.place = self.store.output(asked.output, kind, False, asked.storage)
+        self.place = self.store.output(asked.output, kind, None, asked.storage)
 
     def run(self) -> "Restored | ConvertSummary":
         from reput.jobs.repository.restored import restore_store

@@ -209,8 +209,8 @@ class _Finder:
         state = known[-1] if known else chain.runs[0][0]
         if not known:
             self.notes.note(
-                f"config and offsets are those of run {state.run}, {time_text(state.ended)}: no "
-                "older backup has any"
+                f"config and offsets are those of run {state.run}, {time_text(state.ended)}, the "
+                "oldest backup"
             )
         _, start = whole_log(self.catalogue, head, end)
         if start > end:

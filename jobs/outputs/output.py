@@ -290,10 +290,13 @@ def _whereabouts(place: Place) -> Whereabouts:
 
 @dataclass(frozen=True)
 class Output(Place):
-    """A folder that a job publishes to, with the rules of what in it may be replaced."""
+    """A folder that a job publishes to, with the rules of what in it may be replaced.
+
+    replace: whether a set of this kind is; None: a command that never does, and has no option.
+    """
 
     kind: SetKind
-    replace: bool
+    replace: bool | None
     inputs: tuple[Place, ...]
 
     def check(self) -> None:
@@ -321,6 +324,8 @@ class Output(Place):
             if self.replace:
                 raise
             raise OutputInUse(f"{folder}: is not empty; give another folder ({error})") from None
+        if self.replace is None and not self._is_half(going):
+            raise OutputInUse(f"{folder}: is not empty; give another folder")
         if not self.replace and not self._is_half(going):
             raise OutputInUse(
                 f"{folder}: is not empty; --replace puts the new set in the place of this one, "

@@ -299,7 +299,7 @@ def _expired(
 ) -> Expired:
     """The result of `reput expire --any-hour --dry-run`."""
     if not isinstance(found.store.storage, LocalStorage) or not os.path.isdir(found.store.path):
-        raise StoreError("only of a local store it is known what cleaning would free")
+        raise StoreError("that is known of local stores only")
     nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
     with held_local_store(found.store.path, True) as held:
         return expire_store(

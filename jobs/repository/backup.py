@@ -28,6 +28,7 @@ from reput.store_format.files.catalogue import LOG, NAME, STATE, Catalogue
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.runs import Branch, Piece, Run, Span, as_bytes
+from reput.store_format.kernels.crc import crc_of
 from reput.store_format.log.groups import log_folders, refuse_heads
 from reput.store_format.log.rules import record_rules
 from reput.store_format.notes import Done, Progress
@@ -83,9 +84,12 @@ class BackedUp:
         """What was done, in one line."""
         what = f"run {self.run}" if self.run else "would back up"
         new = f"{self.bytes:,} bytes of the log in {counted(self.records, 'record')}"
+        if not self.bytes:
+            new = "nothing new in the log"
+        stored = f"; {self.stored:,} bytes stored" if self.run else ""
         return (
-            f"{what}: {new} up to {self.end:,}, {counted(self.new_files, 'new file')} of "
-            f"{self.files}; {self.stored:,} bytes stored, {self.seconds:.1f} s"
+            f"{what}: {new} up to {self.end:,}, {self.new_files} new of "
+            f"{counted(self.files, 'other file')}{stored}, {self.seconds:.1f} s"
         )
 
     def text(self) -> str:
@@ -278,7 +282,7 @@ class _Backup:
         if self.claim is None:
             packer.done_with(packed)
             return piece
-        content = frames.compress(packed.data, LEVEL)
+        content = frames.compress(packed.data, LEVEL, crc_of)
         packer.done_with(packed)
         path = f"{self.base}/{LOG}/{piece.name}"
         if self.storage.put_new(path, content):

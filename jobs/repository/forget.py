@@ -51,10 +51,12 @@ class Forgotten:
         verb = "removed" if self.done else "would remove"
         if not self.needed:
             return f"{self.store}: nothing to remove; kept: {counted(self.kept, 'backup')}"
+        parts = [counted(len(self.removed), "backup")]
+        parts += [f"{counted(self.pieces, 'piece')} of the log"] * bool(self.pieces)
+        parts += [f"{counted(self.files, 'file')} of state"] * bool(self.files)
+        parts += [f"{counted(self.left, 'file')} that unfinished runs left"] * bool(self.left)
         return (
-            f"{self.store}: {verb} {counted(len(self.removed), 'backup')}, "
-            f"{counted(self.pieces, 'piece')} of the log, {counted(self.files, 'file')} of state "
-            f"and {counted(self.left, 'file')} that unfinished runs left: {self.bytes:,} bytes; "
+            f"{self.store}: {verb} {', '.join(parts)}: {self.bytes:,} bytes; "
             f"kept: {counted(self.kept, 'backup')}"
         )
 

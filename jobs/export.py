@@ -183,13 +183,9 @@ def _offsets(asked: Export) -> tuple[tuple[str, int, int], ...]:
     if asked.unconsumed_by is None:
         return ()
     from reput.store_format.query.inventory import unconsumed
-    from reput.store_format.query.reader import NEWEST, OpenedStore
 
-    at, notes = asked.named(), Notes()
-    with OpenedStore(
-        Folder(at.storage, at.path), at.rocketmq or NEWEST, at.settings or {}, notes
-    ) as opened:
-        found = unconsumed(opened, asked.unconsumed_by, notes)
+    at = asked.named()
+    found = unconsumed(Folder(at.storage, at.path), asked.unconsumed_by, Notes())
     return tuple((*queue, offset) for queue, offset in sorted(found.items()))
 
 

@@ -148,6 +148,11 @@ SERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "reput_disk_free_bytes": ("Free bytes of the store's disk", ()),
     "reput_disk_left_hours": ("Until it is full as the log grows, if nothing is deleted", ()),
 }  # fmt: skip
+_USUAL = "rocketmq_producer_offset", "rocketmq_group_diff"
+_NAMES = {  # by kind_of their topic
+    "retry": ("rocketmq_topic_retry_offset", "rocketmq_group_retrydiff"),
+    "dlq": ("rocketmq_topic_dlq_offset", "rocketmq_group_dlqdiff"),
+}
 _RATES_SECONDS, _DISK_SECONDS, _DISK_LEAST = 60.0, 3600.0, 600.0
 _LABEL_MOST = 255
 _CLUSTERING = 1  # MessageModel.CLUSTERING.ordinal()
@@ -234,12 +239,8 @@ class Looked:
         # topics of applications come first where not all are shown
         ends = sorted((kind_of(at[0]) != "normal", at, end) for at, end in watch.ends().items())
         for _, (topic, queue), end in self._most_of(ends, "queues"):
-            name, what = "rocketmq_producer_offset", topic
-            if topic.startswith(RETRY_PREFIX):
-                name = "rocketmq_topic_retry_offset"
-            elif topic.startswith(DLQ_PREFIX):
-                name, what = "rocketmq_topic_dlq_offset", topic.removeprefix(DLQ_PREFIX)
-            yield name, (what, queue), end
+            name, _ = _NAMES.get(kind_of(topic), _USUAL)
+            yield name, (topic.removeprefix(DLQ_PREFIX), queue), end
         yield from self._of_topics()
         behind = sorted(watch.groups, key=lambda each: (-each.lag, each[:3]))
         for each in self._most_of(behind, "group queues"):
@@ -283,9 +284,8 @@ class Looked:
             if behind is not None:
                 yield "reput_broadcast_lag_seconds", labels, behind
             return
-        kind = {RETRY_PREFIX: "retrydiff", DLQ_PREFIX: "dlqdiff"}
-        name = next((kind[prefix] for prefix in kind if each.topic.startswith(prefix)), "diff")
-        yield f"rocketmq_group_{name}", (*labels, _CLUSTERING), each.lag
+        _, name = _NAMES.get(kind_of(each.topic), _USUAL)
+        yield name, (*labels, _CLUSTERING), each.lag
         yield "rocketmq_consumer_offset", labels, each.consumer_offset
         if behind is not None:
             yield "reput_group_lag_seconds", labels, behind

@@ -19,7 +19,7 @@ from reput.jobs.console.options import (
     number,
     show,
 )
-from reput.jobs.console.voice import remark
+from reput.jobs.console.voice import remark, safe
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.by_url import storage_for
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 _SHOWN = 20
 # What each action takes besides groups, topics and queues; first what it must have one of.
 _TAKES: dict[str, tuple[str, ...]] = {
-    "dump": (), "set": ("to_time", "to_offset", "to_end", "from_dump", "as_of_trace"),
-    "clone": ("to_group",), "map": ("map", "from_dump"), "undo": ("undo",),
+    "dump": (), "set": ("--to-time", "--to-offset", "--to-end", "--from-dump", "--as-of-trace"),
+    "clone": ("--to-group",), "map": ("--map", "--from-dump"), "undo": ("--undo",),
 }  # fmt: skip
 _EPILOG = """\
 dump prints a line of JSON for each offset: group, topic, queue, offset. set moves those of the
@@ -106,15 +106,18 @@ class OffsetsReport:
     left: int = 0  # how many offsets were past their queue's end, or of no queue
 
     def text(self) -> str:
-        verb = ("moved" if self.done else "would move") if self.moves else "nothing to move:"
-        many = f"{len(self.moves):,} offset{'s' * (len(self.moves) > 1)} in " * bool(self.moves)
-        lines = [f"{verb} {many}{self.store}/{self.live}"]
-        lines += [f"  {move}" for move in self.moves[:_SHOWN]]
-        if len(self.moves) > _SHOWN:
-            lines.append(f"  ... and {len(self.moves) - _SHOWN:,} more: --json has all")
-        lines += [f"  stay      {self.unmapped:,} offsets that the map or the traces do not name"
-                  for _ in range(bool(self.unmapped))]  # fmt: skip
-        lines += [f"  kept      {self.kept} (--undo puts it back)"] if self.kept else []
+        many, verb = len(self.moves), "moved" if self.done else "would move"
+        what = f"{verb} {many:,} offset{'s' * (many > 1)} in " if many else "nothing to move: "
+        lines = [f"{what}{self.store}/{self.live}"]
+        lines += [f"  {safe(str(move))}" for move in self.moves[:_SHOWN]]
+        if many > _SHOWN:
+            lines.append(f"  ... and {many - _SHOWN:,} more: --json has all")
+        if self.unmapped:
+            lines.append(
+                f"  stay      {self.unmapped:,} offsets that the map or the traces do not name"
+            )
+        if self.kept:
+            lines.append(f"  kept      {self.kept} (--undo puts it back)")
         return "\n".join([*lines, *(f"  note      {note}" for note in self.notes)])
 
 
@@ -146,7 +149,10 @@ def offsets(asked: OfOffsets) -> OffsetsReport:
             )
         live = _live(held.folder, asked)
         report = OffsetsReport(held.path, asked.action, f"{CONFIG}/{live.name}")
-        (_undo if asked.undo else _move)(held, asked, live, report, request)
+        if asked.undo:
+            _undo(held, asked, live, report)
+        else:
+            _move(held, asked, live, report, request)
         return report
 
 
@@ -170,9 +176,7 @@ def _move(
     report.done, report.kept = True, f"{held.path}/{KEPT}"
 
 
-def _undo(
-    held: "HeldStore", asked: OfOffsets, live: "LiveOffsets", report: OffsetsReport, _: str
-) -> None:
+def _undo(held: "HeldStore", asked: OfOffsets, live: "LiveOffsets", report: OffsetsReport) -> None:
     from reput.broker.services.offsets import forget, kept_note, kept_offsets, put_back
     from reput.store_format.query.offsets import digest_of, moves_between
 
@@ -185,15 +189,15 @@ def _undo(
             f"{held.path}: {CONFIG}/{note.name} is kept, and a broker reads {report.live} now"
         )
     kept = kept_offsets(held.files, note.name)
-    # if a killed run has not come to its change, or an undo to its end, the new ones are kept
-    report.moves = moves_between(live.offsets, kept) if digest_of(kept) != note.digest else []
+    if digest_of(kept) != note.digest:  # or a killed run has not come to its change
+        report.moves = moves_between(live.offsets, kept)
     if report.moves and note.digest != digest_of(live.offsets):
         report.notes.append("offsets have moved since the change")
     if held.dry_run:
         return
     if report.moves:
         _ask(held, asked, live, f"put back {len(report.moves):,} offsets in {report.live}")
-        put_back(held.files, note, live)
+        put_back(held.files, live, kept)
     else:
         forget(held.files)
     report.done = True
@@ -262,17 +266,13 @@ def _request(asked: OfOffsets) -> str:
     action = "undo" if asked.undo and asked.action != "dump" else asked.action
     if action not in _TAKES:
         raise SettingError(f"action {action!r}: expected dump, set, clone or map")
-    words = {name: f"--{name.replace('_', '-')}" for names in _TAKES.values() for name in names}
-    own = {name: getattr(asked, name) for name in words}
-    given = [name for name, value in own.items() if value is not None and value is not False]
-    takes = _TAKES[action]
-    if wrong := [words[name] for name in given if name not in takes]:
+    takes, all_words = _TAKES[action], (word for words in _TAKES.values() for word in words)
+    own = {word: getattr(asked, word[2:].replace("-", "_")) for word in all_words}
+    given = [word for word, value in own.items() if value is not None and value is not False]
+    if wrong := [word for word in given if word not in takes]:
         raise SettingError(f"{action} does not take {wrong[0]}")
-    if (action == "set" and len(given) != 1) or (
-        takes and action != "set" and takes[0] not in given
-    ):
-        several = "one of " * (action == "set")
-        raise SettingError(f"{action} takes {several}{', '.join(words[name] for name in takes)}")
+    if len(given) != 1 if action == "set" else {*takes[:1]} - {*given}:
+        raise SettingError(f"{action} takes {'one of ' * (action == 'set')}{', '.join(takes)}")
     if action == "clone" and len(asked.groups) != 1:
         raise SettingError("clone takes one --group")
     for name in (*asked.groups, *asked.topics, *([asked.to_group] if asked.to_group else ())):

@@ -46,7 +46,6 @@ message may be there twice: one a kill or lost connection at most (docs/send.md)
   reput send /data/store --topic %DLQ%billing --to-topic ORIGIN --to 10.0.0.5:9876 --dry-run
   reput send /data/store --topic Orders --unconsumed-by billing --to 10.0.0.5:9876 --ordered
 """
-_KEYS = "REPUT_ACCESS_KEY", "REPUT_SECRET_KEY"  # environment
 
 
 @dataclass(frozen=True)
@@ -81,21 +80,16 @@ class Send:
         "only what this consumer group has not consumed: from its offset on", metavar="GROUP"
     )
     ordered: bool = option("each queue's messages one after the other into one queue", False)
-    rate: float | None = option("messages a second at most", type=float, metavar="N")
+    rate: int | None = option("messages a second at most", type=at_least_one, metavar="N")
     batch: int = option("messages in a request at most (32)", 32, type=at_least_one, metavar="N")
-    patience: float = option(
-        "how long brokers may be busy or away (60)", 60.0, type=float, metavar="SECONDS"
-    )
     checkpoint: str | None = option(
         "the file by which a killed run goes on (default: reput-send-....jsonl in this folder)",
         metavar="FILE",
     )
     access_keys: str | None = option(
         "sign requests (ACL) with the first key of this file, which only its owner may be able to "
-        "read: lines of accessKey: NAME and secretKey: TEXT (default: REPUT_ACCESS_KEY and "
-        "REPUT_SECRET_KEY of the environment)",
-        metavar="FILE",
-    )
+        "read: lines of accessKey: NAME and secretKey: TEXT", metavar="FILE",
+    )  # fmt: skip
     tls_ca: str | None = option(
         "TLS, with servers whose certificates this one (PEM) vouches for", metavar="FILE"
     )
@@ -121,6 +115,7 @@ class Sent:
     topics: dict[str, int] = field(default_factory=dict)
     no_route: list[str] = field(default_factory=list)
     twice: list[int] = field(default_factory=list)
+    missing: int = 0  # keys of --keys-file that no message has
     lacking: bool = False  # whether the source is damaged, so that messages may be missing
     dry_run: bool = False
     seconds: float = 0.0
@@ -139,6 +134,8 @@ class Sent:
             verb = "cannot be sent" if self.dry_run else "failed; run again to try them again"
             lines.append(f"  failed    {counted(self.failed, 'message')} {verb}")
         lines += [f"  twice?    the message at {at:,} may be there twice" for at in self.twice]
+        if self.missing:
+            lines.append(f"  missing   {counted(self.missing, 'key')}: no message has it")
         if self.lacking:
             lines.append("  lacking   the source is damaged: messages may be missing")
         if not self.dry_run:
@@ -159,8 +156,6 @@ def send(asked: Send) -> Sent:
     from reput.jobs.sending.sender import Checkpoint, Sender
 
     started = time.monotonic()
-    if not (0 < asked.patience < _LONGEST and (asked.rate is None or 0 < asked.rate < _LONGEST)):
-        raise SettingError("--patience and --rate are numbers above 0")
     servers = [host_port("--to", each, least=1) for each in asked.to.split(";")]
     cluster = Cluster(servers, _signing(asked), _tls(asked))
     with ExitStack() as stack:
@@ -172,51 +167,49 @@ def send(asked: Send) -> Sent:
         )
         path = os.path.abspath(asked.checkpoint or f"reput-send-{name}.jsonl")
         _refuse_within(path, selected)
-        about = {"name": name, "source": selected.folder.path, "to": asked.to}
 
         def opened() -> Checkpoint:
-            return stack.enter_context(closing(Checkpoint(path, about, times)))
+            about = {"name": name, "source": selected.folder.path}
+            return stack.enter_context(closing(Checkpoint(path, about)))
 
         known = opened() if os.path.exists(path) else None
         done = Sent(asked.source, asked.to, path, dry_run=asked.dry_run)
+        now = time.time_ns() // 1_000_000
+
+        def limits() -> list[Any]:
+            begun = known.limits if known else []
+            return begun + [asked.since, asked.until, now][len(begun) :]
 
         def messages() -> "Iterator[Outgoing]":
-            found = selected.messages(name, *(known.times if known else times))
+            if known and known.last:
+                selected.check(name, known.after[0], known.last)
+            found = selected.messages(name, *limits())
             return (one for one in found if known is None or not known.is_done(one.place))
 
         if asked.dry_run or asked.confirm:
             _count(messages(), cluster, done)
         if not asked.dry_run:
             if asked.confirm and done.sent + done.failed:
-                asked.confirm(_question(done))
-            cluster.route(ANY_TOPIC)  # a wrong name server is said at once, not after --patience
+                each = [f"{many:,} to {topic}" for topic, many in sorted(done.topics.items())]
+                topics = ", ".join([*each[:5], *(["..."] if each[5:] else [])])
+                many = counted(done.sent, "message")
+                asked.confirm(f"send {many} ({topics}) by the name server {asked.to}")
+            cluster.route(ANY_TOPIC)  # a wrong name server is said at once, not after a minute
             known = known or opened()
+            known.limit(limits())
             _send_all(messages(), Sender(cluster, known, asked), done)
+            known.limit(limits()[:1] if known.failed else [])
+        done.missing = selected.missing
         done.lacking = selected.lacking
     done.seconds = time.monotonic() - started
     return done
 
 
-_LONGEST = 1e9  # neither inf nor nan is below
-
-
 def _count(messages: "Iterator[Outgoing]", cluster: "Cluster", done: Sent) -> None:
-    topics: Counter[str] = Counter()
-    for one in messages:
-        done.failed += bool(one.refused)
-        topics[one.topic] += not one.refused
-    done.topics = {topic: many for topic, many in topics.items() if many}
-    done.sent = sum(done.topics.values())
+    topics: Counter[str] = Counter("" if one.refused else one.topic for one in messages)
+    done.failed = topics.pop("", 0)
+    done.topics, done.sent = dict(topics), topics.total()
     done.no_route = sorted(topic for topic in done.topics if not cluster.route(topic))
-
-
-def _question(done: Sent) -> str:
-    topics = ", ".join(f"{many:,} to {topic}" for topic, many in sorted(done.topics.items())[:5])
-    more = ", ..." if len(done.topics) > _NAMED_MOST else ""
-    return f"send {counted(done.sent, 'message')} ({topics}{more}) by the name server {done.to}"
-
-
-_NAMED_MOST = 5  # topics
 
 
 def _send_all(messages: "Iterator[Outgoing]", sender: "Sender", done: Sent) -> None:
@@ -236,14 +229,13 @@ def _send_all(messages: "Iterator[Outgoing]", sender: "Sender", done: Sent) -> N
 
 
 def _signing(asked: Send) -> tuple[str, str] | None:
-    """The access key and secret key, of a file or the environment. Raises StoreError, OSError."""
-    if asked.access_keys is not None:
-        from reput.jobs.sockets.access import read_access_keys, readable
+    """The access key and secret key. Raises StoreError, OSError."""
+    if asked.access_keys is None:
+        return None
+    from reput.jobs.sockets.access import read_access_keys, readable
 
-        with readable({asked.access_keys: "--access-keys"}):
-            return next(iter(read_access_keys(asked.access_keys).items()))
-    access, secret = (os.environ.get(name) for name in _KEYS)
-    return (access, secret) if access and secret else None
+    with readable({asked.access_keys: "--access-keys"}):
+        return next(iter(read_access_keys(asked.access_keys).items()))
 
 
 def _tls(asked: Send) -> Any:

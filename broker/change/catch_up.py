@@ -7,7 +7,8 @@ In a store this is done in place, under the file `abort`, and each step can be k
 2. A note says where the queues ended; then `abort` is made. A broker that finds `abort` recovers
    as after any crash; the next catch-up goes on from the note.
 3. Queue entries are appended to the queues' files, index entries in a folder beside `index/`.
-4. The queues are made durable, `index/` changes in one step, and the checkpoint is raised.
+4. The queues are made durable, `index/` changes in one step, what else follows the log is brought
+   to it (`settle`), and the checkpoint is raised.
 5. `abort`, the mark and the note are removed.
 """
 
@@ -30,6 +31,7 @@ from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, segment_name
 
 NOTE = "reput-catch-up.json"
 _PART = ".part"
+_NOTHING: Callable[[], object] = lambda: None  # noqa: E731
 
 
 class CatchUp:
@@ -68,11 +70,15 @@ class CatchUp:
 
     # --- a store, in place -------------------------------------------------------------------
 
-    def apply(self, new: New) -> None:
-        """Write what is new to a locked, cleanly stopped store. Raises OSError: run again."""
+    def apply(self, new: New, settle: Callable[[], object] = _NOTHING) -> None:
+        """Write what is new to a locked, cleanly stopped store. Raises OSError: run again.
+
+        settle: brings what else follows the log to it, once queues and index are there. Without
+        `abort` nobody would do it again: a broker would deliver what was delivered.
+        """
         self.guard(new)
         self._take_up_queues(new)
-        self._finish(new)
+        self._finish(new, settle)
 
     def guard(self, new: New) -> None:
         """Mark the store: a broker that starts now recovers, and the next catch-up goes on here.
@@ -110,14 +116,14 @@ class CatchUp:
         ends = {k: QueueEnd(s.position, s.end) for k, s in self.queues.states.items()}
         return Position(ends, queues, index, False, full, int(note["timestamp"]))
 
-    def resume(self, new: New) -> None:
+    def resume(self, new: New, settle: Callable[[], object] = _NOTHING) -> None:
         """Go on where a catch-up was killed. new: found for the position that `noted` returned.
 
         The log may have grown since, so the note is written again, with another checkpoint to come.
         """
         self._sync_log(new)
         self._write_note(new)
-        self._finish(new)
+        self._finish(new, settle)
 
     def settle(self) -> None:
         """End a catch-up that was killed after it had removed `abort`."""
@@ -138,11 +144,12 @@ class CatchUp:
         for key, end in new.position.ends.items():
             self.queues.take_up(key, end.entries, end.offset)
 
-    def _finish(self, new: New) -> None:
+    def _finish(self, new: New, settle: Callable[[], object]) -> None:
         self._dispatch(new)
         self.queues.sync()
         if self._indexes:
             self.index.publish_changes()
+        settle()
         self._write_checkpoint(self._checkpoint_after(new))
         self.files.remove(ABORT)
         self.files.sync_folder("")

@@ -105,6 +105,7 @@ _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 _BYTES_MAX = 256 << 20
 _MARK = "#"  # put before a key that had no quotes; no topic or group name begins with it
 _NEW, _BACKUP = ".tmp", ".bak"  # as in MixAll.string2File
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MARKED = re.compile(rf"{_MARK}-?[0-9]+")
 
 
@@ -228,7 +229,8 @@ def pretty(value: Any, entry_lines: bool, depth: int = 0) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)  # half a pair cannot be encoded
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _block(opens: str, parts: list[str], closes: str, inline: bool, depth: int) -> str:

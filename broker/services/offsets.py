@@ -6,6 +6,7 @@ and puts it back.
 
 The folder is whole before the exchange of the two names, so that a killed run leaves the old
 offsets or the new ones. Kept offsets that have the note's digest are the new ones: none was moved.
+A RocksDB may hold topics and groups too, so that it gets its old offsets back, not its old self.
 """
 
 import json
@@ -41,10 +42,6 @@ class Kept(NamedTuple):
     request: str
     digest: str
 
-    @property
-    def raw(self) -> bytes:
-        return json.dumps(self._asdict()).encode()
-
 
 def kept_note(files: DiskFiles) -> Kept | None:
     """The note on a store's kept offsets; None where there are none. Raises StoreError where
@@ -68,25 +65,14 @@ def replace_offsets(files: DiskFiles, live: LiveOffsets, wanted: Offsets, reques
 
     live: what it would start with now. Raises StoreError, before any change, and OSError.
     """
-    changed = {key: queues for key, queues in wanted.items() if live.offsets.get(key) != queues}
-    path, staged = f"{CONFIG}/{live.name}", f"{_STAGED}/{live.name}"
-    old, new = (b"", b"") if live.in_rocksdb else _texts(files, path, changed)
-    _remove_staged(files)
-    files.add_folder(_STAGED)
-    if live.in_rocksdb:
-        _make_database(files, path, staged, changed)
-    else:
-        write_small(files, staged, new)
+    old = _stage(files, live, wanted)
     note = Kept(live.name, request, digest_of(wanted))
-    write_small(files, f"{_STAGED}/note.json", note.raw)
+    write_small(files, f"{_STAGED}/note.json", json.dumps(note._asdict()).encode())
     files.sync_all(_STAGED)
-    if files.exists(KEPT):
-        files.exchange(_STAGED, KEPT)
-    else:
-        files.rename(_STAGED, KEPT)
+    (files.exchange if files.exists(KEPT) else files.rename)(_STAGED, KEPT)
     files.sync_folder("")
     _remove_staged(files)
-    _exchange(files, live.name, old)
+    _exchange(files, KEPT, live, old)
 
 
 def kept_offsets(files: DiskFiles, name: str) -> Offsets:
@@ -99,13 +85,14 @@ def kept_offsets(files: DiskFiles, name: str) -> Offsets:
     return offsets_in(json.loads(quoted_keys(read_small(files, path, _FILE_MOST))))
 
 
-def put_back(files: DiskFiles, note: Kept, live: LiveOffsets) -> None:
-    """Let what is kept and what a broker would read change places, and remove the latter."""
-    old = b"" if live.in_rocksdb else _texts(files, f"{CONFIG}/{note.name}", {})[0]
-    # what is kept has this digest from the exchange on
-    replace_small(files, _NOTE, note._replace(digest=digest_of(live.offsets)).raw)
-    files.sync_folder(KEPT)
-    _exchange(files, note.name, old)
+def put_back(files: DiskFiles, live: LiveOffsets, kept: Offsets) -> None:
+    """Let a broker start with the kept offsets, and forget them. Raises as `replace_offsets`."""
+    old = _stage(files, live, kept)
+    if not live.in_rocksdb:  # byte for byte
+        raw = read_small(files, f"{KEPT}/{live.name}", _FILE_MOST)
+        replace_small(files, f"{_STAGED}/{live.name}", raw)
+    files.sync_all(_STAGED)
+    _exchange(files, _STAGED, live, old)
     forget(files)
 
 
@@ -117,24 +104,50 @@ def forget(files: DiskFiles) -> None:
     _remove_staged(files)
 
 
-def _exchange(files: DiskFiles, name: str, old: bytes) -> None:
-    """Let config/NAME and what is kept change places. old: what a broker reads of a file now."""
-    path = f"{CONFIG}/{name}"
-    if name not in _DATABASES:
+def _stage(files: DiskFiles, live: LiveOffsets, wanted: Offsets) -> bytes:
+    """Make what a broker is to read; what it reads of a file now."""
+    changed = {key for key, queues in wanted.items() if live.offsets.get(key) != queues}
+    changed |= live.offsets.keys() - wanted.keys()
+    path, staged, old = f"{CONFIG}/{live.name}", f"{_STAGED}/{live.name}", b""
+    if not live.in_rocksdb:
+        old, new = _texts(files, path, {key: wanted[key] for key in changed & wanted.keys()})
+    _remove_staged(files)
+    files.add_folder(_STAGED)
+    if not live.in_rocksdb:
+        write_small(files, staged, new)
+        return old
+    files.add_folder(staged)
+    with closing(_opened(files, path)) as database:
+        before, after = (
+            offset_rows(database, {f"{key[1]}@{key[0]}": of[key] for key in changed & of.keys()})
+            for of in (live.offsets, wanted)
+        )
+        rows = {family: dict.fromkeys(before[family]) | after[family] for family in after}
+        copy_changed(database, f"{files.root}/{staged}", rows)
+    for name in files.names(staged):
+        os.chmod(made := f"{files.root}/{staged}/{name}", files.file_mode)
+        if files.owner is not None:
+            os.chown(made, *files.owner)
+    return old
+
+
+def _exchange(files: DiskFiles, folder: str, live: LiveOffsets, old: bytes) -> None:
+    """Let config/NAME and that of a folder change places. old: what a broker reads of a file now,
+    its .bak from here on.
+    """
+    path = f"{CONFIG}/{live.name}"
+    if not live.in_rocksdb:
         files.make_folder(CONFIG)
         for each in (path + _BACKUP, *([] if files.exists(path) else [path])):
             replace_small(files, each, old, beside=_NEW)
         files.sync_folder(CONFIG)
-    files.exchange(f"{KEPT}/{name}", path)
+    files.exchange(f"{folder}/{live.name}", path)
     files.sync_folder(CONFIG)
-    files.sync_folder(KEPT)
+    files.sync_folder(folder)
 
 
 def _texts(files: DiskFiles, path: str, changed: Offsets) -> tuple[bytes, bytes]:
-    """What a broker reads of a file or its .bak, and that with some offsets changed.
-
-    Raises StoreError where a file is none of a broker's, or a link.
-    """
+    """What a broker reads of a file or its .bak, and that with some offsets changed."""
     read_offsets(files, path)  # raises
     has_bak = not files.exists(path) and files.exists(path + _BACKUP)
     base = path + _BACKUP if has_bak else path
@@ -150,18 +163,6 @@ def _texts(files: DiskFiles, path: str, changed: Offsets) -> tuple[bytes, bytes]
             entry.pop(str(queue), None)
             entry[integer_key(queue)] = offset
     return old, pretty(whole, b"{\n\t\t\t" in old).encode()
-
-
-def _make_database(files: DiskFiles, path: str, to: str, changed: Offsets) -> None:
-    """Make a RocksDB with another's rows and changed offsets."""
-    files.add_folder(to)
-    table = {f"{topic}@{group}": queues for (group, topic), queues in changed.items()}
-    with closing(_opened(files, path)) as database:
-        copy_changed(database, f"{files.root}/{to}", offset_rows(database, table))
-    for name in files.names(to):
-        os.chmod(made := f"{files.root}/{to}/{name}", files.file_mode)
-        if files.owner is not None:
-            os.chown(made, *files.owner)
 
 
 def _opened(files: DiskFiles, path: str) -> Database:

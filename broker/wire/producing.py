@@ -100,13 +100,15 @@ class Outgoing(NamedTuple):
     @property
     def fits_batch(self) -> bool:
         """Whether it may share a request: a batch has one sysFlag, no retry topic, a topic of 127
-        characters at most (sendBatchMessage), and is dispatched to no LMQ.
+        characters at most (sendBatchMessage), a short's length of properties, and no LMQ.
         """
         simple = not (self.sys_flag or self.refused or NAMED in self.properties)
-        return simple and not self.topic.startswith(RETRY_PREFIX) and len(self.topic) <= _SHORT
+        short = len(self.topic) <= _SHORT and len(self.text) < _TEXT_MOST
+        return simple and short and not self.topic.startswith(RETRY_PREFIX)
 
 
 _BESIDE, _SHORT = 200, 127  # a record's other fields, generously; Byte.MAX_VALUE
+_TEXT_MOST = 10_000  # characters: in UTF-8 within Short.MAX_VALUE
 
 
 def kept_flags(sys_flag: int) -> int:

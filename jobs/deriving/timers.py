@@ -98,6 +98,7 @@ class Asked(NamedTuple):
     gather: Callable[[], Gathered]  # the marks of the whole log
     in_place: bool = True  # or what is written is for another store, that has no rocksdbstore/
     removes_rows: bool = False  # of timers in rocksdbstore/, where they are wrong
+    stopped: bool = False  # cleanly: `abort`, if it is there, is of the caller's own work
 
     def waits(
         self, derive: bool, carry: bool, notes: list[str],
@@ -118,6 +119,7 @@ class Asked(NamedTuple):
         precision = known.timer_precision_ms
         gather = cache(self.gather)
         read = read_progress(store, Notes())
+        read = read._replace(stopped=read.stopped or self.stopped)
         of_timers, of_levels = (False, False) if read.stopped else self._lost_with_the_end(read)
         asks = (TIMER_TOPIC, 0) in ends or self.removes_rows
         rows = timers_in_rocksdb(store) if asks else None
@@ -284,11 +286,14 @@ def of_opened(opened: OpenedStore, settings: Mapping[str, str], end: int) -> Ask
 
 
 def mend_services(
-    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int
+    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int, stopped: bool = False
 ) -> list[str]:
-    """Write what an opened store has lost; what is said of it. files: as for `write_services`."""
+    """Write what an opened store has lost; what is said of it. files: as for `write_services`;
+    stopped: as for `Asked`.
+    """
     notes: list[str] = []
-    waits = of_opened(opened, settings, end).waits(False, False, notes)
+    asked = of_opened(opened, settings, end)._replace(stopped=stopped)
+    waits = asked.waits(False, False, notes)
     write_services(files, waits, opened.profile)
     return [*waits.said(), *notes]
 

@@ -288,7 +288,10 @@ class Chosen:
     def choice(self) -> Choice:
         """The part of the choice that columns can decide."""
         queues = {(topic, queue): QueueRange(start) for topic, queue, start in self.offsets}
-        return Choice(self.topics or None, None, self.since, self.until, queues, bool(queues))
+        begun = {topic for topic, _ in queues}
+        topics = tuple(t for t in self.topics or sorted(begun) if t in begun or not queues)
+        known = topics if queues else topics or None
+        return Choice(known, None, self.since, self.until, queues)
 
     def wanted(self, plan: Plan) -> Filter | None:
         """The part that is a consumer's filter (tags, SQL). Raises WrongTags, WrongExpression."""

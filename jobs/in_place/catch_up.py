@@ -192,20 +192,19 @@ def catch_up_in_place(
         held.changed = True
         if held.lock_at_last() and not growing:
             check_unchanged(plan)
+        given, release, notes = plan.discovered.settings, plan.profile.release, Notes()
+
+        def settle_rest() -> None:
+            about.compaction = settle(files, held.folder, release, given, notes).lines
+            if not growing:
+                with OpenedStore(held.folder, release, given, Notes()) as opened:
+                    about.waits = mend_services(files, opened, given, about.log_end, stopped=True)
+
         with progress.stage("written", lambda: Done(None, f"up to {new.ahead.end:,}")):
-            if resumed:
-                catching.resume(new)
-            else:
-                catching.apply(new)
-        given, notes = plan.discovered.settings, Notes()
-        about.compaction = settle(files, held.folder, plan.profile.release, given, notes).lines
+            (catching.resume if resumed else catching.apply)(new, settle_rest)
         about.warnings += notes.lines
         held.crashed = False
         about.done = True
-        if not growing:
-            settings = plan.discovered.settings
-            with OpenedStore(held.folder, plan.profile.release, settings, Notes()) as opened:
-                about.waits = mend_services(files, opened, settings, about.log_end)
         return about
     finally:
         catching.close()

@@ -305,7 +305,8 @@ class Store:
         if unconsumed_by is not None:
             from reput.store_format.query.inventory import unconsumed
 
-            chosen.append(FromOffsets(unconsumed(self._opened, unconsumed_by, self._new_notes())))
+            folder, notes = self._opened.folder, self._new_notes()
+            chosen.append(FromOffsets(unconsumed(folder, unconsumed_by, notes)))
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
 
     def message_at(self, physical_offset: int) -> StoredMessage:

@@ -290,7 +290,10 @@ def _whereabouts(place: Place) -> Whereabouts:
 
 @dataclass(frozen=True)
 class Output(Place):
-    """A folder that a job publishes to, with the rules of what in it may be replaced."""
+    """A folder that a job publishes to, with the rules of what in it may be replaced.
+
+    replace: whether a set of this kind is; None: a command that never does, and has no option.
+    """
 
     kind: SetKind
     replace: bool | None

@@ -46,7 +46,9 @@ class FoundStore:
         """The job on this store in a staging folder."""
         return Pipeline(self.engine, self.plan, staging, self.cut, self.progress)
 
-    def output(self, path: str, kind: SetKind, replace: bool, storage: Storage | None) -> Output:
+    def output(
+        self, path: str, kind: SetKind, replace: bool | None, storage: Storage | None
+    ) -> Output:
         """The output of a set. storage: None to choose it by the path or URL."""
         storage = storage or storage_for(path, not self.engine.one_machine)
         return Output(storage, storage.resolve(path), kind, replace, self.inputs)

@@ -53,21 +53,19 @@ class Cluster:
 
         Raises PeerFailed if no name server answers as one does.
         """
+        if topic in self._routes:
+            return self._routes[topic]
         why = ""
-        for address in () if topic in self._routes else self._servers:
+        for address in self._servers:
             try:
                 answer = self.ask(address, route_request(topic))
                 if answer.code not in (_OK, _NO_TOPIC):
                     raise BadFrame(f"answers {answer.code} {answer.remark or ''}")
                 found = parse_route(answer.body or b"") if answer.code == _OK else []
+                return self._routes.setdefault(topic, found)
             except (OSError, BadFrame) as error:
                 why = f"{address[0]}:{address[1]}: {error}"
-                continue
-            self._routes[topic] = found
-            break
-        if topic not in self._routes:
-            raise PeerFailed(f"name server {why}")
-        return self._routes[topic]
+        raise PeerFailed(f"name server {why}")
 
     def forget(self, topic: str) -> None:
         """Ask for the route anew when it is needed next."""

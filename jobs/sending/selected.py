@@ -14,6 +14,7 @@ from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.folder import Folder
 from reput.store_format.filter.sql import sql_filter
+from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record import Record
 from reput.store_format.message.bodies import (
     BODY_MOST,
@@ -32,6 +33,7 @@ from reput.store_format.release.settings import SettingError
 from reput.store_format.rewrite.changes import is_shared
 
 ORIGIN = "ORIGIN"  # of --to-topic: the topic that a dead letter was sent to at first
+_CLOCKS_MS = 600_000  # by which a broker's clock may be behind
 _CHOOSING = "topic", "queue", "sql", "keys", "unconsumed_by", "to_topic"
 
 
@@ -41,6 +43,7 @@ class Selected:
     def __init__(self, asked: Any) -> None:
         """asked: as jobs/send.py declares it. Raises SettingError, StoreError, OSError."""
         self.asked, self._files, self._store = asked, ExitStack(), None
+        self.missing = 0  # keys that no message had, once all were read
         topic, to, group = asked.topic or "", asked.to_topic, asked.unconsumed_by
         if asked.topic is None and (asked.queue is not None or asked.keys is not None):
             raise SettingError("--queue and --keys-file are of a topic: name it with --topic")
@@ -86,14 +89,37 @@ class Selected:
         raw = json.dumps([self.folder.path, *said, *more]).encode("utf-8", "replace")
         return hashlib.sha256(raw).hexdigest()[:16]
 
-    def messages(self, name: str, since: int | None, until: int | None) -> Iterator[Outgoing]:
+    def check(self, name: str, place: int, unique: str) -> None:
+        """Raise StoreError if a store is another than that of which an earlier run sent a message
+        at `place`, with this UNIQ_KEY.
+        """
+        try:
+            if self._store is None or any(
+                each.unique == unique
+                for each in self._outgoing(self._store.message_at(place), name)
+            ):
+                return
+        except NotInLog as error:
+            if place < error.start:
+                return  # expired
+        except NoRecord:
+            pass
+        raise StoreError(f"{self.folder}: is another source than when its checkpoint was written: "
+                         "name another with --checkpoint")  # fmt: skip
+
+    def messages(
+        self, name: str, since: int | None, until: int | None, began: int
+    ) -> Iterator[Outgoing]:
         """The messages as they are sent, in the log's order. name: makes UNIQ_KEYs, the same in
         each run, for those that have none. since, until: milliseconds, exclusive at the end.
+        began: when the first run did: what was sent to the source's own broker since is left out.
         """
         last, asked = -1, self.asked
         for each in self._of_store(since, until) if self._store else self._of_export(since, until):
-            of_topic = asked.topic == each.topic if asked.topic else not is_shared(each.topic)
-            if of_topic and asked.queue in (None, each.queue_id):
+            # by the clock that gave what was sent its bornTimestamp; other clocks may be wrong
+            stored = each.store_timestamp >= began - _CLOCKS_MS
+            later = stored and each.record.born_timestamp >= began
+            if not later and (asked.topic is not None or not is_shared(each.topic)):
                 if each.physical_offset <= last:
                     raise StoreError(f"{self.folder}: its messages are not in the log's order")
                 last = each.physical_offset
@@ -103,21 +129,29 @@ class Selected:
         assert self._store is not None
         asked, end = self.asked, None if until is None else until - 1
         how: Any = {"begin": since, "end": end, "where": self._where}
-        if asked.keys is not None:
-            return self._store.query_keys(asked.topic, asked.keys, **how)
-        return self._store.messages(asked.topic, asked.queue, **how)
+        if asked.keys is None:
+            yield from self._store.messages(asked.topic, asked.queue, **how)
+            return
+        found = self._store.query_keys(asked.topic, asked.keys, **how)
+        yield from (each for each in found if asked.queue in (None, each.queue_id))
+        self.missing = len(found.missing)
 
     def _of_export(self, since: int | None, until: int | None) -> Iterable[StoredMessage]:
-        keys = None if self.asked.keys is None else set(self.asked.keys)
-        for record in _records(self.asked.source):
+        asked, keys = self.asked, set(self.asked.keys or ())
+        missing = set(keys)
+        for record in _records(asked.source):
             each = StoredMessage(record, False, lambda of: of.body or b"")
             if (
-                (since is None or each.store_timestamp >= since)
+                asked.topic in (None, each.topic)
+                and asked.queue in (None, each.queue_id)
+                and (since is None or each.store_timestamp >= since)
                 and (until is None or each.store_timestamp < until)
-                and (keys is None or not keys.isdisjoint(keys_of(each.properties)))
+                and (asked.keys is None or not keys.isdisjoint(keys_of(each.properties)))
                 and (self._where is None or each.wanted_by(self._where))
             ):
+                missing.difference_update(keys_of(each.properties))
                 yield each
+        self.missing = len(missing)
 
     def _outgoing(self, message: StoredMessage, name: str) -> Iterator[Outgoing]:
         """A message, or those of an inner batch one by one."""

@@ -2,6 +2,7 @@
 backs off, and finds out what became of a request without an answer.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -39,15 +40,17 @@ from reput.store_format.release.profiles import RELEASES, profile
 Place = tuple[int, int]
 Queue = tuple[TargetBroker, int]
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FORMAT = "reput-send-1"
 
 
 class UnderWay(NamedTuple):
-    """A request whose answer is not known. start: from there on its queue would have it; maybe:
-    whether another request with its message got no answer before.
+    """A request whose answer is not known. of: its source's queue; start: from there on its queue
+    would have it; maybe: whether another request with its message got no answer before.
     """
 
     places: list[Place]
     topic: str
+    of: int
     broker: str
     queue: int
     start: int | None
@@ -55,20 +58,24 @@ class UnderWay(NamedTuple):
 
 
 class Checkpoint:
-    """after: everything up to there was sent or failed. failed: places to be tried again."""
+    """after: everything up to there was sent or failed. failed: places to be tried again. limits:
+    since, until and when it began, of a run that goes on; only since if all but `failed` was sent.
+    """
 
-    def __init__(self, path: str, about: Mapping[str, Any], times: list[int | None]) -> None:
+    def __init__(self, path: str, about: Mapping[str, Any]) -> None:
         """Open, or begin, the checkpoint of what `about` says, under a lock. Raises StoreError if
-        it is another's, or in use; OSError. times: since and until, which its first run decided.
+        it is another's, or in use; OSError.
         """
-        self.path, self.times, self.sent = path, times, 0
-        self.after: Place = (-1, -1)
+        self.path, self.sent = path, 0
+        self.limits: list[int | None] = []
+        self.after, self.last = (-1, -1), ""  # last: the UNIQ_KEY of what is there
         self.failed, self.twice = set[Place](), list[Place]()
+        self.queues: dict[tuple[str, int], tuple[str, int]] = {}  # of a topic and a source's queue
         self.under_way: UnderWay | None = None
         self._file = os.open(path, _FLAGS, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._read({"format": "reput-send-1", **about})
+            self._read({"format": _FORMAT, **about})
         except BaseException as error:
             os.close(self._file)
             if isinstance(error, BlockingIOError):
@@ -77,15 +84,12 @@ class Checkpoint:
 
     def _read(self, about: dict[str, Any]) -> None:
         with open(self._file, "rb", closefd=False) as file:
-            whole, _, torn = file.read().rpartition(b"\n")
-        if not whole:
-            os.ftruncate(self._file, 0)
-            self._write({**about, "times": self.times})
-            return
-        first, *lines = whole.split(b"\n")
+            whole, end, torn = file.read().rpartition(b"\n")
+        first, *lines = whole.split(b"\n") if end else [_line(about)[:-1]]
         try:
             known = json.loads(first)
-            self.times = list(known.pop("times"))
+            if not end and not first.startswith(torn):
+                raise ValueError
             for line in lines:
                 self._take(json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -94,39 +98,60 @@ class Checkpoint:
             raise StoreError(f"{self.path}: is the checkpoint of another source, selection or "
                              "target: name another with --checkpoint")  # fmt: skip
         if torn:  # its process was killed within a line
-            os.ftruncate(self._file, len(whole) + 1)
+            os.ftruncate(self._file, len(whole + end))
+        if not end:
+            self._write(about)
 
     def _take(self, line: dict[str, Any]) -> None:
-        if "send" in line:
+        if "limits" in line:
+            self.limits = [None if each is None else int(each) for each in line["limits"]]
+        elif "send" in line:
             places, *rest = line["send"]
-            self.under_way = UnderWay([_place(each) for each in places], *rest)
-            return
-        self.under_way = None
-        sent, failed = ([_place(each) for each in line.get(n, ())] for n in ("sent", "failed"))
-        self.sent += len(sent)
-        self.failed = (self.failed - set(sent)) | set(failed)
-        self.twice += [*sent, *failed] if line.get("twice") else []
-        self.after = max([self.after, *sent, *failed])
+            made = self.under_way = UnderWay([_place(each) for each in places], *rest)
+            self.queues[made.topic, made.of] = made.broker, made.queue
+        else:
+            self.under_way = None
+            sent, failed = ([_place(each) for each in line.get(n, ())] for n in ("sent", "failed"))
+            self.sent += len(sent)
+            self.failed = (self.failed - set(sent)) | set(failed)
+            self.twice += [*sent, *failed] if line.get("twice") else []
+            if (newest := max([self.after, *sent, *failed])) != self.after:
+                self.after, self.last = newest, line["last"]
 
     def is_done(self, place: Place) -> bool:
         return place <= self.after and place not in self.failed
 
-    def note(self, what: str, group: Iterable[Outgoing], *more: Any, twice: bool = False) -> None:
+    def limit(self, limits: list[int | None]) -> None:
+        """Note what a later run takes of the source."""
+        if limits != self.limits:
+            self._note({"limits": limits})
+
+    def note(self, what: str, group: list[Outgoing], *more: Any, twice: bool = False) -> None:
         """Note that messages are now sent (`send`; more: the other fields of UnderWay), were `sent`
         or `failed`; without messages, that the request was not obeyed.
         """
         places: list[Any] = [each.place for each in group]
-        line = {what: [places, *more] if more else places, **({"twice": True} if twice else {})}
-        self._take(line)
-        self._write(line)
+        last = {"last": group[-1].unique} if group and not more else {}
+        self._note({what: [places, *more] if more else places, **last,
+                    **({"twice": True} if twice else {})})  # fmt: skip
         if more:
             os.fdatasync(self._file)
 
+    def _note(self, line: dict[str, Any]) -> None:
+        self._write(line)
+        self._take(line)
+
     def _write(self, line: dict[str, Any]) -> None:
-        os.write(self._file, json.dumps(line).encode() + b"\n")
+        raw = _line(line)
+        if os.write(self._file, raw) != len(raw):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
 
     def close(self) -> None:
         os.close(self._file)
+
+
+def _line(of: Mapping[str, Any]) -> bytes:
+    return json.dumps(of).encode() + b"\n"
 
 
 def _place(pair: Any) -> Place:
@@ -137,20 +162,23 @@ def _place(pair: Any) -> Place:
 # ---
 # The loop.
 
-_BACKOFF = 0.1, 5.0  # seconds: first and longest wait while brokers are busy or away
+_PATIENCE_SECONDS = 60.0  # how long brokers may be busy or away
+_BACKOFF = 0.1, 5.0  # seconds: first and longest wait meanwhile
 _SETTLED_SECONDS = 10.0  # after that a batch that is not in its queue was never stored
 _LOOK_SECONDS = 0.5
 _BATCH_BYTES = 1 << 20  # a broker takes 4 MB by default (maxMessageSize)
 _RULES = record_rules(profile(RELEASES[-1]))
 _NO_ROUTE = "the name server knows no broker that takes messages of this topic"
+_HELD_BACK = "held back: a message before it in its queue failed"
+_OK, _SINGLY = 0, -1
 
 
-class _Doubt(OSError):
-    """A request got no answer, and its queue does not have its messages."""
+class _NotStored(Exception):
+    """code: the answer's; maybe: no answer came, and the queue does not have the messages."""
 
-
-class _Unknown(PeerFailed):
-    """A batch got no answer, and its queue cannot be read."""
+    def __init__(self, code: int, why: str, maybe: bool = False) -> None:
+        super().__init__(why)
+        self.code, self.maybe = code, maybe
 
 
 class Sender:
@@ -161,10 +189,11 @@ class Sender:
         self.topics: Counter[str] = Counter()
         self._turns, self._due = count(), time.monotonic()
         self._starts: dict[tuple[str, TargetBroker, int], int | None] = {}
+        self._stuck = set[tuple[str, int]]()  # in order: topics and source's queues that failed
 
     def run(self, messages: Iterator[Outgoing]) -> None:
         """Send messages, in the order of their places. Raises PeerFailed if brokers are away for
-        too long: a later run goes on.
+        too long: a later run goes on; OSError if the checkpoint cannot be written.
         """
         doubt, first, rest = self.checkpoint.under_way, list[Outgoing](), list[Outgoing]()
         while doubt and len(first) < len(doubt.places) and (one := next(messages, None)):
@@ -173,7 +202,13 @@ class Sender:
                 break
         if doubt and first:
             self._resume(first, doubt)
-        for group in requests_of(chain(rest, messages), self.asked.batch, self.asked.ordered):
+        elif doubt:
+            self.asked.tell(
+                f"the message at {doubt.places[0][0]:,} was under way when a run ended, and is no "
+                "longer chosen: nobody knows whether it was sent"
+            )
+        most = min(self.asked.batch, self.asked.rate or self.asked.batch)
+        for group in requests_of(chain(rest, messages), most, self.asked.ordered):
             self._send(group)
             if self.asked.rate is not None:
                 now = time.monotonic()
@@ -183,45 +218,47 @@ class Sender:
     def _resume(self, group: list[Outgoing], doubt: UnderWay) -> None:
         """Go on with the request during which an earlier run was killed."""
         brokers = [each for each in self.cluster.route(doubt.topic) if each.name == doubt.broker]
-        until = time.monotonic() + self.asked.patience
+        until = time.monotonic() + _PATIENCE_SECONDS
         at = brokers[0] if brokers else TargetBroker(doubt.broker, ("", 0), 1), doubt.queue
         found = self._settled(group, at, doubt.start, until)
         if found is None:
             self._send(group, maybe=len(group) == 1)
         else:
-            self._done(group, at, found, maybe=doubt.maybe)
+            self._done(group, at, found, "", maybe=doubt.maybe)
 
     def _send(self, group: list[Outgoing], maybe: bool = False) -> None:
         """Send a request until it is stored or refused. maybe: whether its message, of which there
         is one, may be stored already. Raises PeerFailed.
         """
-        until, wait = time.monotonic() + self.asked.patience, _BACKOFF[0]
+        until, wait, first = time.monotonic() + _PATIENCE_SECONDS, _BACKOFF[0], group[0]
         avoided, refused = set[str](), set[str]()
-        if group[0].refused:
-            return self._fail(group, group[0].refused)
+        if first.refused or (first.topic, first.queue_id) in self._stuck:
+            return self._fail(group, first.refused or _HELD_BACK, maybe)
         while True:
             at: Queue | None = None
             try:
-                route = self.cluster.route(group[0].topic)
-                at = self._pick(route, group[0], avoided | refused)
+                route = self.cluster.route(first.topic)
+                at = self._pick(route, first, avoided | refused)
+                start = self._start(first.topic, at) if at else None
+            except (PeerFailed, OSError, BadFrame) as error:
+                failed = _NotStored(min(BUSY), str(error))
+            else:
                 if at is None:
                     return self._fail(group, _NO_ROUTE, maybe)
-                code, why = self._tried(group, at, until, maybe)
-            except _Unknown:
-                raise
-            except (PeerFailed, OSError, BadFrame) as error:
-                code, why = min(BUSY), str(error)
-                maybe = maybe or (isinstance(error, _Doubt) and len(group) == 1)
-            if code is None:
-                return None
+                try:
+                    stored = self._tried(group, at, start, until, maybe)
+                    return self._done(group, at, *stored, maybe)
+                except _NotStored as error:
+                    failed = error
+            maybe = maybe or failed.maybe
             name = at[0].name if at else ""
-            if code in BUSY:
+            if failed.code in BUSY:
                 if time.monotonic() + wait > until:
-                    raise PeerFailed(f"topic {group[0].topic}: {why}; given up: run again to go on")
+                    raise PeerFailed(f"topic {first.topic}: {failed}; given up: run again to go on")
                 avoided.add(name)
                 time.sleep(wait * random.uniform(0.5, 1.0))
                 wait = min(wait * 2, _BACKOFF[1])
-                self.cluster.forget(group[0].topic)
+                self.cluster.forget(first.topic)
             elif len(group) > 1:
                 for one in group:
                     self._send([one])
@@ -229,14 +266,22 @@ class Sender:
             else:
                 refused.add(name)
                 if self.asked.ordered or refused >= {each.name for each in route}:
-                    return self._fail(group, why, maybe)
+                    return self._fail(group, str(failed), maybe)
 
     def _pick(
         self, route: list[TargetBroker], message: Outgoing, avoided: set[str]
     ) -> Queue | None:
-        """A queue: in order always the same of a source's queue, else the next one's turn."""
+        """A queue: in order always the same of a source's queue, else the next one's turn. Raises
+        OSError if that queue's broker is away.
+        """
+        known = self.checkpoint.queues.get((message.topic, message.queue_id))
         if not self.asked.ordered:
             route = [each for each in route if each.name not in avoided] or route
+        elif known is not None:
+            for broker in route:
+                if broker.name == known[0] and known[1] < broker.queues:
+                    return broker, known[1]
+            raise NotReached(f"{known[0]}: its queue {known[1]} is not in the route")
         turn = message.queue_id if self.asked.ordered else next(self._turns)
         turn %= sum(each.queues for each in route) or 1
         for broker in route:
@@ -246,32 +291,31 @@ class Sender:
         return None
 
     def _tried(
-        self, group: list[Outgoing], at: Queue, until: float, maybe: bool
-    ) -> tuple[int | None, str]:
-        """(None, "") where the messages are stored, else the answer's code and why they are not.
-        Raises OSError, BadFrame; _Doubt and _Unknown, if it cannot be said.
+        self, group: list[Outgoing], at: Queue, start: int | None, until: float, maybe: bool
+    ) -> tuple[int, str]:
+        """The first position where messages are stored, and a remark. Raises _NotStored; PeerFailed
+        if nobody knows, OSError if the checkpoint cannot be written.
         """
-        topic, (broker, queue) = group[0].topic, at
-        start = self._start(topic, at)
+        first, (broker, queue) = group[0], at
         if len(group) > 1 and start is None:
-            return _SINGLY, ""
-        self.checkpoint.note("send", group, topic, broker.name, queue, start, maybe)
+            raise _NotStored(_SINGLY, "")
+        self.checkpoint.note(
+            "send", group, first.topic, first.queue_id, broker.name, queue, start, maybe
+        )
         try:
             answer = self.cluster.ask(broker.address, send_request(group, queue, _now()))
-        except NotReached:
-            answer = Command(min(BUSY), remark="cannot be reached")
+        except NotReached as error:
+            answer = Command(min(BUSY), remark=str(error))
         except (OSError, BadFrame) as error:
             found = self._settled(group, at, start, until)
             if found is None:
-                raise _Doubt(f"{broker.name}: {error}") from None
-            answer = Command(_OK, fields={"queueOffset": str(found)})
+                raise _NotStored(min(BUSY), f"{broker.name}: {error}", len(group) == 1) from None
+            return found, ""
         if answer.code in STORED:
-            offset = number_of(answer, "queueOffset")
-            self._done(group, at, offset, STORED[answer.code], maybe)
-            return None, ""
+            return number_of(answer, "queueOffset"), STORED[answer.code]
         if not maybe:  # else a kill now would forget the request before this one
-            self.checkpoint.note("none", ())
-        return answer.code, f"{broker.name}: {answer.remark or ''} (code {answer.code})"
+            self.checkpoint.note("none", [])
+        raise _NotStored(answer.code, f"{broker.name}: {answer.remark or ''} (code {answer.code})")
 
     def _start(self, topic: str, at: Queue) -> int | None:
         """A position at or before the queue's end; None if the queue cannot be read, so that
@@ -288,7 +332,8 @@ class Sender:
         self, group: list[Outgoing], at: Queue, start: int | None, until: float
     ) -> int | None:
         """Where the queue has the messages; None if it has not. A batch is looked for until it must
-        have been stored: sent again too early, all of it would be there twice. Raises _Unknown.
+        have been stored: sent again too early, all of it would be there twice. Raises PeerFailed
+        for a batch whose queue cannot be read.
         """
         settled = time.monotonic() + (_SETTLED_SECONDS if len(group) > 1 else 0)
         while True:
@@ -300,7 +345,7 @@ class Sender:
                 if len(group) == 1:
                     return None
                 if time.monotonic() > max(until, settled):
-                    raise _Unknown(
+                    raise PeerFailed(
                         f"broker {at[0].name}: nobody knows whether {len(group)} messages under "
                         f"way were stored ({error}): run again when its queue can be read"
                     ) from None
@@ -321,7 +366,7 @@ class Sender:
             start = after
 
     def _done(
-        self, group: list[Outgoing], at: Queue, offset: int, remark: str = "", maybe: bool = False
+        self, group: list[Outgoing], at: Queue, offset: int, remark: str, maybe: bool
     ) -> None:
         topic, (broker, queue) = group[0].topic, at
         self.checkpoint.note("sent", group, twice=maybe)
@@ -330,8 +375,10 @@ class Sender:
         for number, each in enumerate(group):
             self._say(each, "sent", broker.name, queue, offset + number, maybe, remark)
 
-    def _fail(self, group: list[Outgoing], why: str, maybe: bool = False) -> None:
+    def _fail(self, group: list[Outgoing], why: str, maybe: bool) -> None:
         self.checkpoint.note("failed", group, twice=maybe)
+        if self.asked.ordered:
+            self._stuck.add((group[0].topic, group[0].queue_id))
         for each in group:
             self._say(each, "failed", None, None, None, maybe, why)
 
@@ -341,7 +388,6 @@ class Sender:
 
 
 _COLUMNS = "broker", "toQueue", "toOffset", "maybeTwice", "remark"
-_OK, _SINGLY = 0, -1
 
 
 def requests_of(messages: Iterable[Outgoing], most: int, ordered: bool) -> Iterator[list[Outgoing]]:

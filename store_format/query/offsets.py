@@ -182,15 +182,12 @@ def rows_traced(
     consumed: dict[str | None, set[str | None]] = defaultdict(set)
     for key, group in ended.items():
         consumed[key[1]].add(group or groups.get(key))
-    of_queue: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for row in rows:
-        of_queue[row.topic, row.queue].append(row.group)
-    found: dict[tuple[str, str, int], int] = {}
-    for (topic, queue), readers in of_queue.items() if consumed else ():
+    asked, found = {row[:3] for row in rows}, dict[tuple[Any, str, int], int]()
+    for topic, queue in sorted({key[1:] for key in asked}) if consumed else ():
         for message in by_offset(store, topic, queue, 0, None, False, notes):
-            for reader in consumed.get(message.unique_key, set()) & {*readers}:
-                found[reader or "", topic, queue] = message.queue_offset + 1
-    return [OffsetRow(*key, at) for key, at in found.items()]
+            for reader in consumed.get(message.unique_key, ()):
+                found[reader, topic, queue] = message.queue_offset + 1
+    return [OffsetRow(*key, at) for key, at in found.items() if key in asked]
 
 
 def confined(
@@ -202,12 +199,11 @@ def confined(
     its first position.
     """
     queues = {(row.topic, row.queue_id): row for row in bounds}
-    moves = []
+    moves, before = [], _flat(offsets)
     for row in wanted:
-        before = offsets.get(row[:2], {}).get(row.queue, -1)
-        queue = queues.get((row.topic, row.queue))
+        queue = queues.get(row[1:3])
         offset = max(min(row.offset, queue.max_offset), queue.min_offset) if queue else -1
-        moves.append(Move(*row[:3], before, offset, row.offset))
+        moves.append(Move(*row[:3], before.get(row[:3], -1), offset, row.offset))
     return moves
 
 

@@ -60,7 +60,6 @@ def make(folder: Path) -> None:
     offsets = folder / "store/config/consumerOffset.json"
     offsets.parent.mkdir()
     offsets.write_text('{"offsetTable": {"Orders@readers": {"0": 4, "1": 7}}}')
-    (offsets.parent / "delayOffset.json").write_text('{"offsetTable": {}}')
     line = '{"topic": "Orders", "queue": 1, "old": %d, "new": %d}\n'
     (folder / "other.map").write_text(line % (0, 0) + line % (7, 5))
     shutil.copytree(folder / "store", folder / "grown")

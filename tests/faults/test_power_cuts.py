@@ -225,6 +225,16 @@ def test_a_replicas_note_comes_behind_the_log_that_it_vouches_for(stores: Path, 
             assert not dirty
 
 
+@pytest.mark.parametrize("name", ["catch-up", "recover"])
+def test_nothing_is_written_once_abort_is_gone(name: str, stores: Path, top: Path) -> None:
+    """Without it a broker takes the store for one that was stopped cleanly, and so do we."""
+    ops = Cut(name, stores, top).recorded.ops
+    at = max(n for n, op in enumerate(ops) if (op.kind, op.path) == ("remove", "behind/abort"))
+    later = [op.path for op in ops[at:] if op.kind in ("create", "write", "length")]
+    assert not [path for path in later if "/index/" not in path], later  # its mark goes
+    assert any(op.data == b"behind/config/delayOffset.json" for op in ops[:at])
+
+
 @pytest.mark.long
 @pytest.mark.explore
 @pytest.mark.parametrize("seed", seeds([3]))

@@ -3,16 +3,22 @@
 import io
 import json
 import os
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reput.jobs.cli import main
+from reput.jobs.console.voice import safe
 from reput.jobs.offsets import offsets
+from reput.store_format.discover.config import live_offsets
 from reput.store_format.faults import StoreError
 from reput.store_format.files.disk import DiskFiles
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.notes import Notes
+from reput.store_format.rocksdb.database import copy_changed, open_database
 from tests.built import T0, Built
 from tests.logs import properties
 from tests.store_format.rocksdb.stores import quick, unpack
@@ -226,6 +232,33 @@ def test_offsets_in_rocksdb(name: str, tmp_path: Path) -> None:
     assert there(store) == moved | {("b", *key[1:]): at for key, at in moved.items()}
     said("offsets", "set", store, "--undo", "--yes")
     assert there(store) == moved
+
+
+@pytest.mark.parametrize("name", ["v2_5.4.0", "single_5.5.0"])
+def test_an_undo_leaves_what_else_a_rocksdb_has(name: str, tmp_path: Path) -> None:
+    """Its topics and groups, that a broker may have made since; a new group's offsets go."""
+    store, _ = unpack(name, tmp_path)
+    before = there(store)
+    said("offsets", "clone", store, "--group", "reading", "--to-group", "b", "--yes")
+    files, folder = DiskFiles(str(store)), Folder(LocalStorage(), str(store))
+    live = live_offsets(folder, Notes(), {})
+    path = f"{store}/config/{live.name}"
+    with closing(open_database(Folder(LocalStorage(), path))) as database:
+        files.add_folder("config/made")
+        copy_changed(database, f"{store}/config/made", {"default": {b"a broker's": b"row"}})
+    files.exchange("config/made", f"config/{live.name}")
+    said("offsets", "set", store, "--undo", "--yes")
+    assert there(store) == before
+    with closing(open_database(Folder(LocalStorage(), path))) as database:
+        assert dict(database.rows("default"))[b"a broker's"] == b"row"
+
+
+def test_a_name_that_no_broker_gave_is_kept_and_shown_on_one_line(store: Path) -> None:
+    name = "\ud800\n\x1b"
+    (store / JSON).write_text(json.dumps({"offsetTable": {f"T@{name}": {"0": 4}}}))
+    told = said("offsets", "set", store, "--to-end", "--yes")
+    assert told.splitlines()[1] == f"  {safe(name)}  T/0  4 -> 9"
+    assert there(store) == {(name, "T", 0): 9, (name, "T", 1): 3}
 
 
 def test_light_queues_have_a_file_and_a_table_of_their_own(store: Path) -> None:

@@ -54,5 +54,5 @@ def test_offsets_in_rocksdb_are_the_old_or_the_new(name: str, tmp_path: Path) ->
     note = kept_note(files)
     assert note is not None
     assert kept_offsets(files, note.name) == before.offsets
-    judge_each(store, lambda: put_back(files, note, live(store)), wanted, before.offsets)
+    judge_each(store, lambda: put_back(files, live(store), before.offsets), wanted, before.offsets)
     assert kept_note(files) is None

@@ -12,11 +12,13 @@ import pytest
 
 from reput.broker.wire.producing import Outgoing
 from reput.jobs.export import export
+from reput.jobs.opening.questions import open_store
 from reput.jobs.send import Send
 from reput.jobs.sending.selected import Selected
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.message.bodies import InnerMessage, encode_inner
 from reput.store_format.release.settings import SettingError
+from tests import golden_stores
 from tests.built import T0, Built
 from tests.in_process import Session
 from tests.logs.encoder import Message, properties
@@ -52,7 +54,7 @@ def found(
     source: str, since: int | None = None, until: int | None = None, **asked: Any
 ) -> list[Outgoing]:
     with closing(Selected(Send(source, "127.0.0.1:1", **asked))) as selected:
-        return list(selected.messages("name", since, until))
+        return list(selected.messages("name", since, until, 1 << 62))
 
 
 def test_without_a_topic_nothing_is_taken_that_stands_in_a_shared_one(source: str) -> None:
@@ -142,3 +144,27 @@ def test_exports_that_are_none(source: str, tmp_path: Path) -> None:
         path.write_text(json.dumps(first) + "\n")
         with pytest.raises(StoreError, match="line 1"):
             found(str(path))
+
+
+def test_the_messages_of_a_light_queue() -> None:
+    """They stand in other topics, and are chosen by the light queue's own number."""
+    store = str(golden_stores.unpack("lmq_batch_5.3.3").input)
+    with open_store(store) as opened:
+        lights = (each.properties.get("INNER_MULTI_DISPATCH", "") for each in opened.messages())
+        name = next(names for names in lights if names).split(",")[0]
+        places = [each.physical_offset for each in opened.messages(name)]
+    for queue in (None, 0):
+        sent = found(store, topic=name, queue=queue)
+        assert [m.place[0] for m in sent] == places
+        assert not {m.topic for m in sent} & {name}
+
+
+def test_a_queue_that_only_the_log_has_is_unconsumed_from_its_start(
+    built: Built, tmp_path: Path
+) -> None:
+    built.put("Orders", 2).file(
+        "config/consumerOffset.json", '{"offsetTable":{"Orders@g":{"1":1}}}'
+    )
+    store = str(built.write(tmp_path / "store"))
+    places = [(m.queue_id, m.source["queueOffset"]) for m in found(store, unconsumed_by="g")]
+    assert places == [(1, 1), (2, 0)]

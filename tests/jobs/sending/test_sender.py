@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,9 @@ import pytest
 from reput.jobs.send import Sent, send
 from reput.jobs.sending import sender
 from reput.store_format.faults import PeerFailed, StoreError
-from tests.built import Built
+from tests.built import SIZES, Built
 from tests.jobs.sending.fake_cluster import BATCH, DROP, LOSE, SEND, STORE, FakeCluster, cluster
+from tests.logs.encoder import properties
 
 BUSY, UNAVAILABLE, ILLEGAL, NO_PERMISSION, SLAVE_AWAY = 2, 14, 13, 16, 11
 
@@ -21,6 +25,7 @@ BUSY, UNAVAILABLE, ILLEGAL, NO_PERMISSION, SLAVE_AWAY = 2, 14, 13, 16, 11
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "_BACKOFF": (0.01, 0.02),
+        "_PATIENCE_SECONDS": 0.3,
         "_SETTLED_SECONDS": 0.05,
         "_LOOK_SECONDS": 0.01,
     }.items():
@@ -43,7 +48,6 @@ def sending(
     there: FakeCluster, store: str, rows: list[dict[str, Any]] | None = None, **how: Any
 ) -> Sent:
     how.setdefault("checkpoint", str(Path(store).parent / "checkpoint"))
-    how.setdefault("patience", 0.3)
     return send(
         source=store, to=there.namesrv, row=(rows if rows is not None else []).append, **how
     )
@@ -82,7 +86,7 @@ def test_a_batch_has_one_queue_of_a_source_in_order_and_any_else(store: str) -> 
 def test_another_broker_takes_what_one_does_not(store: str, code: Any) -> None:
     with cluster("ab") as there:
         there.does = lambda broker, asked: STORE if broker.name == "b" else code
-        done = sending(there, store, batch=1, patience=5)
+        done = sending(there, store, batch=1)
         assert there.brokers["b"].bodies == bodies()
         assert (done.sent, done.failed) == (12, 0)
         assert bool(done.twice) == (code == DROP)
@@ -213,14 +217,13 @@ def test_a_checkpoint_is_of_one_send_and_one_run(store: str, tmp_path: Path) -> 
         sending(there, store, topic="T", queue=0)
         with pytest.raises(StoreError, match="is the checkpoint of another source, selection"):
             sending(there, store, topic="T", queue=1)
-        size = os.path.getsize(path)
         with open(path, "ab") as file:  # killed within a line
             file.write(b'{"send": [[')
         assert sending(there, store, topic="T", queue=0).before == 6
-        assert os.path.getsize(path) == size
-        held = sender.Checkpoint(str(tmp_path / "held"), {}, [])
+        assert all(map(json.loads, Path(path).read_text().splitlines()))
+        held = sender.Checkpoint(str(tmp_path / "held"), {})
         with pytest.raises(StoreError, match="another `reput send` has this checkpoint"):
-            sender.Checkpoint(str(tmp_path / "held"), {}, [])
+            sender.Checkpoint(str(tmp_path / "held"), {})
         held.close()
         for raw in (
             b"\xff\n",
@@ -235,3 +238,143 @@ def test_a_checkpoint_is_of_one_send_and_one_run(store: str, tmp_path: Path) -> 
             ):
                 sending(there, store, checkpoint=str(tmp_path / "other"))
             assert (tmp_path / "other").read_bytes() == raw
+
+
+def test_in_order_nothing_overtakes_what_failed(store: str) -> None:
+    """What follows in its queue fails with it, and a later run sends it in order."""
+    for batch in (1, 5):
+        rows: list[dict[str, Any]] = []
+        how: Any = {"ordered": True, "batch": batch, "checkpoint": f"{store}.{batch}"}
+        with cluster() as there:
+            there.does = lambda _, asked: ILLEGAL if b"body 4" in (asked.body or b"") else STORE
+            done = sending(there, store, rows, **how)
+            assert (done.sent, done.failed) == (8, 4)
+            held = [row["remark"] for row in rows if row["status"] == "failed"][1:]
+            assert held == ["held back: a message before it in its queue failed"] * 3
+            there.does = lambda broker, asked: STORE
+            assert sending(there, store, **how).sent == 4
+            for number in (0, 1):
+                assert [b for b in there.bodies if b in bodies(range(number, 12, 2))] == bodies(
+                    range(number, 12, 2)
+                )
+
+
+def test_in_order_a_queue_keeps_its_queue_though_the_route_changes(store: str) -> None:
+    """In the same run and in one that goes on."""
+    rows: list[dict[str, Any]] = []
+    with cluster("ab", queues=1) as there:
+
+        def does(broker: Any, asked: Any) -> Any:
+            if len(there.bodies) == 4 and there.queue_number == 1:
+                there.queue_number = 3
+                return BUSY
+            if len(there.bodies) == 8:
+                raise OSError
+            return STORE
+
+        there.does = does
+        with pytest.raises(PeerFailed):
+            sending(there, store, rows, ordered=True)
+        there.does = lambda broker, asked: STORE
+        sending(there, store, rows, ordered=True)
+    queues = {(row["queueId"], row["broker"], row["toQueue"]) for row in rows}
+    assert queues == {(0, "a", 0), (1, "b", 0)}
+
+
+def test_what_was_stored_is_not_sent_again_if_nothing_more_can_be_written(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk under the checkpoint, and an output that was closed (`| head`)."""
+    real = os.write
+
+    def full(file: int, raw: bytes) -> int:
+        if raw.startswith(b'{"sent"'):
+            real(file, raw[:9])
+            raise OSError(28, "No space left on device")
+        return real(file, raw)
+
+    with cluster() as there:
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            sending(there, store, batch=1)
+        monkeypatch.setattr(os, "write", real)
+
+        def closed(row: Any) -> None:
+            raise BrokenPipeError
+
+        path = str(Path(store).parent / "checkpoint")
+        with pytest.raises(BrokenPipeError):
+            send(store, there.namesrv, row=closed, checkpoint=path, batch=1)
+        done = sending(there, store)
+        assert (sorted(there.bodies), done.twice) == (sorted(bodies()), [])
+
+
+def test_a_source_that_became_another_is_refused(store: str) -> None:
+    with cluster() as there:
+        sending(there, store)
+        shutil.rmtree(store)
+        built = Built()
+        for number in range(20):
+            built.put("T", 0, properties=properties(("UNIQ_KEY", f"new{number}")))
+        built.derive().write(Path(store))
+        with pytest.raises(StoreError, match="another source than when its checkpoint"):
+            sending(there, store)
+        assert len(there.bodies) == 12
+
+
+def test_a_killed_run_goes_on_to_the_end_that_its_source_had(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent to the source's own broker is in the source, too. A later run has new times."""
+    with cluster() as there:
+        there.does = lambda broker, asked: STORE if len(there.bodies) < 4 else BUSY
+        with pytest.raises(PeerFailed):
+            sending(there, store, batch=1)
+        shutil.rmtree(store)
+        built = Built()
+        for _ in range(6):
+            built.put("T", 0, keys="k").put("T", 1, keys="k")
+        now = time.time_ns() // 1_000_000
+        built.put("T", 0, 3, keys="k", born_timestamp=now, store_timestamp=now)
+        built.derive().write(Path(store))
+        there.does = lambda broker, asked: STORE
+        assert sending(there, store, batch=1).sent == 8
+        assert sending(there, store, batch=1).sent == 3
+
+
+def test_what_a_batch_cannot_hold_is_sent_alone(store: str, tmp_path: Path) -> None:
+    long = properties(("UNIQ_KEY", "u"), ("a", "x" * 32_700))
+    built = (
+        Built({**SIZES, "mappedFileSizeCommitLog": 1 << 16})
+        .put("T", 0, 2)
+        .put("T", 0, 1, properties=long)
+        .put("T", 0, 2)
+    )
+    with cluster() as there:
+        built.derive().write(tmp_path / "long")
+        sending(there, str(tmp_path / "long"))
+        codes = [asked.code for asked in there.asked if asked.code in (SEND, BATCH)]
+        assert codes == [BATCH, SEND, BATCH]
+
+
+def test_a_file_that_is_none_of_its_own_is_never_cut(store: str, tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"a note without a line's end")
+    with cluster() as there, pytest.raises(StoreError, match="is no checkpoint"):
+        sending(there, store, checkpoint=str(tmp_path / "other"))
+    assert (tmp_path / "other").read_bytes() == b"a note without a line's end"
+
+
+def test_what_was_under_way_and_is_no_longer_there_is_said(store: str) -> None:
+    """Requests hold no more messages than a second may have."""
+    said: list[str] = []
+    with cluster() as there:
+        there.does = lambda broker, asked: DROP if len(there.bodies) == 3 else STORE
+        with pytest.raises(PeerFailed):
+            sending(there, store, rate=1000, batch=1)
+        shutil.rmtree(store)
+        Built(start=1 << 20).put("T", 0, 2).derive().write(Path(store))
+        there.does = lambda broker, asked: STORE
+        assert sending(there, store, tell=said.append, rate=1).sent == 2
+        assert len(said) == 1
+        assert "was under way when a run ended" in said[0]
+        assert {asked.code for asked in there.asked} & {SEND, BATCH} == {SEND}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.console.declared import add_options, given, option, shown
 from reput.jobs.console.options import DONE
-from reput.jobs.console.rows import OutputColumn, add_limit, at, show_rows
+from reput.jobs.console.rows import OutputColumn, add_limit, show_rows, time_column
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import alone
 
@@ -102,15 +102,16 @@ def _remarks(row: BackupRow) -> str:
 _COLUMNS = (
     OutputColumn("store", lambda row: row.store, True),
     OutputColumn("run", lambda row: row.run),
-    OutputColumn("made", lambda row: at(row.made), True),
+    time_column("made", lambda row: row.made),
     OutputColumn("first", lambda row: f"{row.first:,}"),
     OutputColumn("end", lambda row: f"{row.end:,}"),
-    OutputColumn("last message", lambda row: row.last_message and at(row.last_message), True),
+    time_column("last message", lambda row: row.last_message),
     OutputColumn("new bytes", lambda row: f"{row.bytes:,}"),
     OutputColumn("stored", lambda row: f"{row.stored:,}"),
     OutputColumn("files", lambda row: row.files),
     OutputColumn("remarks", _remarks, True),
-    OutputColumn("checked", lambda row: row.checked and f"{at(row.checked)} {row.verdict}", True),
+    time_column("checked", lambda row: row.checked),
+    OutputColumn("verdict", lambda row: row.verdict, True),
 )
 
 
@@ -118,7 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_options(parser, Backups)
     add_limit(parser)
-    add_output(parser, rows=True)
+    add_output(parser, rows=True, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

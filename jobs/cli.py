@@ -55,6 +55,7 @@ _GROUPS = {
         "export":
             "write messages as Parquet, JSON lines, a Delta table or a store of their own",
         "append": "append messages to a local store",
+        "send": "send messages, dead letters above all, to a live cluster",
         "convert":
             "write a store anew: files of other sizes, another release",
         "replicate":
@@ -291,6 +292,8 @@ class _Command(_Words):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.fill()
         found, rest = super().parse_known_args(args, namespace)
+        if len(rest) == 1 and rest[0][:1] != "-" and getattr(found, "message", "") is None:
+            found.message = rest.pop()  # ID after options: argparse takes it as absent by then
         if rest:  # reported here, so that the error names the command's help
             word = next((each for each in rest if each.startswith("--")), "")
             known = [each for each in self._option_string_actions if each.startswith("--")]

@@ -21,6 +21,7 @@ from reput.jobs.engines.choice import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import READ
 from reput.store_format.files.folder import Folder
+from reput.store_format.notes import Notes
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ class Export(OfExport):
     sql: str | None = option("only what a subscription would get", metavar="EXPRESSION")
     since: int | None = timed(f"stored then or later: {TIME_FORMS}", type=milliseconds)
     until: int | None = timed("stored before that", type=milliseconds)
+    unconsumed_by: str | None = option(
+        "only what this consumer group has not consumed: from its offset on", metavar="GROUP"
+    )
     bodies: bool = option("leave out the bodies", True, "--no-bodies")
     decompress: bool = option("bodies as their producers gave them", False)
     on_damage: str = option(
@@ -138,8 +142,12 @@ def export(engine: Engine, asked: Export) -> "Exported":
         raise SettingError(f"on_damage {on_damage!r}: expected one of {', '.join(_ON_DAMAGE)}")
     if asked.decompress and not asked.bodies:
         raise SettingError("--decompress: there is nothing to decompress with --no-bodies")
-    chosen = Chosen(**{each.name: getattr(asked, each.name) for each in fields(Chosen)})
-    chosen = replace(chosen, topics=tuple(asked.topics), redact=tuple(asked.redact))
+    if asked.unconsumed_by is not None and format_ == _DELTA:
+        raise SettingError("--unconsumed-by: not for a Delta table, as offsets move between runs")
+    named = [each.name for each in fields(Chosen) if each.name != "offsets"]
+    chosen = Chosen(**{name: getattr(asked, name) for name in named})
+    chosen = replace(chosen, topics=tuple(asked.topics), redact=tuple(asked.redact),
+                     offsets=_offsets(asked))  # fmt: skip
     redaction(asked.redact)  # wrong words are refused before anything is read
     settings, keep_repeats = asked.settings or {}, asked.keep_repeats
     if format_ == _STORE:
@@ -168,6 +176,17 @@ def export(engine: Engine, asked: Export) -> "Exported":
     to = asked.output_storage or asked.storage
     target = found.output(asked.to, EXPORTED, asked.replace, to)
     return export_set(found, target, format_, chosen, keep_repeats)
+
+
+def _offsets(asked: Export) -> tuple[tuple[str, int, int], ...]:
+    """(topic, queue, offset from which on the group has consumed nothing). Raises StoreError."""
+    if asked.unconsumed_by is None:
+        return ()
+    from reput.store_format.query.inventory import unconsumed
+
+    at = asked.named()
+    found = unconsumed(Folder(at.storage, at.path), asked.unconsumed_by, Notes())
+    return tuple((*queue, offset) for queue, offset in sorted(found.items()))
 
 
 @on_engine(VerifyExport)

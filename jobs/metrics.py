@@ -148,6 +148,11 @@ SERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "reput_disk_free_bytes": ("Free bytes of the store's disk", ()),
     "reput_disk_left_hours": ("Until it is full as the log grows, if nothing is deleted", ()),
 }  # fmt: skip
+_USUAL = "rocketmq_producer_offset", "rocketmq_group_diff"
+_NAMES = {  # by kind_of their topic
+    "retry": ("rocketmq_topic_retry_offset", "rocketmq_group_retrydiff"),
+    "dlq": ("rocketmq_topic_dlq_offset", "rocketmq_group_dlqdiff"),
+}
 _RATES_SECONDS, _DISK_SECONDS, _DISK_LEAST = 60.0, 3600.0, 600.0
 _LABEL_MOST = 255
 _CLUSTERING = 1  # MessageModel.CLUSTERING.ordinal()
@@ -179,7 +184,7 @@ class Looked:
         self._puts = deque[tuple[float, dict[str, tuple[int, int]]]]()
         self._ends = deque[tuple[float, int]]()
         self._failures = self._read = 0
-        self._took = self._ended = 0.0
+        self._took = self._ended = self._now = 0.0
         self._failing = False
         self.look()
 
@@ -201,15 +206,10 @@ class Looked:
             self.watch.look()
         finally:
             self._read = self._files.read - read
-        now, self._ended, self._failing = time.monotonic(), time.time(), False
-        self._took = now - begun
-        self._puts.append((now, dict(self.watch.put)))
-        while len(self._puts) > 2 and self._puts[1][0] <= now - _RATES_SECONDS:
-            self._puts.popleft()
-        if not self._ends or now - self._ends[-1][0] >= _RATES_SECONDS:
-            self._ends.append((now, self.watch.log_end))
-        while self._ends[0][0] < now - _DISK_SECONDS:
-            self._ends.popleft()
+        now = self._now = time.monotonic()
+        self._took, self._ended, self._failing = now - begun, time.time(), False
+        _keep(self._puts, now, dict(self.watch.put), _RATES_SECONDS)
+        _keep(self._ends, now, self.watch.log_end, _DISK_SECONDS)
 
     def collect(self) -> list[Any]:
         """All families, in the order of SERIES."""
@@ -239,12 +239,8 @@ class Looked:
         # topics of applications come first where not all are shown
         ends = sorted((kind_of(at[0]) != "normal", at, end) for at, end in watch.ends().items())
         for _, (topic, queue), end in self._most_of(ends, "queues"):
-            name, what = "rocketmq_producer_offset", topic
-            if topic.startswith(RETRY_PREFIX):
-                name = "rocketmq_topic_retry_offset"
-            elif topic.startswith(DLQ_PREFIX):
-                name, what = "rocketmq_topic_dlq_offset", topic.removeprefix(DLQ_PREFIX)
-            yield name, (what, queue), end
+            name, _ = _NAMES.get(kind_of(topic), _USUAL)
+            yield name, (topic.removeprefix(DLQ_PREFIX), queue), end
         yield from self._of_topics()
         behind = sorted(watch.groups, key=lambda each: (-each.lag, each[:3]))
         for each in self._most_of(behind, "group queues"):
@@ -265,7 +261,7 @@ class Looked:
             yield "reput_left_out", (what,), self._left[what]
 
     def _of_topics(self) -> Iterator[_Sample]:
-        held, (then, before), now = self.watch.held(), self._puts[0], self._puts[-1][0]
+        held, (then, before), now = self.watch.held(), self._puts[0], self._now
         puts = sorted((kind_of(topic) != "normal", topic) for topic in self.watch.put)
         for _, topic in self._most_of(puts, "topics"):
             (messages, size), (put, put_bytes) = held.get(topic, (0, 0)), self.watch.put[topic]
@@ -288,9 +284,8 @@ class Looked:
             if behind is not None:
                 yield "reput_broadcast_lag_seconds", labels, behind
             return
-        kind = {RETRY_PREFIX: "retrydiff", DLQ_PREFIX: "dlqdiff"}
-        name = next((kind[prefix] for prefix in kind if each.topic.startswith(prefix)), "diff")
-        yield f"rocketmq_group_{name}", (*labels, _CLUSTERING), each.lag
+        _, name = _NAMES.get(kind_of(each.topic), _USUAL)
+        yield name, (*labels, _CLUSTERING), each.lag
         yield "rocketmq_consumer_offset", labels, each.consumer_offset
         if behind is not None:
             yield "reput_group_lag_seconds", labels, behind
@@ -302,7 +297,7 @@ class Looked:
         free = disk.f_bavail * disk.f_frsize
         yield "rocketmq_brokeruntime_commitlog_disk_ratio", (), used / (used + disk.f_bavail or 1)
         yield "reput_disk_free_bytes", (), free
-        grown, took = watch.log_end - self._ends[0][1], self._puts[-1][0] - self._ends[0][0]
+        grown, took = watch.log_end - self._ends[0][1], self._now - self._ends[0][0]
         if took < _DISK_LEAST:  # over all that the log has
             grown, took = watch.log_end - watch.log.start, (watch.newest - watch.oldest) / 1000
         left = free / grown * took / 3600 if grown > 0 else math.inf
@@ -311,6 +306,14 @@ class Looked:
     def _most_of(self, rows: list[_Row], what: str) -> list[_Row]:
         self._left[what] += max(len(rows) - self._most, 0)
         return rows[: self._most]
+
+
+def _keep(kept: deque[tuple[float, _Row]], now: float, value: _Row, seconds: float) -> None:
+    """Keep the values of these last seconds, a dozen at most, and one that is as old."""
+    if not kept or now - kept[-1][0] >= seconds / 12:
+        kept.append((now, value))
+    while len(kept) > 1 and kept[1][0] <= now - seconds:
+        kept.popleft()
 
 
 def _label(value: object) -> str:

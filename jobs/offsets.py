@@ -103,11 +103,7 @@ class OffsetsReport:
     lacking: bool = False
     done: bool = False
     kept: str = ""  # the folder with what was replaced
-
-    @property
-    def left(self) -> int:
-        """How many offsets were past their queue's end, or of no queue."""
-        return sum(move.asked > move.offset for move in self.moves)
+    left: int = 0  # how many offsets were past their queue's end, or of no queue
 
     def text(self) -> str:
         many, verb = len(self.moves), "moved" if self.done else "would move"
@@ -117,7 +113,9 @@ class OffsetsReport:
         if many > _SHOWN:
             lines.append(f"  ... and {many - _SHOWN:,} more: --json has all")
         if self.unmapped:
-            lines.append(f"  stay      {self.unmapped:,} offsets of which it tells nothing")
+            lines.append(
+                f"  stay      {self.unmapped:,} offsets that the map or the traces do not name"
+            )
         if self.kept:
             lines.append(f"  kept      {self.kept} (--undo puts it back)")
         return "\n".join([*lines, *(f"  note      {note}" for note in self.notes)])
@@ -184,7 +182,7 @@ def _undo(held: "HeldStore", asked: OfOffsets, live: "LiveOffsets", report: Offs
 
     note = kept_note(held.files)
     if note is None:
-        report.notes.append("nothing is kept that a change has replaced")
+        report.notes.append("no earlier offsets are kept: there is nothing to undo")
         return
     if note.name != live.name:
         raise StoreError(
@@ -254,6 +252,11 @@ def _plan(
         none = f"none of {len(rows):,} queues" if rows else "no such offset"
         raise StoreError(f"{held.path}: has {none}: nothing can be set")
     report.moves = [move for move in moves if move.before != move.offset or move.offset < 0]
+    report.left = sum(move.asked > move.offset for move in moves)
+    at_end = sum(move.asked > move.offset == move.before >= 0 for move in moves)
+    if at_end:
+        what = "offset stays at its" if at_end == 1 else "offsets stay at their"
+        report.notes.append(f"{at_end:,} {what} queue's end: no message is as far as was asked")
 
 
 def _request(asked: OfOffsets) -> str:
@@ -315,6 +318,6 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(json.dumps(row._asdict(), ensure_ascii=False) + "\n")
         return DAMAGE if report.lacking else DONE
     moves = [move._asdict() for move in report.moves]
-    show(arguments, {**asdict(report), "moves": moves, "left": report.left}, report.text(),
+    show(arguments, {**asdict(report), "moves": moves}, report.text(),
          good=not report.left)  # fmt: skip
     return DAMAGE if report.left or (report.moves and not report.done) else DONE

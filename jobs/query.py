@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # ---
 # Refuses options of `reput query` that do not go together, so that none is ignored.
 
-_TIMES, _FILTERS = {"--since", "--until"}, {"--tags", "--sql", "--grep"}
+_TIMES, _FILTERS = {"--since", "--until"}, {"--tags", "--sql", "--grep", "--unconsumed-by"}
 # What is asked for -> options that narrow it. --max, --limit and --scan go with everything.
 _OBEYED = {
     "--key": _TIMES | _FILTERS | {"--topic", "--as-rocketmq"},
@@ -49,7 +49,7 @@ _OBEYED = {
 }
 _NAMES = {"begin": "--since", "end": "--until"}
 _NARROWING = (
-    "topic", "queue", "begin", "end", "tags", "sql", "grep", "as_rocketmq",
+    "topic", "queue", "begin", "end", "tags", "sql", "grep", "unconsumed_by", "as_rocketmq",
 )  # fmt: skip
 
 
@@ -166,6 +166,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only messages in whose body, or in a name or value of whose properties, it is found",
     )  # fmt: skip
     parser.add_argument(
+        "--unconsumed-by", metavar="GROUP",
+        help="only what this consumer group has not consumed: from its offset on",
+    )  # fmt: skip
+    parser.add_argument(
         "--as-rocketmq", action="store_true",
         help="exactly what a broker answers, its limit of 64 and its misses included",
     )  # fmt: skip
@@ -268,9 +272,9 @@ def _by_keys(
 
 
 def _where(store: Store, arguments: argparse.Namespace) -> "Filter | None":
-    """The filter of --tags, --sql and --grep. Raises StoreError."""
-    asked = arguments.tags, arguments.sql, arguments.grep
-    if asked == (None, None, None):
+    """The filter of --tags, --sql, --grep and --unconsumed-by. Raises StoreError."""
+    asked = arguments.tags, arguments.sql, arguments.grep, arguments.unconsumed_by
+    if set(asked) == {None}:
         return None
     try:
         return store.filter(*asked)

@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.declared import add_options, option, shown, timed
+from reput.jobs.console.declared import add_options, option, shown
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
-    TIME_FORMS,
     add_broker,
     add_consent,
     add_timezone,
     asked_of,
-    before,
     byte_rate,
     host_port,
     show,
@@ -38,7 +36,7 @@ was killed goes on where it stood; a target that is no beginning of the source i
 and index are derived from what was copied.
 
   reput replicate /data/store /data/replica
-  reput replicate s3://bucket/store /data/replica --until 2026-11-22T12:00:00Z
+  reput replicate s3://bucket/store /data/replica --to-offset 4310016
   reput replicate /data/store /data/replica --follow --rate 50MB      of a live broker's store
   reput replicate --master 10.0.0.5:10912 /data/replica --follow      over the wire, as a slave does
 """
@@ -48,7 +46,7 @@ _LONGEST = 1e9  # seconds; neither inf nor nan is below
 @dataclass(frozen=True)
 class OfReplica:
     """What both kinds of replication are asked. Records copied before an error stay, and are a
-    store. Times are seconds; to_time: in milliseconds; rate: bytes a second.
+    store. Times are seconds; rate: bytes a second.
 
     confirm: asked before a store that is no replica is extended; raises StoreError to stop.
     """
@@ -59,10 +57,6 @@ class OfReplica:
     to_offset: int | None = option(
         "no record that ends behind physical offset N", type=int, metavar="N"
     )
-    to_time: int | None = timed(
-        f"none from the first record on that was stored then or later: {TIME_FORMS}", "--until",
-        type=before,
-    )  # fmt: skip
     follow: bool = option("go on while the source grows, until --idle", False)
     every: float = option("with --follow: how often (1)", 1.0, type=float, metavar="SECONDS")
     idle: float | None = option(
@@ -78,11 +72,12 @@ class OfReplica:
     confirm: Callable[[str], None] = lambda _: None
 
     def how(self, verify: bool = False) -> "ReplicationOptions":
-        from reput.jobs.replicating.from_folder import ReplicationOptions, wanted_up_to
+        from reput.jobs.replicating.from_folder import LogLimit, ReplicationOptions
 
         return ReplicationOptions(
-            wanted_up_to(self.to_offset, self.to_time), self.follow, self.every, self.idle,
-            self.derive, self.derive_every, self.rate, self.check_crc, verify,
+            LogLimit() if self.to_offset is None else LogLimit(self.to_offset), self.follow,
+            self.every, self.idle, self.derive, self.derive_every, self.rate, self.check_crc,
+            verify,
         )  # fmt: skip
 
 

@@ -103,13 +103,15 @@ def restore(engine: Engine, asked: Restore) -> Restoration:
     """
     from reput.jobs.console.moment import Wanted, find_moment
     from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.catalogue import stores_of
+    from reput.store_format.files.catalogue import Catalogue, stores_of
     from reput.store_format.notes import Notes
 
     storage = storage_for(asked.store)
     names: list[str | None] = [asked.name]
     if asked.name is None and asked.at is not None:
-        names = [*stores_of(storage, storage.resolve(asked.store).rstrip("/"))]
+        root = storage.resolve(asked.store).rstrip("/")
+        stores = stores_of(storage, root)  # some perhaps of a killed first backup
+        names = [name for name in stores if Catalogue(storage, root, name).numbers] or names
     several, found = len(names) > 1, []
     for name in names:
         wanted = Wanted(name, asked.at, asked.to_offset, asked.to_message_id)
@@ -138,7 +140,7 @@ class _Restoring:
         at = store_at(str(found.moment), release, given)
         self.store = replace(asked, settings=given).found(engine, purpose, at)
         kind = CONVERTED if anew else RESTORED
-        self.place = self.store.output(asked.output, kind, False, asked.storage)
+        self.place = self.store.output(asked.output, kind, None, asked.storage)
 
     def run(self) -> "Restored | ConvertSummary":
         from reput.jobs.repository.restored import restore_store
@@ -176,7 +178,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser, "the release whose rules hold; without it that of the backup's broker")
     add_timezone(parser)
     add_engine(parser)
-    add_output(parser)
+    add_output(parser, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

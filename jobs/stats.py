@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _ways(text: str) -> tuple[str, ...]:
     ways = tuple(text.split(","))
     if not set(ways) <= set(BY) or len(set(ways)) < len(ways):
-        raise argparse.ArgumentTypeError(f"{text!r}: some of {', '.join(BY)} are wanted")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {', '.join(BY)}")
     return ways
 
 

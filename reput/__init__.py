@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
     from reput.jobs.restore import restore as restore
     from reput.jobs.salvaging.lives import judged as judged
+    from reput.jobs.send import send as send
     from reput.jobs.sources import register as register
     from reput.jobs.verify import verify as verify
     from reput.store_format.derived.extent import tail as tail
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
 # A command's function is in the module of its name; module -> the other public names that it has.
 _COMMANDS = (
     "rebuild verify compare repair convert recover report expire deliver_delayed "
-    "resolve_transactions offsets backup backups forget restore"
+    "resolve_transactions offsets backup backups forget restore send"
 )
 _OTHERS = {
     "jobs.catch_up": "catch_up follow",

@@ -41,7 +41,7 @@ LAYERS = (
     "jobs/console jobs/judging",
     "jobs/comparing jobs/in_place",
     "jobs/page jobs/replicating",
-    "jobs/converting jobs/repository jobs/sockets",
+    "jobs/converting jobs/repository jobs/sending jobs/sockets",
     "jobs",
 )
 _NO_COMMANDS = {"cli", "demo"}  # the demo types what a user would

@@ -86,39 +86,65 @@ def is_index_file(name: str) -> bool:
     return name.startswith(f"{_INDEX}-")
 
 
-class LineFile:
+class LateFile:
+    """A file of staging that the first bytes create: mostly there are none."""
+
+    def __init__(self, staging: Staging, name: str) -> None:
+        self._staging, self._name = staging, name
+        self._output: Writer | None = None
+        self.bytes = 0  # that were written
+
+    @property
+    def name(self) -> str:
+        """Its name; '' where nothing was written."""
+        return self._name if self._output else ""
+
+    def write(self, data: npt.NDArray[Any] | bytes) -> None:
+        size = memoryview(data).nbytes
+        if not size:
+            return
+        if self._output is None:
+            self._output = self._staging.storage.create(self._staging.path(self._name))
+        self._output.write(data)
+        self.bytes += size
+
+    def finish(self) -> str:
+        """Complete the file. Returns its name."""
+        if self._output:
+            self._output.finish(self.bytes)
+        return self.name
+
+
+class LineFile(LateFile):
     """Writes JSON lines to a staging file as they come."""
 
     _LINES = 1 << 12
 
     def __init__(self, staging: Staging) -> None:
-        self._staging, self._name = staging, ""
-        self._output: Writer | None = None
+        super().__init__(staging, attempt_name("lines"))
         self._lines: list[str] = []
-        self._bytes = 0
 
     def add(self, row: dict[str, Any]) -> None:
         self._lines.append(json.dumps(row) + "\n")
         if len(self._lines) == self._LINES:
-            self._write()
+            self._give()
 
     def finish(self) -> str:
-        """Complete the file. Returns its name, or '' if there was no line."""
-        self._write()
-        if self._output:
-            self._output.finish(self._bytes)
-        return self._name
+        self._give()
+        return super().finish()
 
-    def _write(self) -> None:
-        raw = "".join(self._lines).encode()
-        if raw and self._output is None:
-            self._name = attempt_name("lines")
-            self._output = self._staging.storage.create(self._staging.path(self._name))
-        if self._output is None:
-            return
-        self._output.write(raw)
-        self._bytes += len(raw)
+    def _give(self) -> None:
+        self.write("".join(self._lines).encode())
         self._lines.clear()
+
+
+def stage(staging: Staging, name: str, *pieces: Any) -> str:
+    """Write a whole staging file, of arrays of bytes or what has such; returns its name."""
+    output = staging.storage.create(staging.path(name))
+    for piece in pieces:
+        output.write(piece)
+    output.finish(sum(memoryview(piece).nbytes for piece in pieces))
+    return name
 
 
 def past_name(run: str, done: int, ranges: int) -> str:

@@ -270,8 +270,8 @@ def look_ahead(
                 ahead.records += out.records
                 if out.records:
                     ahead.last_record, ahead.last_timestamp = out.last_record, out.last_timestamp
-                if out.last_dispatched_timestamp >= 0:
-                    ahead.last_dispatched = out.last_dispatched_timestamp
+                if out.last_dispatched >= 0:
+                    ahead.last_dispatched = out.last_dispatched
                 ahead.opens_index |= of_index and position.index_full and out.records > 0
         if ahead.fault not in (Fault.NONE, Fault.BLANK):
             break

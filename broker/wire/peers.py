@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from reput.broker.wire.codes import Language, RequestCode
-from reput.broker.wire.remoting import BadFrame, Command, Frames, Serialization, frame
+from reput.broker.wire.codes import RequestCode
 from reput.broker.wire.replication import (
     LogChunk,
     ProtocolError,
@@ -232,32 +231,6 @@ CONFIG_FILES = {
     RequestCode.GET_ALL_CONSUMER_OFFSET: OFFSETS,
     RequestCode.GET_ALL_DELAY_OFFSET: DELAY_OFFSETS,
 }
-_VERSION = 399
-
-
-class SlaveAnswer(NamedTuple):
-    """A response: its code (0: success), its remark and its body."""
-
-    code: int
-    remark: str
-    body: bytes
-
-
-def encode_question(code: int, opaque: int) -> bytes:
-    return frame(Command(code, opaque, version=_VERSION, language=Language.OTHER))
-
-
-def decode_answer(frames: Frames) -> SlaveAnswer | None:
-    """The answer in what was fed (header: JSON); None: not whole yet. Raises ProtocolError."""
-    try:
-        found = frames.next()
-    except BadFrame as error:
-        raise ProtocolError(f"answer: {error}") from None
-    if found is None:
-        return None
-    if found.serialization != Serialization.JSON:
-        raise ProtocolError(f"answer: a header of kind {found.serialization}, JSON was asked for")
-    return SlaveAnswer(found.code, found.remark or "", found.body or b"")
 
 
 def runtime_info(body: bytes) -> dict[str, str]:

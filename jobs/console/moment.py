@@ -83,7 +83,8 @@ def wanted_of(
     if at is not None:
         with suppress(ValueError):
             local = datetime.fromisoformat(at)
-            if not at.isdigit() and local.tzinfo is None:
+            zoned = local.tzinfo is not None or getattr(arguments, "tz", None) is not None
+            if not at.isdigit() and not zoned:
                 at = local.astimezone().isoformat()
                 tell(f"--at {arguments.at}: taken as {at}, in the zone of this process")
         at = _time(at, milliseconds)
@@ -208,12 +209,17 @@ class _Finder:
         state = known[-1] if known else chain.runs[0][0]
         if not known:
             self.notes.note(
-                f"config and offsets are those of run {state.run}, {time_text(state.ended)}: no "
-                "older backup has any"
+                f"config and offsets are those of run {state.run}, {time_text(state.ended)}, the "
+                "oldest backup"
             )
         _, start = whole_log(self.catalogue, head, end)
         if start > end:
             raise StoreError(f"{self.catalogue.folder}: has no whole segment up to {end:,}")
+        if self.catalogue.is_lost(oldest := chain.runs[0][0]):
+            self.notes.note(
+                f"{self.catalogue.path_of(oldest.parent or 0)}: is missing: the log before "
+                f"{oldest.begin:,} is not known, and is left out"
+            )
         gaps = [gap for gap in self.catalogue.gaps(head) if gap[1] <= end]
         if gaps:
             self.notes.note(

@@ -312,6 +312,12 @@ _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
+class Ago(int):
+    """A time that its `word` names, but another one in each run."""
+
+    word = ""
+
+
 def milliseconds(text: str) -> int:
     """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it has --tz's."""
     with suppress(ValueError):
@@ -319,7 +325,9 @@ def milliseconds(text: str) -> int:
     ago = _AGO.fullmatch(text)
     if ago is not None or text == "now":
         before = int(ago[1]) * _UNITS[ago[2]] if ago is not None else 0
-        return time.time_ns() // 1_000_000 - before
+        found = Ago(time.time_ns() // 1_000_000 - before)
+        found.word = text
+        return found
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

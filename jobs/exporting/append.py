@@ -91,17 +91,25 @@ def _is_wanted(row: dict[str, Any], wanted: CopyChoice) -> bool:
 def append_exported(writer: CommitLogWriter, where: str, row: dict[str, Any]) -> None:
     """Append the message of a row. Raises Refused that begins with `where`."""
     try:
-        append_stored(writer, _stored(writer, row))
+        append_stored(writer, stored_as(where, row, writer.profile.property_text_ends))
+    except BadRow:
+        raise
     except Refused as error:
         raise type(error)(f"{where}: {error}") from None
+
+
+def stored_as(where: str, row: dict[str, Any], text_ends: bool = False) -> Record:
+    """The record of a row. text_ends: Profile.property_text_ends. Raises BadRow."""
+    try:
+        return _stored(row, text_ends)
     except (KeyError, TypeError, AttributeError) as error:
         raise BadRow(f"{where}: lacks a column or has one of a wrong type: {error}") from None
 
 
-def _stored(writer: CommitLogWriter, row: dict[str, Any]) -> Record:
+def _stored(row: dict[str, Any], text_ends: bool) -> Record:
     # in the record's order, which was that of a broker's HashMap
     pairs = [f"{name}{NAME_END}{value}" for name, value in row["properties"]]
-    ended = VALUE_END if pairs and writer.profile.property_text_ends else ""
+    ended = VALUE_END if pairs and text_ends else ""
     return Record(
         topic_bytes=row["topic"].encode("utf-8", "replace"),
         queue_id=row["queueId"],

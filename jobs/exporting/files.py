@@ -31,7 +31,7 @@ from reput.store_format.filter.texts import LEAST, Repeats
 from reput.store_format.names import MANIFEST, SYSTEM_PREFIX, SYSTEM_TOPICS
 from reput.store_format.release.settings import SettingError
 from reput.udfs.staging import Staging
-from reput.udfs.table.columns import SCHEMA, Choice
+from reput.udfs.table.columns import SCHEMA, Choice, QueueRange
 from reput.udfs.table.export import (
     EXPORTED,
     JSONL,
@@ -228,6 +228,7 @@ class Chosen:
     on_damage: str = "fail"
     system_topics: bool = True  # whether brokers' topics are taken if no topics are named
     redact: tuple[str, ...] = ()  # values of `--redact`
+    offsets: tuple[tuple[str, int, int], ...] = ()  # of --unconsumed-by: topic, queue, from where
 
     def as_json(self) -> dict[str, Any]:
         """The options for a manifest; defaults of options that older exports lack are left out."""
@@ -240,8 +241,9 @@ class Chosen:
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Chosen":
         """The options of a manifest. Raises KeyError, TypeError, ValueError."""
-        redact = tuple(fields.get("redact", ()))
-        return cls(**{**fields, "topics": tuple(fields["topics"]), "redact": redact})
+        redact, offsets = tuple(fields.get("redact", ())), fields.get("offsets", ())
+        more = {"redact": redact, "offsets": tuple((t, int(q), int(n)) for t, q, n in offsets)}
+        return cls(**{**fields, "topics": tuple(fields["topics"]), **more})
 
     def lacks(self, plan: Plan, end: int) -> list[str]:
         """Lines on what of this the log is known to have lost at its end.
@@ -285,7 +287,11 @@ class Chosen:
     @property
     def choice(self) -> Choice:
         """The part of the choice that columns can decide."""
-        return Choice(self.topics or None, since=self.since, until=self.until)
+        queues = {(topic, queue): QueueRange(start) for topic, queue, start in self.offsets}
+        begun = {topic for topic, _ in queues}
+        topics = tuple(t for t in self.topics or sorted(begun) if t in begun or not queues)
+        known = topics if queues else topics or None
+        return Choice(known, None, self.since, self.until, queues)
 
     def wanted(self, plan: Plan) -> Filter | None:
         """The part that is a consumer's filter (tags, SQL). Raises WrongTags, WrongExpression."""
@@ -297,7 +303,7 @@ class Chosen:
         return AllOf(*found) if found else None
 
 
-_LATER = ("system_topics", "redact")
+_LATER = ("system_topics", "redact", "offsets")
 _EVERYTHING = Chosen()
 
 

@@ -277,14 +277,16 @@ class Store:
         return Messages(wanted, notes)
 
     def filter(
-        self, tags: str | None = None, sql: str | None = None, grep: str | None = None
-    ) -> "Filter":
+        self, tags: str | None = None, sql: str | None = None, grep: str | None = None,
+        unconsumed_by: str | None = None,
+    ) -> "Filter":  # fmt: skip
         """A filter for `where`: by tags (`A || B`), by RocketMQ's SQL92, by a regular expression
-        over bodies and properties, or by all that are given.
+        over bodies and properties, from a consumer group's offsets on, or by all that are given.
 
-        Raises WrongTags, WrongExpression, WrongPattern (WrongFilters, which are ValueErrors).
+        Raises WrongTags, WrongExpression, WrongPattern (WrongFilters, which are ValueErrors);
+        StoreError for a group without offsets.
         """
-        from reput.store_format.filter.filters import AllOf, Filter, tag_filter
+        from reput.store_format.filter.filters import AllOf, Filter, FromOffsets, tag_filter
         from reput.store_format.filter.sql import sql_filter
 
         chosen: list[Filter] = [] if tags is None else [tag_filter(tags)]
@@ -300,6 +302,11 @@ class Store:
             from reput.store_format.filter.texts import GrepFilter
 
             chosen.append(GrepFilter(grep, BODY_MOST, self._new_notes().note))
+        if unconsumed_by is not None:
+            from reput.store_format.query.inventory import unconsumed
+
+            folder, notes = self._opened.folder, self._new_notes()
+            chosen.append(FromOffsets(unconsumed(folder, unconsumed_by, notes)))
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
 
     def message_at(self, physical_offset: int) -> StoredMessage:

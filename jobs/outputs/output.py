@@ -293,7 +293,7 @@ class Output(Place):
     """A folder that a job publishes to, with the rules of what in it may be replaced."""
 
     kind: SetKind
-    replace: bool
+    replace: bool | None
     inputs: tuple[Place, ...]
 
     def check(self) -> None:
@@ -321,6 +321,8 @@ class Output(Place):
             if self.replace:
                 raise
             raise OutputInUse(f"{folder}: is not empty; give another folder ({error})") from None
+        if self.replace is None and not self._is_half(going):
+            raise OutputInUse(f"{folder}: is not empty; give another folder")
         if not self.replace and not self._is_half(going):
             raise OutputInUse(
                 f"{folder}: is not empty; --replace puts the new set in the place of this one, "

@@ -136,24 +136,15 @@ def look_at(
         log = opened.log
         if plan is not None:
             opened.behind = live_behind(
-                plan.storage,
-                plan.segments,
-                plan.profile,
-                plan.settings,
-                plan.batch_topics,
+                plan.storage, plan.segments, plan.profile, plan.settings, plan.batch_topics,
                 plan.splits.limit,
-            )
+            )  # fmt: skip
         facts = Facts(store_at.path, now, log.start, log.end, len(log.segments))
         if (seen := found.discovered) is not None:  # a range, if several releases write the same
             facts.release = span(list(seen.left)) if len(seen.left) > 1 else seen.release
         facts.given = (("--rocketmq", rocketmq),) if rocketmq else ()
         facts.settings = tuple(f"{name}={value}" for name, value in settings.items())
-        there = (
-            {each.name for each in store_at.storage.list(store_at.path)}
-            if found.end is None
-            else ()
-        )
-        facts.crashed = ABORT in there
+        facts.crashed = found.end is None and ABORT in dict(store_at.storage.list(store_at.path))
         walked = None
         with facts.part("check"):
             if engine is None:
@@ -308,7 +299,7 @@ def _expired(
 ) -> Expired:
     """The result of `reput expire --any-hour --dry-run`."""
     if not isinstance(found.store.storage, LocalStorage) or not os.path.isdir(found.store.path):
-        raise StoreError("only of a local store it is known what cleaning would free")
+        raise StoreError("that is known of local stores only")
     nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
     with held_local_store(found.store.path, True) as held:
         return expire_store(

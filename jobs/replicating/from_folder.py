@@ -60,22 +60,14 @@ class LogLimit(NamedTuple):
     """How much of a log is to be copied."""
 
     offset: int = _NO_END  # no record that ends after this physical offset
-    time: int = _NO_END  # no record from the first on with a later storeTimestamp (milliseconds)
 
     def of(self, rows: np.ndarray) -> int:
         """How many of the first `rows` (RECORD_ROW, in the log's order) are within the limit."""
         ends = rows["physicalOffset"] + rows["size"]
-        good = int(np.searchsorted(ends, self.offset, "right"))
-        late = np.flatnonzero(rows["storeTimestamp"][:good] > self.time)
-        return int(late[0]) if len(late) else good
+        return int(np.searchsorted(ends, self.offset, "right"))
 
 
 ALL_WANTED = LogLimit()
-
-
-def wanted_up_to(offset: int | None, time: int | None) -> LogLimit:
-    """The limit by offset and time; None: no limit."""
-    return LogLimit(_NO_END if offset is None else offset, _NO_END if time is None else time)
 
 
 class SourceLog:

@@ -22,14 +22,14 @@ from reput.broker.wire.peers import (
     Slave,
     SwitchSlave,
     WrongOffset,
-    decode_answer,
-    encode_question,
     runtime_info,
 )
-from reput.broker.wire.remoting import FRAME_MOST, Frames
+from reput.broker.wire.producing import request
+from reput.broker.wire.remoting import BadFrame
 from reput.broker.wire.replication import LogChunk, ProtocolError
 from reput.jobs.replicating.config import put_config
 from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit, ReplicationOptions
+from reput.jobs.replicating.peers import Cluster
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated
 from reput.store_format.discover.config import offsets_of_table
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
@@ -46,8 +46,6 @@ from reput.store_format.state_table import config_to_carry
 # ---
 # Asks a live master for what its replication port does not show: start of its log, file sizes.
 
-_ANSWER_BYTES = 1 << 16
-_SECONDS = 10.0
 # The settings by which a log is cut and derived; the other settings do not matter here.
 _WANTED = (
     "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "mapperFileSizeBatchConsumeQueue",
@@ -67,27 +65,25 @@ class MasterSays:
 
 
 class Asking:
-    """Sends requests to a broker's own port, with a new connection for each, as they are few."""
+    """Sends requests to a broker's own port."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self.address = address
+        self.address, self._peers = address, Cluster()
 
     def ask(self, code: int) -> bytes:
         """The body of the answer. Raises OSError, ProtocolError; StoreError for a refusal."""
-        frames = Frames(FRAME_MOST)
-        with socket.create_connection(self.address, _SECONDS) as peer:
-            peer.sendall(encode_question(code, code))
-            while (answer := decode_answer(frames)) is None:
-                data = peer.recv(_ANSWER_BYTES)
-                if not data:
-                    raise ConnectionError("the broker closed the connection before its answer")
-                frames.feed(data)
+        try:
+            answer = self._peers.ask(self.address, request(code))
+        except BadFrame as error:
+            raise ProtocolError(f"answer: {error}") from None
+        finally:
+            self._peers.close()
         if answer.code:
             host, port = self.address
             raise StoreError(
-                f"{host}:{port}: refuses request {code}: {answer.code} {answer.remark}"
+                f"{host}:{port}: refuses request {code}: {answer.code} {answer.remark or ''}"
             )
-        return answer.body
+        return answer.body or b""
 
     def says(self) -> MasterSays:
         """The master's log start and end, release and settings. Raises as `ask`."""

@@ -13,7 +13,6 @@ from reput.jobs.opening.held import held_store
 from reput.jobs.opening.plan import index_zone, make_plan
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.replicating.from_folder import (
-    ALL_WANTED,
     LogLimit,
     Replication,
     ReplicationOptions,
@@ -138,7 +137,7 @@ def _end_of(log: SourceLog, rules: RecordRules, wanted: LogLimit) -> int:
     used = log.written()
     if not used:
         return log.start
-    if wanted.offset < used[-1] or wanted.time < ALL_WANTED.time:
+    if wanted.offset < used[-1]:
         used = used[:1]  # the limit is only found by reading the log from its start
     end = used[-1]
     for piece in pieces(log, used[-1], wanted, rules, NO_CHECKS):

@@ -7,28 +7,28 @@ import re
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 from reput import __version__
-from reput.jobs.deriving.kept import last_entries
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.report import counted
 from reput.jobs.replicating.from_folder import SourceLog
 from reput.jobs.repository.log_pieces import GoesOn, LogPacker, Packed, goes_on
 from reput.jobs.repository.repository import Claim, Repository, claimed
-from reput.jobs.repository.state import SECRETS, Snapshot, of_before
+from reput.jobs.repository.state import SECRET_SETTINGS, SECRETS, Snapshot, of_before
 from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.purpose import BACKUP
 from reput.store_format.discover.store import Discovered, StoreAt, discover
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files import frames
 from reput.store_format.files.catalogue import LOG, NAME, STATE, Catalogue
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.runs import Branch, Piece, Run, Span, as_bytes
+from reput.store_format.kernels.crc import crc_of
 from reput.store_format.log.groups import log_folders, refuse_heads
 from reput.store_format.log.rules import record_rules
 from reput.store_format.notes import Done, Progress
@@ -37,6 +37,7 @@ from reput.store_format.release.settings import parse_properties, settings_from
 from reput.store_format.rocksdb.queues import queues_folder
 
 LEVEL = 1  # of zstd: the fastest, as a first backup is to be as fast as a copy
+_LOOKS = 20  # at a store that a broker changes meanwhile
 _AT_ONCE = 4  # pieces in memory that are packed and written, at most
 
 
@@ -62,6 +63,7 @@ class BackedUp:
     branch: Branch | None = None
     damaged: list[Span] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
+    cut: bool = False  # at a missing segment: what follows is not backed up
     seconds: float = 0.0
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -72,7 +74,7 @@ class BackedUp:
 
     @property
     def good(self) -> bool:
-        return not self.damaged
+        return not self.damaged and not self.cut
 
     def as_json(self) -> dict[str, Any]:
         branch = self.branch and self.branch._asdict()
@@ -82,9 +84,12 @@ class BackedUp:
         """What was done, in one line."""
         what = f"run {self.run}" if self.run else "would back up"
         new = f"{self.bytes:,} bytes of the log in {counted(self.records, 'record')}"
+        if not self.bytes:
+            new = "nothing new in the log"
+        stored = f"; {self.stored:,} bytes stored" if self.run else ""
         return (
-            f"{what}: {new} up to {self.end:,}, {counted(self.new_files, 'new file')} of "
-            f"{self.files}; {self.stored:,} bytes stored, {self.seconds:.1f} s"
+            f"{what}: {new} up to {self.end:,}, {self.new_files} new of "
+            f"{counted(self.files, 'other file')}{stored}, {self.seconds:.1f} s"
         )
 
     def text(self) -> str:
@@ -147,7 +152,7 @@ def back_up(asked: Asked) -> BackedUp:
     repository has all that it had, and perhaps files that no run names.
     """
     began, name = time.monotonic(), store_name(asked)
-    discovered = discover(asked.at, BACKUP)
+    discovered = _discovered(asked.at)
     repository, folder = asked.repository, asked.at.folder
     about = BackedUp(asked.at.path, repository.root, name, rocketmq=discovered.release,
                      dry_run=asked.dry_run, warnings=list(discovered.warnings))  # fmt: skip
@@ -167,6 +172,14 @@ def back_up(asked: Asked) -> BackedUp:
                 _Backup(asked, about, source, discovered, catalogue, claim).run()
     about.seconds = time.monotonic() - began
     return about
+
+
+def _discovered(at: StoreAt) -> Discovered:
+    """What the store shows; a running broker changes its index while that is looked at."""
+    for _ in range(_LOOKS):
+        with suppress(StoreChanged):
+            return discover(at, BACKUP)
+    return discover(at, BACKUP)
 
 
 class _Backup:
@@ -204,6 +217,7 @@ class _Backup:
         about.end, about.files = packer.end, len(state)
         about.damaged = packer.damaged
         about.warnings += snapshot.warnings
+        about.cut = bool(source.behind)
         if source.behind:
             about.warnings.append(
                 f"{source.behind[0].path}: a segment is missing before it: nothing from there on "
@@ -226,12 +240,15 @@ class _Backup:
         """Those that a restore needs, where only derived files show them too."""
         in_rocksdb = queues_folder(self.asked.at.folder) is not None
         shown = {"storeType": "defaultRocksDB"} if in_rocksdb else {}
-        return {**shown, **self.discovered.settings}
+        found = {**shown, **self.discovered.settings}
+        return {name: text for name, text in found.items() if not SECRET_SETTINGS.search(name)}
 
     def _expired(self, on: GoesOn, parent: Run | None) -> tuple[tuple[Any, ...], ...]:
         """Where queues end of which the broker had deleted all messages before any backup."""
         if on.begin == 0 or (parent is not None and on.gap is None):
             return parent.expired if parent else ()
+        from reput.jobs.deriving.kept import last_entries  # here: few runs need it, and its imports
+
         found = last_entries(self.asked.at.folder, on.begin, set(), self.about.warnings)
         return tuple((*queue, *last) for queue, last in sorted(found.items()))
 
@@ -265,7 +282,7 @@ class _Backup:
         if self.claim is None:
             packer.done_with(packed)
             return piece
-        content = frames.compress(packed.data, LEVEL)
+        content = frames.compress(packed.data, LEVEL, crc_of)
         packer.done_with(packed)
         path = f"{self.base}/{LOG}/{piece.name}"
         if self.storage.put_new(path, content):

@@ -19,7 +19,7 @@ from reput.jobs.outputs.publish import begin_set, end_set
 from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines
 from reput.jobs.pipeline.job import FoundStore
 from reput.store_format.derived.queues import Queues
-from reput.store_format.discover.config import LIGHT, configured_topics
+from reput.store_format.discover.config import LIGHT, config_in_rocksdb, configured_topics
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.catalogue import Catalogue
@@ -150,6 +150,11 @@ def restore_store(
         with OpenedStore(made, about.rocketmq, plan.discovered.settings, Notes()) as opened:
             _add_topics(made, later, opened.queues.topics(), about)
             _cut_offsets(made, opened.queues, about, forgotten)
+        if forgotten and config_in_rocksdb(made, OFFSETS) is not None:
+            about.warnings.append(
+                "the groups' offsets are in RocksDB, and of a run after the moment: transactions "
+                "that were pending then, and are ended there, are not asked about"
+            )
         about.warnings += [
             line for each in built.warnings
             if (line := each.replace(made.path, plan.store)) not in about.warnings

@@ -56,12 +56,12 @@ def tls_of(arguments: argparse.Namespace) -> "TlsMode | None":
     from reput.jobs.sockets.connection import tls_mode
 
     names = {certificate: "--tls-cert", key: "--tls-key"}
-    with _readable(names):
+    with readable(names):
         return tls_mode(certificate, key, arguments.tls_required)
 
 
 @contextmanager
-def _readable(options: Mapping[str, str]) -> Iterator[None]:
+def readable(options: Mapping[str, str]) -> Iterator[None]:
     """Name the option whose file cannot be read. options: path -> option. Raises StoreError."""
     try:
         yield
@@ -78,7 +78,7 @@ def arrange_access(
 ) -> Callable[[], None]:  # fmt: skip
     """Apply the options. Returns what to call at the end. Raises StoreError, OSError."""
     if arguments.access_keys is not None:
-        with _readable({arguments.access_keys: "--access-keys"}):
+        with readable({arguments.access_keys: "--access-keys"}):
             broker.guards.append(guard_by(read_access_keys(arguments.access_keys)))
     if arguments.group_offsets is None:
         return lambda: None

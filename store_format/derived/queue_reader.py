@@ -397,7 +397,8 @@ class QueueReader:
                 while at < used:
                     some = entries.range(at, min(at + _ARRAY_ENTRIES, used))
                     at += len(some)
-                    yield some if self.batch else some[~is_pre_blank(some)]
+                    blank = None if self.batch else is_pre_blank(some)
+                    yield some if blank is None or not blank.any() else some[~blank]
 
     def _bad_entry(self, file: QueueFile, number: int, fields: Any) -> BadQueue:
         place, size = record_of(fields)

@@ -11,6 +11,9 @@ from contextlib import closing, suppress
 from itertools import islice, pairwise
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from reput.store_format.derived.queue_files import QueueEntry
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
 from reput.store_format.discover.config import files_are_live
@@ -217,10 +220,12 @@ class LevelDelays(dict[int, int]):
         """Note what a level's queue shows (`shown_in`)."""
         self.before[level] = [(after.place, one.delay) for one, after in pairwise(shown)]
 
-    def at(self, level: int, place: int) -> int:
-        """The delay of a level's message at a physical offset."""
-        before = self.before.get(level, ())
-        return next((delay for end, delay in before if place < end), self[level])
+    def at(self, level: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The delays of a level's messages at these physical offsets."""
+        found = np.full(len(places), self[level], np.int64)
+        for end, delay in reversed(self.before.get(level, ())):
+            found[places < end] = delay
+        return found
 
 
 def _changes(

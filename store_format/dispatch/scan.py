@@ -127,7 +127,7 @@ class End:
     last_timestamp: int = 0  # of the last one
     fell_at: int = -1  # the record whose storeTimestamp is furthest below that of the record before
     fell_by: int = 0  # milliseconds, _FALL_MOST at most
-    last_dispatched_timestamp: int = -1
+    last_dispatched: int = -1
     sequence: list[int] | None = None  # of a DLedger log, see Walk.sequence
 
     def count(self, rows: Any) -> None:
@@ -315,7 +315,7 @@ class Outputs:
         count = self.buffers.puts.used[0]
         if count:
             puts = self.buffers.puts.queue[:count]
-            self.end.last_dispatched_timestamp = int(puts["storeTimestamp"][-1])
+            self.end.last_dispatched = int(puts["storeTimestamp"][-1])
             if self.rules.not_before is not None:
                 puts = puts[puts["storeTimestamp"] >= self.rules.not_before]
             numbered = queues(self.buffers.table)

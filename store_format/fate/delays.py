@@ -59,6 +59,10 @@ class DelayState(StrEnum):
     UNSURE = "not delivered in this log"
 
 
+STATES = tuple(DelayState)
+WAITING, LATE, DELIVERED, REPEATED, DELETED, NEVER, UNSURE = range(len(STATES))
+
+
 class Delayed(NamedTuple):
     """One delayed message by its place in the log."""
 
@@ -71,6 +75,15 @@ class Delayed(NamedTuple):
     recalled: bool = False  # a timer that a producer has recalled, due or not
 
 
+# The same as a row; state: its number in STATES.
+DELAYED = np.dtype(
+    [
+        ("state", "u1"), ("physicalOffset", "<i8"), ("level", "<i8"), ("queueOffset", "<i8"),
+        ("due", "<i8"), ("delivery", "<i8"), ("recalled", "?"),
+    ]
+)  # fmt: skip
+
+
 class Read(NamedTuple):
     """How far a broker has gone, by its own files. None: there is no such file."""
 
@@ -78,9 +91,9 @@ class Read(NamedTuple):
     timer_position: int | None  # timercheck's lastTimerQueueOffset
     timer_read: int  # timercheck's lastReadTimeMs
     stopped: bool  # there is no file `abort`: what is in these files belongs to this log's end
-    # Whether the message at a physical offset is in a slot of the wheel that is still to be read.
+    # Which messages, by physical offsets, are in slots of the wheel that are still to be read.
     # None: not known; then all messages that are due at timer_read or later count as being there.
-    in_wheel: Callable[[int], bool] | None = None
+    in_wheel: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]] | None = None
     timers: Timers | None = None  # of a broker that keeps them in RocksDB
 
 
@@ -101,50 +114,64 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
 
     delays: each level's milliseconds. Holds what was gathered, and some numbers a message.
     """
+    for state, *numbers in judged(gathered, delays, read).tolist():
+        yield Delayed(STATES[state], *numbers)
+
+
+def judged(gathered: Gathered, delays: Mapping[int, int], read: Read) -> npt.NDArray[Any]:
+    """What `resolve` gives, as rows (DELAYED)."""
     marks, last = gathered.marks, gathered.last_timestamp
     waits = _waits(marks)
     deletes = waits & (marks["deletes"] != 0)
     asks = marks[deletes]
     marks = marks[~(deletes | waits & (marks["flaws"] & _UNDELIVERABLE != 0))]
     deliveries, superseded = _deliveries(marks)
-    for i in np.flatnonzero(_waits(marks) & ~superseded).tolist():
-        mark = marks[i]
-        place, offset = int(mark["physicalOffset"]), int(mark["queueOffset"])
-        if mark["kind"] == WHEEL:
-            level, due = 0, int(mark["out"])
-            passed = _timer_passed(read, place, offset, due, int(deliveries[i]) != NONE)
-        else:
-            level = int(mark["queueId"]) + 1
-            if level not in delays:
-                continue
-            delay = delays.at(level, place) if isinstance(delays, LevelDelays) else delays[level]
-            due = int(mark["storeTimestamp"]) + delay
-            passed = read.levels is not None and offset < read.levels.get(level, 0)
-        delivery = int(deliveries[i])
-        sure = (read.stopped or due + _ON_ITS_WAY_MS < last) and place >= gathered.unread_to
-        state = _state(delivery != NONE, passed, due < last, sure)
-        recalled = level == 0 and delivery == NONE and _deleted(mark, asks)
-        if recalled and passed:
-            state = DelayState.DELETED
-        yield Delayed(state, place, level, offset, due, delivery, recalled)
+    levels = np.where(marks["kind"] == WHEEL, 0, marks["queueId"].astype(np.int64) + 1)
+    chosen = _waits(marks) & ~superseded
+    chosen &= (marks["kind"] == WHEEL) | np.isin(levels, list(delays))
+    marks, found = marks[chosen], np.zeros(np.count_nonzero(chosen), DELAYED)
+    for name in ("physicalOffset", "queueOffset"):
+        found[name] = marks[name]
+    found["level"], found["delivery"], found["due"] = (
+        levels[chosen], deliveries[chosen], marks["out"]
+    )  # fmt: skip
+    level, due, delivered = found["level"], found["due"], found["delivery"] != NONE
+    passed = _timers_passed(read, found, delivered)
+    for each in np.unique(level[level > 0]).tolist():
+        mine = np.flatnonzero(level == each)
+        places = marks["physicalOffset"][mine]
+        delay = delays.at(each, places) if isinstance(delays, LevelDelays) else delays[each]
+        due[mine] = marks["storeTimestamp"][mine] + delay
+        passed[mine] = found["queueOffset"][mine] < (read.levels or {}).get(each, 0)
+    sure = marks["physicalOffset"] >= gathered.unread_to
+    sure &= read.stopped | (due < last - _ON_ITS_WAY_MS)
+    recalled = found["recalled"] = (level == 0) & ~delivered & _recalled(marks, asks)
+    found["state"] = np.select(
+        [delivered & passed, delivered, recalled & passed, passed & sure, passed, due < last],
+        [DELIVERED, REPEATED, DELETED, NEVER, UNSURE, LATE], WAITING,
+    )  # fmt: skip
+    return found
 
 
-def _timer_passed(read: Read, place: int, offset: int, due: int, delivered: bool) -> bool:
+def _timers_passed(
+    read: Read, found: npt.NDArray[Any], delivered: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
     """Whether a broker has nothing more to do with a timer message, by RocksDB or by its wheel.
 
     A broker that begins with RocksDB reads the topic from where its wheel was
-    (TimerMessageRocksDBStore.start).
+    (TimerMessageRocksDBStore.start). Rows of levels get any answer.
     """
-    if read.timers is not None and read.timers.waits(place):
-        return False
-    if read.timers is not None and (read.timer_position or 0) <= offset < read.timers.position:
-        return True
-    if read.timer_position is None or offset >= read.timer_position:
-        return False
-    if read.in_wheel is None:
-        return due < read.timer_read
-    # one delivered before its time is taken out of the wheel (`reput deliver-delayed`)
-    return (delivered or due < read.timer_read) and not read.in_wheel(place)
+    places, offsets, from_ = found["physicalOffset"], found["queueOffset"], read.timer_position or 0
+    passed: npt.NDArray[np.bool_] = (found["due"] < read.timer_read) & (offsets < from_)
+    if read.in_wheel is not None:
+        # one delivered before its time is taken out of the wheel (`reput deliver-delayed`)
+        passed |= delivered & (offsets < from_)
+        asked = np.flatnonzero(passed & (found["level"] == 0))
+        passed[asked] &= ~read.in_wheel(places[asked]) if len(asked) else True
+    if read.timers is not None:
+        passed |= (from_ <= offsets) & (offsets < read.timers.position)
+        passed &= ~read.timers.waits(places)
+    return passed
 
 
 def unread(gathered: Gathered, delays: Mapping[int, int]) -> list[Skipped]:
@@ -164,22 +191,20 @@ def _waits(marks: Marks) -> npt.NDArray[np.bool_]:
     return waits
 
 
-def _state(delivered: bool, passed: bool, was_due: bool, sure: bool) -> DelayState:
-    if delivered:
-        return DelayState.DELIVERED if passed else DelayState.REPEATED
-    if not passed:
-        return DelayState.LATE if was_due else DelayState.WAITING
-    return DelayState.NEVER if sure else DelayState.UNSURE
-
-
-def _deleted(mark: Any, asks: Marks) -> bool:
-    """Whether a message of the timer wheel was recalled.
+def _recalled(marks: Marks, asks: Marks) -> npt.NDArray[np.bool_]:
+    """Which messages of the timer wheel were recalled.
 
     The message that recalls it names its UNIQ_KEY, from 5.3.2 on with the topic before it, and is
     due at the same time (TimerMessageStore.buildDeleteKey).
     """
-    names = (asks["deletes"] == mark["key"]) | (asks["deletes"] == mark["deletedBy"])
-    return bool(mark["key"] != 0 and np.any(names & (asks["out"] == mark["out"])))
+    found = np.zeros(len(marks), np.bool_)
+    if len(asks):
+        asked = set(asks[["deletes", "out"]].tolist())
+        for name in ("key", "deletedBy"):
+            some = np.flatnonzero((marks["key"] != 0) & np.isin(marks[name], asks["deletes"]))
+            pairs = marks[some][[name, "out"]].tolist()
+            found[some] |= np.fromiter((each in asked for each in pairs), np.bool_, len(some))
+    return found
 
 
 def _deliveries(marks: Marks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

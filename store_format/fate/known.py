@@ -309,12 +309,7 @@ def read_progress(store: Folder, notes: Notes) -> Read:
     stopped = store.head(ABORT, 0) is None
     waiting = cache(lambda: waiting_units(store, read))  # timerlog, once it is asked for
 
-    def is_in_wheel(place: int) -> bool:
-        places = waiting()
-        at = int(np.searchsorted(places, place))
-        return at < len(places) and int(places[at]) == place
-
-    return Read(levels, position, read, stopped, is_in_wheel)
+    return Read(levels, position, read, stopped, lambda places: np.isin(places, waiting()))
 
 
 def half_position(store: Folder, notes: Notes) -> int:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
-from itertools import chain
 from operator import methodcaller
 
 import numpy as np
@@ -59,9 +58,10 @@ class Watch:
         self._listing: list[list[Listed]] = []
         self._config: list[Listed] = []
         self._batch: list[str] | None = None
-        self._at, self._idle, self.newest, self._before, self._changed = -1, 0, -1, -1, True
+        self._at, self._idle, self._last, self._changed, self._unsettled = -1, 0, -1, True, True
+        self.newest = self._before = -1
         self._ends: dict[QueueKey, int] = {}  # by the log's records,
-        self._elsewhere: dict[QueueKey, int] = {}  # and by the files of queues without one
+        self._asked: dict[QueueKey, int] = {}  # and by queues' files, -1 without any
         self._grown: set[QueueKey] = set()  # by the last look
         self.put: Put = {}
         self._segments: dict[int, tuple[int, Put]] = {}  # by their start: their first time
@@ -114,19 +114,22 @@ class Watch:
         self._read_config()
         if self._changed or self._idle <= _IDLE:
             self._walk()
-        self._segments = {a: each for a, each in self._segments.items() if a >= self.log.start}
+        self._let_go()
+        if self._unsettled:
+            self.waiting = self._settle_delays() + self._settle_halves()
+            self._unsettled = False
         if is_first:
             queues = self.opened.queues
             for topic in (each for each in queues.topics() if not each.startswith(LMQ_PREFIX)):
                 for queue_id, _ in queues.of(topic):
-                    self._end(topic, queue_id)
+                    self._ask_end(topic, queue_id)
         elif len(self._ends) > known:
             self._listing = []  # a queue is new: its files are to be found
         self._find_lags()
 
     def ends(self) -> dict[QueueKey, int]:
-        """The position after the last message of each known queue."""
-        return {**self._elsewhere, **self._ends}
+        """The position after the last message of each queue that has files or records."""
+        return {key: end for key in {**self._asked, **self._ends} if (end := self._known(key)) >= 0}
 
     # --- what has changed ------------------------------------------------------------------------
 
@@ -162,7 +165,7 @@ class Watch:
         batch = batch_topics(folder, self._notes)
         if batch != self._batch:
             self._reading = Reading(self.opened.profile.split_properties, batch, False)
-        self._config, self._batch = config, batch
+        self._config, self._batch, self._unsettled = config, batch, True
 
     # --- what the log has ------------------------------------------------------------------------
 
@@ -172,11 +175,24 @@ class Watch:
             if len(step.rows):
                 for each in (self._take, self._delays.add, self._halves.add):
                     each(step)
-            self._at = step.next
+            self._at, self._unsettled = step.next, True
             self._notes.scanned = step.next - self.log.start
         self._at = max(self._at, self.log.start)
         self._idle = 0 if self._at != begun else self._idle + 1
-        self.waiting = Counter(chain(self._settle_delays(), self._settle_halves()))
+
+    def _let_go(self) -> None:
+        """Forget segments that have expired, and topics of which nothing is left."""
+        held = {start: each for start, each in self._segments.items() if start >= self.log.start}
+        if len(held) < len(self._segments):
+            self._segments, self._unsettled = held, True
+            for taken in (self._delays, self._halves):
+                marks = taken.gathered().marks
+                taken.marks = [marks[marks["physicalOffset"] >= self.log.start]]
+            there = {*self.held(), *self.opened.queues.topics()}
+            self.put = {topic: put for topic, put in self.put.items() if topic in there}
+            for ends in (self._ends, self._asked):
+                for key in [key for key in ends if key[0] not in there]:
+                    del ends[key]
 
     def _first_steps(self) -> Iterator[Step]:
         self._notes.to_scan = self.log.end - self.log.start
@@ -216,7 +232,7 @@ class Watch:
         """
         doubts = self._idle < _IDLE or not self._changed
         for step in self.log.steps(at):
-            times = np.append(self.newest, step.rows["storeTimestamp"])
+            times = np.append(self._last, step.rows["storeTimestamp"])
             older = np.flatnonzero(times[1:] < times[:-1])
             if doubts and len(older):
                 yield step._replace(rows=step.rows[: older[0]], next=step.start(int(older[0])))
@@ -233,45 +249,56 @@ class Watch:
         messages, sizes = (np.bincount(which, each) for each in (counted["messages"], rows["size"]))
         # neither prepared nor rolled back (CommitLogDispatcherBuildConsumeQueue)
         queued = np.isin(rows["sysFlag"] & SYS_TRANSACTION_MASK, (0, 8))
+        # a topic that was deleted and made again begins at 0
+        begins = np.flatnonzero(queued & (rows["queueOffset"] == 0))
+        anew = np.full(len(firsts), -1, np.int64)
+        np.maximum.at(anew, which[begins], begins)
+        queued &= np.arange(len(rows)) >= anew[which]
         ends = np.full(len(firsts), -1, np.int64)
         np.maximum.at(ends, which[queued], (rows["queueOffset"] + counted["messages"])[queued])
         start = self.log.segment_at(int(rows["physicalOffset"][0])).start
         _, segment = self._segments.setdefault(start, (int(times[0]), {}))
-        self.newest = int(times[-1])
+        self.newest, self._last = max(self.newest, int(times.max())), int(times[-1])
         for number, row in enumerate(firsts.tolist()):
             topic = self._reading.value("topic", int(counted["topic"][row]))
             for put in (self.put, segment):
                 _add(put, topic, int(messages[number]), int(sizes[number]))
             if ends[number] >= 0:
                 key = topic, int(ids[row])
+                if anew[number] >= 0 and self._ends.pop(key, 0):
+                    self._asked.pop(key, 0)
+                    self._since.clear()
                 self._ends[key] = max(self._ends.get(key, 0), int(ends[number]))
                 self._grown.add(key)
 
     # --- what waits: the marks of that alone are kept ---------------------------------------------
 
-    def _settle_delays(self) -> Iterator[tuple[str, bool]]:
-        gathered, kept = self._delays.gathered(), list[int]()
+    def _settle_delays(self) -> Counter[tuple[str, bool]]:
+        gathered = self._delays.gathered()
         marks = gathered.marks
         if not set(marks["queueId"][marks["kind"] == SCHEDULE] + 1) <= set(self._levels):
             self._levels = level_delays(self.opened, self._notes)
         read = with_timers(self.opened, gathered, self._read, self._notes)
-        for each in delays.resolve(gathered, self._levels, read):
-            late = each.state == delays.DelayState.LATE
-            if (late or each.state == delays.DelayState.WAITING) and not each.recalled:
-                yield "level" if each.level else "timer", late
-                kept.append(each.physical_offset)
-            elif each.state == delays.DelayState.REPEATED:  # its broker has not noted that yet
-                kept += [each.physical_offset, each.delivery]
+        found = delays.judged(gathered, self._levels, read)
+        waits = found[(found["state"] <= delays.LATE) & ~found["recalled"]]
+        again = found[found["state"] == delays.REPEATED]  # its broker has not noted that yet
+        kept = [waits["physicalOffset"], again["physicalOffset"], again["delivery"]]
         recalls = (marks["deletes"] != 0) & (marks["out"] > self.newest)
-        self._delays.marks = [marks[np.isin(marks["physicalOffset"], kept) | recalls]]
+        recalls |= np.isin(marks["physicalOffset"], np.concatenate(kept))
+        self._delays.marks = [marks[recalls]]
+        kinds = np.where(waits["level"] > 0, "level", "timer").tolist()
+        return Counter(zip(kinds, (waits["state"] == delays.LATE).tolist(), strict=True))
 
-    def _settle_halves(self) -> Iterator[tuple[str, bool]]:
+    def _settle_halves(self) -> Counter[tuple[str, bool]]:
         gathered, kept, keys = self._halves.gathered(), list[int](), set[int]()
         marks, rows = gathered.marks, half_rows(self.opened, gathered, self._notes)
-        times = dict(marks[["physicalOffset", "storeTimestamp"]].tolist())
+        times, found = (
+            dict(marks[["physicalOffset", "storeTimestamp"]].tolist()),
+            Counter[tuple[str, bool]](),
+        )
         for each in transactions.resolve(gathered, self._half_position, rows):
             if each.state == transactions.TransactionState.PENDING:
-                yield "half", self.newest - times[each.first] > _HALF_LATE_MS
+                found["half", self.newest - times[each.first] > _HALF_LATE_MS] += 1
                 keys.add(each.key)
                 kept += [each.first, each.last]
         halves = marks["transaction"] == SYS_TRANSACTION_PREPARED
@@ -279,6 +306,7 @@ class Watch:
         halves &= np.isin(marks["key"], np.array(list(keys - {0}), np.uint64))
         self._halves.marks = [marks[halves | np.isin(marks["physicalOffset"], kept)]]
         self._halves.ended = [gathered.ended[:0]]
+        return found
 
     # --- groups ----------------------------------------------------------------------------------
 
@@ -292,7 +320,7 @@ class Watch:
                     since = known.get(key, -1)
                     if since < 0 and (key not in known or not self._idle):
                         ask = partial(unread_since, log=self.log, offset=offset)
-                        since = self._of_queue(topic, queue_id, ask, -1)
+                        since = self._of_queue(topic, queue_id, ask)
                     self._since[key] = since
                     if since < 0 and (topic, queue_id) in self._grown:
                         since = self._before  # it is new, and not in its queue yet
@@ -300,23 +328,29 @@ class Watch:
                 self.groups.append(GroupRow(group, topic, queue_id, offset, end, lag, seconds))
 
     def _end(self, topic: str, queue_id: int) -> int:
-        """The position after a queue's last message, by the log or else by its files; 0: none."""
+        """The position after a queue's last message; 0: there is no such queue."""
         key, of_lmq = (topic, queue_id), topic.startswith(LMQ_PREFIX)
         # an LMQ's entries name messages of other queues
-        if key not in self._ends and (key not in self._elsewhere or (of_lmq and not self._idle)):
-            self._elsewhere[key] = self._of_queue(topic, queue_id, methodcaller("maximum"), 0)
-        return self._ends.get(key, self._elsewhere.get(key, 0))
+        if key not in self._ends and (key not in self._asked or (of_lmq and not self._idle)):
+            self._ask_end(*key)
+        return max(self._known(key), 0)
 
-    def _of_queue(
-        self, topic: str, queue_id: int, ask: Callable[[Queue], int], default: int
-    ) -> int:
-        """What a queue answers, opened anew; default: there is none, or it is damaged."""
+    def _known(self, key: QueueKey) -> int:
+        """By records and files: a log that lost records may lack a queue's last ones."""
+        return max(self._ends.get(key, -1), self._asked.get(key, -1))
+
+    def _ask_end(self, topic: str, queue_id: int) -> None:
+        ask = methodcaller("end_within", self.log_end)
+        self._asked[topic, queue_id] = self._of_queue(topic, queue_id, ask)
+
+    def _of_queue(self, topic: str, queue_id: int, ask: Callable[[Queue], int]) -> int:
+        """What a queue answers, opened anew; -1: there is none, or it is damaged."""
         with suppress(BadQueue):
             for number, batch in self.opened.queues.of(topic):
                 if number == queue_id:
                     with closing(self.opened.queues.open(topic, queue_id, batch)) as queue:
                         return ask(queue)
-        return default
+        return -1
 
 
 def _add(sums: Put, topic: str, messages: int, size: int) -> None:

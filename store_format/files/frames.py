@@ -14,13 +14,13 @@ is read by two reads: of the tail, as long as the number of plain bytes says, an
 """
 
 import struct
-import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import accumulate
 from threading import Lock
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -32,8 +32,6 @@ FRAME_BYTES = 1 << 20
 _SUMS_MAGIC, _TABLE_MAGIC, _SEEKABLE_MAGIC = 0x184D2A50, 0x184D2A5E, 0x8F92EAB1
 _HEAD = struct.Struct("<II")  # of a skippable frame: magic, bytes after it
 _SUM, _ENTRY, _FOOTER = struct.Struct("<I"), struct.Struct("<II"), struct.Struct("<IBI")
-
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # as an executor's
 
 
 class Frame(NamedTuple):
@@ -48,29 +46,19 @@ class Frame(NamedTuple):
 Table = tuple[Frame, ...]
 
 
-def pack(parts: Iterable[Data], level: int | None = None, each: Map = map) -> Iterator[bytes]:
-    """A file, frame by frame, then its tables. parts: FRAME_BYTES each, and the rest at last;
-    level: zstd's, by default pyarrow's own; each: an executor's `map`, to use its threads.
-    """
-    sums, entries = [], []
-    for frame, crc, plain in each(lambda part: _packed(part, level), parts):
-        sums.append(_SUM.pack(crc))
-        entries.append(_ENTRY.pack(len(frame), plain))
-        yield frame
-    table = b"".join(entries) + _FOOTER.pack(len(entries), 0, _SEEKABLE_MAGIC)
-    yield _HEAD.pack(_SUMS_MAGIC, len(sums) * _SUM.size) + b"".join(sums)
-    yield _HEAD.pack(_TABLE_MAGIC, len(table)) + table
-
-
-def compress(plain: Data, level: int | None = None, each: Map = map) -> bytes:
-    """The file of some bytes, as `pack` makes it."""
+def compress(plain: Data, level: int | None = None, crc: Callable[[Data], int] = crc32) -> bytes:
+    """The file of some bytes. level: zstd's, by default pyarrow's own; crc: zlib's or a faster."""
     view = memoryview(plain).cast("B")
-    parts = (view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES))
-    return b"".join(pack(parts, level, each))
-
-
-def _packed(part: Data, level: int | None) -> tuple[bytes, int, int]:
-    return _codec(level).compress(part, asbytes=True), zlib.crc32(part), len(part)
+    parts = [view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES)]
+    codec = _codec(level)
+    frames = [codec.compress(part, asbytes=True) for part in parts]
+    sums = b"".join(_SUM.pack(crc(part)) for part in parts)
+    entries = (
+        _ENTRY.pack(len(frame), len(part)) for frame, part in zip(frames, parts, strict=True)
+    )
+    table = b"".join(entries) + _FOOTER.pack(len(parts), 0, _SEEKABLE_MAGIC)
+    heads = _HEAD.pack(_SUMS_MAGIC, len(sums)), _HEAD.pack(_TABLE_MAGIC, len(table))
+    return b"".join([*frames, heads[0], sums, heads[1], table])
 
 
 def tail_bytes(length: int) -> int:
@@ -83,7 +71,7 @@ def read_table(tail: bytes, length: int, stored: int) -> Table:
     """The frames, by the last `tail_bytes` of a file.
 
     length: of the plain bytes; stored: of the file. Raises PieceBroken (without the file's name)
-    unless the frames are as `pack` makes them, and fill the file: none is larger than it may be,
+    unless the frames are as `compress` makes them and fill the file: none is larger than it may be,
     so that what is read and decoded is bounded.
     """
     count = -(-length // FRAME_BYTES)
@@ -121,7 +109,7 @@ def decode(frame: Frame, raw: Data) -> memoryview:
         plain = memoryview(_codec(None).decompress(raw, decompressed_size=frame.plain)).cast("B")
     except OSError as error:
         raise PieceBroken(f"the frame at {frame.at}: {str(error).splitlines()[0]}") from None
-    if zlib.crc32(plain) != frame.crc:
+    if crc32(plain) != frame.crc:
         raise PieceBroken(f"the frame at {frame.at}: its bytes have not the CRC-32 of the table")
     return plain
 

@@ -6,7 +6,7 @@ Each field is checked as it is read: anybody may have edited a file.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from reput.store_format.faults import StoreError
 
 FORMAT = "reput-repository-1"
 PIECE_BYTES = 64 << 20  # of a piece, at most
-_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _MOST = 1 << 62  # no offset, length or time is as large
 Span = tuple[int, int]
 
@@ -146,75 +145,86 @@ def as_bytes(value: Mapping[str, Any]) -> bytes:
 # ---
 # From JSON: each field is checked, as anybody may have edited it.
 
+Check = Callable[[Any], Any]  # gives what a value stands for; raises _Wrong
 
-class _Fields:
-    """A JSON object's fields. Errors name the file, the field, and what was expected."""
 
-    def __init__(self, value: Any, path: str, of: str = "") -> None:
-        if not isinstance(value, dict):
-            raise StoreError(f"{path}: {of or 'the whole'}: expected a JSON object")
-        self.value, self.path, self.of = value, path, of
+class _Wrong(Exception):
+    """A value that is not what is expected there. at: its field, from the whole on."""
 
-    def refuse(self, name: str, wanted: str) -> StoreError:
-        shown = json.dumps(self.value.get(name))[:80]
-        dot = f"{self.of}." if self.of else ""
-        return StoreError(f"{self.path}: {dot}{name}: {shown} is not {wanted}")
+    def __init__(self, value: Any, wanted: str, at: str = "") -> None:
+        self.value, self.wanted, self.at = value, wanted, at
 
-    def whole(self, name: str) -> int:
-        value = self.value.get(name)
-        if type(value) is not int or not 0 <= value < _MOST:
-            raise self.refuse(name, "a whole number, 0 or more")
-        return value
 
-    def text(self, name: str, form: re.Pattern[str] | None = None, wanted: str = "a text") -> str:
-        value = self.value.get(name)
-        if not isinstance(value, str) or (form is not None and not form.fullmatch(value)):
-            raise self.refuse(name, wanted)
-        return value
+def _at(name: str, check: Check, value: Any) -> Any:
+    try:
+        return check(value)
+    except _Wrong as wrong:
+        dot = "." if wrong.at and not wrong.at.startswith("[") else ""
+        raise _Wrong(wrong.value, wrong.wanted, f"{name}{dot}{wrong.at}") from None
 
-    def span(self, name: str) -> Span:
-        (found,) = self._spans(name, [self.value.get(name)])
-        return found
 
-    def spans(self, name: str) -> tuple[Span, ...]:
-        return self._spans(name, self.value.get(name, []))
+def _is(right: Callable[[Any], Any], wanted: str) -> Check:
+    def check(value: Any) -> Any:
+        if not right(value):
+            raise _Wrong(value, wanted)
+        return tuple(value) if isinstance(value, list) else value
 
-    def _spans(self, name: str, values: Any) -> tuple[Span, ...]:
-        found = []
-        for each in values if isinstance(values, list) else [None]:
-            pair = each if isinstance(each, list) else []
-            if list(map(type, pair)) != [int, int] or not 0 <= pair[0] <= pair[1] < _MOST:
-                raise self.refuse(name, "[from, to]")
-            found.append((pair[0], pair[1]))
-        return tuple(found)
+    return check
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        value = self.value.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise self.refuse(name, "a list of texts")
-        return tuple(value)
 
-    def rows(self, name: str) -> tuple[tuple[Any, ...], ...]:
-        value = self.value.get(name, [])
-        value = value if isinstance(value, list) else [None]
-        form = [str, *[int] * 7]
-        rows = [each if isinstance(each, list) else [] for each in value]
-        if any(list(map(type, each)) != form for each in rows):
-            raise self.refuse(name, "a list of [topic, queueId, six numbers]")
-        return tuple(map(tuple, rows))
+def _or(default: Any, check: Check) -> Check:
+    return lambda value: default if value is None else check(value)
 
-    def objects(self, name: str) -> "Iterator[_Fields]":
-        value = self.value.get(name)
-        if not isinstance(value, list):
-            raise self.refuse(name, "a list")
-        for number, each in enumerate(value):
-            yield _Fields(each, self.path, f"{name}[{number}]")
 
-    def inner(self, name: str) -> "_Fields":
-        return _Fields(self.value.get(name), self.path, f"{self.of}.{name}" if self.of else name)
+def _list(each: Check) -> Check:
+    values = _is(lambda value: isinstance(value, list), "a list")
+    return lambda value: tuple(_at(f"[{n}]", each, one) for n, one in enumerate(values(value)))
 
-    def has(self, name: str) -> bool:
-        return self.value.get(name) is not None
+
+def _object(make: Callable[..., Any], **of: Check) -> Check:
+    """What `make` makes of an object's fields, in this order."""
+    return lambda value: make(
+        *(_at(name, check, _table(value).get(name)) for name, check in of.items())
+    )
+
+
+def _types(value: Any) -> list[type]:
+    return list(map(type, value)) if isinstance(value, list) else []
+
+
+def _has_form(form: str) -> Callable[[Any], Any]:
+    return lambda value: isinstance(value, str) and re.fullmatch(form, value, re.ASCII)
+
+
+_whole = _is(lambda n: type(n) is int and 0 <= n < _MOST, "a whole number, 0 or more")
+_table = _is(lambda value: isinstance(value, dict), "a JSON object")
+_text = _is(lambda value: isinstance(value, str), "a text")
+_digest = _is(_has_form("[0-9a-f]{64}"), "a SHA-256 in hex")
+_span = _is(lambda a: _types(a) == [int, int] and 0 <= a[0] <= a[1] < _MOST, "[from, to]")
+_length = _is(lambda n: type(n) is int and 0 < n <= PIECE_BYTES, f"a piece's, 1 .. {PIECE_BYTES}")
+_path = _is(_has_form(r"(?!(.*/)?\.{0,2}(/|$))[^\0-\x1f\\]+"), "a path below the store")
+_row = _is(lambda row: _types(row) == [str, *[int] * 7], "[topic, queueId, six numbers]")
+_texts = _is(
+    lambda value: isinstance(value, dict) and all(isinstance(each, str) for each in value.values()),
+    "names with texts",
+)
+_pieces = _list(_object(
+    Piece, offset=_whole, length=_length, sha256=_digest, stored=_whole, records=_whole,
+    times=_span, damaged=_or((), _list(_span)),
+))  # fmt: skip
+_state = _list(_object(
+    StateEntry, path=_path, sha256=_digest, length=_whole, mode=lambda mode: _whole(mode) & 0o777,
+    seen=_or("", _text),
+))  # fmt: skip
+_RUN = {
+    "run": _whole, "parent": _or(None, _whole), "started": _whole, "ended": _whole,
+    "reput": _text, "rocketmq": _text, "settings": _texts, "first": _whole,
+    "begins": _or(None, _whole), "from": _whole, "end": _whole,
+    "last": _or(None, _object(LastRecord, offset=_whole, sha256=_digest, storeTimestamp=_whole)),
+    "pieces": _pieces, "state": _state, "gap": _or(None, _span),
+    "branch": _or(None, _object(Branch, parent_end=_whole, differs_at=_whole)),
+    "without": _or((), _list(_text)), "forget": _or(None, _whole), "expired": _or((), _list(_row)),
+}  # fmt: skip
 
 
 def parse_object(raw: bytes, path: str) -> dict[str, Any]:
@@ -234,89 +244,60 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
 
 def parse_run(raw: bytes, path: str, run: int) -> Run | Forget:
     """The run or forget of a file. Raises StoreError that names file, field, value and reason."""
-    fields = _Fields(parse_object(raw, path), path)
-    if fields.whole("run") != run:
-        raise fields.refuse("run", f"the number in the file's name, {run}")
-    kind = fields.text("kind", re.compile("backup|forget"), '"backup" or "forget"')
-    return _forget(fields) if kind == "forget" else _run(fields)
+    whole = parse_object(raw, path)
+    kind = whole.get("kind")
+    try:
+        if _at("run", _whole, whole.get("run")) != run:
+            raise _Wrong(whole["run"], f"the number in the file's name, {run}", "run")
+        if kind not in ("backup", "forget"):
+            raise _Wrong(kind, '"backup" or "forget"', "kind")
+        return _run(whole) if kind == "backup" else _forget(whole)
+    except _Wrong as wrong:
+        shown = json.dumps(wrong.value)[:80]
+        raise StoreError(f"{path}: {wrong.at}: {shown} is not {wrong.wanted}") from None
 
 
-def _run(fields: _Fields) -> Run:
-    number = fields.whole("run")
-    parent = fields.whole("parent") if fields.has("parent") else None
-    if parent is not None and not 0 < parent < number:
-        raise fields.refuse("parent", "a run before this one")
-    first, begin, end = (fields.whole(name) for name in ("first", "from", "end"))
-    begins = fields.whole("begins") if fields.has("begins") else first
-    last = None
-    if fields.has("last"):
-        of = fields.inner("last")
-        last = LastRecord(of.whole("offset"), _digest(of), of.whole("storeTimestamp"))
-    branch = None
-    if fields.has("branch"):
-        of = fields.inner("branch")
-        branch = Branch(of.whole("parent_end"), of.whole("differs_at"))
-    settings = fields.inner("settings").value
-    if not all(isinstance(each, str) for each in settings.values()):
-        raise fields.refuse("settings", "names with texts")
-    if not first <= begin <= end:
-        raise fields.refuse("from", f"between first ({first}) and end ({end})")
-    pieces = _pieces(fields, begin, end)
-    if (pieces[-1].end if pieces else begin) != end:
-        raise fields.refuse("end", "where its pieces end")
-    run = Run(
-        number, parent, fields.whole("started"), fields.whole("ended"), fields.text("reput"),
-        fields.text("rocketmq"), settings, first, begins, begin, end, last, pieces,
-        tuple(map(_state, fields.objects("state"))),
-        fields.span("gap") if fields.has("gap") else None, branch, fields.texts("without"),
-        fields.whole("forget") if fields.has("forget") else None, fields.rows("expired"),
-    )  # fmt: skip
-    known = run.as_json()
-    more = {name: each for name, each in fields.value.items() if name not in known}
-    return Run(**{**run.__dict__, "more": more}) if more else run
+def _run(whole: dict[str, Any]) -> Run:
+    found = {name: _at(name, check, whole.get(name)) for name, check in _RUN.items()}
+    begin, end, parent = found.pop("from"), found["end"], found["parent"]
+    if parent is not None and not 0 < parent < found["run"]:
+        raise _Wrong(parent, "a run before this one", "parent")
+    if not found["first"] <= begin <= end:
+        raise _Wrong(begin, f"between first ({found['first']}) and end ({end})", "from")
+    if _end_of(found["pieces"], begin, follow=True) != end:
+        raise _Wrong(end, "where its pieces end", "end")
+    if found["begins"] is None:
+        found["begins"] = found["first"]
+    more = {name: each for name, each in whole.items() if name not in (*_RUN, "format", "kind")}
+    return Run(**found, begin=begin, more=more)
 
 
-def _forget(fields: _Fields) -> Forget:
-    removed = fields.value.get("removed")
-    if not isinstance(removed, list) or not all(type(each) is int for each in removed):
-        raise fields.refuse("removed", "a list of runs")
-    kept = {}
-    table = fields.inner("kept")
-    for name in table.value:
+def _forget(whole: dict[str, Any]) -> Forget:
+    removed = whole.get("removed")
+    if not isinstance(removed, list) or set(_types(removed)) - {int}:
+        raise _Wrong(removed, "a list of runs", "removed")
+    kept: dict[int, Kept] = {}
+    for name, each in _at("kept", _table, whole.get("kept")).items():
         if not (name.isascii() and name.isdigit()):
-            raise table.refuse(name, "named by a run's number")
-        of = table.inner(name)
-        first, begin = of.whole("first"), of.whole("from")
-        kept[int(name)] = Kept(first, begin, _pieces(of, begin, None))
-    return Forget(fields.whole("run"), fields.whole("ended"), tuple(removed), kept)
+            raise _Wrong(each, "named by a run's number", f"kept.{name}")
+        kept[int(name)] = _at(f"kept.{name}", _kept, each)
+    return Forget(whole["run"], _at("ended", _whole, whole.get("ended")), tuple(removed), kept)
 
 
-def _pieces(fields: _Fields, begin: int, end: int | None) -> tuple[Piece, ...]:
-    """Pieces in order. end: they follow each other up to it; None: what a forget keeps, where each
-    counts up to the next.
+def _kept(value: Any) -> Kept:
+    found: Kept = _object(Kept, **{"first": _whole, "from": _whole, "pieces": _pieces})(value)
+    _end_of(found.pieces, found.begin, follow=False)
+    return found
+
+
+def _end_of(pieces: tuple[Piece, ...], begin: int, follow: bool) -> int:
+    """Where pieces in order end. follow: each begins where the one before it ends; otherwise they
+    are what a forget keeps, where each counts up to the next.
     """
-    found, at = [], begin
-    for of in fields.objects("pieces"):
-        piece = Piece(
-            of.whole("offset"), of.whole("length"), _digest(of), of.whole("stored"),
-            of.whole("records"), of.span("times"), of.spans("damaged"),
-        )  # fmt: skip
-        if not 0 < piece.length <= PIECE_BYTES:
-            raise of.refuse("length", f"a piece's, 1 .. {PIECE_BYTES}")
-        if piece.offset < at or (end is not None and piece.offset != at):
-            raise of.refuse("offset", f"where the piece before ends, {at}")
-        at = piece.end if end is not None else piece.offset + 1
-        found.append(piece)
-    return tuple(found)
-
-
-def _state(of: _Fields) -> StateEntry:
-    path, mode = of.text("path"), of.whole("mode")
-    seen = of.text("seen") if of.has("seen") else ""
-    if not path or {"", ".", ".."} & set(path.split("/")) or re.search(r"[\0-\x1f\\]", path):
-        raise of.refuse("path", "a path below the store")
-    return StateEntry(path, _digest(of), of.whole("length"), mode & 0o777, seen)
-
-
-def _digest(of: _Fields) -> str:
-    return of.text("sha256", _HEX, "a SHA-256 in hex")
+    at = begin
+    for number, piece in enumerate(pieces):
+        if piece.offset < at or (follow and piece.offset != at):
+            wanted = f"where the piece before ends, {at}"
+            raise _Wrong(piece.offset, wanted, f"pieces[{number}].offset")
+        at = piece.end if follow else piece.offset + 1
+    return at

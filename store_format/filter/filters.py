@@ -99,6 +99,24 @@ class TagFilter(ProgramFilter):
         return ((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self.codes
 
 
+class FromOffsets(Filter):
+    """The messages of some topics, of their queues from an offset on. offsets: (topic, queueId) ->
+    queueOffset; the topics' other queues have none.
+    """
+
+    def __init__(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        self.offsets, self.topics = offsets, {topic for topic, _ in offsets}
+
+    def matches(
+        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
+    ) -> bool:
+        start = self.offsets.get((record.topic, record.queue_id), 0)
+        return record.topic in self.topics and record.queue_offset >= start
+
+    def judge(self, step: Step, split_properties: bool) -> Verdicts:
+        return np.full(len(step.rows), Match.ASK, np.uint8)
+
+
 class AllOf(Filter):
     """The messages that each of these filters wants."""
 

@@ -9,6 +9,8 @@ import numpy as np
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import configured_topics, consumer_offsets
+from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Folder
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import (
     DLQ_PREFIX,
@@ -165,10 +167,10 @@ def _sums_of(store: OpenedStore, queue: Queue, holes: list[Gap]) -> _Sums:
     log, first = store.log, max(queue.minimum(store.log.start, _NEWEST), 0)
     sums.end, spanned = queue.maximum(), 0
     for entries in queue.arrays(first):
-        places = entries["physicalOffset"]
-        later = entries[places >= log.end]
-        sums.end -= _count(later, queue)
-        live = entries[(places >= log.start) & (places < log.end)]
+        live, places = entries, entries["physicalOffset"]
+        sums.end -= _count(entries[places >= log.end], queue)
+        if not (there := (places >= log.start) & (places < log.end)).all():
+            live = entries[there]
         spanned += _count(live, queue)
         for start, stop in holes:
             places = live["physicalOffset"]
@@ -276,15 +278,29 @@ def unread_since(queue: Queue, log: LogReader, offset: int) -> int:
     A group's lag in time is the storeTimestamp of the log's newest message less this one: it does
     not grow while nothing is put, nor in a store that was copied long ago.
     """
-    try:
-        found = queue.some(max(offset, 0), 1)
-        if not len(found) or found.places[0] < log.start:
-            found = queue.some(max(position_from(queue, 0, log), offset, 0), 1)
+    try:  # entries pass over those before a queue that begins within a file
+        found = next(queue.entries(max(offset, 0)), None)
+        if found is not None and found.physical_offset < log.start:
+            found = next(queue.entries(max(position_from(queue, 0, log), offset, 0)), None)
     except BadQueue:
         return -1
-    if not len(found) or found.positions[0] + found.messages[0] <= offset:
+    if found is None or found.position + found.messages <= offset:
         return -1  # a batch holds several positions
-    return log.store_timestamp(int(found.places[0]), int(found.sizes[0]))
+    return log.store_timestamp(found.physical_offset, found.size)
+
+
+def unconsumed(folder: Folder, group: str, notes: Notes) -> dict[tuple[str, int], int]:
+    """(topic, queue) -> the offset from which on a group has consumed nothing; it has not begun
+    their topics' other queues. Raises StoreError for none.
+    """
+    found = {
+        (topic, queue): max(offset, 0)
+        for (name, topic), offsets in consumer_offsets(folder, notes).items() if name == group
+        for queue, offset in offsets.items()
+    }  # fmt: skip
+    if not found:
+        raise StoreError(f"--unconsumed-by: the store has no offsets of group {group!r}")
+    return found
 
 
 def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:

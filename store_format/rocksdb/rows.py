@@ -215,10 +215,9 @@ class Timers(NamedTuple):
     read: int  # it goes on with messages due then; 0 if it has delivered none
     waiting: npt.NDArray[np.int64]  # sorted physical offsets of messages to be delivered
 
-    def waits(self, place: int) -> bool:
-        """Whether the message at a physical offset will be delivered."""
-        at = int(np.searchsorted(self.waiting, place))
-        return at < len(self.waiting) and int(self.waiting[at]) == place
+    def waits(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of the messages at these physical offsets will be delivered."""
+        return np.isin(places, self.waiting)
 
 
 class HalfRows(NamedTuple):

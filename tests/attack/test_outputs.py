@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.backup import backup
 from reput.jobs.catch_up import catch_up
 from reput.jobs.check import check
 from reput.jobs.cli import main
 from reput.jobs.convert import convert
-from reput.jobs.expire import expire
 from reput.jobs.export import export
 from reput.jobs.outputs.output import NewFile, OverlapsInput, inputs_of
 from reput.jobs.recover import recover
@@ -43,6 +43,8 @@ WRITERS: dict[str, Callable[[World, str, bool], Any]] = {
         replace=replace),
     "replicate": lambda world, output, _: replicate(
         str(world.store), output, rocketmq="5.3.3", settings=world.settings),
+    "backup": lambda world, output, _: backup(
+        str(world.store), output, rocketmq="5.3.3", settings=world.settings),
 }  # fmt: skip
 
 
@@ -69,15 +71,6 @@ def test_a_merge_into_a_store_that_is_merged(world: World) -> None:
                 settings=sizes, replace=True,
             )  # fmt: skip
     assert everything(world.root) == before
-
-
-def test_an_archive_of_what_expires(world: World) -> None:
-    def work(output: str) -> None:
-        with pytest.raises(OverlapsInput):
-            expire(str(world.store), rocketmq="5.3.3", settings=world.settings, archive=output)
-        raise StoreError("refused")
-
-    refused(world, work)
 
 
 HOLDS = (

@@ -28,6 +28,7 @@ WORKS = {
     "replicate": ["replicate", "{other}", "{disk}/replica", *GIVEN],
     "expire": ["expire", "{store}", "--any-hour", "--yes", *EVEN, *GIVEN],
     "backup": ["backup", "{store}", "{disk}/repo", *GIVEN],
+    "restore": ["restore", "{repo}", "--output", "{disk}/made"],
     "forget": ["forget", "{disk}/repo", "--keep-last", "1", "--yes"],
     "export": ["export", "{other}", "--output", "{disk}/made", "--as", "rocketmq", *WRITES],
     "parquet": ["export", "{other}", "--output", "{disk}/made", "--as", "parquet", *GIVEN],
@@ -79,7 +80,7 @@ def make(folder: Path) -> None:
 
 def run(words: list[str], stores: Path, top: Path) -> tuple[int, str]:
     places = {"store": top / "store", "behind": top / "behind", "other": stores / "other",
-              "set": stores / "set", "disk": top}  # fmt: skip
+              "set": stores / "set", "repo": stores / "repo", "disk": top}  # fmt: skip
     errors = io.StringIO()
     with redirect_stderr(errors), redirect_stdout(io.StringIO()):
         code = cli.main([word.format(**places) for word in words])

@@ -132,6 +132,6 @@ def test_the_job_mounts_the_store_and_backs_it_up() -> None:
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     (container,), (volume,) = pod["containers"], pod["volumes"]
     assert container["volumeMounts"][0]["name"] == volume["name"]
-    ((shell,), path) = container["args"], container["volumeMounts"][0]["mountPath"]
-    assert command_of(shell.partition(" && ")[2]).store == path
+    path = container["volumeMounts"][0]["mountPath"]
+    assert command_of(shlex.join(container["command"])).store == path
     assert pod["restartPolicy"] in ("Never", "OnFailure")

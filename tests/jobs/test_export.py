@@ -449,3 +449,19 @@ def test_a_log_that_nobody_damaged_is_not_touched(store: Path, tmp_path: Path) -
     before = {p: p.read_bytes() for p in store.rglob("*") if p.is_file()}
     run(store, tmp_path / "out")
     assert {p: p.read_bytes() for p in store.rglob("*") if p.is_file()} == before
+
+
+def test_what_a_group_has_not_consumed_is_exported(tmp_path: Path) -> None:
+    """The manifest keeps the offsets, so that the export can be compared when they have moved."""
+    built = Built().put("T", 0, 3).put("T", 1, 2).put("U", 0, 2).derive()
+    built.file("config/consumerOffset.json", '{"offsetTable":{"T@g":{"0":2}}}')
+    store = built.write(tmp_path / "store")
+    given: dict[str, Any] = {"rocketmq": "5.3.3", "settings": built.given()}
+    done = run(store, tmp_path / "out", unconsumed_by="g", **given)
+    assert done.messages == 3
+    (store / "config/consumerOffset.json").write_text('{"offsetTable":{"T@g":{"0":3}}}')
+    assert check(store, tmp_path / "out", **given).same
+    with pytest.raises(StoreError, match="has no offsets of group 'h'"):
+        run(store, tmp_path / "other", unconsumed_by="h", **given)
+    with pytest.raises(SettingError, match="not for a Delta table"):
+        run(store, tmp_path / "other", unconsumed_by="g", format="delta", **given)

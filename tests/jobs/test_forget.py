@@ -15,7 +15,7 @@ def test_it_asks_before_it_removes(tmp_path: Path, capsys: pytest.CaptureFixture
     run(tmp_path)
     words = ["forget", f"{tmp_path}/repo", "--keep-last", "1"]
     assert cli.main([*words, "--dry-run"]) == 1
-    assert "store: would remove 1 backup, 0 pieces" in capsys.readouterr().out
+    assert "store: would remove 1 backup: 0 bytes; kept: 1 backup" in capsys.readouterr().out
     assert cli.main(words) == 2
     assert "--yes does it" in capsys.readouterr().err
     assert cli.main([*words, "--yes", "--json"]) == 0

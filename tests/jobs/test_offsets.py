@@ -87,11 +87,18 @@ def test_what_is_moved(name: str, store: Path) -> None:
     assert (store / JSON).read_bytes() == raw
     assert there(store) == START
     told = said("offsets", "set", store, "--undo", "--yes")
-    assert "nothing is kept" in told
+    assert "there is nothing to undo" in told
     assert not (store / "reput-offsets").exists()
 
 
 GIVEN = [word for name, value in Built().given().items() for word in ("--set", f"{name}={value}")]
+
+
+def test_past_the_end_is_told_where_nothing_moves(store: Path) -> None:
+    words = ("--group", "h", "--queue", "0", "--to-offset", "1000", "--yes")
+    told = said("offsets", "set", store, *words, code=1)
+    assert told.startswith("nothing to move")
+    assert "1 offset stays at its queue's end" in told
 
 
 def test_a_dump_brings_back_what_it_has(store: Path, tmp_path: Path) -> None:
@@ -119,7 +126,7 @@ def test_a_map_is_followed_once(store: Path, tmp_path: Path) -> None:
     moved = {("g", "T", 0): 3, ("h", "T", 0): 8}
     assert there(store) == START | moved
     assert json.loads(said("check", store, "--json", *GIVEN))["sound"]
-    assert "  stay      2 offsets of which it tells nothing" in told
+    assert "  stay      2 offsets that the map or the traces do not name" in told
     told = said("offsets", "map", store, "--map", file, "--yes")
     assert "the same change was made before" in told
     assert there(store) == START | moved
@@ -189,7 +196,7 @@ def test_traces_tell_what_was_consumed(tmp_path: Path, capsys: pytest.CaptureFix
         assert there(store) == start | moved, moment
         said("offsets", "set", store, "--undo", "--yes")
     told = said("offsets", "set", store, "--as-of-trace", "0", "--yes")
-    assert told.splitlines()[1] == "  stay      4 offsets of which it tells nothing"
+    assert told.splitlines()[1] == "  stay      4 offsets that the map or the traces do not name"
     assert there(store) == start
 
 

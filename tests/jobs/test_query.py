@@ -14,6 +14,7 @@ import pytest
 from reput.jobs.cli import main
 from reput.jobs.query import refuse_words
 from reput.store_format.faults import StoreError
+from tests.built import Built
 from tests.logs.encoder import Message, encode, properties
 from tests.store_format.query.stores import asked
 
@@ -146,9 +147,23 @@ def test_which_client_would_get_which_queue(store: Path, capsys: Any) -> None:
     assert sorted(both) == [0, 1, 2, 3, 4]
 
 
+def test_what_a_group_has_not_consumed(tmp_path: Path, capsys: Any) -> None:
+    """Also a queue that it has not begun, but no topic that it does not consume."""
+    built = Built().put("T", 0, 3).put("T", 1, 2).put("U", 0, 2).derive()
+    table = {"offsetTable": {"T@g": {"0": 2}, "U@h": {"0": 0}}}
+    built.file("config/consumerOffset.json", json.dumps(table))
+    store = str(built.write(tmp_path / "store"))
+    for words in (["--topic", "T"], ["--scan"], ["--topic", "T", "--scan"]):
+        code, rows, _ = asked(capsys, "query", store, *words, "--unconsumed-by", "g")
+        places = [(row["topic"], row["queueId"], row["queueOffset"]) for row in rows]
+        assert (code, places) == (0, [("T", 0, 2), ("T", 1, 0), ("T", 1, 1)])
+    assert main(["query", store, "--topic", "T", "--unconsumed-by", "x"]) == 2
+    assert "has no offsets of group 'x'" in capsys.readouterr().err
+
+
 # --- Options of a query that do not go together are refused, so that none is ignored.
 NAMES = ("key", "keys_file", "unique_key", "message_id", "offset", "topic", "queue", "begin", "end",
-         "tags", "sql", "grep", "rocketmq", "body")  # fmt: skip
+         "tags", "sql", "grep", "unconsumed_by", "rocketmq", "body")  # fmt: skip
 NO_FLAGS = {"as_rocketmq": False, "scan": False, "decompress": False}
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from reput.broker.change.replica import NOTE
+from reput.jobs.console.options import byte_rate
 from reput.jobs.outputs.output import OverlapsInput
 from reput.jobs.replicate import add_arguments, replicate
 from reput.jobs.replicate import run as run_command
@@ -86,12 +87,12 @@ def test_as_far_as_is_wanted(source: Path, tmp_path: Path) -> None:
     starts, end = record_starts(log_of(source))
     about = run(source, tmp_path / "offset", to_offset=starts[20] + 5)
     assert about.end == check_prefix(source, tmp_path / "offset") == starts[20]
-    about = run(source, tmp_path / "time", to_time=1_700_000_000_000 + 900 * 12)
+    about = run(source, tmp_path / "replica", to_offset=starts[13])
     assert about.records == 13
-    assert check_prefix(source, tmp_path / "time") == starts[13]
-    offsets = json.loads((tmp_path / "time/config/consumerOffset.json").read_text())
+    assert check_prefix(source, tmp_path / "replica") == starts[13]
+    offsets = json.loads((tmp_path / "replica/config/consumerOffset.json").read_text())
     assert offsets == {"offsetTable": {"T0@g": {"0": 1}}}  # no further than its queues go
-    assert run(source, tmp_path / "time").end == end
+    assert run(source, tmp_path / "replica").end == end
 
 
 def test_a_record_that_waited_is_counted_once(source: Path, tmp_path: Path) -> None:
@@ -481,3 +482,10 @@ def test_a_source_far_away_that_grows(tmp_path: Path) -> None:
         ends.append(check_prefix(local, target))
         assert about.end == ends[-1] == record_starts(log_of(local))[1]
     assert log_of(target) == log_of(local)
+
+
+def test_rates() -> None:
+    assert [byte_rate(text) for text in ("1", "2K", "50MB", "1g")] == [1, 2048, 50 << 20, 1 << 30]
+    for wrong in ("", "0", "-1", "x", "1.5M", "M"):
+        with pytest.raises(SettingError):
+            byte_rate(wrong)

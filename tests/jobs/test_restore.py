@@ -75,7 +75,7 @@ def test_a_store_is_written_anew(made: Repository, tmp_path: Path) -> None:
     ("out", "what"),
     [
         ("repo", "is"), ("repo/broker-a/new", "lies inside"), (".", "holds"),
-        ("full", "is not empty"), ("file", "is not a folder"),
+        ("full", "is not empty"), ("whole", "is not empty"), ("file", "is not a folder"),
     ],
 )  # fmt: skip
 def test_a_folder_that_is_not_for_it_stays(
@@ -83,10 +83,12 @@ def test_a_folder_that_is_not_for_it_stays(
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine").write_text("mine")
+    restore(Session(), str(made.root), str(tmp_path / "whole"))
     (tmp_path / "file").write_text("mine")
     before = contents(tmp_path)
-    with pytest.raises(StoreError, match=what):
+    with pytest.raises(StoreError, match=what) as refused:
         restore(Session(), str(made.root), str(tmp_path / out))
+    assert "--replace" not in str(refused.value)
     assert contents(tmp_path) == before
 
 

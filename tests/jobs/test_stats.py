@@ -63,7 +63,7 @@ def test_what_is_no_way_to_count_is_refused(store: str, capsys, by: str) -> None
     with pytest.raises(SystemExit) as ended:
         asked(capsys, "stats", store, "--by", by)
     assert ended.value.code == 2
-    assert "some of topic, day, hour, group, size are wanted" in capsys.readouterr().err
+    assert "expected some of topic, day, hour, group, size" in capsys.readouterr().err
 
 
 def test_a_parquet_file_has_the_same_numbers_and_is_never_written_over(

@@ -35,6 +35,13 @@ def test_a_delayed_messages_life(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert delivered.startswith("delivered Orders/1 ")
 
 
+def test_the_id_may_come_after_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = lived(tmp_path)
+    assert asked(capsys, "trace", store, "--scan", "d") == asked(
+        capsys, "trace", store, "d", "--scan"
+    )
+
+
 def test_a_transactions_life(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     half, committed, op = told(capsys, lived(tmp_path), "t")
     assert half == "half RMQ_SYS_TRANS_HALF_TOPIC/0 0 0 to Orders/1, committed"

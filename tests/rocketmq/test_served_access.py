@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 TOPIC, MESSAGES = "Live0", 1420
 KEYS = {"access_key": "reader", "secret_key": "12345678"}
-TLS = Path(__file__).parent.parent / "jobs/serve/tls"
+TLS = Path(__file__).parent.parent / "jobs/sockets/tls"
 # TlsSystemConfig: a client trusts no certificate unless asked to
 # each reads from the beginning: the store has offsets of groups of its own, g10 is one of them
 _GROUPS = itertools.count()

@@ -28,6 +28,7 @@ from reput.udfs.staging import (
     read_range,
     rows_of,
     schema,
+    stage,
 )
 from reput.udfs.table.log_parts import LogPart, LogParts
 
@@ -107,7 +108,7 @@ class CompareRanges:
         return segment.read_by(reader)
 
 
-# One row for each segment whose chain of records breaks.
+# One row for each segment whose chain of records breaks, or whose times fall.
 BROKEN = schema(segment=pa.int32())
 
 
@@ -120,7 +121,7 @@ class FindBroken:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         asked = (self.numbers[at] for at in ids_of(batches))
-        return in_batches(({"segment": n} for n in asked if not self.log.is_sound(n)), BROKEN)
+        return in_batches(({"segment": n} for n in asked if self.log.is_doubtful(n)), BROKEN)
 
 
 # ---
@@ -217,7 +218,7 @@ class ListPrints:
         shares = (prints["message"][:, 0] & 0x7FFFFFFF) % self.shares
         order = np.argsort(shares, kind="stable")
         name = attempt_name("prints")
-        _stage(self.staging, name, prints[order])
+        stage(self.staging, name, prints[order].view(np.uint8))
         counts = np.bincount(shares, minlength=self.shares)
         at = 0
         for share in np.flatnonzero(counts).tolist():
@@ -233,12 +234,6 @@ def _prints(step: Step, log: LogParts) -> Prints:
     make_prints(step.window, step.rows, log.rules.records, split, new_spans(), out)
     out["bad"] = bad_bodies(step.window, step.rows)
     return out
-
-
-def _stage(staging: Staging, name: str, rows: npt.NDArray[Any]) -> None:
-    output = staging.storage.create(staging.path(name))
-    output.write(rows.view(np.uint8))
-    output.finish(rows.nbytes)
 
 
 @dataclass(frozen=True)
@@ -281,7 +276,7 @@ class MatchPrints:
         name = ""
         if len(found):
             name = attempt_name("found")
-            _stage(self.staging, name, found)
+            stage(self.staging, name, found.view(np.uint8))
         yield {"log": log, "name": name, "count": len(found),
                "same": int(np.count_nonzero(there & ~damaged))}  # fmt: skip
 

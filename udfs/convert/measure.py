@@ -18,8 +18,8 @@ from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.rewrite.changes import WHOLE, Changes
 from reput.store_format.rewrite.placing import EarlierLog, Marks, SharedRecords
 from reput.store_format.rewrite.selection import RecordSelector, Selection, Tally
-from reput.udfs.rebuild.scan import RunFile, SplitsTask, scanned_row
-from reput.udfs.staging import SCANNED, Staging, read_range, scan_name, schema
+from reput.udfs.rebuild.scan import SplitsTask, scanned_row
+from reput.udfs.staging import SCANNED, LateFile, Staging, read_range, scan_name, schema
 
 RECORDS, QUEUES, ORDER, PUTS = ".records", ".queues", ".order", ".puts"
 
@@ -106,7 +106,7 @@ class MeasureSplits(SplitsTask):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, SPLIT_QUEUE) as stream:
             stream.write_batch(pa.RecordBatch.from_pylist(rows, SPLIT_QUEUE))
-        output = RunFile(self.staging, run + QUEUES)
+        output = LateFile(self.staging, run + QUEUES)
         output.write(np.frombuffer(sink.getvalue(), np.uint8))
         output.finish()
 
@@ -168,9 +168,9 @@ class _Choice:
 
 class _Output:
     def __init__(self, staging: Staging, run: str, ordered: bool) -> None:
-        self._records = RunFile(staging, run + RECORDS)
-        self._order = RunFile(staging, run + ORDER) if ordered else None
-        self._puts = RunFile(staging, run + PUTS) if ordered else None
+        self._records = LateFile(staging, run + RECORDS)
+        self._order = LateFile(staging, run + ORDER) if ordered else None
+        self._puts = LateFile(staging, run + PUTS) if ordered else None
 
     def write(
         self, rows: Rows, selection: Selection, kept: Marks, start: int, selector: RecordSelector

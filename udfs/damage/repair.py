@@ -28,7 +28,7 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
 from reput.udfs.damage.segments import padded
 from reput.udfs.range_files import read_ranges
-from reput.udfs.staging import Staging, attempt_name, ids_of, schema
+from reput.udfs.staging import LateFile, Staging, attempt_name, ids_of, schema, stage
 
 _PIECE_BYTES = 1 << 20
 
@@ -244,7 +244,7 @@ def _nothing(offset: int, buffer: np.ndarray) -> None:
     buffer[:] = 0
 
 
-def _copy(read: Read, at: int, end: int, output: Writer) -> None:
+def _copy(read: Read, at: int, end: int, output: Writer | LateFile) -> None:
     piece = np.empty(min(_PIECE_BYTES, max(end - at, 0)), np.uint8)
     while at < end:
         part = piece[: end - at]
@@ -258,33 +258,24 @@ class _Saved:
 
     def __init__(self, staging: Staging, names: dict[str, str]) -> None:
         self._staging, self._names = staging, names
-        self._output: Writer | None = None
-        self._at = 0
+        self._file = LateFile(staging, names["damaged"])
         self._rows: list[dict[str, Any]] = []
 
     def add(self, damage: Damage, read: Read) -> None:
         row = {"offset": damage.offset, "length": damage.length, "kind": str(damage.kind)}
-        row |= {"field": REASONS.get(damage.fault, ("", ""))[0], "at": self._at}
+        row |= {"field": REASONS.get(damage.fault, ("", ""))[0], "at": self._file.bytes}
         if damage.kind == DamageKind.MISSING:
             row["at"] = -1
         else:
-            if self._output is None:
-                path = self._staging.path(self._names["damaged"])
-                self._output = self._staging.storage.create(path)
-            _copy(read, damage.offset, damage.end, self._output)
-            self._at += damage.length
+            _copy(read, damage.offset, damage.end, self._file)
         self._rows.append(row)
 
     def finish(self) -> dict[str, Any]:
-        if self._output:
-            self._output.finish(self._at)
         if self._rows:
             raw = (json.dumps(self._rows, indent=0) + "\n").encode()
-            listing = self._staging.storage.create(self._staging.path(self._names["listing"]))
-            listing.write(raw)
-            listing.finish(len(raw))
+            stage(self._staging, self._names["listing"], raw)
         return {
-            "saved": self._names["damaged"] if self._output else "",
-            "saved_bytes": self._at,
+            "saved": self._file.finish(),
+            "saved_bytes": self._file.bytes,
             "listing": self._names["listing"] if self._rows else "",
         }

@@ -18,7 +18,7 @@ from reput.store_format.derived.queue_files import is_batch, segment_bytes
 from reput.store_format.files.manifest_last import AT_ONCE
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.names import CONSUME_QUEUE, INDEX, LMQ_PREFIX, SHARDS, segment_name
-from reput.udfs.staging import BUILT, Staging, attempt_name, rows_of, schema
+from reput.udfs.staging import BUILT, Staging, attempt_name, rows_of, schema, stage
 
 Row = dict[str, Any]
 
@@ -78,11 +78,7 @@ class KeepRows:
             return ""
         sink, name = pa.BufferOutputStream(), attempt_name("rows")
         pq.write_table(pa.Table.from_pylist(rows, BUILT), sink, compression="zstd")
-        output = self.staging.storage.create(self.staging.path(name))
-        content = sink.getvalue()
-        output.write(content)
-        output.finish(content.size)
-        return name
+        return stage(self.staging, name, sink.getvalue())
 
 
 def _says_more(row: Row) -> bool:

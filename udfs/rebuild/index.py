@@ -43,6 +43,7 @@ from reput.udfs.staging import (
     index_file_name,
     read_range,
     rows_of,
+    stage,
 )
 
 Row = dict[str, Any]
@@ -214,10 +215,7 @@ class ChainRanges:
     def _write(self, file: int, chain: Chain) -> Row:
         staging = self.files.staging
         name = attempt_name(f"chain-{file:08d}-{chain.number:04d}")
-        output = staging.storage.create(staging.path(name))
-        output.write(chain.previous)
-        output.write(chain.slots)
-        output.finish(chain.previous.nbytes + chain.slots.nbytes)
+        stage(staging, name, chain.previous, chain.slots)
         return {"file": file, "range": chain.number, "chain": name, "puts": len(chain.previous)}
 
 

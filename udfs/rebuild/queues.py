@@ -47,6 +47,7 @@ from reput.udfs.staging import (
     PLACED,
     PLACED_TREE,
     RUN,
+    LateFile,
     Staging,
     attempt_name,
     ids_of,
@@ -326,28 +327,17 @@ def refuse_first(files: StagedRuns, row: Row) -> None:
         )
 
 
-class GapFile:
+class GapFile(LateFile):
     """Writes the gaps of a task's runs to a staging file, which the first gap creates."""
 
     def __init__(self, staging: Staging) -> None:
-        self._staging = staging
-        self._output: Writer | None = None
-        self._name, self._bytes = "", 0
+        super().__init__(staging, attempt_name("gaps"))
 
     def add(self, gaps: np.ndarray) -> Row:
         """Write the gaps of a run. Returns their place, as columns of PLACED."""
-        found = {"gaps_name": self._name, "gaps_at": self._bytes, "gaps": len(gaps)}
-        if len(gaps):
-            if self._output is None:
-                self._name = found["gaps_name"] = attempt_name("gaps")
-                self._output = self._staging.storage.create(self._staging.path(self._name))
-            self._output.write(gaps.view(np.uint8))
-            self._bytes += gaps.nbytes
-        return found
-
-    def finish(self) -> None:
-        if self._output:
-            self._output.finish(self._bytes)
+        at = self.bytes
+        self.write(gaps.view(np.uint8))
+        return {"gaps_name": self.name, "gaps_at": at, "gaps": len(gaps)}
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from reput.store_format.fate.gather import (
     joined,
 )
 from reput.store_format.faults import Fault
-from reput.store_format.files.protocol import InputStorage, Writer
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.files.read_ahead import open_ahead
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import Segment, Splits
@@ -48,11 +48,13 @@ from reput.udfs.staging import (
     RUNS,
     SCANNED,
     SUMS,
+    LateFile,
     Staging,
     attempt_name,
     ids_of,
     scan_name,
     schema,
+    stage,
 )
 
 _UNSAFE_SHOWN = 5
@@ -132,7 +134,7 @@ class ScanSplits(SplitsTask):
                     case Runs():
                         output.add_runs(part)
         if isinstance(scan.outputs, Summed) and scan.end.records:
-            scan.outputs.write(RunFile(self.staging, run + SUMS))
+            scan.outputs.write(LateFile(self.staging, run + SUMS))
         return scanned_row(number, run, scan.end, output), output
 
 
@@ -141,28 +143,10 @@ def scanned_row(
 ) -> dict[str, Any]:
     """The SCANNED row of a stretch that ended with `end`; `run` names its run files."""
     return {
-        "split": number,
-        "run": run,
-        "first": end.first,
-        "next": end.next,
-        "fault": int(end.fault),
-        "size": end.size,
-        "rest_is_zero": end.rest_is_zero,
-        "wrong_blank": end.wrong_blank,
-        "records": end.records,
-        "index_puts": end.index_puts,
-        "last_record": end.last_record,
-        "last_put": end.last_put,
-        "first_timestamp": end.first_timestamp,
-        "last_timestamp": end.last_timestamp,
-        "fell_at": end.fell_at,
-        "fell_by": end.fell_by,
-        "last_dispatched": end.last_dispatched_timestamp,
-        "sequence": end.sequence,
+        "split": number, "run": run, **vars(end), "fault": int(end.fault),
         "unsafe_topics": output.unsafe if output else [],
-        "runs": output.runs if output else 0,
-        "queues": output.queues if output else 0,
-    }
+        "runs": output.runs if output else 0, "queues": output.queues if output else 0,
+    }  # fmt: skip
 
 
 class _Kept(threading.local):
@@ -186,10 +170,10 @@ class RunFiles:
     """The files of one scanned split: entries, packed puts, and RUN rows that point to entries."""
 
     def __init__(self, staging: Staging, run: str, split: int) -> None:
-        self._entries = RunFile(staging, run + ENTRIES)
-        self._hashes = RunFile(staging, run + HASHES)
-        self._messages = RunFile(staging, run + MESSAGES)
-        self._rows = RunFile(staging, run + RUNS)
+        self._entries = LateFile(staging, run + ENTRIES)
+        self._hashes = LateFile(staging, run + HASHES)
+        self._messages = LateFile(staging, run + MESSAGES)
+        self._rows = LateFile(staging, run + RUNS)
         self._split = split
         self._parts = 0
         self._tables: list[pa.RecordBatch] = []
@@ -255,27 +239,6 @@ class RunFiles:
         self._rows.finish()
 
 
-class RunFile:
-    """A file of staging that the first bytes create: mostly there are none."""
-
-    def __init__(self, staging: Staging, name: str) -> None:
-        self._staging, self._name = staging, name
-        self._output: Writer | None = None
-        self.bytes = 0  # that were written
-
-    def write(self, data: np.ndarray) -> None:
-        if not data.nbytes:
-            return
-        if self._output is None:
-            self._output = self._staging.storage.create(self._staging.path(self._name))
-        self._output.write(data)
-        self.bytes += data.nbytes
-
-    def finish(self) -> None:
-        if self._output is not None:
-            self._output.finish(self.bytes)
-
-
 # ---
 # What a report counts of a log while it is scanned, so that it is read once.
 
@@ -298,7 +261,7 @@ class Summed(Outputs):
             self._marks.add(step)
         return done, fault
 
-    def write(self, file: "RunFile") -> None:
+    def write(self, file: LateFile) -> None:
         marks, out = self._marks.gathered(), BytesIO()
         said = [*self._put.parts(), marks.skipped, marks.skips, marks.last_timestamp]
         text = np.frombuffer(json.dumps(said).encode(), np.uint8)
@@ -344,10 +307,7 @@ class GatherMarks:
             found = gather_segment(
                 self.storage, self.segments[number], self.rules, concerns, self.split, self.end
             )
-            name, raw = attempt_name("marks"), found.marks.tobytes()
-            output = self.staging.storage.create(self.staging.path(name))
-            output.write(raw)
-            output.finish(len(raw))
+            name = stage(self.staging, attempt_name("marks"), found.marks.tobytes())
             row = [number, name, found.last_timestamp, found.unread_to]
             yield pa.RecordBatch.from_pylist(
                 [dict(zip(GATHERED.names, row, strict=True))], GATHERED

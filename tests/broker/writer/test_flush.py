@@ -25,7 +25,7 @@ class SlowDisk(DiskFiles):
     def __init__(self, root: str, seconds: float) -> None:
         super().__init__(root)
         self.seconds, self.syncs, self.fail = seconds, 0, False
-        self.may_end = threading.Event()
+        self.begun, self.may_end = threading.Event(), threading.Event()
         self.may_end.set()
 
     def open(self, path: str) -> DiskFile:
@@ -34,6 +34,7 @@ class SlowDisk(DiskFiles):
             real = file.sync
 
             def sync() -> None:
+                self.begun.set()
                 time.sleep(self.seconds)
                 assert self.may_end.wait(60)
                 if self.fail:
@@ -136,8 +137,9 @@ def test_a_late_caller_is_reported_where_his_record_is(tmp_path: Path) -> None:
     """He stops waiting while another's sync still runs, before the group wrote his record."""
     writer, disk = sync_writer(tmp_path, 0, syncFlushTimeout=20)
     disk.may_end.clear()
-    results = []
-    in_threads(8, lambda n: results.append(writer.append(Message("T", b"%d" % n))))
+    results = [writer.append(Message("T", b"first"))]
+    assert disk.begun.wait(60)
+    in_threads(7, lambda n: results.append(writer.append(Message("T", b"%d" % n))))
     disk.may_end.set()
     assert {result.status for result in results} == {"FLUSH_DISK_TIMEOUT"}
     reported = {(result.physical_offset, result.queue_offset) for result in results}
@@ -340,7 +342,7 @@ def test_the_thread_does_not_wait_for_one_who_is_alone(monkeypatch: pytest.Monke
     alone = threading.Thread(target=group.wait, args=(1, 60), name="kept")
     alone.start()
     assert group.kept.wait(60)
-    assert group.wait(2, 60) == "PUT_OK"
+    assert group.wait(2, 20) == "PUT_OK"  # less than the turn
     group.may_go.set()
     alone.join(60)
     group.stop()

@@ -52,7 +52,7 @@ def test_a_moment_is_a_run_and_an_offset(
     log, state_found, found, notes = find(made, **wanted)
     assert (log, state_found, found) == (3, state_run, end)
     older = state_run == 1 and wanted.get("at", T0 + 9_500) < T0 + 9_500
-    assert any("no older backup has any" in line for line in notes) == older
+    assert any("the oldest backup" in line for line in notes) == older
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,10 @@ def test_commands_read_a_repository_as_a_store(
     out, errors = said(capsys, 0, "topics", made.root, "--at", "2023-11-14 22:13:45", "--json")
     assert json.loads(out)["messages"] == 26
     assert "in the zone of this process" in errors
+    late = ("--at", "2023-11-15 06:13:45", "--tz", "+8")
+    out, errors = said(capsys, 0, "topics", made.root, *late, "--json")
+    assert json.loads(out)["messages"] == 26
+    assert "in the zone of this process" not in errors
     out, _ = said(capsys, 0, "check", made.root, "--to-offset", ends()[10], "--json")
     assert json.loads(out)["messages"] == 11
     out, _ = said(capsys, 0, "stats", f"backup:{made.root}/broker-a@1:{ends()[8]}", "--json")
@@ -140,3 +144,9 @@ def test_options_of_a_repository_are_refused_for_a_store(
     assert "--at and --to-offset: name one moment" in errors
     _, errors = said(capsys, 2, "topics", made.root, "--at", "yesterday")
     assert "'yesterday' is not a time" in errors
+
+
+def test_a_lost_run_costs_the_log_before_it_and_that_is_said(made: Repository) -> None:
+    (made.folder / "runs/00000001.json").unlink()
+    *_, notes = find(made)
+    assert [note for note in notes if "00000001.json: is missing: the log before" in note]

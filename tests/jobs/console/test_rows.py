@@ -419,6 +419,7 @@ def test_a_limit_counts_after_the_order(tmp_path: Path, capsys: pytest.CaptureFi
         ("trace", ("x",)), ("transactions", ()), ("delayed", ()), ("compare", ("x",)),
         ("export", ("--output", "x")), ("append", ("--from", "x")), ("replicate", ("x",)),
         ("deliver-delayed", ("--until", "now")), ("dump", ()), ("serve", ()),
+        ("backups", ()), ("restore", ("--output", "x")),
     ],
 )  # fmt: skip
 def test_a_wrong_zone_is_wrong_usage(command: str, words: tuple[str, ...], capsys) -> None:

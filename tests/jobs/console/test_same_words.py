@@ -13,6 +13,7 @@ from tests.built import Built
 from tests.jobs.console.running import options_of
 
 HOUR = 3_600_000
+_OF_SEND = (set[str](), {"--to"})  # there it is no time and no folder, but a name server
 
 
 @pytest.mark.parametrize("command", list(_COMMANDS))
@@ -21,7 +22,8 @@ def test_each_command_has_the_same_words(command: str) -> None:
     shown = {word for word, action in named.items() if action.help != argparse.SUPPRESS}
     for word in {"--since", "--until"} & shown:  # --at: tests/jobs/console/test_moment.py
         assert named[word].type in (milliseconds, before), word
-    assert not {"--to", "--to-time", "--destination"} & shown or command == "offsets"
+    other = {"--to-time"} if command == "offsets" else _OF_SEND[command == "send"]
+    assert not {"--to", "--to-time", "--destination"} & (shown - other)
     if "--from" in shown:  # a file to be read, or an offset
         assert named["--from"].type is not milliseconds
 
@@ -44,7 +46,7 @@ _COLUMNS = {
     "store": ("--rocketmq", "--timezone", "--scan", "--remade", "--assume-names", "--engine"),
     "selection": ("ID", "--message-id", "--topic", "--group", "--queue", "--key", "--keys-file",
                   "--unique-key", "--offset", "--tags", "--sql", "--grep", "--drop",
-                  "--system-topics"),
+                  "--system-topics", "--unconsumed-by"),
     "time": ("--since", "--until", "--at"),
     "limits": ("--limit", "--max", "--skip", "--to-offset", "--max-connections", "--rate"),
     "output": ("--output", "--replace", "--picture", "--ranges", "--messages", "--body", "--keep"),
@@ -52,7 +54,7 @@ _COLUMNS = {
 }  # fmt: skip
 _PAGE = (Path(__file__).parents[3] / "docs/exit_codes.md").read_text("utf-8")
 _NO_BROKER = {"install", "backups", "forget", "demo", "doctor", "warm", "clean", "completion"}
-_END_ALONE = {"deliver-delayed", "replicate"}  # --until: what is due, where a copy ends
+_END_ALONE = {"deliver-delayed"}  # --until: what is due
 # By which each command that reads STORE reads a backup repository: a sentence of the page says so.
 _OF_A_REPOSITORY = {"--store", "--at", "--to-offset", "--to-message-id"}
 _LISTS = {"topics", "queues", "groups", "stats", "query", "transactions", "delayed"}

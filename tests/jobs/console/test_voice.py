@@ -27,7 +27,7 @@ from tests.golden_stores import as_left
 from tests.jobs.console.running import ROOT, options_of
 
 ROWS = ("topics", "queues", "groups", "stats", "query", "trace", "transactions", "delayed", "dump",
-        "backups")  # fmt: skip
+        "backups", "send")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

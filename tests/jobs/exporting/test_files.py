@@ -100,7 +100,8 @@ def test_a_comparison_is_the_same_only_without_a_difference() -> None:
 
 
 # --- What an export chooses, as its manifest keeps it, and the manifest of an export.
-ALL = Chosen(("T", "U"), "a || b", "a > 1", 5, 9, False, True, "skip", False, ("body",))
+ALL = Chosen(("T", "U"), "a || b", "a > 1", 5, 9, False, True, "skip", False, ("body",),
+             (("T", 0, 7),))  # fmt: skip
 
 
 @pytest.mark.parametrize("chosen", [Chosen(), ALL, Chosen(redact=("a", "b"))])

@@ -20,7 +20,6 @@ from reput.jobs.replicating.from_folder import (
     SourceLog,
     pieces,
     read_ahead,
-    wanted_up_to,
 )
 from reput.store_format.faults import DamageFound, Fault, StoreError
 from reput.store_format.log.records import RECORD_ROW, RecordRules
@@ -67,7 +66,6 @@ def test_a_pause_of_a_second_is_made_up_for_and_a_longer_one_is_not() -> None:
     [
         ({}, "zeros: the rest of the log is not used yet"),
         ({"to_offset": 92}, "as far as was wanted"),
-        ({"to_time": 0}, "as far as was wanted"),
     ],
 )
 def test_a_copy_says_why_it_ended(tmp_path: Path, options: dict[str, Any], why: str) -> None:
@@ -143,27 +141,11 @@ def read_all(source: SourceLog, wanted: LogLimit = ALL_WANTED, start: int = 0) -
     return raw, whole, records, fault
 
 
-@pytest.mark.parametrize(
-    ("offset", "time", "count"),
-    [
-        (MORE, MORE, 3), (3 * SIZE, MORE, 3), (3 * SIZE - 1, MORE, 2), (0, MORE, 0),
-        (MORE, T0 + 2, 3), (MORE, T0 + 1, 1), (2 * SIZE, T0, 1), (MORE, T0 - 1, 0),
-    ],
-)  # fmt: skip
-def test_a_limit_is_a_records_end_and_the_first_later_time(
-    offset: int, time: int, count: int
-) -> None:
-    """The second record has the latest time, so the third is beyond it though it is earlier."""
+@pytest.mark.parametrize(("offset", "count"), [(MORE, 3), (3 * SIZE, 3), (3 * SIZE - 1, 2), (0, 0)])
+def test_a_limit_is_a_records_end(offset: int, count: int) -> None:
     rows = np.zeros(3, RECORD_ROW)
     rows["physicalOffset"], rows["size"] = (0, SIZE, 2 * SIZE), SIZE
-    rows["storeTimestamp"] = (T0, T0 + 2, T0 + 1)
-    assert LogLimit(offset, time).of(rows) == count
-
-
-def test_no_limit_is_none() -> None:
-    assert wanted_up_to(None, None) == ALL_WANTED
-    assert wanted_up_to(0, None).offset == 0
-    assert wanted_up_to(None, -1).time == -1
+    assert LogLimit(offset).of(rows) == count
 
 
 def test_the_log_ends_at_the_first_hole_or_short_segment() -> None:
@@ -205,7 +187,6 @@ def test_a_whole_log_is_copied_with_its_blanks() -> None:
     [
         (LogLimit(3 * SIZE), 3 * SIZE, 3),
         (LogLimit(4 * SIZE - 1), 3 * SIZE, 3),
-        (LogLimit(time=T0 + 4), 5 * SIZE, 5),
         (LogLimit(SEGMENT), SEGMENT, 10),
         (LogLimit(SEGMENT - 1), 10 * SIZE, 10),  # its BLANK would end behind that
     ],

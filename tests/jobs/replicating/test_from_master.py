@@ -376,9 +376,9 @@ def broker(info: dict[str, str], settings: dict[str, str]) -> Iterator[int]:
     config = "\n".join(f"{name}={value}" for name, value in settings.items()).encode()
 
     def answer(other: socket.socket) -> None:
-        code = json.loads(other.recv(4096)[8:])["code"]
-        body = {28: table, 26: config}.get(code, b"")
-        other.sendall(remoting_frame(Command(0, code, 1, body=body)))
+        asked = json.loads(other.recv(4096)[8:])
+        body = {28: table, 26: config}.get(asked["code"], b"")
+        other.sendall(remoting_frame(Command(0, asked["opaque"], 1, body=body)))
 
     with peer(answer, 0) as port:
         yield port

@@ -16,7 +16,6 @@ from reput.jobs.replicating.target import Replicated
 from reput.store_format.discover.store import StoreAt, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Progress
-from tests.broker.writer.stores import stored_records
 from tests.jobs.replicating.stores import SETTINGS, log_of, make_store, record_starts
 
 
@@ -78,12 +77,6 @@ def test_a_replica_is_gone_on_with_unasked(tmp_path: Path) -> None:
     target = make_store(tmp_path / "target", 12)
     (target / NOTE).touch()
     _agree(str(target), no)
-
-
-def test_a_time_ends_a_dry_run_where_the_log_reaches_it(source: Path, tmp_path: Path) -> None:
-    starts, _ = record_starts(log_of(source))
-    time = [*stored_records(source / "commitlog")][20].store_timestamp
-    assert dry(source, tmp_path / "target", LogLimit(time=time - 1)).end == starts[20]
 
 
 def test_what_is_given_goes_before_what_a_master_says(tmp_path, monkeypatch) -> None:

@@ -42,6 +42,35 @@ def taken_up(target: ReplicaTarget, source: Log, verify: bool = False, start: in
     return target.log.end
 
 
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ({}, None),
+        ({"lock": "", "lost+found/": ""}, None),
+        ({"commitlog/": ""}, None),
+        ({"commitlog/": "", "consumequeue/T/0/": ""}, "queues or an index, and no log"),
+        ({"letters": "mine"}, "is not empty and holds no commitlog"),
+        ({"commitlog": "a file"}, "commitlog: is a link or no folder"),
+        ({"commitlog/" + "0" * 20: "", "consumequeue/T": "a file"}, None),
+    ],
+)
+def test_a_folder_that_somebody_else_uses_is_left_alone(
+    tmp_path: Path, made: dict[str, str], why: str | None
+) -> None:
+    root = tmp_path / "target"
+    root.mkdir()
+    for path, content in made.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).mkdir(parents=True) if path.endswith("/") else (root / path).write_text(
+            content
+        )
+    if why is None:
+        check_target(str(root), ())
+        return
+    with pytest.raises(StoreError, match=why):
+        check_target(str(root), ())
+
+
 @pytest.mark.parametrize("link", ["", "commitlog", "config", "consumequeue/T", "index"])
 def test_what_lies_behind_a_link_is_anothers(tmp_path: Path, link: str) -> None:
     root = tmp_path / "target"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
-from reput.store_format.fate.delays import Delayed, Read, concerns, resolve, unread
+from reput.store_format.fate.delays import Delayed, Read, concerns, judged, resolve, unread
+from reput.store_format.fate.gather import ENDED, MARK, SCHEDULE, WHEEL, Gathered
 from reput.store_format.fate.known import half_position, read_progress
 from reput.store_format.files.folder import Folder
 from reput.store_format.notes import Notes
@@ -253,3 +255,18 @@ def test_offsets_that_are_none_are_left_out() -> None:
     text = b'{"offsetTable":{1:"x",-2:3,4:5,"evil":6}}'
     storage = MemoryStorage({"store/config/delayOffset.json": text})
     assert read_progress(Folder(storage, "store"), Notes()).levels == {4: 5}
+
+
+def test_what_waits_by_the_hundred_thousand_takes_no_seconds() -> None:
+    """Each look of `reput metrics` asks, and a store may be hostile: each timer is recalled."""
+    many = 300_000
+    marks = np.zeros(many, MARK)
+    marks["home"] = marks["physicalOffset"] = marks["key"] = np.arange(1, many + 1)
+    marks["kind"], marks["out"] = SCHEDULE, T0 + marks["physicalOffset"]
+    marks["kind"][: many // 2] = WHEEL
+    marks["deletes"][: many // 4] = marks["key"][many // 4 : many // 2]
+    marks["out"][: many // 4] = marks["out"][many // 4 : many // 2]
+    begun = time.process_time()
+    found = judged(Gathered(marks, np.zeros(0, ENDED), [], 0, T0, [], 0), LEVELS, NOTHING)
+    assert time.process_time() - begun < 1.5
+    assert (len(found), np.count_nonzero(found["recalled"])) == (many * 3 // 4, many // 4)

@@ -91,9 +91,8 @@ def test_a_message_waits_in_the_wheel_if_its_slot_is_still_to_be_read() -> None:
     files = {f"timerlog__{0:020d}": units, "config__timercheck": struct.pack(">qqqq", 77, 1, 9, 2)}
     found = read_progress(Folder(store(**files), "store"), Notes())
     assert found.in_wheel is not None
-    assert [found.in_wheel(place) for place in (100, 101, 300, 400, 1 << 60)] == [
-        True, False, True, False, False,
-    ]  # fmt: skip
+    places = np.array([100, 101, 300, 400, 1 << 60])
+    assert found.in_wheel(places).tolist() == [True, False, True, False, False]
 
 
 def test_how_far_half_messages_are_checked() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -257,3 +258,86 @@ def test_another_store_in_its_place_is_looked_at_anew(watch, tmp_path: Path) -> 
     Built().put("U", count=2).write(tmp_path)
     found.look()
     assert found.put == {"U": (2, found.put["U"][1])}
+
+
+def test_a_topic_that_was_made_again_begins_anew(watch, tmp_path: Path) -> None:
+    built = Built().put("T", count=9)
+    found, _ = watch(built.write(tmp_path), built.given())
+    found.look()
+    for offset in range(3):
+        built.put("T", queue_offset=offset)
+    built.put("T", sys_flag=4, queue_offset=0)  # prepared: in no queue, its queueOffset is 0
+    first, _ = watch(built.write(tmp_path), built.given())
+    for each in (found, first):
+        each.look()
+        assert each.ends() == {("T", 0): 3}
+    built.put("T", queue_offset=1).write(tmp_path)  # repeated: it is in no queue
+    found.look()
+    assert found.ends() == {("T", 0): 3}
+
+
+def test_ends_and_lags_are_those_that_queues_and_groups_show(watch, tmp_path: Path) -> None:
+    """The log lost T's last messages, the clock was set back at last, there is no queue T/7."""
+    built = Built().put("T", count=30)
+    last = built.places()[-1] // 2048
+    built.put("U", count=30).put("V", store_timestamp=T0).derive()
+    offsets = {"T@g": {"0": 4, "7": 5}, "Gone@g": {"0": 4}, "U@h": {"0": 9}}
+    built.file("config/consumerOffset.json", json.dumps({"offsetTable": offsets})).write(tmp_path)
+    sorted((tmp_path / "commitlog").iterdir())[last].unlink()
+    found, _ = watch(tmp_path, built.given())
+    found.look()
+    with open_store(str(tmp_path), settings=built.given()) as opened:
+        rows = opened.queues()
+        assert found.ends() == {(row.topic, row.queue_id): row.max_offset for row in rows}
+        assert sorted(found.groups) == sorted(opened.groups())
+    assert found.ends() == {("T", 0): 30, ("U", 0): 30, ("V", 0): 1}
+    assert found.newest == max(row.max_timestamp for row in rows) == T0 + 59_000
+
+
+def test_a_topic_of_which_nothing_is_left_is_let_go(watch, tmp_path: Path) -> None:
+    built = Built().put("Gone", count=4).put("T", count=60).derive().remove("consumequeue/Gone")
+    found, _ = watch(built.write(tmp_path), built.given())
+    found.look()
+    assert found.ends() == {("Gone", 0): 4, ("T", 0): 60}
+    sorted((tmp_path / "commitlog").iterdir())[0].unlink()
+    found.look()
+    assert (found.ends(), list(found.put)) == ({("T", 0): 60}, ["T"])
+
+
+def test_what_waited_in_an_expired_segment_waits_no_more(watch, tmp_path: Path) -> None:
+    built, delayed = Built(), b"REAL_TOPIC\x01T\x02REAL_QID\x010\x02UNIQ_KEY\x01%d"
+    for n in range(40):
+        built.put("SCHEDULE_TOPIC_XXXX", properties=delayed % n)
+    found, _ = watch(built.write(tmp_path), built.given())
+    found.look()
+    assert sum(found.waiting.values()) == 40
+    sorted((tmp_path / "commitlog").iterdir())[0].unlink()
+    found.look()
+    assert sum(found.waiting.values()) == sum(place >= 2048 for place in built.places())
+
+
+def test_a_queue_that_begins_within_a_file_has_lags(watch, tmp_path: Path) -> None:
+    """As RocketMQ fills a file up to the queue's first position (fillPreBlank)."""
+    built = Built().put("T", count=9).derive()
+    built.damage("consumequeue/T/0", 0, struct.pack(">qiq", 0, 0x7FFFFFFF, 0) * 4)
+    offsets = json.dumps({"offsetTable": {"T@g": {"0": 1}}})
+    found, _ = watch(
+        built.file("config/consumerOffset.json", offsets).write(tmp_path), built.given()
+    )
+    found.look()
+    assert [each.lag_seconds for each in found.groups] == [8 - 4]
+
+
+def test_what_waits_follows_a_broker_s_notes_where_the_log_is_still(watch, tmp_path: Path) -> None:
+    log = SmallLog()
+    log.half("a")
+    write(tmp_path, {p.removeprefix("store/"): c for p, c in log.files().items()})
+    found, _ = watch(tmp_path)
+    for _ in range(5):
+        found.look()
+    assert sum(found.waiting.values()) == 1
+    checked = {"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS": {"0": 1}}
+    config = json.dumps({"offsetTable": checked}).encode()
+    write(tmp_path, {"config/consumerOffset.json": config})
+    found.look()
+    assert sum(found.waiting.values()) == 0

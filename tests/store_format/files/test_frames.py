@@ -4,7 +4,6 @@ import random
 import shutil
 import struct
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from reput.store_format.files.frames import (
     read_table,
     tail_bytes,
 )
+from reput.store_format.kernels.crc import crc_of
 
 LENGTHS = (0, 1, 17, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 3 * FRAME_BYTES + 5)
 
@@ -32,8 +32,7 @@ def _plain(length: int) -> bytes:
 def test_others_read_a_piece(length: int, tmp_path: Path) -> None:
     plain = _plain(length)
     stored = compress(plain)
-    with ThreadPoolExecutor(3) as pool:
-        assert compress(plain, each=pool.map) == stored
+    assert compress(plain, crc=crc_of) == stored
     assert b"".join(decode_all(stored, length)) == plain
     if shutil.which("zstd") is None:
         assert pa.CompressedInputStream(pa.BufferReader(stored), "zstd").read() == plain
@@ -90,3 +89,14 @@ def test_a_length_that_is_not_the_piece_s_is_refused(length: int) -> None:
         list(decode_all(stored, length))
     with pytest.raises(PieceBroken):
         list(decode_all(stored[:-1], FRAME_BYTES))
+
+
+def test_frames_of_other_sizes_than_a_piece_has_are_refused() -> None:
+    """All stored sizes are right, so that only the plain ones tell."""
+    length = FRAME_BYTES + 5
+    stored = bytearray(compress(_plain(length)))
+    for at, size in ((-21, FRAME_BYTES - 1), (-13, 6)):
+        assert struct.unpack_from("<I", stored, len(stored) + at)[0] in (FRAME_BYTES, 5)
+        struct.pack_into("<I", stored, len(stored) + at, size)
+    with pytest.raises(PieceBroken, match="frame 0 of the seek table"):
+        read_table(bytes(stored[-tail_bytes(length) :]), length, len(stored))

@@ -51,6 +51,10 @@ def test_files() -> None:
     assert s3_server.unfinished_uploads() == 0
 
 
+def test_one_of_several_puts_a_new_object() -> None:
+    battery.check_put_new(S3Storage(), f"{URL}/new")
+
+
 def test_a_throttled_request_waits_and_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """As S3 answers where a prefix gets more requests than it has partitions for."""
     battery.write(S3Storage(), f"{URL}/throttled", b"content")

@@ -1,0 +1,1 @@
+"""Sends messages of a store or an export to a live cluster."""

@@ -1,0 +1,112 @@
+"""Real brokers take what `reput send` sends again: dead letters come back to their consumer."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rocketmq import real_clients
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import Broker, Client
+from tests.rocketmq.real_clients import VERSIONS
+
+pytestmark = pytest.mark.rocketmq
+
+TOPIC, GROUP, MANY = "Orders", "billing", 30
+SOON = " ".join(["1s"] * 18)
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def send(store: Path, namesrv: str, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "reput", "send", str(store), "--to", namesrv, "--yes"]
+    return subprocess.Popen([*command, "--json", *words], stdout=subprocess.PIPE, text=True)
+
+
+def ended(running: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a run that ended by itself says at its end."""
+    out, _ = running.communicate(timeout=120)
+    assert running.returncode == 0, out
+    whole: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return whole
+
+
+def pushed(version: str, namesrv: str, topic: str, group: str, least: int) -> list[list[Any]]:
+    step = {"do": "push", "group": group, "topic": topic, "least": least, "quiet_ms": 2000}
+    (found,) = real_clients.run(version, namesrv, [step])
+    messages: list[list[Any]] = found["answer"]["messages"]
+    return messages
+
+
+def dead_letters(client: Client, times: int) -> set[str]:
+    """Has a group fail on messages until they are dead letters; their UNIQ_KEYs."""
+    made = [{"t": TOPIC, "q": n % 4, "b": 20, "bs": n, "p": {"KEYS": f"k{n}", "TAGS": "paid"}}
+            for n in range(MANY)]  # fmt: skip
+    sent = client.send(made)
+    attempts = MANY * (times + 1)
+    client.ask("fail", group=GROUP, topic=TOPIC, times=times, attempts=attempts, seconds=60)
+    return {each[3] for each in sent}
+
+
+@pytest.mark.parametrize(("batch", "times"), [("1", 1), ("4", 0)])
+def test_dead_letters_come_back_to_their_consumer_each_once(
+    version: str, batch: str, times: int, tmp_path: Path
+) -> None:
+    """Sent while their broker runs, and killed again and again; also letters that were dead at
+    their first failure, which have no ORIGIN_MESSAGE_ID in some releases (RocketMQ #2868).
+    """
+    store, checkpoint = tmp_path / "store", str(tmp_path / "checkpoint")
+    words = ("--topic", f"%DLQ%{GROUP}", "--to-topic", "ORIGIN", "--checkpoint", checkpoint,
+             "--batch", batch)  # fmt: skip
+    with Broker(version, store, messageDelayLevel=SOON) as broker, Driver(version) as asked:
+        sent = dead_letters(Client(asked, broker.namesrv), times)
+        broker.catch_up()
+        kills = 0
+        for seconds in (1.2, 1.5, 1.8, 2.1):
+            running = send(store, broker.namesrv, *words, "--rate", "6")
+            time.sleep(seconds)
+            running.send_signal(signal.SIGKILL)
+            running.communicate()
+            kills += running.returncode == -signal.SIGKILL
+        whole = ended(send(store, broker.namesrv, *words))
+        back = pushed(version, broker.namesrv, TOPIC, GROUP, MANY)
+    found = Counter(message[3] for message in back)
+    twice = sum(found.values()) - len(found)
+    assert set(found) == sent
+    assert kills >= 2
+    assert 0 < whole["before"] < MANY
+    assert twice <= len(whole["twice"]) <= kills
+    assert whole["sent"] + whole["before"] == MANY
+    for message in back:
+        assert {"KEYS", "TAGS", "UNIQ_KEY"} <= set(message[-1])
+        assert not {"RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "REAL_TOPIC", "DELAY"} & set(message[-1])
+
+
+def test_what_goes_to_a_group_s_retry_topic_reaches_that_group_alone(
+    version: str, tmp_path: Path
+) -> None:
+    """Its listener is shown the topic that the letters were for."""
+    store = tmp_path / "store"
+    words = ("--topic", f"%DLQ%{GROUP}", "--to-topic", f"%RETRY%{GROUP}",
+             "--checkpoint", str(tmp_path / "checkpoint"))  # fmt: skip
+    with Broker(version, store, messageDelayLevel=SOON) as broker, Driver(version) as asked:
+        sent = dead_letters(Client(asked, broker.namesrv), 0)
+        others = pushed(version, broker.namesrv, TOPIC, "shipping", MANY)
+        broker.catch_up()
+        assert ended(send(store, broker.namesrv, *words))["sent"] == MANY
+        back = pushed(version, broker.namesrv, TOPIC, GROUP, MANY)
+        more = pushed(version, broker.namesrv, TOPIC, "shipping", 0)
+    assert {message[3] for message in back} == {message[3] for message in others} == sent
+    assert {message[0] for message in back} == {TOPIC}
+    assert (len(back), more) == (MANY, [])

@@ -194,14 +194,14 @@ def catch_up_in_place(
             check_unchanged(plan)
         given, release, notes = plan.discovered.settings, plan.profile.release, Notes()
 
-        def settle_rest() -> None:
+        def follow_the_log() -> None:
             about.compaction = settle(files, held.folder, release, given, notes).lines
             if not growing:
                 with OpenedStore(held.folder, release, given, Notes()) as opened:
                     about.waits = mend_services(files, opened, given, about.log_end, stopped=True)
 
         with progress.stage("written", lambda: Done(None, f"up to {new.ahead.end:,}")):
-            (catching.resume if resumed else catching.apply)(new, settle_rest)
+            (catching.resume if resumed else catching.apply)(new, follow_the_log)
         about.warnings += notes.lines
         held.crashed = False
         about.done = True

@@ -63,6 +63,31 @@ class ListPieces:
             yield pa.RecordBatch.from_pylist(rows, PIECES)
 
 
+class LookedAt(NamedTuple):
+    """A segment without salvage. fell: a storeTimestamp is below the one before it; first, newest:
+    the first and greatest one, of a segment without records both -1.
+    """
+
+    is_sound: bool
+    fell: bool
+    first: int
+    newest: int
+
+
+def doubtful(segments: Sequence[LookedAt]) -> tuple[set[int], set[int]]:
+    """The numbers of damaged segments, and of all in which pages of an older life may be: those,
+    each whose times are below those before it, or that follows such a one.
+    """
+    damaged, listed, newest = set[int](), set[int](), -1
+    for n, found in enumerate(segments):
+        if not found.is_sound:
+            damaged.add(n)
+        if found.fell or not found.is_sound or -1 < found.first < newest:
+            listed |= {n, n + 1}
+        newest = max(newest, found.newest)
+    return damaged, listed - {len(segments)}
+
+
 def pieces_in(read: Read, start: int, end: int, rules: ScanRules) -> list[Piece]:
     """The pieces of the segment [start, end), in order; none where it has more than
     _MOST_PIECES.

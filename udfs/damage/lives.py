@@ -63,6 +63,31 @@ class ListPieces:
             yield pa.RecordBatch.from_pylist(rows, PIECES)
 
 
+class LookedAt(NamedTuple):
+    """A segment without salvage. fell: a storeTimestamp is below the one before it; first, newest:
+    the first and greatest one, of a segment without records both -1.
+    """
+
+    is_sound: bool
+    fell: bool
+    first: int
+    newest: int
+
+
+def doubtful(segments: Sequence[LookedAt]) -> tuple[set[int], set[int]]:
+    """The numbers of damaged segments, and of all in which pages of an older life may be: those,
+    each whose times are below those before it, or that follows such a one.
+    """
+    damaged, listed, newest = set[int](), set[int](), -1
+    for n, found in enumerate(segments):
+        if not found.is_sound:
+            damaged.add(n)
+        if found.fell or not found.is_sound or -1 < found.first < newest:
+            listed |= {n, n + 1}
+        newest = max(newest, found.newest)
+    return damaged, listed - {len(segments)}
+
+
 def pieces_in(read: Read, start: int, end: int, rules: ScanRules) -> list[Piece]:
     """The pieces of the segment [start, end), in order; none where it has more than
     _MOST_PIECES.
@@ -85,12 +110,11 @@ def pieces_in(read: Read, start: int, end: int, rules: ScanRules) -> list[Piece]
     while at != NOT_FOUND:
         seen, stopped = scanned(at, end)
         if stopped.records:
-            seams = seen.seams()
+            seams = dict(_exactly(before, seam, prover) for seam, before in seen.seams().items())
             cuts = [at, *seams, end]
             parts = [scanned(*each) for each in pairwise(cuts)] if seams else [(seen, stopped)]
             pieces = [of.piece(cut, to, prover) for cut, (of, to) in zip(cuts, parts, strict=False)]
-            torn = {cut: before for cut, before in seams.items() if _is_torn(before, cut, prover)}
-            found += _of_one_life_each(pieces, torn)
+            found += _of_one_life_each(pieces, seams)
             if len(found) > _MOST_PIECES:
                 return []
         if stopped.fault in (Fault.NONE, Fault.BLANK):
@@ -100,15 +124,31 @@ def pieces_in(read: Read, start: int, end: int, rules: ScanRules) -> list[Piece]
     return found
 
 
-def _is_torn(at: int, end: int, prover: Prover) -> bool:
-    """Whether a page ends within the record [at, end), so that it goes on in the next one."""
-    parts = prover.lengths(at) if at >= 0 else None
-    return parts is not None and at + parts.size == end and at // _PAGE < (end - 1) // _PAGE
+def _exactly(before: int, seam: int, prover: Prover) -> tuple[int, int]:
+    """Where a part begins of which `seam` is the first record of a queue, and `before` the last one
+    of a queue before it; and where the record before begins if that is of two lives, else the same.
+
+    That is a record that a page ends in: it begins in the later life, and times fall behind it.
+    """
+    places = [(before, prover.lengths(before))]
+    while places[-1][0] < seam and (last := places[-1][1]) is not None:
+        places.append((places[-1][0] + last.size, prover.lengths(places[-1][0] + last.size)))
+    steps = [
+        (now.store_timestamp - was.store_timestamp, at, start)
+        for (start, was), (at, now) in pairwise(places) if was and now
+    ]  # fmt: skip
+    if not steps or places[-1][0] != seam:
+        return seam, seam
+    fell_by, at, start = min(steps)
+    if fell_by >= 0:
+        return max(steps)[1], max(steps)[1]
+    return at, start if start // _PAGE < (at - 1) // _PAGE else at
 
 
 def _of_one_life_each(parts: Sequence[Piece], torn: Mapping[int, int]) -> list[Piece]:
-    """The parts of a piece, joined where most queues go on from one to the next. torn: where the
-    record before a part begins, if that is of two lives: it is given to the part.
+    """The parts of a piece, joined where most queues go on from one to the next, or the times leap
+    by less than the first one spans. torn: where a part begins with the record before it, if that
+    is of two lives.
     """
     found = [*parts[:1]]
     for part in parts[1:]:
@@ -116,7 +156,8 @@ def _of_one_life_each(parts: Sequence[Piece], torn: Mapping[int, int]) -> list[P
         both = [(last.claims[q].last, each) for q, each in part.claims.items() if q in last.claims]
         goes_on = sum(each.first == had + 1 for had, each in both)
         breaks = sum(each.first not in (0, had + 1) for had, each in both)
-        if breaks >= max(goes_on, _BREAKS):
+        step, spans = part.first_time - last.last_time, last.last_time - last.first_time
+        if breaks >= max(goes_on, _BREAKS) and (step < 0 or step > spans):
             start = torn.get(part.start, part.start)
             found[-1] = last._replace(end=start, frame=-1)
             found.append(part._replace(start=start))
@@ -206,8 +247,8 @@ class _Seen:
             self._breaks.append((int(places[at]), int(where[at]), queue))
 
     def seams(self) -> dict[int, int]:
-        """Where a part of another life may begin, though each record is whole: the place, and that
-        of the queues' record before it if times fall between them, else -1.
+        """Where a part of another life may begin, though each record is whole: the place of a
+        queue's record, and that of the queues' record before it.
         """
         return self._seams.all()
 
@@ -253,8 +294,8 @@ class _Seams:
                 for (before, was), (at, now) in pairwise(self._near) if at > self._after
             ]  # fmt: skip
             if steps:
-                fell_by, at, before = min(steps)
-                self._found |= {at: before} if fell_by < 0 else {max(steps)[1]: -1}
+                _, at, before = min(steps) if min(steps)[0] < 0 else max(steps)
+                self._found[at] = before
         self._queues.clear()
         self._first = -1
 

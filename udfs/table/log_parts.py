@@ -35,8 +35,8 @@ from reput.store_format.log.segments import Segment, Stretch, may_grow
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
+from reput.udfs.damage.lives import LookedAt, doubtful, pieces_in
 from reput.udfs.damage.lives import judged as judge
-from reput.udfs.damage.lives import pieces_in
 from reput.udfs.damage.segments import padded
 
 FAIL, SKIP = "fail", "skip"
@@ -117,19 +117,12 @@ class LogParts:
         """
         if self.on_damage != SALVAGE:
             return self
-        looked_at = [self._reader_of(n, PartReader.looked_at) for n in range(len(self.segments))]
-        damaged, suspect, newest = set[int](), set[int](), -1
-        for n, found in enumerate(looked_at):
-            if not found.is_sound:
-                damaged.add(n)
-            if found.fell or not found.is_sound or -1 < found.first < newest:
-                suspect |= {n, n + 1}  # pages of an older life may be in them
-            newest = max(newest, found.newest)
-        suspect -= {len(self.segments)}
-        pieces = [piece for n in damaged | suspect for piece in self._pieces(n)]
+        numbers = range(len(self.segments))
+        damaged, listed = doubtful([self._reader_of(n, PartReader.looked_at) for n in numbers])
+        pieces = [piece for n in listed for piece in self._pieces(n)]
         asked = {queue for piece in pieces for queue in piece.claims}
-        for n in range(len(self.segments)) if pieces else ():
-            for piece in () if n in damaged | suspect else self._pieces(n):
+        for n in numbers if pieces else ():
+            for piece in () if n in listed else self._pieces(n):
                 claims = {queue: said for queue, said in piece.claims.items() if queue in asked}
                 pieces.append(piece._replace(claims=claims, is_sure=True))
         given: dict[int, list[Given]] = {n: [] for n in damaged}
@@ -241,17 +234,6 @@ def _head(read: Read, at: int, end: int) -> np.ndarray:
     head = np.zeros(RECORD_HEAD_BYTES, np.uint8)
     read(at, head[: end - at])
     return head
-
-
-class LookedAt(NamedTuple):
-    """A segment without salvage. fell: a storeTimestamp is below the one before it; first, newest:
-    the first and greatest one, of a segment without records both -1.
-    """
-
-    is_sound: bool
-    fell: bool
-    first: int
-    newest: int
 
 
 class PartReader:
@@ -430,7 +412,7 @@ class PartReader:
         """Whether the chain of the segment's records does not break."""
         return self.looked_at().is_sound
 
-    def looked_at(self) -> "LookedAt":
+    def looked_at(self) -> LookedAt:
         """Whether the segment has nothing to salvage by its records alone, and its times.
 
         All parts of a segment get the same answer, so the rows do not depend on the cuts. A part of

@@ -103,13 +103,15 @@ def restore(engine: Engine, asked: Restore) -> Restoration:
     """
     from reput.jobs.console.moment import Wanted, find_moment
     from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.catalogue import stores_of
+    from reput.store_format.files.catalogue import Catalogue, stores_of
     from reput.store_format.notes import Notes
 
     storage = storage_for(asked.store)
     names: list[str | None] = [asked.name]
     if asked.name is None and asked.at is not None:
-        names = [*stores_of(storage, storage.resolve(asked.store).rstrip("/"))]
+        root = storage.resolve(asked.store).rstrip("/")
+        stores = stores_of(storage, root)  # some perhaps of a killed first backup
+        names = [name for name in stores if Catalogue(storage, root, name).numbers] or names
     several, found = len(names) > 1, []
     for name in names:
         wanted = Wanted(name, asked.at, asked.to_offset, asked.to_message_id)

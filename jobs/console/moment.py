@@ -215,6 +215,11 @@ class _Finder:
         _, start = whole_log(self.catalogue, head, end)
         if start > end:
             raise StoreError(f"{self.catalogue.folder}: has no whole segment up to {end:,}")
+        if self.catalogue.is_lost(oldest := chain.runs[0][0]):
+            self.notes.note(
+                f"{self.catalogue.path_of(oldest.parent or 0)}: is missing: the log before "
+                f"{oldest.begin:,} is not known, and is left out"
+            )
         gaps = [gap for gap in self.catalogue.gaps(head) if gap[1] <= end]
         if gaps:
             self.notes.note(

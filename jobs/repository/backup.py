@@ -7,7 +7,7 @@ import re
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -18,11 +18,11 @@ from reput.jobs.outputs.report import counted
 from reput.jobs.replicating.from_folder import SourceLog
 from reput.jobs.repository.log_pieces import GoesOn, LogPacker, Packed, goes_on
 from reput.jobs.repository.repository import Claim, Repository, claimed
-from reput.jobs.repository.state import SECRETS, Snapshot, of_before
+from reput.jobs.repository.state import SECRET_SETTINGS, SECRETS, Snapshot, of_before
 from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.purpose import BACKUP
 from reput.store_format.discover.store import Discovered, StoreAt, discover
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files import frames
 from reput.store_format.files.catalogue import LOG, NAME, STATE, Catalogue
 from reput.store_format.files.folder import Folder
@@ -37,6 +37,7 @@ from reput.store_format.release.settings import parse_properties, settings_from
 from reput.store_format.rocksdb.queues import queues_folder
 
 LEVEL = 1  # of zstd: the fastest, as a first backup is to be as fast as a copy
+_LOOKS = 20  # at a store that a broker changes meanwhile
 _AT_ONCE = 4  # pieces in memory that are packed and written, at most
 
 
@@ -148,7 +149,7 @@ def back_up(asked: Asked) -> BackedUp:
     repository has all that it had, and perhaps files that no run names.
     """
     began, name = time.monotonic(), store_name(asked)
-    discovered = discover(asked.at, BACKUP)
+    discovered = _discovered(asked.at)
     repository, folder = asked.repository, asked.at.folder
     about = BackedUp(asked.at.path, repository.root, name, rocketmq=discovered.release,
                      dry_run=asked.dry_run, warnings=list(discovered.warnings))  # fmt: skip
@@ -168,6 +169,14 @@ def back_up(asked: Asked) -> BackedUp:
                 _Backup(asked, about, source, discovered, catalogue, claim).run()
     about.seconds = time.monotonic() - began
     return about
+
+
+def _discovered(at: StoreAt) -> Discovered:
+    """What the store shows; a running broker changes its index while that is looked at."""
+    for _ in range(_LOOKS):
+        with suppress(StoreChanged):
+            return discover(at, BACKUP)
+    return discover(at, BACKUP)
 
 
 class _Backup:
@@ -228,7 +237,8 @@ class _Backup:
         """Those that a restore needs, where only derived files show them too."""
         in_rocksdb = queues_folder(self.asked.at.folder) is not None
         shown = {"storeType": "defaultRocksDB"} if in_rocksdb else {}
-        return {**shown, **self.discovered.settings}
+        found = {**shown, **self.discovered.settings}
+        return {name: text for name, text in found.items() if not SECRET_SETTINGS.search(name)}
 
     def _expired(self, on: GoesOn, parent: Run | None) -> tuple[tuple[Any, ...], ...]:
         """Where queues end of which the broker had deleted all messages before any backup."""

@@ -140,7 +140,13 @@ class _Checking:
     def _chain(self, run: Run) -> list[Part]:
         """The pieces of a run's log. Raises StoreError where they have a hole that nobody named."""
         parts = self.catalogue.chain(run)
-        named = {each.gap for each, _ in self.catalogue.lineage(run) if each.gap}
+        lineage = [each for each, _ in self.catalogue.lineage(run)]
+        if self.catalogue.is_lost(oldest := lineage[-1]):
+            raise StoreError(
+                f"{self.catalogue.path_of(oldest.parent or 0)}: is missing: of run {run.run} the "
+                f"log before {oldest.begin:,} is not known; moments after that can be restored"
+            )
+        named = {each.gap for each in lineage if each.gap}
         for gap in self.catalogue.gaps(run):
             if gap not in named:
                 path = self.catalogue.path_of(run.run)

@@ -13,7 +13,7 @@ from reput.jobs.repository.repository import Claim, Repository, claimed
 from reput.store_format.faults import StoreError
 from reput.store_format.files.catalogue import CHECKS, LOG, RUNS, STATE, Catalogue
 from reput.store_format.files.manifest_last import for_all
-from reput.store_format.files.protocol import FileState
+from reput.store_format.files.protocol import PART, FileState
 from reput.store_format.files.runs import Forget, Kept, Run, as_bytes
 
 _HOUR = 3_600_000_000_000  # ns: what no run names and is younger may be of a backup that is writing
@@ -59,14 +59,15 @@ class Forgotten:
         )
 
 
-def stays(runs: list[Run], heads: Iterable[int], keep: Keep) -> list[Run]:
+def stays(runs: list[Run], heads: Iterable[int], keep: Keep, now: int) -> list[Run]:
     """The backups that stay: those wanted, and the newest of each branch.
 
-    A run counts as made when a later one says so, if a clock was set back between them.
+    A run counts as made when an earlier one says so, if a clock was set back between them; but one
+    whose clock was ahead of now says nothing of itself or others.
     """
     kept, made = set(heads), 0
     for run in runs:
-        made = max(made, run.ended)
+        made = max(made, run.ended if run.ended <= now else 0)
         if keep.since is not None and made >= keep.since:
             kept.add(run.run)
     if keep.last is not None:
@@ -82,7 +83,11 @@ def what_is_kept(catalogue: Catalogue, kept: list[Run], ended: int) -> Forget:
     for run in kept:
         if run.parent is None or run.parent in there:
             continue
-        begins = min(each.begins for each in kept)
+        begins, with_it = run.begins, {run.run}
+        for each in kept:
+            if each.parent in with_it:
+                with_it.add(each.run)
+                begins = min(begins, each.begins)
         pieces = tuple(part.piece for part in catalogue.chain(run) if part.end > begins)
         first = pieces[0].offset if pieces else run.begin
         listed[run.run] = Kept(first, first, pieces)
@@ -123,6 +128,12 @@ def what_goes(catalogue: Catalogue, kept: list[Run], forget: Forget, now: int) -
                 to[f"{folder}/{name}"] = state
             elif now - state.mtime > _HOUR:
                 going.left[f"{folder}/{name}"] = state
+    whole = [(CHECKS, *each) for each in catalogue.listed(CHECKS)]
+    whole += [("", *each) for each in catalogue.storage.list(catalogue.folder)]
+    going.left.update(
+        (f"{folder}/{name}".lstrip("/"), state) for folder, name, state in whole
+        if state is not None and name.endswith(PART) and now - state.mtime > _HOUR
+    )  # fmt: skip
     return going
 
 
@@ -143,7 +154,13 @@ def _forget(
 ) -> Forgotten:  # fmt: skip
     catalogue = repository.catalogue(store)
     runs = catalogue.backups()
-    kept = stays(runs, [run.run for run in catalogue.heads()], keep)
+    for run in runs:
+        if catalogue.is_lost(run):
+            path = catalogue.path_of(run.parent or 0)
+            raise StoreError(
+                f"{path}: is missing: nothing is removed, as it names what run {run.run} needs"
+            )
+    kept = stays(runs, [run.run for run in catalogue.heads()], keep, now)
     forget = what_is_kept(catalogue, kept, now)
     clock = now * 1_000_000 if claim is None else claim.said()
     going = what_goes(catalogue, kept, forget, clock)
@@ -170,8 +187,8 @@ def _forget(
                 if isinstance(catalogue.object(number), Forget)]  # fmt: skip
     checks = [f"{catalogue.folder}/{CHECKS}/{name}" for name, _ in catalogue.listed(CHECKS)]
     old += sorted(checks)[:-_CHECKS_KEPT]
-    for_all(repository.storage.remove, old)
+    for_all(claim.remove, old)
     below = (name for each in going for name in each)
-    for_all(repository.storage.remove, (f"{catalogue.folder}/{name}" for name in below))
+    for_all(claim.remove, (f"{catalogue.folder}/{name}" for name in below))
     about.done = True
     return about

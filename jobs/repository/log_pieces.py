@@ -57,12 +57,13 @@ def goes_on(source: SourceLog, parent: Run, catalogue: Catalogue, rules: RecordR
     if digest_at(source, last.offset, end) == last.sha256:
         return GoesOn(end, last)
     for piece, used in reversed(catalogue.chain(parent)):
-        if piece.offset < source.start:
+        begin = max(piece.offset, source.start)  # its first segments may have been deleted since
+        if begin >= piece.offset + used:
             break
         whole = used == piece.length and digest_at(source, piece.offset, piece.end) == piece.sha256
-        until = piece.end if whole else _differs_at(source, catalogue, piece, used)
-        border, record, stored = piece.offset, -1, 0
-        for found in pieces(source, piece.offset, LogLimit(until), rules, NO_CHECKS):
+        until = piece.end if whole else _differs_at(source, catalogue, piece, begin, used)
+        border, record, stored = begin, -1, 0
+        for found in pieces(source, begin, LogLimit(until), rules, NO_CHECKS):
             if border < found.whole <= until:
                 border = found.whole
                 if found.records:
@@ -76,13 +77,17 @@ def goes_on(source: SourceLog, parent: Run, catalogue: Catalogue, rules: RecordR
     )
 
 
-def _differs_at(source: SourceLog, catalogue: Catalogue, piece: Piece, used: int) -> int:
-    """The first offset of a piece at which the log has another byte."""
+def _differs_at(
+    source: SourceLog, catalogue: Catalogue, piece: Piece, begin: int, used: int
+) -> int:
+    """The first offset of a piece, from `begin` on, at which the log has another byte."""
     at = piece.offset
     stop = min(at + used, source.stop)
     stored = catalogue.storage.read_bytes(catalogue.piece_path(piece))
     for plain in decode_all(stored, piece.length):
         kept = np.frombuffer(plain, np.uint8)[: stop - at]
+        skipped = min(max(begin - at, 0), len(kept))
+        at, kept = at + skipped, kept[skipped:]
         there = np.empty(len(kept), np.uint8)
         _read(source, at, there)
         unlike = np.flatnonzero(kept != there)

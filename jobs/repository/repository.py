@@ -112,6 +112,7 @@ def _refuse_others(path: str) -> None:
 
 _held_here: set[str] = set()  # ids of the claims that this process holds
 _RENEW, _STALE = 60.0, 600.0  # seconds: after so long without a word the claim's holder is dead
+_SETTLES = 0.5  # seconds in which others that saw the same dead claim have removed it too
 
 
 class Claimed(StoreError):
@@ -123,7 +124,7 @@ class Claim:
 
     def __init__(self, repository: Repository, store: str, what: str) -> None:
         self.storage, self.path = repository.storage, f"{repository.root}/{store}/{CLAIM}"
-        self._id = uuid.uuid4().hex
+        self._id, self._checked = uuid.uuid4().hex, 0.0
         self._about = {"format": FORMAT, "what": what, "host": socket.gethostname(),
                        "process": os.getpid(), "boot": _boot(), "id": self._id}  # fmt: skip
 
@@ -132,9 +133,13 @@ class Claim:
 
     def take(self) -> None:
         """Raises Claimed that names who holds it."""
-        for _ in range(2):
+        for removed in (False, True):
             if self.storage.put_new(self.path, self._content()):
+                if removed:
+                    time.sleep(_SETTLES)
+                    self.check()
                 _held_here.add(self._id)
+                self._checked = _awake()
                 return
             there = self._read()
             if there is not None and not self._is_dead(there):
@@ -160,6 +165,15 @@ class Claim:
         there = self._read()
         if there is None or there.get("id") != self._id:
             raise Claimed(f"{self.path}: another command took this one for dead; nothing was lost")
+        self._checked = _awake()
+
+    def remove(self, path: str) -> None:
+        """Remove a file of the repository. Raises Claimed where this process was stopped for long,
+        and another may already use what was to go; OSError.
+        """
+        if _awake() - self._checked > 2 * _RENEW:
+            self.check()
+        self.storage.remove(path)
 
     def said(self) -> int:
         """When the storage was last told, by its own clock, in nanoseconds."""
@@ -186,27 +200,41 @@ class Claim:
     def _is_dead(self, there: dict[str, Any]) -> bool:
         """Whether its process has ended on this machine, or has said nothing for long."""
         if there.get("host") == socket.gethostname() and type(there.get("process")) is int:
-            if there.get("boot") != _boot():
+            boot, _, names = _boot().partition(" ")
+            if str(there.get("boot")).partition(" ")[0] != boot:
                 return True
-            if there["process"] == os.getpid():
-                return there.get("id") not in _held_here
-            try:
-                os.kill(there["process"], 0)
-            except ProcessLookupError:
+            if str(there["boot"]).partition(" ")[2] == names and not self._lives(there):
                 return True
-            except OSError:
-                pass
         try:
             return time.time() - self.said() / 1e9 > _STALE
         except FileNotFoundError:
             return False
 
+    @staticmethod
+    def _lives(there: dict[str, Any]) -> bool:
+        """Whether the process of a claim on this machine runs."""
+        if there["process"] == os.getpid():
+            return there.get("id") in _held_here
+        try:
+            os.kill(there["process"], 0)
+        except OSError as error:
+            return not isinstance(error, ProcessLookupError)
+        return True
+
 
 def _boot() -> str:
-    """What differs after this machine was started again, or in another container."""
+    """What differs after this machine was started again; then what differs between containers of
+    one host name, in which a process's number says nothing of another's.
+    """
     with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
     return ""
+
+
+def _awake() -> float:
+    """Seconds, also those in which this machine or process was stopped."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from reput.store_format.state_table import FILES, Copies, Decides, StateFile, fo
 
 BROKER_CONF, PLAIN_ACL = "broker.conf", "plain_acl.yml"
 SECRETS = "secrets"
+# Settings of users and keys, which a run's object does not tell: broker.conf is kept apart
+SECRET_SETTINGS = re.compile("secret|credential|password|accesskey|authenticationuser", re.I)
 _LOOKS = 5  # at files that change while they are read
 _CARRIED = [row for row in FILES if row.copies == Copies.CARRY and row.decides != Decides.LOG]
 # RocksDB makes these anew, or they hold nothing but what it said

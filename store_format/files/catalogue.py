@@ -59,6 +59,7 @@ class Catalogue:
         """List the runs anew; those that are known are not read again. Raises OSError."""
         found = (_RUN.fullmatch(name) for name, state in self.listed(RUNS) if state is not None)
         self.numbers = sorted(int(each[1]) for each in found if each)
+        self._there = frozenset(self.numbers)
         self._read = {run: self._read[run] for run in self.numbers if run in self._read}
 
     def listed(self, below: str) -> list[Listed]:
@@ -67,6 +68,10 @@ class Catalogue:
             return self.storage.list(f"{self.folder}/{below}")
         except (FileNotFoundError, NotADirectoryError):
             return []
+
+    def is_lost(self, run: Run) -> bool:
+        """Whether the object of a run's parent is gone, and with it what the log had before."""
+        return run.parent is not None and run.parent not in self._there
 
     def path_of(self, run: int) -> str:
         return f"{self.folder}/{RUNS}/{run:08d}.json"
@@ -154,12 +159,14 @@ class Catalogue:
         return [each for each in found if each.run not in continued]
 
     def lineage(self, run: Run) -> Iterator[tuple[Run, int]]:
-        """A run and those before it, newest first, each with where its log's use ends."""
+        """A run and those before it, newest first, each with where its log's use ends; without
+        those before one that is gone.
+        """
         cut = run.end
         while True:
             yield run, cut
             cut = min(cut, run.gap[0] if run.gap else run.begin)
-            if run.parent is None:
+            if run.parent is None or self.is_lost(run):
                 return
             run = self.run(run.parent)
 
@@ -200,7 +207,13 @@ def stores_of(storage: Storage, root: str) -> list[str]:
         parse_object(storage.read_bytes(path), path)
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{root}: is not a backup repository: it has no {MARKER}") from None
-    return [name for name, state in storage.list(root) if state is None and NAME.fullmatch(name)]
+    names = (name for name, state in storage.list(root) if state is None)
+    return [name for name in names if NAME.fullmatch(name) and _is_store(storage, f"{root}/{name}")]
+
+
+def _is_store(storage: Storage, folder: str) -> bool:
+    """Whether a folder is not somebody else's."""
+    return any(name == RUNS and state is None for name, state in storage.list(folder))
 
 
 def only_store(storage: Storage, root: str, store: str | None) -> str:

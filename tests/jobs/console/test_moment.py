@@ -144,3 +144,9 @@ def test_options_of_a_repository_are_refused_for_a_store(
     assert "--at and --to-offset: name one moment" in errors
     _, errors = said(capsys, 2, "topics", made.root, "--at", "yesterday")
     assert "'yesterday' is not a time" in errors
+
+
+def test_a_lost_run_costs_the_log_before_it_and_that_is_said(made: Repository) -> None:
+    (made.folder / "runs/00000001.json").unlink()
+    *_, notes = find(made)
+    assert [note for note in notes if "00000001.json: is missing: the log before" in note]

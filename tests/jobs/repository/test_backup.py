@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.backup import backup
 from reput.jobs.backups import backups
-from reput.store_format.faults import StoreError
+from reput.store_format.discover.store import discover
+from reput.store_format.faults import StoreChanged, StoreError
 from tests.built import Built
 from tests.jobs.repository.backing import CONFIG, catalogue, content, log_of, run, whole_log
 
@@ -55,3 +57,22 @@ def test_a_run_whose_number_was_taken_is_not_written(
     with pytest.raises(StoreError, match="another backup has written it meanwhile"):
         run(tmp_path)
     assert (tmp_path / "repo/store/runs/00000002.json").read_bytes() == b"another's"
+
+
+def test_an_index_that_changes_while_it_is_looked_at_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a running broker's does (StoreChanged, seen with 5.3.3 under load)."""
+    looks: list[int] = []
+
+    def once(*asked: Any) -> Any:
+        looks.append(1)
+        if len(looks) == 1:
+            raise StoreChanged("changed while it was read")
+        return discover(*asked)
+
+    monkeypatch.setattr("reput.jobs.repository.backup.discover", once)
+    built = Built().put("T", count=3)
+    store = built.write(tmp_path / "store")
+    backup(str(store), str(tmp_path / "repo"), settings=built.given(), rocketmq="5.3.3")
+    assert len(looks) == 2

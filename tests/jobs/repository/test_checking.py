@@ -130,3 +130,10 @@ def test_the_command_says_what_was_found(
     assert said["stores"][0]["runs"] == {"1": "whole", "2": "damaged", "3": "damaged"}
     assert cli.main(["check", str(made.root), "--restore", "1", "--to-offset", "500"]) == 2
     assert "is of a backup repository, as a whole" in capsys.readouterr().err
+
+
+def test_a_run_that_is_missing_is_named_with_what_it_costs(made: Repository) -> None:
+    (made.folder / "runs/00000001.json").unlink()
+    about = checked(made)
+    assert (about.good, set(about.runs.values())) == (False, {"damaged"})
+    assert all("00000001.json: is missing: of run" in line for line in about.damaged)

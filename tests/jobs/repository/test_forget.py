@@ -81,25 +81,58 @@ def test_the_newest_of_each_branch_stays(tmp_path: Path) -> None:
     assert log_of(tmp_path, 3) == {0: whole_log(other)}
 
 
+def test_what_an_old_branch_keeps_is_its_own(tmp_path: Path) -> None:
+    """Its log, not all of the newer one's; and a gap of that is no hole that nobody named."""
+    run(tmp_path, Built().put(count=30))
+    other = Built().put(count=15).put(count=9, body=b"other")
+    run(tmp_path, other)
+    store(tmp_path, other.put(count=100))
+    names = sorted(os.listdir(tmp_path / "store/commitlog"))
+    for count in (0, 5):
+        store(tmp_path, other.put(count=count))
+        for name in names[:-2]:
+            (tmp_path / "store/commitlog" / name).unlink()
+        about = run(tmp_path)
+    done = thin(tmp_path, keep_last=1)
+    assert (about.run, done.removed, done.pieces) == (4, [2, 3], 1)
+    ((first, raw),) = log_of(tmp_path, 4).items()
+    assert (first, raw) == (int(names[-2]), whole_log(other)[first:])
+    assert log_of(tmp_path, 1) == {0: whole_log(Built().put(count=30))}
+
+
 def test_what_unfinished_runs_left_goes_after_an_hour(tmp_path: Path) -> None:
     run(tmp_path, Built().put(count=3))
     before = files(tmp_path)
     for name in ("log/00000000000000000000-9-0123456789abcdef.zst", "log/x.0f.part",
-                 "state/00.zst", "runs/00000002.json.aa.part"):  # fmt: skip
+                 "state/00.zst", "runs/00000002.json.aa.part", "claim.json.bb.part"):  # fmt: skip
         (tmp_path / "repo/store" / name).write_bytes(b"x")
     assert thin(tmp_path, keep_last=1).left == 0
     now = os.stat(tmp_path / "repo/store").st_mtime_ns
     for name in files(tmp_path):
         os.utime(tmp_path / "repo/store" / name, ns=(now - _OLD, now - _OLD))
     done = thin(tmp_path, keep_last=1)
-    assert (done.left, done.removed) == (4, [])
+    assert (done.left, done.removed) == (5, [])
     assert files(tmp_path) == before
+
+
+def test_nothing_is_removed_while_a_runs_object_is_missing(tmp_path: Path) -> None:
+    built = Built().put(count=3)
+    for _ in range(3):
+        run(tmp_path, built.put(count=3))
+    (tmp_path / "repo/store/runs/00000002.json").unlink()
+    with pytest.raises(StoreError, match=r"00000002.json: is missing: nothing is removed"):
+        thin(tmp_path, keep_last=1)
 
 
 def test_a_clock_that_was_set_back_makes_no_backup_older() -> None:
     runs = [run_of(1, None, 0, 9), run_of(2, 1, 9, 10, ended=900_000), run_of(3, 2, 10, 11)]
-    kept = stays(runs, [3], Keep(since=800_000))
+    kept = stays(runs, [3], Keep(since=800_000), 1_000_000)
     assert [each.run for each in kept] == [2, 3]
+
+
+def test_a_clock_that_was_ahead_keeps_no_backup_for_ever() -> None:
+    runs = [run_of(1, None, 0, 9, ended=1 << 42), run_of(2, 1, 9, 10), run_of(3, 2, 10, 11)]
+    assert [each.run for each in stays(runs, [3], Keep(since=800_000), 1_000_000)] == [3]
 
 
 def test_nothing_is_removed_that_nobody_agreed_to(tmp_path: Path) -> None:

@@ -60,6 +60,18 @@ def test_a_log_that_was_only_cut_back_is_a_branch_too(tmp_path: Path) -> None:
     assert log_of(tmp_path, 3) == {0: whole_log(short)}
 
 
+def test_a_log_that_lost_its_first_segment_and_was_cut_back_is_the_same_log(tmp_path: Path) -> None:
+    built = Built().put(count=60)
+    kept = run(tmp_path, built)  # one piece of several segments
+    other = Built().put(count=50).put(count=15, body=b"other")
+    store(tmp_path, other)
+    (tmp_path / f"store/commitlog/{0:020d}").unlink()
+    about = run(tmp_path)
+    assert about.branch is not None
+    assert (about.branch.parent_end, about.begin) == (kept.end, built.places()[50])
+    assert log_of(tmp_path, 2) == {0: whole_log(other)}
+
+
 def test_segments_that_expired_first_are_a_named_gap_and_others_stay(tmp_path: Path) -> None:
     built = Built().put(count=20)
     kept = run(tmp_path, built)

@@ -83,6 +83,66 @@ def test_a_dead_process_claims_nothing(tmp_path: Path) -> None:
         run(tmp_path)
 
 
+def test_of_two_that_remove_a_dead_claim_one_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reput.jobs.repository.repository import Claim, Repository
+
+    run(tmp_path, Built().put(count=3))
+    there = Repository.at(str(tmp_path / "repo"))
+    path = tmp_path / "repo/store/claim.json"
+    path.write_text("{}")
+    os.utime(path, (0, 0))
+    late = Claim(there, "store", "backup")
+
+    def meanwhile(_: float) -> None:
+        monkeypatch.undo()
+        path.unlink()  # as the other does, that had seen the same dead claim
+        late.take()
+
+    monkeypatch.setattr(repository.time, "sleep", meanwhile)
+    with pytest.raises(Claimed, match="took this one for dead"):
+        Claim(there, "store", "forget").take()
+    late.check()
+
+
+def test_another_containers_process_is_not_judged_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers of one host name have one boot id, and in each the process may be number 1."""
+    from reput.jobs.repository.repository import Claim, Repository
+
+    run(tmp_path, Built().put(count=3))
+    there = Repository.at(str(tmp_path / "repo"))
+    boot = repository._boot()
+    monkeypatch.setattr(repository, "_boot", lambda: f"{boot.split()[0]} pid:[1]")
+    monkeypatch.setattr(repository.os, "getpid", lambda: 1 << 30)
+    Claim(there, "store", "backup").take()
+    monkeypatch.undo()
+    with pytest.raises(Claimed):
+        run(tmp_path)
+
+
+def test_a_forget_that_was_stopped_for_long_removes_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reput.jobs.repository.repository import Claim, Repository
+
+    run(tmp_path, Built().put(count=3))
+    there = Repository.at(str(tmp_path / "repo"))
+    path = tmp_path / "repo/store/claim.json"
+    claim = Claim(there, "store", "forget")
+    claim.take()
+    path.unlink()
+    Claim(there, "store", "backup").take()  # which took it for dead
+    (tmp_path / "repo/store/log/x").write_text("")
+    now = repository._awake()
+    monkeypatch.setattr(repository, "_awake", lambda: now + 700)
+    with pytest.raises(Claimed, match="took this one for dead"):
+        claim.remove(f"{tmp_path}/repo/store/log/x")
+    assert (tmp_path / "repo/store/log/x").exists()
+
+
 @pytest.mark.parametrize("name", ["", ".x", "a/b", "x" * 101, "ü", ".."])
 def test_a_name_that_is_no_folders_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError, match="--store NAME gives one"):

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
+from reput.jobs import cli
 from reput.jobs.backups import backups
 from reput.jobs.repository import log_pieces, state
 from tests.built import Built
@@ -67,3 +69,27 @@ def test_files_that_change_meanwhile_are_read_again(
     assert about.warnings == []
     kept = content(tmp_path, catalogue(tmp_path).run(1), "config/consumerOffset.json")
     assert kept == b'{"offsetTable":{"n":2}}'
+
+
+@pytest.mark.parametrize("secrets", [True, False])
+def test_a_secret_is_in_no_object_but_the_files_that_have_it(
+    secrets: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built, word = Built().put(count=3), "word-4711"
+    conf = f"initAuthenticationUser={word}\ninnerClientAuthenticationCredentials={word}\n"
+    for path in ("broker.properties", "broker.properties.bak", "users/4.log", "acls/4.log"):
+        built.file(f"config/{path}", f"brokerName=store\n{conf}")
+    store(tmp_path, built)
+    (tmp_path / "broker.conf").write_text(conf)
+    (tmp_path / "plain_acl.yml").write_text(word)
+    for _ in range(2):
+        run(tmp_path, conf=str(tmp_path / "broker.conf"), secrets=secrets)
+    whole = {path: path.read_bytes() for path in (tmp_path / "repo").rglob("*") if path.is_file()}
+    plain = {path: pyarrow.CompressedInputStream(pyarrow.BufferReader(raw), "zstd").read()
+             if path.suffix == ".zst" else raw for path, raw in whole.items()}  # fmt: skip
+    found = {path.parent.name for path, raw in plain.items() if word.encode() in raw}
+    assert found == ({"state"} if secrets else set())
+    assert cli.main(["backups", str(tmp_path / "repo"), "--json"]) == 0
+    out = str(tmp_path / "page.html")
+    assert cli.main(["report", str(tmp_path / "repo"), "--output", out]) == 0
+    assert word not in "".join(capsys.readouterr()) + Path(out).read_text()

@@ -41,6 +41,15 @@ def test_what_a_forget_kept_replaces_what_a_run_says(tmp_path: Path) -> None:
     assert there.newest() == there.run(5)
 
 
+def test_a_run_that_is_gone_costs_only_the_log_before(tmp_path: Path) -> None:
+    there = repository(
+        tmp_path, run_of(1, None, 0, 50), run_of(3, 2, 90, 99), run_of(4, 3, 99, 120)
+    )
+    assert [part.end for part in there.chain(there.run(4))] == [99, 120]
+    assert [there.is_lost(run) for run in there.backups()] == [False, True, False]
+    assert [run.run for run in there.heads()] == [1, 4]
+
+
 def test_the_nearest_moments_on_both_sides_are_known() -> None:
     runs = [run_of(1, None, 0, 50), run_of(2, 1, 50, 90)]
     found = [nearest(runs, wanted, lambda run: run.end) for wanted in (49, 50, 95)]
@@ -55,7 +64,9 @@ def test_a_store_is_found_by_name_or_as_the_only_one(tmp_path: Path) -> None:
     assert only_store(storage, str(tmp_path), None) == "b"
     with pytest.raises(StoreError, match="no store 'c'; there are: b"):
         only_store(storage, str(tmp_path), "c")
-    (tmp_path / "c").mkdir()
+    (tmp_path / "lost-and-found/x").mkdir(parents=True)  # of somebody else
+    assert only_store(storage, str(tmp_path), None) == "b"
+    (tmp_path / "c/runs").mkdir(parents=True)
     with pytest.raises(StoreError, match="2 stores"):
         only_store(storage, str(tmp_path), None)
     with pytest.raises(StoreError, match="not a backup repository"):

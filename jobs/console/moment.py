@@ -313,9 +313,8 @@ class _Finder:
         from reput.jobs.opening.questions import open_store
 
         for chain in chains:
-            path = Moment(self.catalogue.root, self.catalogue.store, *(chain.head.run,) * 2,
-                          chain.head.end)  # fmt: skip
-            with open_store(str(path), settings=settings_of(chain.head)) as store:
+            path = self._path(chain.head, chain.head.end)
+            with open_store(path, settings=settings_of(chain.head)) as store:
                 records = [each.record for each in store.by_message_id(message_id, scan=True)]
             if records:
                 return records[-1].physical_offset + records[-1].size
@@ -323,12 +322,15 @@ class _Finder:
 
     # ------------------------------------------------------------------------------------------
 
+    def _path(self, run: Run, end: int) -> str:
+        return str(Moment(self.catalogue.root, self.catalogue.store, run.run, run.run, end))
+
     def _rows(self, chain: _Chain, part: Part) -> Iterator[Any]:
         """The rows of a part's records (RECORD_ROW), a window at a time, up to damage."""
         from reput.store_format.query.reader import OpenedStore
 
         run = chain.head
-        path = str(Moment(self.catalogue.root, self.catalogue.store, run.run, run.run, part.end))
+        path = self._path(run, part.end)
         storage = storage_for(path)
         release = run.rocketmq or RELEASES[-1]
         with OpenedStore(
@@ -351,8 +353,7 @@ class _Finder:
 
         for other in chains:
             if other is not chosen and has(other) and log_of(other) != log_of(chosen):
-                path = Moment(self.catalogue.root, self.catalogue.store, *(other.head.run,) * 2,
-                              other.head.end)  # fmt: skip
+                path = self._path(other.head, other.head.end)
                 self.notes.note(
                     f"run {other.head.run} has that moment too, with a log that went on "
                     f"differently: {path} is its end"

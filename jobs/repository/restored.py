@@ -199,8 +199,7 @@ def _table(store: Place, name: str) -> dict[str, Any]:
         whole = json.loads(quoted_keys(store.read(f"{CONFIG}/{name}")))
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return {}
-    table = whole.get(CONFIG_ROWS[name].table) if isinstance(whole, dict) else None
-    return table if isinstance(table, dict) else {}
+    return _rows_of(_rows_of(whole).get(CONFIG_ROWS[name].table))
 
 
 def _add_topics(
@@ -265,9 +264,7 @@ def _cut_offsets(
 
 def _without(whole: Any, rows: Sequence[StateTopic]) -> bool:
     """Leave out the offsets of these rows' groups; whether there were any."""
-    table = whole.get("offsetTable") if isinstance(whole, dict) else None
-    if not isinstance(table, dict):
-        return False
+    table = _rows_of(_rows_of(whole).get("offsetTable"))
     gone = {key for key in table for row in rows
             if key.startswith(row.topic) and key.endswith(f"@{row.group}")}  # fmt: skip
     for key in gone:
@@ -277,21 +274,19 @@ def _without(whole: Any, rows: Sequence[StateTopic]) -> bool:
 
 def cut_offsets(whole: Any, end: Ends) -> int:
     """Cut the offsets of a consumerOffset.json to the ends of their queues; how many were past."""
+    offsets, light = (_rows_of(_rows_of(whole).get(name)) for name in ("offsetTable", LIGHT))
+    found = [(queues, queue, key, int(queue)) for key, queues in offsets.items()
+             for queue in _rows_of(queues) if is_queue_id(queue)]  # fmt: skip
     count = 0
-    if not isinstance(whole, dict):
-        return 0
-    offsets, light = whole.get("offsetTable"), whole.get(LIGHT)
-    for key, queues in offsets.items() if isinstance(offsets, dict) else ():
-        for queue, offset in queues.items() if isinstance(queues, dict) else ():
-            most = end(key.partition("@")[0], int(queue)) if is_queue_id(queue) else None
-            if most is not None and isinstance(offset, int) and offset > most:
-                queues[queue], count = most, count + 1
-    light = light if isinstance(light, dict) else {}
-    for key, offset in light.items():
-        most = end(key.partition("@")[0], 0)
+    for table, name, key, queue_id in [*found, *((light, key, key, 0) for key in light)]:
+        most, offset = end(key.partition("@")[0], queue_id), table[name]
         if most is not None and isinstance(offset, int) and offset > most:
-            light[key], count = most, count + 1
+            table[name], count = most, count + 1
     return count
+
+
+def _rows_of(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _replace(made: Place, path: str, whole: Any) -> None:

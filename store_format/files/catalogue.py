@@ -6,7 +6,7 @@ are gone, and lists anew what the oldest of the others need of them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -184,20 +184,6 @@ class Catalogue:
         """Where the log of a run has nothing: deleted before it was backed up."""
         pairs = pairwise(self.chain(run))
         return [(one.end, two.piece.offset) for one, two in pairs if one.end < two.piece.offset]
-
-
-def nearest(
-    runs: Iterable[Run], wanted: int, of: Callable[[Run], int]
-) -> tuple[Run | None, Run | None]:
-    """The last run before or at what is wanted, and the first after it. of: its time or end."""
-    before = after = None
-    for each in runs:
-        if of(each) <= wanted:
-            if before is None or of(each) >= of(before):
-                before = each
-        elif after is None or of(each) < of(after):
-            after = each
-    return before, after
 
 
 def stores_of(storage: Storage, root: str) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.catalogue import nearest, only_store
+from reput.store_format.files.catalogue import only_store
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.runs import Branch, Forget, Kept
 from tests.store_format.files.repositories import piece, repository, run_of
@@ -48,14 +48,6 @@ def test_a_run_that_is_gone_costs_only_the_log_before(tmp_path: Path) -> None:
     assert [part.end for part in there.chain(there.run(4))] == [99, 120]
     assert [there.is_lost(run) for run in there.backups()] == [False, True, False]
     assert [run.run for run in there.heads()] == [1, 4]
-
-
-def test_the_nearest_moments_on_both_sides_are_known() -> None:
-    runs = [run_of(1, None, 0, 50), run_of(2, 1, 50, 90)]
-    found = [nearest(runs, wanted, lambda run: run.end) for wanted in (49, 50, 95)]
-    assert [tuple(each and each.run for each in pair) for pair in found] == [
-        (None, 1), (1, 2), (2, None),
-    ]  # fmt: skip
 
 
 def test_a_store_is_found_by_name_or_as_the_only_one(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ class Looked:
             for late in (False, True):
                 yield "reput_waiting_messages", (kind, str(late).lower()), watch.waiting[kind, late]
         yield "reput_damaged_places", (), watch.damaged
-        if watch.newest >= 0:
+        if watch.oldest >= 0:
             yield "reput_newest_timestamp_seconds", (), watch.newest / 1000
             yield "rocketmq_brokeruntime_earliest_message_timestamp", (), watch.oldest
         yield "rocketmq_brokeruntime_commitlog_minoffset", (), watch.log.start
@@ -272,10 +272,10 @@ class Looked:
             if topic.startswith(DLQ_PREFIX):
                 yield "reput_dead_letters", (topic.removeprefix(DLQ_PREFIX),), messages
             elif now > then and not topic.startswith(RETRY_PREFIX):
-                were, were_bytes = before.get(topic, (0, 0))
-                yield "rocketmq_producer_tps", (topic,), (put - were) / (now - then)
-                rate = (put_bytes - were_bytes) / (now - then)
-                yield "rocketmq_producer_message_size", (topic,), rate
+                names = "rocketmq_producer_tps", "rocketmq_producer_message_size"
+                sums = zip(names, self.watch.put[topic], before.get(topic, (0, 0)), strict=True)
+                for name, after, was in sums:  # less in another store
+                    yield name, (topic,), max(after - was, 0) / (now - then)
 
     def _of_group(self, each: GroupRow, labels: tuple[object, ...]) -> Iterator[_Sample]:
         behind = each.lag_seconds
@@ -300,7 +300,7 @@ class Looked:
         grown, took = watch.log_end - self._ends[0][1], self._now - self._ends[0][0]
         if took < _DISK_LEAST:  # over all that the log has
             grown, took = watch.log_end - watch.log.start, (watch.newest - watch.oldest) / 1000
-        left = free / grown * took / 3600 if grown > 0 else math.inf
+        left = free / grown * took / 3600 if grown > 0 and took > 0 else math.inf
         yield "reput_disk_left_hours", (), left
 
     def _most_of(self, rows: list[_Row], what: str) -> list[_Row]:

@@ -59,7 +59,7 @@ class Watch:
         self._config: list[Listed] = []
         self._batch: list[str] | None = None
         self._at, self._idle, self._last, self._changed, self._unsettled = -1, 0, -1, True, True
-        self.newest = self._before = -1
+        self.newest, self._before, self._last_at = -1, -1, (-1, 0)
         self._ends: dict[QueueKey, int] = {}  # by the log's records,
         self._asked: dict[QueueKey, int] = {}  # and by queues' files, -1 without any
         self._grown: set[QueueKey] = set()  # by the last look
@@ -138,12 +138,17 @@ class Watch:
         listing = [Folder(self.opened.storage, each).listed() for each in self._folders]
         agreed = self.log.end != self.log.segments[-1].end  # a DLedger log's committed end
         in_files = isinstance(self.opened.queues, FileQueues)
-        if _sizes(listing) != _sizes(self._listing) or agreed or not in_files:
+        if _files(listing) != _files(self._listing) or agreed or not in_files:
             opened = self._again()
             self.close()
             self.opened, self._levels = opened, {}
             self._since.clear()
-        if self._at > self.log.end:  # it became shorter: another log
+        place, size = self._last_at
+        if self._at > self.log.end or (
+            listing != self._listing
+            and place >= self.log.start
+            and self.log.store_timestamp(place, size) != self._last
+        ):  # it became shorter, or has another record there: another log
             self._begin()
         elif self._at >= 0:
             at = self.opened.storage
@@ -259,6 +264,7 @@ class Watch:
         start = self.log.segment_at(int(rows["physicalOffset"][0])).start
         _, segment = self._segments.setdefault(start, (int(times[0]), {}))
         self.newest, self._last = max(self.newest, int(times.max())), int(times[-1])
+        self._last_at = int(rows["physicalOffset"][-1]), int(rows["size"][-1])
         for number, row in enumerate(firsts.tolist()):
             topic = self._reading.value("topic", int(counted["topic"][row]))
             for put in (self.put, segment):
@@ -358,5 +364,5 @@ def _add(sums: Put, topic: str, messages: int, size: int) -> None:
     sums[topic] = before[0] + messages, before[1] + size
 
 
-def _sizes(listing: list[list[Listed]]) -> list[list[tuple[str, int | None]]]:
-    return [[(name, state and state.size) for name, state in each] for each in listing]
+def _files(listing: list[list[Listed]]) -> list[list[tuple[str, object]]]:
+    return [[(name, state and (state.size, state.tag)) for name, state in each] for each in listing]

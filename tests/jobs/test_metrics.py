@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -141,6 +142,14 @@ def test_rates_are_over_the_last_minute(tmp_path: Path, monkeypatch) -> None:
             clock[0] += 0.1
             looked.look()
         assert len(looked._puts) <= 14
+        for each in (tmp_path / "commitlog").iterdir():
+            each.unlink()
+        Built().put("T").write(tmp_path)  # another store, as of a restore
+        clock[0] += 1
+        looked.look()
+        shown = {name: value for name, labels, value in looked._samples() if labels in ((), ("T",))}
+        assert shown["rocketmq_producer_tps"] == shown["rocketmq_producer_message_size"] == 0
+        assert shown["reput_disk_left_hours"] == math.inf  # one message shows no growth
     assert found == [None, 4 / 20, 8 / 40, 12 / 60, 0, 0]
 
 

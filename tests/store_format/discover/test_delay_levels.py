@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reput.jobs.check import check
@@ -220,7 +221,7 @@ def known_times(store: Path) -> list[int]:
     """When each message of level 19 is due, as the questions say."""
     with open_store(str(store), rocketmq="5.3.3", settings=GIVEN) as opened:
         delays = level_delays(opened._opened, Notes())
-        return [m.store_timestamp + delays.at(19, m.physical_offset)
+        return [m.store_timestamp + int(delays.at(19, np.array([m.physical_offset]))[0])
                 for m in opened.messages(SCHEDULE, 18)]  # fmt: skip
 
 

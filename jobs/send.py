@@ -35,7 +35,6 @@ from reput.store_format.release.settings import SettingError
 if TYPE_CHECKING:
     from reput.broker.wire.producing import Outgoing
     from reput.jobs.replicating.peers import Cluster
-    from reput.jobs.sending.selected import Selected
     from reput.jobs.sending.sender import Sender
 
 _HELP = """\
@@ -151,9 +150,12 @@ def send(asked: Send) -> Sent:
     again), OSError.
     """
     from reput.broker.wire.producing import ANY_TOPIC
+    from reput.jobs.outputs.output import inputs_of, refuse_overlap
     from reput.jobs.replicating.peers import Cluster
     from reput.jobs.sending.selected import Selected
     from reput.jobs.sending.sender import Checkpoint, Sender
+    from reput.store_format.files.folder import Place
+    from reput.store_format.files.local import LocalStorage
 
     started = time.monotonic()
     servers = [host_port("--to", each, least=1) for each in asked.to.split(";")]
@@ -166,7 +168,8 @@ def send(asked: Send) -> Sent:
             [each.word if isinstance(each, Ago) else each for each in times], sorted(servers)
         )
         path = os.path.abspath(asked.checkpoint or f"reput-send-{name}.jsonl")
-        _refuse_within(path, selected)
+        source = Place(selected.storage, selected.folder.path)
+        refuse_overlap(Place(LocalStorage(), path), inputs_of(source, {}))
 
         def opened() -> Checkpoint:
             about = {"name": name, "source": selected.folder.path}
@@ -253,16 +256,6 @@ def _tls(asked: Send) -> Any:
     except OSError as error:  # also ssl.SSLError
         raise SettingError(f"--tls-ca {asked.tls_ca}: {error.strerror or error}") from None
     return context
-
-
-def _refuse_within(path: str, selected: "Selected") -> None:
-    """Raise OverlapsInput for a checkpoint within the source, which is never written to."""
-    from reput.jobs.outputs.output import inputs_of, refuse_overlap
-    from reput.store_format.files.folder import Place
-    from reput.store_format.files.local import LocalStorage
-
-    source = Place(selected.storage, selected.folder.path)
-    refuse_overlap(Place(LocalStorage(), path), inputs_of(source, {}))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.built import Built
 from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client
@@ -110,3 +111,29 @@ def test_what_goes_to_a_group_s_retry_topic_reaches_that_group_alone(
     assert {message[3] for message in back} == {message[3] for message in others} == sent
     assert {message[0] for message in back} == {TOPIC}
     assert (len(back), more) == (MANY, [])
+
+
+def test_a_broker_that_checks_signatures_takes_what_is_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PlainPermissionManager of 4.9.7 (later releases have it elsewhere, or not at all)."""
+    keys = "accessKey: admin123\nsecretKey: "
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "plain_acl.yml").write_text(
+        "accounts:\n- accessKey: admin123\n  secretKey: secret12345\n  admin: true\n"
+    )
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Drocketmq.home.dir={tmp_path}")
+    source = Built().put("T", 0, 5, keys="k").derive().write(tmp_path / "source")
+    with Broker("4.9.7", tmp_path / "target", aclEnable=True) as broker:
+        for name, secret, code in (("none", "", 1), ("other", "secret123", 1),
+                                   ("own", "secret12345", 0)):  # fmt: skip
+            path = tmp_path / name
+            path.write_text(f"{keys}{secret}\n")
+            path.chmod(0o600)
+            words = ("--access-keys", str(path)) if secret else ()
+            running = send(source, broker.namesrv, *words, "--to-topic", "BenchmarkTest",
+                           "--checkpoint", f"{path}.jsonl")  # fmt: skip
+            out, _ = running.communicate(timeout=120)
+            whole = json.loads(out.splitlines()[-1])
+            assert (running.returncode, whole["sent"]) == (code, 0 if code else 5)
+            assert out.count("AclException") == (5 if code else 0)

@@ -309,13 +309,16 @@ def test_what_was_stored_is_not_sent_again_if_nothing_more_can_be_written(
         assert (sorted(there.bodies), done.twice) == (sorted(bodies()), [])
 
 
-def test_a_source_that_became_another_is_refused(store: str) -> None:
+@pytest.mark.parametrize("same", [False, True])
+def test_a_source_that_became_another_is_refused(store: str, same: bool) -> None:
+    """Of other places, or of the same places but other messages."""
     with cluster() as there:
         sending(there, store)
         shutil.rmtree(store)
-        built = Built()
+        built, other = Built(), properties(("UNIQ_KEY", "x"))
         for number in range(20):
-            built.put("T", 0, properties=properties(("UNIQ_KEY", f"new{number}")))
+            body = b"x" * ((3 if number < 10 else 5) if same else 9)
+            built.put("T", 0, properties=other, body=body)
         built.derive().write(Path(store))
         with pytest.raises(StoreError, match="another source than when its checkpoint"):
             sending(there, store)

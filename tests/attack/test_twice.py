@@ -11,6 +11,7 @@ from tests.trees import unlocked
 
 LEAVE_IT = (
     "backup",
+    "restore",
     "forget",
     "convert",
     "export",

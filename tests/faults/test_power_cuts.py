@@ -28,7 +28,8 @@ from tests.seeds import seeds
 READ_ONLY = {
     "check", "verify", "compare", "topics", "queues", "groups", "stats", "query", "trace",
     "transactions", "delayed", "dump", "serve", "demo", "doctor", "warm", "completion",
-    "backups",
+    "backups", "metrics",
+    "send",  # its checkpoint: tests/jobs/sending/test_sender.py
     "clean",  # removes what no command reads again
 }  # fmt: skip
 OUTPUTS = ("made", "page.html")  # are whole, or not there

@@ -69,7 +69,7 @@ def test_a_new_user_finds_a_message_and_its_life_from_the_page(
     monkeypatch.chdir(tmp_path)
     section = (ROOT / "docs/query.md").read_text().partition("## Find a message")[2]
     asked = re.findall(r"^\$ reput (.*)$", section.partition("\n## ")[0], re.MULTILINE)
-    assert len(asked) == 5
+    assert len(asked) == 3
     for words in asked:
         assert main(shlex.split(words, comments=True)) == 0
         shown = capsys.readouterr().out

@@ -145,12 +145,11 @@ def map_segments(
     job: "Pipeline", walks: Walks, broken: list[int], in_use: int, most: int
 ) -> dict[int, Scanned]:
     """The MAPPED row of each segment that has damage or an older life, by its number."""
-    asked = _damaged_segments(job, walks, in_use)
-    suspect = _suspect(walks, broken, in_use) - set(broken)
-    if not broken and not suspect:
+    if not broken:
         return {}
     runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
     splits = job.plan.splits
+    asked = _damaged_segments(job, walks, in_use)
     segments = {n: asked[n] for n in broken}
     task = MapSegments(
         job.plan.storage,
@@ -163,9 +162,8 @@ def map_segments(
         tuple(_unread(job, walks, in_use)),
         most,
     )
-    rows = job.map_segments(task) if broken else []
-    mapped: dict[int, Scanned] = {row["segment"]: row for row in rows}
-    given = _judged_by_all(job, walks, asked, segments.keys(), suspect)
+    mapped: dict[int, Scanned] = {row["segment"]: row for row in job.map_segments(task)}
+    given = _judged_by_all(job, walks, asked, segments.keys())
     if given:
         again = tuple(replace(asked[n], given=tuple(mine)) for n, mine in given.items())
         mapped |= {row["segment"]: row for row in job.map_segments(replace(task, segments=again))}
@@ -185,45 +183,28 @@ def _unread(job: "Pipeline", walks: Walks, in_use: int) -> Iterator[tuple[int, i
             yield split, following.start - end
 
 
-def _suspect(walks: Walks, broken: list[int], in_use: int) -> set[int]:
-    """The segments with times below those before them, and the next ones: an older life's pages
-    may be in them.
-    """
-    found, newest = set(broken), -1
-    for number in range(in_use):
-        for row in walks[number].accepted if number in walks else ():
-            if row["records"] and (row["fell_by"] > 0 or row["first_timestamp"] < newest):
-                found.add(number)
-            newest = max(newest, row["last_timestamp"])
-    return {each for n in found for each in (n, n + 1) if each in walks and each < in_use}
-
-
 def _judged_by_all(
-    job: "Pipeline", walks: Walks, asked: list[DamagedSegment], damaged: Set[int],
-    suspect: Set[int],
-) -> dict[int, list[Given]]:  # fmt: skip
-    """What the whole log says of the pieces of segments, also of those without a break that have
-    some of an older life; none where no piece is.
+    job: "Pipeline", walks: Walks, asked: list[DamagedSegment], damaged: Set[int]
+) -> dict[int, list[Given]]:
+    """What the whole log says of the pieces of segments, also of those without a break that are of
+    an older life; none where no piece is.
     """
-    listed = damaged | suspect
     sound = [
         SoundPart(
             row["split"], row["first"], row["next"], row["records"], row["last_timestamp"],
             row["run"],
         )
-        for number in range(len(asked)) if number not in listed
+        for number in range(len(asked)) if number not in damaged
         for row in walks[number].accepted if row["records"]
     ]  # fmt: skip
-    rows = job.judge_lives([(n, asked[n].segment) for n in sorted(listed)], sound)
+    rows = job.judge_lives([(n, asked[n].segment) for n in sorted(damaged)], sound)
     pieces: dict[int, list[Given]] = {}
     for row in rows:
         number = bisect_right(asked, row["start"], key=lambda each: each.segment.start) - 1
-        given = Given(row["start"], row["end"], row["live"], row["value"])
-        pieces.setdefault(number, []).append(given)
-    return {
-        number: given for number, given in pieces.items()
-        if number in damaged or not all(each.live for each in given)
-    }  # fmt: skip
+        if number in damaged or not row["live"]:
+            given = Given(row["start"], row["end"], row["live"], row["value"])
+            pieces.setdefault(number, []).append(given)
+    return pieces
 
 
 def _last_time(walk: SegmentWalk | None) -> int | None:

@@ -35,8 +35,8 @@ from reput.store_format.log.segments import Segment, Stretch, may_grow
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
-from reput.udfs.damage.lives import LookedAt, doubtful, pieces_in
 from reput.udfs.damage.lives import judged as judge
+from reput.udfs.damage.lives import pieces_in
 from reput.udfs.damage.segments import padded
 
 FAIL, SKIP = "fail", "skip"
@@ -117,28 +117,25 @@ class LogParts:
         """
         if self.on_damage != SALVAGE:
             return self
-        numbers = range(len(self.segments))
-        damaged, listed = doubtful([self._reader_of(n, PartReader.looked_at) for n in numbers])
-        pieces = [piece for n in listed for piece in self._pieces(n)]
+        damaged = {n for n in range(len(self.segments)) if not self.is_sound(n)}
+        pieces = [piece for n in damaged for piece in self._pieces(n)]
         asked = {queue for piece in pieces for queue in piece.claims}
-        for n in numbers if pieces else ():
-            for piece in () if n in listed else self._pieces(n):
+        for n in range(len(self.segments)) if damaged else ():
+            for piece in () if n in damaged else self._pieces(n):
                 claims = {queue: said for queue, said in piece.claims.items() if queue in asked}
                 pieces.append(piece._replace(claims=claims, is_sure=True))
         given: dict[int, list[Given]] = {n: [] for n in damaged}
         starts = [segment.start for segment in self.segments]
         for each in judge(pieces):
-            given.setdefault(bisect_right(starts, each.start) - 1, []).append(each)
-        live = {
-            starts[n]: self._live_in(n, tuple(mine)) for n, mine in sorted(given.items())
-            if n in damaged or not all(each.live for each in mine)
-        }  # fmt: skip
+            number = bisect_right(starts, each.start) - 1
+            if number in damaged or not each.live:
+                given.setdefault(number, []).append(each)
+        live = {starts[n]: self._live_in(n, tuple(given[n])) for n in sorted(given)}
         return replace(self, live=live, judged_to=to)
 
-    def is_doubtful(self, number: int) -> bool:
-        """Whether the chain of a segment's records breaks, or their times fall."""
-        found = self._reader_of(number, PartReader.looked_at)
-        return found.fell or not found.is_sound
+    def is_sound(self, number: int) -> bool:
+        """Whether the chain of a segment's records does not break."""
+        return self._reader_of(number, PartReader.is_sound)
 
     def _live_in(self, number: int, given: tuple[Given, ...]) -> Stretches:
         return self._reader_of(number, lambda reader: reader.live_stretches(given))
@@ -409,11 +406,7 @@ class PartReader:
             self.tell(f"{self.segment.path}: physical {end}: {missing}")
 
     def is_sound(self) -> bool:
-        """Whether the chain of the segment's records does not break."""
-        return self.looked_at().is_sound
-
-    def looked_at(self) -> LookedAt:
-        """Whether the segment has nothing to salvage by its records alone, and its times.
+        """Whether the segment has nothing to salvage.
 
         All parts of a segment get the same answer, so the rows do not depend on the cuts. A part of
         a stream, which begins within a segment, asks only up to its own end: what follows is still
@@ -426,20 +419,13 @@ class PartReader:
             split_properties=self.log.rules.dispatch.split_properties,
         )
         at, fault = part.known, Fault.NONE
-        ends = End()
-        newest = -1
         for step in self._walk(checks).steps(part.known, stop):
             at, fault = step.next, step.fault
-            ends.count(step.rows)
-            newest = max(newest, int(step.rows["storeTimestamp"].max(initial=-1)))
         if fault == Fault.ZEROS:
-            sound = not self._is_written(at) and not self.log.is_written_from(part.segment + 1)
-        elif fault == Fault.BLANK:
-            sound = self._is_whole_blank(at)
-        else:
-            sound = fault == Fault.NONE and (at != segment.end or self.log.storage.back_to_back)
-        first = ends.first_timestamp if ends.records else newest
-        return LookedAt(sound, ends.fell_by > 0, first, newest)
+            return not self._is_written(at) and not self.log.is_written_from(part.segment + 1)
+        if fault == Fault.BLANK:
+            return self._is_whole_blank(at)
+        return fault == Fault.NONE and (at != segment.end or self.log.storage.back_to_back)
 
     def live_stretches(self, given: tuple[Given, ...] = ()) -> Stretches:
         """The segment's live stretches. given: what is said of its pieces already."""

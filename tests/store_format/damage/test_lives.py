@@ -4,24 +4,12 @@ import pytest
 
 from reput.store_format.damage.lives import Claim, Piece, judge_lives
 from tests.seeds import some
-from tests.store_format.damage.generator import (
-    SEGMENT,
-    Judged,
-    judge,
-    judged,
-    named_in,
-    queues_of,
-    salvaged,
-)
+from tests.store_format.damage.generator import SEGMENT, judged, queues_of, salvaged
 from tests.store_format.damage.lives import two_lives
 
 # of 46 a stale record reaches into a live one, of 49 a whole segment is of the older life
 QUICK = [(0, False), (1, False), (2, True), (46, False), (49, True)]
 LONG = range(15)  # with and without `__CRC32#`, with and without queue files: 60
-# of records of one size: of 1 no segment has a fault, of 2 and 39 a record of two lives looks
-# whole, of 86 a page begins with a record of no queue, of 39 a segment begins in one
-ALIKE = [1, 2, 39, 86]
-MOST_DISPLACED = 25
 QUEUES = [("T", number) for number in range(6)]
 
 
@@ -44,28 +32,6 @@ def test_a_record_that_goes_on_in_a_page_of_an_older_life_is_in_no_queue() -> No
         start = number * SEGMENT
         now, was = (log[start][at : at + size] for log in (hurt.log.segments, hurt.whole))
         assert now[-60:] == was[-60:]
-
-
-def test_lives_of_records_of_one_size_are_told_by_queues_that_break_off_and_times() -> None:
-    """No fault shows where a page ends: within properties, or in a record of no queue."""
-    for seed in ALIKE:
-        hurt = two_lives(seed, crc=False, body=100)
-        found = salvaged(hurt, derived=False)
-        queues = queues_of(found.files)
-        assert judge(hurt, queues, named_in(found.summary)).displaced == 0, seed
-        kept = {place for queue in queues.values() for place in queue.values()}
-        assert kept & {hurt.log.places[number] for number in hurt.touched()} == set(), seed
-
-
-@pytest.mark.long
-def test_lives_of_records_of_one_size_displace_next_to_nothing() -> None:
-    """Of 200 logs; before the lives were told within pieces, messages of most were displaced."""
-    found = Judged()
-    for seed in range(200):
-        found.add(judged(two_lives(seed, crc=False, body=100)))
-    assert (found.untouched, found.fabricated) == (463_590, 0)
-    assert found.displaced <= MOST_DISPLACED
-    assert found.unnamed == 0
 
 
 @pytest.mark.long

@@ -131,7 +131,8 @@ def is_repository(storage: Storage, path: str) -> bool:
     """Whether a folder is a backup repository. Raises OSError."""
     if isinstance(storage, ReadOnly):
         return False
-    return Folder(storage, storage.resolve(path)).head(MARKER, 1) is not None
+    there = Folder(storage, storage.resolve(path)).listed()
+    return any(name == MARKER for name, _ in there)
 
 
 def settings_of(run: Run) -> dict[str, str]:

@@ -323,7 +323,7 @@ def test_a_report_of_a_store_there(tmp_path: Path) -> None:
     done = reput.report(f"{URL}/store", str(page))
     assert page.stat().st_size == done.bytes
     assert set(done.unknown) == {"expired"}
-    assert "only of a local store" in done.unknown["expired"]
+    assert "of local stores only" in done.unknown["expired"]
 
 
 @pytest.fixture

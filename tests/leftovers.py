@@ -79,12 +79,21 @@ def _threads() -> frozenset[str]:
     return frozenset(name for name in names if not name.startswith(_THREADS))
 
 
+def _has_ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def _children() -> frozenset[int]:
-    if workers := sys.modules.get("reput.jobs.engines.workers"):
-        workers.reap()
     path = Path(f"/proc/self/task/{os.getpid()}/children")
     own = {getattr(resource_tracker._resource_tracker, "_pid", None)}  # as long as the process
     own.add(getattr(forkserver._forkserver, "_forkserver_pid", None))
+    if workers := sys.modules.get("reput.jobs.engines.workers"):
+        workers.reap()
+        # told to end, it ends once the workers of a pool that tests share have
+        own.update(pid for pid in workers._ending if not _has_ended(pid))
     with contextlib.suppress(OSError):
         return frozenset(map(int, path.read_text().split())) - own
     return frozenset()

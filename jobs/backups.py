@@ -1,10 +1,10 @@
 """`reput backups`: what a backup repository has."""
 
 import argparse
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from reput.jobs.console.declared import add_options, given, option, shown
+from reput.jobs.console.declared import OfRepository, add_options, given
 from reput.jobs.console.options import DONE
 from reput.jobs.console.rows import OutputColumn, add_limit, show_rows, time_column
 from reput.jobs.console.voice import add_output
@@ -44,28 +44,19 @@ class BackupRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Backups:
+class Backups(OfRepository):
     """What `reput backups` is asked."""
-
-    repository: str = field(
-        metadata=shown("a backup repository, path or URL", "repository", metavar="REPO")
-    )
-    _: KW_ONLY
-    name: str | None = option(
-        "only of this store of the repository", None, "--store", metavar="NAME"
-    )
 
 
 @alone(Backups)
 def backups(asked: Backups) -> list[BackupRow]:
     """The backups of a repository, the newest first. Raises StoreError, OSError."""
     from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.catalogue import Catalogue, only_store, stores_of
+    from reput.store_format.files.catalogue import Catalogue, wanted_stores
 
     storage = storage_for(asked.repository)
     root = storage.resolve(asked.repository).rstrip("/")
-    named = asked.name and only_store(storage, root, asked.name)
-    stores = [named] if named else stores_of(storage, root)
+    stores = wanted_stores(storage, root, asked.name or None)
     return [row for each in stores for row in _rows(Catalogue(storage, root, each))]
 
 

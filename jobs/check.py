@@ -101,11 +101,11 @@ def check_repository(engine: Engine, asked: CheckRepository) -> "CheckedReposito
     """
     from reput.jobs.repository import checking
     from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.catalogue import Catalogue, only_store, stores_of
+    from reput.store_format.files.catalogue import Catalogue, wanted_stores
 
     storage = asked.storage or storage_for(asked.store)
     root = storage.resolve(asked.store).rstrip("/")
-    names = [only_store(storage, root, asked.name)] if asked.name else stores_of(storage, root)
+    names = wanted_stores(storage, root, asked.name or None)
     catalogues = [Catalogue(storage, root, name) for name in names]
     return checking.check_repository(engine, catalogues, asked.restore, asked.shows)
 

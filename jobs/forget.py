@@ -3,10 +3,10 @@
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.declared import add_options, given, option, shown
+from reput.jobs.console.declared import OfRepository, add_options, given, option
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
@@ -34,16 +34,10 @@ deleted stays until no kept backup had it. What unfinished runs left goes too.
 
 
 @dataclass(frozen=True)
-class ForgetBackups:
+class ForgetBackups(OfRepository):
     """What `reput forget` is asked. keep: milliseconds."""
 
-    repository: str = field(
-        metadata=shown("a backup repository, path or URL", "repository", metavar="REPO")
-    )
     _: KW_ONLY
-    name: str | None = option(
-        "only of this store of the repository", None, "--store", metavar="NAME"
-    )
     keep: int | None = option(
         "keep backups of the last 30d, 12h, ...", type=duration, metavar="TIME"
     )
@@ -57,15 +51,14 @@ def forget(asked: ForgetBackups) -> "list[Forgotten]":
     """Remove old backups; what went of each store. Raises StoreError, SettingError, OSError."""
     from reput.jobs.repository.forget import Keep, forget_old
     from reput.jobs.repository.repository import Repository
-    from reput.store_format.files.catalogue import only_store, stores_of
+    from reput.store_format.files.catalogue import wanted_stores
 
     if (asked.keep is None) == (asked.keep_last is None):
         raise SettingError("say which backups stay: --keep TIME or --keep-last N")
     now = time.time_ns() // 1_000_000
     keep = Keep(None if asked.keep is None else now - asked.keep, asked.keep_last)
     there = Repository.at(asked.repository)
-    named = asked.name and only_store(there.storage, there.root, asked.name)
-    stores = [named] if named else stores_of(there.storage, there.root)
+    stores = wanted_stores(there.storage, there.root, asked.name or None)
     for store in stores:
         there.check((), store)
     return [forget_old(there, store, keep, now, asked.dry_run, asked.confirm) for store in stores]

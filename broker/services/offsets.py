@@ -125,9 +125,8 @@ def _stage(files: DiskFiles, live: LiveOffsets, wanted: Offsets) -> bytes:
         rows = {family: dict.fromkeys(before[family]) | after[family] for family in after}
         copy_changed(database, f"{files.root}/{staged}", rows)
     for name in files.names(staged):
-        os.chmod(made := f"{files.root}/{staged}/{name}", files.file_mode)
-        if files.owner is not None:
-            os.chown(made, *files.owner)
+        os.chmod(f"{files.root}/{staged}/{name}", files.file_mode)
+        files.give(f"{staged}/{name}")
     return old
 
 

@@ -150,6 +150,19 @@ class InPlace(OfStore):
     confirm: Callable[[str], None] = lambda _: None
 
 
+@dataclass(frozen=True)
+class OfRepository:
+    """What a command on a whole backup repository takes."""
+
+    repository: str = field(
+        metadata=shown("a backup repository, path or URL", "repository", metavar="REPO")
+    )
+    _: KW_ONLY
+    name: str | None = option(
+        "only of this store of the repository", None, "--store", metavar="NAME"
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class OfService(InPlace):
     """What a service of the broker takes that runs once. tell: is called with each note."""

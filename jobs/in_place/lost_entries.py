@@ -93,9 +93,8 @@ def without_rows(held: HeldStore, name: str, left_out: Collection[bytes], stagin
             )
         else:
             copy_changed(database, made, {POP_STATE: dict.fromkeys(left_out)})
-    if files.owner is not None:
-        for path in (made, *(f"{made}/{name}" for name in os.listdir(made))):
-            os.chown(path, *files.owner)
+    for each in ("", *(f"/{file}" for file in os.listdir(made))):
+        files.give(f"{staging}/{name}{each}")
     files.sync_all(staging)
     files.make_folder(CUT)
     number = 0

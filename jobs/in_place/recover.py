@@ -376,9 +376,8 @@ def change(held: HeldStore, recovery: Recovery, about: Recovered, staging: str) 
     held.changed = True
     if held.lock_at_last():
         check_unchanged(plan)
-    if files.owner is not None:
-        for file in recovery.renewal.placed:
-            os.chown(f"{held.path}/{file.staged}", *files.owner)
+    for file in recovery.renewal.placed:
+        files.give(file.staged)
     process = str(os.getpid()).encode() if plan.profile.abort_process_id else b""
     notes, about.compaction = Notes(), []
 

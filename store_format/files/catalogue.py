@@ -202,6 +202,11 @@ def _is_store(storage: Storage, folder: str) -> bool:
     return any(name == RUNS and state is None for name, state in storage.list(folder))
 
 
+def wanted_stores(storage: Storage, root: str, store: str | None) -> list[str]:
+    """The store that was named, or all. Raises as `only_store` does."""
+    return stores_of(storage, root) if store is None else [only_store(storage, root, store)]
+
+
 def only_store(storage: Storage, root: str, store: str | None) -> str:
     """The store that was named, or the only one. Raises StoreError that names those there are."""
     there = stores_of(storage, root)

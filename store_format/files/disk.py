@@ -123,7 +123,7 @@ class DiskFiles:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
             file = self._open(path, flags, 0o600 if own else self.file_mode)
             if not own:
-                self._give(path)
+                self.give(path)
             if length:
                 file.set_length(length)
         return file
@@ -142,10 +142,11 @@ class DiskFiles:
         except OSError:
             file.close()
             return None
-        self._give(path)
+        self.give(path)
         return file
 
-    def _give(self, path: str) -> None:
+    def give(self, path: str) -> None:
+        """Give a file or folder that is made to the owner of new ones."""
         if self.owner is not None:
             os.chown(self._at(path), *self.owner, follow_symlinks=False)
 
@@ -202,7 +203,7 @@ class DiskFiles:
             here = self._at("/".join(parts[:depth]))
             if not os.path.isdir(here):
                 os.mkdir(here, self.folder_mode)
-                self._give("/".join(parts[:depth]))
+                self.give("/".join(parts[:depth]))
                 self.sync_folder("/".join(parts[: depth - 1]))
 
     def add_folder(self, path: str, like: str | None = None, own: bool = False) -> None:
@@ -210,7 +211,7 @@ class DiskFiles:
         os.mkdir(at, 0o700 if own else self.folder_mode)
         if like is None:
             if not own:
-                self._give(path)
+                self.give(path)
             return
         about = os.lstat(self._at(like))
         if self.owner is not None:
@@ -305,7 +306,7 @@ class DiskFiles:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(at, flags, self.file_mode)
         if new:
-            self._give(path)
+            self.give(path)
         about = os.fstat(descriptor)
         key = identity(about)
         try:

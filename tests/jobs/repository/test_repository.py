@@ -10,7 +10,7 @@ import pytest
 from reput.jobs.backup import backup
 from reput.jobs.outputs.output import OverlapsInput
 from reput.jobs.repository import repository
-from reput.jobs.repository.repository import Claimed
+from reput.jobs.repository.repository import Claim, Claimed, Repository
 from reput.store_format.faults import StoreError
 from tests.built import Built
 from tests.jobs.repository.backing import run, store
@@ -54,10 +54,7 @@ def test_files_are_this_users_alone(tmp_path: Path) -> None:
 
 
 def test_two_at_once_leave_a_repository_as_it_was(tmp_path: Path) -> None:
-    from reput.jobs.repository.repository import Claim, Repository
-
-    run(tmp_path, Built().put(count=3))
-    there = Repository.at(str(tmp_path / "repo"))
+    there = backed_up(tmp_path)
     claim = Claim(there, "store", "forget")
     claim.take()
     with pytest.raises(Claimed, match=r"a forget \(process \d+ on .*\) writes"):
@@ -83,13 +80,15 @@ def test_a_dead_process_claims_nothing(tmp_path: Path) -> None:
         run(tmp_path)
 
 
+def backed_up(folder: Path) -> Repository:
+    run(folder, Built().put(count=3))
+    return Repository.at(str(folder / "repo"))
+
+
 def test_of_two_that_remove_a_dead_claim_one_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reput.jobs.repository.repository import Claim, Repository
-
-    run(tmp_path, Built().put(count=3))
-    there = Repository.at(str(tmp_path / "repo"))
+    there = backed_up(tmp_path)
     path = tmp_path / "repo/store/claim.json"
     path.write_text("{}")
     os.utime(path, (0, 0))
@@ -110,10 +109,7 @@ def test_another_containers_process_is_not_judged_by_its_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Containers of one host name have one boot id, and in each the process may be number 1."""
-    from reput.jobs.repository.repository import Claim, Repository
-
-    run(tmp_path, Built().put(count=3))
-    there = Repository.at(str(tmp_path / "repo"))
+    there = backed_up(tmp_path)
     boot = repository._boot()
     monkeypatch.setattr(repository, "_boot", lambda: f"{boot.split()[0]} pid:[1]")
     monkeypatch.setattr(repository.os, "getpid", lambda: 1 << 30)
@@ -126,10 +122,7 @@ def test_another_containers_process_is_not_judged_by_its_number(
 def test_a_forget_that_was_stopped_for_long_removes_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reput.jobs.repository.repository import Claim, Repository
-
-    run(tmp_path, Built().put(count=3))
-    there = Repository.at(str(tmp_path / "repo"))
+    there = backed_up(tmp_path)
     path = tmp_path / "repo/store/claim.json"
     claim = Claim(there, "store", "forget")
     claim.take()

@@ -253,7 +253,7 @@ def _run(
             topics = _add_topics(arguments, writer, warnings)
     except (StoreError, OSError):  # also from the last write, and from closing the writer
         # the caller reports the error, but only this function knows the count
-        _say(_progress_of(arguments, counted.messages if counted else 0))
+        complain(_progress_of(arguments, counted.messages if counted else 0))
         raise
     assert counted is not None
     done = Appended(counted.messages, start, end, arguments.skip + counted.messages)
@@ -263,7 +263,7 @@ def _run(
     _report(arguments, done, writer, warnings, discovered, topics, waits)
     if said:
         nothing = code == DAMAGE and not counted.messages
-        _say(said if nothing else f"{said}; {_progress_of(arguments, counted.messages)}")
+        complain(said if nothing else f"{said}; {_progress_of(arguments, counted.messages)}")
     return DAMAGE if code == DONE and writer.entries_cut else code
 
 
@@ -307,7 +307,7 @@ def _would_append(
     what = "which would be made" if is_new else "whose log goes on"
     show(arguments, whole, f"would append {plain_count(messages, 'message')} to {store}, {what}")
     if said:
-        _say(said)
+        complain(said)
     return DAMAGE if messages and code == DONE else code
 
 
@@ -369,10 +369,6 @@ def _progress_of(arguments: argparse.Namespace, messages: int) -> str:
         f"{plain_count(messages, 'message')} {were} appended: "
         f"--skip {arguments.skip + messages} goes on after them"
     )
-
-
-def _say(text: str) -> None:
-    complain(text)
 
 
 def _source_damage(store: str, copied: Copied) -> tuple[int, str]:

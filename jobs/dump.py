@@ -149,15 +149,11 @@ def _dump_database(
 
 
 def _show(args: argparse.Namespace, items: Iterator[Item], write: Callable[[str], Any]) -> int:
-    show: Callable[[Item], str] = TextTable().show
-    if args.format == CSV:
-        show = CsvLines().show
-    elif args.json:
-        show = _json_line
+    show = CsvLines().show if args.format == CSV else TextTable().show
     damaged = False
     for item in _limited(items, args.limit):
         damaged |= item["kind"] == "damage"
-        write(show(item))
+        write(f"{json.dumps(item)}\n" if args.json else show(item))
     return DAMAGE if damaged else DONE
 
 
@@ -180,10 +176,6 @@ class CsvLines:
         heading = [] if self._columns == list(item) else [list(item)]
         self._columns = list(item)
         return csv_text([*heading, list(item.values())])
-
-
-def _json_line(item: Item) -> str:
-    return json.dumps(item) + "\n"
 
 
 def _limited(items: Iterable[Item], limit: int | None) -> Iterator[Item]:

@@ -12,10 +12,6 @@ _SKIPPED_MOST = 100  # places that are named: a hostile store has millions
 def _nobody(_: str) -> None: ...
 
 
-def _unseen(_: "Notes") -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 class Notes:
     """Lines for people, each a sentence; none quotes a message.
 
@@ -25,7 +21,7 @@ class Notes:
     def __init__(
         self,
         say: Callable[[str], Any] = _nobody,
-        watch: Callable[["Notes"], AbstractContextManager[None]] = _unseen,
+        watch: Callable[["Notes"], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         self.lines: list[str] = []
         self._skipped = 0

@@ -115,13 +115,12 @@ def _begin(held: Connection, environment: Mapping[str, str], umask: int) -> None
     os.environ.clear()
     os.environ.update(environment)
     os.umask(umask)
-    threading.Thread(target=_end_with, args=(held,), daemon=True).start()
 
+    def end() -> None:  # when the other end of the pipe is closed, or its process is gone
+        held.poll(None)
+        os._exit(1)
 
-def _end_with(held: Connection) -> None:
-    """End this process when the other end of the pipe is closed, or its process is gone."""
-    held.poll(None)
-    os._exit(1)
+    threading.Thread(target=end, daemon=True).start()
 
 
 def _umask() -> int:

@@ -180,11 +180,6 @@ def host_text(raw: bytes) -> str:
     return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
 
 
-def joined_keys(keys: str | Sequence[str]) -> str:
-    """Message.setKeys: several keys joined by spaces."""
-    return keys if isinstance(keys, str) else " ".join(keys)
-
-
 # ---
 # Finds the field of a message with a wrong type, after the encoder has failed on it.
 

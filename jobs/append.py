@@ -60,7 +60,7 @@ from reput.store_format.discover.sizes import SEGMENT
 from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at, storage_for
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
@@ -284,9 +284,7 @@ def _sizes_of_source(arguments: argparse.Namespace, source: Any) -> dict[str, st
     if arguments.from_store:
         size = max((each.end - each.start for each in source), default=0)
     elif arguments.source != "-" and ("://" in arguments.source or os.path.isdir(arguments.source)):
-        storage = storage_for(arguments.source)
-        manifest = export_manifest(Folder(storage, storage.resolve(arguments.source)))
-        size = manifest.get("segment_bytes")
+        size = export_manifest(place_at(arguments.source)).get("segment_bytes")
     else:
         return {}
     return {SEGMENT: str(size)} if isinstance(size, int) and size > 0 else {}
@@ -349,9 +347,7 @@ def _add_topics(
         return []
     like: Mapping[str, Any] = {}
     if arguments.from_store:
-        storage = storage_for(arguments.from_store)
-        there = configured_topics(Folder(storage, storage.resolve(arguments.from_store)), Notes())
-        like = there or {}
+        like = configured_topics(place_at(arguments.from_store), Notes()) or {}
     try:
         return add_topics(writer.store.files, grown, like, writer.profile, writer.clock())
     except StoreError as error:
@@ -382,8 +378,7 @@ def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
 def _inputs(arguments: argparse.Namespace) -> list[Place]:
     """The inputs, to which nothing may be appended, as the command would read its own output."""
     if arguments.from_store:
-        storage = storage_for(arguments.from_store)
-        return inputs_of(Place(storage, storage.resolve(arguments.from_store)), {})
+        return inputs_of(place_at(arguments.from_store), {})
     if arguments.source == "-":
         return []
     return [Place(storage_for(arguments.source), arguments.source)]

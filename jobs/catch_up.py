@@ -81,11 +81,9 @@ def catch_up(asked: CatchUp) -> "CaughtUp":
     """
     started = time.monotonic()
     if asked.output is not None:
-        from reput.store_format.files.by_url import storage_for
-        from reput.store_format.files.folder import Place
+        from reput.store_format.files.by_url import place_at
 
-        write = asked.output_storage or storage_for(asked.output)
-        target = Place(write, write.resolve(asked.output))
+        target = place_at(asked.output, asked.output_storage)
         about = _to_output(asked.named(), target, asked.replace, asked.shows)
     else:
         about = _in_place(asked)

@@ -40,7 +40,7 @@ from reput.store_format.discover.sizes import ENTRIES, SLOTS, SeenFile, pair_of,
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at, storage_for
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Reader
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
@@ -120,13 +120,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
-    storage = storage_for(args.file)
-    path = storage.resolve(args.file)
+    folder = place_at(args.file)
+    path = folder.path
     try:
-        reader = storage.open(path)
+        reader = folder.storage.open(path)
         _ = reader.state
     except (OSError, StoreError):
-        folder = Folder(storage, path)
         if _is_folder(folder):
             if has_database(folder):
                 return _dump_database(args, folder, write)

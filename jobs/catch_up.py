@@ -200,7 +200,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_words(arguments: argparse.Namespace) -> None:
-    """Raise SettingError for options that contradict each other."""
     if arguments.output and (arguments.follow or arguments.dry_run):
         raise SettingError("--output writes a set once: not with --follow or --dry-run")
     if arguments.dry_run and arguments.follow:

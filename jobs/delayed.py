@@ -32,5 +32,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     return run_listing(arguments, lambda store: store.delayed(everything=arguments.all), _COLUMNS)

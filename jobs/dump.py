@@ -112,7 +112,6 @@ def _number(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Dump to standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     try:
         return _dump(args, sys.stdout.write)
     except FileNotFoundError as error:

@@ -71,8 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
-
     def rows(store: Store) -> list[GroupRow]:
         found = store.groups(scan=arguments.scan)
         return [row for row in found if arguments.group in (None, row.group)]

@@ -184,7 +184,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer; returns the exit code. Raises StoreError, SettingError, OSError."""
     arguments.message_id = message_id(arguments)
     refuse_words(arguments)
     with asked_store(arguments) as store:
@@ -362,7 +361,6 @@ def _table_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], Non
 def _write_body(
     store: Store, messages: Iterator[StoredMessage], arguments: argparse.Namespace
 ) -> int:
-    """Write the one message's body to a new file."""
     file = new_file(arguments, "body", {})
     first, second = next(messages, None), next(messages, None)
     if first is None:

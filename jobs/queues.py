@@ -22,5 +22,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     return run_listing(arguments, lambda store: store.queues(scan=arguments.scan), _COLUMNS)

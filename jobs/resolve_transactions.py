@@ -174,7 +174,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Resolve, and say what was done. Raises as resolve_transactions does."""
     decide = _decide(arguments.decide)
     report = resolve_transactions(asked_of(arguments, ResolveTransactions, decide=decide))
     show(arguments, asdict(report), report.text())

@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     if arguments.rates:
         return run_listing(arguments, lambda store: store.rates(arguments.rates), _RATE_COLUMNS)
     scan, everything = arguments.scan, arguments.all

@@ -30,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     return run_listing(
         arguments, lambda store: store.transactions(everything=arguments.all), _COLUMNS
     )

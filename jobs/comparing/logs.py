@@ -143,7 +143,6 @@ class Parting(NamedTuple):
 
     @property
     def first(self) -> int | None:
-        """The start of the first span; None if there is none."""
         return min((start for start, _ in self.spans), default=None)
 
 

@@ -281,7 +281,6 @@ def engine_for(
     meanwhile: Callable[[], None] = lambda: None,
     settings: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Engine]:
-    """The engine that a command runs on; meanwhile, settings: as for command_engine."""
     tell_of_first_run()
     return command_engine(arguments.engine, arguments.master, meanwhile, settings)
 

@@ -107,7 +107,6 @@ class Wanted(NamedTuple):
 
     @property
     def segment_bytes(self) -> int:
-        """The bytes of a segment."""
         return settings_from(self.settings).mapped_file_size_commit_log
 
 
@@ -198,7 +197,6 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
 
 
 def all_inputs(stores: Iterable[FoundStore]) -> tuple[Place, ...]:
-    """The inputs of all stores."""
     return tuple(each for store in stores for each in store.inputs)
 
 

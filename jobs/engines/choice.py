@@ -107,7 +107,6 @@ def _public(run: Any, job: Callable[..., Any], options: Callable[..., Any]) -> A
 
 
 def engine_of(given: "Engine | SparkSession") -> Engine:
-    """The given engine, or an engine on the given session."""
     if isinstance(given, Engine):
         return given
     from reput.jobs.engines.spark import SparkEngine

@@ -287,7 +287,6 @@ def _evenly(count: int, parts: int) -> list[int]:
 
 
 def _parts(rows: pa.Table, cuts: Sequence[int]) -> list[Batches]:
-    """The rows between each cut and the next."""
     return [rows.slice(start, end - start).to_batches() for start, end in pairwise(cuts)]
 
 

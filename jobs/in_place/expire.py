@@ -385,7 +385,6 @@ def _expired(
     held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, backed_up: str | None,
     when: When, progress: Progress,
 ) -> Expired:  # fmt: skip
-    """What expires of a store now."""
     plan, settings = planned
     segments = [
         AgedSegment(

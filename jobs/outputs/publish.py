@@ -362,7 +362,6 @@ def places(output: Place) -> list[tuple[Place, str]]:
 
 
 def leftovers(output: Place) -> list[str]:
-    """Staging folders for this output whose jobs are gone."""
     found = []
     for number, (folder, prefix) in enumerate(places(output)):
         wanted = (True,) if number else (True, None)

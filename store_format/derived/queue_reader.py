@@ -286,7 +286,6 @@ class QueueReader:
                 )
 
     def last(self) -> QueueEntry | None:
-        """The last entry, pre-blanks left out."""
         for file in reversed(self.files):
             with self._files.open(file) as entries:
                 used = entries.used()

@@ -248,7 +248,6 @@ def _from(file: IndexFileReader, first: int, times: int | None = None) -> Iterat
 
 
 def _from_last(file: IndexFileReader) -> Iterator["_Group"]:
-    """The messages from the last one back."""
     end = file.header.next_entry
     for _ in range(_TIMES):
         first = max(end - _ENTRIES, 1)

@@ -100,7 +100,6 @@ def slash_queue(store: Folder) -> QueuePath | None:
 
 
 def topic_folders(store: Folder, kind: str, topic: str) -> list[QueuePath]:
-    """The queues of one topic."""
     known = _Folders(store)
     found = queues_of_topic(kind, topic, known.names, known.is_folder)
     return [path for path in found if path.topic == topic]

@@ -265,7 +265,6 @@ def _places(
 def _messages(
     store: OpenedStore, places: Places, wanted: WantedKeys, notes: Notes
 ) -> Iterator[StoredMessage]:
-    """The messages at these places that do have one of the keys."""
     hashes = set(wanted.index_hashes.tolist())
     for some in records_at(store.log, places):
         verdicts = wanted.judge_rows(some.window, some.rows, store.profile.split_properties)

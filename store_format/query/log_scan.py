@@ -199,7 +199,6 @@ def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, notes: Notes) -> list
 
 
 def _headers(store: OpenedStore) -> list[IndexHeader]:
-    """The headers of the index files with entries, oldest first."""
     headers = []
     index = store.index()
     for number in reversed(range(len(index.files))):

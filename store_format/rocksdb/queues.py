@@ -261,7 +261,6 @@ class RocksDBQueue:
             yield rows
 
     def some(self, first: int, most: int) -> Slice:
-        """The entries from position `first` on, at most `most`."""
         for positions, rows in self.rows(first, None, most):
             columns = (
                 rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")

@@ -265,7 +265,6 @@ class NewTable:
 
 
 def copy_in(staging: Staging, path: str, name: str) -> None:
-    """Copy a local file into staging."""
     output = staging.storage.create(staging.path(name))
     with open(path, "rb") as file:
         while some := file.read(_COPIED_BYTES):

@@ -88,16 +88,17 @@ class Appended(NamedTuple):
 class Counted:
     """Counts the appended messages. A signal is raised only after messages are counted."""
 
-    def __init__(self, check: Callable[[], None], wait: Callable[[], None]) -> None:
-        """check: of StopSignals. wait: returns when enough slaves have the log, or at once."""
+    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
+        """check: of StopSignals. `wait` returns when enough slaves have the log, or at once."""
         self.messages = 0
-        self._check, self._wait = check, wait
+        self._check = check
+        self.wait: Callable[[], None] = lambda: None
 
     def add(self, messages: int) -> None:
         """Count messages that were just appended. Raises Stopped, NotReplicated."""
         self.messages += messages
         self._check()
-        self._wait()
+        self.wait()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -219,7 +220,7 @@ def _run(
     counted: Counted | None = None
     try:
         with StopSignals() as stop, writer, ExitStack() as stack:
-            wait: Callable[[], None] = _nothing
+            counted = Counted(stop.check)
             if writer.recovered is not None:  # before other records stand where the log was cut
                 waits = mend_written(writer, store, settings)
             if (file := new_file(arguments, "offset_map", settings)) is not None:
@@ -227,10 +228,9 @@ def _run(
                 stack.callback(lines.end)
                 writer.placed = lines.add
             if listen is not None:
-                wait = stack.enter_context(
+                counted.wait = stack.enter_context(
                     slaves_of(writer, store, listen, settings, remark, stop.check)
                 )
-            counted = Counted(stop.check, wait)
 
             def shown() -> Done:
                 return Done(
@@ -295,7 +295,7 @@ def _would_append(
 ) -> int:
     """--dry-run: count the messages, and say to what they would be appended; or what is refused."""
     trial = try_writer(local_store_at(store, arguments.rocketmq, settings))
-    counted = Counted(_nothing, _nothing)
+    counted = Counted()
     try:
         code, said = _append_from(arguments, trial, source, counted)
     except Refused as error:
@@ -353,10 +353,6 @@ def _add_topics(
     except StoreError as error:
         warnings.append(f"{error}; a broker may have no route to {', '.join(sorted(grown))}")
         return []
-
-
-def _nothing() -> None:
-    """The `wait` of a store without slaves."""
 
 
 def _progress_of(arguments: argparse.Namespace, messages: int) -> str:

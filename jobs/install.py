@@ -143,7 +143,8 @@ def install_set(
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.what, about.log_end = files_text(each.path for each in wanted), manifest["log_end"]
     about.kept_before = target.files.exists(kept_name(target.name))
-    note = note_of(manifest)
+    # what shows later whether the log is still the same
+    note = {name: manifest[name] for name in sorted(NOTED)}
     refuse_foreign_store(Folder(LocalStorage(), target.path), even_rocksdb=True)
     refuse_group_log(target.path)
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
@@ -284,11 +285,6 @@ def _is_input(entry: Any) -> bool:
         and _SEGMENT.fullmatch(entry["path"]) is not None
         and type(entry.get("mtime_ns")) is int
     )
-
-
-def note_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a manifest that show later whether the log is still the same."""
-    return {name: manifest[name] for name in sorted(NOTED)}
 
 
 def check_not_grown(store: str, note: dict[str, Any]) -> None:

@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 _SKIPPED_MOST = 100  # places that are named: a hostile store has millions
 
 
-def _nobody(_: str) -> None: ...
-
-
 class Notes:
     """Lines for people, each a sentence; none quotes a message.
 
@@ -20,7 +17,7 @@ class Notes:
 
     def __init__(
         self,
-        say: Callable[[str], Any] = _nobody,
+        say: Callable[[str], Any] = lambda _: None,
         watch: Callable[["Notes"], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         self.lines: list[str] = []

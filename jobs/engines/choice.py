@@ -123,15 +123,11 @@ def chosen(engine: str | None, master: str | None) -> str:
     return SPARK if master or session_given() else LOCAL
 
 
-def _nothing() -> None:
-    """The default of `meanwhile`."""
-
-
 @contextmanager
 def command_engine(
     engine: str | None,
     master: str | None,
-    meanwhile: Callable[[], None] = _nothing,
+    meanwhile: Callable[[], None] = lambda: None,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Engine]:
     """Yield the engine of a command, and stop it afterwards.

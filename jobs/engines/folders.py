@@ -88,12 +88,6 @@ def remove_session_folder(path: str) -> bool:
         os.close(descriptor)
 
 
-def remove_abandoned_sessions() -> None:
-    """Remove what killed sessions left."""
-    for path in abandoned_session_folders():
-        remove_session_folder(path)
-
-
 def _session_folders(parent: str) -> Iterator[str]:
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:

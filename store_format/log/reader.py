@@ -91,8 +91,11 @@ def late_records_of(window: Bytes, rows: Any, rules: RecordRules) -> Iterator[Ca
     for name in ("at", "bodyAt", "topicAt", "propertiesAt"):
         rows[name] -= ats
     for number, (at, end) in enumerate(zip(ats.tolist(), ends.tolist(), strict=True)):
-        raw = bytes(held[at:end])
-        yield lambda raw=raw, n=number: record_from(raw, rows[n].item(), rules)
+        yield partial(_late_record, bytes(held[at:end]), rows, number, rules)
+
+
+def _late_record(raw: bytes, rows: Any, number: int, rules: RecordRules) -> Record:
+    return record_from(raw, rows[number].item(), rules)
 
 
 class LogReader:

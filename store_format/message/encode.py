@@ -272,8 +272,8 @@ class Encoder:
                 check_property(name, value)
         if message.keys:
             check_keys(message.keys)
-            one = isinstance(message.keys, str)
-            properties["KEYS"] = message.keys if one else " ".join(message.keys)  # setKeys
+            keys = message.keys
+            properties["KEYS"] = keys if isinstance(keys, str) else " ".join(keys)  # setKeys
         if message.tags:
             if not isinstance(message.tags, str):
                 raise wrong_type("tags", "text", message.tags)

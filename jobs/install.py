@@ -133,9 +133,7 @@ def install_set(
     ]
     there = {file.path.partition("/")[0] for file in wanted}
     if CHECKPOINT not in there or (manifest.get("messages") and len(there) == 1):
-        raise StoreError(
-            f"{folder}/{MANIFEST}: lists no files of a whole set: nothing is installed"
-        )
+        raise StoreError(f"{folder}/{MANIFEST}: lists no whole set: nothing is installed")
     if lost := next((file.path for file in wanted if not source.exists(file.path)), None):
         raise StoreError(f"{folder}/{lost}: is missing, and {MANIFEST} lists it: rebuild again")
     hashes = {file.path: file.sha256 for file in wanted}
@@ -307,7 +305,7 @@ def check_not_grown(store: str, note: dict[str, Any]) -> None:
             )
     if segments[-1].end < end:
         raise StoreChanged(
-            f"{segments[-1].path}: the log ends before {end}, where it ended at the rebuild"
+            f"{segments[-1].path}: the log ends before {end}, its end at the rebuild"
         )
 
 

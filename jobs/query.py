@@ -85,9 +85,7 @@ def _way(arguments: argparse.Namespace) -> str:
         return named[0]
     if named:
         if (arguments.topic is None) != (arguments.queue is None):
-            raise StoreError(
-                "--offset is a position with --topic and --queue, a place without both"
-            )
+            raise StoreError("--offset: a position with --topic and --queue, a place without both")
         return "a place in the log" if arguments.topic is None else "a position in a queue"
     if arguments.topic is None and not arguments.scan:
         raise StoreError("name what to look for: --topic, an id, or --scan for the whole log")

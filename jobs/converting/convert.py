@@ -155,9 +155,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
     first = stores[0]
     for each in stores:
         if each.plan.in_use:
-            raise StoreError(
-                f"{each.plan.store}: a broker has it: a store is converted when it is stopped"
-            )
+            raise StoreError(f"{each.plan.store}: a broker has it: stop the broker first")
     with first.publishing(place) as (job, cleaned):
         looked = _looked_at(_jobs(job, stores), to)
         summary = looked.summary

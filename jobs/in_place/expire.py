@@ -38,7 +38,6 @@ from reput.store_format.files.runs import Piece
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.log.there import derived_files, said_of_strangers
 from reput.store_format.names import (
-    ABORT,
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
@@ -335,9 +334,7 @@ def plan_expiry(
     """
     refuse_links(held.path)
     if held.crashed:
-        raise StoreError(
-            f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
-        )
+        raise StoreError(f"{held.path}: was not stopped cleanly; use `reput recover` first")
     discovered = discovered or discover(at, EXPIRE)
     # a broker's compaction removes the expired entries of a RocksDB
     plan = make_plan(at, discovered, EXPIRE)
@@ -372,9 +369,7 @@ def expire_store(
         check_unchanged(plan)
         again = _expired(held, planned, even, backed_up, when, progress)
         if (again.segments, again.files) != (about.segments, about.files):
-            raise StoreChanged(
-                f"{held.path}: changed after this was looked at; nothing is deleted: run it again"
-            )
+            raise StoreChanged(f"{held.path}: changed since; nothing is deleted: run it again")
     held.changed = True
     delete(held.files, paths)
     about.done = True

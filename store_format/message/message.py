@@ -154,9 +154,7 @@ def check_separators(name: str, value: str) -> None:
     """Raise SeparatorInProperty."""
     for text, what in ((name, "name"), (value, "value")):
         if NAME_END in text or VALUE_END in text or _NUL in text:
-            raise SeparatorInProperty(
-                f"property {name[:80]!r}: its {what} holds 0x01, 0x02 or a NUL"
-            )
+            raise SeparatorInProperty(f"property {name[:80]!r}: its {what} has 0x01, 0x02 or a NUL")
 
 
 @lru_cache(maxsize=4096)

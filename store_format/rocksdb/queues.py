@@ -250,9 +250,7 @@ class RocksDBQueue:
                 if not fine:
                     place, size = record_of(row)
                     field, value = ("physicalOffset", place) if place < 0 else ("size", size)
-                    raise BadQueue(
-                        self.folder, position, field, value, "points to no place in any log"
-                    )
+                    raise BadQueue(self.folder, position, field, value, "is no place in any log")
                 yield _entry(position, row)
 
     def arrays(self, first: int) -> Iterator[Entries]:
@@ -359,9 +357,7 @@ class RocksDBQueue:
         for key, value in rows:
             if len(value) != ROCKSDB_ENTRY.itemsize or len(key) != len(self._queue) + 8:
                 position = int.from_bytes(key[len(self._queue) :], "big")
-                raise self._bad(
-                    position, f"an entry has {ROCKSDB_ENTRY.itemsize} bytes", len(value)
-                )
+                raise self._bad(position, f"expected {ROCKSDB_ENTRY.itemsize} bytes", len(value))
         positions = np.frombuffer(b"".join(key[-8:] for key, _ in rows), _POSITION)
         return positions, np.frombuffer(b"".join(value for _, value in rows), ROCKSDB_ENTRY)
 

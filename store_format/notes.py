@@ -1,6 +1,4 @@
-"""What is said beside an answer: notes on what was skipped or cut, and the progress of long
-work.
-"""
+"""What is said beside an answer: notes on what was skipped or cut, progress of long work."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

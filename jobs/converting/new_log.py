@@ -1,6 +1,4 @@
-"""The two steps of a new log: measure the old logs; then give their records places, and write the
-segments.
-"""
+"""The two steps of a new log: the old logs are measured, then its segments are written."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,4 @@
-"""Places records whose order or queueOffsets change, and finds the part of their logs that stores
-share.
-"""
+"""Places records whose order or queueOffsets change; what of their logs stores share."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

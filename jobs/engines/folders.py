@@ -1,6 +1,4 @@
-"""What sessions and workers are started with: a temporary folder that the process holds, and an
-environment.
-"""
+"""What sessions and workers are started with: a folder that is held, and an environment."""
 
 import fcntl
 import os

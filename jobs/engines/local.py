@@ -1,6 +1,4 @@
-"""The local engine: tasks run in worker processes of this machine, which exchange Arrow tables with
-it.
-"""
+"""The local engine: tasks run in processes of this machine, which exchange Arrow tables."""
 
 import os
 import pickle

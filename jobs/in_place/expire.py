@@ -1,6 +1,4 @@
-"""What expires of a store: who still needs the messages, what of them a backup has, and the
-deletion.
-"""
+"""What expires of a store: who still needs it, what of it a backup has, and the deletion."""
 
 import hashlib
 import os

@@ -1,6 +1,4 @@
-"""A recovery: examines a store, decides which derived files change, makes the change, and reports
-it.
-"""
+"""A recovery: examines a store, decides which derived files change, changes and reports it."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -189,9 +189,7 @@ def _newest(job: "Pipeline", linked: Linked, wanted: int) -> int:
 
 
 def _set_back(job: "Pipeline", linked: Linked) -> Iterator[int]:
-    """The first segment, and those with a split that ends in an earlier time than the split
-    before it.
-    """
+    """The first segment, and those with a split that ends earlier in time than the one before."""
     yield 0
     rows = [row for row in linked.accepted if row["records"]]
     for before, row in pairwise(rows):

@@ -382,9 +382,7 @@ class Pipeline:
         )
 
     def carried_rows(self, linked: Linked, timed: bool = False) -> TaskRows:
-        """The CARRIED rows of the accepted splits, or their TIMED ones; RUN rows where a read is
-        no request.
-        """
+        """CARRIED rows of accepted splits, or TIMED ones; RUN rows where a read is no request."""
         if not self.carries(linked):
             return self.runs_rows(linked)
         task = CarryRuns(self.staged_runs(linked), timed)

@@ -1,6 +1,4 @@
-"""The Spark sources "consumequeue" and "indexfile": entries of these files as rows, read and
-streamed.
-"""
+"""The Spark sources "consumequeue" and "indexfile": entries as rows, read and streamed."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,4 @@
-"""Messages by many keys at once, through the index, judged by a kernel. `by_key` does it for one
-key.
-"""
+"""Messages by many keys at once, through the index, judged by a kernel (`by_key`: by one)."""
 
 import os
 from collections import namedtuple

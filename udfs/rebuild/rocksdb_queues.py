@@ -1,6 +1,4 @@
-"""Builds the tables of queues in RocksDB from runs: which range of keys each table has, and its
-rows.
-"""
+"""Builds the tables of queues in RocksDB from runs: the range of keys of each, its rows."""
 
 import os
 from bisect import bisect_right

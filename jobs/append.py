@@ -313,9 +313,7 @@ def _append_from(
     arguments: argparse.Namespace, writer: CommitLogWriter, source: Any, counted: Counted,
     waiting: Callable[[Any], Any] = iter,
 ) -> tuple[int, str]:  # fmt: skip
-    """Append a source; (exit code, text) about its damage, or that it has nothing of the topic.
-    waiting: of StopSignals.
-    """
+    """Append a source; (exit code, text) of its damage, or that it has nothing of the topic."""
     code, said = DONE, ""
     if arguments.from_store:
         copied = copy_messages(

@@ -1,6 +1,4 @@
-"""Java's ways in plain Python: its text and hash codes, HashMap's order, and fastjson's unquoted
-integer keys.
-"""
+"""Java's ways in plain Python: text, hash codes, HashMap's order, fastjson's integer keys."""
 
 import re
 import sys

@@ -1,6 +1,4 @@
-"""What commands that answer questions share: options in; rows out as a table, JSON lines or CSV;
-bodies decompressed.
-"""
+"""What commands that answer questions share: options in, rows out, bodies decompressed."""
 
 import argparse
 import json

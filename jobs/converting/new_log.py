@@ -141,9 +141,7 @@ def records_of(job: Pipeline, row: Scanned, segment_bytes: int) -> Any:
 
 
 def piece_of(job: Pipeline, row: Scanned, records: Any, at: int) -> Piece:
-    """The piece of a MEASURED row. records: its MEASURED_RECORD rows; at: offset in the new log at
-    which the piece begins.
-    """
+    """The piece of a MEASURED row. records: its MEASURED_RECORD rows; at: in the new log."""
     splits = job.plan.splits
     start = splits.stretch(row["split"]).start
     return Piece(

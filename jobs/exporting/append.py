@@ -1,6 +1,4 @@
-"""What `reput append` appends: the messages of an export, rows of Parquet and Arrow files, JSON
-lines, a store's segments.
-"""
+"""What `reput append` appends: an export, rows of files, JSON lines, a store's segments."""
 
 import io
 import sys

@@ -1,6 +1,4 @@
-"""A catch-up: a log's new messages found, and their entries added to the store's files in place or
-to copies in a new set.
-"""
+"""A catch-up: a log's new messages are added to the store's files, or to copies of them."""
 
 import tempfile
 import time

@@ -190,9 +190,7 @@ def to_convert(store: str, to_rocksdb: bool, lmq: bool) -> Conversion:
 
 
 def _light(store: str, name: str, lmq: bool) -> bool:
-    """Whether a broker has offsets of LMQs in a RocksDB below config/, or is told to. Raises
-    RocksDBError.
-    """
+    """Whether LMQs' offsets are, or are to be, in a RocksDB of config/. Raises RocksDBError."""
     if lmq:
         return True
     with closing(open_database(Folder(LocalStorage(), f"{store}/{CONFIG}/{name}"))) as database:

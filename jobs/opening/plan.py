@@ -213,9 +213,7 @@ class Plan:
 
 
 def index_zone(store: Folder, settings: Settings) -> NameZone:
-    """The time zone in which index files are named: as given, or as the store's files show it, or
-    that of this process.
-    """
+    """The zone in which index files are named: as given, as files show it, or this process's."""
     named = [(about.name, head) for about, head in index_files(store)]
     own = _offset_here(time.time_ns() // 1_000_000)
     here = NameZone(offset_text(own), BY_PROCESS, _offset_here)

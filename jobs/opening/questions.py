@@ -1,6 +1,4 @@
-"""`open_store` opens a store for questions, from its files alone, without broker and Spark: `Store`
-and its answers.
-"""
+"""`open_store` opens a store for questions, without broker and Spark: `Store`, its answers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,6 +1,4 @@
-"""A job's staging folder, and publishing: accepted files get their names, and the whole set its
-place at once.
-"""
+"""A job's staging folder, and publishing: files get their names, the whole set its place."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence

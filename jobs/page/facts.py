@@ -281,9 +281,7 @@ def _put_and_fates(facts: Facts, opened: OpenedStore, walked: Walked | None, not
 
 
 def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:
-    """The statistics of each index file, oldest first; an unreadable file gives a note, and so does
-    what is none.
-    """
+    """The statistics of each index file, oldest first; a note for what cannot be read."""
     others = strangers(opened.folder, ())
     facts.note("index", [f"{each.path}: {each.text(opened.profile)}" for each in others])
     reader, found = opened.index(), []

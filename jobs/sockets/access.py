@@ -1,6 +1,4 @@
-"""Options of `reput serve` and their effects: access keys, TLS, the offsets kept of clients, and
-real slaves.
-"""
+"""Options of `reput serve` and their effects: keys, TLS, offsets kept, real slaves."""
 
 import argparse
 import json

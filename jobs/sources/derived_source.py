@@ -244,9 +244,7 @@ class QueueBatch(_Reader):
             )
 
     def place_before(self, name: str, end: int) -> int | None:
-        """The physicalOffset of the last entry before `end`, of a queue that `there` found last;
-        None if it is not there.
-        """
+        """The last physicalOffset before `end` of a queue that `there` found; None: not there."""
         queue = self._followed[name]
         files = QueueFiles(Folder(self.storage, queue.folder), queue.batch, queue.there)
         return _place_before(files, end)

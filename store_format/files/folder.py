@@ -1,6 +1,4 @@
-"""`Folder`: a folder of any file system as one value, its files read by their names in it; and the
-queues of a store.
-"""
+"""`Folder`: a folder of any file system as one value; and the queues of a store."""
 
 from collections.abc import Iterator
 from contextlib import closing

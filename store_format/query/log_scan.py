@@ -1,6 +1,4 @@
-"""Reads the log itself for messages that queues and index do not have, after finding which parts of
-it they lack.
-"""
+"""Reads the log for messages that queues and index lack, after finding what they lack."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress

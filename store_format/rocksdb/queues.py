@@ -371,9 +371,7 @@ def _entry(position: int, row: Any) -> QueueEntry:
 
 
 def past_end_of(store: Folder, end: int) -> Iterator[PastEnd]:
-    """What a store's queues, of files or else of RocksDB, name past the log's end; nothing where
-    RocksDB cannot be read.
-    """
+    """What a store's queues name past the log's end; nothing where RocksDB cannot be read."""
     queues: Queues = FileQueues(store, lambda _: 0)
     folder = None if queues.topics() else queues_folder(store)
     if folder is not None:

@@ -262,10 +262,6 @@ def last_delay(queue: Queue, log: LogReader, level: int) -> int | None:
     return None if last is None or record is None else last.tags_code - record.store_timestamp
 
 
-def _level(queue: Queue) -> int:
-    return int(queue.folder.rpartition("/")[2]) + 1
-
-
 def _from_end(queue: Queue, log: LogReader) -> Iterator[Shown]:
     for position in range(queue.maximum() - 1, max(queue.maximum() - 1 - _TRIED, -1), -1):
         yield from _showing(queue, log, position, position + 1)
@@ -286,7 +282,7 @@ def _from_start(queue: Queue, log: LogReader) -> Iterator[Shown]:
 
 def _showing(queue: Queue, log: LogReader, first: int, stop: int) -> Iterator[Shown]:
     for position, entry in enumerate(queue.entries(first, stop), first):
-        delay = _shown(entry, log, _level(queue))
+        delay = _shown(entry, log, int(queue.folder.rpartition("/")[2]) + 1)
         if delay is not None:
             yield Shown(position, entry.physical_offset, delay)
 

@@ -29,7 +29,7 @@ from reput.store_format.discover.sizes import (
     rounded,
 )
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.log.groups import log_folders
@@ -80,8 +80,8 @@ def store_at(
     storage: Storage | None = None,
 ) -> StoreAt:  # fmt: skip
     """The store at a path or URL. storage: None for the file system that the URL names."""
-    storage = storage or storage_for(path)
-    return StoreAt(storage, storage.resolve(path), rocketmq, settings or {})
+    at = place_at(path, storage)
+    return StoreAt(at.storage, at.path, rocketmq, settings or {})
 
 
 # ---

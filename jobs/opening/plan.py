@@ -19,7 +19,7 @@ from reput.store_format.discover.config import (
     not_derived,
     topic_attributes,
 )
-from reput.store_format.discover.config_faults import config_faults
+from reput.store_format.discover.config_faults import config_faults, seal_faults
 from reput.store_format.discover.delay_levels import assumed_delays
 from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt
@@ -275,6 +275,7 @@ def make_plan(
     said_of_config = Notes()
     topics = topic_attributes(store, said_of_config)
     faults = config_faults(store, holder is not None)
+    faults += seal_faults(storage, segments, discovered.found)
     paths = tuple(fault.path for fault in faults)
     warnings += [line for line in said_of_config.lines if not line.startswith(paths or "\0")]
     for fault in faults:

@@ -239,6 +239,9 @@ class OpenedStore:
         self._queues.clear()
         for queues in self._all_queues:
             queues.close()
+        # both name this store, which would wait for Python's collector, with a name a segment
+        self._all_queues.clear()
+        self.behind = None
         if self._rocksdb_index is not None:
             self._rocksdb_index.database.close()
 

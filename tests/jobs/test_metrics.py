@@ -95,6 +95,12 @@ def once(port: int, true: Callable[[Any], bool]) -> Any:
     return parsed(scraped(port))
 
 
+def own_memory(process: Any) -> int:
+    """KiB, without pages of files."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+
 def test_a_store_in_numbers(tmp_path: Path) -> None:
     now = time.time() * 1000
     found = in_file(built(), tmp_path)
@@ -244,6 +250,12 @@ def test_scrapes_follow_the_store_and_cost_nothing(tmp_path: Path) -> None:
         once(port, lambda now: now["reput_bytes_read"][()] <= 100)
         assert found["reput_put_messages_total"]["T",] == 32
         assert found["rocketmq_producer_tps"]["T",] >= 0
+        before, memory = parsed(scraped(port))["reput_bytes_read_total"][()], list[int]()
+        for number in range(1500):
+            text = scraped(port)
+            memory += [] if number % 500 else [own_memory(process)]
+        assert parsed(text)["reput_bytes_read_total"][()] - before < 1000
+        assert own_memory(process) - memory[0] < 400
         for each in (tmp_path / "store" / "commitlog").iterdir():
             each.unlink()
         found = once(port, lambda now: now["reput_failures_total"][()] > 0)

@@ -28,6 +28,7 @@ from reput.store_format.names import RETRY_PREFIX
 # What a message keeps when it is sent again.
 
 UNIQUE_KEY, RETRY_TOPIC, DLQ_ORIGIN = "UNIQ_KEY", "RETRY_TOPIC", "DLQ_ORIGIN_TOPIC"
+SENT_BY = "REPUT_SEND"  # which send made a copy for its source's own topic
 # Why a property goes -> names (MessageConst). All others stay, as UNIQ_KEY, KEYS and TAGS do.
 DROPPED = {
     # it waited, and a broker would let it wait again (HookUtils.handleScheduleMessage)
@@ -46,6 +47,7 @@ DROPPED = {
     # the broker that takes it says its own (buildMsgContext, putMessage, MultiDispatchUtils)
     "broker": "MSG_REGION TRACE_ON CLUSTER INNER_NUM INNER_BASE INNER_MULTI_QUEUE_OFFSET __CRC32# "
     "DUP_INFO",
+    "us": SENT_BY,
 }
 _DROPPED = frozenset(" ".join(DROPPED.values()).split())
 _TRANSIENT = "__RMQ.TRANSIENT."  # never stored (MessageConst.PROPERTY_TRANSIENT_PREFIX)

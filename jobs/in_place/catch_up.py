@@ -15,12 +15,7 @@ from reput.broker.change.compaction import settle
 from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog, Position, find_position
 from reput.broker.writer.recovery import LogRecovery
-from reput.jobs.deriving.timers import (
-    mend_services,
-    of_opened,
-    staged_services,
-    write_services,
-)
+from reput.jobs.deriving.timers import mend_services, of_opened, staged_services, write_services
 from reput.jobs.opening.held import HeldStore, refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import Output

@@ -276,7 +276,7 @@ def run(arguments: argparse.Namespace) -> int:
         nonlocal said
         if programs:
             writer.write(each)
-        elif each["status"] == "failed" and said < _SHOWN:
+        elif each["remark"] and said < _SHOWN:
             said += 1
             remark(f"{each['topic']}/{each['queueId']} at {each['queueOffset']}: {each['remark']}")
 
@@ -291,4 +291,4 @@ def run(arguments: argparse.Namespace) -> int:
     return DAMAGE if done.failed or done.lacking or found else DONE
 
 
-_SHOWN = 20  # messages that failed, of which the reason is said
+_SHOWN = 20  # messages of which it is said why they failed, or on which disks they are not

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from reput.jobs.in_place.follow import LogListing, Rounds, consented, one_round
+from reput.jobs.in_place.follow import CaughtUp, LogListing, Rounds, consented, end, one_round
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store import StoreAt
@@ -43,13 +43,15 @@ def follow_stream(
     failed: list[BaseException] = []
     last = time.monotonic()
     seen: LogListing = ()
+    newest: CaughtUp | None = None
     one_at_a_time = threading.Lock()
 
     def catch_up() -> None:
-        nonlocal last, seen, confirm
+        nonlocal last, seen, confirm, newest
         with one_at_a_time:
             before = seen
             about, seen = one_round(held, at, progress, confirm, before)
+            newest = about or newest
             if about is not None and about.done:
                 rounds.said(about)
                 confirm = consented
@@ -88,6 +90,7 @@ def follow_stream(
     error = query.exception()
     if error is not None:
         raise StoreError(f"the streaming query ended: {type(error).__name__}") from error
+    end(held, at, rounds, confirm, newest)
 
 
 # ---

@@ -6,13 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from reput.broker.wire.producing import (
-    SENT_BY,
-    Outgoing,
-    kept_flags,
-    kept_properties,
-    origin_of,
-)
+from reput.broker.wire.producing import SENT_BY, Outgoing, kept_flags, kept_properties, origin_of
 from reput.jobs.exporting.append import FromExport, Lines, closing_source, source_of, stored_as
 from reput.jobs.exporting.read_back import UNREADABLE, exported_row
 from reput.jobs.opening.questions import open_store

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from reput.jobs.in_place.follow import CaughtUp, LogListing, Rounds, consented, end, one_round
+from reput.jobs.in_place.catch_up import CaughtUp
+from reput.jobs.in_place.follow import LogListing, Rounds, consented, end, one_round
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store import StoreAt

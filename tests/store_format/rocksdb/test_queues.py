@@ -161,7 +161,7 @@ def test_an_entry_that_points_nowhere_or_is_too_short_is_named(queues: RocksDBQu
     bad = queues.open("T", 2, False)
     with pytest.raises(BadQueue, match="expected 28 bytes"):
         list(bad.entries(0))
-    with pytest.raises(BadQueue, match="points to no place"):
+    with pytest.raises(BadQueue, match="is no place"):
         list(bad.entries(0, 1))
 
 

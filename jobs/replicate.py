@@ -21,6 +21,8 @@ from reput.jobs.console.options import (
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 
@@ -171,9 +173,6 @@ def replicate_from(asked: ReplicateFrom) -> "Replicated":
 
 def _local(target: str) -> str:
     """The target's path. Raises StoreError for a URL."""
-    from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.local import LocalStorage
-
     if type(storage_for(target)) is not LocalStorage:
         raise StoreError(f"{target}: a replica is a local folder, as a broker is to start on it")
     return LocalStorage().resolve(target)

@@ -183,7 +183,8 @@ def send(asked: Send) -> Sent:
         def messages() -> "Iterator[Outgoing]":
             if known and known.last:
                 selected.check(name, known.after[0], known.last)
-            found = selected.messages(name, *limits(), began)
+            since, until = limits()
+            found = selected.messages(name, since, until, began)
             return (one for one in found if known is None or not known.is_done(one.place))
 
         if asked.dry_run or asked.confirm:

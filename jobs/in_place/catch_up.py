@@ -1,6 +1,4 @@
-"""A catch-up: a log's new messages found, and their entries added to the store's files in place or
-to copies in a new set.
-"""
+"""A catch-up: a log's new messages are added to the store's files, or to copies of them."""
 
 import tempfile
 import time
@@ -49,7 +47,6 @@ from reput.store_format.files.protocol import Files
 from reput.store_format.log.reader import LogBytes, segment_files
 from reput.store_format.log.there import derived_files
 from reput.store_format.names import (
-    ABORT,
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
     CONSUME_QUEUE,
@@ -246,9 +243,7 @@ def _noted(held: HeldStore, catching: CatchUp, confirm: Callable[[str], None]) -
             f"{note['queues']:,}; without --dry-run the next one goes on from there"
         )
     if note is None or not catching.is_of(note):
-        raise StoreError(
-            f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
-        )
+        raise StoreError(f"{held.path}: was not stopped cleanly; use `reput recover` first")
     refuse_shared_derived(held.path)
     confirm(
         f"go on with the catch-up of {held.path} that was killed when its queues ended at "

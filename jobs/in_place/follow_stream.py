@@ -17,8 +17,8 @@ from reput.jobs.opening.held import HeldStore
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder, Place
+from reput.store_format.files.by_url import place_at
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.release.settings import settings_from
@@ -137,8 +137,7 @@ class GrowthReader(DataSourceStreamReader):
     def latestOffset(self, *_: Any) -> dict[str, int]:  # noqa: N802 (Spark's name)
         found = dict(_NONE)
         for folder in self.folders:
-            storage = storage_for(folder)
-            for _name, state in Folder(storage, storage.resolve(folder)).listed():
+            for _name, state in place_at(folder).listed():
                 if state is not None:
                     found["bytes"] += state.size
                     found["changed"] = max(found["changed"], state.mtime)

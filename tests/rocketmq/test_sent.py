@@ -65,7 +65,7 @@ def dead_letters(client: Client, times: int) -> set[str]:
             for n in range(MANY)]  # fmt: skip
     sent = client.send(made)
     attempts = MANY * (times + 1)
-    client.ask("fail", group=GROUP, topic=TOPIC, times=times, attempts=attempts, seconds=60)
+    client.ask("fail", group=GROUP, topic=TOPIC, times=times, attempts=attempts, seconds=200)
     return {each[3] for each in sent}
 
 
@@ -84,7 +84,7 @@ def sent_until(
     return running
 
 
-@pytest.mark.parametrize(("batch", "times"), [("1", 1), ("4", 0)])
+@pytest.mark.parametrize(("batch", "times"), [("1", 1), ("2", 0)])
 def test_dead_letters_come_back_to_their_consumer_each_once(
     version: str, batch: str, times: int, tmp_path: Path
 ) -> None:
@@ -101,7 +101,7 @@ def test_dead_letters_come_back_to_their_consumer_each_once(
         kills = 0
         for more in (2, 3, 4, 3):  # lines of the checkpoint: one before a request, one after it
             running = sent_until(
-                lines_of(checkpoint) + more, send(store, broker.namesrv, *words, "--rate", "6"),
+                lines_of(checkpoint) + more, send(store, broker.namesrv, *words, "--rate", "4"),
                 checkpoint,
             )  # fmt: skip
             running.send_signal(signal.SIGKILL)
@@ -141,7 +141,7 @@ def test_what_goes_to_a_group_s_retry_topic_reaches_that_group_alone(
         more = pushed(version, broker.namesrv, TOPIC, "shipping", 0)
     assert {message[3] for message in back} == {message[3] for message in others} == sent
     assert {message[0] for message in back} == {TOPIC}
-    assert len(back) >= MANY  # RocketMQ's client may be given one again while it joins
+    assert len(back) >= MANY  # or more: as above
     assert more == []
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,14 +24,11 @@ BUSY, UNAVAILABLE, ILLEGAL, NO_PERMISSION, SLAVE_AWAY = 2, 14, 13, 16, 11
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "_BACKOFF": (0.01, 0.02),
-        "_PATIENCE_SECONDS": 0.3,
-        "_SETTLED_SECONDS": 0.05,
-        "_LOOK_SECONDS": 0.01,
-    }.items():
-        monkeypatch.setattr(sender, name, value)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time passes where it is waited away, and nowhere else: as long as on an idle machine."""
+    slept = [0.0]
+    told = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append, time_ns=time.time_ns)
+    monkeypatch.setattr(sender, "time", told)
 
 
 @pytest.fixture

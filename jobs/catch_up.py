@@ -139,14 +139,10 @@ def follow(asked: Follow) -> "CaughtUp | None":
 
     It may be killed at any point. every: between rounds. Raises as catch_up does.
     """
-    from reput.jobs.in_place.follow import Rounds
     from reput.jobs.in_place.follow import follow as going_on
 
     with _held(asked.store, False) as held:
-        return going_on(
-            held, held.at(asked.rocketmq, asked.settings), asked.shows, asked.confirm,
-            Rounds(asked.every, asked.idle, asked.said),
-        )  # fmt: skip
+        return going_on(asked, held, held.at(asked.rocketmq, asked.settings))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -182,14 +178,11 @@ def run(arguments: argparse.Namespace) -> int:
         rounds = asked_of(arguments, Follow, said=say)
         if arguments.checkpoint:
             from reput.jobs.engines.session import command_session
-            from reput.jobs.in_place.follow import Rounds
             from reput.jobs.in_place.follow_stream import follow_stream
 
             with _held(asked.store, False) as held, command_session(arguments.master) as spark:
-                follow_stream(
-                    spark, arguments.checkpoint, held, held.at(asked.rocketmq, asked.settings),
-                    asked.shows, asked.confirm, Rounds(rounds.every, rounds.idle, say),
-                )  # fmt: skip
+                at = held.at(asked.rocketmq, asked.settings)
+                follow_stream(spark, arguments.checkpoint, rounds, held, at)
         else:
             follow(rounds)
         return DAMAGE if lacking else DONE

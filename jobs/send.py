@@ -119,9 +119,6 @@ class Sent:
     dry_run: bool = False
     seconds: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def text(self) -> str:
         verb = "would send" if self.dry_run else "sent"
         lines = [f"{verb} {counted(self.sent, 'message')} of {self.source} to {self.to}"]
@@ -287,7 +284,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = asked_of(arguments, Send, keys=keys, row=row, tell=remark, confirm=confirm)
     done = send(asked)
     if arguments.format != CSV:
-        show(arguments, done.as_json(), done.text(), good=not done.failed)
+        show(arguments, asdict(done), done.text(), good=not done.failed)
     found = done.dry_run and done.sent
     return DAMAGE if done.failed or done.lacking or found else DONE
 

@@ -6,8 +6,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -459,9 +458,6 @@ class Replicated:
     warnings: list[str] = field(default_factory=list)
     waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     seconds: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def done(self, stop: int, there: int, follow: bool) -> Done:
         """How far it is. stop: where it will end; there: where the source's records end."""

@@ -193,10 +193,7 @@ def _judged_by_all(
     are of an older life; none where no piece is. listed: whose pieces a task lists.
     """
     sound = [
-        SoundPart(
-            row["split"], row["first"], row["next"], row["records"], row["last_timestamp"],
-            row["run"],
-        )
+        SoundPart(*(row[name] for name in SoundPart._fields))
         for number in range(len(asked)) if number not in listed
         for row in walks[number].accepted if row["records"]
     ]  # fmt: skip

@@ -225,13 +225,12 @@ def _credible(records: list[_Stored], number: int, prover: Prover) -> int:
 
 
 class SoundPart(NamedTuple):
-    """A split that was walked without a fault. run: the name of its run files in staging."""
+    """What is asked of the SCANNED row of a split that was walked without a fault."""
 
-    split: int
-    start: int
-    end: int
+    first: int
+    next: int
     records: int
-    last_time: int
+    last_timestamp: int
     run: str
 
 
@@ -268,9 +267,9 @@ class JudgeLives:
                 key = row["topic"], row["queue_id"]
                 if key in asked and not row["batch"]:
                     first = claims[key].first if key in claims else row["first"]
-                    claims[key] = Claim(first, row["greatest"], part.last_time)
-        time = part.last_time
-        return Piece(part.start, part.end, part.records, time, time, -1, claims, True)
+                    claims[key] = Claim(first, row["greatest"], part.last_timestamp)
+        time = part.last_timestamp
+        return Piece(part.first, part.next, part.records, time, time, -1, claims, True)
 
 
 def _as_line(piece: Piece) -> dict[str, Any]:

@@ -154,12 +154,9 @@ class LogParts:
 
     def body(self, place: int, length: int) -> bytes:
         """The bytes of a body that no window holds."""
-        segment = next(s for s in self.segments if s.start <= place < s.end)
-        reader = self.storage.open(segment.path, segment.state)
+        number = next(n for n, s in enumerate(self.segments) if s.start <= place < s.end)
         body = np.empty(length, np.uint8)
-        if length:
-            segment.read_by(reader)(place, body)
-        reader.close()
+        self._reading(number, lambda read, _: read(place, body))
         return body.tobytes()
 
     def is_written_from(self, number: int) -> bool:

@@ -19,13 +19,14 @@ from tests.damaged import SEGMENT, SETTINGS, Damaged, damaged, messages
 from tests.in_process import as_text
 from tests.memory_storage import MemoryStorage
 from tests.seeds import some
+from tests.store_format.damage.generator import PAGE
 from tests.store_format.damage.generator import SEGMENT as LARGE
 from tests.store_format.damage.lives import one_life, two_lives
 from tests.store_format.damage.walked import reader
 
-# Of records of one size: of 1 no segment has a fault, of 9 a page begins within a record's first
-# bytes, of 39 a segment begins in one, of 193 one queue alone breaks off where times fall.
-ALIKE = [1, 9, 39, 193]
+# Of records of one size: of 1 no segment has a fault, and a page begins within a record's first
+# bytes; of 39 a segment begins in one; of 193 one queue alone breaks off where times fall.
+ALIKE = [1, 39, 193]
 HEALTHY = range(12)
 RULES = scan_rules(profile("5.3.3"), settings_from(as_text(SETTINGS)), ())
 
@@ -86,6 +87,18 @@ def unlike(seed: int) -> tuple[int, int]:
 @pytest.mark.parametrize("seed", ALIKE)
 def test_pages_of_an_older_life_among_records_of_one_size_are_told(seed: int) -> None:
     assert unlike(seed) == (0, 0)
+
+
+@pytest.mark.parametrize(("off", "count"), [(1, 1), (2, 1), (3, 2), (5, 2)])
+def test_a_piece_ends_at_a_page_where_most_queues_do_not_go_on(off: int, count: int) -> None:
+    """Of five queues so many have a queueOffset again in the second page."""
+    made = messages(60, 5)
+    first = next(n for n, place in enumerate(damaged(made, segment=LARGE).places) if place > PAGE)
+    made[first:] = [
+        replace(m, queue_offset=m.queue_offset - (m.queue_id < off)) for m in made[first:]
+    ]
+    raw = np.frombuffer(bytes(damaged(made, segment=LARGE).segments[0]), np.uint8)
+    assert len(pieces_in(reader(raw), 0, LARGE, RULES)) == count
 
 
 def test_of_one_life_no_piece_is_older() -> None:

@@ -9,13 +9,13 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
+from functools import partial
 from typing import Any
 
 from reput import __version__
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.report import counted
-from reput.jobs.replicating.from_folder import SourceLog
+from reput.jobs.replicating.source import SourceLog
 from reput.jobs.repository.log_pieces import GoesOn, LogPacker, Packed, goes_on
 from reput.jobs.repository.repository import Claim, Repository, claimed
 from reput.jobs.repository.state import SECRET_SETTINGS, SECRETS, Snapshot, of_before
@@ -38,7 +38,7 @@ from reput.store_format.rocksdb.queues import queues_folder
 
 LEVEL = 1  # of zstd: the fastest, as a first backup is to be as fast as a copy
 _LOOKS = 20  # at a store that a broker changes meanwhile
-_AT_ONCE = 4  # pieces in memory that are packed and written, at most
+_AT_ONCE = 4  # pieces that are written, and threads that pack, at most
 
 
 @dataclass
@@ -206,11 +206,13 @@ class _Backup:
         snapshot = Snapshot(asked.at.folder, _conf_of(asked), asked.secrets)
         snapshot.before(parent.state if parent else ())
         before = snapshot.take(self._put_state)
+        packing = ThreadPoolExecutor(min(os.cpu_count() or 1, _AT_ONCE))
+        pack = self.claim and partial(packing.submit, frames.pack, level=LEVEL, crc=crc_of)
         packer = LogPacker(source, on, self.rules, asked.rate,
-                           lambda: storage.lock_holder(store) is not None)  # fmt: skip
+                           lambda: storage.lock_holder(store) is not None, pack)  # fmt: skip
         about.begin, about.gap, about.branch = on.begin, on.gap, on.branch
         about.first = parent.first if parent else on.begin
-        with asked.progress.stage("backed up", lambda: self._done(packer)):
+        with packing, asked.progress.stage("backed up", lambda: self._done(packer)):
             self._write(packer)
         after = snapshot.take(self._put_state, again=True)  # its topics cover the log
         state = tuple(sorted([*(each for each in before if of_before(each.path)), *after]))
@@ -253,15 +255,14 @@ class _Backup:
         return tuple((*queue, *last) for queue, last in sorted(found.items()))
 
     def _write(self, packer: LogPacker) -> None:
-        """Pack and write the log's pieces, several at a time."""
-        workers = min(os.cpu_count() or 1, _AT_ONCE)
+        """Write the log's pieces, several at a time, while others are packed."""
         waiting: deque[Future[Piece]] = deque()
-        with ThreadPoolExecutor(workers) as pool:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
                 for packed in packer.packed():
-                    if len(waiting) >= workers:
+                    if len(waiting) >= _AT_ONCE:
                         self._count(waiting.popleft().result())
-                    waiting.append(pool.submit(self._put_piece, packer, packed))
+                    waiting.append(pool.submit(self._put_piece, packed))
                 while waiting:
                     self._count(waiting.popleft().result())
             finally:
@@ -274,16 +275,11 @@ class _Backup:
         self.about.bytes += piece.length
         self.about.stored += piece.stored
 
-    def _put_piece(self, packer: LogPacker, packed: Packed) -> Piece:
-        digest, length = sha256(packed.data).hexdigest(), len(packed.data)
-        piece = Piece(
-            packed.offset, length, digest, 0, packed.records, packed.times, packed.damaged
-        )
+    def _put_piece(self, packed: Packed) -> Piece:
+        piece = packed.piece
         if self.claim is None:
-            packer.done_with(packed)
             return piece
-        content = frames.compress(packed.data, LEVEL, crc_of)
-        packer.done_with(packed)
+        content = frames.joined([each.result() for each in packed.frames])
         path = f"{self.base}/{LOG}/{piece.name}"
         if self.storage.put_new(path, content):
             return piece._replace(stored=len(content))

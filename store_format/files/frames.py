@@ -15,7 +15,7 @@ is read by two reads: of the tail, as long as the number of plain bytes says, an
 
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate
 from threading import Lock
@@ -46,19 +46,35 @@ class Frame(NamedTuple):
 Table = tuple[Frame, ...]
 
 
-def compress(plain: Data, level: int | None = None, crc: Callable[[Data], int] = crc32) -> bytes:
-    """The file of some bytes. level: zstd's, by default pyarrow's own; crc: zlib's or a faster."""
-    view = memoryview(plain).cast("B")
-    parts = [view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES)]
-    codec = _codec(level)
-    frames = [codec.compress(part, asbytes=True) for part in parts]
-    sums = b"".join(_SUM.pack(crc(part)) for part in parts)
-    entries = (
-        _ENTRY.pack(len(frame), len(part)) for frame, part in zip(frames, parts, strict=True)
-    )
-    table = b"".join(entries) + _FOOTER.pack(len(parts), 0, _SEEKABLE_MAGIC)
+class Packed(NamedTuple):
+    """A frame that was made, with what the tables say of it."""
+
+    frame: bytes
+    plain: int
+    crc: int
+
+
+def pack(plain: Data, level: int | None = None, crc: Callable[[Data], int] = crc32) -> Packed:
+    """A frame of at most FRAME_BYTES. level: zstd's, by default pyarrow's own; crc: zlib's or a
+    faster.
+    """
+    return Packed(_codec(level).compress(plain, asbytes=True), len(plain), crc(plain))
+
+
+def joined(frames: Sequence[Packed]) -> bytes:
+    """The file of frames, of which each but the last has FRAME_BYTES."""
+    sums = b"".join(_SUM.pack(each.crc) for each in frames)
+    entries = [_ENTRY.pack(len(each.frame), each.plain) for each in frames]
+    table = b"".join([*entries, _FOOTER.pack(len(frames), 0, _SEEKABLE_MAGIC)])
     heads = _HEAD.pack(_SUMS_MAGIC, len(sums)), _HEAD.pack(_TABLE_MAGIC, len(table))
-    return b"".join([*frames, heads[0], sums, heads[1], table])
+    return b"".join([*(each.frame for each in frames), heads[0], sums, heads[1], table])
+
+
+def compress(plain: Data, level: int | None = None, crc: Callable[[Data], int] = crc32) -> bytes:
+    """The file of some bytes."""
+    view = memoryview(plain).cast("B")
+    parts = (view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES))
+    return joined([pack(part, level, crc) for part in parts])
 
 
 def tail_bytes(length: int) -> int:

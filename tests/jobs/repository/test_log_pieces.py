@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.backups import backups
+from reput.jobs.replicating import source
 from reput.jobs.repository import log_pieces
 from reput.store_format.faults import StoreError
 from reput.store_format.files import runs
+from reput.store_format.files.local import LocalStorage
 from tests.built import Built
 from tests.jobs.repository.backing import SEGMENT, catalogue, log_of, run, store, whole_log
 
@@ -18,6 +20,8 @@ def test_a_log_in_pieces_is_whole_and_each_ends_with_a_record(
 ) -> None:
     monkeypatch.setattr(log_pieces, "PIECE_BYTES", 3000)
     monkeypatch.setattr(runs, "PIECE_BYTES", 3000)
+    monkeypatch.setattr(LocalStorage, "window_bytes", 600)  # the long record comes bit by bit
+    monkeypatch.setattr(source, "_LONG_PIECE_BYTES", 200)
     built = Built().put(count=20).put(body=b"x" * 1500).put(count=40, body=b"y" * 300)
     about = run(tmp_path, built)
     assert about.pieces > 5

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reput.jobs.opening.questions import open_store
-from reput.jobs.replicating.from_folder import (
+from reput.jobs.replicating.source import (
     ALL_WANTED,
     LogLimit,
     LogPiece,

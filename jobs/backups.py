@@ -63,8 +63,7 @@ def backups(asked: Backups) -> list[BackupRow]:
 def _rows(catalogue: Any) -> list[BackupRow]:
     found: dict[str, tuple[int, str]] = {}
     for check in catalogue.checks():
-        found |= {run: (check.get("checked", 0), verdict)
-                  for run, verdict in check.get("runs", {}).items()}  # fmt: skip
+        found |= {run: (check.checked, verdict) for run, verdict in check.runs.items()}
     rows = []
     for run in catalogue.backups():
         pieces, last = run.pieces, run.last

@@ -218,7 +218,7 @@ def beyond_backups(plan: Plan, repository: str, end: int) -> Needed:
 
 def _same_up_to(plan: Plan, catalogue: Catalogue, end: int) -> int:
     run, at = catalogue.newest(), plan.segments[0].start
-    checked = {name: sha for each in catalogue.checks() for name, sha in each["pieces"].items()}
+    checked = {name: sha for each in catalogue.checks() for name, sha in each.pieces.items()}
     for piece, used in catalogue.chain(run) if run else []:
         stop = piece.offset + used
         if stop <= at:

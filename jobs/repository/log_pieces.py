@@ -52,10 +52,16 @@ def goes_on(source: SourceLog, parent: Run, catalogue: Catalogue, rules: RecordR
     Raises StoreError if both have nothing in common: it is of another store.
     """
     end, last = parent.end, parent.last
-    if source.start > end:
-        return GoesOn(source.start, last, (end, source.start))
-    if last is None or source.start > last.offset:  # nothing is left to compare
-        return GoesOn(end, last)
+    another = StoreError(
+        f"{', '.join(source.folders)}: is not the log of which {catalogue.folder} has run "
+        f"{parent.run}: nothing of both is the same; --store NAME begins another"
+    )
+    if last is None or source.start > last.offset:  # nothing is left to compare but times
+        begin = max(source.start, end)
+        first = next(pieces(source, begin, ALL_WANTED, rules, NO_CHECKS), None)
+        if last is not None and first and first.times and first.times[0] < last.timestamp:
+            raise another
+        return GoesOn(begin, last, (end, begin) if begin > end else None)
     if digest_at(source, last.offset, end) == last.sha256:
         return GoesOn(end, last)
     for piece, used in reversed(catalogue.chain(parent)):
@@ -73,10 +79,7 @@ def goes_on(source: SourceLog, parent: Run, catalogue: Catalogue, rules: RecordR
         if record >= 0:
             before = LastRecord(record, digest_at(source, record, border), stored)
             return GoesOn(border, before, None, Branch(end, border))
-    raise StoreError(
-        f"{', '.join(source.folders)}: is not the log of which {catalogue.folder} has run "
-        f"{parent.run}: nothing of both is the same; --store NAME begins another"
-    )
+    raise another
 
 
 def _differs_at(

@@ -9,18 +9,20 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.manifest_last import AT_ONCE
 from reput.store_format.files.protocol import Listed, Storage
 from reput.store_format.files.runs import (
+    Check,
     Forget,
     Kept,
     Piece,
     Run,
     Span,
     StateEntry,
+    parse_check,
     parse_object,
     parse_run,
 )
@@ -131,11 +133,11 @@ class Catalogue:
         forget = self.last_forget()
         return forget.kept.get(number) if forget else None
 
-    def checks(self) -> list[dict[str, Any]]:
+    def checks(self) -> list[Check]:
         """What `check` found in the repository, the oldest first. Raises StoreError, OSError."""
         paths = [f"{self.folder}/{CHECKS}/{name}" for name, state in self.listed(CHECKS)
                  if state is not None and name.endswith(".json")]  # fmt: skip
-        return [parse_object(self.storage.read_bytes(path), path) for path in sorted(paths)]
+        return [parse_check(self.storage.read_bytes(path), path) for path in sorted(paths)]
 
     def backups(self) -> list[Run]:
         """All backups that are not forgotten, in order; all runs are read."""

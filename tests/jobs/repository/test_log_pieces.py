@@ -143,9 +143,11 @@ def test_a_record_that_was_completed_later_makes_a_branch_of_one_record(tmp_path
     assert log_of(tmp_path, 2) == {0: whole_log(built)}
 
 
-def test_another_store_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("expired", [False, True])
+def test_another_store_is_refused(tmp_path: Path, expired: bool) -> None:
+    """expired: its log begins where that of the repository ended long ago, as after a gap."""
     run(tmp_path, Built().put(count=30))
-    other = Built().put("Other", count=30, body=b"other")
+    other = Built(start=9 * SEGMENT * expired).put("Other", count=30, body=b"other")
     with pytest.raises(StoreError, match=r"is not the log of which .*; --store NAME begins"):
         run(tmp_path, other)
     assert run(tmp_path, name="second").run == 1

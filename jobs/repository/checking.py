@@ -202,10 +202,9 @@ class _Checking:
         for (digest, length), runs in of.items():
             name, path = names[digest, length]
             try:
-                hashed = sha256()
-                for frame in decode_all(self.catalogue.storage.read_bytes(path), length):
-                    hashed.update(frame)
-                reason = "" if hashed.hexdigest() == digest else "has not the SHA-256 of its name"
+                plain = decode_all(self.catalogue.storage.read_bytes(path), length)
+                same = sha256(plain).hexdigest() == digest
+                reason = "" if same else "has not the SHA-256 of its name"
             except FileNotFoundError:
                 reason = "is missing"
             except StoreError as error:

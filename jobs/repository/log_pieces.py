@@ -86,22 +86,14 @@ def _differs_at(
     source: SourceLog, catalogue: Catalogue, piece: Piece, begin: int, used: int
 ) -> int:
     """The first offset of a piece, from `begin` on, at which the log has another byte."""
-    at = piece.offset
-    stop = min(at + used, source.stop)
+    stop = min(piece.offset + used, source.stop)
     stored = catalogue.storage.read_bytes(catalogue.piece_path(piece))
-    for plain in frames.decode_all(stored, piece.length):
-        kept = np.frombuffer(plain, np.uint8)[: stop - at]
-        skipped = min(max(begin - at, 0), len(kept))
-        at, kept = at + skipped, kept[skipped:]
-        there = np.empty(len(kept), np.uint8)
-        _read(source, at, there)
-        unlike = np.flatnonzero(kept != there)
-        if len(unlike):
-            return at + int(unlike[0])
-        at += len(kept)
-        if at >= stop:
-            break
-    return at
+    plain = frames.decode_all(stored, piece.length)
+    kept = plain[begin - piece.offset : max(stop, begin) - piece.offset]
+    there = np.empty(len(kept), np.uint8)
+    _read(source, begin, there)
+    unlike = np.flatnonzero(kept != there)
+    return begin + int(unlike[0]) if len(unlike) else begin + len(kept)
 
 
 def digest_at(source: SourceLog, begin: int, end: int) -> str:

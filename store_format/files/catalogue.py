@@ -67,7 +67,7 @@ class Catalogue:
     def listed(self, below: str) -> list[Listed]:
         """What is in a folder of the store's part of the repository."""
         try:
-            return self.storage.list(f"{self.folder}/{below}")
+            return self.storage.list(f"{self.folder}/{below}".rstrip("/"))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -204,9 +204,11 @@ def _is_store(storage: Storage, folder: str) -> bool:
     return any(name == RUNS and state is None for name, state in storage.list(folder))
 
 
-def wanted_stores(storage: Storage, root: str, store: str | None) -> list[str]:
-    """The store that was named, or all. Raises as `only_store` does."""
-    return stores_of(storage, root) if store is None else [only_store(storage, root, store)]
+def catalogues(storage: Storage, repository: str, store: str | None = None) -> list[Catalogue]:
+    """That of the store that was named, or all. Raises as `only_store` does."""
+    root = storage.resolve(repository).rstrip("/")
+    names = [only_store(storage, root, store)] if store else stores_of(storage, root)
+    return [Catalogue(storage, root, name) for name in names]
 
 
 def only_store(storage: Storage, root: str, store: str | None) -> str:

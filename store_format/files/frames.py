@@ -25,9 +25,10 @@ from zlib import crc32
 import numpy as np
 
 from reput.store_format.faults import PieceBroken, StoreChanged
-from reput.store_format.files.protocol import Data, Reader, Storage
+from reput.store_format.files.protocol import Bytes, Data, Reader, Storage
 
 FRAME_BYTES = 1 << 20
+Crc = Callable[[Data], int]  # the CRC-32 of bytes: zlib's, or a faster
 
 _SUMS_MAGIC, _TABLE_MAGIC, _SEEKABLE_MAGIC = 0x184D2A50, 0x184D2A5E, 0x8F92EAB1
 _HEAD = struct.Struct("<II")  # of a skippable frame: magic, bytes after it
@@ -54,10 +55,8 @@ class Packed(NamedTuple):
     crc: int
 
 
-def pack(plain: Data, level: int | None = None, crc: Callable[[Data], int] = crc32) -> Packed:
-    """A frame of at most FRAME_BYTES. level: zstd's, by default pyarrow's own; crc: zlib's or a
-    faster.
-    """
+def pack(plain: Data, level: int | None = None, crc: Crc = crc32) -> Packed:
+    """A frame of at most FRAME_BYTES. level: zstd's, by default pyarrow's own."""
     return Packed(_codec(level).compress(plain, asbytes=True), len(plain), crc(plain))
 
 
@@ -70,7 +69,7 @@ def joined(frames: Sequence[Packed]) -> bytes:
     return b"".join([*(each.frame for each in frames), heads[0], sums, heads[1], table])
 
 
-def compress(plain: Data, level: int | None = None, crc: Callable[[Data], int] = crc32) -> bytes:
+def compress(plain: Data, level: int | None = None, crc: Crc = crc32) -> bytes:
     """The file of some bytes."""
     view = memoryview(plain).cast("B")
     parts = (view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES))
@@ -119,23 +118,27 @@ def read_table(tail: bytes, length: int, stored: int) -> Table:
     return tuple(map(Frame, ends, (packed for packed, _ in sizes), (n for _, n in sizes), crcs))
 
 
-def decode(frame: Frame, raw: Data) -> memoryview:
+def decode(frame: Frame, raw: Data, crc: Crc = crc32) -> memoryview:
     """The plain bytes of a frame, checked. raw: its stored bytes. Raises PieceBroken."""
     try:
         plain = memoryview(_codec(None).decompress(raw, decompressed_size=frame.plain)).cast("B")
     except OSError as error:
         raise PieceBroken(f"the frame at {frame.at}: {str(error).splitlines()[0]}") from None
-    if crc32(plain) != frame.crc:
+    if crc(plain) != frame.crc:
         raise PieceBroken(f"the frame at {frame.at}: its bytes have not the CRC-32 of the table")
     return plain
 
 
-def decode_all(stored: Data, length: int) -> Iterator[memoryview]:
-    """The plain bytes of each frame of a whole file. Raises as `read_table` and `decode` do."""
+def decode_all(stored: Data, length: int, crc: Crc = crc32) -> Bytes:
+    """The plain bytes of a whole file. Raises as `read_table` and `decode` do."""
     view = memoryview(stored).cast("B")
     tail = view[max(len(view) - tail_bytes(length), 0) :].tobytes()
-    for frame in read_table(tail, length, len(view)):
-        yield decode(frame, view[frame.at : frame.at + frame.stored])
+    table = read_table(tail, length, len(view))
+    plain = np.empty(length, np.uint8)
+    for begin, frame in zip(range(0, length, FRAME_BYTES), table, strict=True):
+        raw = view[frame.at : frame.at + frame.stored]
+        plain[begin : begin + frame.plain] = decode(frame, raw, crc)
+    return plain
 
 
 def _bound(plain: int) -> int:
@@ -164,6 +167,7 @@ class PackedFiles:
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self.crc: Crc = crc32
         self._lock = Lock()
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._frames: OrderedDict[tuple[str, int], memoryview] = OrderedDict()
@@ -222,7 +226,7 @@ class PackedFiles:
         left = within + len(view)
         for number, frame in enumerate(frames, first):
             begin = frame.at - frames[0].at
-            plain = decode(frame, raw[begin : begin + frame.stored])
+            plain = decode(frame, raw[begin : begin + frame.stored], self.crc)
             if left < frame.plain or (number == first and within):
                 self._keep(self._frames, (path, number), plain, _FRAMES_MOST)
             left -= frame.plain

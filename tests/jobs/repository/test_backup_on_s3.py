@@ -118,11 +118,11 @@ def logs(name: str) -> list[bytes]:
         parts = [(there.storage.read_bytes(there.piece_path(piece)), piece, used)
                  for piece, used in there.chain(run)]  # fmt: skip
         found.append(b"".join(
-            b"".join(decode_all(raw, piece.length))[:used] for raw, piece, used in parts
+            decode_all(raw, piece.length).tobytes()[:used] for raw, piece, used in parts
         ))  # fmt: skip
         for entry in run.state:
             raw = there.storage.read_bytes(there.state_path(entry))
-            assert sha256(b"".join(decode_all(raw, entry.length))).hexdigest() == entry.sha256
+            assert sha256(decode_all(raw, entry.length).tobytes()).hexdigest() == entry.sha256
     return found
 
 

@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if picture:
         picture.write(svg(report).encode())
-    shown = text(report, arguments.verbose, given_words(arguments))
+    shown = text(report, arguments.verbose, given_words(arguments), arguments.of_moment)
     show(arguments, report.as_json(), shown, details(report), report.sound)
     if report.looks_like:
         return USAGE

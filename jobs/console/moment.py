@@ -5,6 +5,7 @@ A command that reads STORE reads a repository too: `take_moment` puts a `backup:
 """
 
 import argparse
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -29,11 +30,13 @@ from reput.store_format.release.setting_table import SettingError
 _OPTIONS = {"store_name": "--store", "at": "--at", "to_offset": "--to-offset",
             "to_message_id": "--to-message-id"}  # fmt: skip
 
+NOW = 1 << 62  # of --at: the end of the newest backup
+
 
 class Wanted(NamedTuple):
     """What of a repository is wanted; without a moment the end of the newest backup.
 
-    at: milliseconds; to_offset: physical.
+    at: milliseconds, or NOW; to_offset: physical.
     """
 
     store: str | None = None
@@ -64,12 +67,13 @@ def add_moment(parser: argparse.ArgumentParser, of_store: str | None = "") -> No
     )
     group.add_argument(
         "--at", metavar="TIME",
-        help=f"{of_store or ''}as it was then; without a zone in that of this process",
+        help=f"{of_store or ''}as it was then (`now`: the newest backup); "
+        "without a zone in that of this process",
     )  # fmt: skip
     group.add_argument("--to-offset", type=int, metavar="N", help="up to physical offset N")
     group.add_argument("--to-message-id", metavar="ID", help="up to this message, by either id")
     if of_store is not None:
-        parser.set_defaults(at_of_store=bool(of_store))
+        parser.set_defaults(at_of_store=bool(of_store), of_moment="")
 
 
 def wanted_of(
@@ -87,7 +91,7 @@ def wanted_of(
             if not at.isdigit() and not zoned:
                 at = local.astimezone().isoformat()
                 tell(f"--at {arguments.at}: taken as {at}, in the zone of this process")
-        at = _time(at, milliseconds)
+        at = NOW if at == "now" else _time(at, milliseconds)
     return Wanted(arguments.store_name, at, arguments.to_offset, arguments.to_message_id)
 
 
@@ -118,9 +122,13 @@ def take_moment(
     if "whole_repository" in arguments and not set(given) - {"--store"}:
         arguments.whole_repository = True
         return
-    notes = Notes(tell)
-    found = find_moment(storage, arguments.store, wanted_of(arguments, milliseconds, tell), notes)
+    wanted = wanted_of(arguments, milliseconds, tell)
+    found = find_moment(storage, arguments.store, wanted, Notes(tell))
     tell(said_of(found))
+    at = wanted.at and ("now" if wanted.at == NOW else time_text(wanted.at))
+    words = zip(_OPTIONS.values(), wanted._replace(at=at), strict=True)
+    named = (f" {option} {shlex.quote(str(value))}" for option, value in words if value is not None)
+    arguments.of_moment = shlex.quote(arguments.store) + "".join(named)
     arguments.store = str(found.moment)
     arguments.rocketmq = arguments.rocketmq or found.state.rocketmq or None
     own = [f"{name}={value}" for name, value in settings_of(found.state).items()]
@@ -190,7 +198,7 @@ def find_moment(storage: Storage, repo: str, wanted: Wanted, notes: Notes) -> Fo
     if not chains:
         raise StoreError(f"{catalogue.folder}: no backup was made yet")
     finder = _Finder(catalogue, notes)
-    if wanted.at is not None:
+    if wanted.at is not None and wanted.at != NOW:
         return finder.at(chains, wanted.at)
     if wanted.to_offset is not None:
         return finder.by_offset(chains, wanted.to_offset)

@@ -61,6 +61,10 @@ def test_all_stores_are_restored_to_one_moment(made: Repository, tmp_path: Path)
     restore(Session(), str(made.root), str(tmp_path / "out"), at=T0 + 30_000)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["broker-a", "broker-b"]
     assert any((tmp_path / "out/broker-b/consumequeue/B/0").iterdir())
+    assert cli.main(["restore", str(made.root), "--output", f"{tmp_path}/all", "--at", "now"]) == 0
+    logs = [[segment.name for segment in (tmp_path / "all" / name / "commitlog").iterdir()]
+            for name in ("broker-a", "broker-b")]  # fmt: skip
+    assert sorted(map(len, logs)) == [4, 5]
 
 
 def test_a_store_is_written_anew(made: Repository, tmp_path: Path) -> None:

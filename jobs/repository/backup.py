@@ -5,9 +5,8 @@ the run, which is written last.
 import os
 import re
 import time
-from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -162,14 +161,11 @@ def back_up(asked: Asked) -> BackedUp:
     source = SourceLog(asked.at.storage, folders, settings.mapped_file_size_commit_log)
     refuse_heads(list(source.segments.values()), "backup")
     with closing(source):
-        if asked.dry_run:
-            known = repository.catalogue(name) if is_there else None
-            _Backup(asked, about, source, discovered, known, None).run()
-        else:
+        if not asked.dry_run:
             repository.make(name)
-            with claimed(repository, name, "backup") as claim:
-                catalogue = repository.catalogue(name)
-                _Backup(asked, about, source, discovered, catalogue, claim).run()
+        with nullcontext() if asked.dry_run else claimed(repository, name, "backup") as claim:
+            known = repository.catalogue(name) if is_there or claim else None
+            _Backup(asked, about, source, discovered, known, claim).run()
     about.seconds = time.monotonic() - began
     return about
 
@@ -256,24 +252,20 @@ class _Backup:
 
     def _write(self, packer: LogPacker) -> None:
         """Write the log's pieces, several at a time, while others are packed."""
-        waiting: deque[Future[Piece]] = deque()
+        found: list[Future[Piece]] = []
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
                 for packed in packer.packed():
-                    if len(waiting) >= _AT_ONCE:
-                        self._count(waiting.popleft().result())
-                    waiting.append(pool.submit(self._put_piece, packed))
-                while waiting:
-                    self._count(waiting.popleft().result())
+                    if len(found) >= _AT_ONCE:
+                        found[-_AT_ONCE].result()
+                    found.append(pool.submit(self._put_piece, packed))
+                self.pieces = [each.result() for each in found]
             finally:
                 pool.shutdown(cancel_futures=True)
-
-    def _count(self, piece: Piece) -> None:
-        self.pieces.append(piece)
-        self.about.pieces += 1
-        self.about.records += piece.records
-        self.about.bytes += piece.length
-        self.about.stored += piece.stored
+        self.about.pieces = len(self.pieces)
+        self.about.records = sum(piece.records for piece in self.pieces)
+        self.about.bytes = sum(piece.length for piece in self.pieces)
+        self.about.stored += sum(piece.stored for piece in self.pieces)
 
     def _put_piece(self, packed: Packed) -> Piece:
         piece = packed.piece

@@ -31,7 +31,7 @@ from reput.store_format.files.catalogue import CHECKS, Catalogue, Part
 from reput.store_format.files.folder import Place
 from reput.store_format.files.frames import decode_all
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.runs import FORMAT, Piece, Run, as_bytes
+from reput.store_format.files.runs import FORMAT, Piece, Run, StateEntry, as_bytes
 from reput.store_format.log.rules import record_rules
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.release.profiles import RELEASES, profile
@@ -191,16 +191,13 @@ class _Checking:
 
     def _state(self) -> set[int]:
         """Read all files of state; the runs of which one is damaged."""
-        of: dict[tuple[str, int], list[Run]] = {}
-        names: dict[tuple[str, int], tuple[str, str]] = {}
+        of: dict[tuple[str, int], list[tuple[StateEntry, int]]] = {}
         for run in self.runs:
             for entry in run.state:
-                key = entry.sha256, entry.length
-                of.setdefault(key, []).append(run)
-                names[key] = entry.path, self.catalogue.state_path(entry)
+                of.setdefault((entry.sha256, entry.length), []).append((entry, run.run))
         wrong: set[int] = set()
-        for (digest, length), runs in of.items():
-            name, path = names[digest, length]
+        for (digest, length), found in of.items():
+            path = self.catalogue.state_path(found[0][0])
             try:
                 plain = decode_all(self.catalogue.storage.read_bytes(path), length)
                 same = sha256(plain).hexdigest() == digest
@@ -210,8 +207,9 @@ class _Checking:
             except StoreError as error:
                 reason = str(error)
             if reason:
-                numbers = [run.run for run in runs]
+                numbers = [run for _, run in found]
                 wrong |= set(numbers)
+                name = found[-1][0].path
                 self.about.damaged.append(f"{path}: {reason}: {name} of {_named(numbers)}")
         return wrong
 

@@ -77,7 +77,12 @@ class CheckPieces:
         path, piece, segment_bytes = self.pieces[number]
         wrong, records = "", 0
         try:
-            plain = _plain_of(self.storage.read_bytes(path), piece)
+            stored = self.storage.read_bytes(path)
+            if len(stored) != piece.stored:
+                raise PieceBroken(f"has {len(stored):,} bytes, not {piece.stored:,}")
+            plain = decode_all(stored, piece.length, crc_of)
+            if sha256(plain).hexdigest() != piece.sha256:
+                raise PieceBroken("its bytes have not the SHA-256 of the catalogue")
             wrong, records = self._walked(plain, piece, segment_bytes)
         except FileNotFoundError:
             wrong = "is missing"
@@ -109,13 +114,3 @@ class CheckPieces:
         if records != piece.records:
             return f"has {records:,} records, not the {piece.records:,} of the catalogue", records
         return "", records
-
-
-def _plain_of(stored: bytes, piece: Piece) -> Bytes:
-    """The plain bytes of a piece's file. Raises PieceBroken."""
-    if len(stored) != piece.stored:
-        raise PieceBroken(f"has {len(stored):,} bytes, not {piece.stored:,}")
-    plain = decode_all(stored, piece.length, crc_of)
-    if sha256(plain).hexdigest() != piece.sha256:
-        raise PieceBroken("its bytes have not the SHA-256 of the catalogue")
-    return plain

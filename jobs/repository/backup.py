@@ -199,8 +199,8 @@ class _Backup:
         if parent is not None and self.catalogue is not None:
             on = goes_on(source, parent, self.catalogue, self.rules)
         store, storage = asked.at.path, asked.at.storage
-        snapshot = Snapshot(asked.at.folder, _conf_of(asked), asked.secrets)
-        snapshot.before(parent.state if parent else ())
+        known = parent.state if parent else ()
+        snapshot = Snapshot(asked.at.folder, _conf_of(asked), asked.secrets, known)
         before = snapshot.take(self._put_state)
         packing = ThreadPoolExecutor(min(os.cpu_count() or 1, _AT_ONCE))
         pack = self.claim and partial(packing.submit, frames.pack, level=LEVEL, crc=crc_of)

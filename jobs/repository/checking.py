@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 from reput import __version__
@@ -29,7 +28,7 @@ from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.files.backups import segment_bytes
 from reput.store_format.files.catalogue import CHECKS, Catalogue, Part
 from reput.store_format.files.folder import Place
-from reput.store_format.files.frames import decode_all
+from reput.store_format.files.frames import digest_of
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.runs import FORMAT, Piece, Run, as_bytes
 from reput.store_format.log.rules import record_rules
@@ -202,10 +201,8 @@ class _Checking:
         for (digest, length), runs in of.items():
             name, path = names[digest, length]
             try:
-                hashed = sha256()
-                for frame in decode_all(self.catalogue.storage.read_bytes(path), length):
-                    hashed.update(frame)
-                reason = "" if hashed.hexdigest() == digest else "has not the SHA-256 of its name"
+                found = digest_of(self.catalogue.storage.read_bytes(path), length)
+                reason = "" if found == digest else "has not the SHA-256 of its name"
             except FileNotFoundError:
                 reason = "is missing"
             except StoreError as error:

@@ -5,28 +5,32 @@ the run, which is written last.
 import os
 import re
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
+
+import numpy as np
 
 from reput import __version__
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.report import counted
-from reput.jobs.replicating.source import SourceLog
-from reput.jobs.repository.log_pieces import GoesOn, LogPacker, Packed, goes_on
+from reput.jobs.replicating.source import SourceCleaned, SourceLog
+from reput.jobs.repository.log_pieces import GoesOn, LogPacker, Packed, goes_on, read_log
 from reput.jobs.repository.repository import Claim, Repository, claimed
 from reput.jobs.repository.state import SECRET_SETTINGS, SECRETS, Snapshot, of_before
 from reput.store_format.discover.config import found_conf
 from reput.store_format.discover.purpose import BACKUP
 from reput.store_format.discover.store import Discovered, StoreAt, discover
-from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.faults import PieceBroken, StoreChanged, StoreError
 from reput.store_format.files import frames
 from reput.store_format.files.catalogue import LOG, NAME, STATE, Catalogue
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.runs import Branch, Piece, Run, Span, as_bytes
+from reput.store_format.files.runs import Branch, Piece, Run, Span, StateEntry, as_bytes
 from reput.store_format.kernels.crc import crc_of
 from reput.store_format.log.groups import log_folders, refuse_heads
 from reput.store_format.log.rules import record_rules
@@ -58,6 +62,7 @@ class BackedUp:
     stored: int = 0  # what they take in the repository
     files: int = 0  # of state, all
     new_files: int = 0
+    again: int = 0  # files of the repository that were gone or damaged, and are put again
     gap: Span | None = None
     branch: Branch | None = None
     damaged: list[Span] = field(default_factory=list)
@@ -69,7 +74,7 @@ class BackedUp:
 
     @property
     def new(self) -> bool:
-        return bool(self.bytes or self.new_files or self.branch)
+        return bool(self.bytes or self.new_files or self.branch or self.again)
 
     @property
     def good(self) -> bool:
@@ -101,6 +106,9 @@ class BackedUp:
         if self.gap:
             lines.append(f"  gap       {self.gap[0]:,} to {self.gap[1]:,}: the broker had deleted "
                          f"these segments before they were backed up")  # fmt: skip
+        if self.again:
+            lines.append(f"  again     put {counted(self.again, 'file')} anew that were gone or "
+                         f"damaged in the repository")  # fmt: skip
         lines += [f"  damaged   {a:,} to {b:,}: no whole record; kept as it is"
                   for a, b in self.damaged]  # fmt: skip
         if self.without:
@@ -190,6 +198,7 @@ class _Backup:
         self.base = f"{asked.repository.root}/{about.name}"
         self.rules = record_rules(profile(discovered.release))
         self.pieces: list[Piece] = []
+        self.broken: set[str] = set()  # digests of state that the repository has lost
 
     def run(self) -> None:
         asked, about, source = self.asked, self.about, self.source
@@ -199,7 +208,7 @@ class _Backup:
         if parent is not None and self.catalogue is not None:
             on = goes_on(source, parent, self.catalogue, self.rules)
         store, storage = asked.at.path, asked.at.storage
-        known = parent.state if parent else ()
+        known = self._put_again(parent) if parent else ()
         snapshot = Snapshot(asked.at.folder, _conf_of(asked), asked.secrets, known)
         before = snapshot.take(self._put_state)
         packing = ThreadPoolExecutor(min(os.cpu_count() or 1, _AT_ONCE))
@@ -280,10 +289,61 @@ class _Backup:
 
     def _put_state(self, digest: str, content: bytes) -> None:
         self.about.new_files += 1
+        self.about.again += digest in self.broken
         if self.claim is not None:
             packed = frames.compress(content, LEVEL)
-            self.storage.put_new(f"{self.base}/{STATE}/{digest}.zst", packed)
+            self._put(f"{self.base}/{STATE}/{digest}.zst", packed, digest in self.broken)
             self.about.stored += len(packed)
+
+    def _put(self, path: str, content: bytes, broken: bool) -> None:
+        """Put a file, in the place of one that is broken."""
+        assert self.claim is not None
+        if broken:
+            self.claim.check()
+            with suppress(FileNotFoundError):
+                self.storage.remove(path)
+        self.storage.put_new(path, content)
+
+    # What is gone or damaged in the repository is put again while the store has the same bytes.
+    # Names alone tell what is gone, a check what is damaged, so that nothing else is read.
+
+    def _put_again(self, parent: Run) -> tuple[StateEntry, ...]:
+        """Put pieces of the newest log again; the files of its state that are there and whole."""
+        assert self.catalogue is not None
+        catalogue, start = self.catalogue, self.source.start
+        there, state = ({name for name, _ in catalogue.listed(each)} for each in (LOG, STATE))
+        try:
+            check = catalogue.damage_since(parent.run)
+        except StoreError as error:  # whoever reads checks is told; a backup goes on
+            check = self.about.warnings.append(str(error))
+        if check or _has_hole(there, max(parent.first, start), parent.end):
+            for piece, _ in catalogue.chain(parent):
+                sound = piece.name in (check.pieces if check else there) and piece.name in there
+                if piece.offset >= start and not sound:
+                    self._put_piece_again(piece, catalogue.piece_path(piece))
+        doubted = check is not None and check.runs.get(str(parent.run)) != "whole"
+        self.broken = {
+            each.sha256 for each in parent.state if each.name not in state or (
+                doubted and not self._is_whole(catalogue.state_path(each), each.length, each.sha256)
+            )
+        }  # fmt: skip
+        return tuple(each for each in parent.state if each.sha256 not in self.broken)
+
+    def _put_piece_again(self, piece: Piece, path: str) -> None:
+        plain = np.empty(piece.length, np.uint8)
+        with suppress(SourceCleaned):
+            read_log(self.source, piece.offset, plain)
+            same = sha256(plain).hexdigest() == piece.sha256
+            if same and not self._is_whole(path, piece.length, piece.sha256):
+                self.about.again += 1
+                if self.claim is not None:
+                    self._put(path, frames.compress(plain, LEVEL, crc_of), True)
+
+    def _is_whole(self, path: str, length: int, digest: str) -> bool:
+        try:
+            return frames.digest_of(self.storage.read_bytes(path), length) == digest
+        except (FileNotFoundError, PieceBroken):
+            return False
 
     def _finish(self, run: Run) -> None:
         """Write the run under the next number. Raises StoreError if another took that."""
@@ -304,3 +364,13 @@ class _Backup:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _has_hole(names: Iterable[str], at: int, end: int) -> bool:
+    """Whether no piece has some part of a log."""
+    heads = (name.split("-")[:2] for name in names if name.count("-") == 2)
+    for offset, length in sorted((int(a), int(b)) for a, b in heads if (a + b).isdigit()):
+        if offset > at:
+            break
+        at = max(at, offset + length)
+    return at < end

@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 from reput import __version__
@@ -29,7 +28,7 @@ from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.files.backups import segment_bytes
 from reput.store_format.files.catalogue import CHECKS, Catalogue, Part
 from reput.store_format.files.folder import Place
-from reput.store_format.files.frames import decode_all
+from reput.store_format.files.frames import digest_of
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.runs import FORMAT, Piece, Run, StateEntry, as_bytes
 from reput.store_format.log.rules import record_rules
@@ -199,8 +198,7 @@ class _Checking:
         for (digest, length), found in of.items():
             path = self.catalogue.state_path(found[0][0])
             try:
-                plain = decode_all(self.catalogue.storage.read_bytes(path), length)
-                same = sha256(plain).hexdigest() == digest
+                same = digest_of(self.catalogue.storage.read_bytes(path), length) == digest
                 reason = "" if same else "has not the SHA-256 of its name"
             except FileNotFoundError:
                 reason = "is missing"

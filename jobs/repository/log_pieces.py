@@ -25,7 +25,7 @@ from reput.jobs.replicating.source import (
     pieces,
     read_ahead,
 )
-from reput.store_format.faults import Fault, StoreError
+from reput.store_format.faults import Fault, PieceBroken, StoreError
 from reput.store_format.files import frames
 from reput.store_format.files.catalogue import Catalogue
 from reput.store_format.files.protocol import Bytes
@@ -69,7 +69,10 @@ def goes_on(source: SourceLog, parent: Run, catalogue: Catalogue, rules: RecordR
         if begin >= piece.offset + used:
             break
         whole = used == piece.length and digest_at(source, piece.offset, piece.end) == piece.sha256
-        until = piece.end if whole else _differs_at(source, catalogue, piece, begin, used)
+        try:
+            until = piece.end if whole else _differs_at(source, catalogue, piece, begin, used)
+        except (FileNotFoundError, PieceBroken):
+            continue
         border, record, stored = begin, -1, 0
         for found in pieces(source, begin, LogLimit(until), rules, NO_CHECKS):
             if border < found.whole <= until:
@@ -91,7 +94,7 @@ def _differs_at(
     plain = frames.decode_all(stored, piece.length)
     kept = plain[begin - piece.offset : max(stop, begin) - piece.offset]
     there = np.empty(len(kept), np.uint8)
-    _read(source, begin, there)
+    read_log(source, begin, there)
     unlike = np.flatnonzero(kept != there)
     return begin + int(unlike[0]) if len(unlike) else begin + len(kept)
 
@@ -102,15 +105,15 @@ def digest_at(source: SourceLog, begin: int, end: int) -> str:
     for at in range(begin, end, _WINDOW):
         buffer = np.empty(min(_WINDOW, end - at), np.uint8)
         try:
-            _read(source, at, buffer)
+            read_log(source, at, buffer)
         except SourceCleaned:
             return ""
         found.update(buffer)
     return found.hexdigest()
 
 
-def _read(source: SourceLog, at: int, buffer: Bytes) -> None:
-    """Fill a buffer, over borders of segments too."""
+def read_log(source: SourceLog, at: int, buffer: Bytes) -> None:
+    """Fill a buffer, over borders of segments too. Raises SourceCleaned, StoreError, OSError."""
     size, done = source.segment_bytes, 0
     while done < len(buffer):
         room = size - (at + done) % size
@@ -263,7 +266,7 @@ class LogPacker:
         self.damaged.append((self.end, until))
         while self.end < until:
             data = np.empty(min(_WINDOW, until - self.end), np.uint8)
-            _read(self.source, self.end, data)
+            read_log(self.source, self.end, data)
             yield from self._flush()
             self._held = [data]
             self.end += len(data)
@@ -279,7 +282,7 @@ class LogPacker:
         there = held[max(begin - at, 0) :]
         while begin >= at and self.live():
             again = np.empty(len(there), np.uint8)
-            _read(self.source, begin, again)
+            read_log(self.source, begin, again)
             if np.array_equal(there, again):
                 break
             there[:] = again

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.manifest_last import AT_ONCE
-from reput.store_format.files.protocol import Listed, Storage
+from reput.store_format.files.protocol import FileState, Listed, Storage
 from reput.store_format.files.runs import (
     Check,
     Forget,
@@ -54,9 +54,9 @@ class Catalogue:
         self.storage, self.root, self.store = storage, root, store
         self.folder = f"{root}/{store}"
         self._read: dict[int, Run | Forget] = {}
-        found = (_RUN.fullmatch(name) for name, state in self.listed(RUNS) if state is not None)
-        self.numbers = sorted(int(each[1]) for each in found if each)
-        self._there = frozenset(self.numbers)
+        found = ((_RUN.fullmatch(name), state) for name, state in self.listed(RUNS))
+        self._there = {int(each[1]): state for each, state in found if each and state}
+        self.numbers = sorted(self._there)
 
     def listed(self, below: str) -> list[Listed]:
         """What is in a folder of the store's part of the repository."""
@@ -118,9 +118,19 @@ class Catalogue:
 
     def checks(self) -> list[Check]:
         """What `check` found in the repository, the oldest first. Raises StoreError, OSError."""
-        paths = [f"{self.folder}/{CHECKS}/{name}" for name, state in self.listed(CHECKS)
-                 if state is not None and name.endswith(".json")]  # fmt: skip
-        return [parse_check(self.storage.read_bytes(path), path) for path in sorted(paths)]
+        return [parse_check(self.storage.read_bytes(path), path) for path, _ in self._checks()]
+
+    def _checks(self) -> list[tuple[str, FileState]]:
+        found = ((f"{self.folder}/{CHECKS}/{name}", state) for name, state in self.listed(CHECKS))
+        return sorted((path, state) for path, state in found if state and path.endswith(".json"))
+
+    def damage_since(self, run: int) -> Check | None:
+        """The newest check, if it found damage and was made after a run. Raises as `checks`."""
+        for path, state in self._checks()[-1:]:
+            if state.mtime >= self._there[run].mtime:
+                check = parse_check(self.storage.read_bytes(path), path)
+                return check if "damaged" in check.runs.values() else None
+        return None
 
     def backups(self) -> list[Run]:
         """All backups that are not forgotten, in order; all runs are read."""

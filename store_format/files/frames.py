@@ -17,6 +17,7 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from hashlib import sha256
 from itertools import accumulate
 from threading import Lock
 from typing import Any, NamedTuple
@@ -141,6 +142,11 @@ def decode_all(stored: Data, length: int, crc: Crc = crc32) -> Bytes:
     return plain
 
 
+def digest_of(stored: Data, length: int) -> str:
+    """The SHA-256 of a file's plain bytes. Raises as `decode_all`."""
+    return sha256(decode_all(stored, length)).hexdigest()
+
+
 def _bound(plain: int) -> int:
     """The most that zstd makes of so many bytes, and some more (ZSTD_COMPRESSBOUND)."""
     return plain + (plain >> 8) + 1024
@@ -181,8 +187,7 @@ class PackedFiles:
         """
         try:
             with closing(self.storage.open(path)) as reader:
-                size = reader.state.size if stored is None else stored
-                table = self._table(path, reader, length, size)
+                table = self._table(path, reader, length, stored)
                 first, done = at // FRAME_BYTES, 0
                 while done < len(view):
                     within = at + done - first * FRAME_BYTES
@@ -195,14 +200,19 @@ class PackedFiles:
         except (PieceBroken, StoreChanged) as error:
             raise PieceBroken(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
 
-    def _table(self, path: str, reader: Reader, length: int, stored: int) -> Table:
+    def _table(self, path: str, reader: Reader, length: int, stored: int | None) -> Table:
         with self._lock:
             known = self._tables.get(path)
         if known is None:
-            wanted = tail_bytes(length)
-            tail = np.empty(wanted if wanted <= stored else 0, np.uint8)
-            reader.read_into(stored - len(tail), tail)
-            known = read_table(tail.tobytes(), length, stored)
+            size, wanted = reader.state.size if stored is None else stored, tail_bytes(length)
+            tail = np.empty(wanted if wanted <= size else 0, np.uint8)
+            try:
+                reader.read_into(size - len(tail), tail)
+                known = read_table(tail.tobytes(), length, size)
+            except (PieceBroken, StoreChanged):
+                if reader.state.size == size:
+                    raise
+                return self._table(path, reader, length, None)  # put again by another zstd
             self._keep(self._tables, path, known, _TABLES_MOST)
         return known
 

@@ -4,8 +4,9 @@ the log does not decide, and all derived files.
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from reput.store_format.discover.config import LIGHT, config_in_rocksdb, configu
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.catalogue import Catalogue
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.java import quoted_keys
@@ -141,7 +143,8 @@ def restore_store(
         how = ToDerive(
             on_damage, queues=kinds[0], index=kinds[1], levels=True, expired=expired
         )  # fmt: skip
-        built = derive_into(found, made, job.staging, REBUILD.asked(on_damage), how)
+        with _synced(made, [each.path for each in about.segments]):
+            built = derive_into(found, made, job.staging, REBUILD.asked(on_damage), how)
         about.derived, about.messages = built.files, built.messages
         about.waits, about.left_out = built.waits, [*built.left_out, *built.in_no_queue]
         written = {file.path for file in built.files}
@@ -162,6 +165,20 @@ def restore_store(
         end_set(job.staging, about.manifest(), place)
     about.seconds = found.seconds()
     return about
+
+
+@contextmanager
+def _synced(made: Place, paths: Sequence[str]) -> Iterator[None]:
+    """Write files on a local disk to it, while more is made of what the page cache has of them."""
+
+    def sync(path: str) -> None:
+        with closing(DiskFiles(made.path).open_read(path)) as file:
+            file.sync()
+
+    with ThreadPoolExecutor(1) as pool:
+        synced = pool.map(sync, paths if isinstance(made.storage, LocalStorage) else ())
+        yield
+        list(synced)
 
 
 def _expired(catalogue: Catalogue, wanted: Found, log_start: int) -> dict[Queue, LastEntry]:

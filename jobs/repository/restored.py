@@ -6,7 +6,9 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from reput.jobs.console.moment import Found
@@ -25,6 +27,7 @@ from reput.store_format.faults import REFUSE
 from reput.store_format.files.catalogue import Catalogue
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.private import Scratch, scratch_folder
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import (
     COMMIT_LOG,
@@ -37,6 +40,8 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
+from reput.store_format.rocksdb.database import Database, copy_changed, open_database
+from reput.store_format.rocksdb.rows import config_rows, offset_rows
 from reput.store_format.state_table import CONFIG_ROWS, TOPICS_OF_STATE, StateTopic
 from reput.udfs.backups import COPIED, CopySegments
 
@@ -150,11 +155,6 @@ def restore_store(
         with OpenedStore(made, about.rocketmq, plan.discovered.settings, Notes()) as opened:
             _add_topics(made, later, opened.queues.topics(), about)
             _cut_offsets(made, opened.queues, about, forgotten)
-        if forgotten and config_in_rocksdb(made, OFFSETS) is not None:
-            about.warnings.append(
-                "the groups' offsets are in RocksDB, and of a run after the moment: transactions "
-                "that were pending then, and are ended there, are not asked about"
-            )
         about.warnings += [
             line for each in built.warnings
             if (line := each.replace(made.path, plan.store)) not in about.warnings
@@ -258,8 +258,39 @@ def _cut_offsets(
         cut += count
         if count or gone:
             _replace(made, path, whole)
+    folder = config_in_rocksdb(made, OFFSETS)
+    if folder is not None:
+        with closing(open_database(folder)) as database:
+            old = config_rows(database, OFFSETS)
+            table = deepcopy(old)
+            cut += cut_offsets({"offsetTable": table}, end)
+            _without({"offsetTable": table}, forgotten)
+            if table != old:
+                _make_anew(made, database, old, table, about)
     if cut:
         about.offsets = f"{counted(cut, 'offset')} past the end of their queues: cut to it"
+
+
+def _make_anew(
+    made: Place, database: Database, old: Mapping[str, Any], new: Mapping[str, Any], about: Restored
+) -> None:
+    """Make a RocksDB anew, with other offsets."""
+    changed = [{name: {int(queue): at for queue, at in queues.items() if is_queue_id(queue)}
+                for name, queues in table.items() if old[name] != new.get(name)}
+               for table in (old, new)]  # fmt: skip
+    before, after = (offset_rows(database, table) for table in changed)
+    rows = {family: dict.fromkeys(keys) | after[family] for family, keys in before.items()}
+    path = database.folder.removeprefix(f"{made}/")
+    with scratch_folder(Scratch.ROCKSDB) as ours:
+        os.mkdir(folder := f"{ours}/made")
+        copy_changed(database, folder, rows)
+        for each in (each for each in about.copied if each.startswith(f"{path}/")):
+            made.storage.remove(f"{made}/{each}")
+        names = sorted(os.listdir(folder))
+        for name in names:
+            _put(made, f"{path}/{name}", Path(f"{folder}/{name}").read_bytes())
+    about.copied = [each for each in about.copied if not each.startswith(f"{path}/")]
+    about.copied += [f"{path}/{name}" for name in names]
 
 
 def _without(whole: Any, rows: Sequence[StateTopic]) -> bool:
@@ -290,8 +321,11 @@ def _rows_of(value: Any) -> dict[str, Any]:
 
 
 def _replace(made: Place, path: str, whole: Any) -> None:
-    content = json.dumps(whole).encode()
     made.storage.remove(f"{made}/{path}")
+    _put(made, path, json.dumps(whole).encode())
+
+
+def _put(made: Place, path: str, content: bytes) -> None:
     output = made.storage.create(f"{made}/{path}")
     output.write(content)
     output.finish(len(content))

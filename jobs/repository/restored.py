@@ -7,7 +7,10 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from reput.jobs.console.moment import Found
@@ -27,6 +30,8 @@ from reput.store_format.files.catalogue import Catalogue
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.private import Scratch, scratch_folder
+from reput.store_format.files.protocol import put_as
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import (
     COMMIT_LOG,
@@ -39,6 +44,8 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
+from reput.store_format.rocksdb.database import Database, copy_changed, open_database
+from reput.store_format.rocksdb.rows import config_rows, offset_rows
 from reput.store_format.state_table import CONFIG_ROWS, TOPICS_OF_STATE, StateTopic
 from reput.udfs.backups import COPIED, CopySegments
 
@@ -153,11 +160,6 @@ def restore_store(
         with OpenedStore(made, about.rocketmq, plan.discovered.settings, Notes()) as opened:
             _add_topics(made, later, opened.queues.topics(), about)
             _cut_offsets(made, opened.queues, about, forgotten)
-        if forgotten and config_in_rocksdb(made, OFFSETS) is not None:
-            about.warnings.append(
-                "the groups' offsets are in RocksDB, and of a run after the moment: transactions "
-                "that were pending then, and are ended there, are not asked about"
-            )
         about.warnings += [
             line for each in built.warnings
             if (line := each.replace(made.path, plan.store)) not in about.warnings
@@ -250,16 +252,13 @@ _OF_STATE = tuple(row for row in TOPICS_OF_STATE if row.group)
 def _cut_offsets(
     made: Place, queues: Queues, about: Restored, forgotten: Sequence[StateTopic]
 ) -> None:
-    known: dict[tuple[str, int], int | None] = {}
-
+    @cache
     def end(topic: str, queue_id: int) -> int | None:
-        if (topic, queue_id) not in known:
-            batch = dict(queues.of(topic)).get(queue_id)
-            known[topic, queue_id] = 0 if about.log_start == 0 else None
-            if batch is not None:
-                with closing(queues.open(topic, queue_id, batch)) as queue:
-                    known[topic, queue_id] = queue.maximum()
-        return known[topic, queue_id]
+        batch = dict(queues.of(topic)).get(queue_id)
+        if batch is None:
+            return 0 if about.log_start == 0 else None
+        with closing(queues.open(topic, queue_id, batch)) as queue:
+            return queue.maximum()
 
     cut = 0
     for name in (OFFSETS, LMQ_OFFSETS):
@@ -275,8 +274,39 @@ def _cut_offsets(
         cut += count
         if count or gone:
             _replace(made, path, whole)
+    folder = config_in_rocksdb(made, OFFSETS)
+    if folder is not None:
+        with closing(open_database(folder)) as database:
+            old = config_rows(database, OFFSETS)
+            table = deepcopy(old)
+            cut += cut_offsets({"offsetTable": table}, end)
+            _without({"offsetTable": table}, forgotten)
+            if table != old:
+                _make_anew(made, database, old, table, about)
     if cut:
         about.offsets = f"{counted(cut, 'offset')} past the end of their queues: cut to it"
+
+
+def _make_anew(
+    made: Place, database: Database, old: Mapping[str, Any], new: Mapping[str, Any], about: Restored
+) -> None:
+    """Make a RocksDB anew, with other offsets."""
+    changed = [{name: {int(queue): at for queue, at in queues.items() if is_queue_id(queue)}
+                for name, queues in table.items() if old[name] != new.get(name)}
+               for table in (old, new)]  # fmt: skip
+    before, after = (offset_rows(database, table) for table in changed)
+    rows = {family: dict.fromkeys(keys) | after[family] for family, keys in before.items()}
+    path = database.folder.removeprefix(f"{made}/")
+    with scratch_folder(Scratch.ROCKSDB) as ours:
+        os.mkdir(folder := f"{ours}/made")
+        copy_changed(database, folder, rows)
+        for each in (each for each in about.copied if each.startswith(f"{path}/")):
+            made.storage.remove(f"{made}/{each}")
+        names = sorted(os.listdir(folder))
+        for name in names:
+            put_as(made.storage, f"{made}/{path}/{name}", Path(f"{folder}/{name}").read_bytes())
+    about.copied = [each for each in about.copied if not each.startswith(f"{path}/")]
+    about.copied += [f"{path}/{name}" for name in names]
 
 
 def _without(whole: Any, rows: Sequence[StateTopic]) -> bool:
@@ -307,8 +337,5 @@ def _rows_of(value: Any) -> dict[str, Any]:
 
 
 def _replace(made: Place, path: str, whole: Any) -> None:
-    content = json.dumps(whole).encode()
     made.storage.remove(f"{made}/{path}")
-    output = made.storage.create(f"{made}/{path}")
-    output.write(content)
-    output.finish(len(content))
+    put_as(made.storage, f"{made}/{path}", json.dumps(whole).encode())

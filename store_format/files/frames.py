@@ -187,14 +187,17 @@ class PackedFiles:
         """
         try:
             with closing(self.storage.open(path)) as reader:
-                table = self._table(path, reader, length, stored)
-                first, done = at // FRAME_BYTES, 0
-                while done < len(view):
-                    within = at + done - first * FRAME_BYTES
-                    for plain in self._decoded(path, reader, table, first, within, view[done:]):
-                        some = plain[within : within + len(view) - done]
-                        view[done : done + len(some)] = some
-                        done, first, within = done + len(some), first + 1, 0
+                table, end = self._table(path, reader, length, stored), at + len(view)
+                wanted = range(at // FRAME_BYTES, -(-end // FRAME_BYTES))
+                if end > length:
+                    raise PieceBroken(f"has no frame {len(table)}")
+                for number, plain in self._decoded(path, reader, table, wanted):
+                    begin = number * FRAME_BYTES
+                    some = plain[max(at - begin, 0) : end - begin]
+                    to = max(begin - at, 0)
+                    view[to : to + len(some)] = some
+                    if len(some) < len(plain):
+                        self._keep(self._frames, (path, number), plain, _FRAMES_MOST)
         except FileNotFoundError:
             raise PieceBroken(f"{path}: is missing") from None
         except (PieceBroken, StoreChanged) as error:
@@ -217,30 +220,21 @@ class PackedFiles:
         return known
 
     def _decoded(
-        self, path: str, reader: Reader, table: Table, first: int, within: int, view: memoryview
-    ) -> Iterator[memoryview]:
-        """The plain bytes of the frames from `first` on that a view wants, as many as one request
-        gives; what is wanted of a frame in part is kept.
-        """
+        self, path: str, reader: Reader, table: Table, wanted: range
+    ) -> Iterator[tuple[int, memoryview]]:
+        """Frames and their plain bytes: the first perhaps from memory, others by few requests."""
         with self._lock:
-            known = self._frames.get((path, first))
+            known = self._frames.get((path, wanted.start))
         if known is not None:
-            yield known
-            return
-        stop = min(-(-(within + len(view)) // FRAME_BYTES), _FRAMES_AT_ONCE) + first
-        frames = table[first:stop]
-        if not frames:
-            raise PieceBroken(f"has no frame {first}")
-        raw = np.empty(sum(frame.stored for frame in frames), np.uint8)
-        reader.read_into(frames[0].at, raw)
-        left = within + len(view)
-        for number, frame in enumerate(frames, first):
-            begin = frame.at - frames[0].at
-            plain = decode(frame, raw[begin : begin + frame.stored], self.crc)
-            if left < frame.plain or (number == first and within):
-                self._keep(self._frames, (path, number), plain, _FRAMES_MOST)
-            left -= frame.plain
-            yield plain
+            yield wanted.start, known
+            wanted = wanted[1:]
+        for first in wanted[::_FRAMES_AT_ONCE]:
+            frames = table[first : min(first + _FRAMES_AT_ONCE, wanted.stop)]
+            raw = np.empty(sum(frame.stored for frame in frames), np.uint8)
+            reader.read_into(frames[0].at, raw)
+            for number, frame in enumerate(frames, first):
+                begin = frame.at - frames[0].at
+                yield number, decode(frame, raw[begin : begin + frame.stored], self.crc)
 
     def _keep(self, known: "OrderedDict[Any, Any]", key: Any, value: Any, most: int) -> None:
         with self._lock:

@@ -142,9 +142,9 @@ class LogPacker:
 
     def __init__(
         self, source: SourceLog, on: GoesOn, rules: RecordRules, rate: float | None,
-        live: Callable[[], bool], pack: Pack | None,
+        live: Callable[[], int | None], pack: Pack | None,
     ) -> None:  # fmt: skip
-        """live: whether a broker writes to the log; pack: None in a dry run."""
+        """live: the broker that writes to the log, if one does; pack: None in a dry run."""
         self.source, self.rules, self.live, self._pack = source, rules, live, pack
         self.end, self.last = on.begin, on.last
         self.damaged: list[Span] = []
@@ -280,7 +280,7 @@ class LogPacker:
         begin, at = self.last.offset, self._at + self._length
         held = np.concatenate(self._held or [np.empty(0, np.uint8)])
         there = held[max(begin - at, 0) :]
-        while begin >= at and self.live():
+        while begin >= at and self.live() is not None:
             again = np.empty(len(there), np.uint8)
             read_log(self.source, begin, again)
             if np.array_equal(there, again):

@@ -30,7 +30,7 @@ from reput.store_format.files.catalogue import (
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Storage, put_as
+from reput.store_format.files.protocol import PART, Storage, put_as
 from reput.store_format.files.runs import FORMAT, as_bytes
 from reput.store_format.files.system import is_ours
 
@@ -47,9 +47,9 @@ class Repository:
         storage = storage_for(path)
         return cls(storage, storage.resolve(path).rstrip("/"))
 
-    def check(self, inputs: tuple[Place, ...], store: str) -> bool:
-        """Whether it is there. Raises StoreError if nothing may be written there: it is no
-        repository, overlaps what is backed up, or others could change it; OSError.
+    def check(self, inputs: tuple[Place, ...], store: str) -> None:
+        """Raises StoreError if nothing may be written there: it is no repository, overlaps what is
+        backed up, or others could change it; OSError.
         """
         if not NAME.fullmatch(store):
             raise StoreError(
@@ -65,13 +65,11 @@ class Repository:
         try:
             there = self.storage.list(self.root)
         except FileNotFoundError:
-            return False
+            return
         except NotADirectoryError:
             raise StoreError(f"{self.root}: is there and is not a folder") from None
-        if not [name for name, _ in there if not name.endswith(".part")]:
-            return False
-        stores_of(self.storage, self.root)
-        return True
+        if not all(name.endswith(PART) for name, _ in there):
+            stores_of(self.storage, self.root)
 
     def make(self, store: str) -> None:
         """Make the repository, and the folders for a store. Raises OSError, StoreError."""

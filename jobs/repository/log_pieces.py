@@ -150,8 +150,7 @@ class LogPacker:
         self.damaged: list[Span] = []
         self._pace = RateLimit(rate)
         # What came last waits until more comes: the last record may have to be read again.
-        self._held: list[Bytes] = []
-        self._held_records, self._held_times = 0, list[int]()
+        self._held: list[LogPiece] = []
         self._free: SimpleQueue[Bytes] = SimpleQueue()
         for _ in range(_FRAMES if pack else 0):
             self._free.put(np.empty(frames.FRAME_BYTES, np.uint8))
@@ -186,32 +185,31 @@ class LogPacker:
     def _take(self, piece: LogPiece) -> Iterator[Packed]:
         if not len(piece.data):  # a fault alone
             return
-        held = sum(map(len, self._held))
+        held = sum(len(each.data) for each in self._held)
         # a record that is longer than a window comes bit by bit; one as long as a piece is cut
         if piece.at == self.end or held + len(piece.data) > PIECE_BYTES:
             yield from self._flush()
-        self._held.append(piece.data)
+        self._held.append(piece)
         self.end = max(self.end, piece.whole)
         if piece.records:
             self.last = LastRecord(piece.last, "", piece.timestamp)
-            self._held_records += piece.records
-            self._held_times += piece.times
         wait = self._pace.wait_for(len(piece.data))
         if wait:
             time.sleep(wait)
 
     def _flush(self) -> Iterator[Packed]:
         """Pack what is held: in a piece of its own if it is too much for this one."""
-        if self._length and self._length + sum(map(len, self._held)) > PIECE_BYTES:
+        held = sum(len(each.data) for each in self._held)
+        if self._length and self._length + held > PIECE_BYTES:
             yield self._whole()
-        for data in self._held:
-            self._sha.update(data)
-            self._length += len(data)
+        for piece in self._held:
+            self._sha.update(piece.data)
+            self._length += len(piece.data)
+            self._records += piece.records
+            self._times += piece.times
             if self._pack is not None:
-                self._put(self._pack, data)
-        self._records += self._held_records
-        self._times += self._held_times
-        self._held, self._held_records, self._held_times = [], 0, []
+                self._put(self._pack, piece.data)
+        self._held = []
 
     def _put(self, pack: Pack, data: Bytes) -> None:
         while len(data):
@@ -268,7 +266,7 @@ class LogPacker:
             data = np.empty(min(_WINDOW, until - self.end), np.uint8)
             read_log(self.source, self.end, data)
             yield from self._flush()
-            self._held = [data]
+            self._held = [LogPiece(self.end, data, self.end, -1, 0, 0)]
             self.end += len(data)
 
     def _settle(self) -> None:
@@ -278,7 +276,7 @@ class LogPacker:
         if self.last is None or self.last.sha256:
             return
         begin, at = self.last.offset, self._at + self._length
-        held = np.concatenate(self._held or [np.empty(0, np.uint8)])
+        held = np.concatenate([each.data for each in self._held] or [np.empty(0, np.uint8)])
         there = held[max(begin - at, 0) :]
         while begin >= at and self.live() is not None:
             again = np.empty(len(there), np.uint8)
@@ -287,7 +285,7 @@ class LogPacker:
                 break
             there[:] = again
             time.sleep(_SETTLES)
-        self._held = [held]
+        self._held = [each._replace(data=held) for each in self._held[-1:]]
         digest = (
             sha256(there).hexdigest() if begin >= at else digest_at(self.source, begin, self.end)
         )

@@ -197,27 +197,26 @@ class Claim:
 
     def _is_dead(self, there: dict[str, Any]) -> bool:
         """Whether its process has ended on this machine, or has said nothing for long."""
-        if there.get("host") == socket.gethostname() and type(there.get("process")) is int:
-            boot, _, names = _boot().partition(" ")
-            if str(there.get("boot")).partition(" ")[0] != boot:
-                return True
-            if str(there["boot"]).partition(" ")[2] == names and not self._lives(there):
+        process, (boot, _, names) = there.get("process"), str(there.get("boot")).partition(" ")
+        if there.get("host") == socket.gethostname() and type(process) is int:
+            own, _, own_names = _boot().partition(" ")
+            if boot != own or (names == own_names and not _lives(process, there.get("id"))):
                 return True
         try:
             return time.time() - self.said() / 1e9 > _STALE
         except FileNotFoundError:
             return False
 
-    @staticmethod
-    def _lives(there: dict[str, Any]) -> bool:
-        """Whether the process of a claim on this machine runs."""
-        if there["process"] == os.getpid():
-            return there.get("id") in _held_here
-        try:
-            os.kill(there["process"], 0)
-        except OSError as error:
-            return not isinstance(error, ProcessLookupError)
-        return True
+
+def _lives(process: int, claim: Any) -> bool:
+    """Whether a process of this machine runs, and has the claim if it is this one."""
+    if process == os.getpid():
+        return claim in _held_here
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
 
 
 def _boot() -> str:

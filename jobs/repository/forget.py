@@ -4,10 +4,10 @@ What is to go is written down first, as a run, with all that the others still ne
 step leaves a repository in which each kept backup is whole; the next forget removes what was left.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from reput.jobs.outputs.report import counted
 from reput.jobs.repository.repository import Repository, claimed
@@ -19,13 +19,6 @@ from reput.store_format.files.runs import Forget, Kept, Run, as_bytes
 
 _HOUR = 3_600_000_000_000  # ns: what no run names and is younger may be of a backup that is writing
 _CHECKS_KEPT = 20
-
-
-class Keep(NamedTuple):
-    """Which backups stay: those made since a time (milliseconds), or the last of a store."""
-
-    since: int | None = None
-    last: int | None = None
 
 
 @dataclass
@@ -62,8 +55,11 @@ class Forgotten:
         )
 
 
-def stays(runs: list[Run], heads: Iterable[int], keep: Keep, now: int) -> list[Run]:
-    """The backups that stay: those wanted, and the newest of each branch.
+def stays(
+    runs: list[Run], heads: Iterable[int], since: int | None, last: int | None, now: int
+) -> list[Run]:
+    """The backups that stay: those made since a time, or the last ones; and the newest of each
+    branch. Times are milliseconds.
 
     A run counts as made when an earlier one says so, if a clock was set back between them; but one
     whose clock was ahead of now says nothing of itself or others.
@@ -71,10 +67,10 @@ def stays(runs: list[Run], heads: Iterable[int], keep: Keep, now: int) -> list[R
     kept, made = set(heads), 0
     for run in runs:
         made = max(made, run.ended if run.ended <= now else 0)
-        if keep.since is not None and made >= keep.since:
+        if since is not None and made >= since:
             kept.add(run.run)
-    if keep.last is not None:
-        kept |= {run.run for run in runs[-keep.last :]}
+    if last is not None:
+        kept |= {run.run for run in runs[-last:]}
     return [run for run in runs if run.run in kept]
 
 
@@ -132,12 +128,13 @@ def what_goes(catalogue: Catalogue, kept: list[Run], forget: Forget, now: int) -
     return going
 
 
-def forget_old(
-    repository: Repository, store: str, keep: Keep, now: int, dry_run: bool,
-    confirm: Callable[[str], None],
-) -> Forgotten:  # fmt: skip
-    """Remove a store's old backups. now: milliseconds. Raises StoreError, OSError."""
-    with nullcontext() if dry_run else claimed(repository, store, "forget") as claim:
+def forget_old(repository: Repository, store: str, asked: Any, now: int) -> Forgotten:
+    """Remove a store's old backups, asked as jobs/forget.py declares it. now: milliseconds.
+
+    Raises StoreError, OSError.
+    """
+    since = None if asked.keep is None else now - asked.keep
+    with nullcontext() if asked.dry_run else claimed(repository, store, "forget") as claim:
         catalogue = repository.catalogue(store)
         runs = catalogue.backups()
         for run in filter(catalogue.is_lost, runs):
@@ -145,7 +142,8 @@ def forget_old(
             raise StoreError(
                 f"{path}: is missing: nothing is removed, as it names what run {run.run} needs"
             )
-        kept = stays(runs, [run.run for run in catalogue.heads()], keep, now)
+        heads = [run.run for run in catalogue.heads()]
+        kept = stays(runs, heads, since, asked.keep_last, now)
         forget = what_is_kept(catalogue, kept, now)
         clock = now * 1_000_000 if claim is None else claim.said()
         going = what_goes(catalogue, kept, forget, clock)
@@ -157,7 +155,7 @@ def forget_old(
         )  # fmt: skip
         if claim is None or not about.needed:
             return about
-        confirm(
+        asked.confirm(
             f"remove {counted(len(about.removed), 'backup')} of {store} from {repository.root}: "
             f"{about.bytes:,} bytes"
         )

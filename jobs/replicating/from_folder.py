@@ -76,18 +76,28 @@ class Replication:
             self._rounds()
         if options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
-                about.entries += target.derive(Progress())
-            about.warnings += target.keep_expired(self.store, about.start)
-            about.waits = target.follow_services(options.wanted == ALL_WANTED)
-        if options.wanted != ALL_WANTED:
-            notes = Notes()
-            of_lmq = LMQ_OFFSETS in dict(self.store.listed(CONFIG))
-            target.keep_offsets(consumer_offsets(self.store, notes), of_lmq, about)
-            about.warnings += notes.lines
+                about.entries += target.derive(self._settle)
+        else:
+            self._keep_offsets()
         made = () if about.start else (COMPACTION,)  # a log that has its beginning gives it all
         about.warnings += left_behind(self.store, (*config_to_carry(), *made))
         about.behind = max(self._reached - about.end, 0)
         self._judge_end()
+
+    def _settle(self) -> None:
+        """Bring what else follows the log to it, before a broker may take it for stopped."""
+        target, about = self.target, self.about
+        warnings = target.keep_expired(self.store, about.start)
+        about.warnings += [each for each in warnings if each not in about.warnings]
+        about.waits = target.follow_services(self.options.wanted == ALL_WANTED)
+        self._keep_offsets()
+
+    def _keep_offsets(self) -> None:
+        if self.options.wanted != ALL_WANTED:
+            notes = Notes()
+            of_lmq = LMQ_OFFSETS in dict(self.store.listed(CONFIG))
+            self.target.keep_offsets(consumer_offsets(self.store, notes), of_lmq, self.about)
+            self.about.warnings += [n for n in notes.lines if n not in self.about.warnings]
 
     def _rounds(self) -> None:
         options, target = self.options, self.target
@@ -107,7 +117,7 @@ class Replication:
             if options.idle is not None and now - grown >= options.idle and not waiting:
                 return
             if options.derive and options.follow and now - derived >= options.derive_every:
-                self.about.entries += target.derive(Progress())
+                self.about.entries += target.derive(self._settle)
                 derived = time.monotonic()
             time.sleep(options.every)
             self.source.refresh()

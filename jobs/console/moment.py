@@ -112,7 +112,8 @@ def take_moment(
     """
     given = [word for name, word in _OPTIONS.items() if getattr(arguments, name) is not None]
     storage = storage_for(arguments.store)
-    if not is_repository(storage, arguments.store):
+    folder = None if isinstance(storage, ReadOnly) else storage.resolve(arguments.store)
+    if folder is None or MARKER not in dict(Folder(storage, folder).listed()):
         if arguments.at_of_store and arguments.at is not None:
             arguments.at = _time(arguments.at, milliseconds)
             given.remove("--at")
@@ -123,37 +124,24 @@ def take_moment(
         arguments.whole_repository = True
         return
     wanted = wanted_of(arguments, milliseconds, tell)
-    found = find_moment(storage, arguments.store, wanted, Notes(tell))
-    tell(said_of(found))
+    moment, run = find_moment(storage, arguments.store, wanted, Notes(tell))
+    tell(
+        f"{moment.repo}: {moment.store} up to {moment.end:,}, of run {moment.log}; config and "
+        f"offsets of run {run.run}, {time_text(run.ended)}"
+    )
     at = wanted.at and ("now" if wanted.at == NOW else time_text(wanted.at))
     words = zip(_OPTIONS.values(), wanted._replace(at=at), strict=True)
     named = (f" {option} {shlex.quote(str(value))}" for option, value in words if value is not None)
     arguments.of_moment = shlex.quote(arguments.store) + "".join(named)
-    arguments.store = str(found.moment)
-    arguments.rocketmq = arguments.rocketmq or found.state.rocketmq or None
-    own = [f"{name}={value}" for name, value in settings_of(found.state).items()]
+    arguments.store = str(moment)
+    arguments.rocketmq = arguments.rocketmq or run.rocketmq or None
+    own = [f"{name}={value}" for name, value in settings_of(run).items()]
     arguments.assignments, arguments.at = [*own, *arguments.assignments], None
-
-
-def is_repository(storage: Storage, path: str) -> bool:
-    """Whether a folder is a backup repository. Raises OSError."""
-    if isinstance(storage, ReadOnly):
-        return False
-    there = Folder(storage, storage.resolve(path)).listed()
-    return any(name == MARKER for name, _ in there)
 
 
 def settings_of(run: Run) -> dict[str, str]:
     """The settings of a run's broker, without its paths."""
     return {name: value for name, value in run.settings.items() if "storepath" not in name.lower()}
-
-
-def said_of(found: Found) -> str:
-    moment, run = found.moment, found.state
-    return (
-        f"{moment.repo}: {moment.store} up to {moment.end:,}, of run {moment.log}; config and "
-        f"offsets of run {run.run}, {time_text(run.ended)}"
-    )
 
 
 # ---

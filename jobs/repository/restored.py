@@ -26,6 +26,7 @@ from reput.store_format.derived.queues import Queues
 from reput.store_format.discover.config import LIGHT, config_in_rocksdb, configured_topics
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.faults import REFUSE
+from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.catalogue import Catalogue
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Place
@@ -201,15 +202,9 @@ def _later_topics(catalogue: Catalogue, wanted: Found) -> dict[str, Any]:
     after = [run for run, _ in lineage if run.run > wanted.moment.state][:1]
     for entry in after[0].state if after else ():
         if entry.path == f"{CONFIG}/{TOPICS}":
-            moment = wanted.moment._replace(state=after[0].run)
-            return _table(_folder_of(str(moment)), TOPICS)
+            path = str(wanted.moment._replace(state=after[0].run))
+            return _table(Place(storage_for(path), path), TOPICS)
     return {}
-
-
-def _folder_of(path: str) -> Place:
-    from reput.store_format.files.by_url import storage_for
-
-    return Place(storage_for(path), path)
 
 
 def _table(store: Place, name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,27 @@ def test_a_record_that_was_completed_later_makes_a_branch_of_one_record(tmp_path
     about = run(tmp_path, built.put(count=5))
     assert about.begin == built.places()[9]
     assert log_of(tmp_path, 2) == {0: whole_log(built)}
+
+
+def test_the_last_record_of_a_running_brokers_log_is_read_until_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built, real = Built().put(count=10, keys="k"), log_pieces.read_log
+    whole = whole_log(built)
+    path = tmp_path / f"store/commitlog/{0:020d}"
+
+    def read_log(*asked: Any) -> None:
+        path.write_bytes(whole + path.read_bytes()[len(whole) :])  # the broker goes on
+        real(*asked)
+
+    monkeypatch.setattr(LocalStorage, "lock_holder", lambda *_: 1)
+    monkeypatch.setattr(log_pieces, "read_log", read_log)
+    run(
+        tmp_path,
+        Built().put(count=10, keys="k").damage(f"commitlog/{path.name}", len(whole) - 2, b"?"),
+    )
+    assert log_of(tmp_path, 1) == {0: whole}
+    assert run(tmp_path).branch is None
 
 
 @pytest.mark.parametrize("expired", [False, True])

@@ -130,7 +130,7 @@ def take_moment(
         f"offsets of run {run.run}, {time_text(run.ended)}"
     )
     at = wanted.at and ("now" if wanted.at == NOW else time_text(wanted.at))
-    words = zip(_OPTIONS.values(), wanted._replace(at=at), strict=True)
+    words = zip(_OPTIONS.values(), (wanted.store, at, *wanted[2:]), strict=True)
     named = (f" {option} {shlex.quote(str(value))}" for option, value in words if value is not None)
     arguments.of_moment = shlex.quote(arguments.store) + "".join(named)
     arguments.store = str(moment)

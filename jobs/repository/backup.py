@@ -5,7 +5,7 @@ the run, which is written last.
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
@@ -30,6 +30,7 @@ from reput.store_format.files import frames
 from reput.store_format.files.catalogue import LOG, NAME, STATE, Catalogue
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
+from reput.store_format.files.protocol import Bytes
 from reput.store_format.files.runs import Branch, Piece, Run, Span, StateEntry, as_bytes
 from reput.store_format.kernels.crc import crc_of
 from reput.store_format.log.groups import log_folders, refuse_heads
@@ -141,7 +142,8 @@ def back_up(asked: Any, at: StoreAt, repository: Repository) -> BackedUp:
             repository.make(name)
         with nullcontext() if asked.dry_run else claimed(repository, name, "backup") as claim:
             known = repository.catalogue(name)
-            _Backup(asked, about, at.folder, source, discovered, known, claim).run(conf)
+            made = _Backup(asked, about, at.folder, source, discovered, known, claim)
+            made.run(conf, partial(at.storage.lock_holder, at.path))
     about.seconds = time.monotonic() - began
     return about
 
@@ -177,8 +179,8 @@ class _Backup:
         self.pieces: list[Piece] = []
         self.broken: set[str] = set()  # digests of state that the repository has lost
 
-    def run(self, conf: Folder | None) -> None:
-        """conf: the file of the broker's configuration, if it is known."""
+    def run(self, conf: Folder | None, live: Callable[[], int | None]) -> None:
+        """conf: the file of the broker's configuration, if it is known; live: as for LogPacker."""
         asked, about, source, store = self.asked, self.about, self.source, self.store
         started = _now()
         parent, on = self.catalogue.newest(), GoesOn(source.start, None)
@@ -188,9 +190,12 @@ class _Backup:
         snapshot = Snapshot(store, conf, asked.secrets, known)
         before = snapshot.take(self._put_state)
         packing = ThreadPoolExecutor(min(os.cpu_count() or 1, _AT_ONCE))
-        pack = self.claim and partial(packing.submit, frames.pack, level=LEVEL, crc=crc_of)
-        live = partial(store.storage.lock_holder, store.path)
-        packer = LogPacker(source, on, self.rules, asked.rate, live, pack)
+
+        def pack(frame: Bytes) -> Future[frames.Packed]:
+            return packing.submit(frames.pack, frame, LEVEL, crc_of)
+
+        to_pack = pack if self.claim else None
+        packer = LogPacker(source, on, self.rules, asked.rate, live, to_pack)
         about.begin, about.gap, about.branch = on.begin, on.gap, on.branch
         about.first = parent.first if parent else on.begin
         with packing, asked.shows.stage("backed up", lambda: self._done(packer)):
@@ -293,7 +298,8 @@ class _Backup:
         try:
             check = catalogue.damage_since(parent.run)
         except StoreError as error:  # whoever reads checks is told; a backup goes on
-            check = self.about.warnings.append(str(error))
+            check = None
+            self.about.warnings.append(str(error))
         if check or _has_hole(there, max(parent.first, start), parent.end):
             for piece, _ in catalogue.chain(parent):
                 sound = piece.name in (check.pieces if check else there) and piece.name in there

@@ -150,8 +150,8 @@ def forget_old(repository: Repository, store: str, asked: Any, now: int) -> Forg
         there = {run.run for run in runs}
         about = Forgotten(
             store, [number for number in forget.removed if number in there], len(kept),
-            bytes=sum(state.size for each in going.values() for state in each.values()),
-            **{name: len(each) for name, each in going.items()},
+            len(going["pieces"]), len(going["files"]), len(going["left"]),
+            sum(state.size for each in going.values() for state in each.values()),
         )  # fmt: skip
         if claim is None or not about.needed:
             return about

@@ -4,7 +4,9 @@ import json
 import re
 import shlex
 import shutil
+import stat
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +88,23 @@ def test_every_goes_on_after_an_error(
         rounds.pop(0)()
 
     monkeypatch.setattr(module.time, "sleep", sleep)
-    code, out, err = run(capsys, tmp_path, "--every", "5m")
+    file = tmp_path / "reput.prom"
+    code, out, err = run(capsys, tmp_path, "--every", "5m", "--textfile", str(file))
     assert code == 130
     assert [line.partition(":")[0] for line in out.splitlines()] == ["run 1", "run 2", "run 3"]
     assert err.count("; tried again") == 1
     assert catalogue(tmp_path).run(3).end == 9 * SIZE
+    told = re.findall(r"^(reput_backup_\w+) (\d+)$", file.read_text(), re.M)
+    found = {name: int(value) for name, value in told}
+    stamp = found.pop("reput_backup_timestamp_seconds")
+    assert 0 <= time.time() - stamp < 60
+    assert found == {
+        "reput_backup_failures": 1, "reput_backup_branches": 0, "reput_backup_good": 1,
+        "reput_backup_log_end": 9 * SIZE, "reput_backup_new_bytes": 6 * SIZE,
+        "reput_backup_pieces": 1, "reput_backup_stored_bytes": found["reput_backup_stored_bytes"],
+    }  # fmt: skip
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert run(capsys, tmp_path, "--textfile", f"{tmp_path}/reput.txt")[0] == 2
 
 
 # --- the operators' page: its units and its job run as they stand ---------------------------------

@@ -97,7 +97,7 @@ def test_every_goes_on_after_an_error(
     told = re.findall(r"^(reput_backup_\w+) (\d+)$", file.read_text(), re.M)
     found = {name: int(value) for name, value in told}
     stamp = found.pop("reput_backup_timestamp_seconds")
-    assert 0 <= time.time() - stamp < 60
+    assert -1 <= time.time() - stamp < 60  # it is rounded
     assert found == {
         "reput_backup_failures": 1, "reput_backup_branches": 0, "reput_backup_good": 1,
         "reput_backup_log_end": 9 * SIZE, "reput_backup_new_bytes": 6 * SIZE,

@@ -107,34 +107,32 @@ def restore(engine: Engine, asked: Restore) -> Restoration:
     from reput.jobs.console.moment import Wanted, find_moment
     from reput.jobs.outputs.output import RESTORED, Output
     from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.catalogue import Catalogue, stores_of
+    from reput.store_format.files.catalogue import catalogues
     from reput.store_format.files.folder import Place
     from reput.store_format.notes import Notes
 
     storage = storage_for(asked.store)
     names: list[str | None] = [asked.name]
     if asked.name is None and asked.at is not None:
-        root = storage.resolve(asked.store).rstrip("/")
-        stores = stores_of(storage, root)  # some perhaps of a killed first backup
-        names = [name for name in stores if Catalogue(storage, root, name).numbers] or names
+        there = catalogues(storage, asked.store)  # some perhaps of a killed first backup
+        names = [each.store for each in there if each.numbers] or names
     found = []
-    for name in names:
-        wanted = Wanted(name, asked.at, asked.to_offset, asked.to_message_id)
+    for each in names:
+        wanted = Wanted(each, asked.at, asked.to_offset, asked.to_message_id)
         found.append(find_moment(storage, asked.store, wanted, Notes(asked.tell)))
     if len(found) == 1:
         return Restoration([_Restoring(engine, asked, found[0]).run()])
     into = asked.storage or storage_for(asked.output, not engine.one_machine)
-    root = Place(storage, storage.resolve(asked.store))
-    whole = Output(into, into.resolve(asked.output), RESTORED, None, (root,))
+    inputs = (Place(storage, storage.resolve(asked.store)),)
+    whole = Output(into, into.resolve(asked.output), RESTORED, None, inputs)
     with _at_once(whole) as folder:
-        each_to = [(one, f"/{one.moment.store}") for one in found]
-        stores = [_Restoring(engine, replace(asked, output=folder + name), one)
-                  for one, name in each_to]  # fmt: skip
+        stores = [_Restoring(engine, replace(asked, output=f"{folder}/{one.moment.store}"), one)
+                  for one in found]  # fmt: skip
         for store in stores:
             store.place.check()
         reports = [store.run() for store in stores]
-    for report, (_, name) in zip(reports, each_to, strict=True):
-        report.output = whole.path + name
+    for report, one in zip(reports, found, strict=True):
+        report.output = f"{whole.path}/{one.moment.store}"
     return Restoration(reports)
 
 

@@ -20,6 +20,7 @@ from reput.jobs.console.options import (
 from reput.jobs.engines.choice import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import READ
+from reput.store_format.files.by_url import place_at
 from reput.store_format.notes import Notes
 from reput.store_format.release.settings import SettingError
 
@@ -51,8 +52,6 @@ is new in the log, once, whatever was killed. It needs deltalake: pip install "r
 
 def is_delta(to: str) -> bool:
     """Whether a folder, by path or URL, has a Delta table of messages."""
-    from reput.store_format.files.by_url import place_at
-
     return any(place_at(to).listed("messages/_delta_log"))
 
 
@@ -194,7 +193,6 @@ def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
     read from the export. Raises StoreError, SettingError, UnknownRelease.
     """
     from reput.jobs.exporting.files import check_set, chosen_of, compare_set, export_manifest
-    from reput.store_format.files.by_url import place_at
 
     store, to = asked.store, asked.to
     if is_delta(to):

@@ -10,6 +10,7 @@ from reput.jobs.console.options import DAMAGE, DONE, add_service, asked_of, show
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
 from reput.store_format.names import OFFSETS
+from reput.store_format.release.settings import writer_settings_from
 
 if TYPE_CHECKING:
     from reput.broker.services.resolve import Decisions, ResolutionPlan
@@ -109,7 +110,6 @@ def resolve_transactions(asked: ResolveTransactions) -> ResolveReport:
     from reput.store_format.discover.config import config_in_rocksdb
     from reput.store_format.fate import transactions
     from reput.store_format.fate.rows import gathered_transactions
-    from reput.store_format.release.settings import writer_settings_from
 
     decisions, given = _decisions(asked.decide), asked.settings or {}
     checks_most = writer_settings_from(given, release=asked.rocketmq).transaction_check_max

@@ -119,9 +119,6 @@ class Sent:
     dry_run: bool = False
     seconds: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def text(self) -> str:
         verb = "would send" if self.dry_run else "sent"
         lines = [f"{verb} {counted(self.sent, 'message')} of {self.source} to {self.to}"]
@@ -186,7 +183,8 @@ def send(asked: Send) -> Sent:
         def messages() -> "Iterator[Outgoing]":
             if known and known.last:
                 selected.check(name, known.after[0], known.last)
-            found = selected.messages(name, *limits(), began)
+            since, until = limits()
+            found = selected.messages(name, since, until, began)
             return (one for one in found if known is None or not known.is_done(one.place))
 
         if asked.dry_run or asked.confirm:
@@ -286,7 +284,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = asked_of(arguments, Send, keys=keys, row=row, tell=remark, confirm=confirm)
     done = send(asked)
     if arguments.format != CSV:
-        show(arguments, done.as_json(), done.text(), good=not done.failed)
+        show(arguments, asdict(done), done.text(), good=not done.failed)
     found = done.dry_run and done.sent
     return DAMAGE if done.failed or done.lacking or found else DONE
 

@@ -19,6 +19,8 @@ from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import VERIFY
 from reput.store_format.faults import REFUSE, DamageFound
+from reput.store_format.files.by_url import place_at
+from reput.store_format.files.queue_logs import QueueLog
 
 if TYPE_CHECKING:
     from reput.jobs.judging.report import Report
@@ -63,8 +65,6 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
     from reput.jobs.salvaging.judge_end import read_log
     from reput.store_format.discover.store import discover
-    from reput.store_format.files.by_url import place_at
-    from reput.store_format.files.queue_logs import QueueLog
     from reput.store_format.log.there import said_of_strangers
 
     at = asked.named()

@@ -35,6 +35,7 @@ from reput.jobs.console.voice import (
 from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import place_at
 from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.settings import (
     SettingError,
@@ -76,7 +77,6 @@ def new_file(
         return None
     check_ending("stats --output" if option == "output" else f"--{option}", path)
     from reput.jobs.outputs.output import NewFile, inputs_of
-    from reput.store_format.files.by_url import place_at
 
     file = NewFile(path, tuple(inputs_of(place_at(arguments.store), settings or {})))
     try:

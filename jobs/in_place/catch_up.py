@@ -13,7 +13,7 @@ from reput.broker.change.compaction import settle
 from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog, Position, find_position
 from reput.broker.writer.recovery import LogRecovery
-from reput.jobs.deriving.timers import mend_services, of_opened, staged_services, write_services
+from reput.jobs.deriving.timers import of_opened, staged_services, write_services
 from reput.jobs.opening.held import HeldStore, refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import Output
@@ -197,8 +197,7 @@ def catch_up_in_place(
             about.compaction = settle(files, held.folder, release, given, notes).lines
             settle_too()
             if not growing:
-                with OpenedStore(held.folder, release, given, Notes()) as opened:
-                    about.waits = mend_services(files, opened, given, about.log_end, stopped=True)
+                mend_lost(held, plan, lambda _: None, about)
 
         with progress.stage("written", lambda: Done(None, f"up to {new.ahead.end:,}")):
             (catching.resume if resumed else catching.apply)(new, follow_the_log)
@@ -214,16 +213,17 @@ def catch_up_in_place(
 def mend_lost(
     held: HeldStore, plan: Plan, confirm: Callable[[str], None], about: CaughtUp
 ) -> None:  # fmt: skip
-    """Write what the services of a store have lost, where no message is new: `--follow` leaves it
-    to its end, and to the next catch-up if it has none.
+    """Write what the services of a stopped store have lost, though no message may be new:
+    `--follow` leaves it to its end, and to the next catch-up if it has none.
     """
-    release, given = plan.profile.release, plan.discovered.settings
+    release, given, notes = plan.profile.release, plan.discovered.settings, list[str]()
     with OpenedStore(held.folder, release, given, Notes()) as opened:
-        waits = of_opened(opened, given, about.log_end).waits(False, False, about.warnings)
-    if not (said := waits.said()):
-        return
-    about.waits, about.needed = said, True
-    if not held.dry_run:
+        asked = of_opened(opened, given, about.log_end)._replace(stopped=True)
+        waits = asked.waits(False, False, notes)
+    said = waits.said()
+    about.needed = about.needed or bool(said)
+    about.waits = [*said, *notes] if about.needed else []
+    if said and not held.dry_run:
         confirm(f"write what timers and delays wait for to {held.path}")
         held.changed = True
         held.lock_at_last()

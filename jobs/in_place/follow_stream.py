@@ -6,12 +6,13 @@ the derived files, so a batch repeated after a kill finds its work done.
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from reput.jobs.in_place.follow import CaughtUp, LogListing, Rounds, consented, end, one_round
+from reput.jobs.in_place.catch_up import CaughtUp
+from reput.jobs.in_place.follow import LogListing, consented, end, one_round
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store import StoreAt
@@ -20,7 +21,6 @@ from reput.store_format.files.by_url import place_at
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.segments import commit_log_folders
-from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ _LOOK_SECONDS = 0.2
 
 
 def follow_stream(
-    spark: "SparkSession", checkpoint: str, held: HeldStore, at: StoreAt, progress: Progress,
-    confirm: Callable[[str], None], rounds: Rounds,
+    spark: "SparkSession", checkpoint: str, asked: Any, held: HeldStore, at: StoreAt
 ) -> None:  # fmt: skip
-    """Catch up with each growth of a held store's log.
+    """Catch up with each growth of a held store's log. asked: as jobs/catch_up.py declares it.
 
     checkpoint: folder of the query's checkpoint, outside the store.
     at: the held store with the user's release and settings. Raises as one_round does.
@@ -43,6 +42,7 @@ def follow_stream(
     failed: list[BaseException] = []
     last = time.monotonic()
     seen: LogListing = ()
+    confirm = asked.confirm
     newest: CaughtUp | None = None
     one_at_a_time = threading.Lock()
 
@@ -50,10 +50,10 @@ def follow_stream(
         nonlocal last, seen, confirm, newest
         with one_at_a_time:
             before = seen
-            about, seen = one_round(held, at, progress, confirm, before)
+            about, seen = one_round(held, at, asked.shows, confirm, before)
             newest = about or newest
             if about is not None and about.done:
-                rounds.said(about)
+                asked.said(about)
                 confirm = consented
             if seen != before:
                 last = time.monotonic()
@@ -73,15 +73,15 @@ def follow_stream(
         frame.writeStream.foreachBatch(batch)
         .queryName(f"reput: catch up {held.path}")
         .option("checkpointLocation", checkpoint)
-        .trigger(processingTime=f"{rounds.every} seconds")
+        .trigger(processingTime=f"{asked.every} seconds")
         .start()
     )
     try:
         while query.isActive:
             time.sleep(_LOOK_SECONDS)
-            if time.monotonic() - last >= rounds.every + _LOOK_SECONDS:
+            if time.monotonic() - last >= asked.every + _LOOK_SECONDS:
                 catch_up()  # without growth no batch comes, but the last record counts only now
-            if rounds.idle is not None and time.monotonic() - last >= rounds.idle:
+            if asked.idle is not None and time.monotonic() - last >= asked.idle:
                 break
     finally:
         query.stop()
@@ -90,7 +90,7 @@ def follow_stream(
     error = query.exception()
     if error is not None:
         raise StoreError(f"the streaming query ended: {type(error).__name__}") from error
-    end(held, at, rounds, confirm, newest)
+    end(asked, held, at, confirm, newest)
 
 
 # ---

@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from reput.jobs.outputs.report import left_behind
 from reput.jobs.replicating.config import copy_config
 from reput.jobs.replicating.source import (
     ALL_WANTED,
-    LogLimit,
     LogPiece,
     RateLimit,
     SourceLog,
@@ -23,39 +22,25 @@ from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.rules import Checks
 from reput.store_format.names import COMPACTION, CONFIG, LMQ_OFFSETS
-from reput.store_format.notes import Done, Notes, Progress
+from reput.store_format.notes import Done, Notes
 from reput.store_format.state_table import config_to_carry
 
 _SYNC_BYTES = 4 << 30  # between two syncs, which stop the copy; read again after a kill, in seconds
-
-
-@dataclass(frozen=True)
-class ReplicationOptions:
-    """The options of a replication."""
-
-    wanted: LogLimit = ALL_WANTED
-    follow: bool = False
-    every: float = 1.0  # seconds between rounds
-    idle: float | None = None  # ends after so many seconds without new records
-    derive: bool = True
-    derive_every: float = 30.0
-    rate: float | None = None  # bytes a second
-    check_crc: bool = True
-    verify: bool = False  # compare the whole target with the source, not only its ends
 
 
 class Replication:
     """Copies one source's log to one target."""
 
     def __init__(
-        self, source: SourceLog, store: Folder, target: ReplicaTarget,
-        options: ReplicationOptions, live: Callable[[], bool], about: Replicated,
-        progress: Progress,
+        self, asked: Any, source: SourceLog, store: Folder, target: ReplicaTarget,
+        live: Callable[[], bool], about: Replicated,
     ) -> None:  # fmt: skip
-        """store: storage and root of the source; live: whether a broker is writing to it."""
+        """asked: as jobs/replicate.py declares it. store: storage and root of the source; live:
+        whether a broker is writing to it.
+        """
         self.source, self.store, self.target = source, store, target
-        self.options, self.live, self.about, self.progress = options, live, about, progress
-        self._pace = RateLimit(options.rate)
+        self.options, self.live, self.about, self.progress = asked, live, about, asked.shows
+        self._pace = RateLimit(asked.rate)
         self._seen: dict[str, FileState] = {}  # states of config/ files when they were copied
         self._fault = Fault.NONE  # fault at the end of the source's log in the last round
         self._reached = 0  # end of the source's last whole record in that round
@@ -116,7 +101,8 @@ class Replication:
                 return
             if options.idle is not None and now - grown >= options.idle and not waiting:
                 return
-            if options.derive and options.follow and now - derived >= options.derive_every:
+            grew = options.derive and target.held.crashed  # since the last time
+            if grew and options.follow and now - derived >= options.derive_every:
                 self.about.entries += target.derive(self._settle)
                 derived = time.monotonic()
             time.sleep(options.every)

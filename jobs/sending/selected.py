@@ -94,18 +94,16 @@ class Selected:
         at `place`, with this UNIQ_KEY.
         """
         try:
-            if self._store is None or any(
-                each.unique == unique
-                for each in self._outgoing(self._store.message_at(place), name)
-            ):
-                return
+            known = self._store is None or unique in {
+                each.unique for each in self._outgoing(self._store.message_at(place), name)
+            }
         except NotInLog as error:
-            if place < error.start:
-                return  # expired
+            known = place < error.start  # expired
         except NoRecord:
-            pass
-        raise StoreError(f"{self.folder}: is another source than when its checkpoint was written: "
-                         "name another with --checkpoint")  # fmt: skip
+            known = False
+        if not known:
+            raise StoreError(f"{self.folder}: is another source than when its checkpoint was "
+                             "written: name another with --checkpoint")  # fmt: skip
 
     def messages(
         self, name: str, since: int | None, until: int | None, began: int

@@ -303,8 +303,9 @@ class Sender:
         self.checkpoint.note(
             "send", group, first.topic, first.queue_id, broker.name, queue, start, maybe
         )
+        now = time.time_ns() // 1_000_000
         try:
-            answer = self.cluster.ask(broker.address, send_request(group, queue, _now()))
+            answer = self.cluster.ask(broker.address, send_request(group, queue, now))
         except NotReached as error:
             answer = Command(min(BUSY), remark=str(error))
         except (OSError, BadFrame) as error:
@@ -411,7 +412,3 @@ def requests_of(messages: Iterable[Outgoing], most: int, ordered: bool) -> Itera
         size += one.size
     if held:
         yield held
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -12,11 +12,13 @@ from reput.broker.serving.broker import Answer, Broker, Caller, Guard, refused
 from reput.broker.serving.popped import popped_rows, restore
 from reput.broker.wire.codes import ResponseCode
 from reput.broker.wire.remoting import ACCESS_KEY, Command, signed_by
-from reput.jobs.outputs.output import WholeFile
+from reput.jobs.outputs.output import WholeFile, inputs_of
 from reput.jobs.outputs.report import counted
-from reput.jobs.sockets.connection import refuse_readable_by_others
+from reput.jobs.sockets.connection import refuse_readable_by_others, tls_mode
 from reput.store_format.discover.config import Offsets, offsets_of_table
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import place_at
 from reput.store_format.files.folder import Place
 from reput.store_format.java import quoted_keys
 from reput.store_format.notes import Notes
@@ -51,8 +53,6 @@ def tls_of(arguments: argparse.Namespace) -> "TlsMode | None":
         raise SettingError("--tls-cert and --tls-key belong together, and --tls-required to both")
     if key is None:
         return None
-    from reput.jobs.sockets.connection import tls_mode
-
     names = {certificate: "--tls-cert", key: "--tls-key"}
     with readable(names):
         return tls_mode(certificate, key, arguments.tls_required)
@@ -80,10 +80,6 @@ def arrange_access(
             broker.guards.append(guard_by(read_access_keys(arguments.access_keys)))
     if arguments.group_offsets is None:
         return lambda: None
-    from reput.jobs.outputs.output import inputs_of
-    from reput.store_format.files.by_url import place_at
-    from reput.store_format.notes import Notes
-
     inputs = inputs_of(place_at(arguments.store), settings)
     if arguments.derived is not None:
         inputs += inputs_of(place_at(arguments.derived), {})
@@ -255,8 +251,6 @@ def serve_slaves(
     """Serve slaves. Returns what ends the service. Raises SettingError, StoreError, OSError."""
     from reput.broker.writer.flush import Periodic
     from reput.jobs.replicating.master import HaMaster, StoreLog
-    from reput.store_format.discover.store import StoreAt
-    from reput.store_format.files.by_url import place_at
 
     if arguments.at is not None:
         raise SettingError("--ha-listen sends all of the log: not with --at")

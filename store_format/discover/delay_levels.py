@@ -68,16 +68,16 @@ class ShownDelays(NamedTuple):
 
         levels: those of the settings, which hold for what no queue has yet.
         """
-        levels = [*levels, *levels[-1:] * (max(self.levels, default=0) - len(levels))]
+        now = [*levels, *list(levels[-1:]) * (max(self.levels, default=0) - len(levels))]
         changes = [
             (after.place, level, before.delay)
             for level, shown in self.levels.items()
             for before, after in pairwise(
-                [*shown, Shown(0, shown[-1].place + 1, levels[level - 1])]
+                [*shown, Shown(0, shown[-1].place + 1, now[level - 1])]
             )
             if before.delay != after.delay
         ]  # fmt: skip
-        found, now = dict[int, tuple[int, ...]](), list(levels)
+        found = dict[int, tuple[int, ...]]()
         for place, level, delay in sorted(changes, reverse=True):
             now[level - 1] = delay
             found[place] = tuple(now)
@@ -100,7 +100,7 @@ class ShownDelays(NamedTuple):
             # a higher level counts as the highest one
             said = levels[min(level, len(levels)) - 1] if levels else None
             if by and said not in [each.delay for each in known]:
-                what = "no such level" if level > len(levels) else delay_text(said)
+                what = "no such level" if said is None else delay_text(said)
                 return (
                     f"{SETTING}: level {level} is {delay_text(shown)} by its queue, "
                     f"{SCHEDULE}/{level - 1}; by {by}: {what}. Correct it or leave it out; if the "

@@ -7,17 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from reput.jobs.catch_up import catch_up
+from reput.jobs.catch_up import Follow, catch_up
 from reput.jobs.in_place import follow as follow_module
 from reput.jobs.in_place.catch_up import CaughtUp
-from reput.jobs.in_place.follow import (
-    LogListing,
-    Rounds,
-    consented,
-    follow,
-    growing_plan,
-    one_round,
-)
+from reput.jobs.in_place.follow import LogListing, consented, follow, growing_plan, one_round
 from reput.jobs.opening.held import held_store
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
@@ -106,7 +99,8 @@ def test_it_ends_when_nothing_has_come_and_asks_once(tmp_path: Path) -> None:
             write(tmp_path, SEGMENT, SEGMENT, SEGMENT)
 
     with held_store(str(tmp_path), dry_run=False) as held:
-        last = follow(held, at(tmp_path), Progress(), asked.append, Rounds(0, 0, said))
+        how = Follow(str(tmp_path), every=0, idle=0, confirm=asked.append, said=said)
+        last = follow(how, held, at(tmp_path))
     assert last is not None
     assert len(asked) == 1
     assert sum(each.entries for each in told) == 100
@@ -119,14 +113,15 @@ def test_idle_seconds_begin_anew_as_the_log_grows(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(follow_module, "one_round", lambda *_: (None, (next(rounds),)))
     clock = Mock(monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
     monkeypatch.setattr(follow_module, "time", clock)
-    assert follow(Mock(), Mock(), Progress(), pytest.fail, Rounds(2, 3, pytest.fail)) is None
+    how = Follow("", every=2, idle=3, confirm=pytest.fail, said=pytest.fail)
+    assert follow(how, Mock(), Mock()) is None
     assert (now, next(rounds)) == ([10.0], 4)
 
 
 def test_without_a_log_it_waits_no_longer_than_it_is_told(tmp_path: Path) -> None:
     with held_store(str(tmp_path), dry_run=False) as held:
-        rounds = Rounds(0, 0.01, lambda _: pytest.fail("nothing was written"))
-        assert follow(held, at(tmp_path), Progress(), pytest.fail, rounds) is None
+        how = Follow(str(tmp_path), every=0, idle=0.01, confirm=pytest.fail, said=pytest.fail)
+        assert follow(how, held, at(tmp_path)) is None
 
 
 def test_what_waits_is_written_at_its_end_or_by_the_next_catch_up(tmp_path: Path) -> None:
@@ -144,7 +139,7 @@ def test_what_waits_is_written_at_its_end_or_by_the_next_catch_up(tmp_path: Path
         with held_store(source.path, dry_run=False) as held:
             if ends:
                 told: list[CaughtUp] = []
-                follow(held, source, Progress(), consented, Rounds(0, 0, told.append))
+                follow(Follow(source.path, every=0, idle=0, said=told.append), held, source)
                 assert [bool(each.waits) for each in told][-1]
             else:
                 seen: LogListing = ()

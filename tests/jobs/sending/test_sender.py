@@ -133,6 +133,23 @@ def test_a_message_that_is_refused_fails_alone_and_is_tried_again_by_the_next_ru
         assert sorted(there.bodies) == sorted(bodies())
 
 
+def test_a_broker_that_lost_its_queue_s_end_gets_no_batch_twice(store: str) -> None:
+    """Its power was cut: what was noted of its queues before is not so any more."""
+    requests: list[int] = []
+    with cluster(queues=1) as there:
+
+        def does(broker: Any, asked: Any) -> str:
+            requests.append(1)
+            if len(requests) == 2:
+                broker.queues["T", 0].clear()
+                return DROP
+            return LOSE if len(requests) == 3 else STORE
+
+        there.does = does
+        done = sending(there, store, batch=4)
+        assert (len(there.bodies), done.twice) == (12, [])
+
+
 def test_a_queue_that_cannot_be_read_gets_no_batch(store: str) -> None:
     with cluster() as there:
         there.brokers["a"].readable = False

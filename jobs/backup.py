@@ -1,8 +1,10 @@
 """`reput backup`: a store into a backup repository, at first whole, then what is new."""
 
 import argparse
+import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -53,7 +55,7 @@ def backup(asked: Backup) -> "BackedUp":
 
     Raises StoreError (OverlapsInput, Claimed, SourceCleaned), SettingError, OSError.
     """
-    from reput.jobs.repository.backup import Asked, back_up
+    from reput.jobs.repository.backup import back_up
     from reput.jobs.repository.repository import Repository
     from reput.store_format.discover.store import store_at
 
@@ -61,8 +63,7 @@ def backup(asked: Backup) -> "BackedUp":
         raise SettingError("REPO is empty: name a folder or URL")
     at = store_at(asked.store, asked.rocketmq, asked.settings)
     at = at._replace(path=at.path.rstrip("/"))
-    return back_up(Asked(at, Repository.at(asked.repository), asked.name, asked.rate, asked.secrets,
-                         asked.conf, asked.dry_run, asked.shows))  # fmt: skip
+    return back_up(asked, at, Repository.at(asked.repository))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every", type=duration, metavar="TIME",
         help="go on until stopped: again each 5m, 1h, ..., a line each time",
     )  # fmt: skip
+    parser.add_argument(
+        "--textfile", metavar="FILE.prom", help="write metrics for node_exporter after each backup"
+    )
     add_broker(parser, "the release of its broker; without it, as the store's files show")
     add_output(parser)
 
@@ -86,17 +90,63 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingError("--dry-run says what is there now: not with --every")
     arguments.conf = arguments.broker_conf
     asked = asked_of(arguments, Backup, rate=rate)
+    tell = _metrics(arguments.textfile, asked)
     while arguments.every is not None:
         began = time.monotonic()
         try:
             about = backup(asked)
+            tell(about)
             show(arguments, about.as_json(), about.line() if about.good else about.text())
             sys.stdout.flush()
         except (OSError, StoreError) as error:  # a lost connection, a cleaned segment: next time
             if isinstance(error, SettingError):
                 raise
             sys.stderr.write(f"reput: error: {error}; tried again\n")
+            tell(None)
         time.sleep(max(arguments.every / 1000 - (time.monotonic() - began), 0))
     about = backup(asked)
+    tell(about)
     show(arguments, about.as_json(), about.text(), good=about.good)
     return DONE if about.good and not (about.dry_run and about.new) else DAMAGE
+
+
+# ---
+# Metrics of the last round in a file that node_exporter reads, as `reput metrics` writes it.
+
+_SERIES = {
+    "failures": "Rounds that failed since the process began",
+    "branches": "Times that the log had gone on differently since then",
+    "timestamp_seconds": "When the last backup ended",
+    "log_end": "Physical offset up to which the repository has the log",
+    "new_bytes": "Bytes of the log that were new",
+    "stored_bytes": "Bytes that were added to the repository",
+    "pieces": "Pieces of the log that were written",
+    "good": "0 where the log has damage or lacks a segment",
+}
+
+
+def _metrics(path: str | None, asked: Backup) -> "Callable[[BackedUp | None], None]":
+    """What writes the file after a round; None: it failed. Raises SettingError, StoreError."""
+    from reput.jobs.outputs.output import whole_file
+
+    if path is None or asked.dry_run:
+        return lambda about: None
+    if not path.endswith(".prom"):
+        raise SettingError(f"--textfile {path}: node_exporter reads *.prom alone")
+    file = whole_file(path, asked.store, asked.settings or {}, b"# HELP reput_backup_", True)
+    found = dict[str, float](failures=0, branches=0)
+
+    def tell(about: "BackedUp | None") -> None:
+        found["failures"] += about is None
+        if about is not None:
+            found["branches"] += about.branch is not None
+            values = time.time(), about.end, about.bytes, about.stored, about.pieces, about.good
+            found.update(zip(list(_SERIES)[2:], values, strict=True))
+        with file.writing() as output:
+            os.fchmod(output.fileno(), 0o644)  # whatever the umask: node_exporter is another user
+            for name, value in found.items():
+                series = f"reput_backup_{name}"
+                head = f"# HELP {series} {_SERIES[name]}\n# TYPE {series} gauge\n"
+                output.write(f"{head}{series} {value:.0f}\n".encode())
+
+    return tell

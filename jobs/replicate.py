@@ -27,7 +27,7 @@ from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
-    from reput.jobs.replicating.from_folder import LogLimit
+    from reput.jobs.replicating.source import LogLimit
     from reput.jobs.replicating.target import Replicated
     from reput.store_format.files.protocol import Storage
 
@@ -75,7 +75,7 @@ class OfReplica:
 
     @property
     def wanted(self) -> "LogLimit":
-        from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit
+        from reput.jobs.replicating.source import ALL_WANTED, LogLimit
 
         return ALL_WANTED if self.to_offset is None else LogLimit(self.to_offset)
 

@@ -1,7 +1,9 @@
 """`reput restore`: a store of a backup repository as it was, for a broker to start on."""
 
 import argparse
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from reput.store_format.release.settings import merge_layers, parse_assignments
 if TYPE_CHECKING:
     from reput.jobs.console.moment import Found
     from reput.jobs.converting.report import ConvertSummary
+    from reput.jobs.outputs.output import Output
     from reput.jobs.repository.restored import Restored
 
 _HELP = """\
@@ -98,29 +101,60 @@ def restore(engine: Engine, asked: Restore) -> Restoration:
     """Restore a store of a repository, or with `at` alone all of them.
 
     Raises StoreError (OverlapsInput, OutputInUse, PieceBroken, DamageFound; where no backup has the
-    moment), SettingError, OSError. A failed run leaves nothing in `output`; of several stores those
-    that were done stay.
+    moment), SettingError, OSError. A failed run leaves nothing in `output`; only where nothing can
+    be renamed, as on S3, those of several stores stay that were done.
     """
     from reput.jobs.console.moment import Wanted, find_moment
+    from reput.jobs.outputs.output import RESTORED, Output
     from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.catalogue import Catalogue, stores_of
+    from reput.store_format.files.catalogue import catalogues
+    from reput.store_format.files.folder import Place
     from reput.store_format.notes import Notes
 
     storage = storage_for(asked.store)
     names: list[str | None] = [asked.name]
     if asked.name is None and asked.at is not None:
-        root = storage.resolve(asked.store).rstrip("/")
-        stores = stores_of(storage, root)  # some perhaps of a killed first backup
-        names = [name for name in stores if Catalogue(storage, root, name).numbers] or names
-    several, found = len(names) > 1, []
-    for name in names:
-        wanted = Wanted(name, asked.at, asked.to_offset, asked.to_message_id)
-        output = f"{asked.output.rstrip('/')}/{name}" if several else asked.output
-        one = find_moment(storage, asked.store, wanted, Notes(asked.tell))
-        found.append(_Restoring(engine, replace(asked, output=output), one))
-    for each in found:
-        each.place.check()
-    return Restoration([each.run() for each in found])
+        there = catalogues(storage, asked.store)  # some perhaps of a killed first backup
+        names = [each.store for each in there if each.numbers] or names
+    found = []
+    for each in names:
+        wanted = Wanted(each, asked.at, asked.to_offset, asked.to_message_id)
+        found.append(find_moment(storage, asked.store, wanted, Notes(asked.tell)))
+    if len(found) == 1:
+        return Restoration([_Restoring(engine, asked, found[0]).run()])
+    into = asked.storage or storage_for(asked.output, not engine.one_machine)
+    inputs = (Place(storage, storage.resolve(asked.store)),)
+    whole = Output(into, into.resolve(asked.output), RESTORED, None, inputs)
+    with _at_once(whole) as folder:
+        stores = [_Restoring(engine, replace(asked, output=f"{folder}/{one.moment.store}"), one)
+                  for one in found]  # fmt: skip
+        for store in stores:
+            store.place.check()
+        reports = [store.run() for store in stores]
+    for report, one in zip(reports, found, strict=True):
+        report.output = f"{whole.path}/{one.moment.store}"
+    return Restoration(reports)
+
+
+@contextmanager
+def _at_once(whole: "Output") -> Iterator[str]:
+    """A folder for several stores, which has the output's place after the block, in one step;
+    where nothing can be renamed, the output itself.
+    """
+    from reput.jobs.outputs.publish import beside, remove_leftovers, staging_folder
+    from reput.store_format.files.disk import DiskFiles, put_in_place
+    from reput.store_format.files.manifest_last import ManifestLast
+
+    if isinstance(whole.storage, ManifestLast):
+        yield whole.path
+        return
+    whole.check()
+    remove_leftovers(whole, whole.inputs)
+    with staging_folder(*beside(whole)) as staging:
+        yield (folder := staging.path("stores"))
+        whole.check()
+        whole.storage.make_folders(os.path.dirname(whole.path))
+        put_in_place(DiskFiles(""), folder.lstrip("/"), whole.path.lstrip("/"), False)
 
 
 class _Restoring:

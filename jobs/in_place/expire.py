@@ -28,7 +28,7 @@ from reput.store_format.discover.purpose import EXPIRE
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.catalogue import Catalogue, stores_of
+from reput.store_format.files.catalogue import Catalogue, catalogues
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.frames import decode_all
 from reput.store_format.files.protocol import Bytes
@@ -205,17 +205,15 @@ def beyond_backups(plan: Plan, repository: str, end: int) -> Needed:
     A piece counts where a check found it whole, and where it has the log's own bytes. end: where
     what matters ends. Raises StoreError for what is no repository, OSError.
     """
-    storage = storage_for(repository)
-    root = storage.resolve(repository).rstrip("/")
-    stores = [Catalogue(storage, root, name) for name in stores_of(storage, root)]
+    stores = catalogues(storage_for(repository), repository)
     upto = max((_same_up_to(plan, each, end) for each in stores), default=plan.segments[0].start)
-    return Needed(upto, f"{root} has not what follows, or no check has found it whole there "
+    return Needed(upto, f"{repository} has not what follows, or no check has found it whole there "
                   "(reput backup, reput check)")  # fmt: skip
 
 
 def _same_up_to(plan: Plan, catalogue: Catalogue, end: int) -> int:
     run, at = catalogue.newest(), plan.segments[0].start
-    checked = {name: sha for each in catalogue.checks() for name, sha in each["pieces"].items()}
+    checked = {name: sha for each in catalogue.checks() for name, sha in each.pieces.items()}
     for piece, used in catalogue.chain(run) if run else []:
         stop = piece.offset + used
         if stop <= at:
@@ -234,12 +232,9 @@ def _is_same(plan: Plan, catalogue: Catalogue, piece: Piece, at: int, stop: int)
         there.update(data)
     if (at, stop) == (piece.offset, piece.end):
         return there.hexdigest() == piece.sha256
-    kept, raw = hashlib.sha256(), catalogue.storage.read_bytes(catalogue.piece_path(piece))
-    begin = piece.offset
-    for plain in decode_all(raw, piece.length):
-        kept.update(plain[max(at - begin, 0) : max(stop - begin, 0)])
-        begin += len(plain)
-    return there.digest() == kept.digest()
+    raw = catalogue.storage.read_bytes(catalogue.piece_path(piece))
+    kept = decode_all(raw, piece.length)[at - piece.offset : stop - piece.offset]
+    return there.digest() == hashlib.sha256(kept).digest()
 
 
 def _log_bytes(plan: Plan, at: int, stop: int) -> Iterator[Bytes]:

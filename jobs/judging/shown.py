@@ -54,8 +54,10 @@ class MapRow(NamedTuple):
         return f"... {self.skipped:,} {what}" if self.skipped else ""
 
 
-def text(report: CheckReport, whole: bool = False, given: str = "") -> str:
-    """The report as text. whole: as for -v, up to 20 lines of a kind; given: as for `next_step`."""
+def text(report: CheckReport, whole: bool = False, given: str = "", store: str = "") -> str:
+    """The report as text. whole: as for -v, up to 20 lines of a kind; given, store: as for
+    `next_step`.
+    """
     verdict = report.state
     if report.looks_like:
         verdict = (
@@ -109,7 +111,7 @@ def text(report: CheckReport, whole: bool = False, given: str = "") -> str:
         )
     lines += [f"  time      {report.fall_of_time}"] if report.fall_of_time else []
     lines += [f"  warning   {warning}" for warning in report.warnings]
-    following = next_step(report, given)
+    following = next_step(report, given, store)
     return "\n".join([*lines, *([f"  next      {following}"] if following else [])])
 
 
@@ -132,17 +134,19 @@ def left_open_text(report: CheckReport) -> str:
     return "is there and nobody holds the lock: the broker was killed"
 
 
-def next_step(report: CheckReport, given: str = "") -> str:
+def next_step(report: CheckReport, given: str = "", store: str = "") -> str:
     """The command that mends the findings, with the options on the store's broker that were
-    `given`; empty if no command does, or nothing is to be done.
+    `given`; empty if no command does, or nothing is to be done. store: the words that name it, if
+    not its path alone.
     """
     if report.looks_like or (report.sound and report.derived_files is not None):
         return ""
+    path = store or report.store
     # a command that writes needs the release
     release = " --rocketmq VERSION" if report.assumed and "--rocketmq" not in given else ""
     size = next(filter(None, map(_WHOLE.search, report.warnings)), None)
     whole = f" {size[0]}" if size and size[0].split("=")[0] not in given else ""
-    recover = f"reput recover {report.store} --dry-run{given}{release}{whole}"
+    recover = f"reput recover {path} --dry-run{given}{release}{whole}"
     if todo := next((each.todo for each in report.findings if each.todo), ""):
         return todo
     if report.of_group and report.findings and not report.damage["range_count"]:
@@ -163,21 +167,21 @@ def next_step(report: CheckReport, given: str = "") -> str:
         return f"{stopped}{recover}   (or start the broker)"
     made = f"--output DIR{given}{release}"
     if report.of_group:
-        return f"reput rebuild {report.store} {made} --on-damage salvage"
+        return f"reput rebuild {path} {made} --on-damage salvage"
     odd = any("mappedFileSizeCommitLog is" in each.reason for each in report.findings)
     more = "".join(
         f" {option}" for option, said in (("--put-back", KEPT_FROM), ("--assume-names", ASSUMED))
         if any(said in each.reason for each in report.findings)
     )  # fmt: skip
     if report.damage["range_count"] or odd or more:
-        return f"reput repair {report.store} {made}{more}   (a copy that a broker serves)"
+        return f"reput repair {path} {made}{more}   (a copy that a broker serves)"
     of_log = report.only_derived_differ or report.index_of_older_log or report.of_timers
     if of_log or report.derived_files is None:
         if report.store.startswith("backup:"):
-            return f"reput restore {report.store} --output DIR"
-        then = _PUT_IN_PLACE if "://" in report.store else f"reput install DIR {report.store}"
+            return f"reput restore {path} --output DIR"
+        then = _PUT_IN_PLACE if "://" in report.store else f"reput install DIR {path}"
         which = "--queues files " * report.two_kinds  # a broker makes the rows from these
-        return f"reput rebuild {report.store} {which}{made}, then {then}"
+        return f"reput rebuild {path} {which}{made}, then {then}"
     return ""
 
 

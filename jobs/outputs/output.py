@@ -14,8 +14,9 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
 from reput.store_format.faults import StoreError
@@ -56,59 +57,60 @@ CONVERT_FORMAT = "reput-convert-1"
 SHARDED = "shards"  # a manifest's list of further lists of files
 
 _LISTED = object()
-_DERIVED = [row for row in FILES if row.copies == Copies.DERIVE]
+_DERIVED = tuple(row for row in FILES if row.copies == Copies.DERIVE)
 _DELAYED = f"{CONFIG}/{DELAY_OFFSETS}"  # made from the log where it is lost
 _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
 
 
-class SetKind(NamedTuple):
+@dataclass(frozen=True)
+class SetKind:
     """A kind of published folder: the format of its manifest, and the names allowed in it."""
 
     what: str
     format: str
     lists: tuple[str, ...]  # the manifest's lists of files
-    files: re.Pattern[str]
-    folders: re.Pattern[str]
+    rows: tuple[StateFile, ...]  # of its files and their folders
+    more: tuple[str, ...]  # patterns of other files
+    around: tuple[str, ...] = ()  # their folders
     sharded: str = ""  # the format of one that lists files in shards too
 
+    @cached_property  # made late: they take longer than most commands' other imports
+    def files(self) -> re.Pattern[str]:
+        return _any_of(*(pattern(row).pattern for row in self.rows), *self.more)
 
-def _patterns(
-    rows: Iterable[StateFile], *more: str, folders: tuple[str, ...] = ()
-) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What matches the files of rows of the table, and their folders."""
-    rows = list(rows)
-    files = dict.fromkeys((*(pattern(row).pattern for row in rows), *more))
-    around = dict.fromkeys((*(each for row in rows for each in folders_of(row)), *folders))
-    return re.compile("|".join(files), re.ASCII), re.compile("|".join(around), re.ASCII)
+    @cached_property
+    def folders(self) -> re.Pattern[str]:
+        return _any_of(*(each for row in self.rows for each in folders_of(row)), *self.around)
 
 
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(dict.fromkeys(patterns)), re.ASCII)
+
+
+_OF_CONFIG = f"{CONFIG}/[^/]+"
 REBUILT = SetKind(
-    "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",),
-    *_patterns(_DERIVED, re.escape(_DELAYED), rf"{SHARDS}/\d{{8}}\.jsonl", folders=(SHARDS,)),
-    SHARDED_FORMAT,
+    "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",), _DERIVED,
+    (re.escape(_DELAYED), rf"{SHARDS}/\d{{8}}\.jsonl"), (SHARDS,), SHARDED_FORMAT,
 )  # fmt: skip
 REPAIRED = SetKind(
     "a store that reput has repaired", REPAIR_FORMAT, ("segments", "saved", "derived", "copied"),
-    *_patterns(FILES, rf"{CONFIG}/[^/]+", r"damaged/\d{20}(\.json)?", folders=("damaged",)),
+    FILES, (_OF_CONFIG, r"damaged/\d{20}(\.json)?"), ("damaged",),
 )  # fmt: skip
 EXPORTED = SetKind(
-    "a set that reput has exported", EXPORT_FORMAT, ("files",),
     # in a folder of their own, in which pandas, Polars, DuckDB and Spark find nothing but them;
     # exports of 0.1 have them beside the manifest
-    re.compile(rf"({DATA}/)?part-\d{{8}}\.(parquet|jsonl)", re.ASCII), re.compile(DATA),
+    "a set that reput has exported", EXPORT_FORMAT, ("files",), (),
+    (rf"({DATA}/)?part-\d{{8}}\.(parquet|jsonl)",), (DATA,),
 )  # fmt: skip
-
 EXPORTED_STORE = SetKind(
-    "a store that reput has exported", STORE_FORMAT, ("files",),
-    *_patterns(FILES, f"{CONFIG}/[^/]+", re.escape(OFFSET_MAP)),
+    "a store that reput has exported", STORE_FORMAT, ("files",), FILES,
+    (_OF_CONFIG, re.escape(OFFSET_MAP)),
 )  # fmt: skip
-CONVERTED = SetKind(
-    "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
-    *_patterns(FILES, f"{CONFIG}/[^/]+"),
-)  # fmt: skip
+CONVERTED = SetKind("a store that reput has converted", CONVERT_FORMAT,
+                    ("segments", "derived", "copied"), FILES, (_OF_CONFIG,))  # fmt: skip
 RESTORED = SetKind(
-    "a store that reput has restored", "reput-restore-1", ("segments", "derived", "copied"),
-    *_patterns(FILES, f"{CONFIG}/[^/]+", r"broker\.conf"),
+    "a store that reput has restored", "reput-restore-1", ("segments", "derived", "copied"), FILES,
+    (_OF_CONFIG, r"broker\.conf"),
 )  # fmt: skip
 
 

@@ -28,8 +28,8 @@ from reput.broker.wire.producing import request
 from reput.broker.wire.remoting import BadFrame
 from reput.broker.wire.replication import LogChunk, ProtocolError
 from reput.jobs.replicating.config import put_config
-from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit
 from reput.jobs.replicating.peers import Address, Cluster
+from reput.jobs.replicating.source import ALL_WANTED, LogLimit, RateLimit
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated
 from reput.store_format.discover.config import offsets_of_table
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError

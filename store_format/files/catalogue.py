@@ -8,19 +8,21 @@ are gone, and lists anew what the oldest of the others need of them.
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
 from reput.store_format.files.manifest_last import AT_ONCE
-from reput.store_format.files.protocol import Listed, Storage
+from reput.store_format.files.protocol import FileState, Listed, Storage
 from reput.store_format.files.runs import (
+    Check,
     Forget,
-    Kept,
     Piece,
     Run,
     Span,
     StateEntry,
+    parse_check,
     parse_object,
     parse_run,
 )
@@ -43,7 +45,7 @@ class Part(NamedTuple):
 
 
 class Catalogue:
-    """The runs of a store. They are listed once, by `refresh`, and read when they are asked for.
+    """The runs of a store. They are listed once, and read when they are asked for.
 
     root: the repository's folder or URL, resolved.
     """
@@ -52,20 +54,14 @@ class Catalogue:
         self.storage, self.root, self.store = storage, root, store
         self.folder = f"{root}/{store}"
         self._read: dict[int, Run | Forget] = {}
-        self.numbers: list[int] = []
-        self.refresh()
-
-    def refresh(self) -> None:
-        """List the runs anew; those that are known are not read again. Raises OSError."""
-        found = (_RUN.fullmatch(name) for name, state in self.listed(RUNS) if state is not None)
-        self.numbers = sorted(int(each[1]) for each in found if each)
-        self._there = frozenset(self.numbers)
-        self._read = {run: self._read[run] for run in self.numbers if run in self._read}
+        found = ((_RUN.fullmatch(name), state) for name, state in self.listed(RUNS))
+        self._there = {int(each[1]): state for each, state in found if each and state}
+        self.numbers = sorted(self._there)
 
     def listed(self, below: str) -> list[Listed]:
         """What is in a folder of the store's part of the repository."""
         try:
-            return self.storage.list(f"{self.folder}/{below}")
+            return self.storage.list(f"{self.folder}/{below}".rstrip("/"))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -103,39 +99,38 @@ class Catalogue:
         """The newest forget, which has all that earlier ones keep."""
         for number in reversed(self.numbers):
             found = self.object(number)
-            if isinstance(found, Forget):
-                return found
-            return self._forget_of(found)
+            if isinstance(found, Run) and found.forget is not None:
+                before, found = found, self.object(found.forget)
+                if isinstance(found, Run):
+                    path = self.path_of(before.run)
+                    raise StoreError(f"{path}: forget: run {found.run} is not a forget")
+            return found if isinstance(found, Forget) else None
         return None
-
-    def _forget_of(self, run: Run) -> Forget | None:
-        if run.forget is None:
-            return None
-        found = self.object(run.forget)
-        if not isinstance(found, Forget):
-            raise StoreError(f"{self.path_of(run.run)}: forget: run {run.forget} is not a forget")
-        return found
 
     def run(self, number: int) -> Run:
         """A backup, with the fields that a forget gave it. Raises StoreError for any other."""
         found = self.object(number)
         if not isinstance(found, Run):
             raise StoreError(f"{self.path_of(number)}: is a forget, not a backup")
-        kept = self._kept(number)
-        if kept is None:
-            return found
-        return Run(**{**found.__dict__, "parent": None, "first": kept.first, "begin": kept.begin,
-                      "pieces": kept.pieces, "gap": None})  # fmt: skip
-
-    def _kept(self, number: int) -> Kept | None:
         forget = self.last_forget()
-        return forget.kept.get(number) if forget else None
+        kept = forget.kept.get(number) if forget else None
+        return found if kept is None else replace(found, parent=None, gap=None, **kept._asdict())
 
-    def checks(self) -> list[dict[str, Any]]:
+    def checks(self) -> list[Check]:
         """What `check` found in the repository, the oldest first. Raises StoreError, OSError."""
-        paths = [f"{self.folder}/{CHECKS}/{name}" for name, state in self.listed(CHECKS)
-                 if state is not None and name.endswith(".json")]  # fmt: skip
-        return [parse_object(self.storage.read_bytes(path), path) for path in sorted(paths)]
+        return [parse_check(self.storage.read_bytes(path), path) for path, _ in self._checks()]
+
+    def _checks(self) -> list[tuple[str, FileState]]:
+        found = ((f"{self.folder}/{CHECKS}/{name}", state) for name, state in self.listed(CHECKS))
+        return sorted((path, state) for path, state in found if state and path.endswith(".json"))
+
+    def damage_since(self, run: int) -> Check | None:
+        """The newest check, if it found damage and was made after a run. Raises as `checks`."""
+        for path, state in self._checks()[-1:]:
+            if state.mtime >= self._there[run].mtime:
+                check = parse_check(self.storage.read_bytes(path), path)
+                return check if "damaged" in check.runs.values() else None
+        return None
 
     def backups(self) -> list[Run]:
         """All backups that are not forgotten, in order; all runs are read."""
@@ -202,9 +197,11 @@ def _is_store(storage: Storage, folder: str) -> bool:
     return any(name == RUNS and state is None for name, state in storage.list(folder))
 
 
-def wanted_stores(storage: Storage, root: str, store: str | None) -> list[str]:
-    """The store that was named, or all. Raises as `only_store` does."""
-    return stores_of(storage, root) if store is None else [only_store(storage, root, store)]
+def catalogues(storage: Storage, repository: str, store: str | None = None) -> list[Catalogue]:
+    """That of the store that was named, or all. Raises as `only_store` does."""
+    root = storage.resolve(repository).rstrip("/")
+    names = [only_store(storage, root, store)] if store else stores_of(storage, root)
+    return [Catalogue(storage, root, name) for name in names]
 
 
 def only_store(storage: Storage, root: str, store: str | None) -> str:

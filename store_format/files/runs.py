@@ -95,19 +95,7 @@ class Run:
     more: Mapping[str, Any] = field(default_factory=dict)  # fields of another version
 
     def as_json(self) -> dict[str, Any]:
-        names = ("offset", "sha256", "storeTimestamp")
-        last = self.last and dict(zip(names, self.last, strict=True))
-        own = {
-            "format": FORMAT, "run": self.run, "parent": self.parent, "kind": "backup",
-            "started": self.started, "ended": self.ended, "reput": self.reput,
-            "rocketmq": self.rocketmq, "settings": dict(self.settings), "first": self.first,
-            "begins": self.begins, "from": self.begin, "end": self.end, "last": last,
-            "pieces": [piece._asdict() for piece in self.pieces], "gap": self.gap,
-            "branch": self.branch and self.branch._asdict(), "without": list(self.without),
-            "forget": self.forget, "expired": list(self.expired),
-            "state": [each._asdict() for each in self.state],
-        }  # fmt: skip
-        return own | {name: value for name, value in self.more.items() if name not in own}
+        return {**self.more, "format": FORMAT, "kind": "backup", **_fields(vars(self))}
 
 
 class Kept(NamedTuple):
@@ -128,13 +116,32 @@ class Forget:
     kept: Mapping[int, Kept]
 
     def as_json(self) -> dict[str, Any]:
-        kept = {
-            str(run): {"first": each.first, "from": each.begin,
-                       "pieces": [piece._asdict() for piece in each.pieces]}
-            for run, each in self.kept.items()
-        }  # fmt: skip
-        return {"format": FORMAT, "run": self.run, "kind": "forget", "ended": self.ended,
-                "removed": list(self.removed), "kept": kept}  # fmt: skip
+        return {"format": FORMAT, "kind": "forget", **_fields(vars(self))}
+
+
+_NAMES = {"begin": "from", "timestamp": "storeTimestamp"}  # of fields in JSON, where they differ
+
+
+def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {_NAMES.get(name, name): _plain(each) for name, each in values.items() if name != "more"}
+
+
+def _plain(value: Any) -> Any:
+    """A field's value as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if not isinstance(value, tuple):
+        return value
+    named = getattr(value, "_asdict", None)
+    return _fields(named()) if named else list(map(_plain, value))
+
+
+class Check(NamedTuple):
+    """What a check found. pieces: SHA-256 by name, of whole ones; runs: verdict by number."""
+
+    checked: int
+    runs: Mapping[str, str]
+    pieces: Mapping[str, str]
 
 
 def as_bytes(value: Mapping[str, Any]) -> bytes:
@@ -145,7 +152,7 @@ def as_bytes(value: Mapping[str, Any]) -> bytes:
 # ---
 # From JSON: each field is checked, as anybody may have edited it.
 
-Check = Callable[[Any], Any]  # gives what a value stands for; raises _Wrong
+Rule = Callable[[Any], Any]  # gives what a value stands for; raises _Wrong
 
 
 class _Wrong(Exception):
@@ -155,7 +162,7 @@ class _Wrong(Exception):
         self.value, self.wanted, self.at = value, wanted, at
 
 
-def _at(name: str, check: Check, value: Any) -> Any:
+def _at(name: str, check: Rule, value: Any) -> Any:
     try:
         return check(value)
     except _Wrong as wrong:
@@ -163,7 +170,7 @@ def _at(name: str, check: Check, value: Any) -> Any:
         raise _Wrong(wrong.value, wrong.wanted, f"{name}{dot}{wrong.at}") from None
 
 
-def _is(right: Callable[[Any], Any], wanted: str) -> Check:
+def _is(right: Callable[[Any], Any], wanted: str) -> Rule:
     def check(value: Any) -> Any:
         if not right(value):
             raise _Wrong(value, wanted)
@@ -172,16 +179,16 @@ def _is(right: Callable[[Any], Any], wanted: str) -> Check:
     return check
 
 
-def _or(default: Any, check: Check) -> Check:
+def _or(default: Any, check: Rule) -> Rule:
     return lambda value: default if value is None else check(value)
 
 
-def _list(each: Check) -> Check:
+def _list(each: Rule) -> Rule:
     values = _is(lambda value: isinstance(value, list), "a list")
     return lambda value: tuple(_at(f"[{n}]", each, one) for n, one in enumerate(values(value)))
 
 
-def _object(make: Callable[..., Any], **of: Check) -> Check:
+def _object(make: Callable[..., Any], **of: Rule) -> Rule:
     """What `make` makes of an object's fields, in this order."""
     return lambda value: make(
         *(_at(name, check, _table(value).get(name)) for name, check in of.items())
@@ -244,17 +251,31 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
 
 def parse_run(raw: bytes, path: str, run: int) -> Run | Forget:
     """The run or forget of a file. Raises StoreError that names file, field, value and reason."""
-    whole = parse_object(raw, path)
-    kind = whole.get("kind")
+    found: Run | Forget = _parsed(raw, path, lambda whole: _run_or_forget(whole, run))
+    return found
+
+
+def parse_check(raw: bytes, path: str) -> Check:
+    """What a file says that a check found. Raises as `parse_run` does."""
+    found: Check = _parsed(raw, path, _object(Check, checked=_whole, runs=_texts, pieces=_texts))
+    return found
+
+
+def _parsed(raw: bytes, path: str, rule: Rule) -> Any:
     try:
-        if _at("run", _whole, whole.get("run")) != run:
-            raise _Wrong(whole["run"], f"the number in the file's name, {run}", "run")
-        if kind not in ("backup", "forget"):
-            raise _Wrong(kind, '"backup" or "forget"', "kind")
-        return _run(whole) if kind == "backup" else _forget(whole)
+        return rule(parse_object(raw, path))
     except _Wrong as wrong:
         shown = json.dumps(wrong.value)[:80]
         raise StoreError(f"{path}: {wrong.at}: {shown} is not {wrong.wanted}") from None
+
+
+def _run_or_forget(whole: dict[str, Any], run: int) -> Run | Forget:
+    kind = whole.get("kind")
+    if _at("run", _whole, whole.get("run")) != run:
+        raise _Wrong(whole["run"], f"the number in the file's name, {run}", "run")
+    if kind not in ("backup", "forget"):
+        raise _Wrong(kind, '"backup" or "forget"', "kind")
+    return _run(whole) if kind == "backup" else _forget(whole)
 
 
 def _run(whole: dict[str, Any]) -> Run:
@@ -278,7 +299,7 @@ def _forget(whole: dict[str, Any]) -> Forget:
         raise _Wrong(removed, "a list of runs", "removed")
     kept: dict[int, Kept] = {}
     for name, each in _at("kept", _table, whole.get("kept")).items():
-        if not (name.isascii() and name.isdigit()):
+        if not _has_form(r"\d{1,8}")(name):
             raise _Wrong(each, "named by a run's number", f"kept.{name}")
         kept[int(name)] = _at(f"kept.{name}", _kept, each)
     return Forget(whole["run"], _at("ended", _whole, whole.get("ended")), tuple(removed), kept)

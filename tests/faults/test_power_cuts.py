@@ -114,10 +114,10 @@ def newest(repository: Path) -> dict[str, Any]:
             continue
         for piece, used in there.chain(run):
             raw = Path(there.piece_path(piece)).read_bytes()
-            found[f"{name} {piece.offset}"] = b"".join(decode_all(raw, piece.length))[:used]
+            found[f"{name} {piece.offset}"] = decode_all(raw, piece.length).tobytes()[:used]
         for entry in run.state:
             raw = Path(there.state_path(entry)).read_bytes()
-            found[f"{name} {entry.path}"] = b"".join(decode_all(raw, entry.length))
+            found[f"{name} {entry.path}"] = decode_all(raw, entry.length).tobytes()
     return found
 
 

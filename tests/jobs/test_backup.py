@@ -4,7 +4,9 @@ import json
 import re
 import shlex
 import shutil
+import stat
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from reput.jobs import backup as module
 from reput.jobs import cli
-from reput.jobs.replicating import from_folder
+from reput.jobs.replicating import source
 from tests.built import Built
 from tests.jobs.repository.backing import catalogue
 
@@ -62,7 +64,7 @@ def test_the_rate_is_of_the_bytes_of_the_log(
 ) -> None:
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
-    monkeypatch.setattr(from_folder.RateLimit, "wait_for", lambda self, n: n / self._rate)
+    monkeypatch.setattr(source.RateLimit, "wait_for", lambda self, n: n / self._rate)
     Built().put(count=9).write(tmp_path / "store")
     run(capsys, tmp_path, "--rate", "1K")
     assert sum(waited) == pytest.approx(9 * SIZE / 1024)
@@ -86,11 +88,23 @@ def test_every_goes_on_after_an_error(
         rounds.pop(0)()
 
     monkeypatch.setattr(module.time, "sleep", sleep)
-    code, out, err = run(capsys, tmp_path, "--every", "5m")
+    file = tmp_path / "reput.prom"
+    code, out, err = run(capsys, tmp_path, "--every", "5m", "--textfile", str(file))
     assert code == 130
     assert [line.partition(":")[0] for line in out.splitlines()] == ["run 1", "run 2", "run 3"]
     assert err.count("; tried again") == 1
     assert catalogue(tmp_path).run(3).end == 9 * SIZE
+    told = re.findall(r"^(reput_backup_\w+) (\d+)$", file.read_text(), re.M)
+    found = {name: int(value) for name, value in told}
+    stamp = found.pop("reput_backup_timestamp_seconds")
+    assert -1 <= time.time() - stamp < 60  # it is rounded
+    assert found == {
+        "reput_backup_failures": 1, "reput_backup_branches": 0, "reput_backup_good": 1,
+        "reput_backup_log_end": 9 * SIZE, "reput_backup_new_bytes": 6 * SIZE,
+        "reput_backup_pieces": 1, "reput_backup_stored_bytes": found["reput_backup_stored_bytes"],
+    }  # fmt: skip
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert run(capsys, tmp_path, "--textfile", f"{tmp_path}/reput.txt")[0] == 2
 
 
 # --- the operators' page: its units and its job run as they stand ---------------------------------

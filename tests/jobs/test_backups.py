@@ -18,7 +18,11 @@ def test_each_backup_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str
     checks = tmp_path / "repo/store/checks"
     checks.mkdir()
     about = {"format": "reput-repository-1", "checked": 1_700_000_000_000, "runs": {"1": "whole"}}
-    (checks / "20261127T174500Z-0.json").write_text(json.dumps(about))
+    file = checks / "20261127T174500Z-0.json"
+    file.write_text(json.dumps(about))
+    assert cli.main(["backups", f"{tmp_path}/repo"]) == 2
+    assert f"{file}: pieces: null is not names with texts" in capsys.readouterr().err
+    file.write_text(json.dumps(about | {"pieces": {}}))
     new, old = backups(str(tmp_path / "repo"))
     assert (old.run, old.verdict, old.checked, old.branch) == (1, "whole", 1_700_000_000_000, None)
     assert (new.run, new.verdict, new.branch, new.parent) == (2, None, built.places()[15], 1)

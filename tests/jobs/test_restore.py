@@ -12,6 +12,7 @@ import pytest
 from reput import restore
 from reput.jobs import cli
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.files import disk
 from tests.backed_up import ends, log_of, made, state
 from tests.built import SIZES, T0, Built
 from tests.in_process import Session
@@ -61,6 +62,38 @@ def test_all_stores_are_restored_to_one_moment(made: Repository, tmp_path: Path)
     restore(Session(), str(made.root), str(tmp_path / "out"), at=T0 + 30_000)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["broker-a", "broker-b"]
     assert any((tmp_path / "out/broker-b/consumequeue/B/0").iterdir())
+    assert cli.main(["restore", str(made.root), "--output", f"{tmp_path}/all", "--at", "now"]) == 0
+    logs = [[segment.name for segment in (tmp_path / "all" / name / "commitlog").iterdir()]
+            for name in ("broker-a", "broker-b")]  # fmt: skip
+    assert sorted(map(len, logs)) == [4, 5]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_of_several_stores_all_are_there_or_none(
+    made: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """there: the output is, and is empty."""
+    other = Repository(made.root, "broker-b", settings=SIZES)
+    other.run(log_of(Built().put("B", count=90)), T0 + 90_000, state=state(0))
+    out = tmp_path / "out"
+    if there:
+        out.mkdir()
+    before = sorted(tmp_path.glob("**/*"))
+
+    def stopped(*_: Any) -> None:
+        assert len(list(tmp_path.glob("**/.out.reput-*/stores/*/consumequeue"))) == 2
+        raise OSError("stopped")
+
+    monkeypatch.setattr(disk, "put_in_place", stopped)
+    with pytest.raises(OSError, match="stopped"):
+        restore(Session(), str(made.root), str(out), at=T0 + 30_000)
+    monkeypatch.undo()
+    assert sorted(tmp_path.glob("**/*")) == before
+    about = restore(Session(), str(made.root), str(out), at=T0 + 30_000)
+    assert [each.output for each in about.stores] == [f"{out}/broker-a", f"{out}/broker-b"]
+    assert sorted(path.name for path in out.iterdir()) == ["broker-a", "broker-b"]
+    with pytest.raises(StoreError, match="is not empty; give another folder"):
+        restore(Session(), str(made.root), str(out), at=T0 + 30_000)
 
 
 def test_a_store_is_written_anew(made: Repository, tmp_path: Path) -> None:

@@ -427,7 +427,7 @@ def checked(folder: Path) -> None:
     there = Catalogue(LocalStorage(), str(folder), "store")
     pieces = {piece.name: piece.sha256 for run in there.backups() for piece in run.pieces}
     (folder / "store/checks").mkdir(exist_ok=True)
-    whole = {"format": FORMAT, "checked": 1, "pieces": pieces}
+    whole = {"format": FORMAT, "checked": 1, "runs": {}, "pieces": pieces}
     (folder / "store/checks/1.json").write_text(json.dumps(whole))
 
 

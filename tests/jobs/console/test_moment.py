@@ -130,6 +130,12 @@ def test_commands_read_a_repository_as_a_store(
     assert "in the zone of this process" not in errors
     out, _ = said(capsys, 0, "check", made.root, "--to-offset", ends()[10], "--json")
     assert json.loads(out)["messages"] == 11
+    out, _ = said(capsys, 0, "check", made.root, "--at", "2023-11-14T22:13:45Z")
+    named = f"{made.root} --at 2023-11-14T22:13:45.000Z"
+    assert out.endswith(f"  next      reput restore {named} --output DIR\n")
+    out, errors = said(capsys, 0, "topics", made.root, "--at", "now", "--json")
+    assert json.loads(out)["messages"] == 70
+    assert "in the zone of this process" not in errors
     out, _ = said(capsys, 0, "stats", f"backup:{made.root}/broker-a@1:{ends()[8]}", "--json")
     assert json.loads(out)["messages"] == 9
 

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from reput import check_repository
 from reput.jobs.backup import backup
 from reput.jobs.backups import backups
 from reput.store_format.discover.store import discover
 from reput.store_format.faults import StoreChanged, StoreError
 from tests.built import Built
-from tests.jobs.repository.backing import CONFIG, catalogue, content, log_of, run, whole_log
+from tests.in_process import Session
+from tests.jobs.repository.backing import CONFIG, catalogue, content, log_of, run, store, whole_log
+from tests.trees import contents
 
 
 def test_a_first_backup_has_all_of_a_store_and_the_next_what_is_new(tmp_path: Path) -> None:
@@ -26,6 +29,57 @@ def test_a_first_backup_has_all_of_a_store_and_the_next_what_is_new(tmp_path: Pa
     assert old == CONFIG["config/topics.json"].encode()
     again = run(tmp_path)
     assert (again.bytes, again.pieces, again.new_files, again.stored) == (0, 0, 0, 0)
+
+
+def _gone(path: Path) -> None:
+    path.unlink()
+
+
+def _flipped(path: Path) -> None:
+    raw = path.read_bytes()
+    path.write_bytes(raw[:20] + bytes([raw[20] ^ 1]) + raw[21:])
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("harm", [_gone, _flipped])
+@pytest.mark.parametrize("folder", ["log", "state"])
+def test_what_the_repository_has_lost_is_put_again(
+    tmp_path: Path, folder: str, harm: Any, check: bool
+) -> None:
+    """kopia #3492. What is damaged is seen by a check alone, as nothing is read otherwise."""
+    built = Built().put(count=30)
+    run(tmp_path, built)
+    run(tmp_path, built.put(count=30).file("config/topics.json", '{"topicConfigTable":{}}'))
+    before = contents(tmp_path / "repo")
+    state = {each.name for each in catalogue(tmp_path).run(2).state}
+    harmed = next(path for path in sorted((tmp_path / "repo/store" / folder).iterdir())
+                  if folder == "log" or path.name in state)  # fmt: skip
+    harm(harmed)
+    if check:
+        assert not check_repository(Session(), str(tmp_path / "repo")).good
+    again = harm is _gone or check
+    assert run(tmp_path, dry_run=True).new == again
+    about = run(tmp_path)
+    assert about.again == again
+    assert ("put 1 file anew" in about.text()) == again
+    after = contents(tmp_path / "repo")
+    assert (before.items() <= after.items()) == again
+    assert check_repository(Session(), str(tmp_path / "repo")).good == again
+    assert not run(tmp_path).again or not again
+
+
+def test_only_what_the_store_still_has_is_put_again(tmp_path: Path) -> None:
+    built = Built().put(count=60)
+    run(tmp_path, built)
+    (piece,) = (tmp_path / "repo/store/log").iterdir()
+    piece.unlink()
+    store(tmp_path, Built().put(count=30, body=b"other").put(count=30))
+    with pytest.raises(StoreError, match="is not the log of which"):
+        run(tmp_path)
+    store(tmp_path, built)
+    (tmp_path / f"store/commitlog/{0:020d}").unlink()  # where the piece begins
+    assert not run(tmp_path).again
+    assert not piece.exists()
 
 
 def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:

@@ -1,10 +1,18 @@
 """What a restored store has besides its log: offsets with their queues' ends, topics, queues."""
 
 import json
+import struct
 from pathlib import Path
+
+import pytest
+import rocksdict
 
 from reput import restore
 from reput.jobs.repository.restored import cut_offsets
+from reput.store_format.discover.config import live_offsets
+from reput.store_format.files.folder import Folder
+from reput.store_format.files.local import LocalStorage
+from reput.store_format.notes import Notes
 from tests.backed_up import log_of, made, messages, state
 from tests.built import SIZES, T0, Built
 from tests.in_process import Session
@@ -58,18 +66,48 @@ def test_a_queue_whose_messages_had_all_expired_goes_on(tmp_path: Path) -> None:
     assert any((tmp_path / "out/consumequeue/T/0").iterdir())
 
 
-def test_what_a_later_run_says_is_worked_off_is_looked_at_again(tmp_path: Path) -> None:
+def in_rocksdb(folder: Path, table: dict[str, dict[str, int]]) -> Path:
+    """Groups' offsets in a RocksDB as a broker's ConfigManagers (v1, v2) have them."""
+    folder.parent.mkdir()
+    opened = rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True))
+    for name, queues in table.items():
+        topic, _, group = name.partition("@")
+        key, value = name.encode(), json.dumps({"offsetTable": queues}).encode()
+        if folder.name == "rdb":
+            texts = (
+                struct.pack(">h", len(each)) + each.encode() + b"\1" for each in (group, topic)
+            )
+            key = struct.pack(">bhb", 1, 1, 2) + b"".join(texts) + bytes(4)
+            value = struct.pack(">q", queues["0"])
+        opened[key] = value
+    opened.close()
+    return folder
+
+
+@pytest.mark.parametrize("database", ["", "consumerOffsets", "rdb"])
+def test_what_a_later_run_says_is_worked_off_is_looked_at_again(
+    tmp_path: Path, database: str
+) -> None:
     """A run's files know of half messages that were ended after the moment."""
     made = Repository(tmp_path / "repo", settings=SIZES)
     half, popped = "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_REVIVE_LOG_DefaultCluster"
     table = {"T@g": {"0": 1}, f"{half}@CID_RMQ_SYS_TRANS": {"0": 1},
              f"{popped}@CID_RMQ_SYS_REVIVE_GROUP": {"0": 1}, f"{half}@mine": {"0": 0}}  # fmt: skip
     raw = json.dumps({"offsetTable": table}).encode()
+    files = {"config/consumerOffset.json": raw}
+    if database:
+        folder = tmp_path / "made" / database
+        files = {f"config/{database}/{path.name}": path.read_bytes()
+                 for path in in_rocksdb(folder, table).iterdir()}  # fmt: skip
     built = messages(5).put(half)
-    made.run(log_of(built.put("T")), T0 + 9_000, state={"config/consumerOffset.json": raw})
+    made.run(log_of(built.put("T")), T0 + 9_000, state=files)
     end = built.places()[-1]
     for offset, wanted in ((end, {"T@g", f"{half}@mine"}), (made.runs[1]["end"], set(table))):
         out = tmp_path / f"out{offset}"
         restore(Session(), str(made.root), str(out), to_offset=offset)
-        found = json.loads((out / "config/consumerOffset.json").read_text())["offsetTable"]
-        assert set(found) == wanted
+        live = live_offsets(Folder(LocalStorage(), str(out)), Notes(), {})
+        assert live.in_rocksdb == bool(database)
+        assert {f"{topic}@{group}" for group, topic in live.offsets} == wanted
+        listed = json.loads((out / "manifest.json").read_text())["copied"]
+        there = {str(path.relative_to(out)) for path in (out / "config").glob("**/*.*")}
+        assert there == {each for each in listed if each.startswith("config/") and "." in each}

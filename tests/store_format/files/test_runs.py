@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.runs import Forget, Kept, as_bytes, parse_run
+from reput.store_format.files.runs import Forget, Kept, as_bytes, parse_check, parse_run
 from tests.store_format.files.repositories import piece, run_of
 
 
@@ -68,3 +68,23 @@ def test_an_edited_run_is_refused_by_file_and_field(
     change(whole)
     with pytest.raises(StoreError, match=f"^x/2.json: .*{said}"):
         parse_run(as_bytes(whole), "x/2.json", 2)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("[1]", "format is null"),
+        ("3", "format is null"),
+        ('{"format": "reput-rep', "is not JSON"),
+        ("{}", "runs: null is not names with texts"),
+        ('{"runs": {"1": 2}}', "runs: "),
+        ('{"runs": {}}', "pieces: null is not names with texts"),
+        ('{"runs": {}, "pieces": ["a"]}', r"pieces: \["),
+        ('{"runs": {}, "pieces": {}, "checked": "now"}', 'checked: "now" is not a whole number'),
+    ],
+)
+def test_what_is_not_what_a_check_found_is_refused(raw: str, said: str) -> None:
+    if raw.endswith("}"):
+        raw = json.dumps({"format": "reput-repository-1", "checked": 1} | json.loads(raw))
+    with pytest.raises(StoreError, match=f"^x/checks/a.json: {said}"):
+        parse_check(raw.encode(), "x/checks/a.json")

@@ -55,7 +55,7 @@ def backup(asked: Backup) -> "BackedUp":
 
     Raises StoreError (OverlapsInput, Claimed, SourceCleaned), SettingError, OSError.
     """
-    from reput.jobs.repository.backup import Asked, back_up
+    from reput.jobs.repository.backup import back_up
     from reput.jobs.repository.repository import Repository
     from reput.store_format.discover.store import store_at
 
@@ -63,8 +63,7 @@ def backup(asked: Backup) -> "BackedUp":
         raise SettingError("REPO is empty: name a folder or URL")
     at = store_at(asked.store, asked.rocketmq, asked.settings)
     at = at._replace(path=at.path.rstrip("/"))
-    return back_up(Asked(at, Repository.at(asked.repository), asked.name, asked.rate, asked.secrets,
-                         asked.conf, asked.dry_run, asked.shows))  # fmt: skip
+    return back_up(asked, at, Repository.at(asked.repository))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

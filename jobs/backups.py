@@ -52,12 +52,10 @@ class Backups(OfRepository):
 def backups(asked: Backups) -> list[BackupRow]:
     """The backups of a repository, the newest first. Raises StoreError, OSError."""
     from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.catalogue import Catalogue, wanted_stores
+    from reput.store_format.files.catalogue import catalogues
 
-    storage = storage_for(asked.repository)
-    root = storage.resolve(asked.repository).rstrip("/")
-    stores = wanted_stores(storage, root, asked.name or None)
-    return [row for each in stores for row in _rows(Catalogue(storage, root, each))]
+    stores = catalogues(storage_for(asked.repository), asked.repository, asked.name)
+    return [row for each in stores for row in _rows(each)]
 
 
 def _rows(catalogue: Any) -> list[BackupRow]:

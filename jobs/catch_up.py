@@ -81,11 +81,9 @@ def catch_up(asked: CatchUp) -> "CaughtUp":
     """
     started = time.monotonic()
     if asked.output is not None:
-        from reput.store_format.files.by_url import storage_for
-        from reput.store_format.files.folder import Place
+        from reput.store_format.files.by_url import place_at
 
-        write = asked.output_storage or storage_for(asked.output)
-        target = Place(write, write.resolve(asked.output))
+        target = place_at(asked.output, asked.output_storage)
         about = _to_output(asked.named(), target, asked.replace, asked.shows)
     else:
         about = _in_place(asked)
@@ -202,7 +200,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_words(arguments: argparse.Namespace) -> None:
-    """Raise SettingError for options that contradict each other."""
     if arguments.output and (arguments.follow or arguments.dry_run):
         raise SettingError("--output writes a set once: not with --follow or --dry-run")
     if arguments.dry_run and arguments.follow:

@@ -101,13 +101,10 @@ def check_repository(engine: Engine, asked: CheckRepository) -> "CheckedReposito
     """
     from reput.jobs.repository import checking
     from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.catalogue import Catalogue, wanted_stores
+    from reput.store_format.files.catalogue import catalogues
 
-    storage = asked.storage or storage_for(asked.store)
-    root = storage.resolve(asked.store).rstrip("/")
-    names = wanted_stores(storage, root, asked.name or None)
-    catalogues = [Catalogue(storage, root, name) for name in names]
-    return checking.check_repository(engine, catalogues, asked.restore, asked.shows)
+    stores = catalogues(asked.storage or storage_for(asked.store), asked.store, asked.name)
+    return checking.check_repository(engine, stores, asked.restore, asked.shows)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -156,7 +156,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Deliver, and say what was. Raises as deliver_delayed does."""
     report = deliver_delayed(asked_of(arguments, DeliverDelayed))
     show(arguments, asdict(report), report.text())
     if report.stopped:

@@ -49,19 +49,18 @@ class ForgetBackups(OfRepository):
 @alone(ForgetBackups)
 def forget(asked: ForgetBackups) -> "list[Forgotten]":
     """Remove old backups; what went of each store. Raises StoreError, SettingError, OSError."""
-    from reput.jobs.repository.forget import Keep, forget_old
+    from reput.jobs.repository.forget import forget_old
     from reput.jobs.repository.repository import Repository
-    from reput.store_format.files.catalogue import wanted_stores
+    from reput.store_format.files.catalogue import catalogues
 
     if (asked.keep is None) == (asked.keep_last is None):
         raise SettingError("say which backups stay: --keep TIME or --keep-last N")
     now = time.time_ns() // 1_000_000
-    keep = Keep(None if asked.keep is None else now - asked.keep, asked.keep_last)
     there = Repository.at(asked.repository)
-    stores = wanted_stores(there.storage, there.root, asked.name or None)
+    stores = [each.store for each in catalogues(there.storage, there.root, asked.name)]
     for store in stores:
         there.check((), store)
-    return [forget_old(there, store, keep, now, asked.dry_run, asked.confirm) for store in stores]
+    return [forget_old(there, store, asked, now) for store in stores]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.broker.serving.allotting import MessageQueue, Strategy, allocation, strategies
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, columns_of, run_listing
 from reput.jobs.opening.questions import Store
 from reput.store_format.query.inventory import GroupRow
 from reput.store_format.query.pop_leftovers import InFlightRow
@@ -22,26 +22,14 @@ examples:
   reput groups /data/store --in-flight
   reput groups /data/store --group billing --clients 10.0.0.1@7,10.0.0.2@7
 """
-_COLUMNS = (
-    OutputColumn("group", lambda row: row.group, True),
-    OutputColumn("topic", lambda row: row.topic, True),
-    OutputColumn("queue", lambda row: row.queue_id),
-    OutputColumn("consumed", lambda row: row.consumer_offset),
-    OutputColumn("end", lambda row: row.max_offset),
-    OutputColumn("lag", lambda row: row.lag),
+_COLUMNS = columns_of(
+    "group", "topic", "queue=queue_id#", "consumed=consumer_offset#", "end=max_offset#", "lag#",
     OutputColumn("lag s", lambda row: row.lag_seconds, shown="{:,.1f}".format),
-)
-
-
-_IN_FLIGHT_COLUMNS = (
-    OutputColumn("group", lambda row: row.group, True),
-    OutputColumn("topic", lambda row: row.topic, True),
-    OutputColumn("parent", lambda row: row.parent or "", True),
-    OutputColumn("queue", lambda row: row.queue_id),
-    OutputColumn("offset", lambda row: row.offset),
-    time_column("popped", lambda row: row.since),
-    time_column("again", lambda row: row.until),
-)
+)  # fmt: skip
+_IN_FLIGHT_COLUMNS = columns_of(
+    "group", "topic", OutputColumn("parent", lambda row: row.parent or "", True),
+    "queue=queue_id#", "offset#", "popped=since@", "again=until@",
+)  # fmt: skip
 
 
 class Share(NamedTuple):
@@ -54,13 +42,7 @@ class Share(NamedTuple):
     queues: list[int]
 
 
-_SHARE_COLUMNS = (
-    OutputColumn("group", lambda share: share.group, True),
-    OutputColumn("topic", lambda share: share.topic, True),
-    OutputColumn("strategy", lambda share: share.strategy, True),
-    OutputColumn("client", lambda share: share.client, True),
-    OutputColumn("queues", lambda share: share.queues, True),
-)
+_SHARE_COLUMNS = columns_of("group", "topic", "strategy", "client", "queues")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,8 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
-
     def rows(store: Store) -> list[GroupRow]:
         found = store.groups(scan=arguments.scan)
         return [row for row in found if arguments.group in (None, row.group)]

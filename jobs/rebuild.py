@@ -89,9 +89,7 @@ def rebuild(engine: Engine, asked: Rebuild) -> "Summary":
     kind = kind_of_queues(found.plan, asked.queues, asked.output)
     index_kind = kind_of_index(found.plan, asked.index, asked.output)
     if index_kind == ROCKSDB and asked.on_damage == SALVAGE:
-        raise SettingError(
-            "--index rocksdb: not with --on-damage salvage; reput repair comes first"
-        )
+        raise SettingError("--index rocksdb: not with --on-damage salvage; reput repair first")
     if index_kind == FILES and found.plan.discovered.settings.get(INDEX_SETTING) == "true":
         found.plan.warnings.append(
             f"{INDEX_SETTING}=true: index files alone are built (--index rocksdb builds the other)"

@@ -72,7 +72,8 @@ class OfReplica:
     confirm: Callable[[str], None] = lambda _: None
 
     def how(self, verify: bool = False) -> "ReplicationOptions":
-        from reput.jobs.replicating.from_folder import LogLimit, ReplicationOptions
+        from reput.jobs.replicating.from_folder import ReplicationOptions
+        from reput.jobs.replicating.source import LogLimit
 
         return ReplicationOptions(
             LogLimit() if self.to_offset is None else LogLimit(self.to_offset), self.follow,

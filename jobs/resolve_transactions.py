@@ -174,7 +174,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Resolve, and say what was done. Raises as resolve_transactions does."""
     decide = _decide(arguments.decide)
     report = resolve_transactions(asked_of(arguments, ResolveTransactions, decide=decide))
     show(arguments, asdict(report), report.text())
@@ -196,7 +195,5 @@ def _decide(word: str) -> str | Mapping[str | int, str]:
             text = file.read(_FILE_BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-        raise StoreError(
-            f"--decide {word}: {reason}; expected commit, rollback or a file"
-        ) from None
+        raise StoreError(f"--decide {word}: {reason}; name commit, rollback or a file") from None
     return dict(read_decisions(word, text).named)

@@ -177,16 +177,16 @@ def send(asked: Send) -> Sent:
 
         known = opened() if os.path.exists(path) else None
         done = Sent(asked.source, asked.to, path, dry_run=asked.dry_run)
-        now = time.time_ns() // 1_000_000
+        began = time.time_ns() // 1_000_000
 
         def limits() -> list[Any]:
             begun = known.limits if known else []
-            return begun + [asked.since, asked.until, now][len(begun) :]
+            return begun + times[len(begun) :]
 
         def messages() -> "Iterator[Outgoing]":
             if known and known.last:
                 selected.check(name, known.after[0], known.last)
-            found = selected.messages(name, *limits())
+            found = selected.messages(name, *limits(), began)
             return (one for one in found if known is None or not known.is_done(one.place))
 
         if asked.dry_run or asked.confirm:
@@ -276,7 +276,7 @@ def run(arguments: argparse.Namespace) -> int:
         nonlocal said
         if programs:
             writer.write(each)
-        elif each["status"] == "failed" and said < _SHOWN:
+        elif each["remark"] and said < _SHOWN:
             said += 1
             remark(f"{each['topic']}/{each['queueId']} at {each['queueOffset']}: {each['remark']}")
 
@@ -291,4 +291,4 @@ def run(arguments: argparse.Namespace) -> int:
     return DAMAGE if done.failed or done.lacking or found else DONE
 
 
-_SHOWN = 20  # messages that failed, of which the reason is said
+_SHOWN = 20  # messages of which it is said why they failed, or on which disks they are not

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.faults import Fault, PieceBroken, StoreError
+from reput.store_format.files.backups import BackedUp
 from reput.store_format.files.frames import decode_all
 from reput.store_format.files.protocol import Bytes, InputStorage
 from reput.store_format.files.runs import Piece
+from reput.store_format.kernels.crc import crc_of
 from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import Walk
@@ -34,6 +36,8 @@ class CopySegments:
     end: int  # of the log, physical
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if isinstance(self.storage, BackedUp):
+            self.storage.packed.crc = crc_of
         for number in ids_of(batches):
             yield pa.RecordBatch.from_pylist([self._copy(self.segments[number])], COPIED)
 
@@ -73,7 +77,9 @@ class CheckPieces:
         path, piece, segment_bytes = self.pieces[number]
         wrong, records = "", 0
         try:
-            plain = _plain_of(self.storage.read_bytes(path), piece)
+            plain = decode_all(self.storage.read_bytes(path), piece.length, crc_of)
+            if sha256(plain).hexdigest() != piece.sha256:
+                raise PieceBroken("its bytes have not the SHA-256 of the catalogue")
             wrong, records = self._walked(plain, piece, segment_bytes)
         except FileNotFoundError:
             wrong = "is missing"
@@ -105,15 +111,3 @@ class CheckPieces:
         if records != piece.records:
             return f"has {records:,} records, not the {piece.records:,} of the catalogue", records
         return "", records
-
-
-def _plain_of(stored: bytes, piece: Piece) -> Bytes:
-    """The plain bytes of a piece's file. Raises PieceBroken."""
-    plain, found, at = np.empty(piece.length, np.uint8), sha256(), 0
-    for frame in decode_all(stored, piece.length):
-        found.update(frame)
-        plain[at : at + len(frame)] = frame
-        at += len(frame)
-    if found.hexdigest() != piece.sha256:
-        raise PieceBroken("its bytes have not the SHA-256 of the catalogue")
-    return plain

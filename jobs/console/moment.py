@@ -6,7 +6,7 @@ A command that reads STORE reads a repository too: `take_moment` puts a `backup:
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -112,7 +112,8 @@ def take_moment(
     """
     given = [word for name, word in _OPTIONS.items() if getattr(arguments, name) is not None]
     storage = storage_for(arguments.store)
-    if not is_repository(storage, arguments.store):
+    folder = None if isinstance(storage, ReadOnly) else storage.resolve(arguments.store)
+    if folder is None or MARKER not in dict(Folder(storage, folder).listed()):
         if arguments.at_of_store and arguments.at is not None:
             arguments.at = _time(arguments.at, milliseconds)
             given.remove("--at")
@@ -123,37 +124,24 @@ def take_moment(
         arguments.whole_repository = True
         return
     wanted = wanted_of(arguments, milliseconds, tell)
-    found = find_moment(storage, arguments.store, wanted, Notes(tell))
-    tell(said_of(found))
+    moment, run = find_moment(storage, arguments.store, wanted, Notes(tell))
+    tell(
+        f"{moment.repo}: {moment.store} up to {moment.end:,}, of run {moment.log}; config and "
+        f"offsets of run {run.run}, {time_text(run.ended)}"
+    )
     at = wanted.at and ("now" if wanted.at == NOW else time_text(wanted.at))
     words = zip(_OPTIONS.values(), wanted._replace(at=at), strict=True)
     named = (f" {option} {shlex.quote(str(value))}" for option, value in words if value is not None)
     arguments.of_moment = shlex.quote(arguments.store) + "".join(named)
-    arguments.store = str(found.moment)
-    arguments.rocketmq = arguments.rocketmq or found.state.rocketmq or None
-    own = [f"{name}={value}" for name, value in settings_of(found.state).items()]
+    arguments.store = str(moment)
+    arguments.rocketmq = arguments.rocketmq or run.rocketmq or None
+    own = [f"{name}={value}" for name, value in settings_of(run).items()]
     arguments.assignments, arguments.at = [*own, *arguments.assignments], None
-
-
-def is_repository(storage: Storage, path: str) -> bool:
-    """Whether a folder is a backup repository. Raises OSError."""
-    if isinstance(storage, ReadOnly):
-        return False
-    there = Folder(storage, storage.resolve(path)).listed()
-    return any(name == MARKER for name, _ in there)
 
 
 def settings_of(run: Run) -> dict[str, str]:
     """The settings of a run's broker, without its paths."""
     return {name: value for name, value in run.settings.items() if "storepath" not in name.lower()}
-
-
-def said_of(found: Found) -> str:
-    moment, run = found.moment, found.state
-    return (
-        f"{moment.repo}: {moment.store} up to {moment.end:,}, of run {moment.log}; config and "
-        f"offsets of run {run.run}, {time_text(run.ended)}"
-    )
 
 
 # ---
@@ -179,6 +167,11 @@ class _Chain(NamedTuple):
         """The storeTimestamp of its first record."""
         return next((each.piece.times[0] for each in self.parts if each.piece.records), None)
 
+    def log(self, end: int) -> list[tuple[str, int]]:
+        """What it has before an offset."""
+        return [(part.piece.name, min(part.end, end)) for part in self.parts
+                if part.piece.offset < end]  # fmt: skip
+
 
 def find_moment(storage: Storage, repo: str, wanted: Wanted, notes: Notes) -> Found:
     """The moment that is wanted, on the newest chain that has it.
@@ -190,32 +183,33 @@ def find_moment(storage: Storage, repo: str, wanted: Wanted, notes: Notes) -> Fo
         catalogue = Catalogue(storage.storage, moment.repo, moment.store)
         return Found(moment, catalogue.run(moment.state))
     root = storage.resolve(repo).rstrip("/")
-    catalogue = Catalogue(storage, root, only_store(storage, root, wanted.store))
-    chains = []
-    for head in sorted(catalogue.heads(), key=lambda run: run.run, reverse=True):
-        runs = list(catalogue.lineage(head))[::-1]
-        chains.append(_Chain(head, runs, catalogue.chain(head)))
-    if not chains:
-        raise StoreError(f"{catalogue.folder}: no backup was made yet")
-    finder = _Finder(catalogue, notes)
+    finder = _Finder(Catalogue(storage, root, only_store(storage, root, wanted.store)), notes)
     if wanted.at is not None and wanted.at != NOW:
-        return finder.at(chains, wanted.at)
+        return finder.at(wanted.at)
     if wanted.to_offset is not None:
-        return finder.by_offset(chains, wanted.to_offset)
+        return finder.by_offset(wanted.to_offset)
     if wanted.to_message_id is not None:
-        return finder.by_offset(chains, finder.end_of(chains, wanted.to_message_id))
-    return finder.found(chains[0], chains[0].head.end, lambda run, cut: True)
+        return finder.by_offset(finder.end_of(wanted.to_message_id))
+    newest = finder.chains[0]
+    return finder.found(newest, newest.head.end, lambda run, cut: True)
 
 
 class _Finder:
     def __init__(self, catalogue: Catalogue, notes: Notes) -> None:
         self.catalogue, self.notes = catalogue, notes
+        heads = sorted(catalogue.heads(), key=lambda run: run.run, reverse=True)
+        self.chains = [
+            _Chain(head, list(catalogue.lineage(head))[::-1], catalogue.chain(head))
+            for head in heads
+        ]
+        if not heads:
+            raise StoreError(f"{catalogue.folder}: no backup was made yet")
 
     def found(self, chain: _Chain, end: int, before: Callable[[Run, int], bool]) -> Found:
         """before: whether a run is not after the moment, by where its use ends."""
-        head = chain.head
+        head, oldest = chain.head, chain.runs[0][0]
         known = [run for run, cut in chain.runs if before(run, cut)]
-        state = known[-1] if known else chain.runs[0][0]
+        state = known[-1] if known else oldest
         if not known:
             self.notes.note(
                 f"config and offsets are those of run {state.run}, {time_text(state.ended)}, the "
@@ -224,49 +218,42 @@ class _Finder:
         _, start = whole_log(self.catalogue, head, end)
         if start > end:
             raise StoreError(f"{self.catalogue.folder}: has no whole segment up to {end:,}")
-        if self.catalogue.is_lost(oldest := chain.runs[0][0]):
+        if self.catalogue.is_lost(oldest):
             self.notes.note(
                 f"{self.catalogue.path_of(oldest.parent or 0)}: is missing: the log before "
                 f"{oldest.begin:,} is not known, and is left out"
             )
-        gaps = [gap for gap in self.catalogue.gaps(head) if gap[1] <= end]
-        if gaps:
+        for a, b in [gap for gap in self.catalogue.gaps(head) if gap[1] <= end][-1:]:
             self.notes.note(
-                f"the log begins at {start:,}: {gaps[-1][0]:,} to {gaps[-1][1]:,} was deleted "
-                "before it was backed up; earlier moments have what was before that"
+                f"the log begins at {start:,}: {a:,} to {b:,} was deleted before it was backed "
+                "up; earlier moments have what was before that"
             )
-        moment = Moment(self.catalogue.root, self.catalogue.store, head.run, state.run, end)
-        return Found(moment, state)
+        return Found(self._moment(head, end)._replace(state=state.run), state)
 
-    # --- by time ------------------------------------------------------------------------------
-
-    def at(self, chains: list[_Chain], time: int) -> Found:
+    def at(self, time: int) -> Found:
         """Up to the first record that was stored later."""
-        for chain in chains:
-            if chain.since is None or not chain.since <= time <= chain.until:
-                continue
-            end = self._end_at(chain, time)
-            self._name_branches(chains, chain, end, lambda other: other.until >= time)
-            return self.found(chain, end, lambda run, cut: run.ended <= time)
-        spans = [(each.since, each.until) for each in chains if each.since is not None]
-        earlier = max((until for _, until in spans if until < time), default=None)
-        later = min((since for since, _ in spans if since > time), default=None)
-        raise self._none(f"at {time_text(time)}", earlier, later, time_text, "--at")
+        for chain in self.chains:
+            if chain.since is not None and chain.since <= time <= chain.until:
+                end = self._end_at(chain, time)
+                self._name_branches(chain, end, lambda other: other.until >= time)
+                return self.found(chain, end, lambda run, cut: run.ended <= time)
+        spans = [(each.since, each.until) for each in self.chains if each.since is not None]
+        raise self._none(
+            f"at {time_text(time)}", (until for _, until in spans if until < time),
+            (since for since, _ in spans if since > time), time_text, "--at",
+        )  # fmt: skip
 
     def _end_at(self, chain: _Chain, time: int) -> int:
         for number, part in enumerate(chain.parts):
             if not part.piece.records or part.piece.times[1] <= time:
                 continue
-            end = next(
-                (
-                    int(rows["physicalOffset"][late[0]])
-                    for rows in self._rows(chain, part)
-                    if len(late := np.flatnonzero(rows["storeTimestamp"] > time))
-                ),
-                None,
-            )
-            if end is None:
+            for rows in self._rows(chain, part):
+                late = np.flatnonzero(rows["storeTimestamp"] > time)
+                if len(late):
+                    break
+            else:
                 continue  # of records that another run's log does not have
+            end = int(rows["physicalOffset"][late[0]])
             before = chain.parts[number - 1] if number else part
             if before.end < part.piece.offset == end:  # in a gap
                 started = (
@@ -277,7 +264,7 @@ class _Finder:
                     return before.end
                 raise self._none(
                     f"at {time_text(time)}: the log from {before.end:,} to {end:,} was deleted "
-                    "before it was backed up", until, part.piece.times[0], time_text, "--at",
+                    "before it was backed up", [until], [part.piece.times[0]], time_text, "--at",
                 )  # fmt: skip
             behind = (each.piece for each in chain.parts[number + 1 :] if each.piece.records)
             if any(piece.times[0] <= time for piece in behind):
@@ -288,23 +275,17 @@ class _Finder:
             return end
         return chain.head.end
 
-    # --- by offset ----------------------------------------------------------------------------
-
-    def by_offset(self, chains: list[_Chain], offset: int) -> Found:
+    def by_offset(self, offset: int) -> Found:
         """Up to the last record that ends there or before."""
-        for chain in chains:
-            for part in chain.parts:
-                if part.piece.offset < offset <= part.end:
-                    return self._up_to(chains, chain, self._border(chain, part, offset))
-        ends = [part.end for chain in chains for part in chain.parts]
-        earlier = max((each for each in ends if each < offset), default=None)
-        begins = [part.piece.offset for chain in chains for part in chain.parts]
-        later = min((each + 1 for each in begins if each >= offset), default=None)
-        raise self._none(f"at physical offset {offset:,}", earlier, later, str, "--to-offset")
-
-    def _up_to(self, chains: list[_Chain], chain: _Chain, end: int) -> Found:
-        self._name_branches(chains, chain, end, lambda other: other.head.end >= end)
-        return self.found(chain, end, lambda run, cut: min(run.end, cut) <= end)
+        there = [(chain, part) for chain in self.chains for part in chain.parts]
+        has = (each for each in there if each[1].piece.offset < offset <= each[1].end)
+        if chosen := next(has, None):
+            end = self._border(*chosen, offset)
+            self._name_branches(chosen[0], end, lambda other: other.head.end >= end)
+            return self.found(chosen[0], end, lambda run, cut: min(run.end, cut) <= end)
+        begins = (part.piece.offset + 1 for _, part in there if part.piece.offset >= offset)
+        ends = (part.end for _, part in there if part.end < offset)
+        raise self._none(f"at physical offset {offset:,}", ends, begins, str, "--to-offset")
 
     def _border(self, chain: _Chain, part: Part, offset: int) -> int:
         if offset == part.end:
@@ -317,61 +298,49 @@ class _Finder:
             self.notes.note(f"no record ends at {offset:,}: the moment ends at {end:,}")
         return end
 
-    def end_of(self, chains: list[_Chain], message_id: str) -> int:
+    def end_of(self, message_id: str) -> int:
         """Where a message ends, the last with its id on the newest chain that has it."""
         from reput.jobs.opening.questions import open_store
 
-        for chain in chains:
-            path = self._path(chain.head, chain.head.end)
-            with open_store(path, settings=settings_of(chain.head)) as store:
+        for head, _, _ in self.chains:
+            path = str(self._moment(head, head.end))
+            with open_store(path, settings=settings_of(head)) as store:
                 records = [each.record for each in store.by_message_id(message_id, scan=True)]
             if records:
                 return records[-1].physical_offset + records[-1].size
         raise StoreError(f"{self.catalogue.folder}: no backed-up message has the id {message_id!r}")
 
-    # ------------------------------------------------------------------------------------------
-
-    def _path(self, run: Run, end: int) -> str:
-        return str(Moment(self.catalogue.root, self.catalogue.store, run.run, run.run, end))
+    def _moment(self, run: Run, end: int) -> Moment:
+        return Moment(self.catalogue.root, self.catalogue.store, run.run, run.run, end)
 
     def _rows(self, chain: _Chain, part: Part) -> Iterator[Any]:
         """The rows of a part's records (RECORD_ROW), a window at a time, up to damage."""
         from reput.store_format.query.reader import OpenedStore
 
-        run = chain.head
-        path = self._path(run, part.end)
-        storage = storage_for(path)
-        release = run.rocketmq or RELEASES[-1]
-        with OpenedStore(
-            Folder(storage, path), release, settings_of(run), Notes(), part.end
-        ) as opened:
+        run, path = chain.head, str(self._moment(chain.head, part.end))
+        folder, release = Folder(storage_for(path), path), run.rocketmq or RELEASES[-1]
+        with OpenedStore(folder, release, settings_of(run), Notes(), part.end) as opened:
             try:
                 for step in opened.log.steps(part.piece.offset, part.end):
                     yield step.rows
             except NoRecord as error:
                 self.notes.note(f"{error}; what follows is not looked at")
 
-    def _name_branches(
-        self, chains: list[_Chain], chosen: _Chain, end: int, has: Callable[[_Chain], bool]
-    ) -> None:
+    def _name_branches(self, chosen: _Chain, end: int, has: Callable[[_Chain], bool]) -> None:
         """Note the other chains that have the moment and another log up to it."""
-
-        def log_of(chain: _Chain) -> list[tuple[str, int]]:
-            return [(part.piece.name, min(part.end, end)) for part in chain.parts
-                    if part.piece.offset < end]  # fmt: skip
-
-        for other in chains:
-            if other is not chosen and has(other) and log_of(other) != log_of(chosen):
-                path = self._path(other.head, other.head.end)
+        for other in self.chains:
+            if other is not chosen and has(other) and other.log(end) != chosen.log(end):
+                path = self._moment(other.head, other.head.end)
                 self.notes.note(
                     f"run {other.head.run} has that moment too, with a log that went on "
                     f"differently: {path} is its end"
                 )
 
     def _none(
-        self, what: str, earlier: int | None, later: int | None, text: Callable[[int], str],
+        self, what: str, earlier: Iterable[int], later: Iterable[int], text: Callable[[int], str],
         option: str,
     ) -> StoreError:  # fmt: skip
-        sides = [f"{option} {text(each)} is the nearest {side}" for side, each in
-                 (("before", earlier), ("after", later)) if each is not None]  # fmt: skip
+        near = ("before", max(earlier, default=None)), ("after", min(later, default=None))
+        sides = [f"{option} {text(each)} is the nearest {side}" for side, each in near
+                 if each is not None]  # fmt: skip
         return StoreError(f"{self.catalogue.folder}: no backup {what}; {', '.join(sides)}")

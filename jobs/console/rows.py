@@ -1,6 +1,4 @@
-"""What commands that answer questions share: options in; rows out as a table, JSON lines or CSV;
-bodies decompressed.
-"""
+"""What commands that answer questions share: options in, rows out, bodies decompressed."""
 
 import argparse
 import json
@@ -8,7 +6,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,6 +173,22 @@ class OutputColumn(NamedTuple):
 def time_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
     """A column of times. value: row -> milliseconds."""
     return OutputColumn(name, value, True, at)
+
+
+def columns_of(*texts: str | OutputColumn) -> tuple[OutputColumn, ...]:
+    """Columns by their texts, as in page/model.py: `name=field`, or a field's name alone; of
+    numbers with a # at the end, of times with an @.
+    """
+    found = []
+    for each in texts:
+        if isinstance(each, str):
+            name, _, field = each.rstrip("#@").partition("=")
+            value: Any = attrgetter(field or name)
+            is_time = each.endswith("@")
+            text = not each.endswith("#")
+            each = time_column(name, value) if is_time else OutputColumn(name, value, text)
+        found.append(each)
+    return tuple(found)
 
 
 def write_table(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:

@@ -1,6 +1,4 @@
-"""What expires of a store: who still needs the messages, what of them a backup has, and the
-deletion.
-"""
+"""What expires of a store: who still needs it, what of it a backup has, and the deletion."""
 
 import hashlib
 import os
@@ -30,7 +28,7 @@ from reput.store_format.discover.purpose import EXPIRE
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.catalogue import Catalogue, stores_of
+from reput.store_format.files.catalogue import Catalogue, catalogues
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.frames import decode_all
 from reput.store_format.files.protocol import Bytes
@@ -38,7 +36,6 @@ from reput.store_format.files.runs import Piece
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.log.there import derived_files, said_of_strangers
 from reput.store_format.names import (
-    ABORT,
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
@@ -208,11 +205,9 @@ def beyond_backups(plan: Plan, repository: str, end: int) -> Needed:
     A piece counts where a check found it whole, and where it has the log's own bytes. end: where
     what matters ends. Raises StoreError for what is no repository, OSError.
     """
-    storage = storage_for(repository)
-    root = storage.resolve(repository).rstrip("/")
-    stores = [Catalogue(storage, root, name) for name in stores_of(storage, root)]
+    stores = catalogues(storage_for(repository), repository)
     upto = max((_same_up_to(plan, each, end) for each in stores), default=plan.segments[0].start)
-    return Needed(upto, f"{root} has not what follows, or no check has found it whole there "
+    return Needed(upto, f"{repository} has not what follows, or no check has found it whole there "
                   "(reput backup, reput check)")  # fmt: skip
 
 
@@ -237,12 +232,9 @@ def _is_same(plan: Plan, catalogue: Catalogue, piece: Piece, at: int, stop: int)
         there.update(data)
     if (at, stop) == (piece.offset, piece.end):
         return there.hexdigest() == piece.sha256
-    kept, raw = hashlib.sha256(), catalogue.storage.read_bytes(catalogue.piece_path(piece))
-    begin = piece.offset
-    for plain in decode_all(raw, piece.length):
-        kept.update(plain[max(at - begin, 0) : max(stop - begin, 0)])
-        begin += len(plain)
-    return there.digest() == kept.digest()
+    raw = catalogue.storage.read_bytes(catalogue.piece_path(piece))
+    kept = decode_all(raw, piece.length)[at - piece.offset : stop - piece.offset]
+    return there.digest() == hashlib.sha256(kept).digest()
 
 
 def _log_bytes(plan: Plan, at: int, stop: int) -> Iterator[Bytes]:
@@ -335,9 +327,7 @@ def plan_expiry(
     """
     refuse_links(held.path)
     if held.crashed:
-        raise StoreError(
-            f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
-        )
+        raise StoreError(f"{held.path}: was not stopped cleanly; use `reput recover` first")
     discovered = discovered or discover(at, EXPIRE)
     # a broker's compaction removes the expired entries of a RocksDB
     plan = make_plan(at, discovered, EXPIRE)
@@ -372,9 +362,7 @@ def expire_store(
         check_unchanged(plan)
         again = _expired(held, planned, even, backed_up, when, progress)
         if (again.segments, again.files) != (about.segments, about.files):
-            raise StoreChanged(
-                f"{held.path}: changed after this was looked at; nothing is deleted: run it again"
-            )
+            raise StoreChanged(f"{held.path}: changed since; nothing is deleted: run it again")
     held.changed = True
     delete(held.files, paths)
     about.done = True
@@ -385,7 +373,6 @@ def _expired(
     held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, backed_up: str | None,
     when: When, progress: Progress,
 ) -> Expired:  # fmt: skip
-    """What expires of a store now."""
     plan, settings = planned
     segments = [
         AgedSegment(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reput.jobs.in_place.catch_up import CaughtUp, catch_up_in_place
+from reput.jobs.in_place.catch_up import CaughtUp, catch_up_in_place, mend_lost
 from reput.jobs.opening.held import HeldStore, refuse_log_elsewhere
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.store_format.discover.purpose import FOLLOW
@@ -96,8 +96,20 @@ def follow(
         elif seen != before:
             since = time.monotonic()
         elif rounds.idle is not None and time.monotonic() - since >= rounds.idle:
+            end(held, at, rounds, confirm, about)
             return about
         time.sleep(rounds.every)
+
+
+def end(
+    held: HeldStore, at: StoreAt, rounds: Rounds, confirm: Callable[[str], None],
+    about: CaughtUp | None,
+) -> None:  # fmt: skip
+    """Write what services lack, once the log has its end. about: of the last round."""
+    if about is not None:
+        mend_lost(held, growing_plan(at), confirm, about)
+        if about.waits:
+            rounds.said(about)
 
 
 def consented(_: str) -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from reput.jobs.in_place.follow import LogListing, Rounds, consented, one_round
+from reput.jobs.in_place.follow import CaughtUp, LogListing, Rounds, consented, end, one_round
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder, Place
+from reput.store_format.files.by_url import place_at
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.notes import Progress
@@ -43,13 +43,15 @@ def follow_stream(
     failed: list[BaseException] = []
     last = time.monotonic()
     seen: LogListing = ()
+    newest: CaughtUp | None = None
     one_at_a_time = threading.Lock()
 
     def catch_up() -> None:
-        nonlocal last, seen, confirm
+        nonlocal last, seen, confirm, newest
         with one_at_a_time:
             before = seen
             about, seen = one_round(held, at, progress, confirm, before)
+            newest = about or newest
             if about is not None and about.done:
                 rounds.said(about)
                 confirm = consented
@@ -88,6 +90,7 @@ def follow_stream(
     error = query.exception()
     if error is not None:
         raise StoreError(f"the streaming query ended: {type(error).__name__}") from error
+    end(held, at, rounds, confirm, newest)
 
 
 # ---
@@ -134,8 +137,7 @@ class GrowthReader(DataSourceStreamReader):
     def latestOffset(self, *_: Any) -> dict[str, int]:  # noqa: N802 (Spark's name)
         found = dict(_NONE)
         for folder in self.folders:
-            storage = storage_for(folder)
-            for _name, state in Folder(storage, storage.resolve(folder)).listed():
+            for _name, state in place_at(folder).listed():
                 if state is not None:
                     found["bytes"] += state.size
                     found["changed"] = max(found["changed"], state.mtime)

@@ -1,6 +1,4 @@
-"""`open_store` opens a store for questions, from its files alone, without broker and Spark: `Store`
-and its answers.
-"""
+"""`open_store` opens a store for questions, without broker and Spark: `Store`, its answers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,8 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack
 
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.by_url import place_at
 from reput.store_format.message.bodies import BODY_MOST
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
@@ -434,15 +431,12 @@ def open_store(
     progress: shows reading of the log, where queues and index give no answer.
     tell: called with each note. Raises StoreError, SettingError, UnknownRelease, OSError.
     """
-    storage = storage or storage_for(path)
 
     def new_notes() -> Notes:
         return notes_with(progress, tell)
 
     notes = new_notes()
-    opened = OpenedStore(
-        Folder(storage, storage.resolve(path)), rocketmq or NEWEST, settings or {}, notes
-    )
+    opened = OpenedStore(place_at(path, storage), rocketmq or NEWEST, settings or {}, notes)
     opened.behind = _live_behind(opened)
     return Store(opened, notes, new_notes)
 

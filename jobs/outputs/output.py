@@ -14,12 +14,13 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage, VolumeStorage
@@ -56,59 +57,60 @@ CONVERT_FORMAT = "reput-convert-1"
 SHARDED = "shards"  # a manifest's list of further lists of files
 
 _LISTED = object()
-_DERIVED = [row for row in FILES if row.copies == Copies.DERIVE]
+_DERIVED = tuple(row for row in FILES if row.copies == Copies.DERIVE)
 _DELAYED = f"{CONFIG}/{DELAY_OFFSETS}"  # made from the log where it is lost
 _STAGING = re.compile(r"/?([^/].*/)?\.[^/]*\.reput-[0-9a-f]{32}/set", re.ASCII | re.DOTALL)
 
 
-class SetKind(NamedTuple):
+@dataclass(frozen=True)
+class SetKind:
     """A kind of published folder: the format of its manifest, and the names allowed in it."""
 
     what: str
     format: str
     lists: tuple[str, ...]  # the manifest's lists of files
-    files: re.Pattern[str]
-    folders: re.Pattern[str]
+    rows: tuple[StateFile, ...]  # of its files and their folders
+    more: tuple[str, ...]  # patterns of other files
+    around: tuple[str, ...] = ()  # their folders
     sharded: str = ""  # the format of one that lists files in shards too
 
+    @cached_property  # made late: they take longer than most commands' other imports
+    def files(self) -> re.Pattern[str]:
+        return _any_of(*(pattern(row).pattern for row in self.rows), *self.more)
 
-def _patterns(
-    rows: Iterable[StateFile], *more: str, folders: tuple[str, ...] = ()
-) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What matches the files of rows of the table, and their folders."""
-    rows = list(rows)
-    files = dict.fromkeys((*(pattern(row).pattern for row in rows), *more))
-    around = dict.fromkeys((*(each for row in rows for each in folders_of(row)), *folders))
-    return re.compile("|".join(files), re.ASCII), re.compile("|".join(around), re.ASCII)
+    @cached_property
+    def folders(self) -> re.Pattern[str]:
+        return _any_of(*(each for row in self.rows for each in folders_of(row)), *self.around)
 
 
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(dict.fromkeys(patterns)), re.ASCII)
+
+
+_OF_CONFIG = f"{CONFIG}/[^/]+"
 REBUILT = SetKind(
-    "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",),
-    *_patterns(_DERIVED, re.escape(_DELAYED), rf"{SHARDS}/\d{{8}}\.jsonl", folders=(SHARDS,)),
-    SHARDED_FORMAT,
+    "a set that reput has rebuilt", MANIFEST_FORMAT, ("files",), _DERIVED,
+    (re.escape(_DELAYED), rf"{SHARDS}/\d{{8}}\.jsonl"), (SHARDS,), SHARDED_FORMAT,
 )  # fmt: skip
 REPAIRED = SetKind(
     "a store that reput has repaired", REPAIR_FORMAT, ("segments", "saved", "derived", "copied"),
-    *_patterns(FILES, rf"{CONFIG}/[^/]+", r"damaged/\d{20}(\.json)?", folders=("damaged",)),
+    FILES, (_OF_CONFIG, r"damaged/\d{20}(\.json)?"), ("damaged",),
 )  # fmt: skip
 EXPORTED = SetKind(
-    "a set that reput has exported", EXPORT_FORMAT, ("files",),
     # in a folder of their own, in which pandas, Polars, DuckDB and Spark find nothing but them;
     # exports of 0.1 have them beside the manifest
-    re.compile(rf"({DATA}/)?part-\d{{8}}\.(parquet|jsonl)", re.ASCII), re.compile(DATA),
+    "a set that reput has exported", EXPORT_FORMAT, ("files",), (),
+    (rf"({DATA}/)?part-\d{{8}}\.(parquet|jsonl)",), (DATA,),
 )  # fmt: skip
-
 EXPORTED_STORE = SetKind(
-    "a store that reput has exported", STORE_FORMAT, ("files",),
-    *_patterns(FILES, f"{CONFIG}/[^/]+", re.escape(OFFSET_MAP)),
+    "a store that reput has exported", STORE_FORMAT, ("files",), FILES,
+    (_OF_CONFIG, re.escape(OFFSET_MAP)),
 )  # fmt: skip
-CONVERTED = SetKind(
-    "a store that reput has converted", CONVERT_FORMAT, ("segments", "derived", "copied"),
-    *_patterns(FILES, f"{CONFIG}/[^/]+"),
-)  # fmt: skip
+CONVERTED = SetKind("a store that reput has converted", CONVERT_FORMAT,
+                    ("segments", "derived", "copied"), FILES, (_OF_CONFIG,))  # fmt: skip
 RESTORED = SetKind(
-    "a store that reput has restored", "reput-restore-1", ("segments", "derived", "copied"),
-    *_patterns(FILES, f"{CONFIG}/[^/]+", r"broker\.conf"),
+    "a store that reput has restored", "reput-restore-1", ("segments", "derived", "copied"), FILES,
+    (_OF_CONFIG, r"broker\.conf"),
 )  # fmt: skip
 
 
@@ -450,9 +452,7 @@ def whole_file(
     path: str, store: str, settings: Mapping[str, str], begins: bytes, replace: bool
 ) -> WholeFile:
     """The file that a command writes about a store. Raises StoreError if it may not be written."""
-    storage = storage_for(store)
-    inputs = inputs_of(Place(storage, storage.resolve(store)), settings)
-    file = WholeFile(path, tuple(inputs), begins, replace)
+    file = WholeFile(path, tuple(inputs_of(place_at(store), settings)), begins, replace)
     file.check()
     return file
 

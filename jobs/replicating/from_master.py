@@ -28,8 +28,9 @@ from reput.broker.wire.producing import request
 from reput.broker.wire.remoting import BadFrame
 from reput.broker.wire.replication import LogChunk, ProtocolError
 from reput.jobs.replicating.config import put_config
-from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit, ReplicationOptions
+from reput.jobs.replicating.from_folder import ReplicationOptions
 from reput.jobs.replicating.peers import Cluster
+from reput.jobs.replicating.source import ALL_WANTED, LogLimit, RateLimit
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated
 from reput.store_format.discover.config import offsets_of_table
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
@@ -180,12 +181,16 @@ class WireReplication:
                     target.note(self._last)
         if self.options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
-                about.entries += target.derive(Progress())
-            about.waits = target.follow_services(self.options.wanted == ALL_WANTED)
-        if self.options.wanted != ALL_WANTED and self.asking is not None:
-            self._offsets(self.asking)
+                about.entries += target.derive(self._settle)
+        else:
+            self._offsets()
         about.behind = max(self.end - about.end, 0)
         about.end_reason = "as far as was wanted" if self._ended else "where the master's log ended"
+
+    def _settle(self) -> None:
+        """As of a replication from a folder; a master does not tell of queues that have expired."""
+        self.about.waits = self.target.follow_services(self.options.wanted == ALL_WANTED)
+        self._offsets()
 
     def _connections(self) -> None:
         wait, tries, garbage = _BACKOFF[0], 0, 0
@@ -385,7 +390,7 @@ class WireReplication:
             if log.written == log.end and log.end > self._durable:
                 self.target.note(self._last)
                 self._durable = log.end
-                self.about.entries += self.target.derive(Progress())
+                self.about.entries += self.target.derive(self._settle)
                 self._derived, self._begun = time.monotonic(), False
 
     def _config(self) -> None:
@@ -408,11 +413,13 @@ class WireReplication:
                 put_config(target.files, name, content, target.config, self.about.warnings)
         self.about.config = sorted(target.config)
 
-    def _offsets(self, asking: "Asking") -> None:
-        """Take over the groups' offsets of now, as far as the replica goes."""
+    def _offsets(self) -> None:
+        """Take over the groups' offsets of now, as far as a replica goes that ends earlier."""
         about, notes = self.about, Notes()
+        if self.asking is None or self.options.wanted == ALL_WANTED:
+            return
         try:
-            table = json.loads(quoted_keys(asking.config(OFFSETS)))["offsetTable"]
+            table = json.loads(quoted_keys(self.asking.config(OFFSETS)))["offsetTable"]
             offsets = offsets_of_table(table, notes)
         except (OSError, ValueError, KeyError, TypeError, ProtocolError, StoreError) as error:
             about.offsets = f"none: the master does not tell them: {error}"

@@ -28,7 +28,7 @@ from reput.broker.wire.replication import ProtocolError
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.in_place.catch_up import rules_of
 from reput.jobs.opening.plan import make_plan
-from reput.jobs.replicating.from_folder import LogLimit, SourceLog, pieces
+from reput.jobs.replicating.source import LogLimit, SourceLog, pieces
 from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import StoreError

@@ -12,14 +12,9 @@ from reput.jobs.in_place.catch_up import rules_of
 from reput.jobs.opening.held import held_store
 from reput.jobs.opening.plan import index_zone, make_plan
 from reput.jobs.outputs.output import inputs_of
-from reput.jobs.replicating.from_folder import (
-    LogLimit,
-    Replication,
-    ReplicationOptions,
-    SourceLog,
-    pieces,
-)
+from reput.jobs.replicating.from_folder import Replication, ReplicationOptions
 from reput.jobs.replicating.from_master import Asking, Master, MasterSays, WireReplication
+from reput.jobs.replicating.source import LogLimit, SourceLog, pieces
 from reput.jobs.replicating.target import ReplicaTarget, Replicated, check_target, held_target
 from reput.store_format.derived.index_header import listed_index
 from reput.store_format.discover.purpose import REPLICATE

@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -356,14 +356,19 @@ class ReplicaTarget:
         self.standing = Standing(self.source, self.log.end, self.last, self.config)
         write_standing(self.files, self.standing)
 
-    def derive(self, progress: Progress) -> int:
-        """Extend queues and index to the log's end; the number of new queue entries."""
+    def derive(self, settle_too: Callable[[], object]) -> int:
+        """Extend queues and index to the log's end; the number of new queue entries. settle_too: as
+        for `catch_up_in_place`; called also if the log has nothing new.
+        """
         if not self._segments_there() or not self.files.exists(CATCH_UP_NOTE):
+            settle_too()
             return 0
         plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
         older = self.rules.scan.older_delays or plan.discovered.older_delays  # the source's first
         plan = replace(plan, discovered=replace(plan.discovered, older_delays=older))
-        return catch_up_in_place(self.held, plan, progress, consented, growing=True).entries
+        return catch_up_in_place(
+            self.held, plan, Progress(), consented, growing=True, settle_too=settle_too
+        ).entries
 
     def keep_expired(self, store: Folder, log_start: int) -> list[str]:
         """Add the source's queues whose messages have all expired, with their last entries, so that

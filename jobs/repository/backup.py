@@ -5,11 +5,11 @@ the run, which is written last.
 import os
 import re
 import time
-from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import closing, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from reput import __version__
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.report import counted
-from reput.jobs.replicating.from_folder import SourceCleaned, SourceLog
+from reput.jobs.replicating.source import SourceCleaned, SourceLog
 from reput.jobs.repository.log_pieces import GoesOn, LogPacker, Packed, goes_on, read_log
 from reput.jobs.repository.repository import Claim, Repository, claimed
 from reput.jobs.repository.state import SECRET_SETTINGS, SECRETS, Snapshot, of_before
@@ -34,14 +34,14 @@ from reput.store_format.files.runs import Branch, Piece, Run, Span, StateEntry, 
 from reput.store_format.kernels.crc import crc_of
 from reput.store_format.log.groups import log_folders, refuse_heads
 from reput.store_format.log.rules import record_rules
-from reput.store_format.notes import Done, Progress
+from reput.store_format.notes import Done
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import parse_properties, settings_from
 from reput.store_format.rocksdb.queues import queues_folder
 
 LEVEL = 1  # of zstd: the fastest, as a first backup is to be as fast as a copy
 _LOOKS = 20  # at a store that a broker changes meanwhile
-_AT_ONCE = 4  # pieces in memory that are packed and written, at most
+_AT_ONCE = 4  # pieces that are written, and threads that pack, at most
 
 
 @dataclass
@@ -116,69 +116,44 @@ class BackedUp:
         return "\n".join([*lines, *(f"  warning   {line}" for line in self.warnings)])
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is backed up, and how. rate: bytes a second, or None."""
+def back_up(asked: Any, at: StoreAt, repository: Repository) -> BackedUp:
+    """Back a store up once, asked as jobs/backup.py declares it. Nothing of the store is changed,
+    and no lock is taken.
 
-    at: StoreAt
-    repository: Repository
-    name: str | None = None
-    rate: float | None = None
-    secrets: bool = True
-    conf: str | None = None  # the broker's configuration, if it was named
-    dry_run: bool = False
-    progress: Progress = field(default_factory=Progress)
+    Raises StoreError (OverlapsInput, Claimed, SourceCleaned), SettingError, OSError; then the
+    repository has all that it had, and perhaps files that no run names.
+    """
+    began, found = time.monotonic(), found_conf(at.folder)
+    conf = None if found is None else Folder(at.storage, found.path)
+    if asked.conf is not None:
+        conf = Folder(LocalStorage(), LocalStorage().resolve(asked.conf))
+    name = _name_of(at, conf) if asked.name is None else asked.name
+    discovered = _discovered(at)
+    about = BackedUp(at.path, repository.root, name, rocketmq=discovered.release,
+                     dry_run=asked.dry_run, warnings=list(discovered.warnings))  # fmt: skip
+    repository.check(tuple(inputs_of(at.folder, discovered.settings)), name)
+    settings = settings_from(discovered.settings, release=discovered.release)
+    folders = list(discovered.log_folders) or log_folders(at.folder, settings)
+    source = SourceLog(at.storage, folders, settings.mapped_file_size_commit_log)
+    refuse_heads(list(source.segments.values()), "backup")
+    with closing(source):
+        if not asked.dry_run:
+            repository.make(name)
+        with nullcontext() if asked.dry_run else claimed(repository, name, "backup") as claim:
+            known = repository.catalogue(name)
+            _Backup(asked, about, at.folder, source, discovered, known, claim).run(conf)
+    about.seconds = time.monotonic() - began
+    return about
 
 
-def store_name(asked: Asked) -> str:
-    """The name of a store in a repository: as given, else its brokerName, else its folder's."""
-    if asked.name is not None:
-        return asked.name
-    conf = _conf_of(asked)
+def _name_of(at: StoreAt, conf: Folder | None) -> str:
+    """The name of a store in a repository: its brokerName, else its folder's."""
     if conf is not None:
         text = conf.storage.read_bytes(conf.path).decode("latin-1")
         named = parse_properties(text).get("brokerName", "").strip()
         if NAME.fullmatch(named):
             return named
-    return re.sub(r"[^A-Za-z0-9._-]", "_", asked.at.path.rstrip("/").rpartition("/")[2])
-
-
-def _conf_of(asked: Asked) -> Folder | None:
-    """The broker's configuration: the one that was named, else the one that lies with the store."""
-    if asked.conf is not None:
-        local = LocalStorage()
-        return Folder(local, local.resolve(asked.conf))
-    found = found_conf(asked.at.folder)
-    return None if found is None else Folder(asked.at.storage, found.path)
-
-
-def back_up(asked: Asked) -> BackedUp:
-    """Back a store up once. Nothing of the store is changed, and no lock is taken.
-
-    Raises StoreError (OverlapsInput, Claimed, SourceCleaned), SettingError, OSError; then the
-    repository has all that it had, and perhaps files that no run names.
-    """
-    began, name = time.monotonic(), store_name(asked)
-    discovered = _discovered(asked.at)
-    repository, folder = asked.repository, asked.at.folder
-    about = BackedUp(asked.at.path, repository.root, name, rocketmq=discovered.release,
-                     dry_run=asked.dry_run, warnings=list(discovered.warnings))  # fmt: skip
-    is_there = repository.check(tuple(inputs_of(folder, discovered.settings)), name)
-    settings = settings_from(discovered.settings, release=discovered.release)
-    folders = list(discovered.log_folders) or log_folders(folder, settings)
-    source = SourceLog(asked.at.storage, folders, settings.mapped_file_size_commit_log)
-    refuse_heads(list(source.segments.values()), "backup")
-    with closing(source):
-        if asked.dry_run:
-            known = repository.catalogue(name) if is_there else None
-            _Backup(asked, about, source, discovered, known, None).run()
-        else:
-            repository.make(name)
-            with claimed(repository, name, "backup") as claim:
-                catalogue = repository.catalogue(name)
-                _Backup(asked, about, source, discovered, catalogue, claim).run()
-    about.seconds = time.monotonic() - began
-    return about
+    return re.sub(r"[^A-Za-z0-9._-]", "_", at.path.rpartition("/")[2])
 
 
 def _discovered(at: StoreAt) -> Discovered:
@@ -191,34 +166,34 @@ def _discovered(at: StoreAt) -> Discovered:
 
 class _Backup:
     def __init__(
-        self, asked: Asked, about: BackedUp, source: SourceLog, discovered: Discovered,
-        catalogue: Catalogue | None, claim: Claim | None,
+        self, asked: Any, about: BackedUp, store: Folder, source: SourceLog,
+        discovered: Discovered, catalogue: Catalogue, claim: Claim | None,
     ) -> None:  # fmt: skip
         """claim: None for a dry run, in which nothing is written."""
-        self.asked, self.about, self.source, self.discovered = asked, about, source, discovered
-        self.catalogue, self.claim = catalogue, claim
-        self.storage = asked.repository.storage
-        self.base = f"{asked.repository.root}/{about.name}"
+        self.asked, self.about, self.store, self.source = asked, about, store, source
+        self.discovered, self.catalogue, self.claim = discovered, catalogue, claim
+        self.storage, self.base = catalogue.storage, catalogue.folder
         self.rules = record_rules(profile(discovered.release))
         self.pieces: list[Piece] = []
         self.broken: set[str] = set()  # digests of state that the repository has lost
 
-    def run(self) -> None:
-        asked, about, source = self.asked, self.about, self.source
+    def run(self, conf: Folder | None) -> None:
+        """conf: the file of the broker's configuration, if it is known."""
+        asked, about, source, store = self.asked, self.about, self.source, self.store
         started = _now()
-        parent = self.catalogue.newest() if self.catalogue else None
-        on = GoesOn(source.start, None)
-        if parent is not None and self.catalogue is not None:
+        parent, on = self.catalogue.newest(), GoesOn(source.start, None)
+        if parent is not None:
             on = goes_on(source, parent, self.catalogue, self.rules)
-        store, storage = asked.at.path, asked.at.storage
-        snapshot = Snapshot(asked.at.folder, _conf_of(asked), asked.secrets)
-        snapshot.before(self._put_again(parent) if parent else ())
+        known = self._put_again(parent) if parent else ()
+        snapshot = Snapshot(store, conf, asked.secrets, known)
         before = snapshot.take(self._put_state)
-        packer = LogPacker(source, on, self.rules, asked.rate,
-                           lambda: storage.lock_holder(store) is not None)  # fmt: skip
+        packing = ThreadPoolExecutor(min(os.cpu_count() or 1, _AT_ONCE))
+        pack = self.claim and partial(packing.submit, frames.pack, level=LEVEL, crc=crc_of)
+        live = partial(store.storage.lock_holder, store.path)
+        packer = LogPacker(source, on, self.rules, asked.rate, live, pack)
         about.begin, about.gap, about.branch = on.begin, on.gap, on.branch
         about.first = parent.first if parent else on.begin
-        with asked.progress.stage("backed up", lambda: self._done(packer)):
+        with packing, asked.shows.stage("backed up", lambda: self._done(packer)):
             self._write(packer)
         after = snapshot.take(self._put_state, again=True)  # its topics cover the log
         state = tuple(sorted([*(each for each in before if of_before(each.path)), *after]))
@@ -234,19 +209,22 @@ class _Backup:
         about.without = [] if asked.secrets else [SECRETS]
         if self.claim is None:
             return
-        forget = self.catalogue.last_forget() if self.catalogue else None
-        self._finish(
-            Run(
-                0, parent.run if parent else None, started, _now(), __version__, about.rocketmq,
-                self._settings(), about.first, source.start, about.begin, about.end,
-                packer.last, tuple(self.pieces), state, on.gap, on.branch, tuple(about.without),
-                forget.run if forget else None, self._expired(on, parent),
-            )
+        forget = self.catalogue.last_forget()
+        run = Run(
+            max(self.catalogue.numbers, default=0) + 1, parent.run if parent else None, started,
+            _now(), __version__, about.rocketmq, self._settings(), about.first, source.start,
+            about.begin, about.end, packer.last, tuple(self.pieces), state, on.gap, on.branch,
+            tuple(about.without), forget.run if forget else None, self._expired(on, parent),
         )  # fmt: skip
+        self.claim.check()
+        path = self.catalogue.path_of(run.run)
+        if not self.storage.put_new(path, as_bytes(run.as_json())):
+            raise StoreError(f"{path}: another backup has written it meanwhile; nothing was lost")
+        about.run = run.run
 
     def _settings(self) -> dict[str, str]:
         """Those that a restore needs, where only derived files show them too."""
-        in_rocksdb = queues_folder(self.asked.at.folder) is not None
+        in_rocksdb = queues_folder(self.store) is not None
         shown = {"storeType": "defaultRocksDB"} if in_rocksdb else {}
         found = {**shown, **self.discovered.settings}
         return {name: text for name, text in found.items() if not SECRET_SETTINGS.search(name)}
@@ -257,41 +235,31 @@ class _Backup:
             return parent.expired if parent else ()
         from reput.jobs.deriving.kept import last_entries  # here: few runs need it, and its imports
 
-        found = last_entries(self.asked.at.folder, on.begin, set(), self.about.warnings)
+        found = last_entries(self.store, on.begin, set(), self.about.warnings)
         return tuple((*queue, *last) for queue, last in sorted(found.items()))
 
     def _write(self, packer: LogPacker) -> None:
-        """Pack and write the log's pieces, several at a time."""
-        workers = min(os.cpu_count() or 1, _AT_ONCE)
-        waiting: deque[Future[Piece]] = deque()
-        with ThreadPoolExecutor(workers) as pool:
+        """Write the log's pieces, several at a time, while others are packed."""
+        found: list[Future[Piece]] = []
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
                 for packed in packer.packed():
-                    if len(waiting) >= workers:
-                        self._count(waiting.popleft().result())
-                    waiting.append(pool.submit(self._put_piece, packer, packed))
-                while waiting:
-                    self._count(waiting.popleft().result())
+                    if len(found) >= _AT_ONCE:
+                        found[-_AT_ONCE].result()
+                    found.append(pool.submit(self._put_piece, packed))
+                self.pieces = [each.result() for each in found]
             finally:
                 pool.shutdown(cancel_futures=True)
+        self.about.pieces = len(self.pieces)
+        self.about.records = sum(piece.records for piece in self.pieces)
+        self.about.bytes = sum(piece.length for piece in self.pieces)
+        self.about.stored += sum(piece.stored for piece in self.pieces)
 
-    def _count(self, piece: Piece) -> None:
-        self.pieces.append(piece)
-        self.about.pieces += 1
-        self.about.records += piece.records
-        self.about.bytes += piece.length
-        self.about.stored += piece.stored
-
-    def _put_piece(self, packer: LogPacker, packed: Packed) -> Piece:
-        digest, length = sha256(packed.data).hexdigest(), len(packed.data)
-        piece = Piece(
-            packed.offset, length, digest, 0, packed.records, packed.times, packed.damaged
-        )
+    def _put_piece(self, packed: Packed) -> Piece:
+        piece = packed.piece
         if self.claim is None:
-            packer.done_with(packed)
             return piece
-        content = frames.compress(packed.data, LEVEL, crc_of)
-        packer.done_with(packed)
+        content = frames.joined([each.result() for each in packed.frames])
         path = f"{self.base}/{LOG}/{piece.name}"
         if self.storage.put_new(path, content):
             return piece._replace(stored=len(content))
@@ -320,7 +288,6 @@ class _Backup:
 
     def _put_again(self, parent: Run) -> tuple[StateEntry, ...]:
         """Put pieces of the newest log again; the files of its state that are there and whole."""
-        assert self.catalogue is not None
         catalogue, start = self.catalogue, self.source.start
         there, state = ({name for name, _ in catalogue.listed(each)} for each in (LOG, STATE))
         try:
@@ -355,17 +322,6 @@ class _Backup:
             return frames.digest_of(self.storage.read_bytes(path), length) == digest
         except (FileNotFoundError, PieceBroken):
             return False
-
-    def _finish(self, run: Run) -> None:
-        """Write the run under the next number. Raises StoreError if another took that."""
-        assert self.claim is not None
-        assert self.catalogue is not None
-        self.claim.check()
-        run = replace(run, run=max(self.catalogue.numbers, default=0) + 1)
-        path = self.catalogue.path_of(run.run)
-        if not self.storage.put_new(path, as_bytes(run.as_json())):
-            raise StoreError(f"{path}: another backup has written it meanwhile; nothing was lost")
-        self.about.run = run.run
 
     def _done(self, packer: LogPacker) -> Done:
         there, done = self.source.stop - self.about.begin, packer.end - self.about.begin

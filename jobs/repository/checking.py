@@ -30,7 +30,7 @@ from reput.store_format.files.catalogue import CHECKS, Catalogue, Part
 from reput.store_format.files.folder import Place
 from reput.store_format.files.frames import digest_of
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.runs import FORMAT, Piece, Run, as_bytes
+from reput.store_format.files.runs import FORMAT, Piece, Run, StateEntry, as_bytes
 from reput.store_format.log.rules import record_rules
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.release.profiles import RELEASES, profile
@@ -190,26 +190,24 @@ class _Checking:
 
     def _state(self) -> set[int]:
         """Read all files of state; the runs of which one is damaged."""
-        of: dict[tuple[str, int], list[Run]] = {}
-        names: dict[tuple[str, int], tuple[str, str]] = {}
+        of: dict[tuple[str, int], list[tuple[StateEntry, int]]] = {}
         for run in self.runs:
             for entry in run.state:
-                key = entry.sha256, entry.length
-                of.setdefault(key, []).append(run)
-                names[key] = entry.path, self.catalogue.state_path(entry)
+                of.setdefault((entry.sha256, entry.length), []).append((entry, run.run))
         wrong: set[int] = set()
-        for (digest, length), runs in of.items():
-            name, path = names[digest, length]
+        for (digest, length), found in of.items():
+            path = self.catalogue.state_path(found[0][0])
             try:
-                found = digest_of(self.catalogue.storage.read_bytes(path), length)
-                reason = "" if found == digest else "has not the SHA-256 of its name"
+                same = digest_of(self.catalogue.storage.read_bytes(path), length) == digest
+                reason = "" if same else "has not the SHA-256 of its name"
             except FileNotFoundError:
                 reason = "is missing"
             except StoreError as error:
                 reason = str(error)
             if reason:
-                numbers = [run.run for run in runs]
+                numbers = [run for _, run in found]
                 wrong |= set(numbers)
+                name = found[-1][0].path
                 self.about.damaged.append(f"{path}: {reason}: {name} of {_named(numbers)}")
         return wrong
 

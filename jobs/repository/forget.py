@@ -4,12 +4,13 @@ What is to go is written down first, as a run, with all that the others still ne
 step leaves a repository in which each kept backup is whole; the next forget removes what was left.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from reput.jobs.outputs.report import counted
-from reput.jobs.repository.repository import Claim, Repository, claimed
+from reput.jobs.repository.repository import Repository, claimed
 from reput.store_format.faults import StoreError
 from reput.store_format.files.catalogue import CHECKS, LOG, RUNS, STATE, Catalogue
 from reput.store_format.files.manifest_last import for_all
@@ -18,13 +19,6 @@ from reput.store_format.files.runs import Forget, Kept, Run, as_bytes
 
 _HOUR = 3_600_000_000_000  # ns: what no run names and is younger may be of a backup that is writing
 _CHECKS_KEPT = 20
-
-
-class Keep(NamedTuple):
-    """Which backups stay: those made since a time (milliseconds), or the last of a store."""
-
-    since: int | None = None
-    last: int | None = None
 
 
 @dataclass
@@ -51,18 +45,21 @@ class Forgotten:
         verb = "removed" if self.done else "would remove"
         if not self.needed:
             return f"{self.store}: nothing to remove; kept: {counted(self.kept, 'backup')}"
+        of = ((self.pieces, "piece", "of the log"), (self.files, "file", "of state"),
+              (self.left, "file", "that unfinished runs left"))  # fmt: skip
         parts = [counted(len(self.removed), "backup")]
-        parts += [f"{counted(self.pieces, 'piece')} of the log"] * bool(self.pieces)
-        parts += [f"{counted(self.files, 'file')} of state"] * bool(self.files)
-        parts += [f"{counted(self.left, 'file')} that unfinished runs left"] * bool(self.left)
+        parts += [f"{counted(count, what)} {which}" for count, what, which in of if count]
         return (
             f"{self.store}: {verb} {', '.join(parts)}: {self.bytes:,} bytes; "
             f"kept: {counted(self.kept, 'backup')}"
         )
 
 
-def stays(runs: list[Run], heads: Iterable[int], keep: Keep, now: int) -> list[Run]:
-    """The backups that stay: those wanted, and the newest of each branch.
+def stays(
+    runs: list[Run], heads: Iterable[int], since: int | None, last: int | None, now: int
+) -> list[Run]:
+    """The backups that stay: those made since a time, or the last ones; and the newest of each
+    branch. Times are milliseconds.
 
     A run counts as made when an earlier one says so, if a clock was set back between them; but one
     whose clock was ahead of now says nothing of itself or others.
@@ -70,10 +67,10 @@ def stays(runs: list[Run], heads: Iterable[int], keep: Keep, now: int) -> list[R
     kept, made = set(heads), 0
     for run in runs:
         made = max(made, run.ended if run.ended <= now else 0)
-        if keep.since is not None and made >= keep.since:
+        if since is not None and made >= since:
             kept.add(run.run)
-    if keep.last is not None:
-        kept |= {run.run for run in runs[-keep.last :]}
+    if last is not None:
+        kept |= {run.run for run in runs[-last:]}
     return [run for run in runs if run.run in kept]
 
 
@@ -98,99 +95,83 @@ def what_is_kept(catalogue: Catalogue, kept: list[Run], ended: int) -> Forget:
     return Forget(max(catalogue.numbers, default=0) + 1, ended, removed, listed)
 
 
-class Going(NamedTuple):
-    """The files of a store in a repository that no kept backup needs."""
-
-    pieces: dict[str, FileState]
-    state: dict[str, FileState]
-    left: dict[str, FileState]
+Going = dict[str, dict[str, FileState]]  # Forgotten's pieces, files and left: paths in the store
 
 
 def what_goes(catalogue: Catalogue, kept: list[Run], forget: Forget, now: int) -> Going:
-    """now: by the storage's clock, in nanoseconds."""
-    named, wanted = set[str](), set[str]()
+    """The files that no kept backup needs. now: by the storage's clock, in nanoseconds."""
+    named, wanted = set[str](), {each.name for run in kept for each in run.state}
     for run in kept:
         pieces = forget.kept[run.run].pieces if run.run in forget.kept else run.pieces
         named |= {piece.name for piece in pieces}
-        wanted |= {each.name for each in run.state}
     gone = [run for run in map(catalogue.object, forget.removed) if isinstance(run, Run)]
-    old_pieces = {piece.name for run in gone for piece in run.pieces} | {
-        piece.name for run in kept for piece in catalogue.run(run.run).pieces
-    }
+    once = [*gone, *(catalogue.run(run.run) for run in kept)]
+    old_pieces = {piece.name for run in once for piece in run.pieces}
     old_state = {each.name for run in gone for each in run.state}
-    going = Going({}, {}, {})
+    going: Going = {"pieces": {}, "files": {}, "left": {}}
     for folder, needed, old, to in (
-        (LOG, named, old_pieces, going.pieces), (STATE, wanted, old_state, going.state),
-        (RUNS, {f"{number:08d}.json" for number in catalogue.numbers}, set[str](), going.left),
+        (LOG, named, old_pieces, "pieces"), (STATE, wanted, old_state, "files"),
+        (RUNS, {f"{number:08d}.json" for number in catalogue.numbers}, set[str](), "left"),
     ):  # fmt: skip
         for name, state in catalogue.listed(folder):
             if state is None or name in needed:
                 continue
             if name in old:
-                to[f"{folder}/{name}"] = state
+                going[to][f"{folder}/{name}"] = state
             elif now - state.mtime > _HOUR:
-                going.left[f"{folder}/{name}"] = state
-    whole = [(CHECKS, *each) for each in catalogue.listed(CHECKS)]
-    whole += [("", *each) for each in catalogue.storage.list(catalogue.folder)]
-    going.left.update(
-        (f"{folder}/{name}".lstrip("/"), state) for folder, name, state in whole
+                going["left"][f"{folder}/{name}"] = state
+    going["left"] |= {
+        f"{folder}/{name}".lstrip("/"): state
+        for folder in (CHECKS, "") for name, state in catalogue.listed(folder)
         if state is not None and name.endswith(PART) and now - state.mtime > _HOUR
-    )  # fmt: skip
+    }  # fmt: skip
     return going
 
 
-def forget_old(
-    repository: Repository, store: str, keep: Keep, now: int, dry_run: bool,
-    confirm: Callable[[str], None],
-) -> Forgotten:  # fmt: skip
-    """Remove a store's old backups. now: milliseconds. Raises StoreError, OSError."""
-    if dry_run:
-        return _forget(repository, store, keep, now, None, confirm)
-    with claimed(repository, store, "forget") as claim:
-        return _forget(repository, store, keep, now, claim, confirm)
+def forget_old(repository: Repository, store: str, asked: Any, now: int) -> Forgotten:
+    """Remove a store's old backups, asked as jobs/forget.py declares it. now: milliseconds.
 
-
-def _forget(
-    repository: Repository, store: str, keep: Keep, now: int, claim: Claim | None,
-    confirm: Callable[[str], None],
-) -> Forgotten:  # fmt: skip
-    catalogue = repository.catalogue(store)
-    runs = catalogue.backups()
-    for run in runs:
-        if catalogue.is_lost(run):
+    Raises StoreError, OSError.
+    """
+    since = None if asked.keep is None else now - asked.keep
+    with nullcontext() if asked.dry_run else claimed(repository, store, "forget") as claim:
+        catalogue = repository.catalogue(store)
+        runs = catalogue.backups()
+        for run in filter(catalogue.is_lost, runs):
             path = catalogue.path_of(run.parent or 0)
             raise StoreError(
                 f"{path}: is missing: nothing is removed, as it names what run {run.run} needs"
             )
-    kept = stays(runs, [run.run for run in catalogue.heads()], keep, now)
-    forget = what_is_kept(catalogue, kept, now)
-    clock = now * 1_000_000 if claim is None else claim.said()
-    going = what_goes(catalogue, kept, forget, clock)
-    there = {run.run for run in runs}
-    about = Forgotten(
-        store, [number for number in forget.removed if number in there], len(kept),
-        len(going.pieces), len(going.state), len(going.left),
-        sum(state.size for each in going for state in each.values()),
-    )  # fmt: skip
-    if claim is None or not about.needed:
+        heads = [run.run for run in catalogue.heads()]
+        kept = stays(runs, heads, since, asked.keep_last, now)
+        forget = what_is_kept(catalogue, kept, now)
+        clock = now * 1_000_000 if claim is None else claim.said()
+        going = what_goes(catalogue, kept, forget, clock)
+        there = {run.run for run in runs}
+        about = Forgotten(
+            store, [number for number in forget.removed if number in there], len(kept),
+            bytes=sum(state.size for each in going.values() for state in each.values()),
+            **{name: len(each) for name, each in going.items()},
+        )  # fmt: skip
+        if claim is None or not about.needed:
+            return about
+        asked.confirm(
+            f"remove {counted(len(about.removed), 'backup')} of {store} from {repository.root}: "
+            f"{about.bytes:,} bytes"
+        )
+        claim.check()
+        old = [catalogue.path_of(number) for number in forget.removed]
+        if about.removed:
+            path = catalogue.path_of(forget.run)
+            if not repository.storage.put_new(path, as_bytes(forget.as_json())):
+                raise StoreError(
+                    f"{path}: another command has written it meanwhile; nothing was lost"
+                )
+            old += [catalogue.path_of(number) for number in catalogue.numbers
+                    if isinstance(catalogue.object(number), Forget)]  # fmt: skip
+        checks = [f"{catalogue.folder}/{CHECKS}/{name}" for name, _ in catalogue.listed(CHECKS)]
+        for_all(claim.remove, old + sorted(checks)[:-_CHECKS_KEPT])
+        below = (name for each in going.values() for name in each)
+        for_all(claim.remove, (f"{catalogue.folder}/{name}" for name in below))
+        about.done = True
         return about
-    confirm(
-        f"remove {counted(len(about.removed), 'backup')} of {store} from {repository.root}: "
-        f"{about.bytes:,} bytes"
-    )
-    claim.check()
-    if about.removed:
-        path = catalogue.path_of(forget.run)
-        if not repository.storage.put_new(path, as_bytes(forget.as_json())):
-            raise StoreError(f"{path}: another command has written it meanwhile; nothing was lost")
-    old = [catalogue.path_of(number) for number in forget.removed]
-    if about.removed:
-        old += [catalogue.path_of(number) for number in catalogue.numbers
-                if isinstance(catalogue.object(number), Forget)]  # fmt: skip
-    checks = [f"{catalogue.folder}/{CHECKS}/{name}" for name, _ in catalogue.listed(CHECKS)]
-    old += sorted(checks)[:-_CHECKS_KEPT]
-    for_all(claim.remove, old)
-    below = (name for each in going for name in each)
-    for_all(claim.remove, (f"{catalogue.folder}/{name}" for name in below))
-    about.done = True
-    return about

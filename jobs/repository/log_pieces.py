@@ -6,14 +6,16 @@ and has records after it is kept as it is, and named.
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from hashlib import sha256
 from itertools import islice
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
 
-from reput.jobs.replicating.from_folder import (
+from reput.jobs.replicating.source import (
     ALL_WANTED,
     LogLimit,
     LogPiece,
@@ -24,8 +26,8 @@ from reput.jobs.replicating.from_folder import (
     read_ahead,
 )
 from reput.store_format.faults import Fault, PieceBroken, StoreError
+from reput.store_format.files import frames
 from reput.store_format.files.catalogue import Catalogue
-from reput.store_format.files.frames import decode_all
 from reput.store_format.files.protocol import Bytes
 from reput.store_format.files.runs import PIECE_BYTES, Branch, LastRecord, Piece, Run, Span
 from reput.store_format.log.rules import Checks, RecordRules
@@ -87,22 +89,14 @@ def _differs_at(
     source: SourceLog, catalogue: Catalogue, piece: Piece, begin: int, used: int
 ) -> int:
     """The first offset of a piece, from `begin` on, at which the log has another byte."""
-    at = piece.offset
-    stop = min(at + used, source.stop)
+    stop = min(piece.offset + used, source.stop)
     stored = catalogue.storage.read_bytes(catalogue.piece_path(piece))
-    for plain in decode_all(stored, piece.length):
-        kept = np.frombuffer(plain, np.uint8)[: stop - at]
-        skipped = min(max(begin - at, 0), len(kept))
-        at, kept = at + skipped, kept[skipped:]
-        there = np.empty(len(kept), np.uint8)
-        read_log(source, at, there)
-        unlike = np.flatnonzero(kept != there)
-        if len(unlike):
-            return at + int(unlike[0])
-        at += len(kept)
-        if at >= stop:
-            break
-    return at
+    plain = frames.decode_all(stored, piece.length)
+    kept = plain[begin - piece.offset : max(stop, begin) - piece.offset]
+    there = np.empty(len(kept), np.uint8)
+    read_log(source, begin, there)
+    unlike = np.flatnonzero(kept != there)
+    return begin + int(unlike[0]) if len(unlike) else begin + len(kept)
 
 
 def digest_at(source: SourceLog, begin: int, end: int) -> str:
@@ -128,17 +122,19 @@ def read_log(source: SourceLog, at: int, buffer: Bytes) -> None:
 
 
 # ---
-# Reads what is new, and packs it.
+# Reads what is new, and packs it frame by frame, in few megabytes of memory that are used again:
+# fresh pages for whole pieces take as long as all the rest together.
 
 
 class Packed(NamedTuple):
-    """The plain bytes of a piece, and what is known of them."""
+    """A piece, and its frames as they will be; none in a dry run."""
 
-    offset: int
-    data: Bytes
-    records: int
-    times: Span
-    damaged: tuple[Span, ...]
+    piece: Piece
+    frames: list[Future[frames.Packed]]
+
+
+Pack = Callable[[Bytes], "Future[frames.Packed]"]  # of a frame, which it is done with then
+_FRAMES = 8  # in memory
 
 
 class LogPacker:
@@ -146,23 +142,25 @@ class LogPacker:
 
     def __init__(
         self, source: SourceLog, on: GoesOn, rules: RecordRules, rate: float | None,
-        live: Callable[[], bool],
+        live: Callable[[], int | None], pack: Pack | None,
     ) -> None:  # fmt: skip
-        """live: whether a broker writes to the log."""
-        self.source, self.rules, self.live = source, rules, live
+        """live: the broker that writes to the log, if one does; pack: None in a dry run."""
+        self.source, self.rules, self.live, self._pack = source, rules, live, pack
         self.end, self.last = on.begin, on.last
         self.damaged: list[Span] = []
-        self._free: list[Bytes] = []  # buffers: new pages take as long as all the rest together
         self._pace = RateLimit(rate)
-        self._start(on.begin)
+        # What came last waits until more comes: the last record may have to be read again.
+        self._held: list[LogPiece] = []
+        self._free: SimpleQueue[Bytes] = SimpleQueue()
+        for _ in range(_FRAMES if pack else 0):
+            self._free.put(np.empty(frames.FRAME_BYTES, np.uint8))
+        self._begin(on.begin)
 
-    def _start(self, at: int, rest: "Bytes | None" = None) -> None:
-        self._at, self._filled, self._records = at, 0, 0
+    def _begin(self, at: int) -> None:
+        self._at, self._length, self._records = at, 0, 0
         self._times: list[int] = []
-        self._buffer = self._free.pop() if self._free else np.empty(PIECE_BYTES, np.uint8)
-        if rest is not None:
-            self._filled = len(rest)
-            self._buffer[: self._filled] = rest
+        self._sha, self._frames = sha256(), list[Future[frames.Packed]]()
+        self._frame, self._filled = np.empty(0, np.uint8), 0
 
     def packed(self) -> Iterator[Packed]:
         """The pieces, in order. Raises SourceCleaned, StoreError, OSError."""
@@ -177,44 +175,73 @@ class LogPacker:
                     yield from self._take(piece)
             after = self._next(fault)
         self._settle()
-        if self._filled:
-            yield self._packed(self._filled)
+        yield from self._flush()
+        if self._length:
+            yield self._whole()
 
     def _pieces(self) -> Iterator[LogPiece]:
         return pieces(self.source, self.end, ALL_WANTED, self.rules, Checks(body=True))
 
     def _take(self, piece: LogPiece) -> Iterator[Packed]:
-        yield from self._add(piece.data)
+        if not len(piece.data):  # a fault alone
+            return
+        held = sum(len(each.data) for each in self._held)
+        # a record that is longer than a window comes bit by bit; one as long as a piece is cut
+        if piece.at == self.end or held + len(piece.data) > PIECE_BYTES:
+            yield from self._flush()
+        self._held.append(piece)
         self.end = max(self.end, piece.whole)
         if piece.records:
             self.last = LastRecord(piece.last, "", piece.timestamp)
-            self._records += piece.records
-            self._times += piece.times
         wait = self._pace.wait_for(len(piece.data))
         if wait:
             time.sleep(wait)
 
-    def _add(self, data: Bytes) -> Iterator[Packed]:
-        if self._filled + len(data) > PIECE_BYTES:
-            whole = self.end - self._at
-            cut = whole or self._filled  # a record as long as a piece is cut anywhere
-            rest = self._buffer[cut : self._filled]
-            yield self._packed(cut)
-            self._start(self._at + cut, rest)
-        self._buffer[self._filled : self._filled + len(data)] = data
-        self._filled += len(data)
+    def _flush(self) -> Iterator[Packed]:
+        """Pack what is held: in a piece of its own if it is too much for this one."""
+        held = sum(len(each.data) for each in self._held)
+        if self._length and self._length + held > PIECE_BYTES:
+            yield self._whole()
+        for piece in self._held:
+            self._sha.update(piece.data)
+            self._length += len(piece.data)
+            self._records += piece.records
+            self._times += piece.times
+            if self._pack is not None:
+                self._put(self._pack, piece.data)
+        self._held = []
 
-    def _packed(self, length: int) -> Packed:
-        begin, end = self._at, self._at + length
+    def _put(self, pack: Pack, data: Bytes) -> None:
+        while len(data):
+            if not len(self._frame):
+                self._frame = self._free.get()
+            some = data[: len(self._frame) - self._filled]
+            self._frame[self._filled : self._filled + len(some)] = some
+            self._filled, data = self._filled + len(some), data[len(some) :]
+            if self._filled == len(self._frame):
+                self._send(pack)
+
+    def _send(self, pack: Pack) -> None:
+        """Have a frame packed, and its memory given back then."""
+        frame, self._frame = self._frame, self._frame[:0]
+        packed = pack(frame[: self._filled])
+        packed.add_done_callback(lambda _: self._free.put(frame))
+        self._frames.append(packed)
+        self._filled = 0
+
+    def _whole(self) -> Packed:
+        """The piece that was begun; another begins."""
+        if self._pack is not None and self._filled:
+            self._send(self._pack)
+        begin, end = self._at, self._at + self._length
         times = (min(self._times), max(self._times)) if self._times else (0, 0)
         holes = ((max(a, begin), min(b, end)) for a, b in self.damaged)
         damaged = tuple(span for span in holes if span[0] < span[1])
-        return Packed(begin, self._buffer[:length], self._records, times, damaged)
-
-    def done_with(self, packed: Packed) -> None:
-        """Use the memory of a piece for a later one."""
-        assert packed.data.base is not None
-        self._free.append(packed.data.base)
+        digest = self._sha.hexdigest()
+        piece = Piece(begin, self._length, digest, 0, self._records, times, damaged)
+        found = Packed(piece, self._frames)
+        self._begin(end)
+        return found
 
     def _next(self, fault: Fault) -> int | None:
         """Where the log goes on after what is no record; None where it ends."""
@@ -238,7 +265,8 @@ class LogPacker:
         while self.end < until:
             data = np.empty(min(_WINDOW, until - self.end), np.uint8)
             read_log(self.source, self.end, data)
-            yield from self._add(data)
+            yield from self._flush()
+            self._held = [LogPiece(self.end, data, self.end, -1, 0, 0)]
             self.end += len(data)
 
     def _settle(self) -> None:
@@ -247,15 +275,18 @@ class LogPacker:
         """
         if self.last is None or self.last.sha256:
             return
-        begin = self.last.offset
-        there = self._buffer[max(begin - self._at, 0) : self._filled]
-        while begin >= self._at and self.live():
+        begin, at = self.last.offset, self._at + self._length
+        held = np.concatenate([each.data for each in self._held] or [np.empty(0, np.uint8)])
+        there = held[max(begin - at, 0) :]
+        while begin >= at and self.live() is not None:
             again = np.empty(len(there), np.uint8)
             read_log(self.source, begin, again)
             if np.array_equal(there, again):
                 break
             there[:] = again
             time.sleep(_SETTLES)
-        held = begin >= self._at
-        digest = sha256(there).hexdigest() if held else digest_at(self.source, begin, self.end)
+        self._held = [each._replace(data=held) for each in self._held[-1:]]
+        digest = (
+            sha256(there).hexdigest() if begin >= at else digest_at(self.source, begin, self.end)
+        )
         self.last = self.last._replace(sha256=digest)

@@ -30,7 +30,7 @@ from reput.store_format.files.catalogue import (
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Storage, put_as
+from reput.store_format.files.protocol import PART, Storage, put_as
 from reput.store_format.files.runs import FORMAT, as_bytes
 from reput.store_format.files.system import is_ours
 
@@ -47,9 +47,9 @@ class Repository:
         storage = storage_for(path)
         return cls(storage, storage.resolve(path).rstrip("/"))
 
-    def check(self, inputs: tuple[Place, ...], store: str) -> bool:
-        """Whether it is there. Raises StoreError if nothing may be written there: it is no
-        repository, overlaps what is backed up, or others could change it; OSError.
+    def check(self, inputs: tuple[Place, ...], store: str) -> None:
+        """Raises StoreError if nothing may be written there: it is no repository, overlaps what is
+        backed up, or others could change it; OSError.
         """
         if not NAME.fullmatch(store):
             raise StoreError(
@@ -65,13 +65,11 @@ class Repository:
         try:
             there = self.storage.list(self.root)
         except FileNotFoundError:
-            return False
+            return
         except NotADirectoryError:
             raise StoreError(f"{self.root}: is there and is not a folder") from None
-        if not [name for name, _ in there if not name.endswith(".part")]:
-            return False
-        stores_of(self.storage, self.root)
-        return True
+        if not all(name.endswith(PART) for name, _ in there):
+            stores_of(self.storage, self.root)
 
     def make(self, store: str) -> None:
         """Make the repository, and the folders for a store. Raises OSError, StoreError."""
@@ -199,27 +197,26 @@ class Claim:
 
     def _is_dead(self, there: dict[str, Any]) -> bool:
         """Whether its process has ended on this machine, or has said nothing for long."""
-        if there.get("host") == socket.gethostname() and type(there.get("process")) is int:
-            boot, _, names = _boot().partition(" ")
-            if str(there.get("boot")).partition(" ")[0] != boot:
-                return True
-            if str(there["boot"]).partition(" ")[2] == names and not self._lives(there):
+        process, (boot, _, names) = there.get("process"), str(there.get("boot")).partition(" ")
+        if there.get("host") == socket.gethostname() and type(process) is int:
+            own, _, own_names = _boot().partition(" ")
+            if boot != own or (names == own_names and not _lives(process, there.get("id"))):
                 return True
         try:
             return time.time() - self.said() / 1e9 > _STALE
         except FileNotFoundError:
             return False
 
-    @staticmethod
-    def _lives(there: dict[str, Any]) -> bool:
-        """Whether the process of a claim on this machine runs."""
-        if there["process"] == os.getpid():
-            return there.get("id") in _held_here
-        try:
-            os.kill(there["process"], 0)
-        except OSError as error:
-            return not isinstance(error, ProcessLookupError)
-        return True
+
+def _lives(process: int, claim: Any) -> bool:
+    """Whether a process of this machine runs, and has the claim if it is this one."""
+    if process == os.getpid():
+        return claim in _held_here
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
 
 
 def _boot() -> str:

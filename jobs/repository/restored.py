@@ -4,10 +4,12 @@ the log does not decide, and all derived files.
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,13 @@ from reput.store_format.derived.queues import Queues
 from reput.store_format.discover.config import LIGHT, config_in_rocksdb, configured_topics
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.faults import REFUSE
+from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.catalogue import Catalogue
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.private import Scratch, scratch_folder
+from reput.store_format.files.protocol import put_as
 from reput.store_format.java import quoted_keys
 from reput.store_format.names import (
     COMMIT_LOG,
@@ -146,7 +151,8 @@ def restore_store(
         how = ToDerive(
             on_damage, queues=kinds[0], index=kinds[1], levels=True, expired=expired
         )  # fmt: skip
-        built = derive_into(found, made, job.staging, REBUILD.asked(on_damage), how)
+        with _synced(made, [each.path for each in about.segments]):
+            built = derive_into(found, made, job.staging, REBUILD.asked(on_damage), how)
         about.derived, about.messages = built.files, built.messages
         about.waits, about.left_out = built.waits, [*built.left_out, *built.in_no_queue]
         written = {file.path for file in built.files}
@@ -162,6 +168,20 @@ def restore_store(
         end_set(job.staging, about.manifest(), place)
     about.seconds = found.seconds()
     return about
+
+
+@contextmanager
+def _synced(made: Place, paths: Sequence[str]) -> Iterator[None]:
+    """Write files on a local disk to it, while more is made of what the page cache has of them."""
+
+    def sync(path: str) -> None:
+        with closing(DiskFiles(made.path).open_read(path)) as file:
+            file.sync()
+
+    with ThreadPoolExecutor(1) as pool:
+        synced = pool.map(sync, paths if isinstance(made.storage, LocalStorage) else ())
+        yield
+        list(synced)
 
 
 def _expired(catalogue: Catalogue, wanted: Found, log_start: int) -> dict[Queue, LastEntry]:
@@ -182,15 +202,9 @@ def _later_topics(catalogue: Catalogue, wanted: Found) -> dict[str, Any]:
     after = [run for run, _ in lineage if run.run > wanted.moment.state][:1]
     for entry in after[0].state if after else ():
         if entry.path == f"{CONFIG}/{TOPICS}":
-            moment = wanted.moment._replace(state=after[0].run)
-            return _table(_folder_of(str(moment)), TOPICS)
+            path = str(wanted.moment._replace(state=after[0].run))
+            return _table(Place(storage_for(path), path), TOPICS)
     return {}
-
-
-def _folder_of(path: str) -> Place:
-    from reput.store_format.files.by_url import storage_for
-
-    return Place(storage_for(path), path)
 
 
 def _table(store: Place, name: str) -> dict[str, Any]:
@@ -233,16 +247,13 @@ _OF_STATE = tuple(row for row in TOPICS_OF_STATE if row.group)
 def _cut_offsets(
     made: Place, queues: Queues, about: Restored, forgotten: Sequence[StateTopic]
 ) -> None:
-    known: dict[tuple[str, int], int | None] = {}
-
+    @cache
     def end(topic: str, queue_id: int) -> int | None:
-        if (topic, queue_id) not in known:
-            batch = dict(queues.of(topic)).get(queue_id)
-            known[topic, queue_id] = 0 if about.log_start == 0 else None
-            if batch is not None:
-                with closing(queues.open(topic, queue_id, batch)) as queue:
-                    known[topic, queue_id] = queue.maximum()
-        return known[topic, queue_id]
+        batch = dict(queues.of(topic)).get(queue_id)
+        if batch is None:
+            return 0 if about.log_start == 0 else None
+        with closing(queues.open(topic, queue_id, batch)) as queue:
+            return queue.maximum()
 
     cut = 0
     for name in (OFFSETS, LMQ_OFFSETS):
@@ -288,7 +299,7 @@ def _make_anew(
             made.storage.remove(f"{made}/{each}")
         names = sorted(os.listdir(folder))
         for name in names:
-            _put(made, f"{path}/{name}", Path(f"{folder}/{name}").read_bytes())
+            put_as(made.storage, f"{made}/{path}/{name}", Path(f"{folder}/{name}").read_bytes())
     about.copied = [each for each in about.copied if not each.startswith(f"{path}/")]
     about.copied += [f"{path}/{name}" for name in names]
 
@@ -322,10 +333,4 @@ def _rows_of(value: Any) -> dict[str, Any]:
 
 def _replace(made: Place, path: str, whole: Any) -> None:
     made.storage.remove(f"{made}/{path}")
-    _put(made, path, json.dumps(whole).encode())
-
-
-def _put(made: Place, path: str, content: bytes) -> None:
-    output = made.storage.create(f"{made}/{path}")
-    output.write(content)
-    output.finish(len(content))
+    put_as(made.storage, f"{made}/{path}", json.dumps(whole).encode())

@@ -43,18 +43,16 @@ class There(NamedTuple):
 class Snapshot:
     """The state of a store, taken one or several times; only what has changed is read again."""
 
-    def __init__(self, store: Folder, conf: Folder | None, secrets: bool) -> None:
-        """conf: the file of the broker's configuration, if it is known."""
-        self.store, self.secrets = store, secrets
-        self._conf = conf
-        self._known: dict[str, StateEntry] = {}
-        self._kept: set[str] = set()  # digests that the repository has
+    def __init__(
+        self, store: Folder, conf: Folder | None, secrets: bool, before: tuple[StateEntry, ...]
+    ) -> None:
+        """conf: the file of the broker's configuration, if it is known; before: what an earlier run
+        has, which is taken over of files that have not changed since.
+        """
+        self.store, self.secrets, self._conf = store, secrets, conf
+        self._known = {each.path: each for each in before}
+        self._kept = {each.sha256 for each in before}  # digests that the repository has
         self.warnings: list[str] = []
-
-    def before(self, entries: tuple[StateEntry, ...]) -> None:
-        """Take over what an earlier run has, of files that have not changed since."""
-        self._known = {each.path: each for each in entries}
-        self._kept |= {each.sha256 for each in entries}
 
     def take(self, put: Put, again: bool = False) -> tuple[StateEntry, ...]:
         """The files as they are now; `put` gets what is new. again: after the log was read, all but
@@ -98,19 +96,18 @@ class Snapshot:
                 own = path.removesuffix(_LEFT[0])
                 found.setdefault(own, kept._replace(path=own))
         if self.secrets and self._conf is not None:
-            storage, at = self._conf.storage, self._conf.path
-            for name, path in ((BROKER_CONF, at), (PLAIN_ACL, _beside(at, PLAIN_ACL))):
-                folder, _, own = path.rpartition("/")
-                state = dict(Folder(storage, folder).listed()).get(own)
-                if state is not None:
-                    found.setdefault(name, There(name, storage, path, state))
+            storage, (folder, _, conf) = self._conf.storage, self._conf.path.rpartition("/")
+            there = dict(Folder(storage, folder).listed())
+            for name, own in ((BROKER_CONF, conf), (PLAIN_ACL, PLAIN_ACL)):
+                if (state := there.get(own)) is not None:
+                    found.setdefault(name, There(name, storage, f"{folder}/{own}", state))
         yield from (found[path] for path in sorted(found))
 
     def _below(self, folder: str) -> Iterator[There]:
         for name, state in self.store.listed(folder):
             path = f"{folder}/{name}" if folder else name
             if state is None:
-                if _may_hold(path) and (self.secrets or not _is_secret(path)):
+                if _folders().fullmatch(path) and (self.secrets or not _is_secret(path)):
                     yield from self._below(path)
             elif _row(path) is not None and (self.secrets or not _is_secret(path)):
                 yield There(path, self.store.storage, f"{self.store}/{path}", state)
@@ -135,19 +132,11 @@ def _folders() -> re.Pattern[str]:
     return re.compile("|".join(whole), re.ASCII)
 
 
-def _may_hold(folder: str) -> bool:
-    return _folders().fullmatch(folder) is not None
-
-
 def _is_secret(path: str) -> bool:
     first, _, rest = path.partition("/")
     return first == CONFIG and rest.partition("/")[0].partition(".bak")[0] in (
         *ACL_DBS, BROKER_SETTINGS,
     )  # fmt: skip
-
-
-def _beside(path: str, name: str) -> str:
-    return f"{path.rpartition('/')[0]}/{name}"
 
 
 def _fixed(there: Iterable[There], again: bool = False) -> list[tuple[str, FileState]]:

@@ -59,7 +59,7 @@ class UnderWay(NamedTuple):
 
 class Checkpoint:
     """after: everything up to there was sent or failed. failed: places to be tried again. limits:
-    since, until and when it began, of a run that goes on; only since if all but `failed` was sent.
+    since and until of a run that goes on; only since if all but `failed` was sent.
     """
 
     def __init__(self, path: str, about: Mapping[str, Any]) -> None:
@@ -251,6 +251,7 @@ class Sender:
                 except _NotStored as error:
                     failed = error
             maybe = maybe or failed.maybe
+            self._starts.clear()  # a broker that lost power may have lost its queues' ends, too
             name = at[0].name if at else ""
             if failed.code in BUSY:
                 if time.monotonic() + wait > until:

@@ -1,6 +1,4 @@
-"""Options of `reput serve` and their effects: access keys, TLS, the offsets kept of clients, and
-real slaves.
-"""
+"""Options of `reput serve` and their effects: keys, TLS, offsets kept, real slaves."""
 
 import argparse
 import json
@@ -83,15 +81,12 @@ def arrange_access(
     if arguments.group_offsets is None:
         return lambda: None
     from reput.jobs.outputs.output import inputs_of
-    from reput.store_format.files.by_url import storage_for
+    from reput.store_format.files.by_url import place_at
     from reput.store_format.notes import Notes
 
-    storage = storage_for(arguments.store)
-    store = storage.resolve(arguments.store)
-    inputs = inputs_of(Place(storage, store), settings)
+    inputs = inputs_of(place_at(arguments.store), settings)
     if arguments.derived is not None:
-        there = storage_for(arguments.derived)
-        inputs += inputs_of(Place(there, there.resolve(arguments.derived)), {})
+        inputs += inputs_of(place_at(arguments.derived), {})
     file = OffsetsFile(arguments.group_offsets, inputs)
     broker.offsets.take(file.over(broker.offsets.all(), Notes(tell)))
     file.restore(broker, Notes(tell))
@@ -261,13 +256,12 @@ def serve_slaves(
     from reput.broker.writer.flush import Periodic
     from reput.jobs.replicating.master import HaMaster, StoreLog
     from reput.store_format.discover.store import StoreAt
-    from reput.store_format.files.by_url import storage_for
+    from reput.store_format.files.by_url import place_at
 
     if arguments.at is not None:
         raise SettingError("--ha-listen sends all of the log: not with --at")
-    storage = storage_for(arguments.store)
-    path = storage.resolve(arguments.store).rstrip("/")
-    log = StoreLog(StoreAt(storage, path, arguments.rocketmq, settings))
+    at = place_at(arguments.store)
+    log = StoreLog(StoreAt(at.storage, at.path.rstrip("/"), arguments.rocketmq, settings))
     master = HaMaster(log, listen, said=said)
     master.start()
     broker.slaves_at = master.address

@@ -245,7 +245,6 @@ class Watch:
             yield step
 
     def _take(self, step: Step) -> None:
-        """Add a step's records to all sums."""
         counted, rows = self._reading.counted(step), step.rows
         ids, times = rows["queueId"].astype(np.int64), rows["storeTimestamp"].astype(np.int64)
         _, firsts, which = np.unique(
@@ -291,7 +290,7 @@ class Watch:
         kept = [waits["physicalOffset"], again["physicalOffset"], again["delivery"]]
         recalls = (marks["deletes"] != 0) & (marks["out"] > self.newest)
         recalls |= np.isin(marks["physicalOffset"], np.concatenate(kept))
-        self._delays.marks = [marks[recalls]]
+        self._delays.marks, self._delays.ended = [marks[recalls]], [gathered.ended[:0]]
         kinds = np.where(waits["level"] > 0, "level", "timer").tolist()
         return Counter(zip(kinds, (waits["state"] == delays.LATE).tolist(), strict=True))
 

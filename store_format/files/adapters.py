@@ -69,7 +69,7 @@ class LiveFiles(ReadBy):
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
         if state is None:
-            return self.storage.open(path)
+            return _GrowingReader(self.storage.open(path))
         return self.storage.open(path, state._replace(mtime=ANY_TIME))
 
 

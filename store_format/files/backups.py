@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.catalogue import LOG, Catalogue, Part
+from reput.store_format.files.catalogue import Catalogue, Part
 from reput.store_format.files.frames import PackedFiles
 from reput.store_format.files.overlap import Whereabouts
 from reput.store_format.files.protocol import Bytes, FileState, Listed, Reader, Storage, walk_lists
@@ -58,17 +58,24 @@ def parse_moment(path: str) -> tuple[Moment, str]:
     return moment, (below or "").strip("/")
 
 
-class _Opened(NamedTuple):
-    """The files of a moment. starts: of the parts; folders: by path the names in each, None for a
-    folder; files: the paths that they have in the repository.
+class _Stored(NamedTuple):
+    """A packed file, and where its plain bytes begin and end in what is read. length, stored: of
+    the file, plain and as it is.
     """
 
-    base: str  # the store's folder in the repository
-    parts: list[Part]
-    starts: list[int]
+    path: str
+    length: int
+    stored: int | None
+    begin: int
     end: int
+
+
+class _Opened(NamedTuple):
+    """The files of a moment. folders: by path the names in each, None for a folder."""
+
+    log: list[_Stored]
     folders: dict[str, dict[str, FileState | None]]
-    files: dict[str, str]
+    files: dict[str, _Stored]
 
 
 class BackedUp(ReadOnly):
@@ -104,8 +111,8 @@ class BackedUp(ReadOnly):
         if state is not None and not state.admits(there):
             raise StoreChanged(f"{path}: is not what was listed: {state} is now {there}")
         if above == COMMIT_LOG:
-            return _SegmentReader(self.packed, opened, parse_segment_name(name), there)
-        return _StateReader(self.packed, opened.files[below], there)
+            return _Reader(self.packed, opened.log, parse_segment_name(name), path, there)
+        return _Reader(self.packed, [opened.files[below]], 0, path, there)
 
     def walk(self, folder: str) -> Iterator[Listed]:
         return walk_lists(self, folder)
@@ -147,12 +154,17 @@ def _open(storage: Storage, moment: Moment) -> _Opened:
             raise StoreError(f"{catalogue.path_of(state.run)}: state: {entry.path} is of the log")
         found = FileState(entry.length, state.ended * 1_000_000, entry.sha256)
         folders.setdefault(above, {})[name] = found
-        files[entry.path] = catalogue.state_path(entry)
+        length, stored = entry.length, catalogue.state_path(entry)
+        files[entry.path] = _Stored(stored, length, None, 0, length)
         while above:
             above, _, name = above.rpartition("/")
             folders.setdefault(above, {}).setdefault(name, None)
-    return _Opened(catalogue.folder, parts, [each.piece.offset for each in parts], moment.end,
-                   folders, files)  # fmt: skip
+    pieces = [
+        _Stored(catalogue.piece_path(piece), piece.length, piece.stored, piece.offset,
+                min(piece.offset + used, moment.end))
+        for piece, used in parts
+    ]  # fmt: skip
+    return _Opened(pieces, folders, files)
 
 
 def segment_bytes(run: Run, catalogue: Catalogue) -> int:
@@ -180,44 +192,28 @@ def whole_log(catalogue: Catalogue, run: Run, end: int) -> tuple[list[Part], int
     return parts, -(-first // size) * size
 
 
-class _SegmentReader:
-    """A segment of the log, with zeros behind the log's end."""
+class _Reader:
+    """The plain bytes of packed files from `start` on, with zeros after them."""
 
-    def __init__(self, packed: PackedFiles, opened: _Opened, start: int, state: FileState) -> None:
-        self._packed, self._opened, self._start, self.state = packed, opened, start, state
+    def __init__(
+        self, packed: PackedFiles, files: list[_Stored], start: int, path: str, state: FileState
+    ) -> None:
+        self._packed, self._files, self._start, self._path = packed, files, start, path
+        self.state = state
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
         view, at = memoryview(buffer).cast("B"), self._start + offset
         if offset + len(view) > self.state.size:
-            raise StoreChanged(f"{segment_name(self._start)}: ends before {offset + len(view)}")
+            raise StoreChanged(f"{self._path}: ends before offset {offset + len(view)}")
         while len(view):
-            number = bisect_right(self._opened.starts, at) - 1
-            part = self._opened.parts[number] if number >= 0 else None
-            until = min(part.end, self._opened.end) if part else 0
-            if part is None or until <= at:
+            number = bisect_right(self._files, at, key=lambda each: each.begin) - 1
+            file = self._files[number] if number >= 0 else None
+            if file is None or file.end <= at:
                 view[:] = bytes(len(view))
                 return
-            some, piece = view[: until - at], part.piece
-            path = f"{self._opened.base}/{LOG}/{piece.name}"
-            self._packed.read(path, piece.length, piece.stored, at - piece.offset, some)
-            view, at = view[len(some) :], until
+            some = view[: file.end - at]
+            self._packed.read(file.path, file.length, file.stored, at - file.begin, some)
+            view, at = view[len(some) :], file.end
 
     def close(self) -> None:
-        """There is nothing to close: each read opens a piece."""
-
-
-class _StateReader:
-    """A file that the log does not decide."""
-
-    def __init__(self, packed: PackedFiles, path: str, state: FileState) -> None:
-        self._packed, self._path, self.state = packed, path, state
-
-    def read_into(self, offset: int, buffer: Bytes) -> None:
-        view = memoryview(buffer).cast("B")
-        if offset + len(view) > self.state.size:
-            raise StoreChanged(f"{self._path}: ends before offset {offset + len(view)}")
-        if len(view):
-            self._packed.read(self._path, self.state.size, None, offset, view)
-
-    def close(self) -> None:
-        """There is nothing to close."""
+        """There is nothing to close: each read opens a file."""

@@ -8,6 +8,7 @@ are gone, and lists anew what the oldest of the others need of them.
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,7 +18,6 @@ from reput.store_format.files.protocol import FileState, Listed, Storage
 from reput.store_format.files.runs import (
     Check,
     Forget,
-    Kept,
     Piece,
     Run,
     Span,
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 class Catalogue:
-    """The runs of a store. They are listed once, by `refresh`, and read when they are asked for.
+    """The runs of a store. They are listed once, and read when they are asked for.
 
     root: the repository's folder or URL, resolved.
     """
@@ -54,20 +54,14 @@ class Catalogue:
         self.storage, self.root, self.store = storage, root, store
         self.folder = f"{root}/{store}"
         self._read: dict[int, Run | Forget] = {}
-        self.numbers: list[int] = []
-        self.refresh()
-
-    def refresh(self) -> None:
-        """List the runs anew; those that are known are not read again. Raises OSError."""
         found = ((_RUN.fullmatch(name), state) for name, state in self.listed(RUNS))
         self._there = {int(each[1]): state for each, state in found if each and state}
         self.numbers = sorted(self._there)
-        self._read = {run: self._read[run] for run in self.numbers if run in self._read}
 
     def listed(self, below: str) -> list[Listed]:
         """What is in a folder of the store's part of the repository."""
         try:
-            return self.storage.list(f"{self.folder}/{below}")
+            return self.storage.list(f"{self.folder}/{below}".rstrip("/"))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -105,33 +99,22 @@ class Catalogue:
         """The newest forget, which has all that earlier ones keep."""
         for number in reversed(self.numbers):
             found = self.object(number)
-            if isinstance(found, Forget):
-                return found
-            return self._forget_of(found)
+            if isinstance(found, Run) and found.forget is not None:
+                before, found = found, self.object(found.forget)
+                if isinstance(found, Run):
+                    path = self.path_of(before.run)
+                    raise StoreError(f"{path}: forget: run {found.run} is not a forget")
+            return found if isinstance(found, Forget) else None
         return None
-
-    def _forget_of(self, run: Run) -> Forget | None:
-        if run.forget is None:
-            return None
-        found = self.object(run.forget)
-        if not isinstance(found, Forget):
-            raise StoreError(f"{self.path_of(run.run)}: forget: run {run.forget} is not a forget")
-        return found
 
     def run(self, number: int) -> Run:
         """A backup, with the fields that a forget gave it. Raises StoreError for any other."""
         found = self.object(number)
         if not isinstance(found, Run):
             raise StoreError(f"{self.path_of(number)}: is a forget, not a backup")
-        kept = self._kept(number)
-        if kept is None:
-            return found
-        return Run(**{**found.__dict__, "parent": None, "first": kept.first, "begin": kept.begin,
-                      "pieces": kept.pieces, "gap": None})  # fmt: skip
-
-    def _kept(self, number: int) -> Kept | None:
         forget = self.last_forget()
-        return forget.kept.get(number) if forget else None
+        kept = forget.kept.get(number) if forget else None
+        return found if kept is None else replace(found, parent=None, gap=None, **kept._asdict())
 
     def checks(self) -> list[Check]:
         """What `check` found in the repository, the oldest first. Raises StoreError, OSError."""
@@ -214,9 +197,11 @@ def _is_store(storage: Storage, folder: str) -> bool:
     return any(name == RUNS and state is None for name, state in storage.list(folder))
 
 
-def wanted_stores(storage: Storage, root: str, store: str | None) -> list[str]:
-    """The store that was named, or all. Raises as `only_store` does."""
-    return stores_of(storage, root) if store is None else [only_store(storage, root, store)]
+def catalogues(storage: Storage, repository: str, store: str | None = None) -> list[Catalogue]:
+    """That of the store that was named, or all. Raises as `only_store` does."""
+    root = storage.resolve(repository).rstrip("/")
+    names = [only_store(storage, root, store)] if store else stores_of(storage, root)
+    return [Catalogue(storage, root, name) for name in names]
 
 
 def only_store(storage: Storage, root: str, store: str | None) -> str:

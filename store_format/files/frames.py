@@ -15,7 +15,7 @@ is read by two reads: of the tail, as long as the number of plain bytes says, an
 
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from hashlib import sha256
 from itertools import accumulate
@@ -26,9 +26,10 @@ from zlib import crc32
 import numpy as np
 
 from reput.store_format.faults import PieceBroken, StoreChanged
-from reput.store_format.files.protocol import Data, Reader, Storage
+from reput.store_format.files.protocol import Bytes, Data, Reader, Storage
 
 FRAME_BYTES = 1 << 20
+Crc = Callable[[Data], int]  # the CRC-32 of bytes: zlib's, or a faster
 
 _SUMS_MAGIC, _TABLE_MAGIC, _SEEKABLE_MAGIC = 0x184D2A50, 0x184D2A5E, 0x8F92EAB1
 _HEAD = struct.Struct("<II")  # of a skippable frame: magic, bytes after it
@@ -47,19 +48,33 @@ class Frame(NamedTuple):
 Table = tuple[Frame, ...]
 
 
-def compress(plain: Data, level: int | None = None, crc: Callable[[Data], int] = crc32) -> bytes:
-    """The file of some bytes. level: zstd's, by default pyarrow's own; crc: zlib's or a faster."""
-    view = memoryview(plain).cast("B")
-    parts = [view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES)]
-    codec = _codec(level)
-    frames = [codec.compress(part, asbytes=True) for part in parts]
-    sums = b"".join(_SUM.pack(crc(part)) for part in parts)
-    entries = (
-        _ENTRY.pack(len(frame), len(part)) for frame, part in zip(frames, parts, strict=True)
-    )
-    table = b"".join(entries) + _FOOTER.pack(len(parts), 0, _SEEKABLE_MAGIC)
+class Packed(NamedTuple):
+    """A frame that was made, with what the tables say of it."""
+
+    frame: bytes
+    plain: int
+    crc: int
+
+
+def pack(plain: Data, level: int | None = None, crc: Crc = crc32) -> Packed:
+    """A frame of at most FRAME_BYTES. level: zstd's, by default pyarrow's own."""
+    return Packed(_codec(level).compress(plain, asbytes=True), len(plain), crc(plain))
+
+
+def joined(frames: Sequence[Packed]) -> bytes:
+    """The file of frames, of which each but the last has FRAME_BYTES."""
+    sums = b"".join(_SUM.pack(each.crc) for each in frames)
+    entries = [_ENTRY.pack(len(each.frame), each.plain) for each in frames]
+    table = b"".join([*entries, _FOOTER.pack(len(frames), 0, _SEEKABLE_MAGIC)])
     heads = _HEAD.pack(_SUMS_MAGIC, len(sums)), _HEAD.pack(_TABLE_MAGIC, len(table))
-    return b"".join([*frames, heads[0], sums, heads[1], table])
+    return b"".join([*(each.frame for each in frames), heads[0], sums, heads[1], table])
+
+
+def compress(plain: Data, level: int | None = None, crc: Crc = crc32) -> bytes:
+    """The file of some bytes."""
+    view = memoryview(plain).cast("B")
+    parts = (view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES))
+    return joined([pack(part, level, crc) for part in parts])
 
 
 def tail_bytes(length: int) -> int:
@@ -104,31 +119,32 @@ def read_table(tail: bytes, length: int, stored: int) -> Table:
     return tuple(map(Frame, ends, (packed for packed, _ in sizes), (n for _, n in sizes), crcs))
 
 
-def decode(frame: Frame, raw: Data) -> memoryview:
+def decode(frame: Frame, raw: Data, crc: Crc = crc32) -> memoryview:
     """The plain bytes of a frame, checked. raw: its stored bytes. Raises PieceBroken."""
     try:
         plain = memoryview(_codec(None).decompress(raw, decompressed_size=frame.plain)).cast("B")
     except OSError as error:
         raise PieceBroken(f"the frame at {frame.at}: {str(error).splitlines()[0]}") from None
-    if crc32(plain) != frame.crc:
+    if crc(plain) != frame.crc:
         raise PieceBroken(f"the frame at {frame.at}: its bytes have not the CRC-32 of the table")
     return plain
 
 
-def decode_all(stored: Data, length: int) -> Iterator[memoryview]:
-    """The plain bytes of each frame of a whole file. Raises as `read_table` and `decode` do."""
+def decode_all(stored: Data, length: int, crc: Crc = crc32) -> Bytes:
+    """The plain bytes of a whole file. Raises as `read_table` and `decode` do."""
     view = memoryview(stored).cast("B")
     tail = view[max(len(view) - tail_bytes(length), 0) :].tobytes()
-    for frame in read_table(tail, length, len(view)):
-        yield decode(frame, view[frame.at : frame.at + frame.stored])
+    table = read_table(tail, length, len(view))
+    plain = np.empty(length, np.uint8)
+    for begin, frame in zip(range(0, length, FRAME_BYTES), table, strict=True):
+        raw = view[frame.at : frame.at + frame.stored]
+        plain[begin : begin + frame.plain] = decode(frame, raw, crc)
+    return plain
 
 
 def digest_of(stored: Data, length: int) -> str:
     """The SHA-256 of a file's plain bytes. Raises as `decode_all`."""
-    found = sha256()
-    for frame in decode_all(stored, length):
-        found.update(frame)
-    return found.hexdigest()
+    return sha256(decode_all(stored, length)).hexdigest()
 
 
 def _bound(plain: int) -> int:
@@ -157,6 +173,7 @@ class PackedFiles:
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self.crc: Crc = crc32
         self._lock = Lock()
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._frames: OrderedDict[tuple[str, int], memoryview] = OrderedDict()
@@ -170,14 +187,17 @@ class PackedFiles:
         """
         try:
             with closing(self.storage.open(path)) as reader:
-                table = self._table(path, reader, length, stored)
-                first, done = at // FRAME_BYTES, 0
-                while done < len(view):
-                    within = at + done - first * FRAME_BYTES
-                    for plain in self._decoded(path, reader, table, first, within, view[done:]):
-                        some = plain[within : within + len(view) - done]
-                        view[done : done + len(some)] = some
-                        done, first, within = done + len(some), first + 1, 0
+                table, end = self._table(path, reader, length, stored), at + len(view)
+                wanted = range(at // FRAME_BYTES, -(-end // FRAME_BYTES))
+                if end > length:
+                    raise PieceBroken(f"has no frame {len(table)}")
+                for number, plain in self._decoded(path, reader, table, wanted):
+                    begin = number * FRAME_BYTES
+                    some = plain[max(at - begin, 0) : end - begin]
+                    to = max(begin - at, 0)
+                    view[to : to + len(some)] = some
+                    if len(some) < len(plain):
+                        self._keep(self._frames, (path, number), plain, _FRAMES_MOST)
         except FileNotFoundError:
             raise PieceBroken(f"{path}: is missing") from None
         except (PieceBroken, StoreChanged) as error:
@@ -200,30 +220,21 @@ class PackedFiles:
         return known
 
     def _decoded(
-        self, path: str, reader: Reader, table: Table, first: int, within: int, view: memoryview
-    ) -> Iterator[memoryview]:
-        """The plain bytes of the frames from `first` on that a view wants, as many as one request
-        gives; what is wanted of a frame in part is kept.
-        """
+        self, path: str, reader: Reader, table: Table, wanted: range
+    ) -> Iterator[tuple[int, memoryview]]:
+        """Frames and their plain bytes: the first perhaps from memory, others by few requests."""
         with self._lock:
-            known = self._frames.get((path, first))
+            known = self._frames.get((path, wanted.start))
         if known is not None:
-            yield known
-            return
-        stop = min(-(-(within + len(view)) // FRAME_BYTES), _FRAMES_AT_ONCE) + first
-        frames = table[first:stop]
-        if not frames:
-            raise PieceBroken(f"has no frame {first}")
-        raw = np.empty(sum(frame.stored for frame in frames), np.uint8)
-        reader.read_into(frames[0].at, raw)
-        left = within + len(view)
-        for number, frame in enumerate(frames, first):
-            begin = frame.at - frames[0].at
-            plain = decode(frame, raw[begin : begin + frame.stored])
-            if left < frame.plain or (number == first and within):
-                self._keep(self._frames, (path, number), plain, _FRAMES_MOST)
-            left -= frame.plain
-            yield plain
+            yield wanted.start, known
+            wanted = wanted[1:]
+        for first in wanted[::_FRAMES_AT_ONCE]:
+            frames = table[first : min(first + _FRAMES_AT_ONCE, wanted.stop)]
+            raw = np.empty(sum(frame.stored for frame in frames), np.uint8)
+            reader.read_into(frames[0].at, raw)
+            for number, frame in enumerate(frames, first):
+                begin = frame.at - frames[0].at
+                yield number, decode(frame, raw[begin : begin + frame.stored], self.crc)
 
     def _keep(self, known: "OrderedDict[Any, Any]", key: Any, value: Any, most: int) -> None:
         with self._lock:

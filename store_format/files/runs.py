@@ -95,19 +95,7 @@ class Run:
     more: Mapping[str, Any] = field(default_factory=dict)  # fields of another version
 
     def as_json(self) -> dict[str, Any]:
-        names = ("offset", "sha256", "storeTimestamp")
-        last = self.last and dict(zip(names, self.last, strict=True))
-        own = {
-            "format": FORMAT, "run": self.run, "parent": self.parent, "kind": "backup",
-            "started": self.started, "ended": self.ended, "reput": self.reput,
-            "rocketmq": self.rocketmq, "settings": dict(self.settings), "first": self.first,
-            "begins": self.begins, "from": self.begin, "end": self.end, "last": last,
-            "pieces": [piece._asdict() for piece in self.pieces], "gap": self.gap,
-            "branch": self.branch and self.branch._asdict(), "without": list(self.without),
-            "forget": self.forget, "expired": list(self.expired),
-            "state": [each._asdict() for each in self.state],
-        }  # fmt: skip
-        return own | {name: value for name, value in self.more.items() if name not in own}
+        return {**self.more, "format": FORMAT, "kind": "backup", **_fields(vars(self))}
 
 
 class Kept(NamedTuple):
@@ -128,13 +116,24 @@ class Forget:
     kept: Mapping[int, Kept]
 
     def as_json(self) -> dict[str, Any]:
-        kept = {
-            str(run): {"first": each.first, "from": each.begin,
-                       "pieces": [piece._asdict() for piece in each.pieces]}
-            for run, each in self.kept.items()
-        }  # fmt: skip
-        return {"format": FORMAT, "run": self.run, "kind": "forget", "ended": self.ended,
-                "removed": list(self.removed), "kept": kept}  # fmt: skip
+        return {"format": FORMAT, "kind": "forget", **_fields(vars(self))}
+
+
+_NAMES = {"begin": "from", "timestamp": "storeTimestamp"}  # of fields in JSON, where they differ
+
+
+def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {_NAMES.get(name, name): _plain(each) for name, each in values.items() if name != "more"}
+
+
+def _plain(value: Any) -> Any:
+    """A field's value as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if not isinstance(value, tuple):
+        return value
+    named = getattr(value, "_asdict", None)
+    return _fields(named()) if named else list(map(_plain, value))
 
 
 class Check(NamedTuple):

@@ -152,7 +152,6 @@ def _whole_log(store: OpenedStore) -> Lacking:
 def _with_log(
     store: OpenedStore, lacking: Lacking, found: dict[tuple[str, int, bool], _Sums], notes: Notes
 ) -> list[QueueRow]:
-    """The rows of these queues and of what they lack."""
     batches = {(topic, queue_id) for topic, queue_id, batch in found if batch}
     for message in lacking.messages(store, notes):
         record = message.record

@@ -166,14 +166,6 @@ class StoredMessage:
 NEWEST = RELEASES[-1]
 
 
-def _prefers_rocksdb(given: Mapping[str, str]) -> bool:
-    """Whether by the settings queues are read from RocksDB, and not from files if there are any
-    (DefaultMessageStore, CombineConsumeQueueStore).
-    """
-    rocksdb = "defaultRocksDB"
-    return rocksdb in (given.get("storeType"), given.get("combineCQPreferCQType"))
-
-
 class OpenedStore:
     """A store's log, queues and index. Files are listed once, when they are first needed.
 
@@ -247,6 +239,9 @@ class OpenedStore:
         self._queues.clear()
         for queues in self._all_queues:
             queues.close()
+        # both name this store, which would wait for Python's collector, with a name a segment
+        self._all_queues.clear()
+        self.behind = None
         if self._rocksdb_index is not None:
             self._rocksdb_index.database.close()
 
@@ -259,7 +254,9 @@ class OpenedStore:
         if not self._all_queues:
             queues: Queues = FileQueues(self.derived, self._queue_bytes)
             folder = None
-            if _prefers_rocksdb(self._given) or not queues.topics():
+            # settings may prefer RocksDB (DefaultMessageStore, CombineConsumeQueueStore)
+            kinds = (self._given.get(n) for n in ("storeType", "combineCQPreferCQType"))
+            if "defaultRocksDB" in kinds or not queues.topics():
                 folder = queues_folder(self.derived)
             if folder is not None:
                 try:

@@ -14,7 +14,7 @@ import pytest
 
 from reput.jobs import backup as module
 from reput.jobs import cli
-from reput.jobs.replicating import from_folder
+from reput.jobs.replicating import source
 from tests.built import Built
 from tests.jobs.repository.backing import catalogue
 
@@ -64,7 +64,7 @@ def test_the_rate_is_of_the_bytes_of_the_log(
 ) -> None:
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
-    monkeypatch.setattr(from_folder.RateLimit, "wait_for", lambda self, n: n / self._rate)
+    monkeypatch.setattr(source.RateLimit, "wait_for", lambda self, n: n / self._rate)
     Built().put(count=9).write(tmp_path / "store")
     run(capsys, tmp_path, "--rate", "1K")
     assert sum(waited) == pytest.approx(9 * SIZE / 1024)

@@ -17,7 +17,8 @@ from reput.jobs.console.options import byte_rate
 from reput.jobs.outputs.output import OverlapsInput
 from reput.jobs.replicate import add_arguments, replicate
 from reput.jobs.replicate import run as run_command
-from reput.jobs.replicating.from_folder import Replication, SourceCleaned
+from reput.jobs.replicating.from_folder import Replication
+from reput.jobs.replicating.source import SourceCleaned
 from reput.jobs.replicating.target import ReplicaDiffers
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.files.disk import DiskFiles
@@ -276,7 +277,7 @@ def test_a_cleaned_source_is_reported(target: Path, source: Path) -> None:
 
 
 def test_a_segment_that_goes_under_the_reader_is_reported(source: Path, tmp_path: Path) -> None:
-    from reput.jobs.replicating.from_folder import SourceLog
+    from reput.jobs.replicating.source import SourceLog
 
     listed = SourceLog.refresh
 

@@ -332,7 +332,6 @@ class DescribeMessages:
             name = ""
 
     def _places(self, walked: Walked, log: LogParts) -> npt.NDArray[Any]:
-        """FOUND_PLACEs of the walk's segment, in order."""
         segment = log.segments[walked.segment]
         parts = [np.zeros(0, FOUND_PLACE)]
         for name, count in self.found[walked.log]:

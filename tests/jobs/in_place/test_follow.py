@@ -1,19 +1,31 @@
 """A growing log is caught up with in rounds, as far as its files are there without a hole."""
 
+import shutil
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from reput.jobs.catch_up import catch_up
 from reput.jobs.in_place import follow as follow_module
 from reput.jobs.in_place.catch_up import CaughtUp
-from reput.jobs.in_place.follow import Rounds, consented, follow, growing_plan, one_round
+from reput.jobs.in_place.follow import (
+    LogListing,
+    Rounds,
+    consented,
+    follow,
+    growing_plan,
+    one_round,
+)
 from reput.jobs.opening.held import held_store
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import ANY_TIME
 from reput.store_format.notes import Progress
+from tests.broker.services.stores import SIZES, T0, delayed, disk, writing
+from tests.broker.writer.stores import TINY, Clock
 from tests.damaged import SEGMENT, damaged, messages
 from tests.in_process import as_text
 
@@ -115,3 +127,32 @@ def test_without_a_log_it_waits_no_longer_than_it_is_told(tmp_path: Path) -> Non
     with held_store(str(tmp_path), dry_run=False) as held:
         rounds = Rounds(0, 0.01, lambda _: pytest.fail("nothing was written"))
         assert follow(held, at(tmp_path), Progress(), pytest.fail, rounds) is None
+
+
+def test_what_waits_is_written_at_its_end_or_by_the_next_catch_up(tmp_path: Path) -> None:
+    """Each round takes `abort` away before what follows the log is known for good."""
+    config = tmp_path / "store/config"
+    with writing(disk(tmp_path / "store"), Clock(T0)) as writer:
+        writer.append(delayed("late", 1))
+    config.mkdir()
+    (config / "consumerOffset.json").write_text('{"offsetTable":{}}')
+    given = as_text(TINY | SIZES)
+    source = at(tmp_path / "store")._replace(settings=given)
+    for ends in (True, False):
+        shutil.rmtree(tmp_path / "store/consumequeue")
+        (config / "delayOffset.json").unlink(missing_ok=True)
+        with held_store(source.path, dry_run=False) as held:
+            if ends:
+                told: list[CaughtUp] = []
+                follow(held, source, Progress(), consented, Rounds(0, 0, told.append))
+                assert [bool(each.waits) for each in told][-1]
+            else:
+                seen: LogListing = ()
+                for _ in range(2):  # and it is killed
+                    _, seen = one_round(held, source, Progress(), consented, seen)
+        assert (config / "delayOffset.json").exists() == ends
+    words: dict[str, Any] = {"rocketmq": "5.3.3", "settings": given}
+    found = [catch_up(source.path, dry_run=dry, **words) for dry in (True, False, False)]
+    assert [(each.needed, each.done) for each in found] == [(True, False), (True, True),
+                                                            (False, False)]  # fmt: skip
+    assert (config / "delayOffset.json").exists()

@@ -1,64 +1,16 @@
-"""The pace of a copy, and why it ended."""
+"""What a replication from a folder says at its end, and what it does with offsets and damage."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from reput.jobs.opening.questions import open_store
-from reput.jobs.replicating.from_folder import (
-    ALL_WANTED,
-    LogLimit,
-    LogPiece,
-    RateLimit,
-    SourceCleaned,
-    SourceLog,
-    pieces,
-    read_ahead,
-)
-from reput.store_format.faults import DamageFound, Fault, StoreError
-from reput.store_format.log.records import RECORD_ROW, RecordRules
-from reput.store_format.log.rules import Checks
+from reput.store_format.faults import DamageFound
 from tests.jobs.replicating.stores import log_of, make_store, put_log, record_starts, run
-from tests.logs.encoder import Message, build_log
-from tests.memory_storage import MemoryStorage
-
-
-class Seconds:
-    def __init__(self) -> None:
-        self.now = 50.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_without_a_rate_nobody_waits() -> None:
-    assert RateLimit(None, Seconds()).wait_for(1 << 40) == 0.0
-
-
-def test_a_copy_waits_until_its_bytes_are_due() -> None:
-    clock = Seconds()
-    pace = RateLimit(100.0, clock)
-    assert pace.wait_for(50) == 0.5
-    clock.now += 0.5
-    assert pace.wait_for(0) == 0.0
-    assert pace.wait_for(200) == 2.0  # 250 bytes take 2.5 seconds, of which 0.5 are gone
-
-
-def test_a_pause_of_a_second_is_made_up_for_and_a_longer_one_is_not() -> None:
-    clock = Seconds()
-    pace = RateLimit(100.0, clock)
-    clock.now += 1.0
-    assert pace.wait_for(100) == 0.0
-    assert pace.wait_for(100) == 1.0
-    clock.now += 60.0
-    assert pace.wait_for(100) == 0.0  # the pause is over: counted anew
-    assert pace.wait_for(100) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -111,107 +63,3 @@ def test_damage_is_told_with_its_place_once_all_before_it_is_there(tmp_path: Pat
     with pytest.raises(DamageFound, match=f"at offset {starts[2]}: .*up to .* {starts[2]}; "):
         run(source, tmp_path / "target", derive=False)
     assert record_starts(log_of(tmp_path / "target"))[1] == starts[2]
-
-
-# --- A log that is copied: its segments up to the first hole, and pieces up to a limit.
-SEGMENT, SIZE, T0 = 2048, 192, 1_700_000_000_000  # SIZE: 91, a topic of 1, a body of 100
-MORE, RULES = 1 << 62, RecordRules(True, True)
-
-
-def source_log_of(count: int, start: int = 0) -> dict[int, bytes]:
-    """Ten records of 192 bytes are in a segment, and a BLANK of 128."""
-    messages = [
-        Message(queue_offset=n, body=b"x" * 100, store_timestamp=T0 + n) for n in range(count)
-    ]
-    return build_log(messages, SEGMENT, start)
-
-
-def source_of(segments: dict[int, bytes]) -> SourceLog:
-    files = {f"s/commitlog/{start:020d}": raw for start, raw in segments.items()}
-    return SourceLog(MemoryStorage(files), ["s/commitlog"], SEGMENT)
-
-
-def read_all(source: SourceLog, wanted: LogLimit = ALL_WANTED, start: int = 0) -> tuple[Any, ...]:
-    """(the bytes, where their records end, how many, the fault) of all pieces."""
-    raw, whole, records, fault = b"", start, 0, Fault.NONE
-    for piece in pieces(source, start, wanted, RULES, Checks(body=True)):
-        assert piece.at == start + len(raw)
-        raw += piece.data.tobytes()
-        whole, records, fault = max(whole, piece.whole), records + piece.records, piece.fault
-    return raw, whole, records, fault
-
-
-@pytest.mark.parametrize(("offset", "count"), [(MORE, 3), (3 * SIZE, 3), (3 * SIZE - 1, 2), (0, 0)])
-def test_a_limit_is_a_records_end(offset: int, count: int) -> None:
-    rows = np.zeros(3, RECORD_ROW)
-    rows["physicalOffset"], rows["size"] = (0, SIZE, 2 * SIZE), SIZE
-    assert LogLimit(offset).of(rows) == count
-
-
-def test_the_log_ends_at_the_first_hole_or_short_segment() -> None:
-    whole = {start: bytes(SEGMENT) for start in (2048, 4096, 8192)}
-    source = source_of(whole)
-    assert (source.start, source.stop, sorted(source.segments)) == (2048, 6144, [2048, 4096])
-    assert [each.start for each in source.behind] == [8192]
-    short = source_of({0: bytes(SEGMENT), 2048: bytes(100), 4096: bytes(SEGMENT)})
-    assert (short.stop, sorted(short.segments)) == (2148, [0, 2048])
-
-
-def test_what_is_no_log_of_this_size_is_refused() -> None:
-    with pytest.raises(StoreError, match="2049 bytes, but mappedFileSizeCommitLog is 2048"):
-        source_of({0: bytes(SEGMENT + 1)})
-    with pytest.raises(StoreError, match="no segments"):
-        SourceLog(MemoryStorage({"s/commitlog/readme": b""}), ["s/commitlog"], SEGMENT)
-
-
-def test_past_a_short_segments_end_zeros_are_read_and_before_the_log_nothing() -> None:
-    source, buffer = source_of({2048: b"\7" * 100}), np.full(6, 9, np.uint8)
-    source.read(2048 + 97, buffer)
-    assert buffer.tolist() == [7, 7, 7, 0, 0, 0]
-    with pytest.raises(SourceCleaned, match="has nothing at 0; its log is from 2048 to 2148"):
-        source.read(0, buffer)
-    assert source.written() == [2048]
-    assert source_of({0: bytes(SEGMENT)}).written() == []
-
-
-def test_a_whole_log_is_copied_with_its_blanks() -> None:
-    segments = source_log_of(13)
-    raw, whole, records, fault = read_all(source_of(segments))
-    assert (whole, records, fault) == (SEGMENT + 3 * SIZE, 13, Fault.ZEROS)
-    assert raw == segments[0] + segments[SEGMENT][: 3 * SIZE]
-    assert read_all(source_of(segments), start=SEGMENT)[1:3] == (SEGMENT + 3 * SIZE, 3)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "end", "records"),
-    [
-        (LogLimit(3 * SIZE), 3 * SIZE, 3),
-        (LogLimit(4 * SIZE - 1), 3 * SIZE, 3),
-        (LogLimit(SEGMENT), SEGMENT, 10),
-        (LogLimit(SEGMENT - 1), 10 * SIZE, 10),  # its BLANK would end behind that
-    ],
-)
-def test_a_limit_ends_the_pieces_at_a_record(wanted: LogLimit, end: int, records: int) -> None:
-    raw, whole, count, fault = read_all(source_of(source_log_of(13)), wanted)
-    assert (len(raw), whole, count, fault) == (end, end, records, Fault.NONE)
-
-
-def test_a_fault_comes_after_the_records_before_it() -> None:
-    segments = source_log_of(13)
-    raw = bytearray(segments[0])
-    raw[4 * SIZE + 90] ^= 1  # in a body
-    assert read_all(source_of({**segments, 0: bytes(raw)}))[1:] == (4 * SIZE, 4, Fault.BODY_CRC)
-
-
-def test_reading_ahead_gives_the_same_pieces_and_then_the_error() -> None:
-    made = [LogPiece(n, np.zeros(0, np.uint8), n, -1, 0, 0) for n in range(9)]
-
-    def produced() -> Iterator[LogPiece]:
-        yield from made
-        raise StoreError("gone")
-
-    found = read_ahead(produced())
-    assert [next(found).at for _ in range(9)] == list(range(9))
-    with pytest.raises(StoreError, match="gone"):
-        next(found)
-    assert list(read_ahead(iter(made))) == made

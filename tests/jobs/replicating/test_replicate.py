@@ -9,9 +9,10 @@ import pytest
 
 from reput.broker.change.replica import NOTE
 from reput.jobs.replicating import replicate
-from reput.jobs.replicating.from_folder import LogLimit, ReplicationOptions
+from reput.jobs.replicating.from_folder import ReplicationOptions
 from reput.jobs.replicating.from_master import Master, MasterSays
 from reput.jobs.replicating.replicate import _agree, from_master, from_store
+from reput.jobs.replicating.source import LogLimit
 from reput.jobs.replicating.target import Replicated
 from reput.store_format.discover.store import StoreAt, store_at
 from reput.store_format.faults import StoreError

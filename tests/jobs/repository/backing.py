@@ -47,7 +47,7 @@ def log_of(folder: Path, number: int, name: str = "store") -> dict[int, bytes]:
     begin = end = -1
     for piece, used in there.chain(there.run(number)):
         raw = Path(there.piece_path(piece)).read_bytes()
-        plain = b"".join(decode_all(raw, piece.length))[:used]
+        plain = decode_all(raw, piece.length).tobytes()[:used]
         if piece.offset != end:
             begin = piece.offset
         found.setdefault(begin, bytearray()).extend(plain)
@@ -66,4 +66,4 @@ def content(folder: Path, made: Run, path: str) -> bytes:
     """A file of a run's state."""
     there = catalogue(folder)
     entry = next(each for each in made.state if each.path == path)
-    return b"".join(decode_all(Path(there.state_path(entry)).read_bytes(), entry.length))
+    return decode_all(Path(there.state_path(entry)).read_bytes(), entry.length).tobytes()

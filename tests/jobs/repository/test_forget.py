@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.forget import forget
-from reput.jobs.repository.forget import Forgotten, Keep, stays
+from reput.jobs.repository.forget import Forgotten, stays
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 from tests.built import Built
@@ -126,13 +126,13 @@ def test_nothing_is_removed_while_a_runs_object_is_missing(tmp_path: Path) -> No
 
 def test_a_clock_that_was_set_back_makes_no_backup_older() -> None:
     runs = [run_of(1, None, 0, 9), run_of(2, 1, 9, 10, ended=900_000), run_of(3, 2, 10, 11)]
-    kept = stays(runs, [3], Keep(since=800_000), 1_000_000)
+    kept = stays(runs, [3], 800_000, None, 1_000_000)
     assert [each.run for each in kept] == [2, 3]
 
 
 def test_a_clock_that_was_ahead_keeps_no_backup_for_ever() -> None:
     runs = [run_of(1, None, 0, 9, ended=1 << 42), run_of(2, 1, 9, 10), run_of(3, 2, 10, 11)]
-    assert [each.run for each in stays(runs, [3], Keep(since=800_000), 1_000_000)] == [3]
+    assert [each.run for each in stays(runs, [3], 800_000, None, 1_000_000)] == [3]
 
 
 def test_nothing_is_removed_that_nobody_agreed_to(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reput.jobs.backups import backups
+from reput.jobs.replicating import source
 from reput.jobs.repository import log_pieces
 from reput.store_format.faults import StoreError
 from reput.store_format.files import runs
+from reput.store_format.files.local import LocalStorage
 from tests.built import Built
 from tests.jobs.repository.backing import SEGMENT, catalogue, log_of, run, store, whole_log
 
@@ -18,6 +21,8 @@ def test_a_log_in_pieces_is_whole_and_each_ends_with_a_record(
 ) -> None:
     monkeypatch.setattr(log_pieces, "PIECE_BYTES", 3000)
     monkeypatch.setattr(runs, "PIECE_BYTES", 3000)
+    monkeypatch.setattr(LocalStorage, "window_bytes", 600)  # the long record comes bit by bit
+    monkeypatch.setattr(source, "_LONG_PIECE_BYTES", 200)
     built = Built().put(count=20).put(body=b"x" * 1500).put(count=40, body=b"y" * 300)
     about = run(tmp_path, built)
     assert about.pieces > 5
@@ -137,6 +142,27 @@ def test_a_record_that_was_completed_later_makes_a_branch_of_one_record(tmp_path
     about = run(tmp_path, built.put(count=5))
     assert about.begin == built.places()[9]
     assert log_of(tmp_path, 2) == {0: whole_log(built)}
+
+
+def test_the_last_record_of_a_running_brokers_log_is_read_until_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built, real = Built().put(count=10, keys="k"), log_pieces.read_log
+    whole = whole_log(built)
+    path = tmp_path / f"store/commitlog/{0:020d}"
+
+    def read_log(*asked: Any) -> None:
+        path.write_bytes(whole + path.read_bytes()[len(whole) :])  # the broker goes on
+        real(*asked)
+
+    monkeypatch.setattr(LocalStorage, "lock_holder", lambda *_: 1)
+    monkeypatch.setattr(log_pieces, "read_log", read_log)
+    run(
+        tmp_path,
+        Built().put(count=10, keys="k").damage(f"commitlog/{path.name}", len(whole) - 2, b"?"),
+    )
+    assert log_of(tmp_path, 1) == {0: whole}
+    assert run(tmp_path).branch is None
 
 
 @pytest.mark.parametrize("expired", [False, True])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import struct
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -142,6 +144,23 @@ def test_what_no_queue_has_yet_was_stored_after_the_look_before(watch, tmp_path:
     assert [(each.lag, each.lag_seconds) for each in found.groups] == [(3, 6 - 3)]
     found.look()
     assert [each.lag_seconds for each in found.groups] == [None]  # nobody dispatches it
+
+
+def test_a_store_that_is_opened_anew_leaves_nothing(watch, tmp_path: Path) -> None:
+    """Else a list of all segments, for each that is new, until Python looks for circles."""
+    built, opened = Built(), list[Any]()
+    found, _ = watch(built.put("T").write(tmp_path), built.given())
+    gc.disable()
+    try:
+        for _ in range(9):
+            built.put("T", count=8).put("SCHEDULE_TOPIC_XXXX").derive().write(tmp_path)
+            found.look()
+            opened.append(weakref.ref(found.opened))
+        assert len({*map(id, opened)}) > 4
+        assert {each() for each in opened} == {None, found.opened}
+        assert len(found._delays.ended) == len(found._halves.ended) == 1
+    finally:
+        gc.enable()
 
 
 def torn(raw: bytes, places: list[int]) -> bytes:

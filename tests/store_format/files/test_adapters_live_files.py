@@ -30,12 +30,14 @@ def test_a_live_file_may_be_written_to_at_any_time(file: Path) -> None:
     rewritten(file, b"abcdefghij")
     with pytest.raises(StoreChanged, match="changed since it was listed"):
         LocalStorage().open(str(file), state)
-    reader = live.open(str(file), state)
-    rewritten(file, b"ABCDEFGHIJ")
-    buffer = np.empty(3, np.uint8)
-    reader.read_into(7, buffer)
-    assert buffer.tobytes() == b"HIJ"
-    reader.close()
+    for listed in (state, None):
+        reader = live.open(str(file), listed)
+        rewritten(file, b"ABCDEFGHIJ")
+        buffer = np.empty(3, np.uint8)
+        reader.read_into(7, buffer)
+        assert buffer.tobytes() == b"HIJ"
+        reader.close()
+        file.write_bytes(b"0123456789")
 
 
 def test_a_live_file_is_neither_replaced_nor_of_another_length(file: Path) -> None:

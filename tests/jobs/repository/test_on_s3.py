@@ -1,7 +1,7 @@
-"""Backups to an object store that fails at any request, in any way.
+"""A repository in an object store that fails at any request, in any way.
 
 Whatever it did or said, each run of the catalogue has its whole log; and the next backup, with an
-object store that is sound, has all that is there.
+object store that is sound, has all that is there. What is restored is whole, or nothing is there.
 """
 
 import io
@@ -17,17 +17,25 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
+from reput import open_store, restore
 from reput.jobs.backup import backup
+from reput.jobs.console.moment import Wanted, find_moment
 from reput.jobs.repository import log_pieces
 from reput.store_format.faults import StoreError
 from reput.store_format.files.catalogue import Catalogue
 from reput.store_format.files.frames import decode_all
 from reput.store_format.files.s3 import S3Storage
+from reput.store_format.notes import Notes
+from tests.backed_up import ends, made
 from tests.built import Built
+from tests.in_process import Session
 from tests.jobs.repository.backing import store, whole_log
+from tests.reference.repository import Repository
 from tests.store_format.files import s3_server
 from tests.store_format.files.s3_server import BUCKET
+from tests.trees import contents
 
+__all__ = ["made"]  # a fixture
 Send = Callable[[Any], Any]
 
 
@@ -118,11 +126,11 @@ def logs(name: str) -> list[bytes]:
         parts = [(there.storage.read_bytes(there.piece_path(piece)), piece, used)
                  for piece, used in there.chain(run)]  # fmt: skip
         found.append(b"".join(
-            b"".join(decode_all(raw, piece.length))[:used] for raw, piece, used in parts
+            decode_all(raw, piece.length).tobytes()[:used] for raw, piece, used in parts
         ))  # fmt: skip
         for entry in run.state:
             raw = there.storage.read_bytes(there.state_path(entry))
-            assert sha256(b"".join(decode_all(raw, entry.length))).hexdigest() == entry.sha256
+            assert sha256(decode_all(raw, entry.length).tobytes()).hexdigest() == entry.sha256
     return found
 
 
@@ -164,3 +172,32 @@ def test_each_run_is_whole_whatever_fails(
         run(stores[1], into)
         assert logs(into)[-1] == new
     assert failed
+
+
+@pytest.fixture
+def url(made: Repository) -> str:
+    for path, raw in contents(made.root).items():
+        assert S3Storage().put_new(f"s3://{BUCKET}/{made.root.parent.name}/{path}", raw)
+    return f"s3://{BUCKET}/{made.root.parent.name}"
+
+
+def test_a_restore_is_whole_or_nothing(url: str, tmp_path: Path) -> None:
+    with failing(-1, cut_off, False) as seen:
+        restore(Session(), url, str(tmp_path / "whole"))
+    count, wanted = len(seen), contents(tmp_path / "whole")
+    for at in range(0, count, max(count // 12, 1)):
+        with failing(at, cut_off, True), pytest.raises((OSError, StoreError)):
+            restore(Session(), url, str(tmp_path / "out"))
+        assert {path.name for path in tmp_path.iterdir()} == {"repo", "whole"}
+    restore(Session(), url, str(tmp_path / "out"))
+    assert contents(tmp_path / "out").keys() == wanted.keys()
+
+
+def test_a_message_is_read_by_few_requests(url: str) -> None:
+    moment = find_moment(S3Storage(), url, Wanted(), Notes()).moment
+    with open_store(str(moment)) as store:
+        store.message_at(0)  # lists, and reads the catalogue
+        with failing(-1, cut_off, False) as seen:
+            assert store.message_at(ends()[40]).queue_offset == 41
+    assert 2 <= len(seen) <= 4  # the tables and a frame of a piece, or of two
+    assert all(each.startswith("GET ") for each in seen), seen

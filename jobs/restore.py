@@ -5,14 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.declared import (
-    OfLog,
-    add_options,
-    given,
-    option,
-    remade_lives,
-    shown,
-)
+from reput.jobs.console.declared import OfLog, add_options, given, option, remade_lives, shown
 from reput.jobs.console.moment import add_moment, wanted_of
 from reput.jobs.console.options import (
     ANY_DAMAGE,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.declared import OfLog, add_options, given, option, shown
+from reput.jobs.console.declared import OfLog, add_options, given, option, remade_lives, shown
 from reput.jobs.console.moment import add_moment, wanted_of
 from reput.jobs.console.options import (
     ANY_DAMAGE,
@@ -64,6 +64,7 @@ class Restore(OfLog):
         "damage that the log had when it was backed up, with live records after it: as for "
         "`reput rebuild`", REFUSE, choices=ANY_DAMAGE,
     )  # fmt: skip
+    remade: str = remade_lives()
     to_rocketmq: str | None = option("write the store anew, for this release", metavar="VERSION")
     to_settings: Mapping[str, str] | None = option(
         "write it anew with other files, as `reput convert` does; may be repeated",

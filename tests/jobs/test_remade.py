@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reput import backup, restore
 from reput.jobs.cli import main
 from reput.jobs.convert import convert
 from reput.jobs.rebuild import SALVAGE
@@ -193,3 +194,21 @@ def test_a_conversion_that_nothing_shows_a_life_takes_all_and_says_so() -> None:
     summary = convert(Session(), STORE, OUTPUT, storage=storage, **GIVEN)
     assert len(places(storage, f"{OUTPUT}/{QUEUE}")) == OLD + 1
     assert "--remade last" in summary.left_out[0]
+
+
+@pytest.mark.parametrize("anew", [{}, {"to_rocketmq": "5.4.0"}])
+def test_a_restored_store_has_the_life_that_is_asked_for(
+    anew: dict[str, Any], tmp_path: Path
+) -> None:
+    """A repository has no queue files, which showed it."""
+    for path, raw in begun(log_of_two_lives()).files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(raw)
+    backup(str(tmp_path / STORE), str(tmp_path / "repo"), **GIVEN)
+    for remade in ("", "last"):
+        out = tmp_path / f"out{remade}"
+        about = restore(Session(), str(tmp_path / "repo"), str(out), remade=remade, **anew)
+        assert about.good == bool(remade)
+        files = {str(path): path.read_bytes() for path in (out / QUEUE).parent.iterdir()}
+        found = places(MemoryStorage(files), f"{out / QUEUE}")
+        assert len(found) == (NEW if remade else OLD + 1)

@@ -188,6 +188,17 @@ def test_of_an_emptied_log_a_broker_deletes_the_queues_and_check_counts_them(
     assert not [path for path in (store / "consumequeue").rglob("*") if path.is_file()]
 
 
+def test_a_setting_by_which_a_broker_deletes_messages_is_named(broker, written, tmp_path) -> None:
+    """enabledAppendPropCRC came after them."""
+    store = Path(shutil.copytree(written, tmp_path / "store"))
+    forced = {**SIZES, "enabledAppendPropCRC": True, "forceVerifyPropCRC": True}
+    report = check(Session(), str(store), rocketmq=VERSION, settings=as_text(forced))
+    assert (report.state, report.messages) == (NOT, 700)
+    assert next_step(report).startswith("leave forceVerifyPropCRC out")
+    ends = [broker.derive(store, each, mode="as-is")["max_offset"] for each in (SIZES, forced)]
+    assert ends[1] < ends[0]
+
+
 def test_other_file_sizes_than_the_broker_s_settings_are_refused(broker, written, tmp_path) -> None:
     """#1560: a release was changed, and with it mappedFileSizeConsumeQueue."""
     store = Path(shutil.copytree(written, tmp_path / "store"))

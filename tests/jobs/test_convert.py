@@ -38,7 +38,7 @@ from tests.memory_storage import MemoryStorage
 from tests.store_format.log.dledger_stores import NAMES, change, heads, segments_of, unpack
 
 
-@settings(deadline=None, max_examples=10, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(
     logs(damage=False), st.sampled_from([2048, 3000, 5000, 100_000]), st.integers(0, 99),
     st.sampled_from([1, 3, 40]),

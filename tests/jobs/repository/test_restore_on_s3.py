@@ -2,15 +2,9 @@
 is there; and few requests are made.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 import pytest
-from botocore.exceptions import ConnectionClosedError
-from botocore.httpsession import URLLib3Session
 
 from reput import open_store, restore
 from reput.jobs.console.moment import Wanted, find_moment
@@ -19,20 +13,13 @@ from reput.store_format.files.s3 import S3Storage
 from reput.store_format.notes import Notes
 from tests.backed_up import ends, made
 from tests.in_process import Session
+from tests.jobs.repository.failing_s3 import endpoint, failing
 from tests.reference.repository import Repository
-from tests.store_format.files import s3_server
 from tests.store_format.files.s3_server import BUCKET
 from tests.trees import contents
 
-__all__ = ["made"]  # a fixture
+__all__ = ["endpoint", "made"]  # fixtures
 pytestmark = pytest.mark.real
-_SEND = URLLib3Session.send
-
-
-@pytest.fixture(scope="module", autouse=True)
-def endpoint() -> Iterator[str]:
-    with s3_server.served() as endpoint, s3_server.environment({"AWS_MAX_ATTEMPTS": "1"}):
-        yield endpoint
 
 
 @pytest.fixture
@@ -42,21 +29,6 @@ def url(made: Repository) -> str:
         output.write(raw)
         output.finish(len(raw))
     return f"s3://{BUCKET}/repo"
-
-
-@contextmanager
-def failing(at: int) -> Iterator[list[str]]:
-    """The connection breaks at request number `at`, and at all after it. Yields the requests."""
-    seen: list[str] = []
-
-    def send(self: URLLib3Session, asked: Any) -> Any:
-        seen.append(f"{asked.method} {asked.url.rpartition('/')[2]}")
-        if len(seen) > at >= 0:
-            raise ConnectionClosedError(endpoint_url=asked.url)
-        return _SEND(self, asked)
-
-    with mock.patch.object(URLLib3Session, "send", send):
-        yield seen
 
 
 def test_a_restore_from_an_object_store_is_whole_or_nothing(url: str, tmp_path: Path) -> None:

@@ -37,7 +37,10 @@ LEAVES_NOTHING = (
 )  # fmt: skip
 
 # Their quick tests have commands run in this process, but those marked `own_engine`.
-IN_PROCESS = ("attack/", "chains/", "faults/", "jobs/", "store_format/")
+IN_PROCESS = (
+    "attack/", "chains/", "faults/", "jobs/", "store_format/describe/", "store_format/discover/",
+    "store_format/files/test_queue_logs", "store_format/rocksdb/",
+)  # fmt: skip
 
 # A kernel may have to be compiled during an example, so no example has a deadline.
 # The same examples are drawn each time, here and on CI, so that a red run is the change's own;

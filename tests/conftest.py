@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput.jobs.engines.engine import Engine
-pytest_plugins = ["tests.ledger.plugin"]
+pytest_plugins = ["tests.ledger.plugin", "tests.scheduling"]
 
 # Rooms whose files have a local time of their own, and those whose files leave nothing behind.
 # An engine's pool, a JVM or a server that a session shares would be what others leave.
@@ -34,6 +34,12 @@ LEAVES_NOTHING = (
     "jobs/judging/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
     "store_format/describe/", "store_format/fate/", "store_format/log/", "store_format/query/",
     "store_format/rocksdb/", "store_format/state/",
+)  # fmt: skip
+
+# Their quick tests have commands run in this process, but those marked `own_engine`.
+IN_PROCESS = (
+    "attack/", "chains/", "faults/", "jobs/", "store_format/describe/", "store_format/discover/",
+    "store_format/files/test_queue_logs", "store_format/rocksdb/",
 )  # fmt: skip
 
 # A kernel may have to be compiled during an example, so no example has a deadline.
@@ -141,6 +147,14 @@ def engine(request: pytest.FixtureRequest) -> "Iterator[Engine]":
         yield SparkEngine(request.getfixturevalue("spark"))
     else:
         yield request.getfixturevalue("local")
+
+
+@pytest.fixture(autouse=True)
+def _commands_in_process(request: pytest.FixtureRequest) -> None:
+    if _in(_place(request.path), IN_PROCESS) and not any(
+        map(request.node.get_closest_marker, ("real", "long", "own_engine"))
+    ):
+        request.getfixturevalue("commands_in_process")
 
 
 @pytest.fixture

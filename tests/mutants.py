@@ -80,6 +80,9 @@ class Code:
         self.root = root
         paths = sorted(path for name in PACKAGES for path in _files(root / name, "*.py"))
         self._texts = {path: path.read_text("utf-8") for path in paths}
+        self._modules: dict[str, list[Path]] = {}
+        for path in paths:
+            self._modules.setdefault(module_name(path), []).append(path)
         self._spans = cache(lambda path: spans(self._texts[path]))
 
     def planted(self, bug: Bug) -> tuple[Path, str]:
@@ -125,25 +128,35 @@ class Code:
         The module's name counts only where it has such a place: that is why a move does no harm.
         """
         module, _, name = bug.place.partition(".")
-        there = self._places(name)
-        mine = [each for each in there if module_name(each[0]) == module]
         found: dict[Path, int] = {}
-        for path, start, end in mine or there:
+        mine = self._places(name, self._modules.get(module, []))
+        for path, start, end in mine or self._places(name):
             at = self._texts[path].find(bug.sound, start, end)
             if at >= 0:
                 found.setdefault(path, at)
         return found
 
-    def _places(self, name: str) -> list[tuple[Path, int, int]]:
-        """Where what has a qualified name begins and ends; whole modules for none."""
-        if not name:  # a statement that names nothing
-            return [(path, 0, len(text)) for path, text in self._texts.items()]
-        last = name.rpartition(".")[2]
+    def _places(
+        self, name: str, paths: Iterable[Path] | None = None
+    ) -> list[tuple[Path, int, int]]:
+        """Where in these, or anywhere, what has a qualified name begins and ends; whole modules
+        for none: a statement that names nothing.
+        """
+        if name and paths is None:
+            return self._anywhere.get(name, [])
         return [
             (path, *span)
-            for path, text in self._texts.items() if last in text
-            for span in self._spans(path).get(name, ())
-        ]  # fmt: skip
+            for path in (self._texts if paths is None else paths)
+            for span in (self._spans(path).get(name, ()) if name else [(0, len(self._texts[path]))])
+        ]
+
+    @cached_property
+    def _anywhere(self) -> dict[str, list[tuple[Path, int, int]]]:
+        found: dict[str, list[tuple[Path, int, int]]] = {}
+        for path in self._texts:
+            for name, some in self._spans(path).items():
+                found.setdefault(name, []).extend((path, *span) for span in some)
+        return found
 
     def _why_lost(self, bug: Bug) -> str:
         """What is gone, and where the same text stands now."""

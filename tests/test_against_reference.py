@@ -62,7 +62,7 @@ def tell(log: Log, derivation: Derivation) -> None:
             event(f"has {kind}")
 
 
-@settings(ANY, max_examples=40)
+@settings(ANY, max_examples=25)
 @given(logs(), cuts(), st.integers(0, 1000))
 def test_any_log(log: Log, cut: Cut, seed: int) -> None:
     tell(log, check(log, cut, seed))

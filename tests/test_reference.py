@@ -218,7 +218,7 @@ def test_compare_names_the_first_difference(tmp_path: Path) -> None:
 # The generator
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs())
 def test_any_log_is_derived(log: Log) -> None:
     derivation = derive(*log)

@@ -405,7 +405,7 @@ def staged(parent: Place, prefix: str) -> list[tuple[str, bool | None]]:
     """(staging folder with the prefix, whether its job is gone; None: unknown)."""
     pattern = re.compile(re.escape(prefix) + _ATTEMPT)
     try:
-        names = [listed.name for listed in parent.storage.list(parent.path or "/")]
+        names = sorted(parent.storage.names(parent.path or "/"))
     except OSError:
         return []
     folders = [f"{parent}/{name}" for name in names if pattern.fullmatch(name)]

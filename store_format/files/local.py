@@ -60,6 +60,9 @@ class LocalStorage(Storage):
             raise StoreError(f"{path!r}: the path is empty: name a folder")
         return os.path.abspath(bare)
 
+    def names(self, folder: str) -> list[str]:
+        return os.listdir(folder)  # without a look at each: there may be thousands
+
     def list(self, folder: str) -> list[Listed]:
         listed = []
         with os.scandir(folder) as entries:

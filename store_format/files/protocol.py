@@ -185,6 +185,10 @@ class Storage(InputStorage, Protocol):
         self.make_folders(folder)
         return lambda: None
 
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder alone, in any order; raises as `list` does."""
+        return [listed.name for listed in self.list(folder)]
+
     def is_abandoned(self, folder: str) -> bool | None:
         """Whether the process that claimed the folder is gone. None if that is unknown: then only
         one job at a time may work for an output.

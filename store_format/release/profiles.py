@@ -9,6 +9,7 @@ see a version.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -116,6 +117,7 @@ def release_named(text: str) -> str:
     )
 
 
+@cache  # a question to a store may ask for all of them
 def profile(version: str) -> Profile:
     """A release's profile, by any name of `release_named`. Raises UnknownRelease."""
     release = release_named(version)

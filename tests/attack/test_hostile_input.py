@@ -17,8 +17,6 @@ from tests.reliability.hostile import COUNT, STORES, Hostile, each
 
 MEMORY_MOST = 96 << 20  # windows and tables of a scan; the stores say up to 2 GiB
 
-pytestmark = pytest.mark.usefixtures("commands_in_process")
-
 
 def reput(command: str, store: Path, *words: str, settings: Any = SETTINGS) -> int:
     sizes = [f"--set={name}={value}" for name, value in as_text(settings).items()]

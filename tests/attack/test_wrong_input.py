@@ -124,12 +124,6 @@ def nineteen_digits(store: Path) -> None:
     (store / "commitlog" / "0000000000000012288").write_bytes(bytes(SEGMENT))
 
 
-def linked(store: Path) -> None:
-    elsewhere = store / "elsewhere"
-    segment(store, 1).rename(elsewhere)
-    segment(store, 1).symlink_to(elsewhere)
-
-
 def fifo(store: Path) -> None:
     segment(store, 1).unlink()
     os.mkfifo(segment(store, 1))
@@ -172,12 +166,6 @@ def test_what_is_no_segment_is_named_and_left_out(
     said = f"{store}/commitlog/{name}: is not a file of RocketMQ's, which "
     takes = "does not start with it", "takes it for a file of its own"
     assert [each for each in summary.warnings if each.startswith(tuple(said + t for t in takes))]
-
-
-def test_a_segment_that_is_a_link_is_read_where_it_leads(store: Path) -> None:
-    linked(store)
-    summary = rebuild(store, store.parent / "set")
-    assert [each for each in summary.warnings if "1 of 3 segments are links" in each]
 
 
 def test_no_such_store(tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ def test_lines_of_windows_and_blank_lines_are_read_by_arrow() -> None:
     assert table.to_pylist() == [{"topic": "T", "body": "b"}, {"topic": "U", "body": "c\r\n"}]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(blocks=some.lists(some.lists(LINE, min_size=1, max_size=4), min_size=1, max_size=3))
 @example(blocks=[[b'{"topic":"T","body":"b","properties":{"AaAa":"1","BBBB":"2"}}',
                   b'{"topic":"T","body":"b","properties":{"BBBB":"1","AaAa":"2"}}']])  # fmt: skip

@@ -259,7 +259,6 @@ def test_an_index_entry_that_ends_its_chain_is_named(how: str, tmp_path: Path) -
     assert (found.there, found.wanted) == (ENDS[how](1), 0)
 
 
-@pytest.mark.usefixtures("commands_in_process")
 def test_a_store_that_lost_its_queues_and_its_index_is_not_sound(tmp_path, capsys) -> None:
     """Its checkpoint knows of queues. A log alone may be that of a copy, and is sound."""
     store = as_left("small_all_5.3.3", tmp_path)
@@ -279,7 +278,6 @@ def test_a_store_that_lost_its_queues_and_its_index_is_not_sound(tmp_path, capsy
     assert then in said
 
 
-@pytest.mark.usefixtures("commands_in_process")
 def test_a_message_with_a_wrong_checksum_is_named_in_plain_words(tmp_path, capsys) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     log = store / "commitlog" / f"{0:020d}"

@@ -20,8 +20,6 @@ SEGMENT = 4096
 SIZES = ("--set", f"mappedFileSizeCommitLog={SEGMENT}", "--set", "maxIndexNum=50",
          "--set", "maxHashSlotNum=7", "--set", "mappedFileSizeConsumeQueue=200")  # fmt: skip
 
-pytestmark = pytest.mark.usefixtures("commands_in_process")
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:

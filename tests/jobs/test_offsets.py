@@ -136,7 +136,6 @@ def test_a_map_is_followed_once(store: Path, tmp_path: Path) -> None:
     assert there(store) == START | moved | {("n", "T", 0): 1}
 
 
-@pytest.mark.usefixtures("commands_in_process")
 def test_groups_go_on_in_an_export_and_in_a_store_that_was_appended_to(tmp_path: Path) -> None:
     built = Built()
     for number in range(12):

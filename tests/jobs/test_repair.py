@@ -243,7 +243,7 @@ def test_a_position_is_kept_where_its_filler_has_room_only_without_a_crc() -> No
     check_offsets(log, storage, set(range(29, 36)))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=12)
 @given(
     st.integers(20, 100), st.booleans(),
     st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1, 4, 100, 700, 5000])),

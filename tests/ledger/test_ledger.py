@@ -56,11 +56,6 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.check_output([*named, *words], cwd=folder, text=True)
 
 
-def commit(folder: Path) -> None:
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "all")
-
-
 def write(root: Path, files: dict[str, str]) -> None:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -73,9 +68,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     checks = {"checks/test_x.py": CHECKS, "conftest.py": GRACE, "pytest.ini": settings}
     write(tmp_path, {**FILES, **checks})
     git(tmp_path, "init", "-q", "-b", "main")
-    commit(tmp_path)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "all")
     monkeypatch.setenv("PYTHONPATH", str(digests.ROOT))
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p tests.ledger.plugin")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p tests.ledger.plugin -p tests.scheduling")
     monkeypatch.setattr(batches, "START_SECONDS", 0.0)
     return tmp_path
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.broker.serving import clients
@@ -41,6 +41,7 @@ def test_what_rocketmq_gives() -> None:
     assert None in THEIRS
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=9, unique=True),
     st.integers(1, 40),

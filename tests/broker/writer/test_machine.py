@@ -125,5 +125,5 @@ def _records(raw: bytes) -> list[Record]:
 
 TestWriterMachine = WriterMachine.TestCase
 TestWriterMachine.settings = hypothesis_settings(
-    max_examples=40, stateful_step_count=30, deadline=None
+    max_examples=20, stateful_step_count=30, deadline=None
 )

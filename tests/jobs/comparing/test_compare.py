@@ -219,7 +219,7 @@ def test_config_that_differs() -> None:
     assert found.configs.delays == [("2", 5, 3)]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_what_only_one_has_is_what_a_plain_comparison_says(data: st.DataObject) -> None:
     """Any common beginning, any two tails that share some messages, any cut of the work."""

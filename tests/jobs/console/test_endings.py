@@ -112,6 +112,7 @@ def store(tmp_path: Path) -> str:
     return str(tmp_path / "store")
 
 
+@pytest.mark.own_engine
 def test_no_java(store: str, monkeypatch, capsys) -> None:
     def none() -> None:
         raise NoJavaError("Spark needs Java 17, 21 or 25")
@@ -162,6 +163,7 @@ def test_what_is_to_be_appended_is_not_there(words: list[str], says: str, tmp_pa
      (False, "PySpark and Java are missing: pip install 'reput[spark,java]'")],
 )  # fmt: skip
 @pytest.mark.parametrize("master", ["local", "spark://127.0.0.1:1"])
+@pytest.mark.own_engine
 def test_no_pyspark(java: bool, says: str, master: str, store: str, monkeypatch, capsys) -> None:
     def find() -> None:
         if not java:
@@ -249,7 +251,6 @@ def test_a_nul_in_a_path(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.usefixtures("commands_in_process")
 def test_topics_nested_deeply_and_a_name_that_is_no_long(tmp_path, capsys) -> None:
     log = tmp_path / "store" / "commitlog"
     log.mkdir(parents=True)

@@ -59,6 +59,7 @@ def test_what_writes_nothing_is_reported_by_tasks() -> None:
     assert asked.done() == Done(None, "1,000 bytes")
 
 
+@pytest.mark.own_engine
 def test_a_line_now_and_then_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert progress._LINE_SECONDS == 10
     monkeypatch.setattr(progress, "_LINE_SECONDS", 0.05)

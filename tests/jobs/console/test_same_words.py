@@ -117,7 +117,6 @@ def test_settings_can_be_listed_without_the_pages(capsys: pytest.CaptureFixture[
     assert "\nmaxIndexNum " in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("commands_in_process")
 def test_a_dry_run_with_something_to_do_ends_with_one(tmp_path, monkeypatch, capsys) -> None:
     built = Built().put("T", count=3).derive()
     monkeypatch.chdir(built.write(tmp_path / "s").parent)

@@ -53,7 +53,7 @@ def _change(message: Message, **more: Any) -> Message:
     return Message(**{**vars(message), **more})
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.lists(st.tuples(st.integers(-3, 5), st.integers(0, 300)), max_size=30),
              min_size=1, max_size=3),

@@ -194,7 +194,6 @@ def written(store: Path, to: Path, *words: str) -> dict[str, Any]:
     return read(to)[1]
 
 
-@pytest.mark.usefixtures("commands_in_process")
 def test_a_healthy_store_has_every_section_and_no_alarm(tmp_path, capsys) -> None:
     store, page = stores.healthy(tmp_path), tmp_path / "report.html"
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
@@ -233,7 +232,6 @@ def test_a_healthy_store_has_every_section_and_no_alarm(tmp_path, capsys) -> Non
     assert all(link.startswith(("#", "data:")) for link in elements.links)
 
 
-@pytest.mark.usefixtures("commands_in_process")
 def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
     store, page = stores.damaged(tmp_path), tmp_path / "report.html"
     words = ["report", str(store), "--output", str(page), "--rocketmq", "5.3.3"]
@@ -262,7 +260,6 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
     assert "There are none" in section(whole, "derived")["words"][0]
 
 
-@pytest.mark.usefixtures("commands_in_process")
 def test_a_page_names_all_releases_of_an_upgraded_store(tmp_path: Path) -> None:
     unpack_archive(UPGRADED / "5.3.3_5.5.0.tar.xz", tmp_path)
     whole = written(tmp_path / "5.3.3_5.5.0", tmp_path / "report.html")
@@ -270,7 +267,6 @@ def test_a_page_names_all_releases_of_an_upgraded_store(tmp_path: Path) -> None:
     assert whole["about"].split(" · ")[0] == releases
 
 
-@pytest.mark.usefixtures("commands_in_process")
 @pytest.mark.parametrize("kind", ["size", "magic", "length", "crc", "properties"])
 def test_the_charts_and_the_check_count_the_same_messages(kind: str, tmp_path: Path) -> None:
     """Damage does not end what is counted: what is live behind it is reported everywhere."""
@@ -292,7 +288,6 @@ def test_without_a_check_and_without_a_release_the_page_says_so(tmp_path: Path) 
     assert section(whole, "damage")["notes"][0].startswith("not known: ")
 
 
-@pytest.mark.usefixtures("commands_in_process")
 def test_a_release_that_is_not_reported_hinders_no_check(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     whole = written(stores.damaged(tmp_path), page)

@@ -78,7 +78,7 @@ def _wrong_crc_unread() -> Log:
 
 @pytest.mark.explore
 @example(log=_wrong_crc_unread(), parts=1)
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=logs(), parts=st.sampled_from([1, 2, 5, 40]))
 def test_rows_are_the_references(log: Log, parts: int) -> None:
     rules = Rules(parse_version(log.version), log.settings, log.topic_attributes)

@@ -410,7 +410,7 @@ OFFSETS = st.one_of(
 )
 
 
-@settings(ANY, max_examples=30)
+@settings(ANY, max_examples=15)
 @given(st.lists(OFFSETS, min_size=1, max_size=14), st.sampled_from([1, 3, 64]),
        st.sampled_from(["4.1.0", "4.9.7", "5.5.0"]))  # fmt: skip
 def test_any_offsets_as_the_reference(offsets: list[int], splits: int, version: str) -> None:
@@ -420,7 +420,7 @@ def test_any_offsets_as_the_reference(offsets: list[int], splits: int, version: 
     assert difference(rebuilt, derive(*log.log)) is None
 
 
-@settings(ANY, max_examples=20)
+@settings(ANY, max_examples=10)
 @given(st.lists(OFFSETS, min_size=1, max_size=14), st.integers(0, 40))
 def test_salvage_lives_with_any_offsets(offsets: list[int], follow: int) -> None:
     log = queue_of([*offsets, *(follow + n for n in range(4))])

@@ -157,7 +157,7 @@ def test_a_gap_that_was_there_before_is_left_as_rocketmq_leaves_it() -> None:
     assert found == [place for n, place in enumerate(log.places) if n != 9]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=30)
 @given(
     st.integers(5, 80), st.sampled_from([1, 3, 7]), st.sampled_from(CUTS), st.booleans(),
     st.lists(

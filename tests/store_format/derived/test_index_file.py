@@ -77,7 +77,7 @@ TIMES = st.one_of(st.integers(0, 5_000_000_000_000), st.integers(-(1 << 63), (1 
 PUTS = st.lists(st.tuples(st.integers(0, 1 << 40), TIMES, HASHES), max_size=60)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(
     PUTS, st.sampled_from([1, 2, 3, 64, 100, 1000]),
     st.sampled_from([0, -5, 1, 1_700_000_000_000, 4_999_999_999_999]), st.sampled_from(RANGES),

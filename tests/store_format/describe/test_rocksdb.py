@@ -14,8 +14,6 @@ from tests.store_format.fate.stores import IN_ROCKSDB
 from tests.store_format.fate.stores import unpack as unpack_fates
 from tests.store_format.rocksdb.stores import unpack
 
-pytestmark = pytest.mark.usefixtures("commands_in_process")
-
 
 def dumped(capsys: pytest.CaptureFixture[str], *words: object) -> list[dict[str, Any]]:
     assert main(["dump", "--json", *map(str, words)]) == 0

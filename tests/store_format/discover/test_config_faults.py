@@ -110,7 +110,6 @@ def test_a_rocksdb_of_config_that_is_gone(there: dict[str, int], told: list[str]
     assert missing == [f"store/config/{name}" for name in told]
 
 
-@pytest.mark.usefixtures("commands_in_process")
 @pytest.mark.parametrize("name", ["topics.json", "consumerOffset.json", "subscriptionGroup.json"])
 def test_commands_read_on_past_a_folder(name: str, tmp_path: Path, capsys: Any) -> None:
     built = Built().put("A", count=9).derive()

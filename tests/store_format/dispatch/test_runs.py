@@ -105,7 +105,7 @@ def messages(draw: st.DrawFn) -> list[list[Put]]:
     return found
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=100)
 @given(messages(), st.data(), RULES, st.integers(0, 8))
 def test_runs_get_the_positions_of_a_plain_queue(log, data, rules, start) -> None:
     everything = [put for puts in log for put in puts]

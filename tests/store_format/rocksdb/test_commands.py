@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from reput.jobs.cli import main
 from reput.jobs.replicating.master import StoreLog
 from reput.jobs.sources.opened_log import plan_of
 from reput.jobs.sources.options import SourceOptions
 from reput.store_format.discover.store import store_at
 from tests.store_format.rocksdb.stores import unpack
-
-pytestmark = pytest.mark.usefixtures("commands_in_process")
 
 
 def test_such_a_store_is_exported_and_reported(tmp_path, capsys) -> None:

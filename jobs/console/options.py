@@ -305,7 +305,10 @@ def asks_store(
     return asks
 
 
-TIME_FORMS = "milliseconds since 1970, 2026-01-31, 2026-01-31T12:00:00Z, 2h ago or now"
+TIME_FORMS = (
+    "milliseconds since 1970, 2026-01-31 (in the zone of --tz, else UTC), 2026-01-31T12:00:00Z, "
+    "2h ago or now"
+)
 _DURATION = re.compile(r"(\d+) ?(ms|s|m|h|d|w)", re.ASCII)
 _AGO = re.compile(rf"{_DURATION.pattern} ago", re.ASCII)
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -95,13 +95,10 @@ def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
 
 
 # The same as a row, without the last three; state: its number in STATES.
+_PLACES = ("first", "last", "halfOffset", "copies", "checks", "end", "op")
 TRANSACTION = np.dtype(
-    [
-        ("state", "u1"), ("first", "<i8"), ("last", "<i8"), ("halfOffset", "<i8"),
-        ("copies", "<i8"), ("checks", "<i8"), ("end", "<i8"), ("op", "<i8"), ("key", "<u8"),
-        ("kind", "u1"),
-    ]
-)  # fmt: skip
+    [("state", "u1"), *((each, "<i8") for each in _PLACES), ("key", "<u8"), ("kind", "u1")]
+)
 _FAR = np.iinfo(np.int64).max
 
 

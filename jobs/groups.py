@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.broker.serving.allotting import MessageQueue, Strategy, allocation, strategies
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, columns, run_listing
 from reput.jobs.opening.questions import Store
 from reput.store_format.query.inventory import GroupRow
 from reput.store_format.query.pop_leftovers import InFlightRow
@@ -23,12 +23,7 @@ examples:
   reput groups /data/store --group billing --clients 10.0.0.1@7,10.0.0.2@7
 """
 _COLUMNS = (
-    OutputColumn("group", lambda row: row.group, True),
-    OutputColumn("topic", lambda row: row.topic, True),
-    OutputColumn("queue", lambda row: row.queue_id),
-    OutputColumn("consumed", lambda row: row.consumer_offset),
-    OutputColumn("end", lambda row: row.max_offset),
-    OutputColumn("lag", lambda row: row.lag),
+    *columns("group$, topic$, queue=queue_id, consumed=consumer_offset, end=max_offset, lag"),
     OutputColumn("lag s", lambda row: row.lag_seconds, shown="{:,.1f}".format),
 )
 
@@ -37,10 +32,7 @@ _IN_FLIGHT_COLUMNS = (
     OutputColumn("group", lambda row: row.group, True),
     OutputColumn("topic", lambda row: row.topic, True),
     OutputColumn("parent", lambda row: row.parent or "", True),
-    OutputColumn("queue", lambda row: row.queue_id),
-    OutputColumn("offset", lambda row: row.offset),
-    time_column("popped", lambda row: row.since),
-    time_column("again", lambda row: row.until),
+    *columns("queue=queue_id, offset, popped@since, again@until"),
 )
 
 
@@ -54,13 +46,7 @@ class Share(NamedTuple):
     queues: list[int]
 
 
-_SHARE_COLUMNS = (
-    OutputColumn("group", lambda share: share.group, True),
-    OutputColumn("topic", lambda share: share.topic, True),
-    OutputColumn("strategy", lambda share: share.strategy, True),
-    OutputColumn("client", lambda share: share.client, True),
-    OutputColumn("queues", lambda share: share.queues, True),
-)
+_SHARE_COLUMNS = (*columns("group$, topic$, strategy$, client$, queues$"),)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

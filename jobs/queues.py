@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, columns, run_listing
 
 _EPILOG = """\
 examples:
@@ -10,14 +10,10 @@ examples:
   reput queues /data/store --topic Orders --json
 """
 _COLUMNS = (
-    OutputColumn("topic", lambda row: row.topic, True),
-    OutputColumn("queue", lambda row: row.queue_id),
-    OutputColumn("first", lambda row: row.min_offset),
-    OutputColumn("end", lambda row: row.max_offset),
-    OutputColumn("messages", lambda row: row.messages),
-    OutputColumn("bytes", lambda row: row.bytes),
-    time_column("oldest", lambda row: row.min_timestamp),
-    time_column("newest", lambda row: row.max_timestamp),
+    *columns(
+        "topic$, queue=queue_id, first=min_offset, end=max_offset, messages, bytes, "
+        "oldest@min_timestamp, newest@max_timestamp"
+    ),
     OutputColumn("", lambda row: "batch" if row.batch else "", True),
 )
 

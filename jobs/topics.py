@@ -3,7 +3,7 @@
 import argparse
 
 from reput.jobs.console.options import number
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, columns, run_listing, time_column
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in
@@ -15,13 +15,7 @@ examples:
   reput topics /data/store --rates 24
 """
 _COLUMNS = (
-    OutputColumn("topic", lambda row: row.topic, True),
-    OutputColumn("kind", lambda row: row.kind, True),
-    OutputColumn("queues", lambda row: row.queues),
-    OutputColumn("messages", lambda row: row.messages),
-    OutputColumn("bytes", lambda row: row.bytes),
-    time_column("oldest", lambda row: row.min_timestamp),
-    time_column("newest", lambda row: row.max_timestamp),
+    *columns("topic$, kind$, queues, messages, bytes, oldest@min_timestamp, newest@max_timestamp"),
     OutputColumn("", lambda row: "not configured" if row.configured is False else "", True),
 )
 _RATE_COLUMNS = (

@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, columns, run_listing, time_column
 from reput.jobs.console.voice import duration
 
 _EPILOG = """\
@@ -22,9 +22,9 @@ _COLUMNS = (
     OutputColumn("checks", lambda row: row.checks),
     OutputColumn("copies", lambda row: row.copies),
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
-    OutputColumn("producer group", lambda row: row.producer_group, True),
-    OutputColumn("unique key", lambda row: row.unique_key, True),
-    OutputColumn("physicalOffset", lambda row: row.physical_offset),
+    *columns(
+        "producer group=producer_group$, unique key=unique_key$, physicalOffset=physical_offset"
+    ),
 )
 
 

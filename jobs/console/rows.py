@@ -8,7 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,6 +175,19 @@ class OutputColumn(NamedTuple):
 def time_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
     """A column of times. value: row -> milliseconds."""
     return OutputColumn(name, value, True, at)
+
+
+def columns(text: str) -> list[OutputColumn]:
+    """Columns of a row's fields: `name=field`, or the name of both, then $ for text; or of a time:
+    `name@field`.
+    """
+    found = []
+    for each in text.split(", "):
+        name, is_time, field = each.rstrip("$").partition("@" if "@" in each else "=")
+        value = attrgetter(field or name)
+        column = OutputColumn(name, value, each.endswith("$"))
+        found.append(time_column(name, value) if is_time == "@" else column)
+    return found
 
 
 def write_table(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:

@@ -110,9 +110,8 @@ def resolve(
     bounds = np.searchsorted(numbers, np.arange(len(rows) + 1)).tolist()
     offsets = opens.tolist()
     for (state, *row, kind), (start, stop) in zip(rows.tolist(), pairwise(bounds), strict=True):
-        yield Transaction(
-            STATES[state], *row, tuple(offsets[start:stop]), kind == ROCKSDB_HALF, kind == OTHER
-        )
+        of_kind = tuple(offsets[start:stop]), kind == ROCKSDB_HALF, kind == OTHER
+        yield Transaction._make((STATES[state], *row, *of_kind))
 
 
 def judged(

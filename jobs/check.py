@@ -108,7 +108,7 @@ def check_repository(engine: Engine, asked: CheckRepository) -> "CheckedReposito
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, OfLog, _HELP)
+    add_job(parser, OfLog, _HELP, times=True)
     parser.set_defaults(whole_repository=False)
     parser.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
     add_options(parser, Check)

@@ -4,10 +4,12 @@ import argparse
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import InPlace, add_options, option
 from reput.jobs.console.options import DAMAGE, DONE, add_consent, add_store, asked_of, show
+from reput.jobs.console.voice import shown_zone
 from reput.jobs.engines.choice import alone
 from reput.store_format.release.settings import SettingError
 
@@ -31,6 +33,7 @@ class Expire(InPlace):
     """What `reput expire` is asked.
 
     now: milliseconds since 1970; used: path -> used share of its disk; both by default real.
+    zone: of the hour of deleteWhen, by default that of this process.
     """
 
     any_hour: bool = option("not only at the hour of deleteWhen", False)
@@ -46,6 +49,7 @@ class Expire(InPlace):
     even_pending: bool = option("also half messages without a decision", False)
     now: int | None = None
     used: Callable[[str], float] | None = None
+    zone: tzinfo | None = None
 
 
 @alone(Expire)
@@ -63,23 +67,23 @@ def expire(asked: Expire) -> "Expired":
     with held_local_store(asked.store, asked.dry_run, instead) as held:
         groups = frozenset(asked.ignored_groups)
         now = time.time_ns() // 1_000_000 if asked.now is None else asked.now
+        when = When(asked.any_hour, now, asked.used or disk_used, asked.zone)
         return expire_store(
             held, plan_expiry(held, held.at(asked.rocketmq, asked.settings)),
             Even(asked.even_unread, asked.even_delayed, asked.even_pending, groups),
-            asked.backed_up, When(asked.any_hour, now, asked.used or disk_used), asked.shows,
-            asked.confirm,
+            asked.backed_up, when, asked.shows, asked.confirm,
         )  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
-    add_store(parser, in_place=True)
+    add_store(parser, times=True, in_place=True)
     add_consent(parser)
     add_options(parser, Expire)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Delete, and say what: 0 done, or nothing to delete; 1 with --dry-run where there is."""
-    about = expire(asked_of(arguments, Expire))
+    about = expire(asked_of(arguments, Expire, zone=shown_zone() if arguments.tz else None))
     show(arguments, about.as_json(), about.text())
     return DAMAGE if about.needed and not about.done else DONE

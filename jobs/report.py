@@ -97,7 +97,7 @@ def _file(asked: ReportPage) -> "WholeFile":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, ReportPage, _HELP)
+    add_job(parser, ReportPage, _HELP, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -261,7 +261,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, Send)
     add_broker(parser, "the release of the store's broker; without it, the newest's rules hold")
     add_consent(parser)
-    add_output(parser, rows=True)
+    add_output(parser, rows=True, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

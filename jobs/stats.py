@@ -7,26 +7,21 @@ from functools import partial
 from typing import Any
 
 from reput.jobs.console.options import new_file
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, columns_of, run_listing
 from reput.jobs.console.voice import TABLE, remark, shown_zone
 from reput.jobs.outputs.output import NewFile
 from reput.jobs.outputs.report import counted
 from reput.store_format.faults import StoreError
 
-_COLUMNS = (
-    OutputColumn("topic", lambda row: row.topic, True),
-    time_column("day", lambda row: row.day),
-    time_column("hour", lambda row: row.hour),
-    OutputColumn("group", lambda row: row.group, True),
-    OutputColumn("size", lambda row: row.size),
+_COLUMNS = columns_of(
+    "topic", "day@", "hour@", "group", "size#",
     OutputColumn("messages", lambda row: row.messages, shown="{:,}".format),
     OutputColumn("records", lambda row: row.records, shown="{:,}".format),
     OutputColumn("bytes", lambda row: row.bytes, shown="{:,}".format),
-    time_column("first", lambda row: row.first),
-    time_column("last", lambda row: row.last),
+    "first@", "last@",
     OutputColumn("messages/s", lambda row: row.messages_per_second, shown="{:,.1f}".format),
     OutputColumn("bytes/s", lambda row: row.bytes_per_second, shown="{:,.0f}".format),
-)
+)  # fmt: skip
 BY = ("topic", "day", "hour", "group", "size")  # counts.BY, which is not imported for --help
 _SUMS = ("records", "messages", "bytes", "first", "last")
 _RATES = ("messages_per_second", "bytes_per_second")

@@ -9,9 +9,9 @@ from reput.jobs.console.rows import (
     add_asked_store,
     add_message_id,
     at,
+    columns_of,
     message_id,
     run_listing,
-    time_column,
     write_table,
 )
 from reput.store_format.fate.trace import Event
@@ -31,25 +31,16 @@ examples:
   reput trace /data/store AC11000100002A9F0000000000000003
   reput trace /data/store AC11000100002A9F0000000000000003 --json
 """
-_COLUMNS = (
-    time_column("stored", lambda row: row.store_timestamp),
-    OutputColumn("event", lambda row: row.event, True),
+_COLUMNS = columns_of(
+    "stored=store_timestamp@", "event",
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
-    OutputColumn("queueOffset", lambda row: row.queue_offset),
-    OutputColumn("physicalOffset", lambda row: row.physical_offset),
+    "queueOffset=queue_offset#", "physicalOffset=physical_offset#",
     OutputColumn("", lambda row: _details(row), True),
-)
-
-
-_OF_CLIENTS = (
-    time_column("client time", lambda row: row.client_timestamp),
-    OutputColumn("group", lambda row: row.group, True),
-    OutputColumn("event", lambda row: row.event, True),
-    OutputColumn("host", lambda row: row.host, True),
-    OutputColumn("ms", lambda row: row.cost_ms),
-    OutputColumn("attempt", lambda row: row.reconsume_times),
-    OutputColumn("", lambda row: _outcome(row), True),
-)
+)  # fmt: skip
+_OF_CLIENTS = columns_of(
+    "client time=client_timestamp@", "group", "event", "host", "ms=cost_ms#",
+    "attempt=reconsume_times#", OutputColumn("", lambda row: _outcome(row), True),
+)  # fmt: skip
 
 
 def _outcome(row: Event) -> str:
@@ -98,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _two_tables(rows: Sequence[Event]) -> None:
     of_clients = [row for row in rows if row.group is not None or row.host is not None]
     records = [row for row in rows if row not in of_clients]
-    for columns, listed in ((_COLUMNS, records), (_OF_CLIENTS, of_clients)):
+    for shown, listed in ((_COLUMNS, records), (_OF_CLIENTS, of_clients)):
         sys.stdout.write("\n" if records and listed is of_clients and listed else "")
         if listed:
-            write_table(columns, listed)
+            write_table(shown, listed)

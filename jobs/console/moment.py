@@ -67,8 +67,8 @@ def add_moment(parser: argparse.ArgumentParser, of_store: str | None = "") -> No
     )
     group.add_argument(
         "--at", metavar="TIME",
-        help=f"{of_store or ''}as it was then (`now`: the newest backup); "
-        "without a zone in that of this process",
+        help=f"{of_store or ''}as it was then (`now`: the newest backup); without a zone in that "
+        "of --tz, else this process's",
     )  # fmt: skip
     group.add_argument("--to-offset", type=int, metavar="N", help="up to physical offset N")
     group.add_argument("--to-message-id", metavar="ID", help="up to this message, by either id")
@@ -83,21 +83,24 @@ def wanted_of(
     named = [name for name in list(_OPTIONS)[1:] if getattr(arguments, name) is not None]
     if len(named) > 1:
         raise SettingError(f"{' and '.join(_OPTIONS[name] for name in named)}: name one moment")
-    at = arguments.at
-    if at is not None:
-        with suppress(ValueError):
-            local = datetime.fromisoformat(at)
-            zoned = local.tzinfo is not None or getattr(arguments, "tz", None) is not None
-            if not at.isdigit() and not zoned:
-                at = local.astimezone().isoformat()
-                tell(f"--at {arguments.at}: taken as {at}, in the zone of this process")
-        at = NOW if at == "now" else _time(at, milliseconds)
+    at = None
+    if arguments.at is not None:
+        at = NOW if arguments.at == "now" else _time(arguments, milliseconds, tell)
     return Wanted(arguments.store_name, at, arguments.to_offset, arguments.to_message_id)
 
 
-def _time(text: str, milliseconds: Callable[[str], int]) -> int:
+def _time(
+    arguments: argparse.Namespace, milliseconds: Callable[[str], int], tell: Callable[[str], Any]
+) -> int:
+    at: str = arguments.at
+    with suppress(ValueError):
+        local = datetime.fromisoformat(at)
+        zoned = local.tzinfo is not None or getattr(arguments, "tz", None) is not None
+        if not at.isdigit() and not zoned:
+            at = local.astimezone().isoformat()
+            tell(f"--at {arguments.at}: taken as {at}, in the zone of this process")
     try:
-        return milliseconds(text)
+        return milliseconds(at)
     except argparse.ArgumentTypeError as error:
         raise SettingError(f"--at {error}") from None
 
@@ -115,7 +118,7 @@ def take_moment(
     folder = None if isinstance(storage, ReadOnly) else storage.resolve(arguments.store)
     if folder is None or MARKER not in dict(Folder(storage, folder).listed()):
         if arguments.at_of_store and arguments.at is not None:
-            arguments.at = _time(arguments.at, milliseconds)
+            arguments.at = _time(arguments, milliseconds, tell)
             given.remove("--at")
         if given:
             raise SettingError(f"{given[0]}: {arguments.store} is not a backup repository")

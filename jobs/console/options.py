@@ -108,34 +108,24 @@ they can. `reput help releases` says what differs.
 
 
 def add_store(
-    parser: argparse.ArgumentParser,
-    on_damage: tuple[str, ...] = (),
-    optional: bool = False,
-    times: bool = False,
-    in_place: bool = False,
-) -> None:
+    parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = (), optional: bool = False,
+    times: bool = False, in_place: bool = False,
+) -> None:  # fmt: skip
     """Add STORE and its options. on_damage: choices, () for no option; times: for add_output;
     in_place: as for add_store_path.
     """
     add_store_path(parser, optional, in_place)
-    add_broker(
-        parser,
-        f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
-        "store's files show",
-    )
+    newest = "or 5.3 for the newest of those; without it, as the store's files show"
+    add_broker(parser, f"{RELEASES[0]} .. {RELEASES[-1]}, {newest}")
     if on_damage:
-        salvages = (
-            ", or leave the damage out and go on at the next intact record"
-            if "salvage" in on_damage
-            else ""
-        )
+        salvages = ", or leave the damage out and go on at the next intact record"
+        salvages = salvages if "salvage" in on_damage else ""
         parser.add_argument(
-            "--on-damage",
-            choices=on_damage,
+            "--on-damage", choices=on_damage,
             help="damage with live records after it: refuse (default; verify: as the manifest "
             "says), end the log there as RocketMQ does (but also at a physicalOffset that is not "
             f"its place, which RocketMQ dispatches){salvages} (docs/damage.md)",
-        )
+        )  # fmt: skip
         parser.add_argument(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
         )
@@ -301,7 +291,10 @@ def asks_store(
     return asks
 
 
-TIME_FORMS = "milliseconds since 1970, 2026-01-31, 2026-01-31T12:00:00Z, 2h ago or now"
+TIME_FORMS = (
+    "milliseconds since 1970, 2026-01-31 (in the zone of --tz, else UTC), 2026-01-31T12:00:00Z, "
+    "2h ago or now"
+)
 _DURATION = re.compile(r"(\d+) ?(ms|s|m|h|d|w)", re.ASCII)
 _AGO = re.compile(rf"{_DURATION.pattern} ago", re.ASCII)
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

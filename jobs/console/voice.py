@@ -51,6 +51,14 @@ def time_text(milliseconds: int) -> str:
     return text.removesuffix("+00:00") + "Z" if _loudness.zone is UTC else text
 
 
+def wall_clock(milliseconds: int) -> int:
+    """A time as a clock of --tz's zone shows it, in milliseconds since its own 1970."""
+    with suppress(OverflowError, ValueError):
+        shown = (EPOCH + timedelta(milliseconds=milliseconds)).astimezone(_loudness.zone)
+        return milliseconds + (shown.utcoffset() or timedelta()) // timedelta(milliseconds=1)
+    return milliseconds
+
+
 def in_zone(title: str) -> str:
     """The title of a column of times, with their zone."""
     return f"{title} ({safe(_loudness.zone_name)})"

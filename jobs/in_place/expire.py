@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -341,6 +341,7 @@ class When(NamedTuple):
     any_hour: bool  # whether to expire at other hours than deleteWhen too
     now: int  # milliseconds since 1970
     used: Callable[[str], float]  # path -> the used share of its disk
+    zone: tzinfo | None = None  # of the hour of deleteWhen; None: this process's
 
 
 def expire_store(
@@ -386,7 +387,7 @@ def _expired(
     )
     queues = f"{held.path}/{CONSUME_QUEUE}"
     at = delete_reason(
-        settings, plan.profile, datetime.fromtimestamp(when.now / 1000).hour,
+        settings, plan.profile, datetime.fromtimestamp(when.now / 1000, when.zone).hour,
         (min(map(when.used, logs)), when.used(queues if os.path.isdir(queues) else held.path)),
         when.any_hour,
     )  # fmt: skip

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from reput.jobs.console.voice import EPOCH, shown_zone
 from reput.jobs.judging.report import LEFT, TAIL_LOST, CheckReport, Difference, report_of
 from reput.jobs.judging.verdict import judge
 from reput.jobs.opening.open_writer import left_open, read_checkpoint
@@ -197,7 +198,7 @@ def _set_back(job: "Pipeline", linked: Linked) -> Iterator[int]:
 
 def _time(milliseconds: int) -> str:
     try:
-        return str(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds))
+        return str((EPOCH + timedelta(milliseconds=milliseconds)).astimezone(shown_zone()))
     except OverflowError:
         return f"{milliseconds} ms"
 

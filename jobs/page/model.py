@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from reput.jobs.console.voice import safe, time_text
+from reput.jobs.console.voice import in_zone, safe, time_text, wall_clock
 
 ROWS_MOST = 20_000  # of a table in the file; the page shows a part at a time
 NAME_MOST = 1000  # characters of one cell
@@ -78,7 +78,7 @@ def table(name: str, rows: Sequence[Any], *columns: Columned, all_rows: int = 0)
     cut = f"{len(shown):,} of {many:,} rows are in this file" if many > len(shown) else ""
     return Table(
         name,
-        [(column.name, column.number) for column in made],
+        [(column.name.replace(" (UTC)", in_zone("")), column.number) for column in made],
         [[cell(column.value(row)) for column in made] for row in shown],
         cut,
     )
@@ -115,7 +115,7 @@ def name_text(text: str) -> str:
 
 
 def time_cell(milliseconds: int) -> str | None:
-    """A time as ISO 8601 in UTC; None if negative."""
+    """A time as ISO 8601 in the zone of --tz; None if negative."""
     return None if milliseconds < 0 else time_text(milliseconds)
 
 
@@ -208,14 +208,15 @@ def bars(rows: Sequence[Bar], axis: str, parts: Sequence[str] = ()) -> dict[str,
 
 
 def over_time(rows: Sequence[Span], axis: str, parts: Sequence[str]) -> dict[str, Any]:
-    """Stacked bars over a time axis in UTC, the first of `parts` at the bottom."""
+    """Stacked bars over a time axis, the first of `parts` at the bottom."""
     rank = {part: n for n, part in enumerate(parts)}
     values, tops = [], dict.fromkeys((row.begin for row in rows), 0.0)
     for row in sorted(rows, key=lambda row: rank[row.part]):
         low, high = tops[row.begin], tops[row.begin] + row.value
         tops[row.begin] = high
         values.append(
-            {**row._asdict(), "low": low, "high": high, "when": time_text(row.begin)}
+            {**row._asdict(), "begin": wall_clock(row.begin), "end": wall_clock(row.end),
+             "low": low, "high": high, "when": time_text(row.begin)}
         )  # fmt: skip
     return {
         "data": {"values": values},
@@ -241,8 +242,8 @@ def over_time(rows: Sequence[Span], axis: str, parts: Sequence[str]) -> dict[str
 def lanes(rows: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
     """A horizontal line for each row of (label, begin, end), times in milliseconds."""
     values = [
-        {"label": label, "begin": begin, "end": end, "when": f"{time_text(begin)} to "
-         f"{time_text(end)}"} for label, begin, end in rows
+        {"label": label, "begin": wall_clock(begin), "end": wall_clock(end),
+         "when": f"{time_text(begin)} to {time_text(end)}"} for label, begin, end in rows
     ]  # fmt: skip
     return {
         "data": {"values": values},
@@ -285,12 +286,13 @@ def grid(rows: Sequence[tuple[str, Sequence[str]]], kinds: Sequence[tuple[str, s
 
 
 def _time_axis(times: Sequence[int]) -> dict[str, Any]:
-    """A time axis in UTC with labels that fit its length. Up to a day its title has the date."""
+    """A time axis with labels that fit its length. Up to a day its title has the date."""
     length, day = max(times) - min(times), time_text(min(times))[:10]
+    zone = in_zone("")[2:-1]  # drawn in UTC as its clocks show it (`wall_clock`)
     form = next(form for most, form in _TIME_FORMS if length <= most)
     return {
         "type": "temporal", "scale": _UTC,
-        "title": f"{day}, UTC" if length <= _DAY else "UTC",
+        "title": f"{day}, {zone}" if length <= _DAY else zone,
         "axis": {"labelOverlap": True, "tickCount": 5, "format": form},
     }  # fmt: skip
 

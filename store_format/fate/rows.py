@@ -223,12 +223,9 @@ def message_events(
         gathered = gather_noted(store, follows, notes, every=True)
     read = read_progress(store.folder, notes)
     known = TraceSettings(
-        store.profile.split_properties,
-        levels,
-        with_timers(store, gathered, read, notes),
-        half_position(store.folder, notes),
-        half_rows(store, gathered, notes),
-    )
+        store.profile.split_properties, levels, with_timers(store, gathered, read, notes),
+        half_position(store.folder, notes), half_rows(store, gathered, notes),
+    )  # fmt: skip
     return events(store.log, gathered, follows, known)
 
 

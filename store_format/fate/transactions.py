@@ -24,8 +24,9 @@ and a record with the commit or the rollback type followed.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,12 @@ class TransactionState(StrEnum):
     ABANDONED = "abandoned"  # not ended, and the broker has gone past it: it will not be checked
 
 
+STATES = tuple(TransactionState)
+PENDING, _COMMITTED, _ROLLED_BACK, _DISCARDED, _ABANDONED = range(len(STATES))
+# by commit, rollback, op, discard, and how far the broker has checked: the first that there is
+_BY_END = _COMMITTED, _ROLLED_BACK, _ROLLED_BACK, _DISCARDED, _ABANDONED
+
+
 class Transaction(NamedTuple):
     state: TransactionState
     first: int  # physical offset of the half message
@@ -87,10 +94,31 @@ def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
     return own
 
 
+# The same as a row, without the last three; state: its number in STATES.
+_PLACES = ("first", "last", "halfOffset", "copies", "checks", "end", "op")
+TRANSACTION = np.dtype(
+    [("state", "u1"), *((each, "<i8") for each in _PLACES), ("key", "<u8"), ("kind", "u1")]
+)
+_FAR = np.iinfo(np.int64).max
+
+
 def resolve(
     gathered: Gathered, half_position: int = 0, in_rocksdb: HalfRows | None = None
 ) -> Iterator[Transaction]:
-    """All transactions whose half message the log has, by the half messages' places.
+    """The transactions that `judged` has, as objects."""
+    rows, numbers, opens = judged(gathered, half_position, in_rocksdb)
+    bounds = np.searchsorted(numbers, np.arange(len(rows) + 1)).tolist()
+    offsets = opens.tolist()
+    for (state, *row, kind), (start, stop) in zip(rows.tolist(), pairwise(bounds), strict=True):
+        of_kind = tuple(offsets[start:stop]), kind == ROCKSDB_HALF, kind == OTHER
+        yield Transaction._make((STATES[state], *row, *of_kind))
+
+
+def judged(
+    gathered: Gathered, half_position: int = 0, in_rocksdb: HalfRows | None = None
+) -> tuple[Marks, Numbers, Numbers]:
+    """(TRANSACTION of all whose half message the log has, by the half messages' places; for each
+    open offset the number of its row; the open offsets)
 
     half_position: up to where the broker has checked the queue of half messages; the offset of
     the group CID_RMQ_SYS_TRANS. in_rocksdb: RocksDB's rows of the half messages in its topic; None:
@@ -109,52 +137,43 @@ def resolve(
     )
     dropped = np.full(len(halves), NONE, np.int64)
     _by_key(halves, marks[marks["kind"] == DISCARDED], dropped)
-    for chain in _chains(halves, ops, commits):
-        found = _transaction(halves, chain, commits, backs, ops, dropped, half_position)
-        if found.in_rocksdb and in_rocksdb is not None:
-            found = _by_row(found, in_rocksdb)
-        yield found
+    firsts = _firsts(halves, (ops != NONE) | (commits != NONE))
+    order = np.argsort(firsts, kind="stable")
+    heads, starts, counts = np.unique(firsts[order], return_index=True, return_counts=True)
+    last, found = halves[order[starts + counts - 1]], np.zeros(len(heads), TRANSACTION)
+    found["first"], found["last"] = halves["physicalOffset"][heads], last["physicalOffset"]
+    found["halfOffset"], found["key"], found["kind"] = (
+        last[name] for name in ("queueOffset", "key", "kind")
+    )
+    found["copies"], own = counts - 1, last["kind"] == HALF
+    found["checks"] = np.maximum.reduceat(halves["checks"][order], starts)
+    ends = [_least(each[order], starts) for each in (commits, backs, ops, dropped)]
+    had = [each != NONE for each in ends]
+    found["op"], found["end"] = ends[2], np.select(had, ends, NONE)
+    had.append(own & (last["queueOffset"] < half_position))
+    found["state"] = np.select(had, _BY_END, PENDING)
+    if in_rocksdb is not None:
+        _by_rows(found, in_rocksdb)
+    numbers = np.repeat(np.arange(len(heads)), counts)
+    opens = own[numbers] & (ops[order] == NONE)
+    return found, numbers[opens], halves["queueOffset"][order[opens]]
 
 
-def _by_row(found: Transaction, rows: HalfRows) -> Transaction:
-    """A transaction of RocksDB's topic with its row's checks; abandoned if its row is gone."""
-    checks = rows.checks.get(found.first)
-    if checks is not None:
-        return found._replace(checks=checks)
-    if found.state == TransactionState.PENDING and found.first <= rows.last:
-        return found._replace(state=TransactionState.ABANDONED)
-    return found
+def _by_rows(found: Marks, rows: HalfRows) -> None:
+    """Give transactions of RocksDB's topic their rows' checks; abandoned is one without a row."""
+    theirs = np.flatnonzero(found["kind"] == ROCKSDB_HALF)
+    for number, first in zip(theirs.tolist(), found["first"][theirs].tolist(), strict=True):
+        checks = rows.checks.get(first)
+        if checks is not None:
+            found["checks"][number] = checks
+        elif found["state"][number] == PENDING and first <= rows.last:
+            found["state"][number] = _ABANDONED
 
 
-def _transaction(
-    halves: Marks, chain: list[int], commits: Numbers, backs: Numbers, ops: Numbers,
-    dropped: Numbers, half_position: int,
-) -> Transaction:  # fmt: skip
-    last = halves[chain[-1]]
-    offset, kind = int(last["queueOffset"]), int(last["kind"])
-    own = kind == HALF
-    commit, back, op, drop = (_first(each, chain) for each in (commits, backs, ops, dropped))
-    if commit != NONE:
-        state, end = TransactionState.COMMITTED, commit
-    elif back != NONE:
-        state, end = TransactionState.ROLLED_BACK, back
-    elif op != NONE:
-        state, end = TransactionState.ROLLED_BACK, op
-    elif drop != NONE:
-        state, end = TransactionState.DISCARDED, drop
-    else:
-        gone = own and offset < half_position
-        state, end = TransactionState.ABANDONED if gone else TransactionState.PENDING, NONE
-    return Transaction(
-        state, int(halves["physicalOffset"][chain[0]]), int(last["physicalOffset"]), offset,
-        len(chain) - 1, max(int(halves["checks"][i]) for i in chain), end, op, int(last["key"]),
-        tuple(int(halves["queueOffset"][i]) for i in chain if own and ops[i] == NONE),
-        kind == ROCKSDB_HALF, kind == OTHER,
-    )  # fmt: skip
-
-
-def _first(ends: Numbers, chain: Iterable[int]) -> int:
-    return min((int(ends[i]) for i in chain if ends[i] != NONE), default=NONE)
+def _least(ends: Numbers, starts: Numbers) -> Numbers:
+    """The least end of each group, or NONE."""
+    found = np.minimum.reduceat(np.where(ends == NONE, _FAR, ends), starts)
+    return np.where(found == _FAR, NONE, found)
 
 
 def _by_place(halves: Marks, ends: Marks) -> Numbers:
@@ -216,28 +235,25 @@ def newest_before(what: Any, places: Any, named: Any, later: Marks) -> Numbers:
     return found[many:]
 
 
-def _chains(halves: Marks, ops: Numbers, commits: Numbers) -> Iterator[list[int]]:
-    """The indices of each transaction's half message and its copies, in the log's order.
+def _firsts(halves: Marks, ended: npt.NDArray[np.bool_]) -> Numbers:
+    """For each half message and copy the index of the half message of its transaction.
 
     A copy has the UNIQ_KEY of the half message and counts one check more than the record it was
     made of. A producer that sends again after a timeout makes a second half message with the same
     UNIQ_KEY and no checks. Both half messages may then have copies, made in the queue's order.
     """
-    order = np.lexsort((halves["physicalOffset"], halves["key"]))
+    found = np.arange(len(halves))
+    order = np.argsort(halves["key"], kind="stable")
     keys = halves["key"][order]
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))[: len(keys)]
     stops = np.append(starts[1:], len(keys))[: len(keys)]
-    chains: list[list[int]] = []
-    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-        group = order[start:stop].tolist()
-        if keys[start] == 0:
-            chains += [[i] for i in group]
-        elif len(group) == 1:
-            chains.append(group)
-        else:
-            chains += _of_one_key(halves, group, (ops != NONE) | (commits != NONE))
-    chains.sort(key=lambda chain: chain[0])
-    yield from chains
+    several = (stops - starts > 1) & (keys[starts] != 0)
+    if several.any():
+        numbers, ends = halves[["checks", "prepared", "queueOffset"]].tolist(), ended.tolist()
+        for start, stop in zip(starts[several].tolist(), stops[several].tolist(), strict=True):
+            for chain in _of_one_key(numbers, order[start:stop].tolist(), ends):
+                found[chain] = chain[0]
+    return found
 
 
 class _Heads:
@@ -259,13 +275,18 @@ class _Heads:
         return None
 
 
-def _of_one_key(halves: Marks, group: list[int], ended: Any) -> list[list[int]]:
-    """The chains of one UNIQ_KEY. Each record is looked at once, as a store may be hostile."""
+def _of_one_key(
+    numbers: list[tuple[int, int, int]], group: list[int], ended: list[bool]
+) -> list[list[int]]:
+    """The chains of one UNIQ_KEY. Each record is looked at once, as a store may be hostile.
+
+    numbers: checks, prepared and queueOffset of each half message.
+    """
     chains: list[list[int]] = []
     by_offset: dict[int, list[int]] = {}  # by the queue offset of the half message
     open_heads, ended_heads = _Heads(), _Heads()
     for i in group:
-        checks, named = int(halves["checks"][i]), int(halves["prepared"][i])
+        checks, named, offset = numbers[i]
         chain = None
         if checks > 0:
             # a copy made within the immunity time names its half message; any other copy is rather
@@ -277,7 +298,7 @@ def _of_one_key(halves: Marks, group: list[int], ended: Any) -> list[list[int]]:
         if chain is None:
             chain = []
             chains.append(chain)
-            by_offset[int(halves["queueOffset"][i])] = chain
+            by_offset[offset] = chain
         chain.append(i)
         (ended_heads if ended[i] else open_heads).add(checks, chain)
     return chains

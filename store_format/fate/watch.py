@@ -295,23 +295,20 @@ class Watch:
         return Counter(zip(kinds, (waits["state"] == delays.LATE).tolist(), strict=True))
 
     def _settle_halves(self) -> Counter[tuple[str, bool]]:
-        gathered, kept, keys = self._halves.gathered(), list[int](), set[int]()
+        gathered = self._halves.gathered()
         marks, rows = gathered.marks, half_rows(self.opened, gathered, self._notes)
-        times, found = (
-            dict(marks[["physicalOffset", "storeTimestamp"]].tolist()),
-            Counter[tuple[str, bool]](),
-        )
-        for each in transactions.resolve(gathered, self._half_position, rows):
-            if each.state == transactions.TransactionState.PENDING:
-                found["half", self.newest - times[each.first] > _HALF_LATE_MS] += 1
-                keys.add(each.key)
-                kept += [each.first, each.last]
+        found, _, _ = transactions.judged(gathered, self._half_position, rows)
+        found = found[found["state"] == transactions.PENDING]
+        places = marks["physicalOffset"]
+        since = marks["storeTimestamp"][np.searchsorted(places, found["first"])]
         halves = marks["transaction"] == SYS_TRANSACTION_PREPARED
         halves |= np.isin(marks["kind"], (HALF, ROCKSDB_HALF))
-        halves &= np.isin(marks["key"], np.array(list(keys - {0}), np.uint64))
-        self._halves.marks = [marks[halves | np.isin(marks["physicalOffset"], kept)]]
+        halves &= (marks["key"] != 0) & np.isin(marks["key"], found["key"])
+        kept = np.concatenate([found["first"], found["last"]])
+        self._halves.marks = [marks[halves | np.isin(places, kept)]]
         self._halves.ended = [gathered.ended[:0]]
-        return found
+        late = self.newest - since > _HALF_LATE_MS
+        return Counter(("half", each) for each in late.tolist())
 
     # --- groups ----------------------------------------------------------------------------------
 

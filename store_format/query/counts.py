@@ -28,6 +28,7 @@ from reput.store_format.dispatch.queue_table import (
 )
 from reput.store_format.kernels.java_text import decode, parse_integer
 from reput.store_format.kernels.jit import kernel
+from reput.store_format.layouts import SYS_INNER_BATCH
 from reput.store_format.log.properties import find_named, new_spans
 from reput.store_format.log.reader import LiveBehind, LogReader, NoRecord
 from reput.store_format.log.walk import Step
@@ -43,7 +44,6 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _QUARTER_MS = 900_000  # since 1972 the offsets of all time zones are multiples of this
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_INNER_BATCH = 0x80  # MessageSysFlag.INNER_BATCH_FLAG
 _DLQ_PREFIX = np.frombuffer(DLQ_PREFIX.encode(), np.uint8)
 
 # The properties that are read (MessageConst). A property's index here is its row in `spans`.
@@ -115,7 +115,7 @@ def _count_rows(  # noqa: PLR0913 (a kernel takes its arrays one by one)
         row = rows[i]
         at, end = row.topicAt, row.topicAt + row.topicLength
         topic = _number(topics, window, at, end, batch_names, batch_ends)
-        inner = row.sysFlag & _INNER_BATCH or topics.rows[topic].flags & BATCH_TOPIC
+        inner = row.sysFlag & SYS_INNER_BATCH or topics.rows[topic].flags & BATCH_TOPIC
         if by_group or inner:
             first = row.propertiesAt
             find_named(

@@ -1,5 +1,6 @@
 """What is in a store: its queues, its topics, and its consumer groups' progress."""
 
+import re
 from collections import defaultdict
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -8,9 +9,10 @@ import numpy as np
 
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.config import configured_topics, consumer_offsets
+from reput.store_format.discover.config import batch_topics, configured_topics, consumer_offsets
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
+from reput.store_format.layouts import SYS_INNER_BATCH
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import (
     DLQ_PREFIX,
@@ -22,7 +24,7 @@ from reput.store_format.names import (
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import position_from, refuse_cut
 from reput.store_format.query.log_scan import Gap, Lacking, in_queue, log_gaps
-from reput.store_format.query.reader import OpenedStore
+from reput.store_format.query.reader import OpenedStore, StoredMessage
 from reput.store_format.release.profiles import RELEASES, profile
 
 _NEWEST = profile(RELEASES[-1])  # its search for a queue's first message is by bisection
@@ -152,13 +154,22 @@ def _whole_log(store: OpenedStore) -> Lacking:
 def _with_log(
     store: OpenedStore, lacking: Lacking, found: dict[tuple[str, int, bool], _Sums], notes: Notes
 ) -> list[QueueRow]:
-    batches = {(topic, queue_id) for topic, queue_id, batch in found if batch}
+    """The rows of these queues and of what they lack."""
+    batches = {*batch_topics(store.folder, notes), *(key[0] for key in found if key[2])}
     for message in lacking.messages(store, notes):
         record = message.record
-        key = record.topic, record.queue_id
-        sums = found.setdefault((*key, key in batches), _Sums())
-        sums.add(record.queue_offset, 1, record.size, record.store_timestamp)
+        batch = record.topic in batches
+        sums = found.setdefault((record.topic, record.queue_id, batch), _Sums())
+        count = _positions(message, batch)
+        sums.add(record.queue_offset, count, record.size, record.store_timestamp)
     return [sums.row(*key) for key, sums in sorted(found.items())]
+
+
+def _positions(message: StoredMessage, batch: bool) -> int:
+    """How many positions a message takes in its queue (CommitLog.getMessageNum)."""
+    inner = batch or message.record.sys_flag & SYS_INNER_BATCH
+    number = message.properties.get("INNER_NUM", "1") if inner else "1"
+    return max(int(number), 1) if re.fullmatch("[0-9]{1,5}", number) else 1
 
 
 def _sums_of(store: OpenedStore, queue: Queue, holes: list[Gap]) -> _Sums:
@@ -319,6 +330,7 @@ def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
         return []
     begin = min(row.min_timestamp for row in rows)
     width = -(-(max(row.max_timestamp for row in rows) + 1 - begin) // buckets)
+    batches = {row.topic for row in rows if row.batch}
     counts: dict[str, list[int]] = {row.topic: [0] * buckets for row in rows}
     for (topic, queue_id, batch), (first, end) in spans.items():
         queue = store.queue(topic, queue_id, batch)
@@ -328,5 +340,7 @@ def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
             into[number] += max(after - max(here, first), 0)
     for message in lacking.messages(store, notes):
         span = max(message.store_timestamp - begin, 0) // width
-        counts[message.topic][min(span, buckets - 1)] += 1
+        counts[message.topic][min(span, buckets - 1)] += _positions(
+            message, message.topic in batches
+        )
     return [RateRow(topic, begin, width, tuple(each)) for topic, each in sorted(counts.items())]

@@ -17,7 +17,7 @@
   // How a column's cells are set: numbers to the right, times on one line.
   function setting([name, number]) {
     if (number) return "number";
-    return name.endsWith("(UTC)") ? "time" : "";
+    return /^(from|oldest|newest|put|due) \(/.test(name) ? "time" : "";
   }
 
   function shown(value) {

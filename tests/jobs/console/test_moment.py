@@ -1,13 +1,17 @@
 """The moment that options name: which run and offset, and what is said where there is none."""
 
+import argparse
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reput.jobs import cli
-from reput.jobs.console.moment import Wanted, find_moment
+from reput.jobs.console import voice
+from reput.jobs.console.moment import Wanted, find_moment, take_moment
+from reput.jobs.console.options import milliseconds
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
@@ -138,6 +142,30 @@ def test_commands_read_a_repository_as_a_store(
     assert "in the zone of this process" not in errors
     out, _ = said(capsys, 0, "stats", f"backup:{made.root}/broker-a@1:{ends()[8]}", "--json")
     assert json.loads(out)["messages"] == 9
+
+
+@pytest.mark.parametrize(
+    ("tz", "at", "hours"), [(None, "2023-11-14T12:00", 7), ("+8", "2023-11-14T12:00", -8),
+                            (None, "2023-11-14T12:00Z", 0)],
+)  # fmt: skip
+def test_a_time_without_a_zone_is_in_that_of_tz_or_of_this_process(
+    tz: str | None, at: str, hours: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "XYZ7")  # seven hours behind
+    time.tzset()
+    voice.begin(zone=tz or "UTC")
+    store = str(Built().put().write(tmp_path / "store"))
+    given = argparse.Namespace(
+        store=store, at=at, tz=tz, at_of_store=True, store_name=None, to_offset=None,
+        to_message_id=None,
+    )  # fmt: skip
+    try:
+        take_moment(given, milliseconds, lambda _: None)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+        voice.begin()
+    assert given.at == T0 - T0 % 86_400_000 + (12 + hours) * 3_600_000
 
 
 def test_options_of_a_repository_are_refused_for_a_store(

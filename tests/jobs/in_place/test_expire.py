@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from datetime import timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,17 @@ def expired(
         planned = plan_expiry(held, held.at("5.3.3", as_text(LOG.settings) | more))
         when = When(True, NOW, lambda path: 0.1)
         return expire_store(held, planned, even, None, when, Progress(), confirm)
+
+
+def test_the_hour_of_deletewhen_is_in_the_zone_of_tz(store: Path) -> None:
+    hours = NOW // HOUR % 24
+    for late in (0, 5, -7):
+        about = expire(
+            str(store), rocketmq="5.3.3", dry_run=True, now=NOW, used=lambda _: 0.1,
+            settings=as_text(LOG.settings) | {"deleteWhen": f"{(hours + late) % 24:02}"},
+            zone=timezone(timedelta(hours=5)),
+        )  # fmt: skip
+        assert about.needed == (late == 5)
 
 
 @pytest.mark.parametrize("locked", [False, True])

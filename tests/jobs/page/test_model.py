@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.console.voice import begin
 from reput.jobs.page.model import (
     NAME_MOST,
     ROWS_MOST,
@@ -123,6 +124,20 @@ def test_a_time_axis_is_as_fine_as_it_is_long(length: int, form: str, title: str
         axis = spec["encoding"]["x"]
         assert (axis["axis"]["format"], axis["title"]) == (form, title)
         assert axis["scale"]["type"] == "utc"
+
+
+def test_times_are_in_the_zone_of_tz() -> None:
+    begin(zone="Asia/Shanghai")  # eight hours ahead
+    try:
+        spec = over_time([Span(AT, AT + 5, 1, "a")], "", ["a"])
+        made = table("", [AT], PageColumn("put (UTC)", time_cell))
+    finally:
+        begin()
+    assert made.columns == [("put (Asia/Shanghai)", False)]
+    assert made.rows == [["2023-11-15T06:13:20.000+08:00"]]
+    assert spec["encoding"]["x"]["title"] == "2023-11-15, Asia/Shanghai"
+    (value,) = spec["data"]["values"]
+    assert (value["begin"] - AT, value["end"] - AT) == (DAY // 3, DAY // 3 + 5)
 
 
 def test_a_ninth_series_is_grey() -> None:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+
+import numpy as np
 import pytest
 
-from reput.store_format.fate.gather import op_offsets
-from reput.store_format.fate.transactions import Transaction, TransactionState, concerns, resolve
+from reput.store_format.fate.gather import ENDED, MARK, Gathered, op_offsets
+from reput.store_format.fate.gather import HALF as HALF_KIND
+from reput.store_format.fate.transactions import (
+    PENDING,
+    STATES,
+    Transaction,
+    TransactionState,
+    concerns,
+    judged,
+    resolve,
+)
 from reput.store_format.rocksdb.rows import HalfRows
 from tests.store_format.fate.logs import HALF, SmallLog
 
@@ -210,6 +223,18 @@ def test_many_records_of_one_key_are_looked_at_once(log: SmallLog) -> None:
     for n in range(200):
         log.half("a", *([(CHECKS, "1")] if n % 2 else []))
     assert len(resolved(log)) == 100
+
+
+def test_half_messages_by_the_hundred_thousand_take_no_seconds() -> None:
+    """Each look of `reput metrics` asks."""
+    marks = np.zeros(200_000, MARK)
+    marks["kind"], marks["key"] = HALF_KIND, np.arange(1, len(marks) + 1)
+    marks["physicalOffset"] = marks["queueOffset"] = np.arange(len(marks))
+    begun = time.process_time()
+    found, numbers, opens = judged(Gathered(marks, np.zeros(0, ENDED), [], 0, 0, [], 0), 50_000)
+    assert time.process_time() - begun < 1
+    assert Counter(found["state"].tolist()) == {PENDING: 150_000, STATES.index("abandoned"): 50_000}
+    assert (numbers == opens).all()
 
 
 # Half messages of transRocksDBEnable; tests/store_format/fate/test_lived.py has a real broker's

@@ -132,6 +132,22 @@ def test_rates_count_each_message_once(tmp_path: Path, capsys: Any) -> None:
             ]
 
 
+def test_an_inner_batch_takes_as_many_positions_in_the_log_as_in_its_queue(
+    tmp_path: Path, capsys: Any
+) -> None:
+    store = str(Asked("small_lmq_batch_5.5.0", tmp_path).path)
+    for scan in ([], ["--scan"]):
+        rows = asked(capsys, "queues", store, "--topic", "BatchTopic", *scan)[1]
+        names = ("queueId", "messages", "maxOffset", "batch")
+        assert [tuple(row[name] for name in names) for row in rows] == [
+            (0, 1, 1, True), (1, 19, 19, True),
+        ]  # fmt: skip
+    for folder in ("consumequeue", "batchconsumequeue"):
+        shutil.rmtree(Path(store) / folder)
+    rows = asked(capsys, "topics", store, "--rates", "1")[1]
+    assert [row["messages"] for row in rows if row["topic"] == "BatchTopic"] == [[20]]
+
+
 @pytest.mark.parametrize("kept", [0, 25, 40, None], ids=["empty", "cut", "short", "gone"])
 def test_rates_count_in_the_log_what_a_queue_lacks(kept: int | None, small: Asked, capsys) -> None:
     _, whole, said = asked(capsys, "topics", str(small.path), "--rates", "5")

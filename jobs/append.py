@@ -60,7 +60,7 @@ from reput.store_format.discover.sizes import SEGMENT
 from reput.store_format.discover.store import NEW_STORE, RELEASE
 from reput.store_format.dispatch.scan import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at, storage_for
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
@@ -88,16 +88,17 @@ class Appended(NamedTuple):
 class Counted:
     """Counts the appended messages. A signal is raised only after messages are counted."""
 
-    def __init__(self, check: Callable[[], None], wait: Callable[[], None]) -> None:
-        """check: of StopSignals. wait: returns when enough slaves have the log, or at once."""
+    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
+        """check: of StopSignals. `wait` returns when enough slaves have the log, or at once."""
         self.messages = 0
-        self._check, self._wait = check, wait
+        self._check = check
+        self.wait: Callable[[], None] = lambda: None
 
     def add(self, messages: int) -> None:
         """Count messages that were just appended. Raises Stopped, NotReplicated."""
         self.messages += messages
         self._check()
-        self._wait()
+        self.wait()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -219,7 +220,7 @@ def _run(
     counted: Counted | None = None
     try:
         with StopSignals() as stop, writer, ExitStack() as stack:
-            wait: Callable[[], None] = _nothing
+            counted = Counted(stop.check)
             if writer.recovered is not None:  # before other records stand where the log was cut
                 waits = mend_written(writer, store, settings)
             if (file := new_file(arguments, "offset_map", settings)) is not None:
@@ -227,10 +228,9 @@ def _run(
                 stack.callback(lines.end)
                 writer.placed = lines.add
             if listen is not None:
-                wait = stack.enter_context(
+                counted.wait = stack.enter_context(
                     slaves_of(writer, store, listen, settings, remark, stop.check)
                 )
-            counted = Counted(stop.check, wait)
 
             def shown() -> Done:
                 return Done(
@@ -253,7 +253,7 @@ def _run(
             topics = _add_topics(arguments, writer, warnings)
     except (StoreError, OSError):  # also from the last write, and from closing the writer
         # the caller reports the error, but only this function knows the count
-        _say(_progress_of(arguments, counted.messages if counted else 0))
+        complain(_progress_of(arguments, counted.messages if counted else 0))
         raise
     assert counted is not None
     done = Appended(counted.messages, start, end, arguments.skip + counted.messages)
@@ -263,7 +263,7 @@ def _run(
     _report(arguments, done, writer, warnings, discovered, topics, waits)
     if said:
         nothing = code == DAMAGE and not counted.messages
-        _say(said if nothing else f"{said}; {_progress_of(arguments, counted.messages)}")
+        complain(said if nothing else f"{said}; {_progress_of(arguments, counted.messages)}")
     return DAMAGE if code == DONE and writer.entries_cut else code
 
 
@@ -284,9 +284,7 @@ def _sizes_of_source(arguments: argparse.Namespace, source: Any) -> dict[str, st
     if arguments.from_store:
         size = max((each.end - each.start for each in source), default=0)
     elif arguments.source != "-" and ("://" in arguments.source or os.path.isdir(arguments.source)):
-        storage = storage_for(arguments.source)
-        manifest = export_manifest(Folder(storage, storage.resolve(arguments.source)))
-        size = manifest.get("segment_bytes")
+        size = export_manifest(place_at(arguments.source)).get("segment_bytes")
     else:
         return {}
     return {SEGMENT: str(size)} if isinstance(size, int) and size > 0 else {}
@@ -297,7 +295,7 @@ def _would_append(
 ) -> int:
     """--dry-run: count the messages, and say to what they would be appended; or what is refused."""
     trial = try_writer(local_store_at(store, arguments.rocketmq, settings))
-    counted = Counted(_nothing, _nothing)
+    counted = Counted()
     try:
         code, said = _append_from(arguments, trial, source, counted)
     except Refused as error:
@@ -307,7 +305,7 @@ def _would_append(
     what = "which would be made" if is_new else "whose log goes on"
     show(arguments, whole, f"would append {plain_count(messages, 'message')} to {store}, {what}")
     if said:
-        _say(said)
+        complain(said)
     return DAMAGE if messages and code == DONE else code
 
 
@@ -315,9 +313,7 @@ def _append_from(
     arguments: argparse.Namespace, writer: CommitLogWriter, source: Any, counted: Counted,
     waiting: Callable[[Any], Any] = iter,
 ) -> tuple[int, str]:  # fmt: skip
-    """Append a source; (exit code, text) about its damage, or that it has nothing of the topic.
-    waiting: of StopSignals.
-    """
+    """Append a source; (exit code, text) of its damage, or that it has nothing of the topic."""
     code, said = DONE, ""
     if arguments.from_store:
         copied = copy_messages(
@@ -349,18 +345,12 @@ def _add_topics(
         return []
     like: Mapping[str, Any] = {}
     if arguments.from_store:
-        storage = storage_for(arguments.from_store)
-        there = configured_topics(Folder(storage, storage.resolve(arguments.from_store)), Notes())
-        like = there or {}
+        like = configured_topics(place_at(arguments.from_store), Notes()) or {}
     try:
         return add_topics(writer.store.files, grown, like, writer.profile, writer.clock())
     except StoreError as error:
         warnings.append(f"{error}; a broker may have no route to {', '.join(sorted(grown))}")
         return []
-
-
-def _nothing() -> None:
-    """The `wait` of a store without slaves."""
 
 
 def _progress_of(arguments: argparse.Namespace, messages: int) -> str:
@@ -369,10 +359,6 @@ def _progress_of(arguments: argparse.Namespace, messages: int) -> str:
         f"{plain_count(messages, 'message')} {were} appended: "
         f"--skip {arguments.skip + messages} goes on after them"
     )
-
-
-def _say(text: str) -> None:
-    complain(text)
 
 
 def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
@@ -386,8 +372,7 @@ def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
 def _inputs(arguments: argparse.Namespace) -> list[Place]:
     """The inputs, to which nothing may be appended, as the command would read its own output."""
     if arguments.from_store:
-        storage = storage_for(arguments.from_store)
-        return inputs_of(Place(storage, storage.resolve(arguments.from_store)), {})
+        return inputs_of(place_at(arguments.from_store), {})
     if arguments.source == "-":
         return []
     return [Place(storage_for(arguments.source), arguments.source)]

@@ -20,6 +20,8 @@ from reput.jobs.console.options import (
 from reput.jobs.engines.choice import alone
 from reput.store_format.discover.purpose import CATCH_UP, CATCH_UP_IN_PLACE
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import place_at
+from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
@@ -81,11 +83,7 @@ def catch_up(asked: CatchUp) -> "CaughtUp":
     """
     started = time.monotonic()
     if asked.output is not None:
-        from reput.store_format.files.by_url import storage_for
-        from reput.store_format.files.folder import Place
-
-        write = asked.output_storage or storage_for(asked.output)
-        target = Place(write, write.resolve(asked.output))
+        target = place_at(asked.output, asked.output_storage)
         about = _to_output(asked.named(), target, asked.replace, asked.shows)
     else:
         about = _in_place(asked)
@@ -98,7 +96,6 @@ def _to_output(source: "StoreAt", target: "Place", replace: bool, progress: Prog
     from reput.jobs.opening.plan import make_plan, refuse_rocksdb
     from reput.jobs.outputs.output import REBUILT, Output, inputs_of
     from reput.store_format.discover.store import discover
-    from reput.store_format.files.protocol import StoreInUse
     from reput.store_format.log.groups import refuse_heads
 
     store = source.path
@@ -142,14 +139,10 @@ def follow(asked: Follow) -> "CaughtUp | None":
 
     It may be killed at any point. every: between rounds. Raises as catch_up does.
     """
-    from reput.jobs.in_place.follow import Rounds
     from reput.jobs.in_place.follow import follow as going_on
 
     with _held(asked.store, False) as held:
-        return going_on(
-            held, held.at(asked.rocketmq, asked.settings), asked.shows, asked.confirm,
-            Rounds(asked.every, asked.idle, asked.said),
-        )  # fmt: skip
+        return going_on(asked, held, held.at(asked.rocketmq, asked.settings))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -185,14 +178,11 @@ def run(arguments: argparse.Namespace) -> int:
         rounds = asked_of(arguments, Follow, said=say)
         if arguments.checkpoint:
             from reput.jobs.engines.session import command_session
-            from reput.jobs.in_place.follow import Rounds
             from reput.jobs.in_place.follow_stream import follow_stream
 
             with _held(asked.store, False) as held, command_session(arguments.master) as spark:
-                follow_stream(
-                    spark, arguments.checkpoint, held, held.at(asked.rocketmq, asked.settings),
-                    asked.shows, asked.confirm, Rounds(rounds.every, rounds.idle, say),
-                )  # fmt: skip
+                at = held.at(asked.rocketmq, asked.settings)
+                follow_stream(spark, arguments.checkpoint, rounds, held, at)
         else:
             follow(rounds)
         return DAMAGE if lacking else DONE
@@ -202,7 +192,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_words(arguments: argparse.Namespace) -> None:
-    """Raise SettingError for options that contradict each other."""
     if arguments.output and (arguments.follow or arguments.dry_run):
         raise SettingError("--output writes a set once: not with --follow or --dry-run")
     if arguments.dry_run and arguments.follow:

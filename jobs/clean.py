@@ -193,7 +193,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Clean, and say what was done. Raises as clean does."""
     about = clean(
         arguments.path, idle=arguments.idle, dry_run=arguments.dry_run,
         confirm=consent(arguments.yes),

@@ -146,7 +146,9 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
             arguments = _arguments(words)
             if own_process and arguments.verbose:  # for Spark's session and a server's threads
                 os.environ["REPUT_TRACEBACK"] = "1"
-            _tell_of_no_cache()
+            from reput.jobs.console.progress import tell_of_no_cache
+
+            tell_of_no_cache()
             if "at_of_store" in arguments:  # a command that reads STORE
                 from reput.jobs.console.options import as_of
 
@@ -219,12 +221,6 @@ def _in_json(words: list[str]) -> bool:
         word in ("--json", "--format=json") or (word == "--format" and follows.get(n) == "json")
         for n, word in enumerate(words)
     )
-
-
-def _tell_of_no_cache() -> None:
-    from reput.jobs.console.progress import tell_of_no_cache
-
-    tell_of_no_cache()
 
 
 def _parser(in_json: bool) -> argparse.ArgumentParser:

@@ -19,6 +19,9 @@ from reput.jobs.console.options import (
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import CONVERT
+from reput.store_format.files.overlap import relation
+from reput.store_format.release.profiles import profile, release_named
+from reput.store_format.release.settings import SettingError, parse_assignments
 
 if TYPE_CHECKING:
     from reput.jobs.converting.report import ConvertSummary
@@ -98,8 +101,6 @@ def convert(engine: Engine, asked: Convert) -> "ConvertSummary":
     from reput.jobs.converting.carried import MEETS, wanted_changes
     from reput.jobs.converting.convert import all_inputs, convert_store, look_at, wanted
     from reput.jobs.outputs.output import CONVERTED
-    from reput.store_format.release.profiles import profile
-    from reput.store_format.release.setting_table import SettingError
 
     if asked.meet not in MEETS:
         raise SettingError(f"meet {asked.meet!r}: expected one of {', '.join(MEETS)}")
@@ -123,9 +124,6 @@ def convert(engine: Engine, asked: Convert) -> "ConvertSummary":
 
 def _each_once(stores: "list[FoundStore]") -> "list[FoundStore]":
     """The stores, if each is named once. Raises SettingError."""
-    from reput.store_format.files.overlap import relation
-    from reput.store_format.release.setting_table import SettingError
-
     for n, each in enumerate(stores):
         here = each.plan.storage.whereabouts(each.plan.store)
         for other in stores[:n]:
@@ -147,8 +145,6 @@ def run(arguments: argparse.Namespace) -> int:
     for a dry run, which always has something to do.
     """
     from reput.jobs.converting.carried import parse_renames
-    from reput.store_format.release.profiles import release_named
-    from reput.store_format.release.settings import SettingError, parse_assignments
 
     if bool(arguments.output) == arguments.dry_run:
         raise SettingError("--output DIR says where to write; --dry-run writes nothing: give one")

@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, columns_of, run_listing
 from reput.jobs.console.voice import duration
 
 _EPILOG = """\
@@ -16,16 +16,13 @@ examples:
   reput delayed /data/store
   reput delayed s3://bucket/store --all --format csv
 """
-_COLUMNS = (
-    OutputColumn("state", lambda row: row.state, True),
-    time_column("due", lambda row: row.due),
-    OutputColumn("late", lambda row: row.late, shown=duration),
+_COLUMNS = columns_of(
+    "state", "due@", OutputColumn("late", lambda row: row.late, shown=duration),
     OutputColumn("by", lambda row: f"level {row.level}" if row.level else "timer", True),
-    OutputColumn("queueOffset", lambda row: row.queue_offset),
+    "queueOffset=queue_offset#",
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
-    OutputColumn("unique key", lambda row: row.unique_key, True),
-    OutputColumn("physicalOffset", lambda row: row.physical_offset),
-)
+    "unique key=unique_key", "physicalOffset=physical_offset#",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,5 +32,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     return run_listing(arguments, lambda store: store.delayed(everything=arguments.all), _COLUMNS)

@@ -18,8 +18,10 @@ from reput.jobs.console.options import (
 from reput.jobs.console.voice import time_text
 from reput.jobs.engines.choice import alone
 from reput.jobs.outputs.report import counted
+from reput.store_format.discover.config import has_rows
 from reput.store_format.faults import StoreError
-from reput.store_format.release.settings import merge_layers
+from reput.store_format.names import STORE_DB
+from reput.store_format.release.settings import merge_layers, writer_settings_from
 
 if TYPE_CHECKING:
     from reput.broker.services.deliver import DeliveryPlan, Until
@@ -100,11 +102,8 @@ def deliver_delayed(asked: DeliverDelayed) -> DeliverReport:
     """
     from reput.broker.services.deliver import Until, deliver, plan_delivery
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
-    from reput.store_format.discover.config import has_rows
     from reput.store_format.fate import delays
     from reput.store_format.fate.rows import gathered_delays
-    from reput.store_format.names import STORE_DB
-    from reput.store_format.release.settings import writer_settings_from
 
     now = time.time_ns() // 1_000_000
     given = asked.settings or {}
@@ -156,7 +155,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Deliver, and say what was. Raises as deliver_delayed does."""
     report = deliver_delayed(asked_of(arguments, DeliverDelayed))
     show(arguments, asdict(report), report.text())
     if report.stopped:

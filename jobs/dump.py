@@ -40,7 +40,7 @@ from reput.store_format.discover.sizes import ENTRIES, SLOTS, SeenFile, pair_of,
 from reput.store_format.discover.store import Discovered, StoreAt, discover
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at, storage_for
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Reader
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
@@ -112,7 +112,6 @@ def _number(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Dump to standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     try:
         return _dump(args, sys.stdout.write)
     except FileNotFoundError as error:
@@ -120,13 +119,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
-    storage = storage_for(args.file)
-    path = storage.resolve(args.file)
+    folder = place_at(args.file)
+    path = folder.path
     try:
-        reader = storage.open(path)
+        reader = folder.storage.open(path)
         _ = reader.state
     except (OSError, StoreError):
-        folder = Folder(storage, path)
         if _is_folder(folder):
             if has_database(folder):
                 return _dump_database(args, folder, write)
@@ -149,15 +147,11 @@ def _dump_database(
 
 
 def _show(args: argparse.Namespace, items: Iterator[Item], write: Callable[[str], Any]) -> int:
-    show: Callable[[Item], str] = TextTable().show
-    if args.format == CSV:
-        show = CsvLines().show
-    elif args.json:
-        show = _json_line
+    show = CsvLines().show if args.format == CSV else TextTable().show
     damaged = False
     for item in _limited(items, args.limit):
         damaged |= item["kind"] == "damage"
-        write(show(item))
+        write(f"{json.dumps(item)}\n" if args.json else show(item))
     return DAMAGE if damaged else DONE
 
 
@@ -180,10 +174,6 @@ class CsvLines:
         heading = [] if self._columns == list(item) else [list(item)]
         self._columns = list(item)
         return csv_text([*heading, list(item.values())])
-
-
-def _json_line(item: Item) -> str:
-    return json.dumps(item) + "\n"
 
 
 def _limited(items: Iterable[Item], limit: int | None) -> Iterator[Item]:

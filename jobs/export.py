@@ -20,7 +20,7 @@ from reput.jobs.console.options import (
 from reput.jobs.engines.choice import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import READ
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.by_url import place_at
 from reput.store_format.notes import Notes
 from reput.store_format.release.settings import SettingError
 
@@ -52,10 +52,7 @@ is new in the log, once, whatever was killed. It needs deltalake: pip install "r
 
 def is_delta(to: str) -> bool:
     """Whether a folder, by path or URL, has a Delta table of messages."""
-    from reput.store_format.files.by_url import storage_for
-
-    storage = storage_for(to)
-    return any(Folder(storage, storage.resolve(to)).listed("messages/_delta_log"))
+    return any(place_at(to).listed("messages/_delta_log"))
 
 
 @dataclass(frozen=True)
@@ -184,8 +181,7 @@ def _offsets(asked: Export) -> tuple[tuple[str, int, int], ...]:
         return ()
     from reput.store_format.query.inventory import unconsumed
 
-    at = asked.named()
-    found = unconsumed(Folder(at.storage, at.path), asked.unconsumed_by, Notes())
+    found = unconsumed(asked.named().folder, asked.unconsumed_by, Notes())
     return tuple((*queue, offset) for queue, offset in sorted(found.items()))
 
 
@@ -197,7 +193,6 @@ def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
     read from the export. Raises StoreError, SettingError, UnknownRelease.
     """
     from reput.jobs.exporting.files import check_set, chosen_of, compare_set, export_manifest
-    from reput.store_format.files.by_url import storage_for
 
     store, to = asked.store, asked.to
     if is_delta(to):
@@ -207,8 +202,7 @@ def verify_export(engine: Engine, asked: VerifyExport) -> "ComparedExport":
 
         writer = writer_of(asked.delta_by, engine)
         return compare_delta(writer, store, to, asked.rocketmq, asked.settings or {}, engine)
-    there = asked.output_storage or asked.storage or storage_for(to)
-    folder = Folder(there, there.resolve(to))
+    folder = place_at(to, asked.output_storage or asked.storage)
     if store is None:
         return check_set(folder)
     purpose = READ.asked(chosen_of(export_manifest(folder), folder.path).on_damage)

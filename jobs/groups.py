@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.broker.serving.allotting import MessageQueue, Strategy, allocation, strategies
-from reput.jobs.console.rows import OutputColumn, add_listing, columns, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, columns_of, run_listing
 from reput.jobs.opening.questions import Store
 from reput.store_format.query.inventory import GroupRow
 from reput.store_format.query.pop_leftovers import InFlightRow
@@ -22,18 +22,14 @@ examples:
   reput groups /data/store --in-flight
   reput groups /data/store --group billing --clients 10.0.0.1@7,10.0.0.2@7
 """
-_COLUMNS = (
-    *columns("group$, topic$, queue=queue_id, consumed=consumer_offset, end=max_offset, lag"),
+_COLUMNS = columns_of(
+    "group", "topic", "queue=queue_id#", "consumed=consumer_offset#", "end=max_offset#", "lag#",
     OutputColumn("lag s", lambda row: row.lag_seconds, shown="{:,.1f}".format),
-)
-
-
-_IN_FLIGHT_COLUMNS = (
-    OutputColumn("group", lambda row: row.group, True),
-    OutputColumn("topic", lambda row: row.topic, True),
-    OutputColumn("parent", lambda row: row.parent or "", True),
-    *columns("queue=queue_id, offset, popped@since, again@until"),
-)
+)  # fmt: skip
+_IN_FLIGHT_COLUMNS = columns_of(
+    "group", "topic", OutputColumn("parent", lambda row: row.parent or "", True),
+    "queue=queue_id#", "offset#", "popped=since@", "again=until@",
+)  # fmt: skip
 
 
 class Share(NamedTuple):
@@ -46,7 +42,7 @@ class Share(NamedTuple):
     queues: list[int]
 
 
-_SHARE_COLUMNS = (*columns("group$, topic$, strategy$, client$, queues$"),)
+_SHARE_COLUMNS = columns_of("group", "topic", "strategy", "client", "queues")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,8 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
-
     def rows(store: Store) -> list[GroupRow]:
         found = store.groups(scan=arguments.scan)
         return [row for row in found if arguments.group in (None, row.group)]

@@ -133,9 +133,7 @@ def install_set(
     ]
     there = {file.path.partition("/")[0] for file in wanted}
     if CHECKPOINT not in there or (manifest.get("messages") and len(there) == 1):
-        raise StoreError(
-            f"{folder}/{MANIFEST}: lists no files of a whole set: nothing is installed"
-        )
+        raise StoreError(f"{folder}/{MANIFEST}: lists no whole set: nothing is installed")
     if lost := next((file.path for file in wanted if not source.exists(file.path)), None):
         raise StoreError(f"{folder}/{lost}: is missing, and {MANIFEST} lists it: rebuild again")
     hashes = {file.path: file.sha256 for file in wanted}
@@ -143,7 +141,8 @@ def install_set(
     about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.what, about.log_end = files_text(each.path for each in wanted), manifest["log_end"]
     about.kept_before = target.files.exists(kept_name(target.name))
-    note = note_of(manifest)
+    # what shows later whether the log is still the same
+    note = {name: manifest[name] for name in sorted(NOTED)}
     refuse_foreign_store(Folder(LocalStorage(), target.path), even_rocksdb=True)
     refuse_group_log(target.path)
     in_rocksdb = manifest.get("queues_in") == ROCKSDB
@@ -286,11 +285,6 @@ def _is_input(entry: Any) -> bool:
     )
 
 
-def note_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a manifest that show later whether the log is still the same."""
-    return {name: manifest[name] for name in sorted(NOTED)}
-
-
 def check_not_grown(store: str, note: dict[str, Any]) -> None:
     """Raise StoreChanged if the log is not that of the rebuild, or has grown since."""
     storage, end = LocalStorage(), note["log_end"]
@@ -311,7 +305,7 @@ def check_not_grown(store: str, note: dict[str, Any]) -> None:
             )
     if segments[-1].end < end:
         raise StoreChanged(
-            f"{segments[-1].path}: the log ends before {end}, where it ended at the rebuild"
+            f"{segments[-1].path}: the log ends before {end}, its end at the rebuild"
         )
 
 

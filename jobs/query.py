@@ -85,9 +85,7 @@ def _way(arguments: argparse.Namespace) -> str:
         return named[0]
     if named:
         if (arguments.topic is None) != (arguments.queue is None):
-            raise StoreError(
-                "--offset is a position with --topic and --queue, a place without both"
-            )
+            raise StoreError("--offset: a position with --topic and --queue, a place without both")
         return "a place in the log" if arguments.topic is None else "a position in a queue"
     if arguments.topic is None and not arguments.scan:
         raise StoreError("name what to look for: --topic, an id, or --scan for the whole log")
@@ -184,7 +182,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer; returns the exit code. Raises StoreError, SettingError, OSError."""
     arguments.message_id = message_id(arguments)
     refuse_words(arguments)
     with asked_store(arguments) as store:
@@ -362,7 +359,6 @@ def _table_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], Non
 def _write_body(
     store: Store, messages: Iterator[StoredMessage], arguments: argparse.Namespace
 ) -> int:
-    """Write the one message's body to a new file."""
     file = new_file(arguments, "body", {})
     first, second = next(messages, None), next(messages, None)
     if first is None:

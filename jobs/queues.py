@@ -2,20 +2,18 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, columns, run_listing
+from reput.jobs.console.rows import OutputColumn, add_listing, columns_of, run_listing
 
 _EPILOG = """\
 examples:
   reput queues /data/store
   reput queues /data/store --topic Orders --json
 """
-_COLUMNS = (
-    *columns(
-        "topic$, queue=queue_id, first=min_offset, end=max_offset, messages, bytes, "
-        "oldest@min_timestamp, newest@max_timestamp"
-    ),
+_COLUMNS = columns_of(
+    "topic", "queue=queue_id#", "first=min_offset#", "end=max_offset#", "messages#", "bytes#",
+    "oldest=min_timestamp@", "newest=max_timestamp@",
     OutputColumn("", lambda row: "batch" if row.batch else "", True),
-)
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,5 +22,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     return run_listing(arguments, lambda store: store.queues(scan=arguments.scan), _COLUMNS)

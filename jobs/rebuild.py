@@ -26,6 +26,7 @@ from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format import faults
 from reput.store_format.discover.purpose import REBUILD
+from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
     from reput.jobs.outputs.report import Summary
@@ -81,7 +82,6 @@ def rebuild(engine: Engine, asked: Rebuild) -> "Summary":
     from reput.jobs.deriving.derive_set import ToDerive, derive_set
     from reput.jobs.opening.plan import FILES, INDEX_SETTING, ROCKSDB, kind_of_index, kind_of_queues
     from reput.jobs.outputs.output import REBUILT
-    from reput.store_format.release.settings import SettingError
 
     if asked.assume_names and asked.on_damage != SALVAGE:
         raise SettingError("--assume-names: only with --on-damage salvage")
@@ -89,9 +89,7 @@ def rebuild(engine: Engine, asked: Rebuild) -> "Summary":
     kind = kind_of_queues(found.plan, asked.queues, asked.output)
     index_kind = kind_of_index(found.plan, asked.index, asked.output)
     if index_kind == ROCKSDB and asked.on_damage == SALVAGE:
-        raise SettingError(
-            "--index rocksdb: not with --on-damage salvage; reput repair comes first"
-        )
+        raise SettingError("--index rocksdb: not with --on-damage salvage; reput repair first")
     if index_kind == FILES and found.plan.discovered.settings.get(INDEX_SETTING) == "true":
         found.plan.warnings.append(
             f"{INDEX_SETTING}=true: index files alone are built (--index rocksdb builds the other)"

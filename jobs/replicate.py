@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import add_options, option, shown
@@ -21,11 +21,13 @@ from reput.jobs.console.options import (
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Progress
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
-    from reput.jobs.replicating.from_folder import ReplicationOptions
+    from reput.jobs.replicating.from_folder import LogLimit
     from reput.jobs.replicating.target import Replicated
     from reput.store_format.files.protocol import Storage
 
@@ -71,14 +73,15 @@ class OfReplica:
     progress: Progress | None = None
     confirm: Callable[[str], None] = lambda _: None
 
-    def how(self, verify: bool = False) -> "ReplicationOptions":
-        from reput.jobs.replicating.from_folder import LogLimit, ReplicationOptions
+    @property
+    def wanted(self) -> "LogLimit":
+        from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit
 
-        return ReplicationOptions(
-            LogLimit() if self.to_offset is None else LogLimit(self.to_offset), self.follow,
-            self.every, self.idle, self.derive, self.derive_every, self.rate, self.check_crc,
-            verify,
-        )  # fmt: skip
+        return ALL_WANTED if self.to_offset is None else LogLimit(self.to_offset)
+
+    @property
+    def shows(self) -> Progress:
+        return self.progress or Progress()
 
 
 @dataclass(frozen=True)
@@ -138,10 +141,7 @@ def replicate(asked: Replicate) -> "Replicated":
 
     started = time.monotonic()
     at = store_at(asked.source, asked.rocketmq, asked.settings, asked.storage)
-    about = from_store(
-        at._replace(path=at.path.rstrip("/")), _local(asked.target), asked.how(asked.verify),
-        asked.dry_run, asked.progress or Progress(), asked.confirm,
-    )  # fmt: skip
+    about = from_store(asked, at._replace(path=at.path.rstrip("/")), _local(asked.target))
     about.seconds = time.monotonic() - started
     return about
 
@@ -152,7 +152,6 @@ def replicate_from(asked: ReplicateFrom) -> "Replicated":
 
     Raises ReplicaDiffers, PeerFailed, StoreError, SettingError, OSError.
     """
-    from reput.jobs.replicating.from_master import Master
     from reput.jobs.replicating.replicate import from_master
 
     started = time.monotonic()
@@ -160,20 +159,13 @@ def replicate_from(asked: ReplicateFrom) -> "Replicated":
     broker = (address[0], address[1] - 1) if asked.broker is None else None
     if asked.broker:
         broker = host_port("--broker", asked.broker, least=1)
-    about = from_master(
-        Master(address, broker, asked.from_offset, asked.controller), _local(asked.target),
-        asked.rocketmq, asked.settings or {}, asked.how(), asked.progress or Progress(),
-        asked.confirm,
-    )  # fmt: skip
+    about = from_master(asked, address, broker, _local(asked.target))
     about.seconds = time.monotonic() - started
     return about
 
 
 def _local(target: str) -> str:
     """The target's path. Raises StoreError for a URL."""
-    from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.local import LocalStorage
-
     if type(storage_for(target)) is not LocalStorage:
         raise StoreError(f"{target}: a replica is a local folder, as a broker is to start on it")
     return LocalStorage().resolve(target)
@@ -201,7 +193,7 @@ def run(arguments: argparse.Namespace) -> int:
         about = replicate_from(asked_of(arguments, ReplicateFrom, rate=rate))
     else:
         about = replicate(asked_of(arguments, Replicate, rate=rate, source=arguments.store))
-    show(arguments, about.as_json(), about.text())
+    show(arguments, asdict(about), about.text())
     return DAMAGE if about.dry_run and about.end > about.resumed_at else DONE
 
 

@@ -101,7 +101,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the page; returns the exit code."""
     check_ending("report --output", arguments.output)
     asked = asked_of(arguments, ReportPage)
     # checked before anybody waits for an engine

@@ -10,6 +10,7 @@ from reput.jobs.console.options import DAMAGE, DONE, add_service, asked_of, show
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
 from reput.store_format.names import OFFSETS
+from reput.store_format.release.settings import writer_settings_from
 
 if TYPE_CHECKING:
     from reput.broker.services.resolve import Decisions, ResolutionPlan
@@ -109,7 +110,6 @@ def resolve_transactions(asked: ResolveTransactions) -> ResolveReport:
     from reput.store_format.discover.config import config_in_rocksdb
     from reput.store_format.fate import transactions
     from reput.store_format.fate.rows import gathered_transactions
-    from reput.store_format.release.settings import writer_settings_from
 
     decisions, given = _decisions(asked.decide), asked.settings or {}
     checks_most = writer_settings_from(given, release=asked.rocketmq).transaction_check_max
@@ -174,7 +174,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Resolve, and say what was done. Raises as resolve_transactions does."""
     decide = _decide(arguments.decide)
     report = resolve_transactions(asked_of(arguments, ResolveTransactions, decide=decide))
     show(arguments, asdict(report), report.text())
@@ -196,7 +195,5 @@ def _decide(word: str) -> str | Mapping[str | int, str]:
             text = file.read(_FILE_BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-        raise StoreError(
-            f"--decide {word}: {reason}; expected commit, rollback or a file"
-        ) from None
+        raise StoreError(f"--decide {word}: {reason}; name commit, rollback or a file") from None
     return dict(read_decisions(word, text).named)

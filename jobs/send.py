@@ -119,9 +119,6 @@ class Sent:
     dry_run: bool = False
     seconds: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def text(self) -> str:
         verb = "would send" if self.dry_run else "sent"
         lines = [f"{verb} {counted(self.sent, 'message')} of {self.source} to {self.to}"]
@@ -177,16 +174,17 @@ def send(asked: Send) -> Sent:
 
         known = opened() if os.path.exists(path) else None
         done = Sent(asked.source, asked.to, path, dry_run=asked.dry_run)
-        now = time.time_ns() // 1_000_000
+        began = time.time_ns() // 1_000_000
 
         def limits() -> list[Any]:
             begun = known.limits if known else []
-            return begun + [asked.since, asked.until, now][len(begun) :]
+            return begun + times[len(begun) :]
 
         def messages() -> "Iterator[Outgoing]":
             if known and known.last:
                 selected.check(name, known.after[0], known.last)
-            found = selected.messages(name, *limits())
+            since, until = limits()
+            found = selected.messages(name, since, until, began)
             return (one for one in found if known is None or not known.is_done(one.place))
 
         if asked.dry_run or asked.confirm:
@@ -276,7 +274,7 @@ def run(arguments: argparse.Namespace) -> int:
         nonlocal said
         if programs:
             writer.write(each)
-        elif each["status"] == "failed" and said < _SHOWN:
+        elif each["remark"] and said < _SHOWN:
             said += 1
             remark(f"{each['topic']}/{each['queueId']} at {each['queueOffset']}: {each['remark']}")
 
@@ -286,9 +284,9 @@ def run(arguments: argparse.Namespace) -> int:
     asked = asked_of(arguments, Send, keys=keys, row=row, tell=remark, confirm=confirm)
     done = send(asked)
     if arguments.format != CSV:
-        show(arguments, done.as_json(), done.text(), good=not done.failed)
+        show(arguments, asdict(done), done.text(), good=not done.failed)
     found = done.dry_run and done.sent
     return DAMAGE if done.failed or done.lacking or found else DONE
 
 
-_SHOWN = 20  # messages that failed, of which the reason is said
+_SHOWN = 20  # messages of which it is said why they failed, or on which disks they are not

@@ -99,7 +99,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal comes."""
     from reput.jobs.sockets.opened import ServedSource, derived_anew, has_queues, open_broker
     from reput.jobs.sockets.server import Limits, Server
 

@@ -7,14 +7,18 @@ from functools import partial
 from typing import Any
 
 from reput.jobs.console.options import new_file
-from reput.jobs.console.rows import OutputColumn, add_listing, columns, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, run_listing, time_column
 from reput.jobs.console.voice import TABLE, remark, shown_zone
 from reput.jobs.outputs.output import NewFile
 from reput.jobs.outputs.report import counted
 from reput.store_format.faults import StoreError
 
 _COLUMNS = (
-    *columns("topic$, day@, hour@, group$, size"),
+    OutputColumn("topic", lambda row: row.topic, True),
+    time_column("day", lambda row: row.day),
+    time_column("hour", lambda row: row.hour),
+    OutputColumn("group", lambda row: row.group, True),
+    OutputColumn("size", lambda row: row.size),
     OutputColumn("messages", lambda row: row.messages, shown="{:,}".format),
     OutputColumn("records", lambda row: row.records, shown="{:,}".format),
     OutputColumn("bytes", lambda row: row.bytes, shown="{:,}".format),

@@ -3,7 +3,7 @@
 import argparse
 
 from reput.jobs.console.options import number
-from reput.jobs.console.rows import OutputColumn, add_listing, columns, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, columns_of, run_listing
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in
@@ -14,16 +14,16 @@ examples:
   reput topics /data/store
   reput topics /data/store --rates 24
 """
-_COLUMNS = (
-    *columns("topic$, kind$, queues, messages, bytes, oldest@min_timestamp, newest@max_timestamp"),
+_COLUMNS = columns_of(
+    "topic", "kind", "queues#", "messages#", "bytes#", "oldest=min_timestamp@",
+    "newest=max_timestamp@",
     OutputColumn("", lambda row: "not configured" if row.configured is False else "", True),
-)
-_RATE_COLUMNS = (
-    OutputColumn("topic", lambda row: row.topic, True),
-    time_column("from", lambda row: row.begin),
+)  # fmt: skip
+_RATE_COLUMNS = columns_of(
+    "topic", "from=begin@",
     OutputColumn("span s", lambda row: row.width / 1000, shown="{:g}".format),
-    OutputColumn("messages in each span", lambda row: row.messages, True),
-)
+    "messages in each span=messages",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     if arguments.rates:
         return run_listing(arguments, lambda store: store.rates(arguments.rates), _RATE_COLUMNS)
     scan, everything = arguments.scan, arguments.all

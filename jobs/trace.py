@@ -9,7 +9,6 @@ from reput.jobs.console.rows import (
     add_asked_store,
     add_message_id,
     at,
-    columns,
     message_id,
     run_listing,
     time_column,
@@ -43,9 +42,12 @@ _COLUMNS = (
 
 
 _OF_CLIENTS = (
-    *columns(
-        "client time@client_timestamp, group$, event$, host$, ms=cost_ms, attempt=reconsume_times"
-    ),
+    time_column("client time", lambda row: row.client_timestamp),
+    OutputColumn("group", lambda row: row.group, True),
+    OutputColumn("event", lambda row: row.event, True),
+    OutputColumn("host", lambda row: row.host, True),
+    OutputColumn("ms", lambda row: row.cost_ms),
+    OutputColumn("attempt", lambda row: row.reconsume_times),
     OutputColumn("", lambda row: _outcome(row), True),
 )
 
@@ -96,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _two_tables(rows: Sequence[Event]) -> None:
     of_clients = [row for row in rows if row.group is not None or row.host is not None]
     records = [row for row in rows if row not in of_clients]
-    for shown, listed in ((_COLUMNS, records), (_OF_CLIENTS, of_clients)):
+    for columns, listed in ((_COLUMNS, records), (_OF_CLIENTS, of_clients)):
         sys.stdout.write("\n" if records and listed is of_clients and listed else "")
         if listed:
-            write_table(shown, listed)
+            write_table(columns, listed)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from reput.jobs.console.rows import OutputColumn, add_listing, columns, run_listing, time_column
+from reput.jobs.console.rows import OutputColumn, add_listing, columns_of, run_listing
 from reput.jobs.console.voice import duration
 
 _EPILOG = """\
@@ -15,17 +15,12 @@ examples:
   reput transactions /data/store
   reput transactions /data/store --all --json
 """
-_COLUMNS = (
-    OutputColumn("state", lambda row: row.state, True),
-    time_column("born", lambda row: row.born_timestamp),
-    OutputColumn("age", lambda row: row.age, shown=duration),
-    OutputColumn("checks", lambda row: row.checks),
-    OutputColumn("copies", lambda row: row.copies),
+_COLUMNS = columns_of(
+    "state", "born=born_timestamp@", OutputColumn("age", lambda row: row.age, shown=duration),
+    "checks#", "copies#",
     OutputColumn("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
-    *columns(
-        "producer group=producer_group$, unique key=unique_key$, physicalOffset=physical_offset"
-    ),
-)
+    "producer group=producer_group", "unique key=unique_key", "physicalOffset=physical_offset#",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     return run_listing(
         arguments, lambda store: store.transactions(everything=arguments.all), _COLUMNS
     )

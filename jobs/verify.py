@@ -19,7 +19,8 @@ from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import VERIFY
 from reput.store_format.faults import REFUSE, DamageFound
-from reput.store_format.files.folder import Place
+from reput.store_format.files.by_url import place_at
+from reput.store_format.files.queue_logs import QueueLog
 
 if TYPE_CHECKING:
     from reput.jobs.judging.report import Report
@@ -64,16 +65,12 @@ def verify(engine: Engine, asked: Verify) -> "Report":
     from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
     from reput.jobs.salvaging.judge_end import read_log
     from reput.store_format.discover.store import discover
-    from reput.store_format.files.by_url import storage_for
-    from reput.store_format.files.queue_logs import QueueLog
     from reput.store_format.log.there import said_of_strangers
 
     at = asked.named()
     if isinstance(at.storage, QueueLog):
         return verify_queue_log(at)
-    there = asked.storage or storage_for(asked.against or asked.store)
-    against = there.resolve(asked.against or asked.store)
-    at_set = Place(there, against)
+    at_set = place_at(asked.against or asked.store, asked.storage)
     refuse_unfinished(at_set)
     manifest = read_manifest(at_set)
     on_damage = asked.on_damage or manifest.get("on_damage", REFUSE)
@@ -89,10 +86,10 @@ def verify(engine: Engine, asked: Verify) -> "Report":
         plan, also = found.plan, inputs_of(at_set, {})
         with found.temporarily(Temporary.VERIFY, asked.staging_folder, asked.storage, also) as job:
             linked, reason, warnings, damage = read_log(job, on_damage)
-            report = Report(plan.store, against, plan.profile.release, linked.end, reason)
+            report = Report(plan.store, at_set.path, plan.profile.release, linked.end, reason)
             report.warnings, report.discovered = plan.warnings + warnings, discovered.as_json()
             report.releases = discovered.releases
-            report.differences = manifest_differences(against, manifest, damage)
+            report.differences = manifest_differences(at_set.path, manifest, damage)
             verdict = judge(job, linked, at_set, of_set)
             report.files, report.in_rocksdb = verdict.files, verdict.in_rocksdb
             report.notes = plan.notes + verdict.notes()

@@ -1,6 +1,4 @@
-"""Java's ways in plain Python: its text and hash codes, HashMap's order, and fastjson's unquoted
-integer keys.
-"""
+"""Java's ways in plain Python: text, hash codes, HashMap's order, fastjson's integer keys."""
 
 import re
 import sys
@@ -70,7 +68,8 @@ def hash_map_order(names: tuple[str, ...], capacity: int) -> tuple[int, ...]:
     one more (HashMap.treeifyBin). A larger table turns such a bucket into a tree, whose order this
     function does not reproduce.
     """
-    spreads = [_spread(name) for name in names]
+    hashes = [hash_text(name) & 0xFFFFFFFF for name in names]
+    spreads = [h ^ (h >> 16) for h in hashes]
     for many, spread in enumerate(spreads):
         if capacity < _LEAST_WITH_TREES:
             bucket = spread & (capacity - 1)
@@ -79,11 +78,6 @@ def hash_map_order(names: tuple[str, ...], capacity: int) -> tuple[int, ...]:
         if many + 1 > capacity * _LOAD_FACTOR:
             capacity *= 2
     return tuple(sorted(range(len(names)), key=lambda i: spreads[i] & (capacity - 1)))
-
-
-def _spread(name: str) -> int:
-    h = hash_text(name) & 0xFFFFFFFF
-    return h ^ (h >> 16)
 
 
 # ---

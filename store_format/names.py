@@ -308,10 +308,13 @@ def refuse_foreign(
     is replaced. Otherwise queues in RocksDB (alone, or beside files with
     rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or replaced. With
     ConsumeQueueExt, queue entries have addresses in the ext files, whose content depends on the
-    consumers' filters of that time, which no log has.
+    consumers' filters of that time, which no log has; of a deleted topic brokers up to 5.1.0 leave
+    an empty folder there.
     """
     above = f"{store}/" if store else ""
-    if any(True for _ in names(QUEUE_EXT)):
+    queues = (f"{QUEUE_EXT}/{topic}/{queue}" for topic in names(QUEUE_EXT)
+              for queue in names(f"{QUEUE_EXT}/{topic}"))  # fmt: skip
+    if any(True for queue in queues for _ in names(queue)):
         raise StoreError(
             f"{above}{QUEUE_EXT}: the store has ConsumeQueueExt files (enableConsumeQueueExt), "
             f"and entries of its queues may point into them: reput does not build them"

@@ -1,19 +1,10 @@
-"""What is said beside an answer: notes on what was skipped or cut, and the progress of long
-work.
-"""
+"""What is said beside an answer: notes on what was skipped or cut, progress of long work."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 _SKIPPED_MOST = 100  # places that are named: a hostile store has millions
-
-
-def _nobody(_: str) -> None: ...
-
-
-def _unseen(_: "Notes") -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 class Notes:
@@ -24,8 +15,8 @@ class Notes:
 
     def __init__(
         self,
-        say: Callable[[str], Any] = _nobody,
-        watch: Callable[["Notes"], AbstractContextManager[None]] = _unseen,
+        say: Callable[[str], Any] = lambda _: None,
+        watch: Callable[["Notes"], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         self.lines: list[str] = []
         self._skipped = 0

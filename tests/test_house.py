@@ -16,7 +16,9 @@ LEAST, MOST = 100, 500  # lines of a module
 
 # Below LEAST without being a command, a package's docstring or a base that everything imports.
 SHORT = {
+    "store_format/java.py": "a base: Java's text and maps, without kernels",
     "store_format/notes.py": "what is said beside an answer: everything imports it",
+    "store_format/java.py": "a base: whatever follows Java imports it",
     "store_format/derived/after_crash.py": "apart from the checkpoint, as it reads queues",
     "store_format/derived/checkpoint.py": "a base: writer, recovery, rebuild and check import it",
     "store_format/discover/purpose.py": "one table: every command imports its row",

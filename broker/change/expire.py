@@ -155,9 +155,7 @@ def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
     with closing(files.open_read(path)) as file:
         if file.length() != usual:
             setting = "mapperFileSizeBatchConsumeQueue" if batch else "mappedFileSizeConsumeQueue"
-            raise StoreError(
-                f"{path}: offset 0: has {file.length()} bytes, but {setting} makes it {usual}"
-            )
+            raise StoreError(f"{path}: has {file.length()} bytes, but {setting} makes it {usual}")
         raw = np.empty(entry_bytes(batch), np.uint8)
         file.read_at(usual - len(raw), raw)
     at = QUEUE_AT.physicalOffset  # the same in a batch entry

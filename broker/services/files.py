@@ -1,6 +1,4 @@
-"""The small files that a broker's services keep: timerlog, timerwheel and timercheck, and the JSON
-of config/.
-"""
+"""The small files that a broker's services keep: of timers, and the JSON of config/."""
 
 import json
 import re

@@ -131,9 +131,7 @@ def _stage(files: DiskFiles, live: LiveOffsets, wanted: Offsets) -> bytes:
 
 
 def _exchange(files: DiskFiles, folder: str, live: LiveOffsets, old: bytes) -> None:
-    """Let config/NAME and that of a folder change places. old: what a broker reads of a file now,
-    its .bak from here on.
-    """
+    """Let config/NAME and a folder's change places. old: what a broker reads now, then .bak."""
     path = f"{CONFIG}/{live.name}"
     if not live.in_rocksdb:
         files.make_folder(CONFIG)

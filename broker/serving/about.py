@@ -88,7 +88,6 @@ def all_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 @answers(RequestCode.GET_TOPICS_BY_CLUSTER)
 def topics_of_cluster(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The names of a cluster's topics."""
     here = text(request, "cluster") == broker.cluster
     return found(fastjson({"topicList": list(broker.store.topics) if here else []}))
 

@@ -1,6 +1,4 @@
-"""Requests about who reads which queue: locks of queues, the client's strategies, and queues that
-the broker allocates.
-"""
+"""Requests about who reads which queue: locks, the client's strategies, allocated queues."""
 
 import hashlib
 import json

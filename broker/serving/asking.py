@@ -54,7 +54,6 @@ def _call(
     broker: Broker, request: Command, fields: Iterable[str], pieces: tuple[BodyPiece, ...] = (),
     **more: str,
 ) -> Answer:  # fmt: skip
-    """Pass a request on to the one client that it names."""
     group, client = text(request, "consumerGroup"), text(request, "clientId")
     connection = _connection_of(broker, group, client)
     if connection is None:

@@ -222,7 +222,6 @@ def group_subscribes(broker: Broker, request: Command, caller: Caller) -> Answer
 
 
 def connection(client: Client) -> dict[str, Any]:
-    """A Connection."""
     return {
         "clientAddr": client.address, "clientId": client.id,
         "language": Language(client.language).name, "version": client.version,

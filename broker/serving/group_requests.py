@@ -1,6 +1,4 @@
-"""Requests about consumer groups: their offsets, resets of these, how late they are, their
-configuration.
-"""
+"""Requests about consumer groups: their offsets, resets, how late they are, their settings."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,6 +1,4 @@
-"""Offsets and subscription groups: those of the store, and what clients have added since. The store
-is never written to.
-"""
+"""Offsets and subscription groups: the store's, and what clients add, which is not written."""
 
 from collections import OrderedDict
 from collections.abc import Mapping

@@ -131,9 +131,7 @@ class InFlight:
         self.changes += 1
 
     def settle(self, group: str, topic: str, key: Key, position: int) -> bool:
-        """Note that a message is acknowledged; False if it is not in flight under `key`, which its
-        handle names.
-        """
+        """Note that a message is acknowledged; False if it is not in flight under this key."""
         popped = self._of.get((group, topic))
         point = None if popped is None else popped.points.get(key)
         if popped is None or point is None or not point.settle(position):
@@ -309,9 +307,7 @@ class Orders:
         return new
 
     def commit(self, group: str, topic: str, queue_id: int, position: int, pop_time: int) -> int:
-        """Note that a message is acknowledged. Returns the group's new offset, ILLEGAL or UNCHANGED
-        (commitAndNext).
-        """
+        """Note an acknowledgement; the group's new offset, ILLEGAL or UNCHANGED (commitAndNext)."""
         info = self._of.get((group, topic, queue_id))
         if info is None:
             return position + 1

@@ -1,6 +1,4 @@
-"""Requests that pop messages, or look at what a pop would give, with the checks made before
-them.
-"""
+"""Requests that pop messages, or look at what a pop would give, and the checks before them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

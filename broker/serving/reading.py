@@ -1,6 +1,4 @@
-"""Requests that read messages and queues: pulls, messages by key and by place, entries, offsets of
-queues.
-"""
+"""Requests that read: pulls, messages by key and by place, entries, offsets of queues."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

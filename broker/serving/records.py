@@ -1,6 +1,4 @@
-"""Records for an answer's body: how much one pull takes, and the records read as far as they are
-whole.
-"""
+"""Records for an answer's body: how much one pull takes, and those that are whole."""
 
 import struct
 from collections.abc import Callable, Sequence

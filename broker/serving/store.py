@@ -1,6 +1,4 @@
-"""`ServedStore`: a store as clients see it, opened once for all clients: its topics, its queues,
-its log's files.
-"""
+"""`ServedStore`: a store as clients see it, opened once for all: topics, queues, log's files."""
 
 from bisect import bisect_right
 from collections import OrderedDict

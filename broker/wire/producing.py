@@ -28,24 +28,27 @@ from reput.store_format.names import RETRY_PREFIX
 # What a message keeps when it is sent again.
 
 UNIQUE_KEY, RETRY_TOPIC, DLQ_ORIGIN = "UNIQ_KEY", "RETRY_TOPIC", "DLQ_ORIGIN_TOPIC"
+SENT_BY = "REPUT_SEND"  # which send made a copy for its source's own topic
 # Why a property goes -> names (MessageConst). All others stay, as UNIQ_KEY, KEYS and TAGS do.
 DROPPED = {
     # it waited, and a broker would let it wait again (HookUtils.handleScheduleMessage)
     "delay": "DELAY REAL_TOPIC REAL_QID TIMER_DELAY_SEC TIMER_DELAY_MS TIMER_DELIVER_MS "
     "TIMER_DELAY_LEVEL TIMER_OUT_MS TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES "
-    "TIMER_DEL_UNIQKEY",
+    "TIMER_ROLL_LABEL TIMER_DEL_UNIQKEY",
     # it failed: the next retry would go to RETRY_TOPIC, count on, and name the first try's id
     # (AbstractSendMessageProcessor.consumerSendMsgBack, which also sets WAIT=false)
     "retry": "RETRY_TOPIC ORIGIN_MESSAGE_ID RECONSUME_TIME MAX_RECONSUME_TIMES DLQ_ORIGIN_TOPIC "
     "DLQ_ORIGIN_MESSAGE_ID WAIT",
     # with TRAN_MSG it would be a half message, for whose end nobody asks (SendMessageProcessor)
     "transaction": "TRAN_MSG PGROUP TRAN_PREPARED_QUEUE_OFFSET __transactionId__ "
-    "TRANSACTION_CHECK_TIMES CHECK_IMMUNITY_TIME_IN_SECONDS",
+    "TRANS_OFFSET TRANSACTION_CHECK_TIMES CHECK_IMMUNITY_TIME_IN_SECONDS",
     # a consumer's notes (PullAPIWrapper, PopMessageProcessor), sent along with what failed
-    "consumer": "MIN_OFFSET MAX_OFFSET CONSUME_START_TIME POP_CK POP_CK_OFFSET 1ST_POP_TIME",
+    "consumer": "MIN_OFFSET MAX_OFFSET CONSUME_START_TIME POP_CK POP_CK_OFFSET 1ST_POP_TIME "
+    "ORIGIN_GROUP",
     # the broker that takes it says its own (buildMsgContext, putMessage, MultiDispatchUtils)
     "broker": "MSG_REGION TRACE_ON CLUSTER INNER_NUM INNER_BASE INNER_MULTI_QUEUE_OFFSET __CRC32# "
     "DUP_INFO",
+    "us": SENT_BY,
 }
 _DROPPED = frozenset(" ".join(DROPPED.values()).split())
 _TRANSIENT = "__RMQ.TRANSIENT."  # never stored (MessageConst.PROPERTY_TRANSIENT_PREFIX)

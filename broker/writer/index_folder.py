@@ -80,7 +80,6 @@ class IndexFolder:
         return index_files_among(self.files.names(INDEX))
 
     def headers(self) -> list[Header]:
-        """The headers of all files, in the order of the log."""
         found: list[Header] = []
         heads = {name: header_in(self.files, f"{INDEX}/{name}")[0] for name in self.names()}
         for name in in_log_order(heads.items()):

@@ -250,7 +250,6 @@ class QueueWriter:
             self._write(key, position - blanks, data)
 
     def _write(self, key: NamedQueue, position: int, data: Bytes) -> None:
-        """Write entries from a position on, into as many files as they need."""
         file_size = self._sizes[key.batch]
         at = position * entry_bytes(key.batch)
         while len(data):

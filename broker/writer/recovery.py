@@ -360,9 +360,7 @@ class LogRecovery:
         return None
 
     def _walk(self, segment: int, end: LogEnd, stop: int = 1 << 63) -> None:
-        """Walk from a segment's start to its end, its first fault or a record, and note that place
-        in `end`.
-        """
+        """Note in `end` where a walk from a segment's start meets its end, a fault, or `stop`."""
         segment_end = segment + self.segment_bytes
         end.end, end.fault = segment, Fault.NONE
         self._written_in_part = ()

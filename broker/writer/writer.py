@@ -135,9 +135,7 @@ class CommitLogWriter:
         settings = settings or WriterSettings()
         refuse_unsupported(settings)
         if settings.enable_dledger_commit_log:
-            raise SettingError(
-                "enableDLegerCommitLog=true: no command writes to a DLedger group's log"
-            )
+            raise SettingError("enableDLegerCommitLog=true: no command writes to a DLedger log")
         if files is None:
             refuse_other_folders(settings, path)
             there = os.path.isdir(path)

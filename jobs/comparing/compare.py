@@ -1,6 +1,4 @@
-"""The comparison of stores (logs, messages, config/), and of a queue's own log with its queue
-file.
-"""
+"""The comparison of stores (logs, messages, config/), and of a queue's own log with its file."""
 
 import tempfile
 import time

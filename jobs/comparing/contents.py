@@ -1,6 +1,4 @@
-"""What only one of the compared stores has: messages where the logs differ, topics, groups and
-offsets in config/.
-"""
+"""What only one of the compared stores has: messages, topics, groups and offsets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

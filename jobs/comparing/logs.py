@@ -1,6 +1,4 @@
-"""The logs of compared stores: where each begins and ends, where their bytes part, and the record
-there.
-"""
+"""The logs of compared stores: where they begin and end, where they part, the record there."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -143,7 +141,6 @@ class Parting(NamedTuple):
 
     @property
     def first(self) -> int | None:
-        """The start of the first span; None if there is none."""
         return min((start for start, _ in self.spans), default=None)
 
 

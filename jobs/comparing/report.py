@@ -21,9 +21,7 @@ APART = "apart"
 
 @dataclass
 class Epochs:
-    """Both epoch files. point: physical offset where a slave would cut its log, -1: none, None:
-    unknown.
-    """
+    """Both epoch files. point: physical offset of the slave's cut; -1: none; None: unknown."""
 
     ours: tuple[Epoch, ...] | None = None
     theirs: tuple[Epoch, ...] | None = None

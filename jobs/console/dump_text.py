@@ -95,12 +95,9 @@ _SLOT = (
 )
 
 
-def _row_cells(item: Item) -> str:
-    """The fields of a RocksDB row that have no column of their own."""
-    return " ".join(f"{name} {safe(str(item[name]))}" for name in item if name not in _NO_CELL)
-
-
-_ROW = (_plain("family", -8), TextColumn("row", -1, _row_cells))
+_ROW = (_plain("family", -8), TextColumn("row", -1, lambda item: " ".join(
+    f"{name} {safe(str(item[name]))}" for name in item if name not in _NO_CELL
+)))  # fmt: skip
 _FIELD = (_plain("at", 4), _plain("name", -22), _plain("value", 20))
 
 _SENTENCES: dict[str, Callable[[Item], str]] = {

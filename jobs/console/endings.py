@@ -70,7 +70,6 @@ def ending(error: BaseException, as_json: bool = False) -> int:
 
 
 def meaning(error: BaseException) -> tuple[int, str]:
-    """(exit code, text) for an error."""
     code, text = _meaning(error)
     if code == FAILED:
         text = full_disk(text) or text

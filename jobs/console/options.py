@@ -35,7 +35,7 @@ from reput.jobs.console.voice import (
 from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import StoreError
-from reput.store_format.files.folder import Place
+from reput.store_format.files.by_url import place_at
 from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.settings import (
     SettingError,
@@ -77,11 +77,8 @@ def new_file(
         return None
     check_ending("stats --output" if option == "output" else f"--{option}", path)
     from reput.jobs.outputs.output import NewFile, inputs_of
-    from reput.store_format.files.by_url import storage_for
 
-    storage = storage_for(arguments.store)
-    inputs = inputs_of(Place(storage, storage.resolve(arguments.store)), settings or {})
-    file = NewFile(path, tuple(inputs))
+    file = NewFile(path, tuple(inputs_of(place_at(arguments.store), settings or {})))
     try:
         file.check()
     except StoreError as error:
@@ -274,7 +271,6 @@ def engine_for(
     meanwhile: Callable[[], None] = lambda: None,
     settings: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Engine]:
-    """The engine that a command runs on; meanwhile, settings: as for command_engine."""
     tell_of_first_run()
     return command_engine(arguments.engine, arguments.master, meanwhile, settings)
 

@@ -1,6 +1,4 @@
-"""What commands that answer questions share: options in; rows out as a table, JSON lines or CSV;
-bodies decompressed.
-"""
+"""What commands that answer questions share: options in, rows out, bodies decompressed."""
 
 import argparse
 import json
@@ -177,17 +175,20 @@ def time_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
     return OutputColumn(name, value, True, at)
 
 
-def columns(text: str) -> list[OutputColumn]:
-    """Columns of a row's fields: `name=field`, or the name of both, then $ for text; or of a time:
-    `name@field`.
+def columns_of(*texts: str | OutputColumn) -> tuple[OutputColumn, ...]:
+    """Columns by their texts, as in page/model.py: `name=field`, or a field's name alone; of
+    numbers with a # at the end, of times with an @.
     """
     found = []
-    for each in text.split(", "):
-        name, is_time, field = each.rstrip("$").partition("@" if "@" in each else "=")
-        value = attrgetter(field or name)
-        column = OutputColumn(name, value, each.endswith("$"))
-        found.append(time_column(name, value) if is_time == "@" else column)
-    return found
+    for each in texts:
+        if isinstance(each, str):
+            name, _, field = each.rstrip("#@").partition("=")
+            value: Any = attrgetter(field or name)
+            is_time = each.endswith("@")
+            text = not each.endswith("#")
+            each = time_column(name, value) if is_time else OutputColumn(name, value, text)
+        found.append(each)
+    return tuple(found)
 
 
 def write_table(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:

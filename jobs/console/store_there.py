@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from reput.store_format.discover.purpose import Purpose
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Listed
 from reput.store_format.names import COMMIT_LOG, DLEDGER
@@ -23,11 +23,11 @@ def check_store(store: str, settings: Mapping[str, str]) -> None:
     """
     if settings.get("storePathCommitLog"):
         return
-    storage = storage_for(store)
-    path = storage.resolve(store).rstrip("/")
-    if _is_store(Folder(storage, path).listed()):
+    there = place_at(store)
+    path = Folder(there.storage, there.path.rstrip("/"))
+    if _is_store(path.listed()):
         return
-    near = list(dict.fromkeys(_near(Folder(storage, path))))[:_SHOWN]
+    near = list(dict.fromkeys(_near(path)))[:_SHOWN]
     hint = f"did you mean {' or '.join(near)}?" if near else f"STORE is what holds {COMMIT_LOG}/"
     raise StoreError(f"{path}/{COMMIT_LOG}: no such folder; {hint}")
 
@@ -47,17 +47,15 @@ def check_discovery(
     if compared is None:
         discover(at, purpose)
         return
-    there = storage_for(compared)
-    of_set = Folder(there, there.resolve(compared))
+    of_set = place_at(compared)
     discover(at, purpose, derived=of_set, manifest=read_manifest(of_set))
 
 
 def check_folder(option: str, folder: str) -> None:
     """Raise StoreError where the folder that an option names is not there."""
-    storage = storage_for(folder)
-    path = storage.resolve(folder)
+    place = place_at(folder)
     try:
-        storage.list(path)
+        place.storage.list(place.path)
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{option} {folder}: no such folder") from None
 

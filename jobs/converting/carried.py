@@ -309,7 +309,6 @@ def merged_config(configs: Sequence[Config], warnings: list[str]) -> Config:
 
 
 def _joined_tables(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-    """Merge a file's table of two stores."""
     if name == DELAY_OFFSETS:  # a level without an offset is at 0 (ScheduleMessageService.start)
         levels = {**ours, **theirs}
         return {level: min(ours.get(level, 0), theirs.get(level, 0)) for level in levels}
@@ -319,7 +318,6 @@ def _joined_tables(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> d
 
 
 def _joined(name: str, one: Any, other: Any) -> Any:
-    """Merge one entry of two stores."""
     if isinstance(one, dict) and isinstance(other, dict):
         if name == TOPICS:
             counts = {field: max(one.get(field, 0), other.get(field, 0)) for field in _QUEUE_COUNTS}

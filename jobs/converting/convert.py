@@ -107,7 +107,6 @@ class Wanted(NamedTuple):
 
     @property
     def segment_bytes(self) -> int:
-        """The bytes of a segment."""
         return settings_from(self.settings).mapped_file_size_commit_log
 
 
@@ -156,9 +155,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
     first = stores[0]
     for each in stores:
         if each.plan.in_use:
-            raise StoreError(
-                f"{each.plan.store}: a broker has it: a store is converted when it is stopped"
-            )
+            raise StoreError(f"{each.plan.store}: a broker has it: stop the broker first")
     with first.publishing(place) as (job, cleaned):
         looked = _looked_at(_jobs(job, stores), to)
         summary = looked.summary
@@ -198,7 +195,6 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
 
 
 def all_inputs(stores: Iterable[FoundStore]) -> tuple[Place, ...]:
-    """The inputs of all stores."""
     return tuple(each for store in stores for each in store.inputs)
 
 

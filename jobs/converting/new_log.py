@@ -1,6 +1,4 @@
-"""The two steps of a new log: measure the old logs; then give their records places, and write the
-segments.
-"""
+"""The two steps of a new log: the old logs are measured, then its segments are written."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -143,9 +141,7 @@ def records_of(job: Pipeline, row: Scanned, segment_bytes: int) -> Any:
 
 
 def piece_of(job: Pipeline, row: Scanned, records: Any, at: int) -> Piece:
-    """The piece of a MEASURED row. records: its MEASURED_RECORD rows; at: offset in the new log at
-    which the piece begins.
-    """
+    """The piece of a MEASURED row. records: its MEASURED_RECORD rows; at: in the new log."""
     splits = job.plan.splits
     start = splits.stretch(row["split"]).start
     return Piece(

@@ -1,6 +1,4 @@
-"""Places records whose order or queueOffsets change, and finds the part of their logs that stores
-share.
-"""
+"""Places records whose order or queueOffsets change; what of their logs stores share."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,9 +61,7 @@ class Source:
         return QueueKey(self.changes.renamed(key.topic), key.queue_id + decision.queue_shift)
 
     def offset(self, topic: str, queue_id: int, offset: int) -> int | None:
-        """The new position, followed by the same records; None if no record of the queue is taken.
-        topic: its old name.
-        """
+        """The new position, which the same records follow; None: none is taken. topic: old one."""
         return self.new_marks.get((topic, queue_id, offset), offset)
 
     def message(self, topic: str, queue_id: int, offset: int) -> int | None:

@@ -285,32 +285,23 @@ def of_opened(opened: OpenedStore, settings: Mapping[str, str], end: int) -> Ask
     return Asked(*at, ends, end, gather)
 
 
-def mend_services(
-    files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int, stopped: bool = False
-) -> list[str]:
-    """Write what an opened store has lost; what is said of it. files: as for `write_services`;
-    stopped: as for `Asked`.
-    """
-    notes: list[str] = []
-    asked = of_opened(opened, settings, end)._replace(stopped=stopped)
-    waits = asked.waits(False, False, notes)
-    write_services(files, waits, opened.profile)
-    return [*waits.said(), *notes]
-
-
 def mend_written(writer: CommitLogWriter, path: str, settings: Mapping[str, str]) -> list[str]:
-    """`mend_services` of the local store that a writer has open; a store without a record stays."""
+    """Write what the local store has lost that a writer has open; what is said of it. A store
+    without a record stays.
+    """
     if not writer.log.end:
         return []
-    release = writer.profile.release
+    release, notes = writer.profile.release, list[str]()
     with OpenedStore(Folder(LocalStorage(), path), release, settings, Notes()) as opened:
-        return mend_services(writer.store.files, opened, settings, writer.log.end)
+        waits = of_opened(opened, settings, writer.log.end).waits(False, False, notes)
+    write_services(writer.store.files, waits, writer.profile)
+    return [*waits.said(), *notes]
 
 
 def follow_services(
     files: Files, opened: OpenedStore, settings: Mapping[str, str], end: int, levels: bool
 ) -> tuple[list[str], bool]:
-    """As `mend_services`, of a replica, whose timers are delivered elsewhere: by its log, that has
+    """As `mend_written`, of a replica, whose timers are delivered elsewhere: by its log, that has
     grown since; and whether delay offsets were written. levels: they are not copied.
     """
 

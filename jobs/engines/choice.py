@@ -107,7 +107,6 @@ def _public(run: Any, job: Callable[..., Any], options: Callable[..., Any]) -> A
 
 
 def engine_of(given: "Engine | SparkSession") -> Engine:
-    """The given engine, or an engine on the given session."""
     if isinstance(given, Engine):
         return given
     from reput.jobs.engines.spark import SparkEngine
@@ -124,15 +123,11 @@ def chosen(engine: str | None, master: str | None) -> str:
     return SPARK if master or session_given() else LOCAL
 
 
-def _nothing() -> None:
-    """The default of `meanwhile`."""
-
-
 @contextmanager
 def command_engine(
     engine: str | None,
     master: str | None,
-    meanwhile: Callable[[], None] = _nothing,
+    meanwhile: Callable[[], None] = lambda: None,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Engine]:
     """Yield the engine of a command, and stop it afterwards.

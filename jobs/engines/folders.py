@@ -1,6 +1,4 @@
-"""What sessions and workers are started with: a temporary folder that the process holds, and an
-environment.
-"""
+"""What sessions and workers are started with: a folder that is held, and an environment."""
 
 import fcntl
 import os
@@ -86,12 +84,6 @@ def remove_session_folder(path: str) -> bool:
         return not os.path.lexists(gone)
     finally:
         os.close(descriptor)
-
-
-def remove_abandoned_sessions() -> None:
-    """Remove what killed sessions left."""
-    for path in abandoned_session_folders():
-        remove_session_folder(path)
 
 
 def _session_folders(parent: str) -> Iterator[str]:

@@ -1,6 +1,4 @@
-"""The local engine: tasks run in worker processes of this machine, which exchange Arrow tables with
-it.
-"""
+"""The local engine: tasks run in processes of this machine, which exchange Arrow tables."""
 
 import os
 import pickle
@@ -115,13 +113,12 @@ def _begin(held: Connection, environment: Mapping[str, str], umask: int) -> None
     os.environ.clear()
     os.environ.update(environment)
     os.umask(umask)
-    threading.Thread(target=_end_with, args=(held,), daemon=True).start()
 
+    def end() -> None:  # when the other end of the pipe is closed, or its process is gone
+        held.poll(None)
+        os._exit(1)
 
-def _end_with(held: Connection) -> None:
-    """End this process when the other end of the pipe is closed, or its process is gone."""
-    held.poll(None)
-    os._exit(1)
+    threading.Thread(target=end, daemon=True).start()
 
 
 def _umask() -> int:
@@ -288,7 +285,6 @@ def _evenly(count: int, parts: int) -> list[int]:
 
 
 def _parts(rows: pa.Table, cuts: Sequence[int]) -> list[Batches]:
-    """The rows between each cut and the next."""
     return [rows.slice(start, end - start).to_batches() for start, end in pairwise(cuts)]
 
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.engines.engine import NoSparkError, SparkFailed
 from reput.jobs.engines.folders import (
+    abandoned_session_folders,
     environment,
     make_session_folder,
     on_databricks,
     our_packages,
-    remove_abandoned_sessions,
     remove_session_folder,
     session_given,
 )
@@ -74,15 +74,11 @@ _WARNING = re.compile(
 )
 
 
-def _nothing() -> None:
-    """What is done before a session is made, where name what to look for."""
-
-
 @contextmanager
 def command_session(
     master: str | None = None,
     memory: str = "1g",
-    meanwhile: Callable[[], None] = _nothing,
+    meanwhile: Callable[[], None] = lambda: None,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Yield the session that a command runs on, and stop it afterwards.
@@ -134,14 +130,15 @@ def local_session(
     master: str = "local[*]",
     memory: str = "1g",
     settings: Mapping[str, str] | None = None,
-    meanwhile: Callable[[], None] = _nothing,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[SparkSession]:
     """Yield a session on this machine, silent and gone without a trace afterwards; `settings` go
     over ours. meanwhile: as for command_session. Raises NoSparkError, NoJavaError, SparkFailed.
     """
     java = installed()
     meanwhile()
-    remove_abandoned_sessions()
+    for path in abandoned_session_folders():
+        remove_session_folder(path)
     folder, release = make_session_folder()
     try:
         with ended_first(partial(end_jvm, folder)), _death_in_words():

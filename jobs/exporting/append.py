@@ -1,6 +1,4 @@
-"""What `reput append` appends: the messages of an export, rows of Parquet and Arrow files, JSON
-lines, a store's segments.
-"""
+"""What `reput append` appends: an export, rows of files, JSON lines, a store's segments."""
 
 import io
 import sys
@@ -18,8 +16,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.exporting.files import whole_export
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in, exported_parquet, is_exported
 from reput.store_format.faults import StoreChanged
-from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.by_url import place_at, storage_for
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import Reader
 from reput.store_format.log.record import Record
@@ -52,8 +49,7 @@ def exported_rows(folder: str, skip: int, wanted: CopyChoice = ALL) -> Iterator[
     The files are compared with the manifest first: length, SHA-256. Raises StoreError if the folder
     is no export, DamageFound if it is not whole, SettingError if it has no bodies.
     """
-    storage = storage_for(folder)
-    at = Folder(storage, storage.resolve(folder))
+    at = place_at(folder)
     manifest = whole_export(at)
     if not manifest["chosen"].get("bodies"):
         raise SettingError(f"--from {at}: was exported with --no-bodies")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from reput.jobs.engines.choice import SPARK
 from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.spark import SparkEngine
 from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.delta_table import (
     MESSAGES,
@@ -31,7 +32,6 @@ _DIFFERENCES_MOST = 100
 def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
     """The writer of the tables. Raises SettingError if its package or session is missing."""
     if delta_by == SPARK:
-        from reput.jobs.engines.spark import SparkEngine
         from reput.jobs.exporting.delta_writers import DeltaSpark
 
         if not isinstance(engine, SparkEngine):

@@ -78,9 +78,7 @@ class DeltaTables(Protocol):
     def errors(self) -> tuple[type[Exception], ...]: ...
 
     def about(self, path: str) -> str | None:
-        """The property ABOUT, as `create` was given it (older tables: their description); None
-        if there is no table.
-        """
+        """The property ABOUT as `create` got it (once: the description); None: no table."""
 
     def create(self, path: str, columns: pa.Schema, about: str) -> None:
         """Make an append-only table. `comment` in a field's metadata is the column's comment. A

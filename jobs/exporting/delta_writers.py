@@ -1,6 +1,4 @@
-"""Delta tables written by delta-rs in this process, or by Delta's own library in a Spark session
-(`DeltaTables`).
-"""
+"""Delta tables by delta-rs in this process, or by Delta's library in a Spark session."""
 
 import logging
 import os

@@ -455,7 +455,6 @@ def _run(
     engine: Engine, log: LogParts, parts: list[LogPart], plan: Plan, chosen: Chosen, kind: str,
     staging: Staging, redacted: Redaction | None = None,
 ) -> list[Row]:  # fmt: skip
-    """The EXPORTED rows, in the log's order."""
     if not parts:
         return []
     columns = chosen.columns if kind else _SUMMED

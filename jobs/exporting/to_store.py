@@ -175,7 +175,6 @@ def _looked_at(made: str, path: str) -> dict[str, Any]:
 
 
 def _paths(folder: str) -> list[str]:
-    """The paths of all files below a folder, relative to it."""
     return sorted(
         os.path.relpath(os.path.join(at, name), folder)
         for at, _, names in os.walk(folder)

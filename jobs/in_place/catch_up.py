@@ -1,6 +1,4 @@
-"""A catch-up: a log's new messages found, and their entries added to the store's files in place or
-to copies in a new set.
-"""
+"""A catch-up: a log's new messages are added to the store's files, or to copies of them."""
 
 import tempfile
 import time
@@ -15,7 +13,7 @@ from reput.broker.change.compaction import settle
 from reput.broker.change.new_messages import New, Rules, find_new
 from reput.broker.change.position import DispatchedLog, Position, find_position
 from reput.broker.writer.recovery import LogRecovery
-from reput.jobs.deriving.timers import mend_services, of_opened, staged_services
+from reput.jobs.deriving.timers import of_opened, staged_services, write_services
 from reput.jobs.opening.held import HeldStore, refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.plan import Plan, check_unchanged
 from reput.jobs.outputs.output import Output
@@ -49,7 +47,6 @@ from reput.store_format.files.protocol import Files
 from reput.store_format.log.reader import LogBytes, segment_files
 from reput.store_format.log.there import derived_files
 from reput.store_format.names import (
-    ABORT,
     BATCH_CONSUME_QUEUE,
     CHECKPOINT,
     CONSUME_QUEUE,
@@ -150,12 +147,13 @@ def clock_in(zone: NameZone) -> Callable[[], int]:
 
 def catch_up_in_place(
     held: HeldStore, plan: Plan, progress: Progress, confirm: Callable[[str], None],
-    *, growing: bool = False, settled: bool = True,
+    *, growing: bool = False, settled: bool = True, settle_too: Callable[[], object] = lambda: None,
 ) -> CaughtUp:  # fmt: skip
     """Extend the derived files of a held store to its log's end. Raises StoreError, OSError.
 
-    growing: whether the log is still being copied, so that its end is not judged.
-    settled: whether the log has not changed since the last round.
+    growing: whether the log is still being copied, so that its end is not judged, and its services
+    get their files later. settled: whether the log has not changed since the last round.
+    settle_too: brings what else the caller has beside the log to it, before `abort` goes.
     """
     files, rules = held.files, rules_of(plan)
     size = plan.settings.mapped_file_size_commit_log
@@ -175,12 +173,13 @@ def catch_up_in_place(
             new = find_new(log, recovery, position, rules, growing, settled, topics_of(plan))
         about = report(plan, new)
         about.resumed = resumed
-        about.needed = resumed or not new.ahead.nothing_new
-        if held.dry_run:
-            return about
+        about.needed = new_here = resumed or not new.ahead.nothing_new
         if not about.needed:
-            if files.exists(NOTE):
+            if not held.dry_run and files.exists(NOTE):
                 catching.settle()
+            if not growing:
+                mend_lost(held, plan, confirm, about)
+        if held.dry_run or not new_here:
             return about
         catching.index.folder.remove_staged()  # a killed run leaves hard links of index files there
         _refuse_links(files, held.path, new)
@@ -196,9 +195,9 @@ def catch_up_in_place(
 
         def follow_the_log() -> None:
             about.compaction = settle(files, held.folder, release, given, notes).lines
+            settle_too()
             if not growing:
-                with OpenedStore(held.folder, release, given, Notes()) as opened:
-                    about.waits = mend_services(files, opened, given, about.log_end, stopped=True)
+                mend_lost(held, plan, lambda _: None, about)
 
         with progress.stage("written", lambda: Done(None, f"up to {new.ahead.end:,}")):
             (catching.resume if resumed else catching.apply)(new, follow_the_log)
@@ -209,6 +208,27 @@ def catch_up_in_place(
     finally:
         catching.close()
         source.close()
+
+
+def mend_lost(
+    held: HeldStore, plan: Plan, confirm: Callable[[str], None], about: CaughtUp
+) -> None:  # fmt: skip
+    """Write what the services of a stopped store have lost, though no message may be new:
+    `--follow` leaves it to its end, and to the next catch-up if it has none.
+    """
+    release, given, notes = plan.profile.release, plan.discovered.settings, list[str]()
+    with OpenedStore(held.folder, release, given, Notes()) as opened:
+        asked = of_opened(opened, given, about.log_end)._replace(stopped=True)
+        waits = asked.waits(False, False, notes)
+    said = waits.said()
+    about.needed = about.needed or bool(said)
+    about.waits = [*said, *notes] if about.needed else []
+    if said and not held.dry_run:
+        confirm(f"write what timers and delays wait for to {held.path}")
+        held.changed = True
+        held.lock_at_last()
+        write_services(held.files, waits, plan.profile)
+        about.done = True
 
 
 def _noted(held: HeldStore, catching: CatchUp, confirm: Callable[[str], None]) -> Position:
@@ -223,9 +243,7 @@ def _noted(held: HeldStore, catching: CatchUp, confirm: Callable[[str], None]) -
             f"{note['queues']:,}; without --dry-run the next one goes on from there"
         )
     if note is None or not catching.is_of(note):
-        raise StoreError(
-            f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
-        )
+        raise StoreError(f"{held.path}: was not stopped cleanly; use `reput recover` first")
     refuse_shared_derived(held.path)
     confirm(
         f"go on with the catch-up of {held.path} that was killed when its queues ended at "

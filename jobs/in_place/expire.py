@@ -1,6 +1,4 @@
-"""What expires of a store: who still needs the messages, what of them a backup has, and the
-deletion.
-"""
+"""What expires of a store: who still needs it, what of it a backup has, and the deletion."""
 
 import hashlib
 import os
@@ -38,7 +36,6 @@ from reput.store_format.files.runs import Piece
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.log.there import derived_files, said_of_strangers
 from reput.store_format.names import (
-    ABORT,
     COMMIT_LOG,
     CONFIG,
     CONSUME_QUEUE,
@@ -335,9 +332,7 @@ def plan_expiry(
     """
     refuse_links(held.path)
     if held.crashed:
-        raise StoreError(
-            f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
-        )
+        raise StoreError(f"{held.path}: was not stopped cleanly; use `reput recover` first")
     discovered = discovered or discover(at, EXPIRE)
     # a broker's compaction removes the expired entries of a RocksDB
     plan = make_plan(at, discovered, EXPIRE)
@@ -373,9 +368,7 @@ def expire_store(
         check_unchanged(plan)
         again = _expired(held, planned, even, backed_up, when, progress)
         if (again.segments, again.files) != (about.segments, about.files):
-            raise StoreChanged(
-                f"{held.path}: changed after this was looked at; nothing is deleted: run it again"
-            )
+            raise StoreChanged(f"{held.path}: changed since; nothing is deleted: run it again")
     held.changed = True
     delete(held.files, paths)
     about.done = True
@@ -386,7 +379,6 @@ def _expired(
     held: HeldStore, planned: tuple[Plan, ExpirySettings], even: Even, backed_up: str | None,
     when: When, progress: Progress,
 ) -> Expired:  # fmt: skip
-    """What expires of a store now."""
     plan, settings = planned
     segments = [
         AgedSegment(

@@ -6,9 +6,9 @@ at most one round (docs/decisions/0014-catch-up-in-place.md).
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
-from reput.jobs.in_place.catch_up import CaughtUp, catch_up_in_place
+from reput.jobs.in_place.catch_up import CaughtUp, catch_up_in_place, mend_lost
 from reput.jobs.opening.held import HeldStore, refuse_log_elsewhere
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.store_format.discover.purpose import FOLLOW
@@ -21,14 +21,6 @@ from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
 
 LogListing = tuple[tuple[str, str, FileState], ...]  # folder, name and state of each segment
-
-
-class Rounds(NamedTuple):
-    """How rounds of catch-up follow each other."""
-
-    every: float  # seconds between two rounds
-    idle: float | None  # ends after so many seconds without growth of the log; None: never
-    said: Callable[[CaughtUp], None]  # called with the report of each round that wrote something
 
 
 def one_round(
@@ -78,26 +70,36 @@ def growing_plan(at: StoreAt) -> Plan:
     return plan
 
 
-def follow(
-    held: HeldStore, at: StoreAt, progress: Progress, confirm: Callable[[str], None],
-    rounds: Rounds,
-) -> CaughtUp | None:  # fmt: skip
-    """Catch up in rounds; the last report. Raises as one_round does."""
-    since, about = time.monotonic(), None
+def follow(asked: Any, held: HeldStore, at: StoreAt) -> CaughtUp | None:
+    """Catch up in rounds; the last report. asked: as jobs/catch_up.py declares it. Raises as
+    one_round does.
+    """
+    since, about, confirm = time.monotonic(), None, asked.confirm
     seen: LogListing = ()
     while True:
         before = seen
-        found, seen = one_round(held, at, progress, confirm, before)
+        found, seen = one_round(held, at, asked.shows, confirm, before)
         about = found or about
         if found is not None and found.done:
-            rounds.said(found)
+            asked.said(found)
             confirm = consented
             since = time.monotonic()
         elif seen != before:
             since = time.monotonic()
-        elif rounds.idle is not None and time.monotonic() - since >= rounds.idle:
+        elif asked.idle is not None and time.monotonic() - since >= asked.idle:
+            end(asked, held, at, confirm, about)
             return about
-        time.sleep(rounds.every)
+        time.sleep(asked.every)
+
+
+def end(
+    asked: Any, held: HeldStore, at: StoreAt, confirm: Callable[[str], None], about: CaughtUp | None
+) -> None:  # fmt: skip
+    """Write what services lack, once the log has its end. about: of the last round."""
+    if about is not None:
+        mend_lost(held, growing_plan(at), confirm, about)
+        if about.waits:
+            asked.said(about)
 
 
 def consented(_: str) -> None:

@@ -6,21 +6,21 @@ the derived files, so a batch repeated after a kill finds its work done.
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from reput.jobs.in_place.follow import LogListing, Rounds, consented, one_round
+from reput.jobs.in_place.catch_up import CaughtUp
+from reput.jobs.in_place.follow import LogListing, consented, end, one_round
 from reput.jobs.opening.held import HeldStore
 from reput.jobs.outputs.output import inputs_of, refuse_overlap
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder, Place
+from reput.store_format.files.by_url import place_at
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.segments import commit_log_folders
-from reput.store_format.notes import Progress
 from reput.store_format.release.settings import settings_from
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ _LOOK_SECONDS = 0.2
 
 
 def follow_stream(
-    spark: "SparkSession", checkpoint: str, held: HeldStore, at: StoreAt, progress: Progress,
-    confirm: Callable[[str], None], rounds: Rounds,
+    spark: "SparkSession", checkpoint: str, asked: Any, held: HeldStore, at: StoreAt
 ) -> None:  # fmt: skip
-    """Catch up with each growth of a held store's log.
+    """Catch up with each growth of a held store's log. asked: as jobs/catch_up.py declares it.
 
     checkpoint: folder of the query's checkpoint, outside the store.
     at: the held store with the user's release and settings. Raises as one_round does.
@@ -43,15 +42,18 @@ def follow_stream(
     failed: list[BaseException] = []
     last = time.monotonic()
     seen: LogListing = ()
+    confirm = asked.confirm
+    newest: CaughtUp | None = None
     one_at_a_time = threading.Lock()
 
     def catch_up() -> None:
-        nonlocal last, seen, confirm
+        nonlocal last, seen, confirm, newest
         with one_at_a_time:
             before = seen
-            about, seen = one_round(held, at, progress, confirm, before)
+            about, seen = one_round(held, at, asked.shows, confirm, before)
+            newest = about or newest
             if about is not None and about.done:
-                rounds.said(about)
+                asked.said(about)
                 confirm = consented
             if seen != before:
                 last = time.monotonic()
@@ -71,15 +73,15 @@ def follow_stream(
         frame.writeStream.foreachBatch(batch)
         .queryName(f"reput: catch up {held.path}")
         .option("checkpointLocation", checkpoint)
-        .trigger(processingTime=f"{rounds.every} seconds")
+        .trigger(processingTime=f"{asked.every} seconds")
         .start()
     )
     try:
         while query.isActive:
             time.sleep(_LOOK_SECONDS)
-            if time.monotonic() - last >= rounds.every + _LOOK_SECONDS:
+            if time.monotonic() - last >= asked.every + _LOOK_SECONDS:
                 catch_up()  # without growth no batch comes, but the last record counts only now
-            if rounds.idle is not None and time.monotonic() - last >= rounds.idle:
+            if asked.idle is not None and time.monotonic() - last >= asked.idle:
                 break
     finally:
         query.stop()
@@ -88,6 +90,7 @@ def follow_stream(
     error = query.exception()
     if error is not None:
         raise StoreError(f"the streaming query ended: {type(error).__name__}") from error
+    end(asked, held, at, confirm, newest)
 
 
 # ---
@@ -134,8 +137,7 @@ class GrowthReader(DataSourceStreamReader):
     def latestOffset(self, *_: Any) -> dict[str, int]:  # noqa: N802 (Spark's name)
         found = dict(_NONE)
         for folder in self.folders:
-            storage = storage_for(folder)
-            for _name, state in Folder(storage, storage.resolve(folder)).listed():
+            for _name, state in place_at(folder).listed():
                 if state is not None:
                     found["bytes"] += state.size
                     found["changed"] = max(found["changed"], state.mtime)

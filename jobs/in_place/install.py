@@ -190,9 +190,7 @@ def to_convert(store: str, to_rocksdb: bool, lmq: bool) -> Conversion:
 
 
 def _light(store: str, name: str, lmq: bool) -> bool:
-    """Whether a broker has offsets of LMQs in a RocksDB below config/, or is told to. Raises
-    RocksDBError.
-    """
+    """Whether LMQs' offsets are, or are to be, in a RocksDB of config/. Raises RocksDBError."""
     if lmq:
         return True
     with closing(open_database(Folder(LocalStorage(), f"{store}/{CONFIG}/{name}"))) as database:
@@ -207,7 +205,9 @@ def converted_config(store: str, about: Conversion, folder: str) -> Apart:
         if to_rocksdb:
             _to_rocksdb(store, file, f"{folder}/{CONFIG}/{name}")
         else:
-            _to_json(store, file, name, f"{folder}/{CONFIG}/{file}")
+            text = config_as_json(Folder(LocalStorage(), f"{store}/{CONFIG}/{name}"), file)
+            with open(f"{folder}/{CONFIG}/{file}", "x", encoding="utf-8") as output:
+                output.write(text)
     names = {*about.names.values()}
     if not to_rocksdb:
         names |= {each for file in about.names for each in (file, f"{file}.bak")}
@@ -238,24 +238,15 @@ def _row(file: str, about: Any) -> bytes:
     return json.dumps({"offsetTable": about} if file == OFFSETS else about).encode()
 
 
-def _to_json(store: str, file: str, name: str, to: str) -> None:
-    text = config_as_json(Folder(LocalStorage(), f"{store}/{CONFIG}/{name}"), file)
-    with open(to, "x", encoding="utf-8") as output:
-        output.write(text)
-
-
 def config_as_json(folder: Folder, file: str) -> str:
     """The JSON text of a file of config/, from the RocksDB in a folder. Raises RocksDBError."""
     with closing(open_database(folder)) as database:
         table = config_rows(database, OFFSETS if file == LMQ_OFFSETS else file)
     if file in (OFFSETS, LMQ_OFFSETS):
-        table = {name: _by_number(queues) for name, queues in table.items()}
+        table = {name: dict(sorted(queues.items(), key=lambda each: int(each[0])))
+                 for name, queues in table.items()}  # fmt: skip
     whole = {"dataVersion": _VERSION, CONFIG_ROWS[file].table: table}
     return json.dumps(with_light(whole) if file == LMQ_OFFSETS else whole)
-
-
-def _by_number(queues: dict[str, int]) -> dict[str, int]:
-    return {queue: queues[queue] for queue in sorted(queues, key=int)}
 
 
 def _files(folder: str) -> Iterator[SetFile]:

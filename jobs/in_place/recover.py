@@ -1,6 +1,4 @@
-"""A recovery: examines a store, decides which derived files change, makes the change, and reports
-it.
-"""
+"""A recovery: examines a store, decides which derived files change, changes and reports it."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -358,13 +356,10 @@ def examine(
     about.checkpoint = old is None or about.needed or bool(claims)
     about.waits = waits.said()
     new = decode(new_checkpoint(plan, linked, verdict.named))
-    checkpoint = encode(new._replace(master_flushed_offset=_flushed(old, linked.end)))
+    flushed = min(old.master_flushed_offset, linked.end) if old else 0
+    checkpoint = encode(new._replace(master_flushed_offset=flushed))
     check_unchanged(plan)
     return Recovery(plan, log, end, renewed, checkpoint, waits, pops, databases), about
-
-
-def _flushed(old: Checkpoint | None, log_end: int) -> int:
-    return min(old.master_flushed_offset, log_end) if old else 0
 
 
 def change(held: HeldStore, recovery: Recovery, about: Recovered, staging: str) -> None:

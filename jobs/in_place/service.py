@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.console.declared import OfService
+from reput.jobs.deriving.timers import mend_written
 from reput.jobs.engines.signals import Stopped, StopSignals
 from reput.jobs.opening.held import refuse_group_log, refuse_shared_files, refuse_what_is_no_store
 from reput.jobs.opening.open_writer import local_store_at, open_writer
@@ -83,6 +84,9 @@ def run_service(service: Service[Planned], asked: OfService) -> Planned:
         for warning in warnings:
             tell(warning)
         with writer:
+            if writer.recovered is not None:  # `abort` will go, and then nobody else does it
+                for line in mend_written(writer, store, settings):
+                    tell(line)
             if _states(store) != before:
                 opened.close()
                 opened, planned = look(writer.recovered is None)

@@ -1,6 +1,4 @@
-"""A check: reads the whole log with every CRC, says whether its end is whole, and compares the
-derived files with it.
-"""
+"""A check: reads a log with every CRC, judges its end, compares the derived files with it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -190,9 +188,7 @@ def _newest(job: "Pipeline", linked: Linked, wanted: int) -> int:
 
 
 def _set_back(job: "Pipeline", linked: Linked) -> Iterator[int]:
-    """The first segment, and those with a split that ends in an earlier time than the split
-    before it.
-    """
+    """The first segment, and those with a split that ends earlier in time than the one before."""
     yield 0
     rows = [row for row in linked.accepted if row["records"]]
     for before, row in pairwise(rows):
@@ -325,9 +321,7 @@ def _blame_records(report: CheckReport, plan: Plan, places: list[int]) -> None:
 
 
 def _entry_of(difference: Difference, plan: Plan) -> int:
-    """The physicalOffset in the entry, or the half of the header, in which an index file differs;
-    -1 for any other file.
-    """
+    """The physicalOffset in the entry, or half header, in which an index file differs; else -1."""
     if difference.there is None or not difference.path.startswith(f"{plan.store}/{INDEX}/"):
         return -1  # no file of the index, or one that is missing
     with closing(plan.storage.open(difference.path)) as file:

@@ -1,6 +1,4 @@
-"""Compares the queues and the index of a store in RocksDB with the rows that its log gives, by
-key.
-"""
+"""Compares queues and index of a store in RocksDB with the rows that its log gives, by key."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress

@@ -1,6 +1,4 @@
-"""The report of a check for people: text with a picture of the log, that picture as SVG, and what
-to do next.
-"""
+"""The report of a check for people: text, a picture of the log, and what to do next."""
 
 import re
 from collections.abc import Iterator
@@ -43,9 +41,7 @@ _LEGEND = (
 
 
 class MapRow(NamedTuple):
-    """A segment's row in the picture. One without cells counts the segments behind the last row,
-    which may be damaged.
-    """
+    """A segment's row in the picture; without cells it counts the segments after the last row."""
 
     start: int  # physical offset
     cells: list[str]  # each a key of SIGNS, "sound" or "unused"
@@ -59,9 +55,7 @@ class MapRow(NamedTuple):
 
 
 def text(report: CheckReport, whole: bool = False, given: str = "") -> str:
-    """The report as text. whole: as for -v, with up to 20 lines of each kind instead of 2; given:
-    as for `next_step`.
-    """
+    """The report as text. whole: as for -v, up to 20 lines of a kind; given: as for `next_step`."""
     verdict = report.state
     if report.looks_like:
         verdict = (

@@ -1,6 +1,4 @@
-"""A local store that a command examines and perhaps changes: its lock, and what must not be
-changed. Without kernels.
-"""
+"""A local store that is examined, perhaps changed: its lock, what must stay. No kernels."""
 
 import os
 import re

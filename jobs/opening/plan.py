@@ -19,14 +19,14 @@ from reput.store_format.discover.config import (
     not_derived,
     topic_attributes,
 )
-from reput.store_format.discover.config_faults import config_faults
+from reput.store_format.discover.config_faults import config_faults, seal_faults
 from reput.store_format.discover.delay_levels import assumed_delays
 from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt
 from reput.store_format.dispatch.scan import End, ScanRules, scan, scan_rules
 from reput.store_format.faults import EmptyLog, Fault, StoreChanged, StoreError
 from reput.store_format.files.folder import Folder, Place, read_part
-from reput.store_format.files.protocol import ANY_TIME, InputStorage, Reader, Storage
+from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage, Reader, Storage
 from reput.store_format.files.queue_logs import COMPACTED
 from reput.store_format.files.system import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
@@ -103,9 +103,14 @@ def log_end_now(storage: InputStorage, segments: list[Segment], rules: ScanRules
 
 def states_now(storage: InputStorage, segments: list[Segment]) -> list[Segment]:
     """The segments with their present states: the last listed segment may be full by now."""
-    folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in segments)
-    now = {f"{folder}/{name}": state for folder in folders for name, state in storage.list(folder)}
+    now = _states(storage, segments)
     return [s._replace(state=now.get(s.path) or s.state) for s in segments]
+
+
+def _states(storage: InputStorage, segments: list[Segment]) -> dict[str, FileState | None]:
+    """By path, with one listing a folder: such a request on a remote storage covers many files."""
+    folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in segments)
+    return {f"{folder}/{name}": state for folder in folders for name, state in storage.list(folder)}
 
 
 def _open(storage: InputStorage, segment: Segment) -> Reader:
@@ -208,9 +213,7 @@ class Plan:
 
 
 def index_zone(store: Folder, settings: Settings) -> NameZone:
-    """The time zone in which index files are named: as given, or as the store's files show it, or
-    that of this process.
-    """
+    """The zone in which index files are named: as given, as files show it, or this process's."""
     named = [(about.name, head) for about, head in index_files(store)]
     own = _offset_here(time.time_ns() // 1_000_000)
     here = NameZone(offset_text(own), BY_PROCESS, _offset_here)
@@ -272,6 +275,7 @@ def make_plan(
     said_of_config = Notes()
     topics = topic_attributes(store, said_of_config)
     faults = config_faults(store, holder is not None)
+    faults += seal_faults(storage, segments, discovered.found)
     paths = tuple(fault.path for fault in faults)
     warnings += [line for line in said_of_config.lines if not line.startswith(paths or "\0")]
     for fault in faults:
@@ -404,13 +408,8 @@ def _split_bytes(segments: list[Segment], cores: int) -> int:
 
 
 def check_unchanged(plan: Plan) -> None:
-    """Raise StoreChanged if a segment has changed since the plan was made.
-
-    The folders are listed again, as one such request on a remote storage covers many files.
-    """
-    folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in plan.segments)
-    now = {f"{folder}/{name}": state
-           for folder in folders for name, state in plan.storage.list(folder)}  # fmt: skip
+    """Raise StoreChanged if a segment has changed since the plan was made."""
+    now = _states(plan.storage, plan.segments)
     for segment in plan.segments:
         state = now.get(segment.path)
         if state is None or not segment.state.admits(state):

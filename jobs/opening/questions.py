@@ -1,6 +1,4 @@
-"""`open_store` opens a store for questions, from its files alone, without broker and Spark: `Store`
-and its answers.
-"""
+"""`open_store` opens a store for questions, without broker and Spark: `Store`, its answers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -8,13 +6,22 @@ from datetime import UTC, tzinfo
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack
 
+from reput.store_format.discover.config import batch_topics, configured_topics
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.folder import Folder
+from reput.store_format.files.by_url import place_at
 from reput.store_format.message.bodies import BODY_MOST
 from reput.store_format.notes import Done, Notes, Progress
-from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
+from reput.store_format.query.by_key import (
+    UNIQUE_KEY_MOST,
+    as_broker,
+    by_key,
+    by_message_id,
+    newest,
+    who_is,
+)
+from reput.store_format.query.by_queue import as_client, by_offset, by_time, in_log
 from reput.store_format.query.client_traces import TRACE_TOPIC
+from reput.store_format.query.inventory import groups, queues, rates, topics, unconsumed
 from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage
 
 if TYPE_CHECKING:
@@ -233,8 +240,6 @@ class Store:
         """The message with a broker's message id, or the messages with a client's id. The notes
         have the parts of the id. Raises BadMessageId (a StoreError).
         """
-        from reput.store_format.query.by_key import by_message_id
-
         notes = self._new_notes()
         names = self.topic_names() if topic is None else [topic]
         found = by_message_id(self._opened, message_id, topic, names, scan, notes)
@@ -259,8 +264,6 @@ class Store:
         where: only messages that pass (`filter`). as_rocketmq: messages between the offsets that a
         broker gives for both times.
         """
-        from reput.store_format.query.by_queue import as_client, by_offset, by_time, in_log
-
         notes, store, scan = self._new_notes(), self._opened, how.get("scan", False)
         if topic is None:
             return Messages(in_log(store, begin, end, notes, where), notes)
@@ -303,8 +306,6 @@ class Store:
 
             chosen.append(GrepFilter(grep, BODY_MOST, self._new_notes().note))
         if unconsumed_by is not None:
-            from reput.store_format.query.inventory import unconsumed
-
             folder, notes = self._opened.folder, self._new_notes()
             chosen.append(FromOffsets(unconsumed(folder, unconsumed_by, notes)))
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
@@ -318,26 +319,18 @@ class Store:
 
         scan: count in the log itself; everything: also topics that are only configured.
         """
-        from reput.store_format.query.inventory import topics
-
         return self._rows(topics, scan, everything)
 
     def queues(self, *, scan: bool = False) -> "Rows[QueueRow]":
         """All queues, by topic and id."""
-        from reput.store_format.query.inventory import queues
-
         return self._rows(queues, scan)
 
     def rates(self, buckets: int) -> "Rows[RateRow]":
         """Messages of each topic in equal spans of time, from the oldest to the newest."""
-        from reput.store_format.query.inventory import rates
-
         return self._rows(rates, buckets)
 
     def groups(self, *, scan: bool = False) -> "Rows[GroupRow]":
         """The offset and lag of each consumer group in each queue."""
-        from reput.store_format.query.inventory import groups
-
         return self._rows(groups, scan)
 
     def in_flight(self, *, scan: bool = False) -> "Rows[InFlightRow]":
@@ -362,7 +355,6 @@ class Store:
         """Counts of records, messages and bytes in the log, by some of topic, day, hour, group and
         size. The log is read once; damage is skipped, with a note. zone: of days and hours.
         """
-        from reput.store_format.discover.config import batch_topics
         from reput.store_format.query.counts import count
 
         notes, opened = self._new_notes(), self._opened
@@ -388,7 +380,6 @@ class Store:
         """
         from reput.store_format.fate.rows import message_events
         from reput.store_format.fate.trace import client_events, group_events, tells_of
-        from reput.store_format.query.by_key import who_is
 
         notes = self._new_notes()
         key, origin = who_is(self._opened, message_id)
@@ -411,8 +402,6 @@ class Store:
 
     def topic_names(self) -> list[str]:
         """The topics that have a queue or are configured."""
-        from reput.store_format.discover.config import configured_topics
-
         notes = Notes()
         configured = configured_topics(self._opened.folder, notes) or {}
         return sorted({*self._opened.queues.topics(), *configured})
@@ -434,15 +423,12 @@ def open_store(
     progress: shows reading of the log, where queues and index give no answer.
     tell: called with each note. Raises StoreError, SettingError, UnknownRelease, OSError.
     """
-    storage = storage or storage_for(path)
 
     def new_notes() -> Notes:
         return notes_with(progress, tell)
 
     notes = new_notes()
-    opened = OpenedStore(
-        Folder(storage, storage.resolve(path)), rocketmq or NEWEST, settings or {}, notes
-    )
+    opened = OpenedStore(place_at(path, storage), rocketmq or NEWEST, settings or {}, notes)
     opened.behind = _live_behind(opened)
     return Store(opened, notes, new_notes)
 
@@ -452,7 +438,6 @@ def _live_behind(opened: OpenedStore) -> "LiveBehind":
 
     @cache
     def made() -> "LiveBehind":
-        from reput.store_format.discover.config import batch_topics
         from reput.udfs.table.log_parts import live_behind
 
         batch = batch_topics(opened.folder, Notes())

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from reput.jobs.outputs.report import MANIFEST_FORMAT, SHARDED_FORMAT
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage, VolumeStorage
@@ -450,9 +450,7 @@ def whole_file(
     path: str, store: str, settings: Mapping[str, str], begins: bytes, replace: bool
 ) -> WholeFile:
     """The file that a command writes about a store. Raises StoreError if it may not be written."""
-    storage = storage_for(store)
-    inputs = inputs_of(Place(storage, storage.resolve(store)), settings)
-    file = WholeFile(path, tuple(inputs), begins, replace)
+    file = WholeFile(path, tuple(inputs_of(place_at(store), settings)), begins, replace)
     file.check()
     return file
 

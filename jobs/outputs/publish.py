@@ -1,6 +1,4 @@
-"""A job's staging folder, and publishing: accepted files get their names, and the whole set its
-place at once.
-"""
+"""A job's staging folder, and publishing: files get their names, the whole set its place."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -362,7 +360,6 @@ def places(output: Place) -> list[tuple[Place, str]]:
 
 
 def leftovers(output: Place) -> list[str]:
-    """Staging folders for this output whose jobs are gone."""
     found = []
     for number, (folder, prefix) in enumerate(places(output)):
         wanted = (True,) if number else (True, None)

@@ -1,6 +1,4 @@
-"""`Summary` of a rebuild, which is printed, returned and kept in manifest.json; and counts
-and ranges as texts.
-"""
+"""`Summary` of a rebuild, also kept in manifest.json; counts and ranges as texts."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -37,9 +35,7 @@ def counted(count: int, what: str) -> str:
 
 
 def files_text(paths: Iterable[str]) -> str:
-    """A set's files: `21 derived files and 2 of a broker's state`. Derived are queues and index, as
-    `check` counts them.
-    """
+    """A set's files: `21 derived files and 2 of a broker's state`; queues and index are derived."""
     tops = [path.partition("/")[0] for path in paths]
     derived = sum(top in (*ROCKSDB_QUEUES, BATCH_CONSUME_QUEUE, INDEX, STORE_DB) for top in tops)
     state = len(tops) - derived

@@ -20,6 +20,7 @@ from reput.jobs.opening.held import held_local_store
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.questions import notes_with
 from reput.jobs.outputs.output import inputs_of
+from reput.jobs.page.model import Section
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap
@@ -111,6 +112,27 @@ class Facts:
         more = len(lines) - _NOTES_MOST
         shown = lines[:_NOTES_MOST] + ([f"... and {more:,} more"] if more > 0 else [])
         self.notes[name] += [each for each in shown if each not in self.notes[name]]
+
+
+def section_of(
+    name: str, title: str, part: str = "", noted: bool = True
+) -> Callable[[Callable[..., None]], Callable[[Facts], Section]]:
+    """What makes a section of the page of a function that fills it in. part: which the function
+    gets; unless that is known, the section says why it is not. noted: whether it has its notes.
+    """
+
+    def made(fill: Callable[..., None]) -> Callable[[Facts], Section]:
+        def section(facts: Facts) -> Section:
+            new = Section(name, title, notes=list(facts.notes[part]) if noted else [])
+            if part and getattr(facts, part) is None:
+                new.notes.append(facts.not_known(part))
+            else:
+                fill(new, facts, *([getattr(facts, part)] if part else []))
+            return new
+
+        return section
+
+    return made
 
 
 def look_at(
@@ -259,9 +281,7 @@ def _put_and_fates(facts: Facts, opened: OpenedStore, walked: Walked | None, not
 
 
 def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:
-    """The statistics of each index file, oldest first; an unreadable file gives a note, and so does
-    what is none.
-    """
+    """The statistics of each index file, oldest first; a note for what cannot be read."""
     others = strangers(opened.folder, ())
     facts.note("index", [f"{each.path}: {each.text(opened.profile)}" for each in others])
     reader, found = opened.index(), []

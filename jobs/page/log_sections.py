@@ -7,7 +7,7 @@ from reput.jobs.console.voice import duration
 from reput.jobs.judging.report import CheckReport, compared_text
 from reput.jobs.judging.shown import rows as segment_rows
 from reput.jobs.outputs.report import counted, range_text
-from reput.jobs.page.facts import Facts
+from reput.jobs.page.facts import Facts, section_of
 from reput.jobs.page.model import (
     BARS_MOST,
     COLOURS,
@@ -46,16 +46,12 @@ _CAUSES = {
 }  # fmt: skip
 
 
-def put_section(facts: Facts) -> Section:
-    section = Section("time", "Messages over time", notes=list(facts.notes["put"]))
-    put = facts.put
-    if put is None:
-        section.notes.append(facts.not_known("put"))
-        return section
+@section_of("time", "Messages over time", "put")
+def put_section(section: Section, facts: Facts, put: PutTimes) -> None:
     messages = sum(row.messages for row in put.topics)
     if not messages:
         section.words.append("The log has no message.")
-        return section
+        return
     size = (facts.check or facts).log_end - facts.log_start
     section.words.append(
         f"{counted(messages, 'message')} of {counted(len(put.topics), 'topic')}, "
@@ -81,7 +77,6 @@ def put_section(facts: Facts) -> Section:
         "Messages in each span of time", spans, "from (UTC)=begin@", "topic=part",
         PageColumn("messages", lambda row: int(row.value), True),
     )  # fmt: skip
-    return section
 
 
 def drawn_spans(put: PutTimes) -> list[Span]:
@@ -121,9 +116,9 @@ def _densest(spans: list[Span], width: int) -> list[Span]:
     return spans[first : ends[first]]
 
 
-def topics_section(facts: Facts) -> Section:
+@section_of("topics", "Topics")
+def topics_section(section: Section, facts: Facts) -> None:
     """Topics by their bytes in the log, with all that is known of each."""
-    section = Section("topics", "Topics")
     put = {str(row.topic): row for row in facts.put.topics} if facts.put else {}
     there = {row.topic: row for row in facts.topics}
 
@@ -133,7 +128,7 @@ def topics_section(facts: Facts) -> Section:
     names = sorted({*put, *there}, key=lambda name: (-size_of(name), name))
     if not names:
         section.words.append("There is no topic.")
-        return section
+        return
     shown = [name for name in names if name in put][:BARS_MOST]
     if shown:
         more = len(put) - len(shown)
@@ -156,15 +151,14 @@ def topics_section(facts: Facts) -> Section:
         PageColumn("oldest (UTC)", lambda n: time_cell(put[n].first) if n in put else None),
         PageColumn("newest (UTC)", lambda n: time_cell(put[n].last) if n in put else None),
     )
-    return section
 
 
-def sizes_section(facts: Facts) -> Section:
-    section = Section("sizes", "Sizes of messages")
+@section_of("sizes", "Sizes of messages")
+def sizes_section(section: Section, facts: Facts) -> None:
     rows = facts.put.sizes if facts.put else []
     if not rows:
         section.words.append("There is none.")
-        return section
+        return
     mean = sum(row.bytes for row in rows) // sum(row.records for row in rows)
     section.words.append(
         f"A record of the log (a message and its head) has {mean:,} bytes on average."
@@ -178,7 +172,6 @@ def sizes_section(facts: Facts) -> Section:
         "Sizes", rows, "bytes, from=size#", PageColumn("to below", lambda row: row.size * 2, True),
         "records#", "bytes in all=bytes#",
     )  # fmt: skip
-    return section
 
 
 def _sizes(size: int) -> str:
@@ -186,12 +179,8 @@ def _sizes(size: int) -> str:
     return f"{size_text(size).removesuffix(' bytes')} to {size_text(2 * size)}"
 
 
-def damage_section(facts: Facts) -> Section:
-    section = Section("damage", "Damage")
-    report = facts.check
-    if report is None:
-        section.notes.append(facts.not_known("check"))
-        return section
+@section_of("damage", "Damage", "check")
+def damage_section(section: Section, facts: Facts, report: CheckReport) -> None:
     section.words.append(
         f"{counted(report.messages, 'message')} in {counted(len(report.segments), 'segment')}, at "
         f"offsets {report.log_start:,} to {report.log_end:,}, read by the rules of RocketMQ "
@@ -227,7 +216,6 @@ def damage_section(facts: Facts) -> Section:
     if found["range_count"]:
         section.tables += _damage_tables(report)
     section.tables.append(_map_table(report))
-    return section
 
 
 def _cells(report: CheckReport) -> list[tuple[str, list[str]]]:
@@ -280,17 +268,13 @@ def _damage_tables(report: CheckReport) -> list[Table]:
     return seen + ([causes] if len(found["causes"]) > _CAUSES_SAID else [])
 
 
-def derived_section(facts: Facts) -> Section:
+@section_of("derived", "Derived files", "check")
+def derived_section(section: Section, facts: Facts, report: CheckReport) -> None:
     """Derived files by their state: all match the log, behind, expired or different."""
-    section = Section("derived", "Derived files")
-    report = facts.check
-    if report is None:
-        section.notes.append(facts.not_known("check"))
-        return section
     section.notes += [*report.notes, *report.warnings]
     if report.derived_files is None:
         section.words.append("There are none; reput rebuild makes them from the log.")
-        return section
+        return
     wrong, behind = len(report.differences), len(report.behind)
     as_given = max(report.derived_files - wrong - behind, 0)
     states = {
@@ -333,4 +317,3 @@ def derived_section(facts: Facts) -> Section:
             [line.partition(": ") for line in discovered_lines(report.discovered)],
             "setting=0", "known by=2",
         )  # fmt: skip
-    return section

@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from reput.jobs.console.voice import duration, time_text
 from reput.jobs.outputs.report import counted
-from reput.jobs.page.facts import Facts
+from reput.jobs.page.facts import Facts, section_of
 from reput.jobs.page.headline import headline
 from reput.jobs.page.log_sections import (
     damage_section,
@@ -34,18 +34,15 @@ from reput.jobs.page.model import (
     table,
 )
 from reput.store_format.derived.index_reader import IndexFileStats
-from reput.store_format.fate.rows import ENDED, OPEN
+from reput.store_format.fate.rows import ENDED, OPEN, FateSums
+from reput.store_format.query.inventory import QueueRow
 
 
-def queues_section(facts: Facts) -> Section:
-    section = Section("queues", "Queues", notes=list(facts.notes["queues"]))
-    rows = facts.queues
-    if rows is None:
-        section.notes.append(facts.not_known("queues"))
-        return section
+@section_of("queues", "Queues", "queues")
+def queues_section(section: Section, facts: Facts, rows: list[QueueRow]) -> None:
     if not rows:
         section.words.append("There is no queue.")
-        return section
+        return
     deepest = sorted(rows, key=lambda row: (-row.messages, row.topic, row.queue_id))
     shown = deepest[:BARS_MOST]
     section.words.append(
@@ -65,21 +62,17 @@ def queues_section(facts: Facts) -> Section:
         "Queues", deepest, "topic", "queue=queue_id#", "messages#", "first position=min_offset#",
         "end=max_offset#", "bytes#", "oldest (UTC)=min_timestamp@", "newest (UTC)=max_timestamp@",
     )  # fmt: skip
-    return section
 
 
 def _most(rows: Sequence[object], shown: Sequence[object]) -> str:
     return f"; the picture has the {len(shown):,} largest" if len(rows) > len(shown) else ""
 
 
-def groups_section(facts: Facts) -> Section:
-    section = Section("groups", "Consumer groups")
-    if facts.queues is None:
-        section.notes.append(facts.not_known("queues"))
-        return section
+@section_of("groups", "Consumer groups", "queues", noted=False)
+def groups_section(section: Section, facts: Facts, _: list[QueueRow]) -> None:
     if not facts.groups:
         section.words.append("No group has an offset in config/consumerOffset.json.")
-        return section
+        return
     lags: dict[str, int] = {}
     for row in facts.groups:
         lags[row.group] = lags.get(row.group, 0) + max(row.lag, 0)
@@ -97,21 +90,16 @@ def groups_section(facts: Facts) -> Section:
         "Groups", sorted(facts.groups, key=lambda row: -row.lag), "group", "topic",
         "queue=queue_id#", "next position=consumer_offset#", "queue's end=max_offset#", "lag#",
     )  # fmt: skip
-    return section
 
 
-def index_section(facts: Facts) -> Section:
+@section_of("index", "Index files", "index")
+def index_section(section: Section, facts: Facts, files: list[IndexFileStats]) -> None:
     """Index files: how full they are, how long their chains are, which times they cover."""
-    section = Section("index", "Index files", notes=list(facts.notes["index"]))
-    files = facts.index
-    if files is None:
-        section.notes.append(facts.not_known("index"))
-        return section
     if not files:
         section.words.append(
             "There is none that can be read." if section.notes else "There is no index file."
         )
-        return section
+        return
     chains: dict[int, int] = {}
     for file in files:
         for least, slots in file.chains.items():
@@ -150,23 +138,18 @@ def index_section(facts: Facts) -> Section:
         "oldest (UTC)=header.begin_timestamp@", "newest (UTC)=header.end_timestamp@",
         PageColumn("age", lambda file: duration(facts.now - file.header.end_timestamp)),
     )  # fmt: skip
-    return section
 
 
 def _file_name(file: IndexFileStats) -> str:
     return file.path.rpartition("/")[2]
 
 
-def fates_section(facts: Facts) -> Section:
+@section_of("fates", "Half and delayed messages", "fates")
+def fates_section(section: Section, facts: Facts, found: FateSums) -> None:
     """Half messages and delayed messages, by what became of them."""
-    section = Section("fates", "Half and delayed messages", notes=list(facts.notes["fates"]))
-    found = facts.fates
-    if found is None:
-        section.notes.append(facts.not_known("fates"))
-        return section
     if not found.transactions and not found.delayed:
         section.words.append("The log has none.")
-        return section
+        return
     section.words.append("What had become of them when the log ended:")
     if found.transactions:
         drawn = [Bar(str(state), many) for state, many in sorted(found.transactions.items())]
@@ -203,12 +186,11 @@ def fates_section(facts: Facts) -> Section:
         "How many", counts, "messages=0", "by=1", PageColumn("state", lambda row: str(row[2])),
         "how many=3#",
     ))  # fmt: skip
-    return section
 
 
-def disk_section(facts: Facts) -> Section:
+@section_of("disk", "Disk")
+def disk_section(section: Section, facts: Facts) -> None:
     """The size of the store's folders, and what cleaning would free."""
-    section = Section("disk", "Disk")
     expired = facts.expired
     freed: dict[str, int] = {}
     if expired is None:
@@ -232,7 +214,7 @@ def disk_section(facts: Facts) -> Section:
         section.notes += [each.who for each in expired.kept[:20]]
     if facts.disk is None:
         section.notes.append(facts.not_known("disk"))
-        return section
+        return
     drawn, parts = [], ["stays"] + (["cleaning frees it"] if freed else [])
     for row, name in zip(facts.disk, labels(row.name for row in facts.disk), strict=True):
         gone = min(freed.get(row.name, 0), row.bytes)
@@ -251,7 +233,6 @@ def disk_section(facts: Facts) -> Section:
         "Folders", facts.disk, "folder=name", "files#", "bytes#",
         PageColumn("cleaning frees", lambda row: freed.get(row.name, 0), True),
     )  # fmt: skip
-    return section
 
 
 # ---

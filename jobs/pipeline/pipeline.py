@@ -327,9 +327,7 @@ class Pipeline:
         return _runs(linked) * _RUN_BYTES <= max(_LIST_BYTES_READ_BY_ALL, shared)
 
     def tasks_of(self, output: int) -> int:
-        """How many tasks share `output` bytes: some 128 to 256 MB each, and a task for each core
-        that is known of.
-        """
+        """How many tasks share `output` bytes: one for each core, some 128 to 256 MB each."""
         return self.cut.partitions or max(self.cores, -(-output // _BYTES_OF_A_TASK))
 
     def queue_tasks(self, linked: Linked) -> int:
@@ -382,9 +380,7 @@ class Pipeline:
         )
 
     def carried_rows(self, linked: Linked, timed: bool = False) -> TaskRows:
-        """The CARRIED rows of the accepted splits, or their TIMED ones; RUN rows where a read is
-        no request.
-        """
+        """CARRIED rows of accepted splits, or TIMED ones; RUN rows where a read is no request."""
         if not self.carries(linked):
             return self.runs_rows(linked)
         task = CarryRuns(self.staged_runs(linked), timed)

@@ -6,9 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment, list_segments
 from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
 from reput.store_format.names import COMPACTION, CONFIG, LMQ_OFFSETS
-from reput.store_format.notes import Done, Notes, Progress
+from reput.store_format.notes import Done, Notes
 from reput.store_format.state_table import config_to_carry
 
 # ---
@@ -264,33 +263,19 @@ class RateLimit:
         return max(ahead, 0.0)
 
 
-@dataclass(frozen=True)
-class ReplicationOptions:
-    """The options of a replication."""
-
-    wanted: LogLimit = ALL_WANTED
-    follow: bool = False
-    every: float = 1.0  # seconds between rounds
-    idle: float | None = None  # ends after so many seconds without new records
-    derive: bool = True
-    derive_every: float = 30.0
-    rate: float | None = None  # bytes a second
-    check_crc: bool = True
-    verify: bool = False  # compare the whole target with the source, not only its ends
-
-
 class Replication:
     """Copies one source's log to one target."""
 
     def __init__(
-        self, source: SourceLog, store: Folder, target: ReplicaTarget,
-        options: ReplicationOptions, live: Callable[[], bool], about: Replicated,
-        progress: Progress,
+        self, asked: Any, source: SourceLog, store: Folder, target: ReplicaTarget,
+        live: Callable[[], bool], about: Replicated,
     ) -> None:  # fmt: skip
-        """store: storage and root of the source; live: whether a broker is writing to it."""
+        """asked: as jobs/replicate.py declares it. store: storage and root of the source; live:
+        whether a broker is writing to it.
+        """
         self.source, self.store, self.target = source, store, target
-        self.options, self.live, self.about, self.progress = options, live, about, progress
-        self._pace = RateLimit(options.rate)
+        self.options, self.live, self.about, self.progress = asked, live, about, asked.shows
+        self._pace = RateLimit(asked.rate)
         self._seen: dict[str, FileState] = {}  # states of config/ files when they were copied
         self._fault = Fault.NONE  # fault at the end of the source's log in the last round
         self._reached = 0  # end of the source's last whole record in that round
@@ -311,18 +296,28 @@ class Replication:
             self._rounds()
         if options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
-                about.entries += target.derive(Progress())
-            about.warnings += target.keep_expired(self.store, about.start)
-            about.waits = target.follow_services(options.wanted == ALL_WANTED)
-        if options.wanted != ALL_WANTED:
-            notes = Notes()
-            of_lmq = LMQ_OFFSETS in dict(self.store.listed(CONFIG))
-            target.keep_offsets(consumer_offsets(self.store, notes), of_lmq, about)
-            about.warnings += notes.lines
+                about.entries += target.derive(self._settle)
+        else:
+            self._keep_offsets()
         made = () if about.start else (COMPACTION,)  # a log that has its beginning gives it all
         about.warnings += left_behind(self.store, (*config_to_carry(), *made))
         about.behind = max(self._reached - about.end, 0)
         self._judge_end()
+
+    def _settle(self) -> None:
+        """Bring what else follows the log to it, before a broker may take it for stopped."""
+        target, about = self.target, self.about
+        warnings = target.keep_expired(self.store, about.start)
+        about.warnings += [each for each in warnings if each not in about.warnings]
+        about.waits = target.follow_services(self.options.wanted == ALL_WANTED)
+        self._keep_offsets()
+
+    def _keep_offsets(self) -> None:
+        if self.options.wanted != ALL_WANTED:
+            notes = Notes()
+            of_lmq = LMQ_OFFSETS in dict(self.store.listed(CONFIG))
+            self.target.keep_offsets(consumer_offsets(self.store, notes), of_lmq, self.about)
+            self.about.warnings += [n for n in notes.lines if n not in self.about.warnings]
 
     def _rounds(self) -> None:
         options, target = self.options, self.target
@@ -341,8 +336,9 @@ class Replication:
                 return
             if options.idle is not None and now - grown >= options.idle and not waiting:
                 return
-            if options.derive and options.follow and now - derived >= options.derive_every:
-                self.about.entries += target.derive(Progress())
+            grew = options.derive and target.held.crashed  # since the last time
+            if grew and options.follow and now - derived >= options.derive_every:
+                self.about.entries += target.derive(self._settle)
                 derived = time.monotonic()
             time.sleep(options.every)
             self.source.refresh()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +28,8 @@ from reput.broker.wire.producing import request
 from reput.broker.wire.remoting import BadFrame
 from reput.broker.wire.replication import LogChunk, ProtocolError
 from reput.jobs.replicating.config import put_config
-from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit, ReplicationOptions
-from reput.jobs.replicating.peers import Cluster
+from reput.jobs.replicating.from_folder import ALL_WANTED, LogLimit, RateLimit
+from reput.jobs.replicating.peers import Address, Cluster
 from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget, Replicated
 from reput.store_format.discover.config import offsets_of_table
 from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
@@ -38,7 +38,7 @@ from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.rules import Checks
 from reput.store_format.log.walk import Walk, most_rows
 from reput.store_format.names import OFFSETS
-from reput.store_format.notes import Done, Notes, Progress
+from reput.store_format.notes import Done, Notes
 from reput.store_format.release.profiles import UnknownRelease, release_named
 from reput.store_format.release.settings import parse_properties
 from reput.store_format.state_table import config_to_carry
@@ -67,7 +67,7 @@ class MasterSays:
 class Asking:
     """Sends requests to a broker's own port."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: Address) -> None:
         self.address, self._peers = address, Cluster()
 
     def ask(self, code: int) -> bytes:
@@ -121,30 +121,21 @@ _GARBAGE_TRIES = 3  # successive connections with bytes that no RocketMQ sends, 
 _BACKOFF = 0.5, 30.0  # seconds: first and longest wait before reconnecting
 
 
-class Master(NamedTuple):
-    """A master as named by the user."""
-
-    address: tuple[str, int]  # of its replication port
-    # Of the broker's own port, for requests (`Asking`); None: no requests.
-    broker: tuple[str, int] | None
-    start: int | None  # physical offset of its log's start; None: ask the broker's own port
-    controller: bool  # whether it is under a controller
-
-
 class WireReplication:
     """Copies a master's log to one target."""
 
     def __init__(
-        self, master: Master, end: int, asking: Asking | None, target: ReplicaTarget,
-        options: ReplicationOptions, about: Replicated, progress: Progress,
+        self, asked: Any, address: Address, log: tuple[int, int], asking: Asking | None,
+        target: ReplicaTarget, about: Replicated,
     ) -> None:  # fmt: skip
-        """end: physical offset of the master's log end, -1 if unknown."""
-        assert master.start is not None
-        self.address, self.asking = master.address, asking
-        self.target, self.options = target, options
-        self.about, self.progress = about, progress
-        self.start, self.end, self.controller = master.start, end, master.controller
-        self._pace = RateLimit(options.rate)
+        """asked: as jobs/replicate.py declares it. log: physical offsets of the start and end of
+        the master's log, -1 for an end that is unknown.
+        """
+        self.address, self.asking = address, asking
+        self.target, self.options = target, asked
+        self.about, self.progress = about, asked.shows
+        self.start, self.end = log
+        self._pace = RateLimit(asked.rate)
         self._at = 0  # physical offset of the next received byte
         self._begun = False  # whether ReplicaTarget.begin was called since the last derive
         self._durable = self._checked = 0
@@ -180,12 +171,16 @@ class WireReplication:
                     target.note(self._last)
         if self.options.derive:
             with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
-                about.entries += target.derive(Progress())
-            about.waits = target.follow_services(self.options.wanted == ALL_WANTED)
-        if self.options.wanted != ALL_WANTED and self.asking is not None:
-            self._offsets(self.asking)
+                about.entries += target.derive(self._settle)
+        else:
+            self._offsets()
         about.behind = max(self.end - about.end, 0)
         about.end_reason = "as far as was wanted" if self._ended else "where the master's log ended"
+
+    def _settle(self) -> None:
+        """As of a replication from a folder; a master does not tell of queues that have expired."""
+        self.about.waits = self.target.follow_services(self.options.wanted == ALL_WANTED)
+        self._offsets()
 
     def _connections(self) -> None:
         wait, tries, garbage = _BACKOFF[0], 0, 0
@@ -227,7 +222,7 @@ class WireReplication:
         self._checked, self._begun = log.end, False
         # the last record is received again, to be compared
         self._at = self.target.last if self.target.last >= 0 else log.end
-        slave = SwitchSlave(self._at) if self.controller else Slave(self._at)
+        slave = SwitchSlave(self._at) if self.options.controller else Slave(self._at)
         with socket.create_connection(self.address, _CONNECT_SECONDS) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.settimeout(_CONNECT_SECONDS)
@@ -354,24 +349,15 @@ class WireReplication:
             self.about.last_timestamp = int(last["storeTimestamp"])
         return good < len(rows)
 
-    def _head(self, at: int) -> tuple[int, int]:
-        """(totalSize, magic) at an offset; (0, 0) if they have not been received."""
-        log = self.target.log
-        if log.written - at < 8:
-            return 0, 0
-        head = np.empty(8, np.uint8)
-        log.read(at, head)
-        raw = head.tobytes()
-        return int.from_bytes(raw[:4], "big", signed=True), int.from_bytes(raw[4:], "big")
-
     def _is_wrong(self, at: int, fault: Fault, segment_end: int) -> bool:
         """Whether a fault would remain with more bytes."""
         log = self.target.log
-        if log.written - at < 8 and log.written < segment_end:
-            return False
-        if fault in (Fault.SIZE_PAST_END, Fault.SHORT_TAIL) and log.written < segment_end:
-            return at + self._head(at)[0] > segment_end
-        return True
+        if log.written >= segment_end or log.written - at < 8:
+            return log.written >= segment_end
+        size = np.empty(4, np.uint8)
+        log.read(at, size)
+        past = at + int.from_bytes(size.tobytes(), "big", signed=True) > segment_end
+        return past or fault not in (Fault.SIZE_PAST_END, Fault.SHORT_TAIL)
 
     # --- now and then ------------------------------------------------------------------------
 
@@ -385,7 +371,7 @@ class WireReplication:
             if log.written == log.end and log.end > self._durable:
                 self.target.note(self._last)
                 self._durable = log.end
-                self.about.entries += self.target.derive(Progress())
+                self.about.entries += self.target.derive(self._settle)
                 self._derived, self._begun = time.monotonic(), False
 
     def _config(self) -> None:
@@ -408,11 +394,13 @@ class WireReplication:
                 put_config(target.files, name, content, target.config, self.about.warnings)
         self.about.config = sorted(target.config)
 
-    def _offsets(self, asking: "Asking") -> None:
-        """Take over the groups' offsets of now, as far as the replica goes."""
+    def _offsets(self) -> None:
+        """Take over the groups' offsets of now, as far as a replica goes that ends earlier."""
         about, notes = self.about, Notes()
+        if self.asking is None or self.options.wanted == ALL_WANTED:
+            return
         try:
-            table = json.loads(quoted_keys(asking.config(OFFSETS)))["offsetTable"]
+            table = json.loads(quoted_keys(self.asking.config(OFFSETS)))["offsetTable"]
             offsets = offsets_of_table(table, notes)
         except (OSError, ValueError, KeyError, TypeError, ProtocolError, StoreError) as error:
             about.offsets = f"none: the master does not tell them: {error}"

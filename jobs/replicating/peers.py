@@ -76,13 +76,23 @@ class Cluster:
         nobody knows whether the request was obeyed.
         """
         peer, frames = self._connected(address)
-        sent = self._signed(command._replace(opaque=next(self._numbers)))
+        sent = command._replace(opaque=next(self._numbers))
+        if self._keys is not None:
+            fields = {**sent.fields, ACCESS_KEY: self._keys[0]}
+            fields[SIGNATURE] = signature(fields, sent.body or b"", self._keys[1])
+            sent = sent._replace(fields=fields)
         deadline = time.monotonic() + _ANSWER_SECONDS
         try:
             peer.settimeout(_ANSWER_SECONDS)
             peer.sendall(frame(sent))
-            while (found := frames.next()) is None or not _answers(found, sent):
-                if found is not None:
+            while (
+                (found := frames.next()) is None
+                or not found.is_response
+                or (
+                    found.opaque != sent.opaque  # a late answer
+                )
+            ):
+                if found is not None:  # or a broker's own request
                     continue
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -118,15 +128,3 @@ class Cluster:
     def _close(self, address: Address) -> None:
         if address in self._open:
             self._open.pop(address)[0].close()
-
-    def _signed(self, command: Command) -> Command:
-        if self._keys is None:
-            return command
-        fields = {**command.fields, ACCESS_KEY: self._keys[0]}
-        fields[SIGNATURE] = signature(fields, command.body or b"", self._keys[1])
-        return command._replace(fields=fields)
-
-
-def _answers(found: Command, sent: Command) -> bool:
-    """Whether it is the answer: brokers also send requests of their own, and late answers."""
-    return found.is_response and found.opaque == sent.opaque

@@ -4,10 +4,9 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -322,28 +321,24 @@ class ReplicaTarget:
             return
         size = self.segment_bytes
         start = self.segments[0] if self.segments else self.log.end
-        if self._has_log():
-            plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
-            log_files = segment_files(self.held.storage, plan.segments, size, self.files)
-            source, end = LogBytes(log_files, size), plan.segments[-1].end
-            log = DispatchedLog(source.read, start, end, size, end)
-            recovery = LogRecovery(log_files, size, self.rules.scan, None)
-            position = find_position(
-                Folder(self.held.storage, self.name), log, self.rules.settings, self.rules.scan
-            )
-        else:
-            log = DispatchedLog(self.read, start, start, size)
-            recovery = LogRecovery(self.files, size, self.rules.scan, None)
-            position = Position({}, start, start, False, True, 0)
-            source = None
-        zone = index_zone(Folder(self.held.storage, self.name), self.rules.settings)
-        catching = CatchUp(self.files, log, recovery, self.rules, clock_in(zone))
-        try:
+        home = Folder(self.held.storage, self.name)
+        with ExitStack() as stack:
+            if self._has_log():
+                plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
+                log_files = segment_files(self.held.storage, plan.segments, size, self.files)
+                end = plan.segments[-1].end
+                source = stack.enter_context(closing(LogBytes(log_files, size)))
+                log = DispatchedLog(source.read, start, end, size, end)
+                recovery = LogRecovery(log_files, size, self.rules.scan, None)
+                position = find_position(home, log, self.rules.settings, self.rules.scan)
+            else:
+                log = DispatchedLog(self.read, start, start, size)
+                recovery = LogRecovery(self.files, size, self.rules.scan, None)
+                position = Position({}, start, start, False, True, 0)
+            zone = index_zone(home, self.rules.settings)
+            catching = CatchUp(self.files, log, recovery, self.rules, clock_in(zone))
+            stack.enter_context(closing(catching))
             catching.guard(New(position, LogRest(position.first, position.first)))
-        finally:
-            catching.close()
-            if source is not None:
-                source.close()
         self.held.crashed = True
 
     def _has_log(self) -> bool:
@@ -356,14 +351,19 @@ class ReplicaTarget:
         self.standing = Standing(self.source, self.log.end, self.last, self.config)
         write_standing(self.files, self.standing)
 
-    def derive(self, progress: Progress) -> int:
-        """Extend queues and index to the log's end; the number of new queue entries."""
+    def derive(self, settle_too: Callable[[], object]) -> int:
+        """Extend queues and index to the log's end; the number of new queue entries. settle_too: as
+        for `catch_up_in_place`; called also if the log has nothing new.
+        """
         if not self._segments_there() or not self.files.exists(CATCH_UP_NOTE):
+            settle_too()
             return 0
         plan = growing_plan(self.held.at(self.rules.profile.release, self.settings))
         older = self.rules.scan.older_delays or plan.discovered.older_delays  # the source's first
         plan = replace(plan, discovered=replace(plan.discovered, older_delays=older))
-        return catch_up_in_place(self.held, plan, progress, consented, growing=True).entries
+        return catch_up_in_place(
+            self.held, plan, Progress(), consented, growing=True, settle_too=settle_too
+        ).entries
 
     def keep_expired(self, store: Folder, log_start: int) -> list[str]:
         """Add the source's queues whose messages have all expired, with their last entries, so that
@@ -458,9 +458,6 @@ class Replicated:
     warnings: list[str] = field(default_factory=list)
     waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     seconds: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def done(self, stop: int, there: int, follow: bool) -> Done:
         """How far it is. stop: where it will end; there: where the source's records end."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 RANGES_LISTED = 1000  # ranges that the report names; it only counts the others by cause
 RANGES_SHOWN = 20
 KEPT_FROM = "kept from position"  # of findings about records whose queueOffset is wrong
+_CAUSE = "kind", "field", "reason", "ranges", "bytes"
 MISSING_SHOWN = 20  # gaps named for each range that may have held their messages
 
 
@@ -81,14 +82,8 @@ class DamageMap:
             "range_count": self.count,
             "bytes_lost": self.bytes_lost,
             "causes": [
-                {
-                    "kind": kind,
-                    "field": field_of(kind, fault)[0],
-                    "reason": field_of(kind, fault)[1],
-                    "ranges": count,
-                    "bytes": length,
-                }
-                for (kind, fault), (count, length) in sorted(self.causes.items())
+                dict(zip(_CAUSE, (kind, *field_of(kind, fault), *sums), strict=True))
+                for (kind, fault), sums in sorted(self.causes.items())
             ],
             "missing": [vars(gap) for gap in self.gaps],
             "missing_unlisted": self.gaps_unlisted,

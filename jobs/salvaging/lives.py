@@ -20,7 +20,7 @@ from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.discover.purpose import READ
 from reput.store_format.discover.store import store_at
 from reput.store_format.faults import SALVAGE, Fault
-from reput.udfs.damage.lives import SoundPart
+from reput.udfs.damage.lives import SoundPart, suspect
 from reput.udfs.damage.segments import DamagedSegment, MapSegments
 from reput.udfs.range_files import range_rows
 from reput.udfs.table.log_parts import LogParts, Stretches, live_of
@@ -145,7 +145,9 @@ def map_segments(
     job: "Pipeline", walks: Walks, broken: list[int], in_use: int, most: int
 ) -> dict[int, Scanned]:
     """The MAPPED row of each segment that has damage or an older life, by its number."""
-    if not broken:
+    rows = ((n, row) for n in range(in_use) if n in walks for row in walks[n].accepted)
+    listed = suspect(rows) & set(range(in_use)) | set(broken)
+    if not listed:
         return {}
     runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
     splits = job.plan.splits
@@ -162,8 +164,9 @@ def map_segments(
         tuple(_unread(job, walks, in_use)),
         most,
     )
-    mapped: dict[int, Scanned] = {row["segment"]: row for row in job.map_segments(task)}
-    given = _judged_by_all(job, walks, asked, segments.keys())
+    found = job.map_segments(task) if broken else []
+    mapped: dict[int, Scanned] = {row["segment"]: row for row in found}
+    given = _judged_by_all(job, walks, asked, segments.keys(), listed)
     if given:
         again = tuple(replace(asked[n], given=tuple(mine)) for n, mine in given.items())
         mapped |= {row["segment"]: row for row in job.map_segments(replace(task, segments=again))}
@@ -184,20 +187,17 @@ def _unread(job: "Pipeline", walks: Walks, in_use: int) -> Iterator[tuple[int, i
 
 
 def _judged_by_all(
-    job: "Pipeline", walks: Walks, asked: list[DamagedSegment], damaged: Set[int]
+    job: "Pipeline", walks: Walks, asked: list[DamagedSegment], damaged: Set[int], listed: Set[int]
 ) -> dict[int, list[Given]]:
-    """What the whole log says of the pieces of segments, also of those without a break that are of
-    an older life; none where no piece is.
+    """What the whole log says of the pieces of damaged segments, and of those without a break that
+    are of an older life; none where no piece is. listed: whose pieces a task lists.
     """
     sound = [
-        SoundPart(
-            row["split"], row["first"], row["next"], row["records"], row["last_timestamp"],
-            row["run"],
-        )
-        for number in range(len(asked)) if number not in damaged
+        SoundPart(*(row[name] for name in SoundPart._fields))
+        for number in range(len(asked)) if number not in listed
         for row in walks[number].accepted if row["records"]
     ]  # fmt: skip
-    rows = job.judge_lives([(n, asked[n].segment) for n in sorted(damaged)], sound)
+    rows = job.judge_lives([(n, asked[n].segment) for n in sorted(listed)], sound)
     pieces: dict[int, list[Given]] = {}
     for row in rows:
         number = bisect_right(asked, row["start"], key=lambda each: each.segment.start) - 1

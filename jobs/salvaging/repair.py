@@ -4,6 +4,7 @@ lost positions kept.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,6 @@ from reput.store_format.log.records import topic_length_bytes
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.udfs.damage.repair import REPAIRED, RepairSegments, SegmentRepair
-from reput.udfs.damage.segments import padded
 from reput.udfs.range_files import places_in
 from reput.udfs.staging import Staging
 
@@ -271,7 +271,7 @@ def _place(
     room = [length for _, length in pieces]
     placed: dict[int, list[LostPositions]] = {}
     over = []
-    for gap in [*sorted(gaps, key=_end), *sorted(last, key=_end)]:
+    for gap in (gap for some in (gaps, last) for gap in sorted(some, key=attrgetter("before"))):
         low, high = map(int, np.searchsorted(starts, (gap.after, gap.before)))
         first, left = gap.first, gap.count
         need = least_bytes(gap.topic, crc_property)
@@ -289,10 +289,6 @@ def _place(
         if short:
             over.append(replace(gap, first=first, count=left))
     return placed, over
-
-
-def _end(gap: Gap) -> int:
-    return gap.before
 
 
 def _pieces(staging: Staging, found: DamageMap) -> Iterator[tuple[int, int]]:
@@ -347,16 +343,12 @@ def uses_crc_property(plan: Plan, found: DamageMap) -> bool:
     if settings.force_verify_prop_crc or settings.enabled_append_prop_crc:
         return True
     last = max((row["last_record"] for row in found.linked.accepted), default=-1)
-    segment = segment_of(found.segments, found.segment_bytes, last) if last >= 0 else None
-    if segment is None:
-        return False
-    reader = plan.storage.open(segment.path, segment.state)
-    end = segment.start + found.segment_bytes
-    prover = Prover(padded(reader, segment), segment.start, end, plan.record_rules)
-    parts = prover.lengths(last)
-    found_one = parts is not None and prover.property_crc(last, parts) is not None
-    reader.close()
-    return found_one
+    for _, segment, read in read_places(plan.storage, found, [last]):
+        end = segment.start + found.segment_bytes
+        prover = Prover(read, segment.start, end, plan.record_rules)
+        parts = prover.lengths(last)
+        return parts is not None and prover.property_crc(last, parts) is not None
+    return False
 
 
 def _task(
@@ -377,21 +369,12 @@ def _task(
         n = sources.get(start, -1)
         row = found.mapped.get(n)
         last = times.get(n, last)
-        zeros = row is not None and Fault(row["fault"]) == Fault.ZEROS
-        zeros_from = row["next"] if row and zeros and row["next"] < found.linked.end else -1
-        if n >= 0 and zeros_from >= plan.segments[n].end:
-            zeros_from = -1
-        segments.append(
-            SegmentRepair(
-                start,
-                plan.segments[n] if n >= 0 else None,
-                row["run"] if row else None,
-                zeros_from,
-                by_segment.get(start, {}),
-                last,
-                tuple(each for each in found.strays if start <= each.offset < start + size),
-            )
-        )
+        source = plan.segments[n] if n >= 0 else None
+        at = row["next"] if row and Fault(row["fault"]) == Fault.ZEROS else -1
+        zeros_from = at if source and at < min(found.linked.end, source.end) else -1
+        strays = tuple(each for each in found.strays if start <= each.offset < start + size)
+        run, mine = row["run"] if row else None, by_segment.get(start, {})
+        segments.append(SegmentRepair(start, source, run, zeros_from, mine, last, strays))
     return RepairSegments(
         plan.storage, job.staging, tuple(segments), size, plan.record_rules,
         found.linked.end, crc_property,

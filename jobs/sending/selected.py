@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from reput.broker.wire.producing import Outgoing, kept_flags, kept_properties, origin_of
+from reput.broker.wire.producing import SENT_BY, Outgoing, kept_flags, kept_properties, origin_of
 from reput.jobs.exporting.append import FromExport, Lines, closing_source, source_of, stored_as
 from reput.jobs.exporting.read_back import UNREADABLE, exported_row
 from reput.jobs.opening.questions import open_store
@@ -94,25 +94,24 @@ class Selected:
         at `place`, with this UNIQ_KEY.
         """
         try:
-            if self._store is None or any(
-                each.unique == unique
-                for each in self._outgoing(self._store.message_at(place), name)
-            ):
-                return
+            known = self._store is None or unique in {
+                each.unique for each in self._outgoing(self._store.message_at(place), name)
+            }
         except NotInLog as error:
-            if place < error.start:
-                return  # expired
+            known = place < error.start  # expired
         except NoRecord:
-            pass
-        raise StoreError(f"{self.folder}: is another source than when its checkpoint was written: "
-                         "name another with --checkpoint")  # fmt: skip
+            known = False
+        if not known:
+            raise StoreError(f"{self.folder}: is another source than when its checkpoint was "
+                             "written: name another with --checkpoint")  # fmt: skip
 
     def messages(
         self, name: str, since: int | None, until: int | None, began: int
     ) -> Iterator[Outgoing]:
         """The messages as they are sent, in the log's order. name: makes UNIQ_KEYs, the same in
-        each run, for those that have none. since, until: milliseconds, exclusive at the end.
-        began: when the first run did: what was sent to the source's own broker since is left out.
+        each run, for those that have none, and marks those that stay in their topic: a copy that
+        has come into the source is left out. since, until: milliseconds, exclusive at the end.
+        began: when this run did: a letter that is dead again already waits for the next.
         """
         last, asked = -1, self.asked
         for each in self._of_store(since, until) if self._store else self._of_export(since, until):
@@ -174,6 +173,10 @@ class Selected:
                 why = str(error) if to else "has neither DLQ_ORIGIN_TOPIC nor RETRY_TOPIC"
             unique = hashlib.sha256(f"{name} {place} {number}".encode()).hexdigest()[:32].upper()
             kept = kept_properties(properties, to, unique)
+            if to == message.topic:
+                if properties.get(SENT_BY) == name:
+                    continue
+                kept[SENT_BY] = name
             said = {
                 "topic": message.topic, "queueId": record.queue_id, "physicalOffset": place,
                 "queueOffset": record.queue_offset + number, "uniqueKey": kept[UNIQUE_KEY],

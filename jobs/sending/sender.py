@@ -59,7 +59,7 @@ class UnderWay(NamedTuple):
 
 class Checkpoint:
     """after: everything up to there was sent or failed. failed: places to be tried again. limits:
-    since, until and when it began, of a run that goes on; only since if all but `failed` was sent.
+    since and until of a run that goes on; only since if all but `failed` was sent.
     """
 
     def __init__(self, path: str, about: Mapping[str, Any]) -> None:
@@ -251,6 +251,7 @@ class Sender:
                 except _NotStored as error:
                     failed = error
             maybe = maybe or failed.maybe
+            self._starts.clear()  # a broker that lost power may have lost its queues' ends, too
             name = at[0].name if at else ""
             if failed.code in BUSY:
                 if time.monotonic() + wait > until:
@@ -302,8 +303,9 @@ class Sender:
         self.checkpoint.note(
             "send", group, first.topic, first.queue_id, broker.name, queue, start, maybe
         )
+        now = time.time_ns() // 1_000_000
         try:
-            answer = self.cluster.ask(broker.address, send_request(group, queue, _now()))
+            answer = self.cluster.ask(broker.address, send_request(group, queue, now))
         except NotReached as error:
             answer = Command(min(BUSY), remark=str(error))
         except (OSError, BadFrame) as error:
@@ -410,7 +412,3 @@ def requests_of(messages: Iterable[Outgoing], most: int, ordered: bool) -> Itera
         size += one.size
     if held:
         yield held
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

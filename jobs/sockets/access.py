@@ -1,6 +1,4 @@
-"""Options of `reput serve` and their effects: access keys, TLS, the offsets kept of clients, and
-real slaves.
-"""
+"""Options of `reput serve` and their effects: keys, TLS, offsets kept, real slaves."""
 
 import argparse
 import json
@@ -14,11 +12,13 @@ from reput.broker.serving.broker import Answer, Broker, Caller, Guard, refused
 from reput.broker.serving.popped import popped_rows, restore
 from reput.broker.wire.codes import ResponseCode
 from reput.broker.wire.remoting import ACCESS_KEY, Command, signed_by
-from reput.jobs.outputs.output import WholeFile
+from reput.jobs.outputs.output import WholeFile, inputs_of
 from reput.jobs.outputs.report import counted
-from reput.jobs.sockets.connection import refuse_readable_by_others
+from reput.jobs.sockets.connection import refuse_readable_by_others, tls_mode
 from reput.store_format.discover.config import Offsets, offsets_of_table
+from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
+from reput.store_format.files.by_url import place_at
 from reput.store_format.files.folder import Place
 from reput.store_format.java import quoted_keys
 from reput.store_format.notes import Notes
@@ -53,8 +53,6 @@ def tls_of(arguments: argparse.Namespace) -> "TlsMode | None":
         raise SettingError("--tls-cert and --tls-key belong together, and --tls-required to both")
     if key is None:
         return None
-    from reput.jobs.sockets.connection import tls_mode
-
     names = {certificate: "--tls-cert", key: "--tls-key"}
     with readable(names):
         return tls_mode(certificate, key, arguments.tls_required)
@@ -82,16 +80,9 @@ def arrange_access(
             broker.guards.append(guard_by(read_access_keys(arguments.access_keys)))
     if arguments.group_offsets is None:
         return lambda: None
-    from reput.jobs.outputs.output import inputs_of
-    from reput.store_format.files.by_url import storage_for
-    from reput.store_format.notes import Notes
-
-    storage = storage_for(arguments.store)
-    store = storage.resolve(arguments.store)
-    inputs = inputs_of(Place(storage, store), settings)
+    inputs = inputs_of(place_at(arguments.store), settings)
     if arguments.derived is not None:
-        there = storage_for(arguments.derived)
-        inputs += inputs_of(Place(there, there.resolve(arguments.derived)), {})
+        inputs += inputs_of(place_at(arguments.derived), {})
     file = OffsetsFile(arguments.group_offsets, inputs)
     broker.offsets.take(file.over(broker.offsets.all(), Notes(tell)))
     file.restore(broker, Notes(tell))
@@ -260,14 +251,11 @@ def serve_slaves(
     """Serve slaves. Returns what ends the service. Raises SettingError, StoreError, OSError."""
     from reput.broker.writer.flush import Periodic
     from reput.jobs.replicating.master import HaMaster, StoreLog
-    from reput.store_format.discover.store import StoreAt
-    from reput.store_format.files.by_url import storage_for
 
     if arguments.at is not None:
         raise SettingError("--ha-listen sends all of the log: not with --at")
-    storage = storage_for(arguments.store)
-    path = storage.resolve(arguments.store).rstrip("/")
-    log = StoreLog(StoreAt(storage, path, arguments.rocketmq, settings))
+    at = place_at(arguments.store)
+    log = StoreLog(StoreAt(at.storage, at.path.rstrip("/"), arguments.rocketmq, settings))
     master = HaMaster(log, listen, said=said)
     master.start()
     broker.slaves_at = master.address

@@ -117,9 +117,7 @@ def tls_mode(certificate: str, key: str, required: bool) -> TlsMode:
         context.load_cert_chain(certificate, key, password=lambda: "")
     except ssl.SSLError as error:
         reason = error.reason or "is not PEM that OpenSSL reads"
-        raise StoreError(
-            f"{certificate}, {key}: certificate and key do not fit: {reason}"
-        ) from None
+        raise StoreError(f"{certificate}, {key}: do not fit together: {reason}") from None
     return TlsMode(context, required)
 
 

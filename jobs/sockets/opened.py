@@ -32,7 +32,7 @@ from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.files.adapters import BlockCache, GrowingFiles
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import InputStorage
@@ -68,11 +68,12 @@ class ServedSource(NamedTuple):
 def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
     """A broker on a store. Raises StoreError, SettingError, UnknownRelease, OSError."""
     notes = Notes(tell)
-    storage = storage_for(source.path)
-    at, derived = Folder(_read_by(storage, source.follow), storage.resolve(source.path)), None
+    place, derived = place_at(source.path), None
+    storage = place.storage
+    at = Folder(_read_by(storage, source.follow), place.path)
     if source.derived is not None:
-        there = storage_for(source.derived)
-        derived = Folder(_read_by(there, False), there.resolve(source.derived))
+        there = place_at(source.derived)
+        derived = Folder(_read_by(there.storage, False), there.path)
 
     def again() -> OpenedStore:
         release = source.rocketmq or NEWEST
@@ -174,10 +175,8 @@ _KILL_SECONDS = 10
 
 def has_queues(store: str) -> bool:
     """Whether a store has a folder of queues with anything in it."""
-    storage = storage_for(store)
-    path = storage.resolve(store)
-    folders = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
-    return any(Folder(storage, f"{path}/{folder}").listed() for folder in folders)
+    there = place_at(store)
+    return any(there.listed(folder) for folder in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE))
 
 
 @contextmanager
@@ -189,10 +188,9 @@ def derived_anew(
 
     salvage: skip damage in the log; else damage that live records follow is refused.
     """
-    storage = storage_for(store)
-    local = LocalStorage()
-    inputs = tuple(inputs_of(Place(storage, storage.resolve(store)), settings))
-    with temporary_folder(Place(local, tempfile.gettempdir()), Temporary.SERVE, inputs) as staging:
+    base = Place(LocalStorage(), tempfile.gettempdir())
+    inputs = inputs_of(place_at(store), settings)
+    with temporary_folder(base, Temporary.SERVE, inputs) as staging:
         made = f"{staging.folder}/set"
         release = rocketmq or _release(store, settings, tell)
         words = ["rebuild", store, "--output", made, "--rocketmq", release]

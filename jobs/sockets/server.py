@@ -216,7 +216,10 @@ class Server:
         self._told: dict[str, float] = {}  # protocol -> when a line last named it
         self._asked_lately, self._trouble = False, ""
         self._thread = ThreadPoolExecutor(1) if broker.store.far else None
-        _raise_open_files()
+        # each connection and each segment needs a descriptor
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
     # --- connections -----------------------------------------------------------------------------
 
@@ -461,13 +464,6 @@ def _loaded(said: Answer) -> Answer:
 
 def _read(pieces: tuple[BodyPiece, ...]) -> tuple[BodyPiece, ...]:
     return tuple(memoryview(each.read()) if isinstance(each, LogRange) else each for each in pieces)
-
-
-def _raise_open_files() -> None:
-    """Raise the limit of open files, as each connection and each segment needs a descriptor."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _now() -> int:

@@ -1,6 +1,4 @@
-"""The Spark sources "consumequeue" and "indexfile": entries of these files as rows, read and
-streamed.
-"""
+"""The Spark sources "consumequeue" and "indexfile": entries as rows, read and streamed."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -246,9 +244,7 @@ class QueueBatch(_Reader):
             )
 
     def place_before(self, name: str, end: int) -> int | None:
-        """The physicalOffset of the last entry before `end`, of a queue that `there` found last;
-        None if it is not there.
-        """
+        """The last physicalOffset before `end` of a queue that `there` found; None: not there."""
         queue = self._followed[name]
         files = QueueFiles(Folder(self.storage, queue.folder), queue.batch, queue.there)
         return _place_before(files, end)

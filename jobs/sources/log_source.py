@@ -153,12 +153,6 @@ class CommitLogSource(DataSource):
         return LogStream(self._options(), schema, self.cores)
 
 
-def checks_bodies(options: SourceOptions, schema: "StructType") -> bool:
-    """Whether body CRCs are checked: as the option says, else if the column of bodies."""
-    asked = not _BODIES.isdisjoint(schema.fieldNames())
-    return asked if options.check_body is None else options.check_body
-
-
 class LogReading:
     """The reading of a partition in a task, for batch and stream."""
 
@@ -166,7 +160,8 @@ class LogReading:
         self.options, self.cores = options, cores
         self.choice = options.choice
         self.columns = arrow_schema(schema, options.known)
-        self.check_body = checks_bodies(options, schema)
+        asked = not _BODIES.isdisjoint(schema.fieldNames())
+        self.check_body = asked if options.check_body is None else options.check_body
 
     @said_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -188,9 +188,7 @@ def place_of(log: LogParts, said: int) -> int:
 
 
 def crc_before(log: LogParts, at: int) -> int | None:
-    """The CRC-32 of the last bytes before a physical offset, by which another log is known; None if
-    they are not there.
-    """
+    """The CRC-32 of the last bytes before an offset, by which a log is known; None: not there."""
     for segment in log.segments:
         if segment.start < at <= segment.end:
             last = np.empty(min(at - segment.start, _KNOWN_BY), np.uint8)

@@ -95,9 +95,7 @@ class Stretches:
             # The last record may reach over its page's end into the bytes of another record.
             behind = self._prover.next_record(last + 1)
             end = behind if last < behind < end else end
-        if behind == NOT_FOUND:
-            return SoundStretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
-        first = next(self._walk.steps(behind, self._end), None)
+        first = next(self._walk.steps(behind, self._end), None) if behind != NOT_FOUND else None
         if first is None or not len(first.rows):
             return SoundStretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
         behind_time = int(first.rows["storeTimestamp"][0])

@@ -205,12 +205,10 @@ class Prover:
             return False
         if not head[:BLANK_BYTES].any() or self.starts_surely(at):
             return True
-        fields = np.zeros(RECORD_HEAD_BYTES, np.uint8)
-        fields[: len(head)] = head
         if self.head:
-            entry = fields.view(DLEDGER_HEAD)[0]
+            entry = self._fields(at, DLEDGER_HEAD)
             return bool(entry["magic"] == DLEDGER_NORMAL or entry["pos"] == at)
-        first = np.frombuffer(fields, RECORD_HEAD, 1)[0]
+        first = self._fields(at, RECORD_HEAD)
         whole = len(head) == RECORD_HEAD_BYTES
         return first["magic"] in self._magics or (whole and int(first["physicalOffset"]) == at)
 
@@ -219,7 +217,8 @@ class Prover:
         if self.is_blank(at):
             return True
         if self.head:
-            return self._entry_starts_surely(at)
+            entry = self._fields(at, DLEDGER_HEAD)
+            return bool(entry["magic"] == DLEDGER_NORMAL and entry["pos"] == at)
         head = self._peek(at, RECORD_HEAD_BYTES).tobytes()
         if len(head) < RECORD_HEAD_BYTES:
             return False
@@ -236,12 +235,10 @@ class Prover:
             return bool(size == DLEDGER_BLANK and magic == self._end - at)  # the other way round
         return bool(magic == MAGIC_BLANK and size == self._end - at)
 
-    def _entry_starts_surely(self, at: int) -> bool:
-        fields = np.zeros(DLEDGER_HEAD.itemsize, np.uint8)
-        raw = self._peek(at, len(fields))
-        fields[: len(raw)] = raw
-        entry = fields.view(DLEDGER_HEAD)[0]
-        return bool(entry["magic"] == DLEDGER_NORMAL and entry["pos"] == at)
+    def _fields(self, at: int, layout: np.dtype[Any]) -> Any:
+        """The fields of a head at `at`; what is past the segment's end reads as zeros."""
+        raw = self._peek(at, layout.itemsize).tobytes()
+        return np.frombuffer(raw.ljust(layout.itemsize, b"\0"), layout)[0]
 
     def frame(self, at: int) -> int:
         """Where the broken record ends that surely begins at `at`, by its totalSize; -1 for none.

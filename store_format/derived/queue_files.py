@@ -1,6 +1,4 @@
-"""The ConsumeQueue files of one queue: their shape and names, their entries decoded, and one file's
-entries by number.
-"""
+"""The files of one queue: their shape and names, entries decoded, entries by number."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -281,12 +281,9 @@ class QueueReader:
         for file in self.files:
             size = file.state.size
             if size % self._files.entry_bytes or size < usual:
-                raise BadQueue(
-                    file.path, 0, "length", size, f"the file was cut: others have {usual}"
-                )
+                raise BadQueue(file.path, 0, "length", size, f"was cut: others have {usual}")
 
     def last(self) -> QueueEntry | None:
-        """The last entry, pre-blanks left out."""
         for file in reversed(self.files):
             with self._files.open(file) as entries:
                 used = entries.used()
@@ -360,7 +357,7 @@ class QueueReader:
         """The entries that hold positions [first, stop), in order; without stop, to the end.
 
         Positions that the queue does not hold are skipped; pre-blanks are left out. Raises BadQueue
-        for an entry that points to no place in any log.
+        for an entry that is no place in any log.
         """
         for number in range(self._file_of(first), len(self.files)):
             file = self.files[number]
@@ -403,7 +400,7 @@ class QueueReader:
     def _bad_entry(self, file: QueueFile, number: int, fields: Any) -> BadQueue:
         place, size = record_of(fields)
         field, value = ("physicalOffset", place) if place < 0 else ("size", size)
-        reason = "points to no place in any log, and entries follow"
+        reason = "is no place in any log, and entries follow"
         return BadQueue(file.path, number * self._files.entry_bytes, field, value, reason)
 
     def _first_position(self) -> int:

@@ -300,7 +300,6 @@ class _Segment:
         return fields_at(raw, layout, 0).get(REASONS[fault][0])
 
     def _zeros_end(self, at: int) -> int:
-        """Where the zeros from `at` on end."""
         for start, window in self.walk.windows(at, self.end):
             set_bytes = window.view(np.bool_)
             if set_bytes.any():

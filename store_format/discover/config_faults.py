@@ -1,23 +1,34 @@
 """What a broker cannot read of its configuration: a file of config/ that a power loss cut, a
-RocksDB that cannot be opened, or is gone.
+RocksDB that cannot be opened, or is gone; and a setting by which it deletes the log's end.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 from reput.store_format.discover.config import config_in_rocksdb, has_database
 from reput.store_format.faults import NotAFile, StoreError
+from reput.store_format.files.adapters import LiveFiles
 from reput.store_format.files.folder import Folder
+from reput.store_format.files.protocol import InputStorage
 from reput.store_format.java import quoted_keys
+from reput.store_format.log.groups import heads_from
+from reput.store_format.log.properties import CRC_PROPERTY_NAME
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.rules import record_rules
+from reput.store_format.log.segments import Segment
 from reput.store_format.names import CONFIG
+from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.rocksdb.database import RocksDBError, RocksDBMissing, open_database
 from reput.store_format.state_table import CONFIG_DBS, CONFIG_ROWS, FILES, Copies
 
 _NO_FILE, _EMPTY, _NO_OBJECT = "is missing", "is empty", "holds no object"
 _FOLDER = "is a folder"  # as a container's mount of a file that was not there makes it
+FORCED = "forceVerifyPropCRC"
+_RECOVERED = 3  # segments that a broker reads when it starts after a clean stop
 _SPARE_COMMA = re.compile(rb",(\s*[}\]])")
 
 
@@ -122,3 +133,33 @@ def _fault(store: Folder, path: str, there: Mapping[str, object]) -> str:
     except (ValueError, RecursionError):
         return "is not JSON"
     return "" if isinstance(whole, dict) else _NO_OBJECT
+
+
+def unsealed(storage: InputStorage, segments: Sequence[Segment], at: int = 0) -> bool:
+    """Whether the records of `segments[at]` begin without `__CRC32#`: they were put before
+    enabledAppendPropCRC, and the log proves that forceVerifyPropCRC asks too much of them.
+    """
+    rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
+    with LogReader(LiveFiles(storage), list(segments), rules) as log:
+        try:
+            starts = [each.start for each in segments[at : at + 1]]
+            found = [each for start in starts for each in islice(log.records(start), 3)]
+        except StoreError:
+            return False
+    return bool(found) and not any(CRC_PROPERTY_NAME in each.properties for each in found)
+
+
+def seal_faults(
+    storage: InputStorage, segments: Sequence[Segment], found: Mapping[str, Any]
+) -> Iterator[ConfigFault]:
+    """What forceVerifyPropCRC does to a log that began without `__CRC32#`, if anything: a broker
+    looks at its last segments (CommitLog.recoverNormally). found: what the store shows.
+    """
+    first = max(len(segments) - _RECOVERED, 0)
+    if FORCED in found and not found[FORCED].value and unsealed(storage, segments, first):
+        reason = (
+            f"{FORCED}=true, but records have no __CRC32# (enabledAppendPropCRC): they are read "
+            "without it, and a broker that starts so deletes the log from the first of them on"
+        )
+        todo = f"leave {FORCED} out until all records of the last {_RECOVERED} segments have it"
+        yield ConfigFault(segments[first].path, reason, todo)

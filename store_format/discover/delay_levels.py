@@ -68,16 +68,16 @@ class ShownDelays(NamedTuple):
 
         levels: those of the settings, which hold for what no queue has yet.
         """
+        now = [*levels, *list(levels[-1:]) * (max(self.levels, default=0) - len(levels))]
         changes = [
             (after.place, level, before.delay)
             for level, shown in self.levels.items()
-            if level <= len(levels)
             for before, after in pairwise(
-                [*shown, Shown(0, shown[-1].place + 1, levels[level - 1])]
+                [*shown, Shown(0, shown[-1].place + 1, now[level - 1])]
             )
             if before.delay != after.delay
         ]  # fmt: skip
-        found, now = dict[int, tuple[int, ...]](), list(levels)
+        found = dict[int, tuple[int, ...]]()
         for place, level, delay in sorted(changes, reverse=True):
             now[level - 1] = delay
             found[place] = tuple(now)
@@ -97,7 +97,8 @@ class ShownDelays(NamedTuple):
                     f"changes more than {_CHANGES_MOST} times between them: give --set "
                     f"{SETTING}=... as the broker has it"
                 )
-            said = levels[level - 1] if level <= len(levels) else None
+            # a higher level counts as the highest one
+            said = levels[min(level, len(levels)) - 1] if levels else None
             if by and said not in [each.delay for each in known]:
                 what = "no such level" if said is None else delay_text(said)
                 return (
@@ -262,10 +263,6 @@ def last_delay(queue: Queue, log: LogReader, level: int) -> int | None:
     return None if last is None or record is None else last.tags_code - record.store_timestamp
 
 
-def _level(queue: Queue) -> int:
-    return int(queue.folder.rpartition("/")[2]) + 1
-
-
 def _from_end(queue: Queue, log: LogReader) -> Iterator[Shown]:
     for position in range(queue.maximum() - 1, max(queue.maximum() - 1 - _TRIED, -1), -1):
         yield from _showing(queue, log, position, position + 1)
@@ -286,7 +283,7 @@ def _from_start(queue: Queue, log: LogReader) -> Iterator[Shown]:
 
 def _showing(queue: Queue, log: LogReader, first: int, stop: int) -> Iterator[Shown]:
     for position, entry in enumerate(queue.entries(first, stop), first):
-        delay = _shown(entry, log, _level(queue))
+        delay = _shown(entry, log, int(queue.folder.rpartition("/")[2]) + 1)
         if delay is not None:
             yield Shown(position, entry.physical_offset, delay)
 

@@ -117,7 +117,9 @@ def _files(folder: Folder, settings: Settings) -> Iterator[IndexFileReader]:
 def _counts(files: Sequence[IndexFileReader]) -> Iterator[Period]:
     """Up to 4.7.0 hashSlotCount counts all keys, then the slots in use (IndexFile.putKey)."""
     old = [n for n, file in enumerate(files) if _counts_every_key(file)]
-    after = [n for n in range(old[-1] + 1 if old else 0, len(files)) if _counts_slots(files[n])]
+    heads = [file.header for file in files]
+    rest = range(old[-1] + 1 if old else 0, len(files))
+    after = [n for n in rest if heads[n].slots_used < heads[n].entries]
     if old and not after:
         yield Period(0, (_EVERY_KEY,))
     if not after:
@@ -130,10 +132,6 @@ def _counts(files: Sequence[IndexFileReader]) -> Iterator[Period]:
     if start:
         yield Period(0, (_EVERY_KEY,))
     yield Period(start, (_SLOTS_IN_USE,))
-
-
-def _counts_slots(file: IndexFileReader) -> bool:
-    return file.header.slots_used < file.header.entries
 
 
 def _counts_every_key(file: IndexFileReader) -> bool:
@@ -250,7 +248,6 @@ def _from(file: IndexFileReader, first: int, times: int | None = None) -> Iterat
 
 
 def _from_last(file: IndexFileReader) -> Iterator["_Group"]:
-    """The messages from the last one back."""
     end = file.header.next_entry
     for _ in range(_TIMES):
         first = max(end - _ENTRIES, 1)

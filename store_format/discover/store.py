@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from reput.store_format.derived.index_names import INDEX_NAMES
 from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.discover.config import FoundConf, found_conf
+from reput.store_format.discover.config_faults import FORCED, unsealed
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, OlderDelays, shown_delays
 from reput.store_format.discover.purpose import Purpose, Unknown
 from reput.store_format.discover.release import Clues, clues_of, looked_at, open_all, release_found
@@ -29,7 +30,7 @@ from reput.store_format.discover.sizes import (
     rounded,
 )
 from reput.store_format.faults import StoreError
-from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.by_url import place_at
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.protocol import Storage
 from reput.store_format.log.groups import log_folders
@@ -80,8 +81,8 @@ def store_at(
     storage: Storage | None = None,
 ) -> StoreAt:  # fmt: skip
     """The store at a path or URL. storage: None for the file system that the URL names."""
-    storage = storage or storage_for(path)
-    return StoreAt(storage, storage.resolve(path), rocketmq, settings or {})
+    at = place_at(path, storage)
+    return StoreAt(at.storage, at.path, rocketmq, settings or {})
 
 
 # ---
@@ -273,6 +274,10 @@ class _Discovery:
         whole = merge_layers(*self.conf_layers, texts, self.user)
         whole |= self._delays(settings_from(whole))
         release = self._release(whole)
+        forced = settings_from(whole, release=release).force_verify_prop_crc
+        if forced and unsealed(self.store.storage, self.log):
+            self._add(FORCED, False, "by the log's first records")
+            whole |= {FORCED: "false"}
         return Discovered(
             release, whole, self.found, self.warnings, self.torn, self.eras, self.again,
             self.others, self.left, self.conf, self.contradicted, self.alike, tuple(self.folders),
@@ -296,13 +301,11 @@ class _Discovery:
         self.found[name] = FoundValue(value, by)
 
     def _of_the_conf(self) -> None:
-        if self.conf is None:
-            return
-        for name, text in self.conf.settings.items():
+        for name, text in self.conf.settings.items() if self.conf else ():
             known = BY_NAME[name]
             counts = known.name in self.of_conf and known.name not in (*SIZES, *self.given)
             if counts and known.differs(text, name):
-                self._add(known.name, self.of_conf[known.name], f"by {self.conf.path}")
+                self._add(known.name, self.of_conf[known.name], f"by {self.conf_path}")
 
     # --- sizes -------------------------------------------------------------------------------
 
@@ -404,10 +407,9 @@ class _Discovery:
         self._add(name, value, by)
 
     def _nobody(self, *names: str) -> None:
-        for name in names:
-            if name not in self.given:
-                by = f"by {self.conf_path}" if name in self.conf_names else _NOBODY
-                self._add(name, self.of_conf[name], by)
+        for name in (each for each in names if each not in self.given):
+            by = f"by {self.conf_path}" if name in self.conf_names else _NOBODY
+            self._add(name, self.of_conf[name], by)
 
     def _disagrees(self, name: str, wanted: int, value: int, what: str, files: int) -> None:
         raise SizeDisagrees(

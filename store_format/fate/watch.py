@@ -245,7 +245,6 @@ class Watch:
             yield step
 
     def _take(self, step: Step) -> None:
-        """Add a step's records to all sums."""
         counted, rows = self._reading.counted(step), step.rows
         ids, times = rows["queueId"].astype(np.int64), rows["storeTimestamp"].astype(np.int64)
         _, firsts, which = np.unique(

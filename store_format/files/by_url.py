@@ -7,6 +7,7 @@ import re
 from typing import cast
 
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage, VolumeStorage
 from reput.store_format.files.protocol import Storage
 from reput.store_format.files.queue_logs import queue_log
@@ -52,3 +53,9 @@ def storage_for(url: str, shared: bool = False) -> Storage:
 
         return ArrowStorage()
     raise StoreError(f"{scheme}://: no such file system; {_KNOWN}")
+
+
+def place_at(url: str, storage: Storage | None = None) -> Place:
+    """What a path or URL names. storage: in place of the one that it is on. Raises StoreError."""
+    storage = storage or storage_for(url)
+    return Place(storage, storage.resolve(url))

@@ -349,10 +349,8 @@ class SpreadFiles(DiskFiles):
 
     def _at(self, path: str) -> str:
         folder, _, name = path.rpartition("/")
-        return self.segments[name] if self._is_one(folder, name) else super()._at(path)
-
-    def _is_one(self, folder: str, name: str) -> bool:
-        return folder == COMMIT_LOG and name in self.segments
+        is_one = folder == COMMIT_LOG and name in self.segments
+        return self.segments[name] if is_one else super()._at(path)
 
     def names(self, folder: str) -> list[str]:
         if folder != COMMIT_LOG:
@@ -414,7 +412,7 @@ def put_in_place(
                 raise StoreChanged(f"{to}: another folder came there meanwhile: it was put back")
             approve(folder)
         except BaseException:
-            _put_back(files, folder, to)
+            files.exchange(to, folder)
             raise
     else:
         files.rename(folder, to)
@@ -425,7 +423,3 @@ def put_in_place(
         raise NotDurable(
             error.errno, f"the new set is there, but may not outlast a power cut: {error}", to
         ) from None
-
-
-def _put_back(files: Files, folder: str, to: str) -> None:
-    files.exchange(to, folder)

@@ -1,6 +1,4 @@
-"""`Folder`: a folder of any file system as one value, its files read by their names in it; and the
-queues of a store.
-"""
+"""`Folder`: a folder of any file system as one value; and the queues of a store."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -100,7 +98,6 @@ def slash_queue(store: Folder) -> QueuePath | None:
 
 
 def topic_folders(store: Folder, kind: str, topic: str) -> list[QueuePath]:
-    """The queues of one topic."""
     known = _Folders(store)
     found = queues_of_topic(kind, topic, known.names, known.is_folder)
     return [path for path in found if path.topic == topic]

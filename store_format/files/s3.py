@@ -147,9 +147,7 @@ class S3Storage(ManifestLast):
             raise NotADirectoryError(errno.ENOTDIR, "is an object", folder)
 
     def walk(self, folder: str) -> Iterator[Listed]:
-        """All below a prefix, in one listing; of folders only the markers that some tools write.
-        Raises as `list` does.
-        """
+        """All below a prefix, in one listing; of folders only their markers. Raises as `list`."""
         prefix, empty = self._prefix(folder), True
         for page in self._pages("list_objects_v2", folder):
             for about in page.get("Contents", ()):

@@ -1,6 +1,4 @@
-"""What only the system knows of files: who holds the lock of a store or of a folder, and what the
-page cache holds.
-"""
+"""What only the system knows of files: who holds a lock, and what the page cache holds."""
 
 import ctypes
 import errno

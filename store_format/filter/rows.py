@@ -215,7 +215,7 @@ def tables(program: Program) -> Any:
             first, count = len(texts), len(wanted)
             texts += wanted
         code.append((op, first, count))
-    if any("\ufffd" in text or _surrogates(text) for text in texts):
+    if any(c == "\ufffd" or "\ud800" <= c <= "\udfff" for text in texts for c in text):
         return None
     whole = [0 if isinstance(c.of, float) else int(c.of or 0) for c in constants]
     return Tables(
@@ -227,10 +227,6 @@ def tables(program: Program) -> Any:
         *_joined(name.encode() for name in names),
         program.depth,
     )
-
-
-def _surrogates(text: str) -> bool:
-    return any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _joined(parts: Iterable[bytes]) -> tuple[Bytes, Numbers]:

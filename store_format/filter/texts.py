@@ -1,6 +1,4 @@
-"""Texts found in messages: the filter by a regular expression, and given texts that are
-repeated.
-"""
+"""Texts found in messages: a filter by a regular expression, and given texts that repeat."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property

@@ -227,9 +227,7 @@ def strangers(store: Folder, log_folders: Sequence[str]) -> list[Stranger]:
 
 
 def of_strangers(found: Iterable[Stranger], rules: Profile) -> tuple[list[str], list[Finding]]:
-    """(warnings of strangers that a broker passes over, findings of those with which it does not
-    start).
-    """
+    """(warnings of strangers that a broker passes over, findings of those that stop its start)."""
     said, findings = [], []
     for each in found:
         if each.is_passed_over(rules):

@@ -46,7 +46,6 @@ from reput.store_format.message.message import (
     check_types,
     encode_host,
     encode_properties,
-    joined_keys,
     parse_properties,
     wrong_type,
 )
@@ -273,7 +272,8 @@ class Encoder:
                 check_property(name, value)
         if message.keys:
             check_keys(message.keys)
-            properties["KEYS"] = joined_keys(message.keys)
+            keys = message.keys
+            properties["KEYS"] = keys if isinstance(keys, str) else " ".join(keys)  # setKeys
         if message.tags:
             if not isinstance(message.tags, str):
                 raise wrong_type("tags", "text", message.tags)

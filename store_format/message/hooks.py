@@ -91,9 +91,7 @@ def _timer_out(properties: Mapping[str, str], rules: DelayRules, now: int) -> in
             raise TimerIllegal(f"property {_RECALLS}: what is to be recalled is due already")
         return None
     if _java_long(due - now) > rules.longest:
-        raise TimerIllegal(
-            f"a timer message due in more than timerMaxDelaySec ({rules.longest // 1000} s)"
-        )
+        raise TimerIllegal(f"a timer due in more than timerMaxDelaySec ({rules.longest // 1000} s)")
     return due - (due % rules.precision or rules.precision)
 
 

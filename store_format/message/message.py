@@ -154,9 +154,7 @@ def check_separators(name: str, value: str) -> None:
     """Raise SeparatorInProperty."""
     for text, what in ((name, "name"), (value, "value")):
         if NAME_END in text or VALUE_END in text or _NUL in text:
-            raise SeparatorInProperty(
-                f"property {name[:80]!r}: its {what} holds 0x01, 0x02 or a NUL"
-            )
+            raise SeparatorInProperty(f"property {name[:80]!r}: its {what} has 0x01, 0x02 or a NUL")
 
 
 @lru_cache(maxsize=4096)
@@ -178,11 +176,6 @@ def host_text(raw: bytes) -> str:
     address = ipaddress.ip_address(raw[:-4])
     port = int.from_bytes(raw[-4:], "big", signed=True)
     return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
-
-
-def joined_keys(keys: str | Sequence[str]) -> str:
-    """Message.setKeys: several keys joined by spaces."""
-    return keys if isinstance(keys, str) else " ".join(keys)
 
 
 # ---

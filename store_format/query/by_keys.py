@@ -1,6 +1,4 @@
-"""Messages by many keys at once, through the index, judged by a kernel. `by_key` does it for one
-key.
-"""
+"""Messages by many keys at once, through the index, judged by a kernel (`by_key`: by one)."""
 
 import os
 from collections import namedtuple
@@ -265,7 +263,6 @@ def _places(
 def _messages(
     store: OpenedStore, places: Places, wanted: WantedKeys, notes: Notes
 ) -> Iterator[StoredMessage]:
-    """The messages at these places that do have one of the keys."""
     hashes = set(wanted.index_hashes.tolist())
     for some in records_at(store.log, places):
         verdicts = wanted.judge_rows(some.window, some.rows, store.profile.split_properties)

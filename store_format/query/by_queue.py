@@ -63,8 +63,6 @@ def by_offset(
     store: OpenedStore, topic: str, queue_id: int, first: int, stop: int | None, from_log: bool,
     notes: Notes,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """The messages at positions [first, stop) of one queue."""
-
     def wanted(message: StoredMessage) -> bool:
         at = message.queue_offset
         return message.queue_id == queue_id and at >= first and (stop is None or at < stop)

@@ -172,9 +172,7 @@ class CompactionFault(NamedTuple):
 
 
 def compaction_faults(opened: OpenedStore, topics: list[str]) -> Iterator[CompactionFault]:
-    """Where `compaction/` is behind the log, or ahead of it. A queue that cannot be read is left
-    to those who read queues.
-    """
+    """Where `compaction/` is behind the log, or ahead. What cannot be read is left to others."""
     for topic in topics:
         try:
             for queue in compacted_queues(opened, [topic]):

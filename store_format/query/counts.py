@@ -326,8 +326,6 @@ _LADDER = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
 
 
 class PutSpan(NamedTuple):
-    """The messages of one topic put in one span of time."""
-
     topic: str
     begin: int  # milliseconds
     messages: int

@@ -154,7 +154,6 @@ def _whole_log(store: OpenedStore) -> Lacking:
 def _with_log(
     store: OpenedStore, lacking: Lacking, found: dict[tuple[str, int, bool], _Sums], notes: Notes
 ) -> list[QueueRow]:
-    """The rows of these queues and of what they lack."""
     batches = {*batch_topics(store.folder, notes), *(key[0] for key in found if key[2])}
     for message in lacking.messages(store, notes):
         record = message.record

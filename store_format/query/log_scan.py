@@ -1,6 +1,4 @@
-"""Reads the log itself for messages that queues and index do not have, after finding which parts of
-it they lack.
-"""
+"""Reads the log for messages that queues and index lack, after finding what they lack."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -199,7 +197,6 @@ def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, notes: Notes) -> list
 
 
 def _headers(store: OpenedStore) -> list[IndexHeader]:
-    """The headers of the index files with entries, oldest first."""
     headers = []
     index = store.index()
     for number in reversed(range(len(index.files))):

@@ -166,14 +166,6 @@ class StoredMessage:
 NEWEST = RELEASES[-1]
 
 
-def _prefers_rocksdb(given: Mapping[str, str]) -> bool:
-    """Whether by the settings queues are read from RocksDB, and not from files if there are any
-    (DefaultMessageStore, CombineConsumeQueueStore).
-    """
-    rocksdb = "defaultRocksDB"
-    return rocksdb in (given.get("storeType"), given.get("combineCQPreferCQType"))
-
-
 class OpenedStore:
     """A store's log, queues and index. Files are listed once, when they are first needed.
 
@@ -262,7 +254,9 @@ class OpenedStore:
         if not self._all_queues:
             queues: Queues = FileQueues(self.derived, self._queue_bytes)
             folder = None
-            if _prefers_rocksdb(self._given) or not queues.topics():
+            # settings may prefer RocksDB (DefaultMessageStore, CombineConsumeQueueStore)
+            kinds = (self._given.get(n) for n in ("storeType", "combineCQPreferCQType"))
+            if "defaultRocksDB" in kinds or not queues.topics():
                 folder = queues_folder(self.derived)
             if folder is not None:
                 try:

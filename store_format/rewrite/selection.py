@@ -28,7 +28,7 @@ from reput.store_format.layouts import (
 from reput.store_format.log.properties import find_named
 from reput.store_format.log.records import Bytes, Rows, needs_v2, topic_length_bytes
 from reput.store_format.log.rules import reaches_queue
-from reput.store_format.rewrite.changes import TOPIC_PROPERTIES, Changes, Decision, Fate
+from reput.store_format.rewrite.changes import TOPIC_PROPERTIES, Changes, Fate
 from reput.store_format.rewrite.numbers import NO_POSITIONS, PositionReader, Positions, grow
 
 _QUEUES, _NAME_BYTES = 1 << 16, 8 << 20
@@ -345,7 +345,9 @@ class RecordSelector:
         new = queues(self._table)[self._count :]
         for queue in new:
             name = decode(queue.raw_name)
-            decision = self._decision(name, queue.queue_id)
+            one = queue.queue_id != NAME_ONLY
+            of = self._changes
+            decision = of.of_queue(name, queue.queue_id) if one else of.of_name(name)
             stable = self.keys.setdefault((name, queue.queue_id), len(self._whole))
             if stable == len(self._whole):
                 self._whole.append(Tally())
@@ -363,11 +365,6 @@ class RecordSelector:
             self._tallies[self._count] = _NO_TALLY
             self._count += 1
         return bool(new)
-
-    def _decision(self, name: str, queue_id: int) -> Decision:
-        if queue_id == NAME_ONLY:
-            return self._changes.of_name(name)
-        return self._changes.of_queue(name, queue_id)
 
     def _add_up(self) -> None:
         for number in range(self._count):

@@ -1,6 +1,4 @@
-"""RocksDB by the library rocksdict (reput[rocksdb]): databases read, tables written, and a database
-made of tables.
-"""
+"""RocksDB by rocksdict (reput[rocksdb]): databases read, tables written, databases made."""
 
 import errno
 import os

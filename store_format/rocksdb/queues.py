@@ -250,9 +250,7 @@ class RocksDBQueue:
                 if not fine:
                     place, size = record_of(row)
                     field, value = ("physicalOffset", place) if place < 0 else ("size", size)
-                    raise BadQueue(
-                        self.folder, position, field, value, "points to no place in any log"
-                    )
+                    raise BadQueue(self.folder, position, field, value, "is no place in any log")
                 yield _entry(position, row)
 
     def arrays(self, first: int) -> Iterator[Entries]:
@@ -261,7 +259,6 @@ class RocksDBQueue:
             yield rows
 
     def some(self, first: int, most: int) -> Slice:
-        """The entries from position `first` on, at most `most`."""
         for positions, rows in self.rows(first, None, most):
             columns = (
                 rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")
@@ -360,9 +357,7 @@ class RocksDBQueue:
         for key, value in rows:
             if len(value) != ROCKSDB_ENTRY.itemsize or len(key) != len(self._queue) + 8:
                 position = int.from_bytes(key[len(self._queue) :], "big")
-                raise self._bad(
-                    position, f"an entry has {ROCKSDB_ENTRY.itemsize} bytes", len(value)
-                )
+                raise self._bad(position, f"expected {ROCKSDB_ENTRY.itemsize} bytes", len(value))
         positions = np.frombuffer(b"".join(key[-8:] for key, _ in rows), _POSITION)
         return positions, np.frombuffer(b"".join(value for _, value in rows), ROCKSDB_ENTRY)
 
@@ -376,9 +371,7 @@ def _entry(position: int, row: Any) -> QueueEntry:
 
 
 def past_end_of(store: Folder, end: int) -> Iterator[PastEnd]:
-    """What a store's queues, of files or else of RocksDB, name past the log's end; nothing where
-    RocksDB cannot be read.
-    """
+    """What a store's queues name past the log's end; nothing where RocksDB cannot be read."""
     queues: Queues = FileQueues(store, lambda _: 0)
     folder = None if queues.topics() else queues_folder(store)
     if folder is not None:

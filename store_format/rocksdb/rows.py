@@ -1,6 +1,4 @@
-"""What brokers keep in RocksDB besides queues: the index of keys, the content of config/, timers
-and half messages.
-"""
+"""What brokers keep in RocksDB besides queues: keys, config/, timers and half messages."""
 
 import json
 from collections.abc import Iterator, Mapping

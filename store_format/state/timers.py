@@ -221,9 +221,11 @@ def derived_timers(
     if read.timer_position is None:
         before = gathered.last_timestamp - gathered.last_timestamp % precision
     still = (DelayState.WAITING, DelayState.LATE, DelayState.UNSURE)
+    marks = gathered.marks
+    of_timers = gathered._replace(marks=marks[np.isin(marks["kind"], (WHEEL, OTHER))])
     places = [
         each.physical_offset
-        for each in resolve(_of_timers(gathered), {}, read._replace(stopped=False))
+        for each in resolve(of_timers, {}, read._replace(stopped=False))
         if each.state in still and not (each.recalled and each.due < before)
     ]
     read_time = _read_from(before, now)
@@ -265,11 +267,6 @@ def _read_check(store: Folder) -> np.void | None:
         return None
     check: np.void = np.frombuffer(head, TIMER_CHECK)[0]
     return check
-
-
-def _of_timers(gathered: Gathered) -> Gathered:
-    marks = gathered.marks
-    return gathered._replace(marks=marks[np.isin(marks["kind"], (WHEEL, OTHER))])
 
 
 def derived_levels(gathered: Gathered) -> dict[int, int]:

@@ -57,9 +57,9 @@ def make(folder: Path) -> None:
                 clock.now += 1000
         for path in (folder / name / "commitlog").iterdir():
             os.utime(path, (T0 / 1000, T0 / 1000))
-    offsets = folder / "store/config/consumerOffset.json"
-    offsets.parent.mkdir()
-    offsets.write_text('{"offsetTable": {"Orders@readers": {"0": 4, "1": 7}}}')
+        offsets = folder / name / "config/consumerOffset.json"
+        offsets.parent.mkdir()
+        offsets.write_text('{"offsetTable": {"Orders@readers": {"0": 4, "1": 7}}}')
     line = '{"topic": "Orders", "queue": 1, "old": %d, "new": %d}\n'
     (folder / "other.map").write_text(line % (0, 0) + line % (7, 5))
     shutil.copytree(folder / "store", folder / "grown")

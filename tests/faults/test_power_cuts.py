@@ -226,14 +226,24 @@ def test_a_replicas_note_comes_behind_the_log_that_it_vouches_for(stores: Path, 
             assert not dirty
 
 
-@pytest.mark.parametrize("name", ["catch-up", "recover"])
+@pytest.mark.parametrize("name", ["catch-up", "recover", "replicate"])
 def test_nothing_is_written_once_abort_is_gone(name: str, stores: Path, top: Path) -> None:
     """Without it a broker takes the store for one that was stopped cleanly, and so do we."""
+    store = "replica" if name == "replicate" else "behind"
     ops = Cut(name, stores, top).recorded.ops
-    at = max(n for n, op in enumerate(ops) if (op.kind, op.path) == ("remove", "behind/abort"))
+    at = max(n for n, op in enumerate(ops) if (op.kind, op.path) == ("remove", f"{store}/abort"))
     later = [op.path for op in ops[at:] if op.kind in ("create", "write", "length")]
     assert not [path for path in later if "/index/" not in path], later  # its mark goes
-    assert any(op.data == b"behind/config/delayOffset.json" for op in ops[:at])
+    assert any(op.data == f"{store}/config/delayOffset.json".encode() for op in ops[:at])
+
+
+def test_a_service_that_recovers_a_store_leaves_nothing_lost(stores: Path, top: Path) -> None:
+    """It takes `abort` away, by which others would know that delayOffset.json was not written."""
+    shutil.copytree(stores / "store", top / "store")
+    (top / "store/abort").touch()
+    assert run(WORKS["resolve-transactions"], stores, top) == (0, "")
+    assert not (top / "store/abort").exists()
+    assert (top / "store/config/delayOffset.json").exists()
 
 
 @pytest.mark.long

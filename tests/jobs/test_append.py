@@ -292,7 +292,7 @@ def appended_lines(root: Path, blocks: list[list[bytes]]) -> tuple[str, list[Any
     for block in blocks:
         source.append(Lines(number, b"\n".join(block) + b"\n"))
         number += len(block)
-    counted, said = command.Counted(lambda: None, lambda: None), ""
+    counted, said = command.Counted(), ""
     with open_writer(root, mappedFileSizeCommitLog=1 << 16) as writer:
         ids = writer.encoder.unique_ids
         ids.fixed = bytes(len(ids.fixed))

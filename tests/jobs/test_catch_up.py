@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reput.broker.writer.queue_writer import QueueWriter
-from reput.jobs.catch_up import catch_up, follow
+from reput.jobs.catch_up import Follow, catch_up, follow
 from reput.jobs.cli import main
 from reput.jobs.in_place.catch_up import CaughtUp
-from reput.jobs.in_place.follow import Rounds, one_round
+from reput.jobs.in_place.follow import one_round
 from reput.jobs.in_place.follow_stream import follow_stream
 from reput.jobs.install import install_set
 from reput.jobs.opening.held import held_store
@@ -369,9 +369,9 @@ def test_a_log_is_followed_by_a_streaming_query(spark: "SparkSession", tmp_path:
         grown(store, to, end)
         with held_store(str(to), False) as held:
             follow_stream(
-                spark, str(tmp_path / "checkpoint"), held,
-                held.at(store.version, as_text(store.settings)), Progress(), lambda _: None,
-                Rounds(0.1, 3.0, rounds.append),
+                spark, str(tmp_path / "checkpoint"),
+                Follow(str(to), every=0.1, idle=3.0, said=rounds.append), held,
+                held.at(store.version, as_text(store.settings)),
             )  # fmt: skip
     assert difference(to, store.expect) is None
     assert len(rounds) >= 2

@@ -414,7 +414,7 @@ def test_a_manifest_or_a_note_of_another_shape_is_named(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"files": []}, "lists no files of a whole set"),
+        ({"files": []}, "lists no whole set"),
         ({"format": "reput-repair-1"}, "start a broker on it, in place of the old store"),
         ({"format": "reput-convert-1"}, "start a broker on it, in place of the old store"),
     ],

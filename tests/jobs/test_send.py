@@ -71,6 +71,16 @@ def test_json_is_a_line_a_message_and_one_for_all(store: Path, capsys: Any) -> N
     assert "body 1" not in out
 
 
+def test_what_is_not_on_each_disk_that_a_broker_is_set_to_is_said(store: Path, capsys: Any) -> None:
+    with cluster() as there:
+        stored = there.brokers["a"]._stored
+        there.brokers["a"]._stored = (  # type: ignore[method-assign]
+            lambda asked: stored(asked)._replace(code=11)  # type: ignore[union-attr]
+        )
+        code, out, errors = run(capsys, there, store, "--topic", "Orders", "--yes")
+    assert (code, errors.count("SLAVE_NOT_AVAILABLE"), "sent 3" in out) == (0, 3, True)
+
+
 def test_a_relative_time_means_what_it_meant_in_the_first_run(store: Path, capsys: Any) -> None:
     """Else a run that goes on would leave out what the first one had still to send."""
     with cluster() as there:

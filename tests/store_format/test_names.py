@@ -159,6 +159,9 @@ def test_a_name_that_is_no_long_is_no_segment_s() -> None:
 
 
 # --- Stores whose queues, or some of them, reput does not build are known by their files.
+EXT = {"consumequeue_ext": ["TopicA"], "consumequeue_ext/TopicA": ["0"]}
+
+
 def folders(**names: list[str]) -> Callable[[str], list[str]]:
     return lambda folder: names.get(folder, [])
 
@@ -166,6 +169,7 @@ def folders(**names: list[str]) -> Callable[[str], list[str]]:
 def test_plain_queues_are_taken() -> None:
     refuse_foreign("s", folders())
     refuse_foreign("s", folders(consumequeue=["TopicA", "current", "CURRENT.bak"]))
+    refuse_foreign("s", folders(**EXT))  # #6343: the topic was deleted
 
 
 @pytest.mark.parametrize("even_rocksdb", [False, True])
@@ -176,7 +180,7 @@ def test_queues_with_ext_files_are_always_refused(
     even_rocksdb: bool, store: str, named: str
 ) -> None:
     with pytest.raises(StoreError, match=f"^{named}: .*enableConsumeQueueExt"):
-        refuse_foreign(store, folders(consumequeue_ext=["TopicA"]), even_rocksdb)
+        refuse_foreign(store, folders(**EXT, **{"consumequeue_ext/TopicA/0": ["0"]}), even_rocksdb)
 
 
 @pytest.mark.parametrize("folder", ["consumequeue", "consumequeue_rocksdb"])

@@ -1,6 +1,4 @@
-"""Compares the derived files of a store with newly derived ones, and names the place where two
-differ.
-"""
+"""Compares a store's derived files with newly derived ones; the place where two differ."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

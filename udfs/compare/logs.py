@@ -108,7 +108,7 @@ class CompareRanges:
         return segment.read_by(reader)
 
 
-# One row for each segment whose chain of records breaks.
+# One row for each segment whose chain of records breaks, or whose times fall.
 BROKEN = schema(segment=pa.int32())
 
 
@@ -121,7 +121,7 @@ class FindBroken:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         asked = (self.numbers[at] for at in ids_of(batches))
-        return in_batches(({"segment": n} for n in asked if not self.log.is_sound(n)), BROKEN)
+        return in_batches(({"segment": n} for n in asked if self.log.is_doubtful(n)), BROKEN)
 
 
 # ---
@@ -332,7 +332,6 @@ class DescribeMessages:
             name = ""
 
     def _places(self, walked: Walked, log: LogParts) -> npt.NDArray[Any]:
-        """FOUND_PLACEs of the walk's segment, in order."""
         segment = log.segments[walked.segment]
         parts = [np.zeros(0, FOUND_PLACE)]
         for name, count in self.found[walked.log]:

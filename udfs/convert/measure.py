@@ -65,8 +65,6 @@ SPLIT_QUEUE = schema(
 
 @dataclass(frozen=True)
 class MeasureSplits(SplitsTask):
-    """Measures splits."""
-
     changes: Changes
     ordered: bool = False  # MEASURED_ORDER rows are wanted
     # Where some records are left out: physical offsets, in order, of those that are taken

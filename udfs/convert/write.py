@@ -1,6 +1,4 @@
-"""Writes the segments of a new log from the records of old ones, and dispatches these records on
-the way.
-"""
+"""Writes the segments of a new log from records of old ones, and dispatches these."""
 
 from collections import OrderedDict
 from collections.abc import Generator, Iterator

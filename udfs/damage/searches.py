@@ -4,6 +4,7 @@ lost a sector, messages with a false transaction type.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -222,7 +223,9 @@ class FindFalseTransactions:
 
     def _look(self, segment: Segment) -> Iterator[dict[str, int]]:
         start, end = segment.start, segment.start + self.segment_bytes
-        mine = sorted((m for m in self.missed if m.after < end and m.before > start), key=_after)
+        mine = sorted(
+            (m for m in self.missed if m.after < end and m.before > start), key=attrgetter("after")
+        )
         reader = self.storage.open(segment.path, segment.state)
         read = padded(reader, segment)
         prover = Prover(read, start, end, self.rules)
@@ -241,10 +244,6 @@ class FindFalseTransactions:
                     found = prover.next_record(at + 1)
                     at = end if found == NOT_FOUND else found
         reader.close()
-
-
-def _after(missed: Missed) -> int:
-    return missed.after
 
 
 def _of_step(step: Step, wanted: dict[tuple[str, int, int], Missed]) -> Iterator[dict[str, int]]:

@@ -66,9 +66,7 @@ def _items(buffer: npt.NDArray[np.uint8], where: Int64s, count: Int64s, size: in
 def _read_all(
     files: StagedRuns, split: Int64s, at: Int64s, lengths: Int64s, gap: int
 ) -> tuple[npt.NDArray[np.uint8], Int64s]:
-    """(bytes read, where in them each wanted range begins). Ranges with at most `gap` bytes
-    between are one read.
-    """
+    """(bytes read, where each range begins in them). Ranges at most `gap` apart are one read."""
     if not len(at):
         return np.empty(0, np.uint8), at
     order = np.lexsort((at, split))

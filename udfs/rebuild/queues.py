@@ -1,6 +1,4 @@
-"""Builds queue files from runs: of many small queues at once, in two stages, or in shares where
-there are few runs.
-"""
+"""Builds queue files from runs: many small queues at once, in two stages, or in shares."""
 
 import hashlib
 import zlib

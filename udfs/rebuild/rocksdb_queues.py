@@ -1,6 +1,4 @@
-"""Builds the tables of queues in RocksDB from runs: which range of keys each table has, and its
-rows.
-"""
+"""Builds the tables of queues in RocksDB from runs: the range of keys of each, its rows."""
 
 import os
 from bisect import bisect_right
@@ -265,7 +263,6 @@ class NewTable:
 
 
 def copy_in(staging: Staging, path: str, name: str) -> None:
-    """Copy a local file into staging."""
     output = staging.storage.create(staging.path(name))
     with open(path, "rb") as file:
         while some := file.read(_COPIED_BYTES):

@@ -1,6 +1,4 @@
-"""The runs of a job's queues as scans left them in staging: listed, read with few reads, and
-numbered.
-"""
+"""The runs of a job's queues as scans left them in staging: listed, read, and numbered."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing

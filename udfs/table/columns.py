@@ -1,6 +1,4 @@
-"""A window of a log as Arrow: the columns of a message, the rows that somebody wants, and their
-batches.
-"""
+"""A window of a log as Arrow: a message's columns, the rows that are wanted, their batches."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,4 @@
-"""Exports parts of a log in tasks: files of Parquet or JSON lines in staging, and rows with their
-sums.
-"""
+"""Exports parts of a log in tasks: files of Parquet or JSON lines in staging, and sums."""
 
 import zlib
 from collections.abc import Callable, Iterator

@@ -36,7 +36,7 @@ from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
 from reput.udfs.damage.lives import judged as judge
-from reput.udfs.damage.lives import pieces_in
+from reput.udfs.damage.lives import pieces_in, suspect
 from reput.udfs.damage.segments import padded
 
 FAIL, SKIP = "fail", "skip"
@@ -117,13 +117,15 @@ class LogParts:
         """
         if self.on_damage != SALVAGE:
             return self
-        damaged = {n for n in range(len(self.segments)) if not self.is_sound(n)}
-        pieces = [piece for n in damaged for piece in self._pieces(n)]
-        asked = {queue for piece in pieces for queue in piece.claims}
-        for n in range(len(self.segments)) if damaged else ():
-            for piece in () if n in damaged else self._pieces(n):
-                claims = {queue: said for queue, said in piece.claims.items() if queue in asked}
-                pieces.append(piece._replace(claims=claims, is_sure=True))
+        numbers = range(len(self.segments))
+        ends = [self._reader_of(n, PartReader.walked) for n in numbers]
+        damaged = {n for n, (is_sound, _) in enumerate(ends) if not is_sound}
+        fallen = suspect((n, vars(end)) for n, (_, end) in enumerate(ends))
+        listed = damaged | fallen.intersection(numbers)
+        pieces = [
+            piece if n in listed else piece._replace(is_sure=True)
+            for n in numbers if listed for piece in self._pieces(n)
+        ]  # fmt: skip
         given: dict[int, list[Given]] = {n: [] for n in damaged}
         starts = [segment.start for segment in self.segments]
         for each in judge(pieces):
@@ -133,9 +135,10 @@ class LogParts:
         live = {starts[n]: self._live_in(n, tuple(given[n])) for n in sorted(given)}
         return replace(self, live=live, judged_to=to)
 
-    def is_sound(self, number: int) -> bool:
-        """Whether the chain of a segment's records does not break."""
-        return self._reader_of(number, PartReader.is_sound)
+    def is_doubtful(self, number: int) -> bool:
+        """Whether the chain of a segment's records breaks, or their times fall."""
+        is_sound, end = self._reader_of(number, PartReader.walked)
+        return end.fell_by > 0 or not is_sound
 
     def _live_in(self, number: int, given: tuple[Given, ...]) -> Stretches:
         return self._reader_of(number, lambda reader: reader.live_stretches(given))
@@ -151,12 +154,9 @@ class LogParts:
 
     def body(self, place: int, length: int) -> bytes:
         """The bytes of a body that no window holds."""
-        segment = next(s for s in self.segments if s.start <= place < s.end)
-        reader = self.storage.open(segment.path, segment.state)
+        number = next(n for n, s in enumerate(self.segments) if s.start <= place < s.end)
         body = np.empty(length, np.uint8)
-        if length:
-            segment.read_by(reader)(place, body)
-        reader.close()
+        self._reading(number, lambda read, _: read(place, body))
         return body.tobytes()
 
     def is_written_from(self, number: int) -> bool:
@@ -379,7 +379,7 @@ class PartReader:
         if part.stop > judged_to:
             if part.start < judged_to:  # there a record begins
                 self.part = part._replace(known=judged_to, start=judged_to)
-            live = None if self.is_sound() else self.live_stretches()
+            live = None if self.walked()[0] else self.live_stretches()
             yield from self._within(live, self.part.start, part.stop)
         if part.stop >= self.segment.end:
             self._tell_hole()
@@ -405,8 +405,8 @@ class PartReader:
             missing = f"{later - end:,} bytes up to physical {later} are missing"
             self.tell(f"{self.segment.path}: physical {end}: {missing}")
 
-    def is_sound(self) -> bool:
-        """Whether the segment has nothing to salvage.
+    def walked(self) -> tuple[bool, End]:
+        """Whether the segment's chain of records does not break, and what was walked.
 
         All parts of a segment get the same answer, so the rows do not depend on the cuts. A part of
         a stream, which begins within a segment, asks only up to its own end: what follows is still
@@ -418,14 +418,16 @@ class PartReader:
             property=self.log.rules.check_property_crc,
             split_properties=self.log.rules.dispatch.split_properties,
         )
-        at, fault = part.known, Fault.NONE
+        at, fault, end = part.known, Fault.NONE, End()
         for step in self._walk(checks).steps(part.known, stop):
             at, fault = step.next, step.fault
+            end.count(step.rows)
         if fault == Fault.ZEROS:
-            return not self._is_written(at) and not self.log.is_written_from(part.segment + 1)
+            later = part.segment + 1
+            return not self._is_written(at) and not self.log.is_written_from(later), end
         if fault == Fault.BLANK:
-            return self._is_whole_blank(at)
-        return fault == Fault.NONE and (at != segment.end or self.log.storage.back_to_back)
+            return self._is_whole_blank(at), end
+        return fault == Fault.NONE and (at != segment.end or self.log.storage.back_to_back), end
 
     def live_stretches(self, given: tuple[Given, ...] = ()) -> Stretches:
         """The segment's live stretches. given: what is said of its pieces already."""

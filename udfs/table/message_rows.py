@@ -198,14 +198,11 @@ def _is_properties(kind: pa.DataType) -> bool:
     return bool(pa.types.is_struct(kind) and all(_is_text(field.type) for field in kind))
 
 
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
-
-
 _COLUMN_KINDS: dict[str, Any] = {
     **dict.fromkeys(FIELDS, _is_text),
     **dict.fromkeys(("queue_id", "flag", "delay_level", "reconsume_times"), pa.types.is_integer),
-    "body": _is_body, "keys": _is_keys, "properties": _is_properties, "born_timestamp": _is_time,
+    "body": _is_body, "keys": _is_keys, "properties": _is_properties,
+    "born_timestamp": lambda kind: pa.types.is_integer(kind) or pa.types.is_timestamp(kind),
     "wait": pa.types.is_boolean,
 }  # fmt: skip
 

@@ -30,8 +30,6 @@ FOUND = np.dtype([("place", "<i8"), ("size", "<i4"), ("queueId", "<i4"), ("posit
 
 
 class TopicQueue(NamedTuple):
-    """One queue of the topic: its id and its folder."""
-
     id: int
     folder: str
 

@@ -1,6 +1,4 @@
-"""The rows of an index in RocksDB, made from the records of splits and compared with those of a
-store.
-"""
+"""The rows of an index in RocksDB, made from records and compared with those of a store."""
 
 from bisect import bisect_right
 from collections.abc import Iterator

@@ -30,6 +30,7 @@ LIVES: list[dict[str, str]] = [
     {"ORIGIN_MESSAGE_ID": "7F", "RETRY_TOPIC": "Orders", "MSG_REGION": "DefaultRegion",
      "CLUSTER": "C", "DELAY": "0", "WAIT": "false", "TRACE_ON": "true",
      "REAL_TOPIC": "%RETRY%billing", "REAL_QID": "0"},
+    {"ORIGIN_GROUP": "g", "TIMER_ROLL_LABEL": "1", "TRANS_OFFSET": "7"},
     {"1ST_POP_TIME": "5", "POP_CK": "0 1 2", "RECONSUME_TIME": "3", "MAX_RECONSUME_TIMES": "16"},
     {"TRAN_MSG": "true", "PGROUP": "p", "__transactionId__": "u", "TRANSACTION_CHECK_TIMES": "1"},
     {"TIMER_DELIVER_MS": "9", "TIMER_OUT_MS": "8", "TIMER_ROLL_TIMES": "1", "__CRC32#": "1"},

@@ -219,7 +219,7 @@ def _large(path: Path) -> None:
         (lambda path: None, "No such file"),
     ],
 )
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_a_broker_s_file_that_is_none(tmp_path, make: Callable[[Path], None], says: str) -> None:
     make(tmp_path / "broker.conf")
     with pytest.raises(SettingError, match=says):

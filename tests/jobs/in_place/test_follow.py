@@ -1,19 +1,24 @@
 """A growing log is caught up with in rounds, as far as its files are there without a hole."""
 
+import shutil
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from reput.jobs.catch_up import Follow, catch_up
 from reput.jobs.in_place import follow as follow_module
 from reput.jobs.in_place.catch_up import CaughtUp
-from reput.jobs.in_place.follow import Rounds, consented, follow, growing_plan, one_round
+from reput.jobs.in_place.follow import LogListing, consented, follow, growing_plan, one_round
 from reput.jobs.opening.held import held_store
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import ANY_TIME
 from reput.store_format.notes import Progress
+from tests.broker.services.stores import SIZES, T0, delayed, disk, writing
+from tests.broker.writer.stores import TINY, Clock
 from tests.damaged import SEGMENT, damaged, messages
 from tests.in_process import as_text
 
@@ -94,7 +99,8 @@ def test_it_ends_when_nothing_has_come_and_asks_once(tmp_path: Path) -> None:
             write(tmp_path, SEGMENT, SEGMENT, SEGMENT)
 
     with held_store(str(tmp_path), dry_run=False) as held:
-        last = follow(held, at(tmp_path), Progress(), asked.append, Rounds(0, 0, said))
+        how = Follow(str(tmp_path), every=0, idle=0, confirm=asked.append, said=said)
+        last = follow(how, held, at(tmp_path))
     assert last is not None
     assert len(asked) == 1
     assert sum(each.entries for each in told) == 100
@@ -107,11 +113,41 @@ def test_idle_seconds_begin_anew_as_the_log_grows(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(follow_module, "one_round", lambda *_: (None, (next(rounds),)))
     clock = Mock(monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
     monkeypatch.setattr(follow_module, "time", clock)
-    assert follow(Mock(), Mock(), Progress(), pytest.fail, Rounds(2, 3, pytest.fail)) is None
+    how = Follow("", every=2, idle=3, confirm=pytest.fail, said=pytest.fail)
+    assert follow(how, Mock(), Mock()) is None
     assert (now, next(rounds)) == ([10.0], 4)
 
 
 def test_without_a_log_it_waits_no_longer_than_it_is_told(tmp_path: Path) -> None:
     with held_store(str(tmp_path), dry_run=False) as held:
-        rounds = Rounds(0, 0.01, lambda _: pytest.fail("nothing was written"))
-        assert follow(held, at(tmp_path), Progress(), pytest.fail, rounds) is None
+        how = Follow(str(tmp_path), every=0, idle=0.01, confirm=pytest.fail, said=pytest.fail)
+        assert follow(how, held, at(tmp_path)) is None
+
+
+def test_what_waits_is_written_at_its_end_or_by_the_next_catch_up(tmp_path: Path) -> None:
+    """Each round takes `abort` away before what follows the log is known for good."""
+    config = tmp_path / "store/config"
+    with writing(disk(tmp_path / "store"), Clock(T0)) as writer:
+        writer.append(delayed("late", 1))
+    config.mkdir()
+    (config / "consumerOffset.json").write_text('{"offsetTable":{}}')
+    given = as_text(TINY | SIZES)
+    source = at(tmp_path / "store")._replace(settings=given)
+    for ends in (True, False):
+        shutil.rmtree(tmp_path / "store/consumequeue")
+        (config / "delayOffset.json").unlink(missing_ok=True)
+        with held_store(source.path, dry_run=False) as held:
+            if ends:
+                told: list[CaughtUp] = []
+                follow(Follow(source.path, every=0, idle=0, said=told.append), held, source)
+                assert [bool(each.waits) for each in told][-1]
+            else:
+                seen: LogListing = ()
+                for _ in range(2):  # and it is killed
+                    _, seen = one_round(held, source, Progress(), consented, seen)
+        assert (config / "delayOffset.json").exists() == ends
+    words: dict[str, Any] = {"rocketmq": "5.3.3", "settings": given}
+    found = [catch_up(source.path, dry_run=dry, **words) for dry in (True, False, False)]
+    assert [(each.needed, each.done) for each in found] == [(True, False), (True, True),
+                                                            (False, False)]  # fmt: skip
+    assert (config / "delayOffset.json").exists()

@@ -70,7 +70,7 @@ def test_a_store_is_told_as_it_is(tmp_path: Path) -> None:
         DiskPart("commitlog/", 1, 4096), DiskPart("config/", 1, 2), DiskPart("other files", 1, 1),
     ]  # fmt: skip
     assert facts.unknown["check"] == "--no-check left the check of the log out"
-    assert "the store was not stopped cleanly" in facts.unknown["expired"]
+    assert "was not stopped cleanly" in facts.unknown["expired"]
 
 
 def test_what_was_not_asked_has_the_reason_of_what_failed_before(tmp_path, monkeypatch) -> None:

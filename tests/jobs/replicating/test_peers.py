@@ -100,16 +100,14 @@ def says(body: bytes) -> Callable[[socket.socket, Command], None]:
 def test_what_is_no_route_is_one_error(
     talk: Callable[[socket.socket, Command], None], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "_ANSWER_SECONDS", 0.4)
+    monkeypatch.setattr(peers, "_ANSWER_SECONDS", 0.4 if said == "timed out" else 60)
     with peer(talk) as port:
         there = Cluster([(ADDRESS, port)])
-        before = time.monotonic()
         with pytest.raises(PeerFailed, match=r"^name server 127\.0\.0\.1:") as failed:
             there.route("T")
         there.close()
     assert said in str(failed.value)
     assert len(str(failed.value)) < 300
-    assert time.monotonic() - before < 5
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from reput.broker.change.replica import NOTE
+from reput.jobs.replicate import Replicate, ReplicateFrom
 from reput.jobs.replicating import replicate
-from reput.jobs.replicating.from_folder import LogLimit, ReplicationOptions
-from reput.jobs.replicating.from_master import Master, MasterSays
+from reput.jobs.replicating.from_master import MasterSays
 from reput.jobs.replicating.replicate import _agree, from_master, from_store
 from reput.jobs.replicating.target import Replicated
 from reput.store_format.discover.store import StoreAt, store_at
 from reput.store_format.faults import StoreError
-from reput.store_format.notes import Progress
 from tests.jobs.replicating.stores import SETTINGS, log_of, make_store, record_starts
+
+HERE = ("127.0.0.1", 10912)
 
 
 class Asked(Exception):
@@ -31,8 +33,13 @@ def at(root: Path) -> StoreAt:
     return store_at(str(root), "5.3.3", SETTINGS)
 
 
-def dry(source: Path, target: Path, wanted: LogLimit = LogLimit()) -> Replicated:  # noqa: B008
-    return from_store(at(source), str(target), ReplicationOptions(wanted), True, Progress(), no)
+def run(source: Path, target: Path, **more: Any) -> Replicated:
+    asked = Replicate(source=str(source), target=str(target), confirm=no, **more)
+    return from_store(asked, at(source), str(target))
+
+
+def dry(source: Path, target: Path, wanted: int | None = None) -> Replicated:
+    return run(source, target, dry_run=True, to_offset=wanted)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +52,7 @@ def test_a_dry_run_tells_where_a_limit_ends_and_makes_nothing(
     source: Path, tmp_path: Path, records: int
 ) -> None:
     starts, _ = record_starts(log_of(source))
-    about = dry(source, tmp_path / "target", LogLimit(starts[records] + 5))
+    about = dry(source, tmp_path / "target", starts[records] + 5)
     assert (about.start, about.resumed_at, about.end) == (0, 0, starts[records])
     assert about.dry_run
     assert not (tmp_path / "target").exists()
@@ -59,7 +66,7 @@ def test_a_dry_run_over_a_replica_tells_where_that_ends(source: Path, tmp_path: 
     target = make_store(tmp_path / "target", 12)
     end = record_starts(log_of(target))[1]
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    about = dry(source, target, LogLimit(end - 1))
+    about = dry(source, target, end - 1)
     assert (about.resumed_at, about.end) == (end, end)  # never back
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
@@ -68,7 +75,7 @@ def test_a_log_that_no_replication_has_made_is_asked_about_first(source: Path, t
     target = make_store(tmp_path / "target", 12)
     log = log_of(target)
     with pytest.raises(Asked, match="which has a log already"):
-        from_store(at(source), str(target), ReplicationOptions(), False, Progress(), no)
+        run(source, target)
     assert log_of(target) == log
     assert not (target / "lock").exists()
 
@@ -84,12 +91,11 @@ def test_what_is_given_goes_before_what_a_master_says(tmp_path, monkeypatch) -> 
     monkeypatch.setattr(replicate, "Asking", lambda _: Mock(says=lambda: says))
     made = Mock(side_effect=Asked)
     monkeypatch.setattr(replicate, "ReplicaTarget", made)
-    master = Master(("127.0.0.1", 10912), ("127.0.0.1", 10911), 0, False)
+    asked = ReplicateFrom(
+        rocketmq="5.3.3", settings={"maxIndexNum": "9"}, confirm=no, from_offset=0
+    )
     with pytest.raises(Asked):
-        from_master(
-            master, str(tmp_path / "target"), "5.3.3", {"maxIndexNum": "9"}, ReplicationOptions(),
-            Progress(), no,
-        )  # fmt: skip
+        from_master(asked, HERE, ("127.0.0.1", 10911), str(tmp_path / "target"))
     _, rules, known, _ = made.call_args.args
     assert rules.profile.release == "5.3.3"
     assert (known["maxIndexNum"], known["maxHashSlotNum"]) == ("9", "5")
@@ -99,7 +105,7 @@ def test_what_is_given_goes_before_what_a_master_says(tmp_path, monkeypatch) -> 
 def test_a_master_of_whose_start_nobody_tells_is_refused_before_anything_is_made(
     tmp_path: Path, start: int | None
 ) -> None:
-    master = Master(("127.0.0.1", 10912), None, start, False)
+    asked = ReplicateFrom(confirm=no, from_offset=start)
     with pytest.raises(StoreError, match=r"10912: nobody tells where .* begins: --from-offset"):
-        from_master(master, str(tmp_path / "t"), None, {}, ReplicationOptions(), Progress(), no)
+        from_master(asked, HERE, None, str(tmp_path / "t"))
     assert not (tmp_path / "t").exists()

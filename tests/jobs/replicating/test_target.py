@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def test_what_is_odd_has_its_own_line() -> None:
 
 
 def test_its_json_has_every_field() -> None:
-    told = json.loads(json.dumps(done(config=["topics.json"]).as_json()))
+    told = json.loads(json.dumps(asdict(done(config=["topics.json"]))))
     assert (told["resumed_at"], told["end"], told["config"]) == (
         1_000_000,
         5_000_000,

@@ -7,14 +7,16 @@ import os
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from reput.jobs.console.options import Ago
 from reput.jobs.send import Sent, send
 from reput.jobs.sending import sender
 from reput.store_format.faults import PeerFailed, StoreError
-from tests.built import SIZES, Built
+from tests.built import SIZES, T0, Built
 from tests.jobs.sending.fake_cluster import BATCH, DROP, LOSE, SEND, STORE, FakeCluster, cluster
 from tests.logs.encoder import properties
 
@@ -22,14 +24,11 @@ BUSY, UNAVAILABLE, ILLEGAL, NO_PERMISSION, SLAVE_AWAY = 2, 14, 13, 16, 11
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "_BACKOFF": (0.01, 0.02),
-        "_PATIENCE_SECONDS": 0.3,
-        "_SETTLED_SECONDS": 0.05,
-        "_LOOK_SECONDS": 0.01,
-    }.items():
-        monkeypatch.setattr(sender, name, value)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time passes where it is waited away, and nowhere else: as long as on an idle machine."""
+    slept = [0.0]
+    told = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append, time_ns=time.time_ns)
+    monkeypatch.setattr(sender, "time", told)
 
 
 @pytest.fixture
@@ -132,6 +131,23 @@ def test_a_message_that_is_refused_fails_alone_and_is_tried_again_by_the_next_ru
         done = sending(there, store)
         assert (done.sent, done.failed, done.before) == (1, 0, 11)
         assert sorted(there.bodies) == sorted(bodies())
+
+
+def test_a_broker_that_lost_its_queue_s_end_gets_no_batch_twice(store: str) -> None:
+    """Its power was cut: what was noted of its queues before is not so any more."""
+    requests: list[int] = []
+    with cluster(queues=1) as there:
+
+        def does(broker: Any, asked: Any) -> str:
+            requests.append(1)
+            if len(requests) == 2:
+                broker.queues["T", 0].clear()
+                return DROP
+            return LOSE if len(requests) == 3 else STORE
+
+        there.does = does
+        done = sending(there, store, batch=4)
+        assert (len(there.bodies), done.twice) == (12, [])
 
 
 def test_a_queue_that_cannot_be_read_gets_no_batch(store: str) -> None:
@@ -325,24 +341,54 @@ def test_a_source_that_became_another_is_refused(store: str, same: bool) -> None
         assert len(there.bodies) == 12
 
 
-def test_a_killed_run_goes_on_to_the_end_that_its_source_had(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was sent to the source's own broker is in the source, too. A later run has new times."""
+def test_copies_in_the_source_s_own_topic_are_not_sent_again(store: str) -> None:
+    """By a run that goes on, or by one after its end; what others send there meanwhile is."""
+
+    tail: list[bytes | None] = []  # properties of the copies, and None for what others send
+
+    def grown(others: int) -> None:
+        shutil.rmtree(store)
+        copies = [fields["i"].encode() for _, _, fields in there.brokers["a"].sent]
+        tail.extend(each for each in copies if each not in tail)
+        tail.extend([None] * others)
+        built = Built()
+        for _ in range(6):
+            built.put("T", 0, keys="k").put("T", 1, keys="k")
+        for each in tail:
+            built.put("T", 0, **({} if each is None else {"properties": each}))  # type: ignore[arg-type]
+        built.derive().write(Path(store))
+
     with cluster() as there:
         there.does = lambda broker, asked: STORE if len(there.bodies) < 4 else BUSY
         with pytest.raises(PeerFailed):
             sending(there, store, batch=1)
-        shutil.rmtree(store)
-        built = Built()
-        for _ in range(6):
-            built.put("T", 0, keys="k").put("T", 1, keys="k")
-        now = time.time_ns() // 1_000_000
-        built.put("T", 0, 3, keys="k", born_timestamp=now, store_timestamp=now)
-        built.derive().write(Path(store))
         there.does = lambda broker, asked: STORE
-        assert sending(there, store, batch=1).sent == 8
-        assert sending(there, store, batch=1).sent == 3
+        for others, sent in ((1, 9), (0, 0), (2, 2)):
+            grown(others)
+            assert sending(there, store, batch=1).sent == sent
+
+
+def test_until_is_another_time_once_a_run_has_come_to_its_end(store: str) -> None:
+    with cluster() as there:
+        there.does = lambda broker, asked: STORE if len(there.bodies) < 4 else BUSY
+        for seconds, sent in ((6, None), (9, 2), (9, 3), (12, 3)):
+            until = Ago(T0 + 1000 * seconds)
+            if sent is None:
+                with pytest.raises(PeerFailed):
+                    sending(there, store, batch=1, until=until)
+                there.does = lambda broker, asked: STORE
+            else:
+                assert sending(there, store, batch=1, until=until).sent == sent
+
+
+def test_letters_that_are_dead_again_wait_for_the_next_run(store: str, tmp_path: Path) -> None:
+    now = time.time_ns() // 1_000_000 + 60_000  # they came while it ran
+    dead = properties(("RETRY_TOPIC", "T"), ("UNIQ_KEY", "u"))
+    built = Built().put("%DLQ%g", 0, 2, properties=dead)
+    built.put("%DLQ%g", 0, 3, properties=dead, born_timestamp=now, store_timestamp=now)
+    with cluster() as there:
+        source = str(built.derive().write(tmp_path / "letters"))
+        assert sending(there, source, topic="%DLQ%g", to_topic="ORIGIN").sent == 2
 
 
 def test_what_a_batch_cannot_hold_is_sent_alone(store: str, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """POP requests that wait: for their time, for a message's time, for an acknowledgement."""
 
-import time
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,14 +14,23 @@ from tests.jobs.sockets.popping import fields
 from tests.jobs.sockets.serving import Serving
 from tests.processes import until
 
-_WAIT = 60_000  # milliseconds: so long a test would last that nothing woke
+_WAIT = 120_000  # milliseconds: longer than a client waits for its answer
+# Waiting requests are also looked at every five seconds; not here, where something else wakes them.
+_UNLOOKED = """
+from reput.jobs.sockets import server
+server._LOOK_SECONDS = 1e6
+from reput.jobs.cli import main
+raise SystemExit(main())
+"""
 
 
 @pytest.fixture(scope="module")
 def serving() -> Iterator[Serving]:
     store = golden_stores.unpack("broker_clean_5.3.3").input
-    with Serving(store, "--rocketmq", "5.3.3") as process:
-        yield process
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.jobs.sockets.serving.REPUT", [sys.executable, "-c", _UNLOOKED])
+        with Serving(store, "--rocketmq", "5.3.3") as process:
+            yield process
 
 
 @pytest.fixture
@@ -55,10 +64,7 @@ def to_the_end(peer: Peer, group: str) -> None:
 def test_one_that_waits_gets_a_message_when_its_time_is_up(peers: list[Peer]) -> None:
     to_the_end(peers[0], "again")
     assert peers[0].ask(popping("again", invisibleTime=300)).code == ResponseCode.SUCCESS
-    begin = time.monotonic()
-    answer = peers[1].ask(popping("again", pollTime=_WAIT))
-    assert answer.code == ResponseCode.SUCCESS
-    assert time.monotonic() - begin < 4  # waiting requests are also looked at every five seconds
+    assert peers[1].ask(popping("again", pollTime=_WAIT)).code == ResponseCode.SUCCESS
 
 
 def test_one_that_waits_in_vain_is_answered_when_its_own_time_is_up(peers: list[Peer]) -> None:
@@ -81,12 +87,10 @@ def test_an_acknowledgement_in_order_wakes_who_waits(peers: list[Peer]) -> None:
         RequestCode.ACK_MESSAGE, consumerGroup="ordered", topic=TOPIC, queueId=0, offset=0,
         extraInfo=handle,
     )  # fmt: skip
-    begin = time.monotonic()
     assert peers[0].ask(acked).code == ResponseCode.SUCCESS
     second = peers[1].next()
     assert (second.opaque, second.code) == (7, ResponseCode.SUCCESS)
     assert second.fields["msgOffsetInfo"] == "0 0 1"
-    assert time.monotonic() - begin < _WAIT / 2000
 
 
 def test_what_a_shorter_time_shows_wakes_who_waits(peers: list[Peer]) -> None:
@@ -100,7 +104,5 @@ def test_what_a_shorter_time_shows_wakes_who_waits(peers: list[Peer]) -> None:
         offset=position, invisibleTime=0,
         extraInfo=f"{start} {first.fields['popTime']} 60000 {first.fields['reviveQid']}",
     )  # fmt: skip
-    begin = time.monotonic()
     assert peers[0].ask(changed).code == ResponseCode.SUCCESS
     assert peers[1].next().code == ResponseCode.SUCCESS
-    assert time.monotonic() - begin < _WAIT / 2000

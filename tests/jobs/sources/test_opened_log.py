@@ -23,9 +23,10 @@ from reput.store_format.faults import SALVAGE, DamageFound, StoreError
 from reput.store_format.files.protocol import ANY_TIME
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.udfs.table.log_parts import LogParts
+from tests import golden_stores
 from tests.built import write_log
 from tests.damaged import SEGMENT, Damaged, damaged, messages
-from tests.in_process import STORE, storage_of
+from tests.in_process import STORE, as_text, storage_of
 from tests.jobs.found import found
 from tests.logs import build_log, small
 
@@ -36,6 +37,15 @@ def opened(log: Damaged, options: SourceOptions = OPTIONS, grows: bool = False) 
     return parts_log(found(log.log).plan, options, True, grows)
 
 
+def older(name: str) -> list[int]:
+    """The segments of a golden store that have damage or an older life."""
+    store = golden_stores.unpack(name)
+    given = {"rocketmq": store.version, "settings": as_text(store.settings), "on_damage": SALVAGE}
+    options = SourceOptions(str(store.input), **given)
+    log = parts_log(plan_of(options), options, False, False)
+    return sorted(log.judged(log.segments[-1].end).live)
+
+
 def end(log: Damaged) -> int:
     last = len(log.messages) - 1
     return log.places[last] + log.size(last)
@@ -43,6 +53,24 @@ def end(log: Damaged) -> int:
 
 def with_spare(**more: int) -> Damaged:
     return damaged(messages(60), extra_segments=1, **more)
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "4.9.7", "5.3.3", "5.5.0"])
+def test_a_store_with_odd_times_and_queue_offsets_has_no_older_life(version: str) -> None:
+    """Its queueOffsets have gaps, repeats and zeros, its times fall: no broker wrote them so."""
+    assert older(f"odd_{version}") == []
+
+
+@pytest.mark.long
+def test_only_golden_stores_with_damage_have_an_older_life() -> None:
+    found = {name for name in golden_stores.names() if older(name)}
+    assert {name.partition("_")[0] for name in found} == {
+        "bad",
+        "continued",
+        "garbage",
+        "middle",
+        "torn",
+    }
 
 
 @pytest.mark.parametrize("wanted", [None, 1, 2, 7])

@@ -104,13 +104,13 @@ final class PushReaders {
         }
     }
 
-    /** Until nothing came for so long; where something must come, at most a minute for the first. */
+    /** Until nothing came for so long; where something must come, at most two minutes for it. */
     private static void untilQuiet(List<?> read, long quiet, long least) throws Exception {
         long begin = System.currentTimeMillis();
         long last = begin;
         int before = 0;
         while (System.currentTimeMillis() - last < quiet
-            || read.size() < least && System.currentTimeMillis() - begin < 60_000) {
+            || read.size() < least && System.currentTimeMillis() - begin < 120_000) {
             if (read.size() != before) {
                 before = read.size();
                 last = System.currentTimeMillis();

@@ -4,6 +4,8 @@ The lives have a beginning in common, and go on from the cut each with messages 
 same queueOffsets on, in the same queues, so that either life's record may claim a position. The
 later life began after the older one had ended. Pages whose last write never reached the disk show
 the older life.
+
+And healthy logs of one life, with all that a broker's life does to times and queueOffsets.
 """
 
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ class _Life:
     queues: Queues
     topics: list[str]
     body: int | None  # bytes of each body; None: of many lengths
+    width: int = 4  # queues of a topic
     number: int = 0
 
     def messages(self, count: int) -> list[Message]:
@@ -41,7 +44,7 @@ class _Life:
         rng = self.rng
         self.number += 1
         self.now += rng.choice([0, 0, 0, 1, 1, 3, 20])
-        topic, queue = rng.choice(self.topics), rng.randrange(4)
+        topic, queue = rng.choice(self.topics), rng.randrange(self.width)
         kind = rng.choice(_TRANSACTIONS)
         offset = 0
         if kind in (0, 0x8):
@@ -86,6 +89,38 @@ def two_lives(seed: int, crc: bool, body: int | None = None) -> Hurt:
     for _ in range(rng.randrange(1, 8)):
         put_older(hurt, older, rng.randrange(first, end) * PAGE, rng.choice(_PAGES) * PAGE)
     return hurt
+
+
+_CLOCK = [-1, -5, -300, -60_000, -3_600_000, 300, 60_000, 3_600_000]  # set back, or forward
+_OFTEN = [0.002, 0.01, 0.05]
+
+
+def one_life(seed: int) -> Damaged:
+    """The healthy log of a seed: its clock was set back and forward, topics were deleted and made
+    again, and queues may begin where the log's first messages have expired. Rarely two records of a
+    queue have one queueOffset, as RocketMQ's issues 2865 and 7689 show.
+    """
+    rng = Random(f"one life/{seed}")
+    topics, often = rng.sample(_TOPICS, rng.choice([1, 1, 2, 5])), rng.choice(_OFTEN)
+    life = _Life(rng, False, START, {}, topics, rng.choice([None, 100, 100]))
+    life.width = rng.choice([1, 2, 4, 4, 16])
+    first = rng.choice([0, 0, rng.randrange(1000)])
+    life.queues |= {(topic, queue): first for topic in topics for queue in range(life.width)}
+    messages: list[Message] = []
+    for _ in range(rng.randrange(500, 1500)):
+        if rng.random() < often:
+            life.now += rng.choice(_CLOCK)
+        if rng.random() < often:
+            again = rng.choice(topics)
+            life.queues |= {queue: 0 for queue in life.queues if queue[0] == again}
+        if rng.random() < min(often, 0.01):
+            queue = rng.choice(list(life.queues))
+            life.queues[queue] = max(life.queues[queue] - 1, 0)
+        messages += life.messages(1)
+    whole = build_log(messages, SEGMENT)
+    settings = {**SETTINGS, "mappedFileSizeCommitLog": SEGMENT}
+    segments = {start: bytearray(raw) for start, raw in whole.items()}
+    return Damaged(messages, segments, record_places(whole), settings)
 
 
 def put_older(hurt: Hurt, older: dict[int, bytes], at: int, length: int) -> None:

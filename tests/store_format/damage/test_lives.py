@@ -4,7 +4,7 @@ import pytest
 
 from reput.store_format.damage.lives import Claim, Piece, judge_lives
 from tests.seeds import some
-from tests.store_format.damage.generator import SEGMENT, judged, queues_of, salvaged
+from tests.store_format.damage.generator import SEGMENT, Judged, judged, queues_of, salvaged
 from tests.store_format.damage.lives import two_lives
 
 # of 46 a stale record reaches into a live one, of 49 a whole segment is of the older life
@@ -32,6 +32,15 @@ def test_a_record_that_goes_on_in_a_page_of_an_older_life_is_in_no_queue() -> No
         start = number * SEGMENT
         now, was = (log[start][at : at + size] for log in (hurt.log.segments, hurt.whole))
         assert now[-60:] == was[-60:]
+
+
+@pytest.mark.long
+def test_lives_of_records_of_one_size_displace_nothing() -> None:
+    """Before a piece ended at pages too, 50,100 of these messages were displaced."""
+    found = Judged()
+    for seed in range(200):
+        found.add(judged(two_lives(seed, crc=False, body=100)))
+    assert found == Judged(untouched=463_590)
 
 
 @pytest.mark.long

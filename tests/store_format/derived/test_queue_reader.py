@@ -80,7 +80,7 @@ def test_a_file_that_is_shorter_than_others_was_cut(size: int) -> None:
     whole = queue((0, entries(0, 4, 100)))
     whole.refuse_cut(100)
     whole.refuse_cut(0)
-    with pytest.raises(BadQueue, match=f"length {size}: the file was cut: others have 100"):
+    with pytest.raises(BadQueue, match=f"length {size}: was cut: others have 100"):
         queue((0, entries(0, 4, 100)[:size])).refuse_cut(100)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.state_table import FILES, StateFile
 from tests import golden_stores
 from tests.built import Built
-from tests.in_process import Session, as_text
+from tests.damaged import SETTINGS, damaged, messages
+from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of
+from tests.jobs.checking import checked
 from tests.memory_storage import MemoryStorage
 
 NULS, FOLDER = bytes(200), b"a folder"
@@ -140,3 +143,32 @@ def test_commands_say_that_no_broker_starts(tmp_path: Path) -> None:
     copy = repair(Session(), str(root), str(tmp_path / "copy"), **words)  # type: ignore[arg-type]
     assert copy.first.startswith(f"restore {tmp_path}/copy/config/topics.json from a backup")
     assert "start a broker on" not in copy.text()
+
+
+@pytest.mark.parametrize(
+    ("sealed", "version", "deletes", "state"),
+    [(0, "5.3.3", True, "NOT sound"), (20, "5.3.3", True, "NOT sound"),
+     (200, "5.3.3", False, "sound"), (0, "5.1.4", False, "sound")],
+)  # fmt: skip
+def test_a_log_that_began_without_crc_properties_is_read_whatever_is_forced(
+    sealed: int, version: str, deletes: bool, state: str
+) -> None:
+    """enabledAppendPropCRC came after its first 60 messages. Of a clean store a broker with
+    forceVerifyPropCRC checks the last three segments, and deletes from the first record without
+    one on: so did RocketMQ 5.3.3.
+    """
+    made = messages(60 + sealed)
+    log = damaged([replace(m, crc_property=n >= 60) for n, m in enumerate(made)])
+    log.version, log.settings = version, {**SETTINGS, "forceVerifyPropCRC": True}
+    storage = storage_of(log.log)
+    given: dict[str, Any] = {"rocketmq": version, "settings": as_text(log.settings)}
+    made_set = run(STORE, OUTPUT, storage=storage, **given)
+    for path in [path for path in storage.files if path.startswith(f"{OUTPUT}/")]:
+        storage.files[path.replace(OUTPUT, STORE, 1)] = storage.files.pop(path)
+    del storage.files[f"{STORE}/manifest.json"]
+    report = checked(log, storage=storage)
+    assert (made_set.messages, report.messages) == (60 + sealed, 60 + sealed)
+    assert (report.state, bool(report.findings)) == (state, deletes)
+    assert any("deletes the log" in line for line in made_set.warnings) == deletes
+    repaired = repair(Session(), STORE, "copy", storage=storage, **given)
+    assert (repaired.messages, repaired.damage["range_count"]) == (60 + sealed, 0)

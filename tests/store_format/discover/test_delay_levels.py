@@ -96,7 +96,7 @@ def test_a_setting_that_the_queue_contradicts_is_refused(given: str) -> None:
         found_in(conf)
 
 
-@pytest.mark.parametrize("conf", [DAY, f"{USUAL} 24h"])
+@pytest.mark.parametrize("conf", [DAY, f"{USUAL} 24h", "1d"])  # 1d: level 19 counts as level 1
 def test_a_setting_that_says_the_same_counts(conf: str) -> None:
     storage = delayed()
     storage.files[f"{STORE}/broker.conf"] = f"{SETTING}={conf}\n".encode()
@@ -131,8 +131,9 @@ def by_turns(*days: int) -> MemoryStorage:
 def test_entries_keep_the_delay_that_their_level_had(days: tuple[int, ...], given: int) -> None:
     storage = by_turns(*days)
     said = {SETTING: f"{USUAL} {given}d"} if given else {}
-    report = run_check(STORE, "5.3.3", GIVEN | said, storage=storage)
-    assert report.sound, report.text()
+    for each in (said, {SETTING: f"{given}d"}) if given else (said,):
+        report = run_check(STORE, "5.3.3", GIVEN | each, storage=storage)
+        assert report.sound, report.text()
     assert found_in(storage, **said).settings[SETTING] == f"{USUAL} {given or days[-1]}d"
 
 

@@ -123,7 +123,7 @@ def test_a_queue_file_that_was_cut_is_not_used(store: Derived) -> None:
     path = store.paths("consumequeue/T/0")[-1]
     store.storage.files[path] = store.storage.files[path][:60]
     assert at(store, 0, None) == EVEN
-    assert "the file was cut: others have 200; the log is read instead" in store.notes.lines[0]
+    assert "was cut: others have 200; the log is read instead" in store.notes.lines[0]
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,33 @@
 """The pieces of a damaged segment, as a task lists them, and what another says of them all."""
 
+import zlib
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
-from reput.store_format.dispatch.scan import scan_rules
+from reput.store_format.dispatch.scan import End, scan_rules
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.udfs.damage.lives import JudgeLives, ListPieces
+from reput.udfs.damage.lives import JudgeLives, ListPieces, pieces_in, suspect
+from reput.udfs.damage.lives import judged as judged_by_all
 from reput.udfs.staging import Staging
 from tests.damaged import SEGMENT, SETTINGS, Damaged, damaged, messages
 from tests.in_process import as_text
 from tests.memory_storage import MemoryStorage
+from tests.seeds import some
+from tests.store_format.damage.generator import PAGE
+from tests.store_format.damage.generator import SEGMENT as LARGE
+from tests.store_format.damage.lives import one_life, two_lives
+from tests.store_format.damage.walked import reader
 
+# Of records of one size: of 1 no segment has a fault, and a page begins within a record's first
+# bytes; of 39 a segment begins in one; of 193 one queue alone breaks off where times fall.
+ALIKE = [1, 39, 193]
+HEALTHY = range(12)
 RULES = scan_rules(profile("5.3.3"), settings_from(as_text(SETTINGS)), ())
 
 
@@ -44,6 +57,72 @@ def with_older(count: int) -> Damaged:
         for m in made[10:20]
     ]
     return damaged(made)
+
+
+def stale(log: Damaged) -> list[tuple[int, int]]:
+    """[start, end) of the pieces that are of an older life."""
+    pieces = []
+    for start, raw in sorted(log.segments.items()):
+        read = reader(np.frombuffer(bytes(raw), np.uint8), start)
+        pieces += pieces_in(read, start, start + LARGE, RULES)
+    return [(each.start, each.end) for each in judged_by_all(pieces) if not each.live]
+
+
+def unlike(seed: int) -> tuple[int, int]:
+    """(untouched messages in pieces of an older life, touched ones in none and with their CRC)."""
+    hurt = two_lives(seed, crc=False, body=100)
+    found, touched = stale(hurt.log), hurt.touched()
+    left_out = {
+        number for number, place in enumerate(hurt.log.places)
+        if any(start <= place < end for start, end in found)
+    }  # fmt: skip
+    sound = {
+        number for number in touched - left_out
+        if zlib.crc32(hurt.read(hurt.log.places[number] + 88, 100)) & 0x7FFFFFFF
+        == int.from_bytes(hurt.read(hurt.log.places[number] + 8, 4), "big")
+    }  # fmt: skip
+    return len(left_out - touched), len(sound)
+
+
+@pytest.mark.parametrize("seed", ALIKE)
+def test_pages_of_an_older_life_among_records_of_one_size_are_told(seed: int) -> None:
+    assert unlike(seed) == (0, 0)
+
+
+@pytest.mark.parametrize(("off", "count"), [(1, 1), (2, 1), (3, 2), (5, 2)])
+def test_a_piece_ends_at_a_page_where_most_queues_do_not_go_on(off: int, count: int) -> None:
+    """Of five queues so many have a queueOffset again in the second page."""
+    made = messages(60, 5)
+    first = next(n for n, place in enumerate(damaged(made, segment=LARGE).places) if place > PAGE)
+    made[first:] = [
+        replace(m, queue_offset=m.queue_offset - (m.queue_id < off)) for m in made[first:]
+    ]
+    raw = np.frombuffer(bytes(damaged(made, segment=LARGE).segments[0]), np.uint8)
+    assert len(pieces_in(reader(raw), 0, LARGE, RULES)) == count
+
+
+def test_of_one_life_no_piece_is_older() -> None:
+    """Though clocks fall and leap, topics are made again, and a queueOffset may be there twice."""
+    for seed in some(HEALTHY):
+        assert stale(one_life(seed)) == [], seed
+
+
+def test_segments_with_times_that_fall_and_the_next_ones_may_have_an_older_life() -> None:
+    def end(first: int, last: int, fell_by: int = 0) -> End:
+        return End(records=9, fell_by=fell_by, first_timestamp=first, last_timestamp=last)
+
+    for ends, found in (
+        ([end(1, 5), end(5, 9), End(), end(9, 20)], set()),
+        ([end(1, 5), end(9, 8, 1), end(8, 20), end(20, 30)], {1, 2}),
+        ([end(1, 50), end(40, 60), end(60, 70), end(70, 90)], {1, 2}),
+    ):
+        assert suspect((number, vars(each)) for number, each in enumerate(ends)) == found
+
+
+@pytest.mark.long
+def test_of_many_healthy_logs_no_piece_is_older() -> None:
+    for seed in range(400):
+        assert stale(one_life(seed)) == [], seed
 
 
 def test_pieces_are_judged_in_the_logs_order_however_they_come() -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
             if isinstance(error, SettingError):
                 raise
             sys.stderr.write(f"reput: error: {error}; tried again\n")
-            tell(None)
+            with suppress(OSError, StoreError):  # the disk of the metrics may be full
+                tell(None)
         time.sleep(max(arguments.every / 1000 - (time.monotonic() - began), 0))
     about = backup(asked)
     tell(about)

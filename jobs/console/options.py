@@ -409,8 +409,9 @@ def show(
     elif arguments.json:
         sys.stdout.write(json.dumps(whole) + "\n")
     elif not is_quiet():
-        lines = [*text.split("\n"), *(details if is_verbose() else ())]
-        lines = [line for line in dict.fromkeys(lines) if _unsaid(line)]
+        lines = text.split("\n")  # where it is of several stores, they may say the same
+        lines += [line for line in dict.fromkeys(details) if is_verbose() and line not in lines]
+        lines = [line for line in lines if _unsaid(line)]
         sys.stdout.write(painted("\n".join(lines), good) + "\n")
 
 

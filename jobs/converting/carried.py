@@ -16,6 +16,7 @@ from reput.jobs.outputs.report import counted
 from reput.store_format.discover.config import (
     LIGHT,
     batch_topics_of,
+    config_content,
     config_in_rocksdb,
     config_table,
     consumer_offsets,
@@ -23,7 +24,7 @@ from reput.store_format.discover.config import (
     with_light,
 )
 from reput.store_format.dispatch.queue_table import SCHEDULE_NAME
-from reput.store_format.faults import NotAFile, StoreError
+from reput.store_format.faults import StoreError
 from reput.store_format.java import quoted_keys
 from reput.store_format.message.message import TIMER_TOPIC, check_sendable, check_topic, encode_host
 from reput.store_format.message.refusals import Refused
@@ -149,21 +150,7 @@ def _content(plan: Plan, name: str, warnings: list[str]) -> bytes | None:
             whole = with_light(whole)
             table = whole if whole[LIGHT] or plan.settings.enable_lmq else None
         return None if table is None else json.dumps(whole).encode()
-    for path in (name, f"{name}.bak"):
-        try:
-            raw = plan.storage.read_bytes(f"{plan.store}/{CONFIG}/{path}")
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except NotAFile as error:
-            warnings.append(f"{error}; it is left out")
-            continue
-        try:
-            if isinstance(json.loads(quoted_keys(raw)), dict):
-                return raw
-        except (ValueError, RecursionError):
-            pass
-        warnings.append(f"{plan.store}/{CONFIG}/{path}: is not a JSON object; it is left out")
-    return None
+    return config_content(plan.folder, f"{CONFIG}/{name}", warnings)
 
 
 def _changed(name: str, whole: dict[str, Any], source: Source, warnings: list[str]) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reput.jobs.in_place.install import config_as_json
-from reput.store_format.discover.config import Offsets, config_in_rocksdb
+from reput.store_format.discover.config import Offsets, config_content, config_in_rocksdb
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Files, check_small, read_small, replace_small
 from reput.store_format.names import CONFIG, LMQ_OFFSETS, LMQ_PREFIX, OFFSETS
@@ -43,13 +43,13 @@ def copy_config(
         if folder is not None:
             _from_rocksdb(folder, name, files, copied, seen, warnings)
             continue
-        state = there.get(name)
+        state = there.get(name) or there.get(f"{name}.bak")  # of a broker killed as it wrote
         if state is None or seen.get(name) == state:
             continue
         if state.size > _MOST_BYTES:
             warnings.append(f"{store}/{CONFIG}/{name}: {state.size} bytes are too many; left out")
             continue
-        content = store.read(f"{CONFIG}/{name}")
+        content = config_content(store, f"{CONFIG}/{name}", []) or b""
         if put_config(files, name, content, copied, warnings):
             seen[name] = state
     return copied, warnings

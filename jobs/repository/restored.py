@@ -23,7 +23,12 @@ from reput.jobs.outputs.publish import begin_set, end_set
 from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines
 from reput.jobs.pipeline.job import FoundStore
 from reput.store_format.derived.queues import Queues
-from reput.store_format.discover.config import LIGHT, config_in_rocksdb, configured_topics
+from reput.store_format.discover.config import (
+    LIGHT,
+    config_content,
+    config_in_rocksdb,
+    configured_topics,
+)
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.by_url import storage_for
@@ -209,11 +214,12 @@ def _later_topics(catalogue: Catalogue, wanted: Found) -> dict[str, Any]:
 
 def _table(store: Place, name: str) -> dict[str, Any]:
     """The table of a file of config/; empty where there is none that can be read."""
-    try:
-        whole = json.loads(quoted_keys(store.read(f"{CONFIG}/{name}")))
-    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
-        return {}
-    return _rows_of(_rows_of(whole).get(CONFIG_ROWS[name].table))
+    return _rows_of(_whole(store, name).get(CONFIG_ROWS[name].table))
+
+
+def _whole(store: Place, name: str) -> dict[str, Any]:
+    content = config_content(store, f"{CONFIG}/{name}", []) or b"{}"
+    return _rows_of(json.loads(quoted_keys(content)))
 
 
 def _add_topics(
@@ -226,8 +232,8 @@ def _add_topics(
     }
     if not new or f"{CONFIG}/{TOPICS}" not in about.copied:
         return
-    whole = json.loads(quoted_keys(made.read(f"{CONFIG}/{TOPICS}")))
-    whole[CONFIG_ROWS[TOPICS].table] |= new
+    whole, table = _whole(made, TOPICS), CONFIG_ROWS[TOPICS].table
+    whole[table] = _rows_of(whole.get(table)) | new
     _replace(made, f"{CONFIG}/{TOPICS}", whole)
     about.warnings.append(
         f"{counted(len(new), 'topic')} made after run {about.state_run}, before the moment: "

@@ -2,6 +2,7 @@
 at which none of them changed.
 """
 
+import json
 import os
 import re
 import stat
@@ -16,7 +17,9 @@ from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import FileState, InputStorage
 from reput.store_format.files.runs import StateEntry
-from reput.store_format.names import ACL_DBS, BROKER_SETTINGS, CONFIG, POP_DB
+from reput.store_format.java import quoted_keys
+from reput.store_format.log.groups import parse_epochs
+from reput.store_format.names import ACL_DBS, BROKER_SETTINGS, CONFIG, EPOCH_FILE, POP_DB
 from reput.store_format.state_table import FILES, Copies, Decides, StateFile, folders_of, pattern
 
 BROKER_CONF, PLAIN_ACL = "broker.conf", "plain_acl.yml"
@@ -38,6 +41,7 @@ class There(NamedTuple):
     storage: InputStorage
     at: str
     state: FileState
+    left: str = ""  # its .bak, which a broker reads where the file is torn
 
 
 class Snapshot:
@@ -76,6 +80,9 @@ class Snapshot:
     def _read(self, there: There, put: Put) -> None:
         try:
             content = there.storage.read_bytes(there.at)
+            if there.left and not _is_whole(there.path, content):
+                older = there.storage.read_bytes(there.left)
+                content = older if _is_whole(there.path, older) else content
         except (FileNotFoundError, StoreChanged):  # the next look sees what there is instead
             self._known.pop(there.path, None)
             return
@@ -94,7 +101,8 @@ class Snapshot:
             if path.endswith(_LEFT[0]):  # what a broker reads where it was stopped in between
                 kept = found.pop(path)
                 own = path.removesuffix(_LEFT[0])
-                found.setdefault(own, kept._replace(path=own))
+                file = found.get(own)
+                found[own] = file._replace(left=kept.at) if file else kept._replace(path=own)
         if self.secrets and self._conf is not None:
             storage, (folder, _, conf) = self._conf.storage, self._conf.path.rpartition("/")
             there = dict(Folder(storage, folder).listed())
@@ -130,6 +138,18 @@ def _row(path: str) -> StateFile | None:
 def _folders() -> re.Pattern[str]:
     whole = dict.fromkeys(each for row in _CARRIED for each in folders_of(row))
     return re.compile("|".join(whole), re.ASCII)
+
+
+def _is_whole(path: str, content: bytes) -> bool:
+    """Whether a broker can read a file that it keeps with a .bak."""
+    row = _row(path)
+    try:
+        if path == EPOCH_FILE:
+            return parse_epochs(content) is not None
+        of_json = row is not None and row.holds
+        return not of_json or isinstance(json.loads(quoted_keys(content)), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _is_secret(path: str) -> bool:

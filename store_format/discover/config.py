@@ -423,6 +423,26 @@ def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
     return found
 
 
+def config_content(store: Folder, path: str, warnings: list[str]) -> bytes | None:
+    """The content of a file of JSON, by its path in a store, or of its .bak: the first that is an
+    object; None where neither is.
+    """
+    for each in (f"{store}/{path}", f"{store}/{path}.bak"):
+        try:
+            raw = store.storage.read_bytes(each)
+            if isinstance(json.loads(quoted_keys(raw)), dict):
+                return raw
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except NotAFile as error:
+            warnings.append(f"{error}; it is left out")
+            continue
+        except (ValueError, RecursionError):
+            pass
+        warnings.append(f"{each}: is not a JSON object; it is left out")
+    return None
+
+
 def config_table(
     store: Folder, file: str, notes: Notes, name: str = ""
 ) -> Mapping[str, Any] | None:

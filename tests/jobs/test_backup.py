@@ -75,9 +75,13 @@ def test_every_goes_on_after_an_error(
 ) -> None:
     store = tmp_path / "store"
     Built().put(count=3).write(store)
-    rounds = [
-        lambda: store.rename(tmp_path / "away"),
-        lambda: (tmp_path / "away").rename(store),
+    file, away = tmp_path / "metrics/reput.prom", tmp_path / "away"
+    file.parent.mkdir()
+    away.mkdir()
+    both = store, file.parent
+    rounds: list[Any] = [
+        lambda: [each.rename(away / each.name) for each in both],
+        lambda: [(away / each.name).rename(each) for each in both],
         lambda: Built().put(count=9).write(store),
     ]
 
@@ -88,7 +92,6 @@ def test_every_goes_on_after_an_error(
         rounds.pop(0)()
 
     monkeypatch.setattr(module.time, "sleep", sleep)
-    file = tmp_path / "reput.prom"
     code, out, err = run(capsys, tmp_path, "--every", "5m", "--textfile", str(file))
     assert code == 130
     assert [line.partition(":")[0] for line in out.splitlines()] == ["run 1", "run 2", "run 3"]

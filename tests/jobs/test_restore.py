@@ -3,6 +3,7 @@ besides; and that nothing is there where it failed.
 """
 
 import json
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,16 @@ def test_of_several_stores_all_are_there_or_none(
     assert sorted(path.name for path in out.iterdir()) == ["broker-a", "broker-b"]
     with pytest.raises(StoreError, match="is not empty; give another folder"):
         restore(Session(), str(made.root), str(out), at=T0 + 30_000)
+
+
+def test_each_of_several_stores_says_all_that_it_has(
+    made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(made.root / "broker-a", made.root / "broker-b")
+    words = ["restore", str(made.root), "--at", "now", "--output", str(tmp_path / "out")]
+    assert cli.main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines.count(next(line for line in lines if line.startswith("  log "))) == 2
 
 
 def test_a_store_is_written_anew(made: Repository, tmp_path: Path) -> None:

@@ -75,6 +75,13 @@ def test_a_file_that_is_being_written_waits_for_the_next_round() -> None:
     assert copying.there() == {"config/topics.json": TOPICS + b"\n"}
 
 
+@pytest.mark.parametrize("torn", [{}, {"s/config/topics.json": bytes(20)}])
+def test_of_a_torn_or_missing_file_the_bak_is_copied(torn: dict[str, bytes]) -> None:
+    copying = Copying({**torn, "s/config/topics.json.bak": TOPICS})
+    copying.round()
+    assert copying.there() == {"config/topics.json": TOPICS}
+
+
 def test_a_copy_that_somebody_has_changed_stays_and_is_told_of_each_time() -> None:
     copying = Copying(FILES)
     copying.round()

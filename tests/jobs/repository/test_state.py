@@ -12,6 +12,7 @@ from reput.jobs.backups import backups
 from reput.jobs.repository import log_pieces, state
 from tests.built import Built
 from tests.jobs.repository.backing import CONFIG, catalogue, content, run, store
+from tests.store_format.log.epoch_files import file_of
 
 
 def test_secrets_are_kept_or_left_out_and_never_listed(tmp_path: Path) -> None:
@@ -69,6 +70,21 @@ def test_files_that_change_meanwhile_are_read_again(
     assert about.warnings == []
     kept = content(tmp_path, catalogue(tmp_path).run(1), "config/consumerOffset.json")
     assert kept == b'{"offsetTable":{"n":2}}'
+
+
+@pytest.mark.parametrize("torn", [b"", bytes(9), b'{"topicConfigTable":{"T'])
+def test_of_a_torn_file_the_bak_is_kept(torn: bytes, tmp_path: Path) -> None:
+    """As a broker reads it."""
+    topics, epochs = CONFIG["config/topics.json"], file_of("1-0").decode()
+    built = Built().put(count=3).file("config/topics.json", torn)
+    built.file("config/topics.json.bak", topics).file("config/consumerOffset.json", torn)
+    built.file("epochFileCheckpoint", torn).file("epochFileCheckpoint.bak", epochs)
+    run(tmp_path, built)
+    made = catalogue(tmp_path).run(1)
+    kept = {each.path: content(tmp_path, made, each.path) for each in made.state}
+    assert kept == {"config/topics.json": topics.encode(), "epochFileCheckpoint": epochs.encode(),
+                    "config/consumerOffset.json": torn}  # fmt: skip
+    assert run(tmp_path).new_files == 0
 
 
 @pytest.mark.parametrize("secrets", [True, False])

@@ -170,8 +170,7 @@ def _move(
     if not (moved := sum(move.offset >= 0 for move in report.moves)) or held.dry_run:
         return
     left = f" ({report.left:,} of them not where they were to be)" if report.left else ""
-    offsets = f"{moved:,} offset{'s' * (moved > 1)}"
-    _ask(held, asked, live, f"move {offsets} in {report.live}{left}")
+    _ask(held, asked, live, f"move {moved:,} offset{'s' * (moved > 1)} in {report.live}{left}")
     replace_offsets(held.files, live, with_moves(live.offsets, report.moves), request)
     report.done, report.kept = True, f"{held.path}/{KEPT}"
 

@@ -101,7 +101,7 @@ def needed(
         settings=at.settings,
         storage=at.storage,
         progress=progress,
-        tell=note,
+        tell=lambda said: None if said.endswith("without --all") else note(said),
     ) as asked:
         found += _waiting(asked, even)
     return sorted(found)

@@ -372,7 +372,7 @@ class _Server:
         try:
             self._socket = socket.create_server((host, port), family=family)
         except OSError as error:
-            raise OSError(error.errno, error.strerror, f"--listen {listen}") from None
+            raise OSError(f"--listen {listen}: {os.strerror(error.errno or 0)}") from None
         self.where = f"{listen.rpartition(':')[0]}:{self._socket.getsockname()[1]}"
 
     def give(self, text: bytes) -> None:

@@ -170,8 +170,7 @@ def _move(
     if not (moved := sum(move.offset >= 0 for move in report.moves)) or held.dry_run:
         return
     left = f" ({report.left:,} of them not where they were to be)" if report.left else ""
-    groups = len({move.group for move in report.moves})
-    _ask(held, asked, live, f"move {moved:,} offsets of {groups:,} groups in {report.live}{left}")
+    _ask(held, asked, live, f"move {moved:,} offset{'s' * (moved > 1)} in {report.live}{left}")
     replace_offsets(held.files, live, with_moves(live.offsets, report.moves), request)
     report.done, report.kept = True, f"{held.path}/{KEPT}"
 
@@ -205,7 +204,7 @@ def _undo(held: "HeldStore", asked: OfOffsets, live: "LiveOffsets", report: Offs
 
 def _ask(held: "HeldStore", asked: OfOffsets, live: "LiveOffsets", what: str) -> None:
     """Ask before the first change, and make sure of the lock."""
-    asked.confirm(f"{held.path}: {what}")
+    asked.confirm(f"{what} of {held.path}")
     held.lock_at_last()
     if _live(held.folder, asked) != live:
         raise StoreChanged(f"{held.path}: its offsets changed meanwhile; nothing is done")
@@ -272,7 +271,8 @@ def _request(asked: OfOffsets) -> str:
     if wrong := [word for word in given if word not in takes]:
         raise SettingError(f"{action} does not take {wrong[0]}")
     if len(given) != 1 if action == "set" else {*takes[:1]} - {*given}:
-        raise SettingError(f"{action} takes {'one of ' * (action == 'set')}{', '.join(takes)}")
+        which = f"one of {', '.join(takes)}" if action == "set" else takes[0]
+        raise SettingError(f"{action} takes {which}")
     if action == "clone" and len(asked.groups) != 1:
         raise SettingError("clone takes one --group")
     for name in (*asked.groups, *asked.topics, *([asked.to_group] if asked.to_group else ())):

@@ -102,7 +102,7 @@ def _time(
     try:
         return milliseconds(at)
     except argparse.ArgumentTypeError as error:
-        raise SettingError(f"--at {error}") from None
+        raise SettingError(f"--at {error}".replace("else UTC", "else this process's")) from None
 
 
 def take_moment(

@@ -101,7 +101,7 @@ def needed(
         settings=at.settings,
         storage=at.storage,
         progress=progress,
-        tell=note,
+        tell=lambda said: None if said.endswith("without --all") else note(said),
     ) as asked:
         found += _waiting(asked, even)
     return sorted(found)
@@ -207,7 +207,7 @@ def beyond_backups(plan: Plan, repository: str, end: int) -> Needed:
     """
     stores = catalogues(storage_for(repository), repository)
     upto = max((_same_up_to(plan, each, end) for each in stores), default=plan.segments[0].start)
-    return Needed(upto, f"{repository} has not what follows, or no check has found it whole there "
+    return Needed(upto, f"{repository} does not have what follows, or no check found it whole "
                   "(reput backup, reput check)")  # fmt: skip
 
 

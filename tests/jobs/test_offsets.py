@@ -372,7 +372,7 @@ WRONG: dict[str, list[str]] = {
     "clone takes --to-group": ["clone", "--group", "g"],
     "clone takes one --group": ["clone", "--to-group", "g"],
     "clone does not take --to-end": ["clone", "--group", "g", "--to-group", "h", "--to-end"],
-    "map takes --map": ["map"],
+    "map takes --map\n": ["map"],
     "map does not take --to-group": ["map", "--to-group", "x"],
     "dump does not take --to-end": ["dump", "--to-end"],
     "dump does not take --undo": ["dump", "--undo"],
@@ -381,6 +381,15 @@ WRONG: dict[str, list[str]] = {
     "/nowhere: No such file": ["set", "--from-dump", "/nowhere"],
     "has no such offset: nothing can be set": ["set", "--group", "nobody", "--to-end"],
 }
+
+
+def test_what_is_asked_reads_as_a_sentence(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["offsets", "set", str(store), "--to-offset", "0"]) == 2
+    asked = f"would move 4 offsets in config/consumerOffset.json of {store}; nothing was done"
+    assert asked in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("why", WRONG)

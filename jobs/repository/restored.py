@@ -44,6 +44,7 @@ from reput.store_format.names import (
     CONFIG,
     LMQ_OFFSETS,
     OFFSETS,
+    REVIVE_TOPIC,
     TOPICS,
     is_queue_id,
     segment_name,
@@ -271,7 +272,7 @@ def _cut_offsets(
         except (ValueError, RecursionError):
             about.warnings.append(f"{path}: is not JSON, and is left as it is")
             continue
-        count, gone = cut_offsets(whole, end), _without(whole, forgotten)
+        gone, count = _without(whole, forgotten, about), cut_offsets(whole, end)
         cut += count
         if count or gone:
             _replace(made, path, whole)
@@ -280,8 +281,8 @@ def _cut_offsets(
         with closing(open_database(folder)) as database:
             old = config_rows(database, OFFSETS)
             table = deepcopy(old)
+            _without({"offsetTable": table}, forgotten, about)
             cut += cut_offsets({"offsetTable": table}, end)
-            _without({"offsetTable": table}, forgotten)
             if table != old:
                 _make_anew(made, database, old, table, about)
     if cut:
@@ -301,22 +302,24 @@ def _make_anew(
     with scratch_folder(Scratch.ROCKSDB) as ours:
         os.mkdir(folder := f"{ours}/made")
         copy_changed(database, folder, rows)
-        for each in (each for each in about.copied if each.startswith(f"{path}/")):
+        for each in [each for each in about.copied if each.startswith(f"{path}/")]:
             made.storage.remove(f"{made}/{each}")
-        names = sorted(os.listdir(folder))
-        for name in names:
+            about.copied.remove(each)
+        for name in sorted(os.listdir(folder)):
             put_as(made.storage, f"{made}/{path}/{name}", Path(f"{folder}/{name}").read_bytes())
-    about.copied = [each for each in about.copied if not each.startswith(f"{path}/")]
-    about.copied += [f"{path}/{name}" for name in names]
+            about.copied.append(f"{path}/{name}")
 
 
-def _without(whole: Any, rows: Sequence[StateTopic]) -> bool:
+def _without(whole: Any, rows: Sequence[StateTopic], about: Restored) -> bool:
     """Leave out the offsets of these rows' groups; whether there were any."""
     table = _rows_of(_rows_of(whole).get("offsetTable"))
-    gone = {key for key in table for row in rows
+    gone = {key: _rows_of(table.pop(key)) for row in rows for key in list(table)
             if key.startswith(row.topic) and key.endswith(f"@{row.group}")}  # fmt: skip
-    for key in gone:
-        del table[key]
+    if any(any(at.values()) for key, at in gone.items() if key.startswith(REVIVE_TOPIC)):
+        about.warnings.append(
+            f"what was popped between the moment and run {about.state_run}, and not acknowledged, "
+            "is not delivered again: groups' offsets are past it"
+        )
     return bool(gone)
 
 

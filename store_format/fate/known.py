@@ -5,7 +5,7 @@ RocksDB, timerlog and the services' small files say.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -183,7 +183,17 @@ def timers_in_rocksdb(store: Folder) -> Timers | None:
     if not has_rows(store / STORE_DB):
         return None
     with closing(open_database(store / STORE_DB)) as database:
-        return read_timers(database)
+        return _in_use(store, database)
+
+
+def _in_use(store: Folder, database: Database) -> Timers | None:
+    """None also if timerRocksDBEnable is off again: the wheel has read further than the rows. While
+    it is on, TimerMessageStore.recover begins no further than where the rows end.
+    """
+    rows, check = read_timers(database), read_timer_check(store)
+    if rows is None or check is None or check["lastTimerQueueOffset"] <= rows.position:
+        return rows
+    return None
 
 
 def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes) -> Read:
@@ -191,7 +201,8 @@ def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes
     if not np.any(gathered.marks["kind"] == WHEEL):
         return read
     unread = "which timers of timerRocksDBEnable are delivered for good is not known"
-    return read._replace(timers=_read(store, read_timers, unread, notes))
+    rows = _read(store, partial(_in_use, store.folder), unread, notes)
+    return read._replace(timers=rows)
 
 
 def _read(
@@ -291,6 +302,15 @@ def timer_rows(store: Folder) -> Iterator[tuple[int, Units]]:
 _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that checks
 
 
+def read_timer_check(store: Folder) -> np.void | None:
+    """The fields (TIMER_CHECK) of timercheck; None without one."""
+    head = store.head(f"{CONFIG}/{TIMER_CHECK_FILE}", TIMER_CHECK.itemsize)
+    if head is None or len(head) < TIMER_CHECK.itemsize:
+        return None
+    check: np.void = np.frombuffer(head, TIMER_CHECK)[0]
+    return check
+
+
 def read_progress(store: Folder, notes: Notes) -> Read:
     """How far the broker has delivered. What cannot be read is noted, and counts as missing."""
     table = config_table(store, DELAY_OFFSETS, notes)
@@ -301,11 +321,9 @@ def read_progress(store: Folder, notes: Notes) -> Read:
             for level, offset in table.items()
             if level.isdecimal() and isinstance(offset, int)
         }
-    check = store.head(f"{CONFIG}/{TIMER_CHECK_FILE}", TIMER_CHECK.itemsize)
-    position, read = None, 0
-    if check is not None and len(check) == TIMER_CHECK.itemsize:
-        fields = np.frombuffer(check, TIMER_CHECK)[0]
-        position, read = int(fields["lastTimerQueueOffset"]), int(fields["lastReadTimeMs"])
+    check, position, read = read_timer_check(store), None, 0
+    if check is not None:
+        position, read = int(check["lastTimerQueueOffset"]), int(check["lastReadTimeMs"])
     stopped = store.head(ABORT, 0) is None
     waiting = cache(lambda: waiting_units(store, read))  # timerlog, once it is asked for
 

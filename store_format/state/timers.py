@@ -22,6 +22,7 @@ from reput.store_format.fate.known import (
     furthest_unit,
     gather_since,
     last_timestamp,
+    read_timer_check,
     timer_log_names,
     timer_units,
 )
@@ -241,7 +242,7 @@ def carried_timers(store: Folder, now: int, precision: int) -> Timers | None:
     """
     parts = [np.zeros(0, TIMER_UNIT), *timer_units(store)]
     units = np.concatenate(parts).astype(TIMER_UNIT)  # numpy joins them in the machine's order
-    check = _read_check(store)
+    check = read_timer_check(store)
     if not len(units) or check is None:
         return None
     before = int(check["lastReadTimeMs"])
@@ -258,15 +259,6 @@ def carried_timers(store: Folder, now: int, precision: int) -> Timers | None:
 
 def _read_from(before: int, now: int) -> int:
     return max(before, (now // _DAY_MS - 5) * _DAY_MS)
-
-
-def _read_check(store: Folder) -> np.void | None:
-    """The fields (TIMER_CHECK) of timercheck; None without one."""
-    head = store.head(TIMER_CHECK_PATH, TIMER_CHECK.itemsize)
-    if head is None or len(head) < TIMER_CHECK.itemsize:
-        return None
-    check: np.void = np.frombuffer(head, TIMER_CHECK)[0]
-    return check
 
 
 def derived_levels(gathered: Gathered) -> dict[int, int]:
@@ -294,7 +286,7 @@ def why_lost(store: Folder, log_end: int) -> str:
     """Why a broker would lose timers, or deliver them again, of a store whose log has some; "" if
     its files tell all. log_end: physical offset.
     """
-    check = _read_check(store)
+    check = read_timer_check(store)
     if check is None:
         return f"there is no {TIMER_CHECK_PATH}"
     last = furthest_unit(store)

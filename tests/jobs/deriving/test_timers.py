@@ -169,12 +169,16 @@ def test_every_command_derives_what_is_lost(
     assert fates(store) == wanted
 
 
-def with_timers_in_rocksdb(store: Path) -> None:
-    """Make a store's timers RocksDB's (timerRocksDBEnable): the wheel has read nothing."""
-    shutil.rmtree(store / "timerlog")
-    check = store / "config/timercheck"
-    check.write_bytes(timer_check(check.read_bytes(), lastTimerQueueOffset=0,
-                                  lastTimerLogFlushPos=0, masterTimerQueueOffset=0))  # fmt: skip
+def with_timers_in_rocksdb(store: Path, off_again: bool = False) -> None:
+    """Make a store's timers RocksDB's (timerRocksDBEnable): the wheel has read nothing. off_again:
+    there are older rows, and the wheel has read all.
+    """
+    position = 2 if off_again else len(WAITS)
+    if not off_again:
+        shutil.rmtree(store / "timerlog")
+        check = store / "config/timercheck"
+        fields = ("lastTimerQueueOffset", "lastTimerLogFlushPos", "masterTimerQueueOffset")
+        check.write_bytes(timer_check(check.read_bytes(), **dict.fromkeys(fields, 0)))
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
@@ -184,10 +188,11 @@ def with_timers_in_rocksdb(store: Path) -> None:
     ):
         rows = database.get_column_family(TIMERS)
         for row in opened.delayed(everything=True):
-            if row.by == "timer" and not row.delivery_physical_offset:
+            waits = row.by == "timer" and not row.delivery_physical_offset
+            if waits and row.queue_offset < position:
                 place = row.physical_offset.to_bytes(8, "big")
                 rows[row.due.to_bytes(8, "big") + place] = bytes(4) + place
-        rows[READ_POSITION] = (len(WAITS)).to_bytes(8, "big")
+        rows[READ_POSITION] = position.to_bytes(8, "big")
 
 
 def converted(store: Path) -> list[str]:
@@ -305,14 +310,18 @@ def test_a_log_that_was_cut_before_its_first_timer_has_no_units(store: Path) -> 
     assert (check["lastTimerQueueOffset"], check["masterTimerQueueOffset"]) == (0, 0)
 
 
-def test_units_past_a_log_that_was_cut_go(store: Path) -> None:
-    """The timers that the log still has wait as before."""
+@pytest.mark.parametrize("release", ["5.3.3", "5.4.0"])
+def test_units_past_a_log_that_was_cut_go(store: Path, release: str) -> None:
+    """The timers that the log still has wait as before. 5.4.0: timerRocksDBEnable was on once."""
     wanted = fates(store)
+    if release == "5.4.0":
+        with_timers_in_rocksdb(store, off_again=True)
+        assert fates(store) == wanted
     with reput.open_store(str(store), **GIVEN) as opened:
         rows = {row.physical_offset: row for row in opened.delayed(everything=True)}
         cut = max(place for place, row in rows.items() if row.by == "timer")
     cut_log(store, cut)
-    assert recovered(store)[:1] == ["3 timers wait: timerlog and config/timercheck are written"]
+    assert recovered(store, release)[:1] == [THREE]
     left = fates(store)
     assert len(left) == sum(1 for place in rows if place < cut)
     # the delivery of the first is cut too

@@ -105,7 +105,9 @@ def test_what_a_later_run_says_is_worked_off_is_looked_at_again(
     end = built.places()[-1]
     for offset, wanted in ((end, {"T@g", f"{half}@mine"}), (made.runs[1]["end"], set(table))):
         out = tmp_path / f"out{offset}"
-        restore(Session(), str(made.root), str(out), to_offset=offset)
+        (about,) = restore(Session(), str(made.root), str(out), to_offset=offset).stores
+        said = [line for line in about.warnings if line.startswith("what was popped between")]
+        assert len(said) == (offset == end)
         live = live_offsets(Folder(LocalStorage(), str(out)), Notes(), {})
         assert live.in_rocksdb == bool(database)
         assert {f"{topic}@{group}" for group, topic in live.offsets} == wanted

@@ -1,6 +1,7 @@
 """One part of a log, as a task reads it: the records that start in it, however the log is cut."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -80,6 +81,22 @@ def test_damage_that_live_records_follow_fails_and_only_from_its_place_on() -> N
         read(found)
     # the part before reports it
     assert read(found, 0, log.places[5]) == []
+
+
+def test_stale_records_before_damage_are_left_out_however_the_segment_is_cut() -> None:
+    whole = damaged(messages(100))
+    first = len(in_segment(whole.places, 0))
+    made = [
+        replace(m, queue_offset=m.queue_offset - 12, store_timestamp=START - 10_000_000 + n)
+        if first <= n < first + 8 else m for n, m in enumerate(whole.messages)
+    ]  # fmt: skip
+    log = damaged(made)
+    log.flip(first + 8, 4)
+    found = parts(log, "salvage")
+    live = in_segment(log.places[first + 9 :], 1)
+    assert read(found, 1) == live
+    for cut in (log.places[first + 3], log.places[first + 8]):
+        assert read(found, 1, 0, cut) + read(found, 1, cut) == live
 
 
 @pytest.mark.parametrize(

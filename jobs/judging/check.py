@@ -1,6 +1,6 @@
 """A check: reads a log with every CRC, judges its end, compares the derived files with it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -35,6 +35,7 @@ from reput.store_format.discover.purpose import CHECK_AGAIN
 from reput.store_format.discover.release import clues_of
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.faults import Fault, StoreError
+from reput.store_format.files.backups import BackedUp
 from reput.store_format.files.folder import slash_queue
 from reput.store_format.files.protocol import Storage
 from reput.store_format.layouts import (
@@ -96,8 +97,9 @@ def past_the_end(
     If the last segment of a log is gone, nothing in the log itself shows the loss. index, older:
     what `index_past_end` and `index_of_older_log` say.
     """
-    store = job.plan.store
-    left = (
+    store, storage = job.plan.store, job.plan.storage
+    is_later = isinstance(storage, BackedUp) and storage.has_later_state(store)
+    left: Iterable[Finding] = () if is_later else (
         each._replace(reason=f"{each.reason}: {older or TAIL_LOST}"
                       f"{'' if each.path.endswith((DELAY_OFFSETS, POP_DB)) else LEFT}")
         for each in past_the_queues(

@@ -71,11 +71,14 @@ class _Stored(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """The files of a moment. folders: by path the names in each, None for a folder."""
+    """The files of a moment. folders: by path the names in each, None for a folder. is_later: what
+    the log does not decide is of a later moment, as none before has it.
+    """
 
     log: list[_Stored]
     folders: dict[str, dict[str, FileState | None]]
     files: dict[str, _Stored]
+    is_later: bool
 
 
 class BackedUp(ReadOnly):
@@ -125,6 +128,10 @@ class BackedUp(ReadOnly):
         """Nobody: a backup does not change."""
         return None
 
+    def has_later_state(self, path: str) -> bool:
+        """Whether config and offsets are of a moment after the log's end: a restore cuts them."""
+        return self._at(path)[0].is_later
+
     def _at(self, path: str) -> tuple[_Opened, str]:
         moment, below = parse_moment(path)
         if moment not in self.opened:
@@ -164,7 +171,7 @@ def _open(storage: Storage, moment: Moment) -> _Opened:
                 min(piece.offset + used, moment.end))
         for piece, used in parts
     ]  # fmt: skip
-    return _Opened(pieces, folders, files)
+    return _Opened(pieces, folders, files, state.end > moment.end)
 
 
 def segment_bytes(run: Run, catalogue: Catalogue) -> int:

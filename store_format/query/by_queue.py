@@ -158,7 +158,7 @@ def _queues(
                 notes.note(f"{error}; the log is read instead")
                 return None
     if not queues:
-        notes.note("the store has no such queue; --scan looks for its messages in the log")
+        notes.note("the store has no such queue; `query --scan` looks for its messages in the log")
     return queues
 
 

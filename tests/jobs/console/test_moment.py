@@ -134,6 +134,9 @@ def test_commands_read_a_repository_as_a_store(
     assert "in the zone of this process" not in errors
     out, _ = said(capsys, 0, "check", made.root, "--to-offset", ends()[10], "--json")
     assert json.loads(out)["messages"] == 11
+    # the group's offset is of a later moment: a restore cuts it, so it shows no loss
+    out, _ = said(capsys, 0, "check", made.root, "--to-offset", ends()[3], "--json")
+    assert json.loads(out)["messages"] == 4
     out, _ = said(capsys, 0, "check", made.root, "--at", "2023-11-14T22:13:45Z")
     named = f"{made.root} --at 2023-11-14T22:13:45.000Z"
     assert out.endswith(f"  next      reput restore {named} --output DIR\n")

@@ -111,7 +111,8 @@ def test_what_one_queue_lacks_comes_from_the_log_beside_what_others_have(
 @pytest.mark.parametrize(
     ("remove", "line"),
     [("consumequeue", "the store has no queues; the log is read instead"),
-     ("consumequeue/T/0", "the store has no such queue; --scan looks for its messages in the log")],
+     ("consumequeue/T/0", "the store has no such queue; `query --scan` looks for its messages in "
+                          "the log")],
 )  # fmt: skip
 def test_a_store_without_queues_is_read_and_without_this_one_not(store, remove, line) -> None:
     store.remove(remove)

@@ -111,6 +111,7 @@ class Sent:
     sent: int = 0
     before: int = 0  # by earlier runs with this checkpoint
     failed: int = 0
+    refused: dict[str, int] = field(default_factory=dict)  # why, before anything is sent
     topics: dict[str, int] = field(default_factory=dict)
     no_route: list[str] = field(default_factory=list)
     twice: list[int] = field(default_factory=list)
@@ -129,6 +130,7 @@ class Sent:
         if self.failed:
             verb = "cannot be sent" if self.dry_run else "failed; run again to try them again"
             lines.append(f"  failed    {counted(self.failed, 'message')} {verb}")
+            lines += [f"  refused   {many:,}: {why}" for why, many in self.refused.items()]
         lines += [f"  twice?    the message at {at:,} may be there twice" for at in self.twice]
         if self.missing:
             lines.append(f"  missing   {counted(self.missing, 'key')}: no message has it")
@@ -207,8 +209,10 @@ def send(asked: Send) -> Sent:
 
 
 def _count(messages: "Iterator[Outgoing]", cluster: "Cluster", done: Sent) -> None:
-    topics: Counter[str] = Counter("" if one.refused else one.topic for one in messages)
-    done.failed = topics.pop("", 0)
+    topics, why = Counter[str](), Counter[str]()
+    for one in messages:
+        (why if one.refused else topics)[one.refused or one.topic] += 1
+    done.failed, done.refused = why.total(), dict(why.most_common(5))
     done.topics, done.sent = dict(topics), topics.total()
     done.no_route = sorted(topic for topic in done.topics if not cluster.route(topic))
 

@@ -12,6 +12,7 @@ from reput.jobs.exporting.read_back import UNREADABLE, exported_row
 from reput.jobs.opening.questions import open_store
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.files.by_url import storage_for
+from reput.store_format.files.catalogue import MARKER
 from reput.store_format.files.folder import Folder
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.log.reader import NoRecord, NotInLog
@@ -60,7 +61,11 @@ class Selected:
         self.storage = storage_for(asked.source)
         self.folder = Folder(self.storage, self.storage.resolve(asked.source).rstrip("/"))
         try:
-            if any(name == COMMIT_LOG for name, _ in self.folder.listed()):
+            names = [name for name, _ in self.folder.listed()]
+            if MARKER in names:
+                raise StoreError(f"{asked.source}: is a backup repository: `reput export` writes "
+                                 "its messages to a folder that send takes")  # fmt: skip
+            if COMMIT_LOG in names:
                 how: Any = {"rocketmq": asked.rocketmq, "settings": asked.settings}
                 self._store = open_store(asked.source, tell=asked.tell, **how)
                 self._files.enter_context(self._store)

@@ -10,6 +10,7 @@ import pytest
 
 from reput.jobs.cli import main
 from reput.jobs.send import Sent
+from reput.store_format.files.catalogue import MARKER
 from tests.built import Built
 from tests.jobs.sending.fake_cluster import STORE, FakeCluster, cluster
 from tests.logs.encoder import properties
@@ -39,7 +40,7 @@ def test_dead_letters_are_counted_asked_about_and_sent(store: Path, capsys: Any)
         code, out, _ = run(capsys, there, store, *dead, "--dry-run")
         assert code == 1
         assert out.splitlines()[0] == f"would send 2 messages of {store} to {there.namesrv}"
-        assert "  failed    1 message cannot be sent" in out
+        assert "  failed    1 message cannot be sent\n  refused   1: has neither DLQ_ORIGIN" in out
         assert "  topic     Orders: 2" in out
         code, out, errors = run(capsys, there, store, *dead)
         assert (code, out) == (2, "")
@@ -127,6 +128,10 @@ def test_a_source_that_is_none(store: Path, capsys: Any) -> None:
             code, out, errors = run(capsys, there, Path(name), "--yes")
             assert (code, out, errors.count("\n")) == (2, "", 1)
             assert "--from" not in errors
+        (store.parent / "repo").mkdir()
+        (store.parent / "repo" / MARKER).touch()
+        code, _, errors = run(capsys, there, store.parent / "repo", "--yes")
+        assert (code, "is a backup repository: `reput export` writes" in errors) == (2, True)
 
 
 def test_a_name_server_without_a_route_fails_each_message(store: Path, capsys: Any) -> None:

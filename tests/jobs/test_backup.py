@@ -15,8 +15,10 @@ import pytest
 from reput.jobs import backup as module
 from reput.jobs import cli
 from reput.jobs.replicating import source
+from reput.jobs.repository import log_pieces
 from tests.built import Built
 from tests.jobs.repository.backing import catalogue
+from tests.local_time import with_sleep
 
 GIVEN = [word for name, value in Built().given().items() for word in ("--set", f"{name}={value}")]
 
@@ -63,7 +65,7 @@ def test_the_rate_is_of_the_bytes_of_the_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("time.sleep", waited.append)
+    monkeypatch.setattr(log_pieces, "time", with_sleep(waited.append))
     monkeypatch.setattr(source.RateLimit, "wait_for", lambda self, n: n / self._rate)
     Built().put(count=9).write(tmp_path / "store")
     run(capsys, tmp_path, "--rate", "1K")
@@ -91,7 +93,7 @@ def test_every_goes_on_after_an_error(
             raise KeyboardInterrupt
         rounds.pop(0)()
 
-    monkeypatch.setattr(module.time, "sleep", sleep)
+    monkeypatch.setattr(module, "time", with_sleep(sleep))
     code, out, err = run(capsys, tmp_path, "--every", "5m", "--textfile", str(file))
     assert code == 130
     assert [line.partition(":")[0] for line in out.splitlines()] == ["run 1", "run 2", "run 3"]

@@ -14,6 +14,7 @@ from reput.jobs.repository.repository import Claim, Claimed, Repository
 from reput.store_format.faults import StoreError
 from tests.built import Built
 from tests.jobs.repository.backing import run, store
+from tests.local_time import with_sleep
 
 
 @pytest.mark.parametrize("inside", ["store/repo", ".", "store/commitlog/x", "store"])
@@ -99,7 +100,7 @@ def test_of_two_that_remove_a_dead_claim_one_writes(
         path.unlink()  # as the other does, that had seen the same dead claim
         late.take()
 
-    monkeypatch.setattr(repository.time, "sleep", meanwhile)
+    monkeypatch.setattr(repository, "time", with_sleep(meanwhile))
     with pytest.raises(Claimed, match="took this one for dead"):
         Claim(there, "store", "forget").take()
     late.check()

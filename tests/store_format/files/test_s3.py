@@ -22,6 +22,7 @@ from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.notes import Done, Progress
 from tests import golden_stores
 from tests.in_process import as_text
+from tests.local_time import with_sleep
 from tests.processes import run_python
 from tests.store_format.files import battery, cutting_proxy, s3_server
 from tests.store_format.files.s3_server import BUCKET
@@ -68,7 +69,7 @@ def test_a_throttled_request_waits_and_is_sent_again(monkeypatch: pytest.MonkeyP
         )
         return AWSResponse(request.url, refused.pop(), {}, raw())
 
-    monkeypatch.setattr("botocore.endpoint.time.sleep", waits.append)
+    monkeypatch.setattr("botocore.endpoint.time", with_sleep(waits.append))
     events = s3.client().meta.events
     events.register("before-send.s3", answer)
     try:

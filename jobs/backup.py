@@ -1,7 +1,6 @@
 """`reput backup`: a store into a backup repository, at first whole, then what is new."""
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -10,7 +9,16 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.declared import OfStore, add_options, option, shown
-from reput.jobs.console.options import DAMAGE, DONE, add_broker, asked_of, byte_rate, duration, show
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    TextFile,
+    add_broker,
+    asked_of,
+    byte_rate,
+    duration,
+    show,
+)
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
@@ -129,13 +137,9 @@ _SERIES = {
 
 def _metrics(path: str | None, asked: Backup) -> "Callable[[BackedUp | None], None]":
     """What writes the file after a round; None: it failed. Raises SettingError, StoreError."""
-    from reput.jobs.outputs.output import whole_file
-
     if path is None or asked.dry_run:
         return lambda about: None
-    if not path.endswith(".prom"):
-        raise SettingError(f"--textfile {path}: node_exporter reads *.prom alone")
-    file = whole_file(path, asked.store, asked.settings or {}, b"# HELP reput_backup_", True)
+    file = TextFile(path, asked.store, asked.settings or {}, b"# HELP reput_backup_")
     found = dict[str, float](failures=0, branches=0)
 
     def tell(about: "BackedUp | None") -> None:
@@ -144,11 +148,11 @@ def _metrics(path: str | None, asked: Backup) -> "Callable[[BackedUp | None], No
             found["branches"] += about.branch is not None
             values = time.time(), about.end, about.bytes, about.stored, about.pieces, about.good
             found.update(zip(list(_SERIES)[2:], values, strict=True))
-        with file.writing() as output:
-            os.fchmod(output.fileno(), 0o644)  # whatever the umask: node_exporter is another user
-            for name, value in found.items():
-                series = f"reput_backup_{name}"
-                head = f"# HELP {series} {_SERIES[name]}\n# TYPE {series} gauge\n"
-                output.write(f"{head}{series} {value:.0f}\n".encode())
+        text = ""
+        for name, value in found.items():
+            series = f"reput_backup_{name}"
+            text += f"# HELP {series} {_SERIES[name]}\n# TYPE {series} gauge\n"
+            text += f"{series} {value:.0f}\n"
+        file.give(text.encode())
 
     return tell

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from reput.jobs.console.options import (
     DONE,
+    TextFile,
     add_broker,
     add_store_path,
     at_least_one,
@@ -91,7 +92,11 @@ def run(arguments: argparse.Namespace) -> int:
     settings = merge_layers(*setting_layers(arguments))
     check_store(arguments.store, settings)
     path = arguments.textfile
-    out = _Server(arguments.listen) if path is None else _TextFile(path, arguments.store, settings)
+    out = (
+        _Server(arguments.listen)
+        if path is None
+        else TextFile(path, arguments.store, settings, _BEGINS)
+    )
     with suppress(KeyboardInterrupt):
         looked = Looked(arguments.store, arguments.rocketmq, settings, arguments.most_queues)
         with closing(looked.watch):
@@ -328,29 +333,7 @@ def _label(value: object) -> str:
 
 
 # ---
-# Where the text goes: to whoever scrapes, or into a file.
-
-
-class _TextFile:
-    """A file that node_exporter reads, replaced in one step. Everybody may read it, whatever the
-    umask: node_exporter has a user of its own, and topics and groups are all that it names.
-    """
-
-    does = "wrote"
-
-    def __init__(self, path: str, store: str, settings: Mapping[str, str]) -> None:
-        """Raises SettingError, StoreError if the file may not be written."""
-        from reput.jobs.outputs.output import whole_file
-
-        if not path.endswith(".prom"):
-            raise SettingError(f"--textfile {path}: node_exporter reads *.prom alone")
-        self.where, self._file = path, whole_file(path, store, settings, _BEGINS, True)
-
-    def give(self, text: bytes) -> None:
-        with self._file.writing() as output:
-            os.fchmod(output.fileno(), 0o644)
-            output.write(text)
-
+# Where the text goes where no file is named: to whoever scrapes.
 
 _CLIENTS_MOST = 64  # at once; a new one takes the place of the oldest
 _CLIENT_SECONDS = 10.0  # from its first byte to its last

@@ -458,3 +458,26 @@ def host_port(option: str, text: str, least: int = 0) -> tuple[str, int]:
     if not host or not (port.isascii() and port.isdigit()) or not least <= int(port) <= _PORT_MOST:
         raise SettingError(f"{option} {text!r} is not an address: HOST:PORT")
     return host.strip("[]"), int(port)
+
+
+class TextFile:
+    """A file that node_exporter reads, replaced in one step. Everybody may read it, whatever the
+    umask: node_exporter has a user of its own, and topics and groups are all that it names.
+    """
+
+    does = "wrote"
+
+    def __init__(self, path: str, store: str, settings: Mapping[str, str], begins: bytes) -> None:
+        """begins: as such a file does, which alone is replaced. Raises SettingError, StoreError if
+        the file may not be written.
+        """
+        from reput.jobs.outputs.output import whole_file
+
+        if not path.endswith(".prom"):
+            raise SettingError(f"--textfile {path}: node_exporter reads *.prom alone")
+        self.where, self._file = path, whole_file(path, store, settings, begins, True)
+
+    def give(self, text: bytes) -> None:
+        with self._file.writing() as output:
+            os.fchmod(output.fileno(), 0o644)
+            output.write(text)

@@ -29,7 +29,7 @@ ELSEWHERE = {
     "store_format/rewrite/changes.py": "tests/jobs/converting/test_carried.py",
     "store_format/rewrite/numbers.py": "tests/jobs/converting/test_new_log.py",
     "store_format/layouts.py": "tests/test_format_docs.py",
-    "udfs/warm.py": "tests/store_format/files/test_private_cache_folder.py",
+    "udfs/warm.py": "tests/store_format/files/test_private.py",
 }
 
 

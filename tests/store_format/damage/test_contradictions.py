@@ -73,24 +73,22 @@ def with_third(**over: Any) -> list[Message]:
         ({"store_host": OTHER_HOST}, 4, None),  # three bits: it may be another broker
     ],
 )  # fmt: skip
-def test_a_time_or_a_host_is_doubted_by_two(
-    over: dict[str, Any], lost: int | None, fault: Fault | None
-) -> None:
+def test_a_time_or_a_host_is_doubted_by_two(over, lost: int | None, fault: Fault | None) -> None:
     assert marks(with_third(**over), lost) == ({} if fault is None else {3: fault})
 
 
-@pytest.mark.parametrize("number", [0, 1, 5, 6])
-def test_a_host_wants_two_records_on_each_side(number: int) -> None:
-    log = log_of()
-    log[number] = replace(log[number], store_host=BAD_HOST)
-    assert marks(log, number + 1 if number < 3 else number - 1) == {}
-
-
-@pytest.mark.parametrize("number", [0, 6])
-def test_the_first_and_the_last_record_have_one_neighbour(number: int) -> None:
-    log = log_of()
-    log[number] = replace(log[number], store_timestamp=START ^ FAR)
-    assert marks(log) == {}
+def test_the_first_and_the_last_records_lack_witnesses() -> None:
+    for number in [0, 1, 5, 6]:
+        log = log_of()
+        log[number] = replace(log[number], store_host=BAD_HOST)
+        assert marks(log, number + 1 if number < 3 else number - 1) == {}
+    for number in [0, 6]:
+        log = log_of()
+        log[number] = replace(log[number], store_timestamp=START ^ FAR)
+        assert marks(log) == {}
+    sealed = log_of(properties=SEALED)
+    assert marks([*sealed[:3], *log_of()[3:]], 4) == {}
+    assert marks([*log_of()[:4], *sealed[4:]], 2) == {}
 
 
 NEARLY = properties(("__CRC32'", "0000000000"))  # one bit from its name
@@ -111,18 +109,10 @@ SEALED = properties(("__CRC32#", "0000000000"))
         (b"", 4, Fault.UNSEALED),
     ],
 )
-def test_a_seal_that_both_neighbours_have_is_missed(
-    text: bytes, lost: int | None, fault: Fault | None
-) -> None:
+def test_a_seal_that_both_neighbours_have_is_missed(text: bytes, lost: int | None, fault) -> None:
     log = log_of(properties=SEALED)
     log[3] = replace(log[3], properties=text)
     assert marks(log, lost) == ({} if fault is None else {3: fault})
-
-
-def test_a_seal_that_one_neighbour_has_is_not_missed() -> None:
-    sealed = log_of(properties=SEALED)
-    assert marks([*sealed[:3], *log_of()[3:]], 4) == {}
-    assert marks([*log_of()[:4], *sealed[4:]], 2) == {}
 
 
 def test_a_windows_first_records_have_neighbours_in_the_window_before() -> None:
@@ -198,16 +188,11 @@ def test_a_changed_key_and_a_changed_time_are_named() -> None:
     assert named(salvage(log, {})) == [(places[10], "magic")]
 
 
-def test_a_sound_log_is_not_asked_about() -> None:
+def test_what_is_named_already_or_of_a_sound_log_is_not_named() -> None:
     log = keyed()
     files = derived_of(log.log)
     flip_key(log, 29)
     assert named(salvage(log, files)) == []
-
-
-def test_what_is_named_already_is_not_named_twice() -> None:
-    log = keyed()
-    files = derived_of(log.log)
     log.flip(29, 88, 0)  # the body
     flip_key(log, 29)
     assert named(salvage(log, files)) == [(log.places[29], "bodyCRC")]
@@ -275,9 +260,8 @@ def sizes(found: Any) -> list[int]:
 TWO = {f"{100:020d}": numbered(5, 5), f"{200:020d}": numbered(10, 2) + bytes(60)}
 
 
-@pytest.mark.parametrize(
-    ("first", "wanted"),
-    [
+def test_each_position_has_its_entry_or_none() -> None:
+    for first, wanted in [
         (0, [0, 0, 0]),
         (3, [0, 0, 100]),
         (8, [100, 100, 100]),  # over a file's end
@@ -285,33 +269,27 @@ TWO = {f"{100:020d}": numbered(5, 5), f"{200:020d}": numbered(10, 2) + bytes(60)
         (15, [0, 0, 0]),
         (-2, [0, 0, 0]),
         ((1 << 63) // 20 - 5, [0, 0, 0]),
-    ],
-)
-def test_each_position_has_its_entry_or_none(first: int, wanted: list[int]) -> None:
-    found = old(**TWO).at(first, 3)
-    assert sizes(found) == wanted
-    assert [int(e["physicalOffset"]) for e in found] == [
-        100 * (first + n) if size else 0 for n, size in enumerate(wanted)
-    ]
-
-
-def test_what_is_no_message_counts_as_none() -> None:
+    ]:
+        found = old(**TWO).at(first, 3)
+        assert sizes(found) == wanted
+        assert [int(e["physicalOffset"]) for e in found] == [
+            100 * (first + n) if size else 0 for n, size in enumerate(wanted)
+        ]
     content = raw((0, 0x7FFFFFFF, 0), (300, 0, 1), (300, -5, 1), (0, 100, 0)) + b"torn"
     queue = old(**{f"{0:020d}": content, "notes": b"x" * 60, f"{100:020d}": b""})
     assert sizes(queue.at(0, 6)) == [0, 0, 0, 100, 0, 0]
+    for topic in ["U", "V"]:
+        storage = MemoryStorage({f"{FOLDER}/{0:020d}": numbered(0, 5), "store/consumequeue/U": b""})
+        queue = OldQueues(Folder(storage, "store")).of(topic, 3)
+        assert not queue.any
+        assert sizes(queue.at(0, 2)) == [0, 0]
+    for topic in ["", ".", "../consumequeue/T", "a\\b", "T\0", "x" * 256]:
+        storage = MemoryStorage({f"{FOLDER}/{0:020d}": numbered(0, 5)})
+        assert not OldQueues(Folder(storage, "store")).of(topic, 3).any
 
 
-@pytest.mark.parametrize("topic", ["U", "V"])
-def test_a_queue_without_a_folder_is_no_witness(topic: str) -> None:
-    storage = MemoryStorage({f"{FOLDER}/{0:020d}": numbered(0, 5), "store/consumequeue/U": b""})
-    queue = OldQueues(Folder(storage, "store")).of(topic, 3)
-    assert not queue.any
-    assert sizes(queue.at(0, 2)) == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("mine", "offset", "numbers"),
-    [
+def test_it_contradicts_where_it_has_another_entry() -> None:
+    for mine, offset, numbers in [
         ((700, 100, 7), 7, []),
         ((701, 100, 7), 7, [0]),
         ((700, 101, 7), 7, [0]),
@@ -320,18 +298,11 @@ def test_a_queue_without_a_folder_is_no_witness(topic: str) -> None:
         ((700, 100, 7), -1, []),
         ((700, 100, 7), 1 << 58, []),
         ((700, 100, 7), (1 << 63) - 1, []),
-    ],
-)
-def test_it_contradicts_where_it_has_another_entry(
-    mine: Fields, offset: int, numbers: list[int]
-) -> None:
-    queue = old(**TWO)
-    found, said = contradictions(queue, np.array([offset]), decode_entries(raw(mine)))
-    assert found.tolist() == numbers
-    assert [int(each["physicalOffset"]) for each in said] == [700 for _ in numbers]
-
-
-def test_scattered_positions_are_each_asked_about() -> None:
+    ]:
+        queue = old(**TWO)
+        found, said = contradictions(queue, np.array([offset]), decode_entries(raw(mine)))
+        assert found.tolist() == numbers
+        assert [int(each["physicalOffset"]) for each in said] == [700 for _ in numbers]
     offsets = np.array([11, 1 << 60, 5, -9, 9, 5])
     mine = np.zeros(len(offsets), QUEUE_ENTRY)
     mine["size"] = 100
@@ -339,9 +310,3 @@ def test_scattered_positions_are_each_asked_about() -> None:
     assert found.tolist() == [0, 2, 4, 5]
     assert [int(each["tagsCode"]) for each in said] == [11, 5, 9, 5]
     assert len(contradictions(old(**TWO), offsets[:0], mine[:0])[0]) == 0
-
-
-@pytest.mark.parametrize("topic", ["", ".", "../consumequeue/T", "a\\b", "T\0", "x" * 256])
-def test_a_topic_that_can_be_no_folders_name_has_none(topic: str) -> None:
-    storage = MemoryStorage({f"{FOLDER}/{0:020d}": numbered(0, 5)})
-    assert not OldQueues(Folder(storage, "store")).of(topic, 3).any

@@ -60,52 +60,41 @@ def as_it_is(n: int, message: Message) -> Message:
     return message
 
 
-@pytest.mark.parametrize(
-    ("of_queue", "count"),
-    [
+def test_records_that_their_queue_has_or_that_are_older_are_stale() -> None:
+    for of_queue, count in [
         (nothing_known, 0),
         (known(2), 0),  # one message is missing, and there is room for it
         (known(4), 4),  # its queue has queueOffset 4
         (known(9), 4),
-    ],
-)
-def test_records_that_their_queue_has_are_stale(of_queue: Any, count: int) -> None:
-    assert stale(as_it_is, Before(None, of_queue)) == count
+    ]:
+        assert stale(as_it_is, Before(None, of_queue)) == count
+    # Up to the first one that is as young: record 2 was stored at START + 2.
+    for ms, count in [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2), (6, 4), (DAY, 4)]:
+        assert stale(older(ms), Before(None, nothing_known)) == count
+    for lost, count in [(3 * 91, 0), (3 * 91 - 1, 8)]:
+        change: Change = lambda n, m: replace(m, queue_offset=n + 4)  # noqa: E731
+        assert stale(change, Before(None, known(0, lost)), live=0, begins=0) == count
+    for is_last, count in ((True, 4), (False, 0)):
+        before = Before(None, nothing_known, is_last)
+        assert stale(older(DAY), before) == count
 
 
-@pytest.mark.parametrize(
-    ("ms", "count"), [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2), (6, 4), (DAY, 4)]
-)
-def test_records_older_than_the_last_live_one_are_stale(ms: int, count: int) -> None:
-    """Up to the first one that is as young: record 2 was stored at START + 2."""
-    assert stale(older(ms), Before(None, nothing_known)) == count
-
-
-def test_a_clock_that_was_set_back_is_believed_where_queues_go_on_over_a_begun_record() -> None:
+def test_a_clock_that_was_set_back_is_believed_where_queues_go_on() -> None:
     """Three records are lost, more than the rest of one that the live log had begun."""
     change = older(DAY, start=3)
     assert stale(change, Before(None, known(2)), begins=6) == 0
     assert stale(change, Before(None, known(2)), begins=4) == 4  # perhaps just the log's end
     assert stale(change, Before(None, known(6)), begins=6) == 2  # they repeat it
-
-
-def test_what_stands_between_newer_records_is_stale() -> None:
-    """Its own queue goes on with 6, as if records 4 and 5 had never been."""
+    # No record can be lost right before a segment's first one, and none is stale there.
+    assert stale(as_it_is, Before(START, known(-1)), live=0, begins=0) == 0
+    assert stale(older(DAY, 0), Before(START, known(-1)), live=0, begins=0) == 0
+    assert stale(older(DAY, 0), Before(START, known(5)), live=0, begins=0) == 8
+    # Its own queue goes on with 6, as if records 4 and 5 had never been.
     change: Change = lambda n, m: replace(  # noqa: E731
         older(DAY, 4, 6)(n, m), queue_offset=n if n < 4 else {4: 0, 5: 1}.get(n, n - 2)
     )
     assert stale(change, Before(None, known(2)), begins=4, bad=()) == 2
-
-
-def test_a_segment_that_goes_on_from_the_one_before_begins_live() -> None:
-    """No record can be lost right before a segment's first one, and none is stale there."""
-    assert stale(as_it_is, Before(START, known(-1)), live=0, begins=0) == 0
-    assert stale(older(DAY, 0), Before(START, known(-1)), live=0, begins=0) == 0
-    assert stale(older(DAY, 0), Before(START, known(5)), live=0, begins=0) == 8
-
-
-def test_one_time_that_three_others_outvote_makes_nothing_stale() -> None:
-    """Record 2's storeTimestamp is wrong: its bornTimestamp, record 1 and record 4 agree."""
+    # Record 2's storeTimestamp is wrong: its bornTimestamp, record 1 and record 4 agree.
 
     def change(born: int) -> Change:
         return lambda n, m: (
@@ -114,18 +103,6 @@ def test_one_time_that_three_others_outvote_makes_nothing_stale() -> None:
 
     assert stale(change(START), Before(None, nothing_known)) == 0
     assert stale(change(START + DAY), Before(None, nothing_known)) == 4
-
-
-def test_only_the_logs_last_segment_has_stale_records_behind_its_end() -> None:
-    for is_last, count in ((True, 4), (False, 0)):
-        before = Before(None, nothing_known, is_last)
-        assert stale(older(DAY), before) == count
-
-
-@pytest.mark.parametrize(("lost", "count"), [(3 * 91, 0), (3 * 91 - 1, 8)])
-def test_what_a_queue_misses_may_have_been_lost_earlier(lost: int, count: int) -> None:
-    change: Change = lambda n, m: replace(m, queue_offset=n + 4)  # noqa: E731
-    assert stale(change, Before(None, known(0, lost)), live=0, begins=0) == count
 
 
 @pytest.mark.parametrize(("said", "is_stale"), [(6, True), (7, False)])
@@ -170,22 +147,16 @@ def looked(
     return Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(at * STRETCHES_SIZE, newer)
 
 
-def test_a_stretch_goes_on_to_where_nothing_is_written() -> None:
+def test_a_stretch_goes_on_to_a_break_or_to_where_nothing_is_written() -> None:
     found = looked(log_of(), at=2)
     assert found.spans == {("T", 0): QueueSpan(1, 3), ("T", 1): QueueSpan(1, 3)}
     assert (found.time, found.end, found.largest) == (START + 7, 8 * STRETCHES_SIZE, STRETCHES_SIZE)
     assert (found.behind, found.firsts) == (-1, {})
-
-
-def test_behind_a_break_the_next_stretch_begins() -> None:
     found = looked(log_of(), bad=(3, 4))
     assert found.spans == {("T", 0): QueueSpan(0, 1), ("T", 1): QueueSpan(0, 0)}
     assert (found.time, found.end) == (START + 2, 3 * STRETCHES_SIZE)
     assert (found.behind, found.behind_time) == (5 * STRETCHES_SIZE, START + 5)
     assert found.firsts == {("T", 0): 3, ("T", 1): 2}
-
-
-def test_a_stretch_that_is_older_ends_before_the_first_record_that_is_not() -> None:
     found = looked(log_of(), newer=START + 3)
     assert (found.time, found.end, found.behind) == (
         START + 2,
@@ -196,27 +167,21 @@ def test_a_stretch_that_is_older_ends_before_the_first_record_that_is_not() -> N
     assert looked(log_of(), newer=START + 8).behind == -1
 
 
-def test_half_messages_and_rolled_back_ones_show_no_queue() -> None:
+def test_half_messages_show_no_queue_and_an_odd_offset_is_doubted() -> None:
     log = log_of(4)
     log[1], log[2] = replace(log[1], sys_flag=4), replace(log[2], sys_flag=12)
     log[3] = replace(log[3], sys_flag=8)
     found = looked(log)
     assert found.spans == {("T", 0): QueueSpan(0, 0), ("T", 1): QueueSpan(1, 1)}
     assert found.end == 4 * STRETCHES_SIZE
-
-
-def test_an_offset_that_does_not_go_on_is_doubted() -> None:
     log = [replace(m, queue_id=0, queue_offset=n) for n, m in enumerate(log_of(4))]
     log[3] = replace(log[3], queue_offset=70)
     assert looked(log).spans == {("T", 0): QueueSpan(0, 2, 70, 1)}
-
-
-@pytest.mark.parametrize(("count", "last"), [(257, 256), (513, 512), (600, 599)])
-def test_of_many_records_both_ends_are_read(count: int, last: int) -> None:
-    log = [replace(m, queue_id=0, queue_offset=n) for n, m in enumerate(log_of(count))]
-    raw, _ = walked(*log, segment=1 << 16)
-    spans = Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(0, None).spans
-    assert spans == {("T", 0): QueueSpan(0, last)}
+    for count, last in [(257, 256), (513, 512), (600, 599)]:
+        log = [replace(m, queue_id=0, queue_offset=n) for n, m in enumerate(log_of(count))]
+        raw, _ = walked(*log, segment=1 << 16)
+        spans = Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(0, None).spans
+        assert spans == {("T", 0): QueueSpan(0, last)}
 
 
 def test_a_record_that_reaches_over_its_end_gives_way_to_the_one_inside() -> None:

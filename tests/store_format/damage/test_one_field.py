@@ -150,9 +150,7 @@ def test_an_end_is_looked_at_behind_ordinary_ranges_too() -> None:
     [(59, 4, "storeTimestamp", 10), (66, 3, "storeHost", 29), (59, 4, "storeTimestamp", None),
      (66, 3, "storeHost", 10), (66, 3, "storeHost", None)],
 )  # fmt: skip
-def test_a_field_that_two_witnesses_contradict_is_named(
-    byte: int, bit: int, field: str, elsewhere: int | None
-) -> None:
+def test_a_field_that_two_witnesses_contradict_is_named(byte, bit, field: str, elsewhere) -> None:
     """Of a time its own bornTimestamp is the second one, of a host the damage right beside it; and
     only in a segment that is damaged elsewhere.
     """

@@ -46,9 +46,31 @@ SEGMENT = 1 << 14
 TOP = (1 << 63) - 1
 
 
-@pytest.mark.parametrize(
-    ("offsets", "last"),
-    [
+def test_a_batch_takes_as_many_offsets_as_it_has_messages() -> None:
+    for records, last in [
+        ([(0, 4), (4, 4), (8, 2)], 9),
+        ([(7, 1)], 7),
+        ([(0, 4), (4, 0), (5, 3)], 7),  # a broker counts 0 as 1
+        ([(0, 4), (500, 4)], 3),
+        ([(0, 4), (500, 4), (4, 4)], 7),
+        ([(0, 4), (500, 4), (504, 4)], 507),
+        ([(0, 4), (500, 4), (600, 2)], 601),
+        ([(0, 4), (500, 4), (503, 2)], 3),  # not above all messages of the one in doubt
+        ([(0, 4), (4, 4), (4, 4)], 7),
+    ]:
+        assert last_of(*zip(*records, strict=True)) == last
+        log = Dispatched(*(batch(*each) for each in records))
+        ends = QueueEnds(log.buffers)
+        log.go_on(len(records))
+        assert ends.last(("Batch", 0)) == last
+        assert last_of_run(log.runs().runs, 0, True) == last
+    for offsets, last in [([3, 4, 5], 5), ([3, 4, 90], 4), ([3, 90, 91], 91)]:
+        log = Dispatched(message(1, "A"), *(message(each) for each in offsets))
+        log.go_on(1 + len(offsets))
+        found = log.runs()
+        assert [queue.topic for queue in found.queues] == ["A", "T"]
+        assert [last_of_run(found.runs, number, False) for number in (0, 1)] == [1, last]
+    for offsets, last in [
         ([], NEVER),
         ([7], 7),  # whatever comes first
         ([0, 1, 2], 2),
@@ -65,12 +87,8 @@ TOP = (1 << 63) - 1
         ([TOP], TOP),
         ([NEVER, 3, 4], 4),  # counts as none
         ([-5, -4], -4),
-    ],
-)
-def test_an_offset_that_does_not_go_on_counts_when_the_next_confirms_it(
-    offsets: list[int], last: int
-) -> None:
-    assert last_of(offsets) == last
+    ]:
+        assert last_of(offsets) == last
 
 
 class Dispatched:
@@ -96,17 +114,24 @@ def message(offset: int, topic: str | bytes = "T", queue: int = 0, flags: int = 
     return Message(topic=topic, queue_id=queue, queue_offset=offset, sys_flag=flags)
 
 
-def test_each_queue_goes_on_by_itself() -> None:
+def test_each_queue_goes_on_by_itself_and_there_is_room_for_many() -> None:
     log = Dispatched(message(3), message(8, queue=1), message(9, queue=1), message(1, "U"))
     ends = QueueEnds(log.buffers)
     log.go_on(2)
     assert [ends.last(("T", queue)) for queue in (0, 1, 2)] == [3, 8, NEVER]
     log.go_on(2)
     assert [ends.last(("T", 1)), ends.last(("U", 0))] == [9, 1]
-
-
-def test_what_was_noted_stays_when_the_buffers_are_emptied() -> None:
-    """An offset that waits for the next one waits over that too."""
+    log = Dispatched(*(message(n, queue=n) for n in range(150)))
+    ends = QueueEnds(log.buffers)
+    log.go_on(60)
+    assert ends.last(("T", 59)) == 59
+    log.go_on(90)
+    assert [ends.last(("T", n)) for n in (0, 59, 64, 149)] == [0, 59, 64, 149]
+    log = Dispatched(message(0, b"T\xff"), message(1, b"T\xed\xa0\x80"), message(2, b"T\xff", 0, 4))
+    ends = QueueEnds(log.buffers)
+    log.go_on(3)
+    assert ends.last(("T\ufffd", 0)) == 1
+    # An offset that waits for the next one waits over that too.
     log = Dispatched(message(3), message(90), message(91), message(4, "U"))
     ends = QueueEnds(log.buffers)
     log.go_on(2)
@@ -115,56 +140,6 @@ def test_what_was_noted_stays_when_the_buffers_are_emptied() -> None:
     assert (ends.last(("T", 0)), ends.last(("U", 0))) == (3, NEVER)
     log.go_on(2)
     assert (ends.last(("T", 0)), ends.last(("U", 0))) == (91, 4)
-
-
-def test_two_spellings_of_a_topic_are_one_queue_and_half_messages_count_for_none() -> None:
-    log = Dispatched(message(0, b"T\xff"), message(1, b"T\xed\xa0\x80"), message(2, b"T\xff", 0, 4))
-    ends = QueueEnds(log.buffers)
-    log.go_on(3)
-    assert ends.last(("T\ufffd", 0)) == 1
-
-
-def test_there_is_room_for_many_queues() -> None:
-    log = Dispatched(*(message(n, queue=n) for n in range(150)))
-    ends = QueueEnds(log.buffers)
-    log.go_on(60)
-    assert ends.last(("T", 59)) == 59
-    log.go_on(90)
-    assert [ends.last(("T", n)) for n in (0, 59, 64, 149)] == [0, 59, 64, 149]
-
-
-@pytest.mark.parametrize(
-    ("records", "last"),
-    [
-        ([(0, 4), (4, 4), (8, 2)], 9),
-        ([(7, 1)], 7),
-        ([(0, 4), (4, 0), (5, 3)], 7),  # a broker counts 0 as 1
-        ([(0, 4), (500, 4)], 3),
-        ([(0, 4), (500, 4), (4, 4)], 7),
-        ([(0, 4), (500, 4), (504, 4)], 507),
-        ([(0, 4), (500, 4), (600, 2)], 601),
-        ([(0, 4), (500, 4), (503, 2)], 3),  # not above all messages of the one in doubt
-        ([(0, 4), (4, 4), (4, 4)], 7),
-    ],
-)
-def test_a_batch_takes_as_many_offsets_as_it_has_messages(
-    records: list[tuple[int, int]], last: int
-) -> None:
-    assert last_of(*zip(*records, strict=True)) == last
-    log = Dispatched(*(batch(*each) for each in records))
-    ends = QueueEnds(log.buffers)
-    log.go_on(len(records))
-    assert ends.last(("Batch", 0)) == last
-    assert last_of_run(log.runs().runs, 0, True) == last
-
-
-@pytest.mark.parametrize(("offsets", "last"), [([3, 4, 5], 5), ([3, 4, 90], 4), ([3, 90, 91], 91)])
-def test_what_a_run_ends_with(offsets: list[int], last: int) -> None:
-    log = Dispatched(message(1, "A"), *(message(each) for each in offsets))
-    log.go_on(1 + len(offsets))
-    found = log.runs()
-    assert [queue.topic for queue in found.queues] == ["A", "T"]
-    assert [last_of_run(found.runs, number, False) for number in (0, 1)] == [1, last]
 
 
 # --- How many bytes the log lost between two places.
@@ -183,9 +158,8 @@ def between(log: LossReader, after: int, before: int) -> int:
     return int(log.between(np.array([after]), np.array([before]))[0])
 
 
-@pytest.mark.parametrize(
-    ("after", "before", "lost"),
-    [
+def test_ranges_that_start_between_two_places() -> None:
+    for after, before, lost in [
         (-1, 100, 0),  # a range counts behind the place where it starts
         (-1, 101, 10),
         (100, 101, 10),
@@ -195,19 +169,24 @@ def between(log: LossReader, after: int, before: int) -> int:
         (0, 9001, 37),
         (201, 9001, 7 + 20),
         (9001, 1 << 62, 0),
-    ],
-)
-def test_ranges_that_start_between_two_places(after: int, before: int, lost: int) -> None:
-    log = reader(loss(0, (100, 10), (300, 20)), loss(8000, (9000, 7)))
-    assert between(log, after, before) == lost
-
-
-def test_a_log_without_losses_lost_nothing() -> None:
+    ]:
+        log = reader(loss(0, (100, 10), (300, 20)), loss(8000, (9000, 7)))
+        assert between(log, after, before) == lost
     log = reader()
     assert not log.any
     assert between(log, -1, 1 << 62) == 0
     assert log.may_take(0, 1 << 62)
     assert not log.may_take(1, 1 << 62)
+    for length, place, may in [
+        (20, 0, True),
+        (21, 0, False),
+        (21, 7999, False),
+        (21, 8000, True),
+        (500, 8000, False),
+    ]:
+        losses = loss(0, (100, 10), (300, 20)), loss(8000, (9000, 21))
+        assert reader(*losses).may_take(length, place) is may
+        assert reader(*losses, from_start=False).may_take(length, place)
 
 
 def test_of_many_segments_each_is_read_when_asked_and_few_are_kept() -> None:
@@ -229,30 +208,14 @@ def test_of_many_segments_each_is_read_when_asked_and_few_are_kept() -> None:
     assert asked[4:] == [2000, 6000]
 
 
-@pytest.mark.parametrize(
-    ("length", "place", "may"),
-    [(20, 0, True), (21, 0, False), (21, 7999, False), (21, 8000, True), (500, 8000, False)],
-)
-def test_one_range_took_so_much_in_the_segments_up_to_a_place(
-    length: int, place: int, may: bool
-) -> None:
-    losses = loss(0, (100, 10), (300, 20)), loss(8000, (9000, 21))
-    assert reader(*losses).may_take(length, place) is may
-    assert reader(*losses, from_start=False).may_take(length, place)
-
-
-def test_what_a_segment_lost_is_neither_kept_records_nor_behind_the_logs_end() -> None:
+def test_what_a_segment_lost_and_the_most_messages_that_it_had() -> None:
     rows = np.zeros(4, RANGE)
     rows["offset"], rows["end"] = [50, 200, 900, 1000], [60, 300, 1100, 1010]
     rows["kind"] = [MISSING, CONTENT, MISSING, MISSING]
     found = lost_places(SegmentLoss(0, 1000, "run", ((400, 5), (10, 3)), 0), [rows[:2], rows[2:]])
     assert found.tolist() == [(10, 3), (50, 10), (400, 5), (900, 200)]
     assert len(lost_places(SegmentLoss(0, 1000, "", (), 0), [])) == 0
-
-
-@pytest.mark.parametrize(
-    ("lost", "plain", "batch"),
-    [
+    for lost, plain, batched in [
         (0, 0, 0),
         (90, 0, 0),
         (91, 1, 1),  # a batch of one message needs no body
@@ -260,11 +223,9 @@ def test_what_a_segment_lost_is_neither_kept_records_nor_behind_the_logs_end() -
         (91 + 2 * 22, 1, 2),
         (91 + 32 * 22, 8, 32),
         ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22),
-    ],
-)
-def test_the_most_messages_are_those_of_one_batch(lost: int, plain: int, batch: int) -> None:
-    assert (most_messages(lost, False), most_messages(lost, True)) == (plain, batch)
-    assert most_messages(np.array([0, lost]), True).tolist() == [0, batch]
+    ]:
+        assert (most_messages(lost, False), most_messages(lost, True)) == (plain, batched)
+        assert most_messages(np.array([0, lost]), True).tolist() == [0, batched]
 
 
 # --- A queue whose first queueOffset is negative or huge: as RocketMQ has it, or by those that
@@ -331,9 +292,7 @@ SEEN: list[tuple[str, list[int], dict[str, list[int]]]] = [
 
 
 @pytest.mark.parametrize(("first", "follow", "wanted"), SEEN)
-def test_what_the_real_one_wrote(
-    first: str, follow: list[int], wanted: dict[str, list[int]]
-) -> None:
+def test_what_the_real_one_wrote(first: str, follow: list[int], wanted) -> None:
     log = queue_of([FIRSTS[first], *follow])
     rebuilt = rebuild_log(log.log, on_damage=TRUNCATE)
     prefix = "consumequeue/T/9/"
@@ -344,22 +303,21 @@ def test_what_the_real_one_wrote(
     assert entries(rebuilt, "T", 9) == places
 
 
-@pytest.mark.parametrize("first", ["-11", "-2^40", "-10"])
-def test_a_file_of_negative_name_is_left_out_and_named(first: str) -> None:
-    log = queue_of([FIRSTS[first], 5, 6])
-    rebuilt = rebuild_log(log.log, on_damage=TRUNCATE)
-    (said,) = rebuilt.summary.left_out
-    assert "consumequeue/T/9" in said
-    assert "which no file's name can say" in said
-    assert not any(path.startswith("consumequeue/T/9/") for path in rebuilt.files)
-    assert len(entries(rebuilt, "T", 0)) == 9
-
-
-@pytest.mark.parametrize("first", ["-1", "2^62", "2^63 - 1", "-2^63"])
-def test_refuse_names_the_record_and_the_ways_out(first: str) -> None:
-    log = queue_of([FIRSTS[first], 5, 6])
-    with pytest.raises(DamageFound, match=f"physical offset {log.places[10]}.*salvage.*truncate"):
-        rebuild_log(log.log, on_damage=REFUSE)
+def test_a_file_of_negative_name_is_left_out_and_refuse_names_the_record() -> None:
+    for first in ["-11", "-2^40", "-10"]:
+        log = queue_of([FIRSTS[first], 5, 6])
+        rebuilt = rebuild_log(log.log, on_damage=TRUNCATE)
+        (said,) = rebuilt.summary.left_out
+        assert "consumequeue/T/9" in said
+        assert "which no file's name can say" in said
+        assert not any(path.startswith("consumequeue/T/9/") for path in rebuilt.files)
+        assert len(entries(rebuilt, "T", 0)) == 9
+    for first in ["-1", "2^62", "2^63 - 1", "-2^63"]:
+        log = queue_of([FIRSTS[first], 5, 6])
+        with pytest.raises(
+            DamageFound, match=f"physical offset {log.places[10]}.*salvage.*truncate"
+        ):
+            rebuild_log(log.log, on_damage=REFUSE)
 
 
 @pytest.mark.parametrize("splits", [1, 2, 7, 64])
@@ -375,18 +333,17 @@ def test_salvage_goes_by_those_that_follow(first: str, splits: int) -> None:
     assert "1 kept from position 4" in said
 
 
-def test_salvage_without_room_before_those_that_follow() -> None:
+def test_salvage_of_a_queue_without_room_before_those_that_follow() -> None:
     log = queue_of([-7, -9, 1, 2])
     mine = [n for n, message in enumerate(log.messages) if message.queue_id == 9]
     rebuilt = salvage(log.log)
     assert entries(rebuilt, "T", 9) == [log.places[n] for n in mine[1:]]
     (said,) = [w for w in rebuilt.summary.warnings if "cannot begin topic" in w]
     assert "1 kept from position 0, 1 without a position" in said
-
-
-def test_salvage_of_a_queue_of_nothing_else() -> None:
     log = queue_of([-7])
     assert entries(salvage(log.log), "T", 9) == [log.places[10]]
+    for offsets in ([57, 58, 0, 1, 2], [3, 4, 5], [0, 1, 2], [7, 0, 1]):
+        assert checked(queue_of(offsets)).findings == []
 
 
 @pytest.mark.parametrize("first", FIRSTS)
@@ -395,11 +352,6 @@ def test_check_reports_it_and_lives(first: str) -> None:
     (found,) = report.findings
     assert "cannot begin topic 'T', queue 9" in found.reason
     assert not report.sound
-
-
-def test_check_says_nothing_of_queues_that_begin_anew() -> None:
-    for offsets in ([57, 58, 0, 1, 2], [3, 4, 5], [0, 1, 2], [7, 0, 1]):
-        assert checked(queue_of(offsets)).findings == []
 
 
 OFFSETS = st.one_of(
@@ -454,20 +406,21 @@ ON_BY_ONE = [(5, 1000), (6, 1300), (7, 1600)]
 JUMPING = [(5, 2000), (9, 2300), (8, 2600)]
 
 
-def test_offsets_that_go_on_by_one_are_counted_from_the_first() -> None:
+def test_offsets_go_on_by_one_or_are_those_in_the_file() -> None:
     files, [run] = staged(ON_BY_ONE)
     assert not len(files.offsets(run))
     assert all_offsets(files, run).tolist() == [5, 6, 7]
-
-
-def test_offsets_that_jump_are_those_in_the_file() -> None:
     files, [_, run] = staged(ON_BY_ONE, JUMPING)
     assert all_offsets(files, run).tolist() == [5, 9, 8]
-
-
-def test_offsets_past_an_int_and_of_one_record_are_whole() -> None:
     files, [run] = staged([((1 << 40) + 1, 0)])
     assert all_offsets(files, run).tolist() == [(1 << 40) + 1]
+    files, [_, run] = staged(ON_BY_ONE, JUMPING)
+    assert int(entry_at(files, run, 0)["physicalOffset"]) == 2000
+    assert int(entry_at(files, run, 2)["physicalOffset"]) == 2600
+    assert isinstance(place_of(files, run, 1), int)
+    files, _ = staged(ON_BY_ONE)
+    assert files.damage == NO_QUEUE_DAMAGE
+    assert not any(NO_QUEUE_DAMAGE)
 
 
 @pytest.mark.parametrize("batch", [0, 4])
@@ -479,16 +432,3 @@ def test_a_run_reads_its_own_entries_of_either_layout(batch: int) -> None:
         assert entries["size"].tolist() == [SIZE] * 3
         assert [place_of(files, run, number) for number in range(3)] == places
     assert (all_entries(files, runs[1])["batchSize"] == 4).all() if batch else True
-
-
-def test_one_entry_is_found_by_its_number_from_nought() -> None:
-    files, [_, run] = staged(ON_BY_ONE, JUMPING)
-    assert int(entry_at(files, run, 0)["physicalOffset"]) == 2000
-    assert int(entry_at(files, run, 2)["physicalOffset"]) == 2600
-    assert isinstance(place_of(files, run, 1), int)
-
-
-def test_without_a_damage_search_no_queue_is_in_doubt() -> None:
-    files, _ = staged(ON_BY_ONE)
-    assert files.damage == NO_QUEUE_DAMAGE
-    assert not any(NO_QUEUE_DAMAGE)

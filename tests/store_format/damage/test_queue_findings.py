@@ -58,87 +58,66 @@ def found(
 SOUND = list(range(100))
 
 
-def test_a_sound_queue_shows_nothing() -> None:
+def test_a_sound_queue_shows_nothing_and_a_gap_is_lost_or_unexplained() -> None:
     assert found(queue(*SOUND)) == []
     assert found(queue(*SOUND), log=ELSEWHERE) == []
     assert found() == []
-
-
-def test_a_gap_is_lost_or_unexplained() -> None:
     entries = queue(*SOUND[:40], *SOUND[42:])
     assert found(entries, log=lost((39_500, 182))) == [Gap("T", 0, False, 40, 2, 39_000, 40_000)]
     (gap,) = found(entries)
     assert gap == UnexplainedGap("T", 0, False, 40, 2, 39_000, 40_000, entries_a_break=98)
+    for most, counted in [(2, [49, 49]), (1, [0, 49]), (0, [0, 0])]:
+        gaps = found(queue(*SOUND[:40], *SOUND[41:60], *SOUND[61:]), most=most)
+        assert [gap.entries_a_break for gap in gaps] == counted
 
 
-@pytest.mark.parametrize(("most", "counted"), [(2, [49, 49]), (1, [0, 49]), (0, [0, 0])])
-def test_few_unexplained_gaps_wait_until_the_queue_is_known(most: int, counted: list[int]) -> None:
-    gaps = found(queue(*SOUND[:40], *SOUND[41:60], *SOUND[61:]), most=most)
-    assert [gap.entries_a_break for gap in gaps] == counted
-
-
-def test_an_outvoted_record_is_named_with_what_it_counts_as() -> None:
+def test_outvoted_first_and_stray_records_are_named() -> None:
     wrong = 1 << 40
     assert found(queue(*SOUND[:50], wrong, *SOUND[51:])) == [
         OutvotedRecord("T", 0, 50_000, SIZE, wrong, counts_as=50),
         Renumbering("T", 0, 50, 1, 50_000, wrong, opens=False),
     ]
-
-
-def test_a_queues_first_records_are_renumbered_over_runs() -> None:
     entries = queue(1 << 62, -1, *SOUND[2:])
     for runs in ([entries], [entries[:1], entries[1:]]):
         assert found(*runs) == [Renumbering("T", 0, 0, 2, 0, 1 << 62, opens=True)]
-
-
-def test_a_stray_is_in_no_queue_and_makes_no_gap() -> None:
     assert found(queue(*SOUND[:50], 30, *SOUND[50:])) == [StrayRecord("T", 0, 50_000, SIZE, 30)]
 
 
 TWINS = queue(*SOUND[:51], *SOUND[50:])  # the records 50 and 51 have the queueOffset 50
 
 
-@pytest.mark.parametrize("cut", [None, 51])
-def test_of_two_records_with_one_queue_offset_both_are_named(cut: int | None) -> None:
-    runs = [TWINS] if cut is None else [TWINS[:cut], TWINS[cut:]]
-    pair = [TwinRecord("T", 0, 50_000, SIZE, 50), TwinRecord("T", 0, 51_000, SIZE, 50)]
-    assert found(*runs, log=ELSEWHERE) == pair
-    assert found(*runs) == []  # a log that lost nothing is as its broker wrote it
+def test_of_two_records_with_one_queue_offset_both_are_named() -> None:
+    for cut in [None, 51]:
+        runs = [TWINS] if cut is None else [TWINS[:cut], TWINS[cut:]]
+        pair = [TwinRecord("T", 0, 50_000, SIZE, 50), TwinRecord("T", 0, 51_000, SIZE, 50)]
+        assert found(*runs, log=ELSEWHERE) == pair
+        assert found(*runs) == []  # a log that lost nothing is as its broker wrote it
+    sound = [pair for n, pair in enumerate(TWINS) if n != 51]
+    twins = found(TWINS, log=ELSEWHERE, old=old_queue(entries_of(sound)))
+    assert [each.place for each in twins if type(each) is TwinRecord] == [51_000]
 
 
 def entries_of(pairs: Pairs) -> list[tuple[int, int, int]]:
     return [(place, SIZE, 0) for _, place in pairs]
 
 
-def test_unless_the_old_queue_has_one_of_them_there() -> None:
-    sound = [pair for n, pair in enumerate(TWINS) if n != 51]
-    twins = found(TWINS, log=ELSEWHERE, old=old_queue(entries_of(sound)))
-    assert [each.place for each in twins if type(each) is TwinRecord] == [51_000]
-
-
-def test_an_old_queue_contradicts_a_record_or_its_tag() -> None:
+def test_an_old_queue_contradicts_a_record_or_claims_it() -> None:
     entries = entries_of(queue(*SOUND))
     entries[7], entries[30] = (77, SIZE, 0), (30_000, SIZE, 5)
     assert found(queue(*SOUND), old=old_queue(entries)) == [
         ContradictedRecord("T", 0, 7000, SIZE, 7, tag_only=False),
         ContradictedRecord("T", 0, 30_000, SIZE, 30, tag_only=True),
     ]
-
-
-@pytest.mark.parametrize(("unlike", "named"), [(14, 14), (15, 0), (100, 0)])
-def test_one_that_contradicts_many_is_no_witness(unlike: int, named: int) -> None:
-    """Two of a run, and one for each eight entries: 14 of a hundred."""
-    entries = [(1, SIZE, 0)] * unlike + entries_of(queue(*SOUND))[unlike:]
-    assert len(found(queue(*SOUND), old=old_queue(entries))) == named
-
-
-def test_an_old_queue_claims_records_for_positions_that_are_missing() -> None:
     entries = entries_of(queue(*SOUND))
     mine = [pair for pair in queue(*SOUND) if pair[0] not in (40, 41)]
     entries[41] = (0, 0, 0)
     gap, claim = found(mine, log=lost((39_500, 182)), old=old_queue(entries))
     assert (gap.first, gap.count) == (40, 2)
     assert claim == QueueClaim("T", 0, 40_000, SIZE, 40)
+    # Two of a run, and one for each eight entries: 14 of a hundred.
+    for unlike, named in [(14, 14), (15, 0), (100, 0)]:
+        entries = [(1, SIZE, 0)] * unlike + entries_of(queue(*SOUND))[unlike:]
+        assert len(found(queue(*SOUND), old=old_queue(entries))) == named
 
 
 # --- Records that name a wrong queue: three witnesses, and each of them must speak.
@@ -169,9 +148,7 @@ def alone(queue: int = 3, place: int = 500, offset: int = 5, own: bool = False) 
         (StrayRecord("T", 3, 500, 100, 5), False),  # no place at all: nobody doubts its queue
     ],
 )
-def test_another_queue_misses_just_this_position_around_the_record(
-    record: Any, found: bool
-) -> None:
+def test_another_queue_misses_just_this_position_around_the_record(record: Any, found) -> None:
     wanted = [(record, MISSED)] if found else []
     assert displaced_records(findings(record, MISSED), NOTHING) == wanted
 
@@ -200,26 +177,23 @@ def test_where_the_gap_may_be_a_loss_a_record_that_may_be_of_its_queue_stays(
         assert bool(displaced_records(findings(record, gap), log)) is is_displaced
 
 
-@pytest.mark.parametrize(("count", "compared"), [(1, True), (64, True), (65, False)])
-def test_a_long_loss_is_not_compared(count: int, compared: bool) -> None:
-    gap = Gap("T", 1, False, 5, count, 400, 600)
-    last = alone(offset=5 + count - 1)
-    assert displaced_records(findings(last, gap), NOTHING) == ([(last, gap)] if compared else [])
-
-
-@pytest.mark.parametrize(
-    ("topic", "queue", "bits"),
-    [
-        ("Topic", 1, 0), ("Topic", 0, 1), ("Topic", -1, 31), ("Uopic", 3, 2), ("Topics", 1, 64),
+def test_bits_between_two_queues_and_a_long_loss_that_is_not_compared() -> None:
+    for topic, queue, bits in [
+        ("Topic", 1, 0),
+        ("Topic", 0, 1),
+        ("Topic", -1, 31),
+        ("Uopic", 3, 2),
+        ("Topics", 1, 64),
         ("T\ufffdpic", 1, 1),  # bytes that are no UTF-8
-    ],
-)  # fmt: skip
-def test_bits_between_two_queues(topic: str, queue: int, bits: int) -> None:
-    gap = Gap("Topic", 1, False, 5, 1, 400, 600)
-    assert bits_between(StrayRecord(topic, queue, 500, 100, 5), gap) == bits
-
-
-def test_an_entry_elsewhere_claims_a_record_whose_own_position_has_another() -> None:
+    ]:
+        gap = Gap("Topic", 1, False, 5, 1, 400, 600)
+        assert bits_between(StrayRecord(topic, queue, 500, 100, 5), gap) == bits
+    for count, compared in [(1, True), (64, True), (65, False)]:
+        gap = Gap("T", 1, False, 5, count, 400, 600)
+        last = alone(offset=5 + count - 1)
+        assert displaced_records(findings(last, gap), NOTHING) == (
+            [(last, gap)] if compared else []
+        )
     claim = QueueClaim("U", 0, 500, 100, 7)
     contradicted = ContradictedRecord("T", 3, 500, 100, 5, False)
     of_tag = ContradictedRecord("T", 3, 500, 100, 5, True)
@@ -258,51 +232,36 @@ IN_TWO: Runs = [[(0, 0), (1, 100)], [(4, 900), (5, 1000)]]
 
 
 @pytest.mark.parametrize(
-    ("bytes_lost", "surely", "perhaps"),
-    [(182, True, False), (181, False, True), (0, False, True)],
+    ("bytes_lost", "surely", "perhaps"), [(182, True, False), (181, False, True), (0, False, True)]
 )
 @pytest.mark.parametrize(("runs", "index"), [(AT_ONCE, 2), (IN_TWO, 0)], ids=["one", "two"])
-def test_a_lost_message_takes_91_bytes_at_least(
-    runs: Runs, index: int, bytes_lost: int, surely: bool, perhaps: bool
-) -> None:
+def test_a_lost_message_takes_91_bytes_at_least(runs, index, bytes_lost, surely, perhaps) -> None:
     gap = [(index, 2, 2, 100, 900)]
     log = lost((200, bytes_lost)) if bytes_lost else lost()
     assert gaps_found(runs, log) == (gap * surely, gap * perhaps)
 
 
-def test_bytes_that_were_lost_elsewhere_explain_nothing() -> None:
+def test_bytes_lost_elsewhere_explain_nothing_and_more_than_two_missing_are_a_leap() -> None:
     assert gaps_found(IN_TWO, lost((50, 500), (900, 500)))[0] == []
     assert gaps_found(IN_TWO, lost((100, 182)))[0] == [(0, 2, 2, 100, 900)]
-
-
-def test_more_than_two_missing_for_no_reason_are_a_leap() -> None:
     assert gaps_found([[(0, 0)], [(3, 100)]], lost())[1] == [(0, 2, 1, 0, 100)]
     assert gaps_found([[(0, 0)], [(4, 100)]], lost()) == ([], [])
+    for from_start, gaps in [(True, [(0, 5, 0, -1, 500)]), (False, [])]:
+        runs: Runs = [[(5, 500), (6, 600)]]
+        assert gaps_found(runs, lost((0, 455), from_start=from_start)) == (gaps, [])
 
 
-@pytest.mark.parametrize(("from_start", "gaps"), [(True, [(0, 5, 0, -1, 500)]), (False, [])])
-def test_a_log_from_its_start_has_each_queues_first_message(from_start: bool, gaps: Found) -> None:
-    runs: Runs = [[(5, 500), (6, 600)]]
-    assert gaps_found(runs, lost((0, 455), from_start=from_start)) == (gaps, [])
-
-
-def test_a_step_back_and_what_repeats_it_are_no_gap() -> None:
+def test_a_step_back_and_an_incredible_offset_are_no_gap() -> None:
     """Queue offset 3 counts from the highest before it."""
     runs: Runs = [[(0, 0), (1, 100), (2, 200)], [(0, 900), (1, 1000)], [(3, 1100)]]
     assert gaps_found(runs, lost((300, 600))) == ([], [])
     assert gaps_found([*runs, [(5, 1200)]], lost((1150, 91)))[0] == [(0, 1, 4, 1100, 1200)]
-
-
-@pytest.mark.parametrize("odd", [-1, -(1 << 63), BIG, (1 << 63) - 1])
-def test_an_incredible_offset_is_passed_over(odd: int) -> None:
-    runs: Runs = [[(0, 0)], [(odd, 100)], [(2, 300)]]
-    assert gaps_found(runs, lost((200, 91))) == ([(0, 1, 1, 100, 300)], [])
-    assert gaps_found([[pair for run in runs for pair in run]], lost((200, 91)))[0] == [
-        (2, 1, 1, 100, 300)
-    ]
-
-
-def test_a_position_that_is_kept_needs_no_room() -> None:
+    for odd in [-1, -(1 << 63), BIG, (1 << 63) - 1]:
+        runs: Runs = [[(0, 0)], [(odd, 100)], [(2, 300)]]
+        assert gaps_found(runs, lost((200, 91))) == ([(0, 1, 1, 100, 300)], [])
+        assert gaps_found([[pair for run in runs for pair in run]], lost((200, 91)))[0] == [
+            (2, 1, 1, 100, 300)
+        ]
     kept = QueueDamage(no_room=frozenset({("T", 0, 900)}))
     assert gaps_found(AT_ONCE, lost(), kept) == ([(2, 2, 2, 100, 900)], [])
     other = QueueDamage(no_room=frozenset({("T", 1, 900)}))
@@ -314,12 +273,7 @@ def test_a_batch_takes_as_many_positions_as_it_has_messages() -> None:
     files, (row,) = staged([(0, 0), (3, 100), (9, 900)], batch=3)
     assert listed(QueueGaps(files, lost((200, 700))).of(row)[0]) == [(2, 3, 6, 100, 900)]
     assert len(QueueGaps(files, lost((200, 700)))(row)) == 0
-
-
-@pytest.mark.parametrize(("bytes_lost", "surely"), [(91 + 24 * 22, True), (90 + 24 * 22, False)])
-def test_a_lost_batch_takes_91_bytes_once_and_22_for_each_message(
-    bytes_lost: int, surely: bool
-) -> None:
-    files, (row,) = staged([(0, 0), (3, 100), (30, 900)], batch=3)
-    gaps = QueueGaps(files, lost((200, bytes_lost))).of(row)[0]
-    assert listed(gaps) == [(2, 24, 6, 100, 900)] * surely
+    for bytes_lost, surely in [(91 + 24 * 22, True), (90 + 24 * 22, False)]:
+        files, (row,) = staged([(0, 0), (3, 100), (30, 900)], batch=3)
+        gaps = QueueGaps(files, lost((200, bytes_lost))).of(row)[0]
+        assert listed(gaps) == [(2, 24, 6, 100, 900)] * surely

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 
 from reput.store_format.damage.ranges import (
     CONTENT,
@@ -35,40 +34,22 @@ def there_and_back(*ranges: Damage) -> list[Damage]:
     return list(damages(np.array([as_row(each) for each in ranges], RANGE)))
 
 
-def test_a_range_ends_before_its_end() -> None:
+def test_every_range_comes_back_from_its_row() -> None:
     assert SOUGHT.length == 104
     assert SOUGHT._replace(end=SOUGHT.offset).length == 0
-
-
-@pytest.mark.parametrize("value", [None, 0, -1, INT_MIN, LONG_MAX, ~LONG_MAX])
-def test_a_value_of_nought_is_a_value_and_none_is_none(value: int | None) -> None:
-    assert there_and_back(SOUGHT._replace(value=value)) == [SOUGHT._replace(value=value)]
-
-
-def test_every_kind_fault_and_end_comes_back() -> None:
+    for value in [None, 0, -1, INT_MIN, LONG_MAX, ~LONG_MAX]:
+        assert there_and_back(SOUGHT._replace(value=value)) == [SOUGHT._replace(value=value)]
     ranges = [
         *(SOUGHT._replace(kind=kind) for kind in DamageKind),
         *(SOUGHT._replace(fault=fault) for fault in Fault),
         *(SOUGHT._replace(follows=follows) for follows in FOLLOWS),
     ]
     assert there_and_back(*ranges) == ranges
-
-
-def test_a_damaged_size_and_the_end_of_the_longest_log_fit() -> None:
     far = SOUGHT._replace(offset=LONG_MAX - 1, end=LONG_MAX, size=INT_MIN)
     assert there_and_back(far, SOUGHT) == [far, SOUGHT]
-
-
-def test_no_rows_are_no_ranges() -> None:
     assert there_and_back() == []
-
-
-def test_a_content_range_is_known_by_its_number() -> None:
     rows = np.array([as_row(SOUGHT._replace(kind=kind)) for kind in KINDS], RANGE)
     assert [KINDS[n] for n in np.flatnonzero(rows["kind"] == CONTENT)] == [DamageKind.CONTENT]
-
-
-def test_a_range_out_of_rows_can_be_written_as_json() -> None:
     [found] = there_and_back(SOUGHT)
     assert json.loads(json.dumps(found)) == [4096, 4200, "damaged", 5, 104, 7, "record"]
 
@@ -94,14 +75,11 @@ def reported(
     return list(each())
 
 
-def test_ranges_of_one_kind_that_touch_are_one_with_the_first_fault() -> None:
+def test_ranges_of_one_kind_that_touch_are_one_and_others_stay_apart() -> None:
     about = reporter()
     found = reported(about, (BAD, 0, 10, Fault.BAD_MAGIC), (BAD, 10, 30, Fault.LENGTHS))
     assert found == [Damage(0, 30, BAD, Fault.BAD_MAGIC, SIZE, 0xDAA320A7 - (1 << 32), "record")]
     assert about.count == 1
-
-
-def test_what_does_not_touch_stays_apart_and_so_do_records_that_are_kept() -> None:
     about = reporter()
     ranges = (
         (BAD, 0, 10, Fault.LENGTHS), (BAD, 11, 30, Fault.LENGTHS), (CRC, 30, 40, Fault.BODY_CRC),
@@ -110,9 +88,6 @@ def test_what_does_not_touch_stays_apart_and_so_do_records_that_are_kept() -> No
     found = reported(about, *ranges)
     assert [(each.offset, each.end) for each in found] == [each[1:3] for each in ranges]
     assert about.count == 5
-
-
-def test_a_range_says_that_stale_records_follow_it() -> None:
     found = reported(reporter(), (BAD, 0, 10, Fault.LENGTHS), (OLD, 10, 20, Fault.NONE))
     assert [each.follows for each in found] == ["stale record", "record"]
     found = reported(reporter(), (BAD, 0, 10, Fault.LENGTHS), (OLD, 11, 20, Fault.NONE))
@@ -126,14 +101,8 @@ def test_the_field_at_fault_is_shown_if_it_is_one_of_the_first() -> None:
     ):  # fmt: skip
         (found,) = reported(reporter(), (BAD, at, at + 5, fault))
         assert (found.size, found.value) == (SIZE, value)
-
-
-def test_at_the_segments_end_what_is_not_there_is_zero() -> None:
     (found,) = reported(reporter(RAW[: SIZE + 4]), (BAD, SIZE, SIZE + 4, Fault.BAD_MAGIC))
     assert (found.size, found.value) == (SIZE, 0)
-
-
-def test_of_a_dledger_head_its_own_field_is_shown() -> None:
     head = np.zeros(1, DLEDGER_HEAD)
     head["magic"], head["size"], head["index"], head["term"] = 1, 500, 1 << 40, -3
     for fault, value in ((Fault.HEAD_INDEX, 1 << 40), (Fault.HEAD_TERM, -3)):
@@ -184,12 +153,9 @@ def totals(live_end: list[int]) -> RangeTotals:
     return RangeTotals(lambda: live_end[0])
 
 
-def test_without_ranges_there_is_nothing() -> None:
+def test_ranges_are_of_the_tail_until_a_live_record_follows() -> None:
     found = totals([0])
     assert (found.causes, found.lost_end) == ([], -1)
-
-
-def test_ranges_are_of_the_tail_until_a_live_record_follows() -> None:
     live = [100]
     found = totals(live)
     found.add(damage(100, 150, RANGE_BAD))
@@ -205,9 +171,6 @@ def test_ranges_are_of_the_tail_until_a_live_record_follows() -> None:
         counted(RANGE_BAD, True, 1, 5),
     ]  # fmt: skip
     assert found.lost_end == 250
-
-
-def test_the_tail_begins_anew_behind_each_live_record() -> None:
     live = [100]
     found = totals(live)
     for at in (100, 200, 300):
@@ -217,7 +180,7 @@ def test_the_tail_begins_anew_behind_each_live_record() -> None:
     assert found.causes == [counted(RANGE_BAD, False, 3, 30), counted(RANGE_BAD, True, 1, 10)]
 
 
-def test_a_record_that_is_kept_is_not_lost() -> None:
+def test_a_record_that_is_kept_is_not_lost_and_rows_have_a_live_one_behind_each() -> None:
     live = [100]
     found = totals(live)
     found.add(damage(100, 150, RANGE_BAD))
@@ -227,9 +190,6 @@ def test_a_record_that_is_kept_is_not_lost() -> None:
     found.add_rows(rows(damage(310, 320, RANGE_CRC)))
     assert found.lost_end == 150
     assert counted(RANGE_CRC, False, 2, 110) in found.causes
-
-
-def test_rows_have_a_live_record_behind_each() -> None:
     found = totals([0])
     found.add_rows(
         rows(damage(0, 7, RANGE_BAD), damage(10, 20, RANGE_OLD), damage(30, 40, RANGE_BAD))

@@ -41,55 +41,61 @@ def flipped(*bits: tuple[int, int]) -> bytes:
     return bytes(record)
 
 
-@pytest.mark.parametrize(
-    ("at", "field"),
-    [
-        (0, "totalSize"), (7, "magic"), (8, "bodyCRC"), (15, "queueId"), (16, "flag"),
-        (20, "queueOffset"), (35, "physicalOffset"), (39, "sysFlag"), (40, "bornTimestamp"),
-        (48, "bornHost/storeTimestamp/storeHost"), (71, "bornHost/storeTimestamp/storeHost"),
-        (72, "reconsumeTimes"), (76, "preparedTransactionOffset"), (87, "bodyLength"),
-        (TOPIC_AT - 1, "topic/properties"), (len(SEALED) - 21, "topic/properties"),
-        (len(SEALED) - 20, "topic/properties"), (len(SEALED) - 2, "topic/properties"),
-    ],
-)  # fmt: skip
-def test_a_seal_finds_the_one_flipped_bit(at: int, field: str) -> None:
-    hurt = flipped((at, 0))
-    was, now = hurt[at : at + 1], SEALED[at : at + 1]
-    found = by_checksum(PLACE, hurt, BODY_AT, len(BODY))
-    assert found == Patch(PLACE, PLACE + at, field, was, now, "__CRC32#")
-    assert found.as_json()["bits"] == [f"byte {at}, bit 0"]
-
-
-@pytest.mark.parametrize(
-    "bits",
-    [
+def test_a_seal_finds_the_one_flipped_bit_and_no_more() -> None:
+    for at, field in [
+        (0, "totalSize"),
+        (7, "magic"),
+        (8, "bodyCRC"),
+        (15, "queueId"),
+        (16, "flag"),
+        (20, "queueOffset"),
+        (35, "physicalOffset"),
+        (39, "sysFlag"),
+        (40, "bornTimestamp"),
+        (48, "bornHost/storeTimestamp/storeHost"),
+        (71, "bornHost/storeTimestamp/storeHost"),
+        (72, "reconsumeTimes"),
+        (76, "preparedTransactionOffset"),
+        (87, "bodyLength"),
+        (TOPIC_AT - 1, "topic/properties"),
+        (len(SEALED) - 21, "topic/properties"),
+        (len(SEALED) - 20, "topic/properties"),
+        (len(SEALED) - 2, "topic/properties"),
+    ]:
+        hurt = flipped((at, 0))
+        was, now = hurt[at : at + 1], SEALED[at : at + 1]
+        found = by_checksum(PLACE, hurt, BODY_AT, len(BODY))
+        assert found == Patch(PLACE, PLACE + at, field, was, now, "__CRC32#")
+        assert found.as_json()["bits"] == [f"byte {at}, bit 0"]
+    for bits in [
         [(12, 0), (13, 0)],
         [(len(SEALED) - 2, 0), (12, 0)],  # the seal itself may be the wrong one
         [(BODY_AT, 0)],  # a body has a CRC of its own
         [(len(SEALED) - 3, 6), (len(SEALED) - 4, 6)],  # two digits that are none
-    ],
-)
-def test_more_than_that_is_not_put_back(bits: list[tuple[int, int]]) -> None:
-    assert by_checksum(PLACE, flipped(*bits), BODY_AT, len(BODY)) is None
-
-
-def test_with_two_long_hosts_the_middle_is_24_bytes_on() -> None:
+    ]:
+        assert by_checksum(PLACE, flipped(*bits), BODY_AT, len(BODY)) is None
     assert field_at(95, 112) == "bornHost/storeTimestamp/storeHost"
     assert (field_at(96, 112), field_at(112, 112)) == ("reconsumeTimes", "topic/properties")
 
 
-@pytest.mark.parametrize(
-    ("raw", "now"),
-    [
-        (0x5AA320A7, 0xDAA320A7), (0xDAA320A6, 0xDAA320A7), (0xDAA321AB, 0xDAA320AB),
-        (0xDAA320A3, None), (0xDAA320AF, None),  # one bit away from both
-        (0xDAA320A4, None), (0xDAA320A7, None), (0, None),
-    ],
-)  # fmt: skip
-def test_a_magic_number_of_which_one_bit_differs(raw: int, now: int | None) -> None:
-    found = magic(PLACE, raw.to_bytes(4, "big"))
-    assert (found and int.from_bytes(found.now, "big")) == now
-    assert found is None or (found.at, found.field) == (PLACE + 4, "magic")
+def test_a_magic_number_or_a_transaction_type_of_which_one_bit_differs() -> None:
+    for raw, now in [
+        (0x5AA320A7, 0xDAA320A7),
+        (0xDAA320A6, 0xDAA320A7),
+        (0xDAA321AB, 0xDAA320AB),
+        (0xDAA320A3, None),
+        (0xDAA320AF, None),  # one bit away from both
+        (0xDAA320A4, None),
+        (0xDAA320A7, None),
+        (0, None),
+    ]:
+        found = magic(PLACE, raw.to_bytes(4, "big"))
+        assert (found and int.from_bytes(found.now, "big")) == now
+        assert found is None or (found.at, found.field) == (PLACE + 4, "magic")
+    for flags, now in [(4, 0), (8 | 0x31, 0x31), (12, None), (0x31, None)]:
+        found = plain(PLACE, flags.to_bytes(4, "big"), "a queue")
+        assert (found and int.from_bytes(found.now, "big")) == now
+        assert found is None or (found.at, found.field) == (PLACE + 36, "sysFlag")
 
 
 @pytest.mark.parametrize(
@@ -111,13 +117,6 @@ def test_a_records_place_unless_the_next_record_agrees_with_the_other(
     assert found == (wanted if put_back else None)
 
 
-@pytest.mark.parametrize(("flags", "now"), [(4, 0), (8 | 0x31, 0x31), (12, None), (0x31, None)])
-def test_a_transaction_type_of_one_bit(flags: int, now: int | None) -> None:
-    found = plain(PLACE, flags.to_bytes(4, "big"), "a queue")
-    assert (found and int.from_bytes(found.now, "big")) == now
-    assert found is None or (found.at, found.field) == (PLACE + 36, "sysFlag")
-
-
 @pytest.mark.parametrize(
     ("said", "fields"),
     [
@@ -128,9 +127,7 @@ def test_a_transaction_type_of_one_bit(flags: int, now: int | None) -> None:
         (Said(PLACE, "q", "Topics", 1, 7), []),  # another length: another record
     ],
 )
-def test_what_a_queue_says_replaces_only_what_differs(
-    said: Said, fields: list[tuple[str, int]]
-) -> None:
+def test_what_a_queue_says_replaces_only_what_differs(said: Said, fields) -> None:
     patches = by_testimony(said, SEALED, TOPIC_AT, b"Topic")
     assert [(each.field, each.at - PLACE) for each in patches] == fields
     assert all(SEALED[p.at - PLACE :].startswith(p.was) for p in patches)
@@ -181,38 +178,29 @@ def records(length: int, *lost: LostPositions, stamp: Stamp = BARE) -> list[Read
     return found
 
 
-@pytest.mark.parametrize(
-    ("topic", "crc", "size"),
-    [
-        ("T", False, 92), ("T", True, 112), ("長", False, 94),
-        ("L" * 127, False, 218), ("L" * 128, False, 220),  # topicLength takes two bytes
+def test_the_shortest_filler_of_a_topic_and_a_tag_while_there_is_room() -> None:
+    for topic, crc, size in [
+        ("T", False, 92),
+        ("T", True, 112),
+        ("長", False, 94),
+        ("L" * 127, False, 218),
+        ("L" * 128, False, 220),  # topicLength takes two bytes
         ("SCHEDULE_TOPIC_XXXX", False, 91 + 19 + 33),  # and REAL_TOPIC, REAL_QID
-    ],
-)  # fmt: skip
-def test_the_shortest_filler_of_a_topic(topic: str, crc: bool, size: int) -> None:
-    assert least_bytes(topic, crc) == size
-    stamp = FILLER_SEALED if crc else BARE
-    (found,) = records(size, LostPositions(topic, 3, 8, 1), stamp=stamp)
-    assert (found.topic, found.queue_offset) == (topic, 8)
-
-
-@pytest.mark.parametrize(
-    ("spare", "tags"), [(0, 0), (15, 0), (16, 1), (31, 1), (32, 2), (33, 2), (300, 2)]
-)
-def test_each_lost_position_has_its_record_with_a_tag_while_there_is_room(
-    spare: int, tags: int
-) -> None:
-    assert len(TAG) == 16
-    found = records(2 * 92 + spare, LostPositions("T", 3, 8, 2))
-    assert [(r.topic, r.queue_offset, r.flags) for r in found] == [("T", 8, 0), ("T", 9, 0)]
-    assert [r.properties for r in found] == [TAG] * tags + [b""] * (2 - tags)
+    ]:
+        assert least_bytes(topic, crc) == size
+        stamp = FILLER_SEALED if crc else BARE
+        (found,) = records(size, LostPositions(topic, 3, 8, 1), stamp=stamp)
+        assert (found.topic, found.queue_offset) == (topic, 8)
+    for spare, tags in [(0, 0), (15, 0), (16, 1), (31, 1), (32, 2), (33, 2), (300, 2)]:
+        assert len(TAG) == 16
+        found = records(2 * 92 + spare, LostPositions("T", 3, 8, 2))
+        assert [(r.topic, r.queue_offset, r.flags) for r in found] == [("T", 8, 0), ("T", 9, 0)]
+        assert [r.properties for r in found] == [TAG] * tags + [b""] * (2 - tags)
 
 
 @pytest.mark.parametrize("stamp", [BARE, FILLER_SEALED], ids=["bare", "sealed"])
 @pytest.mark.parametrize("over", [0, 1, 91, 92, 200, FILLER_BYTES + 5])
-def test_what_is_lost_of_no_queue_is_rolled_back_and_no_record_is_long(
-    over: int, stamp: Stamp
-) -> None:
+def test_what_is_lost_of_no_queue_is_rolled_back_and_no_record_is_long(over: int, stamp) -> None:
     length = FILLER_BYTES + over
     found = list(own(START, length, stamp))
     assert sum(map(len, found)) == length
@@ -227,33 +215,27 @@ def test_what_is_lost_of_no_queue_is_rolled_back_and_no_record_is_long(
         )
 
 
-def test_positions_matter_more_than_seals() -> None:
-    """Two sealed fillers have 224 bytes."""
+def test_a_blank_ends_the_segment_and_too_short_a_range_is_refused() -> None:
+    # Alone only where no record fits: recovery wants one.
+    for length, lost, sizes in [
+        (8, 0, [8]),
+        (99, 0, [99]),
+        (100, 0, [92, 8]),
+        (5000, 0, [92, 4908]),
+        (100, 1, [92, 8]),
+        (116, 1, [108, 8]),
+        (117, 1, [108, 9]),
+    ]:
+        positions = [LostPositions("T", 0, 5, lost)] if lost else []
+        *found, blank = fill(START, length, positions, BARE, True)
+        assert blank == struct.pack(">iI", sizes[-1], 0xCBD43194)
+        assert [*map(len, found), sizes[-1]] == sizes
+    for length, lost, ends in [(91, 1, False), (99, 1, True), (91, 0, False), (7, 0, True)]:
+        positions = [LostPositions("T", 0, 5, lost)] if lost else []
+        with pytest.raises(ValueError, match="bytes"):
+            list(fill(START, length, positions, BARE, ends))
+    # Two sealed fillers have 224 bytes.
     for length, sealed in ((224, True), (223, False)):
         found = b"".join(fill(START, length, [LostPositions("T", 0, 0, 2)], FILLER_SEALED, False))
         assert len(found) == length
         assert (b"__CRC32#" in found) is sealed
-
-
-@pytest.mark.parametrize(
-    ("length", "lost", "sizes"),
-    [
-        (8, 0, [8]), (99, 0, [99]), (100, 0, [92, 8]), (5000, 0, [92, 4908]),
-        (100, 1, [92, 8]), (116, 1, [108, 8]), (117, 1, [108, 9]),
-    ],
-)  # fmt: skip
-def test_a_blank_ends_the_segment(length: int, lost: int, sizes: list[int]) -> None:
-    """Alone only where no record fits: recovery wants one."""
-    positions = [LostPositions("T", 0, 5, lost)] if lost else []
-    *found, blank = fill(START, length, positions, BARE, True)
-    assert blank == struct.pack(">iI", sizes[-1], 0xCBD43194)
-    assert [*map(len, found), sizes[-1]] == sizes
-
-
-@pytest.mark.parametrize(
-    ("length", "lost", "ends"), [(91, 1, False), (99, 1, True), (91, 0, False), (7, 0, True)]
-)
-def test_too_short_a_range_is_refused(length: int, lost: int, ends: bool) -> None:
-    positions = [LostPositions("T", 0, 5, lost)] if lost else []
-    with pytest.raises(ValueError, match="bytes"):
-        list(fill(START, length, positions, BARE, ends))

@@ -4,7 +4,6 @@ import struct
 import zlib
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,9 +42,8 @@ SOUND = Message(body=b"second")
 JUNK = b"\x55" * 300
 
 
-@pytest.mark.parametrize(
-    ("second", "behind", "proves"),
-    [
+def test_each_condition() -> None:
+    for second, behind, proves in [
         (SOUND, None, True),
         (SOUND, JUNK, True),  # its body has a CRC
         (SOUND, bytes(300), True),
@@ -57,26 +55,15 @@ JUNK = b"\x55" * 300
         (Message(body=b""), JUNK, False),  # nothing vouches for it
         (Message(body=b"", crc_property=True), JUNK, True),
         (Message(body=b"", topic="A" * 200, version=2), None, True),
-    ],
-)
-def test_each_condition(second: Message, behind: bytes | None, proves: bool) -> None:
-    made, place = segment(second, behind)
-    assert prover(bytes(made)).proves(place) is proves
-
-
-def test_a_wrong_crc_property_disproves() -> None:
+    ]:
+        made, place = segment(second, behind)
+        assert prover(bytes(made)).proves(place) is proves
     made, place = segment(Message(body=b"second", crc_property=True))
     made[place + 12] ^= 1  # queueId: only `__CRC32#` covers it
     assert not prover(bytes(made)).proves(place)
-
-
-def test_a_record_of_another_place_is_passed_over() -> None:
     made, place = segment(Message(body=b"second", physical_offset=7))
     after = place + len(encode(SOUND, place))
     assert prover(bytes(made)).next_record(1) == after
-
-
-def test_the_blank_of_the_right_size_is_found() -> None:
     made = bytearray(SIZE)
     struct.pack_into(">iI", made, 1000, SIZE - 1000 - 1, 0xCBD43194)
     struct.pack_into(">iI", made, 2000, SIZE - 2000, 0xCBD43194)
@@ -113,9 +100,8 @@ def fault_of(last: bytes, before: bytes | None = None, ends_log: bool = False) -
     return lost_its_end(window, rows, ends_log)
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
+def test_properties_are_text_and_beside_a_sealed_record_a_record_is_sealed() -> None:
+    for text, fault in [
         (b"", Fault.NONE),
         (TEXT, Fault.NONE),
         (TEXT[:-1], Fault.NONE),  # some releases wrote no last separator
@@ -125,37 +111,25 @@ def fault_of(last: bytes, before: bytes | None = None, ends_log: bool = False) -
         (TEXT[:-4] + b" \x7f\x02", Fault.NONE),
         (b"\x01\x02\x01", Fault.NONE),
         (b"\xff", Fault.TEXT),
-    ],
-)
-def test_properties_are_text(text: bytes, fault: Fault) -> None:
-    assert fault_of(text) == fault
-    assert fault_of(text, TEXT) == fault
-
-
-@pytest.mark.parametrize(
-    ("last", "before", "fault"),
-    [
+    ]:
+        assert fault_of(text) == fault
+        assert fault_of(text, TEXT) == fault
+    for last, before, fault in [
         (TEXT, TEXT + SEAL, Fault.PROPERTY_CRC),
         (b"", SEAL, Fault.PROPERTY_CRC),
         (TEXT + SEAL, TEXT + SEAL, Fault.NONE),
         (TEXT + SEAL, TEXT, Fault.NONE),
         (TEXT, SEAL + TEXT, Fault.NONE),  # a seal is the last property
         (SEAL + b"x" * 20, TEXT + SEAL, Fault.PROPERTY_CRC),
-    ],
-)
-def test_beside_a_sealed_record_a_record_is_sealed(
-    last: bytes, before: bytes, fault: Fault
-) -> None:
-    assert fault_of(last, before) == fault
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        (TEXT, Fault.NONE), (TEXT[:-4] + bytes(4), Fault.TEXT), (b"\0", Fault.TEXT),
-        (b"\xff", Fault.NONE), (TEXT[:-4] + b"\0\x02", Fault.NONE), (b"", Fault.NONE),
-    ],
-)  # fmt: skip
-def test_at_the_logs_end_only_a_torn_record_ends_in_zeros(text: bytes, fault: Fault) -> None:
-    """Zeros follow every log, so they are no damage that could make a text suspect."""
-    assert fault_of(text, TEXT + SEAL, ends_log=True) == fault
+    ]:
+        assert fault_of(last, before) == fault
+    # Zeros follow every log, so they are no damage that could make a text suspect.
+    for text, fault in [
+        (TEXT, Fault.NONE),
+        (TEXT[:-4] + bytes(4), Fault.TEXT),
+        (b"\0", Fault.TEXT),
+        (b"\xff", Fault.NONE),
+        (TEXT[:-4] + b"\0\x02", Fault.NONE),
+        (b"", Fault.NONE),
+    ]:
+        assert fault_of(text, TEXT + SEAL, ends_log=True) == fault

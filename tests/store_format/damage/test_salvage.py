@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from reput.jobs.check import check
 from reput.jobs.engines.engine import Engine
 from reput.jobs.pipeline.pipeline import Cut
-from reput.jobs.rebuild import rebuild
+from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.jobs.repair import repair
 from reput.jobs.verify import verify
 from reput.store_format.derived.queue_files import decode_entries
+from reput.store_format.faults import DamageFound
 from tests import golden_stores
 from tests.damaged import SEGMENT, START, Damaged, damaged, entries, messages, salvage
-from tests.in_process import Rebuilt, as_text
+from tests.in_process import Rebuilt, as_text, rebuild_log
 from tests.logs.batches import BATCH_QUEUE, batches
 from tests.logs.encoder import Message, encode
 from tests.store_format.damage.salvaged import check_queues
@@ -57,7 +58,7 @@ def test_one_flipped_bit_costs_one_message(field: str, number: int) -> None:
         assert (gap["queue_id"], gap["first"], gap["count"]) == (number % 3, number // 3, 1)
 
 
-def test_a_wrong_body_keeps_its_place_and_queue() -> None:
+def test_a_wrong_body_place_or_blank_costs_one_record_at_most() -> None:
     log = damaged()
     log.flip(10, 90)
     rebuilt = salvage(log.log)
@@ -65,6 +66,18 @@ def test_a_wrong_body_keeps_its_place_and_queue() -> None:
     assert (found["kind"], found["field"], found["follows"]) == ("content", "bodyCRC", "record")
     assert rebuilt.summary.messages == 60
     check_queues(log, rebuilt, set())
+    log = damaged()
+    log.put(log.places[10] + 28, struct.pack(">q", 7))
+    rebuilt = salvage(log.log)
+    (found,) = reported(rebuilt)
+    assert (found["kind"], found["field"]) == ("stale", "physicalOffset")
+    check_queues(log, rebuilt, {10})
+    log = damaged()
+    log.put(log.places[10], struct.pack(">iI", log_size(log, 10), 0xCBD43194))
+    rebuilt = salvage(log.log)
+    (found,) = reported(rebuilt)
+    assert (found["field"], found["follows"]) == ("size", "record")
+    check_queues(log, rebuilt, {10})
 
 
 def test_a_page_of_zeros_over_several_records_and_splits() -> None:
@@ -94,24 +107,6 @@ def test_stale_records_are_reported_and_not_brought_back() -> None:
     assert rebuilt.summary.log_end == last
 
 
-def test_a_record_of_another_place_is_stale() -> None:
-    log = damaged()
-    log.put(log.places[10] + 28, struct.pack(">q", 7))
-    rebuilt = salvage(log.log)
-    (found,) = reported(rebuilt)
-    assert (found["kind"], found["field"]) == ("stale", "physicalOffset")
-    check_queues(log, rebuilt, {10})
-
-
-def test_a_blank_in_the_wrong_place() -> None:
-    log = damaged()
-    log.put(log.places[10], struct.pack(">iI", log_size(log, 10), 0xCBD43194))
-    rebuilt = salvage(log.log)
-    (found,) = reported(rebuilt)
-    assert (found["field"], found["follows"]) == ("size", "record")
-    check_queues(log, rebuilt, {10})
-
-
 def test_what_a_body_holds_is_no_record_where_its_own_record_is_reported() -> None:
     """A body with a record that claims to stand where it does: seen only if its frame is lost."""
     made = messages(9)
@@ -127,7 +122,7 @@ def test_what_a_body_holds_is_no_record_where_its_own_record_is_reported() -> No
     assert rebuilt.summary.messages == 14
 
 
-def test_an_earlier_time_is_stale_only_in_the_last_segment() -> None:
+def test_earlier_times_are_stale_only_in_the_last_segment_and_gaps_stay() -> None:
     """A clock that was set back: the log's later segments tell that all is live."""
     made = [
         m if n < 10 else replace(m, store_timestamp=m.store_timestamp - 1_000_000)
@@ -143,10 +138,7 @@ def test_an_earlier_time_is_stale_only_in_the_last_segment() -> None:
     log = damaged(alone)
     log.flip(9, 5)
     assert salvage(log.log).summary.messages == 99
-
-
-def test_a_gap_that_was_there_before_is_left_as_rocketmq_leaves_it() -> None:
-    """Damage took one record; a jump of a thousand in queueOffset is not its doing."""
+    # Damage took one record; a jump of a thousand in queueOffset is not its doing.
     made = [
         m if n < 10 else replace(m, queue_offset=m.queue_offset + 1000)
         for n, m in enumerate(messages(30, queues=1))
@@ -200,6 +192,9 @@ def test_the_end_of_a_crc_that_became_a_zero_is_a_digit_as_for_rocketmq() -> Non
     assert salvage(log.log).summary.messages == 4
 
 
+@pytest.mark.parametrize(
+    "engine", ["local"], indirect=True
+)  # on Spark: tests/rocketmq/test_repair.py
 def test_a_golden_store_is_salvaged_on_an_engine(engine: Engine, tmp_path: Path) -> None:
     """One record of 1,500 is damaged; RocketMQ's own recovery keeps 745 of them."""
     store = golden_stores.unpack("middle_size_5.3.3")
@@ -240,23 +235,17 @@ def _clock_set_back(queues: int, goes_on: bool = True) -> tuple[Damaged, int]:
     return log, first
 
 
-@pytest.mark.parametrize("queues", [1, 2, 3])
-def test_queues_that_go_on_in_the_next_segment_outweigh_a_clock_set_back(queues: int) -> None:
-    log, _ = _clock_set_back(queues)
-    rebuilt = salvage(log.log)
-    for queue in range(queues):
-        found = entries(rebuilt, "T", queue)
-        assert found == log.places[queue::queues]
-
-
-def test_queues_that_do_not_go_on_there_leave_an_earlier_time_stale() -> None:
+def test_queues_that_go_on_in_the_next_segment_outweigh_a_clock_set_back() -> None:
+    for queues in [1, 2, 3]:
+        log, _ = _clock_set_back(queues)
+        rebuilt = salvage(log.log)
+        for queue in range(queues):
+            found = entries(rebuilt, "T", queue)
+            assert found == log.places[queue::queues]
     log, first = _clock_set_back(3, goes_on=False)
     found = [place for queue in range(3) for place in entries(salvage(log.log), "T", queue)]
     assert sorted(found) == log.places[:first]
-
-
-def test_one_queue_of_two_that_goes_on_is_chance() -> None:
-    """A page as an older log had it, at a segment's start: one of its queues happens to fit."""
+    # A page as an older log had it, at a segment's start: one of its queues happens to fit.
     log, first = _clock_set_back(2)
     at = log.places[first]
     for number in range(first + 1, 60, 2):
@@ -296,3 +285,31 @@ def test_batches_that_go_on_in_the_next_segment_outweigh_a_clock_set_back() -> N
     made = [salvage(log.log._replace(topic_attributes=BATCH_QUEUE), splits) for splits in (1, 7)]
     assert made[0].files == made[1].files
     assert _in_batch_queue(made[0]) == [at for n, at in enumerate(log.places) if n != hurt]
+
+
+# --- A record whose physicalOffset is not its place: truncate ends the log, RocketMQ does not.
+DIFFERS = r"physicalOffset is not the place.*RocketMQ does not look at that: it dispatches such"
+
+
+def foreign(place: int) -> Damaged:
+    made = messages(30)
+    made[10] = replace(made[10], physical_offset=place)
+    return damaged(made)
+
+
+def test_truncate_says_where_it_differs_from_rocketmq() -> None:
+    for place in [7, 1 << 40, -1]:
+        log = foreign(place)
+        rebuilt = rebuild_log(log.log, on_damage=TRUNCATE)
+        assert rebuilt.summary.messages == 10
+        assert rebuilt.summary.log_end == log.places[10]
+        assert any("RocketMQ does not look at that" in each for each in rebuilt.summary.warnings)
+        with pytest.raises(
+            DamageFound, match=f"{DIFFERS}.*truncate ends the log here, where RocketMQ"
+        ):
+            rebuild_log(log.log, on_damage=REFUSE)
+        assert salvage(log.log).summary.messages == 29
+    log = damaged(messages(30))
+    log.flip(10, 5)
+    with pytest.raises(DamageFound, match="truncate ends the log here as RocketMQ does"):
+        rebuild_log(log.log, on_damage=REFUSE)

@@ -61,42 +61,23 @@ def with_wrong(wrong: dict[int, int], sound: Sequence[int] = SOUND) -> Pairs:
         ({99: 99 ^ 1 << 40}, [*SOUND[:99], 99 ^ 1 << 40]),  # at the end it has one witness
     ],
 )
-def test_neighbours_outvote_an_entry_in_one_run_or_in_two(
-    wrong: dict[int, int], count: list[int | None], cut: int | None
-) -> None:
+def test_neighbours_outvote_an_entry_in_one_run_or_in_two(wrong, count, cut: int | None) -> None:
     entries = with_wrong(wrong)
     runs = [entries] if cut is None else [entries[:cut], entries[cut:]]
     assert voted(*runs)[0] == count
 
 
-def test_a_run_without_outvoted_entries_is_handed_on_as_it_is() -> None:
+def test_an_outvoted_piece_is_a_run_of_its_own_and_others_are_handed_on() -> None:
     _, (first, second) = voted(queue(*SOUND)[:60], queue(*SOUND)[60:])
     assert (first["count"], second["count"]) == (60, 40)
     assert not any(row["is_outvoted"] or row["decided"] for row in (first, second))
-
-
-def test_an_outvoted_piece_is_a_run_of_its_own() -> None:
     _, made = voted(with_wrong({50: 1 << 40}))
     assert [row["count"] for row in made] == [50, 1, 49]
     assert [row["is_outvoted"] for row in made] == [False, True, False]
     assert (made[1]["decided"], made[1]["decided_from"], made[1]["first"]) == (1, 50, 1 << 40)
     assert (made[2]["first"], made[2]["greatest"]) == (51, 99)
-
-
-def test_a_record_that_the_queue_goes_on_without_is_left_out() -> None:
     assert voted(queue(*SOUND[:50], 30, *SOUND[50:]))[0] == [*SOUND[:50], None, *SOUND[50:]]
-
-
-@pytest.mark.parametrize("times", [1, 3])
-def test_a_queue_that_hardly_ever_goes_on_is_no_witness(times: int) -> None:
-    """A test or a producer made its queueOffsets up: every third is wrong, or only one."""
-    wrong = {n: 7000 + 1000 * n for n in range(4, 96, 3)} if times > 1 else {50: 7000}
-    count = [wrong.get(n, n) for n in SOUND] if times > 1 else SOUND
-    assert voted(with_wrong(wrong))[0] == count
-
-
-def test_two_records_that_need_to_be_judged_by_others_are() -> None:
-    """Two records have queueOffset 50; a search of the whole log found one to be a stray."""
+    # Two records have queueOffset 50; a search of the whole log found one to be a stray.
     twice = queue(*SOUND[:51], *SOUND[50:])
     stray = QueueDamage(strays=frozenset({5100}), twins=frozenset({5100}))
     assert voted(twice, damage=stray)[0] == [*SOUND[:51], None, *SOUND[51:]]
@@ -104,12 +85,15 @@ def test_two_records_that_need_to_be_judged_by_others_are() -> None:
     assert voted(twice, damage=first)[0] == [*SOUND[:50], None, *SOUND[50:]]
 
 
-@pytest.mark.parametrize(
-    ("topic", "batch"), [("%LMQ%a", 0), ("T", 1)], ids=["LMQ", "batch"]
-)  # fmt: skip
-def test_where_offsets_may_repeat_nobody_votes(topic: str, batch: int) -> None:
-    _, made = voted(with_wrong({50: 1 << 40}), topic=topic, batch=batch)
-    assert [(row["count"], row["is_outvoted"]) for row in made] == [(100, False)]
+def test_where_offsets_may_repeat_or_hardly_ever_go_on_nobody_votes() -> None:
+    for topic, batch in [("%LMQ%a", 0), ("T", 1)]:
+        _, made = voted(with_wrong({50: 1 << 40}), topic=topic, batch=batch)
+        assert [(row["count"], row["is_outvoted"]) for row in made] == [(100, False)]
+    # A test or a producer made its queueOffsets up: every third is wrong, or only one.
+    for times in [1, 3]:
+        wrong = {n: 7000 + 1000 * n for n in range(4, 96, 3)} if times > 1 else {50: 7000}
+        count = [wrong.get(n, n) for n in SOUND] if times > 1 else SOUND
+        assert voted(with_wrong(wrong))[0] == count
 
 
 @pytest.mark.parametrize(
@@ -126,8 +110,6 @@ def test_where_offsets_may_repeat_nobody_votes(topic: str, batch: int) -> None:
         ([7, 8, 9], NOTHING, []),
     ],
 )
-def test_a_record_that_no_other_confirms(
-    offsets: list[int], log: LossReader, alone: list[bool]
-) -> None:
+def test_a_record_that_no_other_confirms(offsets: list[int], log, alone: list[bool]) -> None:
     _, made = voted([(offset, 1000 + n) for n, offset in enumerate(offsets)], log=log)
     assert [row["may_be_own"] for row in made if row["is_alone"]] == alone

@@ -20,7 +20,18 @@ from tests.faults.memory_files import MemoryFiles
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
-def test_a_checkpoint_that_rocketmq_wrote() -> None:
+def test_after_a_rebuild() -> None:
+    for release, confirm, logics in [
+        ("4.1.0", 0, 0),
+        ("5.1.0", 0, 0),
+        ("5.1.1", 99, 0),
+        ("5.4.0", 99, 0),
+        ("5.5.0", 99, 99),
+    ]:
+        found = after_rebuild(profile(release), 10, 8, 9, 99)
+        assert found == Checkpoint(10, 8, 9, 0, confirm, logics)
+        # nothing dispatched, nothing indexed, clocks before 1970
+        assert after_rebuild(profile(release), -5, -1, -7, 99)[:4] == (0, 0, 0, 0)
     raw = (golden_stores.unpack("tiny_5.3.3").expect / "checkpoint").read_bytes()
     found = decode(raw)
     assert found == Checkpoint(0, 1795247615074, 1795247615057, 0, 44320, 0)
@@ -36,26 +47,12 @@ def test_six_longs_at_the_start_of_4096_bytes(values: tuple[int, ...]) -> None:
     assert decode(raw) == Checkpoint(*values)
 
 
-@pytest.mark.parametrize(("length", "read"), [(0, 0), (47, 0), (48, 7), (4096, 7)])
-def test_a_stores_checkpoint_is_read_as_soon_as_it_has_its_fields(length: int, read: int) -> None:
-    files = MemoryFiles()
-    files.create("checkpoint").write_at(0, encode(Checkpoint(7))[:length])
-    assert read_checkpoint(files) == Checkpoint(read)
-    assert read_checkpoint(MemoryFiles()) == Checkpoint()
-
-
-@pytest.mark.parametrize("length", [0, 8, 47])
-def test_a_file_that_is_too_short(length: int) -> None:
-    with pytest.raises(ValueError, match=f"{length} bytes; a checkpoint has 4096"):
-        decode(bytes(length))
-
-
-@pytest.mark.parametrize(
-    ("release", "confirm", "logics"),
-    [("4.1.0", 0, 0), ("5.1.0", 0, 0), ("5.1.1", 99, 0), ("5.4.0", 99, 0), ("5.5.0", 99, 99)],
-)
-def test_after_a_rebuild(release: str, confirm: int, logics: int) -> None:
-    found = after_rebuild(profile(release), 10, 8, 9, 99)
-    assert found == Checkpoint(10, 8, 9, 0, confirm, logics)
-    # nothing dispatched, nothing indexed, clocks before 1970
-    assert after_rebuild(profile(release), -5, -1, -7, 99)[:4] == (0, 0, 0, 0)
+def test_a_stores_checkpoint_is_read_as_soon_as_it_has_its_fields() -> None:
+    for length, read in [(0, 0), (47, 0), (48, 7), (4096, 7)]:
+        files = MemoryFiles()
+        files.create("checkpoint").write_at(0, encode(Checkpoint(7))[:length])
+        assert read_checkpoint(files) == Checkpoint(read)
+        assert read_checkpoint(MemoryFiles()) == Checkpoint()
+    for length in [0, 8, 47]:
+        with pytest.raises(ValueError, match=f"{length} bytes; a checkpoint has 4096"):
+            decode(bytes(length))

@@ -39,45 +39,33 @@ def puts(log_start: int, count: int | None = None) -> list[tuple[int, int, int]]
     return found
 
 
-@pytest.mark.parametrize(
-    ("log_start", "count"), [(0, 0), (100, 0), (101, 2), (200, 2), (201, 3), (300, 3), (301, 4)]
-)
-def test_the_first_entries_before_the_logs_start(log_start: int, count: int) -> None:
-    found = puts(log_start)
-    assert [(key, at) for key, at, _ in found] == [(row[0], row[1]) for row in ROWS[:count]]
-
-
-def test_times_are_begin_and_whole_seconds_after_it_and_the_last_is_exact() -> None:
-    """The first entry's own time is begin, whatever its timeDiff; the file's last has the end."""
+def test_the_first_entries_before_the_logs_start() -> None:
+    for log_start, count in [(0, 0), (100, 0), (101, 2), (200, 2), (201, 3), (300, 3), (301, 4)]:
+        found = puts(log_start)
+        assert [(key, at) for key, at, _ in found] == [(row[0], row[1]) for row in ROWS[:count]]
+    # The first entry's own time is begin, whatever its timeDiff; the file's last has the end.
     assert [time for _, _, time in puts(300)] == [10_250, 10_250, 14_250]
     assert [time for _, _, time in puts(301)] == [10_250, 10_250, 14_250, 16_777]
     assert [time for _, _, time in puts(999, count=2)] == [10_250]
-
-
-@pytest.mark.parametrize("count", [0, 1, -3])
-def test_a_file_without_entries_has_no_put(count: int) -> None:
-    assert puts(999, count) == []
-    assert not begins_expired(index(ROWS, count), SLOTS, 999)
-
-
-def test_a_count_of_more_entries_than_there_is_room_for_ends_with_the_file() -> None:
+    for count in [0, 1, -3]:
+        assert puts(999, count) == []
+        assert not begins_expired(index(ROWS, count), SLOTS, 999)
     assert len(puts(999, count=2**31 - 1)) == 4 + 4  # the room's unused entries are zeros, at 0
-
-
-def test_a_file_begins_expired_by_its_first_entry() -> None:
     assert [begins_expired(index(ROWS), SLOTS, start) for start in (100, 101)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("first", "count", "hashes"),
-    [(1, 2, [7, 0]), (4, 1, [5]), (1, 0, []), (8, 5, [0]), (9, 5, []), (99, 1, []), (1, -1, [])],
-)
-def test_entries_are_read_as_far_as_the_file_has_room(first, count, hashes) -> None:
-    assert entries_at(SLOTS) == 52
-    assert index_entries(index(ROWS), SLOTS, first, count)["keyHash"].tolist() == hashes
-
-
-def test_a_file_that_is_cut_has_the_entries_that_are_left() -> None:
+def test_entries_are_read_as_far_as_the_file_has_room() -> None:
+    for first, count, hashes in [
+        (1, 2, [7, 0]),
+        (4, 1, [5]),
+        (1, 0, []),
+        (8, 5, [0]),
+        (9, 5, []),
+        (99, 1, []),
+        (1, -1, []),
+    ]:
+        assert entries_at(SLOTS) == 52
+        assert index_entries(index(ROWS), SLOTS, first, count)["keyHash"].tolist() == hashes
     raw = index_of([0] * SLOTS, ROWS, 9)[: 52 + 20 * 3 + 19]
     file = MemoryStorage({"f": raw}).open("f")
     assert index_entries(file, SLOTS, 1, 9)["physicalOffset"].tolist() == [100, 100]
@@ -100,20 +88,11 @@ def test_a_queue_ends_after_its_last_entry() -> None:
     assert tails(files) == [QueueTail("T", 0, False, 600, 700, 6, 7)]
     del files[f"{QUEUE}/{SECOND}"]
     assert tails(files) == [QueueTail("T", 0, False, 400, 500, 4, 5, may_be_cut=True)]
-
-
-def test_a_batch_queue_counts_messages_and_entries_apart() -> None:
     raw = batches([(0, 10, 0, 4), (100, 20, 4, 3)], 138)
     assert tails({f"{BATCHES}/{FIRST}": raw}) == [QueueTail("T", 0, True, 100, 200, 7, 2)]
-
-
-@pytest.mark.parametrize("raw", [bytes(100), BLANK * 5])
-def test_a_queue_without_a_message_is_at_0_and_may_be_cut(raw: bytes) -> None:
-    found = tails({f"{QUEUE}/{FIRST}": raw})
-    assert found == [QueueTail("T", 0, False, -1, -1, may_be_cut=True)]
-
-
-def test_queues_come_by_folder_topic_and_id_and_nothing_else_does() -> None:
+    for raw in [bytes(100), BLANK * 5]:
+        found = tails({f"{QUEUE}/{FIRST}": raw})
+        assert found == [QueueTail("T", 0, False, -1, -1, may_be_cut=True)]
     names = ("consumequeue/b/0", "consumequeue/a/10", "consumequeue/a/-1", "batchconsumequeue/a/0",
              "consumequeue/a/x", "consumequeue/a/01", "consumequeue/a/2147483648")  # fmt: skip
     found = tails({f"store/{name}/{FIRST}": b"" for name in names})
@@ -121,8 +100,6 @@ def test_queues_come_by_folder_topic_and_id_and_nothing_else_does() -> None:
         ("a", -1, False), ("a", 10, False), ("b", 0, False), ("a", 0, True),
     ]  # fmt: skip
 
-
-def test_all_queues_together_end_at_the_greatest_place() -> None:
     def queue(place: int, end: int) -> QueueTail:
         return QueueTail("T", 0, False, place, end)
 
@@ -131,23 +108,20 @@ def test_all_queues_together_end_at_the_greatest_place() -> None:
     assert (DerivedTail([], None).end, DerivedTail([], None).greatest_offset) == (-1, -1)
 
 
-@pytest.mark.parametrize(("rows", "full"), [(2, False), (3, True)])
-def test_an_index_of_maxindexnum_less_one_entries_is_full(rows: int, full: bool) -> None:
-    old, new = (f"store/index/2026010100000000{n}" for n in range(2))
-    storage = MemoryStorage(
-        {old: index_of([0, 0], [], 4), new: index_of([0, 3], ROWS_TAIL[:rows], 4, end=77)}
-    )
-    found = tail(Folder(storage, "store"), SETTINGS)
-    assert found.queues == []
-    assert found.newest_index is not None
-    header = found.newest_index.header
-    assert (found.newest_index.path, found.newest_index.full) == (new, full)
-    assert (header.end_timestamp, header.end_offset, header.next_entry) == (
-        77, 100 * rows, rows + 1,
-    )  # fmt: skip
-
-
-def test_a_missing_index_has_no_end_and_one_of_another_size_is_refused() -> None:
+def test_an_index_of_maxindexnum_less_one_entries_is_full() -> None:
+    for rows, full in [(2, False), (3, True)]:
+        old, new = (f"store/index/2026010100000000{n}" for n in range(2))
+        storage = MemoryStorage(
+            {old: index_of([0, 0], [], 4), new: index_of([0, 3], ROWS_TAIL[:rows], 4, end=77)}
+        )
+        found = tail(Folder(storage, "store"), SETTINGS)
+        assert found.queues == []
+        assert found.newest_index is not None
+        header = found.newest_index.header
+        assert (found.newest_index.path, found.newest_index.full) == (new, full)
+        assert (header.end_timestamp, header.end_offset, header.next_entry) == (
+            77, 100 * rows, rows + 1,
+        )  # fmt: skip
     assert index_tail(Folder(MemoryStorage(), "store"), SETTINGS) is None
     storage = MemoryStorage({"store/index/20260101000000000": index_of([0], [], 4)})
     with pytest.raises(BadIndex, match="2 slots and 4 entries take 128 bytes"):

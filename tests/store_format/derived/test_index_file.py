@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from reput.store_format.derived.index_file import (
     NO_MESSAGE,
     IndexedMessage,
-    capacity,
     chain,
-    file_bytes,
     fill_entries,
     header,
     slot_range,
@@ -99,35 +97,28 @@ def test_ranges_cover_every_slot_once(ranges: int, slots: int) -> None:
     assert all(low <= high for low, high in bounds)
 
 
-@pytest.mark.parametrize("ranges", RANGES)
-def test_one_slot_makes_one_chain(ranges: int) -> None:
-    puts = [(n, 1000, h) for n, h in enumerate([0, 7, (1 << 31) - 1, 0, 7])]
-    entries, table = built(puts, 1, 0, ranges, 2)
-    assert [previous for *_, previous in ENTRY.iter_unpack(entries)] == [0, 1, 2, 3, 4]
-    assert table == [5]
-
-
-def test_a_negative_hash_of_a_damaged_file_has_a_slot_of_its_range() -> None:
+def test_any_hash_has_its_slot_and_its_chain() -> None:
+    for ranges in RANGES:
+        puts = [(n, 1000, h) for n, h in enumerate([0, 7, (1 << 31) - 1, 0, 7])]
+        entries, table = built(puts, 1, 0, ranges, 2)
+        assert [previous for *_, previous in ENTRY.iter_unpack(entries)] == [0, 1, 2, 3, 4]
+        assert table == [5]
+    for ranges in RANGES:
+        # 0 is also what a hash of Integer.MIN_VALUE counts as
+        greatest = (1 << 31) - 1
+        puts = [(1, 0, greatest), (2, 0, 0), (3, 0, greatest), (4, 0, 0)]
+        entries, table = built(puts, 100, 0, ranges, 1)
+        assert [e[0] for e in ENTRY.iter_unpack(entries)] == [greatest, 0, greatest, 0]
+        assert [e[3] for e in ENTRY.iter_unpack(entries)] == [0, 0, 1, 2]
+        assert (table[47], table[0]) == (3, 4)
     hashes = np.array([-1, -(1 << 31), 999, 352], np.int32)
     table, previous = np.zeros(1000, np.int32), np.zeros(4, np.int32)
     assert chain(hashes, 1, 1000, 0, table, previous) == 4
     assert previous.tolist() == [0, 0, 1, 2]
 
 
-@pytest.mark.parametrize("ranges", RANGES)
-def test_the_greatest_hash_and_zero(ranges: int) -> None:
-    # 0 is also what a hash of Integer.MIN_VALUE counts as
-    greatest = (1 << 31) - 1
-    puts = [(1, 0, greatest), (2, 0, 0), (3, 0, greatest), (4, 0, 0)]
-    entries, table = built(puts, 100, 0, ranges, 1)
-    assert [e[0] for e in ENTRY.iter_unpack(entries)] == [greatest, 0, greatest, 0]
-    assert [e[3] for e in ENTRY.iter_unpack(entries)] == [0, 0, 1, 2]
-    assert (table[47], table[0]) == (3, 4)
-
-
-@pytest.mark.parametrize(
-    ("time", "begin", "seconds"),
-    [
+def test_seconds_after_the_files_begin_and_headers() -> None:
+    for time, begin, seconds in [
         (1999, 1000, 0),
         (2000, 1000, 1),
         (0, 1000, 0),
@@ -140,18 +131,8 @@ def test_the_greatest_hash_and_zero(ranges: int) -> None:
         (1 + 1000 * 0x80000000, 1, 0x7FFFFFFF),
         ((1 << 63) - 1, 1, 0x7FFFFFFF),
         (-(1 << 63), 1, 0x7FFFFFFF),  # Java's long wraps around: a very late time
-    ],
-)
-def test_seconds_after_the_files_begin(time: int, begin: int, seconds: int) -> None:
-    assert time_diff(time, begin) == seconds
-
-
-def test_sizes() -> None:
-    assert file_bytes(5_000_000, 20_000_000) == 420_000_040
-    assert capacity(20_000_000) == 19_999_999
-
-
-def test_headers() -> None:
+    ]:
+        assert time_diff(time, begin) == seconds
     fields = struct.Struct(">qqqqii")
     first, last = IndexedMessage(11, 22), IndexedMessage(33, 44)
     assert fields.unpack(header(first, last, IndexedMessage(5, 6), 7, 8)) == (11, 33, 22, 44, 7, 8)
@@ -184,20 +165,21 @@ def found(
     return sorted(row for each in some for row in each.tolist())
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize(
-    ("hashes", "numbers"),
-    [
-        ([3], [1, 4, 9]), ([8], [2, 7, 8]), ([3, 8], [1, 2, 4, 7, 8, 9]), ([4, 3], [1, 3, 4, 6, 9]),
-        ([0, 4, 8], [2, 3, 5, 6, 7, 8]), ([13], []), ([1, 2], []), ([], []),
-        ([2**31 - 1], []), ([13, 0], [5]),
-    ],
-)  # fmt: skip
-def test_each_entry_with_one_of_the_hashes_once(block, hashes, numbers) -> None:
-    assert found(*hashes, block=block) == [(n, 100 * n, n) for n in numbers]
-
-
-def test_more_entries_than_are_handed_over_at_a_time() -> None:
+def test_each_entry_with_one_of_the_hashes_once() -> None:
+    for hashes, numbers in [
+        ([3], [1, 4, 9]),
+        ([8], [2, 7, 8]),
+        ([3, 8], [1, 2, 4, 7, 8, 9]),
+        ([4, 3], [1, 3, 4, 6, 9]),
+        ([0, 4, 8], [2, 3, 5, 6, 7, 8]),
+        ([13], []),
+        ([1, 2], []),
+        ([], []),
+        ([2**31 - 1], []),
+        ([13, 0], [5]),
+    ]:
+        for block in BLOCKS:
+            assert found(*hashes, block=block) == [(n, 100 * n, n) for n in numbers]
     many = 20_000
     rows = [(3, n, 0, n - 1) for n in range(1, many + 1)]
     raw = index_of([0, 0, 0, many, 0], rows, many + 1)
@@ -207,26 +189,22 @@ def test_more_entries_than_are_handed_over_at_a_time() -> None:
     assert {number for each in some for number in each} == set(range(1, many + 1))
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize(
-    ("change", "field", "value"),
-    [
-        ({4: (3, 1, 1, 4)}, "previous", 4), ({4: (3, 1, 1, 5)}, "previous", 5),
-        ({4: (3, 1, 1, -1)}, "previous", -1), ({4: (4, 1, 1, 2)}, "keyHash", 4),
+def test_a_chain_or_slot_that_does_not_lead_back_is_damage() -> None:
+    for change, field, value in [
+        ({4: (3, 1, 1, 4)}, "previous", 4),
+        ({4: (3, 1, 1, 5)}, "previous", 5),
+        ({4: (3, 1, 1, -1)}, "previous", -1),
+        ({4: (4, 1, 1, 2)}, "keyHash", 4),
         ({8: (8, 1, 1, 99)}, "previous", 99),
-    ],
-)  # fmt: skip
-def test_a_chain_that_does_not_lead_back_is_damage(block, change, field, value) -> None:
-    rows = [change.get(n, row) for n, row in enumerate(ROWS, 1)]
-    with pytest.raises(BadIndex) as raised:
-        found(8, 4, block=block, rows=rows)
-    assert (raised.value.field, raised.value.value) == (field, value)
-    assert found(4, block=block, rows=rows) == [(3, 300, 3), (6, 600, 6)]
-
-
-@pytest.mark.parametrize("head", [-1, 10, 29, 1 << 30])
-def test_a_slot_that_leads_to_no_entry_is_damage(head: int) -> None:
-    with pytest.raises(BadIndex) as raised:
-        found(4, 3, heads=[5, 0, 0, head, 6])
-    assert (raised.value.field, raised.value.value) == ("slot", head)
-    assert found(4, heads=[5, 0, 0, head, 6]) == [(3, 300, 3), (6, 600, 6)]
+    ]:
+        for block in BLOCKS:
+            rows = [change.get(n, row) for n, row in enumerate(ROWS, 1)]
+            with pytest.raises(BadIndex) as raised:
+                found(8, 4, block=block, rows=rows)
+            assert (raised.value.field, raised.value.value) == (field, value)
+            assert found(4, block=block, rows=rows) == [(3, 300, 3), (6, 600, 6)]
+    for head in [-1, 10, 29, 1 << 30]:
+        with pytest.raises(BadIndex) as raised:
+            found(4, 3, heads=[5, 0, 0, head, 6])
+        assert (raised.value.field, raised.value.value) == ("slot", head)
+        assert found(4, heads=[5, 0, 0, head, 6]) == [(3, 300, 3), (6, 600, 6)]

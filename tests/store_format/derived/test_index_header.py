@@ -1,7 +1,5 @@
 """The first 40 bytes of an index file, and which times it may hold."""
 
-import pytest
-
 from reput.store_format.derived.index_header import (
     NO_HEADER,
     IndexHeader,
@@ -18,37 +16,32 @@ RAW = bytes.fromhex(
 HEADER = IndexHeader(1795247614966, 1795247615057, 0, 31177, 96, 400)
 
 
-def test_six_fields_in_their_order() -> None:
+def test_six_fields_in_their_order_at_the_files_start() -> None:
     assert decode_header(RAW) == decode_header(RAW + b"slots") == HEADER
     assert encode_header(HEADER) == RAW
     assert encode_header(IndexHeader(-1, 0, 0, -1, 0, -1)).hex() == (
         "f" * 16 + "0" * 32 + "f" * 16 + "0" * 8 + "f" * 8
     )
-
-
-@pytest.mark.parametrize("length", [0, 1, 39])
-def test_too_few_bytes_are_no_header(length: int) -> None:
-    assert decode_header(RAW[:length]) == NO_HEADER
-    assert read_header(MemoryStorage({"f": RAW[:length]}).open("f")) == NO_HEADER
-
-
-def test_an_open_file_is_read_at_its_start() -> None:
+    for length in [0, 1, 39]:
+        assert decode_header(RAW[:length]) == NO_HEADER
+        assert read_header(MemoryStorage({"f": RAW[:length]}).open("f")) == NO_HEADER
     assert read_header(MemoryStorage({"f": RAW + bytes(100)}).open("f")) == HEADER
 
 
-@pytest.mark.parametrize(("count", "entries"), [(400, 399), (2, 1), (1, 0), (0, 0), (-7, 0)])
-def test_indexcount_is_the_next_entrys_number(count: int, entries: int) -> None:
-    assert HEADER._replace(next_entry=count).entries == entries
-
-
-@pytest.mark.parametrize(
-    ("begin", "end", "matches"),
-    [
-        (0, 9, False), (0, 10, True), (10, 10, True), (15, 16, True), (20, 99, True),
+def test_a_file_may_hold_what_overlaps_its_times() -> None:
+    # IndexFile.isTimeMatched, for a file of 10 to 20.
+    for begin, end, matches in [
+        (0, 9, False),
+        (0, 10, True),
+        (10, 10, True),
+        (15, 16, True),
+        (20, 99, True),
         (21, 99, False),
-        (0, 99, True), (9, 21, True), (9, 20, True), (10, 21, True),
-    ],
-)  # fmt: skip
-def test_a_file_may_hold_what_overlaps_its_times(begin: int, end: int, matches: bool) -> None:
-    """IndexFile.isTimeMatched, for a file of 10 to 20."""
-    assert IndexHeader(10, 20, 0, 0, 0, 2).matches(begin, end) == matches
+        (0, 99, True),
+        (9, 21, True),
+        (9, 20, True),
+        (10, 21, True),
+    ]:
+        assert IndexHeader(10, 20, 0, 0, 0, 2).matches(begin, end) == matches
+    for count, entries in [(400, 399), (2, 1), (1, 0), (0, 0), (-7, 0)]:
+        assert HEADER._replace(next_entry=count).entries == entries

@@ -41,30 +41,31 @@ def file_of(places: list[int], begin: int = 10_000, end: int = 90_000) -> bytes:
     return index_of([len(rows)], rows, 9, begin, end)
 
 
-@pytest.mark.parametrize(
-    ("text", "hashed"),
-    [(-1, 1), (-(1 << 31), 0), (1 << 30, 1 << 30), (-(1 << 31) + 1, (1 << 31) - 1)],
-)
-def test_a_key_hash_is_without_its_sign_and_0_for_the_least_int(text: int, hashed: int) -> None:
-    assert key_hash("T", KEY) == HASH
-    assert key_hash("T", key_with_hash("T#", text)) == hashed
-
-
-@pytest.mark.parametrize(
-    ("number", "begin", "end", "within"),
-    [
-        (2, 5999, 9000, True), (2, 6000, 9000, False), (2, None, 5000, True),
+def test_a_key_hash_is_without_its_sign_and_times_are_whole_seconds() -> None:
+    for text, hashed in [
+        (-1, 1),
+        (-(1 << 31), 0),
+        (1 << 30, 1 << 30),
+        (-(1 << 31) + 1, (1 << 31) - 1),
+    ]:
+        assert key_hash("T", KEY) == HASH
+        assert key_hash("T", key_with_hash("T#", text)) == hashed
+    for number, begin, end, within in [
+        (2, 5999, 9000, True),
+        (2, 6000, 9000, False),
+        (2, None, 5000, True),
         (2, None, 4999, False),
-        (2, 5000, 5000, True), (1, 99_999, None, True), (1, None, 0, True), (7, None, None, True),
-    ],
-)  # fmt: skip
-def test_an_entry_of_5000_stands_for_its_whole_second(number, begin, end, within) -> None:
-    assert may_lie_within(number, 5000, begin, end) == within
-    many = may_lie_within(np.array([number] * 2), np.array([5000] * 2), begin, end)
-    assert many.tolist() == [within] * 2
+        (2, 5000, 5000, True),
+        (1, 99_999, None, True),
+        (1, None, 0, True),
+        (7, None, None, True),
+    ]:
+        assert may_lie_within(number, 5000, begin, end) == within
+        many = may_lie_within(np.array([number] * 2), np.array([5000] * 2), begin, end)
+        assert many.tolist() == [within] * 2
 
 
-def test_a_query_takes_the_lesser_limit_and_says_that_it_cut() -> None:
+def test_a_query_takes_the_lesser_limit_and_ends_before_files_that_begin_too_early() -> None:
     made = index(file_of([1, 2, 3]), file_of([10, 20, 30]))
     for limit, most, count, cut in (
         (7, 64, 6, False),
@@ -75,10 +76,7 @@ def test_a_query_takes_the_lesser_limit_and_says_that_it_cut() -> None:
         found = made.query("T", KEY, limit, 0, 99_999, most)
         assert [hit.physical_offset for hit in found.hits] == [30, 20, 10, 3, 2, 1][:count]
         assert (found.cut, found.last_offset, found.last_timestamp) == (cut, 30, 90_000)
-
-
-def test_a_query_does_not_go_to_files_before_one_that_begins_too_early() -> None:
-    """IndexService.queryOffset ends with the first file that begins before `begin`."""
+    # IndexService.queryOffset ends with the first file that begins before `begin`.
     made = index(file_of([1, 2, 3]), file_of([10], 20_000))
 
     def times(begin: int, end: int) -> list[int]:
@@ -86,53 +84,36 @@ def test_a_query_does_not_go_to_files_before_one_that_begins_too_early() -> None
 
     assert times(11_000, 99_999) == [20_000, 12_000, 11_000]
     assert times(20_001, 99_999) == times(0, 9_999) == []
-
-
-def test_what_the_index_does_not_have_yet_is_passed_over() -> None:
     found = index(file_of([1, 2, 3]), file_of([10, 20, 30])).query("T", KEY, 3, 0, 99_999, until=20)
     assert [hit.physical_offset for hit in found.hits] == [10, 3, 2]
 
 
-@pytest.mark.parametrize(
-    ("until", "last"), [(99, 30), (30, 20), (11, 10), (10, 3), (3, 2), (2, 1), (1, -1)]
-)
-def test_the_last_entry_before_a_place(until: int, last: int) -> None:
-    made = index(file_of([1, 2, 3]), index_of([0], [], 9), file_of([10, 20, 30]))
-    assert made.last_before(until) == last
-    assert index().last_before(until) == -1
-
-
-@pytest.mark.parametrize("number", [-1, 0, 9, 1 << 31])
-def test_no_entry_is_outside_the_files_room(number: int) -> None:
-    with IndexFileReader(MemoryStorage({"f": file_of([1])}), "f", 1, 9) as file:
-        assert file.entry(8) == (8, 0, 0, 0, 0)
-        with pytest.raises(BadIndex, match=f"entry {number}: not in 1..8"):
-            file.entry(number)
-
-
-@pytest.mark.parametrize("name", ["x", "2026010100000000", "20261301000000000"])
-def test_another_file_in_the_folder_is_left_out(name: str) -> None:
-    storage = MemoryStorage({f"s/index/{name}": b""})
-    assert IndexReader(Folder(storage, "s"), SETTINGS).files == []
+def test_the_last_entry_before_a_place_and_none_outside_the_files_room() -> None:
+    for until, last in [(99, 30), (30, 20), (11, 10), (10, 3), (3, 2), (2, 1), (1, -1)]:
+        made = index(file_of([1, 2, 3]), index_of([0], [], 9), file_of([10, 20, 30]))
+        assert made.last_before(until) == last
+        assert index().last_before(until) == -1
+    for number in [-1, 0, 9, 1 << 31]:
+        with IndexFileReader(MemoryStorage({"f": file_of([1])}), "f", 1, 9) as file:
+            assert file.entry(8) == (8, 0, 0, 0, 0)
+            with pytest.raises(BadIndex, match=f"entry {number}: not in 1..8"):
+                file.entry(number)
+    for name in ["x", "2026010100000000", "20261301000000000"]:
+        storage = MemoryStorage({f"s/index/{name}": b""})
+        assert IndexReader(Folder(storage, "s"), SETTINGS).files == []
 
 
 # --- The shape of an index file, by docs/formats/indexfile.md.
-@pytest.mark.parametrize(
-    ("slots", "entries", "length"),
-    [
+def test_a_file_has_a_header_slots_and_entries() -> None:
+    for slots, entries, length in [
         (5_000_000, 20_000_000, 420_000_040),  # RocketMQ's own numbers
         (7, 50, 40 + 7 * 4 + 50 * 20),
         (1, 1, 40 + 4 + 20),
         (1 << 31, 1 << 31, 40 + (1 << 33) + 20 * (1 << 31)),
-    ],
-)
-def test_a_file_has_a_header_slots_and_entries(slots: int, entries: int, length: int) -> None:
-    assert file_bytes(slots, entries) == length
-
-
-@pytest.mark.parametrize(("number", "messages"), [(20_000_000, 19_999_999), (2, 1), (1, 0)])
-def test_the_room_of_entry_nought_is_never_used(number: int, messages: int) -> None:
-    assert capacity(number) == messages
+    ]:
+        assert file_bytes(slots, entries) == length
+    for number, messages in [(20_000_000, 19_999_999), (2, 1), (1, 0)]:
+        assert capacity(number) == messages
 
 
 # --- How full index files are, counted by following each chain.

@@ -43,61 +43,52 @@ def used(*files: tuple[int, bytes]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("raw", "count"),
-    [
-        (entries(0, 5), 5), (entries(0, 4, 100), 4), (entries(0, 1, 100), 1), (BLANK * 3, 3),
-        (BLANK + entries(8, 9, 60), 2), (entries(0, 5) + bytes(19), 5), (bytes(19), 0),
-        (ENTRY.pack(100, 0, 0), 0), (ENTRY.pack(-1, 100, 0), 0),
-    ],
-)  # fmt: skip
-def test_the_used_entries_are_at_a_files_start(raw: bytes, count: int) -> None:
-    assert used((0, raw)) == [count]
-
-
 def test_an_empty_last_file_is_dropped_and_only_the_last() -> None:
     assert used((0, entries(0, 5)), (100, b"")) == [5]
     assert used((0, bytes(100)), (100, bytes(100))) == [0, 0]
     with pytest.raises(BadQueue, match="name 200: the file before ends at 100"):
         used((100, b""), (200, entries(0, 5)))
-
-
-def test_files_without_entries_at_the_end_do_not_count_but_one() -> None:
     files = [(0, entries(0, 5)), (100, bytes(100)), (200, bytes(100))]
     queue = QueueFiles(Folder(queue_of(*files), QUEUE))
     assert [file.start for file in queue.used()] == [0]
     queue = QueueFiles(Folder(queue_of(*files[1:]), QUEUE))
     assert [file.start for file in queue.used()] == [100]
     assert QueueFiles(Folder(queue_of(), QUEUE)).used() == []
+    for raw, count in [
+        (entries(0, 5), 5),
+        (entries(0, 4, 100), 4),
+        (entries(0, 1, 100), 1),
+        (BLANK * 3, 3),
+        (BLANK + entries(8, 9, 60), 2),
+        (entries(0, 5) + bytes(19), 5),
+        (bytes(19), 0),
+        (ENTRY.pack(100, 0, 0), 0),
+        (ENTRY.pack(-1, 100, 0), 0),
+    ]:
+        assert used((0, raw)) == [count]
 
 
-@pytest.mark.parametrize("name", ["1", "x" * 20, "lost+found/x"])
-def test_a_stranger_in_the_folder_is_left_out(name: str) -> None:
-    storage = queue_of((0, entries(0, 1)))
-    storage.files[f"{QUEUE}/{name}"] = b""
-    assert [file.start for file in QueueFiles(Folder(storage, QUEUE)).all] == [0]
-
-
-def test_a_folder_of_a_queue_files_name_is_passed_over() -> None:
+def test_a_stranger_in_the_folder_is_left_out() -> None:
+    for name in ["1", "x" * 20, "lost+found/x"]:
+        storage = queue_of((0, entries(0, 1)))
+        storage.files[f"{QUEUE}/{name}"] = b""
+        assert [file.start for file in QueueFiles(Folder(storage, QUEUE)).all] == [0]
     storage = queue_of((0, entries(0, 1)))
     storage.files[f"{QUEUE}/{20:020d}/x"] = b""
     assert [file.path for file in QueueFiles(Folder(storage, QUEUE)).all] == [f"{QUEUE}/{0:020d}"]
 
 
-def test_a_link_of_a_queue_files_name_is_none(tmp_path: Path) -> None:
-    (tmp_path / f"{0:020d}").symlink_to("nowhere")
-    with pytest.raises(BadQueue) as raised:
-        QueueFiles(Folder(LocalStorage(), str(tmp_path)))
-    assert (raised.value.field, raised.value.path) == ("file", f"{tmp_path}/{0:020d}")
-
-
-def test_a_link_to_a_queue_file_is_read_where_it_leads(tmp_path: Path) -> None:
+def test_a_link_of_a_queue_files_name_is_read_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(entries(0, 3))
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / f"{0:020d}").symlink_to("../elsewhere")
     queue = QueueFiles(Folder(LocalStorage(), str(tmp_path / "0")))
     with queue.open(queue.all[0]) as opened:
         assert [int(row["tagsCode"]) for row in opened.range(0, 3)] == [0, 1, 2]
+    (tmp_path / f"{0:020d}").symlink_to("nowhere")
+    with pytest.raises(BadQueue) as raised:
+        QueueFiles(Folder(LocalStorage(), str(tmp_path)))
+    assert (raised.value.field, raised.value.path) == ("file", f"{tmp_path}/{0:020d}")
 
 
 def test_positions_count_from_the_name_on() -> None:
@@ -109,9 +100,6 @@ def test_positions_count_from_the_name_on() -> None:
         assert opened.bisect(0, 5, lambda entry: entry["tagsCode"] < 13) == 3
         assert opened.bisect(1, 3, lambda _: True) == 3
         assert opened.bisect(1, 3, lambda _: False) == 1
-
-
-def test_an_entry_of_a_batch_queue_has_46_bytes() -> None:
     raw = batches([(0, 1, 0, 5), (100, 2, 5, 1)], room=46 * 3)
     queue = QueueFiles(Folder(queue_of((0, raw), folder=BATCHES), BATCHES), batch=True)
     with queue.open(queue.all[0]) as opened:
@@ -119,27 +107,49 @@ def test_an_entry_of_a_batch_queue_has_46_bytes() -> None:
         assert int(opened[1]["baseOffset"]) == 5
 
 
-def test_a_topic_that_leads_out_of_the_store_names_no_folder() -> None:
+def test_a_queues_folder_and_kind() -> None:
     assert queue_folder("s", "T", -1) == "s/consumequeue/T/-1"
     assert queue_folder("s", "%RETRY%g", 3, batch=True) == "s/batchconsumequeue/%RETRY%g/3"
     for topic in ("", ".", "..", "../x", "a\\b", "a\0"):
         with pytest.raises(UnsafeName):
             queue_folder("s", topic, 0)
+    assert is_batch("batchconsumequeue/T/0")
+    assert not is_batch("consumequeue/batchconsumequeue/0")
 
 
 # --- Sizes of queue files, and the entries before a queue's first.
-@pytest.mark.parametrize(
-    ("configured", "batch", "size"),
-    [
-        (6_000_000, False, 6_000_000), (20, False, 20), (21, False, 40), (19, False, 20),
-        (1, False, 20), (13_800_000, True, 13_800_000), (46, True, 46), (47, True, 92),
-    ],
-)  # fmt: skip
-def test_a_configured_size_is_rounded_up_to_whole_entries(configured, batch, size) -> None:
-    assert segment_bytes(configured, batch) == size
+def test_a_configured_size_is_rounded_up_to_whole_entries() -> None:
+    for configured, batch, size in [
+        (6_000_000, False, 6_000_000),
+        (20, False, 20),
+        (21, False, 40),
+        (19, False, 20),
+        (1, False, 20),
+        (13_800_000, True, 13_800_000),
+        (46, True, 46),
+        (47, True, 92),
+    ]:
+        assert segment_bytes(configured, batch) == size
+    for batch, size in [(False, 20), (True, 46)]:
+        assert layout_of(batch).itemsize == size
+        lengths = [len(decode_entries(bytes(n), batch)) for n in (0, size - 1, size, 2 * size - 1)]
+        assert lengths == [0, 0, 1, 1]
 
 
-def test_a_pre_blank_is_the_entry_of_the_formats_page() -> None:
+def test_which_entries_count() -> None:
+    for place, size, used, message, blank in [
+        (0, 0, False, False, False),
+        (0, 1, True, True, False),
+        (-1, 91, False, True, False),
+        (5, -1, False, False, False),
+        (0, 0x7FFFFFFF, True, True, True),
+        (1, 0x7FFFFFFF, True, True, False),
+        (1 << 62, 91, True, True, False),
+    ]:
+        rows = decode_entries(ENTRY.pack(place, size, 0))
+        assert (*is_used(rows), *is_message(rows), *is_pre_blank(rows)) == (used, message, blank)
+    rows = decode_entries(BLANK[:-1] + b"\1" + BLANK)
+    assert is_pre_blank(rows).tolist() == [True, True]
     assert pre_blank(2).hex() == ("00" * 8 + "7fffffff" + "00" * 8) * 2
     assert pre_blank(0) == b""
 
@@ -152,33 +162,3 @@ def test_an_entry_has_its_position_from_its_place_and_in_a_batch_queue_its_own()
     assert entry_of(fields, 7, batch=False) == QueueEntry(7, 1528, 272, -(0x7FD857F8))
     (fields,) = decode_entries(batches([(1528, -9, 1 << 40, 32767)]), batch=True)
     assert entry_of(fields, 7, batch=True) == QueueEntry(1 << 40, 1528, 100, 7, 32767, -9)
-
-
-@pytest.mark.parametrize(("batch", "size"), [(False, 20), (True, 46)])
-def test_what_is_left_of_an_incomplete_entry_is_none(batch: bool, size: int) -> None:
-    assert layout_of(batch).itemsize == size
-    lengths = [len(decode_entries(bytes(n), batch)) for n in (0, size - 1, size, 2 * size - 1)]
-    assert lengths == [0, 0, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("place", "size", "used", "message", "blank"),
-    [
-        (0, 0, False, False, False), (0, 1, True, True, False), (-1, 91, False, True, False),
-        (5, -1, False, False, False), (0, 0x7FFFFFFF, True, True, True),
-        (1, 0x7FFFFFFF, True, True, False), (1 << 62, 91, True, True, False),
-    ],
-)  # fmt: skip
-def test_which_entries_count(place: int, size: int, used: bool, message: bool, blank: bool) -> None:
-    rows = decode_entries(ENTRY.pack(place, size, 0))
-    assert (*is_used(rows), *is_message(rows), *is_pre_blank(rows)) == (used, message, blank)
-
-
-def test_a_pre_blank_is_known_without_its_tags_code() -> None:
-    rows = decode_entries(BLANK[:-1] + b"\1" + BLANK)
-    assert is_pre_blank(rows).tolist() == [True, True]
-
-
-def test_the_folder_tells_the_kind_of_a_queue() -> None:
-    assert is_batch("batchconsumequeue/T/0")
-    assert not is_batch("consumequeue/batchconsumequeue/0")

@@ -35,53 +35,44 @@ def batch_queue() -> QueueReader:
     return QueueReader(Folder(queue_of(*files, folder=BATCHES), BATCHES), batch=True)
 
 
-@pytest.mark.parametrize(
-    ("files", "end", "cut"),
-    [
-        ([], 0, True), ([(0, bytes(100))], 0, True), ([(0, entries(0, 5))], 5, True),
-        ([(0, entries(0, 4, 100))], 4, False), ([(0, entries(0, 5)), (100, bytes(100))], 5, True),
-        ([(100, entries(5, 6, 100))], 6, False), ([(0, entries(0, 5)), (100, b"")], 5, True),
-    ],
-)  # fmt: skip
-def test_a_full_or_unused_last_file_may_have_had_others_after_it(files, end, cut) -> None:
-    found = queue(*files)
-    assert (found.maximum(), found.entries_end(), found.may_be_cut()) == (end, end, cut)
+def test_a_full_or_unused_last_file_may_have_had_others_after_it() -> None:
+    for files, end, cut in [
+        ([], 0, True),
+        ([(0, bytes(100))], 0, True),
+        ([(0, entries(0, 5))], 5, True),
+        ([(0, entries(0, 4, 100))], 4, False),
+        ([(0, entries(0, 5)), (100, bytes(100))], 5, True),
+        ([(100, entries(5, 6, 100))], 6, False),
+        ([(0, entries(0, 5)), (100, b"")], 5, True),
+    ]:
+        found = queue(*files)
+        assert (found.maximum(), found.entries_end(), found.may_be_cut()) == (end, end, cut)
+    found = queue((0, (BLANK * 2).ljust(100, b"\0")))
+    assert (found.last(), found.maximum(), found.entries_end()) == (None, 0, 2)
+    for size in [99, 80]:
+        whole = queue((0, entries(0, 4, 100)))
+        whole.refuse_cut(100)
+        whole.refuse_cut(0)
+        with pytest.raises(BadQueue, match=f"length {size}: was cut: others have 100"):
+            queue((0, entries(0, 4, 100)[:size])).refuse_cut(100)
 
 
-@pytest.mark.parametrize(
-    ("files", "first"),
-    [
-        ([], None), ([(0, entries(0, 5))], None), ([(100, entries(5, 10))], 5),
-        ([(100, entries(5, 6, 100))], 5), ([(100, BLANK + entries(6, 7, 80))], None),
-        ([(100, bytes(100))], None), ([(200, entries(10, 15)), (300, entries(15, 16, 100))], 10),
-    ],
-)  # fmt: skip
-def test_files_may_be_missing_before_one_that_is_not_the_first_and_begins_with_an_entry(
-    files: list[tuple[int, bytes]], first: int | None
-) -> None:
-    found = queue(*files).first_if_cut()
-    assert (None if found is None else found.position) == first
-
-
-def test_a_batch_queue_has_no_pre_blanks() -> None:
+def test_files_may_be_missing_before_one_that_is_not_the_first() -> None:
+    for files, first in [
+        ([], None),
+        ([(0, entries(0, 5))], None),
+        ([(100, entries(5, 10))], 5),
+        ([(100, entries(5, 6, 100))], 5),
+        ([(100, BLANK + entries(6, 7, 80))], None),
+        ([(100, bytes(100))], None),
+        ([(200, entries(10, 15)), (300, entries(15, 16, 100))], 10),
+    ]:
+        found = queue(*files).first_if_cut()
+        assert (None if found is None else found.position) == first
     files = queue_of((SIZE, batches(SECOND, SIZE)), folder=BATCHES)
     found = QueueReader(Folder(files, BATCHES), batch=True).first_if_cut()
     assert (found and found.physical_offset) == 300
     assert batch_queue().first_if_cut() is None
-
-
-def test_a_queue_of_pre_blanks_alone_has_no_last_entry() -> None:
-    found = queue((0, (BLANK * 2).ljust(100, b"\0")))
-    assert (found.last(), found.maximum(), found.entries_end()) == (None, 0, 2)
-
-
-@pytest.mark.parametrize("size", [99, 80])
-def test_a_file_that_is_shorter_than_others_was_cut(size: int) -> None:
-    whole = queue((0, entries(0, 4, 100)))
-    whole.refuse_cut(100)
-    whole.refuse_cut(0)
-    with pytest.raises(BadQueue, match=f"length {size}: was cut: others have 100"):
-        queue((0, entries(0, 4, 100)[:size])).refuse_cut(100)
 
 
 @pytest.mark.parametrize(
@@ -96,20 +87,12 @@ def test_the_minimum_is_in_the_first_file_or_the_queues_end(log_start, old, new)
     assert queue().minimum(log_start, profile("5.0.0")) == 0
 
 
-@pytest.mark.parametrize(
-    ("log_start", "minimum"), [(0, 0), (1, 4), (100, 4), (101, 5), (200, 5), (201, 8), (999, 8)]
-)
-def test_the_minimum_of_a_batch_queue_is_a_batchs_first_message(log_start, minimum) -> None:
-    assert batch_queue().minimum(log_start, profile("5.3.3")) == minimum
-
-
-def test_an_empty_batch_queue_has_no_minimum() -> None:
+def test_the_minimum_of_a_batch_queue_is_a_batchs_first_message() -> None:
+    for log_start, minimum in [(0, 0), (1, 4), (100, 4), (101, 5), (200, 5), (201, 8), (999, 8)]:
+        assert batch_queue().minimum(log_start, profile("5.3.3")) == minimum
     for files in ((), ((0, bytes(46)),)):
         found = QueueReader(Folder(queue_of(*files, folder=BATCHES), BATCHES), batch=True)
         assert (found.minimum(0, profile("5.3.3")), found.maximum()) == (-1, 0)
-
-
-def test_a_batch_has_all_of_its_positions() -> None:
     found = batch_queue()
     assert [found.entry(n).position for n in range(10)] == [0, 0, 0, 0, 4, 5, 5, 5, 8, 8]
     assert (found.maximum(), found.entries_end()) == (10, 4)
@@ -156,37 +139,54 @@ def found(time: int, boundary: Boundary, release: str, minimum: int = 0, log_sta
         return position_at(queue_times(), time, boundary, log, profile(release), minimum)
 
 
-@pytest.mark.parametrize(
-    ("time", "lower", "upper"),
-    [
-        (5, 0, 0), (10, 0, 0), (15, 1, 0), (20, 1, 3), (25, 4, 3), (30, 4, 4), (40, 5, 4),
+def test_from_5_1_1_on_by_store_times_and_before_the_nearest_in_a_file() -> None:
+    # In a gap LOWER is the entry after, UPPER the one before; past the end max + 1.
+    for time, lower, upper in [
+        (5, 0, 0),
+        (10, 0, 0),
+        (15, 1, 0),
+        (20, 1, 3),
+        (25, 4, 3),
+        (30, 4, 4),
+        (40, 5, 4),
         (50, 5, 6),
-        (55, 7, 6), (60, 7, 7), (61, 8, 7),
-    ],
-)  # fmt: skip
-def test_from_5_1_1_on_by_store_times(time: int, lower: int, upper: int) -> None:
-    """In a gap LOWER is the entry after, UPPER the one before; past the end max + 1."""
-    assert found(time, LOWER, "5.1.1") == lower
-    assert found(time, UPPER, "5.1.1") == upper
+        (55, 7, 6),
+        (60, 7, 7),
+        (61, 8, 7),
+    ]:
+        assert found(time, LOWER, "5.1.1") == lower
+        assert found(time, UPPER, "5.1.1") == upper
+    # A tie goes to the left; of equal times it is where the bisection ends.
+    for time, nearest in [
+        (5, 0),
+        (14, 0),
+        (15, 0),
+        (16, 1),
+        (20, 2),
+        (25, 3),
+        (26, 4),
+        (34, 4),
+        (36, 5),
+        (54, 6),
+        (56, 7),
+        (70, 7),
+    ]:
+        for boundary in (LOWER, UPPER):
+            assert found(time, boundary, "5.1.0") == nearest
 
 
-@pytest.mark.parametrize(
-    ("time", "nearest"),
-    [(5, 0), (14, 0), (15, 0), (16, 1), (20, 2), (25, 3), (26, 4), (34, 4), (36, 5), (54, 6),
-     (56, 7),
-     (70, 7)],
-)  # fmt: skip
-def test_up_to_5_1_0_the_nearest_in_a_file_by_its_time_of_change(time: int, nearest: int) -> None:
-    """A tie goes to the left; of equal times it is where the bisection ends."""
-    for boundary in (LOWER, UPPER):
-        assert found(time, boundary, "5.1.0") == nearest
-
-
-def test_expired_entries_are_passed_over() -> None:
+def test_expired_entries_and_what_is_before_the_minimum_are_passed_over() -> None:
     """The log begins with the fifth record."""
     assert found(15, LOWER, "5.3.3", log_start=SEGMENT) == 4
     assert found(31, UPPER, "5.3.3", log_start=SEGMENT) == 4
     assert found(15, LOWER, "5.1.0", log_start=SEGMENT) == 4
+    assert found(20, LOWER, "5.3.3", minimum=3) == 3
+    assert found(15, LOWER, "5.3.3", minimum=3) == 0  # the file's start: minLogicOffset is not
+    assert found(15, LOWER, "5.1.0", minimum=3) == 3
+    log, _ = reader_of(LOG)
+    for release in ("5.1.0", "5.3.3"):
+        empty = QueueFiles(Folder(queue_of(), QUEUE))
+        assert position_at(empty, 20, LOWER, log, profile(release), 0) == 0
 
 
 @pytest.mark.parametrize("release", ["4.9.7", "5.1.0"])
@@ -200,19 +200,6 @@ def test_a_file_whose_entries_have_all_expired_has_the_one_before_it_or_0(releas
             raw = b"".join(ENTRY.pack(100 * n, 92, 0) for n in range(3)).ljust(100, b"\0")
             expired = QueueFiles(Folder(Changed(queue_of((start, raw)).files), QUEUE))
             assert position_at(expired, 20, LOWER, log, profile(release), 0) == wanted
-
-
-def test_what_is_before_the_minimum_is_not_looked_at() -> None:
-    assert found(20, LOWER, "5.3.3", minimum=3) == 3
-    assert found(15, LOWER, "5.3.3", minimum=3) == 0  # the file's start: minLogicOffset is not
-    assert found(15, LOWER, "5.1.0", minimum=3) == 3
-
-
-def test_a_queue_without_files_is_at_0() -> None:
-    log, _ = reader_of(LOG)
-    for release in ("5.1.0", "5.3.3"):
-        empty = QueueFiles(Folder(queue_of(), QUEUE))
-        assert position_at(empty, 20, LOWER, log, profile(release), 0) == 0
 
 
 @pytest.mark.parametrize(

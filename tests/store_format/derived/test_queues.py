@@ -25,30 +25,18 @@ def test_topics_are_those_with_a_queue_of_either_kind() -> None:
     )  # fmt: skip
     assert made.topics() == ["a", "b"]
     assert queues().topics() == []
-
-
-@pytest.mark.parametrize(
-    ("names", "ids"),
-    [
+    for names, ids in [
         (["10", "9", "0"], [0, 9, 10]),
         (["01", "-1", "x", "1 ", "\u0661"], []),
         (["2147483647"], [2147483647]),
-    ],
-)
-def test_a_folder_is_a_queue_by_its_number(names: list[str], ids: list[int]) -> None:
-    made = queues(*(f"consumequeue/T/{name}/{NAME}" for name in names))
-    assert made.of("T") == [(number, False) for number in ids]
-
-
-def test_one_id_may_have_a_queue_of_both_kinds() -> None:
+    ]:
+        made = queues(*(f"consumequeue/T/{name}/{NAME}" for name in names))
+        assert made.of("T") == [(number, False) for number in ids]
     made = queues(f"consumequeue/T/1/{NAME}", f"batchconsumequeue/T/1/{NAME}",
                   f"batchconsumequeue/T/0/{NAME}")  # fmt: skip
     assert made.of("T") == [(0, True), (1, False), (1, True)]
     assert made.open("T", 1, True).folder == "s/batchconsumequeue/T/1"
     assert made.open("T", 1, False).maximum() == 5
-
-
-def test_a_topic_that_is_no_folder_has_no_queue() -> None:
     made = queues(f"consumequeue/T/1/{NAME}")
     assert [made.of(topic) for topic in ("../T", "", ".", "other", "T/1")] == [[]] * 5
 
@@ -59,9 +47,6 @@ def test_what_is_listed_once_stays() -> None:
     made.store.storage.files[f"s/consumequeue/U/0/{NAME}"] = b""  # type: ignore[attr-defined]
     made.store.storage.files[f"s/consumequeue/T/2/{NAME}"] = b""  # type: ignore[attr-defined]
     assert (made.topics(), made.of("T")) == (["T"], [(1, False)])
-
-
-def test_the_files_length_is_looked_for_once_for_each_kind() -> None:
     asked = list[bool]()
 
     def look(batch: bool) -> int:
@@ -72,9 +57,6 @@ def test_the_files_length_is_looked_for_once_for_each_kind() -> None:
     assert [made.file_bytes(batch) for batch in (False, True, False, True)] == [0] * 4
     assert asked == [False, True]
     assert made.dispatched_to() == -1
-
-
-def test_files_that_are_no_queues_are_reported_when_it_is_opened() -> None:
     made = queues(f"consumequeue/T/1/{0:020d}", f"consumequeue/T/1/{400:020d}")
     assert made.of("T") == [(1, False)]
     with pytest.raises(BadQueue, match="a hole"):
@@ -97,67 +79,58 @@ def batch_queue() -> QueueSlices:
     return QueueSlices(Folder(queue_of(*BATCH_FILES, folder=BATCHES), BATCHES), batch=True)
 
 
-@pytest.mark.parametrize(
-    ("first", "most", "positions"),
-    [
-        (10, 2, [10, 11]), (13, 9, [13, 14]), (15, 9, [15, 16, 17]), (0, 1, [10]), (17, 1, [17]),
-        (18, 5, []), (1 << 40, 5, []), (12, 0, []),
-    ],
-)  # fmt: skip
-def test_a_slice_ends_with_its_file(first: int, most: int, positions: list[int]) -> None:
-    found = queue(*FILES).some(first, most)
-    assert found.positions.tolist() == positions
-    assert len(found) == len(positions)
-    assert found.places.tolist() == [100 * n for n in positions]
-    assert found.messages.tolist() == [1] * len(positions)
-    assert found.tags_codes.tolist() == positions
-
-
-def test_a_batch_comes_whole_by_any_of_its_positions() -> None:
+def test_a_slice_ends_with_its_file() -> None:
+    for first, most, positions in [
+        (10, 2, [10, 11]),
+        (13, 9, [13, 14]),
+        (15, 9, [15, 16, 17]),
+        (0, 1, [10]),
+        (17, 1, [17]),
+        (18, 5, []),
+        (1 << 40, 5, []),
+        (12, 0, []),
+    ]:
+        found = queue(*FILES).some(first, most)
+        assert found.positions.tolist() == positions
+        assert len(found) == len(positions)
+        assert found.places.tolist() == [100 * n for n in positions]
+        assert found.messages.tolist() == [1] * len(positions)
+        assert found.tags_codes.tolist() == positions
     found = batch_queue().some(6, 5)
     assert (found.positions.tolist(), found.messages.tolist()) == ([5], [3])
     assert batch_queue().some(0, 5).positions.tolist() == [0, 4, 5]
     assert batch_queue().some(9, 5).positions.tolist() == [8]
     assert len(batch_queue().some(10, 5)) == 0
-
-
-def test_of_a_queue_without_files_there_is_an_empty_slice() -> None:
     found = queue().some(0, 5)
     assert [len(column) for column in astuple(found)] == [0] * 5
     assert (queue().file_end(0), queue().end_within(100)) == (0, 0)
-
-
-def test_a_part_of_a_slice_is_chosen_in_all_columns() -> None:
     found = queue(*FILES).some(10, 5)
     part = found.part(found.positions != 11)
     assert part.positions.tolist() == [10, 12, 13, 14]
     assert part.places.tolist() == [1000, 1200, 1300, 1400]
 
 
-def test_a_file_ends_after_its_room_and_a_batch_queue_after_its_messages() -> None:
+def test_the_end_within_a_part_of_the_log() -> None:
+    # Entry n is of the record in [100 n, 100 n + 100).
+    for limit, end in [
+        (9999, 18),
+        (1800, 18),
+        (1799, 17),
+        (1600, 16),
+        (1500, 15),
+        (1499, 14),
+        (1100, 11),
+        (1099, 10),
+        (0, 10),
+    ]:
+        assert queue(*FILES).end_within(limit) == end
+    for limit, end in [(400, 10), (399, 8), (299, 5), (100, 4), (99, 0)]:
+        assert batch_queue().end_within(limit) == end
+    made = queue((0, BLANK * 2 + entries(2, 5)))
+    assert made.end_within(399) == 3
     made = queue(*FILES)
     assert [made.file_end(n) for n in (10, 14, 15, 99)] == [15, 15, 20, 20]
     assert batch_queue().file_end(0) == 10
-
-
-@pytest.mark.parametrize(
-    ("limit", "end"),
-    [(9999, 18), (1800, 18), (1799, 17), (1600, 16), (1500, 15), (1499, 14), (1100, 11), (1099, 10),
-     (0, 10)],
-)  # fmt: skip
-def test_the_end_within_a_part_of_the_log(limit: int, end: int) -> None:
-    """Entry n is of the record in [100 n, 100 n + 100)."""
-    assert queue(*FILES).end_within(limit) == end
-
-
-@pytest.mark.parametrize(("limit", "end"), [(400, 10), (399, 8), (299, 5), (100, 4), (99, 0)])
-def test_the_end_of_a_batch_queue_is_a_batchs(limit: int, end: int) -> None:
-    assert batch_queue().end_within(limit) == end
-
-
-def test_pre_blanks_are_before_every_message() -> None:
-    made = queue((0, BLANK * 2 + entries(2, 5)))
-    assert made.end_within(399) == 3
 
 
 def test_one_file_is_open_at_a_time_until_it_is_closed() -> None:

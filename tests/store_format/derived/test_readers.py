@@ -29,7 +29,6 @@ from reput.store_format.log.records import RecordRules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.log.walk import Checks
 from reput.store_format.names import segment_name
-from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from tests import golden_stores
 from tests.logs import Message, build_log
@@ -157,17 +156,6 @@ def test_entries_by_position_and_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log_start", "old", "new"),
-    [(0, 10, 10), (1300, 13, 13), (1301, 14, 14), (1950, 0, 0), (2350, 0, 0), (2450, 0, 25)],
-)
-def test_the_minimum_is_looked_for_in_the_first_file(log_start: int, old: int, new: int) -> None:
-    storage = queue_of((200, entries(10, 20, 200)), (400, entries(20, 25, 200)))
-    queue = QueueReader(Folder(storage, QUEUE))
-    assert queue.minimum(log_start, profile("4.9.7")) == old
-    assert queue.minimum(log_start, profile("5.3.3")) == new
-
-
-@pytest.mark.parametrize(
     ("entry", "field", "value"),
     [
         (ENTRY.pack(-1, 100, 0), "physicalOffset", -1),
@@ -230,24 +218,18 @@ def _note(chain: Iterator[IndexEntry], seen: list[int]) -> None:
         seen.append(entry.number)
 
 
-@pytest.mark.parametrize(
-    ("previous", "newest"), [({1: 4}, 4), ({2: 3}, 4), ({1: 3}, 3), ({3: 4}, 3), ({4: 1, 1: 2}, 4)]
-)
-def test_chains_that_lead_forward_or_round(previous: dict[int, int], newest: int) -> None:
-    rows = [(*row[:3], previous.get(n, row[3])) for n, row in enumerate(ROWS, 1)]
-    with index_file(index_of({SLOT: newest}, rows)) as file:
-        seen: list[int] = []
-        with pytest.raises(BadIndex) as caught:
-            _note(file.chain(HASH), seen)
-        assert len(set(seen)) == len(seen) > 0
-        wrong = list(previous)[-1]
-        assert caught.value.offset == 40 + 4 * SLOTS + 20 * wrong
-        assert (caught.value.field, caught.value.value) == ("previous", previous[wrong])
-
-
-@pytest.mark.parametrize(
-    ("rows", "slot", "found", "wrong"),
-    [
+def test_chains_that_lead_forward_or_round() -> None:
+    for previous, newest in [({1: 4}, 4), ({2: 3}, 4), ({1: 3}, 3), ({3: 4}, 3), ({4: 1, 1: 2}, 4)]:
+        rows = [(*row[:3], previous.get(n, row[3])) for n, row in enumerate(ROWS, 1)]
+        with index_file(index_of({SLOT: newest}, rows)) as file:
+            seen: list[int] = []
+            with pytest.raises(BadIndex) as caught:
+                _note(file.chain(HASH), seen)
+            assert len(set(seen)) == len(seen) > 0
+            wrong = list(previous)[-1]
+            assert caught.value.offset == 40 + 4 * SLOTS + 20 * wrong
+            assert (caught.value.field, caught.value.value) == ("previous", previous[wrong])
+    for rows, slot, found, wrong in [
         (ROWS, -5, [], ("slot", -5)),
         ([*ROWS, (HASH, 50, 6, 4)], 5, [5, 4, 3, 2, 1], ("slot", 5)),
         (ROWS, 6, [], ("slot", 6)),
@@ -260,18 +242,13 @@ def test_chains_that_lead_forward_or_round(previous: dict[int, int], newest: int
             [3, 2, 1],
             ("keyHash", HASH + 1),
         ),
-    ],
-)
-def test_ends_of_a_chain_that_a_broker_takes_are_damage(rows, slot, found, wrong) -> None:
-    # of a fifth entry the header does not know
-    with index_file(index_of({SLOT: slot}, rows, count=min(len(rows), 4) + 1)) as file:
-        assert [e.number for e in file.chain_as_broker(HASH)] == found
-        with pytest.raises(BadIndex) as caught:
-            list(file.chain(HASH))
-        assert (caught.value.field, caught.value.value) == wrong
-
-
-def test_chains_of_files_without_entries() -> None:
+    ]:
+        # of a fifth entry the header does not know
+        with index_file(index_of({SLOT: slot}, rows, count=min(len(rows), 4) + 1)) as file:
+            assert [e.number for e in file.chain_as_broker(HASH)] == found
+            with pytest.raises(BadIndex) as caught:
+                list(file.chain(HASH))
+            assert (caught.value.field, caught.value.value) == wrong
     with index_file(index_of({}, ROWS[:1], count=1)) as file:
         assert list(file.chain(HASH)) == list(file.chain_as_broker(HASH)) == []
     with index_file(index_of({SLOT: 1}, ROWS[:1], count=1)) as file:
@@ -286,16 +263,13 @@ def test_chains_of_files_without_entries() -> None:
             file.entry(9)
 
 
-def test_an_entry_that_a_broker_puts_meanwhile_is_no_damage() -> None:
+def test_a_cut_file_is_refused_and_a_growing_one_read() -> None:
     storage = MemoryStorage({"f": index_of({SLOT: 3}, ROWS[:3])})
     with IndexFileReader(storage, "f", SLOTS, MOST) as file:
         grown = index_of({SLOT: 4}, ROWS)
         file._reader = IndexFileReader(MemoryStorage({"f": grown}), "f", SLOTS, MOST)._reader
         assert file.header.entries == 3
         assert [e.number for e in file.chain(HASH)] == [4, 3, 2, 1]
-
-
-def test_a_cut_file_is_refused() -> None:
     raw = index_of({SLOT: 4}, ROWS)
     for cut in (raw[:-1], raw[:40], b"", raw + b"\0"):
         with pytest.raises(BadIndex) as caught:

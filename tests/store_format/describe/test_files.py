@@ -44,9 +44,8 @@ def items(raw: bytes, start: int = 0, batch: bool = False, first: int = 0) -> li
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
+def test_a_kind_is_known_by_names_or_a_segments_magic() -> None:
+    for path, kind in [
         (f"commitlog/{NAME}", FileKind.COMMIT_LOG),
         (f"dledger-n0/data/{NAME}", FileKind.COMMIT_LOG),
         (f"data/{NAME}", None),
@@ -67,20 +66,12 @@ def items(raw: bytes, start: int = 0, batch: bool = False, first: int = 0) -> li
         ("index/20231314221320123", None),  # a thirteenth month
         ("checkpoint", FileKind.CHECKPOINT),
         ("dledger-n0/checkpoint", None),
-    ],
-)
-def test_a_kind_is_known_by_names(path: str, kind: FileKind | None) -> None:
-    assert kind_of(path.split("/"), b"") == kind
-
-
-def test_a_segment_in_a_folder_of_any_name_is_known_by_its_magic() -> None:
+    ]:
+        assert kind_of(path.split("/"), b"") == kind
     assert kind_of(["elsewhere", NAME], V1_HEAD) == FileKind.COMMIT_LOG
     assert kind_of(["elsewhere", NAME], V1_HEAD[:47]) is None
     assert kind_of(["elsewhere", NAME], bytes(48)) is None
     assert kind_of(["elsewhere", "copy"], V1_HEAD) is None
-
-
-def test_a_first_offset_is_the_names_or_else_the_first_records() -> None:
     assert first_offset("00000000001073741824", V1_HEAD) == 1_073_741_824
     assert first_offset("copy", V1_HEAD) == 4096
     assert first_offset("copy", V1_HEAD[:47]) == first_offset("copy", bytes(48)) == 0
@@ -88,7 +79,7 @@ def test_a_first_offset_is_the_names_or_else_the_first_records() -> None:
     assert first_offset("copy", negative) == 0
 
 
-def test_runs_of_unused_and_pre_blank_entries_are_one_item_each() -> None:
+def test_runs_of_entries_are_items_and_damage_of_a_queue_is_named() -> None:
     raw = PRE_BLANK * 2 + entry(0) + entry(100) + bytes(60)
     assert items(raw, start=200) == [
         ("preBlank", 10, 2), ("entry", 12, ""), ("entry", 13, ""), ("unused", 14, 3),
@@ -96,33 +87,24 @@ def test_runs_of_unused_and_pre_blank_entries_are_one_item_each() -> None:
     assert [position for _, position, _ in items(raw, 200, first=13)] == [13, 14]
     assert items(raw, 200, first=11)[0] == ("preBlank", 10, 2)
     assert items(b"") == []
-
-
-@pytest.mark.parametrize(
-    ("raw", "position", "reason"),
-    [
+    for raw, position, reason in [
         (entry(0) + PRE_BLANK, 1, "pre-blank after the first entry"),
         (entry(-1), 0, "is negative"),
         (entry(0, 0) + entry(9), 0, "is not positive"),
         (entry(0) + bytes(20) + entry(100), 2, "after unused ones"),
         (entry(500) + entry(500), 1, "is not above the entry's before, 500"),
         (entry(0) + b"rest", None, "is no multiple of 20"),
-    ],
-)  # fmt: skip
-def test_damage_of_a_queue(raw: bytes, position: int | None, reason: str) -> None:
-    (found,) = [item for item in items(raw) if item[0] == "damage"]
-    assert found[1] == position
-    assert reason in found[2]
-
-
-def test_a_batch_queue_has_entries_of_46_bytes_and_may_have_a_rest() -> None:
+    ]:
+        (found,) = [item for item in items(raw) if item[0] == "damage"]
+        assert found[1] == position
+        assert reason in found[2]
     one = struct.pack(">qiqqqhii", 100, 200, 7, 1_700_000_000_000, 3, 2, -1, 0)
     assert items(one + END + bytes(46) + b"rest", 92, batch=True) == [
         ("entry", 2, ""), ("end", 3, ""), ("unused", 4, 1), ("rest", 5, ""),
     ]  # fmt: skip
 
 
-def test_a_checkpoint_is_six_numbers_and_zeros() -> None:
+def test_a_checkpoint_is_six_numbers_and_abort_and_lock_their_word() -> None:
     raw = struct.pack(">6q", 1, 2, 3, 4, -5, 6).ljust(4096, b"\0")
     fields = list(describe_checkpoint(raw))
     assert [(item["at"], item["value"]) for item in fields] == [
@@ -132,9 +114,6 @@ def test_a_checkpoint_is_six_numbers_and_zeros() -> None:
     assert kinds == [["damage"], ["field"] * 6 + ["damage"], ["field"] * 6 + ["damage"]]
     unknown = list(describe_checkpoint(raw[:-1] + b"\x01"))[-1]
     assert unknown == {"kind": "unknown", "at": 48, "bytes": 4048}
-
-
-def test_abort_has_a_number_and_lock_its_word_or_they_are_empty() -> None:
     for kind, text, damage in (("abort", b"4711", b"lock"), ("lock", b"lock", b"4711")):
         for raw, items_wanted in ((b"", 1), (text, 1), (damage, 2), (b"\xff", 2), (b"\xd9\xa3", 2)):
             assert len(list(describe_small(FileKind(kind), raw))) == items_wanted
@@ -169,15 +148,12 @@ def damage(items: Any) -> list[tuple[int, str, int, str]]:
     ]  # fmt: skip
 
 
-def test_sizes_follow_from_the_length_and_the_number_of_slots() -> None:
+def test_a_sound_file_has_no_damage() -> None:
     assert index_sizes(420_000_040, 5_000_000) == IndexSizes(5_000_000, 20_000_000)
     assert index_sizes(40 + 4 + 40, 1) == IndexSizes(1, 2)
     for length in (40 + 4 + 20, 40 + 4 + 41, 0):
         with pytest.raises(ValueError, match="no index file of 1 slots"):
             index_sizes(length, 1)
-
-
-def test_a_sound_file_has_no_damage() -> None:
     found = view()
     assert (
         damage([*found.describe_header(), *found.describe_entries(), *found.describe_slots()]) == []
@@ -191,57 +167,44 @@ def test_a_sound_file_has_no_damage() -> None:
         (1, 44, [4, 3, 1]), (2, 48, [2]),
     ]  # fmt: skip
     assert [item["slot"] for item in found.describe_slots(first=2)] == [2]
-
-
-def test_up_to_4_7_0_the_slot_count_is_that_of_puts() -> None:
     assert damage(view(slot_count=4).describe_entries()) == []
     ((at, field, value, reason),) = damage(view(slot_count=3).describe_entries())
     assert (at, field, value) == (32, "hashSlotCount", 3)
     assert reason == "2 slots are in use, by 4 entries"
 
 
-@pytest.mark.parametrize(
-    ("count", "numbers", "bad"),
-    [(5, [1, 2, 3, 4], 0), (0, [], 0), (7, [1, 2, 3, 4, 5], 1), (-1, [], 1)],
-)
-def test_a_count_beyond_the_file_is_damage_and_shows_what_is_there(count, numbers, bad) -> None:
-    found = view(count=count)
-    assert len(damage(found.describe_header())) == bad
-    shown = [item["number"] for item in found.describe_entries() if item["kind"] == "entry"]
-    assert shown == numbers
-
-
-def test_a_wrong_previous_is_damage_even_before_the_first_entry_shown() -> None:
+def test_a_wrong_count_previous_or_slot_is_damage() -> None:
+    for count, numbers, bad in [
+        (5, [1, 2, 3, 4], 0),
+        (0, [], 0),
+        (7, [1, 2, 3, 4, 5], 1),
+        (-1, [], 1),
+    ]:
+        found = view(count=count)
+        assert len(damage(found.describe_header())) == bad
+        shown = [item["number"] for item in found.describe_entries() if item["kind"] == "entry"]
+        assert shown == numbers
     assert damage(view((0, 0, 2, 3)).describe_entries(first=5)) == [
         (40 + 12 + 60, "previous", 2, "the entry before in its slot is 1")
     ]
-
-
-def test_a_slot_without_its_newest_entry_is_damage() -> None:
     found = damage(view(newest=(2, 4, 0)).describe_entries())
     assert [(at, field, value) for at, field, value, _ in found] == [
         (40, "slot", 2),
         (48, "slot", 0),
     ]
-
-
-@pytest.mark.parametrize(
-    ("previous", "newest", "chain", "reason"),
-    [
+    for previous, newest, chain, reason in [
         ((0, 0, 4, 3), (0, 4, 2), [4, 3, 4], "a cycle"),
         ((1, 0, 1, 3), (0, 1, 0), [1], "a cycle"),
         ((0, 0, 2, 3), (0, 4, 2), [4, 3], "entry 2 of another slot"),
         ((0, 0, 5, 3), (0, 4, 2), [4, 3], "entry 5, which is not in use"),
         ((0, 0, -1, 3), (0, 4, 2), [4, 3], "entry -1, which is not in use"),
         ((0, 0, 1, 3), (0, -9, 2), [], "entry -9, which is not in use"),
-    ],
-)
-def test_a_chain_ends_at_what_no_query_should_follow(previous, newest, chain, reason) -> None:
-    items = list(view(previous, newest).describe_slots())
-    assert items[0]["chain"][: len(chain)] == chain
-    ((at, field, value, said),) = damage(items)
-    assert (at, field, value) == (44, "chain", newest[1])
-    assert reason in said
+    ]:
+        items = list(view(previous, newest).describe_slots())
+        assert items[0]["chain"][: len(chain)] == chain
+        ((at, field, value, said),) = damage(items)
+        assert (at, field, value) == (44, "chain", newest[1])
+        assert reason in said
 
 
 # --- An index file of a tiered store item by item, and what is no such file.
@@ -271,22 +234,15 @@ def test_a_compacted_file_is_its_header_and_items() -> None:
     ]  # fmt: skip
     names = ("keyHash", "topicId", "queueId", "offset", "size", "timeDiff")
     assert [tuple(item[name] for name in names) for item in entries] == ITEMS
-
-
-@pytest.mark.parametrize(("first", "numbers"), [(0, [0, 1, 2]), (2, [2]), (3, []), (9, [])])
-def test_items_are_shown_from_a_number_on(first: int, numbers: list[int]) -> None:
-    items = described(a_file(), first)[1:]
-    assert [item["number"] for item in items] == numbers
-    assert [item["offset"] for item in items] == [ITEMS[number][3] for number in numbers]
-
-
-def test_of_a_file_that_is_still_written_only_the_header_is_shown() -> None:
+    for first, numbers in [(0, [0, 1, 2]), (2, [2]), (3, []), (9, [])]:
+        items = described(a_file(), first)[1:]
+        assert [item["number"] for item in items] == numbers
+        assert [item["offset"] for item in items] == [ITEMS[number][3] for number in numbers]
     assert [item["kind"] for item in described(a_file(WRITTEN, count=-1))] == ["header"]
 
 
-@pytest.mark.parametrize(
-    ("raw", "field", "value"),
-    [
+def test_what_is_no_index_file_is_damage() -> None:
+    for raw, field, value in [
         (b"", "length", 0),
         (a_file()[:27], "length", 27),
         (a_file()[:28], "indexItemCount", 3),
@@ -296,14 +252,9 @@ def test_of_a_file_that_is_still_written_only_the_header_is_shown() -> None:
         (a_file(count=5, slots=7), "indexItemCount", 5),  # no byte is left for slots
         (a_file(count=0x7FFFFFFF), "indexItemCount", 0x7FFFFFFF),
         (a_file() + b"x", "indexItemCount", 3),
-    ],
-)
-def test_what_is_no_index_file_is_damage(raw: bytes, field: str, value: int) -> None:
-    *_, found = described(raw)
-    assert (found["kind"], found["field"], found["value"]) == ("damage", field, value)
-    assert all(item["kind"] != "entry" for item in described(raw))
-
-
-def test_an_empty_file_has_its_header_alone() -> None:
+    ]:
+        *_, found = described(raw)
+        assert (found["kind"], found["field"], found["value"]) == ("damage", field, value)
+        assert all(item["kind"] != "entry" for item in described(raw))
     raw = struct.pack(">Iqqii", COMPACTED, 0, 0, 0, 0) + bytes(8)
     assert [item["kind"] for item in described(raw)] == ["header"]

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from reput.store_format.describe.log import (
     ShownContent,
@@ -61,9 +60,6 @@ def test_a_segment_ends_with_a_blank_and_the_log_with_zeros() -> None:
     blank = items(log.segments)[-1]
     assert blank["at"] + blank["size"] == SEGMENT
     assert blank["restIsZero"]
-
-
-def test_a_blank_of_another_size_is_damage_and_stale_bytes_behind_it_are_told() -> None:
     log = damaged(messages(12), SEGMENT)
     at = items(log.segments)[-1]["at"]
     log.put(at, struct.pack(">i", SEGMENT - at - 1))
@@ -91,6 +87,11 @@ def test_the_description_begins_at_the_first_record_from_a_place_on() -> None:
         *records, zeros = items(log.segments, 0, first)
         assert [item["physicalOffset"] for item in records] == log.places[number:]
         assert zeros["kind"] == "zeros"
+    raw = bytearray(SEGMENT)
+    record = encode(Message(), 300)
+    raw[300 : 300 + len(record)] = record
+    damage, skipped, found, _ = items({0: bytes(raw)})
+    assert (damage["fault"], skipped["bytes"], found["at"]) == ("ZEROS", 300, 300)
 
 
 def test_it_goes_on_behind_a_break_and_marks_what_it_finds() -> None:
@@ -104,8 +105,6 @@ def test_it_goes_on_behind_a_break_and_marks_what_it_finds() -> None:
     ]  # fmt: skip
     assert all(item["doubts"] == [] for item in found[5:8])
 
-
-def test_an_earlier_time_or_a_lower_queue_offset_behind_a_break_is_doubted() -> None:
     def stale(made: list[Message]) -> list[Message]:
         live, after = START + 2, START + 5  # record 2, before the break, is the last live one
         return [
@@ -121,14 +120,6 @@ def test_an_earlier_time_or_a_lower_queue_offset_behind_a_break_is_doubted() -> 
     records = [item for item in broken(stale) if item["kind"] == "record"]
     doubts = [[text.split()[0] for text in item["doubts"]] for item in records[3:]]
     assert doubts == [["queueOffset"], ["storeTimestamp"], [], [], [], []]
-
-
-def test_a_record_may_begin_with_the_last_zeros_of_a_gap() -> None:
-    raw = bytearray(SEGMENT)
-    record = encode(Message(), 300)
-    raw[300 : 300 + len(record)] = record
-    damage, skipped, found, _ = items({0: bytes(raw)})
-    assert (damage["fault"], skipped["bytes"], found["at"]) == ("ZEROS", 300, 300)
 
 
 # --- One record for a reader: what its bytes are shown as.
@@ -153,11 +144,6 @@ def described(message: Message, release: str = "5.3.3") -> dict[str, Any]:
     return describe_record(window, row, AT, rules)
 
 
-def test_fields_are_those_of_a_layout_at_a_place() -> None:
-    raw = np.frombuffer(b"xx" + struct.pack(">iI", -5, 0xCBD43194), np.uint8)
-    assert fields_at(raw, BLANK, 2) == {"size": -5, "magic": 0xCBD43194 - (1 << 32)}
-
-
 def test_every_field_is_the_records_own() -> None:
     message = Message(
         topic="T\u00e9", queue_id=-1, queue_offset=7, body=b"abc", sys_flag=8, flag=-2,
@@ -173,45 +159,29 @@ def test_every_field_is_the_records_own() -> None:
         "storeHost": "127.0.0.1:10911", "reconsumeTimes": 3, "preparedTransactionOffset": 99,
     }  # fmt: skip
     assert shown == wanted
-
-
-@pytest.mark.parametrize(
-    ("sys_flag", "transaction"), [(0, "none"), (3, "none"), (4, "prepared"), (12, "rollback")]
-)
-def test_a_transactions_kind_is_two_bits(sys_flag: int, transaction: str) -> None:
-    assert described(Message(sys_flag=sys_flag))["transaction"] == transaction
-
-
-def test_hosts_are_as_long_as_their_flags_say_from_4_6_0_on() -> None:
+    raw = np.frombuffer(b"xx" + struct.pack(">iI", -5, 0xCBD43194), np.uint8)
+    assert fields_at(raw, BLANK, 2) == {"size": -5, "magic": 0xCBD43194 - (1 << 32)}
+    for sys_flag, transaction in [(0, "none"), (3, "none"), (4, "prepared"), (12, "rollback")]:
+        assert described(Message(sys_flag=sys_flag))["transaction"] == transaction
     v6 = bytes(15) + b"\1" + struct.pack(">i", 80)
     born = described(Message(sys_flag=0x10, born_host=v6))
     assert (born["bornHost"], born["storeHost"]) == ("[::1]:80", "127.0.0.1:10911")
     stored = described(Message(sys_flag=0x20, store_host=v6))
     assert (stored["bornHost"], stored["storeHost"]) == ("127.0.0.1:10911", "[::1]:80")
     assert described(Message(sys_flag=0x30), "4.5.2")["storeHost"] == "127.0.0.1:10911"
-
-
-def test_a_long_topic_makes_version_2() -> None:
     shown = described(Message(topic="t" * 200, version=2))
     assert (shown["version"], shown["topic"], shown["size"]) == (2, "t" * 200, 92 + 200)
 
 
-@pytest.mark.parametrize(
-    ("piece", "length", "shown"),
-    [
+def test_a_body_is_text_or_hex_and_properties_as_the_release_reads_them() -> None:
+    for piece, length, shown in [
         (b"", 0, {"body": ""}),
         ("h\u00e9".encode(), 3, {"body": "h\u00e9"}),
         (b"\xff\x00", 2, {"bodyHex": "ff00"}),
         (b"ab", 9, {"body": "ab", "bodyShown": 2}),
-    ],
-)
-def test_a_body_is_text_or_else_hex(piece: bytes, length: int, shown: dict[str, Any]) -> None:
-    assert describe_body(piece, length) == shown
-
-
-@pytest.mark.parametrize(
-    ("raw", "since_4_9_1", "before"),
-    [
+    ]:
+        assert describe_body(piece, length) == shown
+    for raw, since_4_9_1, before in [
         (b"a\1b\2c\1d", ({"a": "b", "c": "d"}, []), ({"a": "b", "c": "d"}, [])),
         (b"a\1b\2a\1c\2", ({"a": "c"}, []), ({"a": "c"}, [])),
         (b"a\1b\1\2", ({"a": "b\1"}, []), ({"a": "b"}, [])),
@@ -219,10 +189,8 @@ def test_a_body_is_text_or_else_hex(piece: bytes, length: int, shown: dict[str, 
         (b"\1b\2", ({}, ["\1b"]), ({"": "b"}, [])),
         (b"a\1\2b\2\2", ({}, ["a\1", "b"]), ({}, ["a\1", "b"])),
         (b"", ({}, []), ({}, [])),
-    ],
-)
-def test_properties_count_as_the_release_reads_them(raw, since_4_9_1, before) -> None:
-    window, row, _ = walked(Message(properties=raw))
-    for split, (good, bad) in ((False, since_4_9_1), (True, before)):
-        shown = describe_properties(window, row, split)
-        assert (shown["properties"], shown.get("notProperties", [])) == (good, bad)
+    ]:
+        window, row, _ = walked(Message(properties=raw))
+        for split, (good, bad) in ((False, since_4_9_1), (True, before)):
+            shown = describe_properties(window, row, split)
+            assert (shown["properties"], shown.get("notProperties", [])) == (good, bad)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ def dumped(capsys: pytest.CaptureFixture[str], *words: object) -> list[dict[str,
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_queues_are_shown_entry_by_entry(tmp_path, capsys) -> None:
+def test_queues_and_config_are_shown_and_other_options_refused(tmp_path, capsys) -> None:
     store, sent = unpack("alone_5.3.3", tmp_path)
     rows = dumped(capsys, store / "consumequeue")
     entries = [row for row in rows if row["family"] == "default"]
@@ -31,6 +30,14 @@ def test_queues_are_shown_entry_by_entry(tmp_path, capsys) -> None:
     assert len(dumped(capsys, store / "consumequeue", "--limit", 7)) == 7
     assert main(["dump", str(store / "consumequeue"), "--limit", "1"]) == 0
     assert "topic Live0 queueId 0 queueOffset 0 physicalOffset" in capsys.readouterr().out
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    rows = dumped(capsys, store / "config" / "consumerOffsets")
+    assert any(row["key"] == "Live0@reading" for row in rows)
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    assert main(["dump", str(store / "consumequeue"), "--from", "3"]) == 2
+    assert "is a RocksDB: without --kind, --part, --bodies and --from" in capsys.readouterr().err
+    assert main(["dump", str(store)]) == 2
+    assert "is a folder; dump takes one file of a store" in capsys.readouterr().err
 
 
 def test_of_an_index_what_senders_gave_is_shown_where_it_is_asked_for(tmp_path, capsys) -> None:
@@ -66,17 +73,3 @@ def test_what_keys_and_values_hold() -> None:
     assert half is not None
     assert (half["checks"], half["size"]) == (3, 200)
     assert _checkpoint(b"lastOffsetPy", number(-1)) == {"row": "lastOffsetPy", "value": -1}
-
-
-def test_config_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store, _ = unpack("alone_5.3.3", tmp_path)
-    rows = dumped(capsys, store / "config" / "consumerOffsets")
-    assert any(row["key"] == "Live0@reading" for row in rows)
-
-
-def test_what_it_has_no_use_for_is_refused(tmp_path, capsys) -> None:
-    store, _ = unpack("alone_5.3.3", tmp_path)
-    assert main(["dump", str(store / "consumequeue"), "--from", "3"]) == 2
-    assert "is a RocksDB: without --kind, --part, --bodies and --from" in capsys.readouterr().err
-    assert main(["dump", str(store)]) == 2
-    assert "is a folder; dump takes one file of a store" in capsys.readouterr().err

@@ -89,9 +89,7 @@ def test_nothing_is_agreed_at_minus_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["clean", "mixed", "rejoined"])
 @pytest.mark.parametrize("lost", [1, 12])
-def test_a_log_that_ends_before_the_committed_index_lacks_entries(
-    name: str, lost: int, tmp_path: Path
-) -> None:
+def test_a_log_that_ends_before_the_committed_index_lacks_entries(name, lost, tmp_path) -> None:
     """dledger #316: the log's last entries are gone; other members have them."""
     store, about = unpack(name, tmp_path)
     found = heads(store, about)

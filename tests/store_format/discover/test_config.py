@@ -67,25 +67,31 @@ def test_a_broker_itself_reads_config_broker_properties_so_it_comes_first(first:
     assert found == (f"store/{PLACES[first]}", {INDEX: "false"}, [])
 
 
-def test_without_a_file_there_is_none() -> None:
+def test_without_a_file_or_of_a_too_large_one_there_is_none() -> None:
     assert (
         found_conf(Folder(in_store(**{"notes.conf": OFF, "broker.conf/x": OFF}), "store")) is None
     )
     assert found_conf(Folder(MemoryStorage(), "store")) is None
+    for more, found in [(0, True), (1, False)]:
+        text = OFF.ljust((1 << 20) + more, "#")
+        assert bool(found_conf(Folder(in_store(**{"broker.conf": text}), "store"))) is found
 
 
-@pytest.mark.parametrize(("more", "found"), [(0, True), (1, False)])
-def test_a_file_of_more_than_a_mebibyte_is_none(more: int, found: bool) -> None:
-    text = OFF.ljust((1 << 20) + more, "#")
-    assert bool(found_conf(Folder(in_store(**{"broker.conf": text}), "store"))) is found
-
-
-def test_paths_and_what_is_no_known_setting_are_left_out() -> None:
+def test_paths_unknown_settings_and_wrong_values_are_left_out_and_said() -> None:
     text = f"storePathRootDir=/there\nstorePathCommitLog=/a\nbrokerNom=b\nx=1\n{OFF}"
     found = found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
     assert found is not None
     said = "'brokerNom' (brokerName?), 'x': no settings of RocketMQ's, which it passes over"
     assert (found.settings, found.warnings) == ({INDEX: "false"}, [f"store/broker.conf: {said}"])
+    found = found_conf(Folder(in_store(**{"broker.conf": f"{SEGMENT}=1g\n{OFF}"}), "store"))
+    assert found is not None
+    assert found.settings == {INDEX: "false"}
+    (warning,) = found.warnings
+    assert warning.startswith("store/broker.conf: ")
+    assert SEGMENT in warning
+    text = f"{SEGMENT}=4096\nmapedFileSizeCommitLog=8192\n"
+    with pytest.raises(SettingError, match=r"^store/broker\.conf: "):
+        found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
 
 
 @pytest.mark.parametrize(
@@ -106,29 +112,12 @@ def test_segments_where_its_paths_lead_are_named(named: str, segment: str, said:
     assert [each.startswith(line) for each in found.warnings] == [True] * said
 
 
-def test_a_value_that_is_none_is_not_obeyed_and_said() -> None:
-    found = found_conf(Folder(in_store(**{"broker.conf": f"{SEGMENT}=1g\n{OFF}"}), "store"))
-    assert found is not None
-    assert found.settings == {INDEX: "false"}
-    (warning,) = found.warnings
-    assert warning.startswith("store/broker.conf: ")
-    assert SEGMENT in warning
-
-
-def test_two_spellings_of_a_setting_that_differ_are_refused_with_the_files_name() -> None:
-    text = f"{SEGMENT}=4096\nmapedFileSizeCommitLog=8192\n"
-    with pytest.raises(SettingError, match=r"^store/broker\.conf: "):
-        found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
-
-
 @pytest.mark.parametrize("name", ["broker.conf", "conf/broker.conf"])
 @pytest.mark.parametrize(
     ("root", "found"),
     [("{}", True), ("{}/", True), ("{}/../store", True), ("{}/config", False), (None, False)],
 )
-def test_beside_a_store_it_has_to_name_the_store(
-    root: str | None, found: bool, name: str, tmp_path: Path
-) -> None:
+def test_beside_a_store_it_has_to_name_the_store(root, found, name: str, tmp_path: Path) -> None:
     named = "" if root is None else f"storePathRootDir={root.format(tmp_path / 'store')}\n"
     store = beside(tmp_path, name, named + OFF)
     assert bool(found_conf(Folder(LocalStorage(), store))) is found
@@ -176,40 +165,11 @@ B: dict[str, Any] = {"topicConfigTable": {"B": {}}}
         ({}, None, 0),
     ],
 )
-def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(
-    files: dict[str, Any], found: str | None, notes: int
-) -> None:
+def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(files, found, notes) -> None:
     noted = Notes()
     table = configured_topics(Folder(store(**files), "store"), noted)
     assert (None if table is None else list(table)) == (None if found is None else [found])
     assert len(noted.lines) == notes
-
-
-def test_keys_may_be_numbers_without_quotes() -> None:
-    raw = b'{"offsetTable":{"T@g":{0:5,1:7},"U@{1:2}":{ -1 : 3}}}'
-    table = config_table(Folder(store(x_json=raw), "store"), "x.json", Notes(), "offsetTable")
-    assert table == {"T@g": {"0": 5, "1": 7}, "U@{1:2}": {"-1": 3}}
-
-
-def test_a_topics_attributes() -> None:
-    there = topics(
-        A={"attributes": {"queue.type": "BatchCQ"}}, B={"attributes": {"queue.type": "SimpleCQ"}},
-        C={}, D="text", E={"attributes": None}, F={"attributes": {"other": "BatchCQ"}},
-    )  # fmt: skip
-    found = topic_attributes(Folder(there, "store"), Notes())
-    assert [name for name, attributes in found.items() if attributes] == ["A", "B", "F"]
-    assert set(found) == set("ABCDEF")
-    assert batch_topics(Folder(there, "store"), Notes()) == ["A"]
-
-
-@pytest.mark.parametrize(
-    ("about", "count"),
-    [({"writeQueueNums": 8}, 8), ({"readQueueNums": 8}, 0), ({"writeQueueNums": "8"}, 0),
-     ({"writeQueueNums": None}, 0), ([], 0)],
-)  # fmt: skip
-def test_how_many_queues_a_topic_has(about: Any, count: int) -> None:
-    assert queues_of(Folder(topics(T=about), "store"), "T", Notes()) == count
-    assert queues_of(Folder(topics(T=about), "store"), "U", Notes()) == 0
 
 
 def test_offsets_are_by_group_and_topic() -> None:
@@ -224,6 +184,29 @@ def test_offsets_are_by_group_and_topic() -> None:
     assert found == {("g", "T"): {0: 5, 3: 7}, ("g", "U"): {}, ("g", "%RETRY%g"): {0: 2}}
     assert len(notes.lines) == 1
     assert consumer_offsets(Folder(MemoryStorage(), "store"), notes) == {}
+    raw = b'{"offsetTable":{"T@g":{0:5,1:7},"U@{1:2}":{ -1 : 3}}}'
+    table = config_table(Folder(store(x_json=raw), "store"), "x.json", Notes(), "offsetTable")
+    assert table == {"T@g": {"0": 5, "1": 7}, "U@{1:2}": {"-1": 3}}
+
+
+def test_a_topics_attributes_and_queues() -> None:
+    there = topics(
+        A={"attributes": {"queue.type": "BatchCQ"}}, B={"attributes": {"queue.type": "SimpleCQ"}},
+        C={}, D="text", E={"attributes": None}, F={"attributes": {"other": "BatchCQ"}},
+    )  # fmt: skip
+    found = topic_attributes(Folder(there, "store"), Notes())
+    assert [name for name, attributes in found.items() if attributes] == ["A", "B", "F"]
+    assert set(found) == set("ABCDEF")
+    assert batch_topics(Folder(there, "store"), Notes()) == ["A"]
+    for about, count in [
+        ({"writeQueueNums": 8}, 8),
+        ({"readQueueNums": 8}, 0),
+        ({"writeQueueNums": "8"}, 0),
+        ({"writeQueueNums": None}, 0),
+        ([], 0),
+    ]:
+        assert queues_of(Folder(topics(T=about), "store"), "T", Notes()) == count
+        assert queues_of(Folder(topics(T=about), "store"), "U", Notes()) == 0
 
 
 # --- A RocksDB beside a store's files is named where it has rows, and quiet where it has none.
@@ -342,9 +325,7 @@ def test_of_two_copies_of_config_the_one_that_a_broker_wrote_last_counts(
 
 
 @pytest.mark.parametrize("live", ["topics", "metadata", "rdb"])
-def test_of_several_rocksdbs_the_one_that_a_broker_wrote_last_counts(
-    live: str, tmp_path: Path
-) -> None:
+def test_of_several_rocksdbs_the_one_that_a_broker_wrote_last_counts(live: str, tmp_path) -> None:
     """useSingleRocksDBForAllConfigs (#9773), or configManagerVersion=v2, was put on, or off."""
     for name in ("topics", "metadata", "rdb"):
         rocksdb(tmp_path / "config" / name, WITH_ROWS[0])

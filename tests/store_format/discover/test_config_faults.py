@@ -49,9 +49,7 @@ STARTS, WITHOUT, NOT = "a broker reads", "a broker starts without", "no broker s
     ],
 )
 @pytest.mark.parametrize("name", ["topics.json", "consumerOffset.json", "timermetrics"])
-def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(
-    name: str, file: bytes | None, bak: bytes | None, said: str
-) -> None:
+def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(name, file, bak, said) -> None:
     """As RocketMQ 5.3.3 started, or did not, on each of these of topics.json."""
     files = {f"store/config/{name}": file, f"store/config/{name}.bak": bak}
     storage = MemoryStorage({path: raw for path, raw in files.items() if raw is not None})

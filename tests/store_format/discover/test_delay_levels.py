@@ -80,28 +80,43 @@ def test_a_level_that_no_queue_shows_is_the_default_s_only_if_that_has_it(
     assert (SETTING in found) == bool(said)
 
 
-def test_levels_before_a_shown_one_are_the_usual_ones() -> None:
+def test_levels_before_a_shown_one_are_the_usual_ones_and_a_flipped_bit_shows_nothing() -> None:
     assert found_in(delayed()).settings[SETTING] == DAY
     shown = ShownDelays({21: [Shown(0, 0, 60_000)]})
     assert shown.text(Settings().delays) == f"{USUAL} 1s 1s 1m"
+    storage = delayed(count=1)
+    queue = next(path for path in storage.files if f"{SCHEDULE}/18/" in path)
+    for bit in range(64):
+        raw = bytearray(storage.files[queue])
+        raw[12 + bit // 8] ^= 1 << bit % 8
+        changed = MemoryStorage({**storage.files, queue: bytes(raw)})
+        assert found_in(changed).delays_shown == frozenset()
+    for delay, text in [
+        (0, "0d"),
+        (1000, "1s"),
+        (90_000, "90s"),
+        (7_200_000, "2h"),
+        (-1000, "-1s"),
+    ]:
+        assert delay_text(delay) == text
+        assert Settings(message_delay_level=text).delays == (delay,)
 
 
-@pytest.mark.parametrize("given", [USUAL, f"{USUAL} 2d"])
-def test_a_setting_that_the_queue_contradicts_is_refused(given: str) -> None:
-    with pytest.raises(SettingError, match=f"level 19 is 1d by its queue, {SCHEDULE}/18; by the"):
-        found_in(delayed(), messageDelayLevel=given)
-    conf = delayed()
-    conf.files[f"{STORE}/broker.conf"] = f"{SETTING}={given}\n".encode()
-    with pytest.raises(SettingError, match=r"by store/broker\.conf: "):
-        found_in(conf)
-
-
-@pytest.mark.parametrize("conf", [DAY, f"{USUAL} 24h", "1d"])  # 1d: level 19 counts as level 1
-def test_a_setting_that_says_the_same_counts(conf: str) -> None:
-    storage = delayed()
-    storage.files[f"{STORE}/broker.conf"] = f"{SETTING}={conf}\n".encode()
-    found = found_in(storage)
-    assert found.settings[SETTING] == conf
+def test_a_setting_that_the_queue_contradicts_is_refused() -> None:
+    for given in [USUAL, f"{USUAL} 2d"]:
+        with pytest.raises(
+            SettingError, match=f"level 19 is 1d by its queue, {SCHEDULE}/18; by the"
+        ):
+            found_in(delayed(), messageDelayLevel=given)
+        conf = delayed()
+        conf.files[f"{STORE}/broker.conf"] = f"{SETTING}={given}\n".encode()
+        with pytest.raises(SettingError, match=r"by store/broker\.conf: "):
+            found_in(conf)
+    for conf in [DAY, f"{USUAL} 24h", "1d"]:
+        storage = delayed()
+        storage.files[f"{STORE}/broker.conf"] = f"{SETTING}={conf}\n".encode()
+        found = found_in(storage)
+        assert found.settings[SETTING] == conf
 
 
 def by_turns(*days: int) -> MemoryStorage:
@@ -189,9 +204,6 @@ def test_stores_of_two_delays_are_not_merged_while_messages_wait() -> None:
     with pytest.raises(StoreError, match=r"2 messages of level 19 may wait 1d or 2d, .* has 2d: "):
         convert(Session(), STORE, OUTPUT, **asked)
     assert convert(Session(), STORE, OUTPUT, drop=[SCHEDULE], **asked).messages == 0
-
-
-def test_delays_of_delivered_messages_stop_no_merge() -> None:
     storage, other = by_turns(1, 2, 2), by_turns(2, 2)
     storage.files |= {path.replace(STORE, "other", 1): raw for path, raw in other.files.items()}
     storage.files[f"{STORE}/config/delayOffset.json"] = b'{"offsetTable":{"19":1}}'
@@ -200,9 +212,7 @@ def test_delays_of_delivered_messages_stop_no_merge() -> None:
     assert due(storage.files, OUTPUT) == due(storage.files, STORE)[1:]  # "other" has the same
 
 
-def test_a_replica_and_a_dump_have_the_times(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_replica_and_a_dump_have_the_times(tmp_path: Path, capsys) -> None:
     files = by_turns(1, 1, 2, 3, 3).files
     for path, raw in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -244,39 +254,18 @@ def test_levels_of_queues_in_rocksdb_are_found_as_those_of_files(tmp_path: Path)
     assert known_times(store) == due(files, STORE)
 
 
-def test_an_entry_with_another_time_is_none_of_an_older_delay() -> None:
+def test_an_entry_with_another_time_or_a_level_that_always_changes_is_refused() -> None:
     storage = by_turns(1, 1, 1, 2, 2)
     queue = next(path for path in storage.files if f"{SCHEDULE}/18/" in path)
     raw = bytearray(storage.files[queue])
     raw[38] ^= 1  # of the second entry's due time
     storage.files[queue] = bytes(raw)
     assert not run_check(STORE, "5.3.3", GIVEN, storage=storage).sound
-
-
-def test_a_level_that_changes_with_every_message_is_refused_unless_it_is_given() -> None:
     storage = by_turns(*range(1, 20))
     with pytest.raises(SettingError, match=r"1d by the first entry .* 19d by the last"):
         found_in(storage)
     found_in(storage, messageDelayLevel=f"{USUAL} 19d")
     assert found_in(by_turns(*range(1, 18))).older_delays[-1][1][18] == 16 * 86_400_000
-
-
-def test_a_flipped_bit_shows_nothing() -> None:
-    storage = delayed(count=1)
-    queue = next(path for path in storage.files if f"{SCHEDULE}/18/" in path)
-    for bit in range(64):
-        raw = bytearray(storage.files[queue])
-        raw[12 + bit // 8] ^= 1 << bit % 8
-        changed = MemoryStorage({**storage.files, queue: bytes(raw)})
-        assert found_in(changed).delays_shown == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("delay", "text"), [(0, "0d"), (1000, "1s"), (90_000, "90s"), (7_200_000, "2h"), (-1000, "-1s")]
-)
-def test_a_delay_as_the_setting_has_it(delay: int, text: str) -> None:
-    assert delay_text(delay) == text
-    assert Settings(message_delay_level=text).delays == (delay,)
 
 
 @pytest.fixture
@@ -315,9 +304,7 @@ def test_recover_rebuild_verify_and_append_keep_the_times(store: Path, tmp_path:
     assert queue_of(store).read_bytes() == before
 
 
-def test_without_a_queue_or_a_file_the_default_is_taken_and_said(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_queue_or_a_file_the_default_is_taken_and_said(store, tmp_path, capsys) -> None:
     queue_of(store).unlink()
     sizes = ["--set", "mappedFileSizeConsumeQueue=200", "--output", tmp_path / "out"]
     main(words("rebuild", store, *sizes))

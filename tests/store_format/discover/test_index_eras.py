@@ -60,27 +60,21 @@ def told(periods: list[Period]) -> list[tuple[int, tuple[str, str]]]:
     return [(each.start, (each.clues[0].since, each.clues[0].until)) for each in periods]
 
 
-def test_how_hash_slot_count_grows_tells_old_from_new() -> None:
+def test_a_file_may_begin_by_the_old_rule() -> None:
     """Ten keys in seven slots: some slot is in use already."""
     assert told(shown(file_of(range(10), every_key=True).raw()).counts) == [(0, OLD_COUNT)]
     assert told(shown(file_of(range(10)).raw()).counts) == [(0, NEW_COUNT)]
     assert told(shown(file_of([0]).raw()).counts) == []  # no slot was used twice
     assert shown() == OfIndex([], [], -1, [], ())
-
-
-@pytest.mark.parametrize("upgraded", [10, 11, 20])
-def test_a_file_may_begin_by_the_old_rule(upgraded: int) -> None:
-    file = file_of(range(upgraded), every_key=True)
-    by_the_old = file.hash_slot_count
-    file.count_slots()
-    for n in range(upgraded, COUNT):
-        file.put_all(keys(n), PLACES[n])
-    assert file.hash_slot_count == by_the_old  # ten keys or more have filled seven slots
-    found = told(shown(file.raw()).counts)
-    assert found == [(0, OLD_COUNT), (PLACES[upgraded], NEW_COUNT)]
-
-
-def test_an_upgrade_between_two_files_begins_with_the_second() -> None:
+    for upgraded in [10, 11, 20]:
+        file = file_of(range(upgraded), every_key=True)
+        by_the_old = file.hash_slot_count
+        file.count_slots()
+        for n in range(upgraded, COUNT):
+            file.put_all(keys(n), PLACES[n])
+        assert file.hash_slot_count == by_the_old  # ten keys or more have filled seven slots
+        found = told(shown(file.raw()).counts)
+        assert found == [(0, OLD_COUNT), (PLACES[upgraded], NEW_COUNT)]
     old, new = file_of(range(15), every_key=True), file_of(range(15, 30))
     wanted = [(0, OLD_COUNT), (PLACES[15], NEW_COUNT)]
     assert told(shown(old.raw(), new.raw()).counts) == wanted
@@ -89,9 +83,8 @@ def test_an_upgrade_between_two_files_begins_with_the_second() -> None:
     assert told(shown(old.raw(), again.raw()).counts) == wanted
 
 
-@pytest.mark.parametrize(
-    ("with_tags", "found"),
-    [
+def test_keys_of_tags_are_new() -> None:
+    for with_tags, found in [
         ([], [(0, NO_TAGS)]),
         (range(COUNT), [(0, TAGS)]),
         (range(12, COUNT), [(0, NO_TAGS), (PLACES[12], TAGS)]),
@@ -99,12 +92,12 @@ def test_an_upgrade_between_two_files_begins_with_the_second() -> None:
         ([20], [(0, NO_TAGS)]),  # a rolled back message tells nothing
         ([23], [(0, NO_TAGS), (PLACES[23], TAGS)]),  # the new release wrote one message
         (range(23), [(0, TAGS), (PLACES[23], NO_TAGS)]),
-    ],
-)
-def test_keys_of_tags_are_new(
-    with_tags: Sequence[int], found: list[tuple[int, tuple[str, str]]]
-) -> None:
-    assert told(shown(file_of(range(24), with_tags).raw()).tags) == found
+    ]:
+        assert told(shown(file_of(range(24), with_tags).raw()).tags) == found
+    found = shown(file_of(range(24), range(23)).raw(), abort=True)
+    assert told(found.tags) == [(0, TAGS)]
+    found = shown(file_of(range(24), [23]).raw(), abort=True)
+    assert told(found.tags) == [(0, NO_TAGS), (PLACES[23], TAGS)]
 
 
 def test_messages_without_tags_are_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,13 +121,6 @@ def test_messages_without_tags_are_not_read_for_ever(monkeypatch: pytest.MonkeyP
     assert len(read) < 250  # 840 before
 
 
-def test_a_killed_broker_may_have_lost_its_last_key() -> None:
-    found = shown(file_of(range(24), range(23)).raw(), abort=True)
-    assert told(found.tags) == [(0, TAGS)]
-    found = shown(file_of(range(24), [23]).raw(), abort=True)
-    assert told(found.tags) == [(0, NO_TAGS), (PLACES[23], TAGS)]
-
-
 @pytest.mark.parametrize("parted", ["first key", "none"])
 def test_the_first_message_of_a_release_may_be_in_two_files(parted: str) -> None:
     old, new = file_of(range(15)), IndexFile(SLOTS, MOST)
@@ -148,7 +134,7 @@ def test_the_first_message_of_a_release_may_be_in_two_files(parted: str) -> None
     assert told(shown(old.raw(), new.raw()).tags) == wanted
 
 
-def test_a_file_or_record_that_cannot_be_read_tells_nothing() -> None:
+def test_what_cannot_be_read_or_is_there_twice_tells_nothing() -> None:
     file = file_of(range(24), range(24)).raw()
     assert shown(file[:-1], file + b"\0") == OfIndex([], [], -1, [], ())
     damaged = bytearray(LOG[0])
@@ -157,6 +143,22 @@ def test_a_file_or_record_that_cannot_be_read_tells_nothing() -> None:
     found = shown(file, log=bytes(damaged))
     assert (found.tags, found.last_records, found.end) == ([], [], PLACES[23] + 1)
     assert told(found.counts) == [(0, NEW_COUNT)]
+    log = build_log([Message(properties=properties(("KEYS", "k k")))], 1 << 14)
+    file = IndexFile(SLOTS, MOST).put_all(["T#k", "T#k"], 0)
+    assert shown(file.raw(), log=log[0]).again == ()
+    # On S3 each of 1,200 further requests was refused too, and nothing was said.
+    asked: list[int] = []
+
+    class Changed:
+        def record_at(self, place: int) -> Record:
+            asked.append(place)
+            raise StoreChanged("s3://b/commitlog/0: changed since it was listed")
+
+    storage = MemoryStorage({"store/index/20230101000000000": file_of(range(20)).raw()})
+    log: Any = Changed()
+    with pytest.raises(StoreChanged, match="changed since it was listed"):
+        of_the_index(Folder(storage, "store"), log, SETTINGS, True)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(
@@ -170,16 +172,14 @@ def test_a_file_or_record_that_cannot_be_read_tells_nothing() -> None:
         (keys(9), ["T#other"], ()),
     ],
 )
-def test_a_message_at_two_files_border_was_indexed_again(
-    first: list[str], second: list[str], again: tuple[tuple[int, int], ...]
-) -> None:
+def test_a_message_at_two_files_border_was_indexed_again(first, second: list[str], again) -> None:
     one = file_of(range(9)).put_all(first, PLACES[9])
     other = IndexFile(SLOTS, MOST).put_all(second, PLACES[9]).put_all(keys(10), PLACES[10])
     assert shown(one.raw(), other.raw()).again == again
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_such_a_message_may_be_in_a_file_that_had_just_begun_and_a_sweep_finds_it_anywhere(
+def test_such_a_message_may_be_in_a_new_file_and_a_sweep_finds_it_anywhere(
     times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = file_of(range(9)).put_all(keys(9, True) * times, PLACES[9])
@@ -192,16 +192,8 @@ def test_such_a_message_may_be_in_a_file_that_had_just_begun_and_a_sweep_finds_i
     assert shown(file.raw(), sweeps=True).again == wanted
 
 
-def test_a_key_that_a_message_has_twice_was_not_indexed_again() -> None:
-    log = build_log([Message(properties=properties(("KEYS", "k k")))], 1 << 14)
-    file = IndexFile(SLOTS, MOST).put_all(["T#k", "T#k"], 0)
-    assert shown(file.raw(), log=log[0]).again == ()
-
-
 @pytest.mark.parametrize(("noted", "start"), [(-1, 0), (0, 0), (99, 0), (100, 5), (200, NEVER)])
-def test_a_crashed_brokers_recovery_deletes_files_that_the_checkpoint_does_not_have(
-    noted: int, start: int
-) -> None:
+def test_a_recovery_deletes_files_that_the_checkpoint_does_not_have(noted: int, start: int) -> None:
     storage = MemoryStorage()
     for name, place, time in (("20230101000000000", 0, 100), ("20230101000000001", 5, 200)):
         file = IndexFile(SLOTS, MOST)
@@ -210,19 +202,3 @@ def test_a_crashed_brokers_recovery_deletes_files_that_the_checkpoint_does_not_h
     checkpoint = None if noted < 0 else Checkpoint(index_msg_timestamp=noted)
     wanted = start if start == NEVER else PLACES[start]
     assert dispatched_again(Folder(storage, "store"), SETTINGS, checkpoint) == wanted
-
-
-def test_a_segment_that_changes_meanwhile_is_asked_for_once() -> None:
-    """On S3 each of 1,200 further requests was refused too, and nothing was said."""
-    asked: list[int] = []
-
-    class Changed:
-        def record_at(self, place: int) -> Record:
-            asked.append(place)
-            raise StoreChanged("s3://b/commitlog/0: changed since it was listed")
-
-    storage = MemoryStorage({"store/index/20230101000000000": file_of(range(20)).raw()})
-    log: Any = Changed()
-    with pytest.raises(StoreChanged, match="changed since it was listed"):
-        of_the_index(Folder(storage, "store"), log, SETTINGS, True)
-    assert len(asked) == 1

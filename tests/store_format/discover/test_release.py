@@ -59,15 +59,22 @@ def until(found: Clues) -> set[str]:
     return {clue.until for clue in found.hints if clue.until}
 
 
-def test_a_log_alone_only_hints() -> None:
+def test_a_log_alone_a_checkpoint_and_a_long_topic_hint() -> None:
     found = clues()
     assert (found.hard, until(found)) == ([], {"4.9.8"})
     assert (found.periods, found.has_keys, found.text_ends) == ([Period(0, ())], False, None)
+    assert "5.4.0" in until(clues(checkpoint=encode(Checkpoint(1, 1, 1))))
+    assert "5.4.0" not in until(clues(checkpoint=encode(Checkpoint(1, 1, 1, 0, 0, 9))))
+    log = [*PLAIN, Message(topic="L" * 128, version=2, properties=TEXT)]
+    assert since(clues(log, range(13), 13)) >= {"5.1.0"}
+    assert since(clues(log, range(12), 12)) == {"5.4.0", "4.7.1"}  # it is not in the index
+    for text, ends in ((TEXT, True), (TEXT[:-1], False)):
+        found = clues([*PLAIN[:5], Message(properties=text)], indexed=6)
+        assert (found.text_ends, found.has_keys) == (ends, True)
 
 
-@pytest.mark.parametrize(
-    ("there", "first"),
-    [
+def test_what_a_broker_of_5_leaves() -> None:
+    for there, first in [
         ({"timerwheel": b"a file"}, "5.0.0"),
         ({"folders": ("kvStore",)}, "5.3.2"),
         ({"folders": ("compaction",)}, "5.1.0"),
@@ -77,44 +84,22 @@ def test_a_log_alone_only_hints() -> None:
         ({"checkpoint": encode(Checkpoint(1, 1, 1, master_flushed_offset=1))}, "5.0.0"),
         ({"checkpoint": encode(Checkpoint(1, 1, 1, confirm_phy_offset=1))}, "5.1.1"),
         ({"checkpoint": encode(Checkpoint(1, 1, 1, logics_physical_offset=1))}, "5.5.0"),
-    ],
-)
-def test_what_a_broker_of_5_leaves(there: dict[str, Any], first: str) -> None:
-    found = clues(**there)
-    assert since(found) == {first}
-    assert "4.9.8" not in until(found)
-
-
-@pytest.mark.parametrize(
-    "there",
-    [
+    ]:
+        found = clues(**there)
+        assert since(found) == {first}
+        assert "4.9.8" not in until(found)
+    for there in [
         {"folders": (f"consumequeue/{'L' * 127}", f"consumequeue/%LMQ%{'L' * 128}")},
-        {"lock": b"lock"}, {"abort": b""}, {"config/topics.json": b"no JSON"},
+        {"lock": b"lock"},
+        {"abort": b""},
+        {"config/topics.json": b"no JSON"},
         {"config/topics.json": b'{"topicConfigTable":{"T":{},"U":"attributes"}}'},
-        {"checkpoint": encode(Checkpoint(1, 1, 1))}, {"checkpoint": b"\1" * 47},
-    ],
-)  # fmt: skip
-def test_what_any_broker_leaves(there: dict[str, Any]) -> None:
-    found = clues(**there)
-    assert found.hard == []
-    assert "4.9.8" in until(found)
-
-
-def test_a_checkpoint_without_logics_physical_offset_hints_at_an_older_broker() -> None:
-    assert "5.4.0" in until(clues(checkpoint=encode(Checkpoint(1, 1, 1))))
-    assert "5.4.0" not in until(clues(checkpoint=encode(Checkpoint(1, 1, 1, 0, 0, 9))))
-
-
-def test_a_long_topic_in_the_index_is_new() -> None:
-    log = [*PLAIN, Message(topic="L" * 128, version=2, properties=TEXT)]
-    assert since(clues(log, range(13), 13)) >= {"5.1.0"}
-    assert since(clues(log, range(12), 12)) == {"5.4.0", "4.7.1"}  # it is not in the index
-
-
-def test_how_the_last_indexed_text_ends() -> None:
-    for text, ends in ((TEXT, True), (TEXT[:-1], False)):
-        found = clues([*PLAIN[:5], Message(properties=text)], indexed=6)
-        assert (found.text_ends, found.has_keys) == (ends, True)
+        {"checkpoint": encode(Checkpoint(1, 1, 1))},
+        {"checkpoint": b"\1" * 47},
+    ]:
+        found = clues(**there)
+        assert found.hard == []
+        assert "4.9.8" in until(found)
 
 
 def test_the_index_shows_each_broker() -> None:
@@ -123,18 +108,12 @@ def test_the_index_shows_each_broker() -> None:
         ["4.7.1", "5.3.4"], ["4.7.1", "5.4.0"],
     ]  # fmt: skip
     assert since(found) == {"4.7.1", "5.4.0"}
-
-
-def test_a_newer_broker_that_has_put_no_key_yet_has_a_period_of_its_own() -> None:
     found = clues(indexed=12, every_key=True, abort=b"4711")
     (raw,) = build_log(PLAIN, SEGMENT).values()
     assert [each.start for each in found.periods] == [0, record_places({0: raw})[11] + 1]
     assert found.periods[-1].clues == ()
     assert [clue.since for clue in found.hard] == ["5.0.0"]
-
-
-def test_an_index_that_no_broker_makes_shows_nothing() -> None:
-    """Every key counts, as up to 4.7.0, and tags have keys, as from 5.4.0 on."""
+    # Every key counts, as up to 4.7.0, and tags have keys, as from 5.4.0 on.
     found = clues(indexed=12, every_key=True, tags=range(12))
     assert (found.periods, found.hard) == ([Period(0, ())], [])
 
@@ -174,24 +153,15 @@ def looked(
 PLAIN_PLAIN = Has(False, False, odd_positions=False, malformed=False)
 
 
-def test_a_log_as_most_are_holds_nothing_of_that() -> None:
+def test_a_log_as_most_are_holds_nothing_of_what_releases_treat_differently() -> None:
     assert looked(log_of()) == PLAIN_PLAIN
     commits = [*log_of(), Message(sys_flag=8, queue_offset=30)]
     assert looked(commits) == PLAIN_PLAIN
-
-
-@pytest.mark.parametrize(
-    "text", [b"a\x01b\x01c\x02", b"\x01b\x02", b"a\x01\x02", b"a\x02", b"\x02"]
-)
-def test_one_record_with_malformed_properties_is_enough(text: bytes) -> None:
-    log = log_of()
-    log[45] = Message(queue_id=1, queue_offset=22, properties=KEY + text)
-    assert looked(log) == PLAIN_PLAIN._replace(malformed=True)
-
-
-@pytest.mark.parametrize(
-    ("queue", "offset", "odd"),
-    [
+    for text in [b"a\x01b\x01c\x02", b"\x01b\x02", b"a\x01\x02", b"a\x02", b"\x02"]:
+        log = log_of()
+        log[45] = Message(queue_id=1, queue_offset=22, properties=KEY + text)
+        assert looked(log) == PLAIN_PLAIN._replace(malformed=True)
+    for queue, offset, odd in [
         (0, 30, False),
         (0, 31, True),
         (0, 29, True),
@@ -199,38 +169,26 @@ def test_one_record_with_malformed_properties_is_enough(text: bytes) -> None:
         (7, 0, False),
         (7, 5, False),  # a queue may begin anywhere,
         (7, -1, True),  # but below 0
-    ],
-)
-def test_a_queue_offset_that_does_not_go_on(queue: int, offset: int, odd: bool) -> None:
-    log = [*log_of(), Message(queue_id=queue, queue_offset=offset, properties=KEY)]
-    assert looked(log) == PLAIN_PLAIN._replace(odd_positions=odd)
-
-
-@pytest.mark.parametrize(
-    ("text", "without"), [(b"", True), (properties(("UNIQ_KEY", "u")), False), (KEY, False),
-                          (properties(("TAGS", "a")), True)],
-)  # fmt: skip
-def test_without_a_key_an_index_file_may_be_empty(text: bytes, without: bool) -> None:
-    assert looked(log_of(properties=text)) == PLAIN_PLAIN._replace(index_without_keys=without)
+    ]:
+        log = [*log_of(), Message(queue_id=queue, queue_offset=offset, properties=KEY)]
+        assert looked(log) == PLAIN_PLAIN._replace(odd_positions=odd)
+    for text, without in [
+        (b"", True),
+        (properties(("UNIQ_KEY", "u")), False),
+        (KEY, False),
+        (properties(("TAGS", "a")), True),
+    ]:
+        assert looked(log_of(properties=text)) == PLAIN_PLAIN._replace(index_without_keys=without)
 
 
 def test_only_what_matters_between_the_releases_is_looked_for() -> None:
     log = log_of(properties=b"a\x02")
     assert looked(log, ("5.3.3", "5.3.4")) == UNREAD
     assert looked(log, OLD_AND_NEW, PLAIN_PLAIN) == PLAIN_PLAIN
-
-
-def test_behind_damage_a_record_may_have_any_properties() -> None:
     found = looked(log_of(), hurt=4)
     assert found.malformed
     assert found.index_without_keys
-
-
-def test_a_log_of_more_than_a_gibibyte_is_not_read() -> None:
     assert looked(log_of(), size=1 << 30) == UNREAD
-
-
-def test_a_segment_that_cannot_be_opened_is_an_error() -> None:
     segment = Segment("store/commitlog/0", 0, FileState(PLAIN_SEGMENT, 0, 0))
     with pytest.raises(FileNotFoundError):
         open_all(MemoryStorage(), [segment])
@@ -249,37 +207,33 @@ def asked(clues: list[Clue], hints: list[Clue], has: Has) -> str:
     return str(refused.value)
 
 
-def test_the_only_release_that_the_clues_allow() -> None:
+def test_of_releases_that_write_the_same_the_newest() -> None:
     found = release_found(
         [Clue("a", "5.3.3"), Clue("b", "", "5.3.3"), Clue("a", "")], [], WHICH_PLAIN
     )
     assert found == ReleaseFound("5.3.3", "a; b", (), "5.3.3")
-
-
-def test_of_releases_that_write_the_same_the_newest() -> None:
     found = release_found([SINCE_500, UNTIL_534], [], WHICH_PLAIN)
     assert found == ReleaseFound("5.3.4", "5.0.0 to 5.3.4 write the same: a; b", (), found.alike)
     assert found.alike == "5.0.0 to 5.3.4"
-
-
-def test_unless_a_hint_points_to_an_older_one() -> None:
     hint = Clue("h", "", "5.1.0")
     assert release_found([SINCE_500, UNTIL_534], [hint], WHICH_PLAIN).release == "5.1.0"
     both = [hint, Clue("i", "5.4.0")]  # no release obeys both
     assert release_found([SINCE_500, UNTIL_534], both, WHICH_PLAIN).release == "5.3.4"
 
 
-def test_clues_that_contradict_each_other_fit_none() -> None:
+def test_where_clues_do_not_tell_the_user_is_asked() -> None:
     text = asked([Clue("a", "5.4.0"), Clue("b", "", "4.9.7")], [], WHICH_PLAIN)
     assert "fit no single one: a; b" in text
-
-
-def test_without_clues_the_user_is_asked() -> None:
-    """The index differs from 4.7.1 and from 5.4.0 on; with new records much more does."""
+    # The index differs from 4.7.1 and from 5.4.0 on; with new records much more does.
     few = asked([Clue("a", "4.7.1")], [], WHICH_PLAIN)
     assert "it may be 4.7.1 to 5.3.4 or 5.4.0 to 5." in few
     many = asked([], [], WHICH_UNREAD._replace(new_records=True))
     assert "it may be any from 4.1.0-incubating to 5." in many
+    found = release_found([SINCE_500], [], WHICH_PLAIN, assume=True)
+    assert found.others == ("5.3.4",)
+    assert found.by.startswith("assumed, of 5.0.0 to ")
+    assert found.alike.startswith("5.4.0 to ")
+    assert re.search(r"^5\.4\.0 to \S+ assumed; 5\.0\.0 to .* would fit as well$", found.alike)
 
 
 def test_the_log_is_read_only_where_that_can_tell() -> None:
@@ -298,11 +252,3 @@ def test_the_log_is_read_only_where_that_can_tell() -> None:
     with pytest.raises(UnknownRelease):
         release_found([], [], WHICH_UNREAD, look)  # the index differs, whatever the log holds
     assert len(looks) == 1
-
-
-def test_where_it_is_to_be_assumed_the_others_are_named() -> None:
-    found = release_found([SINCE_500], [], WHICH_PLAIN, assume=True)
-    assert found.others == ("5.3.4",)
-    assert found.by.startswith("assumed, of 5.0.0 to ")
-    assert found.alike.startswith("5.4.0 to ")
-    assert re.search(r"^5\.4\.0 to \S+ assumed; 5\.0\.0 to .* would fit as well$", found.alike)

@@ -56,9 +56,8 @@ def read(given: dict[str, str], **files: int | bytes) -> tuple[Sizes, str | None
 USUAL = (1 << 30, 5_000_000, 20_000_000)
 
 
-@pytest.mark.parametrize(
-    ("given", "files", "found", "known"),
-    [
+def test_a_reader_takes_what_the_files_show() -> None:
+    for given, files, found, known in [
         ({}, {}, USUAL, True),
         ({}, {"segment": 8192, "index": INDEX}, (8192, 7, 20), True),
         ({SEGMENT: "4096"}, {"segment": 8192}, (4096, *USUAL[1:]), True),  # its word counts
@@ -66,18 +65,11 @@ USUAL = (1 << 30, 5_000_000, 20_000_000)
         ({SLOTS: "8"}, {"index": INDEX}, (USUAL[0], 7, 20), True),
         ({}, {"index": EMPTY}, USUAL, False),
         ({SLOTS: "7", ENTRIES: "20"}, {"index": EMPTY}, (USUAL[0], 7, 20), True),
-    ],
-)
-def test_a_reader_takes_what_the_files_show(
-    given: dict[str, str], files: dict[str, int | bytes], found: tuple[int, ...], known: bool
-) -> None:
-    sizes, why = read(given, **files)
-    assert tuple(sizes.values()) == found
-    assert (why is None) is known
-    assert known or f"{len(EMPTY)} bytes" in str(why)
-
-
-def test_a_pair_has_to_agree_with_what_is_given() -> None:
+    ]:
+        sizes, why = read(given, **files)
+        assert tuple(sizes.values()) == found
+        assert (why is None) is known
+        assert known or f"{len(EMPTY)} bytes" in str(why)
     shown = IndexShown((7, 20), 0, len(INDEX), None, True)
     assert agreed_pair("i", shown, (7, 20), {ENTRIES: 20}) == {SLOTS: 7, ENTRIES: 20}
     with pytest.raises(SizeDisagrees, match=f"{SLOTS}=7, and {SLOTS} is 8; give --set {SLOTS}=7 "):
@@ -109,12 +101,9 @@ def test_a_writer_takes_the_sizes_of_all_files(tmp_path: Path) -> None:
     by_name = settings.by_name()
     assert {name: by_name[name] for name in found} == found
     assert settings.given_names == frozenset()
-
-
-def test_what_is_given_and_agrees_is_not_found_again(tmp_path: Path) -> None:
     given = WriterSettings(mapped_file_size_commit_log=8192, mapped_file_size_consume_queue=95)
-    assert continued(tmp_path, given, **ONE).keys() == {BATCH, SLOTS, ENTRIES}
-    assert continued(tmp_path / "new", WriterSettings()) == {}
+    assert continued(tmp_path / "1", given, **ONE).keys() == {BATCH, SLOTS, ENTRIES}
+    assert continued(tmp_path / "1" / "new", WriterSettings()) == {}
 
 
 @pytest.mark.parametrize(
@@ -128,9 +117,7 @@ def test_what_is_given_and_agrees_is_not_found_again(tmp_path: Path) -> None:
         ({}, {"index__20230101000000001": INDEX[:-20]}, "two sizes of"),
     ],
 )
-def test_a_file_of_another_size_is_refused(
-    given: Sizes, files: dict[str, int | bytes], says: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_size_is_refused(given: Sizes, files, says: str, tmp_path: Path) -> None:
     names = {SEGMENT: "mapped_file_size_commit_log", QUEUE: "mapped_file_size_consume_queue",
              SLOTS: "max_hash_slot_num"}  # fmt: skip
     mine: dict[str, Any] = {names[name]: value for name, value in given.items()}
@@ -174,23 +161,31 @@ def sizes(files: Mapping[str, bytes]) -> FileSizes:
     return FileSizes(storage, ["store/commitlog", "store/more"], Folder(storage, "store"))
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "made"),
-    [
+def test_queues_are_of_whole_entries() -> None:
+    for queues, batch, size in [
+        ([[(0, 100)], [(300, 100), (400, 100)]], False, 100),
+        ([[(0, 100)], [(0, 60)]], False, 100),  # of two with as many votes the larger
+        ([[(0, 60), (60, 60)], [(0, 100)]], False, 60),
+        ([[(50, 100)]], False, None),  # no file of that size has this name
+        ([[(0, 92)]], True, 92),
+        ([[(0, 92)]], False, None),  # no whole number of entries
+        ([[(0, 100)]], True, None),
+        ([[(0, 0)], []], False, None),
+    ]:
+        found = queue_size(map(named, queues), batch)
+        assert (None if found is None else found.value) == size
+    for name, size, made in [
         (FILE_QUEUE, 100, 100),
         (FILE_QUEUE, 95, 100),
         (FILE_QUEUE, 1, 20),
         (BATCH_QUEUE, 95, 95),
         (FILE_SEGMENT, 95, 95),
-    ],
-)
-def test_a_broker_makes_queue_files_of_whole_entries(name: str, size: int, made: int) -> None:
-    assert rounded(name, size) == made
+    ]:
+        assert rounded(name, size) == made
 
 
-@pytest.mark.parametrize(
-    ("files", "size"),
-    [
+def test_segments_of_one_size_and_those_that_would_fit() -> None:
+    for files, size in [
         ([(0, 4096), (4096, 4096), (8192, 100)], 4096),
         ([(8192, 50), (0, 4096)], 8192),  # of as many votes the largest: the names'
         ([(0, 0)], None),
@@ -204,44 +199,18 @@ def test_a_broker_makes_queue_files_of_whole_entries(name: str, size: int, made:
         ([(0, 1024), (1025, 1024), (2048, 1024)], 1024),  # what nearly all are long
         ([(0, 1024), (1025, 1024)], 1024),
         ([(1, 1024), (1025, 1024), (2048, 1024)], None),
-    ],
-)
-def test_segments(files: Files, size: int | None) -> None:
-    found = segment_size(named(files))
-    assert (None if found is None else found.value) == size
-
-
-@pytest.mark.parametrize(
-    ("files", "able"),
-    [
+    ]:
+        found = segment_size(named(files))
+        assert (None if found is None else found.value) == size
+    for files, able in [
         ([(0, 5000)], [1 << power for power in range(13, 31)]),
         ([(1 << 20, 5000)], [1 << power for power in range(13, 21)]),
         ([(0, 5000), (1 << 14, 4000)], [1 << 13, 1 << 14]),
         ([(1025, 5000)], []),
-    ],
-)
-def test_sizes_that_would_fit(files: Files, able: list[int]) -> None:
-    state = FileState(0, 0, 0)
-    segments = [Segment("x", start, state._replace(size=size)) for start, size in files]
-    assert fitting_sizes(segments) == able
-
-
-@pytest.mark.parametrize(
-    ("queues", "batch", "size"),
-    [
-        ([[(0, 100)], [(300, 100), (400, 100)]], False, 100),
-        ([[(0, 100)], [(0, 60)]], False, 100),  # of two with as many votes the larger
-        ([[(0, 60), (60, 60)], [(0, 100)]], False, 60),
-        ([[(50, 100)]], False, None),  # no file of that size has this name
-        ([[(0, 92)]], True, 92),
-        ([[(0, 92)]], False, None),  # no whole number of entries
-        ([[(0, 100)]], True, None),
-        ([[(0, 0)], []], False, None),
-    ],
-)
-def test_queues(queues: list[Files], batch: bool, size: int | None) -> None:
-    found = queue_size(map(named, queues), batch)
-    assert (None if found is None else found.value) == size
+    ]:
+        state = FileState(0, 0, 0)
+        segments = [Segment("x", start, state._replace(size=size)) for start, size in files]
+        assert fitting_sizes(segments) == able
 
 
 def test_files_of_a_store_are_found_by_their_names() -> None:
@@ -276,43 +245,32 @@ def index(**count: int) -> dict[str, bytes]:
 LENGTH = 40 + 4 * 7 + 20 * 20
 
 
-@pytest.mark.parametrize(
-    ("files", "pair", "end", "odd", "has_entries"),
-    [
+def test_index_files() -> None:
+    for files, pair, end, odd, has_entries in [
         ({"n0": 3}, (7, 20), 2, False, True),
         ({"n0": 3, "n1": 5}, (7, 20), 1004, False, True),  # the newest
         ({"n0": 3, "n1": 0}, (7, 20), 2, False, True),
         ({"n0": 0}, None, 0, False, False),
         ({"n0": 3, "n1": 3, "n2": -1}, (7, 20), 1002, True, True),
-    ],
-)
-def test_index_files(
-    files: dict[str, int], pair: tuple[int, int] | None, end: int, odd: bool, has_entries: bool
-) -> None:
-    found = sizes(index(**files) | {"index/notes": bytes(LENGTH)}).index(FILE_USUAL, {})
-    other = ("20230101000000002", LENGTH - 20) if odd else None
-    assert found == IndexShown(pair, end, LENGTH, other, has_entries)
-
-
-def test_without_index_files_nothing_is_shown() -> None:
+    ]:
+        found = sizes(index(**files) | {"index/notes": bytes(LENGTH)}).index(FILE_USUAL, {})
+        other = ("20230101000000002", LENGTH - 20) if odd else None
+        assert found == IndexShown(pair, end, LENGTH, other, has_entries)
     header = {"index/20230101000000000": bytes(40)}
     assert sizes({}).index(FILE_USUAL, {}) is None
     assert sizes(header).index(FILE_USUAL, {}) is None
     found = sizes(header).index(FILE_USUAL, {}, every=True)
     assert found is not None
     assert (found.pair, found.length) == (None, 40)
-
-
-@pytest.mark.parametrize(("bad", "pair"), [(3, (7, 20)), (4, None)])
-def test_a_reader_searches_the_newest_four(bad: int, pair: tuple[int, int] | None) -> None:
-    """The others' headers lead nowhere."""
-    files = index(n0=3)
-    wrong = IndexFile(7, 20).put_all(["T#a", "T#b"], 500).raw(end_physical_offset=9)
-    files |= {f"index/2023010100000000{n}": wrong for n in range(1, bad + 1)}
-    for every in (False, True):
-        found = sizes(files).index(FILE_USUAL, {}, every)
-        assert found is not None
-        assert found.pair == ((7, 20) if every else pair)
+    # The others' headers lead nowhere.
+    for bad, pair in [(3, (7, 20)), (4, None)]:
+        files = index(n0=3)
+        wrong = IndexFile(7, 20).put_all(["T#a", "T#b"], 500).raw(end_physical_offset=9)
+        files |= {f"index/2023010100000000{n}": wrong for n in range(1, bad + 1)}
+        for every in (False, True):
+            found = sizes(files).index(FILE_USUAL, {}, every)
+            assert found is not None
+            assert found.pair == ((7, 20) if every else pair)
 
 
 # --- Slots and entries of index files, of which a file's length alone tells only the sum.
@@ -338,60 +296,42 @@ def pair(*raws: bytes, **given: int) -> tuple[int, int] | None:
     return pair_of(seen, given, INDEX_USUAL)
 
 
-@pytest.mark.parametrize(("slots", "most"), [(7, 50), (12, 49), (2, 51), (107, 30)])
-@pytest.mark.parametrize("count", [1, 3, 28])
-def test_a_files_entries_show_its_slots(slots: int, most: int, count: int) -> None:
-    """Of these files the first three are as long as each other."""
-    assert pair(put(slots, most, count).raw()) == (slots, most)
-
-
-def test_a_full_files_header_has_its_number_of_entries() -> None:
+def test_a_files_entries_show_its_slots() -> None:
+    # Of these files the first three are as long as each other.
+    for count in [1, 3, 28]:
+        for slots, most in [(7, 50), (12, 49), (2, 51), (107, 30)]:
+            assert pair(put(slots, most, count).raw()) == (slots, most)
     full = put(7, 20, 19)
     assert full.is_full()
     assert pair(full.raw()) == (7, 20)
-
-
-def test_a_file_without_entries_shows_nothing_and_another_one_does() -> None:
     empty = put(7, 50, 0).raw()
     assert pair(empty) is None
     assert pair() is None
     assert pair(empty, put(7, 50, 2).raw()) == (7, 50)
 
 
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
+def test_what_is_given_has_to_fit_the_content() -> None:
+    for given, found in [
         ({SLOTS: 7}, (7, 50)),
         ({ENTRIES: 50}, (7, 50)),
         ({SLOTS: 12, ENTRIES: 49}, (7, 50)),  # what does not fit the content is not taken
         ({SLOTS: 1 << 31, ENTRIES: 1 << 31}, (7, 50)),
         ({ENTRIES: 0}, (7, 50)),
         ({ENTRIES: -1}, (7, 50)),
-    ],
-)
-def test_what_is_given_has_to_fit_the_content(
-    given: dict[str, int], found: tuple[int, int]
-) -> None:
-    assert pair(put(7, 50, 3).raw(), **given) == found
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        {"index_count": 0}, {"index_count": -5}, {"index_count": (1 << 31) - 1}, {"index_count": 5},
-        {"begin_physical_offset": 501}, {"end_physical_offset": 699}, {"end_physical_offset": 702},
+    ]:
+        assert pair(put(7, 50, 3).raw(), **given) == found
+    for header in [
+        {"index_count": 0},
+        {"index_count": -5},
+        {"index_count": (1 << 31) - 1},
+        {"index_count": 5},
+        {"begin_physical_offset": 501},
+        {"end_physical_offset": 699},
+        {"end_physical_offset": 702},
         {"begin_physical_offset": -1, "end_physical_offset": -1},
-    ],
-)  # fmt: skip
-def test_a_header_that_is_wrong_shows_nothing(header: dict[str, int]) -> None:
-    assert pair(put(7, 50, 3).raw(**header)) is None
-
-
-def test_the_mark_of_reputs_writer_is_one_more_than_the_last_offset() -> None:
+    ]:
+        assert pair(put(7, 50, 3).raw(**header)) is None
     assert pair(put(7, 50, 3).raw(end_physical_offset=701)) == (7, 50)
-
-
-def test_the_last_entrys_slot_has_to_name_it() -> None:
     raw = bytearray(put(7, 50, 1).raw())
     raw[40 : 40 + 7 * 4] = bytes(7 * 4)
     assert pair(bytes(raw)) is None

@@ -19,7 +19,7 @@ from reput.jobs.recover import recover
 from reput.jobs.repair import repair
 from reput.jobs.verify import verify
 from reput.store_format.discover.purpose import LOOK
-from reput.store_format.discover.sizes import NamedFile, SizeDisagrees, queue_size, segment_size
+from reput.store_format.discover.sizes import SizeDisagrees
 from reput.store_format.discover.store import (
     Discovered,
     StoreAt,
@@ -85,9 +85,7 @@ def test_what_a_broker_left_tells_its_settings(name: str) -> None:
     [("small_all_5.3.3", None), ("small_lmq_batch_5.5.0", None), ("small_expired_5.3.3", "5.3"),
      ("mixed_4.9.7", "4.9.7"), ("small_all_4.1.0", "4.1.0")],
 )  # fmt: skip
-def test_check_and_verify_want_no_option_but_the_release(
-    name: str, release: str | None, tmp_path: Path
-) -> None:
+def test_check_and_verify_want_no_option_but_the_release(name: str, release, tmp_path) -> None:
     store = as_left(name, tmp_path)
     found = run(check, str(store), rocketmq=release)
     assert found.sound, text(found)
@@ -171,19 +169,19 @@ def test_services_say_what_they_assume(tmp_path: Path, capsys: pytest.CaptureFix
     assert "reput: as RocketMQ 5.3.4 would: 5.1.0 to 5.3.4 write the same\n" in errors
 
 
-@pytest.mark.parametrize(
-    ("rocketmq", "wanted"),
-    [("5.3", "5.3.4"), ("v5.3.3", "5.3.3"), ("4.1", "4.1.0-incubating"),
-     ("4.1.0", "4.1.0-incubating"), ("rocketmq-all-4.9.7", "4.9.7"), (" 5.0 ", "5.0.0")],
-)  # fmt: skip
-def test_a_release_as_people_write_it(rocketmq: str, wanted: str) -> None:
-    assert release_named(rocketmq) == wanted
-
-
-@pytest.mark.parametrize(("rocketmq", "near"), [("5.3.9", "5.3."), ("4.9.70", "4.9.7")])
-def test_an_unknown_release_names_the_nearest(rocketmq: str, near: str) -> None:
-    with pytest.raises(UnknownRelease, match=rf"did you mean {near}"):
-        release_named(rocketmq)
+def test_a_release_as_people_write_it() -> None:
+    for rocketmq, wanted in [
+        ("5.3", "5.3.4"),
+        ("v5.3.3", "5.3.3"),
+        ("4.1", "4.1.0-incubating"),
+        ("4.1.0", "4.1.0-incubating"),
+        ("rocketmq-all-4.9.7", "4.9.7"),
+        (" 5.0 ", "5.0.0"),
+    ]:
+        assert release_named(rocketmq) == wanted
+    for rocketmq, near in [("5.3.9", "5.3."), ("4.9.70", "4.9.7")]:
+        with pytest.raises(UnknownRelease, match=rf"did you mean {near}"):
+            release_named(rocketmq)
 
 
 def test_check_says_which_release_a_store_looks_like(tmp_path: Path) -> None:
@@ -202,23 +200,19 @@ def test_check_says_which_release_a_store_looks_like(tmp_path: Path) -> None:
 # --- options and evidence -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "shown"),
-    [(SEGMENT, "16384", "8192"), ("mapedFileSizeCommitLog", "1073741824", "8192"),
-     (QUEUE, "6000000", "100"), ("maxHashSlotNum", "8", "7"), ("maxIndexNum", "21", "20")],
-)  # fmt: skip
-def test_an_option_that_no_file_agrees_with_is_refused(
-    name: str, value: str, shown: str, tmp_path: Path
-) -> None:
-    store = as_left("small_all_5.3.3", tmp_path)
-    with pytest.raises(SizeDisagrees) as refused:
-        discovered(store, **{name: value})
-    assert value in str(refused.value)
-    assert f"={shown}" in str(refused.value)
-
-
-def test_an_option_that_agrees_is_not_reported_again(tmp_path: Path) -> None:
-    store = as_left("small_all_5.3.3", tmp_path)
+def test_an_option_agrees_with_the_files_or_is_refused(tmp_path: Path) -> None:
+    for name, value, shown in [
+        (SEGMENT, "16384", "8192"),
+        ("mapedFileSizeCommitLog", "1073741824", "8192"),
+        (QUEUE, "6000000", "100"),
+        ("maxHashSlotNum", "8", "7"),
+        ("maxIndexNum", "21", "20"),
+    ]:
+        store = as_left("small_all_5.3.3", tmp_path)
+        with pytest.raises(SizeDisagrees) as refused:
+            discovered(store, **{name: value})
+        assert value in str(refused.value)
+        assert f"={shown}" in str(refused.value)
     assert discovered(store, **SMALL).found == {}
     older = {"mapedFileSizeCommitLog": "8192", "mapedFileSizeConsumeQueue": "95"}  # rounded up
     assert set(discovered(store, **older).found) == {"maxHashSlotNum", "maxIndexNum"}
@@ -234,34 +228,6 @@ def test_one_damaged_file_tells_nothing_and_stays_a_finding(tmp_path: Path) -> N
     found = run(check, str(store), rocketmq="5.4.0")
     assert "has 5000 bytes, but mappedFileSizeCommitLog is 8192" in text(found)
     assert any(each.path == str(queue) for each in found.differences)
-
-
-def test_names_tell_a_size_where_the_first_file_is_torn() -> None:
-    def found(*places: tuple[int, int]) -> int | None:
-        size = segment_size([NamedFile(*place) for place in places])
-        return None if size is None else size.value
-
-    assert found((0, 100), (8192, 8192)) == 8192
-    assert found((0, 8192), (8192, 100)) == 8192
-    assert found((0, 9216), (8192, 8192)) == 8192
-    assert found((8192, 8192), (24576, 8192)) == 8192  # a hole
-    assert found((0, 8192), (8192, 0)) == 8192
-    assert found((0, 8192)) == 8192
-    assert found((0, 8000)) is None  # alone, and no whole number of KiB
-    assert found((4096, 8192)) is None  # no segment of that size has this name
-    assert found((0, 1 << 31)) is None  # more than a broker can map
-    assert found() is None
-
-
-def test_queue_files_tell_a_size_together() -> None:
-    def found(*queues: list[tuple[int, int]]) -> int | None:
-        size = queue_size([[NamedFile(*place) for place in files] for files in queues], False)
-        return None if size is None else size.value
-
-    assert found([(0, 100), (100, 100)], [(0, 60)]) == 100
-    assert found([(200, 100)], [(0, 99)]) == 100
-    assert found([(0, 99)]) is None
-    assert found([]) is None
 
 
 def test_a_part_of_a_segment_is_doubted_and_not_recovered(tmp_path: Path) -> None:
@@ -319,16 +285,6 @@ def test_the_configuration_in_a_store_is_obeyed_and_shown(tmp_path: Path) -> Non
     assert discovered(store, messageDelayLevel="5s").settings["messageDelayLevel"] == "5s"
 
 
-@pytest.mark.parametrize(("root", "obeyed"), [("{}", True), ("/other", False), ("", False)])
-def test_a_configuration_beside_counts_if_it_names_the_store(
-    root: str, obeyed: bool, tmp_path: Path
-) -> None:
-    store = as_left("small_all_5.3.3", tmp_path)
-    where = f"storePathRootDir={root.format(store)}\n" if root else ""
-    (tmp_path / "broker.conf").write_text(f"{where}messageIndexEnable=false\n")
-    assert ("messageIndexEnable" in discovered(store).found) == obeyed
-
-
 def test_a_configuration_that_asks_for_rocksdb_is_obeyed_or_refused(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     (store / "broker.conf").write_text("storeType=defaultRocksDB\n")
@@ -379,19 +335,18 @@ def test_a_size_that_no_file_shows_is_refused_with_those_that_would_fit(tmp_path
 
 
 # --- What a store shows, as texts: sizes in whole units, and a line for each source.
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (1 << 30, "1 GiB"), (1 << 31, "2 GiB"), (16 << 20, "16 MiB"), (1536 << 10, "1,536 KiB"),
-        ((1 << 30) + 1024, "1,048,577 KiB"), (1023, "1,023 bytes"), (1024, "1 KiB"),
+def test_a_size_has_the_largest_unit_and_a_line_says_all_that_one_source_shows() -> None:
+    for size, shown in [
+        (1 << 30, "1 GiB"),
+        (1 << 31, "2 GiB"),
+        (16 << 20, "16 MiB"),
+        (1536 << 10, "1,536 KiB"),
+        ((1 << 30) + 1024, "1,048,577 KiB"),
+        (1023, "1,023 bytes"),
+        (1024, "1 KiB"),
         (6_000_000, "6,000,000 bytes"),
-    ],
-)  # fmt: skip
-def test_a_size_has_the_largest_unit_of_which_it_is_a_whole_number(size: int, text: str) -> None:
-    assert size_text(size) == text
-
-
-def test_a_line_says_all_that_one_source_shows() -> None:
+    ]:
+        assert size_text(size) == shown
     found: dict[str, dict[str, Any]] = {
         "mappedFileSizeCommitLog": {"value": 1 << 30, "by": "by their size"},
         "maxHashSlotNum": {"value": 5_000_000, "by": "by their content"},
@@ -408,43 +363,25 @@ def test_a_line_says_all_that_one_source_shows() -> None:
         "messageIndexEnable=false: by broker.conf",
     ]
     assert discovered_lines({}) == []
-
-
-@pytest.mark.parametrize(("value", "text"), [(True, "true"), (7, "7"), ("1s 5s", "1s 5s")])
-def test_a_setting_as_a_broker_writes_it(value: Any, text: str) -> None:
-    assert setting_text(value) == text
+    for value, shown in [(True, "true"), (7, "7"), ("1s 5s", "1s 5s")]:
+        assert setting_text(value) == shown
 
 
 # --- A store as it is named: its path made whole, its file system chosen by the URL.
-@pytest.mark.parametrize("named", ["store", "./store", "other/../store", "store/"])
-def test_a_path_is_made_absolute(named: str, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = store_at(named)
-    assert isinstance(found.storage, LocalStorage)
-    assert found.path == f"{tmp_path}/store"
-
-
-def test_a_link_in_a_path_stays(tmp_path: Path) -> None:
+def test_a_path_is_made_absolute_and_our_file_system_taken_as_it_is(tmp_path, monkeypatch) -> None:
+    for named in ["store", "./store", "other/../store", "store/"]:
+        monkeypatch.chdir(tmp_path)
+        found = store_at(named)
+        assert isinstance(found.storage, LocalStorage)
+        assert found.path == f"{tmp_path}/store"
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     assert store_at(f"{tmp_path}/link").path == f"{tmp_path}/link"
-
-
-def test_a_store_need_not_be_there(tmp_path: Path) -> None:
     assert store_at(f"file:{tmp_path}/no").path == f"{tmp_path}/no"
-
-
-def test_a_file_system_of_ours_is_taken_as_it_is() -> None:
     storage = MemoryStorage()
     assert store_at("s3://bucket/store", storage=storage) == StoreAt(storage, "s3://bucket/store")
-
-
-def test_an_unknown_file_system_is_refused() -> None:
     with pytest.raises(StoreError, match="ftp://: no such file system"):
         store_at("ftp://host/store")
-
-
-def test_what_a_user_does_not_give_is_left_to_the_stores_files() -> None:
     found = store_at("store")
     assert (found.rocketmq, found.settings) == (None, {})
     given = store_at("store", "4.9.7", {"maxIndexNum": "50"})

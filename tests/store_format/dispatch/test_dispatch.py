@@ -1,89 +1,15 @@
 """Which queues and which index keys one message goes to, by release and settings."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.store_format.dispatch.dispatch import (
-    Dispatching,
-    Puts,
-    dispatch,
-    firsts,
-    key_hashes,
-    unpacked,
-)
-from reput.store_format.dispatch.queue_table import batch_topics, new_table, queues
-from reput.store_format.dispatch.scan import scan_rules
-from reput.store_format.faults import Fault
-from reput.store_format.layouts import INDEX_MESSAGE, INDEX_PUT, QUEUE_PUT
-from reput.store_format.log.properties import new_spans
-from reput.store_format.log.rules import NO_CHECKS
-from reput.store_format.log.walk import Walk
-from reput.store_format.release.profiles import profile
-from reput.store_format.release.settings import settings_from
+from reput.store_format.dispatch.dispatch import firsts, key_hashes, unpacked
+from reput.store_format.layouts import INDEX_MESSAGE, INDEX_PUT
 from reput.udfs.rebuild import index
 from reput.udfs.rebuild.index import IndexFiles
 from reput.udfs.staging import HASHES, MESSAGES, Staging
-from tests.logs import Message, encode
 from tests.memory_storage import MemoryStorage
-
-DEFAULTS: dict[str, str] = {}
-
-
-class Given(NamedTuple):
-    """What one message was dispatched to."""
-
-    puts: list[tuple[str, int, int, int, int]]  # topic, queue id, queueOffset, tagsCode, messages
-    keys: list[int]
-    fault: Fault
-
-
-def dispatched(
-    message: Message,
-    release: str = "5.3.3",
-    batch: tuple[str, ...] = (),
-    settings: Mapping[str, str] = DEFAULTS,
-) -> Given:
-    raw = np.frombuffer(encode(message, 0), np.uint8)
-
-    def read(at: int, buffer: Any) -> None:
-        buffer[:] = raw[at : at + len(buffer)]
-
-    rules = scan_rules(profile(release), settings_from(settings, release=release), batch)
-    (step,) = Walk(read, len(raw), rules.records, NO_CHECKS, np.empty(len(raw), np.uint8)).steps(
-        0, 1
-    )
-    table = new_table(1 << 10, 1 << 14)
-    puts = Puts(
-        np.zeros(999, QUEUE_PUT), np.zeros(999, np.int32), np.zeros(999, INDEX_MESSAGE),
-        np.zeros(3, np.int64),
-    )  # fmt: skip
-    done, fault = dispatch(
-        step.window, step.rows,
-        Dispatching(rules.dispatch, np.array(rules.delays), batch_topics(list(batch)), table, puts,
-                    new_spans()),
-    )  # fmt: skip
-    assert done == (fault == Fault.NONE)
-    names = [(queue.raw_name.decode(), queue.queue_id) for queue in queues(table)]
-    rows = puts.queue[: puts.used[0]]
-    return Given(
-        [
-            (
-                *names[row["queue"]], int(row["queueOffset"]), int(row["tagsCode"]),
-                int(row["batchSize"]),
-            )
-            for row in rows
-        ],
-        [
-            int(put["keyHash"])
-            for put in unpacked(puts.hashes[: puts.used[1]], puts.messages[: puts.used[2]])
-        ],
-        Fault(fault),
-    )  # fmt: skip
-
 
 # --- Index puts in staging: packed and unpacked, and read from any one to any other.
 HASH = st.one_of(st.sampled_from([0, 1, (1 << 31) - 1]), st.integers(0, (1 << 31) - 1))

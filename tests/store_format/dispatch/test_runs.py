@@ -170,9 +170,6 @@ def test_one_room_serves_runs_of_any_length() -> None:
         puts = [Put(100 * n, 90 + n, n, tags=count) for n in range(count)]
         runs = group_by_queue(puts_array(puts), np.zeros(1, np.int64), np.zeros(1, np.bool_), room)
         assert runs.entries.tobytes() == b"".join(ENTRY.pack(*p[:2], p.tags) for p in puts)
-
-
-def test_batch_sizes_are_signed_16_bits() -> None:
     for size in (0, 1, 255, 256, 32767, -1, -32768):
         runs = grouped([Put(1, 2, 3, tags=4, time=5, batch=size)], batch=(0,))
         assert BATCH_ENTRY.unpack(runs.entries.tobytes()) == (1, 2, 4, 5, 3, size, -1, 0)
@@ -181,14 +178,9 @@ def test_batch_sizes_are_signed_16_bits() -> None:
 # A queue's first position
 
 
-@pytest.mark.parametrize(
-    ("offset", "batch", "position"), [(0, False, 0), (77, False, 77), (77, True, 0)]
-)
-def test_where_a_queue_starts(offset: int, batch: bool, position: int) -> None:
-    assert start_position(offset, batch) == position
-
-
-def test_a_first_position_that_no_file_can_have() -> None:
+def test_where_a_queue_starts() -> None:
+    for offset, batch, position in [(0, False, 0), (77, False, 77), (77, True, 0)]:
+        assert start_position(offset, batch) == position
     last = LONG_MAX // 20
     assert start_position(last - 1, False) == last - 1
     for offset in (-1, last + 1, LONG_MAX, LONG_MIN):

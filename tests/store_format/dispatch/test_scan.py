@@ -88,23 +88,17 @@ def end_of(segment: bytes, start: int = 0, end: int = SMALL, first: int = 0) -> 
     return last
 
 
-def test_a_tail_of_zeros_ends_the_log() -> None:
+def test_zeros_end_the_log_and_a_byte_after_it_is_reported() -> None:
     end = end_of(small_log(10))
     assert (end.fault, end.rest_is_zero, end.records) == (Fault.ZEROS, True, 10)
     end = end_of(small_log(10), start=1, first=FIND_FIRST)
     assert (end.fault, end.rest_is_zero, end.records) == (Fault.ZEROS, True, 9)
-
-
-@pytest.mark.parametrize("place", [SMALL - 1, SMALL // 2])
-@pytest.mark.parametrize("first", [0, FIND_FIRST])
-def test_a_byte_after_the_end_is_reported(place: int, first: int) -> None:
-    segment = bytearray(small_log(10))
-    segment[place] = 1
-    end = end_of(bytes(segment), start=0 if first == 0 else 1, first=first)
-    assert (end.fault, end.rest_is_zero) == (Fault.ZEROS, False)
-
-
-def test_a_stretch_of_zeros_or_of_one_long_body_has_no_record() -> None:
+    for first in [0, FIND_FIRST]:
+        for place in [SMALL - 1, SMALL // 2]:
+            segment = bytearray(small_log(10))
+            segment[place] = 1
+            end = end_of(bytes(segment), start=0 if first == 0 else 1, first=first)
+            assert (end.fault, end.rest_is_zero) == (Fault.ZEROS, False)
     end = end_of(small_log(10), start=SMALL // 2, first=FIND_FIRST)
     assert (end.first, end.next, end.rest_is_zero) == (NONE_FOUND, NONE_FOUND, True)
     segment = build_log([Message(body=b"y" * 50_000)], SMALL)[0]
@@ -118,16 +112,10 @@ def test_a_record_belongs_to_the_stretch_that_it_starts_in() -> None:
     right = end_of(small_log(10), start=size * 4 - 1, first=FIND_FIRST)
     assert (left.records, left.next, left.fault) == (4, size * 4, Fault.NONE)
     assert (right.first, right.records) == (size * 4, 6)
-
-
-def test_a_chain_that_fills_the_segment_without_a_blank_is_the_logs_end() -> None:
     size = end_of(small_log(1)).next
     end = end_of(small_log(10)[: size * 10], end=size * 10)
     assert (end.fault, end.next) == (Fault.SHORT_TAIL, size * 10)
-
-
-def test_a_fall_of_time_is_no_more_than_a_row_can_say() -> None:
-    """Found by a drawn log: the rebuild ended with Python's OverflowError."""
+    # Found by a drawn log: the rebuild ended with Python's OverflowError.
     rows, end = np.zeros(1, RECORD_ROW), End()
     for time in ((1 << 63) - 1, -(1 << 63)):
         rows["storeTimestamp"] = time
@@ -154,11 +142,21 @@ def test_outputs_that_fill_up_lose_nothing(index_puts: int, queue_puts: int, mon
     assert again[3] > 5
 
 
-def test_a_workers_buffers_have_the_window_that_its_storage_wants() -> None:
+def test_each_thread_has_its_own_buffers_of_its_storages_window() -> None:
     first = task_module.scan_buffers(SEGMENT, 1 << 16)
     assert task_module.scan_buffers(SEGMENT, 1 << 16) is first
     assert len(first.window) == 1 << 16
     assert len(task_module.scan_buffers(SEGMENT, 1 << 17).window) == 1 << 17
+    together = Barrier(2)
+
+    def twice(_: int) -> tuple[int, int]:
+        first = task_module.scan_buffers(1 << 10, 1 << 10)
+        together.wait(60)
+        return id(first), id(task_module.scan_buffers(1 << 10, 1 << 10))
+
+    with ThreadPoolExecutor(2) as pool:
+        (a, a_again), (b, b_again) = pool.map(twice, range(2))
+    assert a == a_again != b == b_again
 
 
 # --- Eras and messages that were indexed twice, as a scan knows of them.
@@ -172,18 +170,22 @@ def places_of(puts: list[tuple[int, int]]) -> list[int]:
     return sorted({place for place, _ in puts})
 
 
-@pytest.mark.parametrize("held", [1, 2, 4, 8, 10])
-def test_a_message_indexed_again_has_its_first_keys_before_all_of_them(held) -> None:
-    segment = log_of(50)
-    once = puts_by(segment)
-    several = [p for p in places_of(once) if sum(place == p for place, _ in once) == 4]
-    again = puts_by(segment, again=((several[2], held), (several[5], held)))
-    wanted = []
-    for place in places_of(once):
-        keys = [put for put in once if put[0] == place]
-        more = held if place in (several[2], several[5]) else 0
-        wanted += keys[: more % 4] + keys * (more // 4) + keys
-    assert again == wanted
+def test_a_message_indexed_again_has_its_first_keys_before_all_of_them() -> None:
+    for held in [1, 2, 4, 8, 10]:
+        segment = log_of(50)
+        once = puts_by(segment)
+        several = [p for p in places_of(once) if sum(place == p for place, _ in once) == 4]
+        again = puts_by(segment, again=((several[2], held), (several[5], held)))
+        wanted = []
+        for place in places_of(once):
+            keys = [put for put in once if put[0] == place]
+            more = held if place in (several[2], several[5]) else 0
+            wanted += keys[: more % 4] + keys * (more // 4) + keys
+        assert again == wanted
+    place = next(p for p in places_of(once) if sum(place == p for place, _ in once) == 4)
+    held = 4 * scan_module.INDEX_PUTS
+    again = puts_by(segment, again=((place, held),))
+    assert len(again) == len(once) + held
 
 
 def test_each_record_is_dispatched_by_its_own_release() -> None:
@@ -196,25 +198,3 @@ def test_each_record_is_dispatched_by_its_own_release() -> None:
     assert (stop, older) == (border, rules.dispatch)
     unindexed = ((border, older._replace(index=False)),)
     assert puts_by(segment, older=unindexed) == [p for p in every if p[0] >= border]
-
-
-def test_more_than_the_buffers_hold_is_given_on() -> None:
-    segment = log_of(50)
-    once = puts_by(segment)
-    place = next(p for p in places_of(once) if sum(place == p for place, _ in once) == 4)
-    held = 4 * scan_module.INDEX_PUTS
-    again = puts_by(segment, again=((place, held),))
-    assert len(again) == len(once) + held
-
-
-def test_each_thread_has_its_own_buffers_and_keeps_them() -> None:
-    together = Barrier(2)
-
-    def twice(_: int) -> tuple[int, int]:
-        first = task_module.scan_buffers(1 << 10, 1 << 10)
-        together.wait(60)
-        return id(first), id(task_module.scan_buffers(1 << 10, 1 << 10))
-
-    with ThreadPoolExecutor(2) as pool:
-        (a, a_again), (b, b_again) = pool.map(twice, range(2))
-    assert a == a_again != b == b_again

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
-import pytest
 
 from reput.store_format.fate.delays import Delayed, Read, concerns, judged, resolve, unread
 from reput.store_format.fate.gather import ENDED, MARK, SCHEDULE, WHEEL, Gathered
@@ -33,7 +31,7 @@ def states(log: SmallLog, read: Read) -> list[str]:
     return [each.state for each in resolved(log, read)]
 
 
-def test_what_is_due_when(log: SmallLog) -> None:
+def test_delivered_or_due_by_the_offset_of_its_level(log: SmallLog) -> None:
     log.put("Orders")
     at = log.delay("a", 3)
     [found] = resolved(log, NOTHING)
@@ -42,26 +40,20 @@ def test_what_is_due_when(log: SmallLog) -> None:
     log.now += 60_000
     log.put("Orders")
     assert states(log, NOTHING) == ["late"]
-
-
-def test_delivered_and_behind_the_offset(log: SmallLog) -> None:
+    log = SmallLog()
     log.delay("a", 1)
     end = log.deliver("a")
     assert states(log, read(l1=1)) == ["delivered"]
     assert resolved(log, read(l1=1))[0].delivery == end
     assert states(log, read(l1=0)) == ["delivered, will be again"]
     assert states(log, read(l2=1)) == ["delivered, will be again"]
-
-
-def test_behind_the_offset_and_never_delivered(log: SmallLog) -> None:
+    log = SmallLog()
     for key in "abc":
         log.delay(key, 1)
     log.deliver("a")
     log.deliver("c")
     assert states(log, read(l1=3)) == ["delivered", "never delivered", "delivered"]
-
-
-def test_the_offset_of_one_level_says_nothing_of_another(log: SmallLog) -> None:
+    log = SmallLog()
     log.delay("a", 1)
     log.delay("b", 2)
     log.now += 10_000
@@ -69,19 +61,18 @@ def test_the_offset_of_one_level_says_nothing_of_another(log: SmallLog) -> None:
     assert states(log, read(l1=1)) == ["never delivered", "late"]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"topic": "Others"}, {"born_timestamp": 5}, {"reconsume_times": 1}, {"queue_id": 2},
-    ],
-)  # fmt: skip
-def test_a_record_of_another_place_is_no_delivery(log: SmallLog, other: dict[str, Any]) -> None:
-    log.delay("a", 1)
-    log.deliver("a", **other)
-    assert states(log, read(l1=1)) == ["never delivered"]
-
-
-def test_without_a_key_the_other_fields_tell(log: SmallLog) -> None:
+def test_a_record_of_another_place_is_no_delivery(log: SmallLog) -> None:
+    for other in [
+        {"topic": "Others"},
+        {"born_timestamp": 5},
+        {"reconsume_times": 1},
+        {"queue_id": 2},
+    ]:
+        log = SmallLog()
+        log.delay("a", 1)
+        log.deliver("a", **other)
+        assert states(log, read(l1=1)) == ["never delivered"]
+    log = SmallLog()
     for born in (1, 2):
         log.put("Orders", 0, ("UNIQ_KEY", "k" * 40 * born), ("REAL_TOPIC", "Orders"))
         pairs = (("REAL_TOPIC", "Orders"), ("REAL_QID", "1"))
@@ -89,9 +80,7 @@ def test_without_a_key_the_other_fields_tell(log: SmallLog) -> None:
     log.put("Orders", 0, ("UNIQ_KEY", "k" * 99), ("REAL_TOPIC", "Orders"))
     log.put("Orders", 1, *pairs, born_timestamp=2)
     assert states(log, read(l1=2)) == ["never delivered", "delivered"]
-
-
-def test_a_record_before_is_no_delivery(log: SmallLog) -> None:
+    log = SmallLog()
     log.deliver("a")
     log.delay("a", 1)
     assert states(log, read(l1=1)) == ["never delivered"]
@@ -102,9 +91,7 @@ def test_of_equal_messages_the_oldest_is_delivered_first(log: SmallLog) -> None:
     log.delay("a", 1)
     end = log.deliver("a")
     assert [each.delivery for each in resolved(log, read(l1=2))] == [end, -1]
-
-
-def test_a_second_delivery_is_not_that_of_a_later_message(log: SmallLog) -> None:
+    log = SmallLog()
     log.delay("a", 1)
     log.deliver("a")
     log.deliver("a")
@@ -112,7 +99,7 @@ def test_a_second_delivery_is_not_that_of_a_later_message(log: SmallLog) -> None
     assert states(log, read(l1=2)) == ["delivered", "never delivered"]
 
 
-def test_a_log_that_ends_too_early_is_not_sure(log: SmallLog) -> None:
+def test_a_log_that_ends_too_early_or_is_damaged_is_not_sure(log: SmallLog) -> None:
     """A running broker's files copied one after the other, or a log's end lost in a crash."""
     log.delay("a", 1)
     running = read(l1=1)._replace(stopped=False)
@@ -120,15 +107,16 @@ def test_a_log_that_ends_too_early_is_not_sure(log: SmallLog) -> None:
     log.now += 20_000
     log.put("Orders")
     assert states(log, running) == ["never delivered"]
-
-
-def test_what_is_behind_damage_may_be_a_delivery(log: SmallLog) -> None:
+    log = SmallLog()
     log.delay("a", 1)
     end = log.deliver("a")
     log.put("Orders")
     log.raw[end + 4] ^= 0xFF  # its magic
     assert states(log, read(l1=1)) == ["not delivered in this log"]
     assert [each.place for each in log.gather(concerns).breaks] == [end]
+    log = SmallLog()
+    log.delay("a", 1, topic=HALF)
+    assert states(log, read(l1=1)) == ["never delivered"]
 
 
 def test_timers_are_reported_by_timercheck(log: SmallLog) -> None:
@@ -141,31 +129,25 @@ def test_timers_are_reported_by_timercheck(log: SmallLog) -> None:
     assert states(log, said) == ["delivered", "never delivered", "late", "late"]
     assert [each.due - T0 for each in resolved(log, said)] == [5000, 6000, 7000, 6000]
     assert states(log, NOTHING)[1] == "late"
-
-
-def test_a_timer_s_delivery_may_have_lost_its_real_topic(log: SmallLog) -> None:
-    """TimerMessageStore.convertMessage clears it, which counts where the text is made anew."""
+    # TimerMessageStore.convertMessage clears it, which counts where the text is made anew.
+    log = SmallLog()
     log.timer("a", T0 + 5000)
     log.put("Orders", 1, ("UNIQ_KEY", "a"), ("TIMER_OUT_MS", str(T0 + 5000)))
     assert states(log, Read(None, 1, T0 + 7000, True)) == ["delivered"]
-
-
-def test_a_timer_that_was_put_back_is_one_message(log: SmallLog) -> None:
+    log = SmallLog()
     log.timer("a", T0 + 5000)
     second = log.timer("a", T0 + 5000, ("TIMER_ROLL_TIMES", "1"))
     said = Read(None, 2, T0 + 7000, True)
     assert [each.physical_offset for each in resolved(log, said)] == [second]
     log.deliver("a")
     assert states(log, said) == ["delivered"]
-
-
-@pytest.mark.parametrize("name", ["a", "Orders+a"])
-def test_a_timer_may_be_recalled(log: SmallLog, name: str) -> None:
-    log.timer("a", T0 + 5000)
-    log.timer("b", T0 + 5000)
-    log.timer("x", T0 + 5000, ("TIMER_DEL_UNIQKEY", name))
-    said = Read(None, 3, T0 + 7000, True)
-    assert states(log, said) == ["deleted", "never delivered"]
+    for name in ["a", "Orders+a"]:
+        log = SmallLog()
+        log.timer("a", T0 + 5000)
+        log.timer("b", T0 + 5000)
+        log.timer("x", T0 + 5000, ("TIMER_DEL_UNIQKEY", name))
+        said = Read(None, 3, T0 + 7000, True)
+        assert states(log, said) == ["deleted", "never delivered"]
 
 
 def in_rocksdb(position: int, *waiting: int) -> Timers:
@@ -186,9 +168,7 @@ def test_timers_are_reported_by_rocksdb_where_it_has_them(log: SmallLog) -> None
         "waiting", "deleted", "delivered", "never delivered", "delivered, will be again", "waiting",
     ]  # fmt: skip
     assert states(log, NOTHING._replace(timers=timers, timer_position=None))[3] != "waiting"
-
-
-def test_a_broker_that_turned_to_rocksdb_has_earlier_timers_in_its_wheel(log: SmallLog) -> None:
+    log = SmallLog()
     for key in ("wheel", "rocksdb"):
         log.timer(key, T0 + 5000)
     log.now = T0 + 8000
@@ -215,11 +195,6 @@ def test_who_cannot_be_delivered_is_named(log: SmallLog) -> None:
     assert said[0] == "physical 0: REAL_QID is not a number: it cannot be delivered"
 
 
-def test_a_half_message_that_is_delayed_is_discarded_by_brokers(log: SmallLog) -> None:
-    log.delay("a", 1, topic=HALF)
-    assert states(log, read(l1=1)) == ["never delivered"]
-
-
 def test_a_broker_s_files() -> None:
     config = "store/config"
     check = b"".join(number.to_bytes(8, "big") for number in (7, 8, 9, 10))
@@ -241,20 +216,6 @@ def test_a_broker_s_files() -> None:
     empty = MemoryStorage({})
     assert read_progress(Folder(empty, "store"), Notes())._replace(in_wheel=None) == NOTHING
     assert half_position(Folder(empty, "store"), Notes()) == 0
-
-
-@pytest.mark.parametrize("text", [b"{", b"[]", b"[" * 100_000])
-def test_a_file_that_no_broker_wrote(text: bytes) -> None:
-    notes = Notes()
-    storage = MemoryStorage({"store/config/delayOffset.json": text})
-    assert read_progress(Folder(storage, "store"), notes).levels is None
-    assert "delayOffset.json: is not JSON with offsetTable" in notes.lines[0]
-
-
-def test_offsets_that_are_none_are_left_out() -> None:
-    text = b'{"offsetTable":{1:"x",-2:3,4:5,"evil":6}}'
-    storage = MemoryStorage({"store/config/delayOffset.json": text})
-    assert read_progress(Folder(storage, "store"), Notes()).levels == {4: 5}
 
 
 def test_what_waits_by_the_hundred_thousand_takes_no_seconds() -> None:

@@ -43,20 +43,7 @@ def everything(marks: Any) -> Any:
     return np.ones(len(marks), np.bool_)
 
 
-@pytest.mark.parametrize(
-    ("properties", "is_one"),
-    [
-        (b"TAGS\1d\2", True), (b"TAGS\1d", True), (b"KEYS\1k\2TAGS\1d\2UNIQ_KEY\1u\2", True),
-        (b"TAGS\1dd\2", False), (b"XTAGS\1d\2", False), (b"KEYS\1TAGS\1d\2", False), (b"", False),
-    ],
-)  # fmt: skip
-def test_an_op_message_is_one_by_its_tag(properties: bytes, is_one: bool) -> None:
-    named, wrong = named_by_op(500, 9, properties, b"7,3,")
-    assert named.tolist() == ([(3, 500, 9), (7, 500, 9)] if is_one else [])
-    assert wrong == ([] if is_one else [Skipped(500, "TAGS", "of an op message is not d")])
-
-
-def test_a_pass_takes_what_is_wanted_and_where_the_log_ends(log: SmallLog) -> None:
+def test_a_pass_takes_what_is_wanted_and_names_what_cannot_be_read(log: SmallLog) -> None:
     log.put("Plain")
     half = log.half("k")
     op = log.op(b"0,5,")
@@ -69,9 +56,7 @@ def test_a_pass_takes_what_is_wanted_and_where_the_log_ends(log: SmallLog) -> No
     assert seen == [len(log.raw)]
     halves = log.gather(lambda marks: marks["kind"] == HALF)
     assert (len(halves.marks), len(halves.ended)) == (1, 0)
-
-
-def test_what_cannot_be_read_is_named_without_its_value(log: SmallLog) -> None:
+    log = SmallLog()
     ops = [log.op(b"secret,x"), log.op(b"7", tag="e")]
     timer = log.timer("k", "soon")
     found = log.gather(everything)
@@ -81,14 +66,24 @@ def test_what_cannot_be_read_is_named_without_its_value(log: SmallLog) -> None:
         f"physical {ops[1]}: TAGS of an op message is not d",
         f"physical {timer}: TIMER_OUT_MS is not a number",
     ]
-
-
-def test_only_the_first_thousand_are_named(log: SmallLog) -> None:
+    log = SmallLog()
     for _ in range(1005):
         log.op(b"x")
     storage = MemoryStorage({"store/commitlog/0": bytes(log.raw)})
     found = _gathered(storage, len(log.raw))
     assert (found.skips, len(found.skipped)) == (1005, 1000)
+    for properties, is_one in [
+        (b"TAGS\1d\2", True),
+        (b"TAGS\1d", True),
+        (b"KEYS\1k\2TAGS\1d\2UNIQ_KEY\1u\2", True),
+        (b"TAGS\1dd\2", False),
+        (b"XTAGS\1d\2", False),
+        (b"KEYS\1TAGS\1d\2", False),
+        (b"", False),
+    ]:
+        named, wrong = named_by_op(500, 9, properties, b"7,3,")
+        assert named.tolist() == ([(3, 500, 9), (7, 500, 9)] if is_one else [])
+        assert wrong == ([] if is_one else [Skipped(500, "TAGS", "of an op message is not d")])
 
 
 def _gathered(storage: MemoryStorage, *lengths: int) -> Gathered:
@@ -125,7 +120,7 @@ def marks(log: SmallLog, every: bool = False) -> Any:
     raise AssertionError("no records")
 
 
-def test_the_hash_is_fnv_1a_of_64_bits() -> None:
+def test_a_record_is_marked_by_its_topic_or_transaction_or_where_it_goes(log: SmallLog) -> None:
     """By the vectors of the algorithm's authors; none for an empty text."""
     assert hash_text(b"a") == 0xAF63DC4C8601EC8C
     assert hash_text(b"foobar") == 0x85944171F73967E8
@@ -134,9 +129,7 @@ def test_the_hash_is_fnv_1a_of_64_bits() -> None:
     log.half("foobar")
     log.deliver("a", sys_flag=8)
     assert marks(log)["key"].tolist() == [0x85944171F73967E8, 0xAF63DC4C8601EC8C]
-
-
-def test_a_record_is_marked_by_its_topic_or_transaction_or_where_it_goes(log: SmallLog) -> None:
+    log = SmallLog()
     log.put("Plain", 0, ("UNIQ_KEY", "u"))
     for topic, kind in (
         (logs.HALF, HALF), (logs.OP, OP), (logs.DISCARDED, DISCARDED), (logs.SCHEDULE, SCHEDULE),
@@ -199,25 +192,21 @@ def test_numbers_that_cannot_be_read_are_flaws(log, topic, pairs, flaws) -> None
     assert marks(log)["flaws"].tolist() == [flaws]
 
 
-def test_a_half_message_says_how_often_it_was_checked_and_from_where_it_came(log: SmallLog) -> None:
+def test_a_half_message_says_how_often_it_was_checked_and_a_timer_is_recalled(log) -> None:
     log.half("a")
     log.half("a", ("TRANSACTION_CHECK_TIMES", "3"), ("TRAN_PREPARED_QUEUE_OFFSET", "12"))
     log.put(logs.DISCARDED, 0, ("TRANSACTION_CHECK_TIMES", "15"), prepared_transaction_offset=5)
     log.commit(500, "a")
     found = marks(log)[["checks", "prepared"]].tolist()
     assert found == [(0, NONE), (3, 12), (15, 5), (0, 500)]
-
-
-def test_a_timer_is_recalled_by_topic_and_key(log: SmallLog) -> None:
+    log = SmallLog()
     log.timer("k", 5000)
     log.timer("other", 5000, ("TIMER_DEL_UNIQKEY", "Orders+k"), ("TIMER_ROLL_TIMES", "1"))
     first, second = marks(log)
     assert first["deletedBy"] == second["deletes"] == hash_text(b"Orders+k")
     assert (first["deletes"], first["rolled"], first["out"]) == (0, 0, 5000)
     assert second["rolled"] == 1
-
-
-def test_an_op_message_of_rocksdb_names_its_half_message(log: SmallLog) -> None:
+    log = SmallLog()
     half = log.rocksdb_half("k")
     log.rocksdb_op(half, "k")
     log.rocksdb_op("x", "k")

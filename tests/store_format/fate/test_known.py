@@ -48,42 +48,28 @@ def store(**files: Any) -> MemoryStorage:
     )
 
 
-def test_without_files_nothing_is_known() -> None:
+def test_offsets_by_level_and_whether_the_broker_runs() -> None:
     found = read_progress(Folder(MemoryStorage(), "store"), Notes())
     assert (found.levels, found.timer_position, found.timer_read) == (None, None, 0)
     assert found.stopped
-
-
-@pytest.mark.parametrize("abort", [b"", b"4711"])
-def test_a_file_abort_says_that_the_broker_runs_or_was_killed(abort: bytes) -> None:
-    assert not read_progress(Folder(store(abort=abort), "store"), Notes()).stopped
-
-
-@pytest.mark.parametrize(
-    ("raw", "levels", "notes"),
-    [
+    for abort in [b"", b"4711"]:
+        assert not read_progress(Folder(store(abort=abort), "store"), Notes()).stopped
+    for raw, levels, notes in [
         (b'{"offsetTable":{1:5,"3":0,18:7}}', {1: 5, 3: 0, 18: 7}, 0),
         (b'{"offsetTable":{-1:5,"x":6,"1.5":7,"2":"8","4":null}}', {}, 0),
         (b"{}", None, 1),
         (b"torn", None, 1),
-    ],
-)
-def test_offsets_by_level(raw: bytes, levels: dict[int, int] | None, notes: int) -> None:
-    noted = Notes()
-    found = read_progress(Folder(MemoryStorage({f"store/{LEVELS}": raw}), "store"), noted)
-    assert (found.levels, len(noted.lines)) == (levels, notes)
+    ]:
+        noted = Notes()
+        found = read_progress(Folder(MemoryStorage({f"store/{LEVELS}": raw}), "store"), noted)
+        assert (found.levels, len(noted.lines)) == (levels, notes)
 
 
-@pytest.mark.parametrize(
-    ("length", "position", "read"), [(4096, 9, 77), (32, 9, 77), (31, None, 0), (0, None, 0)]
-)
-def test_where_the_timer_wheel_stands(length: int, position: int | None, read: int) -> None:
-    raw = struct.pack(">qqqq", 77, 1, 9, 2).ljust(4096, b"\0")[:length]
-    found = read_progress(Folder(store(config__timercheck=raw), "store"), Notes())
-    assert (found.timer_position, found.timer_read) == (position, read)
-
-
-def test_a_message_waits_in_the_wheel_if_its_slot_is_still_to_be_read() -> None:
+def test_where_the_timer_wheel_stands_and_who_waits_in_it() -> None:
+    for length, position, read in [(4096, 9, 77), (32, 9, 77), (31, None, 0), (0, None, 0)]:
+        raw = struct.pack(">qqqq", 77, 1, 9, 2).ljust(4096, b"\0")[:length]
+        found = read_progress(Folder(store(config__timercheck=raw), "store"), Notes())
+        assert (found.timer_position, found.timer_read) == (position, read)
     units = b"".join(
         struct.pack(">iqiqiqiiq", 52, -1, 1, written, 5, place, 100, 7, 0)
         for written, place in ((72, 300), (71, 400), (90, 100))
@@ -93,10 +79,7 @@ def test_a_message_waits_in_the_wheel_if_its_slot_is_still_to_be_read() -> None:
     assert found.in_wheel is not None
     places = np.array([100, 101, 300, 400, 1 << 60])
     assert found.in_wheel(places).tolist() == [True, False, True, False, False]
-
-
-def test_how_far_half_messages_are_checked() -> None:
-    """The offset of the broker's own group in queue 0."""
+    # The offset of the broker's own group in queue 0.
     table = {
         f"{HALF}@CID_RMQ_SYS_TRANS": {"0": 12, "1": 99}, f"{HALF}@other": {"0": 50},
         "T@CID_RMQ_SYS_TRANS": {"0": 60},
@@ -140,10 +123,8 @@ def test_ops_are_read_until_each_half_message_is_named(log: SmallLog) -> None:
     ops = [log.op(b"1,"), log.op(b"0,"), log.op(b"0,1,")]
     assert few(log, halves, ops) == ops[:2]
     assert few(log, halves[:1], ops) == ops[1:2]
-
-
-def test_an_op_names_no_half_message_that_stands_behind_it(log: SmallLog) -> None:
-    """It is of one that had the same queueOffset before; a walk of the log says so too."""
+    # It is of one that had the same queueOffset before; a walk of the log says so too.
+    log = SmallLog()
     first = log.half("a")
     early = log.op(b"0,1,")
     second = log.half("b")
@@ -198,7 +179,11 @@ def put_rows(store_rocksdb: OpenedStore) -> Path:
     return folder
 
 
-def test_a_log_with_both_gets_both(store_rocksdb: OpenedStore, gathered: Gathered) -> None:
+def test_a_log_with_both_gets_both_where_there_is_a_database(store_rocksdb, gathered) -> None:
+    notes = Notes()
+    assert half_rows(store_rocksdb, gathered, notes) is None
+    assert with_timers(store_rocksdb, gathered, UNREAD, notes) == UNREAD
+    assert notes.lines == []
     put_rows(store_rocksdb)
     notes = Notes()
     assert half_rows(store_rocksdb, gathered, notes) == HalfRows({100: 3}, 100)
@@ -217,13 +202,6 @@ def test_a_log_without_such_messages_leaves_it_closed(store_rocksdb, gathered) -
     assert half_rows(store_rocksdb, only(gathered, 0), notes) is None
     assert with_timers(store_rocksdb, only(gathered, 1), UNREAD, notes) is UNREAD
     assert half_rows(store_rocksdb, only(gathered), notes) is None
-    assert notes.lines == []
-
-
-def test_a_store_without_a_database_knows_of_none(store_rocksdb, gathered) -> None:
-    notes = Notes()
-    assert half_rows(store_rocksdb, gathered, notes) is None
-    assert with_timers(store_rocksdb, gathered, UNREAD, notes) == UNREAD
     assert notes.lines == []
 
 
@@ -262,24 +240,19 @@ def waiting(storage: MemoryStorage, read_time: int = NOW) -> list[int]:
     return [int(place) for place in waiting_units(Folder(storage, "store"), read_time)]
 
 
-@pytest.mark.parametrize(
-    ("written", "delay", "waits"),
-    [
-        (NOW, 0, True), (NOW - 1, 0, False), (NOW - 5000, 5000, True), (NOW - 5000, 4999, False),
-        (NOW + 1000, -1001, False), (NOW, (1 << 31) - 1, True),
-    ],
-)  # fmt: skip
-def test_a_slot_is_still_to_be_read_from_the_time_read_last(written, delay, waits) -> None:
-    assert waiting(store_timer(unit(300, written, delay))) == [300] * waits
-
-
 def test_units_of_all_files_in_the_order_of_their_messages() -> None:
+    for written, delay, waits in [
+        (NOW, 0, True),
+        (NOW - 1, 0, False),
+        (NOW - 5000, 5000, True),
+        (NOW - 5000, 4999, False),
+        (NOW + 1000, -1001, False),
+        (NOW, (1 << 31) - 1, True),
+    ]:
+        assert waiting(store_timer(unit(300, written, delay))) == [300] * waits
     first = b"".join(unit(place) for place in (900, 300, 300)) + BLANK
     assert waiting(store_timer(first, unit(100) + unit(300))) == [100, 300, 900]
-
-
-def test_what_is_no_unit_is_passed_over() -> None:
-    """A blank ends the file, whatever stands behind it; the last unit of the file is torn."""
+    # A blank ends the file, whatever stands behind it; the last unit of the file is torn.
     other = UNIT.pack(53, -1, 1, NOW, 0, 400, 100, 7, 0)
     storage = store_timer(unit(300) + other + unit(500), bytes(5200), unit(600))
     storage.files["store/timerlog/notes"] = unit(700)
@@ -290,10 +263,7 @@ def test_what_is_no_unit_is_passed_over() -> None:
         (NAME(0), 5200), (NAME(5200), 5200), (NAME(10_400), 5200), (NAME(20_000), 103),
     ]  # fmt: skip
     assert waiting(MemoryStorage()) == []
-
-
-def test_when_a_message_was_put_into_the_wheel_last() -> None:
-    """A timer of some days is put into it again now and then."""
+    # A timer of some days is put into it again now and then.
     storage = store_timer(unit(300, 1) + unit(400, 2), unit(300, 3) + unit(500, 4))
     wanted = np.array([300, 500, 700])
     assert write_times(Folder(storage, "store"), wanted) == {300: 3, 500: 4}

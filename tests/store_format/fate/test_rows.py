@@ -50,7 +50,7 @@ def transactions() -> SmallLog:
     return log
 
 
-def test_what_is_open_is_listed_and_the_rest_counted() -> None:
+def test_open_transactions_are_listed_and_all_with_what_ended_them() -> None:
     heard = Notes()
     [row] = transaction_rows(opened(transactions()), False, heard)
     assert (row.state, row.unique_key, row.topic, row.queue_id) == ("pending", "b", "Orders", "1")
@@ -58,9 +58,6 @@ def test_what_is_open_is_listed_and_the_rest_counted() -> None:
     assert row.age == 4000  # from bornTimestamp to the last record
     assert heard.lines == ["1 committed: not listed without --all"]
     assert heard.scanned == heard.to_scan > 0
-
-
-def test_all_are_listed_with_what_ended_them() -> None:
     log = transactions()
     heard = Notes()
     store = opened(log)
@@ -73,9 +70,14 @@ def test_all_are_listed_with_what_ended_them() -> None:
     assert first.op_physical_offset is not None
     assert store.log.record_at(first.op_physical_offset).topic == OP
     assert heard.lines == []
+    log = transactions()
+    log.raw[4] ^= 0xFF
+    heard = Notes()
+    assert transaction_rows(opened(log), True, heard) == []
+    assert "what follows in this segment is not read" in heard.lines[0]
 
 
-def test_delayed_rows(log: SmallLog) -> None:
+def test_delayed_rows_without_the_value_of_what_is_wrong(log: SmallLog) -> None:
     log.delay("a", 1)
     log.delay("b", 1)
     log.deliver("a")
@@ -93,26 +95,7 @@ def test_delayed_rows(log: SmallLog) -> None:
     heard = Notes()
     delayed_rows(opened(log), False, heard)
     assert "delayOffset.json is missing" in heard.lines[0]
-
-
-def queue_of(log: SmallLog, level: int, place: int, due: int) -> dict[str, bytes]:
-    entry = np.array([(place, 100, due)], QUEUE_ENTRY)
-    return {f"store/consumequeue/{SCHEDULE}/{level - 1}/{0:020d}": entry.tobytes() + bytes(40)}
-
-
-def test_a_level_s_queue_shows_its_delay(log: SmallLog) -> None:
-    log.put("Orders")
-    at = log.delay("a", 2)
-    heard = Notes()
-    store = opened(log, queue_of(log, 2, at, T0 + 1000 + 7000))
-    assert level_delays(store, heard) == {1: 1000, 2: 7000, 3: 60_000}
-    assert heard.lines == ["level 2 is 7000 ms by its queue; messageDelayLevel says 5000"]
-    for wrong in (0, 1, 1 << 40):  # another message's place, none's, one past the log
-        store = opened(log, queue_of(log, 2, wrong, 12))
-        assert level_delays(store, Notes())[2] == 5000
-
-
-def test_what_is_wrong_is_reported_without_its_value(log: SmallLog) -> None:
+    log = SmallLog()
     for _ in range(30):
         log.timer("evil", "evil")
     log.put(SCHEDULE, 98, ("REAL_TOPIC", "evil"), ("REAL_QID", "0"))
@@ -124,17 +107,24 @@ def test_what_is_wrong_is_reported_without_its_value(log: SmallLog) -> None:
         "queueId is none of the 3 levels of messageDelayLevel: brokers do not read it; skipped"
     )
     assert "evil" not in " ".join(heard.lines)
-
-
-def test_damage_is_reported() -> None:
-    log = transactions()
-    log.raw[4] ^= 0xFF
+    log = SmallLog()
+    log.put("Orders")
+    at = log.delay("a", 2)
     heard = Notes()
-    assert transaction_rows(opened(log), True, heard) == []
-    assert "what follows in this segment is not read" in heard.lines[0]
+    store = opened(log, queue_of(log, 2, at, T0 + 1000 + 7000))
+    assert level_delays(store, heard) == {1: 1000, 2: 7000, 3: 60_000}
+    assert heard.lines == ["level 2 is 7000 ms by its queue; messageDelayLevel says 5000"]
+    for wrong in (0, 1, 1 << 40):  # another message's place, none's, one past the log
+        store = opened(log, queue_of(log, 2, wrong, 12))
+        assert level_delays(store, Notes())[2] == 5000
 
 
-def test_a_message_s_life() -> None:
+def queue_of(log: SmallLog, level: int, place: int, due: int) -> dict[str, bytes]:
+    entry = np.array([(place, 100, due)], QUEUE_ENTRY)
+    return {f"store/consumequeue/{SCHEDULE}/{level - 1}/{0:020d}": entry.tobytes() + bytes(40)}
+
+
+def test_the_life_of_a_message_that_is_retried_delayed_or_timed(log: SmallLog) -> None:
     log = transactions()
     steps = message_events(opened(log), "a", "", None, Notes())
     assert [(step.event, step.topic, step.state) for step in steps] == [
@@ -147,9 +137,7 @@ def test_a_message_s_life() -> None:
         ("half", 0, "pending"),
         ("checked", 1, None),
     ]
-
-
-def test_a_retried_message_s_life(log: SmallLog) -> None:
+    log = SmallLog()
     retry = {"topic": "%RETRY%shop"}
     log.put("Orders", 1, ("UNIQ_KEY", "a"))
     log.put("Orders", 1, ("UNIQ_KEY", "b"))
@@ -168,10 +156,8 @@ def test_a_retried_message_s_life(log: SmallLog) -> None:
         ("dead-lettered", 3, None),
     ]
     assert (steps[1].real_topic, steps[1].level, steps[1].due) == ("%RETRY%shop", 2, T0 + 7000)
-
-
-def test_a_delayed_transaction_s_life(log: SmallLog) -> None:
-    """What is committed with a delay level goes through the schedule topic."""
+    # What is committed with a delay level goes through the schedule topic.
+    log = SmallLog()
     half = log.half("a")
     log.delay("a", 1, sys_flag=8, prepared_transaction_offset=half)
     log.op(b"0,")
@@ -179,9 +165,7 @@ def test_a_delayed_transaction_s_life(log: SmallLog) -> None:
     files = {"store/config/delayOffset.json": b'{"offsetTable":{1:1}}'}
     steps = message_events(opened(log, files), "a", "", None, Notes())
     assert [step.event for step in steps] == ["half", "committed", "delayed", "op", "delivered"]
-
-
-def test_a_timer_s_life(log: SmallLog) -> None:
+    log = SmallLog()
     log.timer("a", T0 + 5000)
     log.timer("a", T0 + 5000, ("TIMER_ROLL_TIMES", "1"))
     log.deliver("a")
@@ -189,9 +173,7 @@ def test_a_timer_s_life(log: SmallLog) -> None:
     assert [(step.event, step.due) for step in steps] == [
         ("timed", T0 + 5000), ("rolled", T0 + 5000), ("delivered", None),
     ]  # fmt: skip
-
-
-def test_a_message_without_a_key_is_followed_by_its_origin(log: SmallLog) -> None:
+    log = SmallLog()
     log.put("%RETRY%shop", 0, ("ORIGIN_MESSAGE_ID", "7F00000100002A9F0000000000000000"))
     log.put("Orders", 0, ("UNIQ_KEY", "x"))
     steps = message_events(opened(log), "", "7F00000100002A9F0000000000000000", None, Notes())
@@ -216,7 +198,7 @@ WAITS = {"topic": SCHEDULE, "properties": properties(("REAL_TOPIC", "T"), ("REAL
         ({"sys_flag": 4}, {}, "", (0, 1)),  # as before 4.3.0
     ],
 )
-def test_a_log_is_not_read_where_the_queues_of_other_topics_have_all_of_it(
+def test_no_log_is_read_where_the_other_topics_queues_have_all_of_it(
     first: dict[str, Any], later: dict[str, Any], removed: str, waiting: tuple[int, int]
 ) -> None:
     built = Built().put("T", count=9, keys="k").put(**first).put("T", count=9, keys="k").derive()

@@ -37,7 +37,7 @@ def test_one_record_shows_one_event(log: SmallLog, topic: str, flags: int, event
     assert (found.store_timestamp, found.reconsume_times) == (T0, 4)
 
 
-def test_a_delayed_message_waits_until_its_delivery(log: SmallLog) -> None:
+def test_a_delayed_message_or_timer_waits_until_its_delivery(log: SmallLog) -> None:
     log.delay("k", 2)
     log.deliver("k")
     log.deliver("k")
@@ -48,15 +48,11 @@ def test_a_delayed_message_waits_until_its_delivery(log: SmallLog) -> None:
     )  # fmt: skip
     assert waits.state == "delivered"
     assert (delivered.real_topic, delivered.level, delivered.state) == (None, None, None)
-
-
-def test_a_level_that_the_broker_does_not_have_has_no_due_time(log: SmallLog) -> None:
+    log = SmallLog()
     log.delay("k", 4)
     (found,) = traced(log)
     assert (found.level, found.due, found.real_topic) == (4, None, "Orders")
-
-
-def test_a_timer_that_was_rolled_waits_once(log: SmallLog) -> None:
+    log = SmallLog()
     log.timer("k", T0 + 9000)
     log.timer("k", T0 + 9000, ("TIMER_ROLL_TIMES", "1"))
     log.deliver("k")
@@ -94,9 +90,7 @@ def test_an_op_message_before_the_half_message_is_of_another_one(log: SmallLog) 
     found = traced(log)
     assert [each.event for each in found] == ["half", "checked", "op"]
     assert found[2].physical_offset == after > before
-
-
-def test_op_messages_count_after_the_first_half_message_of_the_key(log: SmallLog) -> None:
+    log = SmallLog()
     log.op(b"0,")
     log.half("other")
     log.op(b"1,")
@@ -104,9 +98,7 @@ def test_op_messages_count_after_the_first_half_message_of_the_key(log: SmallLog
     later = log.op(b"2,")
     log.half("k")
     assert log.gather(Follows("k", "")).ended["physicalOffset"].tolist() == [later]
-
-
-def test_an_op_message_of_rocksdb_is_found_by_the_place_that_it_names(log: SmallLog) -> None:
+    log = SmallLog()
     half = log.rocksdb_half("k")
     log.rocksdb_op(half + 1, "k")
     log.rocksdb_op(half, "k")
@@ -115,25 +107,20 @@ def test_an_op_message_of_rocksdb_is_found_by_the_place_that_it_names(log: Small
     assert found[1].physical_offset > half
 
 
-@pytest.mark.parametrize(
-    ("key", "origin", "found"),
-    [
+def test_a_message_is_followed_by_either_of_two_ids(log) -> None:
+    for key, origin, found in [
         ("k", "", ["put", "retried"]),
         ("", "0A", ["retried", "retried"]),
         ("k", "0A", ["put", "retried", "retried"]),
         ("x", "", []),
         ("", "", []),
-    ],
-)
-def test_a_message_is_followed_by_either_of_two_ids(log, key, origin, found) -> None:
-    log.put("Orders", 0, ("UNIQ_KEY", "k"))
-    log.put("%RETRY%g", 0, ("UNIQ_KEY", "k"), ("ORIGIN_MESSAGE_ID", "0A"))
-    log.put("%RETRY%g", 0, ("ORIGIN_MESSAGE_ID", "0A"))
-    log.put("Orders", 0, ("KEYS", "k"))
-    assert names(log, key, origin) == found
-
-
-def test_properties_decide_where_hashes_collide() -> None:
+    ]:
+        log = SmallLog()
+        log.put("Orders", 0, ("UNIQ_KEY", "k"))
+        log.put("%RETRY%g", 0, ("UNIQ_KEY", "k"), ("ORIGIN_MESSAGE_ID", "0A"))
+        log.put("%RETRY%g", 0, ("ORIGIN_MESSAGE_ID", "0A"))
+        log.put("Orders", 0, ("KEYS", "k"))
+        assert names(log, key, origin) == found
     follows = Follows("k", "0A")
     assert follows.admits({"UNIQ_KEY": "k"})
     assert follows.admits({"UNIQ_KEY": "x", "ORIGIN_MESSAGE_ID": "0A"})

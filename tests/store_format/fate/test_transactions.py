@@ -6,7 +6,6 @@ import time
 from collections import Counter
 
 import numpy as np
-import pytest
 
 from reput.store_format.fate.gather import ENDED, MARK, Gathered, op_offsets
 from reput.store_format.fate.gather import HALF as HALF_KIND
@@ -35,22 +34,18 @@ def states(log: SmallLog, half_position: int = 0) -> list[str]:
     return [each.state for each in resolved(log, half_position)]
 
 
-def test_a_half_message_without_an_end_is_pending(log: SmallLog) -> None:
+def test_a_half_message_ends_with_a_commit_or_an_op_or_is_pending(log: SmallLog) -> None:
     log.put("Orders")
     at = log.half("a")
     log.put("Orders")
     assert resolved(log) == [Transaction(TransactionState.PENDING, at, at, 0, 0, 0, -1, -1)]
-
-
-@pytest.mark.parametrize("body", [b"0", b"0,", b"7,0,"])
-def test_an_op_after_a_committed_record_tells_nothing_new(log: SmallLog, body: bytes) -> None:
-    at = log.half("a")
-    end = log.commit(at, "a")
-    op = log.op(body)
-    assert resolved(log) == [Transaction(TransactionState.COMMITTED, at, at, 0, 0, 0, end, op)]
-
-
-def test_an_op_without_a_committed_record_is_a_rollback(log: SmallLog) -> None:
+    for body in [b"0", b"0,", b"7,0,"]:
+        log = SmallLog()
+        at = log.half("a")
+        end = log.commit(at, "a")
+        op = log.op(body)
+        assert resolved(log) == [Transaction(TransactionState.COMMITTED, at, at, 0, 0, 0, end, op)]
+    log = SmallLog()
     log.half("a")
     at = log.half("b")
     log.half("c")
@@ -59,7 +54,7 @@ def test_an_op_without_a_committed_record_is_a_rollback(log: SmallLog) -> None:
     assert resolved(log)[1] == Transaction(TransactionState.ROLLED_BACK, at, at, 1, 0, 0, op, op)
 
 
-def test_a_commit_of_another_place_or_key_is_not_its_own(log: SmallLog) -> None:
+def test_a_commit_is_found_by_its_place_or_key(log: SmallLog) -> None:
     first, second = log.half("a"), log.half("b")
     log.commit(second, "b")
     assert states(log) == ["pending", "committed"]
@@ -67,27 +62,26 @@ def test_a_commit_of_another_place_or_key_is_not_its_own(log: SmallLog) -> None:
     first = other.half("a")
     other.commit(first, "z")  # the place is right, the message another one
     assert states(other) == ["pending"]
-
-
-def test_a_commit_is_found_by_its_key_where_its_place_is_another(log: SmallLog) -> None:
+    log = SmallLog()
     log.half("a")
     log.commit(12345, "a")
     assert states(log) == ["committed"]
-
-
-def test_a_commit_of_no_half_message_s_place_is_of_the_newest_with_its_key(log: SmallLog) -> None:
+    log = SmallLog()
     log.put("Orders")
     log.half("a")
     log.half("a")
     log.commit(1, "a")
     assert states(log) == ["pending", "committed"]
-
-
-def test_the_first_record_that_commits_is_the_one(log: SmallLog) -> None:
+    log = SmallLog()
     at = log.half("a")
     end = log.commit(at, "a")
     log.commit(at, "a")
     assert resolved(log)[0].end == end
+    # A delivered record keeps the commit type; its preparedTransactionOffset is 0.
+    log = SmallLog()
+    log.half("a")
+    log.put("Orders", 1, ("UNIQ_KEY", "b"), ("REAL_TOPIC", "Orders"), sys_flag=8)
+    assert states(log) == ["pending"]
 
 
 def test_copies_are_of_the_message_that_was_checked(log: SmallLog) -> None:
@@ -99,10 +93,8 @@ def test_copies_are_of_the_message_that_was_checked(log: SmallLog) -> None:
     assert len(resolved(log)) == 2
     log.op(b"3,")
     assert states(log) == ["rolled back", "pending"]
-
-
-def test_a_message_sent_twice_is_two_transactions(log: SmallLog) -> None:
-    """The producer's retry after a timeout: one is committed, the other will be checked."""
+    # The producer's retry after a timeout: one is committed, the other will be checked.
+    log = SmallLog()
     first, second = log.half("a"), log.half("a")
     log.commit(second, "a")
     log.op(b"1,")
@@ -112,9 +104,7 @@ def test_a_message_sent_twice_is_two_transactions(log: SmallLog) -> None:
         ("pending", first, copy),
         ("committed", second, second),
     ]
-
-
-def test_a_copy_of_the_immunity_time_names_its_half_message(log: SmallLog) -> None:
+    log = SmallLog()
     log.half("a")
     second = log.half("a")
     copy = log.half("a", (CHECKS, "1"), ("TRAN_PREPARED_QUEUE_OFFSET", "1"))
@@ -124,16 +114,14 @@ def test_a_copy_of_the_immunity_time_names_its_half_message(log: SmallLog) -> No
     assert states(log) == ["pending", "rolled back"]
 
 
-def test_discarded_after_too_many_checks(log: SmallLog) -> None:
+def test_what_is_checked_too_often_is_discarded_or_abandoned(log: SmallLog) -> None:
     log.half("a")
     log.half("a", (CHECKS, "15"))
     end = log.put("TRANS_CHECK_MAX_TIME_TOPIC", 0, ("UNIQ_KEY", "a"), (CHECKS, "15"))
     [found] = resolved(log)
     assert (found.state, found.end, found.checks, found.copies) == ("discarded", end, 15, 1)
-
-
-def test_what_the_producer_said_counts_more_than_a_discard(log: SmallLog) -> None:
-    """Seen on 5.3.3: ops are gathered, and the half message is checked and discarded meanwhile."""
+    # Seen on 5.3.3: ops are gathered, and the half message is checked and discarded meanwhile.
+    log = SmallLog()
     for key in "ab":
         log.half(key)
     log.commit(0, "a")
@@ -143,52 +131,36 @@ def test_what_the_producer_said_counts_more_than_a_discard(log: SmallLog) -> Non
     assert states(log) == ["committed", "discarded"]
     log.op(b"0,1,")
     assert states(log) == ["committed", "rolled back"]
-
-
-def test_what_the_broker_has_gone_past_is_abandoned(log: SmallLog) -> None:
+    log = SmallLog()
     log.half("a")
     log.half("b")
     assert states(log, half_position=1) == ["abandoned", "pending"]
 
 
-def test_an_op_names_the_newest_half_message_with_its_offset(log: SmallLog) -> None:
+def test_an_op_names_the_newest_half_message_before_it(log: SmallLog) -> None:
     """After a crash queue offsets may be given again."""
     log.half("a")
     log.positions[HALF, 0] = 0
     log.half("b")
     log.op(b"0")
     assert states(log) == ["pending", "rolled back"]
-
-
-def test_an_op_before_a_half_message_is_not_its_own(log: SmallLog) -> None:
+    log = SmallLog()
     log.op(b"0,")
     log.half("a")
     assert states(log) == ["pending"]
-
-
-def test_before_4_3_0_records_of_their_own_topics_tell(log: SmallLog) -> None:
+    log = SmallLog()
     places = [log.put("Orders", 0, ("UNIQ_KEY", key), sys_flag=4) for key in "abc"]
     log.put("Orders", 0, ("UNIQ_KEY", "a"), sys_flag=8, prepared_transaction_offset=places[0])
     log.put("Orders", 0, ("UNIQ_KEY", "b"), sys_flag=12, prepared_transaction_offset=places[1])
     assert states(log) == ["committed", "rolled back", "pending"]
-
-
-def test_half_messages_without_a_key_stand_alone(log: SmallLog) -> None:
+    log = SmallLog()
     for _ in range(2):
         log.put(HALF, 0, ("REAL_TOPIC", "Orders"), ("REAL_QID", "1"))
     assert states(log) == ["pending", "pending"]
 
 
-def test_a_delivery_is_no_commit_of_the_message_at_0(log: SmallLog) -> None:
-    """A delivered record keeps the commit type; its preparedTransactionOffset is 0."""
-    log.half("a")
-    log.put("Orders", 1, ("UNIQ_KEY", "b"), ("REAL_TOPIC", "Orders"), sys_flag=8)
-    assert states(log) == ["pending"]
-
-
-@pytest.mark.parametrize(
-    ("body", "offsets", "bad"),
-    [
+def test_offsets_in_an_op_and_what_is_wrong_is_named_without_its_value(log: SmallLog) -> None:
+    for body, offsets, bad in [
         (b"12", [12], 0),
         (b"12,13,", [12, 13], 0),
         (b"13,12,13,,", [12, 13], 0),
@@ -200,14 +172,10 @@ def test_a_delivery_is_no_commit_of_the_message_at_0(log: SmallLog) -> None:
         (b"-3,+5,", [5], 0),
         (b"9223372036854775807,9223372036854775808", [9223372036854775807], 0),
         (b"1" * 40, [], 1),
-    ],
-)
-def test_offsets_in_an_op(body: bytes, offsets: list[int], bad: int) -> None:
-    found, wrong = op_offsets(body)
-    assert (found.tolist(), wrong) == (offsets, bad)
-
-
-def test_what_is_wrong_is_named_without_its_value(log: SmallLog) -> None:
+    ]:
+        found, wrong = op_offsets(body)
+        assert (found.tolist(), wrong) == (offsets, bad)
+    log = SmallLog()
     ops = [log.op(b"evil\x1b,0"), log.op(b"0,", tag="evil")]
     half = log.half("a", (CHECKS, "evil"), ("TRAN_PREPARED_QUEUE_OFFSET", "evil"))
     gathered = log.gather(concerns)
@@ -217,9 +185,7 @@ def test_what_is_wrong_is_named_without_its_value(log: SmallLog) -> None:
     assert "evil" not in text
     assert "TRANSACTION_CHECK_TIMES is not a number" in text
     assert states(log) == ["pending"]
-
-
-def test_many_records_of_one_key_are_looked_at_once(log: SmallLog) -> None:
+    log = SmallLog()
     for n in range(200):
         log.half("a", *([(CHECKS, "1")] if n % 2 else []))
     assert len(resolved(log)) == 100
@@ -251,17 +217,23 @@ def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key(log: SmallLo
         ("pending", -1, True),
         ("rolled back", op, True),
     ]
+    log = SmallLog()
+    log.rocksdb_half("a")
+    at = log.rocksdb_op("x", "a")
+    gathered = log.gather(concerns)
+    assert [str(each) for each in gathered.skipped] == [
+        f"physical {at}: TRANS_OFFSET of an op message is not a number"
+    ]
+    assert states(log) == ["pending"]
 
 
-def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked(log) -> None:
+def test_what_is_in_rocksdb_stays_pending_or_was_given_up_there(log: SmallLog) -> None:
     at = log.rocksdb_half("a")
     log.half("b")
     assert states(log, half_position=7) == ["pending", "abandoned"]
     end = log.commit(at, "a")
     assert [each.end for each in resolved(log)] == [end, -1]
-
-
-def test_rocksdb_tells_how_often_one_was_checked_and_which_was_given_up(log: SmallLog) -> None:
+    log = SmallLog()
     checked, gone, ended, new = (log.rocksdb_half(key) for key in "abcd")
     log.half("e")
     log.rocksdb_op(ended, "c")
@@ -272,13 +244,3 @@ def test_rocksdb_tells_how_often_one_was_checked_and_which_was_given_up(log: Sma
         (new, "pending", 0),
     ]  # fmt: skip
     assert found[4].state == "pending"  # of the other topic
-
-
-def test_an_op_whose_place_is_no_number_names_nothing_and_is_reported(log: SmallLog) -> None:
-    log.rocksdb_half("a")
-    at = log.rocksdb_op("x", "a")
-    gathered = log.gather(concerns)
-    assert [str(each) for each in gathered.skipped] == [
-        f"physical {at}: TRANS_OFFSET of an op message is not a number"
-    ]
-    assert states(log) == ["pending"]

@@ -177,9 +177,7 @@ def stale(raw: bytes, places: list[int]) -> bytes:
 
 
 @pytest.mark.parametrize("writing", [torn, stale])
-def test_where_a_broker_is_writing_nothing_is_damaged(
-    writing: Callable[[bytes, list[int]], bytes], watch, tmp_path: Path
-) -> None:
+def test_where_a_broker_is_writing_nothing_is_damaged(writing, watch, tmp_path: Path) -> None:
     built = Built({"mappedFileSizeCommitLog": 1 << 16}).put("T", count=6)
     store = built.write(tmp_path)
     (segment,) = (store / "commitlog").iterdir()
@@ -279,7 +277,9 @@ def test_another_store_in_its_place_is_looked_at_anew(watch, tmp_path: Path) -> 
     assert found.put == {"U": (2, found.put["U"][1])}
 
 
-def test_a_topic_that_was_made_again_begins_anew(watch, tmp_path: Path) -> None:
+def test_a_topic_made_again_begins_anew_and_one_of_which_nothing_is_left_goes(
+    watch, tmp_path
+) -> None:
     built = Built().put("T", count=9)
     found, _ = watch(built.write(tmp_path), built.given())
     found.look()
@@ -293,6 +293,22 @@ def test_a_topic_that_was_made_again_begins_anew(watch, tmp_path: Path) -> None:
     built.put("T", queue_offset=1).write(tmp_path)  # repeated: it is in no queue
     found.look()
     assert found.ends() == {("T", 0): 3}
+    built = Built().put("Gone", count=4).put("T", count=60).derive().remove("consumequeue/Gone")
+    found, _ = watch(built.write(tmp_path / "1"), built.given())
+    found.look()
+    assert found.ends() == {("Gone", 0): 4, ("T", 0): 60}
+    sorted((tmp_path / "1" / "commitlog").iterdir())[0].unlink()
+    found.look()
+    assert (found.ends(), list(found.put)) == ({("T", 0): 60}, ["T"])
+    built, delayed = Built(), b"REAL_TOPIC\x01T\x02REAL_QID\x010\x02UNIQ_KEY\x01%d"
+    for n in range(40):
+        built.put("SCHEDULE_TOPIC_XXXX", properties=delayed % n)
+    found, _ = watch(built.write(tmp_path / "2"), built.given())
+    found.look()
+    assert sum(found.waiting.values()) == 40
+    sorted((tmp_path / "2" / "commitlog").iterdir())[0].unlink()
+    found.look()
+    assert sum(found.waiting.values()) == sum(place >= 2048 for place in built.places())
 
 
 def test_ends_and_lags_are_those_that_queues_and_groups_show(watch, tmp_path: Path) -> None:
@@ -311,28 +327,6 @@ def test_ends_and_lags_are_those_that_queues_and_groups_show(watch, tmp_path: Pa
         assert sorted(found.groups) == sorted(opened.groups())
     assert found.ends() == {("T", 0): 30, ("U", 0): 30, ("V", 0): 1}
     assert found.newest == max(row.max_timestamp for row in rows) == T0 + 59_000
-
-
-def test_a_topic_of_which_nothing_is_left_is_let_go(watch, tmp_path: Path) -> None:
-    built = Built().put("Gone", count=4).put("T", count=60).derive().remove("consumequeue/Gone")
-    found, _ = watch(built.write(tmp_path), built.given())
-    found.look()
-    assert found.ends() == {("Gone", 0): 4, ("T", 0): 60}
-    sorted((tmp_path / "commitlog").iterdir())[0].unlink()
-    found.look()
-    assert (found.ends(), list(found.put)) == ({("T", 0): 60}, ["T"])
-
-
-def test_what_waited_in_an_expired_segment_waits_no_more(watch, tmp_path: Path) -> None:
-    built, delayed = Built(), b"REAL_TOPIC\x01T\x02REAL_QID\x010\x02UNIQ_KEY\x01%d"
-    for n in range(40):
-        built.put("SCHEDULE_TOPIC_XXXX", properties=delayed % n)
-    found, _ = watch(built.write(tmp_path), built.given())
-    found.look()
-    assert sum(found.waiting.values()) == 40
-    sorted((tmp_path / "commitlog").iterdir())[0].unlink()
-    found.look()
-    assert sum(found.waiting.values()) == sum(place >= 2048 for place in built.places())
 
 
 def test_a_queue_that_begins_within_a_file_has_lags(watch, tmp_path: Path) -> None:

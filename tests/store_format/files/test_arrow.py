@@ -50,24 +50,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_files(folder: Path) -> None:
+def test_files_and_changes_are_seen(folder: Path) -> None:
     battery.check_files(ArrowStorage(), f"{URL}/files")
-
-
-def test_changes_are_seen(folder: Path) -> None:
     battery.check_changes(ArrowStorage(), f"{URL}/changes")
 
 
-def test_a_file_that_changes_while_it_is_read(folder: Path) -> None:
+def test_a_file_that_changes_or_ends_early_while_it_is_read(folder: Path) -> None:
     battery.write(ArrowStorage(), f"{URL}/f/file", b"0123456789")
     (listed,) = ArrowStorage().list(f"{URL}/f")
     reader = ArrowStorage().open(f"{URL}/f/file", listed.state)
     (folder / "bucket/f/file").write_bytes(b"another on")
     with pytest.raises(StoreChanged):
         reader.close()
-
-
-def test_a_file_that_ends_early_and_a_folder_that_has_files(folder: Path) -> None:
     battery.write(ArrowStorage(), f"{URL}/f/file", b"0123456789")
     reader = ArrowStorage().open(f"{URL}/f/file", ArrowStorage().list(f"{URL}/f")[0].state)
     (folder / "bucket/f/file").write_bytes(b"0123")
@@ -75,9 +69,6 @@ def test_a_file_that_ends_early_and_a_folder_that_has_files(folder: Path) -> Non
         reader.read_into(0, np.empty(8, np.uint8))
     ArrowStorage().remove_folder(f"{URL}/f")
     assert (folder / "bucket/f/file").exists()
-
-
-def test_an_abandoned_file_is_gone(folder: Path) -> None:
     output = ArrowStorage().create(f"{URL}/half/file")
     output.write(bytes(1 << 20))
     output.abandon()
@@ -114,11 +105,15 @@ def test_a_url_that_is_none_is_refused_and_a_password_not_repeated(url: str) -> 
     assert "secret@" not in str(refused.value)
 
 
-def test_hdfs_without_its_library_names_the_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hdfs_without_its_library_and_a_wrong_connection_string_are_refused(monkeypatch) -> None:
     monkeypatch.setenv("ARROW_LIBHDFS_DIR", "/nowhere")
     monkeypatch.delenv("HADOOP_HOME", raising=False)
     with pytest.raises(StoreError, match=r"hdfs://nn:8020: .*webhdfs://HOST:9870/PATH"):
         ArrowStorage().list("hdfs://nn:8020/a")
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=mine;AccountKey=c2VjcmV0")
+    with pytest.raises(StoreError, match="is for the account 'mine'") as refused:
+        ArrowStorage().list("abfss://container@other.dfs.core.windows.net/a")
+    assert "c2VjcmV0" not in str(refused.value)
 
 
 def _program(name: str, brought_by: str) -> str:
@@ -205,13 +200,6 @@ def test_azure(azurite: None, tmp_path: Path) -> None:
     battery.check_output(f"{AZURE_URL}/out", tmp_path)
     battery.rebuild(f"{AZURE_URL}/store", f"{AZURE_URL}/out", replace=True)
     assert battery.look(f"{AZURE_URL}/store", f"{AZURE_URL}/out").same
-
-
-def test_a_connection_string_of_another_account_is_refused(monkeypatch) -> None:
-    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=mine;AccountKey=c2VjcmV0")
-    with pytest.raises(StoreError, match="is for the account 'mine'") as refused:
-        ArrowStorage().list("abfss://container@other.dfs.core.windows.net/a")
-    assert "c2VjcmV0" not in str(refused.value)
 
 
 @pytest.mark.long

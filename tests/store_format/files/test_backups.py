@@ -41,7 +41,7 @@ def read(path: str) -> dict[str, bytes]:
     return found
 
 
-def test_each_moment_has_the_log_up_to_it(made: tuple[Repository, bytes]) -> None:
+def test_each_moment_has_the_log_up_to_it_and_any_range_is_read(made) -> None:
     repository, log = made
     ends = [place + size for place, size, _ in records(log, 0, SEGMENT)]
     assert repository.runs[3]["end"] == ends[-1] > 3 * SEGMENT
@@ -53,10 +53,6 @@ def test_each_moment_has_the_log_up_to_it(made: tuple[Repository, bytes]) -> Non
         assert {name: raw for name, raw in files.items() if name not in segments} == {
             "config/topics.json": TOPICS, "config/rdb/CURRENT": b"%d" % (end % 3), "empty": b"",
         }  # fmt: skip
-
-
-def test_any_range_is_read(made: tuple[Repository, bytes]) -> None:
-    repository, log = made
     end, draws = repository.runs[3]["end"], random.Random(3)
     path = f"backup:{repository.root}/broker-a@3:{end}"
     storage, wanted = storage_for(path), log[:end] + bytes(SEGMENT)
@@ -69,6 +65,9 @@ def test_any_range_is_read(made: tuple[Repository, bytes]) -> None:
             assert raw.tobytes() == wanted[start + at : start + stop]
         with pytest.raises(StoreError):
             reader.read_into(SEGMENT - 1, np.empty(2, np.uint8))
+    path = f"backup:{made[0].root}/broker-a@3:0"
+    with pytest.raises(StoreError, match="only read"):
+        storage_for(path).create(f"{path}/x")
 
 
 def test_a_branch_and_a_gap_are_logs_of_their_own(made: tuple[Repository, bytes]) -> None:
@@ -127,9 +126,3 @@ def test_an_edited_catalogue_is_refused(made: tuple[Repository, bytes], field: s
     (repository.folder / "runs/00000003.json").write_text(json.dumps(run))
     with pytest.raises(StoreError, match=r"00000003\.json"):
         read(f"backup:{repository.root}/broker-a@3:{run['end']}")
-
-
-def test_nothing_is_written_there(made: tuple[Repository, bytes]) -> None:
-    path = f"backup:{made[0].root}/broker-a@3:0"
-    with pytest.raises(StoreError, match="only read"):
-        storage_for(path).create(f"{path}/x")

@@ -129,7 +129,7 @@ def local_files(root: Path) -> DiskFiles:
     return DiskFiles(str(root))
 
 
-def test_what_is_written_is_read_at_its_place_and_no_further(local_files: DiskFiles) -> None:
+def test_what_is_written_is_read_and_a_name_is_a_folder_or_file(local_files, root) -> None:
     file = local_files.open("file")
     file.write_at(12, memoryview(b"ab"))
     assert file.length() == 14
@@ -141,6 +141,25 @@ def test_what_is_written_is_read_at_its_place_and_no_further(local_files: DiskFi
         file.read_at(9, buffer)
     file.read_at(99, buffer[:0])
     file.close()
+    assert local_files.is_folder("folder")
+    assert local_files.is_folder("")
+    assert not local_files.is_folder("file")
+    for name, kind in (("linked", "a link"), ("pipe", "neither a file nor a folder")):
+        with pytest.raises(StoreError, match=f"{name}: is {kind}"):
+            local_files.is_folder(name)
+    assert local_files.exists("dangling")
+    assert not local_files.exists("nothing")
+    assert local_files.names("folder") == ["inner"]
+    assert local_files.names("nothing") == local_files.names("file") == []
+    assert [local_files.is_ours(name) for name in ("file", "folder", "link", "pipe")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    (root / "file").chmod(0o666)
+    assert not local_files.is_ours("file")
+    share = local_files.used_share()
+    assert 0 < share <= 1
+    assert round(share * 100) == pytest.approx(share * 100)
+    assert DiskFiles(str(root / "nothing")).used_share() == 0
 
 
 @pytest.mark.parametrize(
@@ -160,25 +179,7 @@ def test_only_a_regular_file_is_opened(local_files: DiskFiles, name: str, reason
         local_files.create(name)
 
 
-def test_a_name_is_a_folder_a_file_or_neither(local_files: DiskFiles, root: Path) -> None:
-    assert local_files.is_folder("folder")
-    assert local_files.is_folder("")
-    assert not local_files.is_folder("file")
-    for name, kind in (("linked", "a link"), ("pipe", "neither a file nor a folder")):
-        with pytest.raises(StoreError, match=f"{name}: is {kind}"):
-            local_files.is_folder(name)
-    assert local_files.exists("dangling")
-    assert not local_files.exists("nothing")
-    assert local_files.names("folder") == ["inner"]
-    assert local_files.names("nothing") == local_files.names("file") == []
-    assert [local_files.is_ours(name) for name in ("file", "folder", "link", "pipe")] == [
-        True, True, False, False,
-    ]  # fmt: skip
-    (root / "file").chmod(0o666)
-    assert not local_files.is_ours("file")
-
-
-def test_new_names_get_their_modes(local_files: DiskFiles, root: Path) -> None:
+def test_new_names_and_a_stores_new_files_get_their_modes(local_files, root) -> None:
     old = os.umask(0)
     try:
         local_files.create("plain").close()
@@ -194,17 +195,12 @@ def test_new_names_get_their_modes(local_files: DiskFiles, root: Path) -> None:
     local_files.make_folder("a/b")
     with pytest.raises(FileExistsError):
         local_files.add_folder("a")
-
-
-def test_a_stores_new_files_are_as_its_folder_without_the_right_to_run(root: Path) -> None:
     (root / "folder").chmod(0o770)
     made = DiskFiles.as_owned_by((root / "folder").stat(), str(root))
     assert (made.file_mode, made.folder_mode) == (0o660, 0o770)
 
 
-def test_a_file_of_zeros_has_its_length_as_soon_as_it_has_its_name(
-    local_files: DiskFiles, root: Path
-) -> None:
+def test_a_file_of_zeros_has_its_length_as_soon_as_it_has_its_name(local_files, root: Path) -> None:
     """RocketMQ before 5.1.3 refuses a store with an empty segment, which a kill left before."""
 
     def made() -> None:
@@ -251,9 +247,17 @@ def test_where_each_file_has_a_name_it_is_made_with_it(
         local_files.create("zeros", 9)
 
 
-def test_names_are_swapped_and_links_removed_but_not_followed(
-    local_files: DiskFiles, root: Path
-) -> None:
+def test_names_are_swapped_and_no_link_is_followed_on_the_way(local_files, root) -> None:
+    local_files.open_read("linked/inner").close()
+    fixed = FixedFiles(local_files.root)
+    fixed.open_read("folder/inner").close()
+    for path in ("linked/inner", "link", "folder/../linked/inner"):
+        with pytest.raises(StoreError, match="a link is on the way to it"):
+            fixed.open_read(path)
+    with pytest.raises(StoreError, match="is not a regular file"):
+        fixed.open_read("pipe")
+    with pytest.raises(FileNotFoundError):
+        fixed.open_read("folder/none")
     local_files.remove("linked")
     assert local_files.names("folder") == ["inner"]
     local_files.exchange("file", "folder")
@@ -268,22 +272,7 @@ def test_names_are_swapped_and_links_removed_but_not_followed(
     assert caught.value.filename2 == f"{root}/nothing"
 
 
-def test_below_a_foreign_folder_no_link_is_followed_on_the_way(local_files: DiskFiles) -> None:
-    local_files.open_read("linked/inner").close()
-    fixed = FixedFiles(local_files.root)
-    fixed.open_read("folder/inner").close()
-    for path in ("linked/inner", "link", "folder/../linked/inner"):
-        with pytest.raises(StoreError, match="a link is on the way to it"):
-            fixed.open_read(path)
-    with pytest.raises(StoreError, match="is not a regular file"):
-        fixed.open_read("pipe")
-    with pytest.raises(FileNotFoundError):
-        fixed.open_read("folder/none")
-
-
-def test_a_lock_file_is_kept_and_gets_its_word_only_where_it_is_new(
-    local_files: DiskFiles, root: Path
-) -> None:
+def test_a_lock_file_is_kept_and_gets_its_word_only_where_it_is_new(local_files, root) -> None:
     release = local_files.lock("lock")
     with pytest.raises(StoreInUse, match="this process"):
         local_files.lock("lock")
@@ -298,10 +287,3 @@ def test_a_lock_file_is_kept_and_gets_its_word_only_where_it_is_new(
     for name in ("link", "dangling", "folder"):
         with pytest.raises(StoreError, match=f"{name}: is not a regular file"):
             local_files.lock(name)
-
-
-def test_the_used_share_is_whole_percents_or_unknown(local_files: DiskFiles, root: Path) -> None:
-    share = local_files.used_share()
-    assert 0 < share <= 1
-    assert round(share * 100) == pytest.approx(share * 100)
-    assert DiskFiles(str(root / "nothing")).used_share() == 0

@@ -57,14 +57,11 @@ def test_what_a_store_tells_is_not_reported_without_a_folder_of_it(store: Path, 
         discover(StoreAt(LocalStorage(), str(store), "5.3.3", {}), LOOK)
 
 
-def test_unreadable_queues_are_not_derived_anew(store: Path) -> None:
+def test_unreadable_queues_and_stores_are_named(store: Path) -> None:
     assert has_queues(str(store))
     (store / "consumequeue").chmod(0)
     with as_another_user(), pytest.raises(PermissionError, match=f"'{store}/consumequeue'"):
         has_queues(str(store))
-
-
-def test_a_store_that_may_not_be_listed_is_not_called_missing(store: Path) -> None:
     store.chmod(0)
     with as_another_user(), pytest.raises(PermissionError, match=f"'{store}'"):
         check_store(str(store), {})
@@ -81,7 +78,7 @@ def test_what_lies_beside_a_store_keeps_nobody_from_it(store: Path) -> None:
 
 
 # --- Parts of files are read in one call; a file that is not there, or is short, is told apart.
-def test_a_part_and_a_head(tmp_path: Path) -> None:
+def test_a_part_a_head_and_the_state_of_a_listing(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     storage = LocalStorage()
@@ -93,9 +90,6 @@ def test_a_part_and_a_head(tmp_path: Path) -> None:
     assert folder.head("none", 3) is None
     with pytest.raises(StoreChanged):
         read_part(storage, str(path), 8, 4)
-
-
-def test_the_state_of_a_listing_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     storage = LocalStorage()

@@ -52,7 +52,7 @@ def test_each_bit_of_the_tables_counts(length: int) -> None:
             decode_all(flipped, length)
 
 
-def test_a_flipped_bit_of_a_frame_is_found() -> None:
+def test_flipped_frames_and_frames_of_other_sizes_are_found() -> None:
     plain = _plain(FRAME_BYTES + 500)
     stored = compress(plain)
     draws = random.Random(1)
@@ -61,6 +61,14 @@ def test_a_flipped_bit_of_a_frame_is_found() -> None:
         flipped[draws.randrange(len(stored) - tail_bytes(len(plain)))] ^= 1 << draws.randrange(8)
         with suppress(PieceBroken):
             assert decode_all(flipped, len(plain)).tobytes() == plain  # a bit that says nothing
+    # All stored sizes are right, so that only the plain ones tell.
+    length = FRAME_BYTES + 5
+    stored = bytearray(compress(_plain(length)))
+    for at, size in ((-21, FRAME_BYTES - 1), (-13, 6)):
+        assert struct.unpack_from("<I", stored, len(stored) + at)[0] in (FRAME_BYTES, 5)
+        struct.pack_into("<I", stored, len(stored) + at, size)
+    with pytest.raises(PieceBroken, match="frame 0 of the seek table"):
+        read_table(bytes(stored[-tail_bytes(length) :]), length, len(stored))
 
 
 @pytest.mark.parametrize(
@@ -89,14 +97,3 @@ def test_a_length_that_is_not_the_piece_s_is_refused(length: int) -> None:
         decode_all(stored, length)
     with pytest.raises(PieceBroken):
         decode_all(stored[:-1], FRAME_BYTES)
-
-
-def test_frames_of_other_sizes_than_a_piece_has_are_refused() -> None:
-    """All stored sizes are right, so that only the plain ones tell."""
-    length = FRAME_BYTES + 5
-    stored = bytearray(compress(_plain(length)))
-    for at, size in ((-21, FRAME_BYTES - 1), (-13, 6)):
-        assert struct.unpack_from("<I", stored, len(stored) + at)[0] in (FRAME_BYTES, 5)
-        struct.pack_into("<I", stored, len(stored) + at, size)
-    with pytest.raises(PieceBroken, match="frame 0 of the seek table"):
-        read_table(bytes(stored[-tail_bytes(length) :]), length, len(stored))

@@ -30,14 +30,11 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_folder_is_listed_sorted_and_only_files_have_a_state(root: Path) -> None:
+def test_a_folder_is_listed_sorted_and_a_walk_enters_no_link(root: Path) -> None:
     listed = LocalStorage().list(f"{root}/folder")
     assert [(name, state and state.size) for name, state in listed] == [
         ("a", 0), ("b", 10), ("inner", None), ("link", None), ("pipe", None),
     ]  # fmt: skip
-
-
-def test_a_walk_enters_folders_and_no_link(root: Path) -> None:
     walked = LocalStorage().walk(f"{root}/folder")
     assert [name for name, _ in walked] == ["a", "b", "inner/", "inner/c", "link", "pipe"]
     with pytest.raises(StoreError, match="linked: is a link"):
@@ -69,6 +66,11 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(root: Path) -> None:
     os.utime(file, ns=(1, 1))
     with pytest.raises(StoreChanged, match="changed while it was read"):
         reader.close()
+    storage = LocalStorage()
+    for _ in range(2):
+        storage.remove_tree(f"{root}/folder")
+        storage.remove(f"{root}/file")
+    assert os.listdir(root) == ["linked"]
 
 
 def test_a_hole_reads_as_zeros_and_is_not_cached(tmp_path: Path) -> None:
@@ -113,17 +115,6 @@ def test_an_empty_path_is_not_the_folder_in_which_a_program_runs(given: str) -> 
         LocalStorage().resolve(given)
 
 
-def test_a_file_is_placed_once_with_zeros_up_to_its_length(tmp_path: Path) -> None:
-    storage = LocalStorage()
-    assert storage.place(str(tmp_path), "a/b/c", b"xy", 4)
-    assert (tmp_path / "a/b/c").read_bytes() == b"xy\0\0"
-    assert not storage.place(str(tmp_path), "a/b/c", b"other", 5)
-    assert (tmp_path / "a/b/c").read_bytes() == b"xy\0\0"
-    with pytest.raises(FileNotFoundError):
-        storage.place(f"{tmp_path}/gone", "a/b", b"", 0)
-    assert not LocalStorage(sync_files=True).place(str(tmp_path), "d", b"", 0)
-
-
 @pytest.mark.parametrize("there", [False, True])
 def test_a_set_gets_its_name_whole_and_what_it_replaces_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
@@ -144,14 +135,6 @@ def test_a_set_gets_its_name_whole_and_what_it_replaces_is_kept(
     assert os.listdir(to) == ["manifest.json"]
     assert (os.listdir(new) if there else os.path.exists(new)) == (["old"] if there else False)
     assert set(asked) == ({to, new} if there else {to})
-
-
-def test_a_tree_is_removed_and_what_is_missing_is_no_error(root: Path) -> None:
-    storage = LocalStorage()
-    for _ in range(2):
-        storage.remove_tree(f"{root}/folder")
-        storage.remove(f"{root}/file")
-    assert os.listdir(root) == ["linked"]
 
 
 # --- Databricks volumes: a folder of this machine, with all refused that such a mount refuses.
@@ -207,18 +190,12 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return root
 
 
-def test_the_mount_refuses_a_local_disk_s_ways(mount: str) -> None:
+def test_files_and_changes_are_seen_on_a_volume(mount: str) -> None:
     with pytest.raises(Refused):
         battery.write(LocalStorage(), f"{mount}/file", b"content")
     with pytest.raises(Refused):
         LocalStorage().move_all([(f"{mount}/file", f"{mount}/other")])
-
-
-def test_files(mount: str) -> None:
     battery.check_files(VolumeStorage(), f"{mount}/files")
-
-
-def test_changes_are_seen(mount: str) -> None:
     battery.check_changes(VolumeStorage(), f"{mount}/changes")
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from reput.store_format.files import local_writers
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.system import uncached_flags
 from tests.store_format.files import battery
 
 PAGE = 4096
@@ -37,9 +36,7 @@ def write_pieces(path: Path, pieces: list[bytes], length: int, digest: bool = Tr
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PIECES, st.integers(0, 200_000), st.booleans(), st.sampled_from([PAGE, 1 << 16, 1 << 20]))
-def test_what_is_written_is_there(
-    tmp_path: Path, pieces: list[bytes], more: int, digest: bool, piece_bytes: int
-) -> None:
+def test_what_is_written_is_there(tmp_path, pieces, more: int, digest, piece_bytes: int) -> None:
     content = b"".join(pieces)
     wanted = content + bytes(more)
     path = tmp_path / "file"
@@ -67,15 +64,6 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, refuses: bool) -> list[tuple[int, 
     monkeypatch.setattr(os, "pwritev", noted)
     monkeypatch.setattr(local_writers, "uncached_flags", lambda _: 0x80)
     return calls
-
-
-@pytest.mark.parametrize(
-    ("release", "flags"),
-    [("6.16.0", 0x80), ("6.18.44-x", 0x80), ("7.0-rc1", 0x80), ("6.15.9", 0), ("6.8.0-90-x", 0),
-     ("5.10.0-21-amd64", 0), ("4.19", 0), ("own", 0)],
-)  # fmt: skip
-def test_only_kernels_that_lose_nothing_are_asked(release: str, flags: int) -> None:
-    assert uncached_flags(release) == flags
 
 
 def test_published_pages_are_written_whole_and_not_cached(tmp_path, monkeypatch) -> None:
@@ -138,7 +126,13 @@ def test_a_shared_file_is_synced_when_it_has_its_length(tmp_path, monkeypatch) -
     assert lengths == [PAGE]
 
 
-def test_a_placed_file_is_there_once_and_as_others_are(tmp_path: Path) -> None:
+def test_a_placed_file_is_there_once_and_a_late_task_places_nothing(tmp_path: Path) -> None:
+    gone = tmp_path / "staging"
+    with pytest.raises(FileNotFoundError):
+        LocalStorage().place(str(gone), "placed/a/file", b"abc", 3)
+    assert not gone.exists()
+    assert not LocalStorage(sync_files=True).place(str(tmp_path), "placed/a/file", b"abc", 3)
+    assert not (tmp_path / "placed").exists()
     storage = LocalStorage()
     assert storage.place(str(tmp_path), "placed/a/b/file", b"abc", 10)
     assert not storage.place(str(tmp_path), "placed/a/b/file", b"xyz", 10)
@@ -149,22 +143,11 @@ def test_a_placed_file_is_there_once_and_as_others_are(tmp_path: Path) -> None:
     assert storage.place(str(tmp_path), "placed/a/c/file", b"", 0)
 
 
-def test_a_late_task_places_nothing(tmp_path: Path) -> None:
-    gone = tmp_path / "staging"
-    with pytest.raises(FileNotFoundError):
-        LocalStorage().place(str(gone), "placed/a/file", b"abc", 3)
-    assert not gone.exists()
-    assert not LocalStorage(sync_files=True).place(str(tmp_path), "placed/a/file", b"abc", 3)
-    assert not (tmp_path / "placed").exists()
-
-
 def test_one_of_several_puts_a_new_file(tmp_path: Path) -> None:
     battery.check_put_new(LocalStorage(), str(tmp_path))
 
 
-def test_a_new_file_is_put_where_no_file_has_two_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_file_is_put_where_no_file_has_two_names(tmp_path: Path, monkeypatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.EPERM, "no second names")
 

@@ -33,24 +33,19 @@ def going(*paths: str) -> Any:
     return lambda folder: list(paths)
 
 
-def test_an_old_set_goes_manifest_first_and_the_new_ones_mark_is_there_before() -> None:
+def test_an_old_set_goes_manifest_first_and_what_is_of_no_set_stays() -> None:
     storage = Remote({"out/a/b": b"old", f"out/{MANIFEST}": b"old"})
     storage.make_folders("out/a")
     assert storage.begin_set("job", "out", going("a/", "a/b", MANIFEST)) == "out"
     assert storage.done == [f"+out/{UNFINISHED}", f"-out/{MANIFEST}", "-out/a/b"]
     assert storage.files == {f"out/{UNFINISHED}": b"job"}
     assert "out/a" not in storage.folders
-
-
-def test_what_came_meanwhile_stays_and_ends_the_job() -> None:
     storage = Remote({"out/a": b"old", "out/theirs": b"x"})
     with pytest.raises(FileExistsError, match="of no set") as caught:
         storage.begin_set("job", "out", going("a"))
     assert caught.value.filename == "out/theirs"
     assert storage.files["out/theirs"] == b"x"
 
-
-def test_what_may_not_go_is_asked_before_anything_is_done() -> None:
     def refuse(folder: str) -> list[str]:
         raise StoreError(f"{folder}: holds something else")
 
@@ -58,9 +53,6 @@ def test_what_may_not_go_is_asked_before_anything_is_done() -> None:
     with pytest.raises(StoreError, match="out: holds"):
         storage.begin_set("job", "out", refuse)
     assert storage.done == []
-
-
-def test_a_set_is_whole_with_its_manifest() -> None:
     storage = Remote({})
     storage.begin_set("job", "out", going())
     storage.done.clear()
@@ -89,7 +81,7 @@ class Sent(SequentialWriter):
         self.sent.append(b"closed")
 
 
-def test_a_file_is_filled_up_with_zeros_that_its_digest_leaves_out() -> None:
+def test_a_digest_leaves_zeros_out_and_the_first_error_of_many_calls_is_raised() -> None:
     writer = Sent(digest=True)
     writer.write(b"ab")
     written = writer.finish(3)
@@ -98,9 +90,6 @@ def test_a_file_is_filled_up_with_zeros_that_its_digest_leaves_out() -> None:
     assert written == (3, "fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603", 2)
     with pytest.raises(AssertionError):
         Sent().finish(-1)
-
-
-def test_the_first_error_of_many_calls_is_raised() -> None:
     seen: list[int] = []
     for_all(seen.append, range(100))
     assert sorted(seen) == list(range(100))

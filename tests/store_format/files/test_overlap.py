@@ -35,10 +35,20 @@ def test_keys_that_are_mere_text(one: str, other: str, wanted: str | None) -> No
     assert relation(by_key(("s3",), one), by_key(("gs",), other)) is None
 
 
-def test_a_place_has_one_name_and_all_names_above() -> None:
+def test_names_differ_by_case_where_the_disk_tells_them_apart(tmp_path, monkeypatch) -> None:
     found = by_parts(("root",), ["a", "b"])
     assert found.itself == {("root", "a", "b")}
     assert found.above == {("root",), ("root", "a")}
+    (tmp_path / "store").mkdir()
+    names = [on_this_machine(str(tmp_path / name)) for name in ("store", "Store", "STORE/x")]
+    assert relation(names[1], names[0]) is None
+    assert relation(names[2], names[0]) is None
+    assert relation(names[2], names[1]) is None
+    monkeypatch.setattr(os.path, "lexists", lambda path: os.access(path.lower(), os.F_OK))
+    plain = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path: plain(path.lower()))
+    same = [on_this_machine(str(tmp_path / name)) for name in ("store", "new", "NEW")]
+    assert relation(same[1], same[2]) == "is"
 
 
 @pytest.fixture
@@ -92,18 +102,3 @@ MOUNTS = r"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
 )
 def test_a_paths_place_on_its_file_system(path: str, device: str, inside: str) -> None:
     assert where_mounted(path, MOUNTS) == (device, inside)
-
-
-def test_names_that_differ_by_case_are_two_where_the_disk_tells_them_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "store").mkdir()
-    names = [on_this_machine(str(tmp_path / name)) for name in ("store", "Store", "STORE/x")]
-    assert relation(names[1], names[0]) is None
-    assert relation(names[2], names[0]) is None
-    assert relation(names[2], names[1]) is None
-    monkeypatch.setattr(os.path, "lexists", lambda path: os.access(path.lower(), os.F_OK))
-    plain = os.lstat
-    monkeypatch.setattr(os, "lstat", lambda path: plain(path.lower()))
-    same = [on_this_machine(str(tmp_path / name)) for name in ("store", "new", "NEW")]
-    assert relation(same[1], same[2]) == "is"

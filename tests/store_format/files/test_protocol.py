@@ -32,9 +32,7 @@ STATE = FileState(10, 5, "tag")
         (STATE._replace(tag="other"), False, False),
     ],
 )
-def test_a_file_is_the_same_by_size_time_and_tag(
-    now: FileState, at_a_time: bool, at_any_time: bool
-) -> None:
+def test_a_file_is_the_same_by_size_time_and_tag(now, at_a_time: bool, at_any_time: bool) -> None:
     assert STATE.admits(now) == at_a_time
     assert STATE._replace(mtime=ANY_TIME).admits(now) == at_any_time
 
@@ -43,7 +41,7 @@ def names(listed: list[Listed]) -> list[tuple[str, bool]]:
     return [(name, state is not None) for name, state in listed]
 
 
-def test_a_walk_gives_folders_before_what_is_in_them() -> None:
+def test_a_walk_gives_folders_first_and_what_cannot_be_listed_is_none() -> None:
     storage = MemoryStorage({"s/a": b"", "s/b/c/d": b"", "s/b/e": b"", "other": b""})
     storage.make_folders("s/empty")
     assert names(list(walk_lists(storage, "s"))) == [
@@ -52,13 +50,15 @@ def test_a_walk_gives_folders_before_what_is_in_them() -> None:
     ]  # fmt: skip
     assert list(walk_lists(storage, "s/empty")) == []
 
-
-def test_a_name_that_cannot_be_listed_is_no_folder() -> None:
     class WithLink(MemoryStorage):
         def list(self, folder: str) -> list[Listed]:
             return [*super().list(folder), *([Listed("link", None)] if folder == "s" else [])]
 
     assert names(list(walk_lists(WithLink({"s/a": b""}), "s"))) == [("a", True), ("link", False)]
+    storage = MemoryStorage()
+    assert not storage.back_to_back
+    storage.back_to_back = True  # type: ignore[attr-defined]
+    assert storage.back_to_back
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,6 @@ def test_a_name_that_cannot_be_listed_is_no_folder() -> None:
 def test_what_is_no_folder_is_not_walked(folder: str, error: type[OSError]) -> None:
     with pytest.raises(error):
         list(walk_lists(MemoryStorage({"s/a": b""}), folder))
-
-
-def test_segments_are_back_to_back_only_where_a_storage_says_so() -> None:
-    storage = MemoryStorage()
-    assert not storage.back_to_back
-    storage.back_to_back = True  # type: ignore[attr-defined]
-    assert storage.back_to_back
 
 
 # --- Small files read, made and replaced as a whole.
@@ -100,14 +93,32 @@ def test_a_new_file_may_be_empty_and_never_takes_anothers_place(files: DiskFiles
 
 
 @pytest.mark.parametrize(("length", "found"), [(None, b"ab"), (2, b"ab"), (5, b"ab\0\0\0")])
-def test_zeros_fill_a_file_up_to_its_length(
-    files: DiskFiles, length: int | None, found: bytes
-) -> None:
+def test_zeros_fill_a_file_up_to_its_length(files: DiskFiles, length, found: bytes) -> None:
     replace_small(files, "file", b"ab", length=length)
     assert read_small(files, "file", 99) == found
 
 
-def test_a_crash_before_the_new_name_leaves_the_old_content(tmp_path: Path) -> None:
+def test_missing_folders_are_made_and_only_a_file_may_be_replaced(files, tmp_path) -> None:
+    add_folders(files, "", "a/b")
+    add_folders(files, "a", "b/c/d")
+    add_folders(files, "a", "")
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
+        "a", "a/b", "a/b/c", "a/b/c/d",
+    ]  # fmt: skip
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "file").write_bytes(b"")
+    check_small(files, "file")
+    check_small(files, "none")
+    for name, reason in (("folder", "is a folder"), ("link", "is a link")):
+        with pytest.raises(StoreError, match=f"{name}: {reason}"):
+            check_small(files, name)
+    for own, mode in ((True, 0), (False, 0o044)):
+        replace_small(files, "file", b"", own=own)
+        others = stat.S_IMODE((tmp_path / "file").stat().st_mode) & 0o077
+        assert others & ~mode == 0
+    assert others
+
     class Crashing(DiskFiles):
         def rename(self, path: str, to: str) -> None:
             raise OSError("power cut")
@@ -117,31 +128,3 @@ def test_a_crash_before_the_new_name_leaves_the_old_content(tmp_path: Path) -> N
         replace_small(Crashing(str(tmp_path)), "file", b"new", beside=".x")
     assert (tmp_path / "file").read_bytes() == b"old"
     assert (tmp_path / "file.x").read_bytes() == b"new"
-
-
-def test_an_own_file_is_read_by_nobody_else(files: DiskFiles, tmp_path: Path) -> None:
-    for own, mode in ((True, 0), (False, 0o044)):
-        replace_small(files, "file", b"", own=own)
-        others = stat.S_IMODE((tmp_path / "file").stat().st_mode) & 0o077
-        assert others & ~mode == 0
-    assert others
-
-
-def test_missing_folders_are_made_below_a_root(files: DiskFiles, tmp_path: Path) -> None:
-    add_folders(files, "", "a/b")
-    add_folders(files, "a", "b/c/d")
-    add_folders(files, "a", "")
-    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
-        "a", "a/b", "a/b/c", "a/b/c/d",
-    ]  # fmt: skip
-
-
-def test_only_a_file_or_nothing_may_be_replaced(files: DiskFiles, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to("nowhere")
-    (tmp_path / "file").write_bytes(b"")
-    check_small(files, "file")
-    check_small(files, "none")
-    for name, reason in (("folder", "is a folder"), ("link", "is a link")):
-        with pytest.raises(StoreError, match=f"{name}: {reason}"):
-            check_small(files, name)

@@ -10,10 +10,12 @@ from reput.jobs import cli
 from reput.jobs.comparing.compare import verify_queue_log
 from reput.jobs.judging.report import Report
 from reput.jobs.opening.questions import open_store
+from reput.store_format import layouts
 from reput.store_format.discover.store import store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import storage_for
 from reput.store_format.names import tiered_name, tiered_start
+from tests.format_pages import FIELD_ROW, HEX_BLOCK, LINE, QUEUE_LOGS, Block, fields, parts, text_of
 from tests.store_format.files.queue_log_archive import (
     PLAIN,
     TOPIC,
@@ -23,6 +25,7 @@ from tests.store_format.files.queue_log_archive import (
     root,
     tiered_entries,
     tiered_url,
+    unpack,
 )
 from tests.trees import flip
 
@@ -44,18 +47,26 @@ def said(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
     return out if code == 0 else errors
 
 
-def test_a_compacted_queue_is_what_its_queue_file_has(root: Path) -> None:
+def test_both_are_what_their_queue_files_have(root: Path) -> None:
     wanted = compacted_entries(root)
     names = [path.name for path in (root / f"compaction/compactionLog/{TOPIC}/0").iterdir()]
     assert max(map(int, names)) > len(names) * 4600  # what was compacted away left holes
     assert len(wanted) > 50
     assert read(compacted_url(root)) == wanted
-
-
-def test_a_tiered_queue_is_what_its_queue_file_has(root: Path) -> None:
     wanted = tiered_entries(root)
     assert len(list((root / f"tiered/judge/{PLAIN}/0/COMMIT_LOG").iterdir())) > 3
     assert read(tiered_url(root)) == wanted
+    for url in (compacted_url(root), tiered_url(root)):
+        report = looked(url)
+        assert report.same
+        assert report.files > 2
+    storage: Any = storage_for(compacted_url(root))
+    with pytest.raises(StoreError, match="only read"):
+        storage.create(f"{compacted_url(root)}/commitlog/x")
+    assert tiered_name(0) == "cfcd208400000000000000000000"
+    assert tiered_start("cfcd208400000000000000000000") == 0
+    assert tiered_start("cfcd208500000000000000000000") is None
+    assert tiered_start("00000000000000000000") is None
 
 
 def test_both_are_asked_and_exported_as_stores(root: Path, tmp_path, capsys) -> None:
@@ -78,13 +89,6 @@ def looked(url: str) -> Report:
     return verify_queue_log(store_at(url))
 
 
-def test_both_agree_with_their_queue_files(root: Path) -> None:
-    for url in (compacted_url(root), tiered_url(root)):
-        report = looked(url)
-        assert report.same
-        assert report.files > 2
-
-
 def test_records_that_rocketmq_forgot_while_it_compacted_are_found(root: Path) -> None:
     """Queue 1 has eight records without an entry: no consumer is given them (5.3.3)."""
     (found,) = looked(compacted_url(root, 1)).differences
@@ -99,7 +103,7 @@ def spoil(path: Path, at: int) -> None:
     flip(path, at)
 
 
-def test_a_changed_entry_of_a_compacted_queue_is_named(copy: Path) -> None:
+def test_a_changed_entry_is_named_and_a_spoilt_record_breaks_a_tiered_log_off(copy: Path) -> None:
     path = copy / f"compaction/compactionCq/{TOPIC}/0/{0:020d}"
     spoil(path, 46 + 35)
     (found,) = looked(compacted_url(copy)).differences
@@ -108,16 +112,10 @@ def test_a_changed_entry_of_a_compacted_queue_is_named(copy: Path) -> None:
     assert [each.field for each in looked(compacted_url(copy)).differences][-1] == (
         "the file is missing"
     )
-
-
-def test_a_changed_entry_of_a_tiered_queue_is_named(copy: Path) -> None:
     path = copy / f"tiered/judge/{PLAIN}/0/CONSUME_QUEUE" / tiered_name(200)
     spoil(path, 2 * 20 + 11)
     (found,) = looked(tiered_url(copy)).differences
     assert (found.path, found.offset, found.field) == (str(path), 40, "entry 2 size")
-
-
-def test_a_spoilt_record_breaks_a_tiered_log_off(copy: Path) -> None:
     path = copy / f"tiered/judge/{PLAIN}/0/COMMIT_LOG" / tiered_name(0)
     spoil(path, 4)
     report = looked(tiered_url(copy))
@@ -140,12 +138,6 @@ def test_no_store_is_derived_from_one_queue(root: Path, tmp_path, command: str, 
     assert "is one queue's log" in said(capsys, 2, *words, "--rocketmq", "5.3.3")
 
 
-def test_nothing_is_written_there(root: Path) -> None:
-    storage: Any = storage_for(compacted_url(root))
-    with pytest.raises(StoreError, match="only read"):
-        storage.create(f"{compacted_url(root)}/commitlog/x")
-
-
 def test_files_of_both_are_dumped(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiered = root / "tiered/judge"
     for path, kinds in (
@@ -166,8 +158,37 @@ def test_files_of_both_are_dumped(root: Path, capsys: pytest.CaptureFixture[str]
     assert positions == sorted(positions)  # slot by slot
 
 
-def test_a_tiered_name_has_the_hash_of_its_offset() -> None:
-    assert tiered_name(0) == "cfcd208400000000000000000000"
-    assert tiered_start("cfcd208400000000000000000000") == 0
-    assert tiered_start("cfcd208500000000000000000000") is None
-    assert tiered_start("00000000000000000000") is None
+# --- The examples of docs/formats/compaction.md and tiered.md are bytes of the archive here.
+@pytest.mark.parametrize("page", QUEUE_LOGS)
+def test_an_example_is_what_the_store_holds(page: str, tmp_path: Path) -> None:
+    root = unpack(tmp_path)
+    ((path, body),) = HEX_BLOCK.findall(text_of(page))
+    data = (root / path).read_bytes()
+    block = Block(page, "", path, body.splitlines())
+    for line in block.lines:
+        match = LINE.fullmatch(line)
+        assert match, line
+        raw = bytes.fromhex(match[2])
+        assert data[int(match[1], 16) :][: len(raw)] == raw, line
+    for part in parts(block):
+        assert int.from_bytes(part.raw, "big", signed=True) == part.value, part.name
+
+
+def test_the_examples_and_tables_show_every_field_where_it_stands() -> None:
+    for page, starts in (
+        ("compaction", ((layouts.BATCH_QUEUE_ENTRY, 0),)),
+        ("tiered", (
+            (layouts.TIERED_INDEX_HEADER, 0), (layouts.TIERED_INDEX_SLOT, 28),
+            (layouts.TIERED_INDEX_ITEM, 28 + 7 * 8),
+        )),
+    ):  # fmt: skip
+        ((path, body),) = HEX_BLOCK.findall(text_of(page))
+        shown = [(p.offset, p.name) for p in parts(Block(page, "", path, body.splitlines()))]
+        wanted = [(start + at, name) for layout, start in starts for at, _, name in fields(layout)]
+        assert shown == wanted
+    rows = [FIELD_ROW.fullmatch(line) for line in text_of("tiered").splitlines()]
+    found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
+    assert found == [
+        *fields(layouts.TIERED_INDEX_HEADER), *fields(layouts.TIERED_INDEX_SLOT),
+        *fields(layouts.TIERED_INDEX_ITEM),
+    ]  # fmt: skip

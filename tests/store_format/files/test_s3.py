@@ -47,13 +47,19 @@ def output(request: pytest.FixtureRequest) -> str:
     return f"{URL}/{request.node.name}/out"
 
 
-def test_files() -> None:
+def test_files_are_put_and_what_a_killed_writer_sent_goes() -> None:
     battery.check_files(S3Storage(), f"{URL}/files")
     assert s3_server.unfinished_uploads() == 0
-
-
-def test_one_of_several_puts_a_new_object() -> None:
     battery.check_put_new(S3Storage(), f"{URL}/new")
+    for name in ("killed", "abandoned"):
+        output = S3Storage().create(f"{URL}/half/{name}")
+        output.write(bytes(9 << 20))
+    assert s3_server.unfinished_uploads() == 2
+    output.abandon()
+    assert s3_server.unfinished_uploads() == 1
+    S3Storage().remove_tree(f"{URL}/half")
+    assert s3_server.unfinished_uploads() == 0
+    assert s3_server.object_keys("half") == []
 
 
 def test_a_throttled_request_waits_and_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,18 +86,6 @@ def test_a_throttled_request_waits_and_is_sent_again(monkeypatch: pytest.MonkeyP
     assert max(waits) <= 20
 
 
-def test_what_a_killed_writer_sent_goes_with_its_folder() -> None:
-    for name in ("killed", "abandoned"):
-        output = S3Storage().create(f"{URL}/half/{name}")
-        output.write(bytes(9 << 20))
-    assert s3_server.unfinished_uploads() == 2
-    output.abandon()
-    assert s3_server.unfinished_uploads() == 1
-    S3Storage().remove_tree(f"{URL}/half")
-    assert s3_server.unfinished_uploads() == 0
-    assert s3_server.object_keys("half") == []
-
-
 def test_a_read_goes_on_where_its_connection_broke(endpoint: str) -> None:
     content = np.random.default_rng(2).integers(0, 256, 300_000, np.uint8)
     battery.write(S3Storage(), f"{URL}/cut/object", content.tobytes())
@@ -107,6 +101,19 @@ def test_a_read_goes_on_where_its_connection_broke(endpoint: str) -> None:
         pytest.raises(OSError, match=f"^{URL}/cut/object: "),
     ):
         S3Storage().open(f"{URL}/cut/object").read_into(0, buffer)
+    # A manifest or a configuration, which is read as a whole.
+    content = np.random.default_rng(3).integers(0, 256, 50_000, np.uint8).tobytes()
+    battery.write(S3Storage(), f"{URL}/cut/small", content)
+    with cutting_proxy.between(endpoint, 20_000, cuts=2) as (address, cuts):
+        with s3_server.environment({"AWS_ENDPOINT_URL": address}):
+            assert S3Storage().read_bytes(f"{URL}/cut/small") == content
+        assert cuts() == 2
+    with (
+        cutting_proxy.between(endpoint, 20_000, cuts=99) as (address, _),
+        s3_server.environment({"AWS_ENDPOINT_URL": address}),
+        pytest.raises(OSError, match=f"^{URL}/cut/small: the connection broke 5 times"),
+    ):
+        S3Storage().read_bytes(f"{URL}/cut/small")
 
 
 def test_changes_are_seen_within_a_second() -> None:
@@ -114,7 +121,7 @@ def test_changes_are_seen_within_a_second() -> None:
 
 
 @pytest.mark.long
-def test_from_s3_to_s3(output: str, tmp_path: Path) -> None:
+def test_from_s3_to_s3_and_a_difference_has_its_url(output: str, tmp_path: Path) -> None:
     before = set(s3_server.object_keys())
     summary = battery.rebuild(f"{URL}/store", output)
     assert summary.store == f"{URL}/store"
@@ -127,6 +134,15 @@ def test_from_s3_to_s3(output: str, tmp_path: Path) -> None:
     report = battery.look(f"{URL}/store", output, staging_folder=f"{URL}/staging")
     assert report.same, report.text()
     assert s3_server.object_keys("staging") == []
+    battery.rebuild(f"{URL}/store", output)
+    key = next(
+        key for key in s3_server.object_keys(output.removeprefix(URL + "/")) if "/index/" in key
+    )
+    content = bytearray(s3.client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    content[7] ^= 1
+    s3.client().put_object(Bucket=BUCKET, Key=key, Body=bytes(content))
+    report = battery.look(f"{URL}/store", output)
+    assert [found.path for found in report.differences] == [f"{URL}/{key}"]
 
 
 def test_a_store_is_asked_by_its_url(tmp_path: Path) -> None:
@@ -207,31 +223,15 @@ class Asking(Progress):
         self.said.append(done().text)
 
 
-def test_progress_where_no_object_is_yet(output: str) -> None:
-    progress = Asking()
-    assert battery.rebuild(f"{URL}/store", output, progress=progress).messages
-    assert [text.rpartition(" ")[2] for text in progress.said[:2]] == ["bytes", "bytes"]
-
-
 def test_between_s3_and_a_disk(output: str, tmp_path: Path) -> None:
     battery.rebuild(f"{URL}/store", str(tmp_path / "out"))
     battery.check_output(str(tmp_path / "out"), tmp_path)
     battery.rebuild(str(battery.golden().input), f"{output}/")
     battery.check_output(output, tmp_path / "2")
     assert battery.look(f"{URL}/store", str(tmp_path / "out")).same
-
-
-@pytest.mark.long
-def test_verify_names_a_difference_by_its_url(output: str) -> None:
-    battery.rebuild(f"{URL}/store", output)
-    key = next(
-        key for key in s3_server.object_keys(output.removeprefix(URL + "/")) if "/index/" in key
-    )
-    content = bytearray(s3.client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
-    content[7] ^= 1
-    s3.client().put_object(Bucket=BUCKET, Key=key, Body=bytes(content))
-    report = battery.look(f"{URL}/store", output)
-    assert [found.path for found in report.differences] == [f"{URL}/{key}"]
+    progress = Asking()
+    assert battery.rebuild(f"{URL}/store", output, progress=progress).messages
+    assert [text.rpartition(" ")[2] for text in progress.said[:2]] == ["bytes", "bytes"]
 
 
 def test_an_unfinished_set_is_not_verified(output: str) -> None:
@@ -319,12 +319,17 @@ def test_of_two_jobs_at_most_one_publishes(output: str) -> None:
     assert f"{output}/{MANIFEST}".removeprefix(URL + "/") not in s3_server.object_keys()
 
 
-def test_a_report_of_a_store_there(tmp_path: Path) -> None:
+def test_a_report_and_a_dump_of_a_store_there(tmp_path, capsys) -> None:
     page = tmp_path / "report.html"
     done = reput.report(f"{URL}/store", str(page))
     assert page.stat().st_size == done.bytes
     assert set(done.unknown) == {"expired"}
     assert "of local stores only" in done.unknown["expired"]
+    (key,) = s3_server.object_keys("store/commitlog/")
+    assert cli.main(["dump", f"{URL}/{key}", "--rocketmq", "5.3.3", "--json", "--limit", "1"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["kind"]
+    assert cli.main(["dump", f"{URL}/store"]) == 2
+    assert "is a folder" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -340,10 +345,7 @@ def command(commands_in_process: None, capsys: pytest.CaptureFixture[str]) -> An
 
 def test_wrong_places_are_named(command: Any, output: str) -> None:
     code, says = command("rebuild", "s3://no-such-bucket/store", "--output", output)
-    assert (code, says) == (
-        2,
-        "reput: error: s3://no-such-bucket/store: no such bucket\n",
-    )
+    assert (code, says) == (2, "reput: error: s3://no-such-bucket/store: no such bucket\n")
     code, says = command("rebuild", f"{URL}/none", "--output", output)
     assert (code, says) == (
         2,
@@ -363,28 +365,17 @@ def test_wrong_places_are_named(command: Any, output: str) -> None:
     assert "ftp://: no such file system" in says
 
 
-def test_wrong_credentials_are_said_and_not_shown(command: Any, output: str, endpoint: str) -> None:
+def test_wrong_credentials_and_a_missing_server_are_said(command, output, endpoint) -> None:
     with s3_server.credentials_checked(endpoint):
         code, says = command("rebuild", f"{URL}/store", "--output", output)
     assert code == 3
     assert f"{URL}/store: InvalidAccessKeyId" in says
     assert "of-the-tests" not in says
-
-
-def test_no_server(command: Any, output: str) -> None:
     reported = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1"}
     with s3_server.environment(reported):
         code, says = command("rebuild", f"{URL}/store", "--output", output)
     assert code == 3
     assert f"{URL}/store: Could not connect" in says
-
-
-def test_dump_reads_an_object(capsys: pytest.CaptureFixture[str]) -> None:
-    (key,) = s3_server.object_keys("store/commitlog/")
-    assert cli.main(["dump", f"{URL}/{key}", "--rocketmq", "5.3.3", "--json", "--limit", "1"]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[0])["kind"]
-    assert cli.main(["dump", f"{URL}/store"]) == 2
-    assert "is a folder" in capsys.readouterr().err
 
 
 @pytest.mark.long
@@ -407,22 +398,6 @@ def test_a_missing_library_is_named(tmp_path: Path) -> None:
     )
     done = run_python("-c", program)
     assert "StoreError: s3:// needs botocore, which" in done.stderr
-
-
-def test_a_small_file_is_asked_for_again_where_its_connection_broke(endpoint: str) -> None:
-    """A manifest or a configuration, which is read as a whole."""
-    content = np.random.default_rng(3).integers(0, 256, 50_000, np.uint8).tobytes()
-    battery.write(S3Storage(), f"{URL}/cut/small", content)
-    with cutting_proxy.between(endpoint, 20_000, cuts=2) as (address, cuts):
-        with s3_server.environment({"AWS_ENDPOINT_URL": address}):
-            assert S3Storage().read_bytes(f"{URL}/cut/small") == content
-        assert cuts() == 2
-    with (
-        cutting_proxy.between(endpoint, 20_000, cuts=99) as (address, _),
-        s3_server.environment({"AWS_ENDPOINT_URL": address}),
-        pytest.raises(OSError, match=f"^{URL}/cut/small: the connection broke 5 times"),
-    ):
-        S3Storage().read_bytes(f"{URL}/cut/small")
 
 
 @pytest.mark.parametrize("named", ["nonsense", "https://", "http://[bad"])

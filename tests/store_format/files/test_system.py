@@ -46,7 +46,7 @@ def held_by_another(path: Path, byte: int = 0) -> Iterator[int]:
         process.communicate(b"")
 
 
-def test_a_lock_of_another_process_is_seen_and_gone_with_it(tmp_path: Path) -> None:
+def test_a_lock_of_another_process_is_seen_and_only_the_first_byte_counts(tmp_path: Path) -> None:
     file = tmp_path / "lock"
     file.write_bytes(b"lock")
     assert lock_holder(str(file)) is None
@@ -56,9 +56,6 @@ def test_a_lock_of_another_process_is_seen_and_gone_with_it(tmp_path: Path) -> N
             DiskFiles(str(tmp_path)).lock("lock")
     assert lock_holder(str(file)) is None
     assert file.read_bytes() == b"lock"
-
-
-def test_only_the_first_byte_counts(tmp_path: Path) -> None:
     file = tmp_path / "lock"
     file.write_bytes(b"lock")
     with held_by_another(file, byte=1):
@@ -89,11 +86,6 @@ def test_what_is_no_file_is_refused_and_a_missing_one_is_free(tmp_path: Path) ->
                 lock_holder(f"{tmp_path}/{name}")
 
 
-def test_a_holder_on_another_machine_has_no_number() -> None:
-    assert holder_text(4711) == "process 4711"
-    assert holder_text(0) == "a process of another machine"
-
-
 def test_a_claimed_folder_is_abandoned_when_it_is_let_go(tmp_path: Path) -> None:
     folder = f"{tmp_path}/staging"
     release = claim_folder(folder)
@@ -104,9 +96,16 @@ def test_a_claimed_folder_is_abandoned_when_it_is_let_go(tmp_path: Path) -> None
         claim_folder(folder)
     release()
     assert is_abandoned(folder)
+    assert holder_text(4711) == "process 4711"
+    assert holder_text(0) == "a process of another machine"
 
 
-def test_a_folder_that_others_may_write_to_is_never_taken_for_a_leftover(tmp_path: Path) -> None:
+def test_a_folder_that_others_may_write_to_is_never_a_leftover_nor_kept_by_a_look(tmp_path) -> None:
+    assert is_abandoned(str(tmp_path))
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert not is_abandoned(str(tmp_path))
+    os.close(descriptor)
     for name, mode in (("ours", 0o755), ("group", 0o775), ("others", 0o757)):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(mode)
@@ -116,14 +115,6 @@ def test_a_folder_that_others_may_write_to_is_never_taken_for_a_leftover(tmp_pat
         found = [name for name in sorted(os.listdir(tmp_path)) if look(f"{tmp_path}/{name}")]
         assert found == ["ours"]
         assert not look(f"{tmp_path}/none")
-
-
-def test_looking_at_a_leftover_does_not_keep_it(tmp_path: Path) -> None:
-    assert is_abandoned(str(tmp_path))
-    descriptor = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert not is_abandoned(str(tmp_path))
-    os.close(descriptor)
 
 
 # --- What Linux's page cache is asked, and which releases of Linux can go past it.

@@ -30,7 +30,7 @@ def store(url: str) -> str:
     return f"{url}/store"
 
 
-def test_files(url: str) -> None:
+def test_files_and_changes_are_seen_by_http(url, store, capsys) -> None:
     battery.check_files(WebHdfsStorage(), f"{url}/files")
     with pytest.raises(FileExistsError):
         battery.write(WebHdfsStorage(), f"{url}/files/c/y", b"")
@@ -38,10 +38,10 @@ def test_files(url: str) -> None:
     abandoned.write(b"abc")
     abandoned.abandon()
     assert [name for name, _ in WebHdfsStorage().list(f"{url}/files/c")] == ["y"]
-
-
-def test_changes_are_seen(url: str) -> None:
     battery.check_changes(WebHdfsStorage(), f"{url}/changes")
+    (name, _), *_ = WebHdfsStorage().list(f"{store}/commitlog")
+    assert cli.main(["dump", f"{store}/commitlog/{name}", "--rocketmq", "5.3.3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["kind"]
 
 
 @pytest.mark.long
@@ -67,17 +67,6 @@ def test_an_output_that_overlaps_the_store_is_refused(store: str, url: str) -> N
     battery.rebuild(store, f"{url}/own")
     battery.rebuild(store, f"{url}/own", replace=True)
     battery.check_replaces_only_its_own(store, f"{url}/own")
-
-
-@pytest.mark.long
-def test_a_killed_driver_leaves_no_set(store: str, url: str, tmp_path: Path) -> None:
-    battery.check_kills(store, f"{url}/killed", tmp_path)
-
-
-def test_dump_reads_a_file(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (name, _), *_ = WebHdfsStorage().list(f"{store}/commitlog")
-    assert cli.main(["dump", f"{store}/commitlog/{name}", "--rocketmq", "5.3.3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[0])["kind"]
 
 
 def test_what_is_wrong_is_named(url: str, tmp_path: Path) -> None:

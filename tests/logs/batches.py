@@ -14,12 +14,10 @@ BATCH_QUEUE = {BATCH_TOPIC: {"queue.type": "BatchCQ"}}  # the topic's attributes
 def batch(base: int, count: int, body: int = 0, **over: Any) -> Message:
     """A record with the queueOffsets from `base` on. body: bytes of each message's body."""
     inner = struct.pack(">5i", 22 + body, 0, 0, 0, body) + bytes(body) + struct.pack(">h", 0)
-    return Message(
-        **{
-            "topic": BATCH_TOPIC, "queue_offset": base, "sys_flag": _FLAGS, "body": inner * count,
-            "properties": properties(("INNER_BASE", str(base)), ("INNER_NUM", str(count))), **over,
-        }
-    )  # fmt: skip
+    return Message(**{"topic": BATCH_TOPIC, "queue_offset": base, "sys_flag": _FLAGS,
+        "body": inner * count,
+        "properties": properties(("INNER_BASE", str(base)), ("INNER_NUM", str(count))),
+        **over})  # fmt: skip
 
 
 def batches(counts: Iterable[int], start: int, body: int = 0) -> list[Message]:

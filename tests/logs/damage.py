@@ -7,18 +7,8 @@ from hypothesis import strategies as st
 from tests.logs.encoder import BLANK_SIZE, MAGIC_BLANK, Message, encode
 
 SIZES = [0, 1, 3, 4, 7, 8, 90, 91, -1, -(1 << 31), (1 << 31) - 1]
-KINDS = [
-    "flip",
-    "flip",
-    "torn",
-    "garbage",
-    "size",
-    "blank size",
-    "misplaced",
-    "stale",
-    "zeroed segments",
-    "zero length segment",
-]
+KINDS = ["flip", "flip", "torn", "garbage", "size", "blank size", "misplaced", "stale",
+    "zeroed segments", "zero length segment"]  # fmt: skip
 
 
 def record_places(segments: dict[int, bytes]) -> list[int]:

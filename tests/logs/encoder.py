@@ -51,11 +51,9 @@ def encode(message: Message, physical_offset: int) -> bytes:
     text = message.properties + bytes(20 if message.crc_property else 0)
     crc = zlib.crc32(message.body) & 0x7FFF_FFFF if message.body else 0
     record = bytearray(8)
-    record += struct.pack(
-        ">iiiqqiq", _given(message.body_crc, crc), message.queue_id, message.flag,
+    record += struct.pack(">iiiqqiq", _given(message.body_crc, crc), message.queue_id, message.flag,
         message.queue_offset, _given(message.physical_offset, physical_offset), message.sys_flag,
-        message.born_timestamp,
-    )  # fmt: skip
+        message.born_timestamp)  # fmt: skip
     record += message.born_host
     record += struct.pack(">q", message.store_timestamp)
     record += message.store_host
@@ -99,10 +97,8 @@ def build_log(
             record = encode(message, start + segment_size)
         segments[-1] += record
     segments += [bytearray() for _ in range(extra_segments)]
-    return {
-        first_offset + number * segment_size: bytes(segment.ljust(segment_size, b"\0"))
-        for number, segment in enumerate(segments)
-    }
+    return {first_offset + number * segment_size: bytes(segment.ljust(segment_size, b"\0"))
+        for number, segment in enumerate(segments)}  # fmt: skip
 
 
 def key_with_hash(prefix: str, target: int) -> str:

@@ -40,26 +40,17 @@ MIN_HASH_KEYS = [key_with_hash(topic + "#", MIN_VALUE) for topic in ("T", "Topic
 MIN_HASH_TAG = key_with_hash("T#T#", MIN_VALUE)
 
 # Lone surrogates (whole and cut), an overlong form, bytes that never occur, a cut sequence.
-ODD_BYTES = [
-    b"\xed\xa0\x80", b"\xed\xa0", b"\xed\xbf\xbf\xed\xb0\x80", b"\xed\xa0\x41", b"\xc0\x80",
-    b"\xff\xfe", b"\xe2\x82", b"\xf0\x9f\x98\x80", b"\xf4\x90\x80\x80", b"\xc3\xa9",
-]  # fmt: skip
+ODD_BYTES = [b"\xed\xa0\x80", b"\xed\xa0", b"\xed\xbf\xbf\xed\xb0\x80", b"\xed\xa0\x41",
+    b"\xc0\x80", b"\xff\xfe", b"\xe2\x82", b"\xf0\x9f\x98\x80", b"\xf4\x90\x80\x80",
+    b"\xc3\xa9"]  # fmt: skip
 WORDS = [b"a", b"b", b"key", b"0", "ключ".encode(), "鍵".encode(), *ODD_BYTES]
 MIN_HASH_WORDS = [key.encode() for key in MIN_HASH_KEYS]
 
 LEVELS = ["0", "1", "3", "18", "19", "100", "-1", "+2", "\u0663", "2147483647", "-2147483648"]
 BAD_NUMBERS = ["x", "3 ", "1_0", "+", "2147483648", "1.5"]
 
-LMQ_NAMES = [
-    "%LMQ%a",
-    "%LMQ%a,%LMQ%b",
-    "%LMQ%b,%LMQ%a,%LMQ%b",
-    "extra",
-    "T,%LMQ%a",
-    "%LMQ%a,,",
-    ",",
-    " ",
-]
+LMQ_NAMES = ["%LMQ%a", "%LMQ%a,%LMQ%b", "%LMQ%b,%LMQ%a,%LMQ%b", "extra", "T,%LMQ%a", "%LMQ%a,,",
+    ",", " "]  # fmt: skip
 # From 5.1.2 a name with `/` is skipped; before, it would be a path.
 LMQ_NAMES_WITH_SLASH = ["a/b,%LMQ%a", "%LMQ%a/b"]
 LMQ_OFFSETS = ["0", "1", "7", "0,0", "1,2", "3,4,5", "2,2,2", "+9", ",", "\u2003", "100,0"]
@@ -151,20 +142,10 @@ def _malform(data: bytes, way: str) -> bytes:
             return data
 
 
-MALFORMED = [
-    "no last separator",
-    "empty value",
-    "empty name",
-    "no name separator",
-    "value with a name separator",
-    "trailing name separators",
-    "leading separators",
-    "doubled separators",
-    "doubled name separators",
-    "separators only",
-    "separators exchanged",
-    "one short pair",
-]
+MALFORMED = ["no last separator", "empty value", "empty name", "no name separator",
+    "value with a name separator", "trailing name separators", "leading separators",
+    "doubled separators", "doubled name separators", "separators only", "separators exchanged",
+    "one short pair"]  # fmt: skip
 
 
 @st.composite

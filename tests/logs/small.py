@@ -9,10 +9,6 @@ SETTINGS = {"mappedFileSizeCommitLog": str(SEGMENT), "maxIndexNum": "50", "maxHa
 
 
 def messages(count: int = 90, **over: Any) -> list[Message]:
-    return [
-        Message(
-            queue_offset=number, body=b"body of some length",
-            properties=properties(("KEYS", f"k{number}")), **over,
-        )
-        for number in range(count)
-    ]  # fmt: skip
+    return [Message(queue_offset=number, body=b"body of some length",
+        properties=properties(("KEYS", f"k{number}")), **over)
+        for number in range(count)]  # fmt: skip

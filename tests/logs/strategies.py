@@ -24,11 +24,9 @@ from tests.reference import derive
 from tests.reference.derive import DispatchError
 
 # At least one on each side of every difference between versions.
-VERSIONS = [
-    "4.1.0-incubating", "4.2.0", "4.5.0", "4.5.1", "4.5.2", "4.6.0", "4.7.0", "4.7.1", "4.9.0",
-    "4.9.1", "4.9.2", "4.9.4", "4.9.7", "5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.4", "5.2.0",
-    "5.3.1", "5.3.2", "5.3.3", "5.4.0", "5.5.0", "5.5.1",
-]  # fmt: skip
+VERSIONS = ["4.1.0-incubating", "4.2.0", "4.5.0", "4.5.1", "4.5.2", "4.6.0", "4.7.0", "4.7.1",
+    "4.9.0", "4.9.1", "4.9.2", "4.9.4", "4.9.7", "5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.4",
+    "5.2.0", "5.3.1", "5.3.2", "5.3.3", "5.4.0", "5.5.0", "5.5.1"]  # fmt: skip
 HOST_V6 = bytes(range(16)) + HOST[4:]
 TOPIC_ATTRIBUTES = {BATCH_TOPIC: {"queue.type": "BatchCQ"}, "T": {"queue.type": "SimpleCQ"}}
 
@@ -147,13 +145,10 @@ def _uniform(draw: st.DrawFn, crc_property: bool) -> list[Message]:
         tokens = " ".join(f"k{(number * keys + key) % distinct}" for key in range(keys))
         pairs = [("TAGS", f"tag{number % 3}"), ("UNIQ_KEY", f"u{number}")]
         pairs += [("KEYS", tokens)] if tokens else []
-        messages.append(
-            Message(
-                topic=f"U{queue[0]}", queue_id=queue[1], queue_offset=first + counts[queue],
-                body=b"b" * (number % 40), properties=properties(*pairs),
-                store_timestamp=START + number * 700, crc_property=crc_property,
-            )
-        )  # fmt: skip
+        messages.append(Message(topic=f"U{queue[0]}", queue_id=queue[1],
+            queue_offset=first + counts[queue], body=b"b" * (number % 40),
+            properties=properties(*pairs), store_timestamp=START + number * 700,
+            crc_property=crc_property))  # fmt: skip
     return messages
 
 
@@ -175,13 +170,10 @@ def logs(draw: st.DrawFn, damage: bool = True, only_version: str | None = None) 
     elif shape == "uniform":
         messages = draw(_uniform(crc_property))
     segment_size = settings["mappedFileSizeCommitLog"]
-    segments = build_log(
-        messages,
-        segment_size,
+    segments = build_log(messages, segment_size,
         first_offset=draw(st.sampled_from([0, 0, 1, 1000, 1 << 30])) * segment_size,
         filler=draw(st.sampled_from([b"\0", b"\xff", b"stale \xda\xa3\x20\xa7"])),
-        extra_segments=draw(st.sampled_from([0, 0, 0, 1])),
-    )
+        extra_segments=draw(st.sampled_from([0, 0, 0, 1])))  # fmt: skip
     if damage and messages:
         segments = draw(damaged(segments, messages))
     log = Log(segments, settings, version, TOPIC_ATTRIBUTES)
@@ -198,10 +190,7 @@ def _is_derivable(log: Log) -> bool:
     except DispatchError:
         return False
     names = [path.removeprefix("index/").split("/") for path in paths]
-    return all(
-        len(parts) in (1, 4)
+    return all(len(parts) in (1, 4)
         and all(0 < len(part.encode("utf-8", "surrogatepass")) < 256 for part in parts)
-        and not {".", ".."} & set(parts)
-        and "\0" not in "".join(parts)
-        for parts in names
-    )
+        and not {".", ".."} & set(parts) and "\0" not in "".join(parts)
+        for parts in names)  # fmt: skip

@@ -15,10 +15,8 @@ def main(folders: list[str]) -> int:
             derivation = derive(segments, store.settings, store.version, store.topic_attributes)
         difference = compare(derivation, store.expect)
         differ += difference is not None
-        print(
-            f"{store.root.name}: {difference or 'OK'} ({derivation.messages} messages, "
-            f"{len(derivation.files)} files, end {derivation.end}: {derivation.stop})"
-        )
+        print(f"{store.root.name}: {difference or 'OK'} ({derivation.messages} messages, "
+            f"{len(derivation.files)} files, end {derivation.end}: {derivation.stop})")  # fmt: skip
     return 1 if differ else 0
 
 

@@ -49,9 +49,7 @@ def _compare_file(content: bytes, path: Path) -> str | None:
             if chunk != expected:
                 place = next(i for i in range(len(chunk)) if chunk[i] != expected[i])
                 around = slice(place // 20 * 20, place // 20 * 20 + 20)
-                return (
-                    f"differs at byte {at + place}: there {chunk[around].hex()}, "
-                    f"should be {expected[around].hex()}"
-                )
+                return (f"differs at byte {at + place}: there {chunk[around].hex()}, "
+                    f"should be {expected[around].hex()}")  # fmt: skip
             at += len(chunk)
     return None

@@ -56,15 +56,9 @@ class IndexFile:
         is 1 in memory, was never written.
         """
         written = self.index_count > 1 or self.rules.since(5, 0, 0)
-        header = struct.pack(
-            ">qqqqii",
-            self.begin_timestamp,
-            self.end_timestamp,
-            self.begin_physical_offset,
-            self.end_physical_offset,
-            self.hash_slot_count,
-            self.index_count if written else 0,
-        )
+        header = struct.pack(">qqqqii", self.begin_timestamp, self.end_timestamp,
+            self.begin_physical_offset, self.end_physical_offset, self.hash_slot_count,
+            self.index_count if written else 0)  # fmt: skip
         return b"".join((header, self.slots, self.entries)).rstrip(b"\0")
 
     def length(self) -> int:

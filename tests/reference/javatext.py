@@ -95,7 +95,5 @@ def _is_whitespace(character: str) -> bool:
     if character in "\t\n\v\f\r\x1c\x1d\x1e\x1f":
         return True
     # Spaces, but not those that forbid a line break.
-    return (
-        unicodedata.category(character) in ("Zs", "Zl", "Zp")
-        and character not in "\xa0\u2007\u202f"
-    )
+    return (unicodedata.category(character) in ("Zs", "Zl", "Zp")
+        and character not in "\xa0\u2007\u202f")  # fmt: skip

@@ -17,10 +17,8 @@ from tests.reference import compare, derive, records
 from tests.rocketmq.driver import Driver, JobFailedError, derive_mode
 
 # The first version that has a setting; the driver refuses one that its RocketMQ does not know.
-SETTINGS_SINCE = {
-    "enableMultiDispatch": (4, 9, 3), "enableLmq": (4, 9, 3),
-    "mapperFileSizeBatchConsumeQueue": (5, 0, 0), "forceVerifyPropCRC": (5, 2, 0),
-}  # fmt: skip
+SETTINGS_SINCE = {"enableMultiDispatch": (4, 9, 3), "enableLmq": (4, 9, 3),
+    "mapperFileSizeBatchConsumeQueue": (5, 0, 0), "forceVerifyPropCRC": (5, 2, 0)}  # fmt: skip
 
 # With these RocketMQ makes RocksDB files too (tests/rocketmq/test_lmq_in_rocksdb.py).
 IN_ROCKSDB = {"rocksdbCQDoubleWriteEnable", "combineCQUseRocksdbForLmq"}
@@ -29,11 +27,8 @@ IN_ROCKSDB = {"rocksdbCQDoubleWriteEnable", "combineCQUseRocksdbForLmq"}
 def fitted(log: Log, version: str) -> Log:
     """The log as one for this version."""
     numbers = numbers_of(version)
-    known = {
-        name: value
-        for name, value in log.settings.items()
-        if SETTINGS_SINCE.get(name, (0, 0, 0)) <= numbers and name not in IN_ROCKSDB
-    }
+    known = {name: value for name, value in log.settings.items()
+        if SETTINGS_SINCE.get(name, (0, 0, 0)) <= numbers and name not in IN_ROCKSDB}  # fmt: skip
     attributes = log.topic_attributes if numbers >= (5, 0, 0) else {}
     return Log(log.segments, known, version, attributes)
 
@@ -87,10 +82,8 @@ def main(version: str, examples: str = "50", number: str = "0") -> int:
     with Driver(version) as driver:
 
         @seed(int(number))
-        @settings(
-            max_examples=int(examples), deadline=None, database=None, phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )  # fmt: skip
+        @settings(max_examples=int(examples), deadline=None, database=None, phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck))  # fmt: skip
         @given(logs(only_version=version))
         def run(drawn: Log) -> None:
             log = fitted(drawn, version)

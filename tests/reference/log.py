@@ -138,21 +138,9 @@ def read_record(segment: Segment, position: int, place: int, rules: Rules) -> Me
     base_offset, batch_size = _batch(properties or {}, queue_offset, rules)
     if physical_offset != place:
         raise BadRecordError("physicalOffset is not the record's place")
-    return Message(
-        physical_offset,
-        total_size,
-        1 if magic == MAGIC_V1 else 2,
-        queue_id,
-        queue_offset,
-        sys_flag,
-        store_timestamp,
-        body,
-        topic,
-        properties,
-        tags_code,
-        base_offset,
-        batch_size,
-    )
+    return Message(physical_offset, total_size, 1 if magic == MAGIC_V1 else 2, queue_id,
+        queue_offset, sys_flag, store_timestamp, body, topic, properties, tags_code, base_offset,
+        batch_size)  # fmt: skip
 
 
 def _tags_code(topic: str, properties: dict[str, str], store_timestamp: int, rules: Rules) -> int:

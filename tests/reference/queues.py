@@ -87,7 +87,6 @@ class BatchConsumeQueue:
         if message.physical_offset <= self.max_physical_offset:
             return
         self.max_physical_offset = message.physical_offset
-        self.queue.last(0).content += struct.pack(
-            ">qiqqqhii", message.physical_offset, message.size, message.tags_code,
-            message.store_timestamp, message.base_offset, message.batch_size, -1, 0,
-        )  # fmt: skip
+        self.queue.last(0).content += struct.pack(">qiqqqhii", message.physical_offset,
+            message.size, message.tags_code, message.store_timestamp, message.base_offset,
+            message.batch_size, -1, 0)  # fmt: skip

@@ -25,10 +25,8 @@ def packed(plain: bytes) -> bytes:
     table = b"".join(
         struct.pack("<II", len(a), len(b)) for a, b in zip(frames, parts, strict=True)
     ) + struct.pack("<IBI", len(parts), 0, 0x8F92EAB1)
-    return b"".join(frames) + b"".join(
-        struct.pack("<II", magic, len(raw)) + raw
-        for magic, raw in ((0x184D2A50, sums), (0x184D2A5E, table))
-    )
+    return b"".join(frames) + b"".join(struct.pack("<II", magic, len(raw)) + raw
+        for magic, raw in ((0x184D2A50, sums), (0x184D2A5E, table)))  # fmt: skip
 
 
 def records(log: bytes, start: int, segment_bytes: int) -> list[tuple[int, int, int]]:
@@ -98,13 +96,12 @@ class Repository:
         for place, size, time in there[-1:]:
             raw = log[place - first : place - first + size]
             last = {"offset": place, "sha256": _sha(raw), "storeTimestamp": max(time, 0)}
-        run = {
-            "format": FORMAT, "run": number, "parent": parent, "kind": "backup", "started": at,
+        run = {"format": FORMAT, "run": number, "parent": parent, "kind": "backup", "started": at,
             "ended": at, "reput": "0", "rocketmq": self.rocketmq, "settings": self.settings,
             "first": self.runs[parent]["first"] if parent else first, "from": begin, "end": end,
             "last": last, "pieces": pieces, "gap": None, "branch": None,
-            "state": [self._state(path, raw) for path, raw in (state or {}).items()], **more,
-        }  # fmt: skip
+            "state": [self._state(path, raw) for path, raw in (state or {}).items()],
+            **more}  # fmt: skip
         self.runs[number] = run
         self.write(number)
         return number

@@ -8,14 +8,13 @@ from typing import Any
 
 from tests.reference.javatext import parse_integer, split, wrap64
 
-DEFAULTS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 1024 * 1024 * 1024, "mappedFileSizeConsumeQueue": 300_000 * 20,
-    "mapperFileSizeBatchConsumeQueue": 300_000 * 46, "maxHashSlotNum": 5_000_000,
-    "maxIndexNum": 5_000_000 * 4, "messageIndexEnable": True,
+DEFAULTS: dict[str, Any] = {"mappedFileSizeCommitLog": 1024 * 1024 * 1024,
+    "mappedFileSizeConsumeQueue": 300_000 * 20, "mapperFileSizeBatchConsumeQueue": 300_000 * 46,
+    "maxHashSlotNum": 5_000_000, "maxIndexNum": 5_000_000 * 4, "messageIndexEnable": True,
     "messageDelayLevel": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
     "enableMultiDispatch": False, "enableLmq": False, "rocksdbCQDoubleWriteEnable": False,
-    "combineCQUseRocksdbForLmq": False, "checkCRCOnRecover": True, "forceVerifyPropCRC": False,
-}  # fmt: skip
+    "combineCQUseRocksdbForLmq": False, "checkCRCOnRecover": True,
+    "forceVerifyPropCRC": False}  # fmt: skip
 MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

@@ -24,13 +24,11 @@ from tests.logs.strategies import Log
 SEGMENT = 1 << 16
 PAGE, SECTOR = 4096, 512
 DAY = 86_400_000
-HEADER = {
-    "totalSize": (0, 4), "magic": (4, 4), "bodyCRC": (8, 4), "queueId": (12, 4), "flag": (16, 4),
-    "queueOffset": (20, 8), "physicalOffset": (28, 8), "sysFlag": (36, 4),
-    "bornTimestamp": (40, 8), "bornHost": (48, 8), "storeTimestamp": (56, 8),
-    "storeHost": (64, 8), "reconsumeTimes": (72, 4), "preparedTransactionOffset": (76, 8),
-    "bodyLength": (84, 4),
-}  # fmt: skip
+HEADER = {"totalSize": (0, 4), "magic": (4, 4), "bodyCRC": (8, 4), "queueId": (12, 4),
+    "flag": (16, 4), "queueOffset": (20, 8), "physicalOffset": (28, 8), "sysFlag": (36, 4),
+    "bornTimestamp": (40, 8), "bornHost": (48, 8), "storeTimestamp": (56, 8), "storeHost": (64, 8),
+    "reconsumeTimes": (72, 4), "preparedTransactionOffset": (76, 8),
+    "bodyLength": (84, 4)}  # fmt: skip
 
 
 @dataclass
@@ -92,17 +90,11 @@ def made(rng: Random, crc: bool, count: int, start: int = START, queues: int = 0
         offset = offsets.get((topic, queue), 0)
         offsets[topic, queue] = offset + 1
         now += rng.randrange(0, 40)
-        made.append(
-            Message(
-                topic=topic, queue_id=queue, queue_offset=offset, store_timestamp=now,
-                born_timestamp=now - rng.randrange(1, 30), crc_property=crc,
-                body=rng.randbytes(rng.choice([0, 3, 20, 80, 200, 400])),
-                properties=properties(
-                    ("KEYS", f"k{number}"), ("UNIQ_KEY", f"{number:032X}"),
-                    ("TAGS", "abc"[number % 3]),
-                ),
-            )
-        )  # fmt: skip
+        made.append(Message(topic=topic, queue_id=queue, queue_offset=offset, store_timestamp=now,
+            born_timestamp=now - rng.randrange(1, 30), crc_property=crc,
+            body=rng.randbytes(rng.choice([0, 3, 20, 80, 200, 400])),
+            properties=properties(("KEYS", f"k{number}"), ("UNIQ_KEY", f"{number:032X}"),
+            ("TAGS", "abc"[number % 3]))))  # fmt: skip
     return made
 
 
@@ -112,17 +104,13 @@ def generate(kind: str, seed: int, crc: bool, count: int = 1200) -> Hurt:
     messages = made(rng, crc, count)
     if kind == "clock set back in a lost page":
         at = rng.randrange(count // 4, count - 60)
-        messages = [
-            m if n < at else replace(m, store_timestamp=m.store_timestamp - 7_200_000,
-                                     born_timestamp=m.born_timestamp - 7_200_000)
-            for n, m in enumerate(messages)
-        ]  # fmt: skip
+        messages = [m if n < at else replace(m, store_timestamp=m.store_timestamp - 7_200_000,
+            born_timestamp=m.born_timestamp - 7_200_000) for n, m in enumerate(
+            messages)]  # fmt: skip
     segments = build_log(messages, SEGMENT)
     places = record_places(segments)
-    settings: dict[str, Any] = {
-        **SETTINGS, "mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 2000,
-        "maxHashSlotNum": 100, "maxIndexNum": 5000,
-    }  # fmt: skip
+    settings: dict[str, Any] = {**SETTINGS, "mappedFileSizeCommitLog": SEGMENT,
+        "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 100, "maxIndexNum": 5000}  # fmt: skip
     log = Damaged(messages, {s: bytearray(raw) for s, raw in segments.items()}, places, settings)
     hurt = Hurt(kind, log, segments, rng, crc)
     hurt.sizes = [len(encode(m, p)) for m, p in zip(messages, places, strict=True)]
@@ -243,27 +231,17 @@ def lost_properties(hurt: Hurt) -> None:
             hurt.log.segments[start][at - start] = 0
 
 
-KINDS: dict[str, Callable[[Hurt], Any]] = {
-    "a stale older page": stale_page,
-    "a stale tail": stale_tail,
-    "200 flips": lambda h: flips(h, 200),
+KINDS: dict[str, Callable[[Hurt], Any]] = {"a stale older page": stale_page,
+    "a stale tail": stale_tail, "200 flips": lambda h: flips(h, 200),
     "flips of header fields": header_flips,
-    "3 to 7 flips": lambda h: flips(h, h.rng.randrange(3, 8)),
-    "35% bad pages": bad_pages,
-    "zeroed sectors": lambda h: zeroed(h, SECTOR),
-    "zeroed pages": lambda h: zeroed(h, PAGE),
-    "random pages": random_pages,
-    "misdirected writes": misdirected,
-    "a missing segment": missing,
-    "a halved segment": halved,
-    "a beheaded segment": beheaded,
-    "swapped segments": swapped,
-    "a torn tail": torn_tail,
-    "lost properties": lost_properties,
+    "3 to 7 flips": lambda h: flips(h, h.rng.randrange(3, 8)), "35% bad pages": bad_pages,
+    "zeroed sectors": lambda h: zeroed(h, SECTOR), "zeroed pages": lambda h: zeroed(h, PAGE),
+    "random pages": random_pages, "misdirected writes": misdirected, "a missing segment": missing,
+    "a halved segment": halved, "a beheaded segment": beheaded, "swapped segments": swapped,
+    "a torn tail": torn_tail, "lost properties": lost_properties,
     "a time flipped, then a bad magic": lambda h: _flip_then_magic(h, 59, 4),
     "a queueOffset flipped, then a bad magic": lambda h: _flip_then_magic(h, 24, 6),
-    "clock set back in a lost page": lambda h: None,
-}
+    "clock set back in a lost page": lambda h: None}  # fmt: skip
 
 
 INDEX_NAME = 20260101000000000
@@ -341,9 +319,8 @@ def contradicted(hurt: Hurt, number: int, derived: bool) -> bool:
     message = hurt.log.messages[number]
     touched = hurt.touched()
     segment_of = [place // SEGMENT for place in hurt.log.places]
-    near = [n for n in (number - 2, number - 1, number + 1, number + 2)
-            if 0 <= n < len(hurt.sizes) and n not in touched
-            and segment_of[n] == segment_of[number]]  # fmt: skip
+    near = [n for n in (number - 2, number - 1, number + 1, number + 2) if 0 <= n < len(hurt.sizes)
+        and n not in touched and segment_of[n] == segment_of[number]]  # fmt: skip
     broken = {segment_of[n] for n in touched if breaks(hurt, n)}
     doubtful = len(near) == 4 and segment_of[number] in broken
     size, place = hurt.sizes[number], hurt.log.places[number]

@@ -52,13 +52,12 @@ class _Life:
             self.queues[topic, queue] = offset + 1
         keys = ("KEYS", f"k{rng.randrange(1 << 30):010d}"), ("TAGS", "abc"[self.number % 3])
         unique = ("UNIQ_KEY", f"{rng.randrange(1 << 120):032X}")
-        return Message(
-            topic=topic, queue_id=queue, queue_offset=offset, store_timestamp=self.now,
+        return Message(topic=topic, queue_id=queue, queue_offset=offset, store_timestamp=self.now,
             born_timestamp=self.now - 2, crc_property=self.crc, sys_flag=kind,
             version=2 if len(topic) > 127 else 1,
             body=rng.randbytes(self.body or rng.choice(_BODIES)),
-            properties=properties(*keys, unique) if self.body or rng.random() < 0.7 else b"",
-        )  # fmt: skip
+            properties=properties(*keys, unique) if self.body
+            or rng.random() < 0.7 else b"")  # fmt: skip
 
 
 def two_lives(seed: int, crc: bool, body: int | None = None) -> Hurt:
@@ -78,10 +77,8 @@ def two_lives(seed: int, crc: bool, body: int | None = None) -> Hurt:
     messages = before + later.messages(many * rng.randrange(150, 500))
     whole = build_log(messages, SEGMENT)
     places = record_places(whole)
-    settings: dict[str, Any] = {
-        **SETTINGS, "mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 2000,
-        "maxHashSlotNum": 97, "maxIndexNum": 20000,
-    }  # fmt: skip
+    settings: dict[str, Any] = {**SETTINGS, "mappedFileSizeCommitLog": SEGMENT,
+        "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 97, "maxIndexNum": 20000}  # fmt: skip
     log = Damaged(messages, {s: bytearray(raw) for s, raw in whole.items()}, places, settings)
     hurt = Hurt("two lives", log, whole, rng, crc)
     hurt.sizes = [len(encode(m, p)) for m, p in zip(messages, places, strict=True)]

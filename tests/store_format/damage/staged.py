@@ -39,11 +39,10 @@ def staged(
         entries["physicalOffset"], entries["size"] = [place for _, place in run], SIZE
         if batch:
             entries["baseOffset"], entries["batchSize"] = offsets, batch
-        row: dict[str, Any] = {
-            "topic": topic, "queue_id": 0, "batch": bool(batch), "split": 0, "part": len(rows),
-            "entries_at": len(content), "count": len(run), "offsets_at": -1, "first": offsets[0],
-            "greatest": max(offsets), "times_at": -1, "decided": 0, "decided_from": 0,
-        }  # fmt: skip
+        row: dict[str, Any] = {"topic": topic, "queue_id": 0, "batch": bool(batch), "split": 0,
+            "part": len(rows), "entries_at": len(content), "count": len(run), "offsets_at": -1,
+            "first": offsets[0], "greatest": max(offsets), "times_at": -1, "decided": 0,
+            "decided_from": 0}  # fmt: skip
         content += entries.tobytes()
         if offsets != list(range(offsets[0], offsets[0] + len(run))) and not batch:
             row["offsets_at"] = len(content)
@@ -51,9 +50,7 @@ def staged(
         rows.append(row)
     storage = MemoryStorage({f"staging/a{ENTRIES}": bytes(content)})
     rules = place_rules(profile("5.3.3"))
-    return StagedRuns(
-        Staging(storage, "staging"), {0: "a"}, rules, 100, 46, damage=damage
-    ), rows  # fmt: skip
+    return StagedRuns(Staging(storage, "staging"), {0: "a"}, rules, 100, 46, damage=damage), rows
 
 
 def lost(*ranges: tuple[int, int], from_start: bool = True, start: int = 0) -> LossReader:

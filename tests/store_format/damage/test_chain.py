@@ -34,25 +34,18 @@ def test_the_reading_with_the_fewest_faults_counts() -> None:
         (piece(11), [piece(12, 5)], None),  # a gap alone is no fault
     ]:
         assert judge(BEFORE, at, after, room(0)) == verdict
-    for first, following, verdict in [
-        (9 ^ 1 << 4, 10, Outvoted(9)),
-        (9 ^ 1 << 62, 10, Outvoted(9)),
+    for first, following, verdict in [(9 ^ 1 << 4, 10, Outvoted(9)), (9 ^ 1 << 62, 10, Outvoted(9)),
         (9 ^ 3 << 4, 10, None),  # two bits
         (9 ^ 1 << 3, 10, None),  # a bit cleared: it repeats, as a broker's restart may
         (9 ^ 1 << 4, 11, Outvoted(None)),  # one more is missing, so it may stand in two places
-        (9 ^ 1 << 4, 12, None),  # two more
-    ]:
+        (9 ^ 1 << 4, 12, None)  # two more
+        ]:  # fmt: skip
         assert judge(BEFORE, piece(first), [piece(following)], room(0)) == verdict
-    for missing, between, lost, follows in [
-        (0, 0, 0, True),
+    for missing, between, lost, follows in [(0, 0, 0, True),
         (-1, 0, 9, False),  # a step back is no gap
-        (1, 0, 0, False),
-        (3, 0, 3, True),
-        (4, 0, 3, False),
+        (1, 0, 0, False), (3, 0, 3, True), (4, 0, 3, False),
         (1, 1, 0, True),  # the record between takes the one position
-        (4, 1, 3, True),
-        (5, 1, 3, False),
-    ]:
+        (4, 1, 3, True), (5, 1, 3, False)]:  # fmt: skip
         assert goes_on(BEFORE, piece(9 + missing), room(lost), between) is follows
 
 

@@ -30,10 +30,8 @@ OTHER_HOST = bytes((127, 0, 0, 6)) + HOST[4:]
 
 
 def log_of(count: int = 7, **over: Any) -> list[Message]:
-    return [
-        Message(store_timestamp=START + n, born_timestamp=START + n - 1, body=b"body", **over)
-        for n in range(count)
-    ]
+    return [Message(store_timestamp=START + n, born_timestamp=START + n - 1, body=b"body", **over)
+        for n in range(count)]  # fmt: skip
 
 
 def marks(log: list[Message], lost: int | None = None) -> dict[int, Fault]:
@@ -95,20 +93,13 @@ NEARLY = properties(("__CRC32'", "0000000000"))  # one bit from its name
 SEALED = properties(("__CRC32#", "0000000000"))
 
 
-@pytest.mark.parametrize(
-    ("text", "lost", "fault"),
-    [
-        (SEALED, 2, None),
-        (NEARLY, None, Fault.UNSEALED),
-        (b"KEYS\x01k\x06" + SEALED, None, Fault.UNSEALED),  # or from the separator before it
-        (b"KEYS\x01k\x02" + SEALED, 2, None),
-        (b"KEYS\x01k\x07" + SEALED, None, None),
-        (b"KEYS\x01k\x02", None, None),  # another release may have stored it
-        (b"KEYS\x01k\x02", 2, Fault.UNSEALED),
-        (b"KEYS\x01k\x02", 4, Fault.UNSEALED),
-        (b"", 4, Fault.UNSEALED),
-    ],
-)
+@pytest.mark.parametrize(("text", "lost", "fault"), [
+    (SEALED, 2, None), (NEARLY, None, Fault.UNSEALED),
+    (b"KEYS\x01k\x06" + SEALED, None, Fault.UNSEALED),  # or from the separator before it
+    (b"KEYS\x01k\x02" + SEALED, 2, None), (b"KEYS\x01k\x07" + SEALED, None, None),
+    (b"KEYS\x01k\x02", None, None),  # another release may have stored it
+    (b"KEYS\x01k\x02", 2, Fault.UNSEALED), (b"KEYS\x01k\x02", 4, Fault.UNSEALED),
+    (b"", 4, Fault.UNSEALED)])  # fmt: skip
 def test_a_seal_that_both_neighbours_have_is_missed(text: bytes, lost: int | None, fault) -> None:
     log = log_of(properties=SEALED)
     log[3] = replace(log[3], properties=text)
@@ -133,12 +124,8 @@ KEY = "topic/KEYS/UNIQ_KEY"
 
 def keyed(count: int = 60) -> Damaged:
     """A log of which each message has two keys, stored a second after the one before."""
-    made = [
-        replace(
-            m, properties=properties(("KEYS", f"a{n} b{n}")), store_timestamp=OLD_START + 1000 * n
-        )
-        for n, m in enumerate(messages(count))
-    ]
+    made = [replace(m, properties=properties(("KEYS", f"a{n} b{n}")),
+        store_timestamp=OLD_START + 1000 * n) for n, m in enumerate(messages(count))]  # fmt: skip
     log = damaged(made, SEGMENT)
     return replace(log, settings={**log.settings, "maxHashSlotNum": 7, "maxIndexNum": 50})
 
@@ -181,10 +168,8 @@ def test_a_changed_key_and_a_changed_time_are_named() -> None:
     log.flip(31, 63, 0)  # a millisecond: the same second
     found = named(salvage(log, files))
     places = log.places
-    assert found == [
-        (places[0], "storeTimestamp"), (places[10], "magic"), (places[29], KEY),
-        (places[30], "storeTimestamp"),
-    ]  # fmt: skip
+    assert found == [(places[0], "storeTimestamp"), (places[10], "magic"), (places[29], KEY),
+        (places[30], "storeTimestamp")]  # fmt: skip
     assert named(salvage(log, {})) == [(places[10], "magic")]
 
 
@@ -261,15 +246,10 @@ TWO = {f"{100:020d}": numbered(5, 5), f"{200:020d}": numbered(10, 2) + bytes(60)
 
 
 def test_each_position_has_its_entry_or_none() -> None:
-    for first, wanted in [
-        (0, [0, 0, 0]),
-        (3, [0, 0, 100]),
+    for first, wanted in [(0, [0, 0, 0]), (3, [0, 0, 100]),
         (8, [100, 100, 100]),  # over a file's end
         (10, [100, 100, 0]),  # a preallocated tail
-        (15, [0, 0, 0]),
-        (-2, [0, 0, 0]),
-        ((1 << 63) // 20 - 5, [0, 0, 0]),
-    ]:
+        (15, [0, 0, 0]), (-2, [0, 0, 0]), ((1 << 63) // 20 - 5, [0, 0, 0])]:  # fmt: skip
         found = old(**TWO).at(first, 3)
         assert sizes(found) == wanted
         assert [int(e["physicalOffset"]) for e in found] == [
@@ -289,16 +269,11 @@ def test_each_position_has_its_entry_or_none() -> None:
 
 
 def test_it_contradicts_where_it_has_another_entry() -> None:
-    for mine, offset, numbers in [
-        ((700, 100, 7), 7, []),
-        ((701, 100, 7), 7, [0]),
-        ((700, 101, 7), 7, [0]),
-        ((700, 100, -7), 7, [0]),
+    for mine, offset, numbers in [((700, 100, 7), 7, []), ((701, 100, 7), 7, [0]),
+        ((700, 101, 7), 7, [0]), ((700, 100, -7), 7, [0]),
         ((700, 100, 7), 12, []),  # nothing is said of it
-        ((700, 100, 7), -1, []),
-        ((700, 100, 7), 1 << 58, []),
-        ((700, 100, 7), (1 << 63) - 1, []),
-    ]:
+        ((700, 100, 7), -1, []), ((700, 100, 7), 1 << 58, []),
+        ((700, 100, 7), (1 << 63) - 1, [])]:  # fmt: skip
         queue = old(**TWO)
         found, said = contradictions(queue, np.array([offset]), decode_entries(raw(mine)))
         assert found.tolist() == numbers

@@ -32,11 +32,9 @@ from tests.seeds import some
 from tests.store_format.damage.generator import KINDS, generate, judged
 from tests.store_format.damage.walked import SCAN_RULES, walked
 
-QUICK = [
-    "a stale older page", "a stale tail", "35% bad pages", "misdirected writes", "lost properties",
-    "a time flipped, then a bad magic", "a queueOffset flipped, then a bad magic",
-    "clock set back in a lost page",
-]  # fmt: skip
+QUICK = ["a stale older page", "a stale tail", "35% bad pages", "misdirected writes",
+    "lost properties", "a time flipped, then a bad magic",
+    "a queueOffset flipped, then a bad magic", "clock set back in a lost page"]  # fmt: skip
 LONG_SEEDS = 1  # of 19 kinds, with and without `__CRC32#`, with and without queue files: 76 logs
 
 
@@ -88,10 +86,8 @@ def test_a_flipped_queue_is_named_and_its_position_kept() -> None:
     assert entries(rebuilt, "T", 0) == log.places[::2]
     assert entries(rebuilt, "T", 3) == []
     (found,) = rebuilt.summary.damage["ranges"]
-    assert (found["physical_offset"], found["field"]) == (
-        log.places[31],
-        "queueId/topic/queueOffset",
-    )
+    assert (found["physical_offset"], found["field"]) == (log.places[31],
+        "queueId/topic/queueOffset")  # fmt: skip
 
 
 def test_a_time_that_two_others_outvote_makes_nothing_stale() -> None:
@@ -102,10 +98,8 @@ def test_a_time_that_two_others_outvote_makes_nothing_stale() -> None:
     rebuilt = salvage(log.log)
     assert rebuilt.summary.messages == 59
     # All records from 47 on are of a queue that nobody knows before the break behind record 45.
-    made = [
-        m if n < 47 else replace(m, queue_id=1, queue_offset=n - 47)
-        for n, m in enumerate(messages(100, queues=1))
-    ]
+    made = [m if n < 47 else replace(m, queue_id=1, queue_offset=n - 47)
+        for n, m in enumerate(messages(100, queues=1))]  # fmt: skip
     made[45] = replace(made[45], store_timestamp=START + 3 * 86_400_000)
     log = damaged(made)
     assert [place // SEGMENT for place in (log.places[n] for n in (30, 45, 46, 80))] == [0, 1, 1, 2]
@@ -118,22 +112,15 @@ def test_a_time_that_two_others_outvote_makes_nothing_stale() -> None:
 SILENT = Votes(0, 0)
 
 
-@pytest.mark.parametrize(
-    ("facts", "live"),
-    [
-        (StretchFacts(False, False, False, SILENT, SILENT), True),
-        (
-            StretchFacts(True, False, False, Votes(3, 0), SILENT),
-            False,
-        ),  # right behind the log's end
-        (StretchFacts(True, False, True, Votes(3, 0), SILENT), True),  # a clock that was set back
-        (StretchFacts(True, False, True, Votes(3, 1), SILENT), False),  # one queue does not go on
-        (StretchFacts(True, True, True, Votes(3, 0), SILENT), False),  # between newer ones: a tie
-        (StretchFacts(True, True, True, Votes(3, 0), Votes(3, 0)), True),  # and yet they go on
-        (StretchFacts(False, False, False, Votes(0, 2), SILENT), False),
-        (StretchFacts(False, True, False, SILENT, Votes(0, 2)), False),
-    ],
-)
+@pytest.mark.parametrize(("facts", "live"), [
+    (StretchFacts(False, False, False, SILENT, SILENT), True),
+    (StretchFacts(True, False, False, Votes(3, 0), SILENT), False),  # right behind the log's end
+    (StretchFacts(True, False, True, Votes(3, 0), SILENT), True),  # a clock that was set back
+    (StretchFacts(True, False, True, Votes(3, 1), SILENT), False),  # one queue does not go on
+    (StretchFacts(True, True, True, Votes(3, 0), SILENT), False),  # between newer ones: a tie
+    (StretchFacts(True, True, True, Votes(3, 0), Votes(3, 0)), True),  # and yet they go on
+    (StretchFacts(False, False, False, Votes(0, 2), SILENT), False),
+    (StretchFacts(False, True, False, SILENT, Votes(0, 2)), False)])  # fmt: skip
 def test_witnesses_of_a_stretch(facts: StretchFacts, live: bool) -> None:
     verdict = judge_stretch(facts)
     assert verdict.live == live
@@ -145,13 +132,10 @@ ONE_BATCH = 91 + 20 * 22  # bytes of a record with 20 messages at most
 
 
 def test_lost_bytes_may_have_been_one_batch() -> None:
-    for first, lost, earlier, votes in [
-        (10, 0, 0, Votes(1, 0)),
-        (30, ONE_BATCH, 0, Votes(1, 0)),
+    for first, lost, earlier, votes in [(10, 0, 0, Votes(1, 0)), (30, ONE_BATCH, 0, Votes(1, 0)),
         (31, ONE_BATCH, 0, Votes(0, 1)),
         (31, 22, ONE_BATCH, Votes(0, 0)),  # perhaps lost before
-        (9, ONE_BATCH, 0, Votes(0, 1)),
-    ]:
+        (9, ONE_BATCH, 0, Votes(0, 1))]:  # fmt: skip
         known = {BATCH: NextOffset(9, earlier), PLAIN: NextOffset(9, earlier)}
         assert votes_before({BATCH: QueueSpan(first, 40, batch=True)}, known, lost) == votes
         if first > 10:
@@ -186,31 +170,22 @@ def taken(message: Message, release: str = "5.3.3") -> OwnOffsets | None:
 
 
 def test_a_record_has_as_many_queue_offsets_as_messages_in_the_queue_that_it_goes_to() -> None:
-    for message, wanted in [
-        (Message(topic="T", queue_id=-1, queue_offset=3), OwnOffsets(("T", -1), 3, 3)),
-        (Message(topic=b"T\xed\xa0\x80"), OwnOffsets(("T\ufffd", 0), 0, 0)),  # as Java decodes it
-        (Message(sys_flag=4), None),
-        (Message(sys_flag=12), None),
-        (
-            Message(sys_flag=0x31 | 8, born_host=bytes(20), store_host=bytes(20)),
-            OwnOffsets(("T", 0), 0, 0),
-        ),
-        (Message(queue_offset=TOP), OwnOffsets(("T", 0), TOP, TOP)),
-    ]:
+    for message, wanted in [(Message(topic="T", queue_id=-1, queue_offset=3),
+        OwnOffsets(("T", -1), 3, 3)), (Message(topic=b"T\xed\xa0\x80"),
+        OwnOffsets(("T\ufffd", 0), 0, 0)),  # as Java decodes it
+        (Message(sys_flag=4), None), (Message(sys_flag=12), None),
+        (Message(sys_flag=0x31 | 8, born_host=bytes(20), store_host=bytes(20)),
+        OwnOffsets(("T", 0), 0, 0)), (Message(queue_offset=TOP),
+        OwnOffsets(("T", 0), TOP, TOP))]:  # fmt: skip
         assert taken(message) == wanted
-    for message, wanted in [
-        (batch(5, 4), (5, 8)),
-        (batch(5, 1), (5, 5)),
+    for message, wanted in [(batch(5, 4), (5, 8)), (batch(5, 1), (5, 5)),
         (numbers("5", "32767"), (5, 32771)),
         (numbers("9", "0"), (9, 9)),  # a broker counts it as one message
-        (numbers("9", "-1"), None),
-        (numbers("-9", "2"), None),
-        (numbers("9", "x"), None),
+        (numbers("9", "-1"), None), (numbers("-9", "2"), None), (numbers("9", "x"), None),
         (numbers("9", "32768"), None),
         (batch(5, 4, properties=properties(("INNER_NUM", "4"))), (5, 5)),
         (batch(5, 4, properties=b""), (5, 5)),
-        (replace(batch(5, 4), sys_flag=0xC4), None),
-    ]:
+        (replace(batch(5, 4), sys_flag=0xC4), None)]:  # fmt: skip
         assert taken(message) == (OwnOffsets(("Batch", 0), *wanted, True) if wanted else None)
     assert taken(batch(5, 4, topic="T")) == OwnOffsets(("T", 0), 5, 5)
     assert taken(batch(5, 4), "4.9.7") == OwnOffsets(("Batch", 0), 5, 5)
@@ -225,21 +200,16 @@ def damage(kind: DamageKind, fault: Fault, value: int | None = None) -> Damage:
 
 
 def test_of_stale_records_those_who_were_weighed_each_by_its_own_words() -> None:
-    for spoke, against, sureness in [
-        (TIME | BEFORE, BEHIND, Sureness.LIKELY),
-        (TIME, Witness.NONE, Sureness.LIKELY),
-        (TIME, BEHIND, Sureness.EVEN),
+    for spoke, against, sureness in [(TIME | BEFORE, BEHIND, Sureness.LIKELY),
+        (TIME, Witness.NONE, Sureness.LIKELY), (TIME, BEHIND, Sureness.EVEN),
         (BEFORE, TIME | Witness.FRAME, Sureness.EVEN),
-        (Witness.NONE, Witness.NONE, Sureness.EVEN),
-    ]:
+        (Witness.NONE, Witness.NONE, Sureness.EVEN)]:  # fmt: skip
         value = packed(StretchVerdict(False, spoke, against))
         found = heard(damage(DamageKind.STALE, Fault.NONE, value))
         assert (len(found.witnesses), len(found.against)) == (len(spoke), len(against))
         assert found.sureness == sureness
-    every = [
-        heard(damage(DamageKind.STALE, Fault.NONE, packed(StretchVerdict(False, each, each))))
-        for each in Witness
-    ]
+    every = [heard(damage(DamageKind.STALE, Fault.NONE, packed(StretchVerdict(False, each, each))))
+        for each in Witness]  # fmt: skip
     assert all(found.witnesses == found.against for found in every)
     assert len({found.witnesses for found in every}) == len(Witness)
     assert len({word for found in every for word in found.witnesses}) == len(Witness)
@@ -276,6 +246,5 @@ def test_of_other_ranges_those_of_their_fault() -> None:
     # What is wrong in such a record is one of the fields that make its frame.
     frame = heard(damage(DamageKind.DAMAGED, Fault.BAD_MAGIC))
     by_frame = {fault for fault in REASONS if heard(damage(DamageKind.DAMAGED, fault)) == frame}
-    assert {REASONS[fault][0] for fault in by_frame} == {
-        "totalSize", "magic", "bodyLength", "topicLength", "propertiesLength",
-    }  # fmt: skip
+    assert {REASONS[fault][0] for fault in by_frame} == {"totalSize", "magic", "bodyLength",
+        "topicLength", "propertiesLength"}  # fmt: skip

@@ -61,12 +61,10 @@ def as_it_is(n: int, message: Message) -> Message:
 
 
 def test_records_that_their_queue_has_or_that_are_older_are_stale() -> None:
-    for of_queue, count in [
-        (nothing_known, 0),
+    for of_queue, count in [(nothing_known, 0),
         (known(2), 0),  # one message is missing, and there is room for it
         (known(4), 4),  # its queue has queueOffset 4
-        (known(9), 4),
-    ]:
+        (known(9), 4)]:  # fmt: skip
         assert stale(as_it_is, Before(None, of_queue)) == count
     # Up to the first one that is as young: record 2 was stored at START + 2.
     for ms, count in [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2), (6, 4), (DAY, 4)]:
@@ -131,10 +129,8 @@ STRETCHES_SIZE = 92 + 4
 
 
 def log_of(count: int = 8) -> list[Message]:
-    return [
-        Message(queue_id=n % 2, queue_offset=n // 2, body=b"body", store_timestamp=START + n)
-        for n in range(count)
-    ]
+    return [Message(queue_id=n % 2, queue_offset=n // 2, body=b"body", store_timestamp=START + n)
+        for n in range(count)]  # fmt: skip
 
 
 def looked(
@@ -158,11 +154,8 @@ def test_a_stretch_goes_on_to_a_break_or_to_where_nothing_is_written() -> None:
     assert (found.behind, found.behind_time) == (5 * STRETCHES_SIZE, START + 5)
     assert found.firsts == {("T", 0): 3, ("T", 1): 2}
     found = looked(log_of(), newer=START + 3)
-    assert (found.time, found.end, found.behind) == (
-        START + 2,
-        3 * STRETCHES_SIZE,
-        3 * STRETCHES_SIZE,
-    )
+    assert (found.time, found.end, found.behind) == (START + 2, 3 * STRETCHES_SIZE,
+        3 * STRETCHES_SIZE)  # fmt: skip
     assert (found.behind_time, found.firsts) == (START + 3, {("T", 0): 2, ("T", 1): 1})
     assert looked(log_of(), newer=START + 8).behind == -1
 
@@ -191,11 +184,8 @@ def test_a_record_that_reaches_over_its_end_gives_way_to_the_one_inside() -> Non
     raw[STRETCHES_SIZE + 150 : 2 * STRETCHES_SIZE + 150] = inside[:STRETCHES_SIZE]
     found = Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(0, None)
     assert found.spans == {("T", 0): QueueSpan(0, 1)}
-    assert (found.end, found.behind, found.firsts) == (
-        STRETCHES_SIZE + 150,
-        STRETCHES_SIZE + 150,
-        {("T", 0): 9},
-    )
+    assert (found.end, found.behind, found.firsts) == (STRETCHES_SIZE + 150, STRETCHES_SIZE + 150,
+        {("T", 0): 9})  # fmt: skip
     assert int(rows["size"][1]) == 92 + 300
 
 

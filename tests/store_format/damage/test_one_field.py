@@ -53,10 +53,8 @@ def test_1_a_flipped_time_and_a_bad_magic_cost_one_message() -> None:
 
 
 def test_1_a_clock_set_back_in_a_lost_page_costs_the_page_alone() -> None:
-    made = [
-        m if n < 100 else replace(m, store_timestamp=m.store_timestamp - 7_200_000)
-        for n, m in enumerate(busy())
-    ]
+    made = [m if n < 100 else replace(m, store_timestamp=m.store_timestamp - 7_200_000)
+        for n, m in enumerate(busy())]  # fmt: skip
     log = damaged(made, 1 << 16)
     at = log.places[100] // PAGE * PAGE
     log.put(at, bytes(PAGE))
@@ -112,8 +110,7 @@ def test_4_a_transaction_type_that_keeps_a_message_out_of_its_queue_is_named() -
     assert entries(rebuilt, "T", 0) == whole_but(log, {30})
     (found,) = rebuilt.summary.damage["ranges"]
     assert (found["physical_offset"], found["field"], found["value"]) == (
-        log.places[30], "sysFlag", 4,
-    )  # fmt: skip
+        log.places[30], "sysFlag", 4)  # fmt: skip
     assert found["sureness"] == "likely"
 
 
@@ -145,11 +142,9 @@ def test_an_end_is_looked_at_behind_ordinary_ranges_too() -> None:
     assert named == [(20, "magic"), (60, "properties"), (61, "totalSize")]
 
 
-@pytest.mark.parametrize(
-    ("byte", "bit", "field", "elsewhere"),
-    [(59, 4, "storeTimestamp", 10), (66, 3, "storeHost", 29), (59, 4, "storeTimestamp", None),
-     (66, 3, "storeHost", 10), (66, 3, "storeHost", None)],
-)  # fmt: skip
+@pytest.mark.parametrize(("byte", "bit", "field", "elsewhere"), [
+    (59, 4, "storeTimestamp", 10), (66, 3, "storeHost", 29), (59, 4, "storeTimestamp", None),
+    (66, 3, "storeHost", 10), (66, 3, "storeHost", None)])  # fmt: skip
 def test_a_field_that_two_witnesses_contradict_is_named(byte, bit, field: str, elsewhere) -> None:
     """Of a time its own bornTimestamp is the second one, of a host the damage right beside it; and
     only in a segment that is damaged elsewhere.

@@ -47,17 +47,12 @@ TOP = (1 << 63) - 1
 
 
 def test_a_batch_takes_as_many_offsets_as_it_has_messages() -> None:
-    for records, last in [
-        ([(0, 4), (4, 4), (8, 2)], 9),
-        ([(7, 1)], 7),
+    for records, last in [([(0, 4), (4, 4), (8, 2)], 9), ([(7, 1)], 7),
         ([(0, 4), (4, 0), (5, 3)], 7),  # a broker counts 0 as 1
-        ([(0, 4), (500, 4)], 3),
-        ([(0, 4), (500, 4), (4, 4)], 7),
-        ([(0, 4), (500, 4), (504, 4)], 507),
-        ([(0, 4), (500, 4), (600, 2)], 601),
+        ([(0, 4), (500, 4)], 3), ([(0, 4), (500, 4), (4, 4)], 7),
+        ([(0, 4), (500, 4), (504, 4)], 507), ([(0, 4), (500, 4), (600, 2)], 601),
         ([(0, 4), (500, 4), (503, 2)], 3),  # not above all messages of the one in doubt
-        ([(0, 4), (4, 4), (4, 4)], 7),
-    ]:
+        ([(0, 4), (4, 4), (4, 4)], 7)]:  # fmt: skip
         assert last_of(*zip(*records, strict=True)) == last
         log = Dispatched(*(batch(*each) for each in records))
         ends = QueueEnds(log.buffers)
@@ -70,24 +65,18 @@ def test_a_batch_takes_as_many_offsets_as_it_has_messages() -> None:
         found = log.runs()
         assert [queue.topic for queue in found.queues] == ["A", "T"]
         assert [last_of_run(found.runs, number, False) for number in (0, 1)] == [1, last]
-    for offsets, last in [
-        ([], NEVER),
+    for offsets, last in [([], NEVER),
         ([7], 7),  # whatever comes first
         ([0, 1, 2], 2),
         ([0, 1, 500], 1),  # nobody confirms it
         ([0, 1, 500, 2], 2),  # flipped upwards
         ([0, 1, 500, 501], 501),  # a leap, confirmed
         ([0, 1, 500, 900], 900),  # the next one is above it
-        ([0, 1, 500, 499], 1),
-        ([0, 1, 500, 499, 500], 500),
-        ([5, 6, 0], 6),
+        ([0, 1, 500, 499], 1), ([0, 1, 500, 499, 500], 500), ([5, 6, 0], 6),
         ([5, 6, 0, 1], 1),  # begun anew
-        ([5, 6, 0, 3], 6),
-        ([5, 6, 6], 6),
-        ([TOP], TOP),
+        ([5, 6, 0, 3], 6), ([5, 6, 6], 6), ([TOP], TOP),
         ([NEVER, 3, 4], 4),  # counts as none
-        ([-5, -4], -4),
-    ]:
+        ([-5, -4], -4)]:  # fmt: skip
         assert last_of(offsets) == last
 
 
@@ -161,15 +150,8 @@ def between(log: LossReader, after: int, before: int) -> int:
 def test_ranges_that_start_between_two_places() -> None:
     for after, before, lost in [
         (-1, 100, 0),  # a range counts behind the place where it starts
-        (-1, 101, 10),
-        (100, 101, 10),
-        (101, 200, 0),
-        (0, 301, 30),
-        (0, 5000, 30),
-        (0, 9001, 37),
-        (201, 9001, 7 + 20),
-        (9001, 1 << 62, 0),
-    ]:
+        (-1, 101, 10), (100, 101, 10), (101, 200, 0), (0, 301, 30), (0, 5000, 30), (0, 9001, 37),
+        (201, 9001, 7 + 20), (9001, 1 << 62, 0)]:  # fmt: skip
         log = reader(loss(0, (100, 10), (300, 20)), loss(8000, (9000, 7)))
         assert between(log, after, before) == lost
     log = reader()
@@ -177,13 +159,8 @@ def test_ranges_that_start_between_two_places() -> None:
     assert between(log, -1, 1 << 62) == 0
     assert log.may_take(0, 1 << 62)
     assert not log.may_take(1, 1 << 62)
-    for length, place, may in [
-        (20, 0, True),
-        (21, 0, False),
-        (21, 7999, False),
-        (21, 8000, True),
-        (500, 8000, False),
-    ]:
+    for length, place, may in [(20, 0, True), (21, 0, False), (21, 7999, False), (21, 8000, True),
+        (500, 8000, False)]:  # fmt: skip
         losses = loss(0, (100, 10), (300, 20)), loss(8000, (9000, 21))
         assert reader(*losses).may_take(length, place) is may
         assert reader(*losses, from_start=False).may_take(length, place)
@@ -215,15 +192,10 @@ def test_what_a_segment_lost_and_the_most_messages_that_it_had() -> None:
     found = lost_places(SegmentLoss(0, 1000, "run", ((400, 5), (10, 3)), 0), [rows[:2], rows[2:]])
     assert found.tolist() == [(10, 3), (50, 10), (400, 5), (900, 200)]
     assert len(lost_places(SegmentLoss(0, 1000, "", (), 0), [])) == 0
-    for lost, plain, batched in [
-        (0, 0, 0),
-        (90, 0, 0),
+    for lost, plain, batched in [(0, 0, 0), (90, 0, 0),
         (91, 1, 1),  # a batch of one message needs no body
-        (91 + 2 * 22 - 1, 1, 1),
-        (91 + 2 * 22, 1, 2),
-        (91 + 32 * 22, 8, 32),
-        ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22),
-    ]:
+        (91 + 2 * 22 - 1, 1, 1), (91 + 2 * 22, 1, 2), (91 + 32 * 22, 8, 32),
+        ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22)]:  # fmt: skip
         assert (most_messages(lost, False), most_messages(lost, True)) == (plain, batched)
         assert most_messages(np.array([0, lost]), True).tolist() == [0, batched]
 
@@ -232,11 +204,9 @@ def test_what_a_segment_lost_and_the_most_messages_that_it_had() -> None:
 # follow. What RocketMQ does with each of these was seen on 4.1.0, 4.9.7, 5.3.3, 5.4.0 and 5.5.0;
 # the slow reference does the same (docs/damage.md).
 OPENINGS_TOP = 1 << 63
-FIRSTS = {
-    "-1": -1, "-10": -10, "-11": -11, "-2^63": -OPENINGS_TOP, "2^62": 1 << 62,
+FIRSTS = {"-1": -1, "-10": -10, "-11": -11, "-2^63": -OPENINGS_TOP, "2^62": 1 << 62,
     "2^63 - 1": OPENINGS_TOP - 1, "the last": LAST_FIRST_OFFSET, "one more": LAST_FIRST_OFFSET + 1,
-    "wraps to 4 bytes": -(-(1 << 64) // 20), "2^40": 1 << 40, "-2^40": -(1 << 40),
-}  # fmt: skip
+    "wraps to 4 bytes": -(-(1 << 64) // 20), "2^40": 1 << 40, "-2^40": -(1 << 40)}  # fmt: skip
 
 
 def wrap(value: int) -> int:
@@ -277,18 +247,15 @@ def test_truncate_does_as_rocketmq(first: str, version: str) -> None:
 
 
 # What the real RocketMQ wrote into queue 9: pre-blank entries (-1), and which of its messages.
-SEEN: list[tuple[str, list[int], dict[str, list[int]]]] = [
-    ("-1", [], {"00000000000000000000": []}),
+SEEN: list[tuple[str, list[int], dict[str, list[int]]]] = [("-1", [], {"00000000000000000000": []}),
     ("-1", [5, 6, 7], {"00000000000000000000": [-1] * 5 + [1, 2, 3]}),
     ("2^62", [(1 << 62) + 1, (1 << 62) + 2], {"00000000000000000000": [0, 1, 2]}),
-    ("2^63 - 1", [], {"00000000000000000000": []}),
-    ("-2^63", [5, 6, 7], {"00000000000000000000": [0, 1, 2, 3]}),
-    ("wraps to 4 bytes", [5, 6, 7], {"00000000000000000000": [-1, 1, 2, 3]}),
-    ("2^40", [5, 6, 7], {"00000021990232555400": [-1] * 6 + [0]}),
-    ("one more", [5, 6, 7], {"09223372036854775800": [0, 1, 2, 3]}),
-    ("the last", [LAST_FIRST_OFFSET + 1], {
-        "09223372036854775600": [-1] * 9 + [0], "09223372036854775800": [1]}),
-]  # fmt: skip
+    ("2^63 - 1", [], {"00000000000000000000": []}), ("-2^63", [5, 6, 7],
+    {"00000000000000000000": [0, 1, 2, 3]}), ("wraps to 4 bytes", [5, 6, 7],
+    {"00000000000000000000": [-1, 1, 2, 3]}), ("2^40", [5, 6, 7],
+    {"00000021990232555400": [-1] * 6 + [0]}), ("one more", [5, 6, 7],
+    {"09223372036854775800": [0, 1, 2, 3]}), ("the last", [LAST_FIRST_OFFSET + 1],
+    {"09223372036854775600": [-1] * 9 + [0], "09223372036854775800": [1]})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("first", "follow", "wanted"), SEEN)
@@ -354,12 +321,9 @@ def test_check_reports_it_and_lives(first: str) -> None:
     assert not report.sound
 
 
-OFFSETS = st.one_of(
-    st.sampled_from([*FIRSTS.values(), 0, 1]),
-    st.integers(0, 40),
+OFFSETS = st.one_of(st.sampled_from([*FIRSTS.values(), 0, 1]), st.integers(0, 40),
     st.integers(-OPENINGS_TOP, OPENINGS_TOP - 1),
-    st.integers(0, 30).map(lambda n: n * 10 - 100),
-)
+    st.integers(0, 30).map(lambda n: n * 10 - 100))  # fmt: skip
 
 
 @settings(ANY, max_examples=15)
@@ -382,21 +346,13 @@ def test_salvage_lives_with_any_offsets(offsets: list[int], follow: int) -> None
     assert len(check_whole) >= 4
 
 
-@pytest.mark.parametrize(
-    ("offsets", "wanted"),
-    [
-        ([0, 1, 2], None),
-        ([5], None),
-        ([-1], Opening(1, 0)),
-        ([-1, 4, 5], Opening(1, 3)),
-        ([9, 4, 5], Opening(1, 3)),
-        ([9, 4], None),  # one against one
-        ([9, 0, 1], None),  # a topic made anew
-        ([OPENINGS_TOP - 1, 9, 4, 5], Opening(2, 2)),
-        ([-3, -2, 1], Opening(2, -1)),
-        ([4, 4, 5], None),
-    ],
-)
+@pytest.mark.parametrize(("offsets", "wanted"), [
+    ([0, 1, 2], None), ([5], None), ([-1], Opening(1, 0)), ([-1, 4, 5], Opening(1, 3)),
+    ([9, 4, 5], Opening(1, 3)),
+    ([9, 4], None),  # one against one
+    ([9, 0, 1], None),  # a topic made anew
+    ([OPENINGS_TOP - 1, 9, 4, 5], Opening(2, 2)), ([-3, -2, 1], Opening(2, -1)),
+    ([4, 4, 5], None)])  # fmt: skip
 def test_what_outvotes_what(offsets: list[int], wanted: Opening | None) -> None:
     assert opening(offsets, True) == wanted
 

@@ -39,11 +39,9 @@ def test_every_range_comes_back_from_its_row() -> None:
     assert SOUGHT._replace(end=SOUGHT.offset).length == 0
     for value in [None, 0, -1, INT_MIN, LONG_MAX, ~LONG_MAX]:
         assert there_and_back(SOUGHT._replace(value=value)) == [SOUGHT._replace(value=value)]
-    ranges = [
-        *(SOUGHT._replace(kind=kind) for kind in DamageKind),
+    ranges = [*(SOUGHT._replace(kind=kind) for kind in DamageKind),
         *(SOUGHT._replace(fault=fault) for fault in Fault),
-        *(SOUGHT._replace(follows=follows) for follows in FOLLOWS),
-    ]
+        *(SOUGHT._replace(follows=follows) for follows in FOLLOWS)]  # fmt: skip
     assert there_and_back(*ranges) == ranges
     far = SOUGHT._replace(offset=LONG_MAX - 1, end=LONG_MAX, size=INT_MIN)
     assert there_and_back(far, SOUGHT) == [far, SOUGHT]
@@ -81,10 +79,9 @@ def test_ranges_of_one_kind_that_touch_are_one_and_others_stay_apart() -> None:
     assert found == [Damage(0, 30, BAD, Fault.BAD_MAGIC, SIZE, 0xDAA320A7 - (1 << 32), "record")]
     assert about.count == 1
     about = reporter()
-    ranges = (
-        (BAD, 0, 10, Fault.LENGTHS), (BAD, 11, 30, Fault.LENGTHS), (CRC, 30, 40, Fault.BODY_CRC),
-        (CRC, 40, 50, Fault.BODY_CRC), (BAD, 50, 60, Fault.LENGTHS),
-    )  # fmt: skip
+    ranges = ((BAD, 0, 10, Fault.LENGTHS), (BAD, 11, 30, Fault.LENGTHS),
+        (CRC, 30, 40, Fault.BODY_CRC), (CRC, 40, 50, Fault.BODY_CRC),
+        (BAD, 50, 60, Fault.LENGTHS))  # fmt: skip
     found = reported(about, *ranges)
     assert [(each.offset, each.end) for each in found] == [each[1:3] for each in ranges]
     assert about.count == 5
@@ -96,9 +93,8 @@ def test_ranges_of_one_kind_that_touch_are_one_and_others_stay_apart() -> None:
 
 def test_the_field_at_fault_is_shown_if_it_is_one_of_the_first() -> None:
     at = 2 * SIZE
-    for fault, value in (
-        (Fault.PLACE, at), (Fault.BAD_SIZE, SIZE), (Fault.BODY_LENGTH, None), (Fault.TEXT, None),
-    ):  # fmt: skip
+    for fault, value in ((Fault.PLACE, at), (Fault.BAD_SIZE, SIZE), (Fault.BODY_LENGTH, None),
+        (Fault.TEXT, None)):  # fmt: skip
         (found,) = reported(reporter(), (BAD, at, at + 5, fault))
         assert (found.size, found.value) == (SIZE, value)
     (found,) = reported(reporter(RAW[: SIZE + 4]), (BAD, SIZE, SIZE + 4, Fault.BAD_MAGIC))
@@ -166,10 +162,8 @@ def test_ranges_are_of_the_tail_until_a_live_record_follows() -> None:
     assert found.causes == [counted(RANGE_BAD, False, 1, 50), counted(RANGE_OLD, False, 1, 100)]
     assert found.lost_end == 250
     found.add(damage(300, 305, RANGE_BAD))
-    assert found.causes == [
-        counted(RANGE_BAD, False, 1, 50), counted(RANGE_OLD, False, 1, 100),
-        counted(RANGE_BAD, True, 1, 5),
-    ]  # fmt: skip
+    assert found.causes == [counted(RANGE_BAD, False, 1, 50), counted(RANGE_OLD, False, 1, 100),
+        counted(RANGE_BAD, True, 1, 5)]  # fmt: skip
     assert found.lost_end == 250
     live = [100]
     found = totals(live)
@@ -196,10 +190,7 @@ def test_a_record_that_is_kept_is_not_lost_and_rows_have_a_live_one_behind_each(
     )
     found.add_rows(rows())
     found.add_rows(rows(damage(50, 60, RANGE_BAD), damage(60, 65, RANGE_CRC)))
-    causes = [
-        counted(RANGE_BAD, False, 3, 27),
-        counted(RANGE_OLD, False, 1, 10),
-        counted(RANGE_CRC, False, 1, 5),
-    ]
+    causes = [counted(RANGE_BAD, False, 3, 27), counted(RANGE_OLD, False, 1, 10),
+        counted(RANGE_CRC, False, 1, 5)]  # fmt: skip
     assert sorted(found.causes, key=str) == sorted(causes, key=str)
     assert found.lost_end == 60

@@ -42,26 +42,12 @@ def flipped(*bits: tuple[int, int]) -> bytes:
 
 
 def test_a_seal_finds_the_one_flipped_bit_and_no_more() -> None:
-    for at, field in [
-        (0, "totalSize"),
-        (7, "magic"),
-        (8, "bodyCRC"),
-        (15, "queueId"),
-        (16, "flag"),
-        (20, "queueOffset"),
-        (35, "physicalOffset"),
-        (39, "sysFlag"),
-        (40, "bornTimestamp"),
-        (48, "bornHost/storeTimestamp/storeHost"),
-        (71, "bornHost/storeTimestamp/storeHost"),
-        (72, "reconsumeTimes"),
-        (76, "preparedTransactionOffset"),
-        (87, "bodyLength"),
-        (TOPIC_AT - 1, "topic/properties"),
-        (len(SEALED) - 21, "topic/properties"),
-        (len(SEALED) - 20, "topic/properties"),
-        (len(SEALED) - 2, "topic/properties"),
-    ]:
+    for at, field in [(0, "totalSize"), (7, "magic"), (8, "bodyCRC"), (15, "queueId"), (16, "flag"),
+        (20, "queueOffset"), (35, "physicalOffset"), (39, "sysFlag"), (40, "bornTimestamp"),
+        (48, "bornHost/storeTimestamp/storeHost"), (71, "bornHost/storeTimestamp/storeHost"),
+        (72, "reconsumeTimes"), (76, "preparedTransactionOffset"), (87, "bodyLength"),
+        (TOPIC_AT - 1, "topic/properties"), (len(SEALED) - 21, "topic/properties"),
+        (len(SEALED) - 20, "topic/properties"), (len(SEALED) - 2, "topic/properties")]:  # fmt: skip
         hurt = flipped((at, 0))
         was, now = hurt[at : at + 1], SEALED[at : at + 1]
         found = by_checksum(PLACE, hurt, BODY_AT, len(BODY))
@@ -79,16 +65,10 @@ def test_a_seal_finds_the_one_flipped_bit_and_no_more() -> None:
 
 
 def test_a_magic_number_or_a_transaction_type_of_which_one_bit_differs() -> None:
-    for raw, now in [
-        (0x5AA320A7, 0xDAA320A7),
-        (0xDAA320A6, 0xDAA320A7),
-        (0xDAA321AB, 0xDAA320AB),
+    for raw, now in [(0x5AA320A7, 0xDAA320A7), (0xDAA320A6, 0xDAA320A7), (0xDAA321AB, 0xDAA320AB),
         (0xDAA320A3, None),
         (0xDAA320AF, None),  # one bit away from both
-        (0xDAA320A4, None),
-        (0xDAA320A7, None),
-        (0, None),
-    ]:
+        (0xDAA320A4, None), (0xDAA320A7, None), (0, None)]:  # fmt: skip
         found = magic(PLACE, raw.to_bytes(4, "big"))
         assert (found and int.from_bytes(found.now, "big")) == now
         assert found is None or (found.at, found.field) == (PLACE + 4, "magic")
@@ -98,16 +78,10 @@ def test_a_magic_number_or_a_transaction_type_of_which_one_bit_differs() -> None
         assert found is None or (found.at, found.field) == (PLACE + 36, "sysFlag")
 
 
-@pytest.mark.parametrize(
-    ("said", "behind", "put_back"),
-    [
-        (PLACE ^ 1 << 40, PLACE + 100, True),
-        (PLACE ^ 1 << 63, PLACE + 100, True),
-        (PLACE ^ 1 << 40, (PLACE ^ 1 << 40) + 100, False),  # the file has another segment's name
-        (PLACE ^ 3 << 40, PLACE + 100, False),
-        (PLACE, PLACE + 100, False),
-    ],
-)
+@pytest.mark.parametrize(("said", "behind", "put_back"), [
+    (PLACE ^ 1 << 40, PLACE + 100, True), (PLACE ^ 1 << 63, PLACE + 100, True),
+    (PLACE ^ 1 << 40, (PLACE ^ 1 << 40) + 100, False),  # the file has another segment's name
+    (PLACE ^ 3 << 40, PLACE + 100, False), (PLACE, PLACE + 100, False)])  # fmt: skip
 def test_a_records_place_unless_the_next_record_agrees_with_the_other(
     said: int, behind: int, put_back: bool
 ) -> None:
@@ -117,16 +91,12 @@ def test_a_records_place_unless_the_next_record_agrees_with_the_other(
     assert found == (wanted if put_back else None)
 
 
-@pytest.mark.parametrize(
-    ("said", "fields"),
-    [
-        (Said(PLACE, "q", "Topic", 0, 0), []),
-        (Said(PLACE, "q"), []),
-        (Said(PLACE, "q", "Tppic", 0, 7), [("topic", TOPIC_AT), ("queueOffset", 20)]),
-        (Said(PLACE, "q", None, -1, None), [("queueId", 12)]),
-        (Said(PLACE, "q", "Topics", 1, 7), []),  # another length: another record
-    ],
-)
+@pytest.mark.parametrize(("said", "fields"), [
+    (Said(PLACE, "q", "Topic", 0, 0), []), (Said(PLACE, "q"), []),
+    (Said(PLACE, "q", "Tppic", 0, 7), [("topic", TOPIC_AT), ("queueOffset", 20)]),
+    (Said(PLACE, "q", None, -1, None), [("queueId", 12)]),
+    (Said(PLACE, "q", "Topics", 1, 7), [])  # another length: another record
+    ])  # fmt: skip
 def test_what_a_queue_says_replaces_only_what_differs(said: Said, fields) -> None:
     patches = by_testimony(said, SEALED, TOPIC_AT, b"Topic")
     assert [(each.field, each.at - PLACE) for each in patches] == fields
@@ -151,8 +121,7 @@ class Read(NamedTuple):
 def read(record: bytes, place: int, stamp: Stamp = BARE) -> Read:
     size, magic, crc, _, _, offset, said, flags = struct.unpack_from(">iIiiiqqi", record)
     assert (size, said, struct.unpack_from(">q", record, 56)[0]) == (
-        len(record), place, stamp.timestamp,
-    )  # fmt: skip
+        len(record), place, stamp.timestamp)  # fmt: skip
     (body,) = struct.unpack_from(">i", record, 84)
     assert crc == (zlib.crc32(record[88 : 88 + body]) & 0x7FFFFFFF if body else 0)
     v2 = magic == 0xDAA320AB
@@ -179,14 +148,11 @@ def records(length: int, *lost: LostPositions, stamp: Stamp = BARE) -> list[Read
 
 
 def test_the_shortest_filler_of_a_topic_and_a_tag_while_there_is_room() -> None:
-    for topic, crc, size in [
-        ("T", False, 92),
-        ("T", True, 112),
-        ("長", False, 94),
+    for topic, crc, size in [("T", False, 92), ("T", True, 112), ("長", False, 94),
         ("L" * 127, False, 218),
         ("L" * 128, False, 220),  # topicLength takes two bytes
-        ("SCHEDULE_TOPIC_XXXX", False, 91 + 19 + 33),  # and REAL_TOPIC, REAL_QID
-    ]:
+        ("SCHEDULE_TOPIC_XXXX", False, 91 + 19 + 33)  # and REAL_TOPIC, REAL_QID
+        ]:  # fmt: skip
         assert least_bytes(topic, crc) == size
         stamp = FILLER_SEALED if crc else BARE
         (found,) = records(size, LostPositions(topic, 3, 8, 1), stamp=stamp)
@@ -217,15 +183,9 @@ def test_what_is_lost_of_no_queue_is_rolled_back_and_no_record_is_long(over: int
 
 def test_a_blank_ends_the_segment_and_too_short_a_range_is_refused() -> None:
     # Alone only where no record fits: recovery wants one.
-    for length, lost, sizes in [
-        (8, 0, [8]),
-        (99, 0, [99]),
-        (100, 0, [92, 8]),
-        (5000, 0, [92, 4908]),
-        (100, 1, [92, 8]),
-        (116, 1, [108, 8]),
-        (117, 1, [108, 9]),
-    ]:
+    for length, lost, sizes in [(8, 0, [8]), (99, 0, [99]), (100, 0, [92, 8]),
+        (5000, 0, [92, 4908]), (100, 1, [92, 8]), (116, 1, [108, 8]),
+        (117, 1, [108, 9])]:  # fmt: skip
         positions = [LostPositions("T", 0, 5, lost)] if lost else []
         *found, blank = fill(START, length, positions, BARE, True)
         assert blank == struct.pack(">iI", sizes[-1], 0xCBD43194)

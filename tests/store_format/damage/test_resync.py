@@ -43,19 +43,16 @@ JUNK = b"\x55" * 300
 
 
 def test_each_condition() -> None:
-    for second, behind, proves in [
-        (SOUND, None, True),
+    for second, behind, proves in [(SOUND, None, True),
         (SOUND, JUNK, True),  # its body has a CRC
-        (SOUND, bytes(300), True),
-        (Message(body=b"second", body_crc=5), None, False),
+        (SOUND, bytes(300), True), (Message(body=b"second", body_crc=5), None, False),
         (Message(body=b"second", physical_offset=7), None, False),
         (Message(body=b"second", magic=0xDAA320A8), None, False),
         (Message(body=b"second", topic_length=2), None, False),
         (Message(body=b"", crc_property=False), None, True),
         (Message(body=b""), JUNK, False),  # nothing vouches for it
         (Message(body=b"", crc_property=True), JUNK, True),
-        (Message(body=b"", topic="A" * 200, version=2), None, True),
-    ]:
+        (Message(body=b"", topic="A" * 200, version=2), None, True)]:  # fmt: skip
         made, place = segment(second, behind)
         assert prover(bytes(made)).proves(place) is proves
     made, place = segment(Message(body=b"second", crc_property=True))
@@ -101,35 +98,21 @@ def fault_of(last: bytes, before: bytes | None = None, ends_log: bool = False) -
 
 
 def test_properties_are_text_and_beside_a_sealed_record_a_record_is_sealed() -> None:
-    for text, fault in [
-        (b"", Fault.NONE),
-        (TEXT, Fault.NONE),
+    for text, fault in [(b"", Fault.NONE), (TEXT, Fault.NONE),
         (TEXT[:-1], Fault.NONE),  # some releases wrote no last separator
         (TEXT[:-2], Fault.TEXT),  # the last letter is cut: no UTF-8
-        (TEXT[:-4] + bytes(4), Fault.TEXT),
-        (TEXT[:-4] + b"\n\x02", Fault.TEXT),
-        (TEXT[:-4] + b" \x7f\x02", Fault.NONE),
-        (b"\x01\x02\x01", Fault.NONE),
-        (b"\xff", Fault.TEXT),
-    ]:
+        (TEXT[:-4] + bytes(4), Fault.TEXT), (TEXT[:-4] + b"\n\x02", Fault.TEXT),
+        (TEXT[:-4] + b" \x7f\x02", Fault.NONE), (b"\x01\x02\x01", Fault.NONE),
+        (b"\xff", Fault.TEXT)]:  # fmt: skip
         assert fault_of(text) == fault
         assert fault_of(text, TEXT) == fault
-    for last, before, fault in [
-        (TEXT, TEXT + SEAL, Fault.PROPERTY_CRC),
-        (b"", SEAL, Fault.PROPERTY_CRC),
-        (TEXT + SEAL, TEXT + SEAL, Fault.NONE),
+    for last, before, fault in [(TEXT, TEXT + SEAL, Fault.PROPERTY_CRC),
+        (b"", SEAL, Fault.PROPERTY_CRC), (TEXT + SEAL, TEXT + SEAL, Fault.NONE),
         (TEXT + SEAL, TEXT, Fault.NONE),
         (TEXT, SEAL + TEXT, Fault.NONE),  # a seal is the last property
-        (SEAL + b"x" * 20, TEXT + SEAL, Fault.PROPERTY_CRC),
-    ]:
+        (SEAL + b"x" * 20, TEXT + SEAL, Fault.PROPERTY_CRC)]:  # fmt: skip
         assert fault_of(last, before) == fault
     # Zeros follow every log, so they are no damage that could make a text suspect.
-    for text, fault in [
-        (TEXT, Fault.NONE),
-        (TEXT[:-4] + bytes(4), Fault.TEXT),
-        (b"\0", Fault.TEXT),
-        (b"\xff", Fault.NONE),
-        (TEXT[:-4] + b"\0\x02", Fault.NONE),
-        (b"", Fault.NONE),
-    ]:
+    for text, fault in [(TEXT, Fault.NONE), (TEXT[:-4] + bytes(4), Fault.TEXT), (b"\0", Fault.TEXT),
+        (b"\xff", Fault.NONE), (TEXT[:-4] + b"\0\x02", Fault.NONE), (b"", Fault.NONE)]:  # fmt: skip
         assert fault_of(text, TEXT + SEAL, ends_log=True) == fault

@@ -124,10 +124,8 @@ def test_what_a_body_holds_is_no_record_where_its_own_record_is_reported() -> No
 
 def test_earlier_times_are_stale_only_in_the_last_segment_and_gaps_stay() -> None:
     """A clock that was set back: the log's later segments tell that all is live."""
-    made = [
-        m if n < 10 else replace(m, store_timestamp=m.store_timestamp - 1_000_000)
-        for n, m in enumerate(messages(100))
-    ]
+    made = [m if n < 10 else replace(m, store_timestamp=m.store_timestamp - 1_000_000)
+        for n, m in enumerate(messages(100))]  # fmt: skip
     log = damaged(made)
     log.flip(9, 5)
     rebuilt = salvage(log.log)
@@ -139,10 +137,8 @@ def test_earlier_times_are_stale_only_in_the_last_segment_and_gaps_stay() -> Non
     log.flip(9, 5)
     assert salvage(log.log).summary.messages == 99
     # Damage took one record; a jump of a thousand in queueOffset is not its doing.
-    made = [
-        m if n < 10 else replace(m, queue_offset=m.queue_offset + 1000)
-        for n, m in enumerate(messages(30, queues=1))
-    ]
+    made = [m if n < 10 else replace(m, queue_offset=m.queue_offset + 1000)
+        for n, m in enumerate(messages(30, queues=1))]  # fmt: skip
     log = damaged(made)
     log.flip(9, 5)
     found = entries(salvage(log.log), "T", 0)
@@ -150,14 +146,9 @@ def test_earlier_times_are_stale_only_in_the_last_segment_and_gaps_stay() -> Non
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=30)
-@given(
-    st.integers(5, 80), st.sampled_from([1, 3, 7]), st.sampled_from(CUTS), st.booleans(),
-    st.lists(
-        st.tuples(st.floats(0, 1), st.sampled_from([1, 1, 4, 100, 700, 5000]), st.booleans()),
-        min_size=1, max_size=4,
-    ),
-    st.randoms(use_true_random=False),
-)  # fmt: skip
+@given(st.integers(5, 80), st.sampled_from([1, 3, 7]), st.sampled_from(CUTS), st.booleans(),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1, 1, 4, 100, 700, 5000]), st.booleans()),
+    min_size=1, max_size=4), st.randoms(use_true_random=False))  # fmt: skip
 def test_nothing_is_lost_that_was_not_touched_and_nothing_invented(
     count: int, queues: int, splits: int, bodies: bool, spots: list[Any], rng: Random
 ) -> None:

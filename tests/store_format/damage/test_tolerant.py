@@ -103,14 +103,12 @@ def test_sound_records_stay_and_all_else_is_reported(changes, lost: list[int], r
 
 
 def test_how_a_segment_ends_and_what_follows_its_last_record() -> None:
-    for changes, fault, next_at in [
-        ([], Fault.ZEROS, COUNT * SIZE),
+    for changes, fault, next_at in [([], Fault.ZEROS, COUNT * SIZE),
         ([(COUNT, 0, struct.pack(">iI", *REST))], Fault.BLANK, SEGMENT),
         ([(COUNT, 0, struct.pack(">iI", 5, 0xCBD43194))], Fault.BLANK, SEGMENT),
         ([(29, *BAD_MAGIC), (COUNT, 0, struct.pack(">iI", *REST))], Fault.BLANK, SEGMENT),
         ([(COUNT, 0, b"\x55" * (SEGMENT - COUNT * SIZE))], Fault.NONE, SEGMENT),
-        ([(COUNT, 0, b"\x55" * 50)], Fault.ZEROS, COUNT * SIZE + 50),
-    ]:
+        ([(COUNT, 0, b"\x55" * 50)], Fault.ZEROS, COUNT * SIZE + 50)]:  # fmt: skip
         records, _, end = scanned(*changes)
         assert (end.fault, end.next - BASE) == (fault, next_at)
         assert records == list(range(end.records))
@@ -171,14 +169,8 @@ def strode(
     rows, faults = np.zeros(most, RECORD_ROW), np.zeros(most, np.uint8)
     values = np.zeros(most, np.int64)
     count = stride(raw, length, SEGMENT_STRIDES, BASE_STRIDES, RULES, rows, faults, values)
-    return [
-        (
-            int(rows[i]["physicalOffset"] - BASE_STRIDES) // SIZE_STRIDES,
-            int(faults[i]),
-            int(faults[i] and values[i]),
-        )
-        for i in range(count)
-    ]
+    return [(int(rows[i]["physicalOffset"] - BASE_STRIDES) // SIZE_STRIDES, int(faults[i]),
+        int(faults[i] and values[i])) for i in range(count)]  # fmt: skip
 
 
 def of_records(*numbers: int) -> list[tuple[int, int, int]]:
@@ -186,19 +178,13 @@ def of_records(*numbers: int) -> list[tuple[int, int, int]]:
 
 
 def test_one_wrong_record_between_sound_ones_is_stepped_over() -> None:
-    for changes, rows in [
-        ([], of_records(0, 1, 2, 3, 4, 5)),
+    for changes, rows in [([], of_records(0, 1, 2, 3, 4, 5)),
         ([(2, *BAD_MAGIC_STRIDES)], [*of_records(0, 1), (3, MAGIC, 7), *of_records(4, 5)]),
         ([(2, *BAD_PLACE_STRIDES)], [*of_records(0, 1), (3, PLACE, -5), *of_records(4, 5)]),
-        (
-            [(2, *BAD_PLACE_STRIDES), (2, *BAD_MAGIC_STRIDES)],
-            [*of_records(0, 1), (3, MAGIC, 7), *of_records(4, 5)],
-        ),
-        (
-            [(1, *BAD_MAGIC_STRIDES), (3, *BAD_PLACE_STRIDES)],
-            [(0, 0, 0), (2, MAGIC, 7), (4, PLACE, -5), (5, 0, 0)],
-        ),
-    ]:
+        ([(2, *BAD_PLACE_STRIDES), (2, *BAD_MAGIC_STRIDES)],
+        [*of_records(0, 1), (3, MAGIC, 7), *of_records(4, 5)]),
+        ([(1, *BAD_MAGIC_STRIDES), (3, *BAD_PLACE_STRIDES)],
+        [(0, 0, 0), (2, MAGIC, 7), (4, PLACE, -5), (5, 0, 0)])]:  # fmt: skip
         assert strode(*changes) == rows
     for changes, count in [
         ([(2, *BAD_MAGIC_STRIDES), (3, *BAD_PLACE_STRIDES)], 2),  # two in a row
@@ -234,9 +220,8 @@ def dispatched(
     before = np.zeros(COUNT_STRIDES, np.uint8)
     for number, fault in faults.items():
         before[number] = fault
-    done, why = dispatch_fresh(
-        raw, rows[2:], before, suspect, last, ends.look(), outputs.dispatching
-    )  # fmt: skip
+    done, why = dispatch_fresh(raw, rows[2:], before, suspect, last, ends.look(),
+        outputs.dispatching)  # fmt: skip
     assert why == NONE
     assert buffers.puts.used[0] == 2 + done - (changed.sys_flag == 4 and done > 3)
     return int(done)
@@ -246,8 +231,7 @@ THIRD = log_of_strides()[3]
 
 
 def test_a_row_behind_a_range_that_may_be_stale_is_left_to_others() -> None:
-    for changed, behind_a_range, done in [
-        (THIRD, True, 6),
+    for changed, behind_a_range, done in [(THIRD, True, 6),
         (replace(THIRD, store_timestamp=START_STRIDES + 1), True, 3),  # older
         (replace(THIRD, store_timestamp=START_STRIDES + 2), True, 6),  # as old
         (replace(THIRD, store_timestamp=START_STRIDES + 1), False, 6),  # nothing was lost: a clock
@@ -256,8 +240,7 @@ def test_a_row_behind_a_range_that_may_be_stale_is_left_to_others() -> None:
         (replace(THIRD, queue_id=1), True, 3),  # nobody knows its queue
         (replace(THIRD, topic="U"), True, 3),
         (replace(THIRD, queue_id=1, sys_flag=4), True, 6),  # it goes to no queue
-        (replace(THIRD, queue_id=1, sys_flag=8), True, 3),
-    ]:
+        (replace(THIRD, queue_id=1, sys_flag=8), True, 3)]:  # fmt: skip
         assert dispatched(changed, {3: MAGIC} if behind_a_range else {}) == done
     assert dispatched(THIRD, {}, suspect=True, last=START_STRIDES) == 6
     assert dispatched(THIRD, {}, suspect=True, last=START_STRIDES + 1) == 0

@@ -50,17 +50,12 @@ def with_wrong(wrong: dict[int, int], sound: Sequence[int] = SOUND) -> Pairs:
 
 
 @pytest.mark.parametrize("cut", [None, 1, 49, 50, 51, 52, 99])
-@pytest.mark.parametrize(
-    ("wrong", "count"),
-    [
-        ({}, SOUND),
-        ({50: 50 ^ 1 << 40}, SOUND),
-        ({50: 3}, SOUND),
-        ({50: 1 << 40, 51: (1 << 40) + 1}, SOUND),  # two that go on by one
-        ({0: 1 << 40}, SOUND),
-        ({99: 99 ^ 1 << 40}, [*SOUND[:99], 99 ^ 1 << 40]),  # at the end it has one witness
-    ],
-)
+@pytest.mark.parametrize(("wrong", "count"), [
+    ({}, SOUND), ({50: 50 ^ 1 << 40}, SOUND), ({50: 3}, SOUND),
+    ({50: 1 << 40, 51: (1 << 40) + 1}, SOUND),  # two that go on by one
+    ({0: 1 << 40}, SOUND),
+    ({99: 99 ^ 1 << 40}, [*SOUND[:99], 99 ^ 1 << 40])  # at the end it has one witness
+    ])  # fmt: skip
 def test_neighbours_outvote_an_entry_in_one_run_or_in_two(wrong, count, cut: int | None) -> None:
     entries = with_wrong(wrong)
     runs = [entries] if cut is None else [entries[:cut], entries[cut:]]
@@ -96,20 +91,14 @@ def test_where_offsets_may_repeat_or_hardly_ever_go_on_nobody_votes() -> None:
         assert voted(with_wrong(wrong))[0] == count
 
 
-@pytest.mark.parametrize(
-    ("offsets", "log", "alone"),
-    [
-        ([7], NOTHING, [False]),
-        ([0], NOTHING, [True]),
-        ([7], lost((0, 1), from_start=False), [True]),  # the others were before the log
-        ([7], lost((0, 7 * 91)), [True]),
-        ([7], lost((0, 7 * 91 - 1)), [False]),
-        ([7], lost((1000, 7 * 91)), [False]),  # not before it
-        ([0, 1], NOTHING, []),
-        ([7, 8], NOTHING, [False]),  # as many as one damage may change
-        ([7, 8, 9], NOTHING, []),
-    ],
-)
+@pytest.mark.parametrize(("offsets", "log", "alone"), [
+    ([7], NOTHING, [False]), ([0], NOTHING, [True]),
+    ([7], lost((0, 1), from_start=False), [True]),  # the others were before the log
+    ([7], lost((0, 7 * 91)), [True]), ([7], lost((0, 7 * 91 - 1)), [False]),
+    ([7], lost((1000, 7 * 91)), [False]),  # not before it
+    ([0, 1], NOTHING, []),
+    ([7, 8], NOTHING, [False]),  # as many as one damage may change
+    ([7, 8, 9], NOTHING, [])])  # fmt: skip
 def test_a_record_that_no_other_confirms(offsets: list[int], log, alone: list[bool]) -> None:
     _, made = voted([(offset, 1000 + n) for n, offset in enumerate(offsets)], log=log)
     assert [row["may_be_own"] for row in made if row["is_alone"]] == alone

@@ -21,13 +21,8 @@ LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
 def test_after_a_rebuild() -> None:
-    for release, confirm, logics in [
-        ("4.1.0", 0, 0),
-        ("5.1.0", 0, 0),
-        ("5.1.1", 99, 0),
-        ("5.4.0", 99, 0),
-        ("5.5.0", 99, 99),
-    ]:
+    for release, confirm, logics in [("4.1.0", 0, 0), ("5.1.0", 0, 0), ("5.1.1", 99, 0),
+        ("5.4.0", 99, 0), ("5.5.0", 99, 99)]:  # fmt: skip
         found = after_rebuild(profile(release), 10, 8, 9, 99)
         assert found == Checkpoint(10, 8, 9, 0, confirm, logics)
         # nothing dispatched, nothing indexed, clocks before 1970

@@ -55,15 +55,8 @@ def test_the_first_entries_before_the_logs_start() -> None:
 
 
 def test_entries_are_read_as_far_as_the_file_has_room() -> None:
-    for first, count, hashes in [
-        (1, 2, [7, 0]),
-        (4, 1, [5]),
-        (1, 0, []),
-        (8, 5, [0]),
-        (9, 5, []),
-        (99, 1, []),
-        (1, -1, []),
-    ]:
+    for first, count, hashes in [(1, 2, [7, 0]), (4, 1, [5]), (1, 0, []), (8, 5, [0]), (9, 5, []),
+        (99, 1, []), (1, -1, [])]:  # fmt: skip
         assert entries_at(SLOTS) == 52
         assert index_entries(index(ROWS), SLOTS, first, count)["keyHash"].tolist() == hashes
     raw = index_of([0] * SLOTS, ROWS, 9)[: 52 + 20 * 3 + 19]
@@ -97,8 +90,7 @@ def test_a_queue_ends_after_its_last_entry() -> None:
              "consumequeue/a/x", "consumequeue/a/01", "consumequeue/a/2147483648")  # fmt: skip
     found = tails({f"store/{name}/{FIRST}": b"" for name in names})
     assert [(each.topic, each.queue_id, each.batch) for each in found] == [
-        ("a", -1, False), ("a", 10, False), ("b", 0, False), ("a", 0, True),
-    ]  # fmt: skip
+        ("a", -1, False), ("a", 10, False), ("b", 0, False), ("a", 0, True)]  # fmt: skip
 
     def queue(place: int, end: int) -> QueueTail:
         return QueueTail("T", 0, False, place, end)
@@ -120,8 +112,7 @@ def test_an_index_of_maxindexnum_less_one_entries_is_full() -> None:
         header = found.newest_index.header
         assert (found.newest_index.path, found.newest_index.full) == (new, full)
         assert (header.end_timestamp, header.end_offset, header.next_entry) == (
-            77, 100 * rows, rows + 1,
-        )  # fmt: skip
+            77, 100 * rows, rows + 1)  # fmt: skip
     assert index_tail(Folder(MemoryStorage(), "store"), SETTINGS) is None
     storage = MemoryStorage({"store/index/20260101000000000": index_of([0], [], 4)})
     with pytest.raises(BadIndex, match="2 slots and 4 entries take 128 bytes"):

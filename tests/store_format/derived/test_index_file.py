@@ -76,11 +76,9 @@ PUTS = st.lists(st.tuples(st.integers(0, 1 << 40), TIMES, HASHES), max_size=60)
 
 
 @settings(deadline=None, max_examples=80)
-@given(
-    PUTS, st.sampled_from([1, 2, 3, 64, 100, 1000]),
+@given(PUTS, st.sampled_from([1, 2, 3, 64, 100, 1000]),
     st.sampled_from([0, -5, 1, 1_700_000_000_000, 4_999_999_999_999]), st.sampled_from(RANGES),
-    st.integers(1, 3),
-)  # fmt: skip
+    st.integers(1, 3))  # fmt: skip
 def test_any_number_of_ranges_gives_the_bytes_of_putting_one_by_one(
     puts: list[Put], slots: int, begin: int, ranges: int, pieces: int
 ) -> None:
@@ -118,20 +116,12 @@ def test_any_hash_has_its_slot_and_its_chain() -> None:
 
 
 def test_seconds_after_the_files_begin_and_headers() -> None:
-    for time, begin, seconds in [
-        (1999, 1000, 0),
-        (2000, 1000, 1),
-        (0, 1000, 0),
-        (999, 1000, 0),
-        (-5000, 1000, 0),
-        (5000, 0, 0),
-        (5000, -1, 0),
-        (5000, 1, 4),
-        (1 + 1000 * 0x7FFFFFFF, 1, 0x7FFFFFFF),
-        (1 + 1000 * 0x80000000, 1, 0x7FFFFFFF),
+    for time, begin, seconds in [(1999, 1000, 0), (2000, 1000, 1), (0, 1000, 0), (999, 1000, 0),
+        (-5000, 1000, 0), (5000, 0, 0), (5000, -1, 0), (5000, 1, 4),
+        (1 + 1000 * 0x7FFFFFFF, 1, 0x7FFFFFFF), (1 + 1000 * 0x80000000, 1, 0x7FFFFFFF),
         ((1 << 63) - 1, 1, 0x7FFFFFFF),
-        (-(1 << 63), 1, 0x7FFFFFFF),  # Java's long wraps around: a very late time
-    ]:
+        (-(1 << 63), 1, 0x7FFFFFFF)  # Java's long wraps around: a very late time
+        ]:  # fmt: skip
         assert time_diff(time, begin) == seconds
     fields = struct.Struct(">qqqqii")
     first, last = IndexedMessage(11, 22), IndexedMessage(33, 44)
@@ -166,18 +156,9 @@ def found(
 
 
 def test_each_entry_with_one_of_the_hashes_once() -> None:
-    for hashes, numbers in [
-        ([3], [1, 4, 9]),
-        ([8], [2, 7, 8]),
-        ([3, 8], [1, 2, 4, 7, 8, 9]),
-        ([4, 3], [1, 3, 4, 6, 9]),
-        ([0, 4, 8], [2, 3, 5, 6, 7, 8]),
-        ([13], []),
-        ([1, 2], []),
-        ([], []),
-        ([2**31 - 1], []),
-        ([13, 0], [5]),
-    ]:
+    for hashes, numbers in [([3], [1, 4, 9]), ([8], [2, 7, 8]), ([3, 8], [1, 2, 4, 7, 8, 9]),
+        ([4, 3], [1, 3, 4, 6, 9]), ([0, 4, 8], [2, 3, 5, 6, 7, 8]), ([13], []), ([1, 2], []),
+        ([], []), ([2**31 - 1], []), ([13, 0], [5])]:  # fmt: skip
         for block in BLOCKS:
             assert found(*hashes, block=block) == [(n, 100 * n, n) for n in numbers]
     many = 20_000
@@ -190,13 +171,9 @@ def test_each_entry_with_one_of_the_hashes_once() -> None:
 
 
 def test_a_chain_or_slot_that_does_not_lead_back_is_damage() -> None:
-    for change, field, value in [
-        ({4: (3, 1, 1, 4)}, "previous", 4),
-        ({4: (3, 1, 1, 5)}, "previous", 5),
-        ({4: (3, 1, 1, -1)}, "previous", -1),
-        ({4: (4, 1, 1, 2)}, "keyHash", 4),
-        ({8: (8, 1, 1, 99)}, "previous", 99),
-    ]:
+    for change, field, value in [({4: (3, 1, 1, 4)}, "previous", 4),
+        ({4: (3, 1, 1, 5)}, "previous", 5), ({4: (3, 1, 1, -1)}, "previous", -1),
+        ({4: (4, 1, 1, 2)}, "keyHash", 4), ({8: (8, 1, 1, 99)}, "previous", 99)]:  # fmt: skip
         for block in BLOCKS:
             rows = [change.get(n, row) for n, row in enumerate(ROWS, 1)]
             with pytest.raises(BadIndex) as raised:

@@ -30,18 +30,9 @@ def test_six_fields_in_their_order_at_the_files_start() -> None:
 
 def test_a_file_may_hold_what_overlaps_its_times() -> None:
     # IndexFile.isTimeMatched, for a file of 10 to 20.
-    for begin, end, matches in [
-        (0, 9, False),
-        (0, 10, True),
-        (10, 10, True),
-        (15, 16, True),
-        (20, 99, True),
-        (21, 99, False),
-        (0, 99, True),
-        (9, 21, True),
-        (9, 20, True),
-        (10, 21, True),
-    ]:
+    for begin, end, matches in [(0, 9, False), (0, 10, True), (10, 10, True), (15, 16, True),
+        (20, 99, True), (21, 99, False), (0, 99, True), (9, 21, True), (9, 20, True),
+        (10, 21, True)]:  # fmt: skip
         assert IndexHeader(10, 20, 0, 0, 0, 2).matches(begin, end) == matches
     for count, entries in [(400, 399), (2, 1), (1, 0), (0, 0), (-7, 0)]:
         assert HEADER._replace(next_entry=count).entries == entries

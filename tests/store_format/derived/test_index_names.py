@@ -54,16 +54,11 @@ def days(many: int) -> list[Named]:
     return [made(8, 24 * HOUR * n, 1000 * n, 1000 * n + 900) for n in range(many)]
 
 
-@pytest.mark.parametrize(
-    ("files", "read_for_one"),
-    [
-        (days(5), 1),  # none can be newer but the last
-        (sorted([*days(3), made(-5, 48 * HOUR + 60_000, 9000, 9900)]), 2),
-        (by_name(MOVED), 4),
-        ([*days(4), (index_name(T0 + 40 * 24 * HOUR), NO_HEADER)], 5),  # it says nothing
-        ([*days(1)], 0),
-    ],
-)
+@pytest.mark.parametrize(("files", "read_for_one"), [
+    (days(5), 1),  # none can be newer but the last
+    (sorted([*days(3), made(-5, 48 * HOUR + 60_000, 9000, 9900)]), 2), (by_name(MOVED), 4),
+    ([*days(4), (index_name(T0 + 40 * 24 * HOUR), NO_HEADER)], 5),  # it says nothing
+    ([*days(1)], 0)])  # fmt: skip
 def test_the_newest_file_is_found_by_few_headers(files: list[Named], read_for_one: int) -> None:
     """Each header is a request to S3 before a query that the newest file answers."""
     stored = {f"s/index/{name}": encode_header(head) for name, head in files}
@@ -102,19 +97,15 @@ def test_one_damaged_header_or_a_file_without_entries_moves_no_file() -> None:
     assert in_log_order([(last, head)]) == [last]
 
 
-@pytest.mark.parametrize(
-    ("files", "given", "said", "ahead"),
-    [
-        ([], None, "UTC+00:00", 0),
-        (SHANGHAI, None, "UTC+08:00", 8),
-        (MOVED, None, "UTC+00:00", 0),  # names of two zones are two eras: the last one counts
-        (SHANGHAI, ZoneInfo("America/New_York"), "America/New_York", -5),
-        (SHANGHAI, timezone(timedelta(hours=5, minutes=45)), "UTC+05:45", 5.75),
-        ([(-9.5, 0, 0, 1)], None, "UTC-09:30", -9.5),
-        ([(15, 0, 0, 1)], None, "UTC+00:00", 0),  # no zone is so far east
-        ([(-5, 0, 0, 1), (-4.7, 900, 2, 3)], None, "UTC-05:00", -5),  # the last: by a recovery
-    ],
-)
+@pytest.mark.parametrize(("files", "given", "said", "ahead"), [
+    ([], None, "UTC+00:00", 0), (SHANGHAI, None, "UTC+08:00", 8),
+    (MOVED, None, "UTC+00:00", 0),  # names of two zones are two eras: the last one counts
+    (SHANGHAI, ZoneInfo("America/New_York"), "America/New_York", -5),
+    (SHANGHAI, timezone(timedelta(hours=5, minutes=45)), "UTC+05:45", 5.75),
+    ([(-9.5, 0, 0, 1)], None, "UTC-09:30", -9.5),
+    ([(15, 0, 0, 1)], None, "UTC+00:00", 0),  # no zone is so far east
+    ([(-5, 0, 0, 1), (-4.7, 900, 2, 3)], None, "UTC-05:00", -5)  # the last: by a recovery
+    ])  # fmt: skip
 def test_the_zone_of_new_names(files, given, said, ahead) -> None:
     zone = name_zone([made(*each) for each in files], given, HERE)
     assert (zone.said, zone.local(T0)) == (said, T0 + int(ahead * HOUR))

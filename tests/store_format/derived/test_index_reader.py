@@ -42,24 +42,13 @@ def file_of(places: list[int], begin: int = 10_000, end: int = 90_000) -> bytes:
 
 
 def test_a_key_hash_is_without_its_sign_and_times_are_whole_seconds() -> None:
-    for text, hashed in [
-        (-1, 1),
-        (-(1 << 31), 0),
-        (1 << 30, 1 << 30),
-        (-(1 << 31) + 1, (1 << 31) - 1),
-    ]:
+    for text, hashed in [(-1, 1), (-(1 << 31), 0), (1 << 30, 1 << 30),
+        (-(1 << 31) + 1, (1 << 31) - 1)]:  # fmt: skip
         assert key_hash("T", KEY) == HASH
         assert key_hash("T", key_with_hash("T#", text)) == hashed
-    for number, begin, end, within in [
-        (2, 5999, 9000, True),
-        (2, 6000, 9000, False),
-        (2, None, 5000, True),
-        (2, None, 4999, False),
-        (2, 5000, 5000, True),
-        (1, 99_999, None, True),
-        (1, None, 0, True),
-        (7, None, None, True),
-    ]:
+    for number, begin, end, within in [(2, 5999, 9000, True), (2, 6000, 9000, False),
+        (2, None, 5000, True), (2, None, 4999, False), (2, 5000, 5000, True),
+        (1, 99_999, None, True), (1, None, 0, True), (7, None, None, True)]:  # fmt: skip
         assert may_lie_within(number, 5000, begin, end) == within
         many = may_lie_within(np.array([number] * 2), np.array([5000] * 2), begin, end)
         assert many.tolist() == [within] * 2
@@ -67,12 +56,8 @@ def test_a_key_hash_is_without_its_sign_and_times_are_whole_seconds() -> None:
 
 def test_a_query_takes_the_lesser_limit_and_ends_before_files_that_begin_too_early() -> None:
     made = index(file_of([1, 2, 3]), file_of([10, 20, 30]))
-    for limit, most, count, cut in (
-        (7, 64, 6, False),
-        (6, 64, 6, True),
-        (64, 4, 4, True),
-        (2, 9, 2, True),
-    ):
+    for limit, most, count, cut in ((7, 64, 6, False), (6, 64, 6, True), (64, 4, 4, True),
+        (2, 9, 2, True)):  # fmt: skip
         found = made.query("T", KEY, limit, 0, 99_999, most)
         assert [hit.physical_offset for hit in found.hits] == [30, 20, 10, 3, 2, 1][:count]
         assert (found.cut, found.last_offset, found.last_timestamp) == (cut, 30, 90_000)
@@ -107,10 +92,8 @@ def test_the_last_entry_before_a_place_and_none_outside_the_files_room() -> None
 def test_a_file_has_a_header_slots_and_entries() -> None:
     for slots, entries, length in [
         (5_000_000, 20_000_000, 420_000_040),  # RocketMQ's own numbers
-        (7, 50, 40 + 7 * 4 + 50 * 20),
-        (1, 1, 40 + 4 + 20),
-        (1 << 31, 1 << 31, 40 + (1 << 33) + 20 * (1 << 31)),
-    ]:
+        (7, 50, 40 + 7 * 4 + 50 * 20), (1, 1, 40 + 4 + 20),
+        (1 << 31, 1 << 31, 40 + (1 << 33) + 20 * (1 << 31))]:  # fmt: skip
         assert file_bytes(slots, entries) == length
     for number, messages in [(20_000_000, 19_999_999), (2, 1), (1, 0)]:
         assert capacity(number) == messages

@@ -54,17 +54,9 @@ def test_an_empty_last_file_is_dropped_and_only_the_last() -> None:
     queue = QueueFiles(Folder(queue_of(*files[1:]), QUEUE))
     assert [file.start for file in queue.used()] == [100]
     assert QueueFiles(Folder(queue_of(), QUEUE)).used() == []
-    for raw, count in [
-        (entries(0, 5), 5),
-        (entries(0, 4, 100), 4),
-        (entries(0, 1, 100), 1),
-        (BLANK * 3, 3),
-        (BLANK + entries(8, 9, 60), 2),
-        (entries(0, 5) + bytes(19), 5),
-        (bytes(19), 0),
-        (ENTRY.pack(100, 0, 0), 0),
-        (ENTRY.pack(-1, 100, 0), 0),
-    ]:
+    for raw, count in [(entries(0, 5), 5), (entries(0, 4, 100), 4), (entries(0, 1, 100), 1),
+        (BLANK * 3, 3), (BLANK + entries(8, 9, 60), 2), (entries(0, 5) + bytes(19), 5),
+        (bytes(19), 0), (ENTRY.pack(100, 0, 0), 0), (ENTRY.pack(-1, 100, 0), 0)]:  # fmt: skip
         assert used((0, raw)) == [count]
 
 
@@ -119,16 +111,9 @@ def test_a_queues_folder_and_kind() -> None:
 
 # --- Sizes of queue files, and the entries before a queue's first.
 def test_a_configured_size_is_rounded_up_to_whole_entries() -> None:
-    for configured, batch, size in [
-        (6_000_000, False, 6_000_000),
-        (20, False, 20),
-        (21, False, 40),
-        (19, False, 20),
-        (1, False, 20),
-        (13_800_000, True, 13_800_000),
-        (46, True, 46),
-        (47, True, 92),
-    ]:
+    for configured, batch, size in [(6_000_000, False, 6_000_000), (20, False, 20), (21, False, 40),
+        (19, False, 20), (1, False, 20), (13_800_000, True, 13_800_000), (46, True, 46),
+        (47, True, 92)]:  # fmt: skip
         assert segment_bytes(configured, batch) == size
     for batch, size in [(False, 20), (True, 46)]:
         assert layout_of(batch).itemsize == size
@@ -137,15 +122,10 @@ def test_a_configured_size_is_rounded_up_to_whole_entries() -> None:
 
 
 def test_which_entries_count() -> None:
-    for place, size, used, message, blank in [
-        (0, 0, False, False, False),
-        (0, 1, True, True, False),
-        (-1, 91, False, True, False),
-        (5, -1, False, False, False),
-        (0, 0x7FFFFFFF, True, True, True),
-        (1, 0x7FFFFFFF, True, True, False),
-        (1 << 62, 91, True, True, False),
-    ]:
+    for place, size, used, message, blank in [(0, 0, False, False, False),
+        (0, 1, True, True, False), (-1, 91, False, True, False), (5, -1, False, False, False),
+        (0, 0x7FFFFFFF, True, True, True), (1, 0x7FFFFFFF, True, True, False),
+        (1 << 62, 91, True, True, False)]:  # fmt: skip
         rows = decode_entries(ENTRY.pack(place, size, 0))
         assert (*is_used(rows), *is_message(rows), *is_pre_blank(rows)) == (used, message, blank)
     rows = decode_entries(BLANK[:-1] + b"\1" + BLANK)

@@ -36,15 +36,10 @@ def batch_queue() -> QueueReader:
 
 
 def test_a_full_or_unused_last_file_may_have_had_others_after_it() -> None:
-    for files, end, cut in [
-        ([], 0, True),
-        ([(0, bytes(100))], 0, True),
-        ([(0, entries(0, 5))], 5, True),
-        ([(0, entries(0, 4, 100))], 4, False),
-        ([(0, entries(0, 5)), (100, bytes(100))], 5, True),
-        ([(100, entries(5, 6, 100))], 6, False),
-        ([(0, entries(0, 5)), (100, b"")], 5, True),
-    ]:
+    for files, end, cut in [([], 0, True), ([(0, bytes(100))], 0, True),
+        ([(0, entries(0, 5))], 5, True), ([(0, entries(0, 4, 100))], 4, False),
+        ([(0, entries(0, 5)), (100, bytes(100))], 5, True), ([(100, entries(5, 6, 100))], 6, False),
+        ([(0, entries(0, 5)), (100, b"")], 5, True)]:  # fmt: skip
         found = queue(*files)
         assert (found.maximum(), found.entries_end(), found.may_be_cut()) == (end, end, cut)
     found = queue((0, (BLANK * 2).ljust(100, b"\0")))
@@ -58,15 +53,10 @@ def test_a_full_or_unused_last_file_may_have_had_others_after_it() -> None:
 
 
 def test_files_may_be_missing_before_one_that_is_not_the_first() -> None:
-    for files, first in [
-        ([], None),
-        ([(0, entries(0, 5))], None),
-        ([(100, entries(5, 10))], 5),
-        ([(100, entries(5, 6, 100))], 5),
-        ([(100, BLANK + entries(6, 7, 80))], None),
+    for files, first in [([], None), ([(0, entries(0, 5))], None), ([(100, entries(5, 10))], 5),
+        ([(100, entries(5, 6, 100))], 5), ([(100, BLANK + entries(6, 7, 80))], None),
         ([(100, bytes(100))], None),
-        ([(200, entries(10, 15)), (300, entries(15, 16, 100))], 10),
-    ]:
+        ([(200, entries(10, 15)), (300, entries(15, 16, 100))], 10)]:  # fmt: skip
         found = queue(*files).first_if_cut()
         assert (None if found is None else found.position) == first
     files = queue_of((SIZE, batches(SECOND, SIZE)), folder=BATCHES)
@@ -141,36 +131,13 @@ def found(time: int, boundary: Boundary, release: str, minimum: int = 0, log_sta
 
 def test_from_5_1_1_on_by_store_times_and_before_the_nearest_in_a_file() -> None:
     # In a gap LOWER is the entry after, UPPER the one before; past the end max + 1.
-    for time, lower, upper in [
-        (5, 0, 0),
-        (10, 0, 0),
-        (15, 1, 0),
-        (20, 1, 3),
-        (25, 4, 3),
-        (30, 4, 4),
-        (40, 5, 4),
-        (50, 5, 6),
-        (55, 7, 6),
-        (60, 7, 7),
-        (61, 8, 7),
-    ]:
+    for time, lower, upper in [(5, 0, 0), (10, 0, 0), (15, 1, 0), (20, 1, 3), (25, 4, 3),
+        (30, 4, 4), (40, 5, 4), (50, 5, 6), (55, 7, 6), (60, 7, 7), (61, 8, 7)]:  # fmt: skip
         assert found(time, LOWER, "5.1.1") == lower
         assert found(time, UPPER, "5.1.1") == upper
     # A tie goes to the left; of equal times it is where the bisection ends.
-    for time, nearest in [
-        (5, 0),
-        (14, 0),
-        (15, 0),
-        (16, 1),
-        (20, 2),
-        (25, 3),
-        (26, 4),
-        (34, 4),
-        (36, 5),
-        (54, 6),
-        (56, 7),
-        (70, 7),
-    ]:
+    for time, nearest in [(5, 0), (14, 0), (15, 0), (16, 1), (20, 2), (25, 3), (26, 4), (34, 4),
+        (36, 5), (54, 6), (56, 7), (70, 7)]:  # fmt: skip
         for boundary in (LOWER, UPPER):
             assert found(time, boundary, "5.1.0") == nearest
 
@@ -202,19 +169,9 @@ def test_a_file_whose_entries_have_all_expired_has_the_one_before_it_or_0(releas
             assert position_at(expired, 20, LOWER, log, profile(release), 0) == wanted
 
 
-@pytest.mark.parametrize(
-    ("time", "old", "upper"),
-    [
-        (9, -1, -1),
-        (10, 0, 0),
-        (15, 3, -1),
-        (20, 3, 6),
-        (25, 9, 9),
-        (30, 9, 9),
-        (40, 9, 9),
-        (50, 12, 12),
-    ],
-)
+@pytest.mark.parametrize(("time", "old", "upper"), [
+    (9, -1, -1), (10, 0, 0), (15, 3, -1), (20, 3, 6), (25, 9, 9), (30, 9, 9), (40, 9, 9),
+    (50, 12, 12)])  # fmt: skip
 def test_a_batch_queue_has_the_base_of_a_batch(time: int, old: int, upper: int) -> None:
     """UPPER counts from 5.1.4 on; -1 before all batches, and for UPPER in a gap that
     binarySearchRight leaves to the left.

@@ -19,17 +19,12 @@ def queues(*paths: str) -> FileQueues:
 
 
 def test_topics_are_those_with_a_queue_of_either_kind() -> None:
-    made = queues(
-        f"consumequeue/b/0/{NAME}", f"batchconsumequeue/a/1/{NAME}", f"consumequeue/none/x/{NAME}",
-        "consumequeue/file", f"index/c/0/{NAME}",
-    )  # fmt: skip
+    made = queues(f"consumequeue/b/0/{NAME}", f"batchconsumequeue/a/1/{NAME}",
+        f"consumequeue/none/x/{NAME}", "consumequeue/file", f"index/c/0/{NAME}")  # fmt: skip
     assert made.topics() == ["a", "b"]
     assert queues().topics() == []
-    for names, ids in [
-        (["10", "9", "0"], [0, 9, 10]),
-        (["01", "-1", "x", "1 ", "\u0661"], []),
-        (["2147483647"], [2147483647]),
-    ]:
+    for names, ids in [(["10", "9", "0"], [0, 9, 10]), (["01", "-1", "x", "1 ", "\u0661"], []),
+        (["2147483647"], [2147483647])]:  # fmt: skip
         made = queues(*(f"consumequeue/T/{name}/{NAME}" for name in names))
         assert made.of("T") == [(number, False) for number in ids]
     made = queues(f"consumequeue/T/1/{NAME}", f"batchconsumequeue/T/1/{NAME}",
@@ -65,10 +60,8 @@ def test_what_is_listed_once_stays() -> None:
 
 # --- Entries a few at a time, all of one file, and the end of a queue within a part of the log.
 FILES = ((200, entries(10, 15)), (300, entries(15, 18, 100)))
-BATCH_FILES = (
-    (0, batches([(0, 10, 0, 4), (100, 20, 4, 1), (200, 30, 5, 3)])),
-    (138, batches([(300, 40, 8, 2)], 138)),
-)
+BATCH_FILES = ((0, batches([(0, 10, 0, 4), (100, 20, 4, 1), (200, 30, 5, 3)])),
+    (138, batches([(300, 40, 8, 2)], 138)))  # fmt: skip
 
 
 def queue(*files: tuple[int, bytes]) -> QueueSlices:
@@ -80,16 +73,8 @@ def batch_queue() -> QueueSlices:
 
 
 def test_a_slice_ends_with_its_file() -> None:
-    for first, most, positions in [
-        (10, 2, [10, 11]),
-        (13, 9, [13, 14]),
-        (15, 9, [15, 16, 17]),
-        (0, 1, [10]),
-        (17, 1, [17]),
-        (18, 5, []),
-        (1 << 40, 5, []),
-        (12, 0, []),
-    ]:
+    for first, most, positions in [(10, 2, [10, 11]), (13, 9, [13, 14]), (15, 9, [15, 16, 17]),
+        (0, 1, [10]), (17, 1, [17]), (18, 5, []), (1 << 40, 5, []), (12, 0, [])]:  # fmt: skip
         found = queue(*FILES).some(first, most)
         assert found.positions.tolist() == positions
         assert len(found) == len(positions)
@@ -112,17 +97,8 @@ def test_a_slice_ends_with_its_file() -> None:
 
 def test_the_end_within_a_part_of_the_log() -> None:
     # Entry n is of the record in [100 n, 100 n + 100).
-    for limit, end in [
-        (9999, 18),
-        (1800, 18),
-        (1799, 17),
-        (1600, 16),
-        (1500, 15),
-        (1499, 14),
-        (1100, 11),
-        (1099, 10),
-        (0, 10),
-    ]:
+    for limit, end in [(9999, 18), (1800, 18), (1799, 17), (1600, 16), (1500, 15), (1499, 14),
+        (1100, 11), (1099, 10), (0, 10)]:  # fmt: skip
         assert queue(*FILES).end_within(limit) == end
     for limit, end in [(400, 10), (399, 8), (299, 5), (100, 4), (99, 0)]:
         assert batch_queue().end_within(limit) == end

@@ -51,20 +51,16 @@ def log_of(messages: list[Message], **at: bytes) -> LogReader:
     folders = [f"{STORE}/a", f"{STORE}/b"]
     storage = MemoryStorage()
     storage.window_bytes = 700  # less than a record with BODY
-    storage.files = {
-        f"{folders[number % 2]}/{segment_name(start)}": bytes(raw)
-        for number, (start, raw) in enumerate(made.items())
-    }
+    storage.files = {f"{folders[number % 2]}/{segment_name(start)}": bytes(raw)
+        for number, (start, raw) in enumerate(made.items())}  # fmt: skip
     storage.folders |= set(folders)
     return LogReader(
         storage, find_segments(storage, folders, SEGMENT), RULES, Checks(body=True, property=True)
     )
 
 
-MESSAGES = [
-    Message(queue_offset=i, body=BODY if i % 4 == 1 else b"b" * i, topic=f"T{i % 3}")
-    for i in range(20)
-]
+MESSAGES = [Message(queue_offset=i, body=BODY if i % 4 == 1 else b"b" * i, topic=f"T{i % 3}")
+    for i in range(20)]  # fmt: skip
 
 
 def test_records_from_an_offset_on_across_segments_and_folders() -> None:
@@ -155,14 +151,9 @@ def test_entries_by_position_and_range() -> None:
     assert list(queue.entries(30, 20)) == []
 
 
-@pytest.mark.parametrize(
-    ("entry", "field", "value"),
-    [
-        (ENTRY.pack(-1, 100, 0), "physicalOffset", -1),
-        (ENTRY.pack(1300, -5, 0), "size", -5),
-        (bytes(20), "size", 0),
-    ],
-)
+@pytest.mark.parametrize(("entry", "field", "value"), [
+    (ENTRY.pack(-1, 100, 0), "physicalOffset", -1), (ENTRY.pack(1300, -5, 0), "size", -5),
+    (bytes(20), "size", 0)])  # fmt: skip
 def test_an_entry_that_points_to_no_place(entry: bytes, field: str, value: int) -> None:
     raw = bytearray(entries(10, 20, 200))
     raw[60:80] = entry
@@ -229,20 +220,12 @@ def test_chains_that_lead_forward_or_round() -> None:
             wrong = list(previous)[-1]
             assert caught.value.offset == 40 + 4 * SLOTS + 20 * wrong
             assert (caught.value.field, caught.value.value) == ("previous", previous[wrong])
-    for rows, slot, found, wrong in [
-        (ROWS, -5, [], ("slot", -5)),
-        ([*ROWS, (HASH, 50, 6, 4)], 5, [5, 4, 3, 2, 1], ("slot", 5)),
-        (ROWS, 6, [], ("slot", 6)),
-        ([(HASH, 10, 0, 1)], 1, [1], ("previous", 1)),
-        ([(HASH, 10, 0, 99)], 1, [1], ("previous", 99)),
-        ([(HASH, 10, 0, -1)], 1, [1], ("previous", -1)),
-        (
-            [(HASH, 10, 0, 0), (HASH + 1, 20, 1, 1), (HASH, 30, 2, 2)],
-            3,
-            [3, 2, 1],
-            ("keyHash", HASH + 1),
-        ),
-    ]:
+    for rows, slot, found, wrong in [(ROWS, -5, [], ("slot", -5)),
+        ([*ROWS, (HASH, 50, 6, 4)], 5, [5, 4, 3, 2, 1], ("slot", 5)), (ROWS, 6, [], ("slot", 6)),
+        ([(HASH, 10, 0, 1)], 1, [1], ("previous", 1)), ([(HASH, 10, 0, 99)], 1, [1],
+        ("previous", 99)), ([(HASH, 10, 0, -1)], 1, [1], ("previous", -1)),
+        ([(HASH, 10, 0, 0), (HASH + 1, 20, 1, 1), (HASH, 30, 2, 2)], 3, [3, 2, 1],
+        ("keyHash", HASH + 1))]:  # fmt: skip
         # of a fifth entry the header does not know
         with index_file(index_of({SLOT: slot}, rows, count=min(len(rows), 4) + 1)) as file:
             assert [e.number for e in file.chain_as_broker(HASH)] == found
@@ -347,10 +330,8 @@ def golden(request: pytest.FixtureRequest) -> golden_stores.GoldenStore:
 
 def test_a_tail_is_what_the_whole_files_say(golden: golden_stores.GoldenStore) -> None:
     settings = settings_from({k: str(v) for k, v in golden.settings.items()})
-    files = {
-        f"{STORE}/{path.relative_to(golden.expect)}": path.read_bytes()
-        for path in golden.expect.rglob("*") if path.is_file()
-    }  # fmt: skip
+    files = {f"{STORE}/{path.relative_to(golden.expect)}": path.read_bytes()
+        for path in golden.expect.rglob("*") if path.is_file()}  # fmt: skip
     found = tail(Folder(MemoryStorage(files), STORE), settings)
     local = tail(Folder(storage_for(f"file://{golden.expect}"), str(golden.expect)), settings)
     assert found.queues == local.queues

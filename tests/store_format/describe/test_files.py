@@ -38,35 +38,27 @@ def reader(raw: bytes) -> Callable[[int, Any], None]:
 
 def items(raw: bytes, start: int = 0, batch: bool = False, first: int = 0) -> list[Any]:
     """(kind, position, what it says) of each item."""
-    return [
-        (item["kind"], item.get("position"), item.get("entries", item.get("reason", "")))
-        for item in describe_queue(reader(raw), len(raw), start, batch, first)
-    ]
+    return [(item["kind"], item.get("position"), item.get("entries", item.get("reason", "")))
+        for item in describe_queue(reader(raw), len(raw), start, batch, first)]  # fmt: skip
 
 
 def test_a_kind_is_known_by_names_or_a_segments_magic() -> None:
-    for path, kind in [
-        (f"commitlog/{NAME}", FileKind.COMMIT_LOG),
-        (f"dledger-n0/data/{NAME}", FileKind.COMMIT_LOG),
-        (f"data/{NAME}", None),
+    for path, kind in [(f"commitlog/{NAME}", FileKind.COMMIT_LOG),
+        (f"dledger-n0/data/{NAME}", FileKind.COMMIT_LOG), (f"data/{NAME}", None),
         (f"consumequeue/T/0/{NAME}", FileKind.CONSUME_QUEUE),
         (f"consumequeue/T/-1/{NAME}", FileKind.CONSUME_QUEUE),
         (f"consumequeue/T/-2147483648/{NAME}", FileKind.CONSUME_QUEUE),
-        (f"consumequeue/T/-2147483649/{NAME}", None),
-        (f"consumequeue/T/x/{NAME}", None),
+        (f"consumequeue/T/-2147483649/{NAME}", None), (f"consumequeue/T/x/{NAME}", None),
         (f"consumequeue/T/\u0663/{NAME}", None),  # a digit, but none that a broker writes
         (f"compactionCq/T/-1/{NAME}", FileKind.BATCH_CONSUME_QUEUE),
         (f"batchconsumequeue/T/0/{NAME}", FileKind.BATCH_CONSUME_QUEUE),
         (f"compactionCq/T/0/{NAME}", FileKind.BATCH_CONSUME_QUEUE),
         (f"compactionLog/T/0/{NAME}", FileKind.COMMIT_LOG),
         (f"q/0/COMMIT_LOG/cfcd2084{NAME}", FileKind.COMMIT_LOG),  # the MD5 of "0" begins so
-        (f"q/0/INDEX/cfcd2084{NAME}", FileKind.TIERED_INDEX),
-        (f"q/0/INDEX/cfcd2085{NAME}", None),
+        (f"q/0/INDEX/cfcd2084{NAME}", FileKind.TIERED_INDEX), (f"q/0/INDEX/cfcd2085{NAME}", None),
         ("index/20231114221320123", FileKind.INDEX),
         ("index/20231314221320123", None),  # a thirteenth month
-        ("checkpoint", FileKind.CHECKPOINT),
-        ("dledger-n0/checkpoint", None),
-    ]:
+        ("checkpoint", FileKind.CHECKPOINT), ("dledger-n0/checkpoint", None)]:  # fmt: skip
         assert kind_of(path.split("/"), b"") == kind
     assert kind_of(["elsewhere", NAME], V1_HEAD) == FileKind.COMMIT_LOG
     assert kind_of(["elsewhere", NAME], V1_HEAD[:47]) is None
@@ -81,35 +73,29 @@ def test_a_kind_is_known_by_names_or_a_segments_magic() -> None:
 
 def test_runs_of_entries_are_items_and_damage_of_a_queue_is_named() -> None:
     raw = PRE_BLANK * 2 + entry(0) + entry(100) + bytes(60)
-    assert items(raw, start=200) == [
-        ("preBlank", 10, 2), ("entry", 12, ""), ("entry", 13, ""), ("unused", 14, 3),
-    ]  # fmt: skip
+    assert items(raw, start=200) == [("preBlank", 10, 2), ("entry", 12, ""), ("entry", 13, ""),
+        ("unused", 14, 3)]  # fmt: skip
     assert [position for _, position, _ in items(raw, 200, first=13)] == [13, 14]
     assert items(raw, 200, first=11)[0] == ("preBlank", 10, 2)
     assert items(b"") == []
-    for raw, position, reason in [
-        (entry(0) + PRE_BLANK, 1, "pre-blank after the first entry"),
-        (entry(-1), 0, "is negative"),
-        (entry(0, 0) + entry(9), 0, "is not positive"),
+    for raw, position, reason in [(entry(0) + PRE_BLANK, 1, "pre-blank after the first entry"),
+        (entry(-1), 0, "is negative"), (entry(0, 0) + entry(9), 0, "is not positive"),
         (entry(0) + bytes(20) + entry(100), 2, "after unused ones"),
         (entry(500) + entry(500), 1, "is not above the entry's before, 500"),
-        (entry(0) + b"rest", None, "is no multiple of 20"),
-    ]:
+        (entry(0) + b"rest", None, "is no multiple of 20")]:  # fmt: skip
         (found,) = [item for item in items(raw) if item[0] == "damage"]
         assert found[1] == position
         assert reason in found[2]
     one = struct.pack(">qiqqqhii", 100, 200, 7, 1_700_000_000_000, 3, 2, -1, 0)
     assert items(one + END + bytes(46) + b"rest", 92, batch=True) == [
-        ("entry", 2, ""), ("end", 3, ""), ("unused", 4, 1), ("rest", 5, ""),
-    ]  # fmt: skip
+        ("entry", 2, ""), ("end", 3, ""), ("unused", 4, 1), ("rest", 5, "")]  # fmt: skip
 
 
 def test_a_checkpoint_is_six_numbers_and_abort_and_lock_their_word() -> None:
     raw = struct.pack(">6q", 1, 2, 3, 4, -5, 6).ljust(4096, b"\0")
     fields = list(describe_checkpoint(raw))
     assert [(item["at"], item["value"]) for item in fields] == [
-        (0, 1), (8, 2), (16, 3), (24, 4), (32, -5), (40, 6),
-    ]  # fmt: skip
+        (0, 1), (8, 2), (16, 3), (24, 4), (32, -5), (40, 6)]  # fmt: skip
     kinds = [[item["kind"] for item in describe_checkpoint(raw[:n])] for n in (47, 48, 4095)]
     assert kinds == [["damage"], ["field"] * 6 + ["damage"], ["field"] * 6 + ["damage"]]
     unknown = list(describe_checkpoint(raw[:-1] + b"\x01"))[-1]
@@ -142,10 +128,8 @@ def view(
 
 
 def damage(items: Any) -> list[tuple[int, str, int, str]]:
-    return [
-        (item["at"], item["field"], item["value"], item["reason"])
-        for item in items if item["kind"] == "damage"
-    ]  # fmt: skip
+    return [(item["at"], item["field"], item["value"], item["reason"]) for item in items
+        if item["kind"] == "damage"]  # fmt: skip
 
 
 def test_a_sound_file_has_no_damage() -> None:
@@ -160,12 +144,10 @@ def test_a_sound_file_has_no_damage() -> None:
     )
     entries = list(found.describe_entries(first=3))
     assert [(item["number"], item["at"], item["slot"]) for item in entries] == [
-        (3, 40 + 12 + 60, 1), (4, 40 + 12 + 80, 1),
-    ]  # fmt: skip
+        (3, 40 + 12 + 60, 1), (4, 40 + 12 + 80, 1)]  # fmt: skip
     slots = list(found.describe_slots())
     assert [(item["slot"], item["at"], item["chain"]) for item in slots] == [
-        (1, 44, [4, 3, 1]), (2, 48, [2]),
-    ]  # fmt: skip
+        (1, 44, [4, 3, 1]), (2, 48, [2])]  # fmt: skip
     assert [item["slot"] for item in found.describe_slots(first=2)] == [2]
     assert damage(view(slot_count=4).describe_entries()) == []
     ((at, field, value, reason),) = damage(view(slot_count=3).describe_entries())
@@ -174,12 +156,8 @@ def test_a_sound_file_has_no_damage() -> None:
 
 
 def test_a_wrong_count_previous_or_slot_is_damage() -> None:
-    for count, numbers, bad in [
-        (5, [1, 2, 3, 4], 0),
-        (0, [], 0),
-        (7, [1, 2, 3, 4, 5], 1),
-        (-1, [], 1),
-    ]:
+    for count, numbers, bad in [(5, [1, 2, 3, 4], 0), (0, [], 0), (7, [1, 2, 3, 4, 5], 1),
+        (-1, [], 1)]:  # fmt: skip
         found = view(count=count)
         assert len(damage(found.describe_header())) == bad
         shown = [item["number"] for item in found.describe_entries() if item["kind"] == "entry"]
@@ -189,17 +167,13 @@ def test_a_wrong_count_previous_or_slot_is_damage() -> None:
     ]
     found = damage(view(newest=(2, 4, 0)).describe_entries())
     assert [(at, field, value) for at, field, value, _ in found] == [
-        (40, "slot", 2),
-        (48, "slot", 0),
-    ]
-    for previous, newest, chain, reason in [
-        ((0, 0, 4, 3), (0, 4, 2), [4, 3, 4], "a cycle"),
+        (40, "slot", 2), (48, "slot", 0)]  # fmt: skip
+    for previous, newest, chain, reason in [((0, 0, 4, 3), (0, 4, 2), [4, 3, 4], "a cycle"),
         ((1, 0, 1, 3), (0, 1, 0), [1], "a cycle"),
         ((0, 0, 2, 3), (0, 4, 2), [4, 3], "entry 2 of another slot"),
         ((0, 0, 5, 3), (0, 4, 2), [4, 3], "entry 5, which is not in use"),
         ((0, 0, -1, 3), (0, 4, 2), [4, 3], "entry -1, which is not in use"),
-        ((0, 0, 1, 3), (0, -9, 2), [], "entry -9, which is not in use"),
-    ]:
+        ((0, 0, 1, 3), (0, -9, 2), [], "entry -9, which is not in use")]:  # fmt: skip
         items = list(view(previous, newest).describe_slots())
         assert items[0]["chain"][: len(chain)] == chain
         ((at, field, value, said),) = damage(items)
@@ -230,8 +204,7 @@ def test_a_compacted_file_is_its_header_and_items() -> None:
     assert (header["hashSlotCount"], header["indexItemCount"]) == (3, 3)
     behind_slots = 28 + 7 * 8
     assert [(item["number"], item["at"], item["slot"]) for item in entries] == [
-        (0, behind_slots, 0), (1, behind_slots + 28, 1), (2, behind_slots + 56, 1),
-    ]  # fmt: skip
+        (0, behind_slots, 0), (1, behind_slots + 28, 1), (2, behind_slots + 56, 1)]  # fmt: skip
     names = ("keyHash", "topicId", "queueId", "offset", "size", "timeDiff")
     assert [tuple(item[name] for name in names) for item in entries] == ITEMS
     for first, numbers in [(0, [0, 1, 2]), (2, [2]), (3, []), (9, [])]:
@@ -242,17 +215,13 @@ def test_a_compacted_file_is_its_header_and_items() -> None:
 
 
 def test_what_is_no_index_file_is_damage() -> None:
-    for raw, field, value in [
-        (b"", "length", 0),
-        (a_file()[:27], "length", 27),
-        (a_file()[:28], "indexItemCount", 3),
-        (a_file(0xBCC50286), "magic", 0xBCC50286 - (1 << 32)),
+    for raw, field, value in [(b"", "length", 0), (a_file()[:27], "length", 27),
+        (a_file()[:28], "indexItemCount", 3), (a_file(0xBCC50286), "magic", 0xBCC50286 - (1 << 32)),
         (a_file(count=-1), "indexItemCount", -1),
         (a_file(count=2), "indexItemCount", 2),  # 28 bytes more are no slots of 8
         (a_file(count=5, slots=7), "indexItemCount", 5),  # no byte is left for slots
         (a_file(count=0x7FFFFFFF), "indexItemCount", 0x7FFFFFFF),
-        (a_file() + b"x", "indexItemCount", 3),
-    ]:
+        (a_file() + b"x", "indexItemCount", 3)]:  # fmt: skip
         *_, found = described(raw)
         assert (found["kind"], found["field"], found["value"]) == ("damage", field, value)
         assert all(item["kind"] != "entry" for item in described(raw))

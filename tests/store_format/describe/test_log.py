@@ -101,21 +101,17 @@ def test_it_goes_on_behind_a_break_and_marks_what_it_finds() -> None:
     assert (damage["fault"], damage["field"], damage["value"]) == ("BAD_MAGIC", "magic", 1)
     assert damage["at"] + skipped["bytes"] == found[5]["at"]
     assert [item.get("afterBreak") for item in found if item["kind"] == "record"] == [
-        None, None, None, True, True, True,
-    ]  # fmt: skip
+        None, None, None, True, True, True]  # fmt: skip
     assert all(item["doubts"] == [] for item in found[5:8])
 
     def stale(made: list[Message]) -> list[Message]:
         live, after = START + 2, START + 5  # record 2, before the break, is the last live one
-        return [
-            *made[:4],
-            Message(queue_offset=2, store_timestamp=after),
+        return [*made[:4], Message(queue_offset=2, store_timestamp=after),
             Message(queue_offset=4, store_timestamp=START + 1),
             Message(queue_offset=3, store_timestamp=live),
             Message(queue_offset=0, store_timestamp=after, sys_flag=0xC),
             Message(queue_offset=99, store_timestamp=after, sys_flag=0xC),
-            Message(queue_offset=4, store_timestamp=after),
-        ]
+            Message(queue_offset=4, store_timestamp=after)]  # fmt: skip
 
     records = [item for item in broken(stale) if item["kind"] == "record"]
     doubts = [[text.split()[0] for text in item["doubts"]] for item in records[3:]]
@@ -145,19 +141,16 @@ def described(message: Message, release: str = "5.3.3") -> dict[str, Any]:
 
 
 def test_every_field_is_the_records_own() -> None:
-    message = Message(
-        topic="T\u00e9", queue_id=-1, queue_offset=7, body=b"abc", sys_flag=8, flag=-2,
-        store_timestamp=5, born_timestamp=4, reconsume_times=3, prepared_transaction_offset=99,
-        properties=properties(("a", "b")),
-    )  # fmt: skip
+    message = Message(topic="T\u00e9", queue_id=-1, queue_offset=7, body=b"abc", sys_flag=8,
+        flag=-2, store_timestamp=5, born_timestamp=4, reconsume_times=3,
+        prepared_transaction_offset=99, properties=properties(("a", "b")))  # fmt: skip
     shown = described(message)
-    wanted = {
-        "kind": "record", "at": 0, "physicalOffset": AT, "size": 91 + 3 + 3 + 4, "version": 1,
+    wanted = {"kind": "record", "at": 0, "physicalOffset": AT, "size": 91 + 3 + 3 + 4, "version": 1,
         "topic": "T\u00e9", "queueId": -1, "queueOffset": 7, "transaction": "commit",
         "storeTimestamp": 5, "bornTimestamp": 4, "bodyLength": 3, "bodyCRC": 0x352441C2,
         "propertiesLength": 4, "flag": -2, "sysFlag": 8, "bornHost": "127.0.0.1:10911",
-        "storeHost": "127.0.0.1:10911", "reconsumeTimes": 3, "preparedTransactionOffset": 99,
-    }  # fmt: skip
+        "storeHost": "127.0.0.1:10911", "reconsumeTimes": 3,
+        "preparedTransactionOffset": 99}  # fmt: skip
     assert shown == wanted
     raw = np.frombuffer(b"xx" + struct.pack(">iI", -5, 0xCBD43194), np.uint8)
     assert fields_at(raw, BLANK, 2) == {"size": -5, "magic": 0xCBD43194 - (1 << 32)}
@@ -174,12 +167,9 @@ def test_every_field_is_the_records_own() -> None:
 
 
 def test_a_body_is_text_or_hex_and_properties_as_the_release_reads_them() -> None:
-    for piece, length, shown in [
-        (b"", 0, {"body": ""}),
-        ("h\u00e9".encode(), 3, {"body": "h\u00e9"}),
-        (b"\xff\x00", 2, {"bodyHex": "ff00"}),
-        (b"ab", 9, {"body": "ab", "bodyShown": 2}),
-    ]:
+    for piece, length, shown in [(b"", 0, {"body": ""}),
+        ("h\u00e9".encode(), 3, {"body": "h\u00e9"}), (b"\xff\x00", 2, {"bodyHex": "ff00"}),
+        (b"ab", 9, {"body": "ab", "bodyShown": 2})]:  # fmt: skip
         assert describe_body(piece, length) == shown
     for raw, since_4_9_1, before in [
         (b"a\1b\2c\1d", ({"a": "b", "c": "d"}, []), ({"a": "b", "c": "d"}, [])),

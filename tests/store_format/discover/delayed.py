@@ -16,17 +16,11 @@ def delayed(
     levels: str = DAY, level: int = 19, count: int = 9, messages: list[Message] | None = None
 ) -> MemoryStorage:
     """A store with messages of a level, and the files that a broker with these levels derives."""
-    log = damaged(messages or [
-        Message(
-            SCHEDULE, level - 1, n, b"body", store_timestamp=START + n,
-            properties=properties(("DELAY", str(level)), ("KEYS", f"k{n}")),
-        )
-        for n in range(count)
-    ])  # fmt: skip
+    log = damaged(messages or [Message(SCHEDULE, level - 1, n, b"body", store_timestamp=START + n,
+        properties=properties(("DELAY", str(level)), ("KEYS", f"k{n}")))
+        for n in range(count)])  # fmt: skip
     storage = storage_of(log.log)
-    run(
-        STORE, OUTPUT, rocketmq="5.3.3", storage=storage, settings={**GIVEN, SETTING: levels}
-    )  # fmt: skip
+    run(STORE, OUTPUT, rocketmq="5.3.3", storage=storage, settings={**GIVEN, SETTING: levels})
     for path in [path for path in storage.files if path.startswith(f"{OUTPUT}/")]:
         storage.files[path.replace(OUTPUT, STORE, 1)] = storage.files.pop(path)
     del storage.files[f"{STORE}/manifest.json"]

@@ -94,15 +94,10 @@ def test_paths_unknown_settings_and_wrong_values_are_left_out_and_said() -> None
         found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
 
 
-@pytest.mark.parametrize(
-    ("named", "segment", "said"),
-    [
-        ("/a", "/a", True),
-        ("store/commitlog,/a/", "/a", True),
-        ("/a", "/b", False),  # a path of the machine that the store came from
-        ("./store/commitlog/", "store/commitlog", False),
-    ],
-)
+@pytest.mark.parametrize(("named", "segment", "said"), [
+    ("/a", "/a", True), ("store/commitlog,/a/", "/a", True),
+    ("/a", "/b", False),  # a path of the machine that the store came from
+    ("./store/commitlog/", "store/commitlog", False)])  # fmt: skip
 def test_segments_where_its_paths_lead_are_named(named: str, segment: str, said: bool) -> None:
     storage = in_store(**{"broker.conf": f"storePathCommitLog={named}\n{OFF}"})
     storage.files[f"{segment}/{0:020d}"] = b"x"
@@ -132,14 +127,9 @@ def test_the_store_may_be_named_by_a_link(tmp_path: Path) -> None:
 # --- A broker's JSON in config/: the .bak where the file cannot be read, and what counts of it.
 def store(**files: Any) -> MemoryStorage:
     """Files of config/: bytes, or what is written as JSON."""
-    return MemoryStorage(
-        {
-            f"store/config/{name.replace('_', '.')}": raw
-            if isinstance(raw, bytes)
-            else json.dumps(raw).encode()
-            for name, raw in files.items()
-        }
-    )
+    return MemoryStorage({f"store/config/{name.replace('_', '.')}": raw
+        if isinstance(raw, bytes) else json.dumps(raw).encode()
+        for name, raw in files.items()})  # fmt: skip
 
 
 def topics(**about: Any) -> MemoryStorage:
@@ -150,21 +140,15 @@ A: dict[str, Any] = {"topicConfigTable": {"A": {}}}
 B: dict[str, Any] = {"topicConfigTable": {"B": {}}}
 
 
-@pytest.mark.parametrize(
-    ("files", "found", "notes"),
-    [
-        ({"topics_json": A, "topics_json_bak": B}, "A", 0),
-        ({"topics_json_bak": B}, "B", 0),
-        ({"topics_json": b"", "topics_json_bak": B}, "B", 1),  # as a broker does
-        ({"topics_json": b'{"topicConfigTable":{"A"', "topics_json_bak": B}, "B", 1),
-        ({"topics_json": b"\xff\xfe", "topics_json_bak": B}, "B", 1),
-        ({"topics_json": b"[" * 100_000, "topics_json_bak": B}, "B", 1),
-        ({"topics_json": {"other": {}}, "topics_json_bak": B}, "B", 1),
-        ({"topics_json": {"topicConfigTable": ["A"]}, "topics_json_bak": B}, "B", 1),
-        ({"topics_json": [1], "topics_json_bak": b"null"}, None, 2),
-        ({}, None, 0),
-    ],
-)
+@pytest.mark.parametrize(("files", "found", "notes"), [
+    ({"topics_json": A, "topics_json_bak": B}, "A", 0), ({"topics_json_bak": B}, "B", 0),
+    ({"topics_json": b"", "topics_json_bak": B}, "B", 1),  # as a broker does
+    ({"topics_json": b'{"topicConfigTable":{"A"', "topics_json_bak": B}, "B", 1),
+    ({"topics_json": b"\xff\xfe", "topics_json_bak": B}, "B", 1),
+    ({"topics_json": b"[" * 100_000, "topics_json_bak": B}, "B", 1),
+    ({"topics_json": {"other": {}}, "topics_json_bak": B}, "B", 1),
+    ({"topics_json": {"topicConfigTable": ["A"]}, "topics_json_bak": B}, "B", 1),
+    ({"topics_json": [1], "topics_json_bak": b"null"}, None, 2), ({}, None, 0)])  # fmt: skip
 def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(files, found, notes) -> None:
     noted = Notes()
     table = configured_topics(Folder(store(**files), "store"), noted)
@@ -173,10 +157,8 @@ def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(files, foun
 
 
 def test_offsets_are_by_group_and_topic() -> None:
-    table = {
-        "T@g": {"0": 5, "3": 7, "-1": 9, "x": 9, "1": "9", "2": None}, "U@g": {}, "alone": {"0": 1},
-        "%RETRY%g@g": {"0": 2}, "V@g": [1],
-    }  # fmt: skip
+    table = {"T@g": {"0": 5, "3": 7, "-1": 9, "x": 9, "1": "9", "2": None}, "U@g": {},
+        "alone": {"0": 1}, "%RETRY%g@g": {"0": 2}, "V@g": [1]}  # fmt: skip
     notes = Notes()
     found = consumer_offsets(
         Folder(store(consumerOffset_json={"offsetTable": table}), "store"), notes
@@ -190,21 +172,15 @@ def test_offsets_are_by_group_and_topic() -> None:
 
 
 def test_a_topics_attributes_and_queues() -> None:
-    there = topics(
-        A={"attributes": {"queue.type": "BatchCQ"}}, B={"attributes": {"queue.type": "SimpleCQ"}},
-        C={}, D="text", E={"attributes": None}, F={"attributes": {"other": "BatchCQ"}},
-    )  # fmt: skip
+    there = topics(A={"attributes": {"queue.type": "BatchCQ"}},
+        B={"attributes": {"queue.type": "SimpleCQ"}}, C={}, D="text", E={"attributes": None},
+        F={"attributes": {"other": "BatchCQ"}})  # fmt: skip
     found = topic_attributes(Folder(there, "store"), Notes())
     assert [name for name, attributes in found.items() if attributes] == ["A", "B", "F"]
     assert set(found) == set("ABCDEF")
     assert batch_topics(Folder(there, "store"), Notes()) == ["A"]
-    for about, count in [
-        ({"writeQueueNums": 8}, 8),
-        ({"readQueueNums": 8}, 0),
-        ({"writeQueueNums": "8"}, 0),
-        ({"writeQueueNums": None}, 0),
-        ([], 0),
-    ]:
+    for about, count in [({"writeQueueNums": 8}, 8), ({"readQueueNums": 8}, 0),
+        ({"writeQueueNums": "8"}, 0), ({"writeQueueNums": None}, 0), ([], 0)]:  # fmt: skip
         assert queues_of(Folder(topics(T=about), "store"), "T", Notes()) == count
         assert queues_of(Folder(topics(T=about), "store"), "U", Notes()) == 0
 

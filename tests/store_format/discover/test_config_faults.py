@@ -26,28 +26,15 @@ NULS, FOLDER = bytes(200), b"a folder"
 STARTS, WITHOUT, NOT = "a broker reads", "a broker starts without", "no broker starts"
 
 
-@pytest.mark.parametrize(
-    ("file", "bak", "said"),
-    [
-        (b"{}", None, ""),
-        (b"{}", NULS, ""),  # it is not read
-        (b'{"offsetTable":{"T@g":{0:7}},}', NULS, ""),  # fastjson takes it
-        (None, None, ""),
-        (NULS, b"{}", STARTS),
-        (b"", b"{}", STARTS),
-        (None, b"{}", ""),  # as a kill between two renames leaves it
-        (b'{"offsetTable":', b"{}", STARTS),
-        (NULS, None, WITHOUT),
-        (b"", b"", WITHOUT),
-        (b"{", None, WITHOUT),
-        (b"null", NULS, WITHOUT),
-        (b"  ", NULS, WITHOUT),
-        (b"[]", NULS, WITHOUT),
-        (NULS, NULS, NOT),
-        (b"", NULS, NOT),
-        (None, NULS, NOT),
-    ],
-)
+@pytest.mark.parametrize(("file", "bak", "said"), [
+    (b"{}", None, ""),
+    (b"{}", NULS, ""),  # it is not read
+    (b'{"offsetTable":{"T@g":{0:7}},}', NULS, ""),  # fastjson takes it
+    (None, None, ""), (NULS, b"{}", STARTS), (b"", b"{}", STARTS),
+    (None, b"{}", ""),  # as a kill between two renames leaves it
+    (b'{"offsetTable":', b"{}", STARTS), (NULS, None, WITHOUT), (b"", b"", WITHOUT),
+    (b"{", None, WITHOUT), (b"null", NULS, WITHOUT), (b"  ", NULS, WITHOUT), (b"[]", NULS, WITHOUT),
+    (NULS, NULS, NOT), (b"", NULS, NOT), (None, NULS, NOT)])  # fmt: skip
 @pytest.mark.parametrize("name", ["topics.json", "consumerOffset.json", "timermetrics"])
 def test_what_a_power_loss_leaves_of_a_file_and_what_a_broker_does(name, file, bak, said) -> None:
     """As RocketMQ 5.3.3 started, or did not, on each of these of topics.json."""
@@ -93,13 +80,12 @@ def test_a_rocksdb_that_cannot_be_opened(folder: str) -> None:
     assert config_faults(Folder(MemoryStorage(files), "store"), in_use=True) == []
 
 
-@pytest.mark.parametrize(
-    ("there", "told"),
-    [({"topics": 0, "consumerOffsets": 0}, ["subscriptionGroups"]),
-     ({"subscriptionGroups": 0, "consumerOffsets": 0}, ["topics"]),
-     ({"consumerOffsets": 0, "topics.json": 0, "subscriptionGroup.json.bak": 0}, []),
-     ({"consumerOffsets": 0, "metadata": 0}, []), ({"topics.json": 0}, []), ({"rdb": 0}, [])],
-)  # fmt: skip
+@pytest.mark.parametrize(("there", "told"), [
+    ({"topics": 0, "consumerOffsets": 0}, ["subscriptionGroups"]),
+    ({"subscriptionGroups": 0, "consumerOffsets": 0}, ["topics"]),
+    ({"consumerOffsets": 0, "topics.json": 0, "subscriptionGroup.json.bak": 0}, []),
+    ({"consumerOffsets": 0, "metadata": 0}, []), ({"topics.json": 0}, []),
+    ({"rdb": 0}, [])])  # fmt: skip
 def test_a_rocksdb_of_config_that_is_gone(there: dict[str, int], told: list[str]) -> None:
     """RocketMQ 5.3.3 and 5.5.1 start without config/topics, and no topic has a route."""
     files = {f"store/config/{name}{'' if '.' in name else '/CURRENT'}": b"{}" for name in there}
@@ -115,10 +101,9 @@ def test_commands_read_on_past_a_folder(name: str, tmp_path: Path, capsys: Any) 
     (store / "config" / name).mkdir(parents=True)
     given = [word for each in built.given().items() for word in ("--set", "=".join(each))]
     copy = ["--output", str(tmp_path / "copy")]
-    for command, words, code in (
-        ("check", [], 1), ("topics", [], None), ("groups", [], None), ("recover", ["--dry-run"], 1),
-        ("convert", copy, 0), ("repair", ["--output", f"{copy[1]}2"], 1),
-    ):  # fmt: skip
+    for command, words, code in (("check", [], 1), ("topics", [], None), ("groups", [], None),
+        ("recover", ["--dry-run"], 1), ("convert", copy, 0),
+        ("repair", ["--output", f"{copy[1]}2"], 1)):  # fmt: skip
         done = main([command, str(store), *words, "--rocketmq", "5.3.3", *given])
         said = capsys.readouterr()
         assert done in ((0, 1) if code is None else (code,)), (command, said)
@@ -142,11 +127,9 @@ def test_commands_say_that_no_broker_starts(tmp_path: Path) -> None:
     assert "start a broker on" not in copy.text()
 
 
-@pytest.mark.parametrize(
-    ("sealed", "version", "deletes", "state"),
-    [(0, "5.3.3", True, "NOT sound"), (20, "5.3.3", True, "NOT sound"),
-     (200, "5.3.3", False, "sound"), (0, "5.1.4", False, "sound")],
-)  # fmt: skip
+@pytest.mark.parametrize(("sealed", "version", "deletes", "state"), [
+    (0, "5.3.3", True, "NOT sound"), (20, "5.3.3", True, "NOT sound"),
+    (200, "5.3.3", False, "sound"), (0, "5.1.4", False, "sound")])  # fmt: skip
 def test_a_log_that_began_without_crc_properties_is_read_whatever_is_forced(
     sealed: int, version: str, deletes: bool, state: str
 ) -> None:

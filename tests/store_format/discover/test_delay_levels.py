@@ -52,23 +52,17 @@ def test_a_level_is_as_its_queue_shows(levels: str) -> None:
     assert found.delays_shown == {level}
 
 
-@pytest.mark.parametrize(
-    ("levels", "level", "other", "said"),
-    [
-        (DAY, 19, None, "wait at level 19, RocketMQ's default has 18, so it is wrong"),
-        (f"{DAY} 2d", 19, 20, "wait at level 19, RocketMQ's default has 18, and no queue"),
-        ("90s 2d", 2, 1, "for what no queue shows, up to level 2,"),
-        (USUAL, 3, None, "is taken, as no queue"), (USUAL, 3, 4, ""), (DAY, 3, 4, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("levels", "level", "other", "said"), [
+    (DAY, 19, None, "wait at level 19, RocketMQ's default has 18, so it is wrong"),
+    (f"{DAY} 2d", 19, 20, "wait at level 19, RocketMQ's default has 18, and no queue"),
+    ("90s 2d", 2, 1, "for what no queue shows, up to level 2,"),
+    (USUAL, 3, None, "is taken, as no queue"), (USUAL, 3, 4, ""), (DAY, 3, 4, "")])  # fmt: skip
 def test_a_level_that_no_queue_shows_is_the_default_s_only_if_that_has_it(
     levels: str, level: int, other: int | None, said: str
 ) -> None:
-    made = [
-        Message(SCHEDULE, each - 1, n, b"", store_timestamp=T0 + n,
-                properties=properties(("DELAY", str(each))))
-        for n in range(9) for each in filter(None, (level, other))
-    ]  # fmt: skip
+    made = [Message(SCHEDULE, each - 1, n, b"", store_timestamp=T0 + n,
+        properties=properties(("DELAY", str(each)))) for n in range(9)
+        for each in filter(None, (level, other))]  # fmt: skip
     storage = delayed(levels, messages=made)
     del storage.files[f"{STORE}/consumequeue/{SCHEDULE}/{level - 1}/{0:020}"]
     given = {"rocketmq": "5.3.3", "settings": GIVEN, "storage": storage}
@@ -91,13 +85,8 @@ def test_levels_before_a_shown_one_are_the_usual_ones_and_a_flipped_bit_shows_no
         raw[12 + bit // 8] ^= 1 << bit % 8
         changed = MemoryStorage({**storage.files, queue: bytes(raw)})
         assert found_in(changed).delays_shown == frozenset()
-    for delay, text in [
-        (0, "0d"),
-        (1000, "1s"),
-        (90_000, "90s"),
-        (7_200_000, "2h"),
-        (-1000, "-1s"),
-    ]:
+    for delay, text in [(0, "0d"), (1000, "1s"), (90_000, "90s"), (7_200_000, "2h"),
+        (-1000, "-1s")]:  # fmt: skip
         assert delay_text(delay) == text
         assert Settings(message_delay_level=text).delays == (delay,)
 
@@ -133,15 +122,10 @@ def by_turns(*days: int) -> MemoryStorage:
     return storage
 
 
-@pytest.mark.parametrize(
-    "days",
-    [
-        (1, 1, 1, 2, 2),
-        (2, 1, 1, 1, 1, 1, 1, 1),
-        (1, 2, 3, 3, 1, 2, 2, 4),
-        (1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2),  # discovery overlooks the 3
-    ],
-)
+@pytest.mark.parametrize("days", [
+    (1, 1, 1, 2, 2), (2, 1, 1, 1, 1, 1, 1, 1), (1, 2, 3, 3, 1, 2, 2, 4),
+    (1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2)  # discovery overlooks the 3
+    ])  # fmt: skip
 @pytest.mark.parametrize("given", [0, 1, 2])
 def test_entries_keep_the_delay_that_their_level_had(days: tuple[int, ...], given: int) -> None:
     storage = by_turns(*days)
@@ -180,11 +164,9 @@ def due(files: dict[str, bytes], folder: str) -> list[int]:
     return [each[2] for each in struct.iter_unpack(">qiq", raw) if each[1]]
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [{}, {"to_settings": {SETTING: "3s"}}, {"rename": {"A": "B"}}, {"to_rocketmq": "5.4.0"},
-     {"to_settings": {"mappedFileSizeCommitLog": "65536"}}],
-)  # fmt: skip
+@pytest.mark.parametrize("asked", [
+    {}, {"to_settings": {SETTING: "3s"}}, {"rename": {"A": "B"}}, {"to_rocketmq": "5.4.0"},
+    {"to_settings": {"mappedFileSizeCommitLog": "65536"}}])  # fmt: skip
 @pytest.mark.parametrize("days", [(1, 1, 2, 2, 3), (2, 2), (1,) * 45 + (2,) * 9])
 def test_a_converted_store_keeps_the_times(days: tuple[int, ...], asked: dict[str, Any]) -> None:
     storage, at = by_turns(*days), {"rocketmq": "5.3.3", "settings": GIVEN}
@@ -198,9 +180,8 @@ def test_a_converted_store_keeps_the_times(days: tuple[int, ...], asked: dict[st
 def test_stores_of_two_delays_are_not_merged_while_messages_wait() -> None:
     storage, other = by_turns(1, 2), delayed(DAY, count=3)
     storage.files |= {path.replace(STORE, "other", 1): raw for path, raw in other.files.items()}
-    asked: dict[str, Any] = {
-        "rocketmq": "5.3.3", "settings": GIVEN, "storage": storage, "merge": ["other"]
-    }  # fmt: skip
+    asked: dict[str, Any] = {"rocketmq": "5.3.3", "settings": GIVEN, "storage": storage,
+        "merge": ["other"]}  # fmt: skip
     with pytest.raises(StoreError, match=r"2 messages of level 19 may wait 1d or 2d, .* has 2d: "):
         convert(Session(), STORE, OUTPUT, **asked)
     assert convert(Session(), STORE, OUTPUT, drop=[SCHEDULE], **asked).messages == 0

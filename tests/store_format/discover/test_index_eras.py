@@ -24,13 +24,9 @@ from tests.store_format.discover.index_files import IndexFile
 COUNT, SLOTS, MOST = 30, 7, 50
 SETTINGS = Settings(max_hash_slot_num=SLOTS, max_index_num=MOST)
 OLD_COUNT, NEW_COUNT, NO_TAGS, TAGS = ("", "4.7.0"), ("4.7.1", ""), ("", "5.3.4"), ("5.4.0", "")
-LOG = build_log(
-    [
-        Message(properties=properties(("KEYS", f"k{n}"), ("TAGS", "a")), sys_flag=12 * (n == 20))
-        for n in range(COUNT)
-    ],
-    1 << 14,
-)
+LOG = build_log([
+    Message(properties=properties(("KEYS", f"k{n}"), ("TAGS", "a")), sys_flag=12 * (n == 20))
+    for n in range(COUNT)], 1 << 14)  # fmt: skip
 PLACES = record_places(LOG)
 
 
@@ -84,15 +80,12 @@ def test_a_file_may_begin_by_the_old_rule() -> None:
 
 
 def test_keys_of_tags_are_new() -> None:
-    for with_tags, found in [
-        ([], [(0, NO_TAGS)]),
-        (range(COUNT), [(0, TAGS)]),
+    for with_tags, found in [([], [(0, NO_TAGS)]), (range(COUNT), [(0, TAGS)]),
         (range(12, COUNT), [(0, NO_TAGS), (PLACES[12], TAGS)]),
         (range(12), [(0, TAGS), (PLACES[12], NO_TAGS)]),  # a downgrade
         ([20], [(0, NO_TAGS)]),  # a rolled back message tells nothing
         ([23], [(0, NO_TAGS), (PLACES[23], TAGS)]),  # the new release wrote one message
-        (range(23), [(0, TAGS), (PLACES[23], NO_TAGS)]),
-    ]:
+        (range(23), [(0, TAGS), (PLACES[23], NO_TAGS)])]:  # fmt: skip
         assert told(shown(file_of(range(24), with_tags).raw()).tags) == found
     found = shown(file_of(range(24), range(23)).raw(), abort=True)
     assert told(found.tags) == [(0, TAGS)]
@@ -103,11 +96,9 @@ def test_keys_of_tags_are_new() -> None:
 def test_messages_without_tags_are_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a request on S3: all of the index was read, however large, before a job began."""
     count, a_file = 400, 40
-    log = build_log(
-        [Message(properties=properties(("KEYS", f"k{n}"), *[("TAGS", "a")] * (n == 398)))
-         for n in range(count)],
-        1 << 16,
-    )  # fmt: skip
+    log = build_log([
+        Message(properties=properties(("KEYS", f"k{n}"), *[("TAGS", "a")] * (n == 398)))
+        for n in range(count)], 1 << 16)  # fmt: skip
     places, files, read = record_places(log), [], []
     for start in range(0, count, a_file):
         files.append(IndexFile(SLOTS, MOST, False))
@@ -161,17 +152,12 @@ def test_what_cannot_be_read_or_is_there_twice_tells_nothing() -> None:
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "again"),
-    [
-        (keys(9), keys(9), ((PLACES[9], 1),)),
-        (keys(9, True), keys(9, True), ((PLACES[9], 2),)),
-        (keys(9, True)[:1], keys(9, True), ((PLACES[9], 1),)),  # the file of the rest was deleted
-        (keys(9, True)[1:], keys(9, True), ()),
-        (keys(9, True)[:1], keys(9, True)[1:], ()),  # it only goes on in the next file
-        (keys(9), ["T#other"], ()),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "again"), [
+    (keys(9), keys(9), ((PLACES[9], 1),)), (keys(9, True), keys(9, True), ((PLACES[9], 2),)),
+    (keys(9, True)[:1], keys(9, True), ((PLACES[9], 1),)),  # the file of the rest was deleted
+    (keys(9, True)[1:], keys(9, True), ()),
+    (keys(9, True)[:1], keys(9, True)[1:], ()),  # it only goes on in the next file
+    (keys(9), ["T#other"], ())])  # fmt: skip
 def test_a_message_at_two_files_border_was_indexed_again(first, second: list[str], again) -> None:
     one = file_of(range(9)).put_all(first, PLACES[9])
     other = IndexFile(SLOTS, MOST).put_all(second, PLACES[9]).put_all(keys(10), PLACES[10])

@@ -74,29 +74,21 @@ def test_a_log_alone_a_checkpoint_and_a_long_topic_hint() -> None:
 
 
 def test_what_a_broker_of_5_leaves() -> None:
-    for there, first in [
-        ({"timerwheel": b"a file"}, "5.0.0"),
-        ({"folders": ("kvStore",)}, "5.3.2"),
-        ({"folders": ("compaction",)}, "5.1.0"),
-        ({"folders": (f"consumequeue/{'L' * 128}",)}, "5.1.0"),
-        ({"abort": b"4711"}, "5.0.0"),
-        ({"config/topics.json": b'{"topicConfigTable":{"T":{"attributes":{}}}}'}, "5.0.0"),
+    for there, first in [({"timerwheel": b"a file"}, "5.0.0"), ({"folders": ("kvStore",)}, "5.3.2"),
+        ({"folders": ("compaction",)}, "5.1.0"), ({"folders": (f"consumequeue/{'L' * 128}",)},
+        "5.1.0"), ({"abort": b"4711"}, "5.0.0"), (
+        {"config/topics.json": b'{"topicConfigTable":{"T":{"attributes":{}}}}'}, "5.0.0"),
         ({"checkpoint": encode(Checkpoint(1, 1, 1, master_flushed_offset=1))}, "5.0.0"),
         ({"checkpoint": encode(Checkpoint(1, 1, 1, confirm_phy_offset=1))}, "5.1.1"),
-        ({"checkpoint": encode(Checkpoint(1, 1, 1, logics_physical_offset=1))}, "5.5.0"),
-    ]:
+        ({"checkpoint": encode(Checkpoint(1, 1, 1, logics_physical_offset=1))},
+        "5.5.0")]:  # fmt: skip
         found = clues(**there)
         assert since(found) == {first}
         assert "4.9.8" not in until(found)
-    for there in [
-        {"folders": (f"consumequeue/{'L' * 127}", f"consumequeue/%LMQ%{'L' * 128}")},
-        {"lock": b"lock"},
-        {"abort": b""},
-        {"config/topics.json": b"no JSON"},
+    for there in [{"folders": (f"consumequeue/{'L' * 127}", f"consumequeue/%LMQ%{'L' * 128}")},
+        {"lock": b"lock"}, {"abort": b""}, {"config/topics.json": b"no JSON"},
         {"config/topics.json": b'{"topicConfigTable":{"T":{},"U":"attributes"}}'},
-        {"checkpoint": encode(Checkpoint(1, 1, 1))},
-        {"checkpoint": b"\1" * 47},
-    ]:
+        {"checkpoint": encode(Checkpoint(1, 1, 1))}, {"checkpoint": b"\1" * 47}]:  # fmt: skip
         found = clues(**there)
         assert found.hard == []
         assert "4.9.8" in until(found)
@@ -105,8 +97,7 @@ def test_what_a_broker_of_5_leaves() -> None:
 def test_the_index_shows_each_broker() -> None:
     found = clues(indexed=12, tags=range(6, 12))
     assert [[clue.since or clue.until for clue in each.clues] for each in found.periods] == [
-        ["4.7.1", "5.3.4"], ["4.7.1", "5.4.0"],
-    ]  # fmt: skip
+        ["4.7.1", "5.3.4"], ["4.7.1", "5.4.0"]]  # fmt: skip
     assert since(found) == {"4.7.1", "5.4.0"}
     found = clues(indexed=12, every_key=True, abort=b"4711")
     (raw,) = build_log(PLAIN, SEGMENT).values()
@@ -161,23 +152,15 @@ def test_a_log_as_most_are_holds_nothing_of_what_releases_treat_differently() ->
         log = log_of()
         log[45] = Message(queue_id=1, queue_offset=22, properties=KEY + text)
         assert looked(log) == PLAIN_PLAIN._replace(malformed=True)
-    for queue, offset, odd in [
-        (0, 30, False),
-        (0, 31, True),
-        (0, 29, True),
-        (0, 0, True),
+    for queue, offset, odd in [(0, 30, False), (0, 31, True), (0, 29, True), (0, 0, True),
         (7, 0, False),
         (7, 5, False),  # a queue may begin anywhere,
-        (7, -1, True),  # but below 0
-    ]:
+        (7, -1, True)  # but below 0
+        ]:  # fmt: skip
         log = [*log_of(), Message(queue_id=queue, queue_offset=offset, properties=KEY)]
         assert looked(log) == PLAIN_PLAIN._replace(odd_positions=odd)
-    for text, without in [
-        (b"", True),
-        (properties(("UNIQ_KEY", "u")), False),
-        (KEY, False),
-        (properties(("TAGS", "a")), True),
-    ]:
+    for text, without in [(b"", True), (properties(("UNIQ_KEY", "u")), False), (KEY, False),
+        (properties(("TAGS", "a")), True)]:  # fmt: skip
         assert looked(log_of(properties=text)) == PLAIN_PLAIN._replace(index_without_keys=without)
 
 

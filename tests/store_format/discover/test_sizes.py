@@ -57,15 +57,13 @@ USUAL = (1 << 30, 5_000_000, 20_000_000)
 
 
 def test_a_reader_takes_what_the_files_show() -> None:
-    for given, files, found, known in [
-        ({}, {}, USUAL, True),
+    for given, files, found, known in [({}, {}, USUAL, True),
         ({}, {"segment": 8192, "index": INDEX}, (8192, 7, 20), True),
         ({SEGMENT: "4096"}, {"segment": 8192}, (4096, *USUAL[1:]), True),  # its word counts
         ({SLOTS: "8", ENTRIES: "9"}, {"index": INDEX}, (USUAL[0], 8, 9), True),
         ({SLOTS: "8"}, {"index": INDEX}, (USUAL[0], 7, 20), True),
         ({}, {"index": EMPTY}, USUAL, False),
-        ({SLOTS: "7", ENTRIES: "20"}, {"index": EMPTY}, (USUAL[0], 7, 20), True),
-    ]:
+        ({SLOTS: "7", ENTRIES: "20"}, {"index": EMPTY}, (USUAL[0], 7, 20), True)]:  # fmt: skip
         sizes, why = read(given, **files)
         assert tuple(sizes.values()) == found
         assert (why is None) is known
@@ -89,10 +87,8 @@ def continued(folder: Path, settings: WriterSettings, **files: int | bytes) -> S
     return settings_to_continue(settings, store(folder, **files))[1]
 
 
-ONE: dict[str, int | bytes] = {
-    f"commitlog__{NAME(0)}": 8192, f"consumequeue__T__0__{NAME(0)}": 100,
-    f"batchconsumequeue__B__0__{NAME(0)}": 92, "index__20230101000000000": INDEX,
-}  # fmt: skip
+ONE: dict[str, int | bytes] = {f"commitlog__{NAME(0)}": 8192, f"consumequeue__T__0__{NAME(0)}": 100,
+    f"batchconsumequeue__B__0__{NAME(0)}": 92, "index__20230101000000000": INDEX}  # fmt: skip
 
 
 def test_a_writer_takes_the_sizes_of_all_files(tmp_path: Path) -> None:
@@ -106,17 +102,13 @@ def test_a_writer_takes_the_sizes_of_all_files(tmp_path: Path) -> None:
     assert continued(tmp_path / "1" / "new", WriterSettings()) == {}
 
 
-@pytest.mark.parametrize(
-    ("given", "files", "says"),
-    [
-        ({SEGMENT: 4096}, {}, f"has 8192 bytes, and {SEGMENT} is 4096; give --set {SEGMENT}=8192"),
-        ({QUEUE: 101}, {}, f"has 100 bytes, and {QUEUE} is 101"),
-        ({SLOTS: 8}, {}, f"give --set {SLOTS}=7 --set {ENTRIES}=20"),
-        ({}, {f"commitlog__{NAME(8192)}": 8193}, "has 8193 bytes, and commitlog/0"),
-        ({}, {f"consumequeue__U__3__{NAME(0)}": 120}, "one of them is damaged"),
-        ({}, {"index__20230101000000001": INDEX[:-20]}, "two sizes of"),
-    ],
-)
+@pytest.mark.parametrize(("given", "files", "says"), [
+    ({SEGMENT: 4096}, {}, f"has 8192 bytes, and {SEGMENT} is 4096; give --set {SEGMENT}=8192"),
+    ({QUEUE: 101}, {}, f"has 100 bytes, and {QUEUE} is 101"),
+    ({SLOTS: 8}, {}, f"give --set {SLOTS}=7 --set {ENTRIES}=20"),
+    ({}, {f"commitlog__{NAME(8192)}": 8193}, "has 8193 bytes, and commitlog/0"),
+    ({}, {f"consumequeue__U__3__{NAME(0)}": 120}, "one of them is damaged"),
+    ({}, {"index__20230101000000001": INDEX[:-20]}, "two sizes of")])  # fmt: skip
 def test_a_file_of_another_size_is_refused(given: Sizes, files, says: str, tmp_path: Path) -> None:
     names = {SEGMENT: "mapped_file_size_commit_log", QUEUE: "mapped_file_size_consume_queue",
              SLOTS: "max_hash_slot_num"}  # fmt: skip
@@ -129,9 +121,8 @@ def test_a_file_of_another_size_is_refused(given: Sizes, files, says: str, tmp_p
 
 @pytest.mark.parametrize("length", [0, 5000])
 def test_a_crash_may_leave_a_segment_empty_or_too_short(length: int, tmp_path: Path) -> None:
-    files: dict[str, int | bytes] = {
-        f"commitlog__{NAME(0)}": 8192, f"commitlog__{NAME(8192)}": length
-    }  # fmt: skip
+    files: dict[str, int | bytes] = {f"commitlog__{NAME(0)}": 8192,
+        f"commitlog__{NAME(8192)}": length}  # fmt: skip
     assert continued(tmp_path, WriterSettings(), **files) == {SEGMENT: 8192}
 
 
@@ -162,52 +153,36 @@ def sizes(files: Mapping[str, bytes]) -> FileSizes:
 
 
 def test_queues_are_of_whole_entries() -> None:
-    for queues, batch, size in [
-        ([[(0, 100)], [(300, 100), (400, 100)]], False, 100),
+    for queues, batch, size in [([[(0, 100)], [(300, 100), (400, 100)]], False, 100),
         ([[(0, 100)], [(0, 60)]], False, 100),  # of two with as many votes the larger
         ([[(0, 60), (60, 60)], [(0, 100)]], False, 60),
         ([[(50, 100)]], False, None),  # no file of that size has this name
         ([[(0, 92)]], True, 92),
         ([[(0, 92)]], False, None),  # no whole number of entries
-        ([[(0, 100)]], True, None),
-        ([[(0, 0)], []], False, None),
-    ]:
+        ([[(0, 100)]], True, None), ([[(0, 0)], []], False, None)]:  # fmt: skip
         found = queue_size(map(named, queues), batch)
         assert (None if found is None else found.value) == size
-    for name, size, made in [
-        (FILE_QUEUE, 100, 100),
-        (FILE_QUEUE, 95, 100),
-        (FILE_QUEUE, 1, 20),
-        (BATCH_QUEUE, 95, 95),
-        (FILE_SEGMENT, 95, 95),
-    ]:
+    for name, size, made in [(FILE_QUEUE, 100, 100), (FILE_QUEUE, 95, 100), (FILE_QUEUE, 1, 20),
+        (BATCH_QUEUE, 95, 95), (FILE_SEGMENT, 95, 95)]:  # fmt: skip
         assert rounded(name, size) == made
 
 
 def test_segments_of_one_size_and_those_that_would_fit() -> None:
-    for files, size in [
-        ([(0, 4096), (4096, 4096), (8192, 100)], 4096),
+    for files, size in [([(0, 4096), (4096, 4096), (8192, 100)], 4096),
         ([(8192, 50), (0, 4096)], 8192),  # of as many votes the largest: the names'
         ([(0, 0)], None),
         ([(0, 127), (127, 127)], None),  # less than a broker makes
-        ([(0, 128), (128, 128)], 128),
-        ([(0, 0x7FFFFC00)], 0x7FFFFC00),
+        ([(0, 128), (128, 128)], 128), ([(0, 0x7FFFFC00)], 0x7FFFFC00),
         ([(0, 0x80000000)], None),  # no Java int
-        ([(0, 1024)], 1024),
-        ([(0, 1023)], None),
-        ([(512, 1024)], None),
+        ([(0, 1024)], 1024), ([(0, 1023)], None), ([(512, 1024)], None),
         ([(0, 1024), (1025, 1024), (2048, 1024)], 1024),  # what nearly all are long
         ([(0, 1024), (1025, 1024)], 1024),
-        ([(1, 1024), (1025, 1024), (2048, 1024)], None),
-    ]:
+        ([(1, 1024), (1025, 1024), (2048, 1024)], None)]:  # fmt: skip
         found = segment_size(named(files))
         assert (None if found is None else found.value) == size
-    for files, able in [
-        ([(0, 5000)], [1 << power for power in range(13, 31)]),
+    for files, able in [([(0, 5000)], [1 << power for power in range(13, 31)]),
         ([(1 << 20, 5000)], [1 << power for power in range(13, 21)]),
-        ([(0, 5000), (1 << 14, 4000)], [1 << 13, 1 << 14]),
-        ([(1025, 5000)], []),
-    ]:
+        ([(0, 5000), (1 << 14, 4000)], [1 << 13, 1 << 14]), ([(1025, 5000)], [])]:  # fmt: skip
         state = FileState(0, 0, 0)
         segments = [Segment("x", start, state._replace(size=size)) for start, size in files]
         assert fitting_sizes(segments) == able
@@ -215,13 +190,11 @@ def test_segments_of_one_size_and_those_that_would_fit() -> None:
 
 def test_files_of_a_store_are_found_by_their_names() -> None:
     name, raw = "{:020d}".format, bytes(100)
-    found = sizes({
-        f"commitlog/{name(100)}": raw, f"more/{name(0)}": raw, f"commitlog/{name(200)}": b"",
-        "commitlog/notes": raw, f"consumequeue/T/0/{name(0)}": raw, "consumequeue/T/x/0": raw,
-        "consumequeue/notes": raw, f"consumequeue/T/1/{name(100)}": raw,
+    found = sizes({f"commitlog/{name(100)}": raw, f"more/{name(0)}": raw,
+        f"commitlog/{name(200)}": b"", "commitlog/notes": raw, f"consumequeue/T/0/{name(0)}": raw,
+        "consumequeue/T/x/0": raw, "consumequeue/notes": raw, f"consumequeue/T/1/{name(100)}": raw,
         f"consumequeue/T/1/{name(0)}": raw, "consumequeue/T/1/notes": raw,
-        f"consumequeue/T/-1/{name(0)}": raw, f"consumequeue/T/\u0663/{name(0)}": raw,
-    })  # fmt: skip
+        f"consumequeue/T/-1/{name(0)}": raw, f"consumequeue/T/\u0663/{name(0)}": raw})  # fmt: skip
     assert [each.start for each in found.segments] == [0, 100]
     assert found.segment() is None  # a hundred bytes are no segment
     assert [[each.start for each in queue] for queue in found.queues(False)] == [[0], [0], [0, 100]]
@@ -246,13 +219,10 @@ LENGTH = 40 + 4 * 7 + 20 * 20
 
 
 def test_index_files() -> None:
-    for files, pair, end, odd, has_entries in [
-        ({"n0": 3}, (7, 20), 2, False, True),
+    for files, pair, end, odd, has_entries in [({"n0": 3}, (7, 20), 2, False, True),
         ({"n0": 3, "n1": 5}, (7, 20), 1004, False, True),  # the newest
-        ({"n0": 3, "n1": 0}, (7, 20), 2, False, True),
-        ({"n0": 0}, None, 0, False, False),
-        ({"n0": 3, "n1": 3, "n2": -1}, (7, 20), 1002, True, True),
-    ]:
+        ({"n0": 3, "n1": 0}, (7, 20), 2, False, True), ({"n0": 0}, None, 0, False, False),
+        ({"n0": 3, "n1": 3, "n2": -1}, (7, 20), 1002, True, True)]:  # fmt: skip
         found = sizes(index(**files) | {"index/notes": bytes(LENGTH)}).index(FILE_USUAL, {})
         other = ("20230101000000002", LENGTH - 20) if odd else None
         assert found == IndexShown(pair, end, LENGTH, other, has_entries)
@@ -311,25 +281,15 @@ def test_a_files_entries_show_its_slots() -> None:
 
 
 def test_what_is_given_has_to_fit_the_content() -> None:
-    for given, found in [
-        ({SLOTS: 7}, (7, 50)),
-        ({ENTRIES: 50}, (7, 50)),
+    for given, found in [({SLOTS: 7}, (7, 50)), ({ENTRIES: 50}, (7, 50)),
         ({SLOTS: 12, ENTRIES: 49}, (7, 50)),  # what does not fit the content is not taken
-        ({SLOTS: 1 << 31, ENTRIES: 1 << 31}, (7, 50)),
-        ({ENTRIES: 0}, (7, 50)),
-        ({ENTRIES: -1}, (7, 50)),
-    ]:
+        ({SLOTS: 1 << 31, ENTRIES: 1 << 31}, (7, 50)), ({ENTRIES: 0}, (7, 50)),
+        ({ENTRIES: -1}, (7, 50))]:  # fmt: skip
         assert pair(put(7, 50, 3).raw(), **given) == found
-    for header in [
-        {"index_count": 0},
-        {"index_count": -5},
-        {"index_count": (1 << 31) - 1},
-        {"index_count": 5},
-        {"begin_physical_offset": 501},
-        {"end_physical_offset": 699},
+    for header in [{"index_count": 0}, {"index_count": -5}, {"index_count": (1 << 31) - 1},
+        {"index_count": 5}, {"begin_physical_offset": 501}, {"end_physical_offset": 699},
         {"end_physical_offset": 702},
-        {"begin_physical_offset": -1, "end_physical_offset": -1},
-    ]:
+        {"begin_physical_offset": -1, "end_physical_offset": -1}]:  # fmt: skip
         assert pair(put(7, 50, 3).raw(**header)) is None
     assert pair(put(7, 50, 3).raw(end_physical_offset=701)) == (7, 50)
     raw = bytearray(put(7, 50, 1).raw())

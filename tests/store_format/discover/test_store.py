@@ -72,19 +72,16 @@ def test_what_a_broker_left_tells_its_settings(name: str) -> None:
         found = discover(StoreAt(LOCAL, str(golden.input)), LOOK, derived=derived)
     except UnknownRelease:
         assert not golden.version.startswith("5.") or name in (
-            "lmq_batch_5.3.3", "small_expired_5.3.3"
-        )  # fmt: skip
+            "lmq_batch_5.3.3", "small_expired_5.3.3")  # fmt: skip
     else:
         plain = "derive the same from this log" in found.found["rocketmq"].by
         has = Has(False, False, odd_positions=not plain, malformed=not plain)
         assert same_files(release_named(golden.version), found.release, has)
 
 
-@pytest.mark.parametrize(
-    ("name", "release"),
-    [("small_all_5.3.3", None), ("small_lmq_batch_5.5.0", None), ("small_expired_5.3.3", "5.3"),
-     ("mixed_4.9.7", "4.9.7"), ("small_all_4.1.0", "4.1.0")],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "release"), [
+    ("small_all_5.3.3", None), ("small_lmq_batch_5.5.0", None), ("small_expired_5.3.3", "5.3"),
+    ("mixed_4.9.7", "4.9.7"), ("small_all_4.1.0", "4.1.0")])  # fmt: skip
 def test_check_and_verify_want_no_option_but_the_release(name: str, release, tmp_path) -> None:
     store = as_left(name, tmp_path)
     found = run(check, str(store), rocketmq=release)
@@ -170,14 +167,9 @@ def test_services_say_what_they_assume(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_release_as_people_write_it() -> None:
-    for rocketmq, wanted in [
-        ("5.3", "5.3.4"),
-        ("v5.3.3", "5.3.3"),
-        ("4.1", "4.1.0-incubating"),
-        ("4.1.0", "4.1.0-incubating"),
-        ("rocketmq-all-4.9.7", "4.9.7"),
-        (" 5.0 ", "5.0.0"),
-    ]:
+    for rocketmq, wanted in [("5.3", "5.3.4"), ("v5.3.3", "5.3.3"), ("4.1", "4.1.0-incubating"),
+        ("4.1.0", "4.1.0-incubating"), ("rocketmq-all-4.9.7", "4.9.7"),
+        (" 5.0 ", "5.0.0")]:  # fmt: skip
         assert release_named(rocketmq) == wanted
     for rocketmq, near in [("5.3.9", "5.3."), ("4.9.70", "4.9.7")]:
         with pytest.raises(UnknownRelease, match=rf"did you mean {near}"):
@@ -201,13 +193,9 @@ def test_check_says_which_release_a_store_looks_like(tmp_path: Path) -> None:
 
 
 def test_an_option_agrees_with_the_files_or_is_refused(tmp_path: Path) -> None:
-    for name, value, shown in [
-        (SEGMENT, "16384", "8192"),
-        ("mapedFileSizeCommitLog", "1073741824", "8192"),
-        (QUEUE, "6000000", "100"),
-        ("maxHashSlotNum", "8", "7"),
-        ("maxIndexNum", "21", "20"),
-    ]:
+    for name, value, shown in [(SEGMENT, "16384", "8192"),
+        ("mapedFileSizeCommitLog", "1073741824", "8192"), (QUEUE, "6000000", "100"),
+        ("maxHashSlotNum", "8", "7"), ("maxIndexNum", "21", "20")]:  # fmt: skip
         store = as_left("small_all_5.3.3", tmp_path)
         with pytest.raises(SizeDisagrees) as refused:
             discovered(store, **{name: value})
@@ -252,8 +240,7 @@ def test_a_hostile_size_is_not_taken_in_silence(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=f"more than 16 times .* give --set {QUEUE}=200000000"):
         discovered(store)
     assert discovered(store, **{QUEUE: "200000000"}).found.keys() == {
-        SEGMENT, "maxHashSlotNum", "maxIndexNum"
-    }  # fmt: skip
+        SEGMENT, "maxHashSlotNum", "maxIndexNum"}  # fmt: skip
 
 
 def test_an_index_that_leads_nowhere_is_searched_in_vain(tmp_path: Path) -> None:
@@ -272,10 +259,8 @@ def test_the_configuration_in_a_store_is_obeyed_and_shown(tmp_path: Path) -> Non
     store = as_left("small_all_5.3.3", tmp_path)
     conf = store / "config/broker.properties"
     conf.parent.mkdir(exist_ok=True)
-    conf.write_text(
-        "messageDelayLevel=1s 2s\nmapedFileSizeCommitLog=1073741824\nbrokerName=b\n"
-        "storePathCommitLog=/elsewhere\nmaxIndexNum=7 \nnoSuchSetting=1\n"
-    )
+    conf.write_text("messageDelayLevel=1s 2s\nmapedFileSizeCommitLog=1073741824\nbrokerName=b\n"
+        "storePathCommitLog=/elsewhere\nmaxIndexNum=7 \nnoSuchSetting=1\n")  # fmt: skip
     found = discovered(store)
     assert found.found["messageDelayLevel"] == ("1s 2s", f"by {conf}")
     assert found.settings[SEGMENT] == "8192"
@@ -336,16 +321,9 @@ def test_a_size_that_no_file_shows_is_refused_with_those_that_would_fit(tmp_path
 
 # --- What a store shows, as texts: sizes in whole units, and a line for each source.
 def test_a_size_has_the_largest_unit_and_a_line_says_all_that_one_source_shows() -> None:
-    for size, shown in [
-        (1 << 30, "1 GiB"),
-        (1 << 31, "2 GiB"),
-        (16 << 20, "16 MiB"),
-        (1536 << 10, "1,536 KiB"),
-        ((1 << 30) + 1024, "1,048,577 KiB"),
-        (1023, "1,023 bytes"),
-        (1024, "1 KiB"),
-        (6_000_000, "6,000,000 bytes"),
-    ]:
+    for size, shown in [(1 << 30, "1 GiB"), (1 << 31, "2 GiB"), (16 << 20, "16 MiB"),
+        (1536 << 10, "1,536 KiB"), ((1 << 30) + 1024, "1,048,577 KiB"), (1023, "1,023 bytes"),
+        (1024, "1 KiB"), (6_000_000, "6,000,000 bytes")]:  # fmt: skip
         assert size_text(size) == shown
     found: dict[str, dict[str, Any]] = {
         "mappedFileSizeCommitLog": {"value": 1 << 30, "by": "by their size"},
@@ -359,9 +337,7 @@ def test_a_size_has_the_largest_unit_and_a_line_says_all_that_one_source_shows()
     assert discovered_lines(found) == [
         "segments of 1 GiB, queue files of 100 bytes, batch queue files of 1 MiB: by their size",
         "index files of 5,000,000 slots, 20 entries: by their content",
-        "RocketMQ 5.3.3: timerwheel/",
-        "messageIndexEnable=false: by broker.conf",
-    ]
+        "RocketMQ 5.3.3: timerwheel/", "messageIndexEnable=false: by broker.conf"]  # fmt: skip
     assert discovered_lines({}) == []
     for value, shown in [(True, "true"), (7, "7"), ("1s 5s", "1s 5s")]:
         assert setting_text(value) == shown

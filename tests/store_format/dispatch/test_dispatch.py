@@ -19,14 +19,8 @@ MESSAGES_OF_A_RUN = st.lists(st.tuples(TIME, st.lists(HASH, min_size=1, max_size
 
 
 def puts_of(messages: list[tuple[int, list[int]]], start: int = 0) -> np.ndarray:
-    return np.array(
-        [
-            (start + 100 * number, time, key)
-            for number, (time, keys) in enumerate(messages)
-            for key in keys
-        ],
-        INDEX_PUT,
-    )
+    return np.array([(start + 100 * number, time, key)
+        for number, (time, keys) in enumerate(messages) for key in keys], INDEX_PUT)  # fmt: skip
 
 
 def packed(messages: list[tuple[int, list[int]]], start: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -46,10 +40,8 @@ def test_what_is_packed_can_be_unpacked(messages: list[tuple[int, list[int]]]) -
 
 
 @settings(deadline=None)
-@given(
-    st.lists(MESSAGES_OF_A_RUN, min_size=1, max_size=4),
-    st.integers(0, 60), st.integers(0, 60), st.sampled_from([1, 2, 3, 1 << 16]),
-)  # fmt: skip
+@given(st.lists(MESSAGES_OF_A_RUN, min_size=1, max_size=4), st.integers(0, 60), st.integers(0, 60),
+    st.sampled_from([1, 2, 3, 1 << 16]))  # fmt: skip
 def test_any_range_of_puts_is_read_from_the_runs_that_have_it(runs, one, other, at_a_time) -> None:
     storage, ends, whole = MemoryStorage(), [], []
     for number, messages in enumerate(runs):

@@ -32,43 +32,26 @@ def queues(messages: list[Message], release: str, **more: str) -> set[str]:
 def reference_queues(messages: list[Message], release: str, **more: str) -> set[str]:
     settings: dict[str, Any] = SETTINGS | more | {"mappedFileSizeCommitLog": 4096}
     files = derive(build_log(messages, 4096), settings, release).files
-    return {
-        name.split("/", 1)[1].rsplit("/", 1)[0]
-        for name in files
-        if name.startswith("consumequeue/")
-    }
+    return {name.split("/", 1)[1].rsplit("/", 1)[0] for name in files
+        if name.startswith("consumequeue/")}  # fmt: skip
 
 
-TOPICS = (
-    "T", "%RETRY%g", "%RETRY", "SCHEDULE_TOPIC_XXXX", "SCHEDULE_TOPIC_XXXXX", "rmq_sys_wheel_timer",
-    "rmq_sys_wheel_timers", "rmq_sys_x", "rmq_sys", "%LMQ%t",
-)  # fmt: skip
+TOPICS = ("T", "%RETRY%g", "%RETRY", "SCHEDULE_TOPIC_XXXX", "SCHEDULE_TOPIC_XXXXX",
+    "rmq_sys_wheel_timer", "rmq_sys_wheel_timers", "rmq_sys_x", "rmq_sys", "%LMQ%t")  # fmt: skip
 
 
 def test_lists_and_topics_that_are_left_out() -> None:
     for release in ["4.9.2", "4.9.4", "5.1.0", "5.1.1", "5.1.2", "5.1.4", "5.2.0"]:
-        messages = [
-            Message(topic=topic, queue_id=5, properties=properties(
-                ("INNER_MULTI_DISPATCH", f"%LMQ%a{n},b{n},%LMQ%c{n}/d"),
-                ("INNER_MULTI_QUEUE_OFFSET", "1,2,3"),
-            ))
-            for n, topic in enumerate(TOPICS)
-        ]  # fmt: skip
+        messages = [Message(topic=topic, queue_id=5, properties=properties(
+            ("INNER_MULTI_DISPATCH", f"%LMQ%a{n},b{n},%LMQ%c{n}/d"),
+            ("INNER_MULTI_QUEUE_OFFSET", "1,2,3"))) for n, topic in enumerate(TOPICS)]  # fmt: skip
         assert queues(messages, release) == reference_queues(messages, release)
-    for names, offsets, others in [
-        ("%LMQ%a", "0", {"%LMQ%a/0"}),
-        ("a", "0", {"a/5"}),
-        ("a,b", "0", set()),
-        ("a", "0,1", set()),
+    for names, offsets, others in [("%LMQ%a", "0", {"%LMQ%a/0"}), ("a", "0", {"a/5"}),
+        ("a,b", "0", set()), ("a", "0,1", set()),
         ("a,b,,", "1,2", {"a/5", "b/5"}),  # empty parts at the end do not count
-        ("a,b", "1,2,,", {"a/5", "b/5"}),
-        (",", ",", set()),
-        (" ", "1", set()),
-        ("a", " ", set()),
-        ("%LMQ%a,%LMQ%a", "1,2", {"%LMQ%a/0"}),
-        ("a/b,c", "1,2", {"c/5"}),
-        ("T", "9", set()),
-    ]:
+        ("a,b", "1,2,,", {"a/5", "b/5"}), (",", ",", set()), (" ", "1", set()), ("a", " ", set()),
+        ("%LMQ%a,%LMQ%a", "1,2", {"%LMQ%a/0"}), ("a/b,c", "1,2", {"c/5"}),
+        ("T", "9", set())]:  # fmt: skip
         pairs = properties(("INNER_MULTI_DISPATCH", names), ("INNER_MULTI_QUEUE_OFFSET", offsets))
         message = Message(queue_id=5, properties=pairs)
         assert (

@@ -128,16 +128,12 @@ def test_runs_get_the_positions_of_a_plain_queue(log, data, rules, start) -> Non
 
 
 @settings(deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 12), st.integers(-9, 9)), max_size=40),
-    st.sets(st.integers(0, 2)),
-)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 12), st.integers(-9, 9)), max_size=40),
+    st.sets(st.integers(0, 2)))  # fmt: skip
 def test_grouping_keeps_the_order_within_a_queue(drawn, batch) -> None:
     numbers = np.array([0, 1, 2, 1, 0], np.int64)  # two spellings of queues 0 and 1
-    puts = [
-        Put(100 * n, 90 + n, offset, queue, tags, 1000 + n, n % 7)
-        for n, (queue, offset, tags) in enumerate(drawn)
-    ]
+    puts = [Put(100 * n, 90 + n, offset, queue, tags, 1000 + n, n % 7)
+        for n, (queue, offset, tags) in enumerate(drawn)]  # fmt: skip
     is_batch = np.array([queue in batch for queue in range(3)])
     runs = group_by_queue(puts_array(puts), numbers, is_batch)
     for queue in range(3):

@@ -33,13 +33,9 @@ SMALL, SEGMENT = 1 << 16, 1 << 17
 
 
 def log_of(count: int) -> bytes:
-    messages = [
-        Message(
-            topic=f"T{i % 3}", queue_id=i % 2, queue_offset=i // 6,
-            properties=properties(("KEYS", " ".join(f"k{n}" for n in range(i % 5)))),
-        )
-        for i in range(count)
-    ]  # fmt: skip
+    messages = [Message(topic=f"T{i % 3}", queue_id=i % 2, queue_offset=i // 6,
+        properties=properties(("KEYS", " ".join(f"k{n}" for n in range(i % 5)))))
+        for i in range(count)]  # fmt: skip
     return build_log(messages, SEGMENT)[0]
 
 

@@ -38,11 +38,8 @@ def _compare_lives(store: Store, done: Mapping[str, Any], scan: bool) -> None:
     retry = ["delayed", "retried"]
     assert life(done["retried"]) == ["put", *retry, *retry, "dead-lettered"]
     assert life(done["plain"]) == ["put"]
-    wanted = {
-        "committed": ["half", "committed", "op"],
-        "rolled back": ["half", "op"],
-        "discarded": ["half", *["checked"] * 3, "discarded"],
-    }
+    wanted = {"committed": ["half", "committed", "op"], "rolled back": ["half", "op"],
+        "discarded": ["half", *["checked"] * 3, "discarded"]}  # fmt: skip
     for key, state in done["transactions"].items():
         if state == "pending":
             first, *checks = life(key)
@@ -70,15 +67,10 @@ def compare_in_rocksdb(path: Path, done: Mapping[str, Mapping[str, str]]) -> Non
     nothing of what a broker has given up, or how often it asked.
     """
     there = (path / "rocksdbstore").exists()
-    reported = {
-        "given up": "abandoned" if there else "pending",
-        "checked and committed": "committed",
-        "asked": "pending",
-    }
-    lives = {
-        "committed": ["half", "committed", "op"], "rolled back": ["half", "op"],
-        "pending": ["half"], "abandoned": ["half"],
-    }  # fmt: skip
+    reported = {"given up": "abandoned" if there else "pending",
+        "checked and committed": "committed", "asked": "pending"}  # fmt: skip
+    lives = {"committed": ["half", "committed", "op"], "rolled back": ["half", "op"],
+        "pending": ["half"], "abandoned": ["half"]}  # fmt: skip
     with reput.open_store(str(path)) as store:
         rows = store.transactions(everything=True)
         states = {key: reported.get(state, state) for key, state in done["transactions"].items()}
@@ -102,9 +94,7 @@ def given_back(path: Path) -> tuple[Counter[str], set[str]]:
     """By UNIQ_KEY how often a timer was delivered, and those that will be delivered again."""
     with reput.open_store(str(path)) as store:
         rows = store.delayed(everything=True)
-        times = Counter(
-            step.unique_key or "" for topic in ("Live0", "Live1", "Live2")
-            for step in store.messages(topic, scan=True)
-        )  # fmt: skip
+        times = Counter(step.unique_key or "" for topic in ("Live0", "Live1", "Live2")
+            for step in store.messages(topic, scan=True))  # fmt: skip
         again = {row.unique_key or "" for row in rows if row.state == "delivered, will be again"}
         return Counter({row.unique_key or "": times[row.unique_key or ""] for row in rows}), again

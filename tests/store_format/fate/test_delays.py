@@ -62,12 +62,8 @@ def test_delivered_or_due_by_the_offset_of_its_level(log: SmallLog) -> None:
 
 
 def test_a_record_of_another_place_is_no_delivery(log: SmallLog) -> None:
-    for other in [
-        {"topic": "Others"},
-        {"born_timestamp": 5},
-        {"reconsume_times": 1},
-        {"queue_id": 2},
-    ]:
+    for other in [{"topic": "Others"}, {"born_timestamp": 5}, {"reconsume_times": 1},
+        {"queue_id": 2}]:  # fmt: skip
         log = SmallLog()
         log.delay("a", 1)
         log.deliver("a", **other)
@@ -200,13 +196,9 @@ def test_a_broker_s_files() -> None:
     check = b"".join(number.to_bytes(8, "big") for number in (7, 8, 9, 10))
     files = {
         f"{config}/delayOffset.json": b'{"dataVersion":{},"offsetTable":{3:12,4 :5\n,\n18: 7}}',
-        f"{config}/timercheck": check.ljust(4096, b"\0"),
-        f"{config}/consumerOffset.json": (
-            b'{"offsetTable":{"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:4},'
-            b'"%RETRY%{1:2@g":{0:1}}}'
-        ),
-        "store/abort": b"",
-    }
+        f"{config}/timercheck": check.ljust(4096, b"\0"), f"{config}/consumerOffset.json": (
+        b'{"offsetTable":{"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:4},'
+        b'"%RETRY%{1:2@g":{0:1}}}'), "store/abort": b""}  # fmt: skip
     storage = MemoryStorage(files)
     found = read_progress(Folder(storage, "store"), Notes())._replace(in_wheel=None)
     assert found == Read({3: 12, 4: 5, 18: 7}, 9, 7, False)

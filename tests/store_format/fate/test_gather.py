@@ -72,15 +72,9 @@ def test_a_pass_takes_what_is_wanted_and_names_what_cannot_be_read(log: SmallLog
     storage = MemoryStorage({"store/commitlog/0": bytes(log.raw)})
     found = _gathered(storage, len(log.raw))
     assert (found.skips, len(found.skipped)) == (1005, 1000)
-    for properties, is_one in [
-        (b"TAGS\1d\2", True),
-        (b"TAGS\1d", True),
-        (b"KEYS\1k\2TAGS\1d\2UNIQ_KEY\1u\2", True),
-        (b"TAGS\1dd\2", False),
-        (b"XTAGS\1d\2", False),
-        (b"KEYS\1TAGS\1d\2", False),
-        (b"", False),
-    ]:
+    for properties, is_one in [(b"TAGS\1d\2", True), (b"TAGS\1d", True),
+        (b"KEYS\1k\2TAGS\1d\2UNIQ_KEY\1u\2", True), (b"TAGS\1dd\2", False), (b"XTAGS\1d\2", False),
+        (b"KEYS\1TAGS\1d\2", False), (b"", False)]:  # fmt: skip
         named, wrong = named_by_op(500, 9, properties, b"7,3,")
         assert named.tolist() == ([(3, 500, 9), (7, 500, 9)] if is_one else [])
         assert wrong == ([] if is_one else [Skipped(500, "TAGS", "of an op message is not d")])
@@ -131,10 +125,9 @@ def test_a_record_is_marked_by_its_topic_or_transaction_or_where_it_goes(log: Sm
     assert marks(log)["key"].tolist() == [0x85944171F73967E8, 0xAF63DC4C8601EC8C]
     log = SmallLog()
     log.put("Plain", 0, ("UNIQ_KEY", "u"))
-    for topic, kind in (
-        (logs.HALF, HALF), (logs.OP, OP), (logs.DISCARDED, DISCARDED), (logs.SCHEDULE, SCHEDULE),
-        (logs.WHEEL, WHEEL), (logs.ROCKSDB_HALF, ROCKSDB_HALF), (logs.ROCKSDB_OP, ROCKSDB_OP),
-    ):  # fmt: skip
+    for topic, kind in ((logs.HALF, HALF), (logs.OP, OP), (logs.DISCARDED, DISCARDED),
+        (logs.SCHEDULE, SCHEDULE), (logs.WHEEL, WHEEL), (logs.ROCKSDB_HALF, ROCKSDB_HALF),
+        (logs.ROCKSDB_OP, ROCKSDB_OP)):  # fmt: skip
         log.put(topic)
         assert marks(log)["kind"].tolist()[-1] == kind
     log.put(logs.HALF + "X")
@@ -155,9 +148,8 @@ def test_a_delivery_has_the_home_of_the_message_that_waited(log: SmallLog) -> No
     log.timer("k", 5000)
     log.deliver("k")
     log.deliver("k", flag=9, store_timestamp=1, queue_offset=77)
-    for other in (
-        {"reconsume_times": 1}, {"born_timestamp": 1}, {"topic": "Order"}, {"queue_id": 2},
-    ):  # fmt: skip
+    for other in ({"reconsume_times": 1}, {"born_timestamp": 1}, {"topic": "Order"},
+        {"queue_id": 2}):  # fmt: skip
         topic, queue = other.pop("topic", "Orders"), other.pop("queue_id", 1)
         log.deliver("k", str(topic), int(queue), **other)
     log.deliver("j")
@@ -166,27 +158,21 @@ def test_a_delivery_has_the_home_of_the_message_that_waited(log: SmallLog) -> No
     assert len(set(homes[3:])) == 6
 
 
-@pytest.mark.parametrize(
-    ("topic", "pairs", "flaws"),
-    [
-        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "1"}, 0),
-        (logs.SCHEDULE, {"REAL_QID": "1"}, NO_REAL_TOPIC),
-        (logs.SCHEDULE, {"REAL_TOPIC": "T"}, BAD_REAL_QID),
-        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": str(1 << 31)}, BAD_REAL_QID),
-        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "-1"}, 0),
-        (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1", "TIMER_OUT_MS": "9"}, 0),
-        (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1"}, BAD_OUT),
-        (logs.WHEEL, {"TIMER_OUT_MS": str(1 << 63)}, NO_REAL_TOPIC | BAD_REAL_QID | BAD_OUT),
-        (logs.HALF, {}, 0),
-        (logs.HALF, {"TRANSACTION_CHECK_TIMES": "1x"}, BAD_CHECKS),
-        (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": ""}, 0),  # no value, no property
-        (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, BAD_PREPARED),
-        (logs.DISCARDED, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, 0),
-        (logs.ROCKSDB_OP, {"TRANS_OFFSET": "7"}, 0),
-        (logs.ROCKSDB_OP, {}, BAD_HALF_PLACE),
-        ("Plain", {"REAL_TOPIC": "T", "TIMER_OUT_MS": "x"}, 0),
-    ],
-)
+@pytest.mark.parametrize(("topic", "pairs", "flaws"), [
+    (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "1"}, 0),
+    (logs.SCHEDULE, {"REAL_QID": "1"}, NO_REAL_TOPIC),
+    (logs.SCHEDULE, {"REAL_TOPIC": "T"}, BAD_REAL_QID),
+    (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": str(1 << 31)}, BAD_REAL_QID),
+    (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "-1"}, 0),
+    (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1", "TIMER_OUT_MS": "9"}, 0),
+    (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1"}, BAD_OUT),
+    (logs.WHEEL, {"TIMER_OUT_MS": str(1 << 63)}, NO_REAL_TOPIC | BAD_REAL_QID | BAD_OUT),
+    (logs.HALF, {}, 0), (logs.HALF, {"TRANSACTION_CHECK_TIMES": "1x"}, BAD_CHECKS),
+    (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": ""}, 0),  # no value, no property
+    (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, BAD_PREPARED),
+    (logs.DISCARDED, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, 0),
+    (logs.ROCKSDB_OP, {"TRANS_OFFSET": "7"}, 0), (logs.ROCKSDB_OP, {}, BAD_HALF_PLACE),
+    ("Plain", {"REAL_TOPIC": "T", "TIMER_OUT_MS": "x"}, 0)])  # fmt: skip
 def test_numbers_that_cannot_be_read_are_flaws(log, topic, pairs, flaws) -> None:
     log.put(topic, 0, *pairs.items())
     assert marks(log)["flaws"].tolist() == [flaws]
@@ -210,6 +196,5 @@ def test_a_half_message_says_how_often_it_was_checked_and_a_timer_is_recalled(lo
     half = log.rocksdb_half("k")
     log.rocksdb_op(half, "k")
     log.rocksdb_op("x", "k")
-    assert marks(log)[["key", "prepared"]].tolist() == [
-        (hash_text(b"k"), 0), (hash_text(b"k"), half), (hash_text(b"k"), NONE),
-    ]  # fmt: skip
+    assert marks(log)[["key", "prepared"]].tolist() == [(hash_text(b"k"), 0),
+        (hash_text(b"k"), half), (hash_text(b"k"), NONE)]  # fmt: skip

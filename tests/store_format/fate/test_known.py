@@ -38,14 +38,9 @@ LEVELS = "config/delayOffset.json"
 
 def store(**files: Any) -> MemoryStorage:
     """Files by path, `/` as `__`; bytes, or what is written as JSON."""
-    return MemoryStorage(
-        {
-            f"store/{path.replace('__', '/')}": raw
-            if isinstance(raw, bytes)
-            else json.dumps(raw).encode()
-            for path, raw in files.items()
-        }
-    )
+    return MemoryStorage({f"store/{path.replace('__', '/')}": raw
+        if isinstance(raw, bytes) else json.dumps(raw).encode()
+        for path, raw in files.items()})  # fmt: skip
 
 
 def test_offsets_by_level_and_whether_the_broker_runs() -> None:
@@ -54,12 +49,9 @@ def test_offsets_by_level_and_whether_the_broker_runs() -> None:
     assert found.stopped
     for abort in [b"", b"4711"]:
         assert not read_progress(Folder(store(abort=abort), "store"), Notes()).stopped
-    for raw, levels, notes in [
-        (b'{"offsetTable":{1:5,"3":0,18:7}}', {1: 5, 3: 0, 18: 7}, 0),
-        (b'{"offsetTable":{-1:5,"x":6,"1.5":7,"2":"8","4":null}}', {}, 0),
-        (b"{}", None, 1),
-        (b"torn", None, 1),
-    ]:
+    for raw, levels, notes in [(b'{"offsetTable":{1:5,"3":0,18:7}}', {1: 5, 3: 0, 18: 7}, 0),
+        (b'{"offsetTable":{-1:5,"x":6,"1.5":7,"2":"8","4":null}}', {}, 0), (b"{}", None, 1),
+        (b"torn", None, 1)]:  # fmt: skip
         noted = Notes()
         found = read_progress(Folder(MemoryStorage({f"store/{LEVELS}": raw}), "store"), noted)
         assert (found.levels, len(noted.lines)) == (levels, notes)
@@ -70,20 +62,16 @@ def test_where_the_timer_wheel_stands_and_who_waits_in_it() -> None:
         raw = struct.pack(">qqqq", 77, 1, 9, 2).ljust(4096, b"\0")[:length]
         found = read_progress(Folder(store(config__timercheck=raw), "store"), Notes())
         assert (found.timer_position, found.timer_read) == (position, read)
-    units = b"".join(
-        struct.pack(">iqiqiqiiq", 52, -1, 1, written, 5, place, 100, 7, 0)
-        for written, place in ((72, 300), (71, 400), (90, 100))
-    )
+    units = b"".join(struct.pack(">iqiqiqiiq", 52, -1, 1, written, 5, place, 100, 7, 0)
+        for written, place in ((72, 300), (71, 400), (90, 100)))  # fmt: skip
     files = {f"timerlog__{0:020d}": units, "config__timercheck": struct.pack(">qqqq", 77, 1, 9, 2)}
     found = read_progress(Folder(store(**files), "store"), Notes())
     assert found.in_wheel is not None
     places = np.array([100, 101, 300, 400, 1 << 60])
     assert found.in_wheel(places).tolist() == [True, False, True, False, False]
     # The offset of the broker's own group in queue 0.
-    table = {
-        f"{HALF}@CID_RMQ_SYS_TRANS": {"0": 12, "1": 99}, f"{HALF}@other": {"0": 50},
-        "T@CID_RMQ_SYS_TRANS": {"0": 60},
-    }  # fmt: skip
+    table = {f"{HALF}@CID_RMQ_SYS_TRANS": {"0": 12, "1": 99}, f"{HALF}@other": {"0": 50},
+        "T@CID_RMQ_SYS_TRANS": {"0": 60}}  # fmt: skip
     files = {"config__consumerOffset.json": {"offsetTable": table}}
     assert half_position(Folder(store(**files), "store"), Notes()) == 12
     table.pop(f"{HALF}@CID_RMQ_SYS_TRANS")
@@ -241,14 +229,9 @@ def waiting(storage: MemoryStorage, read_time: int = NOW) -> list[int]:
 
 
 def test_units_of_all_files_in_the_order_of_their_messages() -> None:
-    for written, delay, waits in [
-        (NOW, 0, True),
-        (NOW - 1, 0, False),
-        (NOW - 5000, 5000, True),
-        (NOW - 5000, 4999, False),
-        (NOW + 1000, -1001, False),
-        (NOW, (1 << 31) - 1, True),
-    ]:
+    for written, delay, waits in [(NOW, 0, True), (NOW - 1, 0, False), (NOW - 5000, 5000, True),
+        (NOW - 5000, 4999, False), (NOW + 1000, -1001, False),
+        (NOW, (1 << 31) - 1, True)]:  # fmt: skip
         assert waiting(store_timer(unit(300, written, delay))) == [300] * waits
     first = b"".join(unit(place) for place in (900, 300, 300)) + BLANK
     assert waiting(store_timer(first, unit(100) + unit(300))) == [100, 300, 900]
@@ -259,9 +242,8 @@ def test_units_of_all_files_in_the_order_of_their_messages() -> None:
     storage.files[f"store/timerlog/{NAME(20_000)}"] = unit(800) + unit(900)[:-1]
     storage.folders.add(f"store/timerlog/{NAME(30_000)}")
     assert waiting(storage) == [300, 500, 600, 800]
-    assert timer_log_names(Folder(storage, "store")) == [
-        (NAME(0), 5200), (NAME(5200), 5200), (NAME(10_400), 5200), (NAME(20_000), 103),
-    ]  # fmt: skip
+    assert timer_log_names(Folder(storage, "store")) == [(NAME(0), 5200), (NAME(5200), 5200),
+        (NAME(10_400), 5200), (NAME(20_000), 103)]  # fmt: skip
     assert waiting(MemoryStorage()) == []
     # A timer of some days is put into it again now and then.
     storage = store_timer(unit(300, 1) + unit(400, 2), unit(300, 3) + unit(500, 4))

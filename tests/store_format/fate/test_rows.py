@@ -86,9 +86,7 @@ def test_delayed_rows_without_the_value_of_what_is_wrong(log: SmallLog) -> None:
     heard = Notes()
     rows = delayed_rows(opened(log, files), False, heard)
     assert [(row.state, row.by, row.level, row.unique_key) for row in rows] == [
-        ("never delivered", "level", 1, "b"),
-        ("waiting", "timer", None, "c"),
-    ]
+        ("never delivered", "level", 1, "b"), ("waiting", "timer", None, "c")]  # fmt: skip
     assert [(row.due, row.late) for row in rows] == [(T0 + 2000, 1000), (T0 + 90_000, None)]
     assert heard.lines == ["1 delivered: not listed without --all"]
     assert len(delayed_rows(opened(log, files), True, Notes())) == 3
@@ -128,15 +126,11 @@ def test_the_life_of_a_message_that_is_retried_delayed_or_timed(log: SmallLog) -
     log = transactions()
     steps = message_events(opened(log), "a", "", None, Notes())
     assert [(step.event, step.topic, step.state) for step in steps] == [
-        ("half", "RMQ_SYS_TRANS_HALF_TOPIC", "committed"),
-        ("committed", "Orders", None),
-        ("op", OP, None),
-    ]
+        ("half", "RMQ_SYS_TRANS_HALF_TOPIC", "committed"), ("committed", "Orders", None),
+        ("op", OP, None)]  # fmt: skip
     steps = message_events(opened(log), "b", "", None, Notes())
     assert [(step.event, step.checks, step.state) for step in steps] == [
-        ("half", 0, "pending"),
-        ("checked", 1, None),
-    ]
+        ("half", 0, "pending"), ("checked", 1, None)]  # fmt: skip
     log = SmallLog()
     retry = {"topic": "%RETRY%shop"}
     log.put("Orders", 1, ("UNIQ_KEY", "a"))
@@ -148,13 +142,8 @@ def test_the_life_of_a_message_that_is_retried_delayed_or_timed(log: SmallLog) -
     files = {"store/config/delayOffset.json": b'{"offsetTable":{2:2}}'}
     steps = message_events(opened(log, files), "a", "", None, Notes())
     assert [(step.event, step.reconsume_times, step.state) for step in steps] == [
-        ("put", 0, None),
-        ("delayed", 1, "delivered"),
-        ("retried", 1, None),
-        ("delayed", 2, "delivered"),
-        ("retried", 2, None),
-        ("dead-lettered", 3, None),
-    ]
+        ("put", 0, None), ("delayed", 1, "delivered"), ("retried", 1, None),
+        ("delayed", 2, "delivered"), ("retried", 2, None), ("dead-lettered", 3, None)]  # fmt: skip
     assert (steps[1].real_topic, steps[1].level, steps[1].due) == ("%RETRY%shop", 2, T0 + 7000)
     # What is committed with a delay level goes through the schedule topic.
     log = SmallLog()
@@ -170,9 +159,8 @@ def test_the_life_of_a_message_that_is_retried_delayed_or_timed(log: SmallLog) -
     log.timer("a", T0 + 5000, ("TIMER_ROLL_TIMES", "1"))
     log.deliver("a")
     steps = message_events(opened(log), "a", "", None, Notes())
-    assert [(step.event, step.due) for step in steps] == [
-        ("timed", T0 + 5000), ("rolled", T0 + 5000), ("delivered", None),
-    ]  # fmt: skip
+    assert [(step.event, step.due) for step in steps] == [("timed", T0 + 5000),
+        ("rolled", T0 + 5000), ("delivered", None)]  # fmt: skip
     log = SmallLog()
     log.put("%RETRY%shop", 0, ("ORIGIN_MESSAGE_ID", "7F00000100002A9F0000000000000000"))
     log.put("Orders", 0, ("UNIQ_KEY", "x"))
@@ -188,16 +176,12 @@ def store_of(built: Built) -> OpenedStore:
 WAITS = {"topic": SCHEDULE, "properties": properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))}
 
 
-@pytest.mark.parametrize(
-    ("first", "later", "removed", "waiting"),
-    [
-        ({}, {}, "", (0, 0)),
-        ({}, {}, "index", (0, 0)),
-        ({}, WAITS, "", (1, 0)),  # not in its queue yet
-        (WAITS, {}, f"consumequeue/{SCHEDULE}", (1, 0)),  # its queue is gone
-        ({"sys_flag": 4}, {}, "", (0, 1)),  # as before 4.3.0
-    ],
-)
+@pytest.mark.parametrize(("first", "later", "removed", "waiting"), [
+    ({}, {}, "", (0, 0)), ({}, {}, "index", (0, 0)),
+    ({}, WAITS, "", (1, 0)),  # not in its queue yet
+    (WAITS, {}, f"consumequeue/{SCHEDULE}", (1, 0)),  # its queue is gone
+    ({"sys_flag": 4}, {}, "", (0, 1))  # as before 4.3.0
+    ])  # fmt: skip
 def test_no_log_is_read_where_the_other_topics_queues_have_all_of_it(
     first: dict[str, Any], later: dict[str, Any], removed: str, waiting: tuple[int, int]
 ) -> None:

@@ -21,14 +21,10 @@ def names(log: SmallLog, key: str = "k", origin: str = "") -> list[str]:
     return [each.event for each in traced(log, key, origin)]
 
 
-@pytest.mark.parametrize(
-    ("topic", "flags", "event"),
-    [
-        ("Orders", 0, "put"), ("Orders", 4, "half"), ("Orders", 8, "committed"),
-        ("Orders", 12, "rolled back"), ("%RETRY%g", 0, "retried"), ("%DLQ%g", 0, "dead-lettered"),
-        (DISCARDED, 0, "discarded"), (HALF, 0, "half"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("topic", "flags", "event"), [
+    ("Orders", 0, "put"), ("Orders", 4, "half"), ("Orders", 8, "committed"),
+    ("Orders", 12, "rolled back"), ("%RETRY%g", 0, "retried"), ("%DLQ%g", 0, "dead-lettered"),
+    (DISCARDED, 0, "discarded"), (HALF, 0, "half")])  # fmt: skip
 def test_one_record_shows_one_event(log: SmallLog, topic: str, flags: int, event: str) -> None:
     place = log.put(topic, 2, ("UNIQ_KEY", "k"), sys_flag=flags, reconsume_times=4)
     (found,) = traced(log)
@@ -44,8 +40,7 @@ def test_a_delayed_message_or_timer_waits_until_its_delivery(log: SmallLog) -> N
     waits, delivered, again = traced(log)
     assert [waits.event, delivered.event, again.event] == ["delayed", "delivered", "put"]
     assert (waits.level, waits.due, waits.real_topic, waits.real_queue_id) == (
-        2, T0 + 5000, "Orders", "1",
-    )  # fmt: skip
+        2, T0 + 5000, "Orders", "1")  # fmt: skip
     assert waits.state == "delivered"
     assert (delivered.real_topic, delivered.level, delivered.state) == (None, None, None)
     log = SmallLog()
@@ -108,13 +103,8 @@ def test_an_op_message_before_the_half_message_is_of_another_one(log: SmallLog) 
 
 
 def test_a_message_is_followed_by_either_of_two_ids(log) -> None:
-    for key, origin, found in [
-        ("k", "", ["put", "retried"]),
-        ("", "0A", ["retried", "retried"]),
-        ("k", "0A", ["put", "retried", "retried"]),
-        ("x", "", []),
-        ("", "", []),
-    ]:
+    for key, origin, found in [("k", "", ["put", "retried"]), ("", "0A", ["retried", "retried"]),
+        ("k", "0A", ["put", "retried", "retried"]), ("x", "", []), ("", "", [])]:  # fmt: skip
         log = SmallLog()
         log.put("Orders", 0, ("UNIQ_KEY", "k"))
         log.put("%RETRY%g", 0, ("UNIQ_KEY", "k"), ("ORIGIN_MESSAGE_ID", "0A"))

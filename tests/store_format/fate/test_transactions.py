@@ -101,9 +101,7 @@ def test_copies_are_of_the_message_that_was_checked(log: SmallLog) -> None:
     copy = log.half("a", (CHECKS, "1"))
     found = resolved(log)
     assert [(each.state, each.first, each.last) for each in found] == [
-        ("pending", first, copy),
-        ("committed", second, second),
-    ]
+        ("pending", first, copy), ("committed", second, second)]  # fmt: skip
     log = SmallLog()
     log.half("a")
     second = log.half("a")
@@ -160,19 +158,11 @@ def test_an_op_names_the_newest_half_message_before_it(log: SmallLog) -> None:
 
 
 def test_offsets_in_an_op_and_what_is_wrong_is_named_without_its_value(log: SmallLog) -> None:
-    for body, offsets, bad in [
-        (b"12", [12], 0),
-        (b"12,13,", [12, 13], 0),
-        (b"13,12,13,,", [12, 13], 0),
-        (b"12,x,14", [12, 14], 1),
-        (b"12,,14,", [12, 14], 1),
-        (b"", [], 1),
-        (b",,,", [], 1),
-        (b"\xff\x00\x1b[2J", [], 1),
-        (b"-3,+5,", [5], 0),
+    for body, offsets, bad in [(b"12", [12], 0), (b"12,13,", [12, 13], 0),
+        (b"13,12,13,,", [12, 13], 0), (b"12,x,14", [12, 14], 1), (b"12,,14,", [12, 14], 1),
+        (b"", [], 1), (b",,,", [], 1), (b"\xff\x00\x1b[2J", [], 1), (b"-3,+5,", [5], 0),
         (b"9223372036854775807,9223372036854775808", [9223372036854775807], 0),
-        (b"1" * 40, [], 1),
-    ]:
+        (b"1" * 40, [], 1)]:  # fmt: skip
         found, wrong = op_offsets(body)
         assert (found.tolist(), wrong) == (offsets, bad)
     log = SmallLog()
@@ -213,10 +203,7 @@ def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key(log: SmallLo
     log.rocksdb_op(second + 1, "b")
     op = log.rocksdb_op(third, "c")
     assert [(each.state, each.op, each.in_rocksdb) for each in resolved(log)] == [
-        ("pending", -1, True),
-        ("pending", -1, True),
-        ("rolled back", op, True),
-    ]
+        ("pending", -1, True), ("pending", -1, True), ("rolled back", op, True)]  # fmt: skip
     log = SmallLog()
     log.rocksdb_half("a")
     at = log.rocksdb_op("x", "a")
@@ -241,6 +228,5 @@ def test_what_is_in_rocksdb_stays_pending_or_was_given_up_there(log: SmallLog) -
     found = list(resolve(log.gather(concerns), 0, rows))
     assert [(each.first, each.state, each.checks) for each in found][:4] == [
         (checked, "pending", 3), (gone, "abandoned", 0), (ended, "rolled back", 2),
-        (new, "pending", 0),
-    ]  # fmt: skip
+        (new, "pending", 0)]  # fmt: skip
     assert found[4].state == "pending"  # of the other topic

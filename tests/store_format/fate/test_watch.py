@@ -39,10 +39,8 @@ def watch() -> Iterator[Callable[..., tuple[Watch, CountedReads]]]:
 
 
 def sums(found: Watch) -> tuple[Any, ...]:
-    return (
-        found.ends(), found.put, found.held(), dict(found.waiting), found.groups, found.log_end,
-        found.oldest, found.newest, found.damaged,
-    )  # fmt: skip
+    return (found.ends(), found.put, found.held(), dict(found.waiting), found.groups, found.log_end,
+        found.oldest, found.newest, found.damaged)  # fmt: skip
 
 
 def half_and_delayed(log: SmallLog, n: int) -> None:
@@ -76,10 +74,8 @@ def test_each_look_finds_what_a_first_one_does(watch, tmp_path: Path) -> None:
         # what is settled is kept nowhere
         kept = seen.waiting["level", False] + seen.waiting["level", True]
         kept += seen.waiting["timer", False] + seen.waiting["timer", True]
-        assert (
-            sum(map(len, seen._halves.marks))
-            == seen.waiting["half", True] + seen.waiting["half", False]
-        )
+        assert (sum(map(len, seen._halves.marks)) == seen.waiting["half", True]
+            + seen.waiting["half", False])  # fmt: skip
         assert sum(map(len, seen._delays.marks)) <= kept + 2 * n
     assert seen.waiting["half", True] > 2
     assert seen.waiting["timer", False] == 18  # 12 and 12, without 6 that were recalled
@@ -109,8 +105,7 @@ def test_a_still_store_is_read_no_more(watch, tmp_path: Path) -> None:
     found.look()
     groups, before = found.groups, files.read
     assert [(each.group, each.lag, each.lag_seconds) for each in groups] == [
-        ("g", 43, 59 - 17), ("h", 0, 0), ("g", -4, 0),
-    ]  # fmt: skip
+        ("g", 43, 59 - 17), ("h", 0, 0), ("g", -4, 0)]  # fmt: skip
     for _ in range(1000):
         found.look()
     assert found.groups == groups

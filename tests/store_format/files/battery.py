@@ -61,9 +61,7 @@ def check_files(storage: Storage, root: str) -> None:
     write(storage, f"{root}/a/ü %+?#.txt", b"0123456789")
     write(storage, f"{root}/a/b/empty", b"")
     assert [(name, state and state.size) for name, state in storage.list(f"{root}/a")] == [
-        ("b", None),
-        ("ü %+?#.txt", 10),
-    ]
+        ("b", None), ("ü %+?#.txt", 10)]  # fmt: skip
     assert storage.has_folder(f"{root}/a")
     assert storage.read_bytes(f"{root}/a/ü %+?#.txt") == b"0123456789"
     assert storage.read_bytes(f"{root}/a/b/empty") == b""
@@ -185,10 +183,8 @@ def rebuild(store: str, output: str, **more: Any) -> Any:
 
 def look(store: str, against: str, **more: Any) -> Report:
     about = golden()
-    return verify(
-        Session(), store, against=against, rocketmq=about.version, settings=as_text(about.settings),
-        cut=CUT, **more,
-    )  # fmt: skip
+    return verify(Session(), store, against=against, rocketmq=about.version,
+        settings=as_text(about.settings), cut=CUT, **more)  # fmt: skip
 
 
 def check_output(output: str, tmp_path: Path) -> None:

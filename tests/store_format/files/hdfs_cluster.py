@@ -72,10 +72,8 @@ def running(folder: Path) -> Iterator[Cluster]:
     command = [java(), *JAVA_OPTIONS, "-cp", f"{built / 'classes'}:{built / 'lib'}/*",
                "reput.hdfs.Main", str(folder / "data")]  # fmt: skip
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-            cwd=folder,
-        )  # fmt: skip
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=log, text=True, cwd=folder)  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
         try:

@@ -26,13 +26,11 @@ def piece(offset: int, end: int) -> Piece:
 def run_of(number: int, parent: int | None, begin: int, *ends: int, **more: Any) -> Run:
     borders = [begin, *ends]
     pieces = tuple(piece(a, b) for a, b in zip(borders, ends, strict=False))
-    values = {
-        "run": number, "parent": parent, "started": number * 1000, "ended": number * 1000 + 500,
-        "reput": "0", "rocketmq": "5.3.3", "settings": {"mappedFileSizeCommitLog": "4096"},
-        "first": 0, "begins": 0, "begin": begin, "end": borders[-1],
-        "last": LastRecord(begin, SHA, 1), "pieces": pieces,
-        "state": (StateEntry("config/topics.json", SHA, 3, 0o600),),
-    }  # fmt: skip
+    values = {"run": number, "parent": parent, "started": number * 1000,
+        "ended": number * 1000 + 500, "reput": "0", "rocketmq": "5.3.3",
+        "settings": {"mappedFileSizeCommitLog": "4096"}, "first": 0, "begins": 0, "begin": begin,
+        "end": borders[-1], "last": LastRecord(begin, SHA, 1), "pieces": pieces,
+        "state": (StateEntry("config/topics.json", SHA, 3, 0o600),)}  # fmt: skip
     return Run(**{**values, **more})
 
 

@@ -79,10 +79,8 @@ def counted() -> Iterator[Counter[tuple[str, str]]]:
 @contextmanager
 def _thread() -> Iterator[str]:
     app = DomainDispatcherApplication(create_backend_app)
-    server = make_server(
-        "127.0.0.1", 0, lambda *request: _counted(app, *request), True,
-        request_handler=MotoRequestHandler,
-    )  # fmt: skip
+    server = make_server("127.0.0.1", 0, lambda *request: _counted(app, *request), True,
+        request_handler=MotoRequestHandler)  # fmt: skip
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -97,8 +95,7 @@ def _process() -> Iterator[str]:
         port = str(free.getsockname()[1])
     server = subprocess.Popen(
         [sys.executable, "-c", "from moto.server import main; main()", "-p", port],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     try:
         for _ in range(300):
             try:
@@ -125,10 +122,9 @@ def served(apart: bool = False) -> Iterator[str]:
 
 @contextmanager
 def _reported(endpoint: str) -> Iterator[None]:
-    reported = {
-        "AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "key-of-the-tests",
-        "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests", "AWS_EC2_METADATA_DISABLED": "true",
-    }  # fmt: skip
+    reported = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "key-of-the-tests",
+        "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests",
+        "AWS_EC2_METADATA_DISABLED": "true"}  # fmt: skip
     before = {name: os.environ.get(name) for name in reported}
     try:
         with environment(reported):
@@ -159,12 +155,8 @@ def credentials_checked(endpoint: str) -> Iterator[None]:
 
 
 def _after(endpoint: str, requests: str) -> None:
-    asked = urllib.request.Request(
-        f"{endpoint}/moto-api/reset-auth",
-        requests.encode(),
-        {"Content-Type": "text/plain"},
-        method="POST",
-    )
+    asked = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", requests.encode(),
+        {"Content-Type": "text/plain"}, method="POST")  # fmt: skip
     urllib.request.urlopen(asked).read()
 
 

@@ -177,27 +177,16 @@ def read_patches(overlays: list[Overlay], at: int, length: int) -> bytes:
     return buffer.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("at", "length", "found"),
-    [
-        (0, 10, b"012abc6789"),
-        (0, 3, b"012"),
-        (0, 4, b"012a"),
-        (4, 1, b"b"),
-        (5, 5, b"c6789"),
-        (6, 4, b"6789"),
-        (4, 0, b""),
-    ],
-)
+@pytest.mark.parametrize(("at", "length", "found"), [
+    (0, 10, b"012abc6789"), (0, 3, b"012"), (0, 4, b"012a"), (4, 1, b"b"), (5, 5, b"c6789"),
+    (6, 4, b"6789"), (4, 0, b"")])  # fmt: skip
 def test_a_read_sees_as_much_of_an_overlay_as_it_covers(at: int, length: int, found: bytes) -> None:
     assert read_patches([Overlay(3, b"abc")], at, length) == found
 
 
 def test_of_overlays_that_overlap_the_last_counts_and_none_makes_a_file_longer() -> None:
-    assert (
-        read_patches([Overlay(2, b"abcd"), Overlay(4, b"XY"), Overlay(9, b"")], 0, 10)
-        == b"01abXY6789"
-    )
+    assert (read_patches([Overlay(2, b"abcd"), Overlay(4, b"XY"), Overlay(9, b"")], 0,
+        10) == b"01abXY6789")  # fmt: skip
     assert read_patches([Overlay(8, b"abcdef")], 0, 10) == b"01234567ab"
     with pytest.raises(StoreChanged):
         read_patches([Overlay(8, b"abcdef")], 0, 11)

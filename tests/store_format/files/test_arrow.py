@@ -85,13 +85,10 @@ def test_rebuilt_there_and_replaced(folder: Path, tmp_path: Path) -> None:
     assert battery.look(f"{URL}/store", f"{URL}/out").same
 
 
-@pytest.mark.parametrize(
-    ("url", "kind", "path", "resolved"),
-    [("gs://b/a/c/", "gs", "b/a/c", "gs://b/a/c"), ("GCS://b//a", "gs", "b/a", "gs://b/a"),
-     ("abfs://c@acc.dfs.core.windows.net/a", "abfss", "c/a",
-      "abfss://c@acc.dfs.core.windows.net/a"),
-     ("hdfs://nn:8020/a/b", "hdfs", "/a/b", "hdfs://nn:8020/a/b")],
-)  # fmt: skip
+@pytest.mark.parametrize(("url", "kind", "path", "resolved"), [
+    ("gs://b/a/c/", "gs", "b/a/c", "gs://b/a/c"), ("GCS://b//a", "gs", "b/a", "gs://b/a"),
+    ("abfs://c@acc.dfs.core.windows.net/a", "abfss", "c/a", "abfss://c@acc.dfs.core.windows.net/a"),
+    ("hdfs://nn:8020/a/b", "hdfs", "/a/b", "hdfs://nn:8020/a/b")])  # fmt: skip
 def test_urls(url: str, kind: str, path: str, resolved: str) -> None:
     place = arrow._place(url)
     assert (place.kind, place.path) == (kind, path)
@@ -179,11 +176,9 @@ def azurite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     address = f"http://127.0.0.1:{port}/{AZURITE_ACCOUNT}"
     words = [program, "--silent", "--disableTelemetry", "--skipApiVersionCheck",
              "--inMemoryPersistence", "--blobPort", str(port)]  # fmt: skip
-    monkeypatch.setenv(
-        "AZURE_STORAGE_CONNECTION_STRING",
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING",
         f"DefaultEndpointsProtocol=http;AccountName={AZURITE_ACCOUNT};AccountKey={AZURITE_KEY};"
-        f"BlobEndpoint={address};",
-    )
+        f"BlobEndpoint={address};")  # fmt: skip
     with _serving(words, tmp_path, address):
         arrow._of(arrow._place(AZURE_URL)).create_dir("container")
         yield
@@ -210,9 +205,7 @@ def test_small_files_on_google_cloud_storage(emulator: None) -> None:
     battery.write(storage, f"{URL}/f/a/ü %+?#.txt", b"0123456789")
     battery.write(storage, f"{URL}/f/a/b/empty", b"")
     assert [(name, state and state.size) for name, state in storage.list(f"{URL}/f/a")] == [
-        ("b", None),
-        ("ü %+?#.txt", 10),
-    ]
+        ("b", None), ("ü %+?#.txt", 10)]  # fmt: skip
     assert battery.read(storage, f"{URL}/f/a/ü %+?#.txt", 3, 4) == b"3456"
     with pytest.raises(FileNotFoundError):
         storage.list(f"{URL}/f/none")

@@ -25,9 +25,8 @@ def made(tmp_path: Path) -> tuple[Repository, bytes]:
     repository = Repository(tmp_path / "repo")
     for number, count in enumerate((9, 10, 70)):
         log = log_of(Built().put(count=count))
-        repository.run(log, T0 + number, state={
-            "config/topics.json": TOPICS, "config/rdb/CURRENT": b"%d" % number, "empty": b"",
-        })  # fmt: skip
+        repository.run(log, T0 + number, state={"config/topics.json": TOPICS,
+            "config/rdb/CURRENT": b"%d" % number, "empty": b""})  # fmt: skip
     return repository, log
 
 
@@ -82,10 +81,8 @@ def test_a_branch_and_a_gap_are_logs_of_their_own(made: tuple[Repository, bytes]
     assert said == other[: len(said)]
     # segments up to 6 * SEGMENT are gone before the fifth run
     late = Built(start=6 * SEGMENT).put("V", count=12)
-    fifth = repository.run(
-        log_of(late), T0 + 10, first=6 * SEGMENT, begin=6 * SEGMENT,
-        gap=[repository.runs[fourth]["end"], 6 * SEGMENT],
-    )  # fmt: skip
+    fifth = repository.run(log_of(late), T0 + 10, first=6 * SEGMENT, begin=6 * SEGMENT,
+        gap=[repository.runs[fourth]["end"], 6 * SEGMENT])  # fmt: skip
     files = read(f"backup:{repository.root}/broker-a@{fifth}:{repository.runs[fifth]['end']}")
     assert min(files) == f"commitlog/{6 * SEGMENT:020d}"
     assert b"".join(files.values()) == log_of(late)

@@ -19,8 +19,7 @@ def test_branches_gaps_and_heads(tmp_path: Path) -> None:
               for number in (2, 3)]  # fmt: skip
     assert chains == [[(0, 50), (50, 90), (90, 120)], [(0, 50), (50, 70), (70, 99)]]
     there = repository(tmp_path / "1", run_of(1, None, 0, 50), run_of(2, 1, 50, 90),
-                        run_of(3, 2, 70, 99, branch=Branch(90, 70)),
-                       run_of(4, 3, 99, 120))  # fmt: skip
+        run_of(3, 2, 70, 99, branch=Branch(90, 70)), run_of(4, 3, 99, 120))  # fmt: skip
     assert [run.run for run in there.heads()] == [2, 4]
     there = repository(tmp_path / "2", run_of(1, None, 0, 50), run_of(2, 1, 80, 90, gap=(50, 80)))
     assert there.gaps(there.run(2)) == [(50, 80)]

@@ -152,8 +152,7 @@ def test_what_is_written_is_read_and_a_name_is_a_folder_or_file(local_files, roo
     assert local_files.names("folder") == ["inner"]
     assert local_files.names("nothing") == local_files.names("file") == []
     assert [local_files.is_ours(name) for name in ("file", "folder", "link", "pipe")] == [
-        True, True, False, False,
-    ]  # fmt: skip
+        True, True, False, False]  # fmt: skip
     (root / "file").chmod(0o666)
     assert not local_files.is_ours("file")
     share = local_files.used_share()
@@ -162,15 +161,9 @@ def test_what_is_written_is_read_and_a_name_is_a_folder_or_file(local_files, roo
     assert DiskFiles(str(root / "nothing")).used_share() == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("link", "is a link"),
-        ("dangling", "is a link"),
-        ("folder", "is not a regular file"),
-        ("pipe", "is not a regular file"),
-    ],
-)
+@pytest.mark.parametrize(("name", "reason"), [
+    ("link", "is a link"), ("dangling", "is a link"), ("folder", "is not a regular file"),
+    ("pipe", "is not a regular file")])  # fmt: skip
 def test_only_a_regular_file_is_opened(local_files: DiskFiles, name: str, reason: str) -> None:
     for opened in (local_files.open, local_files.open_read):
         with pytest.raises(StoreError, match=f"{name}: {reason}"):

@@ -71,16 +71,13 @@ def test_flipped_frames_and_frames_of_other_sizes_are_found() -> None:
         read_table(bytes(stored[-tail_bytes(length) :]), length, len(stored))
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ((1 << 31, FRAME_BYTES), (9, 5)),  # huge, stored
-        ((100, 1 << 31), (9, 5)),  # huge, plain: nothing of that size is made
-        ((100, FRAME_BYTES), (1 << 20, 5)),  # goes on into the tables
-        ((0, FRAME_BYTES), (9, 5)),
-        ((100, FRAME_BYTES - 1), (9, 6)),  # frames of other sizes than a piece has
-    ],
-)
+@pytest.mark.parametrize(("first", "second"), [
+    ((1 << 31, FRAME_BYTES), (9, 5)),  # huge, stored
+    ((100, 1 << 31), (9, 5)),  # huge, plain: nothing of that size is made
+    ((100, FRAME_BYTES), (1 << 20, 5)),  # goes on into the tables
+    ((0, FRAME_BYTES), (9, 5)),
+    ((100, FRAME_BYTES - 1), (9, 6))  # frames of other sizes than a piece has
+    ])  # fmt: skip
 def test_a_seek_table_that_lies_is_refused(first: tuple[int, int], second: tuple[int, int]) -> None:
     length = FRAME_BYTES + 5
     stored = compress(_plain(length))

@@ -33,8 +33,7 @@ def root(tmp_path: Path) -> Path:
 def test_a_folder_is_listed_sorted_and_a_walk_enters_no_link(root: Path) -> None:
     listed = LocalStorage().list(f"{root}/folder")
     assert [(name, state and state.size) for name, state in listed] == [
-        ("a", 0), ("b", 10), ("inner", None), ("link", None), ("pipe", None),
-    ]  # fmt: skip
+        ("a", 0), ("b", 10), ("inner", None), ("link", None), ("pipe", None)]  # fmt: skip
     walked = LocalStorage().walk(f"{root}/folder")
     assert [name for name, _ in walked] == ["a", "b", "inner/", "inner/c", "link", "pipe"]
     with pytest.raises(StoreError, match="linked: is a link"):
@@ -93,17 +92,9 @@ def test_a_hole_reads_as_zeros_and_is_not_cached(tmp_path: Path) -> None:
     reader.close()
 
 
-@pytest.mark.parametrize(
-    ("given", "path"),
-    [
-        ("/a/b/../c/", "/a/c"),
-        ("file:/a", "/a"),
-        ("file:///a", "/a"),
-        ("FILE://localhost/a", "/a"),
-        ("file:a", f"{os.getcwd()}/a"),
-        ("a", f"{os.getcwd()}/a"),
-    ],
-)
+@pytest.mark.parametrize(("given", "path"), [
+    ("/a/b/../c/", "/a/c"), ("file:/a", "/a"), ("file:///a", "/a"), ("FILE://localhost/a", "/a"),
+    ("file:a", f"{os.getcwd()}/a"), ("a", f"{os.getcwd()}/a")])  # fmt: skip
 def test_a_path_or_url_becomes_absolute(given: str, path: str) -> None:
     assert LocalStorage().resolve(given) == path
 
@@ -209,11 +200,9 @@ def test_from_a_volume_to_a_volume(mount: str, tmp_path, monkeypatch) -> None:
     battery.rebuild(store, output, storage=storage, replace=True)
     assert set(battery.walk(storage, output)) == before
     assert battery.look(store, output, storage=storage, staging_folder=mount).same
-    battery.check_overlaps(
-        store,
+    battery.check_overlaps(store,
         [mount, f"{store}/x", f"{mount}/y/../store/", f"file:{store}/commitlog"],
-        storage=storage,
-    )
+        storage=storage)  # fmt: skip
     battery.check_replaces_only_its_own(store, output, storage=storage)
 
 
@@ -228,23 +217,16 @@ def test_no_inode_tells_a_file(mount: str) -> None:
         assert reader.state == listed.state
 
 
-@pytest.mark.parametrize(
-    ("url", "kind", "path"),
-    [
-        ("/Volumes/main/a/b", VolumeStorage, "/Volumes/main/a/b"),
-        ("dbfs:/Volumes/main/a/b/", VolumeStorage, "/Volumes/main/a/b"),
-        ("dbfs:///Volumes/main/a", VolumeStorage, "/Volumes/main/a"),
-        ("file:/Volumes/main/a", VolumeStorage, "/Volumes/main/a"),
-        ("dbfs:/mnt/a", VolumeStorage, "/dbfs/mnt/a"),
-        ("/dbfs/mnt/a", VolumeStorage, "/dbfs/mnt/a"),
-        ("/volumes/a", LocalStorage, "/volumes/a"),
-        ("file:///data/a", LocalStorage, "/data/a"),
-        ("file:/data/a", LocalStorage, "/data/a"),
-        ("file://localhost/data/a", LocalStorage, "/data/a"),
-        ("FILE:///data/a", LocalStorage, "/data/a"),
-        ("/data/a:/b", LocalStorage, "/data/a:/b"),
-    ],
-)
+@pytest.mark.parametrize(("url", "kind", "path"), [
+    ("/Volumes/main/a/b", VolumeStorage, "/Volumes/main/a/b"),
+    ("dbfs:/Volumes/main/a/b/", VolumeStorage, "/Volumes/main/a/b"),
+    ("dbfs:///Volumes/main/a", VolumeStorage, "/Volumes/main/a"),
+    ("file:/Volumes/main/a", VolumeStorage, "/Volumes/main/a"),
+    ("dbfs:/mnt/a", VolumeStorage, "/dbfs/mnt/a"), ("/dbfs/mnt/a", VolumeStorage, "/dbfs/mnt/a"),
+    ("/volumes/a", LocalStorage, "/volumes/a"), ("file:///data/a", LocalStorage, "/data/a"),
+    ("file:/data/a", LocalStorage, "/data/a"), ("file://localhost/data/a", LocalStorage, "/data/a"),
+    ("FILE:///data/a", LocalStorage, "/data/a"),
+    ("/data/a:/b", LocalStorage, "/data/a:/b")])  # fmt: skip
 def test_what_a_path_is_for(url: str, kind: type, path: str) -> None:
     storage = storage_for(url)
     assert type(storage) is kind

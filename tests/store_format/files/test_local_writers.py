@@ -15,14 +15,8 @@ from reput.store_format.files.local import LocalStorage
 from tests.store_format.files import battery
 
 PAGE = 4096
-PIECES = st.lists(
-    st.one_of(
-        st.binary(max_size=40),
-        st.integers(1, 300_000).map(bytes),
-        st.integers(1, 300_000).map(lambda n: b"ab\0" * (n // 3)),
-    ),
-    max_size=12,
-)
+PIECES = st.lists(st.one_of(st.binary(max_size=40), st.integers(1, 300_000).map(bytes),
+    st.integers(1, 300_000).map(lambda n: b"ab\0" * (n // 3))), max_size=12)  # fmt: skip
 
 
 def write_pieces(path: Path, pieces: list[bytes], length: int, digest: bool = True) -> str:

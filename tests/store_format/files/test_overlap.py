@@ -14,20 +14,10 @@ from reput.store_format.files.overlap import (
 )
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "wanted"),
-    [
-        ("a/b", "a/b", "is"),
-        ("a", "a/b", "holds"),
-        ("a/b/c", "a", "lies inside"),
-        ("a/b", "a/bc", None),
-        ("a//b/", "a/b", "is"),
-        ("a/x/../b", "a/b", "is"),
-        ("../a", "a", "is"),
-        ("", "a", "holds"),
-        ("a/./b", "a/b/c", "holds"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "wanted"), [
+    ("a/b", "a/b", "is"), ("a", "a/b", "holds"), ("a/b/c", "a", "lies inside"),
+    ("a/b", "a/bc", None), ("a//b/", "a/b", "is"), ("a/x/../b", "a/b", "is"), ("../a", "a", "is"),
+    ("", "a", "holds"), ("a/./b", "a/b/c", "holds")])  # fmt: skip
 def test_keys_that_are_mere_text(one: str, other: str, wanted: str | None) -> None:
     assert relation(by_key(("s3",), one), by_key(("s3",), other)) == wanted
     back = {"holds": "lies inside", "lies inside": "holds"}
@@ -60,21 +50,12 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "wanted"),
-    [
-        ("a", "a/b", "holds"),
-        ("link", "a/b", "is"),
-        ("link", "a", "lies inside"),
-        ("a/../a/b/.", "a/b", "is"),
-        ("c/../link", "link", "is"),
-        ("a", "c", None),
-        ("dangling", "a/new", "is"),  # nothing is there yet
-        ("a/new/x", "a/NEW", None),  # as this disk tells case apart
-        ("a/new", "a/newer", None),
-        ("c/new", "a/new", None),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "wanted"), [
+    ("a", "a/b", "holds"), ("link", "a/b", "is"), ("link", "a", "lies inside"),
+    ("a/../a/b/.", "a/b", "is"), ("c/../link", "link", "is"), ("a", "c", None),
+    ("dangling", "a/new", "is"),  # nothing is there yet
+    ("a/new/x", "a/NEW", None),  # as this disk tells case apart
+    ("a/new", "a/newer", None), ("c/new", "a/new", None)])  # fmt: skip
 def test_paths_of_this_machine(root: Path, one: str, other: str, wanted: str | None) -> None:
     found = relation(on_this_machine(f"{root}/{one}"), on_this_machine(f"{root}/{other}"))
     assert found == wanted
@@ -88,17 +69,12 @@ MOUNTS = r"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "device", "inside"),
-    [
-        ("/", "8:1", "/"),
-        ("/database", "8:1", "/database"),
-        ("/data", "8:2", "/"),
-        ("/data/x/y", "8:2", "/x/y"),
-        ("/mnt/a b/x", "8:2", "/inner/x"),  # a bind mount
-        ("/mnt/a b", "8:2", "/inner/"),
-        ("/data/top/x", "8:3", "/x"),  # the last of two at one point is seen
-    ],
-)
+@pytest.mark.parametrize(("path", "device", "inside"), [
+    ("/", "8:1", "/"), ("/database", "8:1", "/database"), ("/data", "8:2", "/"),
+    ("/data/x/y", "8:2", "/x/y"),
+    ("/mnt/a b/x", "8:2", "/inner/x"),  # a bind mount
+    ("/mnt/a b", "8:2", "/inner/"),
+    ("/data/top/x", "8:3", "/x")  # the last of two at one point is seen
+    ])  # fmt: skip
 def test_a_paths_place_on_its_file_system(path: str, device: str, inside: str) -> None:
     assert where_mounted(path, MOUNTS) == (device, inside)

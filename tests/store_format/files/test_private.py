@@ -49,9 +49,8 @@ def copies(tmp_path: Path) -> list[Path]:
     """The package in two folders, and in a zip."""
     made = [tmp_path / "a", tmp_path / "b"]
     for folder in made:
-        shutil.copytree(
-            ROOT / "reput", folder / "reput", ignore=shutil.ignore_patterns("__pycache__"),
-        )  # fmt: skip
+        shutil.copytree(ROOT / "reput", folder / "reput",
+            ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
     archive = shutil.make_archive(str(tmp_path / "c"), "zip", made[0])
     return [*made, Path(archive)]
 
@@ -134,18 +133,11 @@ def test_missing_folders_are_made_for_this_user_alone(tmp_path: Path) -> None:
     assert private_folder(str(made)) == str(made)
 
 
-@pytest.mark.parametrize(
-    ("mode", "private", "parent"),
-    [
-        (0o700, True, True),
-        (0o755, True, True),
-        (0o720, False, False),
-        (0o702, False, False),
-        (0o777, False, False),
-        (0o1777, False, True),  # as /tmp: nobody can rename another's files
-        (0o1720, False, True),
-    ],
-)
+@pytest.mark.parametrize(("mode", "private", "parent"), [
+    (0o700, True, True), (0o755, True, True), (0o720, False, False), (0o702, False, False),
+    (0o777, False, False),
+    (0o1777, False, True),  # as /tmp: nobody can rename another's files
+    (0o1720, False, True)])  # fmt: skip
 def test_others_may_not_write_to_it_but_a_parent_may_be_sticky(
     tmp_path: Path, mode: int, private: bool, parent: bool
 ) -> None:
@@ -182,11 +174,8 @@ def test_links_are_followed_and_circles_files_and_what_others_may_change_refused
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
     (tmp_path / "file").write_bytes(b"")
-    for name, reason in (
-        ("one", "too many links"),
-        ("file", "is not a folder"),
-        ("file/x", "file"),
-    ):
+    for name, reason in (("one", "too many links"), ("file", "is not a folder"),
+        ("file/x", "file")):  # fmt: skip
         with pytest.raises(NotPrivate, match=reason):
             private_folder(f"{tmp_path}/{name}")
 

@@ -23,15 +23,10 @@ from tests.memory_storage import MemoryStorage
 STATE = FileState(10, 5, "tag")
 
 
-@pytest.mark.parametrize(
-    ("now", "at_a_time", "at_any_time"),
-    [
-        (STATE, True, True),
-        (STATE._replace(mtime=6), False, True),
-        (STATE._replace(size=11), False, False),
-        (STATE._replace(tag="other"), False, False),
-    ],
-)
+@pytest.mark.parametrize(("now", "at_a_time", "at_any_time"), [
+    (STATE, True, True), (STATE._replace(mtime=6), False, True),
+    (STATE._replace(size=11), False, False),
+    (STATE._replace(tag="other"), False, False)])  # fmt: skip
 def test_a_file_is_the_same_by_size_time_and_tag(now, at_a_time: bool, at_any_time: bool) -> None:
     assert STATE.admits(now) == at_a_time
     assert STATE._replace(mtime=ANY_TIME).admits(now) == at_any_time
@@ -44,10 +39,8 @@ def names(listed: list[Listed]) -> list[tuple[str, bool]]:
 def test_a_walk_gives_folders_first_and_what_cannot_be_listed_is_none() -> None:
     storage = MemoryStorage({"s/a": b"", "s/b/c/d": b"", "s/b/e": b"", "other": b""})
     storage.make_folders("s/empty")
-    assert names(list(walk_lists(storage, "s"))) == [
-        ("a", True), ("b/", False), ("b/c/", False), ("b/c/d", True), ("b/e", True),
-        ("empty/", False),
-    ]  # fmt: skip
+    assert names(list(walk_lists(storage, "s"))) == [("a", True), ("b/", False), ("b/c/", False),
+        ("b/c/d", True), ("b/e", True), ("empty/", False)]  # fmt: skip
     assert list(walk_lists(storage, "s/empty")) == []
 
     class WithLink(MemoryStorage):
@@ -103,8 +96,7 @@ def test_missing_folders_are_made_and_only_a_file_may_be_replaced(files, tmp_pat
     add_folders(files, "a", "b/c/d")
     add_folders(files, "a", "")
     assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
-        "a", "a/b", "a/b/c", "a/b/c/d",
-    ]  # fmt: skip
+        "a", "a/b", "a/b/c", "a/b/c/d"]  # fmt: skip
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("nowhere")
     (tmp_path / "file").write_bytes(b"")

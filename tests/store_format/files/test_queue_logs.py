@@ -70,10 +70,8 @@ def test_both_are_what_their_queue_files_have(root: Path) -> None:
 
 
 def test_both_are_asked_and_exported_as_stores(root: Path, tmp_path, capsys) -> None:
-    for url, topic, entries in (
-        (compacted_url(root), TOPIC, compacted_entries(root)),
-        (tiered_url(root), PLAIN, tiered_entries(root)),
-    ):
+    for url, topic, entries in ((compacted_url(root), TOPIC, compacted_entries(root)),
+        (tiered_url(root), PLAIN, tiered_entries(root))):  # fmt: skip
         place, _, offset = entries[len(entries) // 2]
         asked = ("query", url, "--topic", topic, "--queue", "0", "--offset", str(offset))
         row = json.loads(said(capsys, 0, *asked, "--limit", "1", "--json"))
@@ -175,20 +173,14 @@ def test_an_example_is_what_the_store_holds(page: str, tmp_path: Path) -> None:
 
 
 def test_the_examples_and_tables_show_every_field_where_it_stands() -> None:
-    for page, starts in (
-        ("compaction", ((layouts.BATCH_QUEUE_ENTRY, 0),)),
-        ("tiered", (
-            (layouts.TIERED_INDEX_HEADER, 0), (layouts.TIERED_INDEX_SLOT, 28),
-            (layouts.TIERED_INDEX_ITEM, 28 + 7 * 8),
-        )),
-    ):  # fmt: skip
+    for page, starts in (("compaction", ((layouts.BATCH_QUEUE_ENTRY, 0),)),
+        ("tiered", ((layouts.TIERED_INDEX_HEADER, 0), (layouts.TIERED_INDEX_SLOT, 28),
+        (layouts.TIERED_INDEX_ITEM, 28 + 7 * 8)))):  # fmt: skip
         ((path, body),) = HEX_BLOCK.findall(text_of(page))
         shown = [(p.offset, p.name) for p in parts(Block(page, "", path, body.splitlines()))]
         wanted = [(start + at, name) for layout, start in starts for at, _, name in fields(layout)]
         assert shown == wanted
     rows = [FIELD_ROW.fullmatch(line) for line in text_of("tiered").splitlines()]
     found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
-    assert found == [
-        *fields(layouts.TIERED_INDEX_HEADER), *fields(layouts.TIERED_INDEX_SLOT),
-        *fields(layouts.TIERED_INDEX_ITEM),
-    ]  # fmt: skip
+    assert found == [*fields(layouts.TIERED_INDEX_HEADER), *fields(layouts.TIERED_INDEX_SLOT),
+        *fields(layouts.TIERED_INDEX_ITEM)]  # fmt: skip

@@ -23,18 +23,8 @@ from tests.store_format.files.repositories import piece, run_of
 
 
 def test_a_run_reads_as_it_was_written() -> None:
-    run = run_of(
-        2,
-        1,
-        40,
-        60,
-        80,
-        gap=(30, 40),
-        without=("secrets",),
-        forget=1,
-        expired=(("T", 0, 1, 2, 3, 4, 5, 6),),
-        more={"new": [1]},
-    )
+    run = run_of(2, 1, 40, 60, 80, gap=(30, 40), without=("secrets",), forget=1,
+        expired=(("T", 0, 1, 2, 3, 4, 5, 6),), more={"new": [1]})  # fmt: skip
     assert parse_run(as_bytes(run.as_json()), "f", 2) == run
     forget = Forget(3, 9, (1,), {2: Kept(0, 0, (piece(0, 40),))})
     assert parse_run(as_bytes(forget.as_json()), "f", 3) == forget
@@ -51,27 +41,20 @@ def _change(*path: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (_change("format", "reput-repository-9"), "reput-repository-9"),
-        (_change("run", 8), "run: 8 is not"),
-        (_change("kind", "copy"), 'kind: "copy"'),
-        (_change("parent", 2), "parent: 2 is not a run before"),
-        (_change("from", 999), "from: 999"),
-        (_change("end", 99), "end: 99"),
-        (_change("settings", {"a": 1}), "settings"),
-        (_change("pieces", 0, "sha256", "../x"), r"pieces\[0\].sha256"),
-        (_change("pieces", 0, "length", 1 << 40), r"pieces\[0\].length"),
-        (_change("pieces", 1, "offset", 41), r"pieces\[1\].offset"),
-        (_change("pieces", 0, "times", [5, 1]), r"pieces\[0\].times"),
-        (_change("pieces", 0, "stored", True), r"pieces\[0\].stored"),
-        (_change("state", 0, "path", "../../etc/passwd"), r"state\[0\].path"),
-        (_change("state", 0, "path", "/etc/passwd"), r"state\[0\].path"),
-        (_change("expired", [["T", 1]]), "expired"),
-        (_change("last", "offset", -1), "last.offset: -1"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), [
+    (_change("format", "reput-repository-9"), "reput-repository-9"),
+    (_change("run", 8), "run: 8 is not"), (_change("kind", "copy"), 'kind: "copy"'),
+    (_change("parent", 2), "parent: 2 is not a run before"), (_change("from", 999), "from: 999"),
+    (_change("end", 99), "end: 99"), (_change("settings", {"a": 1}), "settings"),
+    (_change("pieces", 0, "sha256", "../x"), r"pieces\[0\].sha256"),
+    (_change("pieces", 0, "length", 1 << 40), r"pieces\[0\].length"),
+    (_change("pieces", 1, "offset", 41), r"pieces\[1\].offset"),
+    (_change("pieces", 0, "times", [5, 1]), r"pieces\[0\].times"),
+    (_change("pieces", 0, "stored", True), r"pieces\[0\].stored"),
+    (_change("state", 0, "path", "../../etc/passwd"), r"state\[0\].path"),
+    (_change("state", 0, "path", "/etc/passwd"), r"state\[0\].path"),
+    (_change("expired", [["T", 1]]), "expired"),
+    (_change("last", "offset", -1), "last.offset: -1")])  # fmt: skip
 def test_an_edited_run_is_refused_by_file_and_field(change, said: str) -> None:
     whole = json.loads(as_bytes(run_of(2, 1, 40, 60, 80).as_json()))
     change(whole)
@@ -79,19 +62,13 @@ def test_an_edited_run_is_refused_by_file_and_field(change, said: str) -> None:
         parse_run(as_bytes(whole), "x/2.json", 2)
 
 
-@pytest.mark.parametrize(
-    ("raw", "said"),
-    [
-        ("[1]", "format is null"),
-        ("3", "format is null"),
-        ('{"format": "reput-rep', "is not JSON"),
-        ("{}", "runs: null is not names with texts"),
-        ('{"runs": {"1": 2}}', "runs: "),
-        ('{"runs": {}}', "pieces: null is not names with texts"),
-        ('{"runs": {}, "pieces": ["a"]}', r"pieces: \["),
-        ('{"runs": {}, "pieces": {}, "checked": "now"}', 'checked: "now" is not a whole number'),
-    ],
-)
+@pytest.mark.parametrize(("raw", "said"), [
+    ("[1]", "format is null"), ("3", "format is null"), ('{"format": "reput-rep', "is not JSON"),
+    ("{}", "runs: null is not names with texts"), ('{"runs": {"1": 2}}', "runs: "),
+    ('{"runs": {}}', "pieces: null is not names with texts"),
+    ('{"runs": {}, "pieces": ["a"]}', r"pieces: \["),
+    ('{"runs": {}, "pieces": {}, "checked": "now"}',
+    'checked: "now" is not a whole number')])  # fmt: skip
 def test_what_is_not_what_a_check_found_is_refused(raw: str, said: str) -> None:
     if raw.endswith("}"):
         raw = json.dumps({"format": "reput-repository-1", "checked": 1} | json.loads(raw))
@@ -109,10 +86,8 @@ PARTS = parts(Block("repository", "", NAME, _LINES.splitlines()))
 def test_the_example_is_a_piece_of_a_log_and_each_field_is_on_the_page() -> None:
     frame, *numbers = PARTS
     assert pyarrow.decompress(frame.raw, len(LOG), "zstd", asbytes=True) == LOG
-    crc, stored, plain, count = (
-        struct.unpack("<I", part.raw)[0] for part in numbers
-        if part.name in ("CRC-32", "stored", "plain", "frames")
-    )  # fmt: skip
+    crc, stored, plain, count = (struct.unpack("<I", part.raw)[0] for part in numbers
+        if part.name in ("CRC-32", "stored", "plain", "frames"))  # fmt: skip
     assert (crc, stored, plain, count) == (zlib.crc32(LOG), len(frame.raw), len(LOG), 1)
     raw = b"".join(part.raw for part in PARTS)
     assert frames.decode_all(raw, len(LOG)).tobytes() == LOG

@@ -28,11 +28,8 @@ from tests.store_format.files import battery, cutting_proxy, s3_server
 from tests.store_format.files.s3_server import BUCKET
 
 URL = f"s3://{BUCKET}"
-SIZES = [
-    word
-    for name, value in as_text(battery.golden().settings).items()
-    for word in ("--set", f"{name}={value}")
-]
+SIZES = [word for name, value in as_text(battery.golden().settings).items()
+    for word in ("--set", f"{name}={value}")]  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -156,26 +153,20 @@ def test_a_store_is_asked_by_its_url(tmp_path: Path) -> None:
         plain = (each for each in here.messages(scan=True) if not each.record.sys_flag)
         topic, tags = next((each.topic, each.tags) for each in plain if each.tags)
         keys = [key for each in here.messages(topic) for key in each.keys]
-        answers = [
-            (
-                [[each.row() for each in one.query(topic, key)] for key in keys[:3]],
-                one.query_keys(topic, keys).to_arrow(body=True),
-                one.messages(scan=True, where=one.filter(sql="TAGS IS NOT NULL")).to_arrow(),
-                one.messages(topic, begin=0, where=one.filter(tags=tags)).to_arrow(),
-                one.topics(), one.queues(),
-            )
-            for one in (here, by_name, there)
-        ]  # fmt: skip
+        answers = [([[each.row() for each in one.query(topic, key)] for key in keys[:3]],
+            one.query_keys(topic, keys).to_arrow(body=True),
+            one.messages(scan=True, where=one.filter(sql="TAGS IS NOT NULL")).to_arrow(),
+            one.messages(topic, begin=0, where=one.filter(tags=tags)).to_arrow(), one.topics(),
+            one.queues()) for one in (here, by_name, there)]  # fmt: skip
     assert answers[0] == answers[1] == answers[2]
     assert min(len(some) for some in answers[0]) > 0
 
 
 def test_an_output_that_overlaps_the_store_is_refused(output: str) -> None:
-    spellings = [
-        f"{URL}/store", f"{URL}/store/", f"{URL}//store", f"{URL}/x/../store", f"{URL}/./store/y",
-        f"s3a://{BUCKET}/store", f"S3N://{BUCKET}/store/commitlog", f"{URL}/store/consumequeue",
-        f"{URL}/store/out", URL, f"{URL}/", f"{URL}/store/../store//z",
-    ]  # fmt: skip
+    spellings = [f"{URL}/store", f"{URL}/store/", f"{URL}//store", f"{URL}/x/../store",
+        f"{URL}/./store/y", f"s3a://{BUCKET}/store", f"S3N://{BUCKET}/store/commitlog",
+        f"{URL}/store/consumequeue", f"{URL}/store/out", URL, f"{URL}/",
+        f"{URL}/store/../store//z"]  # fmt: skip
     battery.check_overlaps(f"{URL}/store", spellings)
     battery.rebuild(f"{URL}/store", output)
     battery.check_replaces_only_its_own(f"{URL}/store", output)
@@ -381,21 +372,17 @@ def test_wrong_credentials_and_a_missing_server_are_said(command, output, endpoi
 @pytest.mark.long
 def test_through_spark_by_the_command(output: str, tmp_path: Path) -> None:
     about = battery.golden()
-    done = run_python(
-        "-m", "reput", "rebuild", f"{URL}/store", "--output", output, "--rocketmq", about.version,
-        "--master", "local[2]", "--json", *SIZES,
-    )  # fmt: skip
+    done = run_python("-m", "reput", "rebuild", f"{URL}/store", "--output", output, "--rocketmq",
+        about.version, "--master", "local[2]", "--json", *SIZES)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["output"] == output
     battery.check_output(output, tmp_path)
 
 
 def test_a_missing_library_is_named(tmp_path: Path) -> None:
-    program = (
-        "import sys; sys.modules['botocore'] = None\n"
+    program = ("import sys; sys.modules['botocore'] = None\n"
         "from reput.store_format.files.by_url import storage_for\n"
-        "storage_for('s3://bucket/x').list('s3://bucket/x')"
-    )
+        "storage_for('s3://bucket/x').list('s3://bucket/x')")  # fmt: skip
     done = run_python("-c", program)
     assert "StoreError: s3:// needs botocore, which" in done.stderr
 

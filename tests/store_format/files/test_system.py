@@ -67,9 +67,8 @@ def test_asking_does_not_lose_this_process_its_own_lock(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("lock")
     for name in ("lock", "link"):
         assert lock_holder(f"{tmp_path}/{name}") == os.getpid()
-    ask = [
-        sys.executable, "-S", "-c", "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), 6, 1)",
-    ]  # fmt: skip
+    ask = [sys.executable, "-S", "-c",
+        "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), 6, 1)"]  # fmt: skip
     assert subprocess.run([*ask, str(tmp_path / "lock")], capture_output=True).returncode == 1
     release()
     assert lock_holder(f"{tmp_path}/lock") is None
@@ -121,22 +120,11 @@ def test_a_folder_that_others_may_write_to_is_never_a_leftover_nor_kept_by_a_loo
 RWF_DONTCACHE = 0x80  # <linux/fs.h>
 
 
-@pytest.mark.parametrize(
-    ("release", "flags"),
-    [
-        ("6.16.0", RWF_DONTCACHE),
-        ("6.16-rc1", RWF_DONTCACHE),
-        ("6.100.1-custom", RWF_DONTCACHE),
-        ("7.0.0", RWF_DONTCACHE),
-        ("6.15.99", 0),
-        ("6.14.0", 0),  # had it, and could lose bytes
-        ("6.9.16", 0),
-        ("5.15.0-6.16", 0),
-        ("6", 0),
-        ("unknown", 0),
-        ("", 0),
-    ],
-)
+@pytest.mark.parametrize(("release", "flags"), [
+    ("6.16.0", RWF_DONTCACHE), ("6.16-rc1", RWF_DONTCACHE), ("6.100.1-custom", RWF_DONTCACHE),
+    ("7.0.0", RWF_DONTCACHE), ("6.15.99", 0),
+    ("6.14.0", 0),  # had it, and could lose bytes
+    ("6.9.16", 0), ("5.15.0-6.16", 0), ("6", 0), ("unknown", 0), ("", 0)])  # fmt: skip
 def test_reads_leave_nothing_behind_from_linux_6_16_on(release: str, flags: int) -> None:
     assert uncached_flags(release) == flags
 
@@ -147,11 +135,9 @@ def test_cached_bytes_are_whole_pages_of_the_part_asked_for(tmp_path: Path) -> N
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.pread(descriptor, 6 * mmap.PAGESIZE, 0)
-        all_of_it, two, none = (
-            cached_bytes(descriptor, at, length)
+        all_of_it, two, none = (cached_bytes(descriptor, at, length)
             for at, length in ((0, 6 * mmap.PAGESIZE), (mmap.PAGESIZE, 2 * mmap.PAGESIZE),
-                               (6 * mmap.PAGESIZE, mmap.PAGESIZE))
-        )  # fmt: skip
+            (6 * mmap.PAGESIZE, mmap.PAGESIZE)))  # fmt: skip
     finally:
         os.close(descriptor)
     if all_of_it is None or two is None:

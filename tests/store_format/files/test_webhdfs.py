@@ -12,10 +12,8 @@ from reput.store_format.files.by_url import storage_for
 from reput.store_format.files.webhdfs import WebHdfsStorage
 from tests.store_format.files import battery, hdfs_cluster
 
-pytestmark = [
-    pytest.mark.hadoop,
-    pytest.mark.skipif(hdfs_cluster.missing() is not None, reason=str(hdfs_cluster.missing())),
-]
+pytestmark = [pytest.mark.hadoop, pytest.mark.skipif(hdfs_cluster.missing() is not None,
+    reason=str(hdfs_cluster.missing()))]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +54,11 @@ def test_from_hdfs_to_hdfs(store: str, url: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_an_output_that_overlaps_the_store_is_refused(store: str, url: str) -> None:
-    spellings = [
-        store, f"{store}/", url, f"{store}/x", f"{store}/commitlog", f"{url}//store",
+    spellings = [store, f"{store}/", url, f"{store}/x", f"{store}/commitlog", f"{url}//store",
         f"{url}/x/../store", url.replace("webhdfs://", "webhdfs://root@") + "/store",
         url.replace("webhdfs:", "WEBHDFS:") + "/store", url.replace("/data", "/.reserved/raw/data"),
         url.replace("127.0.0.1", "localhost") + "/store/out",
-        url.replace("localhost", "127.0.0.1") + "/store/out",
-    ]  # fmt: skip
+        url.replace("localhost", "127.0.0.1") + "/store/out"]  # fmt: skip
     battery.check_overlaps(store, spellings)
     battery.rebuild(store, f"{url}/own")
     battery.rebuild(store, f"{url}/own", replace=True)

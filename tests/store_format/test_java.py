@@ -8,25 +8,15 @@ from reput.store_format.java import hash_map_order, hash_text, parse_integer, qu
 from tests.logs import key_with_hash
 
 
-@pytest.mark.parametrize(
-    ("raw", "quoted"),
-    [
-        (b"{}", b"{}"),
-        (b"{1:2}", b'{"1":2}'),
-        (b"{1:{2:3,4:5}}", b'{"1":{"2":3,"4":5}}'),
-        (b"{-1:2,\n\t0 : 3}", b'{"-1":2,\n\t"0" : 3}'),
-        (b'{"1":2}', b'{"1":2}'),
-        (b'{"a":"{1:2}",3:4}', b'{"a":"{1:2}","3":4}'),  # what is in a text stays
-        (b'{"a\\"{1:":2,3:4}', b'{"a\\"{1:":2,"3":4}'),
-        (b'{"a\\\\":1,3:4}', b'{"a\\\\":1,"3":4}'),
-        (b"[1,2,{3:4}]", b'[1,2,{"3":4}]'),
-        (b'{"a":-5,6:7}', b'{"a":-5,"6":7}'),
-        (b"{1.5:2}", b"{1.5:2}"),
-        ('{"\u00e9":1,2:3}'.encode(), '{"\u00e9":1,"2":3}'.encode()),
-        (b"", b""),
-        (b'{"never ended', b'{"never ended'),
-    ],
-)
+@pytest.mark.parametrize(("raw", "quoted"), [
+    (b"{}", b"{}"), (b"{1:2}", b'{"1":2}'), (b"{1:{2:3,4:5}}", b'{"1":{"2":3,"4":5}}'),
+    (b"{-1:2,\n\t0 : 3}", b'{"-1":2,\n\t"0" : 3}'), (b'{"1":2}', b'{"1":2}'),
+    (b'{"a":"{1:2}",3:4}', b'{"a":"{1:2}","3":4}'),  # what is in a text stays
+    (b'{"a\\"{1:":2,3:4}', b'{"a\\"{1:":2,"3":4}'), (b'{"a\\\\":1,3:4}', b'{"a\\\\":1,"3":4}'),
+    (b"[1,2,{3:4}]", b'[1,2,{"3":4}]'), (b'{"a":-5,6:7}', b'{"a":-5,"6":7}'),
+    (b"{1.5:2}", b"{1.5:2}"), ('{"\u00e9":1,2:3}'.encode(), '{"\u00e9":1,"2":3}'.encode()),
+    (b"", b""), (b'{"never ended', b'{"never ended'),
+])  # fmt: skip
 def test_integer_keys_get_quotes(raw: bytes, quoted: bytes) -> None:
     assert quoted_keys(raw) == quoted
 
@@ -42,20 +32,15 @@ def test_delay_offsets_of_a_broker_are_json_then() -> None:
 
 # --- The order in which a `java.util.HashMap` yields its keys, worked out by hand from its tables.
 # A name of one character has that character's number as its hash, and as its spread.
-@pytest.mark.parametrize(
-    ("names", "capacity", "order"),
-    [
-        ("", 16, ()),
-        ("a", 16, (0,)),
-        ("ba", 16, (1, 0)),  # 98 and 97
-        ("pa", 16, (0, 1)),  # 112 is in bucket 0, 97 in bucket 1
-        ("aq", 16, (0, 1)),  # 97 and 113 are both in bucket 1: as they were put
-        ("qa", 16, (0, 1)),
-        ("qa", 128, (1, 0)),
-        ("abcdefghijkq", 16, (0, 11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),  # 12 names, 16 buckets
-        ("abcdefghijklq", 16, (*range(12), 12)),  # one more, and there are 32
-    ],
-)
+@pytest.mark.parametrize(("names", "capacity", "order"), [
+    ("", 16, ()), ("a", 16, (0,)),
+    ("ba", 16, (1, 0)),  # 98 and 97
+    ("pa", 16, (0, 1)),  # 112 is in bucket 0, 97 in bucket 1
+    ("aq", 16, (0, 1)),  # 97 and 113 are both in bucket 1: as they were put
+    ("qa", 16, (0, 1)), ("qa", 128, (1, 0)),
+    ("abcdefghijkq", 16, (0, 11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),  # 12 names, 16 buckets
+    ("abcdefghijklq", 16, (*range(12), 12)),  # one more, and there are 32
+])  # fmt: skip
 def test_names_of_one_character(names: str, capacity: int, order: tuple[int, ...]) -> None:
     assert hash_map_order(tuple(names), capacity) == order
 
@@ -87,45 +72,32 @@ def test_a_table_of_64_is_not_doubled_for_a_long_bucket() -> None:
 # --- Single texts as the JDK decodes and hashes them.
 
 
-@pytest.mark.parametrize(
-    ("text", "hashed"),
-    [
-        ("", 0),
-        ("a", 97),
-        ("ab", 97 * 31 + 98),
-        ("Aa", 2112),
-        ("BB", 2112),
-        ("polygenelubricants", -(1 << 31)),  # known to have the lowest int
-        ("\uffff\uffff", 0xFFFF * 32),
-        ("\U00010000", 0xD800 * 31 + 0xDC00),  # by UTF-16 units
-        ("\ud800", 0xD800),
-    ],
-)
+@pytest.mark.parametrize(("text", "hashed"), [
+    ("", 0), ("a", 97), ("ab", 97 * 31 + 98), ("Aa", 2112), ("BB", 2112),
+    ("polygenelubricants", -(1 << 31)),  # known to have the lowest int
+    ("\uffff\uffff", 0xFFFF * 32),
+    ("\U00010000", 0xD800 * 31 + 0xDC00),  # by UTF-16 units
+    ("\ud800", 0xD800),
+])  # fmt: skip
 def test_a_hash_is_javas_signed_int(text: str, hashed: int) -> None:
     assert hash_text(text) == hashed
 
 
-@pytest.mark.parametrize(
-    ("written", "bits", "number"),
-    [
-        ("5", 32, 5), ("+5", 32, 5), ("-5", 32, -5), ("-0", 32, 0), ("0" * 40 + "7", 32, 7),
-        ("2147483647", 32, 2**31 - 1), ("-2147483648", 32, -(2**31)),
-        ("9223372036854775807", 64, 2**63 - 1), ("-9223372036854775808", 64, -(2**63)),
-        ("\u0663\uff15", 32, 35),  # Arabic and fullwidth digits: Character.digit
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "bits", "number"), [
+    ("5", 32, 5), ("+5", 32, 5), ("-5", 32, -5), ("-0", 32, 0), ("0" * 40 + "7", 32, 7),
+    ("2147483647", 32, 2**31 - 1), ("-2147483648", 32, -(2**31)),
+    ("9223372036854775807", 64, 2**63 - 1), ("-9223372036854775808", 64, -(2**63)),
+    ("\u0663\uff15", 32, 35),  # Arabic and fullwidth digits: Character.digit
+])  # fmt: skip
 def test_integers_of_any_script_up_to_the_classs_end(written: str, bits: int, number: int) -> None:
     assert parse_integer(written, bits) == number
 
 
-@pytest.mark.parametrize(
-    ("written", "bits"),
-    [
-        ("", 32), ("+", 32), ("-", 64), ("+-5", 32), (" 5", 32), ("5 ", 32), ("5.0", 32),
-        ("1_0", 32), ("0x1", 32), ("5L", 64), ("2147483648", 32), ("-2147483649", 32),
-        ("9223372036854775808", 64), ("9" * 4000, 64), ("\U0001d7db", 32),  # a pair of chars
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "bits"), [
+    ("", 32), ("+", 32), ("-", 64), ("+-5", 32), (" 5", 32), ("5 ", 32), ("5.0", 32),
+    ("1_0", 32), ("0x1", 32), ("5L", 64), ("2147483648", 32), ("-2147483649", 32),
+    ("9223372036854775808", 64), ("9" * 4000, 64), ("\U0001d7db", 32),  # a pair of chars
+])  # fmt: skip
 def test_what_is_no_integer_throws(written: str, bits: int) -> None:
     with pytest.raises(ValueError, match="no number"):
         parse_integer(written, bits)

@@ -4,16 +4,8 @@ import importlib
 
 import pytest
 
+from reput.store_format import state_table
 from reput.store_format.release.profiles import RELEASES
-from reput.store_format.state_table import (
-    CONFIG_DBS,
-    FILES,
-    TOPICS_OF_STATE,
-    Copies,
-    Decides,
-    config_to_carry,
-    row_of,
-)
 
 _KNOWN = {release.split("-")[0] for release in RELEASES}
 _EXAMPLES = {
@@ -42,45 +34,46 @@ _STRANGERS = (
 
 @pytest.mark.parametrize("path", _EXAMPLES)
 def test_a_file_is_found_by_its_path(path: str) -> None:
-    row = row_of(path)
+    row = state_table.row_of(path)
     assert row is not None
     assert row.by == _EXAMPLES[path]
 
 
 @pytest.mark.parametrize("path", _STRANGERS)
 def test_a_file_of_another_name_is_in_no_row(path: str) -> None:
-    assert row_of(path) is None
+    assert state_table.row_of(path) is None
 
 
 def test_each_path_has_one_row_and_each_release_is_one() -> None:
-    paths = [row.path for row in FILES]
+    paths = [row.path for row in state_table.FILES]
     assert len(set(paths)) == len(paths)
-    assert {row.first for row in (*FILES, *TOPICS_OF_STATE)} <= _KNOWN
-    assert {row.last for row in FILES} <= _KNOWN
+    assert {row.first for row in (*state_table.FILES, *state_table.TOPICS_OF_STATE)} <= _KNOWN
+    assert {row.last for row in state_table.FILES} <= _KNOWN
 
 
 def test_only_what_the_log_decides_is_derived() -> None:
-    derived = [row for row in FILES if row.copies == Copies.DERIVE]
-    assert {row.decides for row in derived} <= {Decides.LOG, Decides.CLOCK}
+    derived = [row for row in state_table.FILES if row.copies == state_table.Copies.DERIVE]
+    assert {row.decides for row in derived} <= {state_table.Decides.LOG, state_table.Decides.CLOCK}
 
 
 def test_each_row_names_who_judges_it_unless_a_broker_makes_the_file_anew() -> None:
-    for row in FILES:
+    for row in state_table.FILES:
         module, _, name = row.judged.rpartition(".")
         if not module:
-            assert (row.copies, row.table) == (Copies.LEAVE, ""), row.path
+            assert (row.copies, row.table) == (state_table.Copies.LEAVE, ""), row.path
         else:
             assert callable(getattr(importlib.import_module(f"reput.{module}"), name)), row.path
 
 
 def test_what_a_copy_takes_over_of_config() -> None:
     # SlaveSynchronize.syncAll, and what every release has beside that
-    assert config_to_carry(positions=False) == (
+    assert state_table.config_to_carry(positions=False) == (
         "topics.json", "subscriptionGroup.json", "topicQueueMapping.json",
         "messageRequestMode.json", "consumerFilter.json",
     )  # fmt: skip
-    assert config_to_carry()[5:] == (
+    assert state_table.config_to_carry()[5:] == (
         "consumerOffset.json", "delayOffset.json", "consumerOrderInfo.json",
         "lmqConsumerOffset.json",
     )  # fmt: skip
-    assert list(CONFIG_DBS) == ["topics.json", "subscriptionGroup.json", "consumerOffset.json"]
+    assert list(state_table.CONFIG_DBS) == ["topics.json", "subscriptionGroup.json",
+                                            "consumerOffset.json"]  # fmt: skip

@@ -41,9 +41,7 @@ def test_segments_are_the_log_up_to_its_end(made: Repository, tmp_path: Path, co
 
 
 @pytest.mark.parametrize("damaged", [(), ((1200, 1300),)])
-def test_a_piece_is_walked_past_the_damage_that_it_names(
-    made: Repository, damaged: tuple[tuple[int, int], ...]
-) -> None:
+def test_a_piece_is_walked_past_the_damage_that_it_names(made, damaged) -> None:
     """A body of the second run's log is damaged, and named or not."""
     log = bytearray(log_of(messages(20)))
     first, second = ends()[10], ends()[11]

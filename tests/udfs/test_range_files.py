@@ -109,10 +109,8 @@ def test_no_row_a_range_crosses() -> None:
 
 
 def test_gaps_and_ranges_are_listed_first_of_all_queues() -> None:
-    with (
-        mock.patch("reput.jobs.salvaging.damage_search.RANGES_LISTED", 7),
-        mock.patch.object(map_damage, "__defaults__", (10**6, 5, False)),
-    ):
+    with (mock.patch("reput.jobs.salvaging.damage_search.RANGES_LISTED", 7),
+          mock.patch.object(map_damage, "__defaults__", (10**6, 5, False))):  # fmt: skip
         made = [report_and_lines(splits, Session(splits))[0].damage for splits in (1, 7)]
     assert made[0] == made[1]
     assert len(made[0]["ranges"]) == 7

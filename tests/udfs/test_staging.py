@@ -8,76 +8,47 @@ import pyarrow as pa
 import pytest
 
 from reput.store_format.files.local import LocalStorage
-from reput.udfs.staging import (
-    ENTRIES,
-    PLACED,
-    RUN,
-    InTurn,
-    LineFile,
-    Staging,
-    Task,
-    attempt_name,
-    ids_of,
-    in_batches,
-    index_file_name,
-    is_derived_file,
-    is_index_file,
-    local_folder,
-    past_name,
-    past_of,
-    pieces_of,
-    queue_file_name,
-    read_range,
-    rows_of,
-    scan_name,
-    schema,
-    split_of,
-    table_file_name,
-)
+from reput.udfs import staging as module
 from tests.memory_storage import MemoryStorage
 
 MB = 1 << 20
 
 
-def staging(**files: bytes) -> Staging:
-    return Staging(
+def staging(**files: bytes) -> module.Staging:
+    return module.Staging(
         MemoryStorage({f"staging/{name}": raw for name, raw in files.items()}), "staging"
     )
 
 
 def test_two_attempts_never_write_one_file_and_a_name_says_its_split() -> None:
-    assert attempt_name("x") != attempt_name("x")
+    assert module.attempt_name("x") != module.attempt_name("x")
     for split in (0, 7, 123_456_789):
-        assert split_of(scan_name(split) + ENTRIES) == split
+        assert module.split_of(module.scan_name(split) + module.ENTRIES) == split
 
 
 @pytest.mark.parametrize(
     ("name", "derived", "index"),
-    [
-        (queue_file_name(), True, False),
-        (index_file_name(), True, True),
-        (table_file_name(), False, False),
-        (scan_name(0), False, False),
-        ("indexes-1", False, False),
-    ],
-    ids=["queue", "index", "table", "scan", "no attempt"],
-)
+    [(module.queue_file_name(), True, False), (module.index_file_name(), True, True),
+     (module.table_file_name(), False, False), (module.scan_name(0), False, False),
+     ("indexes-1", False, False)], ids=["queue", "index", "table", "scan", "no attempt"],
+)  # fmt: skip
 def test_finished_files_are_known_by_their_names(name: str, derived: bool, index: bool) -> None:
-    assert (is_derived_file(name), is_index_file(name)) == (derived, index)
+    assert (module.is_derived_file(name), module.is_index_file(name)) == (derived, index)
 
 
 def test_of_scans_past_damage_each_split_s_furthest_attempt_counts() -> None:
-    one, again, other = scan_name(3), scan_name(3), scan_name(4)
-    names = [past_name(one, 100, 2), past_name(one, 900, 5), past_name(again, 500, 4),
-             past_name(other, 10, 1), scan_name(5) + ENTRIES]  # fmt: skip
-    assert past_of(names) == (910, 6)
-    assert past_of([]) == (0, 0)
+    one, again, other = module.scan_name(3), module.scan_name(3), module.scan_name(4)
+    names = [module.past_name(one, 100, 2), module.past_name(one, 900, 5),
+             module.past_name(again, 500, 4), module.past_name(other, 10, 1),
+             module.scan_name(5) + module.ENTRIES]  # fmt: skip
+    assert module.past_of(names) == (910, 6)
+    assert module.past_of([]) == (0, 0)
 
 
 @pytest.mark.parametrize("many", [0, 1, (1 << 12) - 1, 1 << 12, (1 << 12) + 1])
 def test_lines_are_all_written_and_no_line_is_no_file(many: int) -> None:
     to = staging()
-    lines = LineFile(to)
+    lines = module.LineFile(to)
     for n in range(many):
         lines.add({"n": n})
     name = lines.finish()
@@ -89,22 +60,22 @@ def test_lines_are_all_written_and_no_line_is_no_file(many: int) -> None:
 
 @pytest.mark.parametrize(("size", "pieces"), [(0, []), (1, [1]), (MB, [MB]), (MB + 1, [MB, 1])])
 def test_a_file_is_read_in_pieces_of_a_megabyte(size: int, pieces: list[int]) -> None:
-    found = list(pieces_of(staging(file=b"x" * size), "file"))
+    found = list(module.pieces_of(staging(file=b"x" * size), "file"))
     assert [len(each) for each in found] == pieces
 
 
 def test_a_range_is_read_and_of_no_bytes_no_file_is_opened() -> None:
-    assert read_range(staging(file=b"abcdef"), "file", 2, 3).tobytes() == b"cde"
-    assert read_range(staging(), "none", 2, 0).tobytes() == b""
+    assert module.read_range(staging(file=b"abcdef"), "file", 2, 3).tobytes() == b"cde"
+    assert module.read_range(staging(), "none", 2, 0).tobytes() == b""
 
 
 def test_any_library_can_write_where_the_folder_is_on_a_local_disk() -> None:
-    assert local_folder(Staging(LocalStorage(), "/tmp/x")) == "/tmp/x"
-    assert local_folder(staging()) is None
+    assert module.local_folder(module.Staging(LocalStorage(), "/tmp/x")) == "/tmp/x"
+    assert module.local_folder(staging()) is None
 
 
 # --- Rows on their way through Spark: in large batches, in order, none lost where a batch ends.
-COLUMNS = schema(number=pa.int64(), name=pa.string())
+COLUMNS = module.schema(number=pa.int64(), name=pa.string())
 
 
 def rows(count: int) -> Iterator[dict[str, Any]]:
@@ -116,23 +87,23 @@ def rows(count: int) -> Iterator[dict[str, Any]]:
     [(0, []), (1, [1]), (1023, [1023]), (1024, [1024]), (1025, [1024, 1]), (2048, [1024, 1024])],
 )
 def test_rows_go_in_batches_of_1024(count: int, batches: list[int]) -> None:
-    made = list(in_batches(rows(count), COLUMNS))
+    made = list(module.in_batches(rows(count), COLUMNS))
     assert [batch.num_rows for batch in made] == batches
     assert all(batch.schema == COLUMNS for batch in made)
-    assert list(rows_of(iter(made))) == list(rows(count))
+    assert list(module.rows_of(iter(made))) == list(rows(count))
 
 
 def test_no_more_rows_are_made_than_a_batch_needs() -> None:
     source = rows(3000)
-    next(in_batches(source, COLUMNS))
+    next(module.in_batches(source, COLUMNS))
     assert next(source)["number"] == 1024
 
 
 def test_ids_are_read_batch_by_batch_and_an_empty_one_has_none() -> None:
     batches = [pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())})
                for ids in ([5, 3], [], [1 << 40])]  # fmt: skip
-    assert list(ids_of(iter(batches))) == [5, 3, 1 << 40]
-    assert list(rows_of(iter(batches))) == [{"id": 5}, {"id": 3}, {"id": 1 << 40}]
+    assert list(module.ids_of(iter(batches))) == [5, 3, 1 << 40]
+    assert list(module.rows_of(iter(batches))) == [{"id": 5}, {"id": 3}, {"id": 1 << 40}]
 
 
 def test_a_column_has_the_name_and_type_that_it_is_given() -> None:
@@ -140,30 +111,30 @@ def test_a_column_has_the_name_and_type_that_it_is_given() -> None:
         ("number", pa.int64()), ("name", pa.string()),
     ]  # fmt: skip
     with pytest.raises(pa.ArrowInvalid):
-        list(in_batches(iter([{"number": "none", "name": "x"}]), COLUMNS))
+        list(module.in_batches(iter([{"number": "none", "name": "x"}]), COLUMNS))
 
 
 def test_a_placed_run_has_all_that_a_run_has() -> None:
-    assert PLACED.names[: len(RUN)] == RUN.names
-    assert PLACED.types[: len(RUN)] == RUN.types
+    assert module.PLACED.names[: len(module.RUN)] == module.RUN.names
+    assert module.PLACED.types[: len(module.RUN)] == module.RUN.types
 
 
 # --- Several tasks as one: each number goes to one of them, and is counted from 0 for it.
 KIND = pa.schema([("task", pa.string()), ("id", pa.int64())])
 
 
-def task(name: str, rows: int = 1) -> Task:
+def task(name: str, rows: int = 1) -> module.Task:
     """Yields a batch with its name and number, `rows` times for each number."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in ids_of(batches):
+        for number in module.ids_of(batches):
             for _ in range(rows):
                 yield pa.RecordBatch.from_pylist([{"task": name, "id": number}], KIND)
 
     return run
 
 
-def run(tasks: InTurn, *ids: int) -> list[tuple[str, int]]:
+def run(tasks: module.InTurn, *ids: int) -> list[tuple[str, int]]:
     given = pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())})
     return [tuple(row.values()) for batch in tasks(iter([given])) for row in batch.to_pylist()]
 
@@ -173,18 +144,18 @@ def run(tasks: InTurn, *ids: int) -> list[tuple[str, int]]:
     [(0, ("a", 0)), (1, ("a", 1)), (2, ("b", 0)), (3, ("d", 0)), (5, ("d", 2))],
 )
 def test_the_first_numbers_go_to_the_first_task(number: int, goes_to: tuple[str, int]) -> None:
-    tasks = InTurn(((2, task("a")), (1, task("b")), (0, task("c")), (3, task("d"))))
+    tasks = module.InTurn(((2, task("a")), (1, task("b")), (0, task("c")), (3, task("d"))))
     assert tasks.total == 6
     assert run(tasks, number) == [goes_to]
 
 
 def test_a_series_runs_its_tasks_in_turn() -> None:
-    assert run(InTurn(((1, task("a")), (1, task("b")))), 2, 1, 3) == [("b", 0)]
-    tasks = InTurn(((2, task("none", 0)), (2, task("two", 2))))
+    assert run(module.InTurn(((1, task("a")), (1, task("b")))), 2, 1, 3) == [("b", 0)]
+    tasks = module.InTurn(((2, task("none", 0)), (2, task("two", 2))))
     assert run(tasks, 0, 3, 1) == [("two", 1), ("two", 1)]
-    inner = InTurn(((1, task("a")), (1, task("b"))))
-    assert run(InTurn(((inner.total, inner), (1, task("c")))), 0, 1, 2) == [
+    inner = module.InTurn(((1, task("a")), (1, task("b"))))
+    assert run(module.InTurn(((inner.total, inner), (1, task("c")))), 0, 1, 2) == [
         ("a", 0), ("b", 0), ("c", 0),
     ]  # fmt: skip
-    assert (InTurn(()).total, run(InTurn(()), 0)) == (0, [])
-    assert run(InTurn(((1, task("a")),))) == []
+    assert (module.InTurn(()).total, run(module.InTurn(()), 0)) == (0, [])
+    assert run(module.InTurn(((1, task("a")),))) == []

@@ -33,10 +33,8 @@ Open = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with (
-        sync_api.sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET) as opened,
-    ):
+    with (sync_api.sync_playwright() as playwright,
+          playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET) as opened):  # fmt: skip
         yield opened
 
 
@@ -79,10 +77,8 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.in_process import Session
 
     folder = tmp_path_factory.mktemp("healthy")
-    reput.report(
-        Session(), str(stores.healthy(folder)), str(folder / "report.html"),
-        rocketmq="5.3.3", now=_NOW,
-    )  # fmt: skip
+    reput.report(Session(), str(stores.healthy(folder)), str(folder / "report.html"),
+                 rocketmq="5.3.3", now=_NOW)  # fmt: skip
     return folder / "report.html"
 
 

@@ -93,11 +93,10 @@ def test_one_part_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     assert facts.disk == [DiskPart("commitlog/", 1, 4096), DiskPart("other files", 1, 9)]
 
 
-@pytest.mark.parametrize(
-    ("name", "walks"),
-    [("small_all_5.3.3", False), ("small_odd_4.9.7", False), ("small_expired_5.3.3", False),
-     ("small_lmq_batch_5.5.0", True), ("middle_crc_5.3.3", True)],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "walks"), [
+    ("small_all_5.3.3", False), ("small_odd_4.9.7", False), ("small_expired_5.3.3", False),
+    ("small_lmq_batch_5.5.0", True), ("middle_crc_5.3.3", True),
+])  # fmt: skip
 def test_what_the_scan_of_a_check_has_counted_is_what_a_walk_counts(
     name: str, walks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

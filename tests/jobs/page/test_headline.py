@@ -26,30 +26,26 @@ def facts(check: CheckReport | None = None, **more: Any) -> Facts:
     return Facts("/data/my store", 0, 100, 1000, 1, check=check, **more)
 
 
-@pytest.mark.parametrize(
-    ("found", "kind", "text", "command"),
-    [
-        (facts(unknown={"check": "no\x1b"}), "unknown", "Not checked: no\\x1b", "reput check "),
-        (facts(checked()), "sound", "Sound: 1,234 messages and 5 derived files are as they", ""),
-        (facts(checked(derived_files=None)), "sound", "no queue and no index file",
-         "reput rebuild "),
-        (facts(checked(DAMAGE)), "bad",
-         "Not sound: 2 damaged ranges of 521 bytes, 3 messages missing", "reput repair "),
-        (facts(checked(differences=DIFFERS)), "bad", "1 of 5 derived files do not match the log",
-         "reput rebuild "),
-        (facts(checked(DAMAGE, differences=DIFFERS)), "bad", "missing; 1 of 5", "reput repair "),
-        (facts(checked(findings=[Finding("x", "y")])), "bad", "1 file of the log in doubt",
-         "reput repair "),
-        (facts(checked(crashed=True), crashed=True), "crashed",
-         "Needs recovery: abort is there and nobody holds the lock", "reput recover "),
-        (facts(checked(crashed=True, lock_unknown=True), crashed=True), "crashed",
-         "was killed, or it runs", "reput recover "),
-        (facts(checked(differences=DIFFERS), crashed=True), "bad", "1 of 5", "reput recover "),
-        (facts(checked(DAMAGE), crashed=True), "bad", "2 damaged ranges", "reput repair "),
-        (facts(checked(DAMAGE, looks_like="5.4.0")), "bad", "looks like RocketMQ 5.4.0, not 5.3.3",
-         "--rocketmq 5.4.0"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "kind", "text", "command"), [
+    (facts(unknown={"check": "no\x1b"}), "unknown", "Not checked: no\\x1b", "reput check "),
+    (facts(checked()), "sound", "Sound: 1,234 messages and 5 derived files are as they", ""),
+    (facts(checked(derived_files=None)), "sound", "no queue and no index file", "reput rebuild "),
+    (facts(checked(DAMAGE)), "bad", "Not sound: 2 damaged ranges of 521 bytes, 3 messages missing",
+     "reput repair "),
+    (facts(checked(differences=DIFFERS)), "bad", "1 of 5 derived files do not match the log",
+     "reput rebuild "),
+    (facts(checked(DAMAGE, differences=DIFFERS)), "bad", "missing; 1 of 5", "reput repair "),
+    (facts(checked(findings=[Finding("x", "y")])), "bad", "1 file of the log in doubt",
+     "reput repair "),
+    (facts(checked(crashed=True), crashed=True), "crashed",
+     "Needs recovery: abort is there and nobody holds the lock", "reput recover "),
+    (facts(checked(crashed=True, lock_unknown=True), crashed=True), "crashed",
+     "was killed, or it runs", "reput recover "),
+    (facts(checked(differences=DIFFERS), crashed=True), "bad", "1 of 5", "reput recover "),
+    (facts(checked(DAMAGE), crashed=True), "bad", "2 damaged ranges", "reput repair "),
+    (facts(checked(DAMAGE, looks_like="5.4.0")), "bad", "looks like RocketMQ 5.4.0, not 5.3.3",
+     "--rocketmq 5.4.0"),
+])  # fmt: skip
 def test_what_is_found_leads_to_a_command(found: Facts, kind: str, text: str, command: str) -> None:
     said = verdict(found)
     assert said.kind == kind
@@ -69,15 +65,12 @@ def test_a_command_can_be_pasted_into_a_shell() -> None:
     assert verdict(to_look).command == "reput recover '/data/my store' --dry-run"
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (99_900, "99.9 kB"),
-        (100_000, "100 kB"), (1_900_000_000, "1.9 GB"), (999 * 10**12, "999 TB"),
-        (99_949, "99.9 kB"), (99_950, "100 kB"), (999_499, "999 kB"), (999_500, "1.0 MB"),
-        (99_960_000_000, "100 GB"), (999_999_999, "1.0 GB"), ((1 << 63) - 1, "9.2 EB"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("size", "text"), [
+    (0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (99_900, "99.9 kB"),
+    (100_000, "100 kB"), (1_900_000_000, "1.9 GB"), (999 * 10**12, "999 TB"), (99_949, "99.9 kB"),
+    (99_950, "100 kB"), (999_499, "999 kB"), (999_500, "1.0 MB"), (99_960_000_000, "100 GB"),
+    (999_999_999, "1.0 GB"), ((1 << 63) - 1, "9.2 EB"),
+])  # fmt: skip
 def test_sizes(size: int, text: str) -> None:
     assert bytes_text(size) == text
 

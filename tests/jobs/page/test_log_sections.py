@@ -30,13 +30,10 @@ def drawn(segments: int, *damaged: int) -> str:
     return picture.about
 
 
-@pytest.mark.parametrize(
-    ("segments", "damaged", "which"),
-    [
-        (3, [0, 1, 2], "segment, cut"),
-        (9, [4], "segment (3 of 9: the ends and those with damage), cut"),
-        (60, range(60), "segment (40 of 60: the first with damage), cut"),
-    ],
-)
+@pytest.mark.parametrize(("segments", "damaged", "which"), [
+    (3, [0, 1, 2], "segment, cut"),
+    (9, [4], "segment (3 of 9: the ends and those with damage), cut"),
+    (60, range(60), "segment (40 of 60: the first with damage), cut"),
+])  # fmt: skip
 def test_the_map_says_which_segments_it_draws(segments: int, damaged: Any, which: str) -> None:
     assert which in drawn(segments, *damaged)

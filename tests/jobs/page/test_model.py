@@ -6,73 +6,49 @@ from typing import Any
 import pytest
 
 from reput.jobs.console.voice import begin
-from reput.jobs.page.model import (
-    NAME_MOST,
-    ROWS_MOST,
-    Bar,
-    PageColumn,
-    Span,
-    bars,
-    cell,
-    drawable,
-    grid,
-    labels,
-    lanes,
-    name_text,
-    over_time,
-    table,
-    time_cell,
-)
+from reput.jobs.page import model
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, None), (True, "yes"), (False, "no"), (0, 0), (1.5, 1.5), ("T", "T"),
-        ((1 << 53) - 1, (1 << 53) - 1), (1 << 53, "9,007,199,254,740,992"),
-        (-(1 << 63), "-9,223,372,036,854,775,808"), ("a\0\u202e", "a\\x00\\u202e"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "shown"), [
+    (None, None), (True, "yes"), (False, "no"), (0, 0), (1.5, 1.5), ("T", "T"),
+    ((1 << 53) - 1, (1 << 53) - 1), (1 << 53, "9,007,199,254,740,992"),
+    (-(1 << 63), "-9,223,372,036,854,775,808"), ("a\0\u202e", "a\\x00\\u202e"),
+])  # fmt: skip
 def test_a_cell_is_what_javascript_holds_exactly(value: Any, shown: Any) -> None:
-    assert cell(value) == shown
-    assert type(cell(value)) is type(shown)
-    assert json.loads(json.dumps(cell(value))) == shown
+    assert model.cell(value) == shown
+    assert type(model.cell(value)) is type(shown)
+    assert json.loads(json.dumps(model.cell(value))) == shown
 
 
 def test_a_long_name_is_cut() -> None:
-    assert name_text("x" * NAME_MOST) == "x" * NAME_MOST
-    assert name_text("x" * (NAME_MOST + 1)) == "x" * NAME_MOST + "..."
+    assert model.name_text("x" * model.NAME_MOST) == "x" * model.NAME_MOST
+    assert model.name_text("x" * (model.NAME_MOST + 1)) == "x" * model.NAME_MOST + "..."
 
 
-@pytest.mark.parametrize(
-    ("rows", "all_rows", "shown", "cut"),
-    [
-        (0, 0, 0, ""),
-        (ROWS_MOST, 0, ROWS_MOST, ""),
-        (ROWS_MOST + 1, 0, ROWS_MOST, "20,000 of 20,001 rows are in this file"),
-        (3, 7, 3, "3 of 7 rows are in this file"),
-        (3, 2, 3, ""),
-    ],
-)
+@pytest.mark.parametrize(("rows", "all_rows", "shown", "cut"), [
+    (0, 0, 0, ""), (model.ROWS_MOST, 0, model.ROWS_MOST, ""),
+    (model.ROWS_MOST + 1, 0, model.ROWS_MOST, "20,000 of 20,001 rows are in this file"),
+    (3, 7, 3, "3 of 7 rows are in this file"), (3, 2, 3, ""),
+])  # fmt: skip
 def test_a_table_says_how_many_rows_it_lacks(rows, all_rows, shown, cut) -> None:
-    column = PageColumn("number", lambda row: row, number=True)
-    found = table("t", range(rows), column, all_rows=all_rows)
+    column = model.PageColumn("number", lambda row: row, number=True)
+    found = model.table("t", range(rows), column, all_rows=all_rows)
     assert (len(found.rows), found.cut, found.columns) == (shown, cut, [("number", True)])
 
 
 def test_labels_differ_where_names_do() -> None:
     long = ["T" * 127 + "/" + "9" * 20 + end for end in "ab"]
     middle = ["T" * 100 + each + "T" * 100 for each in "ab"]
-    assert labels(["a", "b"]) == ["a", "b"]
+    assert model.labels(["a", "b"]) == ["a", "b"]
     for names in (long, middle, ["a", "a", "a (2)"], ["a (2)", "a", "a"], ["\x00", "\\x00"]):
-        found = labels(names)
+        found = model.labels(names)
         assert len(set(found)) == len(names)
         assert all(each.isprintable() and len(each) <= 140 + len(" (2) (2)") for each in found)
-    assert labels(long)[1].endswith("9b")
+    assert model.labels(long)[1].endswith("9b")
 
 
 def test_a_time_before_1970_is_none() -> None:
-    assert [time_cell(ms) for ms in (-1, 0)] == [None, "1970-01-01T00:00:00.000Z"]
+    assert [model.time_cell(ms) for ms in (-1, 0)] == [None, "1970-01-01T00:00:00.000Z"]
 
 
 # --- The pictures' data: in which order, on which axis, in which colour.
@@ -86,41 +62,37 @@ def values(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_bars_keep_their_order_and_their_parts_that_of_the_legend() -> None:
-    spec = bars([Bar("b", 1, "half"), Bar("a", 2, "delayed"), Bar("b", 3, "delayed")], "messages",
-                ["delayed", "half"])  # fmt: skip
+    spec = model.bars(
+        [model.Bar("b", 1, "half"), model.Bar("a", 2, "delayed"), model.Bar("b", 3, "delayed")],
+        "messages",
+        ["delayed", "half"],
+    )
     assert [(row["label"], row["rank"]) for row in values(spec)] == [("b", 1), ("a", 0), ("b", 0)]
     assert spec["encoding"]["y"]["sort"] is None
     assert spec["encoding"]["color"]["scale"]["domain"] == ["delayed", "half"]
-    plain = bars([Bar("b", 1)], "messages")
+    plain = model.bars([model.Bar("b", 1)], "messages")
     assert "color" not in plain["encoding"]
     assert "rank" not in values(plain)[0]
 
 
 def test_spans_of_one_time_are_stacked_the_first_part_at_the_bottom() -> None:
-    rows = [Span(AT, AT + 9, 3, "b"), Span(AT + 9, AT + 18, 7, "b"), Span(AT, AT + 9, 2, "a"),
-            Span(AT, AT + 9, 1, "c")]  # fmt: skip
-    found = values(over_time(rows, "messages", ["a", "b", "c"]))
+    rows = [model.Span(AT, AT + 9, 3, "b"), model.Span(AT + 9, AT + 18, 7, "b"),
+            model.Span(AT, AT + 9, 2, "a"), model.Span(AT, AT + 9, 1, "c")]  # fmt: skip
+    found = values(model.over_time(rows, "messages", ["a", "b", "c"]))
     assert [(row["part"], row["begin"] - AT, row["low"], row["high"]) for row in found] == [
         ("a", 0, 0, 2), ("b", 0, 2, 5), ("b", 9, 0, 7), ("c", 0, 5, 6),
     ]  # fmt: skip
     assert found[0]["when"] == "2023-11-14T22:13:20.000Z"
 
 
-@pytest.mark.parametrize(
-    ("length", "form", "title"),
-    [
-        (0, "%H:%M:%S.%L", "2023-11-14, UTC"),
-        (3000, "%H:%M:%S.%L", "2023-11-14, UTC"),
-        (3001, "%H:%M:%S", "2023-11-14, UTC"),
-        (DAY, "%H:%M", "2023-11-14, UTC"),
-        (DAY + 1, "%d %b %H:%M", "UTC"),
-        (4 * DAY + 1, "%d %b", "UTC"),
-        (300 * DAY + 1, "%b %Y", "UTC"),
-    ],
-)
+@pytest.mark.parametrize(("length", "form", "title"), [
+    (0, "%H:%M:%S.%L", "2023-11-14, UTC"), (3000, "%H:%M:%S.%L", "2023-11-14, UTC"),
+    (3001, "%H:%M:%S", "2023-11-14, UTC"), (DAY, "%H:%M", "2023-11-14, UTC"),
+    (DAY + 1, "%d %b %H:%M", "UTC"), (4 * DAY + 1, "%d %b", "UTC"), (300 * DAY + 1, "%b %Y", "UTC"),
+])  # fmt: skip
 def test_a_time_axis_is_as_fine_as_it_is_long(length: int, form: str, title: str) -> None:
-    for spec in (over_time([Span(AT, AT + length, 1, "a")], "", ["a"]),
-                 lanes([("x", AT + length, AT + length), ("y", AT, AT)])):  # fmt: skip
+    for spec in (model.over_time([model.Span(AT, AT + length, 1, "a")], "", ["a"]),
+                 model.lanes([("x", AT + length, AT + length), ("y", AT, AT)])):  # fmt: skip
         axis = spec["encoding"]["x"]
         assert (axis["axis"]["format"], axis["title"]) == (form, title)
         assert axis["scale"]["type"] == "utc"
@@ -129,8 +101,8 @@ def test_a_time_axis_is_as_fine_as_it_is_long(length: int, form: str, title: str
 def test_times_are_in_the_zone_of_tz() -> None:
     begin(zone="Asia/Shanghai")  # eight hours ahead
     try:
-        spec = over_time([Span(AT, AT + 5, 1, "a")], "", ["a"])
-        made = table("", [AT], PageColumn("put (UTC)", time_cell))
+        spec = model.over_time([model.Span(AT, AT + 5, 1, "a")], "", ["a"])
+        made = model.table("", [AT], model.PageColumn("put (UTC)", model.time_cell))
     finally:
         begin()
     assert made.columns == [("put (Asia/Shanghai)", False)]
@@ -142,14 +114,14 @@ def test_times_are_in_the_zone_of_tz() -> None:
 
 def test_a_ninth_series_is_grey() -> None:
     names = [f"T{n}" for n in range(9)]
-    spec = over_time([Span(AT, AT + 1, 1, "T8")], "", names)
+    spec = model.over_time([model.Span(AT, AT + 1, 1, "T8")], "", names)
     colours = spec["encoding"]["color"]["scale"]["range"]
     assert (colours[0], colours[7], colours[8]) == ("var(--c0)", "var(--c7)", "var(--other)")
     assert len(set(colours)) == 9
 
 
 def test_a_grid_has_a_cell_for_each_kind_of_a_row() -> None:
-    spec = grid([("0", ["sound", "damaged"]), ("1", ["sound"])], [("damaged", "red")])
+    spec = model.grid([("0", ["sound", "damaged"]), ("1", ["sound"])], [("damaged", "red")])
     assert [tuple(row.values()) for row in values(spec)] == [
         ("0", 0, "sound"), ("0", 1, "damaged"), ("1", 0, "sound"),
     ]  # fmt: skip
@@ -162,5 +134,5 @@ def test_a_grid_has_a_cell_for_each_kind_of_a_row() -> None:
 )
 def test_a_time_that_javascript_does_not_have_is_not_drawn(milliseconds: int, shown: bool) -> None:
     """A Date reaches 8.64e15 ms to either side of 1970 (ECMAScript, Time Values)."""
-    assert drawable(milliseconds) is shown
-    assert not drawable(8_640_000_000_000_001)
+    assert model.drawable(milliseconds) is shown
+    assert not model.drawable(8_640_000_000_000_001)

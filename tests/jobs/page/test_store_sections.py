@@ -49,11 +49,10 @@ def queue(topic: str, queue_id: int, messages: int) -> QueueRow:
     return QueueRow(topic, queue_id, False, 0, messages, messages, 9, AT, AT)
 
 
-@pytest.mark.parametrize(
-    ("part", "make"),
-    [("queues", queues_section), ("queues", groups_section), ("index", index_section),
-     ("fates", fates_section), ("disk", disk_section)],
-)  # fmt: skip
+@pytest.mark.parametrize(("part", "make"), [
+    ("queues", queues_section), ("queues", groups_section), ("index", index_section),
+    ("fates", fates_section), ("disk", disk_section),
+])  # fmt: skip
 def test_a_part_that_is_not_known_says_why_and_draws_nothing(part: str, make: Any) -> None:
     section = make(facts(unknown={part: "a file is damaged", "expired": "no disk"}))
     assert section.notes[-1] == "not known: a file is damaged"
@@ -115,10 +114,8 @@ def test_fates_are_drawn_where_there_are_several() -> None:
     one = fates_section(facts(fates=none._replace(transactions={"pending": 1234})))
     assert one.words[1:] == ["Half messages: 1,234 pending."]
     assert one.pictures == []
-    sums = none._replace(
-        transactions={"pending": 3, "committed": 2, "abandoned": 1},
-        delayed={("level", "waiting"): 5, ("timer", "delivered"): 4},
-    )
+    sums = none._replace(transactions={"pending": 3, "committed": 2, "abandoned": 1},
+                         delayed={("level", "waiting"): 5, ("timer", "delivered"): 4})  # fmt: skip
     section = fates_section(facts(fates=sums))
     assert bars(section) == [("abandoned", 1), ("committed", 2), ("pending", 3)]
     assert bars(section, 1) == [("waiting", 5), ("delivered", 4)]

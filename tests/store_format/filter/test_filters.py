@@ -33,20 +33,13 @@ from reput.store_format.release.profiles import profile
 from tests.store_format.filter.saying import says
 
 
-@pytest.mark.parametrize(
-    ("text", "tags"),
-    [
-        ("A", ("A",)),
-        ("A || B", ("A", "B")),
-        ("A||B||A", ("A", "B")),
-        (" \tA\x1f ||\nB C", ("A", "B C")),
-        ("|| A", ("A",)),
-        ("A |||B", ("A", "|B")),
-        ("* || A", ("*", "A")),  # only `*` alone is every message
-        (" || ", ()),  # no tag: no message at all
-        ("\u00a0A", ("\u00a0A",)),  # Java's trim leaves this blank
-    ],
-)
+@pytest.mark.parametrize(("text", "tags"), [
+    ("A", ("A",)), ("A || B", ("A", "B")), ("A||B||A", ("A", "B")),
+    (" \tA\x1f ||\nB C", ("A", "B C")), ("|| A", ("A",)), ("A |||B", ("A", "|B")),
+    ("* || A", ("*", "A")),  # only `*` alone is every message
+    (" || ", ()),  # no tag: no message at all
+    ("\u00a0A", ("\u00a0A",)),  # Java's trim leaves this blank
+])  # fmt: skip
 def test_tags_are_read_as_rocketmq_reads_them(text: str, tags: tuple[str, ...]) -> None:
     found = tag_filter(text)
     assert isinstance(found, TagFilter)
@@ -110,14 +103,11 @@ def test_and_and_or_know_three_values(left: Value, right: Value) -> None:
     assert run(*code) == (TRUE if TRUE in (left, right) else either)
 
 
-@pytest.mark.parametrize(
-    ("op", "value", "result"),
-    [
-        (Op.NOT, TRUE, FALSE), (Op.NOT, FALSE, TRUE), (Op.NOT, NULL, NULL), (Op.CAST, NULL, NULL),
-        (Op.CAST, Value(ValueKind.TEXT, "true"), FALSE), (Op.IS_NULL, NULL, TRUE),
-        (Op.IS_NULL, FALSE, FALSE), (Op.NEGATE, FIVE, Value(ValueKind.INTEGER, -5)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("op", "value", "result"), [
+    (Op.NOT, TRUE, FALSE), (Op.NOT, FALSE, TRUE), (Op.NOT, NULL, NULL), (Op.CAST, NULL, NULL),
+    (Op.CAST, Value(ValueKind.TEXT, "true"), FALSE), (Op.IS_NULL, NULL, TRUE),
+    (Op.IS_NULL, FALSE, FALSE), (Op.NEGATE, FIVE, Value(ValueKind.INTEGER, -5)),
+])  # fmt: skip
 def test_operators_of_one_value(op: Op, value: Value, result: Value) -> None:
     assert run((Op.CONSTANT, value), (op, None)) == result
 
@@ -136,13 +126,10 @@ def test_a_missing_property_contains_nothing_and_lacks_nothing(op: Op) -> None:
     assert run(A, (op, "x")) == run(A, (not_op, "x")) == FALSE
 
 
-@pytest.mark.parametrize(
-    ("op", "results"),
-    [
-        (Op.GREATER, "001"), (Op.GREATER_EQUAL, "011"), (Op.LESS, "100"), (Op.LESS_EQUAL, "110"),
-        (Op.EQUAL, "010"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("op", "results"), [
+    (Op.GREATER, "001"), (Op.GREATER_EQUAL, "011"), (Op.LESS, "100"), (Op.LESS_EQUAL, "110"),
+    (Op.EQUAL, "010"),
+])  # fmt: skip
 def test_a_property_below_at_and_above_a_number(op: Op, results: str) -> None:
     found = [run(A, (Op.CONSTANT, FIVE), (op, None), a=text) for text in ("4", "5", "6")]
     assert found == [TRUE if one == "1" else FALSE for one in results]

@@ -46,11 +46,9 @@ def test_topic_and_body_are_the_messages(one: Message, changed: dict[str, Any]) 
     assert same(one, **changed) == (False, False)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [{"born_host": OTHER_HOST}, {"born_timestamp": 1}, {"properties": properties(("KEYS", "l"))},
-     {"properties": b""}],
-)  # fmt: skip
+@pytest.mark.parametrize("changed", [{"born_host": OTHER_HOST}, {"born_timestamp": 1},
+                                     {"properties": properties(("KEYS", "l"))},
+                                     {"properties": b""}])  # fmt: skip
 def test_without_a_unique_key_host_time_and_keys_tell_messages_apart(changed: Any) -> None:
     assert same(BARE, **changed) == (False, False)
 
@@ -69,13 +67,8 @@ def test_the_place_is_in_neither_and_beside_them() -> None:
 
 
 def test_every_byte_of_a_text_counts_and_so_does_its_length() -> None:
-    names = [
-        "",
-        "\0",
-        "\0\0",
-        *("x" * n + "y" + "x" * (19 - n) for n in range(20)),
-        "x" * 19 + "y\0",
-    ]
+    names = ["", "\0", "\0\0", *("x" * n + "y" + "x" * (19 - n) for n in range(20)),
+             "x" * 19 + "y\0"]  # fmt: skip
     made = prints(*(replace(UNIQUE, topic=name) for name in names))
     assert len({tuple(one) for one in made["message"].tolist()}) == len(names)
 

@@ -115,19 +115,13 @@ LOGS = {
     "alone": [BIG],
     "between small ones": [Message(), BIG, Message(queue_offset=1), BIG, Message(queue_offset=2)],
     "one after another": [BIG, BIG, BIG],
-    "IPv6 and a long topic": [
-        Message(
-            body=BODY, sys_flag=0x30, born_host=bytes(20), store_host=bytes(20), version=2,
-            topic="L" * 300, properties=properties(("KEYS", "k")),
-        )
-    ],
-    "long properties": [Message(body=b"b", properties=properties(("KEYS", "k " * 3000)))],
-    "all of it long": [
-        Message(
-            body=BODY, topic="t" * 32767, version=2, properties=b"KEYS\x01" + b"k" * 32761 + b"\x02"
-        )
-    ],
-    "just the window": [Message(body=b"x" * (SMALL_WINDOW - 92))],
+    "IPv6 and a long topic": [Message(
+        body=BODY, sys_flag=0x30, born_host=bytes(20), store_host=bytes(20), version=2,
+        topic="L" * 300, properties=properties(("KEYS", "k")),
+    )], "long properties": [Message(body=b"b", properties=properties(("KEYS", "k " * 3000)))],
+    "all of it long": [Message(
+        body=BODY, topic="t" * 32767, version=2, properties=b"KEYS\x01" + b"k" * 32761 + b"\x02"
+    )], "just the window": [Message(body=b"x" * (SMALL_WINDOW - 92))],
     "one more than the window": [Message(body=b"x" * (SMALL_WINDOW - 91))],
     "no body to check": [Message(body_length=-5, properties=properties(("KEYS", "k" * 2000)))],
 }  # fmt: skip
@@ -153,26 +147,23 @@ def test_a_body_is_never_held(small_window: None) -> None:
     assert segment.longest <= SMALL_WINDOW < len(BODY)
 
 
-@pytest.mark.parametrize(
-    ("bad", "fault"),
-    [
-        (Message(body=BODY, body_crc=1), Fault.BODY_CRC),
-        (Message(body=BODY, body_length=len(BODY) * 9), Fault.BODY_LENGTH),
-        (Message(body=BODY, body_length=len(BODY) + 4), Fault.BODY_LENGTH),
-        (Message(body=BODY, body_length=len(BODY) + 1), Fault.TOPIC_LENGTH),
-        (Message(body=BODY, body_length=5), Fault.LENGTHS),
-        (Message(body=BODY, body_length=-1), Fault.LENGTHS),
-        (Message(body=b"\xff" * 5000, body_length=5), Fault.TOPIC_LENGTH),
-        (Message(body=bytes(100_000), body_length=5), Fault.LENGTHS),
-        (Message(body=BODY, topic_length=-1), Fault.TOPIC_LENGTH),
-        (Message(body=BODY, topic_length=100), Fault.TOPIC_LENGTH),
-        (Message(body=BODY, properties_length=100), Fault.LENGTHS),
-        (Message(body=BODY, size=20_000), Fault.BODY_LENGTH),
-        (Message(body=BODY, size=SEGMENT_OVERSIZE - 92), Fault.LENGTHS),
-        (Message(body=BODY, physical_offset=5), Fault.PLACE),
-        (Message(size=SEGMENT_OVERSIZE - 92), Fault.LENGTHS),
-    ],
-)
+@pytest.mark.parametrize(("bad", "fault"), [
+    (Message(body=BODY, body_crc=1), Fault.BODY_CRC),
+    (Message(body=BODY, body_length=len(BODY) * 9), Fault.BODY_LENGTH),
+    (Message(body=BODY, body_length=len(BODY) + 4), Fault.BODY_LENGTH),
+    (Message(body=BODY, body_length=len(BODY) + 1), Fault.TOPIC_LENGTH),
+    (Message(body=BODY, body_length=5), Fault.LENGTHS),
+    (Message(body=BODY, body_length=-1), Fault.LENGTHS),
+    (Message(body=b"\xff" * 5000, body_length=5), Fault.TOPIC_LENGTH),
+    (Message(body=bytes(100_000), body_length=5), Fault.LENGTHS),
+    (Message(body=BODY, topic_length=-1), Fault.TOPIC_LENGTH),
+    (Message(body=BODY, topic_length=100), Fault.TOPIC_LENGTH),
+    (Message(body=BODY, properties_length=100), Fault.LENGTHS),
+    (Message(body=BODY, size=20_000), Fault.BODY_LENGTH),
+    (Message(body=BODY, size=SEGMENT_OVERSIZE - 92), Fault.LENGTHS),
+    (Message(body=BODY, physical_offset=5), Fault.PLACE),
+    (Message(size=SEGMENT_OVERSIZE - 92), Fault.LENGTHS),
+])  # fmt: skip
 def test_a_bad_oversize_record_is_refused_as_in_one_window(bad, fault, monkeypatch) -> None:
     _, whole = outcome(Segment(Message(), bad, Message()))
     monkeypatch.setattr(scan_module, "WINDOW_BYTES", SMALL_WINDOW)

@@ -47,19 +47,16 @@ def test_segments_of_several_folders_are_one_log() -> None:
     assert (found[-1].path, found[-1].end) == (f"a/{segment_name(200)}", 300)
 
 
-@pytest.mark.parametrize(
-    ("files", "reason"),
-    [
-        ([], "no segments: the log is empty"), ([("0", 0)], "the log is empty"),
-        ([("0", 99)], "has 99 bytes, but mappedFileSizeCommitLog is 100"),
-        ([("0", 0), ("100", SIZE)], "has 0 bytes"), ([("50", SIZE)], "its name is no multiple"),
-        ([("0", SIZE), ("b/0", SIZE)], "is there twice, also as a/"),
-        ([("0", SIZE), ("200", SIZE)], "ends at 100, so 1 segment is missing"),
-        ([("0", SIZE), ("400", SIZE)], "so 3 segments are missing"),
-        ([("abort", 0)], "the log is empty"), ([("9" * 20, SIZE)], "the log is empty"),
-        ([(f"{FOLDER}/0", SIZE)], "the log is empty"),  # a broker passes folders over
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "reason"), [
+    ([], "no segments: the log is empty"), ([("0", 0)], "the log is empty"),
+    ([("0", 99)], "has 99 bytes, but mappedFileSizeCommitLog is 100"),
+    ([("0", 0), ("100", SIZE)], "has 0 bytes"), ([("50", SIZE)], "its name is no multiple"),
+    ([("0", SIZE), ("b/0", SIZE)], "is there twice, also as a/"),
+    ([("0", SIZE), ("200", SIZE)], "ends at 100, so 1 segment is missing"),
+    ([("0", SIZE), ("400", SIZE)], "so 3 segments are missing"),
+    ([("abort", 0)], "the log is empty"), ([("9" * 20, SIZE)], "the log is empty"),
+    ([(f"{FOLDER}/0", SIZE)], "the log is empty"),  # a broker passes folders over
+])  # fmt: skip
 def test_what_is_no_log_is_refused(files: list[tuple[str, int]], reason: str) -> None:
     with pytest.raises(StoreError, match=reason):
         find_segments(storage(*files), ["a", "b"], SIZE)
@@ -73,22 +70,18 @@ def test_a_folder_has_to_be_one() -> None:
         assert list_segments(made, ["a", folder], SIZE).findings == [Finding(folder, reason)]
 
 
-@pytest.mark.parametrize(
-    ("files", "left", "odd", "findings"),
-    [
-        ([("0", SIZE), ("100", SIZE)], [0, 100], [], []),
-        ([("0", SIZE), ("100", 7)], [0, 100], [1], ["has 7 bytes"]),
-        ([("0", SIZE), ("100", 0)], [0], [], []), ([("0", 0),
-        ("100", SIZE)], [0, 100], [0], ["has 0"]),
-        ([("0", SIZE), ("300", SIZE)], [0, 300], [], ["a hole before it: 2 segments are missing"]),
-        ([("0", SIZE),
-        ("150", SIZE)], [0], [], ["no multiple of mappedFileSizeCommitLog 100; left out"]),
-        ([("0", SIZE),
-        ("b/0", SIZE)], [0], [], [f"is there twice, also as a/{segment_name(0)}; left out"]),
-        ([("0", SIZE), ("x.tmp", 1)], [0], [], []),  # log/there names it
-        ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "left", "odd", "findings"), [
+    ([("0", SIZE), ("100", SIZE)], [0, 100], [], []),
+    ([("0", SIZE), ("100", 7)], [0, 100], [1], ["has 7 bytes"]),
+    ([("0", SIZE), ("100", 0)], [0], [], []), ([("0", 0), ("100", SIZE)], [0, 100], [0], ["has 0"]),
+    ([("0", SIZE), ("300", SIZE)], [0, 300], [], ["a hole before it: 2 segments are missing"]),
+    ([("0", SIZE), ("150", SIZE)], [0], [],
+     ["no multiple of mappedFileSizeCommitLog 100; left out"]),
+    ([("0", SIZE), ("b/0", SIZE)], [0], [],
+     [f"is there twice, also as a/{segment_name(0)}; left out"]),
+    ([("0", SIZE), ("x.tmp", 1)], [0], [], []),  # log/there names it
+    ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], []),
+])  # fmt: skip
 def test_a_listing_reports_and_goes_on(files, left, odd, findings) -> None:
     found = list_segments(storage(*files), ["a", "b"], SIZE)
     assert (starts(found.segments), sorted(found.odd)) == (left, odd)
@@ -124,16 +117,13 @@ def test_a_segment_whose_name_cannot_be_right_is_the_one_that_its_records_prove(
     assert (finding.left_out, finding.todo[:5]) == (False, "give ")
 
 
-@pytest.mark.parametrize(
-    ("files", "reason", "left_out"),
-    [
-        ({SECOND: two_records(400), ODD: two_records(400)}, "which is there; left out", True),
-        ({ODD: record(400)}, "no multiple of mappedFileSizeCommitLog 400; left out", True),
-        ({ODD: record(400) + record(900)}, "400; left out", True),  # they disagree
-        ({ODD: b""}, "400; left out", False),
-        ({"a/x.bak": two_records(400)}, "which the log lacks; left out", True),
-    ],
-)
+@pytest.mark.parametrize(("files", "reason", "left_out"), [
+    ({SECOND: two_records(400), ODD: two_records(400)}, "which is there; left out", True),
+    ({ODD: record(400)}, "no multiple of mappedFileSizeCommitLog 400; left out", True),
+    ({ODD: record(400) + record(900)}, "400; left out", True),  # they disagree
+    ({ODD: b""}, "400; left out", False),
+    ({"a/x.bak": two_records(400)}, "which the log lacks; left out", True),
+])  # fmt: skip
 def test_a_file_with_messages_that_is_left_out_is_named(files, reason, left_out) -> None:
     found = listing({FIRST: two_records(0), "b/x": b"", **files})
     (finding,) = found.findings
@@ -199,11 +189,10 @@ def test_stretches_cover_each_segment_and_nothing_twice() -> None:
     assert Splits(segments, 100, SIZE).total == Splits(segments, 1000, SIZE).total == 2
 
 
-@pytest.mark.parametrize(
-    ("limit", "ends"),
-    [(100, [100]), (101, [101]), (140, [140]), (141, [140, 141]), (200, [140, 180, 200]),
-     (290, [140, 180, 200, 240, 280, 290]), (300, [140, 180, 200, 240, 280, 300])],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "ends"), [
+    (100, [100]), (101, [101]), (140, [140]), (141, [140, 141]), (200, [140, 180, 200]),
+    (290, [140, 180, 200, 240, 280, 290]), (300, [140, 180, 200, 240, 280, 300]),
+])  # fmt: skip
 def test_stretches_end_at_a_limit(limit: int, ends: list[int]) -> None:
     segments = [Segment("x", start, FileState(SIZE, 0, 0)) for start in (100, 200)]
     splits = Splits(segments, 40, SIZE, limit)

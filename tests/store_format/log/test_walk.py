@@ -251,12 +251,9 @@ def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
     report = check(Session(), STORE, storage=storage, **reported(hurt))  # type: ignore[arg-type]
     again = check(
-        Session(),
-        STORE,
-        storage=storage,
-        assume_names=True,
+        Session(), STORE, storage=storage, assume_names=True,
         **reported(hurt),  # type: ignore[arg-type]
-    )
+    )  # fmt: skip
     offered = [each for each in report.findings if "--assume-names reads it as" in each.reason]
     assert len(offered) == 2
     assert "--assume-names" in next_step(report)  # to give both their names takes a third one
@@ -273,13 +270,9 @@ def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
 def test_repair_gives_the_segments_their_names(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
     repair(
-        Session(),
-        STORE,
-        OUTPUT,
-        assume_names=True,
-        storage=storage,
+        Session(), STORE, OUTPUT, assume_names=True, storage=storage,
         **reported(hurt),  # type: ignore[arg-type]
-    )
+    )  # fmt: skip
     for start, raw in hurt.whole.items():
         assert storage.files[f"{OUTPUT}/commitlog/{start:020d}"] == raw
     assert derived(storage) == wanted(hurt)
@@ -296,12 +289,9 @@ def test_where_two_files_say_the_same_place_neither_moves(hurt: Hurt) -> None:
     hurt.log.segments[second] = hurt.log.segments[first]
     storage = storage_of(hurt.log.log)
     report = check(
-        Session(),
-        STORE,
-        storage=storage,
-        assume_names=True,
+        Session(), STORE, storage=storage, assume_names=True,
         **reported(hurt),  # type: ignore[arg-type]
-    )
+    )  # fmt: skip
     assert not any(f"{first:020d}" in each.reason for each in report.findings)
 
 
@@ -309,10 +299,8 @@ def test_the_last_two_swapped_are_no_torn_end() -> None:
     """Nothing live follows where the log breaks, as no record there stands in its own place."""
     log = Built().put(count=40, keys="k").log()
     *_, before, last = sorted(log.segments)
-    log.segments[before], log.segments[last] = (
-        log.segments[last].ljust(2048, b"\0"),
-        log.segments[before],
-    )
+    log.segments[before], log.segments[last] = (log.segments[last].ljust(2048, b"\0"),
+                                                log.segments[before])  # fmt: skip
     with pytest.raises(DamageFound, match=f"by its records it is segment {last:020}"):
         rebuild_log(log, on_damage=REFUSE)
     assert rebuild_log(log).summary.messages < 40

@@ -12,17 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.store_format.message.bodies import (
-    BodyError,
-    BodyPastCap,
-    BrokenBatch,
-    InnerMessage,
-    NotCompressed,
-    UnknownCompression,
-    decompressed,
-    inner_messages,
-    is_batch,
-)
+from reput.store_format.message import bodies
 from tests.memory import Peak
 
 TEXT = b"the same words again and again. " * 400
@@ -42,38 +32,36 @@ def compressed(codec: str, body: bytes = TEXT) -> bytes:
 
 @pytest.mark.parametrize("codec", FLAGS)
 def test_each_compression(codec: str) -> None:
-    assert decompressed(compressed(codec), FLAGS[codec] | 0x30, CAP) == TEXT
-    assert decompressed(compressed(codec, b""), FLAGS[codec], CAP) == b""
+    assert bodies.decompressed(compressed(codec), FLAGS[codec] | 0x30, CAP) == TEXT
+    assert bodies.decompressed(compressed(codec, b""), FLAGS[codec], CAP) == b""
 
 
 def test_releases_before_4_9_4_say_no_type_and_mean_zlib() -> None:
-    assert decompressed(compressed("zlib"), 0x1, CAP) == TEXT
-    with pytest.raises(NotCompressed, match="zlib"):
-        decompressed(compressed("lz4"), 0x1, CAP)
+    assert bodies.decompressed(compressed("zlib"), 0x1, CAP) == TEXT
+    with pytest.raises(bodies.NotCompressed, match="zlib"):
+        bodies.decompressed(compressed("lz4"), 0x1, CAP)
 
 
 def test_without_the_flag_a_body_is_given_as_it_stands() -> None:
     body = compressed("zlib")
-    assert decompressed(body, 0x300, CAP) is body  # the type alone says nothing
-    assert decompressed(b"", 0x1, CAP) == b""  # RocketMQ leaves an empty one alone
+    assert bodies.decompressed(body, 0x300, CAP) is body  # the type alone says nothing
+    assert bodies.decompressed(b"", 0x1, CAP) == b""  # RocketMQ leaves an empty one alone
 
 
 @pytest.mark.parametrize("kind", [4, 5, 6, 7])
 def test_a_type_that_rocketmq_does_not_know(kind: int) -> None:
-    with pytest.raises(UnknownCompression, match=str(kind)):
-        decompressed(TEXT, 0x1 | kind << 8, CAP)
+    with pytest.raises(bodies.UnknownCompression, match=str(kind)):
+        bodies.decompressed(TEXT, 0x1 | kind << 8, CAP)
 
 
 @pytest.mark.parametrize("codec", FLAGS)
 @pytest.mark.parametrize("damage", ["plain", "cut", "head", "one byte", "flipped"])
 def test_a_flag_on_what_is_not_compressed_is_reported(codec: str, damage: str) -> None:
     whole = compressed(codec)
-    body = {
-        "plain": TEXT, "cut": whole[:-3], "head": whole[:8], "one byte": b"x",
-        "flipped": bytes([whole[0] ^ 0xFF]) + whole[1:],
-    }[damage]  # fmt: skip
-    with pytest.raises(NotCompressed) as error:
-        decompressed(body, FLAGS[codec], CAP)
+    body = {"plain": TEXT, "cut": whole[:-3], "head": whole[:8], "one byte": b"x",
+            "flipped": bytes([whole[0] ^ 0xFF]) + whole[1:]}[damage]  # fmt: skip
+    with pytest.raises(bodies.NotCompressed) as error:
+        bodies.decompressed(body, FLAGS[codec], CAP)
     assert codec in str(error.value)
     assert "words" not in str(error.value)
 
@@ -81,10 +69,10 @@ def test_a_flag_on_what_is_not_compressed_is_reported(codec: str, damage: str) -
 @pytest.mark.parametrize("codec", FLAGS)
 def test_never_more_than_the_cap_comes_out(codec: str) -> None:
     whole = compressed(codec)
-    assert decompressed(whole, FLAGS[codec], len(TEXT)) == TEXT
+    assert bodies.decompressed(whole, FLAGS[codec], len(TEXT)) == TEXT
     for cap in (len(TEXT) - 1, 100, 0):
-        with pytest.raises(BodyPastCap) as error:
-            decompressed(whole, FLAGS[codec], cap)
+        with pytest.raises(bodies.BodyPastCap) as error:
+            bodies.decompressed(whole, FLAGS[codec], cap)
         assert error.value.start == TEXT[:cap]
 
 
@@ -92,8 +80,8 @@ def test_never_more_than_the_cap_comes_out(codec: str) -> None:
 def test_a_small_body_that_would_become_a_gigabyte_takes_no_memory(codec: str) -> None:
     bomb = compressed(codec, bytes(1 << 28))  # of zeros
     peak = Peak()
-    with pytest.raises(BodyPastCap):
-        decompressed(bomb, FLAGS[codec], CAP)
+    with pytest.raises(bodies.BodyPastCap):
+        bodies.decompressed(bomb, FLAGS[codec], CAP)
     assert peak.added < 100
 
 
@@ -101,8 +89,8 @@ def test_a_small_body_that_would_become_a_gigabyte_takes_no_memory(codec: str) -
 def test_any_bytes_give_a_body_or_an_error_of_ours(body: bytes, flag: int) -> None:
     magic = {0x101: b"\x04\x22\x4d\x18", 0x201: b"\x28\xb5\x2f\xfd", 0x1: b"\x78\x9c"}
     for head in (b"", magic.get(flag, b"")):
-        with suppress(BodyError):
-            assert len(decompressed(head + body, flag, 1000)) <= 1000
+        with suppress(bodies.BodyError):
+            assert len(bodies.decompressed(head + body, flag, 1000)) <= 1000
 
 
 def batch(*messages: tuple[int, bytes, bytes]) -> bytes:
@@ -117,32 +105,33 @@ def batch(*messages: tuple[int, bytes, bytes]) -> bytes:
 
 def test_a_batch_is_taken_apart() -> None:
     messages = [(3, b"one", b"a\x011\x02"), (0, b"", b""), (-1, b"three", b"b\x012\x02")]
-    assert list(inner_messages(batch(*messages))) == [InnerMessage(*one) for one in messages]
-    assert list(inner_messages(b"")) == []
+    assert list(bodies.inner_messages(batch(*messages))) == [
+        bodies.InnerMessage(*one) for one in messages
+    ]
+    assert list(bodies.inner_messages(b"")) == []
 
 
-@pytest.mark.parametrize(
-    ("at", "value", "says"),
-    [
-        (16, -1, "offset 0 of the body: bodyLength: -1"),
-        (16, 1 << 30, "offset 0 of the body: bodyLength"),
-        (25 + 16, 6, "offset 25 of the body: bodyLength: 6"),
-        (25 + 16, 4, "offset 25 of the body: propertiesLength"),
-    ],
-)
+@pytest.mark.parametrize(("at", "value", "says"), [
+    (16, -1, "offset 0 of the body: bodyLength: -1"),
+    (16, 1 << 30, "offset 0 of the body: bodyLength"),
+    (25 + 16, 6, "offset 25 of the body: bodyLength: 6"),
+    (25 + 16, 4, "offset 25 of the body: propertiesLength"),
+])  # fmt: skip
 def test_a_broken_batch_says_where(at: int, value: int, says: str) -> None:
     body = bytearray(batch((0, b"one", b""), (0, b"three", b"")))
     struct.pack_into(">i", body, at, value)
-    with pytest.raises(BrokenBatch, match=says):
-        list(inner_messages(bytes(body)))
+    with pytest.raises(bodies.BrokenBatch, match=says):
+        list(bodies.inner_messages(bytes(body)))
 
 
 def test_what_is_left_of_a_batch_is_reported() -> None:
     found: list[Any] = []
-    with pytest.raises(BrokenBatch, match="offset 25 of the body: totalSize"):
-        found.extend(inner_messages(batch((0, b"one", b"")) + b"\0" * 19))
+    with pytest.raises(bodies.BrokenBatch, match="offset 25 of the body: totalSize"):
+        found.extend(bodies.inner_messages(batch((0, b"one", b"")) + b"\0" * 19))
     assert len(found) == 1  # the one before it is whole
 
 
 def test_a_batch_has_both_flags() -> None:
-    assert [is_batch(flag) for flag in (0x0, 0x40, 0x80, 0xC0, 0xC1)] == [False] * 3 + [True] * 2
+    assert [bodies.is_batch(flag) for flag in (0x0, 0x40, 0x80, 0xC0, 0xC1)] == [False] * 3 + [
+        True
+    ] * 2

@@ -6,14 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.message.bulk import (
-    Alike,
-    BulkRows,
-    Destination,
-    Texts,
-    encode_rows,
-    put_crc_property,
-)
+from reput.store_format.message import bulk
 from tests.logs import Message, encode, properties
 
 NOW, PLACE = 1_700_000_000_000, 1 << 40
@@ -31,9 +24,9 @@ ROWS = [
 TAGS, KEYS, GIVEN = (b"t0", b"t1", b"", b"t3"), (b"k0", b"", b"", b"k3"), ROWS[3].properties
 
 
-def texts(*values: bytes) -> Texts:
+def texts(*values: bytes) -> bulk.Texts:
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
-    return Texts(ends, np.frombuffer(b"".join(values), np.uint8))
+    return bulk.Texts(ends, np.frombuffer(b"".join(values), np.uint8))
 
 
 def encoded(
@@ -42,23 +35,23 @@ def encoded(
     """Rows of the columns of ROWS, which shall become the records `wanted`."""
     sizes = np.zeros(len(ROWS), np.int64)
     sizes[rows.start : rows.stop] = [len(encode(each, 0)) for each in wanted]
-    columns = BulkRows(
+    columns = bulk.BulkRows(
         np.array([NUMBERS[row.topic] for row in ROWS], np.int32),
         np.array([row.queue_id for row in ROWS], np.int32),
         np.array([row.flag for row in ROWS], np.int32),
         np.array([7, 0, 0, -1], np.int64),  # a time that is not positive means now
-        texts(*[row.body for row in ROWS]),
-        texts(*TAGS), texts(*KEYS), texts(b"", b"", b"", GIVEN),
-        sizes,
-        np.array([row.queue_id for row in ROWS], np.int64),
+        texts(*[row.body for row in ROWS]), texts(*TAGS), texts(*KEYS), texts(b"", b"", b"", GIVEN),
+        sizes, np.array([row.queue_id for row in ROWS], np.int64),
     )  # fmt: skip
     prefix = np.frombuffer(KEY[:20].encode(), np.uint8)
     ends, crc = alike.get("text_ends", True), alike.get("crc", False)
-    same = Alike(np.frombuffer(HOST, np.uint8), 0, prefix, np.array(order), ends, crc)
+    same = bulk.Alike(np.frombuffer(HOST, np.uint8), 0, prefix, np.array(order), ends, crc)
     offsets = np.array([ROWS[rows.start].queue_offset, 9], np.int64)
-    to = Destination(PLACE, NOW, offsets, 0xABCD, 0xFFFF + rows.start)
+    to = bulk.Destination(PLACE, NOW, offsets, 0xABCD, 0xFFFF + rows.start)
     out = np.zeros(int(sizes.sum()), np.uint8)
-    assert encode_rows(rows.start, rows.stop, columns, texts(*TOPICS), same, to, out) == len(out)
+    assert bulk.encode_rows(rows.start, rows.stop, columns, texts(*TOPICS), same, to, out) == len(
+        out
+    )
     return out.tobytes()
 
 
@@ -87,5 +80,5 @@ def test_digits_of_a_crc_have_the_lowest_first(covered: bytes, digits: bytes) ->
     """The CRC-32 of `a` is E8B7BE43: without its highest bit 1756872259 in decimal."""
     out = np.zeros(3 + len(covered) + 20, np.uint8)
     out[3 : 3 + len(covered)] = np.frombuffer(covered, np.uint8)
-    assert put_crc_property(out, 3, 3 + len(covered)) == len(out)
+    assert bulk.put_crc_property(out, 3, 3 + len(covered)) == len(out)
     assert out[-20:].tobytes() == b"__CRC32#\x01" + digits + b"\x02"

@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.message.encode import (
-    Encoder,
-    blank,
-    crc_property,
-    crc_property_of,
-    finish,
-    message_id,
-)
+from reput.store_format.message import encode
 from reput.store_format.message.ids import UniqueIds
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import (
@@ -30,15 +23,15 @@ V4, V6 = bytes((10, 0, 0, 2, 0, 0, 0x2A, 0x9F)), bytes([0] * 15 + [1, 0, 0, 0x2A
 TAGGED = logs.properties(("UNIQ_KEY", "U"))
 
 
-def encoder(release: str = "5.3.3", /, **given: object) -> Encoder:
+def encoder(release: str = "5.3.3", /, **given: object) -> encode.Encoder:
     settings = writer_settings_from({name: str(value) for name, value in given.items()})
     ids = UniqueIds(lambda: NOW, "10.0.0.2:10911", 1, 1)
-    return Encoder(settings, profile(release), lambda: NOW, ids, "10.0.0.2:10911")
+    return encode.Encoder(settings, profile(release), lambda: NOW, ids, "10.0.0.2:10911")
 
 
-def record(made: Encoder, **fields: Any) -> bytes:
+def record(made: encode.Encoder, **fields: Any) -> bytes:
     fields = {"topic": "T", "body": b"x", "properties": TAGGED, **fields}
-    return finish(made.draft(Message(**fields)), 5, 1 << 40, NOW + 9)
+    return encode.finish(made.draft(Message(**fields)), 5, 1 << 40, NOW + 9)
 
 
 def wanted(**fields: Any) -> bytes:
@@ -79,8 +72,8 @@ def test_the_crc_property_covers_all_before_it() -> None:
     made = encoder(enabledAppendPropCRC="true")
     assert record(made) == wanted(crc_property=True)
     assert record(made, properties=TAGGED[:-1]) == wanted(crc_property=True)  # the last 02 is added
-    assert crc_property_of(1234) == b"__CRC32#\x014321000000\x02"
-    assert crc_property(b"ab") == crc_property_of(zlib.crc32(b"ab") & 0x7FFFFFFF)
+    assert encode.crc_property_of(1234) == b"__CRC32#\x014321000000\x02"
+    assert encode.crc_property(b"ab") == encode.crc_property_of(zlib.crc32(b"ab") & 0x7FFFFFFF)
 
 
 @pytest.mark.parametrize(("crc", "most"), [("false", 32_767), ("true", 32_747)])
@@ -114,6 +107,6 @@ def test_maxmessagesize_is_of_a_batch_as_the_client_sent_it(bodies: list[int], f
 
 
 def test_a_blank_and_an_id_are_the_layouts() -> None:
-    assert blank(479).hex() == "000001dfcbd43194"
-    assert message_id(V4, 1528) == "0A00000200002A9F00000000000005F8"
-    assert message_id(V6, 0) == "0" * 31 + "1" + "00002A9F" + "0" * 16
+    assert encode.blank(479).hex() == "000001dfcbd43194"
+    assert encode.message_id(V4, 1528) == "0A00000200002A9F00000000000005F8"
+    assert encode.message_id(V6, 0) == "0" * 31 + "1" + "00002A9F" + "0" * 16

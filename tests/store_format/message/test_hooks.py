@@ -23,18 +23,14 @@ def put(root: Path, properties: dict[str, str], **named: Any) -> tuple[str, dict
     return record.topic, parse_properties(record.properties)
 
 
-@pytest.mark.parametrize(
-    ("given", "out"),
-    [
-        ({"TIMER_DELAY_SEC": "2"}, 1_700_000_002_000),
-        ({"TIMER_DELAY_MS": "2000"}, 1_700_000_002_000),
-        ({"TIMER_DELAY_MS": "1"}, 1_700_000_000_000),
-        ({"TIMER_DELIVER_MS": "1700000003000"}, 1_700_000_002_000),  # a tick: the one before
-        ({"TIMER_DELIVER_MS": "1700000003001"}, 1_700_000_003_000),
-        ({"TIMER_DELAY_SEC": "2", "TIMER_DELAY_MS": "9000"}, 1_700_000_002_000),
-        ({"TIMER_DELAY_MS": "9000", "TIMER_DELIVER_MS": "1700000003001"}, 1_700_000_009_000),
-    ],
-)
+@pytest.mark.parametrize(("given", "out"), [
+    ({"TIMER_DELAY_SEC": "2"}, 1_700_000_002_000), ({"TIMER_DELAY_MS": "2000"}, 1_700_000_002_000),
+    ({"TIMER_DELAY_MS": "1"}, 1_700_000_000_000),
+    ({"TIMER_DELIVER_MS": "1700000003000"}, 1_700_000_002_000),  # a tick: the one before
+    ({"TIMER_DELIVER_MS": "1700000003001"}, 1_700_000_003_000),
+    ({"TIMER_DELAY_SEC": "2", "TIMER_DELAY_MS": "9000"}, 1_700_000_002_000),
+    ({"TIMER_DELAY_MS": "9000", "TIMER_DELIVER_MS": "1700000003001"}, 1_700_000_009_000),
+])  # fmt: skip
 def test_it_waits_for_its_tick(tmp_path: Path, given: dict[str, str], out: int) -> None:
     topic, properties = put(tmp_path, given)
     assert (topic, properties["TIMER_OUT_MS"]) == (TIMER_TOPIC, str(out))
@@ -68,26 +64,20 @@ def test_before_there_was_a_wheel_the_names_mean_nothing(tmp_path: Path) -> None
     assert put(tmp_path, {"TIMER_DELAY_SEC": "9"}, release="4.9.7")[0] == "T"
 
 
-@pytest.mark.parametrize(
-    ("named", "error", "status"),
-    [
-        ({"timerWheelEnable": "false"}, TimerDisabled, "WHEEL_TIMER_NOT_ENABLE"),
-        ({"timerMaxDelaySec": "8"}, TimerIllegal, "WHEEL_TIMER_MSG_ILLEGAL"),
-    ],
-)
+@pytest.mark.parametrize(("named", "error", "status"), [
+    ({"timerWheelEnable": "false"}, TimerDisabled, "WHEEL_TIMER_NOT_ENABLE"),
+    ({"timerMaxDelaySec": "8"}, TimerIllegal, "WHEEL_TIMER_MSG_ILLEGAL"),
+])  # fmt: skip
 def test_a_refusal_has_rocketmqs_status(tmp_path, named, error, status) -> None:
     with pytest.raises(error) as refused:
         put(tmp_path, {"TIMER_DELAY_SEC": "9"}, **named)
     assert refused.value.status == status  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"TIMER_DELAY_SEC": "soon"}, {"TIMER_DELAY_SEC": "259201"}, {"TIMER_DELIVER_MS": "9" * 18},
-        {"TIMER_DELIVER_MS": "9" * 20}, {"TIMER_DELIVER_MS": "5", "TIMER_DEL_UNIQKEY": "K"},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("given", [
+    {"TIMER_DELAY_SEC": "soon"}, {"TIMER_DELAY_SEC": "259201"}, {"TIMER_DELIVER_MS": "9" * 18},
+    {"TIMER_DELIVER_MS": "9" * 20}, {"TIMER_DELIVER_MS": "5", "TIMER_DEL_UNIQKEY": "K"},
+])  # fmt: skip
 def test_what_no_wheel_takes_is_refused(tmp_path: Path, given: dict[str, str]) -> None:
     with pytest.raises(TimerIllegal):
         put(tmp_path, given)

@@ -41,34 +41,25 @@ def test_small_letters_are_digits_too() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "7F", "0" * 30, "0" * 31, "0" * 33, "0" * 34, "0" * 54, "0" * 58, "G" * 32, "0" * 31 + "-",
-     " " + "0" * 32, "00 " * 16, "\u0660" * 32],
-)  # fmt: skip
+@pytest.mark.parametrize("text", ["", "7F", "0" * 30, "0" * 31, "0" * 33, "0" * 34,
+                                  "0" * 54, "0" * 58, "G" * 32, "0" * 31 + "-",
+                                  " " + "0" * 32, "00 " * 16, "\u0660" * 32])  # fmt: skip
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(BadMessageId, match="32 or 56 hexadecimal digits"):
         parse_message_id(text)
 
 
-@pytest.mark.parametrize(
-    ("stored", "milliseconds", "made"),
-    [
-        (MARCH_2024 + 5000, 4000, MARCH_2024 + 4000),
-        (MARCH_2024, 0, MARCH_2024),
-        (MARCH_2024 + 5000, FEBRUARY_MS - 1, MARCH_2024 - 1),  # stored just after the month ended
-        (MARCH_2024 - 1, FEBRUARY_MS - 9, MARCH_2024 - 9),
-        (1_704_067_200_000, 31 * 86_400_000 - 1, 1_704_067_199_999),  # over the end of 2023
-        (MARCH_2024 + 5000 - ERA, FEBRUARY_MS - 1, MARCH_2024 - 1 - ERA),  # 1624
-        (MARCH_2024 + 5000 + 30 * ERA, 4000, MARCH_2024 + 4000 + 30 * ERA),
-        (253_402_300_799_999, 5, YEAR_10000 - 31 * 86_400_000 + 5),
-        (YEAR_10000, 5, YEAR_10000 + 5),
-        (YEAR_10000, 31 * 86_400_000 - 1, YEAR_10000 - 1),
-        (YEAR_1, 0, YEAR_1),
-        (YEAR_1, 31 * 86_400_000 - 7, YEAR_1 - 7),
-        (YEAR_1 - 8, 31 * 86_400_000 - 9, YEAR_1 - 9),
-    ],
-)
+@pytest.mark.parametrize(("stored", "milliseconds", "made"), [
+    (MARCH_2024 + 5000, 4000, MARCH_2024 + 4000), (MARCH_2024, 0, MARCH_2024),
+    (MARCH_2024 + 5000, FEBRUARY_MS - 1, MARCH_2024 - 1),  # stored just after the month ended
+    (MARCH_2024 - 1, FEBRUARY_MS - 9, MARCH_2024 - 9),
+    (1_704_067_200_000, 31 * 86_400_000 - 1, 1_704_067_199_999),  # over the end of 2023
+    (MARCH_2024 + 5000 - ERA, FEBRUARY_MS - 1, MARCH_2024 - 1 - ERA),  # 1624
+    (MARCH_2024 + 5000 + 30 * ERA, 4000, MARCH_2024 + 4000 + 30 * ERA),
+    (253_402_300_799_999, 5, YEAR_10000 - 31 * 86_400_000 + 5), (YEAR_10000, 5, YEAR_10000 + 5),
+    (YEAR_10000, 31 * 86_400_000 - 1, YEAR_10000 - 1), (YEAR_1, 0, YEAR_1),
+    (YEAR_1, 31 * 86_400_000 - 7, YEAR_1 - 7), (YEAR_1 - 8, 31 * 86_400_000 - 9, YEAR_1 - 9),
+])  # fmt: skip
 def test_the_month_is_that_of_the_store_time_or_the_one_before(stored, milliseconds, made) -> None:
     _, client = parse_message_id(f"{'0' * 20}{milliseconds:08X}0000")
     assert client.made_at(stored) == made
@@ -105,17 +96,12 @@ def test_the_counter_goes_on_over_milliseconds_and_wraps_after_65536() -> None:
     assert [maker.next()[-12:], maker.next()[-12:]] == ["000000000000", "000000010001"]
 
 
-@pytest.mark.parametrize(
-    ("now", "since"),
-    [
-        (FEBRUARY_2024, 0),
-        (FEBRUARY_2024 + 29 * DAY - 1, 29 * DAY - 1),
-        (FEBRUARY_2024 + 29 * DAY, 0),
-        (FEBRUARY_2024 - 1, 31 * DAY - 1),
-        (1_704_067_199_999, 31 * DAY - 1),  # the last of 2023
-        (1_704_067_200_000, 0),
-    ],
-)
+@pytest.mark.parametrize(("now", "since"), [
+    (FEBRUARY_2024, 0), (FEBRUARY_2024 + 29 * DAY - 1, 29 * DAY - 1), (FEBRUARY_2024 + 29 * DAY, 0),
+    (FEBRUARY_2024 - 1, 31 * DAY - 1),
+    (1_704_067_199_999, 31 * DAY - 1),  # the last of 2023
+    (1_704_067_200_000, 0),
+])  # fmt: skip
 def test_the_time_is_since_the_month_began_in_utc(now: int, since: int) -> None:
     assert ids(now).time_part() == since
 

@@ -23,12 +23,9 @@ from reput.store_format.message.refusals import FieldRange, FieldType, Separator
 from tests.broker.writer.stores import open_writer, stored_records
 
 REFUSALS = [
-    (Message("", b""), errors.TopicBlank),
-    (Message("  ", b""), errors.TopicBlank),
-    (Message("a/b", b""), errors.TopicCharacters),
-    (Message("héllo", b""), errors.TopicCharacters),
-    (Message("a b", b""), errors.TopicCharacters),
-    (Message("T" * 128, b""), errors.TopicTooLong),
+    (Message("", b""), errors.TopicBlank), (Message("  ", b""), errors.TopicBlank),
+    (Message("a/b", b""), errors.TopicCharacters), (Message("héllo", b""), errors.TopicCharacters),
+    (Message("a b", b""), errors.TopicCharacters), (Message("T" * 128, b""), errors.TopicTooLong),
     (Message("%RETRY%" + "g" * 249, b""), errors.TopicTooLong),
     (Message("SCHEDULE_TOPIC_XXXX", b""), errors.TopicForbidden),
     (Message("RMQ_SYS_TRANS_HALF_TOPIC", b""), errors.TopicForbidden),
@@ -50,7 +47,7 @@ REFUSALS = [
     (Message("T", b"", flag=-(1 << 31) - 1), errors.FieldRange),
     (Message("T", b"", queue_id=-1), errors.FieldRange),
     (Message("T", b"", properties={"DELAY": "soon"}), errors.DelayInvalid),
-]
+]  # fmt: skip
 # A field, and a value of a type that it cannot have.
 WRONG_TYPES = [
     ("topic", 5), ("topic", b"T"), ("topic", None), ("topic", ["T"]), ("body", "text"),
@@ -109,18 +106,11 @@ def test_what_is_just_allowed_is_taken(tmp_path: Path) -> None:
             assert writer.append(message).status == "PUT_OK"
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [],
-        [Message("A", b""), Message("B", b"")],
-        [Message("A", b"", 0), Message("A", b"", 1)],
-        [Message("A", b"", delay_level=1)],
-        [Message("A", b"", properties={"DELAY": "1"})],
-        [Message("A", b"", transaction=4)],
-        [Message("A", b"", wait=False), Message("A", b"")],
-    ],
-)
+@pytest.mark.parametrize("messages", [
+    [], [Message("A", b""), Message("B", b"")], [Message("A", b"", 0), Message("A", b"", 1)],
+    [Message("A", b"", delay_level=1)], [Message("A", b"", properties={"DELAY": "1"})],
+    [Message("A", b"", transaction=4)], [Message("A", b"", wait=False), Message("A", b"")],
+])  # fmt: skip
 def test_a_batch_is_of_one_topic_and_queue(tmp_path: Path, messages: list[Message]) -> None:
     with open_writer(tmp_path) as writer:
         with pytest.raises(errors.BatchIllegal):
@@ -233,27 +223,21 @@ def test_a_signed_field_holds_its_least_and_its_greatest_number(bits: int) -> No
             check_range("flag", value, bits)
 
 
-@pytest.mark.parametrize(
-    ("name", "fits", "over"),
-    [
-        ("queue_id", 2**31 - 1, 2**31), ("flag", -(2**31), -(2**31) - 1),
-        ("prepared_offset", 2**63 - 1, 2**63), ("born_timestamp", -(2**63), -(2**63) - 1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "fits", "over"), [
+    ("queue_id", 2**31 - 1, 2**31), ("flag", -(2**31), -(2**31) - 1),
+    ("prepared_offset", 2**63 - 1, 2**63), ("born_timestamp", -(2**63), -(2**63) - 1),
+])  # fmt: skip
 def test_offsets_and_times_are_longs_and_the_rest_ints(name: str, fits: int, over: int) -> None:
     check_types(message(**{name: fits}))
     with pytest.raises(FieldRange, match=f"^{name}="):
         check_types(message(**{name: over}))
 
 
-@pytest.mark.parametrize(
-    "named",
-    [
-        {"body": None}, {"body": bytearray(1)}, {"body": memoryview(b"x")},
-        {"flag": np.int32(7), "queue_id": True}, {"unique_key": None}, {"born_timestamp": None},
-        {"properties": None}, {"properties": b"\xff"}, {"properties": UserDict(a="x")},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("named", [
+    {"body": None}, {"body": bytearray(1)}, {"body": memoryview(b"x")},
+    {"flag": np.int32(7), "queue_id": True}, {"unique_key": None}, {"born_timestamp": None},
+    {"properties": None}, {"properties": b"\xff"}, {"properties": UserDict(a="x")},
+])  # fmt: skip
 def test_what_the_encoder_can_write_passes(named: dict[str, Any]) -> None:
     check_types(message(**named))
 
@@ -287,22 +271,16 @@ def test_the_first_wrong_field_is_named() -> None:
 
 
 # --- Properties as text: which pairs count in which release, and in what order they are written.
-@pytest.mark.parametrize(
-    ("raw", "old", "new"),
-    [
-        (b"", {}, {}),
-        (b"a\x01x\x02b\x01y\x02", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
-        (b"a\x01x\x02b\x01y", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
-        (b"a\x01x\x02a\x01y\x02", {"a": "y"}, {"a": "y"}),
-        (b"TAGS\x01a\x01\x02", {"TAGS": "a"}, {"TAGS": "a\x01"}),
-        (b"TAGS\x01a\x01b\x02", {}, {"TAGS": "a\x01b"}),
-        (b"TAGS\x01\x02", {}, {}),
-        (b"\x01a\x02", {"": "a"}, {}),
-        (b"TAGS\x02\x02\x01\x02", {}, {}),
-        (b"a\x01\x01x\x02", {}, {"a": "\x01x"}),
-        (b"a\x01\xed\xa0\x80\x02", {"a": "\ufffd"}, {"a": "\ufffd"}),
-    ],
-)
+@pytest.mark.parametrize(("raw", "old", "new"), [
+    (b"", {}, {}), (b"a\x01x\x02b\x01y\x02", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
+    (b"a\x01x\x02b\x01y", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
+    (b"a\x01x\x02a\x01y\x02", {"a": "y"}, {"a": "y"}),
+    (b"TAGS\x01a\x01\x02", {"TAGS": "a"}, {"TAGS": "a\x01"}),
+    (b"TAGS\x01a\x01b\x02", {}, {"TAGS": "a\x01b"}), (b"TAGS\x01\x02", {}, {}),
+    (b"\x01a\x02", {"": "a"}, {}), (b"TAGS\x02\x02\x01\x02", {}, {}),
+    (b"a\x01\x01x\x02", {}, {"a": "\x01x"}),
+    (b"a\x01\xed\xa0\x80\x02", {"a": "\ufffd"}, {"a": "\ufffd"}),
+])  # fmt: skip
 def test_releases_split_a_pair_in_two_ways(raw, old, new) -> None:
     assert parse_properties(raw, split=True) == old
     assert parse_properties(raw) == new

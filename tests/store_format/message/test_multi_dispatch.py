@@ -21,28 +21,20 @@ def further(release: str, names: str, topic: str = "T", transaction: int = 0) ->
     return numbering(release).of(topic, 3, transaction, {"INNER_MULTI_DISPATCH": names})
 
 
-@pytest.mark.parametrize(
-    ("release", "multi", "lmq", "on"),
-    [
-        ("4.9.2", "true", "true", False), ("4.9.3", "true", "false", True),
-        ("5.3.1", "false", "true", False), ("5.3.1", "true", "false", True),
-        ("5.3.2", "true", "false", False), ("5.3.2", "false", "true", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("release", "multi", "lmq", "on"), [
+    ("4.9.2", "true", "true", False), ("4.9.3", "true", "false", True),
+    ("5.3.1", "false", "true", False), ("5.3.1", "true", "false", True),
+    ("5.3.2", "true", "false", False), ("5.3.2", "false", "true", True),
+])  # fmt: skip
 def test_it_is_on_by_the_setting_of_its_release(release, multi, lmq, on) -> None:
     assert numbering(release, enableMultiDispatch=multi, enableLmq=lmq).is_on == on
 
 
-@pytest.mark.parametrize(
-    ("topic", "without"),
-    [
-        ("T", []),
-        ("%RETRY%g", ["5.1.1", "5.1.4", "5.2.0", "5.3.1", "5.3.3"]),
-        ("SCHEDULE_TOPIC_XXXX", ["5.1.4", "5.3.1", "5.3.3"]),  # CommitLog of 5.2.0 numbers them
-        ("rmq_sys_wheel_timer", ["5.1.4", "5.3.1", "5.3.3"]),
-        ("rmq_sys_other", ["5.3.1", "5.3.3"]),
-    ],
-)
+@pytest.mark.parametrize(("topic", "without"), [
+    ("T", []), ("%RETRY%g", ["5.1.1", "5.1.4", "5.2.0", "5.3.1", "5.3.3"]),
+    ("SCHEDULE_TOPIC_XXXX", ["5.1.4", "5.3.1", "5.3.3"]),  # CommitLog of 5.2.0 numbers them
+    ("rmq_sys_wheel_timer", ["5.1.4", "5.3.1", "5.3.3"]), ("rmq_sys_other", ["5.3.1", "5.3.3"]),
+])  # fmt: skip
 def test_some_topics_have_no_further_queues(topic: str, without: list[str]) -> None:
     releases = ("4.9.7", "5.0.0", "5.1.1", "5.1.4", "5.2.0", "5.3.1", "5.3.3")
     assert [r for r in releases if further(r, "%LMQ%a", topic) is None] == without
@@ -53,14 +45,11 @@ def test_a_blank_list_names_nothing(names: str) -> None:
     assert further("5.3.3", names) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "refused"),
-    [
-        ("%LMQ%a/b", ["4.9.8", "5.1.1"]),  # later a broker gives it a number and no queue
-        ("%LMQ%" + "x" * 251, ["4.9.8", "5.1.1", "5.1.2", "5.3.3"]), ("%LMQ%" + "x" * 250, []),
-        ("..", ["4.9.8"]),  # a name without the prefix is a queue's up to 4.9.8
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "refused"), [
+    ("%LMQ%a/b", ["4.9.8", "5.1.1"]),  # later a broker gives it a number and no queue
+    ("%LMQ%" + "x" * 251, ["4.9.8", "5.1.1", "5.1.2", "5.3.3"]), ("%LMQ%" + "x" * 250, []),
+    ("..", ["4.9.8"]),  # a name without the prefix is a queue's up to 4.9.8
+])  # fmt: skip
 def test_a_queue_that_could_not_be_dispatched_is_refused(name: str, refused: list[str]) -> None:
     for release in ("4.9.8", "5.1.1", "5.1.2", "5.3.3"):
         found = further(release, name)

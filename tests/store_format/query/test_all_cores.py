@@ -35,10 +35,8 @@ def log(tmp_path: Path) -> Iterator[LogReader]:
     """Many windows: of 4 KiB, some records longer than that, and three segments."""
     draw = random.Random(3)
     lengths = [9000 if n % 40 == 7 else n % 300 for n in range(500)]
-    messages = [
-        Message(topic=f"T{n % 3}", queue_offset=n, body=draw.randbytes(length))
-        for n, length in enumerate(lengths)
-    ]
+    messages = [Message(topic=f"T{n % 3}", queue_offset=n, body=draw.randbytes(length))
+                for n, length in enumerate(lengths)]  # fmt: skip
     (tmp_path / "commitlog").mkdir()
     for start, raw in build_log(messages, SEGMENT, 0).items():
         (tmp_path / "commitlog" / f"{start:020d}").write_bytes(raw)

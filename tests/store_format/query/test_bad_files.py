@@ -195,10 +195,8 @@ def test_flipped_bits_in_derived_files_give_no_wrong_message(small: Asked) -> No
 def hostile_store(folder: Path) -> Path:
     evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202e"
     messages = [
-        Message(
-            topic="../../evil\x1b[31m", body=evil.encode(),
-            properties=properties(("KEYS", f"k {evil}"), ("TAGS", evil), (evil, evil)),
-        ),
+        Message(topic="../../evil\x1b[31m", body=evil.encode(),
+                properties=properties(("KEYS", f"k {evil}"), ("TAGS", evil), (evil, evil))),
         Message(topic="T", body=b"\xff\xfe\x00", properties=properties(("KEYS", "k"))),
     ]  # fmt: skip
     (folder / "store" / "commitlog").mkdir(parents=True)
@@ -254,33 +252,21 @@ def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_reported(tmp_path, c
     assert "says zlib, but" in third
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "name what to look for"),
-        (["--key", "k"], "--topic"),
-        (["--queue", "1"], "--topic"),
-        (["--topic", "T", "--key", "k", "--offset", "1", "--queue", "0"], "one of them"),
-        (["--topic", "T", "--offset", "1"], "--queue"),
-        (["--topic", "T", "--key", "k", "--as-rocketmq"], "--rocketmq"),
-        (["--topic", "T", "--sql", "a >"], "column"),
-        (["--message-id", "12"], "no message id"),
-        (
-            ["--offset", "0", "--tags", "x"],
-            "--tags: not obeyed where a place in the log is asked for",
-        ),
-        (["--topic", "T", "--queue", "0", "--offset", "0", "--until", "9"], "--until: not obeyed"),
-        (["--topic", "T", "--key", "k", "--queue", "0"], "--queue: not obeyed where --key"),
-        (["--unique-key", "k", "--since", "0"], "--since: not obeyed where --unique-key"),
-        (["--message-id", "0" * 32, "--sql", "a = 1"], "--sql: not obeyed"),
-        (["--topic", "T", "--keys-file", "k", "--as-rocketmq"], "--as-rocketmq: not obeyed"),
-        (
-            ["--topic", "T", "--scan", "--as-rocketmq", "--rocketmq", "5.3.3"],
-            "never answers by --scan",
-        ),
-        (["--topic", "T", "--keys-file", "no such file"], "--keys-file no such file: No such file"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ([], "name what to look for"), (["--key", "k"], "--topic"), (["--queue", "1"], "--topic"),
+    (["--topic", "T", "--key", "k", "--offset", "1", "--queue", "0"], "one of them"),
+    (["--topic", "T", "--offset", "1"], "--queue"),
+    (["--topic", "T", "--key", "k", "--as-rocketmq"], "--rocketmq"),
+    (["--topic", "T", "--sql", "a >"], "column"), (["--message-id", "12"], "no message id"),
+    (["--offset", "0", "--tags", "x"], "--tags: not obeyed where a place in the log is asked for"),
+    (["--topic", "T", "--queue", "0", "--offset", "0", "--until", "9"], "--until: not obeyed"),
+    (["--topic", "T", "--key", "k", "--queue", "0"], "--queue: not obeyed where --key"),
+    (["--unique-key", "k", "--since", "0"], "--since: not obeyed where --unique-key"),
+    (["--message-id", "0" * 32, "--sql", "a = 1"], "--sql: not obeyed"),
+    (["--topic", "T", "--keys-file", "k", "--as-rocketmq"], "--as-rocketmq: not obeyed"),
+    (["--topic", "T", "--scan", "--as-rocketmq", "--rocketmq", "5.3.3"], "never answers by --scan"),
+    (["--topic", "T", "--keys-file", "no such file"], "--keys-file no such file: No such file"),
+])  # fmt: skip
 def test_wrong_usage_is_one_line(tmp_path, capsys, words: list[str], said: str) -> None:
     assert main(["query", str(hostile_store(tmp_path)), *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()

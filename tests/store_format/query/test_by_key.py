@@ -7,27 +7,16 @@ import pytest
 
 from reput.store_format.derived.index_reader import key_hash
 from reput.store_format.message.ids import BadMessageId
-from reput.store_format.query.by_key import (
-    as_broker,
-    by_key,
-    by_message_id,
-    newest,
-    note_if_wrong,
-    read,
-    who_is,
-)
+from reput.store_format.query import by_key as module
 from tests.logs import Message, properties
 from tests.store_format.query.derived_stores import Derived
 
 START = 1_700_000_000_000
 # Every third message has the key `x`, each its own; number 9 is rolled back, 12 of another topic.
 MESSAGES = [
-    Message(
-        "U" if n == 12 else "T", 0, n, b"b",
-        properties(("KEYS", f"k{n:02}" + (" x" if n % 3 == 0 else ""))), START + 1000 * n,
-        0xC if n == 9 else 0,
-    )
-    for n in range(40)
+    Message("U" if n == 12 else "T", 0, n, b"b",
+            properties(("KEYS", f"k{n:02}" + (" x" if n % 3 == 0 else ""))), START + 1000 * n,
+            0xC if n == 9 else 0) for n in range(40)
 ]  # fmt: skip
 OF_X = [n for n in range(0, 40, 3) if n not in (9, 12)]
 
@@ -40,7 +29,7 @@ def store() -> Derived:
 def found(store: Derived, key: str = "x", from_log: bool = False, **asked: Any) -> list[int]:
     topics = asked.pop("topics", ["T"])
     with store.open() as opened:
-        messages = by_key(
+        messages = module.by_key(
             opened, topics, key, lambda each: each.topic in topics and each.has_key(key),
             from_log, store.notes, **asked,
         )  # fmt: skip
@@ -57,11 +46,10 @@ def test_all_messages_of_a_key_in_the_logs_order(store: Derived, from_log: bool)
     assert store.notes.lines == []
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "first", "last"),
-    [(6000, None, 6, 39), (6001, None, 15, 39), (None, 6000, 0, 6), (None, 5999, 0, 3),
-     (6000, 6000, 6, 6), (6001, 14_999, 99, 99)],
-)  # fmt: skip
+@pytest.mark.parametrize(("begin", "end", "first", "last"), [
+    (6000, None, 6, 39), (6001, None, 15, 39), (None, 6000, 0, 6), (None, 5999, 0, 3),
+    (6000, 6000, 6, 6), (6001, 14_999, 99, 99),
+])  # fmt: skip
 def test_times_are_exact_and_both_included(store, begin, end, first, last) -> None:
     times = tuple(None if each is None else START + each for each in (begin, end))
     wanted = [n for n in OF_X if first <= n <= last]
@@ -81,7 +69,7 @@ def test_where_the_index_ends_the_log_goes_on(store: Derived) -> None:
 def test_a_place_without_a_message_is_noted_and_left_out(store: Derived) -> None:
     places = [store.places[3], store.places[4] + 1, 1 << 40]
     with store.open() as opened:
-        assert store.numbers(list(read(opened, places, store.notes))) == [3]
+        assert store.numbers(list(module.read(opened, places, store.notes))) == [3]
     assert [each.split(":")[0] for each in store.notes.lines] == [
         "the index has a message there, and the log has none",
         f"the index has a message at {1 << 40}, where the log has none",
@@ -98,14 +86,14 @@ def test_an_index_that_leads_to_another_message_is_noted(store: Derived) -> None
     with store.open() as opened:
         message = opened.message(opened.log.record_at(store.places[3]))
         for hashes, lines in (({key_hash("T", "x")}, 0), ({key_hash("T", "y")}, 1)):
-            note_if_wrong(message, hashes, store.notes)
+            module.note_if_wrong(message, hashes, store.notes)
             assert len(store.notes.lines) == lines
 
 
 @pytest.mark.parametrize(("most", "count", "cut"), [(64, 12, False), (13, 12, False), (5, 5, True)])
 def test_a_broker_gives_the_newest_with_the_hash(store, most, count, cut) -> None:
     with store.open() as opened:
-        messages = list(as_broker(opened, "T", "x", None, None, most, store.notes))
+        messages = list(module.as_broker(opened, "T", "x", None, None, most, store.notes))
     assert store.numbers(messages) == OF_X[-count:]
     assert (store.notes.cut, len(store.notes.lines)) == (cut, int(cut))
 
@@ -114,7 +102,7 @@ def test_a_broker_gives_the_newest_with_the_hash(store, most, count, cut) -> Non
 def test_of_many_the_newest_are_kept_and_it_is_said(store, most, kept, cut) -> None:
     with store.open() as opened:
         some = (opened.message(opened.log.record_at(place)) for place in store.places[:5])
-        assert store.numbers(list(newest(some, most, store.notes))) == kept
+        assert store.numbers(list(module.newest(some, most, store.notes))) == kept
     assert store.notes.lines == (["cut: the newest 2 of 5"] if cut else [])
 
 
@@ -142,7 +130,7 @@ def found_by(
 ) -> list[int]:
     with store.open() as opened:
         names = ["T", "U"] if topic is None else [topic]
-        messages = by_message_id(opened, text, topic, names, from_log, store.notes)
+        messages = module.by_message_id(opened, text, topic, names, from_log, store.notes)
         return store.numbers(list(messages))
 
 
@@ -161,11 +149,8 @@ def test_a_brokers_id_is_a_place_of_its_host(by_id: Derived, number: int) -> Non
 
 def test_a_host_has_to_be_the_records(by_id: Derived) -> None:
     assert found_by(by_id, broker_id(by_id, 3, V6)) == [3]
-    for text in (
-        broker_id(by_id, 3),
-        broker_id(by_id, 0, V6),
-        broker_id(by_id, 0, HOST[:7] + b"\0"),
-    ):
+    for text in (broker_id(by_id, 3), broker_id(by_id, 0, V6),
+                 broker_id(by_id, 0, HOST[:7] + b"\0")):  # fmt: skip
         assert found_by(by_id, text) == []
     assert f"{HOST.hex()}{by_id.places[1] + 1:016x}" != broker_id(by_id, 1)
     assert found_by(by_id, f"{HOST.hex()}{by_id.places[1] + 1:016x}") == []
@@ -214,7 +199,7 @@ def test_an_id_of_nothing_is_told_and_a_text_that_is_no_id_refused(by_id: Derive
 def test_who_a_message_is_by_either_id(by_id: Derived) -> None:
     text = broker_id(by_id, 0)
     with by_id.open() as opened:
-        assert who_is(opened, text) == (KEYS[0], text.upper())
-        assert who_is(opened, broker_id(by_id, 3, V6))[0] == ""
+        assert module.who_is(opened, text) == (KEYS[0], text.upper())
+        assert module.who_is(opened, broker_id(by_id, 3, V6))[0] == ""
         for other in (KEYS[1], "any text", broker_id(by_id, 3)):
-            assert who_is(opened, other) == (other, "")
+            assert module.who_is(opened, other) == (other, "")

@@ -90,12 +90,9 @@ def test_small_blocks_and_hits_handed_over_one_by_one(tmp_path, monkeypatch) -> 
                 for some in index_file.sweep(reader, hashes.astype(np.int32), block_bytes)
                 for number in some["number"]
             )
-            assert found == sorted(
-                entry.number
-                for hashed in hashes.tolist()
-                for entry in reader.chain(hashed)
-                if entry.key_hash == hashed
-            )
+            assert found == sorted(entry.number for hashed in hashes.tolist()
+                                   for entry in reader.chain(hashed)
+                                   if entry.key_hash == hashed)  # fmt: skip
 
 
 def test_chains_of_any_entries_end_as_they_do_alone(tmp_path: Path) -> None:
@@ -285,13 +282,10 @@ def test_what_no_message_had_is_missing() -> None:
     assert wanted.missing == []
 
 
-@pytest.mark.parametrize(
-    ("raw", "key", "verdict"),
-    [
-        ("\xe9", "\xe9", YES), ("\U0001f600", "\U0001f600", YES), (b"\xff", "\ufffd", ASK),
-        (b"\xef\xbf\xbd", "\ufffd", ASK), (b"\xff", "\xe9", NO), (b"x", "\ufffd", NO),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("raw", "key", "verdict"), [
+    ("\xe9", "\xe9", YES), ("\U0001f600", "\U0001f600", YES), (b"\xff", "\ufffd", ASK),
+    (b"\xef\xbf\xbd", "\ufffd", ASK), (b"\xff", "\xe9", NO), (b"x", "\ufffd", NO),
+])  # fmt: skip
 def test_a_key_that_malformed_bytes_may_mean_is_asked_for(raw, key, verdict) -> None:
     one = Message("T", properties=properties(("KEYS", raw)))
     assert judged(WantedKeys("T", [key]), one) == [verdict]

@@ -14,8 +14,7 @@ START = 1_700_000_000_000
 # Queue 0 of T has the even ones, queue 1 the odd ones, ten to a file; 7 is prepared, in no queue.
 MESSAGES = [
     Message("T", n % 2, n // 2 - (n > 7 and n % 2), b"b", properties(("TAGS", "AB"[n // 2 % 2])),
-            START + 10 * n, 4 if n == 7 else 0)
-    for n in range(40)
+            START + 10 * n, 4 if n == 7 else 0) for n in range(40)
 ]  # fmt: skip
 EVEN, ODD = [*range(0, 40, 2)], [n for n in range(1, 40, 2) if n != 7]
 
@@ -52,11 +51,10 @@ def test_positions_from_first_to_before_stop(store: Derived, scan: bool) -> None
     assert store.notes.lines == []
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "first", "stop"),
-    [(None, None, 0, 40), (100, 200, 10, 21), (101, 199, 11, 20), (390, None, 39, 40),
-     (391, None, 40, 40), (None, -1, 0, 0), (None, 0, 0, 1), (200, 100, 0, 0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("begin", "end", "first", "stop"), [
+    (None, None, 0, 40), (100, 200, 10, 21), (101, 199, 11, 20), (390, None, 39, 40),
+    (391, None, 40, 40), (None, -1, 0, 0), (None, 0, 0, 1), (200, 100, 0, 0),
+])  # fmt: skip
 def test_times_of_all_queues_in_the_logs_order(store, begin, end, first, stop) -> None:
     wanted = [n for n in range(first, stop) if n != 7]
     assert timed(store, begin, end) == wanted
@@ -108,12 +106,11 @@ def test_what_one_queue_lacks_comes_from_the_log_beside_what_others_have(
     assert at(store, 4, 14) == EVEN[4:14]
 
 
-@pytest.mark.parametrize(
-    ("remove", "line"),
-    [("consumequeue", "the store has no queues; the log is read instead"),
-     ("consumequeue/T/0", "the store has no such queue; `query --scan` looks for its messages in "
-                          "the log")],
-)  # fmt: skip
+@pytest.mark.parametrize(("remove", "line"), [
+    ("consumequeue", "the store has no queues; the log is read instead"),
+    ("consumequeue/T/0",
+     "the store has no such queue; `query --scan` looks for its messages in the log"),
+])  # fmt: skip
 def test_a_store_without_queues_is_read_and_without_this_one_not(store, remove, line) -> None:
     store.remove(remove)
     assert at(store, 0, None) == (EVEN if remove == "consumequeue" else [])
@@ -127,11 +124,10 @@ def test_a_queue_file_that_was_cut_is_not_used(store: Derived) -> None:
     assert "was cut: others have 200; the log is read instead" in store.notes.lines[0]
 
 
-@pytest.mark.parametrize(
-    ("place", "size", "line"),
-    [(-2, 100, "position 3: a message of another queue"), (1, 100, "position 3: no message there"),
-     (1 << 40, 100, "position 3: the log has no such place"), (-1, -1, "--scan reads the log")],
-)  # fmt: skip
+@pytest.mark.parametrize(("place", "size", "line"), [
+    (-2, 100, "position 3: a message of another queue"), (1, 100, "position 3: no message there"),
+    (1 << 40, 100, "position 3: the log has no such place"), (-1, -1, "--scan reads the log"),
+])  # fmt: skip
 def test_an_entry_that_leads_elsewhere_is_left_out(store, place, size, line) -> None:
     place = store.places[5] if place == -2 else place
     path = store.paths("consumequeue/T/0")[0]
@@ -169,10 +165,8 @@ COUNT = 40
 def made(times: tuple[int, ...], version: str = "5.3.3") -> Derived:
     """A queue with a message at each of these times, three or more segments of them."""
     body = b"b" * (3 * SEGMENT // len(times))
-    return Derived(
-        [Message("T", 0, n, body, properties(("TAGS", "A")), START + time)
-         for n, time in enumerate(times)], version,
-    )  # fmt: skip
+    return Derived([Message("T", 0, n, body, properties(("TAGS", "A")), START + time)
+                    for n, time in enumerate(times)], version)  # fmt: skip
 
 
 def found(store: Derived, time: int) -> int:

@@ -20,10 +20,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The store of the page, in the current folder: links, since it is only read."""
     golden = golden_stores.unpack("broker_clean_5.3.3")
     (tmp_path / "store").mkdir()
-    for path in [
-        *golden.input.iterdir(),
-        *(golden.expect / name for name in golden_stores.DERIVED),
-    ]:
+    for path in [*golden.input.iterdir(),
+                 *(golden.expect / name for name in golden_stores.DERIVED)]:  # fmt: skip
         link = tmp_path / "store" / path.name
         if path.exists():
             link.unlink(missing_ok=True)
@@ -47,11 +45,9 @@ def test_the_python_example_runs_as_it_stands(store: Path, capsys: Any) -> None:
     (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     exec(example, {})
     assert capsys.readouterr().out.splitlines() == [
-        "Live2 2 0 TagB ['order603']",
-        "3 []",
-        "722 292",
+        "Live2 2 0 TagB ['order603']", "3 []", "722 292",
         "[('Live0', 1420), ('Live1', 993), ('Live2', 920)]",
-    ]
+    ]  # fmt: skip
 
 
 def test_a_new_user_finds_a_message_and_its_life_from_the_page(

@@ -35,14 +35,10 @@ def by_topic(messages: list[Message]) -> dict[str, list[Message]]:
 
 def wanted_row(messages: list[Message]) -> dict[str, Any]:
     times = [each.store_timestamp for each in messages]
-    return {
-        "topic": messages[0].topic,
-        "queues": len({each.queue_id for each in messages}),
-        "messages": len(messages),
-        "minTimestamp": min(times),
-        "maxTimestamp": max(times),
-        "bytes": sum(each.size for each in messages),
-    }
+    return {"topic": messages[0].topic,
+            "queues": len({each.queue_id for each in messages}),
+            "messages": len(messages), "minTimestamp": min(times),
+            "maxTimestamp": max(times), "bytes": sum(each.size for each in messages)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "lmq" not in name])

@@ -112,15 +112,12 @@ def test_a_whole_index_has_no_gap() -> None:
     assert (gaps(store), store.notes.lines) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("files", "wanted"),
-    [
-        ([5], [(34, 40)]),  # of a full file's last message some keys may be missing
-        # and some of the message with which the next file begins
-        ([0], [(0, 8)]), ([2], [(13, 22)]), ([1, 3], [(6, 15), (20, 29)]), ([0, 1], [(0, 15)]),
-        ([4, 5], [(27, 40)]), ([0, 1, 2, 3, 4, 5], [(0, 40)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "wanted"), [
+    ([5], [(34, 40)]),  # of a full file's last message some keys may be missing
+    # and some of the message with which the next file begins
+    ([0], [(0, 8)]), ([2], [(13, 22)]), ([1, 3], [(6, 15), (20, 29)]), ([0, 1], [(0, 15)]),
+    ([4, 5], [(27, 40)]), ([0, 1, 2, 3, 4, 5], [(0, 40)]),
+])  # fmt: skip
 def test_where_a_file_is_missing_the_log_is_read(files, wanted) -> None:
     store = made()
     for path in [store.paths("index")[n] for n in files]:
@@ -129,14 +126,11 @@ def test_where_a_file_is_missing_the_log_is_read(files, wanted) -> None:
     assert len(store.notes.lines) == len(wanted)
 
 
-@pytest.mark.parametrize(
-    ("last", "wanted"),
-    [
-        ({"properties": b""}, []), ({"sys_flag": 0xC}, []), ({"sys_flag": 4}, [(39, 40)]),
-        ({"properties": properties(("UNIQ_KEY", "u"))}, [(39, 40)]),
-        ({"properties": properties(("TAGS", "t"))}, []), ({"properties": b"KEYS\x01 \x02"}, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("last", "wanted"), [
+    ({"properties": b""}, []), ({"sys_flag": 0xC}, []), ({"sys_flag": 4}, [(39, 40)]),
+    ({"properties": properties(("UNIQ_KEY", "u"))}, [(39, 40)]),
+    ({"properties": properties(("TAGS", "t"))}, []), ({"properties": b"KEYS\x01 \x02"}, []),
+])  # fmt: skip
 def test_only_messages_with_a_key_can_be_missing(last, wanted) -> None:
     """The index ends before the last message: file 5 has only 35 to 38."""
     store = made(**last)
@@ -168,10 +162,8 @@ def test_an_index_file_that_begins_in_a_hole_of_the_log_leaves_the_rest_to_be_fo
 
 def test_a_gap_goes_on_behind_a_hole_of_the_log() -> None:
     """Between two index files one is gone, and between the log's parts that it was of a segment."""
-    messages = [
-        replace(message, properties=b"") if 14 <= n < 52 else message
-        for n, message in enumerate(MESSAGES_GAPS * 2)
-    ]
+    messages = [replace(message, properties=b"") if 14 <= n < 52 else message
+                for n, message in enumerate(MESSAGES_GAPS * 2)]  # fmt: skip
     store = Derived(messages)
     hole = store.paths("commitlog")[1]
     end = int(store.paths("commitlog")[2].rpartition("/")[2])

@@ -59,14 +59,8 @@ def test_what_the_broker_has_given_again_is_in_flight_no_more(made: Made) -> Non
 
 def test_other_timer_messages_and_bodies_that_are_none(made: Made) -> None:
     made.writer.append(Message(TIMER_TOPIC, b"{}", 0, "ck", properties={"REAL_TOPIC": "Orders"}))
-    for body in (
-        b"",
-        b"[]",
-        b"{",
-        {"so": 1},
-        {**point(1), "q": "x"},
-        {**point(1), "n": 1 << 40, "d": [None]},
-    ):
+    for body in (b"", b"[]", b"{", {"so": 1}, {**point(1), "q": "x"},
+                 {**point(1), "n": 1 << 40, "d": [None]}):  # fmt: skip
         made.put("ck", body)
     made.put("ack", {**ack(1, 1), "ao": None})
     made.put("ck", {**point(5), "n": 1 << 40, "d": []})
@@ -76,16 +70,12 @@ def test_other_timer_messages_and_bodies_that_are_none(made: Made) -> None:
 
 
 def test_messages_that_were_popped_in_order(made: Made) -> None:
-    info = {
-        "popTime": POPPED, "i": 60_000, "o": [7, 1, 3], "cm": 0b001, "l": 0,
-        "ot": {"10": POPPED + 5},
-    }  # fmt: skip
+    info = {"popTime": POPPED, "i": 60_000, "o": [7, 1, 3], "cm": 0b001, "l": 0,
+            "ot": {"10": POPPED + 5}}  # fmt: skip
     made.config("consumerOrderInfo.json", "table", {"T@g": {"2": info}, "T@h": {"0": {"o": []}}})
     rows, notes = made.rows()
-    assert rows == [
-        InFlightRow("g", "T", 2, 8, POPPED, POPPED + 60_000, None),
-        InFlightRow("g", "T", 2, 10, POPPED, POPPED + 5, None),
-    ]
+    assert rows == [InFlightRow("g", "T", 2, 8, POPPED, POPPED + 60_000, None),
+                    InFlightRow("g", "T", 2, 10, POPPED, POPPED + 5, None)]  # fmt: skip
     assert len(notes) == 1
 
 

@@ -73,10 +73,8 @@ class Both:
         def wanted(message: StoredMessage) -> bool:
             return message.topic == topic and key in message.keys
 
-        return [
-            list(by_key(self.opened, [topic], key, wanted, scan, self.notes))
-            for scan in (False, True)
-        ]
+        return [list(by_key(self.opened, [topic], key, wanted, scan, self.notes))
+                for scan in (False, True)]  # fmt: skip
 
     def by_offset(self, topic: str, queue_id: int, *ends: int) -> list[list[StoredMessage]]:
         return [

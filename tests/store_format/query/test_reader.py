@@ -52,11 +52,8 @@ def test_an_earlier_end_is_the_logs(store: Derived) -> None:
 
 
 def test_queues_and_index_may_be_in_another_place(store: Derived) -> None:
-    moved = {
-        path.replace("s/", "set/", 1): raw
-        for path, raw in store.storage.files.items()
-        if "commitlog" not in path
-    }
+    moved = {path.replace("s/", "set/", 1): raw
+             for path, raw in store.storage.files.items() if "commitlog" not in path}  # fmt: skip
     store.remove("consumequeue")
     store.remove("index")
     given = {"maxHashSlotNum": "3", "maxIndexNum": "8"}
@@ -116,11 +113,10 @@ def nobody(_: Record) -> bytes:
     raise AssertionError("nobody asked for the body")
 
 
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [(None, []), ("", []), ("a", ["a"]), ("a b a", ["a", "b", "a"]), ("  a  ", ["a"]), (" ", []),
-     ("a\tb\u00a0c", ["a\tb\u00a0c"])],
-)  # fmt: skip
+@pytest.mark.parametrize(("keys", "words"), [
+    (None, []), ("", []), ("a", ["a"]), ("a b a", ["a", "b", "a"]), ("  a  ", ["a"]), (" ", []),
+    ("a\tb\u00a0c", ["a\tb\u00a0c"]),
+])  # fmt: skip
 def test_keys_are_split_at_single_blanks_and_repeats_stay(keys, words) -> None:
     assert key_words({} if keys is None else {"KEYS": keys}) == words
 
@@ -165,6 +161,5 @@ def test_a_row_has_all_but_the_body() -> None:
         "bornHost": "127.0.0.1:10911", "tags": "t", "keys": ["k1", "k2"], "uniqueKey": "u",
         "properties": {"TAGS": "t", "KEYS": " k1  k2 ", "UNIQ_KEY": "u"}, "flag": -1, "sysFlag": 8,
         "reconsumeTimes": 2, "preparedTransactionOffset": 0,
-        "bodyCRC": zlib.crc32(b"body") & 0x7FFFFFFF,
-        "size": 91 + 4 + 1 + len(TEXT),
+        "bodyCRC": zlib.crc32(b"body") & 0x7FFFFFFF, "size": 91 + 4 + 1 + len(TEXT),
     }  # fmt: skip

@@ -9,21 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.release import settings as module
 from reput.store_format.release.profiles import RELEASES, release_key
 from reput.store_format.release.setting_table import BY_NAME, SETTINGS, Status
-from reput.store_format.release.settings import (
-    SettingError,
-    Settings,
-    WriterSettings,
-    merge_layers,
-    parse_assignments,
-    parse_properties,
-    refuse_other_folders,
-    refuse_unsupported,
-    setting_warnings,
-    settings_from,
-    writer_settings_from,
-)
 from scripts.settings_page import PAGE, page
 
 HERE = Path(__file__).parents[2]
@@ -35,7 +23,7 @@ DEFAULT_DELAYS = (
 
 
 def test_defaults_are_rocketmqs() -> None:
-    values = Settings().by_name()
+    values = module.Settings().by_name()
     expected: dict[str, Any] = {
         "mappedFileSizeCommitLog": 1_073_741_824, "mappedFileSizeConsumeQueue": 300_000 * 20,
         "mapperFileSizeBatchConsumeQueue": 300_000 * 46, "messageIndexEnable": True,
@@ -44,14 +32,14 @@ def test_defaults_are_rocketmqs() -> None:
         "maxMessageSize": 4_194_304,
     }  # fmt: skip
     assert {name: values[name] for name in expected} == expected
-    assert Settings().delays == DEFAULT_DELAYS
-    assert settings_from() == Settings()
+    assert module.Settings().delays == DEFAULT_DELAYS
+    assert module.settings_from() == module.Settings()
 
 
 def test_every_setting_is_a_name_of_rocketmqs() -> None:
     # but for two that are no broker's: the file of a broker with RocksDB says storeType, and the
     # time zone is its JVM's
-    obeyed = set(WriterSettings().by_name())
+    obeyed = set(module.WriterSettings().by_name())
     assert {name for name in obeyed if not BY_NAME[name].since} == {
         "enableRocksDBStore", "user.timezone",
     }  # fmt: skip
@@ -59,9 +47,9 @@ def test_every_setting_is_a_name_of_rocketmqs() -> None:
 
 
 def test_what_the_table_says_is_obeyed_or_refused_is_looked_at() -> None:
-    looked_at = set(Settings().by_name())
+    looked_at = set(module.Settings().by_name())
     assert {k.name for k in SETTINGS if k.derive in (Status.OBEYED, Status.REFUSED)} <= looked_at
-    by_writer = set(WriterSettings().by_name()) | {"brokerRole"}
+    by_writer = set(module.WriterSettings().by_name()) | {"brokerRole"}
     assert {k.name for k in SETTINGS if k.append in (Status.OBEYED, Status.REFUSED)} <= by_writer
 
 
@@ -95,78 +83,67 @@ def test_the_declaration_is_what_rocketmqs_jars_have() -> None:
 
 def test_later_layers_win() -> None:
     first, second = {"maxIndexNum": "400", "enableLmq": "true"}, {"maxIndexNum": "500"}
-    settings = settings_from(first, second)
+    settings = module.settings_from(first, second)
     assert (settings.max_index_num, settings.enable_lmq) == (500, True)
-    assert settings_from(second, first).max_index_num == 400
+    assert module.settings_from(second, first).max_index_num == 400
 
 
 def test_a_known_name_that_decides_nothing_is_accepted() -> None:
     for name in ("brokerName", "namesrvAddr", "deleteWhen", "brokerRole", "listenPort"):
-        assert settings_from({name: "anything"}) == Settings()
-        assert setting_warnings({name: "anything"}, "5.3.3", "derive") == []
+        assert module.settings_from({name: "anything"}) == module.Settings()
+        assert module.setting_warnings({name: "anything"}, "5.3.3", "derive") == []
 
 
-@pytest.mark.parametrize(
-    ("name", "nearest"),
-    [
-        ("maxHashSlotNun", "maxHashSlotNum"),
-        ("maxindexnum", "maxIndexNum"),
-        ("mappedFileSizeCommitlog", "mappedFileSizeCommitLog"),
-        # RocketMQ spells this one so
-        ("mappedFileSizeBatchConsumeQueue", "mapperFileSizeBatchConsumeQueue"),
-        ("enableLMQ", "enableLmq"),
-        ("checkCrcOnRecover", "checkCRCOnRecover"),
-        ("brokerNam", "brokerName"),
-    ],
-)
+@pytest.mark.parametrize(("name", "nearest"), [
+    ("maxHashSlotNun", "maxHashSlotNum"), ("maxindexnum", "maxIndexNum"),
+    ("mappedFileSizeCommitlog", "mappedFileSizeCommitLog"),
+    # RocketMQ spells this one so
+    ("mappedFileSizeBatchConsumeQueue", "mapperFileSizeBatchConsumeQueue"),
+    ("enableLMQ", "enableLmq"), ("checkCrcOnRecover", "checkCRCOnRecover"),
+    ("brokerNam", "brokerName"),
+])  # fmt: skip
 def test_an_unknown_name_suggests_the_nearest(name: str, nearest: str) -> None:
-    with pytest.raises(SettingError, match=f"did you mean {nearest}\\?") as caught:
-        settings_from({name: "1"})
+    with pytest.raises(module.SettingError, match=f"did you mean {nearest}\\?") as caught:
+        module.settings_from({name: "1"})
     assert repr(name) in str(caught.value)
 
 
 def test_a_name_like_none_suggests_none() -> None:
-    with pytest.raises(SettingError) as caught:
-        settings_from({"zzqqxx": "1"})
+    with pytest.raises(module.SettingError) as caught:
+        module.settings_from({"zzqqxx": "1"})
     assert "did you mean" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("maxIndexNum", "many", "expected a whole number"),
-        ("maxIndexNum", "", "expected a whole number"),
-        ("maxIndexNum", "1.5", "expected a whole number"),
-        ("maxIndexNum", "4_00", "expected a whole number"),
-        ("maxIndexNum", "400 ", "expected a whole number"),  # NumberFormatException: ignored
-        ("maxIndexNum", "\u0664\u0660\u0660", "expected a whole number"),
-        ("maxIndexNum", "9" * 5000, "out of range"),
-        ("maxIndexNum", "64M", "expected a whole number"),
-        ("enableLmq", "true ", "expected true or false"),  # Boolean.parseBoolean: false
-        ("enableLmq", "1", "expected true or false"),
-        ("flushDiskType", "sync_flush", "one of ASYNC_FLUSH, SYNC_FLUSH"),
-        ("maxIndexNum", "1", "out of range 2"),  # one entry, number 0, that is never used
-        ("maxHashSlotNum", "0", "out of range 1"),
-        ("mappedFileSizeCommitLog", "0", "out of range"),
-        ("mappedFileSizeConsumeQueue", "-20", "out of range"),
-        ("mappedFileSizeCommitLog", "2147483648", "out of range"),
-        ("enableLmq", "yes", "expected true or false"),
-        ("enableLmq", "", "expected true or false"),
-        ("messageDelayLevel", "1s 5x", "is not a number and s, m, h or d"),
-        ("messageDelayLevel", "1s s", "is not a number and s, m, h or d"),
-        ("messageDelayLevel", "1s --5s", "is not a number and s, m, h or d"),
-        ("messageDelayLevel", "1s \u0665s", "is not a number and s, m, h or d"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("maxIndexNum", "many", "expected a whole number"),
+    ("maxIndexNum", "", "expected a whole number"),
+    ("maxIndexNum", "1.5", "expected a whole number"),
+    ("maxIndexNum", "4_00", "expected a whole number"),
+    ("maxIndexNum", "400 ", "expected a whole number"),  # NumberFormatException: ignored
+    ("maxIndexNum", "\u0664\u0660\u0660", "expected a whole number"),
+    ("maxIndexNum", "9" * 5000, "out of range"), ("maxIndexNum", "64M", "expected a whole number"),
+    ("enableLmq", "true ", "expected true or false"),  # Boolean.parseBoolean: false
+    ("enableLmq", "1", "expected true or false"),
+    ("flushDiskType", "sync_flush", "one of ASYNC_FLUSH, SYNC_FLUSH"),
+    ("maxIndexNum", "1", "out of range 2"),  # one entry, number 0, that is never used
+    ("maxHashSlotNum", "0", "out of range 1"), ("mappedFileSizeCommitLog", "0", "out of range"),
+    ("mappedFileSizeConsumeQueue", "-20", "out of range"),
+    ("mappedFileSizeCommitLog", "2147483648", "out of range"),
+    ("enableLmq", "yes", "expected true or false"), ("enableLmq", "", "expected true or false"),
+    ("messageDelayLevel", "1s 5x", "is not a number and s, m, h or d"),
+    ("messageDelayLevel", "1s s", "is not a number and s, m, h or d"),
+    ("messageDelayLevel", "1s --5s", "is not a number and s, m, h or d"),
+    ("messageDelayLevel", "1s \u0665s", "is not a number and s, m, h or d"),
+])  # fmt: skip
 def test_malformed_values(name: str, text: str, message: str) -> None:
-    with pytest.raises(SettingError, match=message) as caught:
-        settings_from({name: text})
+    with pytest.raises(module.SettingError, match=message) as caught:
+        module.settings_from({name: text})
     assert name in str(caught.value)
 
 
 def test_values_may_have_capitals_and_signs_and_texts_blanks() -> None:
     given = {"maxIndexNum": "+0400", "enableLmq": "TRUE", "storeType": " default "}
-    settings = settings_from(given)
+    settings = module.settings_from(given)
     assert (settings.max_index_num, settings.enable_lmq) == (400, True)
     assert settings.store_type == "default"
 
@@ -175,28 +152,30 @@ def test_values_may_have_capitals_and_signs_and_texts_blanks() -> None:
 
 
 def test_an_older_spelling_is_the_same_setting() -> None:
-    settings = settings_from({"mapedFileSizeCommitLog": "4096", "mapedFileSizeConsumeQueue": "40"})
+    settings = module.settings_from(
+        {"mapedFileSizeCommitLog": "4096", "mapedFileSizeConsumeQueue": "40"}
+    )
     assert settings.mapped_file_size_commit_log == 4096
     assert settings.mapped_file_size_consume_queue == 40
-    with pytest.raises(SettingError, match="mapedFileSizeCommitLog='x'"):
-        settings_from({"mapedFileSizeCommitLog": "x"})
+    with pytest.raises(module.SettingError, match="mapedFileSizeCommitLog='x'"):
+        module.settings_from({"mapedFileSizeCommitLog": "x"})
 
 
 def test_two_spellings_that_differ_are_refused_and_both_named() -> None:
     given = {"mapedFileSizeCommitLog": "4096", "mappedFileSizeCommitLog": "8192"}
-    with pytest.raises(SettingError, match="mapedFileSizeCommitLog=4096") as caught:
-        settings_from(given)
+    with pytest.raises(module.SettingError, match="mapedFileSizeCommitLog=4096") as caught:
+        module.settings_from(given)
     assert "mappedFileSizeCommitLog=8192" in str(caught.value)
     same = dict.fromkeys(given, "4096")
-    assert settings_from(same).mapped_file_size_commit_log == 4096
+    assert module.settings_from(same).mapped_file_size_commit_log == 4096
 
 
 @pytest.mark.parametrize("file", ["maped", "mapped"])
 def test_a_later_layer_wins_whichever_spelling_it_uses(file: str) -> None:
     over = "mapped" if file == "maped" else "maped"
     layers = {f"{file}FileSizeCommitLog": "4096"}, {f"{over}FileSizeCommitLog": "8192"}
-    assert settings_from(*layers).mapped_file_size_commit_log == 8192
-    assert merge_layers(*layers) == layers[1]
+    assert module.settings_from(*layers).mapped_file_size_commit_log == 8192
+    assert module.merge_layers(*layers) == layers[1]
 
 
 # What a release has, and what is not done
@@ -205,40 +184,31 @@ def test_a_later_layer_wins_whichever_spelling_it_uses(file: str) -> None:
 def test_a_switch_that_the_release_does_not_have_is_not_done() -> None:
     given = {"indexFileWriteEnable": "false"}
     for release, builds in (("5.3.3", True), ("5.4.0", False), ("5.5.0", False)):
-        assert settings_from(given, release=release).builds_index is builds
-        said = setting_warnings(given, release, "derive")
+        assert module.settings_from(given, release=release).builds_index is builds
+        said = module.setting_warnings(given, release, "derive")
         assert [line.partition(":")[0] for line in said] == ["indexFileWriteEnable=false"] * builds
-    assert setting_warnings({"indexFileWriteEnable": "true"}, "5.3.3", "derive") == []
+    assert module.setting_warnings({"indexFileWriteEnable": "true"}, "5.3.3", "derive") == []
 
 
 def test_either_switch_ends_the_index() -> None:
-    assert Settings().builds_index
-    assert not settings_from({"messageIndexEnable": "false"}).builds_index
-    assert not settings_from({"indexFileWriteEnable": "false"}).builds_index
+    assert module.Settings().builds_index
+    assert not module.settings_from({"messageIndexEnable": "false"}).builds_index
+    assert not module.settings_from({"indexFileWriteEnable": "false"}).builds_index
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "derive", "append"),
-    [
-        ("transientStorePoolSize", "2", False, False),
-        ("fastFailIfNoBufferInStorePool", "true", False, False),
-        ("inSyncReplicas", "2", False, True),
-        ("brokerRole", "SYNC_MASTER", False, True),
-        ("brokerRole", "ASYNC_MASTER", False, False),
-        ("enableControllerMode", "true", False, True),
-        ("flushCommitLogTimed", "false", False, True),
-        ("messageStorePlugIn", "org.apache.rocketmq.tieredstore.TieredMessageStore", True, True),
-        ("duplicationEnable", "true", True, True),
-        ("rocksdbCQDoubleWriteEnable", "true", False, True),
-        ("haSendHeartbeatInterval", "9", False, False),
-        ("haSlaveFallbehindMax", "9", False, False),
-        ("fileReservedTime", "anything", False, False),
-        ("storePathIndex", "/elsewhere", False, False),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "derive", "append"), [
+    ("transientStorePoolSize", "2", False, False),
+    ("fastFailIfNoBufferInStorePool", "true", False, False), ("inSyncReplicas", "2", False, True),
+    ("brokerRole", "SYNC_MASTER", False, True), ("brokerRole", "ASYNC_MASTER", False, False),
+    ("enableControllerMode", "true", False, True), ("flushCommitLogTimed", "false", False, True),
+    ("messageStorePlugIn", "org.apache.rocketmq.tieredstore.TieredMessageStore", True, True),
+    ("duplicationEnable", "true", True, True), ("rocksdbCQDoubleWriteEnable", "true", False, True),
+    ("haSendHeartbeatInterval", "9", False, False), ("haSlaveFallbehindMax", "9", False, False),
+    ("fileReservedTime", "anything", False, False), ("storePathIndex", "/elsewhere", False, False),
+])  # fmt: skip
 def test_what_is_not_done_is_named(name: str, value: str, derive: bool, append: bool) -> None:
     for doing, wanted in (("derive", derive), ("append", append)):
-        said = setting_warnings({name: value}, "5.3.3", doing)  # type: ignore[arg-type]
+        said = module.setting_warnings({name: value}, "5.3.3", doing)  # type: ignore[arg-type]
         assert [line.partition(":")[0] for line in said] == [f"{name}={value}"] * wanted
 
 
@@ -246,59 +216,51 @@ def test_every_default_is_quiet() -> None:
     given = {known.name: known.default for known in SETTINGS if known.default and known.since}
     for release in (RELEASES[0], "4.9.7", "5.3.3", RELEASES[-1]):
         for doing in ("derive", "append"):
-            assert setting_warnings(given, release, doing) == []  # type: ignore[arg-type]
+            assert module.setting_warnings(given, release, doing) == []  # type: ignore[arg-type]
 
 
 def test_append_writes_to_the_stores_own_log_alone(tmp_path: Path) -> None:
     store = tmp_path / "store"
     own, other = str(store / "commitlog"), str(tmp_path / "other" / "commitlog")
-    refuse_other_folders(settings_from({"storePathCommitLog": own + "/"}), str(store))
+    module.refuse_other_folders(module.settings_from({"storePathCommitLog": own + "/"}), str(store))
     for name in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
-        given = writer_settings_from({name: other})
-        with pytest.raises(SettingError, match=name):
+        given = module.writer_settings_from({name: other})
+        with pytest.raises(module.SettingError, match=name):
             CommitLogWriter.open(str(store), given, clock=lambda: 1)
     assert not store.exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "delays"),
-    [
-        ("", ()),
-        ("1s", (1_000,)),
-        ("1s 2m  3h\t4d", (1_000, 120_000, 10_800_000, 345_600_000)),
-        ("0s 007s", (0, 7_000)),
-        ("-1s +2s", (-1_000, 2_000)),
-        ("9999999999999d", (-2_996_971_464_435_325_952,)),  # in Java's 64 bits
-    ],
-)
+@pytest.mark.parametrize(("text", "delays"), [
+    ("", ()), ("1s", (1_000,)), ("1s 2m  3h\t4d", (1_000, 120_000, 10_800_000, 345_600_000)),
+    ("0s 007s", (0, 7_000)), ("-1s +2s", (-1_000, 2_000)),
+    ("9999999999999d", (-2_996_971_464_435_325_952,)),  # in Java's 64 bits
+])  # fmt: skip
 def test_delay_levels(text: str, delays: tuple[int, ...]) -> None:
-    assert settings_from({"messageDelayLevel": text}).delays == delays
+    assert module.settings_from({"messageDelayLevel": text}).delays == delays
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "what"),
-    [
-        ("enableRocksDBStore", "true", "RocksDB"),
-        ("storeType", "defaultRocksDB", "storeType"),
-        ("storePathDLedgerCommitLog", "/elsewhere", "DLedger"),
-        ("enableConsumeQueueExt", "true", "ConsumeQueueExt"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "what"), [
+    ("enableRocksDBStore", "true", "RocksDB"), ("storeType", "defaultRocksDB", "storeType"),
+    ("storePathDLedgerCommitLog", "/elsewhere", "DLedger"),
+    ("enableConsumeQueueExt", "true", "ConsumeQueueExt"),
+])  # fmt: skip
 def test_what_is_not_built_is_refused_by_name(name: str, value: str, what: str) -> None:
-    with pytest.raises(SettingError, match=what) as caught:
-        refuse_unsupported(settings_from({name: value}))
+    with pytest.raises(module.SettingError, match=what) as caught:
+        module.refuse_unsupported(module.settings_from({name: value}))
     assert name in str(caught.value)
     usual = {"storeType": "default", "storePathDLedgerCommitLog": ""}
-    refuse_unsupported(settings_from({name: usual.get(name, "false")}))
+    module.refuse_unsupported(module.settings_from({name: usual.get(name, "false")}))
 
 
 def test_an_index_in_rocksdb_stands_beside_the_files_unless_these_are_switched_off() -> None:
     given = {"indexRocksDBEnable": "true"}
-    assert settings_from(given, release="5.5.1").builds_index
-    assert setting_warnings(given, "5.5.1", "derive") == []  # rebuild says what it does itself
-    (said,) = setting_warnings(given, "5.5.1", "append")
+    assert module.settings_from(given, release="5.5.1").builds_index
+    assert (
+        module.setting_warnings(given, "5.5.1", "derive") == []
+    )  # rebuild says what it does itself
+    (said,) = module.setting_warnings(given, "5.5.1", "append")
     assert said.startswith("indexRocksDBEnable=true: not done: RocksDB gets no rows")
-    assert not settings_from({**given, "indexFileWriteEnable": "false"}).builds_index
+    assert not module.settings_from({**given, "indexFileWriteEnable": "false"}).builds_index
 
 
 # The properties file
@@ -324,84 +286,67 @@ last=x#y
 
 
 def test_a_brokers_file() -> None:
-    assert parse_properties(BROKER_CONF) == {
-        "brokerName": "broker-a",
-        "maxIndexNum": "400",
-        "maxHashSlotNum": "100",
-        "enableLmq": "true",
-        "messageDelayLevel": "1s 5s 10s",
-        "storePathCommitLog": "C:\\store\\log",
-        "deleteWhen": "",
-        "namesrvAddr": "a:9876;b:9876",
+    assert module.parse_properties(BROKER_CONF) == {
+        "brokerName": "broker-a", "maxIndexNum": "400", "maxHashSlotNum": "100",
+        "enableLmq": "true", "messageDelayLevel": "1s 5s 10s",
+        "storePathCommitLog": "C:\\store\\log", "deleteWhen": "", "namesrvAddr": "a:9876;b:9876",
         "last": "x#y",
-    }
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("", {}),
-        ("\n\n  \n", {}),
-        ("a=1\r\nb=2\r\n", {"a": "1", "b": "2"}),
-        ("a=1\na=2", {"a": "2"}),
-        ("a=b=c", {"a": "b=c"}),
-        ("a=1\\", {"a": "1"}),
-        ("a=1\\\n", {"a": "1"}),
-        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
-        ("a=1\\\n#b=2", {"a": "1#b=2"}),  # a continued line is no comment
-        ("\\\n#a=1\nb=2", {"b": "2"}),  # but where it has nothing yet
-        ("a=1\\\n\n#b=2", {"a": "1"}),
-        ("a=1\\\\\\\n2", {"a": "1\\2"}),  # three: one backslash, and the line goes on
-        ("a", {"a": ""}),
-        ("a 1", {"a": "1"}),
-        ("a:b=c", {"a": "b=c"}),
-        ("a\t=\t1", {"a": "1"}),
-        ("a = 1 ", {"a": "1 "}),  # java.util.Properties keeps a blank at the end
-        ("a = 1 \\\n   2", {"a": "1 2"}),
-        ("a\\=b=c", {"a=b": "c"}),
-        ("a=\\u4e3b\\t.", {"a": "\u4e3b\t."}),
-        ("a=x\x0by\x85z", {"a": "x\x0by\x85z"}),
-        ("=1", {"": "1"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "values"), [
+    ("", {}), ("\n\n  \n", {}), ("a=1\r\nb=2\r\n", {"a": "1", "b": "2"}), ("a=1\na=2", {"a": "2"}),
+    ("a=b=c", {"a": "b=c"}), ("a=1\\", {"a": "1"}), ("a=1\\\n", {"a": "1"}),
+    ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
+    ("a=1\\\n#b=2", {"a": "1#b=2"}),  # a continued line is no comment
+    ("\\\n#a=1\nb=2", {"b": "2"}),  # but where it has nothing yet
+    ("a=1\\\n\n#b=2", {"a": "1"}),
+    ("a=1\\\\\\\n2", {"a": "1\\2"}),  # three: one backslash, and the line goes on
+    ("a", {"a": ""}), ("a 1", {"a": "1"}), ("a:b=c", {"a": "b=c"}), ("a\t=\t1", {"a": "1"}),
+    ("a = 1 ", {"a": "1 "}),  # java.util.Properties keeps a blank at the end
+    ("a = 1 \\\n   2", {"a": "1 2"}), ("a\\=b=c", {"a=b": "c"}),
+    ("a=\\u4e3b\\t.", {"a": "\u4e3b\t."}), ("a=x\x0by\x85z", {"a": "x\x0by\x85z"}),
+    ("=1", {"": "1"}),
+])  # fmt: skip
 def test_lines_of_a_properties_file(text: str, values: dict[str, str]) -> None:
-    assert parse_properties(text) == values
+    assert module.parse_properties(text) == values
 
 
 @given(st.dictionaries(st.from_regex(r"[a-zA-Z]\w{0,8}", fullmatch=True), st.integers()))
 def test_a_file_of_numbers_reads_back(values: dict[str, int]) -> None:
     text = "".join(f"{name} = {value}\n" for name, value in values.items())
-    assert parse_properties(text) == {name: str(value) for name, value in values.items()}
+    assert module.parse_properties(text) == {name: str(value) for name, value in values.items()}
 
 
 def test_assignments() -> None:
-    assert parse_assignments(["a=1", " b = 2=3 ", "c="]) == {"a": "1", "b": "2=3", "c": ""}
-    with pytest.raises(SettingError, match="'maxIndexNum' is not NAME=VALUE"):
-        parse_assignments(["maxIndexNum"])
+    assert module.parse_assignments(["a=1", " b = 2=3 ", "c="]) == {"a": "1", "b": "2=3", "c": ""}
+    with pytest.raises(module.SettingError, match="'maxIndexNum' is not NAME=VALUE"):
+        module.parse_assignments(["maxIndexNum"])
 
 
 def test_an_index_file_has_no_more_bytes_than_an_int() -> None:
     """IndexFile adds its sizes as ints; MappedFile takes one too."""
     most = (0x7FFFFFFF - 40 - 4) // 20
-    settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most)})
-    with pytest.raises(SettingError, match=r"maxHashSlotNum=1 and maxIndexNum=.* bytes"):
-        settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most + 1)})
-    with pytest.raises(SettingError, match="an index file would have"):
-        settings_from({"maxHashSlotNum": "2147483647"})
+    module.settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most)})
+    with pytest.raises(module.SettingError, match=r"maxHashSlotNum=1 and maxIndexNum=.* bytes"):
+        module.settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most + 1)})
+    with pytest.raises(module.SettingError, match="an index file would have"):
+        module.settings_from({"maxHashSlotNum": "2147483647"})
 
 
 @pytest.mark.parametrize(
     ("name", "ahead"), [("UTC", 0), ("GMT+8", 8), ("-05:00", -5), ("+0530", 5.5), ("Z", 0)]
 )
 def test_a_time_zone_as_java_writes_it(name: str, ahead: float) -> None:
-    zone = settings_from({"user.timezone": name}).time_zone
+    zone = module.settings_from({"user.timezone": name}).time_zone
     assert zone is not None
     assert zone.utcoffset(None) == timedelta(hours=ahead)
 
 
 def test_a_time_zone_by_name_or_none() -> None:
-    assert str(settings_from({"user.timezone": "America/New_York"}).time_zone) == "America/New_York"
-    assert settings_from({}).time_zone is None
+    assert (str(module.settings_from({"user.timezone": "America/New_York"}).time_zone)
+            == "America/New_York")  # fmt: skip
+    assert module.settings_from({}).time_zone is None
     for name in ("Nowhere/Land", "../etc/passwd", "+99:00", "UTC+1:99:9"):
-        with pytest.raises(SettingError, match="is not a time zone that this machine knows"):
-            settings_from({"user.timezone": name})
+        with pytest.raises(module.SettingError, match="is not a time zone that this machine knows"):
+            module.settings_from({"user.timezone": name})

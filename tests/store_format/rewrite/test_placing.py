@@ -98,13 +98,10 @@ def test_a_record_has_a_number_in_each_of_its_queues_and_a_batch_several() -> No
     assert joined.following.tolist() == [76, 6, 3]
 
 
-@pytest.mark.parametrize(
-    ("size", "why", "end"),
-    [
-        (32, EXHAUSTED, 92),  # 8 bytes are left for a BLANK
-        (33, BEGINS, 100),
-    ],
-)
+@pytest.mark.parametrize(("size", "why", "end"), [
+    (32, EXHAUSTED, 92),  # 8 bytes are left for a BLANK
+    (33, BEGINS, 100),
+])  # fmt: skip
 def test_a_record_that_leaves_no_room_for_a_blank_begins_a_segment(size, why, end) -> None:
     joined = Joined([(1, 60, 0), (2, size, 0)])
     assert joined.run() == (why, end)
@@ -121,21 +118,13 @@ def test_the_callers_first_segment_is_told_unless_it_is_known() -> None:
 
 
 # --- Where the records of a new log stand: whole in a segment, with room for a BLANK behind.
-@pytest.mark.parametrize(
-    ("sizes", "at", "places", "begins", "end"),
-    [
-        ([], 0, [], [], 0),
-        ([30], 0, [0], [0], 30),
-        ([30], 40, [40], [], 70),
-        ([30, 62], 0, [0, 30], [0], 92),  # exactly the 8 bytes of a BLANK are left
-        ([30, 63], 0, [0, 100], [0, 1], 163),
-        ([92, 92, 92], 0, [0, 100, 200], [0, 1, 2], 292),
-        ([10], 100, [100], [0], 110),
-        ([10], 95, [100], [0], 110),
-        ([10], 82, [82], [], 92),
-        ([10], 83, [100], [0], 110),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "at", "places", "begins", "end"), [
+    ([], 0, [], [], 0), ([30], 0, [0], [0], 30), ([30], 40, [40], [], 70),
+    ([30, 62], 0, [0, 30], [0], 92),  # exactly the 8 bytes of a BLANK are left
+    ([30, 63], 0, [0, 100], [0, 1], 163), ([92, 92, 92], 0, [0, 100, 200], [0, 1, 2], 292),
+    ([10], 100, [100], [0], 110), ([10], 95, [100], [0], 110), ([10], 82, [82], [], 92),
+    ([10], 83, [100], [0], 110),
+])  # fmt: skip
 def test_records_in_segments_of_100_bytes(sizes, at, places, begins, end) -> None:
     found, first = np.full(len(sizes), -1), np.full(len(sizes), -1)
     stop, count = place(np.array(sizes, np.uint32), at, 100, found, first)
@@ -174,16 +163,13 @@ def numbers(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
-@pytest.mark.parametrize(
-    ("changes", "fields"),
-    [
-        (Changes(renames=(("A", "Bcd"),)), {"topic": "Bcd"}),
-        (Changes(renames=(("A", "b" * 128),)), {"topic": "b" * 128, "version": 2}),
-        (Changes(shifts=(("A", 4),)), {"queue_id": 6}),
-        (Changes(store_host=V6), {"store_host": V6, "sys_flag": 0x20}),
-        (Changes(store_host=b"\1\2\3\4\0\0\0\5"), {"store_host": b"\1\2\3\4\0\0\0\5"}),
-    ],
-)
+@pytest.mark.parametrize(("changes", "fields"), [
+    (Changes(renames=(("A", "Bcd"),)), {"topic": "Bcd"}),
+    (Changes(renames=(("A", "b" * 128),)), {"topic": "b" * 128, "version": 2}),
+    (Changes(shifts=(("A", 4),)), {"queue_id": 6}),
+    (Changes(store_host=V6), {"store_host": V6, "sys_flag": 0x20}),
+    (Changes(store_host=b"\1\2\3\4\0\0\0\5"), {"store_host": b"\1\2\3\4\0\0\0\5"}),
+])  # fmt: skip
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_record_written_anew_is_as_if_it_had_been_sent_so(changes, fields, sealed) -> None:
     message = replace(PLAIN, crc_property=sealed)
@@ -218,18 +204,14 @@ def test_a_copied_record_gets_its_place_and_a_new_seal(sealed: bool, prepared: i
     assert out.tobytes() == bytes(10) + wanted
 
 
-@pytest.mark.parametrize(
-    ("text", "sealed"),
-    [
-        (b"__CRC32#\x010123456789\x02", True),
-        (b"a\x01b\x02__CRC32#\x010123456789\x02", True),
-        (b"__CRC32#\x010123456789", False),
-        (b"__CRC32#\x01012345678\x02\x02", True),  # only its frame is looked at
-        (b"__crc32#\x010123456789\x02", False),
-        (b"_CRC32#\x010123456789\x02", False),  # a byte too short
-        (b"", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "sealed"), [
+    (b"__CRC32#\x010123456789\x02", True), (b"a\x01b\x02__CRC32#\x010123456789\x02", True),
+    (b"__CRC32#\x010123456789", False),
+    (b"__CRC32#\x01012345678\x02\x02", True),  # only its frame is looked at
+    (b"__crc32#\x010123456789\x02", False),
+    (b"_CRC32#\x010123456789\x02", False),  # a byte too short
+    (b"", False),
+])  # fmt: skip
 def test_a_seal_is_known_by_its_place_and_name(text: bytes, sealed: bool) -> None:
     buf = np.frombuffer(b"_" * 30 + text, np.uint8)
     assert ends_in_crc(buf, 30, len(buf)) == sealed

@@ -10,28 +10,19 @@ LEFT_OUT, TAKEN, FOLLOWS = Fate
 V1, V2 = "%RETRY%g_Orders", "%RETRY%g+Orders"
 
 
-@pytest.mark.parametrize(
-    ("name", "topics", "groups", "consumed", "topic"),
-    [
-        (V1, {"Orders"}, {"g"}, [], "Orders"),
-        (V1, {"Orders"}, set(), [], "Orders"),
-        (V2, set(), set(), [], "Orders"),
-        (V1, {"Orders"}, {"g_Orders"}, [], None),  # a group's own retries
-        (V1, {"Orders"}, {"g", "g_Orders"}, [], None),
-        (V1, {"Orders"}, {"g", "g_Orders"}, [("g", V1)], "Orders"),
-        (V1, {"Other"}, {"g"}, [], None),
-        (V1, {"Other"}, {"g"}, [("g_Orders", V1)], None),
-        ("%RETRY%a_b_C", {"C", "b_C"}, {"a", "a_b"}, [], "b_C"),
-        ("%RETRY%a_b_C", {"C", "b_C"}, {"a_b"}, [], "C"),
-        ("%RETRY%a_b_C", {"C", "b_C"}, {"a", "a_b"}, [("a_b", "%RETRY%a_b_C")], "C"),
-        ("%RETRY%g", {"g"}, {"g"}, [], None),
-        ("%DLQ%g_Orders", {"Orders"}, {"g"}, [], None),
-    ],
-)
-def test_the_topic_of_pop_s_retries(
-    name: str, topics: set[str], groups: set[str], consumed: list[tuple[str, str]],
-    topic: str | None,
-) -> None:  # fmt: skip
+@pytest.mark.parametrize(("name", "topics", "groups", "consumed", "topic"), [
+    (V1, {"Orders"}, {"g"}, [], "Orders"), (V1, {"Orders"}, set(), [], "Orders"),
+    (V2, set(), set(), [], "Orders"),
+    (V1, {"Orders"}, {"g_Orders"}, [], None),  # a group's own retries
+    (V1, {"Orders"}, {"g", "g_Orders"}, [], None),
+    (V1, {"Orders"}, {"g", "g_Orders"}, [("g", V1)], "Orders"), (V1, {"Other"}, {"g"}, [], None),
+    (V1, {"Other"}, {"g"}, [("g_Orders", V1)], None),
+    ("%RETRY%a_b_C", {"C", "b_C"}, {"a", "a_b"}, [], "b_C"),
+    ("%RETRY%a_b_C", {"C", "b_C"}, {"a_b"}, [], "C"),
+    ("%RETRY%a_b_C", {"C", "b_C"}, {"a", "a_b"}, [("a_b", "%RETRY%a_b_C")], "C"),
+    ("%RETRY%g", {"g"}, {"g"}, [], None), ("%DLQ%g_Orders", {"Orders"}, {"g"}, [], None),
+])  # fmt: skip
+def test_the_topic_of_pop_s_retries(name, topics, groups, consumed, topic) -> None:
     assert dict(retried_topics([name, "Orders"], topics, groups, consumed)).get(name) == topic
 
 

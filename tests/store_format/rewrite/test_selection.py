@@ -65,39 +65,33 @@ def test_records_are_taken_by_their_queues_topic() -> None:
     ]  # a prepared one has no place
 
 
-@pytest.mark.parametrize(
-    ("message", "taken"),
-    [
-        (waiting("SCHEDULE_TOPIC_XXXX", REAL_TOPIC="A"), True),
-        (waiting("SCHEDULE_TOPIC_XXXX", REAL_TOPIC="B"), False),
-        (waiting("SCHEDULE_TOPIC_XXXX"), False),  # it names none
-        (waiting("%RETRY%g", RETRY_TOPIC="A", REAL_TOPIC="B"), True),  # the last of them counts
-        (waiting("%DLQ%g", DLQ_ORIGIN_TOPIC="B", REAL_TOPIC="A"), False),
-        (waiting("%DLQ%g", DLQ_ORIGIN_TOPIC="B", RETRY_TOPIC="A"), True),
-        (waiting("%DLQ%g", RETRY_TOPIC="B", DLQ_ORIGIN_TOPIC="A"), False),
-        (waiting("A", REAL_TOPIC="B"), True),
-        (waiting("RMQ_SYS_TRANS_OP_HALF_TOPIC", REAL_TOPIC="A"), False),
-    ],
-)
+@pytest.mark.parametrize(("message", "taken"), [
+    (waiting("SCHEDULE_TOPIC_XXXX", REAL_TOPIC="A"), True),
+    (waiting("SCHEDULE_TOPIC_XXXX", REAL_TOPIC="B"), False),
+    (waiting("SCHEDULE_TOPIC_XXXX"), False),  # it names none
+    (waiting("%RETRY%g", RETRY_TOPIC="A", REAL_TOPIC="B"), True),  # the last of them counts
+    (waiting("%DLQ%g", DLQ_ORIGIN_TOPIC="B", REAL_TOPIC="A"), False),
+    (waiting("%DLQ%g", DLQ_ORIGIN_TOPIC="B", RETRY_TOPIC="A"), True),
+    (waiting("%DLQ%g", RETRY_TOPIC="B", DLQ_ORIGIN_TOPIC="A"), False),
+    (waiting("A", REAL_TOPIC="B"), True),
+    (waiting("RMQ_SYS_TRANS_OP_HALF_TOPIC", REAL_TOPIC="A"), False),
+])  # fmt: skip
 def test_a_record_that_waits_follows_the_topic_that_it_names(message: Message, taken: bool) -> None:
     _, found, sizes = selected(Changes(topics=("A",)), message)
     assert found.sizes.tolist() == [sizes[0] if taken else 0]
 
 
-@pytest.mark.parametrize(
-    ("message", "changes", "grown"),
-    [
-        (Message("A"), Changes(renames=(("A", "Abc"),)), 2),
-        (Message("A"), Changes(renames=(("A", "b" * 127),)), 126),
-        (Message("A"), Changes(renames=(("A", "b" * 128),)), 128),  # and a second byte of length
-        (Message("A" * 128, version=2), Changes(renames=(("A" * 128, "b"),)), -128),
-        (waiting("B", REAL_TOPIC="A", RETRY_TOPIC="A"), Changes(renames=(("A", "Ab"),)), 2),
-        (Message("A"), Changes(store_host=V6), 12),
-        (Message("A", sys_flag=0x20, store_host=V6), Changes(store_host=bytes(8)), -12),
-        (Message("A", sys_flag=0x20, store_host=V6), Changes(store_host=V6), 0),
-        (Message("A"), Changes(shifts=(("A", 3),)), 0),
-    ],
-)
+@pytest.mark.parametrize(("message", "changes", "grown"), [
+    (Message("A"), Changes(renames=(("A", "Abc"),)), 2),
+    (Message("A"), Changes(renames=(("A", "b" * 127),)), 126),
+    (Message("A"), Changes(renames=(("A", "b" * 128),)), 128),  # and a second byte of length
+    (Message("A" * 128, version=2), Changes(renames=(("A" * 128, "b"),)), -128),
+    (waiting("B", REAL_TOPIC="A", RETRY_TOPIC="A"), Changes(renames=(("A", "Ab"),)), 2),
+    (Message("A"), Changes(store_host=V6), 12),
+    (Message("A", sys_flag=0x20, store_host=V6), Changes(store_host=bytes(8)), -12),
+    (Message("A", sys_flag=0x20, store_host=V6), Changes(store_host=V6), 0),
+    (Message("A"), Changes(shifts=(("A", 3),)), 0),
+])  # fmt: skip
 def test_new_names_and_hosts_change_the_size(message, changes, grown) -> None:
     _, found, sizes = selected(changes, message)
     assert found.sizes.tolist() == [sizes[0] + grown]
@@ -146,29 +140,23 @@ def test_without_changes_all_is_taken_as_it_is(topic: str) -> None:
     assert (changes.keeps_sizes, changes.by_topic, changes.selects) == (True, False, False)
 
 
-@pytest.mark.parametrize(
-    ("changes", "taken", "left_out"),
-    [
-        (Changes(topics=("A", "B")), ["A", "B"], ["C", "a"]),
-        (Changes(dropped=("A",)), ["B", "C"], ["A"]),
-        (Changes(topics=("A", "B"), dropped=("B",)), ["A"], ["B", "C"]),
-        (Changes(merges=True), ["A", "C"], []),
-    ],
-)
+@pytest.mark.parametrize(("changes", "taken", "left_out"), [
+    (Changes(topics=("A", "B")), ["A", "B"], ["C", "a"]),
+    (Changes(dropped=("A",)), ["B", "C"], ["A"]),
+    (Changes(topics=("A", "B"), dropped=("B",)), ["A"], ["B", "C"]),
+    (Changes(merges=True), ["A", "C"], []),
+])  # fmt: skip
 def test_topics_are_taken_by_name(changes: Changes, taken: list[str], left_out: list[str]) -> None:
     for topics, fate in ((taken, TAKEN), (left_out, LEFT_OUT)):
         for topic in topics:
             assert changes.of_queue(topic).fate == changes.of_name(topic).fate == fate
 
 
-@pytest.mark.parametrize(
-    ("topic", "fate"),
-    [
-        (DELAYED, FOLLOWS), (RETRY, FOLLOWS), (DLQ, FOLLOWS), ("TBW102", FOLLOWS),
-        (HALF, FOLLOWS), (TIMER, FOLLOWS),  # what still waits there
-        (OPS, LEFT_OUT),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("topic", "fate"), [
+    (DELAYED, FOLLOWS), (RETRY, FOLLOWS), (DLQ, FOLLOWS), ("TBW102", FOLLOWS),
+    (HALF, FOLLOWS), (TIMER, FOLLOWS),  # what still waits there
+    (OPS, LEFT_OUT),
+])  # fmt: skip
 def test_a_shared_topics_records_follow_the_topic_that_they_name(topic: str, fate: Fate) -> None:
     for changes in (Changes(topics=("A",)), Changes(dropped=("A",)), Changes(merges=True)):
         assert changes.of_queue(topic).fate == fate
@@ -193,16 +181,11 @@ def test_names_shifts_and_starts_are_of_the_old_name() -> None:
     assert (changes.renamed("A"), changes.renamed("C")) == ("B", "C")
 
 
-@pytest.mark.parametrize(
-    ("changes", "by_topic", "keeps"),
-    [
-        (Changes(renames=(("A", "B"),)), True, False),
-        (Changes(shifts=(("A", 1),)), True, False),
-        (Changes(starts=(("A", 0, 1),)), True, False),
-        (Changes(merges=True), True, False),
-        (Changes(store_host=bytes(8)), False, False),
-    ],
-)
+@pytest.mark.parametrize(("changes", "by_topic", "keeps"), [
+    (Changes(renames=(("A", "B"),)), True, False), (Changes(shifts=(("A", 1),)), True, False),
+    (Changes(starts=(("A", 0, 1),)), True, False), (Changes(merges=True), True, False),
+    (Changes(store_host=bytes(8)), False, False),
+])  # fmt: skip
 def test_what_has_to_be_looked_at(changes: Changes, by_topic: bool, keeps: bool) -> None:
     assert (changes.by_topic, changes.keeps_sizes) == (by_topic, keeps)
 
@@ -217,19 +200,16 @@ V4, WIDE = bytes(8), bytes(20)
 PLAIN = Seen("T", 0, False, False)
 
 
-@pytest.mark.parametrize(
-    ("seen", "since", "before", "words"),
-    [
-        (PLAIN._replace(long=True), "5.1.0", "5.0.0", "over 127 bytes"),
-        (PLAIN._replace(sys_flags=0x10), "4.6.0", "4.5.2", "hosts of IPv6"),
-        (PLAIN._replace(sys_flags=0x20), "4.6.0", "4.5.2", "hosts of IPv6"),
-        (PLAIN._replace(batch_queue=True), "5.0.0", "4.9.8", "batch queue"),
-        (PLAIN._replace(sys_flags=0x80), "5.0.0", "4.9.8", "batches in one record"),
-        (PLAIN._replace(topic="rmq_sys_wheel_timer"), "5.0.0", "4.9.8", "the timer"),
-        (PLAIN._replace(topic="RMQ_SYS_TRANS_HALF_TOPIC"), "4.3.0", "4.2.0", "half messages"),
-        (PLAIN._replace(topic="RMQ_SYS_TRANS_OP_HALF_TOPIC"), "4.3.0", "4.2.0", "half messages"),
-    ],
-)
+@pytest.mark.parametrize(("seen", "since", "before", "words"), [
+    (PLAIN._replace(long=True), "5.1.0", "5.0.0", "over 127 bytes"),
+    (PLAIN._replace(sys_flags=0x10), "4.6.0", "4.5.2", "hosts of IPv6"),
+    (PLAIN._replace(sys_flags=0x20), "4.6.0", "4.5.2", "hosts of IPv6"),
+    (PLAIN._replace(batch_queue=True), "5.0.0", "4.9.8", "batch queue"),
+    (PLAIN._replace(sys_flags=0x80), "5.0.0", "4.9.8", "batches in one record"),
+    (PLAIN._replace(topic="rmq_sys_wheel_timer"), "5.0.0", "4.9.8", "the timer"),
+    (PLAIN._replace(topic="RMQ_SYS_TRANS_HALF_TOPIC"), "4.3.0", "4.2.0", "half messages"),
+    (PLAIN._replace(topic="RMQ_SYS_TRANS_OP_HALF_TOPIC"), "4.3.0", "4.2.0", "half messages"),
+])  # fmt: skip
 def test_what_is_read_since_a_release(seen: Seen, since: str, before: str, words: str) -> None:
     assert misfits([seen], b"", profile(since)) == []
     (line,) = misfits([PLAIN, seen], b"", profile(before))
@@ -243,15 +223,10 @@ def test_a_plain_record_fits_every_release() -> None:
     assert misfits([PLAIN, flags], b"", profile("4.1.0")) == []
 
 
-@pytest.mark.parametrize(
-    ("flags", "host", "fits"),
-    [
-        (0x20, V4, True),  # it gets another storeHost
-        (0x10, V4, False),
-        (0, WIDE, False),
-        (0, V4, True),
-    ],
-)
+@pytest.mark.parametrize(("flags", "host", "fits"), [
+    (0x20, V4, True),  # it gets another storeHost
+    (0x10, V4, False), (0, WIDE, False), (0, V4, True),
+])  # fmt: skip
 def test_a_new_store_host_counts_and_not_the_old_one(flags: int, host: bytes, fits: bool) -> None:
     seen = [PLAIN._replace(sys_flags=flags)]
     assert (misfits(seen, host, profile("4.5.2")) == []) == fits

@@ -12,18 +12,8 @@ import pytest
 from reput.store_format import layouts
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
+from reput.store_format.rocksdb import queues
 from reput.store_format.rocksdb.database import open_database
-from reput.store_format.rocksdb.queues import (
-    CHECKPOINT_KEY,
-    MAX,
-    QueueOffset,
-    entry_key,
-    offset_key,
-    parse_entry_key,
-    parse_offset_key,
-    queue_key,
-    topic_of,
-)
 from tests.format_pages import FIELD_ROW, fields, text_of
 from tests.store_format.fate.stores import IN_ROCKSDB
 from tests.store_format.fate.stores import unpack as unpack_fates
@@ -48,22 +38,22 @@ def test_the_tables_of_fields_are_the_layouts() -> None:
 
 def test_keys_are_those_of_the_examples() -> None:
     entry, most, checkpoint = (bytes.fromhex(row[3]) for row in EXAMPLES[:3])
-    queue = queue_key("Live0", 0)
-    assert entry_key(queue, 5) == entry
-    assert parse_entry_key(entry) == (queue, 5)
-    assert topic_of(queue) == ("Live0", 0)
-    assert offset_key("Live0", 0, MAX) == most
-    assert parse_offset_key(most) == QueueOffset("Live0", 0, MAX)
-    assert checkpoint == CHECKPOINT_KEY
+    queue = queues.queue_key("Live0", 0)
+    assert queues.entry_key(queue, 5) == entry
+    assert queues.parse_entry_key(entry) == (queue, 5)
+    assert queues.topic_of(queue) == ("Live0", 0)
+    assert queues.offset_key("Live0", 0, queues.MAX) == most
+    assert queues.parse_offset_key(most) == queues.QueueOffset("Live0", 0, queues.MAX)
+    assert checkpoint == queues.CHECKPOINT_KEY
     row = np.frombuffer(bytes.fromhex(EXAMPLES[0][4]), layouts.ROCKSDB_ENTRY)[0]
     assert row.item()[:3] == (19330, 353, 65)
 
 
 @pytest.mark.parametrize("cut", range(1, 19))
 def test_a_cut_key_is_none(cut: int) -> None:
-    assert parse_offset_key(offset_key("Live0", 0, MAX)[:-cut]) is None
-    assert parse_entry_key(entry_key(queue_key("Live0", 0), 5)[:-cut]) is None
+    assert queues.parse_offset_key(queues.offset_key("Live0", 0, queues.MAX)[:-cut]) is None
+    assert queues.parse_entry_key(queues.entry_key(queues.queue_key("Live0", 0), 5)[:-cut]) is None
 
 
 def test_a_topic_that_leads_elsewhere_is_none() -> None:
-    assert parse_offset_key(offset_key("../x", 0, MAX)) is None
+    assert queues.parse_offset_key(queues.offset_key("../x", 0, queues.MAX)) is None

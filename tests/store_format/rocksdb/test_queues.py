@@ -12,22 +12,7 @@ from reput.store_format.derived.queue_reader import NoEntry
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import profile
-from reput.store_format.rocksdb.queues import (
-    CHECKPOINT_KEY,
-    MAX,
-    MIN,
-    QueueOffset,
-    RocksDBQueue,
-    RocksDBQueues,
-    behind_queue,
-    entry_key,
-    offset_key,
-    parse_entry_key,
-    parse_offset_key,
-    queue_key,
-    queues_folder,
-    topic_of,
-)
+from reput.store_format.rocksdb import queues as module
 
 RULES = profile("5.3.3")
 
@@ -44,25 +29,16 @@ def entry(place: int, size: int = 100, tags: int = 7, time: int = 0) -> bytes:
 
 
 def offset(topic: bytes, kind: bytes, queue_id: int) -> bytes:
-    return (
-        struct.pack(">i", len(topic))
-        + b"\1"
-        + topic
-        + b"\1"
-        + kind
-        + b"\1"
-        + struct.pack(">i", queue_id)
-    )
+    return (struct.pack(">i", len(topic)) + b"\1" + topic + b"\1" + kind + b"\1"
+            + struct.pack(">i", queue_id))  # fmt: skip
 
 
 # positions 2, 3, 5 and 6; 7 is behind the max row
 PLACES = {2: 200, 3: 300, 5: 500, 6: 600, 7: 700}
 ENTRIES = {queue(b"T", 1) + struct.pack(">q", n): entry(at) for n, at in PLACES.items()}
-OTHERS = {
-    queue(b"T", 0) + struct.pack(">q", 9): entry(1),
-    queue(b"T", 2) + struct.pack(">q", 0): entry(50, -1),
-    queue(b"T", 2) + struct.pack(">q", 1): entry(51)[:-1],
-}
+OTHERS = {queue(b"T", 0) + struct.pack(">q", 9): entry(1),
+          queue(b"T", 2) + struct.pack(">q", 0): entry(50, -1),
+          queue(b"T", 2) + struct.pack(">q", 1): entry(51)[:-1]}  # fmt: skip
 OFFSETS = {
     offset(b"T", b"max", 1): struct.pack(">qq", 600, 6),
     offset(b"T", b"min", 1): struct.pack(">qq", 200, 2),
@@ -89,40 +65,30 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def queues(store: Path) -> Iterator[RocksDBQueues]:
-    found = RocksDBQueues(str(store), Folder(LocalStorage(), f"{store}/consumequeue"))
+def queues(store: Path) -> Iterator[module.RocksDBQueues]:
+    found = module.RocksDBQueues(str(store), Folder(LocalStorage(), f"{store}/consumequeue"))
     yield found
     found.close()
 
 
 @pytest.fixture
-def one(queues: RocksDBQueues) -> RocksDBQueue:
+def one(queues: module.RocksDBQueues) -> module.RocksDBQueue:
     return queues.open("T", 1, False)
 
 
-def test_a_queue_is_there_with_its_max_row(queues: RocksDBQueues, store: Path) -> None:
+def test_a_queue_is_there_with_its_max_row(queues: module.RocksDBQueues, store: Path) -> None:
     assert queues.topics() == ["T"]
     assert queues.of("T") == [(1, False), (2, False)]
     assert queues.dispatched_to() == 700
     assert queues.open("T", 0, False).maximum() == 0
-    assert str(queues_folder(Folder(LocalStorage(), str(store)))) == f"{store}/consumequeue"
-    assert queues_folder(Folder(LocalStorage(), f"{store}/none")) is None
+    assert str(module.queues_folder(Folder(LocalStorage(), str(store)))) == f"{store}/consumequeue"
+    assert module.queues_folder(Folder(LocalStorage(), f"{store}/none")) is None
 
 
-@pytest.mark.parametrize(
-    ("first", "stop", "positions"),
-    [
-        (0, None, [2, 3, 5, 6]),
-        (3, 6, [3, 5]),
-        (4, 5, []),
-        (6, 99, [6]),
-        (7, None, []),
-        (-5, 3, [2]),
-    ],
-)
-def test_entries_are_of_positions_up_to_the_max(
-    one: RocksDBQueue, first: int, stop: int | None, positions: list[int]
-) -> None:
+@pytest.mark.parametrize(("first", "stop", "positions"), [
+    (0, None, [2, 3, 5, 6]), (3, 6, [3, 5]), (4, 5, []), (6, 99, [6]), (7, None, []), (-5, 3, [2]),
+])  # fmt: skip
+def test_entries_are_of_positions_up_to_the_max(one, first, stop, positions) -> None:
     found = list(one.entries(first, stop))
     assert [(each.position, each.physical_offset) for each in found] == [
         (position, PLACES[position]) for position in positions
@@ -130,7 +96,7 @@ def test_entries_are_of_positions_up_to_the_max(
     assert one.maximum() == 7
 
 
-def test_a_hole_is_no_entry(one: RocksDBQueue) -> None:
+def test_a_hole_is_no_entry(one: module.RocksDBQueue) -> None:
     assert one.entry(5).physical_offset == 500
     for position in (0, 4, 7):
         with pytest.raises(NoEntry):
@@ -142,7 +108,7 @@ def test_a_hole_is_no_entry(one: RocksDBQueue) -> None:
     [(0, 2), (200, 2), (201, 3), (301, 5), (501, 6), (601, 7), (9999, 7)],
 )
 def test_a_queue_begins_at_its_first_message_that_the_log_still_has(
-    one: RocksDBQueue, log_start: int, minimum: int
+    one: module.RocksDBQueue, log_start: int, minimum: int
 ) -> None:
     assert one.minimum(log_start, RULES) == minimum
 
@@ -151,13 +117,11 @@ def test_a_queue_begins_at_its_first_message_that_the_log_still_has(
     ("limit", "end"),
     [(9999, 7), (700, 7), (699, 6), (600, 6), (599, 4), (300, 3), (299, 0), (0, 0)],
 )
-def test_a_queue_ends_with_the_last_message_that_the_log_has_whole(
-    one: RocksDBQueue, limit: int, end: int
-) -> None:
+def test_a_queue_ends_with_the_last_message_that_the_log_has_whole(one, limit, end) -> None:
     assert one.end_within(limit) == end
 
 
-def test_an_entry_that_points_nowhere_or_is_too_short_is_named(queues: RocksDBQueues) -> None:
+def test_an_entry_that_points_nowhere_or_is_too_short_is_named(queues) -> None:
     bad = queues.open("T", 2, False)
     with pytest.raises(BadQueue, match="expected 28 bytes"):
         list(bad.entries(0))
@@ -172,58 +136,49 @@ CHECKPOINT = bytes.fromhex("0000001001434845434b504f494e545f544f504943016d617801
 
 
 def test_keys_are_those_of_the_page() -> None:
-    assert entry_key(queue_key("Live0", 0), 5) == ENTRY
-    assert offset_key("Live0", 0, MAX) == OFFSET
-    assert CHECKPOINT_KEY == CHECKPOINT
-    assert parse_entry_key(ENTRY) == (ENTRY[:-8], 5)
-    assert parse_offset_key(OFFSET) == QueueOffset("Live0", 0, MAX)
-    assert topic_of(ENTRY[:-8]) == ("Live0", 0)
+    assert module.entry_key(module.queue_key("Live0", 0), 5) == ENTRY
+    assert module.offset_key("Live0", 0, module.MAX) == OFFSET
+    assert module.CHECKPOINT_KEY == CHECKPOINT
+    assert module.parse_entry_key(ENTRY) == (ENTRY[:-8], 5)
+    assert module.parse_offset_key(OFFSET) == module.QueueOffset("Live0", 0, module.MAX)
+    assert module.topic_of(ENTRY[:-8]) == ("Live0", 0)
 
 
-@pytest.mark.parametrize(
-    ("topic", "queue_id", "kind"),
-    [("\u00e9", -1, MIN), ("t" * 255, (1 << 31) - 1, MAX), ("a\x01b", -(1 << 31), MIN)],
-)
+@pytest.mark.parametrize(("topic", "queue_id", "kind"), [
+    ("\u00e9", -1, module.MIN), ("t" * 255, (1 << 31) - 1, module.MAX),
+    ("a\x01b", -(1 << 31), module.MIN),
+])  # fmt: skip
 def test_any_topic_and_queue_id_is_read_back(topic: str, queue_id: int, kind: bytes) -> None:
-    assert parse_offset_key(offset_key(topic, queue_id, kind)) == (topic, queue_id, kind)
-    queue = queue_key(topic, queue_id)
-    assert topic_of(queue) == (topic, queue_id)
-    assert parse_entry_key(entry_key(queue, 7)) == (queue, 7)
+    assert module.parse_offset_key(module.offset_key(topic, queue_id, kind)) == (
+        topic, queue_id, kind,
+    )  # fmt: skip
+    queue = module.queue_key(topic, queue_id)
+    assert module.topic_of(queue) == (topic, queue_id)
+    assert module.parse_entry_key(module.entry_key(queue, 7)) == (queue, 7)
 
 
 def test_positions_are_kept_within_a_long_and_ascend() -> None:
-    queue = queue_key("T", 3)
+    queue = module.queue_key("T", 3)
     positions = [-5, 0, 1, 255, 256, (1 << 63) - 1, 1 << 64]
-    keys = [entry_key(queue, position) for position in positions]
+    keys = [module.entry_key(queue, position) for position in positions]
     assert keys == sorted(keys)
     assert keys[0] == keys[1]
     assert keys[-1] == keys[-2] == queue + b"\x7f" + b"\xff" * 7
-    assert keys[-1] < behind_queue(queue) <= queue_key("T", 4)
+    assert keys[-1] < module.behind_queue(queue) <= module.queue_key("T", 4)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        b"", ENTRY[:-1], ENTRY + b"\0", b"\xff\xff\xff\xff" + ENTRY[4:],
-        ENTRY[:4] + b"\2" + ENTRY[5:], ENTRY[:10] + b"\2" + ENTRY[11:],
-        ENTRY[:15] + b"\2" + ENTRY[16:],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("key", [
+    b"", ENTRY[:-1], ENTRY + b"\0", b"\xff\xff\xff\xff" + ENTRY[4:],
+    ENTRY[:4] + b"\2" + ENTRY[5:], ENTRY[:10] + b"\2" + ENTRY[11:], ENTRY[:15] + b"\2" + ENTRY[16:],
+])  # fmt: skip
 def test_what_is_no_entrys_key_is_none(key: bytes) -> None:
-    assert parse_entry_key(key) is None
+    assert module.parse_entry_key(key) is None
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        b"",
-        OFFSET[:-1],
-        OFFSET.replace(b"max", b"mux"),
-        OFFSET[:4] + b"\2" + OFFSET[5:],
-        OFFSET[:-5] + b"\2" + OFFSET[-4:],
-        OFFSET.replace(b"Live0", b"Liv\xff0"),
-        OFFSET.replace(b"Live0", b"../e0"),  # no topic that can name a folder
-    ],
-)
+@pytest.mark.parametrize("key", [
+    b"", OFFSET[:-1], OFFSET.replace(b"max", b"mux"), OFFSET[:4] + b"\2" + OFFSET[5:],
+    OFFSET[:-5] + b"\2" + OFFSET[-4:], OFFSET.replace(b"Live0", b"Liv\xff0"),
+    OFFSET.replace(b"Live0", b"../e0"),  # no topic that can name a folder
+])  # fmt: skip
 def test_what_is_no_offsets_key_is_none(key: bytes) -> None:
-    assert parse_offset_key(key) is None
+    assert module.parse_offset_key(key) is None

@@ -47,9 +47,7 @@ def files_of(store: Path) -> dict[str, tuple[int, int]]:
     return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in every}
 
 
-def test_every_message_is_found_by_position_key_and_time(
-    lived: tuple[str, Path, list[list[Any]]],
-) -> None:
+def test_every_message_is_found_by_position_key_and_time(lived) -> None:
     _, store, sent = lived
     before = files_of(store)
     with reput.open_store(str(store), settings=FROM_ROCKSDB) as asked:

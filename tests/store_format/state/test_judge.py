@@ -120,17 +120,13 @@ def wheel(slots: list[tuple[int, ...]]) -> bytes:
     return raw.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("slots", "chained", "lost"),
-    [
-        (None, True, 0),
-        (None, False, 10),
-        ([], False, 10),  # of zeros
-        ([(1, 0, 52 * (LATE - 1))], False, 0),
-        ([(7, 0, 52 * (LATE - 1))], False, 10),  # another slot's
-        ([(1, 0, 999_999)], False, 10),
-    ],
-)
+@pytest.mark.parametrize(("slots", "chained", "lost"), [
+    (None, True, 0), (None, False, 10),
+    ([], False, 10),  # of zeros
+    ([(1, 0, 52 * (LATE - 1))], False, 0),
+    ([(7, 0, 52 * (LATE - 1))], False, 10),  # another slot's
+    ([(1, 0, 999_999)], False, 10),
+])  # fmt: skip
 def test_units_of_timerlog_s_earlier_files_are_found_by_the_wheel(
     slots: list[tuple[int, ...]] | None, chained: bool, lost: int, tmp_path: Path
 ) -> None:
@@ -148,21 +144,16 @@ def test_units_of_timerlog_s_earlier_files_are_found_by_the_wheel(
     assert f"nothing of {lost} timers that wait" in found
 
 
-@pytest.mark.parametrize(
-    ("unit", "changed", "file", "reason"),
-    [
-        (5, {"size": 53}, "timerlog", "has no unit at 260, where a broker cuts it: it reads"),
-        (LATE, {"size": 53}, "", ""),  # what is taken again was not delivered
-        (5, {"magic": 0x41}, "timerlog", "has no unit at 260, where a broker cuts it: it reads"),
-        (5, {"previous": 9}, "", ""),  # its slot has been read
-        (LATE, {"previous": 9}, "timerlog", "nothing of 10 timers that wait"),
-        (LATE, {"physicalOffset": 9}, "timerlog", "nothing of 1 timers that wait"),
-        (LATE, {"messageSize": 9}, "timerlog", "nothing of 1 timers that wait"),
-    ],
-)
-def test_a_unit_of_timerlog_is_damaged(
-    unit: int, changed: dict[str, int], file: str, reason: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("unit", "changed", "file", "reason"), [
+    (5, {"size": 53}, "timerlog", "has no unit at 260, where a broker cuts it: it reads"),
+    (LATE, {"size": 53}, "", ""),  # what is taken again was not delivered
+    (5, {"magic": 0x41}, "timerlog", "has no unit at 260, where a broker cuts it: it reads"),
+    (5, {"previous": 9}, "", ""),  # its slot has been read
+    (LATE, {"previous": 9}, "timerlog", "nothing of 10 timers that wait"),
+    (LATE, {"physicalOffset": 9}, "timerlog", "nothing of 1 timers that wait"),
+    (LATE, {"messageSize": 9}, "timerlog", "nothing of 1 timers that wait"),
+])  # fmt: skip
+def test_a_unit_of_timerlog_is_damaged(unit, changed, file, reason, tmp_path) -> None:
     store = unpacked(TIMERS, tmp_path)
     raw = bytearray((store / FIRST).read_bytes())
     for name, value in changed.items():
@@ -184,9 +175,7 @@ def test_a_unit_of_timerlog_is_damaged(
     ],
     ids=["future", "past", "master", "waiting", "own"],
 )
-def test_a_timercheck_that_does_not_go_with_the_log(
-    fields: dict[str, int], reason: str, tmp_path: Path
-) -> None:
+def test_a_timercheck_that_does_not_go_with_the_log(fields, reason, tmp_path) -> None:
     store = unpacked(TIMERS, tmp_path)
     write_check(store, **fields)
     found = said(store)
@@ -244,10 +233,8 @@ def test_units_of_messages_past_the_log_s_end(tmp_path: Path) -> None:
 
 
 def config(**files: object) -> MemoryStorage:
-    return MemoryStorage(
-        {f"store/config/{name}.json": json.dumps(content).encode()
-         for name, content in files.items()}
-    )  # fmt: skip
+    return MemoryStorage({f"store/config/{name}.json": json.dumps(content).encode()
+                          for name, content in files.items()})  # fmt: skip
 
 
 def mapped(**item: object) -> dict[str, object]:
@@ -257,21 +244,18 @@ def mapped(**item: object) -> dict[str, object]:
     return {"topicQueueMappingInfoMap": {"T": {"bname": "b", "hostedQueues": {"4": [one]}}}}
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "past"),
-    [
-        ("consumerOffset", {"offsetTable": {"T@g": {"0": 11}}}, "by group 'g'"),
-        ("consumerOffset", {"offsetTable": {"T@g": {"0": 10}, "Gone@g": {"0": 99}}}, ""),
-        ("delayOffset", {"offsetTable": {"3": 11}}, "by delay level 3"),
-        ("delayOffset", {"offsetTable": {"3": 10, "4": 99}}, ""),
-        ("consumerOrderInfo", {"table": {"T@g": {"0": {"popTime": 1, "o": [5, 6]}}}}, "ordered"),
-        ("consumerOrderInfo", {"table": {"T@g": {"0": {"popTime": 1, "o": [5, 4]}}}}, ""),
-        ("topicQueueMapping", mapped(startOffset=11), "by queue 4 of the static topic"),
-        ("topicQueueMapping", mapped(endOffset=11), "by queue 4 of the static topic"),
-        ("topicQueueMapping", mapped(startOffset=10), ""),
-        ("topicQueueMapping", mapped(startOffset=11, bname="other"), ""),
-    ],
-)
+@pytest.mark.parametrize(("file", "content", "past"), [
+    ("consumerOffset", {"offsetTable": {"T@g": {"0": 11}}}, "by group 'g'"),
+    ("consumerOffset", {"offsetTable": {"T@g": {"0": 10}, "Gone@g": {"0": 99}}}, ""),
+    ("delayOffset", {"offsetTable": {"3": 11}}, "by delay level 3"),
+    ("delayOffset", {"offsetTable": {"3": 10, "4": 99}}, ""),
+    ("consumerOrderInfo", {"table": {"T@g": {"0": {"popTime": 1, "o": [5, 6]}}}}, "ordered"),
+    ("consumerOrderInfo", {"table": {"T@g": {"0": {"popTime": 1, "o": [5, 4]}}}}, ""),
+    ("topicQueueMapping", mapped(startOffset=11), "by queue 4 of the static topic"),
+    ("topicQueueMapping", mapped(endOffset=11), "by queue 4 of the static topic"),
+    ("topicQueueMapping", mapped(startOffset=10), ""),
+    ("topicQueueMapping", mapped(startOffset=11, bname="other"), ""),
+])  # fmt: skip
 def test_positions_past_the_queue_s_end(file: str, content: object, past: str) -> None:
     ends = {("T", 0): 10, ("SCHEDULE_TOPIC_XXXX", 2): 10}
     found = past_the_queues(Folder(config(**{file: content}), "store"), ends)

@@ -38,24 +38,19 @@ def waiting(out: int, recalls: bool = False) -> np.ndarray:
     return mark(100, 150, out, -7, recalls)
 
 
-@pytest.mark.parametrize(
-    ("out", "written", "write", "slot", "magic"),
-    [
-        (TICKS + 3000, None, TICKS, TICKS + 3000, 1),
-        (TICKS + 3000, TICKS - 60_000, TICKS - 60_000, TICKS + 3000, 1),
-        (READ - 1, None, READ, READ, 1),  # due before what is read: in the first slot to be read
-        (TICKS + WINDOW - 1, None, TICKS, TICKS + WINDOW - 1, 1),
-        (TICKS + WINDOW, None, TICKS, TICKS + WINDOW // 2, 3),
-        (TICKS + WINDOW + WINDOW // 3 - 1, None, TICKS, TICKS + WINDOW // 2, 3),
-        (TICKS + WINDOW + WINDOW // 3, None, TICKS, TICKS + WINDOW, 3),
-        (TICKS, TICKS - INT_MAX, TICKS - INT_MAX, TICKS, 1),
-        (TICKS, TICKS - INT_MAX - 1, TICKS, TICKS, 1),  # a delay is an int
-        (TICKS + 3000, TICKS + 9000, TICKS, TICKS + 3000, 1),  # a later clock wrote it
-    ],
-)
-def test_a_unit_is_in_the_slot_where_a_broker_puts_it(
-    out: int, written: int | None, write: int, slot: int, magic: int
-) -> None:
+@pytest.mark.parametrize(("out", "written", "write", "slot", "magic"), [
+    (TICKS + 3000, None, TICKS, TICKS + 3000, 1),
+    (TICKS + 3000, TICKS - 60_000, TICKS - 60_000, TICKS + 3000, 1),
+    (READ - 1, None, READ, READ, 1),  # due before what is read: in the first slot to be read
+    (TICKS + WINDOW - 1, None, TICKS, TICKS + WINDOW - 1, 1),
+    (TICKS + WINDOW, None, TICKS, TICKS + WINDOW // 2, 3),
+    (TICKS + WINDOW + WINDOW // 3 - 1, None, TICKS, TICKS + WINDOW // 2, 3),
+    (TICKS + WINDOW + WINDOW // 3, None, TICKS, TICKS + WINDOW, 3),
+    (TICKS, TICKS - INT_MAX, TICKS - INT_MAX, TICKS, 1),
+    (TICKS, TICKS - INT_MAX - 1, TICKS, TICKS, 1),  # a delay is an int
+    (TICKS + 3000, TICKS + 9000, TICKS, TICKS + 3000, 1),  # a later clock wrote it
+])  # fmt: skip
+def test_a_unit_is_in_the_slot_where_a_broker_puts_it(out, written, write, slot, magic) -> None:
     """TimerMessageStore.doEnqueue: what is due after the window is to be rolled."""
     times = {} if written is None else {100: written}
     unit, _ = units_of(waiting(out), LAST, times, TURNED)

@@ -83,22 +83,19 @@ def test_after_a_clean_stop_it_is_a_difference(killed: Killed) -> None:
 
 
 # --- The place where two derived files differ, by its entry and field as docs/formats names them.
-@pytest.mark.parametrize(
-    ("folder", "at", "what", "start", "size"),
-    [
-        ("consumequeue/T/0", 0, "entry 0 physicalOffset", 0, 8),
-        ("consumequeue/T/0", 7, "entry 0 physicalOffset", 0, 8),
-        ("consumequeue/T/0", 8, "entry 0 size", 8, 4),
-        ("consumequeue/T/0", 39, "entry 1 tagsCode", 32, 8),
-        ("batchconsumequeue/T/0", 20, "entry 0 storeTimestamp", 20, 8),
-        ("batchconsumequeue/T/0", 46 * 3 + 36, "entry 3 batchSize", 46 * 3 + 36, 2),
-        ("index", 0, "header beginTimestamp", 0, 8), ("index", 39, "header indexCount", 36, 4),
-        ("index", 40, "slot 0", 40, 4), ("index", 40 + 4 * 7 - 1, "slot 6", 64, 4),
-        ("index", 68, "entry 0 keyHash", 68, 4),
-        ("index", 68 + 20 + 4, "entry 1 physicalOffset", 92, 8),
-        ("index", 68 + 39, "entry 1 previous", 104, 4),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("folder", "at", "what", "start", "size"), [
+    ("consumequeue/T/0", 0, "entry 0 physicalOffset", 0, 8),
+    ("consumequeue/T/0", 7, "entry 0 physicalOffset", 0, 8),
+    ("consumequeue/T/0", 8, "entry 0 size", 8, 4),
+    ("consumequeue/T/0", 39, "entry 1 tagsCode", 32, 8),
+    ("batchconsumequeue/T/0", 20, "entry 0 storeTimestamp", 20, 8),
+    ("batchconsumequeue/T/0", 46 * 3 + 36, "entry 3 batchSize", 46 * 3 + 36, 2),
+    ("index", 0, "header beginTimestamp", 0, 8), ("index", 39, "header indexCount", 36, 4),
+    ("index", 40, "slot 0", 40, 4), ("index", 40 + 4 * 7 - 1, "slot 6", 64, 4),
+    ("index", 68, "entry 0 keyHash", 68, 4),
+    ("index", 68 + 20 + 4, "entry 1 physicalOffset", 92, 8),
+    ("index", 68 + 39, "entry 1 previous", 104, 4),
+])  # fmt: skip
 def test_each_byte_is_in_a_field(folder: str, at: int, what: str, start: int, size: int) -> None:
     """Of index files with seven slots: entries begin at 40 + 4 * 7."""
     field = field_at(folder, at, 7)
@@ -110,16 +107,10 @@ def test_a_fields_value_is_a_signed_big_endian_number() -> None:
     assert field_at("index", 41, 7).value(b"\xff\xff\xff\xfe") == -2
 
 
-@pytest.mark.parametrize(
-    ("there", "wanted", "at"),
-    [
-        (b"", b"", -1),
-        (b"abc", b"abc", -1),
-        (b"abc", b"xbc", 0),
-        (b"abc", b"abx", 2),
-        (b"aaa", b"abb", 1),
-    ],
-)
+@pytest.mark.parametrize(("there", "wanted", "at"), [
+    (b"", b"", -1), (b"abc", b"abc", -1), (b"abc", b"xbc", 0), (b"abc", b"abx", 2),
+    (b"aaa", b"abb", 1),
+])  # fmt: skip
 def test_the_first_byte_that_differs(there: bytes, wanted: bytes, at: int) -> None:
     assert first_difference(np.frombuffer(there, np.uint8), np.frombuffer(wanted, np.uint8)) == at
 

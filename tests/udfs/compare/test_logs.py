@@ -13,17 +13,7 @@ from reput.store_format.log.prints import PRINT
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.udfs.compare.logs import (
-    AGAIN,
-    DAMAGED,
-    FOUND_PLACE,
-    LISTED,
-    ONLY,
-    UNLIKE,
-    ComparedPiece,
-    CompareRanges,
-    MatchPrints,
-)
+from reput.udfs.compare import logs as module
 from reput.udfs.staging import Staging, read_range
 from reput.udfs.table.log_parts import LogParts
 from tests.memory_storage import MemoryStorage
@@ -51,22 +41,16 @@ def unlike(
     logs: Sequence[bytes], *pieces: tuple[int, int], groups: Sequence[int] = (0,)
 ) -> list[tuple[int, int, int, int]]:
     """(log, start, first, last) of what is found in the pieces."""
-    compared = tuple(ComparedPiece(*piece, tuple(range(1, len(logs)))) for piece in pieces)
-    task = CompareRanges(tuple(map(log, logs)), compared, tuple(groups))
+    compared = tuple(module.ComparedPiece(*piece, tuple(range(1, len(logs)))) for piece in pieces)
+    task = module.CompareRanges(tuple(map(log, logs)), compared, tuple(groups))
     ids = pa.RecordBatch.from_pydict({"id": list(range(len(groups)))})
     return [tuple(row.values()) for batch in task(iter([ids])) for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize(
-    ("place", "piece", "last"),
-    [
-        (1000, (1000, 2000), 1064),
-        (1063, (1000, 2000), 1064),
-        (1064, (1000, 2000), 1128),
-        (1999, (1000, 2000), 2000),
-        (1500, (1500, 1501), 1501),
-    ],
-)
+@pytest.mark.parametrize(("place", "piece", "last"), [
+    (1000, (1000, 2000), 1064), (1063, (1000, 2000), 1064), (1064, (1000, 2000), 1128),
+    (1999, (1000, 2000), 2000), (1500, (1500, 1501), 1501),
+])  # fmt: skip
 def test_the_first_byte_and_the_end_of_its_window(place, piece, last) -> None:
     assert unlike([SAME, changed(place)], piece) == [(1, piece[0], place, last)]
 
@@ -88,7 +72,7 @@ def test_a_group_s_pieces_go_up_to_the_next_group() -> None:
     assert [(start, first) for _, start, first, _ in found] == [
         (piece[0], place) for piece, place in zip(pieces, places, strict=True)
     ]
-    assert len(UNLIKE) == 4
+    assert len(module.UNLIKE) == 4
 
 
 # --- What one log has of the other's messages, by their fingerprints.
@@ -112,32 +96,28 @@ def matched(ours: list[Print], theirs: list[Print]) -> list[tuple[int, list[tupl
             for at, count in ((0, half), (half, len(prints) - half)):
                 rows.append({"share": 0, "log": log, "name": f"prints{log}",
                              "at": at * PRINT.itemsize, "count": count})  # fmt: skip
-    batch = pa.RecordBatch.from_pylist(rows, LISTED)
+    batch = pa.RecordBatch.from_pylist(rows, module.LISTED)
     found: dict[int, Any] = {0: (0, []), 1: (0, [])}
-    for out in MatchPrints(staging, (0, 1))(iter([batch])):
+    for out in module.MatchPrints(staging, (0, 1))(iter([batch])):
         for row in out.to_pylist():
-            size = row["count"] * FOUND_PLACE.itemsize
-            places: Any = read_range(staging, row["name"], 0, size).view(FOUND_PLACE)
+            size = row["count"] * module.FOUND_PLACE.itemsize
+            places: Any = read_range(staging, row["name"], 0, size).view(module.FOUND_PLACE)
             found[row["log"]] = row["same"], [tuple(each) for each in places.tolist()]
     return [found[0], found[1]]
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "found"),
-    [
-        ([], [], [(0, []), (0, [])]),
-        ([WHOLE], [WHOLE], [(1, []), (1, [])]),
-        ([WHOLE], [], [(0, [(100, ONLY)]), (0, [])]),
-        ([WHOLE], [(2, 20, False)], [(0, [(100, ONLY)]), (0, [(100, ONLY)])]),
-        ([WHOLE], [(1, 11, False)], [(0, [(100, AGAIN)]), (0, [(100, AGAIN)])]),
-        ([(1, 10, True)], [WHOLE], [(0, [(100, DAMAGED)]), (1, [])]),
-        ([(1, 10, True)], [(1, 10, True)], [(1, []), (1, [])]),
-        ([(1, 10, True)], [], [(0, [(100, ONLY)]), (0, [])]),
-        ([WHOLE, WHOLE], [WHOLE], [(2, []), (1, [])]),
-        ([(2, 20, False), WHOLE, (3, 30, False)], [WHOLE],
-         [(1, [(100, ONLY), (102, ONLY)]), (1, [])]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ours", "theirs", "found"), [
+    ([], [], [(0, []), (0, [])]), ([WHOLE], [WHOLE], [(1, []), (1, [])]),
+    ([WHOLE], [], [(0, [(100, module.ONLY)]), (0, [])]),
+    ([WHOLE], [(2, 20, False)], [(0, [(100, module.ONLY)]), (0, [(100, module.ONLY)])]),
+    ([WHOLE], [(1, 11, False)], [(0, [(100, module.AGAIN)]), (0, [(100, module.AGAIN)])]),
+    ([(1, 10, True)], [WHOLE], [(0, [(100, module.DAMAGED)]), (1, [])]),
+    ([(1, 10, True)], [(1, 10, True)], [(1, []), (1, [])]),
+    ([(1, 10, True)], [], [(0, [(100, module.ONLY)]), (0, [])]),
+    ([WHOLE, WHOLE], [WHOLE], [(2, []), (1, [])]),
+    ([(2, 20, False), WHOLE, (3, 30, False)], [WHOLE],
+     [(1, [(100, module.ONLY), (102, module.ONLY)]), (1, [])]),
+])  # fmt: skip
 def test_a_record_is_the_same_again_damaged_or_only_here(ours, theirs, found) -> None:
     assert matched(ours, theirs) == found
     assert matched(theirs, ours) == found[::-1]

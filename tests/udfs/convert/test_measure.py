@@ -27,8 +27,7 @@ Row = dict[str, Any]
 # topic T has queues 0 and 1, topic Drop one; record 4 is prepared, and 7 is a commit
 MESSAGES = [
     Message("Drop" if n % 3 == 2 else "T", queue_id=n % 2, queue_offset=n, body=b"b" * n,
-            store_timestamp=50 - n, sys_flag={4: 0x4, 7: 0x8}.get(n, 0))
-    for n in range(9)
+            store_timestamp=50 - n, sys_flag={4: 0x4, 7: 0x8}.get(n, 0)) for n in range(9)
 ]  # fmt: skip
 SIZES = [len(encode(message, 0)) for message in MESSAGES]
 PLACES = record_places(build_log(MESSAGES, SEGMENT))

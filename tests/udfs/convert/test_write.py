@@ -77,15 +77,11 @@ def test_a_segment_ends_with_a_blank_unless_it_is_the_last(last, fault, end) -> 
 
 
 @pytest.mark.parametrize("cuts", [(), (PLACES[3], PLACES[5])])
-@pytest.mark.parametrize(
-    ("at", "raw", "fault"),
-    [
-        (4, b"\0", Fault.BAD_MAGIC),
-        (28, b"\1", Fault.PLACE),
-        (0, struct.pack(">i", 90), Fault.BAD_SIZE),
-        (0, struct.pack(">i", SEGMENT), Fault.SIZE_PAST_END),
-    ],
-)
+@pytest.mark.parametrize(("at", "raw", "fault"), [
+    (4, b"\0", Fault.BAD_MAGIC), (28, b"\1", Fault.PLACE),
+    (0, struct.pack(">i", 90), Fault.BAD_SIZE),
+    (0, struct.pack(">i", SEGMENT), Fault.SIZE_PAST_END),
+])  # fmt: skip
 def test_it_stops_for_good_at_the_first_record_that_a_scan_refuses(at, raw, fault, cuts) -> None:
     wrong = bytearray(LOG)
     place = PLACES[4] - BASE
@@ -147,23 +143,11 @@ def test_records_go_one_behind_the_other_or_where_they_were_ordered_to() -> None
     assert first.between(1, 2).sizes.tolist() == [92]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "size"),
-    [
-        (0, 0, 0),
-        (-1, -1, 0),
-        (4999, 4999, 0),
-        (5000, 3000, 300),
-        (5001, 0, 0),
-        (5400, 3300, 92),
-        (5999, 0, 0),
-        (6000, 0, 0),
-        (6100, 4000, 601),
-        (6999, 0, 0),
-        (7000, 7000, 0),
-        ((1 << 63) - 1, (1 << 63) - 1, 0),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "size"), [
+    (0, 0, 0), (-1, -1, 0), (4999, 4999, 0), (5000, 3000, 300), (5001, 0, 0), (5400, 3300, 92),
+    (5999, 0, 0), (6000, 0, 0), (6100, 4000, 601), (6999, 0, 0), (7000, 7000, 0),
+    ((1 << 63) - 1, (1 << 63) - 1, 0),
+])  # fmt: skip
 def test_a_link_leads_to_the_same_record_or_nowhere(old: int, new: int, size: int) -> None:
     links = np.array([6100, old, 5000], np.int64)
     places, sizes = records().found(links)

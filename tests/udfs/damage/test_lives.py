@@ -35,10 +35,8 @@ def judged(log: Damaged, last_first: bool = False) -> list[dict[str, object]]:
     """VERDICTS rows of a log; last_first: its segments' pieces come in the other order."""
     files = {f"log/{start}": bytes(raw) for start, raw in log.segments.items()}
     staging = Staging(MemoryStorage(files), "staging")
-    segments = tuple(
-        (n, Segment(f"log/{start}", start, FileState(SEGMENT, 0, 0)))
-        for n, start in enumerate(log.segments)
-    )
+    segments = tuple((n, Segment(f"log/{start}", start, FileState(SEGMENT, 0, 0)))
+                     for n, start in enumerate(log.segments))  # fmt: skip
     task = ListPieces(staging.storage, staging, segments, SEGMENT, RULES)
     ids = pa.RecordBatch.from_pylist([{"id": n} for n in range(len(segments))])
     listed = [row for batch in task(iter([ids])) for row in batch.to_pylist()]
@@ -72,15 +70,11 @@ def unlike(seed: int) -> tuple[int, int]:
     """(untouched messages in pieces of an older life, touched ones in none and with their CRC)."""
     hurt = two_lives(seed, crc=False, body=100)
     found, touched = stale(hurt.log), hurt.touched()
-    left_out = {
-        number for number, place in enumerate(hurt.log.places)
-        if any(start <= place < end for start, end in found)
-    }  # fmt: skip
-    sound = {
-        number for number in touched - left_out
-        if zlib.crc32(hurt.read(hurt.log.places[number] + 88, 100)) & 0x7FFFFFFF
-        == int.from_bytes(hurt.read(hurt.log.places[number] + 8, 4), "big")
-    }  # fmt: skip
+    left_out = {number for number, place in enumerate(hurt.log.places)
+                if any(start <= place < end for start, end in found)}  # fmt: skip
+    sound = {number for number in touched - left_out
+             if zlib.crc32(hurt.read(hurt.log.places[number] + 88, 100)) & 0x7FFFFFFF
+             == int.from_bytes(hurt.read(hurt.log.places[number] + 8, 4), "big")}  # fmt: skip
     return len(left_out - touched), len(sound)
 
 
@@ -111,11 +105,9 @@ def test_segments_with_times_that_fall_and_the_next_ones_may_have_an_older_life(
     def end(first: int, last: int, fell_by: int = 0) -> End:
         return End(records=9, fell_by=fell_by, first_timestamp=first, last_timestamp=last)
 
-    for ends, found in (
-        ([end(1, 5), end(5, 9), End(), end(9, 20)], set()),
-        ([end(1, 5), end(9, 8, 1), end(8, 20), end(20, 30)], {1, 2}),
-        ([end(1, 50), end(40, 60), end(60, 70), end(70, 90)], {1, 2}),
-    ):
+    for ends, found in (([end(1, 5), end(5, 9), End(), end(9, 20)], set()),
+                        ([end(1, 5), end(9, 8, 1), end(8, 20), end(20, 30)], {1, 2}),
+                        ([end(1, 50), end(40, 60), end(60, 70), end(70, 90)], {1, 2})):  # fmt: skip
         assert suspect((number, vars(each)) for number, each in enumerate(ends)) == found
 
 

@@ -37,11 +37,9 @@ def wrong(start: int, end: int, kind: DamageKind = DAMAGED, fault: Fault = Fault
     return Damage(start, end, kind, fault, 0, None, "record")
 
 
-def repair(
-    log: Damaged, *ranges: Damage, live_end: int = SEGMENT, gone: bool = False,
-    zeros_from: int = -1, lost: dict[int, LostPositions] | None = None,
-    strays: tuple[Damage, ...] = (),
-) -> tuple[Row, bytes, bytes, list[Row]]:  # fmt: skip
+def repair(log: Damaged, *ranges: Damage, live_end: int = SEGMENT, gone: bool = False,
+           zeros_from: int = -1, lost: dict[int, LostPositions] | None = None,
+           strays: tuple[Damage, ...] = ()) -> tuple[Row, bytes, bytes, list[Row]]:  # fmt: skip
     """(the row, the new segment, the bytes that were saved, where they are)"""
     storage, (segment, *_) = stored(log)
     staging = MemoryStorage({"s/r.damage": np.array(list(map(as_row, ranges)), RANGE).tobytes()})

@@ -47,14 +47,10 @@ def test_prepared_and_rolled_back_records_are_in_no_queue(flips, flag) -> None:
     assert found(log, missed(log)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("asked", "is_found"),
-    [
-        ({}, True), ({"topic": "U"}, False), ({"queue": 1}, False), ({"offset": 7}, False),
-        ({"after": OF - 1, "before": OF + 1}, True), ({"after": OF}, False),
-        ({"before": OF}, False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("asked", "is_found"), [
+    ({}, True), ({"topic": "U"}, False), ({"queue": 1}, False), ({"offset": 7}, False),
+    ({"after": OF - 1, "before": OF + 1}, True), ({"after": OF}, False), ({"before": OF}, False),
+])  # fmt: skip
 def test_it_must_be_the_missed_message_between_its_neighbours(asked, is_found) -> None:
     log = log_with((OF, SYS_FLAG, PREPARED))
     assert bool(found(log, missed(log, **asked))) == is_found  # type: ignore[arg-type]
@@ -123,16 +119,13 @@ def torn(
     return [row["offset"] for row in rows]
 
 
-@pytest.mark.parametrize(
-    ("place", "length", "found"),
-    [
-        (1536, 464, []),  # the record after it has bytes in that sector
-        (1024, 512, []),  # so has the record's head
-        (2560, 512, [2000]), (2560, 440, []),
-        (3584, 416, [3000]),  # the log's last record: nothing follows
-        (3585, 415, []), (3583, 417, []), (3584, 415, []), (3072, 512, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("place", "length", "found"), [
+    (1536, 464, []),  # the record after it has bytes in that sector
+    (1024, 512, []),  # so has the record's head
+    (2560, 512, [2000]), (2560, 440, []),
+    (3584, 416, [3000]),  # the log's last record: nothing follows
+    (3585, 415, []), (3583, 417, []), (3584, 415, []), (3072, 512, []),
+])  # fmt: skip
 def test_zeros_of_a_whole_sector_are_a_lost_one(place: int, length: int, found: list[int]) -> None:
     changed = log()
     changed.put(place, bytes(length))

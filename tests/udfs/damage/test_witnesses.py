@@ -59,20 +59,15 @@ def with_entry(number: int, entry: Entry) -> list[Entry]:
     return [*RIGHT[: number - 1], entry, *RIGHT[number:]]
 
 
-@pytest.mark.parametrize(
-    ("number", "entry", "contradicted"),
-    [
-        (3, (31, 300, 3, 0), []),  # its other key
-        (3, (32, 300, 3, 0), [(300, KEYS)]),
-        (3, (30, 300, 4, 0), [(300, STORED)]),
-        (3, (32, 300, 4, 0), [(300, KEYS)]),
-        (1, (10, 100, 7, 0), []),  # the first one's second counts from the file before
-        (1, (12, 100, 1, 0), [(100, KEYS)]),
-        (3, (32, 301, 3, 0), []),  # no record is there
-        (16, (1, 1 << 60, 3, 0), []),
-        (16, (1, -1, 3, 0), []),
-    ],
-)
+@pytest.mark.parametrize(("number", "entry", "contradicted"), [
+    (3, (31, 300, 3, 0), []),  # its other key
+    (3, (32, 300, 3, 0), [(300, KEYS)]), (3, (30, 300, 4, 0), [(300, STORED)]),
+    (3, (32, 300, 4, 0), [(300, KEYS)]),
+    (1, (10, 100, 7, 0), []),  # the first one's second counts from the file before
+    (1, (12, 100, 1, 0), [(100, KEYS)]),
+    (3, (32, 301, 3, 0), []),  # no record is there
+    (16, (1, 1 << 60, 3, 0), []), (16, (1, -1, 3, 0), []),
+])  # fmt: skip
 @pytest.mark.parametrize("cut", [0, 3, 8])
 def test_an_entry_contradicts_a_record_without_its_hash_or_second(
     cut: int, number: int, entry: Entry, contradicted: list[tuple[int, int]]

@@ -62,14 +62,10 @@ def test_items_come_in_the_order_of_the_runs_that_are_asked_for() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("gap", "reads"),
-    [
-        (0, [("a.entries", 8, 16)]),
-        (1024, [("a.entries", 8, 16 + 1024)]),
-        (1025, [("a.entries", 8, 8), ("a.entries", 16 + 1025, 8)]),
-    ],
-)
+@pytest.mark.parametrize(("gap", "reads"), [
+    (0, [("a.entries", 8, 16)]), (1024, [("a.entries", 8, 16 + 1024)]),
+    (1025, [("a.entries", 8, 8), ("a.entries", 16 + 1025, 8)]),
+])  # fmt: skip
 def test_a_gap_of_up_to_1024_bytes_is_read_too(gap: int, reads: list[tuple[str, int, int]]) -> None:
     storage = Storage()
     second = 16 + gap
@@ -96,14 +92,10 @@ def batch_of(*rows: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), RUN)
 
 
-@pytest.mark.parametrize(
-    ("gap", "reads"),
-    [
-        (1 << 18, [("a.entries", 0, 1074)]),
-        (10, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
-        (39, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
-    ],
-)
+@pytest.mark.parametrize(("gap", "reads"), [
+    (1 << 18, [("a.entries", 0, 1074)]), (10, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
+    (39, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
+])  # fmt: skip
 def test_short_runs_carry_what_one_read_brings(monkeypatch, gap, reads) -> None:
     monkeypatch.setattr(module, "_GAP_IN_CARRIED", gap)
     monkeypatch.setattr(module, "CARRIED_BYTES", 60)
@@ -124,10 +116,8 @@ def test_short_runs_carry_what_one_read_brings(monkeypatch, gap, reads) -> None:
             ).tobytes()  # fmt: skip
             assert alike
         assert files.offsets(each).tolist() == files.offsets(plain).tolist()
-    assert (
-        run_items(files, found.slice(0, 3), "entries_at", 20).tobytes()
-        == FILE[:40] + FILE[60:140] + FILE[1000:1020]
-    )
+    assert (run_items(files, found.slice(0, 3), "entries_at", 20).tobytes()
+            == FILE[:40] + FILE[60:140] + FILE[1000:1020])  # fmt: skip
 
 
 def test_runs_that_follow_each_other_become_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,21 +50,18 @@ def head(begin: int, end: int, entries: int) -> IndexHeader:
     return IndexHeader(0, 0, begin, end, 0, entries + 1)
 
 
-@pytest.mark.parametrize(
-    ("heads", "begins"),
-    [
-        ([head(100, 200, 4), head(200, 300, 2)], {}),  # full
-        ([head(100, 100, 2), head(200, 300, 4)], {1: 2}),
-        ([head(100, 100, 2), head(200, 200, 3), head(300, 300, 1)], {1: 2, 2: 5}),
-        ([head(100, 100, 2), NO_HEADER], {}),  # no file follows
-        ([head(100, 200, 3), head(200, 300, 3)], {}),  # a message's keys are never apart so
-        ([head(100, 100, 1), head(200, 300, 4)], {}),  # a put is in neither file
-        ([head(100, 100, 3), head(200, 300, 4)], {}),  # the count says another put than the end
-        ([head(100, 200, 2), head(300, 300, 1)], {}),
-        ([head(100, 100, 2), head(300, 300, 1)], {}),  # a whole message is in neither
-        ([head(100, 300, 6), head(400, 400, 1)], {}),  # the log does not go on
-    ],
-)
+@pytest.mark.parametrize(("heads", "begins"), [
+    ([head(100, 200, 4), head(200, 300, 2)], {}),  # full
+    ([head(100, 100, 2), head(200, 300, 4)], {1: 2}),
+    ([head(100, 100, 2), head(200, 200, 3), head(300, 300, 1)], {1: 2, 2: 5}),
+    ([head(100, 100, 2), NO_HEADER], {}),  # no file follows
+    ([head(100, 200, 3), head(200, 300, 3)], {}),  # a message's keys are never apart so
+    ([head(100, 100, 1), head(200, 300, 4)], {}),  # a put is in neither file
+    ([head(100, 100, 3), head(200, 300, 4)], {}),  # the count says another put than the end
+    ([head(100, 200, 2), head(300, 300, 1)], {}),
+    ([head(100, 100, 2), head(300, 300, 1)], {}),  # a whole message is in neither
+    ([head(100, 300, 6), head(400, 400, 1)], {}),  # the log does not go on
+])  # fmt: skip
 def test_a_file_begins_early_where_both_headers_and_the_log_say_so(heads, begins) -> None:
     files = index(FIVE[:1], FIVE[1:], room=9 if heads[0].entries == 6 else ROOM)
     assert files.begins_early(heads) == begins

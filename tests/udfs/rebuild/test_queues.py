@@ -51,28 +51,20 @@ def files_of(*offsets: int) -> dict[int, list[int]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("offsets", "files"),
-    [
-        ((0, 1), {0: [0, 1]}),
-        ((1, 2), {0: [BLANK, 0], 40: [1, NOTHING]}),
-        ((6, 7, 8), {120: [0, 1], 160: [2, NOTHING]}),
-        ((0, 1, 1), {0: [0, 1], 40: [NOTHING, NOTHING]}),  # one left out behind a full file
-    ],
-)
+@pytest.mark.parametrize(("offsets", "files"), [
+    ((0, 1), {0: [0, 1]}), ((1, 2), {0: [BLANK, 0], 40: [1, NOTHING]}),
+    ((6, 7, 8), {120: [0, 1], 160: [2, NOTHING]}),
+    ((0, 1, 1), {0: [0, 1], 40: [NOTHING, NOTHING]}),  # one left out behind a full file
+])  # fmt: skip
 def test_pre_blanks_stand_before_the_first_entry_of_its_file(offsets, files) -> None:
     assert files_of(*offsets) == files
 
 
-@pytest.mark.parametrize(
-    ("more", "files"),
-    [
-        ((), {}),
-        ((1,), {FIRST + 40: [1, NOTHING]}),
-        ((1, 2, 3), {FIRST + 40: [1, 2], FIRST + 80: [3, NOTHING]}),
-        ((0,), {FIRST + 40: [NOTHING, NOTHING]}),
-    ],
-)
+@pytest.mark.parametrize(("more", "files"), [
+    ((), {}), ((1,), {FIRST + 40: [1, NOTHING]}),
+    ((1, 2, 3), {FIRST + 40: [1, 2], FIRST + 80: [3, NOTHING]}),
+    ((0,), {FIRST + 40: [NOTHING, NOTHING]}),
+])  # fmt: skip
 def test_pre_blanks_may_fill_the_first_file_so_that_its_message_is_left_out(more, files) -> None:
     """Its own position is behind the queue's next one by then."""
     offsets = (WRAPS, *(WRAPS + each for each in more))
@@ -96,13 +88,8 @@ LIMITS = ("_LISTS_READ_BY_ALL", "_ENTRIES_OF_A_TASK")
 
 
 def a_log() -> Log:
-    messages = [
-        Message(
-            topic=f"T{n % 3}", queue_id=n % 2, queue_offset=n // 6,
-            properties=properties(("KEYS", str(n))),
-        )
-        for n in range(60)
-    ]  # fmt: skip
+    messages = [Message(topic=f"T{n % 3}", queue_id=n % 2, queue_offset=n // 6,
+                        properties=properties(("KEYS", str(n)))) for n in range(60)]  # fmt: skip
     return Log(build_log(messages, 16384), SETTINGS, "5.3.3", {})
 
 
@@ -207,10 +194,8 @@ class Job:
 
     def __init__(self, *runs: tuple[int, int, int, int]) -> None:
         self.storage = MemoryStorage()
-        self.files = StagedRuns(
-            Staging(self.storage, "staging"), {0: "a", 1: "b"},
-            place_rules(profile("5.3.3")), IN_FILE * BYTES, 46,
-        )  # fmt: skip
+        self.files = StagedRuns(Staging(self.storage, "staging"), {0: "a", 1: "b"},
+                                place_rules(profile("5.3.3")), IN_FILE * BYTES, 46)  # fmt: skip
         content = {0: bytearray(), 1: bytearray()}
         self.rows: list[Row] = []
         for queue, split, first, count in runs:
@@ -242,12 +227,10 @@ def test_files_of_small_queues(monkeypatch, rows_a_batch: int, at_once: int) -> 
     others, built = job.run(rows_a_batch)
     assert others == []
     blank = pre_blank(1)
-    wanted = {
-        ("1", 0): b"".join(entry(1, n) for n in range(4)),
-        ("2", 0): blank * 3 + entry(2, 3) + entry(2, 4),
-        ("2", 1): b"".join(entry(2, n) for n in (5, 6, 7)),
-        ("3", 0): entry(3, 0),
-    }
+    wanted = {("1", 0): b"".join(entry(1, n) for n in range(4)),
+              ("2", 0): blank * 3 + entry(2, 3) + entry(2, 4),
+              ("2", 1): b"".join(entry(2, n) for n in (5, 6, 7)),
+              ("3", 0): entry(3, 0)}  # fmt: skip
     assert len(built) == len(wanted)
     for row in built:
         queue = row["folder"].rpartition("/")[2]
@@ -263,16 +246,9 @@ def test_files_of_small_queues(monkeypatch, rows_a_batch: int, at_once: int) -> 
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"offsets_at": 0},
-        {"batch": True},
-        {"first": -1},
-        {"first": (1 << 63) - 5},
-        {"first": 1 << 60},
-        {"count": 1 << 13},
-    ],
-    ids=str,
-)
+    [{"offsets_at": 0}, {"batch": True}, {"first": -1}, {"first": (1 << 63) - 5},
+     {"first": 1 << 60}, {"count": 1 << 13}], ids=str,
+)  # fmt: skip
 def test_other_queues_are_handed_on(change: Row) -> None:
     job = Job((1, 0, 0, 2), (2, 0, 0, 2), (3, 0, 0, 2))
     job.rows[1] |= change

@@ -25,22 +25,15 @@ def places(offsets: Numbers) -> list[tuple[int, int]]:
     return [(offset, 1000 + 100 * number) for number, offset in enumerate(offsets)]
 
 
-@pytest.mark.parametrize(
-    ("offsets", "gaps", "copies", "after", "skipped", "at_end"),
-    [
-        ([7, 8, 9], [], None, 10, 0, False),
-        ([9], [], None, 8, 0, False),  # the next position, whatever its queueOffset is
-        ([0], [], None, 8, 0, False),
-        ([6, 7, 8], [], [0, 1, 1], 9, 1, False),
-        ([7, 3, 8], [], [1, 0, 1], 9, 1, False),
-        ([7, 8, 8], [], [1, 1, 0], 9, 1, True),
-        ([5, 6], [], [0, 0], 7, 2, True),
-        ([7, 0, 1], [], [1, 1, 0], 9, 1, True),
-        ([7, 10], [(1, 2)], [1, 3], 11, 0, False),
-        ([9], [(0, 2)], [3], 10, 0, False),
-        ([9, 7, 12], [(0, 2), (2, 2)], [3, 0, 3], 13, 1, False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("offsets", "gaps", "copies", "after", "skipped", "at_end"), [
+    ([7, 8, 9], [], None, 10, 0, False),
+    ([9], [], None, 8, 0, False),  # the next position, whatever its queueOffset is
+    ([0], [], None, 8, 0, False), ([6, 7, 8], [], [0, 1, 1], 9, 1, False),
+    ([7, 3, 8], [], [1, 0, 1], 9, 1, False), ([7, 8, 8], [], [1, 1, 0], 9, 1, True),
+    ([5, 6], [], [0, 0], 7, 2, True), ([7, 0, 1], [], [1, 1, 0], 9, 1, True),
+    ([7, 10], [(1, 2)], [1, 3], 11, 0, False), ([9], [(0, 2)], [3], 10, 0, False),
+    ([9, 7, 12], [(0, 2), (2, 2)], [3, 0, 3], 13, 1, False),
+])  # fmt: skip
 def test_entries_go_to_the_next_position_unless_their_offset_is_lower(
     offsets: Numbers, gaps: Numbers, copies: Numbers | None, after: int, skipped: int, at_end: bool
 ) -> None:
@@ -71,17 +64,11 @@ def test_a_batch_queue_takes_every_entry() -> None:
     assert (files.entries_a_file(True), files.file_bytes(True)) == (1, 46)
 
 
-@pytest.mark.parametrize(
-    ("offsets", "decided", "found"),
-    [
-        ([3, 4, 5], (0, 0), []),  # each is the one before plus 1
-        ([3, 4, 5], (2, 9), [9, 10, 5]),
-        ([3, 7], (0, 0), [3, 7]),
-        ([3, 7], (1, 6), [6, 7]),
-        ([MOST, MOST], (0, 0), [MOST, MOST]),
-        ([-1, 0], (1, 5), [5, 0]),
-    ],
-)
+@pytest.mark.parametrize(("offsets", "decided", "found"), [
+    ([3, 4, 5], (0, 0), []),  # each is the one before plus 1
+    ([3, 4, 5], (2, 9), [9, 10, 5]), ([3, 7], (0, 0), [3, 7]), ([3, 7], (1, 6), [6, 7]),
+    ([MOST, MOST], (0, 0), [MOST, MOST]), ([-1, 0], (1, 5), [5, 0]),
+])  # fmt: skip
 def test_decided_offsets_stand_before_the_log_s_own(offsets, decided, found) -> None:
     files, (row,) = staged(places(offsets))
     told = {**row, "decided": decided[0], "decided_from": decided[1]}

@@ -81,16 +81,11 @@ def test_a_filter_is_asked_only_about_records_that_it_does_not_know_at_once() ->
     assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
 
 
-@pytest.mark.parametrize(
-    ("choice", "kept", "own"),
-    [
-        (EVERYTHING, [0, 2, 5, 6, 8], [4]),
-        (Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
-        (Choice(topics=("TBW102",)), [], [1]),
-        (Choice(topics=("B",)), [2], [0]),
-        (Choice(topics=()), [], []),
-    ],
-)
+@pytest.mark.parametrize(("choice", "kept", "own"), [
+    (EVERYTHING, [0, 2, 5, 6, 8], [4]), (Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
+    (Choice(topics=("TBW102",)), [], [1]), (Choice(topics=("B",)), [2], [0]),
+    (Choice(topics=()), [], []),
+])  # fmt: skip
 def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, kept, own) -> None:
     left: list[int] = []
     assert found(choice, system_topics=False, left=left.append) == kept
@@ -120,10 +115,8 @@ def test_what_damage_takes_is_told() -> None:
 START = 1_700_000_000_000
 TOPICS_LOG = ("A", "AB", "B", "A")
 MESSAGES_LOG = [
-    Message(
-        topic, queue_id=n % 2, queue_offset=n, store_timestamp=START + n,
-        properties=properties(("UNIQ_KEY", f"u{n}")) if n else b"",
-    )
+    Message(topic, queue_id=n % 2, queue_offset=n, store_timestamp=START + n,
+            properties=properties(("UNIQ_KEY", f"u{n}")) if n else b"")
     for n, topic in enumerate(TOPICS_LOG)
 ]  # fmt: skip
 
@@ -141,33 +134,22 @@ def rows() -> StepRows:
     return StepRows(step, None, rules, True, lambda at, length: b"")
 
 
-@pytest.mark.parametrize(
-    ("choice", "numbers"),
-    [
-        (EVERYTHING, None),
-        (Choice(topics=("A", "C")), [0, 3]),
-        (Choice(topics=()), []),
-        (Choice(pattern="A"), [0, 3]),
-        (Choice(pattern="A|B"), [0, 2, 3]),
-        (Choice(pattern="A.*", since=START + 1), [1, 3]),
-        (Choice(topics=("A",), pattern="B"), []),
-        (Choice(until=START + 2), [0, 1]),
-        (Choice(("A",), since=START + 1, until=START + 3), []),
-        (Choice(since=START + 1, until=START + 3), [1, 2]),
-    ],
-)
+@pytest.mark.parametrize(("choice", "numbers"), [
+    (EVERYTHING, None), (Choice(topics=("A", "C")), [0, 3]), (Choice(topics=()), []),
+    (Choice(pattern="A"), [0, 3]), (Choice(pattern="A|B"), [0, 2, 3]),
+    (Choice(pattern="A.*", since=START + 1), [1, 3]), (Choice(topics=("A",), pattern="B"), []),
+    (Choice(until=START + 2), [0, 1]), (Choice(("A",), since=START + 1, until=START + 3), []),
+    (Choice(since=START + 1, until=START + 3), [1, 2]),
+])  # fmt: skip
 def test_wanted_rows(rows: StepRows, choice: Choice, numbers: list[int] | None) -> None:
     found = choice.numbers(rows)
     assert (None if found is None else found.tolist()) == numbers
 
 
-@pytest.mark.parametrize(
-    ("text", "pattern", "matches"),
-    [
-        ("orders", "order", False), ("orders", "orders", True), ("orders\n", "orders", False),
-        ("b", "a|b", True), ("ab", "a|b", False), ("", "", True), ("ORDERS", "(?i)orders", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "pattern", "matches"), [
+    ("orders", "order", False), ("orders", "orders", True), ("orders\n", "orders", False),
+    ("b", "a|b", True), ("ab", "a|b", False), ("", "", True), ("ORDERS", "(?i)orders", True),
+])  # fmt: skip
 def test_a_pattern_matches_a_whole_topic(text: str, pattern: str, matches: bool) -> None:
     assert whole_matches(pa.array([text]), pattern).to_pylist() == [matches]
 

@@ -15,13 +15,9 @@ TEXT = some.text(some.characters(codec="utf-8"), max_size=6) | some.sampled_from
     ['"', "\\", "\0", "a\nb", "\x1f", "\x7f", "\u2028", "", "x" * 300]
 )
 ROW = some.fixed_dictionaries({
-    "topic": TEXT,
-    "tags": some.none() | TEXT,
-    "size": some.integers(-(1 << 63), (1 << 63) - 1),
-    "late": some.none() | some.integers(0, 9),
-    "keys": some.lists(TEXT, max_size=3),
-    "properties": some.dictionaries(TEXT, TEXT, max_size=3),
-    "body": some.binary(max_size=9),
+    "topic": TEXT, "tags": some.none() | TEXT, "size": some.integers(-(1 << 63), (1 << 63) - 1),
+    "late": some.none() | some.integers(0, 9), "keys": some.lists(TEXT, max_size=3),
+    "properties": some.dictionaries(TEXT, TEXT, max_size=3), "body": some.binary(max_size=9),
 })  # fmt: skip
 SCHEMA = pa.schema({
     "topic": pa.string(), "tags": pa.string(), "size": pa.int64(), "late": pa.int32(),
@@ -49,26 +45,20 @@ def test_lines_are_those_of_python(names: list[str], rows: list[dict[str, Any]],
 LINE = b'{"topic":"T","body":"b","tags":"2026-01-31","properties":{"a":"1"}}\n'
 
 
-@pytest.mark.parametrize(
-    ("raw", "at_once"),
-    [
-        (LINE * 3, True),
-        (LINE + b'{"topic":"T","body":"b","keys":["k"],"properties":{"b":null}}', True),
-        (b'{"topic":"T","body_base64":"AP8=","queue_id":7}\n', True),
-        (LINE + b"\n" + LINE[:-1] + b"\r\n", True),  # as one by one: what is empty is no line
-        (LINE[:-1] + LINE, False),  # two objects
-        (LINE[:-1] + LINE + LINE[:-2] + b"\n}\n", False),  # three lines, three objects
-        (b'{"topic":"T","body":"b"}{"topic":"T","keys":\n{"a":"b"}}', False),
-        (b'{"topic":"T","body":"\xff"}', False),
-        (b'{"topic":"T","body":"b","properties":{"AaAa":"1","BBBB":"2"}}', False),  # one hash code
-        (
-            b'{"topic":"T","properties":{"%b"}}' % b'":"","'.join(b"%d" % n for n in range(14)),
-            False,
-        ),
-        (b'{"topic":"T","keys":%b}' % (b"[" * 100_000 + b"]" * 100_000), False),
-        (b'{"topic":"T","bodyCRC":0}', False),
-    ],
-)
+@pytest.mark.parametrize(("raw", "at_once"), [
+    (LINE * 3, True),
+    (LINE + b'{"topic":"T","body":"b","keys":["k"],"properties":{"b":null}}', True),
+    (b'{"topic":"T","body_base64":"AP8=","queue_id":7}\n', True),
+    (LINE + b"\n" + LINE[:-1] + b"\r\n", True),  # as one by one: what is empty is no line
+    (LINE[:-1] + LINE, False),  # two objects
+    (LINE[:-1] + LINE + LINE[:-2] + b"\n}\n", False),  # three lines, three objects
+    (b'{"topic":"T","body":"b"}{"topic":"T","keys":\n{"a":"b"}}', False),
+    (b'{"topic":"T","body":"\xff"}', False),
+    (b'{"topic":"T","body":"b","properties":{"AaAa":"1","BBBB":"2"}}', False),  # one hash code
+    (b'{"topic":"T","properties":{"%b"}}' % b'":"","'.join(b"%d" % n for n in range(14)), False),
+    (b'{"topic":"T","keys":%b}' % (b"[" * 100_000 + b"]" * 100_000), False),
+    (b'{"topic":"T","bodyCRC":0}', False),
+])  # fmt: skip
 def test_lines_are_read_at_once_where_none_can_be_read_in_two_ways(raw, at_once) -> None:
     read = JsonRows(128)
     assert read.table(LINE) is not None

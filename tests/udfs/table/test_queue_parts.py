@@ -67,21 +67,14 @@ def test_a_window_has_no_more_than_its_bytes(monkeypatch: pytest.MonkeyPatch) ->
     assert steps == [OF_A[:2], OF_A[2:4], OF_A[4:5]]
 
 
-@pytest.mark.parametrize(
-    ("entry", "instead"),
-    [
-        (2, (OF_A[1], SIZE - 1, 0)),
-        (3, (OF_A[3], 0, 0)),
-        (3, (OF_A[3], -(1 << 31), 0)),
-        (3, (OF_A[3] + 1, SIZE, 0)),
-        (3, (OF_A[1], SIZE, 0)),
-        (3, (PLACES[16], SIZE, 0)),  # of the other topic
-        (3, (OF_A[4], SIZE, 0)),  # of the other queue
-        (3, (OF_A[5], SIZE, 0)),  # of another position
-        (3, (1 << 62, SIZE, 0)),
-        (3, (-1, SIZE, 0)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("entry", "instead"), [
+    (2, (OF_A[1], SIZE - 1, 0)), (3, (OF_A[3], 0, 0)), (3, (OF_A[3], -(1 << 31), 0)),
+    (3, (OF_A[3] + 1, SIZE, 0)), (3, (OF_A[1], SIZE, 0)),
+    (3, (PLACES[16], SIZE, 0)),  # of the other topic
+    (3, (OF_A[4], SIZE, 0)),  # of the other queue
+    (3, (OF_A[5], SIZE, 0)),  # of another position
+    (3, (1 << 62, SIZE, 0)), (3, (-1, SIZE, 0)),
+])  # fmt: skip
 def test_a_wrong_entry_makes_the_log_be_walked(entry: int, instead: tuple[int, int, int]) -> None:
     entries = queue(1)
     entries[entry] = instead

@@ -13,15 +13,6 @@ from reput.store_format.log.segments import Splits
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
 from reput.udfs.staging import Staging
 from reput.udfs.table import rocksdb_index as module
-from reput.udfs.table.rocksdb_index import (
-    COMPARED,
-    ROW,
-    BuildIndexTables,
-    CompareIndexRows,
-    ListIndexRows,
-    index_cuts,
-    merged_rows,
-)
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.memory_storage import MemoryStorage
@@ -66,16 +57,18 @@ def compared(
 ) -> list[dict[str, Any]]:
     """COMPARED rows of the ranges that begin at these places."""
     batch = pa.RecordBatch.from_pylist(
-        [{"key": key(place), "value": value(place)} for place in PLACES], ROW
+        [{"key": key(place), "value": value(place)} for place in PLACES], module.ROW
     )
     raw = batch.serialize().to_pybytes()
     staging = Staging(MemoryStorage({"s/rows": raw}), "s")
     run = {"name": "rows", "rows": 10, "firsts": [key(1000)], "ends": [len(raw)]}
     ranges = tuple(map(key, cuts))
-    task = CompareIndexRows(LocalStorage(), folder, staging, (run,), ranges, log_start, again_from)
+    task = module.CompareIndexRows(
+        LocalStorage(), folder, staging, (run,), ranges, log_start, again_from
+    )
     ids = pa.RecordBatch.from_pydict({"id": list(range(len(cuts) + 1))})
     batches = list(task(iter([ids])))
-    assert all(each.schema == COMPARED for each in batches)
+    assert all(each.schema == module.COMPARED for each in batches)
     return [row for each in batches for row in each.to_pylist()]
 
 
@@ -92,16 +85,11 @@ def test_each_row_of_either_side_counts_once(database: str) -> None:
     assert (row["other"], row["first_other"]) == (1, 1300)
 
 
-@pytest.mark.parametrize(
-    ("log_start", "again_from", "extra", "other"),
-    [
-        (900, 1800, (2, 900), (1, 1300)),
-        (1051, 1800, (0, -1), (1, 1300)),
-        (1000, 1801, (1, 1050), (2, 1300)),
-        (1000, 1851, (2, 1050), (2, 1300)),
-        (1000, 1050, (0, -1), (0, -1)),
-    ],
-)
+@pytest.mark.parametrize(("log_start", "again_from", "extra", "other"), [
+    (900, 1800, (2, 900), (1, 1300)), (1051, 1800, (0, -1), (1, 1300)),
+    (1000, 1801, (1, 1050), (2, 1300)), (1000, 1851, (2, 1050), (2, 1300)),
+    (1000, 1050, (0, -1), (0, -1)),
+])  # fmt: skip
 def test_expired_messages_and_those_that_a_broker_writes_again_are_no_difference(
     database: str, log_start: int, again_from: int, extra: tuple[int, int], other: tuple[int, int]
 ) -> None:
@@ -138,11 +126,8 @@ def message(number: int, *pairs: tuple[str, str], **more: Any) -> Message:
 
 
 def row(middle: str, place: int, time: int = TIME) -> tuple[bytes, bytes]:
-    key = (
-        struct.pack(">q", time // HOUR_INDEX * HOUR_INDEX)
-        + middle.encode()
-        + struct.pack(">q", place)
-    )
+    key = (struct.pack(">q", time // HOUR_INDEX * HOUR_INDEX) + middle.encode()
+           + struct.pack(">q", place))  # fmt: skip
     return key, struct.pack(">q", time)
 
 
@@ -156,7 +141,7 @@ def listed(messages: list[Message], splits: int = 1) -> tuple[Staging, list[Run]
     stretches = tuple(zip(range(splits), firsts, [*firsts[1:], end], strict=True))
     cut = Splits(list(log.segments), -(-SEGMENT // splits), SEGMENT)
     staging = Staging(MemoryStorage(), "s")
-    task = ListIndexRows(log.storage, staging, cut, log.rules.records, True, stretches)
+    task = module.ListIndexRows(log.storage, staging, cut, log.rules.records, True, stretches)
     ids = pa.RecordBatch.from_pydict({"id": list(range(splits))})
     return staging, [each for batch in task(iter([ids])) for each in batch.to_pylist()]
 
@@ -164,7 +149,7 @@ def listed(messages: list[Message], splits: int = 1) -> tuple[Staging, list[Run]
 def rows_of(messages: list[Message], start: bytes = b"", stop: bytes | None = None,
             splits: int = 1) -> list[tuple[bytes, bytes]]:  # fmt: skip
     staging, runs = listed(messages, splits)
-    rows = merged_rows(staging, tuple(runs), start, stop)
+    rows = module.merged_rows(staging, tuple(runs), start, stop)
     return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
@@ -174,19 +159,13 @@ def test_a_message_has_a_row_for_each_word_of_its_keys_its_tags_and_its_unique_k
                      row("@é@U@u1@", 0)]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("more", "rows"),
-    [
-        ({}, 3),
-        ({"properties": properties(("KEYS", "k"), ("TAGS", "t"))}, 0),  # no UNIQ_KEY
-        ({"sys_flag": 0xC}, 0),  # rolled back
-        ({"sys_flag": 0x4}, 3),
-        ({"sys_flag": 0x8}, 3),
-        ({"store_timestamp": HOUR_INDEX}, 3),
-        ({"store_timestamp": -1}, 0),
-        ({"properties": properties(("KEYS", " "), ("UNIQ_KEY", "u"))}, 1),
-    ],
-)
+@pytest.mark.parametrize(("more", "rows"), [
+    ({}, 3),
+    ({"properties": properties(("KEYS", "k"), ("TAGS", "t"))}, 0),  # no UNIQ_KEY
+    ({"sys_flag": 0xC}, 0),  # rolled back
+    ({"sys_flag": 0x4}, 3), ({"sys_flag": 0x8}, 3), ({"store_timestamp": HOUR_INDEX}, 3),
+    ({"store_timestamp": -1}, 0), ({"properties": properties(("KEYS", " "), ("UNIQ_KEY", "u"))}, 1),
+])  # fmt: skip
 def test_which_messages_have_rows(more: dict[str, Any], rows: int) -> None:
     made = [message(1, ("KEYS", "k"), ("TAGS", "t"), **more), message(2)]
     assert len(rows_of(made)) == rows + 1
@@ -224,27 +203,22 @@ def test_a_run_says_what_it_holds_and_where() -> None:
     assert listed([Message()])[1] == []
 
 
-@pytest.mark.parametrize(
-    ("firsts", "rows", "ranges", "most", "cuts"),
-    [
-        ([[b"a", b"c"], [b"b", b"d"]], 8, 2, 100, (b"c",)),
-        ([[b"a", b"c"], [b"b", b"d"]], 8, 1, 4, (b"b", b"c", b"d")),
-        ([[b"a", b"c"], [b"b", b"d"]], 8, 99, 100, (b"b", b"c", b"d")),
-        ([[b"a"], [b"a"], [b"a"]], 3, 3, 1, ()),
-        ([[b"a", b"c"]], 8, 1, 100, ()),
-        ([], 0, 4, 100, ()),
-    ],
-)
+@pytest.mark.parametrize(("firsts", "rows", "ranges", "most", "cuts"), [
+    ([[b"a", b"c"], [b"b", b"d"]], 8, 2, 100, (b"c",)),
+    ([[b"a", b"c"], [b"b", b"d"]], 8, 1, 4, (b"b", b"c", b"d")),
+    ([[b"a", b"c"], [b"b", b"d"]], 8, 99, 100, (b"b", b"c", b"d")),
+    ([[b"a"], [b"a"], [b"a"]], 3, 3, 1, ()), ([[b"a", b"c"]], 8, 1, 100, ()), ([], 0, 4, 100, ()),
+])  # fmt: skip
 def test_ranges_begin_at_keys_that_are_known(firsts, rows, ranges, most, cuts) -> None:
     runs = [{"firsts": each, "rows": rows} for each in firsts]
-    assert index_cuts(runs, ranges, most) == cuts
+    assert module.index_cuts(runs, ranges, most) == cuts
 
 
 def test_each_range_is_a_table_and_an_empty_one_is_none(tmp_path: Path) -> None:
     staging, runs = listed([message(n) for n in range(4)])
     cuts = (row("@T@U@u2@", 0)[0], b"\x01")
     ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
-    made = [each for batch in BuildIndexTables(staging, tuple(runs), cuts)(iter([ids]))
+    made = [each for batch in module.BuildIndexTables(staging, tuple(runs), cuts)(iter([ids]))
             for each in batch.to_pylist()]  # fmt: skip
     assert [each["rows"] for each in made] == [2, 2]
     tables = {each["name"]: staging.storage.read_bytes(f"s/{each['name']}") for each in made}

@@ -21,11 +21,8 @@ def test_integer_keys_get_quotes(raw: bytes, quoted: bytes) -> None:
     assert quoted_keys(raw) == quoted
 
 
-def test_a_mark_shows_which_keys_had_none() -> None:
+def test_a_mark_shows_which_keys_had_none_and_a_broker_s_delay_offsets_are_json() -> None:
     assert quoted_keys(b'{"1":2,1:3}', b"#") == b'{"1":2,"#1":3}'
-
-
-def test_delay_offsets_of_a_broker_are_json_then() -> None:
     raw = b'{"dataVersion":{"counter":1},"offsetTable":{12:2,6:3,\n13:1}}'
     assert json.loads(quoted_keys(raw))["offsetTable"] == {"12": 2, "6": 3, "13": 1}
 
@@ -45,11 +42,13 @@ def test_names_of_one_character(names: str, capacity: int, order: tuple[int, ...
     assert hash_map_order(tuple(names), capacity) == order
 
 
-def test_a_hashs_upper_half_counts_too() -> None:
+def test_a_hashs_upper_half_counts_too_and_a_table_of_64_is_not_doubled() -> None:
     high, low = key_with_hash("", 0x0005_0000), key_with_hash("", 3)
     assert hash_map_order((high, low), 16) == (1, 0)  # buckets 5 and 3
     negative = key_with_hash("", -1)  # FFFFFFFF ^ FFFF: its lowest bits are 0
     assert hash_map_order((low, negative), 16) == (1, 0)
+    names = tuple(key_with_hash("", 64 * n) for n in reversed(range(9)))
+    assert hash_map_order(names, 64) == tuple(range(9))
 
 
 @pytest.mark.parametrize(("many", "bits"), [(8, 0xF), (9, 0x1F)])
@@ -62,11 +61,6 @@ def test_a_bucket_of_eight_that_gets_one_more_doubles_a_small_table(many: int, b
         i for i in range(many) if 16 * (many - 1 - i) & bits == 0
     ]
     assert (order == tuple(range(many))) == (many == 8)
-
-
-def test_a_table_of_64_is_not_doubled_for_a_long_bucket() -> None:
-    names = tuple(key_with_hash("", 64 * n) for n in reversed(range(9)))
-    assert hash_map_order(names, 64) == tuple(range(9))
 
 
 # --- Single texts as the JDK decodes and hashes them.

@@ -23,9 +23,12 @@ def test_a_segment_is_named_by_its_offset(offset: int, name: str) -> None:
     assert module.parse_segment_name(name) == offset
 
 
-def test_no_segment_has_a_negative_offset() -> None:
+def test_no_segment_has_a_negative_offset_nor_one_past_a_long_and_a_queue_has_its_folder() -> None:
     with pytest.raises(ValueError, match="negative"):
         module.segment_name(-1)
+    with pytest.raises(ValueError, match="more than a long holds"):
+        module.parse_segment_name("99999999999999991808")
+    assert str(module.QueuePath("consumequeue", "T", 3)) == "consumequeue/T/3"
 
 
 @pytest.mark.parametrize("name", [
@@ -93,10 +96,6 @@ def test_a_topic_that_must_not_become_a_folder(topic: str, reason: str) -> None:
     assert len(str(caught.value)) < 200  # of a long name only the start
 
 
-def test_a_queues_folder() -> None:
-    assert str(module.QueuePath("consumequeue", "T", 3)) == "consumequeue/T/3"
-
-
 @pytest.mark.parametrize("start", [None, "99991231235959998"])
 def test_index_files_stay_apart_at_the_end_of_time(start: str | None) -> None:
     begins = [5, 1_700_000_000_000, (1 << 63) - 1, 1_700_000_001_000]
@@ -109,11 +108,6 @@ def test_index_files_stay_apart_at_the_end_of_time(start: str | None) -> None:
     if start is None:
         assert paths[:2] == ["index/19700101000000005", "index/20231114221320000"]
     assert paths[-1] == "index/99991231235959999"
-
-
-def test_a_name_that_is_no_long_is_no_segment_s() -> None:
-    with pytest.raises(ValueError, match="more than a long holds"):
-        module.parse_segment_name("99999999999999991808")
 
 
 # --- Stores whose queues, or some of them, reput does not build are known by their files.

@@ -19,7 +19,9 @@ def test_a_line_is_said_as_it_comes_and_only_once() -> None:
     assert notes.lines == ["b", "a"]
 
 
-@pytest.mark.parametrize(("places", "more"), [(0, []), (1, []), (100, []), (101, [MORE])])
+@pytest.mark.parametrize(
+    ("places", "more"), [(0, []), (1, []), (100, []), (101, [MORE]), (5000, [MORE])]
+)
 def test_a_hundred_skipped_places_are_named(places: int, more: list[str]) -> None:
     notes = Notes()
     for place in range(places):
@@ -27,14 +29,7 @@ def test_a_hundred_skipped_places_are_named(places: int, more: list[str]) -> Non
     assert notes.lines == [f"skipped {place}" for place in range(min(places, 100))] + more
 
 
-def test_places_past_the_hundredth_are_one_line_though_there_are_thousands() -> None:
-    notes = Notes()
-    for place in range(5000):
-        notes.skip(f"skipped {place}")
-    assert (len(notes.lines), notes.lines[-1]) == (101, MORE)
-
-
-def test_a_place_that_is_skipped_again_counts_once() -> None:
+def test_a_place_skipped_again_counts_once_and_a_note_takes_no_place_s_room() -> None:
     notes = Notes()
     for _ in range(200):
         notes.skip("skipped 0")
@@ -42,9 +37,6 @@ def test_a_place_that_is_skipped_again_counts_once() -> None:
         notes.skip(f"skipped {place}")
     assert len(notes.lines) == 100
     assert MORE not in notes.lines
-
-
-def test_a_note_takes_no_skipped_places_room() -> None:
     notes = Notes()
     for number in range(150):
         notes.note(f"note {number}")

@@ -44,19 +44,13 @@ def test_a_file_of_another_name_is_in_no_row(path: str) -> None:
     assert state_table.row_of(path) is None
 
 
-def test_each_path_has_one_row_and_each_release_is_one() -> None:
+def test_each_path_has_one_row_of_known_releases_and_a_judge() -> None:
     paths = [row.path for row in state_table.FILES]
     assert len(set(paths)) == len(paths)
     assert {row.first for row in (*state_table.FILES, *state_table.TOPICS_OF_STATE)} <= _KNOWN
     assert {row.last for row in state_table.FILES} <= _KNOWN
-
-
-def test_only_what_the_log_decides_is_derived() -> None:
     derived = [row for row in state_table.FILES if row.copies == state_table.Copies.DERIVE]
     assert {row.decides for row in derived} <= {state_table.Decides.LOG, state_table.Decides.CLOCK}
-
-
-def test_each_row_names_who_judges_it_unless_a_broker_makes_the_file_anew() -> None:
     for row in state_table.FILES:
         module, _, name = row.judged.rpartition(".")
         if not module:

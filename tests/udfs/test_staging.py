@@ -20,10 +20,16 @@ def staging(**files: bytes) -> module.Staging:
     )
 
 
-def test_two_attempts_never_write_one_file_and_a_name_says_its_split() -> None:
+def test_names_of_attempts_differ_say_their_split_and_the_furthest_of_each_counts() -> None:
     assert module.attempt_name("x") != module.attempt_name("x")
     for split in (0, 7, 123_456_789):
         assert module.split_of(module.scan_name(split) + module.ENTRIES) == split
+    one, again, other = module.scan_name(3), module.scan_name(3), module.scan_name(4)
+    names = [module.past_name(one, 100, 2), module.past_name(one, 900, 5),
+             module.past_name(again, 500, 4), module.past_name(other, 10, 1),
+             module.scan_name(5) + module.ENTRIES]  # fmt: skip
+    assert module.past_of(names) == (910, 6)
+    assert module.past_of([]) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -34,15 +40,6 @@ def test_two_attempts_never_write_one_file_and_a_name_says_its_split() -> None:
 )  # fmt: skip
 def test_finished_files_are_known_by_their_names(name: str, derived: bool, index: bool) -> None:
     assert (module.is_derived_file(name), module.is_index_file(name)) == (derived, index)
-
-
-def test_of_scans_past_damage_each_split_s_furthest_attempt_counts() -> None:
-    one, again, other = module.scan_name(3), module.scan_name(3), module.scan_name(4)
-    names = [module.past_name(one, 100, 2), module.past_name(one, 900, 5),
-             module.past_name(again, 500, 4), module.past_name(other, 10, 1),
-             module.scan_name(5) + module.ENTRIES]  # fmt: skip
-    assert module.past_of(names) == (910, 6)
-    assert module.past_of([]) == (0, 0)
 
 
 @pytest.mark.parametrize("many", [0, 1, (1 << 12) - 1, 1 << 12, (1 << 12) + 1])
@@ -64,12 +61,11 @@ def test_a_file_is_read_in_pieces_of_a_megabyte(size: int, pieces: list[int]) ->
     assert [len(each) for each in found] == pieces
 
 
-def test_a_range_is_read_and_of_no_bytes_no_file_is_opened() -> None:
+def test_a_range_is_read_without_a_file_if_empty_and_only_a_local_folder_is_for_any_library() -> (
+    None
+):
     assert module.read_range(staging(file=b"abcdef"), "file", 2, 3).tobytes() == b"cde"
     assert module.read_range(staging(), "none", 2, 0).tobytes() == b""
-
-
-def test_any_library_can_write_where_the_folder_is_on_a_local_disk() -> None:
     assert module.local_folder(module.Staging(LocalStorage(), "/tmp/x")) == "/tmp/x"
     assert module.local_folder(staging()) is None
 
@@ -93,28 +89,22 @@ def test_rows_go_in_batches_of_1024(count: int, batches: list[int]) -> None:
     assert list(module.rows_of(iter(made))) == list(rows(count))
 
 
-def test_no_more_rows_are_made_than_a_batch_needs() -> None:
+def test_rows_are_made_as_a_batch_needs_them_and_ids_read_batch_by_batch() -> None:
     source = rows(3000)
     next(module.in_batches(source, COLUMNS))
     assert next(source)["number"] == 1024
-
-
-def test_ids_are_read_batch_by_batch_and_an_empty_one_has_none() -> None:
     batches = [pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())})
                for ids in ([5, 3], [], [1 << 40])]  # fmt: skip
     assert list(module.ids_of(iter(batches))) == [5, 3, 1 << 40]
     assert list(module.rows_of(iter(batches))) == [{"id": 5}, {"id": 3}, {"id": 1 << 40}]
 
 
-def test_a_column_has_the_name_and_type_that_it_is_given() -> None:
+def test_a_column_has_the_name_and_type_that_it_is_given_and_a_placed_run_those_of_a_run() -> None:
     assert [(each.name, each.type) for each in COLUMNS] == [
         ("number", pa.int64()), ("name", pa.string()),
     ]  # fmt: skip
     with pytest.raises(pa.ArrowInvalid):
         list(module.in_batches(iter([{"number": "none", "name": "x"}]), COLUMNS))
-
-
-def test_a_placed_run_has_all_that_a_run_has() -> None:
     assert module.PLACED.names[: len(module.RUN)] == module.RUN.names
     assert module.PLACED.types[: len(module.RUN)] == module.RUN.types
 

@@ -83,16 +83,6 @@ def test_what_was_not_asked_has_the_reason_of_what_failed_before(tmp_path, monke
     assert facts.not_known("fates") == facts.not_known("put")
 
 
-def test_one_part_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
-    store = write(damaged(messages(9)).log, tmp_path / "store")
-    (store / "consumequeue").write_bytes(b"no folder")
-    facts = looked(store)
-    assert facts.crashed is False
-    assert facts.put is not None
-    assert facts.index == []
-    assert facts.disk == [DiskPart("commitlog/", 1, 4096), DiskPart("other files", 1, 9)]
-
-
 @pytest.mark.parametrize(("name", "walks"), [
     ("small_all_5.3.3", False), ("small_odd_4.9.7", False), ("small_expired_5.3.3", False),
     ("small_lmq_batch_5.5.0", True), ("middle_crc_5.3.3", True),
@@ -122,10 +112,18 @@ def test_what_the_scan_of_a_check_has_counted_is_what_a_walk_counts(
         assert by_check.notes[part] == by_walk.notes[part]
 
 
-def test_a_wrong_release_is_told_at_once(tmp_path: Path) -> None:
+def test_a_wrong_release_is_told_at_once_and_one_part_that_cannot_be_read_leaves_the_others(
+    tmp_path,
+) -> None:
     store = write(damaged(messages(9)).log, tmp_path / "store")
     with pytest.raises(UnknownRelease):
         looked(store, "9.9")
+    (store / "consumequeue").write_bytes(b"no folder")
+    facts = looked(store)
+    assert facts.crashed is False
+    assert facts.put is not None
+    assert facts.index == []
+    assert facts.disk == [DiskPart("commitlog/", 1, 4096), DiskPart("other files", 1, 9)]
 
 
 def test_without_a_log_there_is_nothing_to_tell(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_what_is_found_leads_to_a_command(found: Facts, kind: str, text: str, co
     assert bool(command) == bool(said.command)
 
 
-def test_a_command_can_be_pasted_into_a_shell() -> None:
+def test_a_command_can_be_pasted_a_store_s_name_is_printable_and_key_figures_are_shown() -> None:
     found = facts(checked(DAMAGE), given=(("--rocketmq", "5.3.3"),), settings=("a=1 2",))
     assert verdict(found).command == (
         "reput repair '/data/my store' --output repaired --rocketmq 5.3.3 --set 'a=1 2'"
@@ -63,19 +63,11 @@ def test_a_command_can_be_pasted_into_a_shell() -> None:
     assert verdict(assumed).command.endswith(" --rocketmq VERSION")
     to_look = facts(checked(DAMAGE | {"bytes_lost": 0}, releases="5.3.3, assumed"), crashed=True)
     assert verdict(to_look).command == "reput recover '/data/my store' --dry-run"
-
-
-@pytest.mark.parametrize(("size", "text"), [
-    (0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (99_900, "99.9 kB"),
-    (100_000, "100 kB"), (1_900_000_000, "1.9 GB"), (999 * 10**12, "999 TB"), (99_949, "99.9 kB"),
-    (99_950, "100 kB"), (999_499, "999 kB"), (999_500, "1.0 MB"), (99_960_000_000, "100 GB"),
-    (999_999_999, "1.0 GB"), ((1 << 63) - 1, "9.2 EB"),
-])  # fmt: skip
-def test_sizes(size: int, text: str) -> None:
-    assert bytes_text(size) == text
-
-
-def test_key_figures() -> None:
+    found = facts(checked(), release="5.3.3")
+    found.store = "/data/a\u202e/"
+    top = headline(found)
+    assert top["name"] == "a\\u202e"
+    assert top["about"] == "RocketMQ 5.3.3 · /data/a\\u202e/"
     groups = [GroupRow("g", "T", 0, 5, 9, 4), GroupRow("g", "T", 1, 5, 5, 0),
               GroupRow("h", "T", 0, 0, 9, 9)]  # fmt: skip
     delayed = {("level", "waiting"): 3, ("timer", "waiting"): 1, ("level", "delivered"): 50}
@@ -94,9 +86,11 @@ def test_key_figures() -> None:
     )
 
 
-def test_a_store_s_name_is_its_folder_s_and_printable() -> None:
-    found = facts(checked(), release="5.3.3")
-    found.store = "/data/a\u202e/"
-    top = headline(found)
-    assert top["name"] == "a\\u202e"
-    assert top["about"] == "RocketMQ 5.3.3 · /data/a\\u202e/"
+@pytest.mark.parametrize(("size", "text"), [
+    (0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (99_900, "99.9 kB"),
+    (100_000, "100 kB"), (1_900_000_000, "1.9 GB"), (999 * 10**12, "999 TB"), (99_949, "99.9 kB"),
+    (99_950, "100 kB"), (999_499, "999 kB"), (999_500, "1.0 MB"), (99_960_000_000, "100 GB"),
+    (999_999_999, "1.0 GB"), ((1 << 63) - 1, "9.2 EB"),
+])  # fmt: skip
+def test_sizes(size: int, text: str) -> None:
+    assert bytes_text(size) == text

@@ -20,9 +20,18 @@ def test_a_cell_is_what_javascript_holds_exactly(value: Any, shown: Any) -> None
     assert json.loads(json.dumps(model.cell(value))) == shown
 
 
-def test_a_long_name_is_cut() -> None:
+def test_a_long_name_is_cut_labels_differ_where_names_do_and_a_time_before_1970_is_none() -> None:
     assert model.name_text("x" * model.NAME_MOST) == "x" * model.NAME_MOST
     assert model.name_text("x" * (model.NAME_MOST + 1)) == "x" * model.NAME_MOST + "..."
+    long = ["T" * 127 + "/" + "9" * 20 + end for end in "ab"]
+    middle = ["T" * 100 + each + "T" * 100 for each in "ab"]
+    assert model.labels(["a", "b"]) == ["a", "b"]
+    for names in (long, middle, ["a", "a", "a (2)"], ["a (2)", "a", "a"], ["\x00", "\\x00"]):
+        found = model.labels(names)
+        assert len(set(found)) == len(names)
+        assert all(each.isprintable() and len(each) <= 140 + len(" (2) (2)") for each in found)
+    assert model.labels(long)[1].endswith("9b")
+    assert [model.time_cell(ms) for ms in (-1, 0)] == [None, "1970-01-01T00:00:00.000Z"]
 
 
 @pytest.mark.parametrize(("rows", "all_rows", "shown", "cut"), [
@@ -36,21 +45,6 @@ def test_a_table_says_how_many_rows_it_lacks(rows, all_rows, shown, cut) -> None
     assert (len(found.rows), found.cut, found.columns) == (shown, cut, [("number", True)])
 
 
-def test_labels_differ_where_names_do() -> None:
-    long = ["T" * 127 + "/" + "9" * 20 + end for end in "ab"]
-    middle = ["T" * 100 + each + "T" * 100 for each in "ab"]
-    assert model.labels(["a", "b"]) == ["a", "b"]
-    for names in (long, middle, ["a", "a", "a (2)"], ["a (2)", "a", "a"], ["\x00", "\\x00"]):
-        found = model.labels(names)
-        assert len(set(found)) == len(names)
-        assert all(each.isprintable() and len(each) <= 140 + len(" (2) (2)") for each in found)
-    assert model.labels(long)[1].endswith("9b")
-
-
-def test_a_time_before_1970_is_none() -> None:
-    assert [model.time_cell(ms) for ms in (-1, 0)] == [None, "1970-01-01T00:00:00.000Z"]
-
-
 # --- The pictures' data: in which order, on which axis, in which colour.
 DAY = 86_400_000
 AT = 1_700_000_000_000  # 2023-11-14T22:13:20Z
@@ -61,7 +55,7 @@ def values(spec: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def test_bars_keep_their_order_and_their_parts_that_of_the_legend() -> None:
+def test_bars_and_spans_keep_their_order_a_ninth_series_is_grey_and_a_grid_has_its_cells() -> None:
     spec = model.bars(
         [model.Bar("b", 1, "half"), model.Bar("a", 2, "delayed"), model.Bar("b", 3, "delayed")],
         "messages",
@@ -73,9 +67,6 @@ def test_bars_keep_their_order_and_their_parts_that_of_the_legend() -> None:
     plain = model.bars([model.Bar("b", 1)], "messages")
     assert "color" not in plain["encoding"]
     assert "rank" not in values(plain)[0]
-
-
-def test_spans_of_one_time_are_stacked_the_first_part_at_the_bottom() -> None:
     rows = [model.Span(AT, AT + 9, 3, "b"), model.Span(AT + 9, AT + 18, 7, "b"),
             model.Span(AT, AT + 9, 2, "a"), model.Span(AT, AT + 9, 1, "c")]  # fmt: skip
     found = values(model.over_time(rows, "messages", ["a", "b", "c"]))
@@ -83,6 +74,16 @@ def test_spans_of_one_time_are_stacked_the_first_part_at_the_bottom() -> None:
         ("a", 0, 0, 2), ("b", 0, 2, 5), ("b", 9, 0, 7), ("c", 0, 5, 6),
     ]  # fmt: skip
     assert found[0]["when"] == "2023-11-14T22:13:20.000Z"
+    names = [f"T{n}" for n in range(9)]
+    spec = model.over_time([model.Span(AT, AT + 1, 1, "T8")], "", names)
+    colours = spec["encoding"]["color"]["scale"]["range"]
+    assert (colours[0], colours[7], colours[8]) == ("var(--c0)", "var(--c7)", "var(--other)")
+    assert len(set(colours)) == 9
+    spec = model.grid([("0", ["sound", "damaged"]), ("1", ["sound"])], [("damaged", "red")])
+    assert [tuple(row.values()) for row in values(spec)] == [
+        ("0", 0, "sound"), ("0", 1, "damaged"), ("1", 0, "sound"),
+    ]  # fmt: skip
+    assert spec["encoding"]["color"]["scale"] == {"domain": ["damaged"], "range": ["red"]}
 
 
 @pytest.mark.parametrize(("length", "form", "title"), [
@@ -110,22 +111,6 @@ def test_times_are_in_the_zone_of_tz() -> None:
     assert spec["encoding"]["x"]["title"] == "2023-11-15, Asia/Shanghai"
     (value,) = spec["data"]["values"]
     assert (value["begin"] - AT, value["end"] - AT) == (DAY // 3, DAY // 3 + 5)
-
-
-def test_a_ninth_series_is_grey() -> None:
-    names = [f"T{n}" for n in range(9)]
-    spec = model.over_time([model.Span(AT, AT + 1, 1, "T8")], "", names)
-    colours = spec["encoding"]["color"]["scale"]["range"]
-    assert (colours[0], colours[7], colours[8]) == ("var(--c0)", "var(--c7)", "var(--other)")
-    assert len(set(colours)) == 9
-
-
-def test_a_grid_has_a_cell_for_each_kind_of_a_row() -> None:
-    spec = model.grid([("0", ["sound", "damaged"]), ("1", ["sound"])], [("damaged", "red")])
-    assert [tuple(row.values()) for row in values(spec)] == [
-        ("0", 0, "sound"), ("0", 1, "damaged"), ("1", 0, "sound"),
-    ]  # fmt: skip
-    assert spec["encoding"]["color"]["scale"] == {"domain": ["damaged"], "range": ["red"]}
 
 
 @pytest.mark.parametrize(

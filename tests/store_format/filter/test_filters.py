@@ -46,30 +46,19 @@ def test_tags_are_read_as_rocketmq_reads_them(text: str, tags: tuple[str, ...]) 
     assert found.tags == tags
 
 
-def test_every_message() -> None:
-    for text in ("*", ""):
-        found = tag_filter(text)
-        assert isinstance(found, EveryMessage)
-        assert says(found, [b"", b"TAGS\x01A\x02"]) == [True, True]
-        assert found.may_match(7)
-
-
 @pytest.mark.parametrize("text", ["||", "||||"])
 def test_no_tag_at_all_is_refused(text: str) -> None:
     with pytest.raises(WrongTags, match="no tag"):
         tag_filter(text)
 
 
-def test_the_text_decides_where_hash_codes_collide() -> None:
+def test_the_text_decides_where_hash_codes_collide_of_which_the_lower_32_bits_count() -> None:
     found = tag_filter("Aa")
     assert isinstance(found, TagFilter)
     assert found.may_match(2112)  # of "Aa" and of "BB"
     assert says(found, [b"TAGS\x01Aa\x02", b"TAGS\x01BB\x02", b"", b"TAGS\x01\x02"]) == [
         True, False, False, False,
     ]  # fmt: skip
-
-
-def test_the_lower_32_bits_of_tags_code_count() -> None:
     found = tag_filter("polygenelubricants")  # its hash code is the least int
     assert isinstance(found, TagFilter)
     code = -(1 << 31)
@@ -81,6 +70,11 @@ def test_the_lower_32_bits_of_tags_code_count() -> None:
     assert found.may_match(code - (1 << 32))
     assert not found.may_match(code + 1)
     assert found.may_match(-code)
+    for text in ("*", ""):
+        found = tag_filter(text)
+        assert isinstance(found, EveryMessage)
+        assert says(found, [b"", b"TAGS\x01A\x02"]) == [True, True]
+        assert found.may_match(7)
 
 
 # --- The machine of one message: three-valued logic, jumps, and what throws.
@@ -112,10 +106,21 @@ def test_operators_of_one_value(op: Op, value: Value, result: Value) -> None:
     assert run((Op.CONSTANT, value), (op, None)) == result
 
 
-def test_a_missing_property_is_neither_in_a_list_nor_out_of_it() -> None:
+def test_null_is_in_no_list_and_equals_null_and_what_throws_matches_after_a_jump_alone() -> None:
     for op, there in ((Op.IN, TRUE), (Op.NOT_IN, FALSE)):
         assert run(A, (op, ("x", "y")), a="x") == there
         assert run(A, (op, ("x", "y"))) == NULL
+    # ComparisonExpression.doCreateEqual: a null on the left alone makes null.
+    assert run(A, B, (Op.EQUAL, None)) == TRUE
+    assert run(A, B, (Op.EQUAL, None), a="x") == FALSE
+    assert run(A, B, (Op.EQUAL, None), b="x") == NULL
+    throws = (A, (Op.CONSTANT, FIVE), (Op.GREATER, None))
+    with pytest.raises(Thrown):
+        run(*throws, a="x")
+    assert not matches(Program(throws, 2), {"a": "x"})
+    or_ = ((Op.CONSTANT, TRUE), (Op.JUMP_IF_TRUE, 4), *throws, (Op.OR, None))
+    assert matches(Program(or_, 3), {"a": "x"})
+    assert not matches(Program((A,), 1), {})  # null is not TRUE
 
 
 @pytest.mark.parametrize("op", [Op.CONTAINS, Op.STARTS, Op.ENDS])
@@ -135,13 +140,6 @@ def test_a_property_below_at_and_above_a_number(op: Op, results: str) -> None:
     assert found == [TRUE if one == "1" else FALSE for one in results]
 
 
-def test_null_equals_null_and_a_value_is_not_it() -> None:
-    """ComparisonExpression.doCreateEqual: a null on the left alone makes null."""
-    assert run(A, B, (Op.EQUAL, None)) == TRUE
-    assert run(A, B, (Op.EQUAL, None), a="x") == FALSE
-    assert run(A, B, (Op.EQUAL, None), b="x") == NULL
-
-
 @pytest.mark.parametrize(
     ("op", "decides"), [(Op.REST_UNLESS_FALSE, FALSE), (Op.REST_UNLESS_TRUE, TRUE)]
 )
@@ -150,13 +148,3 @@ def test_a_between_skips_its_rest_where_the_first_bound_decides(op: Op, decides:
         code = ((Op.CONSTANT, FIVE), (Op.CONSTANT, result), (op, 1), (Op.IS_NULL, None))
         # the rest sees the value, which is no null; without it the result stays
         assert run(*code) == (decides if result == decides else FALSE)
-
-
-def test_what_throws_does_not_match_unless_a_jump_was_before() -> None:
-    throws = (A, (Op.CONSTANT, FIVE), (Op.GREATER, None))
-    with pytest.raises(Thrown):
-        run(*throws, a="x")
-    assert not matches(Program(throws, 2), {"a": "x"})
-    or_ = ((Op.CONSTANT, TRUE), (Op.JUMP_IF_TRUE, 4), *throws, (Op.OR, None))
-    assert matches(Program(or_, 3), {"a": "x"})
-    assert not matches(Program((A,), 1), {})  # null is not TRUE

@@ -17,21 +17,15 @@ def test_the_whole_text_of_tags_is_one_of_the_list(tags: list[str], has: str, fo
     assert matches(module.tags_program(tags), {"TAGS": has}) == found
 
 
-def test_a_message_without_tags_never_matches() -> None:
+def test_a_message_without_tags_never_matches_and_java_s_kinds_differ() -> None:
     assert evaluate(module.tags_program(["a", ""]), {"KEYS": "a"}) == module.NULL
     assert not matches(module.tags_program([]), {})
-
-
-def test_a_program_keeps_its_tags_when_the_list_changes() -> None:
     tags = ["a"]
     program = module.tags_program(tags)
     tags[0] = "b"
     assert matches(program, {"TAGS": "a"})
     assert hash(program) == hash(module.tags_program(["a"]))
-
-
-def test_java_keeps_apart_what_python_takes_for_equal() -> None:
-    """A Boolean, an Integer, a Long and a Double of one value are four values."""
+    # A Boolean, an Integer, a Long and a Double of one value are four values.
     kinds = (module.ValueKind.BOOLEAN, module.ValueKind.INTEGER, module.ValueKind.LONG,
              module.ValueKind.DOUBLE)  # fmt: skip
     ones = [module.Value(kind, 1) for kind in kinds]

@@ -29,12 +29,25 @@ def said(code: tuple[Any, ...], *values: str, split: bool = False) -> list[rows.
     return [rows.Match(one) for one in found.tolist()]
 
 
-def test_texts_are_equal_byte_by_byte() -> None:
+def test_texts_are_equal_byte_by_byte_numbers_in_the_literal_s_class_and_pairs_as_split() -> None:
     assert said((A, text("\xe9x"), (Op.EQUAL, None)), "\xe9x", "\xe9", "\xe9xx", "ex") == [
         YES, NO, NO, NO,
     ]  # fmt: skip
     assert said((A, (Op.IN, ("x", "", "yz"))), "x", "y", "yz", "xyz") == [YES, NO, YES, NO]
     assert said((A, (Op.NOT_IN, ("x", "yz"))), "x", "y", "yz") == [NO, YES, NO]
+    assert said((text("xxyx"), (Op.CONTAINS, "xy")), "-") == [YES]
+    assert said((text("x"), (Op.NOT_STARTS, "xy")), "-") == [YES]
+    assert said(((Op.CONSTANT, NULL), (Op.NOT_CONTAINS, "xy")), "-") == [NO]
+    over = (A, number(5), (Op.GREATER, None))
+    assert said(over, "6", "5", "-6", "5.5", "2147483648", "x") == [YES, NO, NO, NO, NO, NO]
+    over = (A, number(5.5), (Op.GREATER, None))
+    assert said(over, "6", "5.50", "5.51", "-6", "x") == [YES, NO, YES, NO, NO]
+    assert said((A,), "true") == [NO]
+    assert said((number(1),), "-") == [NO]
+    assert said(((Op.CONSTANT, TRUE),), "-", "-") == [YES, YES]
+    there = (A, (Op.IS_NULL, None), (Op.NOT, None))
+    assert said(there, "x\x01y", "x\x01") == [YES, YES]
+    assert said(there, "x\x01y", "x\x01", split=True) == [NO, YES]
 
 
 @pytest.mark.parametrize(("op", "wanted"), [
@@ -48,19 +61,6 @@ def test_a_text_within_a_text(op: Op, wanted: list[rows.Match]) -> None:
     assert said((A, (Op(op + 1), "xy")), *values) == opposite
 
 
-def test_a_literal_is_tested_as_a_property_is() -> None:
-    assert said((text("xxyx"), (Op.CONTAINS, "xy")), "-") == [YES]
-    assert said((text("x"), (Op.NOT_STARTS, "xy")), "-") == [YES]
-    assert said(((Op.CONSTANT, NULL), (Op.NOT_CONTAINS, "xy")), "-") == [NO]
-
-
-def test_numbers_in_the_class_of_the_literal() -> None:
-    over = (A, number(5), (Op.GREATER, None))
-    assert said(over, "6", "5", "-6", "5.5", "2147483648", "x") == [YES, NO, NO, NO, NO, NO]
-    over = (A, number(5.5), (Op.GREATER, None))
-    assert said(over, "6", "5.50", "5.51", "-6", "x") == [YES, NO, YES, NO, NO]
-
-
 @pytest.mark.parametrize(
     "value", ["1" * 16, "1e9", "5d", "-0", "NaN", "Infinity", " 6", "0x1p3", "6.."]
 )
@@ -68,32 +68,17 @@ def test_of_a_double_that_is_not_plain_the_slow_way_is_asked(value: str) -> None
     assert said((A, number(5.5), (Op.GREATER, None)), value, "1" * 15) == [OPEN, YES]
 
 
-def test_two_properties_that_are_not_ascii_may_still_be_decoded_alike() -> None:
+def test_what_other_bytes_may_be_decoded_to_is_asked_for_and_no_table_is_made_of_it() -> None:
     step = step_of(
         [b"a\x01\xff\x02b\x01\xfe\x02", b"a\x01x\x02b\x01\xfe\x02", b"a\x01\xe9\x02b\x01\xe9\x02"]
     )
     program = rows.tables(Program((A, (Op.PROPERTY, "b"), (Op.EQUAL, None)), 2))
     assert rows.judge(step.window, step.rows, False, program).tolist() == [OPEN, NO, YES]
-
-
-def test_no_table_is_made_of_a_text_that_other_bytes_may_be_decoded_to() -> None:
     for odd in ("x\ufffd", "\ud800"):
         assert rows.tables(Program((A, text(odd), (Op.EQUAL, None)), 2)) is None
         assert rows.tables(Program((A, (Op.IN, ("x", odd))), 1)) is None
         assert rows.tables(Program((A, (Op.STARTS, odd)), 1)) is None
     assert rows.tables(Program((A, text("\U0001f600"), (Op.EQUAL, None)), 2)) is not None
-
-
-def test_what_is_no_boolean_matches_nothing() -> None:
-    assert said((A,), "true") == [NO]
-    assert said((number(1),), "-") == [NO]
-    assert said(((Op.CONSTANT, TRUE),), "-", "-") == [YES, YES]
-
-
-def test_pairs_count_as_the_release_splits_them() -> None:
-    there = (A, (Op.IS_NULL, None), (Op.NOT, None))
-    assert said(there, "x\x01y", "x\x01") == [YES, YES]
-    assert said(there, "x\x01y", "x\x01", split=True) == [NO, YES]
 
 
 # --- Two values on the kernel's stack, compared as Java compares them, or left to the slow way.

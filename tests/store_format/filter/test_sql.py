@@ -90,16 +90,6 @@ def test_properties_of_any_bytes(values: list[bytes], split: bool) -> None:
         says(wanted(text), raw, split)
 
 
-def test_the_words_of_5_1_3_are_names_before() -> None:
-    found = {"a": "xyz"}
-    assert judged("a CONTAINS 'y'", found, "5.1.3")
-    assert not judged("a CONTAINS 'y'", found, "5.1.2")
-    assert wanted("a CONTAINS 'y'", "5.1.2").rest == (1, 3)  # `a` alone, which is FALSE
-    assert judged("CONTAINS = 'y'", {"CONTAINS": "y"}, "5.1.2")
-    with pytest.raises(WrongExpression):
-        wanted("CONTAINS = 'y'", "5.1.3")
-
-
 @pytest.mark.parametrize(("text", "line", "column", "says"), [
     ("a = 1 AND\n b ? 2", 2, 4, "'?' begins no word"), ("a = ", 1, 5, "a number, a property"),
     ("a =\n\n", 3, 1, "ends where"), ("(a = 1", 1, 7, "), OR"),
@@ -142,30 +132,28 @@ def test_numbers_at_once_are_rounded_as_java_rounds(number: str) -> None:
     assert judged("a < b", {"a": "-0", "b": "0"})  # as doubles, they differ in Java
 
 
-def test_of_two_properties_of_one_name_the_last_counts() -> None:
+def test_the_last_of_two_properties_counts_and_words_only_from_5_1_3_on() -> None:
     assert says(wanted("a = '2'"), [b"a\x011\x02a\x012\x02", b"a\x012\x02a\x011\x02"]) == [
         True,
         False,
     ]
-
-
-def test_pairs_count_as_the_release_splits_them() -> None:
     raw = [b"a\x01x\x01y\x02", b"a\x01x\x01\x02"]
     assert says(wanted("a IS NOT NULL"), raw, split=False) == [True, True]
     assert says(wanted("a = 'x'"), raw, split=True) == [False, True]
-
-
-def test_all_of_several_filters() -> None:
     raw = [b"TAGS\x01A\x02a\x015\x02", b"TAGS\x01A\x02", b"a\x015\x02", b"TAGS\x01A\x02a\x01 5\x02"]
     both = AllOf(tag_filter("A || B"), wanted("a > 4.5"))
     assert says(both, raw) == [True, False, False, True]
     assert both.judge(step_of(raw), False).tolist() == [1, 0, 0, Match.ASK]
-
-
-def test_a_between_with_a_missing_bound_is_neither_true_nor_false() -> None:
     assert not judged("a BETWEEN b AND 7", {"a": "5"})
     assert not judged("NOT (a BETWEEN b AND 7)", {"a": "5"})
     assert judged("a NOT BETWEEN b AND 7", {"a": "8"})
+    found = {"a": "xyz"}
+    assert judged("a CONTAINS 'y'", found, "5.1.3")
+    assert not judged("a CONTAINS 'y'", found, "5.1.2")
+    assert wanted("a CONTAINS 'y'", "5.1.2").rest == (1, 3)  # `a` alone, which is FALSE
+    assert judged("CONTAINS = 'y'", {"CONTAINS": "y"}, "5.1.2")
+    with pytest.raises(WrongExpression):
+        wanted("CONTAINS = 'y'", "5.1.3")
 
 
 # --- What the `create` methods of RocketMQ's expressions make of their parts, and what they
@@ -253,19 +241,16 @@ def test_what_binds_closer(text: str, yes: bool) -> None:
     assert holds(text, a="1") == yes
 
 
-def test_words_are_in_any_case_and_names_are_not() -> None:
+def test_words_are_in_any_case_blanks_stand_anywhere_and_two_quotes_are_one() -> None:
     assert holds("a Is nOt nUlL aNd a bEtWeEn 1 AnD 3 AND a iN ('2') OR fAlSe", a="2")
     assert not holds("A = 2", a="2")
     assert holds("_x$1 = 2 AND $ = 2 AND Andy = 2", **{"_x$1": "2", "$": "2", "Andy": "2"})
-
-
-def test_blanks_and_comments_stand_anywhere() -> None:
     assert holds("/* a * / ** */\ta\f=\r\n1--= 2\n-- end\r", a="1")
     assert parse("a = 1 -- no line's end", True).rest == (1, 7)  # then it is no comment
-
-
-def test_two_quotes_in_a_text_are_one() -> None:
     assert holds("a = 'it''s' AND b = '' AND c = ''''", a="it's", b="", c="'")
+    assert holds("a = 1" + " " * ((1 << 20) - 5), a="1")
+    with pytest.raises(WrongExpression, match="has 1048577 characters"):
+        parse("a = 1" + " " * ((1 << 20) - 4), True)
 
 
 @pytest.mark.parametrize(("text", "rest"), [
@@ -274,9 +259,3 @@ def test_two_quotes_in_a_text_are_one() -> None:
 ])  # fmt: skip
 def test_the_rest_after_a_whole_expression_is_ignored(text, rest) -> None:
     assert parse(text, True).rest == rest
-
-
-def test_an_expression_has_at_most_a_mebibyte() -> None:
-    assert holds("a = 1" + " " * ((1 << 20) - 5), a="1")
-    with pytest.raises(WrongExpression, match="has 1048577 characters"):
-        parse("a = 1" + " " * ((1 << 20) - 4), True)

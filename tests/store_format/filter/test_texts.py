@@ -71,15 +71,14 @@ def test_where_an_expression_is_found(tmp_path: Path, pattern: str, numbers: lis
         assert found(log, GrepFilter(pattern, 1 << 20)) == numbers
 
 
-def test_windows_are_searched_at_once(tmp_path: Path) -> None:
+def test_windows_are_searched_at_once_of_large_bodies_the_start_and_no_expression_takes_long(
+    tmp_path,
+) -> None:
     with log_of(tmp_path, MESSAGES) as log:
         (step,) = log.steps(0)
         said = GrepFilter("paid", 1 << 20).judge(step, False).tolist()
     # compressed bodies, and properties that are not ASCII or have a separator too many, are asked
     assert said == [2, 2, 2, 2, 2, 2, 0]
-
-
-def test_only_the_start_of_a_large_body_is_searched_and_that_is_reported(tmp_path: Path) -> None:
     body = zlib.compress(b"a" * 5000 + b"needle")
     with log_of(tmp_path, [Message(body=body, sys_flag=0x1)]) as log:
         reported: list[str] = []
@@ -89,18 +88,15 @@ def test_only_the_start_of_a_large_body_is_searched_and_that_is_reported(tmp_pat
         assert reported == []
         assert found(log, short) == []
     assert reported == ["physical offset 0: only 5005 bytes of the body are searched"]
+    # It would take Python's `re` longer than the sun will shine.
+    with log_of(tmp_path, [Message(body=b"a" * 30_000)]) as log:
+        assert found(log, GrepFilter("(a*)*b", 1)) == []
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*", r"\1", "a{2,1}", "(?=x)"])
 def test_a_wrong_expression_is_refused_with_the_reason(pattern: str) -> None:
     with pytest.raises(WrongPattern, match=r"regular expression: \S"):
         GrepFilter(pattern, 1)
-
-
-def test_no_expression_takes_long(tmp_path: Path) -> None:
-    """It would take Python's `re` longer than the sun will shine."""
-    with log_of(tmp_path, [Message(body=b"a" * 30_000)]) as log:
-        assert found(log, GrepFilter("(a*)*b", 1)) == []
 
 
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=8),

@@ -64,7 +64,7 @@ def test_all_sequences_of_three_bytes(lead: int) -> None:
     assert np.array_equal(kernel_points(raw), reference_points(raw))
 
 
-def test_sequences_of_four_bytes_at_every_boundary() -> None:
+def test_sequences_of_four_bytes_at_every_boundary_and_those_that_the_text_ends_in() -> None:
     raw = separated(BOUNDARIES, BOUNDARIES, BOUNDARIES, BOUNDARIES)
     assert np.array_equal(kernel_points(raw), reference_points(raw))
     # a second, third and fourth byte of any value behind each lead of four
@@ -72,9 +72,6 @@ def test_sequences_of_four_bytes_at_every_boundary() -> None:
                     [b"\x90", b"\x80", ALL]):  # fmt: skip
         raw = separated(bytes(range(0xF0, 0xF8)), *columns)
         assert np.array_equal(kernel_points(raw), reference_points(raw))
-
-
-def test_sequences_that_the_text_ends_in() -> None:
     for first in range(256):
         for raw in (bytes([first]), *(bytes([first, second]) for second in BOUNDARIES)):
             assert kernel_points(raw).tolist() == reference_points(raw).tolist(), raw.hex()
@@ -185,14 +182,11 @@ def test_what_java_takes_for_a_number(text: str, value: int | None) -> None:
         assert kernel_integer(text.encode(), bits) == value
 
 
-def test_every_decimal_digit_of_the_plane_is_one() -> None:
+def test_every_decimal_digit_of_the_plane_is_one_and_malformed_text_no_number() -> None:
     for character in map(chr, range(0x10000)):
         value = unicodedata.decimal(character, None)
         if value is not None:
             assert kernel_integer(character.encode(), 32) == value
-
-
-def test_malformed_text_is_no_number() -> None:
     for raw in (b"\xff", b"1\xff", b"\xd9", b"1\xd9", b"\xed\xa0\x80"):
         assert kernel_integer(raw, 32) is None
 

@@ -55,7 +55,7 @@ def host(*address: int, port: int) -> bytes:
     return bytes(address) + port.to_bytes(4, "big", signed=True)
 
 
-def test_hosts_are_texts_and_ipv6_is_left_out() -> None:
+def test_hosts_are_texts_ipv6_is_left_out_and_numbers_that_a_row_lacks_are_read() -> None:
     one, other = host(10, 0, 255, 1, port=0), host(255, 255, 255, 255, port=-(1 << 31))
     messages = [
         Message(born_host=one, store_host=other), Message(born_host=one, store_host=one),
@@ -66,24 +66,12 @@ def test_hosts_are_texts_and_ipv6_is_left_out() -> None:
     assert len(last) == columns.HOST_ROOM
     assert hosts(messages, False) == ([first, first, "", first, last], [0, 0, 1, 0, 0])
     assert hosts(messages, True) == ([last, first, first, "", "127.0.0.1:10911"], [0, 0, 0, 1, 0])
-
-
-def test_numbers_that_a_row_lacks() -> None:
     message = Message(body=b"b", born_timestamp=-3, flag=-4, reconsume_times=5,
                       prepared_transaction_offset=1 << 50, born_host=V6, sys_flag=0x10)  # fmt: skip
     window, rows = window_of([message])
     out = np.empty(1, columns.NUMBERS)
     columns.read_numbers(window, rows, out)
     assert out[0].item() == (-3, 1 << 50, -4, 5)
-
-
-def test_words_are_what_stands_between_blanks() -> None:
-    window, starts, stops = texts(b"a  b", b"", b"  ", b" \xff a", b"\tx")
-    lists, room = np.empty(6, np.int32), columns.list_room(len(window), 5)
-    ends, out = np.empty(room, np.int32), np.empty(columns.text_room(len(window)), np.uint8)
-    columns.put_words(window, starts, stops, lists, ends, out)
-    assert lists.tolist() == [0, 2, 2, 2, 4, 5]
-    assert cut(ends, out, 5) == ["a", "b", "\ufffd", "a", "\tx"]
 
 
 def pairs(raw: list[bytes], split: bool) -> tuple[list[list[tuple[str, str]]], list[int]]:
@@ -98,11 +86,25 @@ def pairs(raw: list[bytes], split: bool) -> tuple[list[list[tuple[str, str]]], l
     return [found[a:b] for a, b in pairwise(lists.tolist())], hard.tolist()
 
 
-def test_pairs_come_in_their_order_as_the_release_splits_them() -> None:
+def test_pairs_come_in_their_order_as_the_release_splits_them_and_values_and_words_are_found() -> (
+    None
+):
     raw = [b"b\x01x\x02a\x01y\x02", b"", b"a\x01x\x01\x02", b"\x01x\x02c\x01\xff"]
     first = [("b", "x"), ("a", "y")]
     assert pairs(raw, False) == ([first, [], [("a", "x\x01")], [("c", "\ufffd")]], [0] * 4)
     assert pairs(raw, True) == ([first, [], [("a", "x")], [("", "x"), ("c", "\ufffd")]], [0] * 4)
+    raw = properties(("UNIQ_KEY", "u"), ("TAGS", "t"), ("TAGS", "tt"))
+    window, rows = window_of([Message(properties=raw), Message()])
+    found = np.empty((3, 2, 2), np.int64)
+    columns.find_values(window, rows, False, new_spans(), found)
+    spans = [[window[a:b].tobytes() for a, b in found[n].T if a >= 0] for n in range(3)]
+    assert spans == [[b"tt"], [], [b"u"]]
+    window, starts, stops = texts(b"a  b", b"", b"  ", b" \xff a", b"\tx")
+    lists, room = np.empty(6, np.int32), columns.list_room(len(window), 5)
+    ends, out = np.empty(room, np.int32), np.empty(columns.text_room(len(window)), np.uint8)
+    columns.put_words(window, starts, stops, lists, ends, out)
+    assert lists.tolist() == [0, 2, 2, 2, 4, 5]
+    assert cut(ends, out, 5) == ["a", "b", "\ufffd", "a", "\tx"]
 
 
 @pytest.mark.parametrize(
@@ -115,15 +117,6 @@ def test_many_pairs_or_one_name_twice_are_left_out(hard: int, names: int) -> Non
     assert marks == [0, hard, 1, 0]
     assert [len(one) for one in found] == [1, 0 if hard else 48, 0, 1]
     assert found[3] == [("a", "x")]
-
-
-def test_values_of_tags_keys_and_unique_key_are_found() -> None:
-    raw = properties(("UNIQ_KEY", "u"), ("TAGS", "t"), ("TAGS", "tt"))
-    window, rows = window_of([Message(properties=raw), Message()])
-    found = np.empty((3, 2, 2), np.int64)
-    columns.find_values(window, rows, False, new_spans(), found)
-    spans = [[window[a:b].tobytes() for a, b in found[n].T if a >= 0] for n in range(3)]
-    assert spans == [[b"tt"], [], [b"u"]]
 
 
 # --- The records at many places: those that are whole in the window, and those left to another.
@@ -150,7 +143,7 @@ def test_all_places_are_read_whatever_lies_between_them(step: int) -> None:
     assert found(LOG, PLACES[::step]) == (PLACES[::step], [])
 
 
-def test_fields_are_those_of_the_record_at_its_place() -> None:
+def test_fields_are_of_the_record_at_its_place_and_none_or_a_long_one_is_left_to_another() -> None:
     log, _ = reader_of(LOG)
     with log:
         (some,) = records_at(log, np.array(PLACES[:3]))
@@ -160,16 +153,10 @@ def test_fields_are_those_of_the_record_at_its_place() -> None:
         assert [bytes(window[row["bodyAt"] :][: row["bodyLength"]]) for row in some.rows] == [
             message.body for message in MESSAGES[:3]
         ]
-
-
-def test_places_outside_the_log_or_within_a_record_are_left_to_another() -> None:
     end = max(LOG) + SEGMENT
     wrong = [0, SEGMENT - 1, PLACES[1] + 4, end - 3, end, 1 << 60]
     read, others = found(LOG, sorted([*wrong, PLACES[0], PLACES[1], PLACES[2]]))
     assert (read, sorted(others)) == (PLACES[:3], wrong)
-
-
-def test_a_record_of_more_bytes_than_are_read_ahead_is_left_to_another() -> None:
     sizes = [2048 - 92, 2048 - 91, 10]
     log = build_log([Message(body=bytes(size)) for size in sizes], SEGMENT)
     first, second, third = record_places(log)
@@ -177,9 +164,6 @@ def test_a_record_of_more_bytes_than_are_read_ahead_is_left_to_another() -> None
     assert found(log, [first]) == ([first], [])
     assert found(log, [second]) == ([], [second])
     assert found(log, [first, second, third]) == ([first, third], [second])
-
-
-def test_of_no_place_there_is_nothing() -> None:
     assert found(LOG, []) == ([], [])
 
 

@@ -73,11 +73,29 @@ def test_every_acknowledged_message_is_read_at_its_offset(name: str, tmp_path: P
                 assert (topic, queue, offset, place) in found
 
 
-def test_a_store_that_was_switched_has_both_shapes(tmp_path: Path) -> None:
+def test_a_switched_store_has_both_shapes_and_its_configuration_says_which_member_is_meant(
+    tmp_path,
+) -> None:
     store, about = dledger_stores.unpack("mixed", tmp_path)
     segments = dledger_stores.segments_of(store, about)
     assert segments[0].start < groups.heads_from(segments) <= segments[-1].start
     assert [each.has_heads for each in segments] == sorted(each.has_heads for each in segments)
+    store, _ = dledger_stores.unpack("mixed", tmp_path)
+    group = next(store.glob("dledger-*"))
+    other = store / "dledger-n7" / "data"
+    other.mkdir(parents=True)
+    first = min((group / "data").iterdir())
+    (other / first.name).write_bytes(first.read_bytes())
+    at = store_at(str(store))
+    with pytest.raises(StoreError, match="--set dLegerSelfId="):
+        discover(at, LOOK)
+    own = group.name.removeprefix("dledger-")
+    (store / "broker.conf").write_text(f"dLegerSelfId={own}\n")
+    found = discover(at, LOOK)
+    assert f"{group}/data" in found.log_folders
+    assert f"{other}" not in found.log_folders
+    plan = make_plan(at, found, LOOK)
+    assert [each.path for each in plan.segments][-1].startswith(f"{group}/data/")
 
 
 def test_a_plain_store_has_no_heads(tmp_path: Path) -> None:
@@ -102,25 +120,6 @@ def test_two_members_in_one_store_are_asked_about(tmp_path: Path) -> None:
     assert groups.log_folders(Folder(LOCAL, str(tmp_path)), chosen) == [
         f"{tmp_path}/dledger-n1/data"
     ]
-
-
-def test_a_configuration_in_the_store_says_which_member_is_meant(tmp_path: Path) -> None:
-    store, _ = dledger_stores.unpack("mixed", tmp_path)
-    group = next(store.glob("dledger-*"))
-    other = store / "dledger-n7" / "data"
-    other.mkdir(parents=True)
-    first = min((group / "data").iterdir())
-    (other / first.name).write_bytes(first.read_bytes())
-    at = store_at(str(store))
-    with pytest.raises(StoreError, match="--set dLegerSelfId="):
-        discover(at, LOOK)
-    own = group.name.removeprefix("dledger-")
-    (store / "broker.conf").write_text(f"dLegerSelfId={own}\n")
-    found = discover(at, LOOK)
-    assert f"{group}/data" in found.log_folders
-    assert f"{other}" not in found.log_folders
-    plan = make_plan(at, found, LOOK)
-    assert [each.path for each in plan.segments][-1].startswith(f"{group}/data/")
 
 
 WRONG = {"magic": (DLEDGER_AT.magic, 4, 7), "pos": (DLEDGER_AT.pos, 8, 5),
@@ -190,23 +189,10 @@ def test_folders_of_the_brokers_machine_alone_are_told_with_what_is_here(tmp_pat
 
 
 # --- The epoch file as RocketMQ's CheckpointFile writes it, and where a slave cuts by it.
-def test_entries_are_epoch_and_start() -> None:
+def test_entries_are_epoch_and_start_and_the_backup_is_read_where_the_file_is_not_whole() -> None:
     assert groups.parse_epochs(file_of("1-0", "2-4096", "7-9000")) == (
         groups.Epoch(1, 0), groups.Epoch(2, 4096), groups.Epoch(7, 9000),
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(("raw", "field"), [
-    (b"", "lines"), (b"1\n", "lines"), (b"x\n1\n1-0\n", "count"), (b"1\nx\n1-0\n", "CRC-32"),
-    (file_of("1-0").replace(b"1-0", b"1-9"), "CRC-32"), (file_of("1-0") + b"2-5\n", "count"),
-    (file_of("1:0"), "entry"), (file_of("1-"), "entry"), (file_of("1-\xb2"), "entry"),
-])  # fmt: skip
-def test_what_is_no_epoch_file_is_refused_by_its_field(raw: bytes, field: str) -> None:
-    with pytest.raises(groups.BadEpochs, match=field):
-        groups.parse_epochs(raw)
-
-
-def test_the_backup_is_read_where_the_file_is_not_whole() -> None:
     storage = MemoryStorage(
         {"s/epochFileCheckpoint": b"1\n", "s/epochFileCheckpoint.bak": file_of("3-5")}
     )
@@ -217,6 +203,16 @@ def test_the_backup_is_read_where_the_file_is_not_whole() -> None:
     del storage.files["s/epochFileCheckpoint"]
     storage.files["s/other"] = b""
     assert groups.read_epochs(Folder(storage, "s")) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("raw", "field"), [
+    (b"", "lines"), (b"1\n", "lines"), (b"x\n1\n1-0\n", "count"), (b"1\nx\n1-0\n", "CRC-32"),
+    (file_of("1-0").replace(b"1-0", b"1-9"), "CRC-32"), (file_of("1-0") + b"2-5\n", "count"),
+    (file_of("1:0"), "entry"), (file_of("1-"), "entry"), (file_of("1-\xb2"), "entry"),
+])  # fmt: skip
+def test_what_is_no_epoch_file_is_refused_by_its_field(raw: bytes, field: str) -> None:
+    with pytest.raises(groups.BadEpochs, match=field):
+        groups.parse_epochs(raw)
 
 
 @pytest.mark.parametrize(("ours", "theirs", "point"), [
@@ -234,7 +230,9 @@ def test_a_slave_cuts_where_the_last_common_epoch_ends(ours, theirs, point) -> N
 EXAMPLES = re.findall(r"^```dledger (\S+)\n((?:.*\n)*?)```$", text_of("dledger"), re.MULTILINE)
 
 
-def test_the_examples_are_what_the_store_holds(tmp_path: Path) -> None:
+def test_the_examples_are_what_the_store_holds_and_the_tables_of_fields_the_layouts(
+    tmp_path,
+) -> None:
     store, _ = dledger_stores.unpack("clean", tmp_path)
     assert len(EXAMPLES) == 2
     for path, lines in EXAMPLES:
@@ -247,9 +245,6 @@ def test_the_examples_are_what_the_store_holds(tmp_path: Path) -> None:
             value = re.split(r" {2,}", match[3])[1]
             if value.isdigit():
                 assert int.from_bytes(raw, "big", signed=True) == int(value), line
-
-
-def test_the_tables_of_fields_are_the_layouts() -> None:
     rows = [FIELD_ROW.fullmatch(line) for line in text_of("dledger").splitlines()]
     found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
     wanted = (layouts.DLEDGER_HEAD, layouts.DLEDGER_INDEX_UNIT)

@@ -53,24 +53,18 @@ def test_without_a_unique_key_host_time_and_keys_tell_messages_apart(changed: An
     assert same(BARE, **changed) == (False, False)
 
 
-def test_with_a_unique_key_they_do_not() -> None:
-    assert same(UNIQUE, born_host=OTHER_HOST, born_timestamp=1) == (True, True)
-    assert same(UNIQUE, properties=properties(("KEYS", "l"), ("UNIQ_KEY", "0A01"))) == (True, True)
-    assert same(UNIQUE, properties=properties(("UNIQ_KEY", "0A02"))) == (False, False)
-
-
-def test_the_place_is_in_neither_and_beside_them() -> None:
+def test_with_a_unique_key_they_do_not_nor_does_the_place_but_every_byte_of_a_text() -> None:
     first, second = prints(UNIQUE, UNIQUE)
     assert (first["place"], first["bad"]) == (0, 0)
     assert second["place"] > 0
     assert (first["record"] == second["record"]).all()
-
-
-def test_every_byte_of_a_text_counts_and_so_does_its_length() -> None:
     names = ["", "\0", "\0\0", *("x" * n + "y" + "x" * (19 - n) for n in range(20)),
              "x" * 19 + "y\0"]  # fmt: skip
     made = prints(*(replace(UNIQUE, topic=name) for name in names))
     assert len({tuple(one) for one in made["message"].tolist()}) == len(names)
+    assert same(UNIQUE, born_host=OTHER_HOST, born_timestamp=1) == (True, True)
+    assert same(UNIQUE, properties=properties(("KEYS", "l"), ("UNIQ_KEY", "0A01"))) == (True, True)
+    assert same(UNIQUE, properties=properties(("UNIQ_KEY", "0A02"))) == (False, False)
 
 
 def test_among_others_by_both_halves() -> None:

@@ -56,13 +56,10 @@ def test_malformed_pairs(raw: bytes, by_split: bytes | None, by_first: bytes | N
     assert found(raw, FIRST).get(b"TAGS") == by_first
 
 
-def test_every_name_is_found_at_its_own_place() -> None:
+def test_every_name_is_found_at_its_own_place_in_a_release_on_each_side() -> None:
     raw = b"".join(name + b"\x01" + name.lower() + b"\x02" for name in NAMES)
     for release in (SPLIT, FIRST):
         assert found(raw, release) == {name: name.lower() for name in NAMES}
-
-
-def test_a_release_on_each_side() -> None:
     assert profile("4.9.0").split_properties
     assert not profile("4.9.1").split_properties
 

@@ -36,7 +36,9 @@ def changed(at: int, raw: bytes) -> dict[int, bytes]:
     return {**LOG, base: bytes(segment)}
 
 
-def test_a_log_reaches_from_its_first_to_its_last_segment() -> None:
+def test_a_log_reaches_from_its_first_to_its_last_segment_and_a_store_time_needs_no_record() -> (
+    None
+):
     log, _ = reader_of(LOG)
     assert (log.start, log.end) == (SEGMENT, END)
     assert [log.segment_at(at).start for at in (SEGMENT, 2047, 2048, END - 1)] == [
@@ -45,12 +47,25 @@ def test_a_log_reaches_from_its_first_to_its_last_segment() -> None:
     for at in (-1, 0, SEGMENT - 1, END):
         with pytest.raises(NotInLog, match=rf"offset {at} is not in the log, \[{SEGMENT}, {END}\)"):
             log.segment_at(at)
+    log, _ = reader_of(changed(PLACES[3] + 56, struct.pack(">q", -77)))
+    assert log.store_timestamp(PLACES[3], 91) == -77
+    assert log.store_timestamp(END - 91, 91) == 0
+    for place, size in ((PLACES[3], 90), (END - 91, 92), (END, 91), (0, 91), (PLACES[3], -1)):
+        assert log.store_timestamp(place, size) == -1
 
 
-def test_records_stop_at_an_end_of_an_earlier_look() -> None:
+def test_records_stop_at_an_end_of_an_earlier_look_and_where_all_later_segments_are_zeros() -> None:
     log, _ = reader_of(LOG, end=PLACES[30])
     assert [record.physical_offset for record in log.records(log.start)] == PLACES[:30]
     assert log.record_at(PLACES[31]).queue_offset == 31  # by its place it can still be read
+    zeros = {END: bytes(SEGMENT), END + SEGMENT: bytes(SEGMENT)}
+    log, _ = reader_of({**LOG, **zeros})
+    assert len(list(log.records(log.start))) == 60
+    assert log.is_zero_from(END)
+    assert not log.is_zero_from(END - SEGMENT)
+    log, _ = reader_of({**LOG, **zeros, END + SEGMENT: b"\0" * 47 + b"\1" * 977})
+    with pytest.raises(NoRecord):
+        list(log.records(log.start))
 
 
 @pytest.mark.parametrize("checks", [Checks(), Checks(body=True)])
@@ -62,26 +77,7 @@ def test_no_record_says_where_it_is_missed(checks: Checks) -> None:
     assert raised.value.field == "totalSize"
 
 
-def test_the_store_time_of_an_entrys_record_needs_no_record() -> None:
-    log, _ = reader_of(changed(PLACES[3] + 56, struct.pack(">q", -77)))
-    assert log.store_timestamp(PLACES[3], 91) == -77
-    assert log.store_timestamp(END - 91, 91) == 0
-    for place, size in ((PLACES[3], 90), (END - 91, 92), (END, 91), (0, 91), (PLACES[3], -1)):
-        assert log.store_timestamp(place, size) == -1
-
-
-def test_a_log_ends_where_all_later_segments_are_zeros() -> None:
-    zeros = {END: bytes(SEGMENT), END + SEGMENT: bytes(SEGMENT)}
-    log, _ = reader_of({**LOG, **zeros})
-    assert len(list(log.records(log.start))) == 60
-    assert log.is_zero_from(END)
-    assert not log.is_zero_from(END - SEGMENT)
-    log, _ = reader_of({**LOG, **zeros, END + SEGMENT: b"\0" * 47 + b"\1" * 977})
-    with pytest.raises(NoRecord):
-        list(log.records(log.start))
-
-
-def test_at_most_eight_files_are_open() -> None:
+def test_at_most_eight_files_are_open_and_kept_records_outlive_their_window() -> None:
     log, storage = reader_of(LOG)
     assert len(LOG) > 8
     for start in sorted(LOG):
@@ -89,18 +85,12 @@ def test_at_most_eight_files_are_open() -> None:
     assert storage.closed == storage.opened[: len(LOG) - 8]
     log.close()
     assert sorted(storage.closed) == sorted(storage.opened) == sorted(storage.files)
-
-
-def test_behind_a_head_a_walk_starts_48_bytes_before_the_record() -> None:
     log, storage = reader_of(LOG)
     mixed = LogReader(storage, log.segments, RecordRules(True, True, False, 2048))
     assert mixed.start_of(SEGMENT + 100) == SEGMENT + 100
     assert mixed.start_of(2048 + 100) == 2048 + 52
     with pytest.raises(NoRecord, match="magic"):
         mixed.record_from(2048)
-
-
-def test_records_that_are_kept_for_later_outlive_their_window() -> None:
     window, rows = window_of(MESSAGES[:5])
     window = window.copy()
     kept = list(late_records_of(window, rows, RULES))
@@ -127,24 +117,10 @@ def files(storage: WatchedStorage) -> Files:
     return segment_files(storage, segments, SIZE)
 
 
-def test_segments_have_a_log_s_names_wherever_they_are() -> None:
+def test_segments_have_a_log_s_names_and_bytes_are_read_by_offset_with_one_file_open() -> None:
     found = files(counting())
     assert found.names("commitlog") == [f"{0:020d}", f"{SIZE:020d}"]
     assert found.names("consumequeue") == []
-
-
-@pytest.mark.parametrize(
-    ("at", "raw"),
-    [(0, b"\7\7\7\7"), (26, b"\7\7\7\7"), (28, b"\7\7\0\0"), (30, bytes(4)), (96, bytes(4))],
-)
-def test_behind_a_file_s_end_there_are_zeros(at: int, raw: bytes) -> None:
-    file = files(counting()).open_read(f"commitlog/{SIZE:020d}")
-    buffer = np.full(4, 9, np.uint8)
-    file.read_at(at, buffer)
-    assert (buffer.tobytes(), file.length()) == (raw, SIZE)
-
-
-def test_bytes_are_read_by_physical_offset_with_one_file_open() -> None:
     storage = counting()
     log = LogBytes(files(storage), SIZE)
     buffer = np.zeros(2, np.uint8)
@@ -158,3 +134,14 @@ def test_bytes_are_read_by_physical_offset_with_one_file_open() -> None:
     log.close()
     log.close()
     assert storage.open_now == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "raw"),
+    [(0, b"\7\7\7\7"), (26, b"\7\7\7\7"), (28, b"\7\7\0\0"), (30, bytes(4)), (96, bytes(4))],
+)
+def test_behind_a_file_s_end_there_are_zeros(at: int, raw: bytes) -> None:
+    file = files(counting()).open_read(f"commitlog/{SIZE:020d}")
+    buffer = np.full(4, 9, np.uint8)
+    file.read_at(at, buffer)
+    assert (buffer.tobytes(), file.length()) == (raw, SIZE)

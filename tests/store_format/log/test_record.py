@@ -140,11 +140,19 @@ def test_an_oversize_record_gives_what_it_gives_in_one_window(name: str, monkeyp
     )  # fmt: skip
 
 
-def test_a_body_is_never_held(small_window: None) -> None:
+def test_a_body_is_never_held_and_a_stretch_owns_a_record_that_reaches_past_its_end(
+    small_window,
+) -> None:
     segment = Segment(*LOGS["between small ones"])
     _, end = outcome(segment)
     assert end.records == 5
     assert segment.longest <= SMALL_WINDOW < len(BODY)
+    segment = Segment(Message(), BIG, Message(queue_offset=1))
+    rules = scan_rules(profile("5.4.0"), settings_from(), ())
+    *_, end = scan(segment.read, Stretch(0, SEGMENT_OVERSIZE, 0, 93, 0), rules)
+    assert isinstance(end, End)
+    assert (end.records, end.fault) == (2, Fault.NONE)
+    assert end.next == segment.end_of_log - 92
 
 
 @pytest.mark.parametrize(("bad", "fault"), [
@@ -172,16 +180,15 @@ def test_a_bad_oversize_record_is_refused_as_in_one_window(bad, fault, monkeypat
     assert (end.fault, end.next, end.records) == (fault, 92, 1)
 
 
-def test_a_flipped_bit_anywhere_in_the_body_is_found(small_window: None) -> None:
+def test_a_flipped_bit_anywhere_in_the_body_is_found_and_one_that_a_whole_crc_covers(
+    small_window,
+) -> None:
     for at in (88, 89, 387, 388, 389, 88 + len(BODY) - 1):
         segment = Segment(BIG)
         segment.data[at] ^= 1
         _, end = outcome(segment)
         assert (end.fault, end.next) == (Fault.BODY_CRC, 0)
         assert outcome(segment, checkCRCOnRecover="false")[1].records == 1
-
-
-def test_the_crc_of_the_whole_record(small_window: None) -> None:
     messages = [Message(body=BODY, body_crc=1, crc_property=True)] * 2
     assert outcome(Segment(*messages), forceVerifyPropCRC="true")[1].records == 2
     for at in (12, 500, 88 + len(BODY)):  # queueId, body, topic length's neighbour
@@ -190,12 +197,3 @@ def test_the_crc_of_the_whole_record(small_window: None) -> None:
         _, end = outcome(segment, forceVerifyPropCRC="true")
         assert (end.fault, end.next) == (Fault.PROPERTY_CRC, 0)
     assert outcome(Segment(BIG), forceVerifyPropCRC="true")[1].fault == Fault.PROPERTY_CRC
-
-
-def test_a_stretch_owns_a_record_that_reaches_past_its_end(small_window: None) -> None:
-    segment = Segment(Message(), BIG, Message(queue_offset=1))
-    rules = scan_rules(profile("5.4.0"), settings_from(), ())
-    *_, end = scan(segment.read, Stretch(0, SEGMENT_OVERSIZE, 0, 93, 0), rules)
-    assert isinstance(end, End)
-    assert (end.records, end.fault) == (2, Fault.NONE)
-    assert end.next == segment.end_of_log - 92

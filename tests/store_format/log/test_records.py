@@ -62,13 +62,6 @@ def reference_accepts(data: bytes, at: int = 0, release: str = RELEASE) -> bool:
         return False
 
 
-def ending_fault(left: int) -> Fault:
-    """What a segment ends in whose last bytes, fewer than a record's, are a record's first."""
-    if left <= 4:
-        return Fault.SHORT_TAIL
-    return Fault.BAD_MAGIC if left < 8 else Fault.SIZE_PAST_END
-
-
 # Each fault
 
 
@@ -108,13 +101,6 @@ def test_each_fault_ends_the_scan_where_it_is(bad: Message | bytes, fault: Fault
     assert reference_accepts((first + second).ljust(size, b"\0"), len(first)) is False
 
 
-@pytest.mark.parametrize("left", range(1, 9))
-def test_a_segment_that_ends_without_room_for_a_blank(left: int) -> None:
-    record = encode(Message(), 0)
-    end = scanned(record + b"\x11" * left)
-    assert (end.fault, end.next, end.records) == (ending_fault(left), len(record), 1)
-
-
 def test_a_property_crc_that_is_missing_or_wrong() -> None:
     check = settings_from({"forceVerifyPropCRC": "true"})
     good = encode(Message(body=b"abc", crc_property=True), 0)
@@ -129,13 +115,10 @@ def test_a_property_crc_that_is_missing_or_wrong() -> None:
         assert (end.fault, end.next) == (Fault.PROPERTY_CRC, 0)
 
 
-def test_every_fault_has_a_reason_that_names_a_field() -> None:
+def test_every_fault_has_a_reason_and_a_frame_asks_for_what_is_not_at_hand() -> None:
     not_faults = {Fault.NONE, Fault.NEED_MORE, Fault.BLANK}
     assert set(REASONS) == set(Fault) - not_faults
     assert len(set(REASONS.values())) == len(REASONS)
-
-
-def test_a_frame_asks_for_what_is_not_at_hand() -> None:
     buf = np.frombuffer(encode(GOOD, 0), np.uint8)
     for length in range(8):
         assert records.frame(buf, 0, length, SEGMENT, RULES)[0] == Fault.NEED_MORE
@@ -165,7 +148,7 @@ def test_a_blank_of_any_size_up_to_5_3_1(size: int) -> None:
 # What negative lengths and empty bodies do
 
 
-def test_negative_lengths_count_as_none() -> None:
+def test_negative_lengths_count_as_none_and_a_body_has_its_crc_where_it_is_checked() -> None:
     messages = [
         Message(body_length=-1),
         Message(body_length=-(1 << 31), body_crc=5),  # and no CRC is checked
@@ -174,9 +157,6 @@ def test_negative_lengths_count_as_none() -> None:
     ]
     end = scanned(segment_of(*messages))
     assert (end.records, end.fault) == (4, Fault.ZEROS)
-
-
-def test_a_body_has_its_crc_in_31_bits_where_it_is_checked() -> None:
     assert scanned(segment_of(Message(body=b"", body_crc=77))).records == 1
     assert scanned(segment_of(Message(body=b"x", body_crc=-1))).fault == Fault.BODY_CRC
     wrong = segment_of(Message(body=b"x", body_crc=1))
@@ -358,14 +338,11 @@ def test_the_first_record_in_its_own_place(release: str) -> None:
             assert found == (at if known else -1)
 
 
-def test_a_record_whose_first_fields_reach_past_the_bytes_is_not_looked_at() -> None:
+def test_a_stretch_finds_its_first_record_none_whose_fields_reach_past_the_bytes() -> None:
     buf = np.frombuffer(encode(Message(), 0), np.uint8)
     assert records.find_record(buf, 0, 48, 0, RULES) == 0
     assert records.find_record(buf, 0, 47, 0, RULES) == -1
     assert records.find_record(buf, 1, len(buf), 0, RULES) == -1
-
-
-def test_a_stretch_that_begins_in_the_middle_finds_its_first_record() -> None:
     data = segment_of(Message(), Message(), Message())
     read_from = np.frombuffer(data, np.uint8)
 
@@ -410,17 +387,27 @@ def test_every_byte_of_the_record_is_covered(at: int) -> None:
     assert bad([SEALED, SEALED], flip=size + at) == [False, True]
 
 
-def test_each_digit_of_the_property_counts() -> None:
+def test_each_digit_of_the_last_property_counts_none_is_missing_and_a_row_may_have_the_crc() -> (
+    None
+):
     size = len(encode(SEALED, 0))
     for at in range(size - 11, size - 1):
         assert bad([SEALED], flip=at) == [True]
-
-
-def test_a_record_without_the_property_is_missing_it_and_not_wrong() -> None:
     assert bad([PLAIN, SEALED, Message()]) == [False, False, False]
     assert first_bad([PLAIN, SEALED]) == 0
     assert first_bad([SEALED, PLAIN]) == 1
     assert first_bad([SEALED, SEALED]) == 2
+    wrong = NAME + b"1111111111\x02"
+    assert bad([replace(SEALED, properties=wrong)]) == [False]
+    window, rows = window_of([replace(SEALED, properties=wrong)])
+    assert records.first_bad_property_crc(window, rows, False, True) == 1
+    window, rows = window_of([SEALED])
+    crc = zlib.crc32(encode(SEALED, 0)[:-20]) & 0x7FFFFFFF
+    rows = rows.copy()
+    rows["bodyElided"] = 1
+    for given, wrong in ((crc, False), (crc ^ 1, True)):
+        rows["bodyCRC"] = np.int32(given)
+        assert records.bad_property_crcs(window, rows, False, new_spans()).tolist() == [wrong]
 
 
 @pytest.mark.parametrize("value", [b"0000000000", b"0", b"-1", b"\x01", b"123456789\xff"])
@@ -429,26 +416,9 @@ def test_any_other_value_is_wrong(value: bytes) -> None:
     assert bad([replace(PLAIN, properties=text)]) == [True]
 
 
-def test_of_two_properties_the_last_counts() -> None:
-    wrong = NAME + b"1111111111\x02"
-    assert bad([replace(SEALED, properties=wrong)]) == [False]
-    window, rows = window_of([replace(SEALED, properties=wrong)])
-    assert records.first_bad_property_crc(window, rows, False, True) == 1
-
-
 @pytest.mark.parametrize(("zero_counts", "found"), [(True, 1), (False, 0)])
 def test_a_crc_of_0_counts_from_5_3_2_on(zero_counts: bool, found: int) -> None:
     record = encode(ZERO, 0)
     assert zlib.crc32(record[:-20]) & 0x7FFFFFFF == 0
     assert record.endswith(NAME + b"0" * 10 + b"\x02")
     assert first_bad([ZERO], zero_counts) == found
-
-
-def test_of_a_body_that_was_left_out_the_row_has_the_crc() -> None:
-    window, rows = window_of([SEALED])
-    crc = zlib.crc32(encode(SEALED, 0)[:-20]) & 0x7FFFFFFF
-    rows = rows.copy()
-    rows["bodyElided"] = 1
-    for given, wrong in ((crc, False), (crc ^ 1, True)):
-        rows["bodyCRC"] = np.int32(given)
-        assert records.bad_property_crcs(window, rows, False, new_spans()).tolist() == [wrong]

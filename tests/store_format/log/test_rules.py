@@ -1,18 +1,15 @@
 """The rules of one record, byte by byte: what stands at a place, and what its parts add up to."""
 
 import struct
-from typing import Any
 
 import pytest
 
 from reput.store_format.faults import Fault
 from reput.store_format.log import rules as module
-from tests.logs import Message, encode
 
 RULES = module.RecordRules(True, True)
 V1, V2, BLANK = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
 PLACE = 1 << 40
-V6 = bytes(range(20))
 
 
 def framed(size: int, magic: int, left: int = 200, rules: module.RecordRules = RULES) -> Fault:
@@ -34,34 +31,6 @@ def test_what_stands_at_a_place(size: int, magic: int, left: int, fault: Fault) 
     assert framed(size, magic, left) == fault
 
 
-def read(
-    message: Message, rules: module.RecordRules = RULES, place: int = PLACE
-) -> tuple[Fault, Any]:
-    raw, row = encode(message, PLACE), module.Row()
-    return Fault(module.read_record(raw, 0, len(raw), place, 0, rules, row)), row
-
-
-@pytest.mark.parametrize(("fields", "fault"), [
-    ({}, Fault.NONE), ({"body_length": 3}, Fault.TOPIC_LENGTH),
-    ({"body_length": 1 << 20}, Fault.BODY_LENGTH), ({"body": b"", "body_length": -1}, Fault.NONE),
-    ({"topic_length": -1}, Fault.TOPIC_LENGTH), ({"topic_length": 127}, Fault.TOPIC_LENGTH),
-    ({"properties_length": 6}, Fault.LENGTHS), ({"properties_length": 4}, Fault.LENGTHS),
-    ({"properties": b"", "properties_length": -5}, Fault.NONE),
-    ({"physical_offset": PLACE + 1}, Fault.PLACE),
-    ({"topic": b"L" * 300, "version": 2}, Fault.NONE),
-    ({"sys_flag": 0x30, "born_host": V6, "store_host": V6}, Fault.NONE),
-])  # fmt: skip
-def test_the_parts_of_a_record_have_to_add_up(fields: dict[str, Any], fault: Fault) -> None:
-    whole = {"topic": "TT", "body": b"\x7fody", "properties": b"a\x01b\x02c"}
-    assert read(Message(**{**whole, **fields}))[0] == fault
-
-
-def test_transactions_are_in_queue_and_index_by_their_type() -> None:
-    types = (0, 0x4, 0x8, 0xC)  # none, prepared, commit, rollback; other bits do not matter
-    assert [module.reaches_queue(each | 0x11) for each in types] == [True, False, True, False]
-    assert [module.reaches_index(each | 0x11) for each in types] == [True, True, True, False]
-
-
 def head(
     size: int = 139, magic: int = 1, pos: int = PLACE, body: int = 91, record: int = 91
 ) -> bytes:
@@ -81,7 +50,7 @@ def test_a_dledger_head_and_its_record_have_one_size(raw: bytes, fault: Fault) -
     assert Fault(module.entry(raw, 0, len(raw), 200, PLACE, RULES)[0]) == fault
 
 
-def test_indices_go_on_by_one_and_terms_never_fall() -> None:
+def test_indices_go_on_heads_are_of_whole_segments_lengths_add_up_and_types_decide() -> None:
     sequence = [-1] * 4
     steps = [(5, 2), (6, 2), (7, 4), (9, 4), (8, 3), (8, 4)]
     raws = [struct.pack(">iiqq", 1, 139, *step) for step in steps]
@@ -89,17 +58,14 @@ def test_indices_go_on_by_one_and_terms_never_fall() -> None:
     none = Fault.NONE
     assert found == [none, none, none, Fault.HEAD_INDEX, Fault.HEAD_TERM, none]
     assert sequence == [5, 2, 8, 4]
-
-
-def test_a_segment_has_heads_as_a_whole() -> None:
     rules = module.RecordRules(True, True, False, 4096)
     assert [module.head_bytes(end, rules) for end in (4096, 4097, 8192)] == [0, 48, 48]
     assert module.head_bytes(1 << 61, RULES) == 0
-
-
-def test_lengths_add_up_to_the_record() -> None:
     assert module.record_bytes(16, 5, 127, 7) == 91 + 5 + 127 + 7
     assert module.record_bytes(40, 0, 128, 0) == 91 + 24 + 1 + 128
     assert [module.prefix_bytes(flag, RULES) for flag in (0, 0x10, 0x20, 0x30)] == [
         88, 100, 100, 112,
     ]  # fmt: skip
+    types = (0, 0x4, 0x8, 0xC)  # none, prepared, commit, rollback; other bits do not matter
+    assert [module.reaches_queue(each | 0x11) for each in types] == [True, False, True, False]
+    assert [module.reaches_index(each | 0x11) for each in types] == [True, True, True, False]

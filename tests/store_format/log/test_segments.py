@@ -40,11 +40,16 @@ def starts(segments: list[Segment]) -> list[int]:
     return [segment.start for segment in segments]
 
 
-def test_segments_of_several_folders_are_one_log() -> None:
+def test_segments_of_several_folders_are_one_log_and_a_folder_has_to_be_one() -> None:
     made = storage(("a/200", SIZE), ("b/100", SIZE), ("a/300", 0))
     found = find_segments(made, ["a", "b"], SIZE)
     assert starts(found) == [100, 200]  # the empty last file is what RocketMQ deletes
     assert (found[-1].path, found[-1].end) == (f"a/{segment_name(200)}", 300)
+    made = storage(("0", SIZE))
+    for folder, reason in (("none", "no such folder"), (f"a/{segment_name(0)}", "is not a folder")):
+        with pytest.raises(StoreError, match=f"{folder}: {reason}"):
+            find_segments(made, [folder], SIZE)
+        assert list_segments(made, ["a", folder], SIZE).findings == [Finding(folder, reason)]
 
 
 @pytest.mark.parametrize(("files", "reason"), [
@@ -60,14 +65,6 @@ def test_segments_of_several_folders_are_one_log() -> None:
 def test_what_is_no_log_is_refused(files: list[tuple[str, int]], reason: str) -> None:
     with pytest.raises(StoreError, match=reason):
         find_segments(storage(*files), ["a", "b"], SIZE)
-
-
-def test_a_folder_has_to_be_one() -> None:
-    made = storage(("0", SIZE))
-    for folder, reason in (("none", "no such folder"), (f"a/{segment_name(0)}", "is not a folder")):
-        with pytest.raises(StoreError, match=f"{folder}: {reason}"):
-            find_segments(made, [folder], SIZE)
-        assert list_segments(made, ["a", folder], SIZE).findings == [Finding(folder, reason)]
 
 
 @pytest.mark.parametrize(("files", "left", "odd", "findings"), [
@@ -108,13 +105,21 @@ FIRST, SECOND, THIRD = (f"a/{segment_name(400 * n)}" for n in range(3))
 ODD = f"a/{segment_name(401)}"
 
 
-def test_a_segment_whose_name_cannot_be_right_is_the_one_that_its_records_prove() -> None:
+def test_a_segment_with_a_wrong_name_is_proved_by_its_records_and_what_it_hides_refused() -> None:
     found = listing({FIRST: two_records(0), ODD: two_records(400), THIRD: two_records(800),
                      "b/x": b""})  # fmt: skip
     assert [(each.start, each.path) for each in found.segments][1] == (400, ODD)
     (finding,) = found.findings
     assert "is read as that" in finding.reason
     assert (finding.left_out, finding.todo[:5]) == (False, "give ")
+    log = {SECOND: two_records(400)}
+    for name in (SECOND, FIRST):  # an expired segment's copy is nothing that the log lacks
+        files = {**log, "a/x.bak": two_records(int(name[2:]))}
+        assert starts(find_segments(MemoryStorage(files), ["a"], 400)) == [400]
+        assert not list_segments(MemoryStorage(files), ["a"], 400).findings
+    files = {**log, "a/x.bak": two_records(800)}
+    with pytest.raises(StoreError, match=f"x.bak: .* segment {segment_name(800)}, which the log"):
+        find_segments(MemoryStorage(files), ["a"], 400)
 
 
 @pytest.mark.parametrize(("files", "reason", "left_out"), [
@@ -129,17 +134,6 @@ def test_a_file_with_messages_that_is_left_out_is_named(files, reason, left_out)
     (finding,) = found.findings
     assert reason in finding.reason
     assert finding.left_out == left_out
-
-
-def test_what_another_name_hides_is_refused_and_a_copy_is_not() -> None:
-    log = {SECOND: two_records(400)}
-    for name in (SECOND, FIRST):  # an expired segment's copy is nothing that the log lacks
-        files = {**log, "a/x.bak": two_records(int(name[2:]))}
-        assert starts(find_segments(MemoryStorage(files), ["a"], 400)) == [400]
-        assert not list_segments(MemoryStorage(files), ["a"], 400).findings
-    files = {**log, "a/x.bak": two_records(800)}
-    with pytest.raises(StoreError, match=f"x.bak: .* segment {segment_name(800)}, which the log"):
-        find_segments(MemoryStorage(files), ["a"], 400)
 
 
 @pytest.mark.parametrize("empty", [b"", bytes(400)])
@@ -157,7 +151,9 @@ def test_of_a_segment_in_two_paths_the_one_with_records_counts(empty: bytes, fir
     assert (finding.path, finding.left_out) == (unused, False)
 
 
-def test_the_folders_are_those_of_the_brokers_settings() -> None:
+def test_the_folders_are_those_of_the_brokers_settings_the_store_s_own_by_one_path(
+    tmp_path, monkeypatch
+) -> None:
     def folders(**given: str) -> list[str]:
         return commit_log_folders("s", settings_from(given))
 
@@ -165,10 +161,7 @@ def test_the_folders_are_those_of_the_brokers_settings() -> None:
     assert folders(storePathCommitLog="/a/, /b,,/a") == ["/a", "/b"]
     assert folders(readOnlyCommitLogStorePaths="/c/") == ["s/commitlog", "/c"]
     assert folders(storePathCommitLog="/a", readOnlyCommitLogStorePaths="/c,/a") == ["/a", "/c"]
-
-
-def test_the_stores_own_folder_has_one_path(tmp_path, monkeypatch) -> None:
-    """Most templates of a broker.conf name STORE/commitlog."""
+    # Most templates of a broker.conf name STORE/commitlog.
     store = tmp_path / "store"
     (store / "commitlog").mkdir(parents=True)
     (tmp_path / "link").symlink_to(store)

@@ -36,13 +36,10 @@ def test_each_compression(codec: str) -> None:
     assert bodies.decompressed(compressed(codec, b""), FLAGS[codec], CAP) == b""
 
 
-def test_releases_before_4_9_4_say_no_type_and_mean_zlib() -> None:
+def test_without_a_type_zlib_is_meant_and_without_the_flag_a_body_is_given_as_it_stands() -> None:
     assert bodies.decompressed(compressed("zlib"), 0x1, CAP) == TEXT
     with pytest.raises(bodies.NotCompressed, match="zlib"):
         bodies.decompressed(compressed("lz4"), 0x1, CAP)
-
-
-def test_without_the_flag_a_body_is_given_as_it_stands() -> None:
     body = compressed("zlib")
     assert bodies.decompressed(body, 0x300, CAP) is body  # the type alone says nothing
     assert bodies.decompressed(b"", 0x1, CAP) == b""  # RocketMQ leaves an empty one alone
@@ -103,12 +100,19 @@ def batch(*messages: tuple[int, bytes, bytes]) -> bytes:
     return made
 
 
-def test_a_batch_is_taken_apart() -> None:
+def test_a_batch_has_both_flags_and_is_taken_apart_and_what_is_left_of_it_reported() -> None:
     messages = [(3, b"one", b"a\x011\x02"), (0, b"", b""), (-1, b"three", b"b\x012\x02")]
     assert list(bodies.inner_messages(batch(*messages))) == [
         bodies.InnerMessage(*one) for one in messages
     ]
     assert list(bodies.inner_messages(b"")) == []
+    found: list[Any] = []
+    with pytest.raises(bodies.BrokenBatch, match="offset 25 of the body: totalSize"):
+        found.extend(bodies.inner_messages(batch((0, b"one", b"")) + b"\0" * 19))
+    assert len(found) == 1  # the one before it is whole
+    assert [bodies.is_batch(flag) for flag in (0x0, 0x40, 0x80, 0xC0, 0xC1)] == [False] * 3 + [
+        True
+    ] * 2
 
 
 @pytest.mark.parametrize(("at", "value", "says"), [
@@ -122,16 +126,3 @@ def test_a_broken_batch_says_where(at: int, value: int, says: str) -> None:
     struct.pack_into(">i", body, at, value)
     with pytest.raises(bodies.BrokenBatch, match=says):
         list(bodies.inner_messages(bytes(body)))
-
-
-def test_what_is_left_of_a_batch_is_reported() -> None:
-    found: list[Any] = []
-    with pytest.raises(bodies.BrokenBatch, match="offset 25 of the body: totalSize"):
-        found.extend(bodies.inner_messages(batch((0, b"one", b"")) + b"\0" * 19))
-    assert len(found) == 1  # the one before it is whole
-
-
-def test_a_batch_has_both_flags() -> None:
-    assert [bodies.is_batch(flag) for flag in (0x0, 0x40, 0x80, 0xC0, 0xC1)] == [False] * 3 + [
-        True
-    ] * 2

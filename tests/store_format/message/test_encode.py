@@ -41,11 +41,20 @@ def wanted(**fields: Any) -> bytes:
     )
 
 
-def test_a_draft_becomes_the_record_that_the_layout_has() -> None:
+def test_a_draft_becomes_the_record_that_the_layout_has_of_version_2_over_127_bytes() -> None:
     made = record(encoder(), queue_id=7, flag=-1, reconsume_times=3, prepared_offset=99, sys_flag=1)
     assert made == wanted(
         queue_id=7, flag=-1, reconsume_times=3, prepared_transaction_offset=99, sys_flag=1
     )
+    long = {"maxTopicLength": 255}
+    assert record(encoder(**long), topic="T" * 127) == wanted(topic="T" * 127)
+    assert record(encoder(**long), topic="T" * 128) == wanted(topic="T" * 128, version=2)
+    for made in (encoder("5.0.0", **long), encoder(autoMessageVersionOnTopicLen="false", **long)):
+        with pytest.raises(TopicTooLong, match="needs V2"):
+            record(made, topic="T" * 128)
+    assert encode.blank(479).hex() == "000001dfcbd43194"
+    assert encode.message_id(V4, 1528) == "0A00000200002A9F00000000000005F8"
+    assert encode.message_id(V6, 0) == "0" * 31 + "1" + "00002A9F" + "0" * 16
 
 
 @pytest.mark.parametrize(
@@ -59,21 +68,17 @@ def test_an_ipv6_host_sets_its_bit(born: bytes, stored: bytes, flag: int) -> Non
         record(encoder("4.5.2"), **given)
 
 
-def test_a_topic_over_127_bytes_takes_version_2() -> None:
-    long = {"maxTopicLength": 255}
-    assert record(encoder(**long), topic="T" * 127) == wanted(topic="T" * 127)
-    assert record(encoder(**long), topic="T" * 128) == wanted(topic="T" * 128, version=2)
-    for made in (encoder("5.0.0", **long), encoder(autoMessageVersionOnTopicLen="false", **long)):
-        with pytest.raises(TopicTooLong, match="needs V2"):
-            record(made, topic="T" * 128)
-
-
-def test_the_crc_property_covers_all_before_it() -> None:
+def test_the_crc_property_covers_all_before_it_and_a_record_leaves_room_for_a_blank() -> None:
     made = encoder(enabledAppendPropCRC="true")
     assert record(made) == wanted(crc_property=True)
     assert record(made, properties=TAGGED[:-1]) == wanted(crc_property=True)  # the last 02 is added
     assert encode.crc_property_of(1234) == b"__CRC32#\x014321000000\x02"
     assert encode.crc_property(b"ab") == encode.crc_property_of(zlib.crc32(b"ab") & 0x7FFFFFFF)
+    made = encoder(mappedFileSizeCommitLog=4096)
+    fixed = 91 + 1 + len(TAGGED)
+    assert len(record(made, body=bytes(4088 - fixed))) == 4088
+    with pytest.raises(MessageTooLarge):
+        record(made, body=bytes(4089 - fixed))
 
 
 @pytest.mark.parametrize(("crc", "most"), [("false", 32_767), ("true", 32_747)])
@@ -82,14 +87,6 @@ def test_properties_take_a_short_with_the_crc_in_it(crc: str, most: int) -> None
     record(made, properties=b"a\x01" + b"v" * (most - 3) + b"\x02")
     with pytest.raises(PropertiesTooLarge):
         record(made, properties=b"a\x01" + b"v" * (most - 2) + b"\x02")
-
-
-def test_a_record_leaves_room_for_a_blank() -> None:
-    made = encoder(mappedFileSizeCommitLog=4096)
-    fixed = 91 + 1 + len(TAGGED)
-    assert len(record(made, body=bytes(4088 - fixed))) == 4088
-    with pytest.raises(MessageTooLarge):
-        record(made, body=bytes(4089 - fixed))
 
 
 @pytest.mark.parametrize(
@@ -104,9 +101,3 @@ def test_maxmessagesize_is_of_a_batch_as_the_client_sent_it(bodies: list[int], f
     else:
         with pytest.raises(MessageTooLarge, match="a batch of 1001 bytes"):
             encoder(maxMessageSize=1000).batch(messages)
-
-
-def test_a_blank_and_an_id_are_the_layouts() -> None:
-    assert encode.blank(479).hex() == "000001dfcbd43194"
-    assert encode.message_id(V4, 1528) == "0A00000200002A9F00000000000005F8"
-    assert encode.message_id(V6, 0) == "0" * 31 + "1" + "00002A9F" + "0" * 16

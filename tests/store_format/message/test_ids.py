@@ -13,29 +13,20 @@ FEBRUARY_MS = 29 * 86_400_000
 V6 = "20010DB8" + "0" * 23 + "1"
 
 
-def test_a_brokers_id_is_its_host_and_a_physical_offset() -> None:
+def test_an_id_is_a_host_and_an_offset_or_address_process_loader_time_and_counter() -> None:
     place, _ = parse_message_id("7F00000100002A9F00000000000005F8")
     assert place.store_host == bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
     assert place.physical_offset == 1528
     assert str(place) == "broker 127.0.0.1:10911, physical offset 1528"
     assert parse_message_id("7F00000100002A9F" + "F" * 16)[0].physical_offset == -1  # Java's long
-
-
-def test_a_clients_id_is_address_process_loader_time_and_counter() -> None:
     _, client = parse_message_id("0A000002FFFEDEADBEEF95586C00FFFF")
     assert client == ("10.0.0.2", 0xFFFE, 0xDEADBEEF, 0x95586C00, 0xFFFF)
     assert client.milliseconds > 1 << 31  # unsigned: a signed int wraps after 24.8 days
     assert "class loader DEADBEEF" in str(client)
-
-
-def test_with_an_ipv6_address_both_have_28_bytes() -> None:
     place, client = parse_message_id(V6 + "00002A9F" + "0" * 15 + "7")
     assert (len(place.store_host), place.physical_offset) == (20, 7)
     assert str(place) == "broker [2001:db8::1]:10911, physical offset 7"
     assert (client.address, client.process, client.counter) == ("2001:db8::1", 0, 7)
-
-
-def test_small_letters_are_digits_too() -> None:
     assert parse_message_id("7f00000100002a9f" + "0" * 16) == parse_message_id(
         "7F00000100002A9F" + "0" * 16
     )
@@ -82,18 +73,23 @@ def ids(*times: int, host: str = "10.0.0.2:10911", process: int = 1, loader: int
     return UniqueIds(clock, host, process, loader)
 
 
-def test_an_id_is_its_parts_in_capital_hexadecimal_digits() -> None:
+def test_a_made_id_has_its_parts_its_counter_wraps_and_its_month_goes_with_the_clock() -> None:
     made = ids(FEBRUARY_2024 + 0xABC, process=0x1BEEF, loader=-2).next()
     assert made == "0A000002" + "BEEF" + "FFFFFFFE" + "00000ABC" + "0000"  # the port is no part
     made = ids(FEBRUARY_2024, host="[2001:db8::1]:10911").next()
     assert made == "20010DB8" + "0" * 23 + "1" + "0001" + "00000002" + "0" * 12
-
-
-def test_the_counter_goes_on_over_milliseconds_and_wraps_after_65536() -> None:
     maker = ids(*[FEBRUARY_2024] * 3, FEBRUARY_2024 + 1)
     assert [maker.next()[-4:], maker.next()[-4:]] == ["0000", "0001"]
     assert maker.take(0xFFFE) == 2
     assert [maker.next()[-12:], maker.next()[-12:]] == ["000000000000", "000000010001"]
+    maker = ids(FEBRUARY_2024, FEBRUARY_2024)
+    assert maker.take(3) == 0
+    assert maker.next()[-4:] == "0003"
+    assert maker.take(0) == 4
+    assert maker.next()[-4:] == "0004"
+    march = FEBRUARY_2024 + 29 * DAY
+    maker = ids(FEBRUARY_2024 + 5, march - 1, march, march - 1, FEBRUARY_2024 - DAY)
+    assert [maker.time_part() for _ in range(5)] == [5, 29 * DAY - 1, 0, 29 * DAY - 1, 30 * DAY]
 
 
 @pytest.mark.parametrize(("now", "since"), [
@@ -104,17 +100,3 @@ def test_the_counter_goes_on_over_milliseconds_and_wraps_after_65536() -> None:
 ])  # fmt: skip
 def test_the_time_is_since_the_month_began_in_utc(now: int, since: int) -> None:
     assert ids(now).time_part() == since
-
-
-def test_the_month_changes_with_the_clock_forward_and_back() -> None:
-    march = FEBRUARY_2024 + 29 * DAY
-    maker = ids(FEBRUARY_2024 + 5, march - 1, march, march - 1, FEBRUARY_2024 - DAY)
-    assert [maker.time_part() for _ in range(5)] == [5, 29 * DAY - 1, 0, 29 * DAY - 1, 30 * DAY]
-
-
-def test_numbers_that_are_taken_are_not_given_again() -> None:
-    maker = ids(FEBRUARY_2024, FEBRUARY_2024)
-    assert maker.take(3) == 0
-    assert maker.next()[-4:] == "0003"
-    assert maker.take(0) == 4
-    assert maker.next()[-4:] == "0004"

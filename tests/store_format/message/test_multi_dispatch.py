@@ -58,11 +58,17 @@ def test_a_queue_that_could_not_be_dispatched_is_refused(name: str, refused: lis
             numbering(release).check_folders(found)
 
 
-def test_a_light_queue_has_the_id_0_and_other_names_count_up_to_4_9_8() -> None:
+def test_a_light_queue_has_the_id_0_and_numbers_are_written_last() -> None:
     for release, other in (("4.9.8", ("b", 3)), ("5.0.0", None), ("5.3.3", None)):
         found = further(release, "%LMQ%a,b,,")
         assert found is not None
         assert found.queues == (("%LMQ%a", 0), other)
+    given = {"WAIT": "false", "a": "x"}
+    numbered = {"a": "x", "INNER_MULTI_QUEUE_OFFSET": "0,,12"}
+    assert list(numbering("5.1.4").numbered(given, [0, None, 12]).items()) == [*numbered.items()]
+    assert list(numbering("5.2.0").numbered(given, [0, None, 12]).items()) == [
+        *numbered.items(), ("WAIT", "false"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -85,12 +91,3 @@ def test_what_is_prepared_advances_no_queue_before_5_2_0(release, after) -> None
     committed = further(release, "%LMQ%a", transaction=SYS_TRANSACTION_COMMIT)
     assert committed is not None
     assert committed.numbers(lambda _: 7)[1] == {("%LMQ%a", 0): 8}
-
-
-def test_the_numbers_are_written_last_and_wait_goes_up_to_5_1_4() -> None:
-    given = {"WAIT": "false", "a": "x"}
-    numbered = {"a": "x", "INNER_MULTI_QUEUE_OFFSET": "0,,12"}
-    assert list(numbering("5.1.4").numbered(given, [0, None, 12]).items()) == [*numbered.items()]
-    assert list(numbering("5.2.0").numbered(given, [0, None, 12]).items()) == [
-        *numbered.items(), ("WAIT", "false"),
-    ]  # fmt: skip

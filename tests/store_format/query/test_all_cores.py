@@ -23,6 +23,7 @@ from reput.store_format.log.walk import Step
 from reput.store_format.query.all_cores import judged_steps
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import settings_from
+from tests.built import write_log
 from tests.logs import Message, build_log
 from tests.package_source import ROOT
 from tests.trees import flip
@@ -37,9 +38,7 @@ def log(tmp_path: Path) -> Iterator[LogReader]:
     lengths = [9000 if n % 40 == 7 else n % 300 for n in range(500)]
     messages = [Message(topic=f"T{n % 3}", queue_offset=n, body=draw.randbytes(length))
                 for n, length in enumerate(lengths)]  # fmt: skip
-    (tmp_path / "commitlog").mkdir()
-    for start, raw in build_log(messages, SEGMENT, 0).items():
-        (tmp_path / "commitlog" / f"{start:020d}").write_bytes(raw)
+    write_log(tmp_path, build_log(messages, SEGMENT))
     storage = LocalStorage()
     storage.window_bytes = 4096
     settings = settings_from({"mappedFileSizeCommitLog": str(SEGMENT)})

@@ -57,16 +57,19 @@ def test_times_are_exact_and_both_included(store, begin, end, first, last) -> No
     assert found(store, from_log=True, times=times) == wanted
 
 
-def test_where_the_index_ends_the_log_goes_on(store: Derived) -> None:
+def test_where_the_index_ends_the_log_goes_on_and_what_has_expired_is_noted_once(store) -> None:
     for path in store.paths("index")[-3:]:
         del store.storage.files[path]
     assert found(store) == OF_X
     assert len(store.notes.lines) == 1
     store.remove("index")
     assert found(store) == OF_X
+    store.remove("commitlog/00000000000000000000")
+    assert found(store) == [n for n in OF_X if store.places[n] >= 2048]
+    assert store.notes.lines == ["some messages that the index still has have expired from the log"]
 
 
-def test_a_place_without_a_message_is_noted_and_left_out(store: Derived) -> None:
+def test_a_place_without_a_message_or_with_another_is_noted(store: Derived) -> None:
     places = [store.places[3], store.places[4] + 1, 1 << 40]
     with store.open() as opened:
         assert store.numbers(list(module.read(opened, places, store.notes))) == [3]
@@ -74,15 +77,6 @@ def test_a_place_without_a_message_is_noted_and_left_out(store: Derived) -> None
         "the index has a message there, and the log has none",
         f"the index has a message at {1 << 40}, where the log has none",
     ]
-
-
-def test_what_has_expired_is_noted_once(store: Derived) -> None:
-    store.remove("commitlog/00000000000000000000")
-    assert found(store) == [n for n in OF_X if store.places[n] >= 2048]
-    assert store.notes.lines == ["some messages that the index still has have expired from the log"]
-
-
-def test_an_index_that_leads_to_another_message_is_noted(store: Derived) -> None:
     with store.open() as opened:
         message = opened.message(opened.log.record_at(store.places[3]))
         for hashes, lines in (({key_hash("T", "x")}, 0), ({key_hash("T", "y")}, 1)):
@@ -147,19 +141,22 @@ def test_a_brokers_id_is_a_place_of_its_host(by_id: Derived, number: int) -> Non
     ]
 
 
-def test_a_host_has_to_be_the_records(by_id: Derived) -> None:
+def test_a_host_has_to_be_the_record_s_a_topic_if_it_is_asked_and_who_a_message_is(by_id) -> None:
     assert found_by(by_id, broker_id(by_id, 3, V6)) == [3]
     for text in (broker_id(by_id, 3), broker_id(by_id, 0, V6),
                  broker_id(by_id, 0, HOST[:7] + b"\0")):  # fmt: skip
         assert found_by(by_id, text) == []
     assert f"{HOST.hex()}{by_id.places[1] + 1:016x}" != broker_id(by_id, 1)
     assert found_by(by_id, f"{HOST.hex()}{by_id.places[1] + 1:016x}") == []
-
-
-def test_a_topic_may_be_asked_for_besides(by_id: Derived) -> None:
     text = broker_id(by_id, 1)
     assert (found_by(by_id, text, "U"), found_by(by_id, text, "T")) == ([1], [])
     assert (found_by(by_id, KEYS[1], "U"), found_by(by_id, KEYS[1], "T")) == ([1], [])
+    text = broker_id(by_id, 0)
+    with by_id.open() as opened:
+        assert module.who_is(opened, text) == (KEYS[0], text.upper())
+        assert module.who_is(opened, broker_id(by_id, 3, V6))[0] == ""
+        for other in (KEYS[1], "any text", broker_id(by_id, 3)):
+            assert module.who_is(opened, other) == (other, "")
 
 
 @pytest.mark.parametrize("from_log", [False, True])
@@ -170,23 +167,12 @@ def test_a_clients_id_is_the_unique_key_of_some_messages(by_id: Derived, from_lo
     assert found_by(by_id, KEYS[3], from_log=from_log) == []  # KEYS is no UNIQ_KEY
 
 
-def test_of_a_clients_id_the_time_is_told(by_id: Derived) -> None:
+def test_of_a_clients_id_the_time_is_told_and_an_id_of_nothing_and_no_id_refused(by_id) -> None:
     found_by(by_id, KEYS[1])
     assert by_id.notes.lines == [
         "the id is a client's: client 10.0.0.2, process 1, class loader 00000002, 1 ms after its "
         f"month began, counter 0, which is {NOVEMBER_2023 + 1} in UTC"
     ]
-
-
-@pytest.mark.parametrize("stored", [-(1 << 62), 253_402_300_800_000, 1 << 62])
-def test_a_message_with_a_damaged_store_time_is_found(stored: int) -> None:
-    """No CRC covers storeTimestamp."""
-    broken = Derived([replace(MESSAGES_BY[1], store_timestamp=stored)])
-    assert found_by(broken, KEYS[1]) == [0]
-    assert "the id is a client's" in broken.notes.lines[0]
-
-
-def test_an_id_of_nothing_is_told_and_a_text_that_is_no_id_refused(by_id: Derived) -> None:
     assert found_by(by_id, KEYS[2]) == []
     assert by_id.notes.lines[-1].startswith(
         "the id is found neither as a broker's (broker 10.0.0.2:"
@@ -196,10 +182,9 @@ def test_an_id_of_nothing_is_told_and_a_text_that_is_no_id_refused(by_id: Derive
             found_by(by_id, text)
 
 
-def test_who_a_message_is_by_either_id(by_id: Derived) -> None:
-    text = broker_id(by_id, 0)
-    with by_id.open() as opened:
-        assert module.who_is(opened, text) == (KEYS[0], text.upper())
-        assert module.who_is(opened, broker_id(by_id, 3, V6))[0] == ""
-        for other in (KEYS[1], "any text", broker_id(by_id, 3)):
-            assert module.who_is(opened, other) == (other, "")
+@pytest.mark.parametrize("stored", [-(1 << 62), 253_402_300_800_000, 1 << 62])
+def test_a_message_with_a_damaged_store_time_is_found(stored: int) -> None:
+    """No CRC covers storeTimestamp."""
+    broken = Derived([replace(MESSAGES_BY[1], store_timestamp=stored)])
+    assert found_by(broken, KEYS[1]) == [0]
+    assert "the id is a client's" in broken.notes.lines[0]

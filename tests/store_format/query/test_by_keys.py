@@ -22,13 +22,12 @@ from reput.store_format.log.columns import records_at
 from reput.store_format.log.record import record_from
 from reput.store_format.message.message import parse_properties
 from reput.store_format.query.by_keys import WantedKeys
+from tests.built import write_log
 from tests.logs import Message, build_log, properties
 from tests.store_format.log.windows import RULES, window_of
-from tests.store_format.query.asked import Asked, places
+from tests.store_format.query.asked import NAMES, Asked, places
 from tests.store_format.query.bad_files import ENTRY, MOST, SLOTS, edited, entry_at, index_files
 from tests.store_format.query.stores import asked
-
-NAMES = ("small_all_4.9.7", "small_all_5.3.3", "small_expired_5.3.3", "small_lmq_batch_5.5.0")
 
 
 def singly(
@@ -185,9 +184,7 @@ def test_keys_and_topics_of_strange_bytes(tmp_path: Path) -> None:
         ]
     ]  # fmt: skip
     messages.append(Message(topic="T2", body=b"b", properties=properties(("UNIQ_KEY", "b"))))
-    (tmp_path / "commitlog").mkdir()
-    for start, raw in build_log(messages, 1 << 17, 0).items():
-        (tmp_path / "commitlog" / f"{start:020d}").write_bytes(raw)
+    write_log(tmp_path, build_log(messages, 1 << 17))
     keys = ["\ufffd", "a", "b", "c", "\N{GRINNING FACE}", "T#g", "T#", "T#h", "U\4g", "\ud800", ""]
     with reput.open_store(str(tmp_path)) as opened:
         everything = list(opened.messages())
@@ -249,37 +246,33 @@ def message(topic: str = "T", sys_flag: int = 0, **named: str) -> Message:
     return Message(topic, properties=properties(*pairs), sys_flag=sys_flag)
 
 
-def test_a_message_counts_by_any_of_its_keys() -> None:
+def test_a_message_counts_by_any_of_its_keys_as_text_and_what_none_had_is_missing() -> None:
     wanted = WantedKeys("T", ["u", "k2", "T#t"])
     assert judged(
         wanted, message(unique="u"), message(keys=" k1  k2 "), message(tags="t"), message(keys="u"),
         message(unique="k1", keys="k"), message(tags="u"), message(keys="k2 "), Message(),
     ) == [YES, YES, YES, YES, NO, NO, YES, NO]  # fmt: skip
-
-
-def test_other_topics_and_rollbacks_do_not_count() -> None:
     wanted = WantedKeys("T", ["k"])
     assert judged(
         wanted, message("TT", keys="k"), message("U", keys="k"), message(keys="k", sys_flag=0xC),
         message(keys="k", sys_flag=4), message(keys="k", sys_flag=8),
     ) == [NO, NO, NO, YES, YES]  # fmt: skip
-
-
-def test_keys_with_one_hash_are_told_apart_by_their_text() -> None:
-    """`Aa` and `BB` have one hash code, and so has every text with one in the other's place."""
+    # `Aa` and `BB` have one hash code, and so has every text with one in the other's place.
     wanted = WantedKeys("T", ["AaAa", "BBBB"])
     values = ("AaAa", "BBBB", "AaBB", "BBAa")
     assert judged(wanted, *(message(keys=value) for value in values)) == [YES, YES, NO, NO]
     assert len(wanted.index_hashes) == 1
-
-
-def test_what_no_message_had_is_missing() -> None:
     wanted = WantedKeys("T", ["a", "b", "a", "c"])
     assert (wanted.keys, wanted.missing) == (["a", "b", "c"], ["a", "b", "c"])
     judged(wanted, message(keys="c x"), message("U", keys="a"))
     assert wanted.missing == ["a", "b"]
     judged(wanted, message(unique="b", keys="a"))
     assert wanted.missing == []
+    wanted = WantedKeys("T", [])
+    assert judged(wanted, message(keys="k")) == [NO]
+    assert (wanted.missing, wanted.index_hashes.tolist()) == ([], [])
+    one = Message(b"T\xff", properties=properties(("KEYS", "k")))
+    assert judged(WantedKeys("T\ufffd", ["k"]), one, message(keys="x")) == [ASK, ASK]
 
 
 @pytest.mark.parametrize(("raw", "key", "verdict"), [
@@ -289,14 +282,3 @@ def test_what_no_message_had_is_missing() -> None:
 def test_a_key_that_malformed_bytes_may_mean_is_asked_for(raw, key, verdict) -> None:
     one = Message("T", properties=properties(("KEYS", raw)))
     assert judged(WantedKeys("T", [key]), one) == [verdict]
-
-
-def test_of_a_topic_that_malformed_bytes_may_mean_every_message_is_asked_for() -> None:
-    one = Message(b"T\xff", properties=properties(("KEYS", "k")))
-    assert judged(WantedKeys("T\ufffd", ["k"]), one, message(keys="x")) == [ASK, ASK]
-
-
-def test_of_no_keys_there_is_no_message() -> None:
-    wanted = WantedKeys("T", [])
-    assert judged(wanted, message(keys="k")) == [NO]
-    assert (wanted.missing, wanted.index_hashes.tolist()) == ([], [])

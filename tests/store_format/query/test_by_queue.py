@@ -81,18 +81,6 @@ def test_what_queues_lack_at_their_end_comes_from_the_log(store: Derived) -> Non
     assert all("it is read there" in line for line in store.notes.lines)
 
 
-@pytest.mark.parametrize("tags", ["*", "B"])
-@pytest.mark.parametrize(("begin", "end"), [(0, None), (100, None), (None, 390), (100, 10**9)])
-def test_times_are_found_where_queues_name_messages_that_the_log_lost(
-    store: Derived, begin: int | None, end: int | None, tags: str
-) -> None:
-    wanted = timed(store, begin, end, tags=tags)
-    last = store.paths("commitlog")[-1]
-    lost = int(last.rpartition("/")[2])
-    del store.storage.files[last]
-    assert timed(store, begin, end, tags=tags) == [n for n in wanted if store.places[n] < lost]
-
-
 @pytest.mark.parametrize("queues", [(0,), (1,), (0, 1)])
 @pytest.mark.parametrize("file", [0, -1])
 def test_what_one_queue_lacks_comes_from_the_log_beside_what_others_have(
@@ -117,11 +105,23 @@ def test_a_store_without_queues_is_read_and_without_this_one_not(store, remove, 
     assert store.notes.lines[0] == line
 
 
-def test_a_queue_file_that_was_cut_is_not_used(store: Derived) -> None:
+def test_a_client_pulls_between_two_offsets_and_a_queue_file_that_was_cut_is_not_used(
+    store,
+) -> None:
     path = store.paths("consumequeue/T/0")[-1]
     store.storage.files[path] = store.storage.files[path][:60]
     assert at(store, 0, None) == EVEN
     assert "was cut: others have 200; the log is read instead" in store.notes.lines[0]
+
+    def pulled(begin: int | None, end: int | None) -> list[int]:
+        with store.open() as opened:
+            first, stop = (None if each is None else START + each for each in (begin, end))
+            return store.numbers(list(as_client(opened, "T", 0, first, stop, store.notes)))
+
+    assert pulled(None, None) == EVEN
+    assert pulled(40, 80) == [4, 6]  # without the one at the end
+    assert pulled(41, 81) == [6, 8]
+    assert pulled(81, 40) == []
 
 
 @pytest.mark.parametrize(("place", "size", "line"), [
@@ -144,18 +144,6 @@ def test_what_has_expired_is_told_once(store: Derived) -> None:
     store.remove("commitlog/00000000000000000000")
     assert at(store, 0, None) == live
     assert store.notes.lines == ["s/consumequeue/T/0: its first messages have expired from the log"]
-
-
-def test_a_client_pulls_between_two_offsets(store: Derived) -> None:
-    def pulled(begin: int | None, end: int | None) -> list[int]:
-        with store.open() as opened:
-            first, stop = (None if each is None else START + each for each in (begin, end))
-            return store.numbers(list(as_client(opened, "T", 0, first, stop, store.notes)))
-
-    assert pulled(None, None) == EVEN
-    assert pulled(40, 80) == [4, 6]  # without the one at the end
-    assert pulled(41, 81) == [6, 8]
-    assert pulled(81, 40) == []
 
 
 # --- Where a queue's messages from a time on begin, when the log lacks some that the queue names.
@@ -199,7 +187,7 @@ def test_what_the_log_lacks_is_old_before_it_and_new_behind_it(lost, time) -> No
         assert there[-1] < position <= COUNT
 
 
-def test_a_bad_entry_that_the_search_meets_counts_as_newer() -> None:
+def test_a_bad_entry_that_the_search_meets_counts_as_newer_and_no_messages_begin_at_0() -> None:
     store = made(tuple(range(0, 400, 10)))
     path = store.paths("consumequeue")[2]  # entries 20 to 29; the search begins in the middle
     content = bytearray(store.storage.files[path])
@@ -207,9 +195,6 @@ def test_a_bad_entry_that_the_search_meets_counts_as_newer() -> None:
     store.storage.files[path] = bytes(content)
     assert found(store, 350) == 20
     assert found(store, 50) == 5
-
-
-def test_a_queue_of_no_messages_begins_at_0() -> None:
     store = made(tuple(range(20)))
     for path in store.paths("consumequeue"):
         store.storage.files[path] = bytes(len(store.storage.files[path]))

@@ -95,10 +95,7 @@ def a_log(to: Path) -> Path:
                 properties=properties(("INNER_NUM", "3"), ("INNER_BASE", "0"))),
         Message(topic="T", store_timestamp=at + HOUR, properties=properties(("INNER_NUM", "5"))),
     ]  # fmt: skip
-    for start, data in build_log(messages, 4096).items():
-        (to / "commitlog").mkdir(parents=True, exist_ok=True)
-        (to / "commitlog" / f"{start:020d}").write_bytes(data)
-    return to
+    return write_log(to, build_log(messages, 4096))
 
 
 def test_groups_and_inner_batches(tmp_path: Path) -> None:

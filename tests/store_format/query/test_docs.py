@@ -9,6 +9,7 @@ import pytest
 
 from reput.jobs.cli import main
 from tests import golden_stores
+from tests.built import write_log
 from tests.logs import Message, build_log, properties
 from tests.pages import ROOT
 
@@ -30,7 +31,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "store"
 
 
-def test_the_commands_print_what_the_page_says(store: Path, capsys: Any) -> None:
+def test_the_commands_and_the_python_example_print_what_the_page_says(store, capsys) -> None:
     (page,) = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     shown = re.split(r"^\$ reput ", page, flags=re.MULTILINE)[1:]
     assert len(shown) == 4
@@ -39,9 +40,6 @@ def test_the_commands_print_what_the_page_says(store: Path, capsys: Any) -> None
         assert main(shlex.split(words)) == 0
         said = capsys.readouterr()
         assert said.out + said.err == wanted, words
-
-
-def test_the_python_example_runs_as_it_stands(store: Path, capsys: Any) -> None:
     (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     exec(example, {})
     assert capsys.readouterr().out.splitlines() == [
@@ -58,9 +56,7 @@ def test_a_new_user_finds_a_message_and_its_life_from_the_page(
         topic="Orders", body=b"the body", properties=properties(*pairs.items()),
         store_host=bytes.fromhex("7F00000100002A9F"), store_timestamp=1_795_300_000_000,
     )  # fmt: skip
-    (tmp_path / "store" / "commitlog").mkdir(parents=True)
-    for start, raw in build_log([message], 4096, 0).items():
-        (tmp_path / "store" / "commitlog" / f"{start:020d}").write_bytes(raw)
+    write_log(tmp_path / "store", build_log([message], 4096))
     (tmp_path / "keys.txt").write_text("o-17\nnone\n")
     monkeypatch.chdir(tmp_path)
     section = (ROOT / "docs/query.md").read_text().partition("## Find a message")[2]

@@ -28,10 +28,14 @@ def test_a_position_is_where_its_message_or_the_next_one_is(old: int, new: int) 
     assert offsets.rows_mapped(rows, MAP) == [offsets.OffsetRow("g", "T", 0, new)]
 
 
-def test_positions_of_a_map_ascend() -> None:
+def test_positions_of_a_map_ascend_a_clone_has_all_but_retries_and_a_dump_has_lines() -> None:
     for row in (offsets.MapRow("T", 0, 9, 12), offsets.MapRow("T", 0, 11, 10)):
         with pytest.raises(StoreError, match="not an offset map"):
             offsets.rows_mapped([], [*MAP, row])
+    rows = offsets.rows_to_clone(OFFSETS, offsets.Chosen(["g"]), "copy")
+    assert rows == [offsets.OffsetRow("copy", "T", 0, 4), offsets.OffsetRow("copy", "T", 1, 9)]
+    raw = (json.dumps({**GOOD, "more": 1}) + "\n").encode()
+    assert offsets.rows_in("d", raw, offsets.OffsetRow) == [offsets.OffsetRow("g", "T", 1, 7)]
 
 
 def test_none_past_an_end_or_before_a_beginning() -> None:
@@ -65,17 +69,7 @@ def test_which_queues_are_set(chosen: offsets.Chosen, queues: dict[str, set[int]
     assert found == queues
 
 
-def test_a_clone_has_all_but_the_retries() -> None:
-    rows = offsets.rows_to_clone(OFFSETS, offsets.Chosen(["g"]), "copy")
-    assert rows == [offsets.OffsetRow("copy", "T", 0, 4), offsets.OffsetRow("copy", "T", 1, 9)]
-
-
 GOOD = {"group": "g", "topic": "T", "queue": 1, "offset": 7}
-
-
-def test_lines_of_a_dump() -> None:
-    raw = (json.dumps({**GOOD, "more": 1}) + "\n").encode()
-    assert offsets.rows_in("d", raw, offsets.OffsetRow) == [offsets.OffsetRow("g", "T", 1, 7)]
 
 
 @pytest.mark.parametrize("wrong", [

@@ -25,7 +25,7 @@ def store() -> Derived:
     return Derived(MESSAGES)
 
 
-def test_sizes_are_those_of_the_files(store: Derived) -> None:
+def test_sizes_are_those_of_the_files_readers_made_once_and_derived_files_elsewhere(store) -> None:
     with OpenedStore(
         Folder(store.storage, "s"), NEWEST, {"maxIndexNum": "8"}, store.notes
     ) as opened:
@@ -34,24 +34,15 @@ def test_sizes_are_those_of_the_files(store: Derived) -> None:
         assert opened.log.end == 2 * SEGMENT
         assert len(opened.index().files) == 6
     assert store.notes.lines == []
-
-
-def test_readers_are_made_once(store: Derived) -> None:
     with store.open() as opened:
         assert opened.index() is opened.index()
         assert opened.queues is opened.queues
         assert opened.queue("T", 0, False) is opened.queue("T", 0, False)
         assert opened.rocksdb_index() is None
-
-
-def test_an_earlier_end_is_the_logs(store: Derived) -> None:
     with OpenedStore(
         Folder(store.storage, "s"), NEWEST, {}, store.notes, end=store.places[3]
     ) as opened:
         assert (opened.log.end, len(list(opened.log.records(0)))) == (store.places[3], 3)
-
-
-def test_queues_and_index_may_be_in_another_place(store: Derived) -> None:
     moved = {path.replace("s/", "set/", 1): raw
              for path, raw in store.storage.files.items() if "commitlog" not in path}  # fmt: skip
     store.remove("consumequeue")
@@ -64,23 +55,6 @@ def test_queues_and_index_may_be_in_another_place(store: Derived) -> None:
         assert opened.queue("T", 0, False).maximum() == 20
 
 
-def test_a_store_without_a_log_is_none(store: Derived) -> None:
-    store.remove("commitlog")
-    for storage in (store.storage, MemoryStorage()):
-        with pytest.raises(StoreError, match="s/commitlog: no such folder"):
-            OpenedStore(Folder(storage, "s"), NEWEST, {}, Notes())
-
-
-def test_odd_segments_are_told_and_the_rest_is_read(store: Derived) -> None:
-    store.storage.files["s/commitlog/readme"] = b""
-    store.storage.files[f"s/commitlog/{3 * SEGMENT:020d}"] = bytes(SEGMENT)
-    with store.open() as opened:
-        assert len(opened.log.segments) == 3
-    assert [line.rpartition(": ")[2].split(";")[0] for line in store.notes.lines] == [
-        "1 segment is missing"
-    ]
-
-
 def test_an_index_of_unknown_sizes_is_refused_when_it_is_asked_for(store: Derived) -> None:
     for path in store.paths("index"):
         store.storage.files[path] = bytes(213)
@@ -90,13 +64,26 @@ def test_an_index_of_unknown_sizes_is_refused_when_it_is_asked_for(store: Derive
         assert opened.log.record_at(0).topic == "T"
 
 
-def test_a_queue_that_is_none_is_refused_when_it_is_opened(store: Derived) -> None:
+def test_odd_queues_and_segments_are_refused_when_used_and_a_store_without_a_log_is_none(
+    store,
+) -> None:
     store.storage.files[f"s/consumequeue/T/0/{99:020d}"] = bytes(7)
     with store.open() as opened:
         assert opened.queues.of("T") == [(0, False), (1, False)]
         with pytest.raises(BadQueue):
             opened.queue("T", 0, False)
         assert opened.queue("T", 1, False).maximum() == 20
+    store.storage.files["s/commitlog/readme"] = b""
+    store.storage.files[f"s/commitlog/{3 * SEGMENT:020d}"] = bytes(SEGMENT)
+    with store.open() as opened:
+        assert len(opened.log.segments) == 3
+    assert [line.rpartition(": ")[2].split(";")[0] for line in store.notes.lines] == [
+        "1 segment is missing"
+    ]
+    store.remove("commitlog")
+    for storage in (store.storage, MemoryStorage()):
+        with pytest.raises(StoreError, match="s/commitlog: no such folder"):
+            OpenedStore(Folder(storage, "s"), NEWEST, {}, Notes())
 
 
 # --- One message as an answer: its keys, and what is read of it only when asked for.
@@ -121,21 +108,15 @@ def test_keys_are_split_at_single_blanks_and_repeats_stay(keys, words) -> None:
     assert key_words({} if keys is None else {"KEYS": keys}) == words
 
 
-def test_all_keys_are_those_of_any_release() -> None:
+def test_a_message_has_its_keys_its_record_made_once_and_a_row_without_the_body() -> None:
     found = {"KEYS": "k1 k2", "TAGS": "a||b", "UNIQ_KEY": "u"}
     assert keys_of(found) == ["u", "k1", "k2", "T#a||b"]
     assert keys_of({"TAGS": "", "UNIQ_KEY": ""}) == [""]  # buildIndex asks only for null
     assert keys_of({}) == []
-
-
-def test_a_message_has_each_of_its_keys() -> None:
     message = StoredMessage(record(), False, nobody)
     assert [message.has_key(key) for key in ("u", "k1", "k2", "T#t")] == [True] * 4
     assert [message.has_key(key) for key in ("t", "k1 ", "", "K1")] == [False] * 4
     assert (message.tags, message.keys, message.unique_key) == ("t", ["k1", "k2"], "u")
-
-
-def test_the_record_is_made_once_when_a_field_is_asked_for() -> None:
     made, asked = record(), list[int]()
 
     def make() -> Record:
@@ -146,14 +127,8 @@ def test_the_record_is_made_once_when_a_field_is_asked_for() -> None:
     assert asked == []
     assert (message.topic, message.queue_id, message.queue_offset) == ("T", 3, 7)
     assert (message.store_timestamp, message.physical_offset, asked) == (99, 0, [1])
-
-
-def test_the_body_is_read_each_time_and_only_then() -> None:
     message = StoredMessage(record(), False, lambda found: b"%d" % found.body_length)
     assert message.body() == b"4"
-
-
-def test_a_row_has_all_but_the_body() -> None:
     row = StoredMessage(record(flag=-1, sys_flag=8, reconsume_times=2), False, nobody).row()
     assert row == {
         "topic": "T", "queueId": 3, "queueOffset": 7, "physicalOffset": 0, "storeTimestamp": 99,

@@ -54,32 +54,35 @@ def number(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.removesuffix("-incubating").split(".")))
 
 
-def test_releases_ascend_from_the_first_to_the_last() -> None:
+def test_releases_ascend_and_every_rule_changes_at_one_and_is_looked_at() -> None:
     assert list(profiles.RELEASES) == sorted(profiles.RELEASES, key=number)
     assert (profiles.RELEASES[0], profiles.RELEASES[-1]) == ("4.1.0-incubating", "5.5.1")
     assert len(set(profiles.RELEASES)) == len(profiles.RELEASES)
+    known = {release.removesuffix("-incubating") for release in profiles.RELEASES}
+    assert {since for _, since, _ in CHANGES.values()} <= known
+    table = dict(profiles.differences())
+    assert list(table) == [f.name for f in fields(profiles.Profile) if f.name != "release"]
+    for rule, values in table.items():
+        assert values == [getattr(profiles.profile(release), rule) for release in profiles.RELEASES]
+        assert len(set(values)) > 1, f"{rule} never changes"
+    assert set(CHANGES) <= set(table)
+    # One that changes derived files and is not there lets reput choose a wrong release.
+    reported = set(profiles._rules(profiles.Has())) | TELLS_NOTHING
+    assert reported == {f.name for f in fields(profiles.Profile)} - {"release"}
+    assert TELLS_NOTHING.isdisjoint(profiles._rules(profiles.Has()))
 
 
 @pytest.mark.parametrize("release", profiles.RELEASES)
-def test_every_release_has_a_profile(release: str) -> None:
+def test_every_release_has_a_profile_and_from_4_9_1_to_5_1_4_no_02_ends_a_text(release) -> None:
     found = profiles.profile(release)
     assert found.release == release
     assert profiles.profile(release.removesuffix("-incubating")) == found
     for rule, (before, since, after) in CHANGES.items():
         expected = after if number(release) >= number(since) else before
         assert getattr(found, rule) == expected, rule
-
-
-@pytest.mark.parametrize("release", profiles.RELEASES)
-def test_from_4_9_1_to_5_1_4_no_02_ends_a_propertys_text(release: str) -> None:
-    """What `messageProperties2String` of each release's own rocketmq-common gave for {a: b}."""
+    # What `messageProperties2String` of each release's own rocketmq-common gave for {a: b}.
     left_out = (4, 9, 1) <= number(release) <= (5, 1, 4)
     assert profiles.profile(release).property_text_ends != left_out
-
-
-def test_each_change_is_at_a_release_that_there_is() -> None:
-    known = {release.removesuffix("-incubating") for release in profiles.RELEASES}
-    assert {since for _, since, _ in CHANGES.values()} <= known
 
 
 @pytest.mark.parametrize("version", ["", "5", "5.3.9", "4.0.0", "6.0.0", "latest"])
@@ -87,22 +90,6 @@ def test_an_unknown_release_is_named_with_those_there_are(version: str) -> None:
     with pytest.raises(profiles.UnknownRelease, match=r"4\.1\.0-incubating to 5\.5\.1") as caught:
         profiles.profile(version)
     assert repr(version) in str(caught.value)
-
-
-def test_the_table_of_differences_has_every_rule_and_release() -> None:
-    table = dict(profiles.differences())
-    assert list(table) == [f.name for f in fields(profiles.Profile) if f.name != "release"]
-    for rule, values in table.items():
-        assert values == [getattr(profiles.profile(release), rule) for release in profiles.RELEASES]
-        assert len(set(values)) > 1, f"{rule} never changes"
-    assert set(CHANGES) <= set(table)
-
-
-def test_a_new_rule_is_looked_at_where_a_release_is_reported() -> None:
-    """One that changes derived files and is not there lets reput choose a wrong release."""
-    reported = set(profiles._rules(profiles.Has())) | TELLS_NOTHING
-    assert reported == {f.name for f in fields(profiles.Profile)} - {"release"}
-    assert TELLS_NOTHING.isdisjoint(profiles._rules(profiles.Has()))
 
 
 def test_settings_ask_only_for_what_a_release_has() -> None:
@@ -146,13 +133,6 @@ def test_clues_leave_what_all_of_them_allow(clues, first, last) -> None:
     )
 
 
-def test_clues_that_contradict_each_other_leave_none() -> None:
-    assert (
-        profiles.left_by([profiles.Clue("a", since="5.0.0"), profiles.Clue("b", until="4.9.8")])
-        == []
-    )
-
-
 @pytest.mark.parametrize(("one", "other", "rules"), [
     ("4.7.0", "4.7.1", {"count_every_put"}), ("5.3.4", "5.4.0", {"index_tags"}),
     ("4.7.0", "5.4.0", {"count_every_put", "index_tags"}), ("4.7.1", "5.3.4", set()),
@@ -175,15 +155,16 @@ def test_other_rules_matter_to_a_store_that_has_what_they_are_about(content, one
     assert not profiles.same_files(one, other, NOTHING_ODD._replace(**{content: True}))
 
 
-def test_groups_are_of_neighbours_in_their_order() -> None:
+def test_groups_are_of_neighbours_spans_have_ends_and_contradicting_clues_leave_none() -> None:
     assert profiles.groups([], NOTHING_ODD) == []
     found = profiles.groups(["4.6.1", "4.7.0", "4.7.1", "4.9.8", "5.3.4", "5.4.0"], NOTHING_ODD)
     assert found == [["4.6.1", "4.7.0"], ["4.7.1", "4.9.8", "5.3.4"], ["5.4.0"]]
-
-
-def test_a_span_is_named_by_its_ends() -> None:
     assert profiles.span(["5.3.3"]) == "5.3.3"
     assert profiles.span(["4.9.8", "5.0.0", "5.1.0"]) == "4.9.8 to 5.1.0"
+    assert (
+        profiles.left_by([profiles.Clue("a", since="5.0.0"), profiles.Clue("b", until="4.9.8")])
+        == []
+    )
 
 
 # --- The releases that a store's broker had, one after the other, by clues in its files.
@@ -195,25 +176,19 @@ def era(start: int, *left: str) -> profiles.Era:
     return profiles.Era(start, left[-1], left)
 
 
-def test_every_start_begins_a_period_with_the_clues_so_far() -> None:
+def test_every_start_begins_a_period_and_an_older_era_gets_the_newest_release_it_allows() -> None:
     index = [profiles.Period(0, (OLD,)), profiles.Period(500, (NEW,))]
     queues = [profiles.Period(100, (TAGS,)), profiles.Period(500, ())]
     assert profiles.merged(index, queues) == [
         profiles.Period(0, (OLD,)), profiles.Period(100, (OLD, TAGS)), profiles.Period(500, (NEW,)),
     ]  # fmt: skip
     assert profiles.merged() == profiles.merged([], []) == []
-
-
-def test_an_older_era_gets_the_newest_release_that_it_allows() -> None:
     since = profiles.Clue("hosts of IPv6", since="4.6.1")
     periods = [profiles.Period(0, (OLD, since)), profiles.Period(900, (NEW,))]
     assert profiles.eras_of(periods, "5.3.3", ["5.3.2", "5.3.3"]) == (
         profiles.Era(0, "4.7.0", ("4.6.1", "4.7.0")),
         profiles.Era(900, "5.3.3", ("5.3.2", "5.3.3")),
     )
-
-
-def test_a_single_era_is_what_the_caller_says() -> None:
     assert profiles.eras_of([profiles.Period(0, (OLD,))], "4.6.0", ["4.6.0"]) == (era(0, "4.6.0"),)
 
 

@@ -47,14 +47,11 @@ def test_what_it_would_not_read_is_refused(kind: str, text: str, message: str) -
     assert str(caught.value).startswith("older=")
 
 
-def test_a_value_is_compared_as_a_value_and_not_as_a_text() -> None:
+def test_a_value_is_compared_as_a_value_and_every_spelling_is_one_setting_s_alone() -> None:
     assert not of_kind("int", "400").differs("+0400", "name")
     assert of_kind("int", "400").differs("401", "name")
     assert not of_kind("boolean", "true").differs("TRUE", "name")
     assert of_kind("text", None).differs("", "name")  # its default depends on the machine
-
-
-def test_every_spelling_is_one_settings_alone() -> None:
     spellings = [spelling.name for known in setting_table.SETTINGS for spelling in known.in_any]
     assert len(set(spellings)) == len(spellings)
     assert (setting_table.BY_NAME["mapedFileSizeCommitLog"]

@@ -22,7 +22,7 @@ DEFAULT_DELAYS = (
 )  # fmt: skip
 
 
-def test_defaults_are_rocketmqs() -> None:
+def test_defaults_are_rocketmqs_and_quiet_and_all_in_the_table_is_looked_at() -> None:
     values = module.Settings().by_name()
     expected: dict[str, Any] = {
         "mappedFileSizeCommitLog": 1_073_741_824, "mappedFileSizeConsumeQueue": 300_000 * 20,
@@ -34,9 +34,6 @@ def test_defaults_are_rocketmqs() -> None:
     assert {name: values[name] for name in expected} == expected
     assert module.Settings().delays == DEFAULT_DELAYS
     assert module.settings_from() == module.Settings()
-
-
-def test_every_setting_is_a_name_of_rocketmqs() -> None:
     # but for two that are no broker's: the file of a broker with RocksDB says storeType, and the
     # time zone is its JVM's
     obeyed = set(module.WriterSettings().by_name())
@@ -44,21 +41,19 @@ def test_every_setting_is_a_name_of_rocketmqs() -> None:
         "enableRocksDBStore", "user.timezone",
     }  # fmt: skip
     assert {BY_NAME[name].name for name in obeyed} == obeyed  # the newest spelling
-
-
-def test_what_the_table_says_is_obeyed_or_refused_is_looked_at() -> None:
     looked_at = set(module.Settings().by_name())
     assert {k.name for k in SETTINGS if k.derive in (Status.OBEYED, Status.REFUSED)} <= looked_at
     by_writer = set(module.WriterSettings().by_name()) | {"brokerRole"}
     assert {k.name for k in SETTINGS if k.append in (Status.OBEYED, Status.REFUSED)} <= by_writer
+    given = {known.name: known.default for known in SETTINGS if known.default and known.since}
+    for release in (RELEASES[0], "4.9.7", "5.3.3", RELEASES[-1]):
+        for doing in ("derive", "append"):
+            assert module.setting_warnings(given, release, doing) == []  # type: ignore[arg-type]
 
 
-def test_the_page_is_what_the_declaration_gives() -> None:
+def test_the_page_is_what_the_declaration_gives_and_that_what_rocketmq_s_jars_have() -> None:
     assert PAGE.read_text("utf-8") == page(), "make settings-page"
-
-
-def test_the_declaration_is_what_rocketmqs_jars_have() -> None:
-    """tests/rocketmq/test_setting_releases.py holds the file against the jars themselves."""
+    # tests/rocketmq/test_setting_releases.py holds the file against the jars themselves.
     lines = (HERE / "rocketmq" / "settings" / "releases.tsv").read_text("utf-8").splitlines()[1:]
     there: dict[str, tuple[str, str, str, str]] = {}
     for line in lines:
@@ -81,17 +76,21 @@ def test_the_declaration_is_what_rocketmqs_jars_have() -> None:
     assert {n for n, k in BY_NAME.items() if k.since} == set(there)
 
 
-def test_later_layers_win() -> None:
+def test_later_layers_win_known_names_are_accepted_and_values_may_have_capitals_and_signs() -> None:
     first, second = {"maxIndexNum": "400", "enableLmq": "true"}, {"maxIndexNum": "500"}
     settings = module.settings_from(first, second)
     assert (settings.max_index_num, settings.enable_lmq) == (500, True)
     assert module.settings_from(second, first).max_index_num == 400
-
-
-def test_a_known_name_that_decides_nothing_is_accepted() -> None:
     for name in ("brokerName", "namesrvAddr", "deleteWhen", "brokerRole", "listenPort"):
         assert module.settings_from({name: "anything"}) == module.Settings()
         assert module.setting_warnings({name: "anything"}, "5.3.3", "derive") == []
+    given = {"maxIndexNum": "+0400", "enableLmq": "TRUE", "storeType": " default "}
+    settings = module.settings_from(given)
+    assert (settings.max_index_num, settings.enable_lmq) == (400, True)
+    assert settings.store_type == "default"
+    with pytest.raises(module.SettingError) as caught:
+        module.settings_from({"zzqqxx": "1"})
+    assert "did you mean" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "nearest"), [
@@ -106,12 +105,6 @@ def test_an_unknown_name_suggests_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(module.SettingError, match=f"did you mean {nearest}\\?") as caught:
         module.settings_from({name: "1"})
     assert repr(name) in str(caught.value)
-
-
-def test_a_name_like_none_suggests_none() -> None:
-    with pytest.raises(module.SettingError) as caught:
-        module.settings_from({"zzqqxx": "1"})
-    assert "did you mean" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
@@ -141,17 +134,10 @@ def test_malformed_values(name: str, text: str, message: str) -> None:
     assert name in str(caught.value)
 
 
-def test_values_may_have_capitals_and_signs_and_texts_blanks() -> None:
-    given = {"maxIndexNum": "+0400", "enableLmq": "TRUE", "storeType": " default "}
-    settings = module.settings_from(given)
-    assert (settings.max_index_num, settings.enable_lmq) == (400, True)
-    assert settings.store_type == "default"
-
-
 # Spellings of older releases
 
 
-def test_an_older_spelling_is_the_same_setting() -> None:
+def test_an_older_spelling_is_the_same_setting_and_two_that_differ_are_refused() -> None:
     settings = module.settings_from(
         {"mapedFileSizeCommitLog": "4096", "mapedFileSizeConsumeQueue": "40"}
     )
@@ -159,9 +145,6 @@ def test_an_older_spelling_is_the_same_setting() -> None:
     assert settings.mapped_file_size_consume_queue == 40
     with pytest.raises(module.SettingError, match="mapedFileSizeCommitLog='x'"):
         module.settings_from({"mapedFileSizeCommitLog": "x"})
-
-
-def test_two_spellings_that_differ_are_refused_and_both_named() -> None:
     given = {"mapedFileSizeCommitLog": "4096", "mappedFileSizeCommitLog": "8192"}
     with pytest.raises(module.SettingError, match="mapedFileSizeCommitLog=4096") as caught:
         module.settings_from(given)
@@ -181,19 +164,24 @@ def test_a_later_layer_wins_whichever_spelling_it_uses(file: str) -> None:
 # What a release has, and what is not done
 
 
-def test_a_switch_that_the_release_does_not_have_is_not_done() -> None:
+def test_either_switch_of_the_release_ends_the_index_and_one_in_rocksdb_stands_beside() -> None:
     given = {"indexFileWriteEnable": "false"}
     for release, builds in (("5.3.3", True), ("5.4.0", False), ("5.5.0", False)):
         assert module.settings_from(given, release=release).builds_index is builds
         said = module.setting_warnings(given, release, "derive")
         assert [line.partition(":")[0] for line in said] == ["indexFileWriteEnable=false"] * builds
     assert module.setting_warnings({"indexFileWriteEnable": "true"}, "5.3.3", "derive") == []
-
-
-def test_either_switch_ends_the_index() -> None:
     assert module.Settings().builds_index
     assert not module.settings_from({"messageIndexEnable": "false"}).builds_index
     assert not module.settings_from({"indexFileWriteEnable": "false"}).builds_index
+    given = {"indexRocksDBEnable": "true"}
+    assert module.settings_from(given, release="5.5.1").builds_index
+    assert (
+        module.setting_warnings(given, "5.5.1", "derive") == []
+    )  # rebuild says what it does itself
+    (said,) = module.setting_warnings(given, "5.5.1", "append")
+    assert said.startswith("indexRocksDBEnable=true: not done: RocksDB gets no rows")
+    assert not module.settings_from({**given, "indexFileWriteEnable": "false"}).builds_index
 
 
 @pytest.mark.parametrize(("name", "value", "derive", "append"), [
@@ -210,13 +198,6 @@ def test_what_is_not_done_is_named(name: str, value: str, derive: bool, append: 
     for doing, wanted in (("derive", derive), ("append", append)):
         said = module.setting_warnings({name: value}, "5.3.3", doing)  # type: ignore[arg-type]
         assert [line.partition(":")[0] for line in said] == [f"{name}={value}"] * wanted
-
-
-def test_every_default_is_quiet() -> None:
-    given = {known.name: known.default for known in SETTINGS if known.default and known.since}
-    for release in (RELEASES[0], "4.9.7", "5.3.3", RELEASES[-1]):
-        for doing in ("derive", "append"):
-            assert module.setting_warnings(given, release, doing) == []  # type: ignore[arg-type]
 
 
 def test_append_writes_to_the_stores_own_log_alone(tmp_path: Path) -> None:
@@ -252,17 +233,6 @@ def test_what_is_not_built_is_refused_by_name(name: str, value: str, what: str) 
     module.refuse_unsupported(module.settings_from({name: usual.get(name, "false")}))
 
 
-def test_an_index_in_rocksdb_stands_beside_the_files_unless_these_are_switched_off() -> None:
-    given = {"indexRocksDBEnable": "true"}
-    assert module.settings_from(given, release="5.5.1").builds_index
-    assert (
-        module.setting_warnings(given, "5.5.1", "derive") == []
-    )  # rebuild says what it does itself
-    (said,) = module.setting_warnings(given, "5.5.1", "append")
-    assert said.startswith("indexRocksDBEnable=true: not done: RocksDB gets no rows")
-    assert not module.settings_from({**given, "indexFileWriteEnable": "false"}).builds_index
-
-
 # The properties file
 
 
@@ -285,13 +255,16 @@ last=x#y
 """
 
 
-def test_a_brokers_file() -> None:
+def test_a_brokers_file_and_assignments() -> None:
     assert module.parse_properties(BROKER_CONF) == {
         "brokerName": "broker-a", "maxIndexNum": "400", "maxHashSlotNum": "100",
         "enableLmq": "true", "messageDelayLevel": "1s 5s 10s",
         "storePathCommitLog": "C:\\store\\log", "deleteWhen": "", "namesrvAddr": "a:9876;b:9876",
         "last": "x#y",
     }  # fmt: skip
+    assert module.parse_assignments(["a=1", " b = 2=3 ", "c="]) == {"a": "1", "b": "2=3", "c": ""}
+    with pytest.raises(module.SettingError, match="'maxIndexNum' is not NAME=VALUE"):
+        module.parse_assignments(["maxIndexNum"])
 
 
 @pytest.mark.parametrize(("text", "values"), [
@@ -318,13 +291,7 @@ def test_a_file_of_numbers_reads_back(values: dict[str, int]) -> None:
     assert module.parse_properties(text) == {name: str(value) for name, value in values.items()}
 
 
-def test_assignments() -> None:
-    assert module.parse_assignments(["a=1", " b = 2=3 ", "c="]) == {"a": "1", "b": "2=3", "c": ""}
-    with pytest.raises(module.SettingError, match="'maxIndexNum' is not NAME=VALUE"):
-        module.parse_assignments(["maxIndexNum"])
-
-
-def test_an_index_file_has_no_more_bytes_than_an_int() -> None:
+def test_an_index_file_has_no_more_bytes_than_an_int_and_a_time_zone_has_a_name_or_none() -> None:
     """IndexFile adds its sizes as ints; MappedFile takes one too."""
     most = (0x7FFFFFFF - 40 - 4) // 20
     module.settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most)})
@@ -332,6 +299,12 @@ def test_an_index_file_has_no_more_bytes_than_an_int() -> None:
         module.settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most + 1)})
     with pytest.raises(module.SettingError, match="an index file would have"):
         module.settings_from({"maxHashSlotNum": "2147483647"})
+    assert (str(module.settings_from({"user.timezone": "America/New_York"}).time_zone)
+            == "America/New_York")  # fmt: skip
+    assert module.settings_from({}).time_zone is None
+    for name in ("Nowhere/Land", "../etc/passwd", "+99:00", "UTC+1:99:9"):
+        with pytest.raises(module.SettingError, match="is not a time zone that this machine knows"):
+            module.settings_from({"user.timezone": name})
 
 
 @pytest.mark.parametrize(
@@ -341,12 +314,3 @@ def test_a_time_zone_as_java_writes_it(name: str, ahead: float) -> None:
     zone = module.settings_from({"user.timezone": name}).time_zone
     assert zone is not None
     assert zone.utcoffset(None) == timedelta(hours=ahead)
-
-
-def test_a_time_zone_by_name_or_none() -> None:
-    assert (str(module.settings_from({"user.timezone": "America/New_York"}).time_zone)
-            == "America/New_York")  # fmt: skip
-    assert module.settings_from({}).time_zone is None
-    for name in ("Nowhere/Land", "../etc/passwd", "+99:00", "UTC+1:99:9"):
-        with pytest.raises(module.SettingError, match="is not a time zone that this machine knows"):
-            module.settings_from({"user.timezone": name})

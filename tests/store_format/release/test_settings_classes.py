@@ -11,17 +11,6 @@ def given(**values: str) -> module.ExpirySettings:
     return module.parse_settings(module.ExpirySettings, values)
 
 
-def test_defaults_are_rocketmqs() -> None:
-    settings = given()
-    assert settings.file_reserved_time == 72
-    assert settings.hours == (4,)
-    assert settings.delete_file_batch_max == 10
-    assert settings.clean_file_forcibly_enable
-    assert settings.used_most == 75
-    assert settings.forced == (85, "diskSpaceCleanForciblyRatio")
-    assert settings.disk_space_warning_level_ratio == 90
-
-
 @pytest.mark.parametrize(("text", "hours"), [
     ("04", (4,)), ("4", (4,)), ("00;23", (0, 23)),
     ("04;05;", (4, 5)),  # String.split drops what is empty at the end
@@ -66,7 +55,7 @@ def test_a_number_below_the_least_is_refused(name: str, least: int) -> None:
 
 
 # --- The writer's settings: which the user gave, its own address, and where it writes.
-def test_given_names_are_rocketmqs_newest_whatever_the_value() -> None:
+def test_given_names_are_rocketmqs_newest_and_defaults_its_own() -> None:
     layers = {"mapedFileSizeCommitLog": "1073741824"}, {"brokerName": "a", "listenPort": "10911"}
     wanted = {"mappedFileSizeCommitLog", "brokerName", "listenPort"}
     assert module.writer_settings_from(*layers).given_names == wanted
@@ -75,6 +64,16 @@ def test_given_names_are_rocketmqs_newest_whatever_the_value() -> None:
     assert module.WriterSettings(listen_port=1, max_index_num=20_000_000).given_names == {
         "listenPort"
     }
+    assert not module.WriterSettings().sync_flush
+    assert module.writer_settings_from({"flushDiskType": "SYNC_FLUSH"}).sync_flush
+    settings = given()
+    assert settings.file_reserved_time == 72
+    assert settings.hours == (4,)
+    assert settings.delete_file_batch_max == 10
+    assert settings.clean_file_forcibly_enable
+    assert settings.used_most == 75
+    assert settings.forced == (85, "diskSpaceCleanForciblyRatio")
+    assert settings.disk_space_warning_level_ratio == 90
 
 
 @pytest.mark.parametrize(("address", "port", "host"), [
@@ -103,11 +102,6 @@ def test_a_count_of_none_is_refused(name: str) -> None:
         module.writer_settings_from({name: "0"})
 
 
-def test_only_sync_flush_is_sync_flush() -> None:
-    assert not module.WriterSettings().sync_flush
-    assert module.writer_settings_from({"flushDiskType": "SYNC_FLUSH"}).sync_flush
-
-
 def test_the_log_is_in_the_store_by_whatever_path(tmp_path: Path) -> None:
     store, link = tmp_path / "store", tmp_path / "link"
     (store / "commitlog").mkdir(parents=True)
@@ -131,10 +125,24 @@ def warned(name: str, text: str, release: str, doing: module.Doing = "append") -
     return "".join(line.partition(": ")[2] for line in lines)
 
 
-def test_only_a_value_that_is_not_the_default_is_warned_of() -> None:
+def test_values_of_no_default_or_of_a_later_release_are_warned_of_in_order() -> None:
     assert warned("inSyncReplicas", "+01", "5.3.3") == ""
     assert warned("inSyncReplicas", "2", "5.3.3").startswith("not done: nothing is replicated")
     assert warned("inSyncReplicas", "2", "5.3.3", "derive") == ""
+    said = warned("enableMultiDispatch", "true", "4.9.2", "derive")
+    assert said.startswith("RocketMQ 4.9.2 has no such setting (since 4.9.3)")
+    assert warned("enableMultiDispatch", "false", "4.9.2", "derive") == ""
+    assert warned("enableMultiDispatch", "true", "4.9.3", "derive") == ""
+    assert warned("mapperFileSizeBatchConsumeQueue", "46", "4.9.8", "derive") == ""
+    assert warned("brokerRole", "ASYNC_MASTER", "5.3.3") == ""
+    assert "PUT_OK speaks of this disk alone" in warned("brokerRole", "SYNC_MASTER", "5.3.3")
+    assert module.setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "derive") == []
+    for role, message in (("SLAVE", "a copy of its master's"), ("MASTER", "one of ASYNC_MASTER")):
+        with pytest.raises(module.SettingError, match=message):
+            module.setting_warnings({"brokerRole": role}, "5.3.3", "append")
+    given = {"totalReplicas": "3", "brokerName": "a", "flushCommitLogTimed": "false"}
+    names = [line.partition("=")[0] for line in module.setting_warnings(given, "5.3.3", "append")]
+    assert names == ["totalReplicas", "flushCommitLogTimed"]
 
 
 @pytest.mark.parametrize(
@@ -152,29 +160,3 @@ def test_what_the_release_does_not_have_is_not_warned_of(release: str, said: boo
 def test_an_old_name_is_warned_of_from_the_new_names_release(name, release, said) -> None:
     assert warned(name, "1073741824", release, "derive").startswith(said)
     assert bool(said) == bool(warned(name, "1073741824", release, "derive"))
-
-
-def test_a_switch_of_a_later_release_is_not_done() -> None:
-    said = warned("enableMultiDispatch", "true", "4.9.2", "derive")
-    assert said.startswith("RocketMQ 4.9.2 has no such setting (since 4.9.3)")
-    assert warned("enableMultiDispatch", "false", "4.9.2", "derive") == ""
-    assert warned("enableMultiDispatch", "true", "4.9.3", "derive") == ""
-
-
-def test_a_size_describes_what_is_there_whoever_wrote_it() -> None:
-    assert warned("mapperFileSizeBatchConsumeQueue", "46", "4.9.8", "derive") == ""
-
-
-def test_a_role_is_judged_by_the_writer_alone() -> None:
-    assert warned("brokerRole", "ASYNC_MASTER", "5.3.3") == ""
-    assert "PUT_OK speaks of this disk alone" in warned("brokerRole", "SYNC_MASTER", "5.3.3")
-    assert module.setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "derive") == []
-    for role, message in (("SLAVE", "a copy of its master's"), ("MASTER", "one of ASYNC_MASTER")):
-        with pytest.raises(module.SettingError, match=message):
-            module.setting_warnings({"brokerRole": role}, "5.3.3", "append")
-
-
-def test_lines_come_in_the_order_given() -> None:
-    given = {"totalReplicas": "3", "brokerName": "a", "flushCommitLogTimed": "false"}
-    names = [line.partition("=")[0] for line in module.setting_warnings(given, "5.3.3", "append")]
-    assert names == ["totalReplicas", "flushCommitLogTimed"]

@@ -49,7 +49,7 @@ def waiting(topic: str, **names: str) -> Message:
     return Message(topic, properties=properties(*names.items()))
 
 
-def test_records_are_taken_by_their_queues_topic() -> None:
+def test_records_are_taken_by_their_queues_topic_and_a_queue_has_its_tally() -> None:
     changes = Changes(topics=("A",), starts=(("A", 0, 5),))
     messages = [
         Message("A", queue_offset=5), Message("B"), Message("A", queue_offset=4),
@@ -63,6 +63,24 @@ def test_records_are_taken_by_their_queues_topic() -> None:
         sizes[3],
         sizes[4],
     ]  # a prepared one has no place
+    messages = [
+        Message("A", queue_offset=7), Message("A", queue_offset=9, sys_flag=1), Message("B"),
+        Message("A", queue_offset=1, sys_flag=4),
+    ]  # fmt: skip
+    selector, _, sizes = selected(Changes(dropped=("B",)), *messages)
+    tallies = selector.tallies()
+    taken = sizes[0] + sizes[1] + sizes[3]
+    counted = Tally(3, 3, taken, 2, 2, 7, 9, 5, first=0)
+    assert tallies["A", 0] == counted
+    zero = sizes[0] + sizes[1]
+    assert not tallies["B", 0].begins_again
+    assert tallies["B", 0] == Tally(
+        1, 0, 0, 1, 0, 0, 0, first=zero, zeros=1, first_zero=zero, last_zero=zero
+    )
+    later = Tally(1, 0, 0, 1, 0, 0, 0, first=500, zeros=1, first_zero=500, last_zero=500)
+    both = Tally(4, 3, taken, 3, 2, 0, 9, 5, first=0, zeros=1, first_zero=500, last_zero=500)
+    assert tallies["A", 0].plus(later) == both
+    assert both.begins_again
 
 
 @pytest.mark.parametrize(("message", "taken"), [
@@ -106,27 +124,6 @@ def test_properties_that_get_too_long_are_refused_with_their_place() -> None:
         selected(Changes(renames=(("A", "CC"),)), *messages)
 
 
-def test_a_queues_tally() -> None:
-    messages = [
-        Message("A", queue_offset=7), Message("A", queue_offset=9, sys_flag=1), Message("B"),
-        Message("A", queue_offset=1, sys_flag=4),
-    ]  # fmt: skip
-    selector, _, sizes = selected(Changes(dropped=("B",)), *messages)
-    tallies = selector.tallies()
-    taken = sizes[0] + sizes[1] + sizes[3]
-    counted = Tally(3, 3, taken, 2, 2, 7, 9, 5, first=0)
-    assert tallies["A", 0] == counted
-    zero = sizes[0] + sizes[1]
-    assert not tallies["B", 0].begins_again
-    assert tallies["B", 0] == Tally(
-        1, 0, 0, 1, 0, 0, 0, first=zero, zeros=1, first_zero=zero, last_zero=zero
-    )
-    later = Tally(1, 0, 0, 1, 0, 0, 0, first=500, zeros=1, first_zero=500, last_zero=500)
-    both = Tally(4, 3, taken, 3, 2, 0, 9, 5, first=0, zeros=1, first_zero=500, last_zero=500)
-    assert tallies["A", 0].plus(later) == both
-    assert both.begins_again
-
-
 # --- Which records a conversion takes, and under which names, by the names of topics.
 HALF, OPS, TIMER = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer"
 DELAYED, RETRY, DLQ = "SCHEDULE_TOPIC_XXXX", "%RETRY%group", "%DLQ%group"
@@ -165,12 +162,11 @@ def test_a_shared_topics_records_follow_the_topic_that_they_name(topic: str, fat
     assert Changes(renames=(("A", "B"),)).of_queue(topic).fate == TAKEN  # nothing is left out
 
 
-def test_what_names_no_topic_goes_where_only_some_topics_are_taken() -> None:
+def test_names_shifts_and_starts_are_of_the_old_name_and_shared_topics_the_brokers_and_groups() -> (
+    None
+):
     assert Changes(topics=("A",)).unnamed == LEFT_OUT
     assert Changes(dropped=("A",)).unnamed == Changes(merges=True).unnamed == TAKEN
-
-
-def test_names_shifts_and_starts_are_of_the_old_name() -> None:
     changes = Changes(
         renames=(("A", "B"),), shifts=(("A", 8),), starts=(("A", 1, 500), ("B", 1, 7))
     )
@@ -179,6 +175,8 @@ def test_names_shifts_and_starts_are_of_the_old_name() -> None:
     assert changes.of_queue("B", 1) == Decision(TAKEN, "", 0, 7)
     assert changes.of_name("A") == Decision(TAKEN, "B")
     assert (changes.renamed("A"), changes.renamed("C")) == ("B", "C")
+    shared = [t for t in ("T", HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x") if is_shared(t)]
+    assert shared == [HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x"]
 
 
 @pytest.mark.parametrize(("changes", "by_topic", "keeps"), [
@@ -188,11 +186,6 @@ def test_names_shifts_and_starts_are_of_the_old_name() -> None:
 ])  # fmt: skip
 def test_what_has_to_be_looked_at(changes: Changes, by_topic: bool, keeps: bool) -> None:
     assert (changes.by_topic, changes.keeps_sizes) == (by_topic, keeps)
-
-
-def test_shared_topics_are_the_brokers_and_the_groups() -> None:
-    shared = [t for t in ("T", HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x") if is_shared(t)]
-    assert shared == [HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x"]
 
 
 # --- What a release does not know of the records of the release that wrote them.
@@ -218,9 +211,15 @@ def test_what_is_read_since_a_release(seen: Seen, since: str, before: str, words
     assert f"from {since} on" in line
 
 
-def test_a_plain_record_fits_every_release() -> None:
+def test_a_plain_record_fits_every_release_and_else_a_topic_has_a_line_with_its_first_reason() -> (
+    None
+):
     flags = PLAIN._replace(sys_flags=0x1 | 0x2 | 0x8 | 0x300)
     assert misfits([PLAIN, flags], b"", profile("4.1.0")) == []
+    seen = [Seen("t" * 300, 0x10, True, True), PLAIN, Seen("b", 0x80, False, True)]
+    first, second = misfits(seen, b"", profile("4.1.0"))
+    assert first.startswith(f"topic '{'t' * 127}': its name is over 127 bytes")
+    assert second.startswith("topic 'b': has batches")
 
 
 @pytest.mark.parametrize(("flags", "host", "fits"), [
@@ -231,10 +230,3 @@ def test_a_new_store_host_counts_and_not_the_old_one(flags: int, host: bytes, fi
     seen = [PLAIN._replace(sys_flags=flags)]
     assert (misfits(seen, host, profile("4.5.2")) == []) == fits
     assert misfits(seen, host, profile("4.6.0")) == []
-
-
-def test_a_line_a_topic_with_its_first_reason_and_not_all_of_a_long_name() -> None:
-    seen = [Seen("t" * 300, 0x10, True, True), PLAIN, Seen("b", 0x80, False, True)]
-    first, second = misfits(seen, b"", profile("4.1.0"))
-    assert first.startswith(f"topic '{'t' * 127}': its name is over 127 bytes")
-    assert second.startswith("topic 'b': has batches")

@@ -96,11 +96,18 @@ def test_entries_are_of_positions_up_to_the_max(one, first, stop, positions) -> 
     assert one.maximum() == 7
 
 
-def test_a_hole_is_no_entry(one: module.RocksDBQueue) -> None:
+def test_a_hole_is_no_entry_and_one_that_points_nowhere_or_is_too_short_is_named(
+    one, queues
+) -> None:
     assert one.entry(5).physical_offset == 500
     for position in (0, 4, 7):
         with pytest.raises(NoEntry):
             one.entry(position)
+    bad = queues.open("T", 2, False)
+    with pytest.raises(BadQueue, match="expected 28 bytes"):
+        list(bad.entries(0))
+    with pytest.raises(BadQueue, match="is no place"):
+        list(bad.entries(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -121,27 +128,9 @@ def test_a_queue_ends_with_the_last_message_that_the_log_has_whole(one, limit, e
     assert one.end_within(limit) == end
 
 
-def test_an_entry_that_points_nowhere_or_is_too_short_is_named(queues) -> None:
-    bad = queues.open("T", 2, False)
-    with pytest.raises(BadQueue, match="expected 28 bytes"):
-        list(bad.entries(0))
-    with pytest.raises(BadQueue, match="is no place"):
-        list(bad.entries(0, 1))
-
-
 # --- Keys of queues in RocksDB, byte by byte (docs/formats/rocksdb.md).
 ENTRY = bytes.fromhex("00000005014c6976653001000000000100000000 00000005")  # Live0, queue 0, 5
 OFFSET = bytes.fromhex("00000005014c69766530016d61780100000000")
-CHECKPOINT = bytes.fromhex("0000001001434845434b504f494e545f544f504943016d61780100000000")
-
-
-def test_keys_are_those_of_the_page() -> None:
-    assert module.entry_key(module.queue_key("Live0", 0), 5) == ENTRY
-    assert module.offset_key("Live0", 0, module.MAX) == OFFSET
-    assert module.CHECKPOINT_KEY == CHECKPOINT
-    assert module.parse_entry_key(ENTRY) == (ENTRY[:-8], 5)
-    assert module.parse_offset_key(OFFSET) == module.QueueOffset("Live0", 0, module.MAX)
-    assert module.topic_of(ENTRY[:-8]) == ("Live0", 0)
 
 
 @pytest.mark.parametrize(("topic", "queue_id", "kind"), [

@@ -58,13 +58,10 @@ def test_a_row_a_name_with_its_json(tmp_path: Path, folder: str, family: str) ->
     assert found == {"A": {"perm": 6}, "B": {"1": 2}}
 
 
-def test_offsets_are_the_table_in_their_json(tmp_path: Path) -> None:
+def test_offsets_are_the_table_in_their_json_and_v2_has_an_offset_a_row(tmp_path: Path) -> None:
     rows = {b"T@g": b'{"offsetTable":{0:13,1:2}}', b"none": b"{}", b"list": b"[1]", b"n": b"5"}
     found = config(tmp_path / "consumerOffsets", "consumerOffset.json", rows)
     assert found == {"T@g": {"0": 13, "1": 2}}
-
-
-def test_v2_has_all_names_in_one_table(tmp_path: Path) -> None:
     topic, group = struct.pack(">bhb", 1, 3, 2), struct.pack(">bhb", 1, 4, 2)
     rows = {
         topic + name(b"A"): b'\1{"perm":6}', topic + name(b"other form"): b'\2{"perm":6}',
@@ -76,9 +73,6 @@ def test_v2_has_all_names_in_one_table(tmp_path: Path) -> None:
     assert config(folder, "topics.json", rows) == {"A": {"perm": 6}}
     groups = config(folder, "subscriptionGroup.json", {})
     assert groups == {"g": {"groupName": "g"}}
-
-
-def test_v2_has_an_offset_a_row(tmp_path: Path) -> None:
     value = struct.pack(">q", 13)
     rows = {
         offset(b"reading", b"Live0", 0): value,
@@ -151,15 +145,14 @@ def test_both_ends_of_a_time_belong_to_it(index, begin, end, places) -> None:
     assert list(index.places("T", "k", begin, end)) == places
 
 
-def test_a_messages_own_row_is_looked_up_by_its_hour(index: module.RocksDBIndex) -> None:
+def test_a_messages_own_row_is_looked_up_by_its_hour_and_what_is_not_there_is_minus_one(
+    index, tmp_path
+) -> None:
     assert index.has("T", "u1", T0, 100)
     assert index.has("T", "u1", T0 + module.HOUR - 1, 100)
     for topic, key, time, place in (("T", "u1", T0 + module.HOUR, 100), ("T", "u1", T0, 101),
                                     ("T", "u2", T0, 200), ("t", "u1", T0, 100)):  # fmt: skip
         assert not index.has(topic, key, time, place)
-
-
-def test_what_is_not_there_is_minus_one(index: module.RocksDBIndex, tmp_path: Path) -> None:
     assert (index.last_offset, index.last_timestamp, index.has_rows) == (300, -1, True)
     empty = opened(tmp_path / "empty", [])
     assert (empty.last_offset, empty.has_rows, list(empty.places("T", "k"))) == (-1, False, [])

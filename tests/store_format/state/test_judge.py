@@ -183,14 +183,6 @@ def test_a_timercheck_that_does_not_go_with_the_log(fields, reason, tmp_path) ->
     assert reason in found.get("config/timercheck", "")
 
 
-def test_timerlog_lost_units_that_timercheck_has_as_flushed(tmp_path: Path) -> None:
-    store = unpacked(TIMERS, tmp_path)
-    (store / FIRST).write_bytes((store / FIRST).read_bytes()[: 52 * 10])
-    assert said(store) == {}  # a file that is full
-    (store / FIRST).write_bytes((store / FIRST).read_bytes().ljust(52 * 20, b"\0"))
-    assert "has no unit at 520, where a broker cuts it" in said(store)["timerlog"]
-
-
 def test_files_of_timers_of_other_lengths(tmp_path: Path) -> None:
     store = unpacked(TIMERS, tmp_path)
     in_two_files(store, True)
@@ -221,11 +213,19 @@ def test_that_timers_were_delivered_is_shown_by_the_index(tmp_path: Path) -> Non
     assert said(store) == {}
 
 
-def test_units_of_messages_past_the_log_s_end(tmp_path: Path) -> None:
+def test_units_past_the_log_s_end_lost_ones_and_an_epoch_file_that_cannot_be_read_are_told(
+    tmp_path,
+) -> None:
     store = unpacked(TIMERS, tmp_path)
     found = said(store, 2000)
     assert "timers are of messages past the log's end, 2,000" in found["timerlog"]
     assert "has read rmq_sys_wheel_timer up to" in found["config/timercheck"]
+    (store / FIRST).write_bytes((store / FIRST).read_bytes()[: 52 * 10])
+    assert said(store) == {}  # a file that is full
+    (store / FIRST).write_bytes((store / FIRST).read_bytes().ljust(52 * 20, b"\0"))
+    assert "has no unit at 520, where a broker cuts it" in said(store)["timerlog"]
+    (store / "epochFileCheckpoint").write_text("1\n99\n1-0\n")
+    assert "no epochs can be read" in said(store)["epochFileCheckpoint"]
 
 
 # ---
@@ -261,12 +261,6 @@ def test_positions_past_the_queue_s_end(file: str, content: object, past: str) -
     found = past_the_queues(Folder(config(**{file: content}), "store"), ends)
     assert [past in each.reason for each in found] == [True] * bool(past)
     assert [each.path for each in found] == [f"store/config/{file}.json"] * bool(past)
-
-
-def test_an_epoch_file_that_cannot_be_read(tmp_path: Path) -> None:
-    store = unpacked(TIMERS, tmp_path)
-    (store / "epochFileCheckpoint").write_text("1\n99\n1-0\n")
-    assert "no epochs can be read" in said(store)["epochFileCheckpoint"]
 
 
 # ---

@@ -59,7 +59,7 @@ def test_a_unit_is_in_the_slot_where_a_broker_puts_it(out, written, write, slot,
     assert recalling["magic"] == magic | 4
 
 
-def test_the_last_unit_is_of_the_topics_last_message() -> None:
+def test_the_last_unit_is_of_the_topics_last_message_and_a_full_file_ends_with_a_blank() -> None:
     """If that does not wait, its unit is in the slot before those that are to be read."""
     (alone,) = units_of(LAST[:0], LAST, {}, TURNED)
     read = READ - 5000 - 1000
@@ -68,9 +68,6 @@ def test_the_last_unit_is_of_the_topics_last_message() -> None:
     assert both["physicalOffset"].tolist() == [100, 9000]
     (early,) = units_of(LAST[:0], LAST, {}, TURNED._replace(read_time=0))
     assert early["writeTime"] == 0
-
-
-def test_units_of_a_slot_name_the_one_before_and_a_full_file_ends_with_a_blank() -> None:
     units = np.zeros(5, TIMER_UNIT)
     units["writeTime"] = TICKS
     units["delay"] = [1000, 2000, 1999, 1000, 5000]  # three slots of a second
@@ -102,7 +99,9 @@ def log_of(*each: tuple[int, int, int, int]) -> np.ndarray:
     return marks
 
 
-def test_what_waits_is_what_the_log_does_not_show_as_delivered() -> None:
+def test_what_waits_is_what_the_log_does_not_show_as_delivered_and_a_level_goes_on_behind_it() -> (
+    None
+):
     """Without a timercheck the wheel was read up to the last record; a delivery may be lost."""
     log = log_of(
         (WHEEL, 1, TICKS - 5000, 0), (WHEEL, 2, TICKS - 5000, 0), (WHEEL, 3, TICKS + 9000, 0),
@@ -125,9 +124,6 @@ def test_what_waits_is_what_the_log_does_not_show_as_delivered() -> None:
     assert late is not None
     assert late.units["physicalOffset"].tolist() == [300, 400, 500]
     assert derived_timers(of_log(log[5:]), never, lambda _: {}, TICKS, 1000) is None
-
-
-def test_a_level_goes_on_behind_its_last_delivered_message() -> None:
     log = log_of(*((SCHEDULE, home, 0, 0) for home in (1, 2, 3)), (OTHER, 2, 0, 0))
     log["queueId"] = [1, 1, 4, 0]
     assert derived_levels(of_log(log)) == {2: 2, 5: 2}

@@ -45,21 +45,17 @@ class Killed:
         return check(Session(), str(self.store), rocketmq=version, settings=settings)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def killed(tmp_path: Path) -> Killed:
-    return Killed(tmp_path)
-
-
-def test_a_header_that_ends_with_the_entry_before_the_last_is_only_behind(killed: Killed) -> None:
-    """IndexFile.putKey counts the entry, then sets endPhyOffset, and endTimestamp last."""
+def test_a_header_of_the_entry_before_the_last_is_behind_and_another_is_a_difference(
+    tmp_path,
+) -> None:
+    """IndexFile.putKey writes the entry, its slot and hashSlotCount, counts the entry, then sets
+    endPhyOffset, and endTimestamp last.
+    """
+    killed = Killed(tmp_path)
     for offset in (killed.head.end_offset, killed.offset):
         report = killed.check(end_timestamp=killed.time, end_offset=offset)
         assert report.undamaged, report.differences
         assert [each.path for each in report.behind] == [str(killed.index)]
-
-
-def test_an_entry_that_was_put_and_not_counted_is_behind(killed: Killed) -> None:
-    """IndexFile.putKey writes the entry, its slot and hashSlotCount, and then counts it."""
     changed = {"end_offset": killed.offset, "end_timestamp": killed.time}
     changed["next_entry"] = killed.head.next_entry - 1
     for slots_used in range(killed.head.slots_used - 2, killed.head.slots_used + 2):
@@ -67,19 +63,11 @@ def test_an_entry_that_was_put_and_not_counted_is_behind(killed: Killed) -> None
         may_be = (killed.head.slots_used, killed.head.slots_used - killed.opens_a_slot)
         assert report.undamaged == (slots_used in may_be), report.differences
         assert len(report.behind) + len(report.differences) == 1
-
-
-@pytest.mark.parametrize("changed", ["end_timestamp", "end_offset", "begin_offset", "slots_used"])
-def test_another_header_is_a_difference(killed: Killed, changed: str) -> None:
-    wrong = {changed: getattr(killed.head, changed) + 70_000}
-    report = killed.check(**{"end_timestamp": killed.time, **wrong})
-    assert len(report.differences) == 1
-
-
-def test_after_a_clean_stop_it_is_a_difference(killed: Killed) -> None:
-    (killed.store / "abort").unlink()
-    report = killed.check(end_timestamp=killed.time - 1)
-    assert len(report.differences) == 1
+    for name in ("end_timestamp", "end_offset", "begin_offset", "slots_used"):
+        wrong = {"end_timestamp": killed.time, name: getattr(killed.head, name) + 70_000}
+        assert len(killed.check(**wrong).differences) == 1, name
+    (killed.store / "abort").unlink()  # after a clean stop
+    assert len(killed.check(end_timestamp=killed.time - 1).differences) == 1
 
 
 # --- The place where two derived files differ, by its entry and field as docs/formats names them.

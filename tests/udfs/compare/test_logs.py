@@ -60,12 +60,9 @@ def test_bytes_beside_a_piece_do_not_count(piece: tuple[int, int]) -> None:
     assert unlike([SAME, changed(1500)], piece) == []
 
 
-def test_each_log_that_differs_has_a_row_from_its_first_to_its_last_difference() -> None:
+def test_each_log_that_differs_has_a_row_and_a_group_s_pieces_go_up_to_the_next() -> None:
     logs = [SAME, changed(1700, 1100), SAME, changed(1300)]
     assert unlike(logs, (1000, 2000)) == [(1, 1000, 1100, 1704), (3, 1000, 1300, 1320)]
-
-
-def test_a_group_s_pieces_go_up_to_the_next_group() -> None:
     pieces = [(1000 + 100 * n, 1100 + 100 * n) for n in range(5)]
     places = [1050 + 100 * n for n in range(5)]
     found = unlike([SAME, changed(*places)], *pieces, groups=(0, 3))

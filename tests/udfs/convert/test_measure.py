@@ -54,7 +54,7 @@ def taken(staging: Staging, row: Row) -> list[tuple[int, int]]:
     return found
 
 
-def test_each_queue_has_its_sums() -> None:
+def test_each_queue_has_its_sums_and_what_orders_several_logs_is_written_if_asked_for() -> None:
     staging, (row,) = measured(Changes(dropped=("Drop",)))
     queues = {(q["topic"], q["queue_id"]): q for q in split_queues(staging, row["run"])}
     names = ("records", "taken", "bytes", "positions", "counted", "least", "greatest", "sys_flags")
@@ -64,9 +64,6 @@ def test_each_queue_has_its_sums() -> None:
         ("Drop", 0): [2, 0, 0, 2, 0, 2, 8, 0],
         ("Drop", 1): [1, 0, 0, 1, 0, 5, 5, 0],
     }
-
-
-def test_what_orders_several_logs_is_written_if_it_is_asked_for() -> None:
     staging, (row,) = measured(Changes(), ordered=True)
     order = measured_order(staging, row["run"], row["taken"])
     number = {(q["topic"], q["queue_id"]): q["number"]
@@ -89,16 +86,13 @@ def test_a_record_is_in_the_split_that_it_begins_in_counted_from_its_start(split
     assert found == wanted
 
 
-def test_records_that_an_earlier_log_has_too_are_left_out() -> None:
+def test_what_an_earlier_log_has_is_left_out_and_half_messages_that_do_not_wait() -> None:
     other = log_of(MESSAGES[:4], SEGMENT)
     end = PLACES[3]  # of the other log, before its last record
     earlier = (EarlierLog(other.storage, other.segments, end),)
     staging, (row,) = measured(Changes(merges=True), earlier=earlier)
     assert [at for at, _ in taken(staging, row)] == PLACES[3:]
     assert sum(queue["shared"] for queue in split_queues(staging, row["run"])) == 3
-
-
-def test_of_half_messages_only_those_that_wait_are_taken_where_something_is_left_out() -> None:
     half = [Message("RMQ_SYS_TRANS_HALF_TOPIC", queue_offset=n) for n in range(3)]
     places = record_places(build_log(half, SEGMENT))
     staging, (row,) = measured(Changes(dropped=("X",)), messages=half, waiting=(places[1],))

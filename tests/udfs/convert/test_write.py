@@ -131,7 +131,7 @@ def records(ordered: bool = False) -> PlacedRecords:
     return PlacedRecords(*old_log(ordered), SEGMENT_PLACED)
 
 
-def test_records_go_one_behind_the_other_or_where_they_were_ordered_to() -> None:
+def test_records_go_one_behind_the_other_or_as_ordered_and_a_0_is_no_link_even_from_0() -> None:
     first, second = (records().of(n) for n in (0, 1))
     assert first.offsets.tolist() == [5000, 5400]
     assert (first.places.tolist(), second.places.tolist()) == ([3000, 3300], [4000])
@@ -141,6 +141,13 @@ def test_records_go_one_behind_the_other_or_where_they_were_ordered_to() -> None
     assert ordered.of(0).own.tolist() == [600, 1000]
     assert ordered.of(0).between(1, 2).firsts.tolist() == [2]
     assert first.between(1, 2).sizes.tolist() == [92]
+    staging, log = old_log(False)
+    piece = log.pieces[0]._replace(start=0, first=0)
+    moved = PlacedRecords(staging, OldLog(log.storage, log.rules, Changes(), (piece,), 0,
+                                          OLD_END), SEGMENT_PLACED)  # fmt: skip
+    assert moved.links(np.array([0, 400], np.int64)).tolist() == [0, 3300]
+    places, sizes = moved.found(np.array([0, 400], np.int64))  # as a timerlog's unit names it
+    assert (places.tolist(), sizes.tolist()) == ([3000, 3300], [300, 92])
 
 
 @pytest.mark.parametrize(("old", "new", "size"), [
@@ -154,16 +161,6 @@ def test_a_link_leads_to_the_same_record_or_nowhere(old: int, new: int, size: in
     assert places.tolist() == [4000, new, 3000]
     assert sizes.tolist() == [601, size, 300]
     assert links.tolist() == [6100, old, 5000]
-
-
-def test_in_a_log_that_begins_at_0_a_0_is_still_no_link() -> None:
-    staging, log = old_log(False)
-    piece = log.pieces[0]._replace(start=0, first=0)
-    moved = PlacedRecords(staging, OldLog(log.storage, log.rules, Changes(), (piece,), 0,
-                                          OLD_END), SEGMENT_PLACED)  # fmt: skip
-    assert moved.links(np.array([0, 400], np.int64)).tolist() == [0, 3300]
-    places, sizes = moved.found(np.array([0, 400], np.int64))  # as a timerlog's unit names it
-    assert (places.tolist(), sizes.tolist()) == ([3000, 3300], [300, 92])
 
 
 # --- The segments of a new log: each record at its new place, blanks, and what is dispatched.
@@ -209,16 +206,13 @@ def parts(*stops: int, start: int = 0) -> list[NewSegment]:
     ]
 
 
-def test_a_log_may_begin_anywhere_and_some_records_may_be_left_out() -> None:
+def test_a_log_may_begin_anywhere_with_some_records_and_several_come_by_their_new_places() -> None:
     files: dict[str, bytes] = {}
     kept = [MESSAGES_WRITE[n] for n in (0, 2, 4)]
     changes = Changes(dropped=("X",))
     log = old_log_write(files, (0, 2, 4), changes, [SIZE_WRITE] * 3, 3 * NEW)
     _, made = written(parts(2, 3, start=3 * NEW), [log], files)
     assert made == build_log(kept, NEW, 3 * NEW)
-
-
-def test_records_of_several_logs_come_by_their_new_places() -> None:
     files = {"s/a.places": np.array([0, 2 * SIZE_WRITE], np.int64).tobytes(),
              "s/b.places": np.array([SIZE_WRITE], np.int64).tobytes(),
              "s/a.numbers": np.array([7, 9], np.int64).tobytes(),

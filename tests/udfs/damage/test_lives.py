@@ -4,12 +4,9 @@ import zlib
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from reput.store_format.dispatch.scan import End, scan_rules
-from reput.store_format.files.protocol import FileState
-from reput.store_format.log.segments import Segment
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.udfs.damage.lives import JudgeLives, ListPieces, pieces_in, suspect
@@ -17,12 +14,12 @@ from reput.udfs.damage.lives import judged as judged_by_all
 from reput.udfs.staging import Staging
 from tests.damaged import SEGMENT, SETTINGS, Damaged, damaged, messages
 from tests.in_process import as_text
-from tests.memory_storage import MemoryStorage
 from tests.seeds import some
 from tests.store_format.damage.generator import PAGE
 from tests.store_format.damage.generator import SEGMENT as LARGE
 from tests.store_format.damage.lives import one_life, two_lives
 from tests.store_format.damage.walked import reader
+from tests.udfs.damage.logs import rows_of, stored
 
 # Of records of one size: of 1 no segment has a fault, and a page begins within a record's first
 # bytes; of 39 a segment begins in one; of 193 one queue alone breaks off where times fall.
@@ -33,18 +30,13 @@ RULES = scan_rules(profile("5.3.3"), settings_from(as_text(SETTINGS)), ())
 
 def judged(log: Damaged, last_first: bool = False) -> list[dict[str, object]]:
     """VERDICTS rows of a log; last_first: its segments' pieces come in the other order."""
-    files = {f"log/{start}": bytes(raw) for start, raw in log.segments.items()}
-    staging = Staging(MemoryStorage(files), "staging")
-    segments = tuple((n, Segment(f"log/{start}", start, FileState(SEGMENT, 0, 0)))
-                     for n, start in enumerate(log.segments))  # fmt: skip
-    task = ListPieces(staging.storage, staging, segments, SEGMENT, RULES)
-    ids = pa.RecordBatch.from_pylist([{"id": n} for n in range(len(segments))])
-    listed = [row for batch in task(iter([ids])) for row in batch.to_pylist()]
+    storage, segments = stored(log)
+    staging = Staging(storage, "staging")
+    task = ListPieces(storage, staging, tuple(enumerate(segments)), SEGMENT, RULES)
+    listed = rows_of(task, *range(len(segments)))
     assert [row["segment"] for row in listed] == list(range(len(segments)))
     lines = tuple(row["lines"] for row in listed)[:: -1 if last_first else 1]
-    judge = JudgeLives(staging, lines, ())
-    one = pa.RecordBatch.from_pylist([{"id": 0}])
-    return [row for batch in judge(iter([one])) for row in batch.to_pylist()]
+    return rows_of(JudgeLives(staging, lines, ()), 0)
 
 
 def with_older(count: int) -> Damaged:
@@ -95,9 +87,12 @@ def test_a_piece_ends_at_a_page_where_most_queues_do_not_go_on(off: int, count: 
     assert len(pieces_in(reader(raw), 0, LARGE, RULES)) == count
 
 
-def test_of_one_life_no_piece_is_older() -> None:
+@pytest.mark.parametrize(
+    "seeds", [some(HEALTHY), pytest.param(range(12, 100), marks=pytest.mark.long)]
+)
+def test_of_one_life_no_piece_is_older(seeds) -> None:
     """Though clocks fall and leap, topics are made again, and a queueOffset may be there twice."""
-    for seed in some(HEALTHY):
+    for seed in seeds:
         assert stale(one_life(seed)) == [], seed
 
 
@@ -111,13 +106,7 @@ def test_segments_with_times_that_fall_and_the_next_ones_may_have_an_older_life(
         assert suspect((number, vars(each)) for number, each in enumerate(ends)) == found
 
 
-@pytest.mark.long
-def test_of_many_healthy_logs_no_piece_is_older() -> None:
-    for seed in range(400):
-        assert stale(one_life(seed)) == [], seed
-
-
-def test_pieces_are_judged_in_the_logs_order_however_they_come() -> None:
+def test_an_older_piece_is_stale_up_to_the_next_in_the_logs_order_and_no_other() -> None:
     log = with_older(60)
     assert len(log.segments) > 1
     for number in (9, 19, 50):
@@ -125,15 +114,9 @@ def test_pieces_are_judged_in_the_logs_order_however_they_come() -> None:
     rows = judged(log)
     assert [row["live"] for row in rows].count(False) == 1
     assert judged(log, last_first=True) == rows
-
-
-def test_a_damaged_record_between_pieces_of_one_life_makes_nothing_stale() -> None:
     log = damaged(messages(30))
     log.flip(10, 4)
     assert judged(log) == []
-
-
-def test_a_piece_that_is_older_than_those_around_it_is_stale_up_to_the_next() -> None:
     log = with_older(30)
     for number in (9, 19):  # where its page begins and ends
         log.flip(number, 4)

@@ -64,7 +64,7 @@ def head(raw: bytes, at: int) -> tuple[int, int, str, int]:
     return queue, offset, name, struct.unpack_from(">q", raw, at + 56)[0]
 
 
-def test_a_sound_segment_stays_and_behind_the_log_s_end_are_zeros() -> None:
+def test_a_sound_segment_stays_its_last_bytes_too_and_behind_the_log_s_end_are_zeros() -> None:
     log = log_of()
     whole = bytes(log.segments[0])
     end = log.places[7]
@@ -75,9 +75,11 @@ def test_a_sound_segment_stays_and_behind_the_log_s_end_are_zeros() -> None:
     assert (raw, saved) == (whole[:end] + bytes(SEGMENT - end), whole[end:])
     assert told == {"offset": end, "length": SEGMENT - end, "kind": "damaged", "field": "magic",
                     "at": 0}  # fmt: skip
+    row, raw, *_ = repair(log, wrong(SEGMENT - 7, SEGMENT, DamageKind.MISSING, Fault.MISSING))
+    assert (raw, row["fillers"]) == (bytes(log.segments[0]), 0)
 
 
-def test_damaged_bytes_become_a_record_of_no_queue_and_are_saved() -> None:
+def test_damaged_bytes_become_a_record_of_no_queue_or_of_the_lost_positions_and_are_saved() -> None:
     log = log_of((3, 4), (9, 4))
     old, (a, b, c, d) = bytes(log.segments[0]), (log.places[n] for n in (3, 4, 9, 10))
     row, raw, saved, listing = repair(log, wrong(a, b), wrong(c, d))
@@ -90,9 +92,6 @@ def test_damaged_bytes_become_a_record_of_no_queue_and_are_saved() -> None:
     assert raw[:a] + raw[b:c] + raw[d:] == old[:a] + old[b:c] + old[d:]
     assert saved == old[a:b] + old[c:d]
     assert [(each["offset"], each["at"]) for each in listing] == [(a, 0), (c, b - a)]
-
-
-def test_a_lost_position_is_kept_by_a_filler_of_its_queue_and_ranges_side_by_side_are_one() -> None:
     log = log_of()
     a, b, c = log.places[3], log.places[4] - 20, log.places[5]
     lost = {a: LostPositions("T", 0, 1, 1), b: LostPositions("T", 1, 1, 1)}
@@ -102,7 +101,7 @@ def test_a_lost_position_is_kept_by_a_filler_of_its_queue_and_ranges_side_by_sid
     assert (row["fillers"], len(listing)) == (2, 2)
 
 
-def test_a_body_s_crc_becomes_that_of_its_bytes() -> None:
+def test_a_body_s_crc_becomes_that_of_its_bytes_and_a_stray_record_is_replaced() -> None:
     log = log_of((3, 88))
     at = log.places[3]
     old = bytearray(log.segments[0])
@@ -111,24 +110,21 @@ def test_a_body_s_crc_becomes_that_of_its_bytes() -> None:
     old[at + 8 : at + 12] = (zlib.crc32(body) & 0x7FFFFFFF).to_bytes(4, "big")
     assert (raw, row["corrected"], row["fillers"]) == (bytes(old), 1, 0)
     assert len(saved) == log.size(3)
+    log = log_of()
+    a, b = log.places[3:5]
+    stray = wrong(a, b, fault=Fault.STRAY)
+    row, raw, _, (told,) = repair(log, wrong(a, b, CONTENT, Fault.BODY_CRC), strays=(stray,))
+    assert (head(raw, a)[2], row["fillers"], row["corrected"]) == ("REPUT_LOST", 1, 0)
+    assert told["kind"] == "damaged"
 
 
-def test_a_missing_segment_is_a_record_and_a_blank() -> None:
+def test_a_missing_segment_and_zeros_before_live_records_become_a_record_and_a_blank() -> None:
     row, raw, saved, listing = repair(log_of(), gone=True)
     (at,) = record_places({0: raw})
     size = struct.unpack_from(">i", raw, at)[0]
     assert struct.unpack_from(">iI", raw, size) == (SEGMENT - size, 0xCBD43194)
     assert (at, row["fillers"], saved, row["saved"]) == (0, 1, b"", "")
     assert [(each["kind"], each["at"]) for each in listing] == [("missing", -1)]
-
-
-def test_fewer_bytes_than_a_blank_has_at_a_segment_s_end_are_a_blank_s() -> None:
-    log = log_of()
-    row, raw, *_ = repair(log, wrong(SEGMENT - 7, SEGMENT, DamageKind.MISSING, Fault.MISSING))
-    assert (raw, row["fillers"]) == (bytes(log.segments[0]), 0)
-
-
-def test_zeros_that_live_records_follow_in_a_later_segment_become_a_blank() -> None:
     log = log_of()
     end = log.places[7]
     _, raw, _, (told,) = repair(log, zeros_from=end)
@@ -154,12 +150,3 @@ def test_a_range_too_short_for_a_record_takes_in_the_damaged_one_beside_it(befor
     assert (row["fillers"], row["corrected"]) == (1, 0)
     with pytest.raises(StoreError, match=f"physical offset {short.offset}: 30 bytes"):
         repair(log, short)
-
-
-def test_a_stray_record_is_replaced_also_where_only_its_crc_was_wrong() -> None:
-    log = log_of()
-    a, b = log.places[3:5]
-    stray = wrong(a, b, fault=Fault.STRAY)
-    row, raw, _, (told,) = repair(log, wrong(a, b, CONTENT, Fault.BODY_CRC), strays=(stray,))
-    assert (head(raw, a)[2], row["fillers"], row["corrected"]) == ("REPUT_LOST", 1, 0)
-    assert told["kind"] == "damaged"

@@ -56,19 +56,13 @@ def test_it_must_be_the_missed_message_between_its_neighbours(asked, is_found) -
     assert bool(found(log, missed(log, **asked))) == is_found  # type: ignore[arg-type]
 
 
-def test_each_message_that_is_missed_is_found_once_though_the_stretches_overlap() -> None:
+def test_each_missed_message_is_found_once_in_its_segment_whatever_is_damaged_before_it() -> None:
     log = log_with(*((n, SYS_FLAG, PREPARED) for n in (OF - 1, OF, OF + 1)))
     others = [missed(log, queue=n, offset=each) for n, each in ((0, 7), (1, 6))]
     places = [place for place, *_ in found(log, missed(log), *others)]
     assert places == log.places[OF - 1 : OF + 2]
-
-
-def test_damage_before_it_hides_nothing() -> None:
     log = log_with((OF - 2, 4, 0), (OF, SYS_FLAG, PREPARED))
     assert [place for place, *_ in found(log, missed(log))] == [log.places[OF]]
-
-
-def test_each_segment_has_its_own() -> None:
     last = max(n for n, place in enumerate(damaged(messages(60)).places) if place < SEGMENT)
     log = log_with(*((n, SYS_FLAG, PREPARED) for n in (last, last + 1)))
     asked = [missed(log, queue=n % 3, offset=n // 3, after=last - 3, before=last + 4)
@@ -143,16 +137,11 @@ def test_a_last_record_that_ends_in_zeros_was_written_in_part_if_the_broker_was_
     assert torn(changed, START + 4, killed=True) == []  # the checkpoint knows of it
 
 
-def test_what_was_durable_is_not_torn() -> None:
+def test_only_what_was_not_durable_is_torn_from_the_start_up_to_the_first_fault() -> None:
     changed = log()
     changed.put(3584, bytes(416))
     found = {durable: torn(changed, durable) for durable in (START + 3, START + 4)}
     assert found == {START + 3: [3000], START + 4: []}
-
-
-def test_only_records_from_the_start_up_to_the_first_fault_are_looked_at() -> None:
-    changed = log()
-    changed.put(3584, bytes(416))
     assert torn(changed, start=2000) == [3000]
     changed.flip(2, 4)
     assert torn(changed) == []

@@ -43,13 +43,17 @@ def ranges(row: Row, staging: Staging) -> list[tuple[int, int, DamageKind, Fault
     return [damage[:4] for damage in read_ranges(staging, row["run"])]
 
 
-def test_after_the_most_ranges_it_gives_up() -> None:
+def test_the_driver_is_told_how_far_it_has_come_and_after_the_most_ranges_it_gives_up() -> None:
     log = damaged(messages(20))
     for n in (3, 7, 11):
         log.flip(n, MAGIC)
     assert [mapped(log, most_ranges=most)[0]["given_up"] for most in (2, 3, 4)] == [
         True, True, False,
     ]  # fmt: skip
+    log = damaged(messages(20))
+    log.flip(3, MAGIC)
+    row, staging = mapped(log)
+    assert f"staging/{row['run']}.{SEGMENT}.1.past" in staging.storage.files  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -66,10 +70,3 @@ def test_records_that_their_queues_have_already_are_stale_behind_damage(known: b
     assert {kind for kind, *_ in json.loads(row["causes"])} == (
         {"damaged", "stale"} if known else {"damaged"}
     )
-
-
-def test_the_driver_is_told_how_far_it_has_come() -> None:
-    log = damaged(messages(20))
-    log.flip(3, MAGIC)
-    row, staging = mapped(log)
-    assert f"staging/{row['run']}.{SEGMENT}.1.past" in staging.storage.files  # type: ignore[attr-defined]

@@ -54,12 +54,16 @@ def read(storage: Storage, runs: list[tuple[int, int, int]], size: int) -> list[
     return [row.tobytes() for row in read_runs(files, split, at, count, size)]
 
 
-def test_items_come_in_the_order_of_the_runs_that_are_asked_for() -> None:
+def test_items_come_in_the_order_asked_for_and_a_read_ends_with_its_split() -> None:
     runs = [(3, 40, 1), (0, 2000, 2), (3, 0, 2), (0, 7, 1), (0, 3000, 1)]
     assert read(Storage(), runs, 20) == [
         OTHER[40:60], FILE[2000:2020], FILE[2020:2040], OTHER[:20], OTHER[20:40], FILE[7:27],
         FILE[3000:3020],
     ]  # fmt: skip
+    storage = Storage()
+    assert read(storage, [(0, 0, 1), (3, 8, 1)], 8) == [FILE[:8], OTHER[8:16]]
+    assert storage.reads == [("a.entries", 0, 8), ("b.entries", 8, 8)]
+    assert read(Storage(), [(0, len(FILE) - 8, 1)], 8) == [FILE[-8:]]
 
 
 @pytest.mark.parametrize(("gap", "reads"), [
@@ -71,13 +75,6 @@ def test_a_gap_of_up_to_1024_bytes_is_read_too(gap: int, reads: list[tuple[str, 
     second = 16 + gap
     assert read(storage, [(0, second, 1), (0, 8, 1)], 8) == [FILE[second:][:8], FILE[8:16]]
     assert storage.reads == reads
-
-
-def test_a_read_ends_with_its_split_and_the_last_item() -> None:
-    storage = Storage()
-    assert read(storage, [(0, 0, 1), (3, 8, 1)], 8) == [FILE[:8], OTHER[8:16]]
-    assert storage.reads == [("a.entries", 0, 8), ("b.entries", 8, 8)]
-    assert read(Storage(), [(0, len(FILE) - 8, 1)], 8) == [FILE[-8:]]
 
 
 def row(at: int, count: int, first: int = 0, **more: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from reput.store_format.release.profiles import profile
 from reput.udfs.rebuild import queues
 from reput.udfs.rebuild.queues import SmallQueues, _shares, built_rows
 from reput.udfs.rebuild.runs import StagedRuns
-from reput.udfs.staging import ENTRIES, PLACED_TREE, RUN, InTurn, Staging, ids_of
+from reput.udfs.staging import ENTRIES, PLACED_TREE, RUN, Staging
 from tests.against_reference import difference
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log, Message, build_log, properties
@@ -103,12 +103,9 @@ def shuffled(cut: Cut) -> int:
     return session.rows_shuffled
 
 
-def test_no_row_is_shuffled_where_there_are_few_runs() -> None:
-    assert shuffled(Cut(split_bytes=1000)) == 0
-
-
 @pytest.mark.parametrize("limit", LIMITS)
 def test_many_runs_are_shared_out_by_spark(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    assert shuffled(Cut(split_bytes=1000)) == 0
     monkeypatch.setattr(pipeline, limit, 3)
     assert shuffled(Cut(split_bytes=1000)) > 0
 
@@ -160,23 +157,6 @@ def test_each_queue_is_in_one_share_and_a_topic_s_queues_are_in_turn() -> None:
     assert shares[: len(rows)] == shares[len(rows) :]
     for at in range(0, len(rows), 4):
         assert shares[at : at + 4] in ([0, 1, 0, 1], [1, 0, 1, 0])
-
-
-def test_tasks_in_turn_count_each_from_0() -> None:
-    kind = pa.schema([("task", pa.string()), ("id", pa.int64())])
-
-    def task(name: str) -> Any:
-        return lambda batches: (
-            pa.RecordBatch.from_pylist([{"task": name, "id": number}], kind)
-            for number in ids_of(batches)
-        )
-
-    both = InTurn(((2, task("a")), (0, task("none")), (3, task("b"))))
-    assert both.total == 5
-    given = pa.RecordBatch.from_pydict({"id": [4, 0, 1, 2, 3]})
-    made = [row for batch in both(iter([given])) for row in batch.to_pylist()]
-    wanted = [("b", 2), ("a", 0), ("a", 1), ("b", 0), ("b", 1)]
-    assert [(row["task"], row["id"]) for row in made] == wanted
 
 
 # --- Small queues are built where they are numbered; that changes no byte, and no promise.
@@ -257,14 +237,13 @@ def test_other_queues_are_handed_on(change: Row) -> None:
     assert [row["folder"] for row in built] == ["consumequeue/T/1", "consumequeue/T/3"]
 
 
-def test_a_queue_that_does_not_go_on_is_handed_on_whole() -> None:
+def test_a_queue_that_does_not_go_on_or_has_more_rows_than_are_looked_at_is_handed_on_whole(
+    monkeypatch,
+) -> None:
     job = Job((1, 0, 0, 2), (1, 1, 3, 2), (2, 0, 0, 2))
     others, built = job.run()
     assert others == job.rows[:2]
     assert len(built) == 1
-
-
-def test_a_queue_of_more_rows_than_are_looked_at_is_handed_on_whole(monkeypatch) -> None:
     monkeypatch.setattr(queues, "_RUNS_AT_ONCE", 2)
     job = Job(*[(1, 0, n, 1) for n in range(5)], (2, 0, 0, 2))
     others, built = job.run(1)

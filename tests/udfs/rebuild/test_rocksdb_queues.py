@@ -66,14 +66,11 @@ def test_on_a_local_disk_it_is_written_where_it_stays(tmp_path: Path, temporary:
     assert list(temporary.iterdir()) == []
 
 
-def test_without_rows_there_is_no_table(temporary: Path) -> None:
+def test_without_rows_there_is_no_table_and_what_fails_leaves_nothing_anywhere(temporary) -> None:
     storage = MemoryStorage()
     with NewTable(Staging(storage, "staging")) as table:
         table.finish()
     assert storage.files == {}
-
-
-def test_what_fails_leaves_nothing_in_staging_nor_on_the_disk(temporary: Path) -> None:
     storage = MemoryStorage()
     with NewTable(Staging(storage, "staging")) as table:
         with pytest.raises(StoreError, match="cannot be written"):
@@ -127,7 +124,7 @@ def test_a_negative_offset_sorts_behind_all_others(first, count, least, greatest
     assert (row["least"] + BIAS, row["greatest"] + BIAS, row["entries"]) == (least, greatest, count)
 
 
-def test_a_queue_s_runs_are_one_row_with_its_first_run() -> None:
+def test_a_queue_s_runs_are_one_row_and_offsets_that_do_not_go_on_are_read_one_by_one() -> None:
     rows = counted(batch(run(5, 2), run(9, 1, queue=1)), batch(), batch(run(3, 4, part=1)))
     assert [(r["queue_id"], r["entries"], r["first"], r["part"]) for r in rows] == [
         (0, 6, 5, 0), (1, 1, 9, 0),
@@ -137,9 +134,6 @@ def test_a_queue_s_runs_are_one_row_with_its_first_run() -> None:
     of_tasks = (pa.RecordBatch.from_pylist([each], COUNTED) for each in (earlier, later))
     (found,) = merge_counts(of_tasks)
     assert found.to_pylist() == [{**earlier, "entries": 3, "least": -2}]
-
-
-def test_offsets_that_do_not_go_on_are_read_one_by_one() -> None:
     (row,) = counted(batch(run(0, 3, at=0)))
     assert (row["least"] + BIAS, row["greatest"] + BIAS) == (3, (1 << 64) - 1)
     assert set(COUNTED.names) == set(row)

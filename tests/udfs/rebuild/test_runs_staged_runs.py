@@ -43,20 +43,14 @@ def test_entries_go_to_the_next_position_unless_their_offset_is_lower(
     assert (found.after, found.skipped, found.skips_at_end) == (after, skipped, at_end)
 
 
-def test_a_message_that_the_queue_has_already_is_left_out_but_not_skipped() -> None:
+def test_a_message_there_already_is_left_out_but_not_before_4_2_0_nor_in_a_batch_queue() -> None:
     files, (row,) = staged([(7, 1000), (9, 1000), (10, 1100)])
     found = files.number(row, 7, np.array([], GAP_COUNT))
     assert found.copies is not None
     assert (found.copies.tolist(), found.after, found.skipped) == ([1, 0, 1], 9, 0)
-
-
-def test_before_4_2_0_a_lower_offset_is_appended() -> None:
     files, (row,) = staged(places([7, 3, 8]))
     old = replace(files, rules=place_rules(profile("4.1.0")))
     assert old.number(row, 7, np.array([], GAP_COUNT))[:4] == (None, 10, 0, False)
-
-
-def test_a_batch_queue_takes_every_entry() -> None:
     files, (row,) = staged(places([7, 3, 3]), batch=5)
     assert files.number(row, 1, np.array([], GAP_COUNT))[:4] == (None, 4, 0, False)
     entries = files.entries(row, 1, 3).view(BATCH_QUEUE_ENTRY)
@@ -75,21 +69,15 @@ def test_decided_offsets_stand_before_the_log_s_own(offsets, decided, found) -> 
     assert files.offsets(told).tolist() == found
 
 
-def test_offsets_wrap_as_java_s_longs_do() -> None:
+def test_offsets_wrap_parts_of_runs_are_read_and_runs_listed_of_splits_that_have_some() -> None:
     files, (row,) = staged(places([0, 1, 2]))
     wrapping = {**row, "first": MOST, "decided": 1, "decided_from": 4}
     assert files.offsets(wrapping).tolist() == [4, -MOST - 1, -MOST]
-
-
-def test_a_part_of_a_run_s_entries_and_the_size_of_a_file() -> None:
     files, (_, row) = staged(places([0, 1]), places([2, 3, 4]))
     assert files.entries(row, 1, 3).view(QUEUE_ENTRY)["physicalOffset"].tolist() == [1100, 1200]
     assert files.entries(row, 2, 2).size == 0
     assert [replace(files, queue_file_bytes=size).entries_a_file(False)
             for size in (100, 101, 119, 120, 121)] == [5, 6, 6, 6, 7]  # fmt: skip
-
-
-def test_runs_are_listed_of_the_splits_that_have_some() -> None:
     row = {**dict.fromkeys(RUN.names, 0), "topic": "T", "batch": False}
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, RUN) as stream:
@@ -119,13 +107,10 @@ def test_runs_begin_where_the_last_life_of_a_topic_does(batch: int, cut: tuple[i
         assert [n for row in kept for n in all_offsets(files, row).tolist()] == [0, 1, 2]
 
 
-def test_a_queue_that_begins_within_its_life_has_one() -> None:
+def test_a_queue_that_begins_within_its_life_has_one_and_what_is_skipped_is_noted() -> None:
     files, rows = staged(places([4, 5, 6]), places([7, 8]))
     files = replace(files, lives=Lives(remade=LAST_LIFE))
     assert files.living(rows) == (rows, 0)
-
-
-def test_what_is_skipped_or_shifted_is_noted_with_its_places() -> None:
     files, (row,) = staged(places([7, 8, 8, 11, 12, 0]))
     found = files.number(row, 7, np.array([], GAP_COUNT))
     assert found.odd == (8, -1, 1200, 11, 9, 1300, 0, 11, 1500)

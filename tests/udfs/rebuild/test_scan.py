@@ -62,7 +62,9 @@ class Scan:
 
 
 @pytest.mark.parametrize("groups", [(0,), (0, 1, 2), (0, 70, 100), tuple(range(SPLITS))])
-def test_only_splits_with_records_and_a_tasks_last_have_a_list(groups: tuple[int, ...]) -> None:
+def test_only_splits_with_records_and_a_tasks_last_have_a_list_and_progress_counts_all(
+    groups,
+) -> None:
     scan = Scan(groups)
     assert len(scan.records) == SPLITS
     assert sum(scan.records.values()) == MESSAGES
@@ -71,16 +73,10 @@ def test_only_splits_with_records_and_a_tasks_last_have_a_list(groups: tuple[int
     lasts = {start - 1 for start in (*groups[1:], SPLITS)}
     assert scan.lists == sorted(filled | lasts)
     assert set(scan.linked.runs) == filled
+    whole = f"{SPLITS * SPLIT_BYTES:,}"
+    assert (scan.progress.share, scan.progress.text) == (1.0, f"{whole} of {whole} bytes")
 
 
 def test_what_is_not_there_is_not_read() -> None:
     rows = [{"split": 0, "run": "a", "records": 1}, {"split": 1, "run": "b", "records": 0}]
     assert runs_of(rows) == {0: "a"}
-
-
-@pytest.mark.parametrize("groups", [(0,), (0, 1, 2), (0, 70, 100)])
-def test_progress_counts_them(groups: tuple[int, ...]) -> None:
-    done = Scan(groups).progress
-    assert done.share == 1.0
-    whole = SPLITS * SPLIT_BYTES
-    assert done.text == f"{whole:,} of {whole:,} bytes"

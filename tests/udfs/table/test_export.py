@@ -66,7 +66,9 @@ def test_a_row_group_is_written_once_it_is_full(monkeypatch, limit, most, groups
     assert [meta.row_group(n).num_rows for n in range(meta.num_row_groups)] == groups
 
 
-def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64() -> None:
+def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64_if_it_is_a_column() -> (
+    None
+):
     lines = written(export.JSONL, batch()).decode().split("\n")
     assert lines.pop() == ""
     first, second, _ = (json.loads(line) for line in lines)
@@ -78,9 +80,6 @@ def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64() -> No
     assert '"topic":"é"' in lines[0]
     wanted = [name for name in SCHEMA.names if not name.endswith("Millis")]
     assert sorted(first) == sorted([*wanted[:-1], "bodyBase64"])
-
-
-def test_without_the_column_there_is_no_body() -> None:
     columns = pa.schema([each for each in SCHEMA if each.name != "body"])
     few = batch(columns)
     (row, *_) = written(export.JSONL, few, columns=columns).decode().splitlines()
@@ -135,7 +134,7 @@ def batch_of(places: list[int], crcs: list[int], sizes: list[int]) -> pa.RecordB
     return pa.RecordBatch.from_arrays(columns, names=["physicalOffset", "bodyCRC", "size"])
 
 
-def test_a_part_has_a_file_and_sums_of_its_messages() -> None:
+def test_a_part_has_a_file_and_sums_of_its_messages_sums_alone_and_failures_leave_none() -> None:
     rows, storage = exported(chosen(system_topics=False))
     names = ("messages", "places", "crcs", "sizes", "first", "last", "end", "system")
     assert [[row[name] for name in names] for row in rows] == [
@@ -148,6 +147,17 @@ def test_a_part_has_a_file_and_sums_of_its_messages() -> None:
               for n in (0, 2)]  # fmt: skip
     assert bodies == [[b"0", b"1"], [b"3", b"4"]]
     assert len(storage.files) == 2
+    rows, storage = exported(chosen(), "")
+    assert ([row["messages"] for row in rows], storage.files) == ([2, 1, 2], {})
+    messages = chosen()
+    raw = bytearray(messages.log.storage.files["log/0"])
+    raw[PLACES[1] + 4] ^= 1
+    messages.log.storage.files["log/0"] = bytes(raw)
+    storage = MemoryStorage()
+    ids = pa.RecordBatch.from_pydict({"id": [0]})
+    with pytest.raises(DamageFound):
+        list(export.ExportParts(messages, "parquet", Staging(storage, "s"))(iter([ids])))
+    assert storage.files == {}
 
 
 def test_a_part_says_in_a_row_of_its_own_what_it_leaves_out() -> None:
@@ -160,23 +170,6 @@ def test_a_part_says_in_a_row_of_its_own_what_it_leaves_out() -> None:
     assert there.equals(pa.Table.from_batches(messages, SCHEMA))
     nothing = [name for name in found.column_names if found[name].null_count == 7]
     assert nothing == ["tags", "uniqueKey"]  # of these messages; what may not be null is not
-
-
-def test_sums_alone_write_nothing() -> None:
-    rows, storage = exported(chosen(), "")
-    assert ([row["messages"] for row in rows], storage.files) == ([2, 1, 2], {})
-
-
-def test_what_fails_leaves_no_file() -> None:
-    messages = chosen()
-    raw = bytearray(messages.log.storage.files["log/0"])
-    raw[PLACES[1] + 4] ^= 1
-    messages.log.storage.files["log/0"] = bytes(raw)
-    storage = MemoryStorage()
-    ids = pa.RecordBatch.from_pydict({"id": [0]})
-    with pytest.raises(DamageFound):
-        list(export.ExportParts(messages, "parquet", Staging(storage, "s"))(iter([ids])))
-    assert storage.files == {}
 
 
 def test_sums_of_places_wrap_in_64_bits_and_do_not_depend_on_how_they_are_cut() -> None:
@@ -202,7 +195,7 @@ def compressed(body: bytes, flags: int, text: bytes = b"") -> Message:
     return Message(body=text or zlib.compress(body), sys_flag=flags)
 
 
-def test_bodies_are_unpacked_with_their_flags_and_crc_unless_they_cannot_be() -> None:
+def test_bodies_are_unpacked_with_flags_and_crc_and_a_wrong_crc_is_named() -> None:
     messages = [
         compressed(b"text", 0x301), compressed(b"x" * 9, 0x1), compressed(b"", 0x1, b"no zlib"),
         Message(body=b"plain", sys_flag=0x308), compressed(b"", 0x401),
@@ -217,9 +210,6 @@ def test_bodies_are_unpacked_with_their_flags_and_crc_unless_they_cannot_be() ->
     assert made["bodyCRC"][0].as_py() == zlib.crc32(b"text") & 0x7FFFFFFF
     assert export.decompress(batch, 9)["body"][1].as_py() == b"x" * 9
     assert export.decompress(batch.drop_columns(["body"]), 8).equals(batch.drop_columns(["body"]))
-
-
-def test_a_body_that_does_not_fit_its_crc_is_named() -> None:
     crcs, bodies = [CRCS[3], CRCS[3] ^ 1, 5], [b"3", b"3", b""]
     batches = [
         pa.RecordBatch.from_pydict(

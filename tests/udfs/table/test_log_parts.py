@@ -42,7 +42,9 @@ def in_segment(places: Sequence[int], number: int) -> list[int]:
     return [place for place in places if place // SEGMENT == number]
 
 
-def test_each_record_is_of_the_part_that_it_starts_in() -> None:
+def test_each_record_is_of_the_part_it_starts_in_and_a_task_gets_what_it_needs_of_the_rest() -> (
+    None
+):
     log = damaged(messages(100))
     whole = parts(log)
     third = log.places[2]
@@ -50,15 +52,20 @@ def test_each_record_is_of_the_part_that_it_starts_in() -> None:
         first, rest = read(whole, 0, 0, cut), read(whole, 0, cut)
         assert first + rest == in_segment(log.places, 0)
         assert (third in first) == (cut > third)
-
-
-def test_what_a_task_gets_is_its_segment_and_the_next() -> None:
     log = parts(damaged(messages(100)))
     assert len(log.segments) == 3
     few, part = log.around(LogPart(1, SEGMENT, SEGMENT, 2 * SEGMENT))
     assert ([s.start for s in few.segments], part.segment) == ([SEGMENT, 2 * SEGMENT], 0)
     salvaging = parts(damaged(messages(100)), "salvage")
     assert salvaging.around(part._replace(segment=1)) == (salvaging, part._replace(segment=1))
+    log = damaged(messages(100))
+    found = parts(log)
+    before = len(in_segment(log.places, 0))
+    assert found.last_time(0) is None
+    assert found.last_time(1) == START + before - 1
+    assert found.queues_before(0) == {}
+    last = {("T", n % 3): n // 3 for n in range(before)}
+    assert {key: each.last for key, each in found.queues_before(1).items()} == last
 
 
 @pytest.mark.parametrize(("on_damage", "kept"), [("skip", [0, 1, 2]), ("salvage", [0, 1, 2, 4, 5])])
@@ -116,7 +123,7 @@ def test_a_wrong_body_is_damage_where_bodies_are_checked(on_damage: str, kept: b
         assert log.places[4] in places
 
 
-def test_a_log_ends_at_zeros_unless_a_later_segment_is_written() -> None:
+def test_a_log_ends_at_zeros_unless_a_later_segment_is_written_and_may_not_lack_one() -> None:
     log = damaged(messages(100))
     assert read(parts(log), 2) == in_segment(log.places, 2)
     end = log.places[4]
@@ -127,9 +134,6 @@ def test_a_log_ends_at_zeros_unless_a_later_segment_is_written() -> None:
         log.segments[start][:] = bytes(SEGMENT)
     assert read(parts(log)) == log.places[:4]
     assert not parts(log).is_written_from(1)
-
-
-def test_a_segment_that_is_gone_is_an_error_unless_it_may_be() -> None:
     found = parts(damaged(messages(100)))
     assert isinstance(found.storage, MemoryStorage)
     del found.storage.files[f"log/{SEGMENT}"]
@@ -137,17 +141,6 @@ def test_a_segment_that_is_gone_is_an_error_unless_it_may_be() -> None:
         read(found, 1)
     gone = LogParts(found.storage, found.segments, RULES, may_miss=True)
     assert read(gone, 1) == []
-
-
-def test_what_is_known_before_a_segment() -> None:
-    log = damaged(messages(100))
-    found = parts(log)
-    before = len(in_segment(log.places, 0))
-    assert found.last_time(0) is None
-    assert found.last_time(1) == START + before - 1
-    assert found.queues_before(0) == {}
-    last = {("T", n % 3): n // 3 for n in range(before)}
-    assert {key: each.last for key, each in found.queues_before(1).items()} == last
 
 
 def told(log: LogParts) -> list[str]:
@@ -225,10 +218,19 @@ def test_a_damaged_record_is_passed_over(number: int) -> None:
     assert behind(log, log.places[number] + 1) == [at for at in left if at > log.places[number]]
 
 
-def test_a_record_with_nothing_but_a_wrong_body_stays() -> None:
+def test_a_wrong_body_stays_nothing_comes_from_the_limit_on_and_outside_is_no_segment() -> None:
     log = damaged()
     log.flip(7, 90)  # in the body, which begins 88 bytes into a record
     assert behind(log, log.places[7]) == in_segment_records(log, 0)[7:]
+    log = damaged()
+    log.flip(3, 1)
+    for limit, last in ((log.places[9], 8), (log.places[9] + 1, 9), (SEGMENT * 2, None)):
+        wanted = in_segment_records(log, 0)[4:]
+        end = len(wanted) if last is None else last - 3
+        assert behind(log, log.places[3] + 1, limit) == wanted[:end]
+    log = damaged()
+    with pytest.raises(StopIteration):
+        behind(log, (max(log.segments) // SEGMENT + 1) * SEGMENT)
 
 
 @pytest.mark.parametrize(("of", "left"), [("5.3.3", False), ("5.1.4", True)])
@@ -237,21 +239,6 @@ def test_a_checksum_of_the_whole_record_counts_where_the_release_has_it(of, left
     log.version = of
     log.flip(7, 74)  # reconsumeTimes: nothing else covers it
     assert (log.places[7] in behind(log, 0)) == left
-
-
-def test_no_record_at_the_limit_or_behind_it() -> None:
-    log = damaged()
-    log.flip(3, 1)
-    for limit, last in ((log.places[9], 8), (log.places[9] + 1, 9), (SEGMENT * 2, None)):
-        wanted = in_segment_records(log, 0)[4:]
-        end = len(wanted) if last is None else last - 3
-        assert behind(log, log.places[3] + 1, limit) == wanted[:end]
-
-
-def test_an_offset_outside_of_the_log_is_no_segments() -> None:
-    log = damaged()
-    with pytest.raises(StopIteration):
-        behind(log, (max(log.segments) // SEGMENT + 1) * SEGMENT)
 
 
 def _two_segments() -> tuple[SmallLog, dict[str, bytes]]:

@@ -51,15 +51,14 @@ def read(made: QueuedParts, number: int = 0, start: int | None = None, stop: int
     return [place for step in steps for place in step.rows["physicalOffset"].tolist()], told
 
 
-def test_only_the_topic_s_records_are_read_in_the_log_s_order() -> None:
+def test_only_the_topic_s_records_are_read_in_the_log_s_order_in_windows_of_their_bytes(
+    monkeypatch,
+) -> None:
     for number in (0, 1):
         wanted = [place for place in OF_A if place // SEGMENT == number]
         assert read(log(), number) == (wanted, [])
     assert read(log(), 0, OF_A[2], OF_A[4]) == (OF_A[2:4], [])
     assert read(log(), 0, OF_A[2] + 1, OF_A[3]) == ([], [])
-
-
-def test_a_window_has_no_more_than_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_parts, "WINDOW_BYTES", 2 * SIZE)
     steps = [
         step.rows["physicalOffset"].tolist() for step in log().steps(part(log(), 0, 0, OF_A[5]))
@@ -94,7 +93,9 @@ def test_the_entries_just_before_and_behind_the_part_are_checked_too(beside: int
     assert len(told) == 1
 
 
-def test_where_the_part_has_much_of_the_topic_the_log_is_walked(monkeypatch) -> None:
+def test_the_log_is_walked_where_the_topic_has_much_of_it_or_a_checked_body_is_wrong(
+    monkeypatch,
+) -> None:
     whole = [place for place in PLACES if place < SEGMENT]
     few = len([place for place in OF_A if place < SEGMENT])
     monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT // few)
@@ -102,9 +103,6 @@ def test_where_the_part_has_much_of_the_topic_the_log_is_walked(monkeypatch) -> 
     monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT // few + 1)
     found, (told,) = read(log())
     assert (found, f"{few} records of the topic" in told) == (whole, True)
-
-
-def test_a_wrong_body_is_a_doubt_where_bodies_are_checked() -> None:
     for check in (False, True):
         made = log(check_body=check, on_damage="skip")
         files = made.storage.files

@@ -1,18 +1,30 @@
 """Queues in RocksDB: an entry counts up to the queue's max row, holes and all."""
 
+from __future__ import annotations
+
+import re
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 import rocksdict
 
+from reput.store_format import layouts
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import NoEntry
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb import queues as module
+from reput.store_format.rocksdb import queues as queues_docs
+from reput.store_format.rocksdb.database import open_database
+from tests.format_pages import FIELD_ROW, fields, text_of
+from tests.store_format.fate.stores import IN_ROCKSDB
+from tests.store_format.fate.stores import unpack as unpack_fates
+from tests.store_format.rocksdb.stores import unpack
 
 RULES = profile("5.3.3")
 
@@ -171,3 +183,37 @@ def test_what_is_no_entrys_key_is_none(key: bytes) -> None:
 ])  # fmt: skip
 def test_what_is_no_offsets_key_is_none(key: bytes) -> None:
     assert module.parse_offset_key(key) is None
+
+
+# --- The examples of docs/formats/rocksdb.md are rows of real stores, and its tables the layouts.
+EXAMPLES = re.findall(r"^```rocksdb (\S+) (\S+) (\S+)\n(.*)\n(.*)\n```$", text_of("rocksdb"), re.M)
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_an_example_is_a_row_of_its_store(number: int, tmp_path: Path) -> None:
+    name, folder, family, key, value = EXAMPLES[number]
+    store = (unpack_fates if name == IN_ROCKSDB else unpack)(name, tmp_path)[0]
+    with closing(open_database(Folder(LocalStorage(), f"{store}/{folder}"))) as database:
+        assert database.get(family, bytes.fromhex(key)) == bytes.fromhex(value)
+
+
+def test_the_tables_of_fields_are_the_layouts_and_keys_those_of_the_examples() -> None:
+    rows = [FIELD_ROW.fullmatch(line) for line in text_of("rocksdb").splitlines()]
+    found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
+    assert found == [*fields(layouts.ROCKSDB_ENTRY), *fields(layouts.ROCKSDB_OFFSET)]
+    entry, most, checkpoint = (bytes.fromhex(row[3]) for row in EXAMPLES[:3])
+    queue = queues_docs.queue_key("Live0", 0)
+    assert queues_docs.entry_key(queue, 5) == entry
+    assert queues_docs.parse_entry_key(entry) == (queue, 5)
+    assert queues_docs.topic_of(queue) == ("Live0", 0)
+    assert queues_docs.offset_key("Live0", 0, queues_docs.MAX) == most
+    assert queues_docs.parse_offset_key(most) == queues_docs.QueueOffset(
+        "Live0", 0, queues_docs.MAX
+    )
+    assert checkpoint == queues_docs.CHECKPOINT_KEY
+    row = np.frombuffer(bytes.fromhex(EXAMPLES[0][4]), layouts.ROCKSDB_ENTRY)[0]
+    assert row.item()[:3] == (19330, 353, 65)
+    for cut in range(1, 19):
+        assert queues_docs.parse_offset_key(most[:-cut]) is None
+        assert queues_docs.parse_entry_key(entry[:-cut]) is None
+    assert queues_docs.parse_offset_key(queues_docs.offset_key("../x", 0, queues_docs.MAX)) is None

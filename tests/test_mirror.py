@@ -7,10 +7,8 @@ from tests.conftest import REAL
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("store_format", "broker", "udfs", "jobs", "reput")
-_DECIDES = (
-    ast.If, ast.IfExp, ast.While, ast.For, ast.Match, ast.BoolOp, ast.Try,
-    ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp,
-)  # fmt: skip
+_DECIDES = (ast.If, ast.IfExp, ast.While, ast.For, ast.Match, ast.BoolOp, ast.Try,
+            ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)  # fmt: skip
 
 # Modules that act on a whole process or on Spark, and those whose one function another room's tests
 # hold already: where these are.
@@ -40,17 +38,18 @@ def modules() -> list[str]:
 
 def decides(module: str) -> bool:
     """Whether a function of the module has a branch or a loop."""
-    functions = [
-        node for node in ast.walk(ast.parse((ROOT / module).read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]  # fmt: skip
+    functions = [node for node in ast.walk(ast.parse((ROOT / module).read_text()))
+                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]  # fmt: skip
     return any(isinstance(node, _DECIDES) for each in functions for node in ast.walk(each))
 
 
 def has_own_test(module: str) -> bool:
-    """Whether `test_NAME.py` is there, or a `test_NAME_PART.py` for a part of the module."""
+    """Whether `test_NAME.py` is there, `test_NAME_PART.py` for a part of the module, or
+    `test_OTHER_and_NAME.py` for two that are one subject.
+    """
     folder, name = ROOT / "tests" / Path(module).parent, Path(module).stem
-    return (folder / f"test_{name}.py").exists() or any(folder.glob(f"test_{name}_*.py"))
+    named = [each for path in folder.glob("test_*.py") for each in path.stem[5:].split("_and_")]
+    return any(each == name or each.startswith(f"{name}_") for each in named)
 
 
 def test_a_module_that_decides_has_its_test_at_its_path() -> None:

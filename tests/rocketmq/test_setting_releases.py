@@ -10,5 +10,5 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 
 def test_the_settings_of_34_releases() -> None:
-    """tests/store_format/release/test_settings.py holds the table against this file."""
+    """tests/store_format/release/test_settings_and_setting_table.py holds the table against this file."""
     assert (FOLDER / "releases.tsv").read_text() == read_all()

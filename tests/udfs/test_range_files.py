@@ -59,15 +59,22 @@ def report_and_lines(splits: int, session: Session) -> tuple[Any, list[dict[str,
     return report, [json.loads(line) for line in output.getvalue().splitlines()]
 
 
-def test_every_second_record_is_damaged() -> None:
+def test_every_second_record_is_damaged_and_small_pieces_give_the_same(monkeypatch) -> None:
     log = halved()
     made = [salvage(log.log, splits) for splits in (1, 7)]
     assert made[0].files == made[1].files
     assert made[0].summary.messages == COUNT - len(gone())
     check_queues(log, made[0], gone())
+    # Files of ranges are written and read in pieces, of few segments at a time.
+    whole = salvage(halved().log)
+    monkeypatch.setattr(range_files, "_ROWS_A_PIECE", 3)
+    monkeypatch.setattr(queue_ends, "_SEGMENTS_HELD", 1)
+    small = salvage(halved().log)
+    assert small.files == whole.files
+    assert small.summary.damage == whole.summary.damage
 
 
-def test_the_report_is_bounded_and_the_file_has_all() -> None:
+def test_the_report_is_bounded_the_file_has_all_and_no_row_a_range_crosses() -> None:
     sessions = [Session(1), Session(2)]
     got = [report_and_lines(splits, s) for splits, s in zip((1, 7), sessions, strict=True)]
     report, lines = got[0]
@@ -96,9 +103,6 @@ def test_the_report_is_bounded_and_the_file_has_all() -> None:
     assert got[1][0].damage == report.damage
     assert sorted(map(str, got[1][1])) == sorted(map(str, lines))
     assert "cause" in text(report, whole=True)
-
-
-def test_no_row_a_range_crosses() -> None:
     session = Session(1)
     report, _ = report_and_lines(1, session)
     segments = len(halved().segments)
@@ -109,10 +113,8 @@ def test_no_row_a_range_crosses() -> None:
 
 
 def test_gaps_and_ranges_are_listed_first_of_all_queues() -> None:
-    with (
-        mock.patch("reput.jobs.salvaging.damage_search.RANGES_LISTED", 7),
-        mock.patch.object(map_damage, "__defaults__", (10**6, 5, False)),
-    ):
+    with (mock.patch("reput.jobs.salvaging.damage_search.RANGES_LISTED", 7),
+          mock.patch.object(map_damage, "__defaults__", (10**6, 5, False))):  # fmt: skip
         made = [report_and_lines(splits, Session(splits))[0].damage for splits in (1, 7)]
     assert made[0] == made[1]
     assert len(made[0]["ranges"]) == 7
@@ -120,16 +122,6 @@ def test_gaps_and_ranges_are_listed_first_of_all_queues() -> None:
         each["before"] for each in made[0]["missing"]
     )
     assert len(made[0]["missing"]) == 5
-
-
-def test_small_pieces_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of ranges are written and read in pieces, of few segments at a time."""
-    whole = salvage(halved().log)
-    monkeypatch.setattr(range_files, "_ROWS_A_PIECE", 3)
-    monkeypatch.setattr(queue_ends, "_SEGMENTS_HELD", 1)
-    small = salvage(halved().log)
-    assert small.files == whole.files
-    assert small.summary.damage == whole.summary.damage
 
 
 def test_too_many_in_a_segment_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

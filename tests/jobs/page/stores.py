@@ -12,20 +12,11 @@ AT = 1_700_000_000_000
 HOUR = 3_600_000
 # Names that would do something if they were anything but text.
 HOSTILE = (
-    "<script>document.title='broken'</script>",
-    "</script><script>document.title='broken'</script>",
-    "<img src=x onerror=\"document.title='broken'\">",
-    "'\"><svg onload=alert(1)>",
-    "</title><h1>broken</h1>",
-    "{{7*7}} ${7*7} datum.label",
-    "\u202egnp.exe",
-    "a\nb\tc\x00\x1b[31m",
-    "&lt;b&gt; &amp;",
-    "__proto__",
-    "constructor",
-    "-->",
-    "x" * 120,
-)
+    "<script>document.title='broken'</script>", "</script><script>document.title='broken'</script>",
+    "<img src=x onerror=\"document.title='broken'\">", "'\"><svg onload=alert(1)>",
+    "</title><h1>broken</h1>", "{{7*7}} ${7*7} datum.label", "\u202egnp.exe", "a\nb\tc\x00\x1b[31m",
+    "&lt;b&gt; &amp;", "__proto__", "constructor", "-->", "x" * 120,
+)  # fmt: skip
 
 
 def healthy(to: Path) -> Path:
@@ -45,23 +36,17 @@ def of_messages(messages: Iterable[Message], to: Path, segment: int = 1 << 20) -
 
 def hostile(to: Path) -> Path:
     """Topics, groups, keys and times that nobody should trust."""
-    messages = [
-        Message(topic=name, queue_offset=n, store_timestamp=AT + n * 60_000)
-        for name in HOSTILE for n in range(3)
-    ]  # fmt: skip
+    messages = [Message(topic=name, queue_offset=n, store_timestamp=AT + n * 60_000)
+                for name in HOSTILE for n in range(3)]  # fmt: skip
     messages += [
-        Message(
-            topic="RMQ_SYS_TRANS_HALF_TOPIC", queue_offset=n, store_timestamp=AT + HOUR,
-            properties=properties(("REAL_TOPIC", name), ("REAL_QID", "0"), ("UNIQ_KEY", name),
-                                  ("PGROUP", name)),
-        )
+        Message(topic="RMQ_SYS_TRANS_HALF_TOPIC", queue_offset=n, store_timestamp=AT + HOUR,
+                properties=properties(("REAL_TOPIC", name), ("REAL_QID", "0"), ("UNIQ_KEY", name),
+                                      ("PGROUP", name)))
         for n, name in enumerate(HOSTILE) if "\x01" not in name
     ]  # fmt: skip
     messages += [
-        Message(
-            topic="SCHEDULE_TOPIC_XXXX", queue_id=2, queue_offset=n, store_timestamp=AT + HOUR,
-            properties=properties(("REAL_TOPIC", name), ("REAL_QID", "0"), ("UNIQ_KEY", name)),
-        )
+        Message(topic="SCHEDULE_TOPIC_XXXX", queue_id=2, queue_offset=n, store_timestamp=AT + HOUR,
+                properties=properties(("REAL_TOPIC", name), ("REAL_QID", "0"), ("UNIQ_KEY", name)))
         for n, name in enumerate(HOSTILE)
     ]  # fmt: skip
     messages.append(Message(topic="late", store_timestamp=(1 << 63) - 1))
@@ -75,11 +60,7 @@ def hostile(to: Path) -> Path:
 
 def many_topics(to: Path, topics: int = 10_000) -> Path:
     """So many topics, each with some messages over a day, and a queue of each."""
-    messages = (
-        Message(
-            topic=f"topic-{n:05d}", queue_offset=k,
-            store_timestamp=AT + (n + k * 7919) % 86_400 * 1000,
-        )
-        for n in range(topics) for k in range(1 + n % 3)
-    )  # fmt: skip
+    messages = (Message(topic=f"topic-{n:05d}", queue_offset=k,
+                        store_timestamp=AT + (n + k * 7919) % 86_400 * 1000)
+                for n in range(topics) for k in range(1 + n % 3))  # fmt: skip
     return of_messages(messages, to, 1 << 24)

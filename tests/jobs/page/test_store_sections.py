@@ -15,7 +15,7 @@ from reput.jobs.cli import main
 from reput.jobs.in_place.expire import Expired
 from reput.jobs.page import log_sections
 from reput.jobs.page.facts import DiskPart, Facts
-from reput.jobs.page.model import ROWS_MOST, PageColumn, Section, labels, table
+from reput.jobs.page.model import Section, labels
 from reput.jobs.page.store_sections import (
     BEGINS,
     as_data,
@@ -49,18 +49,17 @@ def queue(topic: str, queue_id: int, messages: int) -> QueueRow:
     return QueueRow(topic, queue_id, False, 0, messages, messages, 9, AT, AT)
 
 
-@pytest.mark.parametrize(
-    ("part", "make"),
-    [("queues", queues_section), ("queues", groups_section), ("index", index_section),
-     ("fates", fates_section), ("disk", disk_section)],
-)  # fmt: skip
+@pytest.mark.parametrize(("part", "make"), [
+    ("queues", queues_section), ("queues", groups_section), ("index", index_section),
+    ("fates", fates_section), ("disk", disk_section),
+])  # fmt: skip
 def test_a_part_that_is_not_known_says_why_and_draws_nothing(part: str, make: Any) -> None:
     section = make(facts(unknown={part: "a file is damaged", "expired": "no disk"}))
     assert section.notes[-1] == "not known: a file is damaged"
     assert (section.pictures, section.tables) == ([], [])
 
 
-def test_the_deepest_queues_come_first_and_thirty_are_drawn() -> None:
+def test_the_deepest_queues_come_first_and_a_group_s_lag_is_that_of_all_its_queues() -> None:
     rows = [queue("A", n, n) for n in range(31)] + [queue("B", 0, 30)]
     section = queues_section(facts(queues=rows))
     total = sum(range(31)) + 30
@@ -72,9 +71,6 @@ def test_the_deepest_queues_come_first_and_thirty_are_drawn() -> None:
     assert len(section.tables[0].rows) == 32
     assert queues_section(facts(queues=rows[:1])).pictures == []
     assert queues_section(facts(queues=[])).words == ["There is no queue."]
-
-
-def test_a_group_s_lag_is_that_of_all_its_queues() -> None:
     rows = [GroupRow("one", "T", 0, 5, 9, 4), GroupRow("two", "T", 0, 9, 9, 0),
             GroupRow("one", "T", 1, 0, 7, 7), GroupRow("three", "T", 0, 0, 99, 99)]  # fmt: skip
     section = groups_section(facts(queues=[], groups=rows))
@@ -90,7 +86,7 @@ def index_file(name: str, entries: int, chains: dict[int, int], begin: int) -> I
     return IndexFileStats(f"/s/index/{name}", header, 7, 49, chains, max(chains, default=0))
 
 
-def test_index_files_tell_how_full_they_are_and_how_long_a_look_up_is() -> None:
+def test_index_files_tell_how_full_they_are_and_none_is_told_from_none_that_can_be_read() -> None:
     files = [index_file("1", 9, {1: 3, 2: 2}, AT), index_file("2", 4, {1: 1, 4: 1}, AT + 99)]
     section = index_section(facts(index=files))
     assert section.words[0].startswith("2 files with 13 entries in 7 slots. ")
@@ -100,9 +96,6 @@ def test_index_files_tell_how_full_they_are_and_how_long_a_look_up_is() -> None:
     assert len(section.pictures) == 3
     empty = index_section(facts(index=[index_file("1", 9, {1: 9}, AT), index_file("2", 0, {}, 0)]))
     assert len(empty.pictures) == 1  # no times of an empty file, and one kind of chain
-
-
-def test_no_index_file_is_told_from_none_that_can_be_read() -> None:
     assert index_section(facts(index=[])).words == ["There is no index file."]
     spoilt = facts(index=[])
     spoilt.note("index", ["/s/index/1: no header"])
@@ -115,10 +108,8 @@ def test_fates_are_drawn_where_there_are_several() -> None:
     one = fates_section(facts(fates=none._replace(transactions={"pending": 1234})))
     assert one.words[1:] == ["Half messages: 1,234 pending."]
     assert one.pictures == []
-    sums = none._replace(
-        transactions={"pending": 3, "committed": 2, "abandoned": 1},
-        delayed={("level", "waiting"): 5, ("timer", "delivered"): 4},
-    )
+    sums = none._replace(transactions={"pending": 3, "committed": 2, "abandoned": 1},
+                         delayed={("level", "waiting"): 5, ("timer", "delivered"): 4})  # fmt: skip
     section = fates_section(facts(fates=sums))
     assert bars(section) == [("abandoned", 1), ("committed", 2), ("pending", 3)]
     assert bars(section, 1) == [("waiting", 5), ("delivered", 4)]
@@ -278,7 +269,7 @@ def test_the_charts_and_the_check_count_the_same_messages(kind: str, tmp_path: P
     assert section(whole, "time")["words"][0].startswith(f"{checked[1]} messages of ")
 
 
-def test_without_a_check_and_without_a_release_the_page_says_so(tmp_path: Path) -> None:
+def test_without_a_check_the_page_says_so_and_a_release_not_reported_hinders_none(tmp_path) -> None:
     store, page = stores.damaged(tmp_path), tmp_path / "report.html"
     whole = written(store, page, "--no-check")
     assert whole["verdict"]["kind"] == "unknown"
@@ -286,9 +277,6 @@ def test_without_a_check_and_without_a_release_the_page_says_so(tmp_path: Path) 
     assert whole["verdict"]["command"] == f"reput check {store}"
     assert section(whole, "topics")["pictures"]
     assert section(whole, "damage")["notes"][0].startswith("not known: ")
-
-
-def test_a_release_that_is_not_reported_hinders_no_check(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     whole = written(stores.damaged(tmp_path), page)
     assert whole["verdict"]["kind"] == "bad"
@@ -379,27 +367,25 @@ def test_ten_thousand_topics_are_cut_for_the_eye_only(tmp_path: Path) -> None:
     assert page.stat().st_size < 8 << 20
 
 
-def test_rows_beyond_the_most_are_reported() -> None:
-    made = table("T", list(range(ROWS_MOST + 5)), PageColumn("n", lambda n: n, True))
-    assert (len(made.rows), made.cut) == (ROWS_MOST, "20,000 of 20,005 rows are in this file")
-
-
-def test_labels_are_short_printable_and_each_another() -> None:
+def test_labels_are_each_another_data_ends_no_element_and_the_densest_stretch_is_drawn() -> None:
     long = "x" * 200
     cut = "x" * 80 + "…" + "x" * 55
     assert labels([f"{long} / 3", f"{long} / 7", "a\u202eb", "x", long + "y", long + "zy"]) == [
         f"{cut} / 3", f"{cut} / 7", "a\\u202eb", "x", f"{cut}xxxy", f"{cut}xxzy",
     ]  # fmt: skip
     assert len(set(labels(["a", "a", "a (2)", "a"]))) == 4
-
-
-def test_data_cannot_end_its_element() -> None:
     text = as_data({"a": "</script><!--<script>&\u2028\ud800"})
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text)["a"].startswith("</script>")
+    spans = [log_sections.Span(n * 10, n * 10 + 10, 1, "T") for n in range(5)]
+    far = log_sections.Span(10**9, 10**9 + 10, 3, "T")
+    assert log_sections._densest([*spans, far], 10) == spans
+    assert log_sections._densest(spans, 10) == spans
 
 
-def test_what_is_allowed_to_run_is_reported_by_hash(tmp_path: Path) -> None:
+def test_what_is_allowed_to_run_is_reported_by_hash_and_the_same_store_gives_the_same_page(
+    tmp_path,
+) -> None:
     page = tmp_path / "report.html"
     written(stores.of_messages([stores.Message()], tmp_path), page, "--no-check")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page.read_text())
@@ -407,6 +393,11 @@ def test_what_is_allowed_to_run_is_reported_by_hash(tmp_path: Path) -> None:
     assert policy[1].startswith("default-src 'none'; script-src 'sha256-")
     assert policy[1].count("'sha256-") == 4
     assert "unsafe-eval" not in policy[1]
+    store = stores.of_messages([stores.Message()], tmp_path)
+    for name in ("a.html", "b.html"):
+        reput.report(str(store), str(tmp_path / name), now=NOW)
+    a, b = (re.sub(r'"age",.*', "", (tmp_path / name).read_text()) for name in ("a.html", "b.html"))
+    assert a == b
 
 
 # --- the file ------------------------------------------------------------------------------------
@@ -481,18 +472,3 @@ def test_where_nothing_is_renamed_a_page_is_written_in_place(tmp_path, monkeypat
     for replace in (False, True):
         reput.report(str(store), str(page), replace=replace, now=NOW)
         assert page.read_bytes().startswith(BEGINS)
-
-
-def test_the_same_store_gives_the_same_page(tmp_path: Path) -> None:
-    store = stores.of_messages([stores.Message()], tmp_path)
-    for name in ("a.html", "b.html"):
-        reput.report(str(store), str(tmp_path / name), now=NOW)
-    a, b = (re.sub(r'"age",.*', "", (tmp_path / name).read_text()) for name in ("a.html", "b.html"))
-    assert a == b
-
-
-def test_the_densest_stretch_is_drawn() -> None:
-    spans = [log_sections.Span(n * 10, n * 10 + 10, 1, "T") for n in range(5)]
-    far = log_sections.Span(10**9, 10**9 + 10, 3, "T")
-    assert log_sections._densest([*spans, far], 10) == spans
-    assert log_sections._densest(spans, 10) == spans

@@ -7,24 +7,10 @@ import pytest
 
 from reput.store_format.filter import rows
 from reput.store_format.filter.program import NULL, TRUE, Op, Program, Value, ValueKind
-from reput.store_format.filter.rows import (
-    ASK,
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    LITERAL,
-    LONG,
-    OK,
-    TEXT,
-    THROWS,
-    Match,
-    judge,
-    tables,
-)
 from tests.logs import properties
 from tests.store_format.filter.saying import step_of
 
-NO, YES, OPEN = Match.NO, Match.YES, Match.ASK
+NO, YES, OPEN = rows.Match.NO, rows.Match.YES, rows.Match.ASK
 A = (Op.PROPERTY, "a")
 
 
@@ -36,46 +22,43 @@ def number(of: float) -> tuple[Op, Value]:
     return Op.CONSTANT, Value(ValueKind.DOUBLE if isinstance(of, float) else ValueKind.INTEGER, of)
 
 
-def said(code: tuple[Any, ...], *values: str, split: bool = False) -> list[Match]:
+def said(code: tuple[Any, ...], *values: str, split: bool = False) -> list[rows.Match]:
     """Of a record for each value, in which property `a` has that value."""
     step = step_of([properties(("b", "a"), ("a", value), ("aa", "c")) for value in values])
-    found = judge(step.window, step.rows, split, tables(Program(code, 4)))
-    return [Match(one) for one in found.tolist()]
+    found = rows.judge(step.window, step.rows, split, rows.tables(Program(code, 4)))
+    return [rows.Match(one) for one in found.tolist()]
 
 
-def test_texts_are_equal_byte_by_byte() -> None:
+def test_texts_are_equal_byte_by_byte_numbers_in_the_literal_s_class_and_pairs_as_split() -> None:
     assert said((A, text("\xe9x"), (Op.EQUAL, None)), "\xe9x", "\xe9", "\xe9xx", "ex") == [
         YES, NO, NO, NO,
     ]  # fmt: skip
     assert said((A, (Op.IN, ("x", "", "yz"))), "x", "y", "yz", "xyz") == [YES, NO, YES, NO]
     assert said((A, (Op.NOT_IN, ("x", "yz"))), "x", "y", "yz") == [NO, YES, NO]
-
-
-@pytest.mark.parametrize(
-    ("op", "wanted"),
-    [
-        (Op.CONTAINS, [YES, YES, YES, YES, NO, NO]), (Op.STARTS, [YES, YES, NO, NO, NO, NO]),
-        (Op.ENDS, [YES, NO, YES, NO, NO, NO]),
-    ],
-)  # fmt: skip
-def test_a_text_within_a_text(op: Op, wanted: list[Match]) -> None:
-    values = ("xy", "xyx", "xxy", "xxyx", "x", "xzy")
-    assert said((A, (op, "xy")), *values) == wanted
-    opposite = [NO if one == YES else YES for one in wanted]
-    assert said((A, (Op(op + 1), "xy")), *values) == opposite
-
-
-def test_a_literal_is_tested_as_a_property_is() -> None:
     assert said((text("xxyx"), (Op.CONTAINS, "xy")), "-") == [YES]
     assert said((text("x"), (Op.NOT_STARTS, "xy")), "-") == [YES]
     assert said(((Op.CONSTANT, NULL), (Op.NOT_CONTAINS, "xy")), "-") == [NO]
-
-
-def test_numbers_in_the_class_of_the_literal() -> None:
     over = (A, number(5), (Op.GREATER, None))
     assert said(over, "6", "5", "-6", "5.5", "2147483648", "x") == [YES, NO, NO, NO, NO, NO]
     over = (A, number(5.5), (Op.GREATER, None))
     assert said(over, "6", "5.50", "5.51", "-6", "x") == [YES, NO, YES, NO, NO]
+    assert said((A,), "true") == [NO]
+    assert said((number(1),), "-") == [NO]
+    assert said(((Op.CONSTANT, TRUE),), "-", "-") == [YES, YES]
+    there = (A, (Op.IS_NULL, None), (Op.NOT, None))
+    assert said(there, "x\x01y", "x\x01") == [YES, YES]
+    assert said(there, "x\x01y", "x\x01", split=True) == [NO, YES]
+
+
+@pytest.mark.parametrize(("op", "wanted"), [
+    (Op.CONTAINS, [YES, YES, YES, YES, NO, NO]), (Op.STARTS, [YES, YES, NO, NO, NO, NO]),
+    (Op.ENDS, [YES, NO, YES, NO, NO, NO]),
+])  # fmt: skip
+def test_a_text_within_a_text(op: Op, wanted: list[rows.Match]) -> None:
+    values = ("xy", "xyx", "xxy", "xxyx", "x", "xzy")
+    assert said((A, (op, "xy")), *values) == wanted
+    opposite = [NO if one == YES else YES for one in wanted]
+    assert said((A, (Op(op + 1), "xy")), *values) == opposite
 
 
 @pytest.mark.parametrize(
@@ -85,39 +68,24 @@ def test_of_a_double_that_is_not_plain_the_slow_way_is_asked(value: str) -> None
     assert said((A, number(5.5), (Op.GREATER, None)), value, "1" * 15) == [OPEN, YES]
 
 
-def test_two_properties_that_are_not_ascii_may_still_be_decoded_alike() -> None:
+def test_what_other_bytes_may_be_decoded_to_is_asked_for_and_no_table_is_made_of_it() -> None:
     step = step_of(
         [b"a\x01\xff\x02b\x01\xfe\x02", b"a\x01x\x02b\x01\xfe\x02", b"a\x01\xe9\x02b\x01\xe9\x02"]
     )
-    program = tables(Program((A, (Op.PROPERTY, "b"), (Op.EQUAL, None)), 2))
-    assert judge(step.window, step.rows, False, program).tolist() == [OPEN, NO, YES]
-
-
-def test_no_table_is_made_of_a_text_that_other_bytes_may_be_decoded_to() -> None:
+    program = rows.tables(Program((A, (Op.PROPERTY, "b"), (Op.EQUAL, None)), 2))
+    assert rows.judge(step.window, step.rows, False, program).tolist() == [OPEN, NO, YES]
     for odd in ("x\ufffd", "\ud800"):
-        assert tables(Program((A, text(odd), (Op.EQUAL, None)), 2)) is None
-        assert tables(Program((A, (Op.IN, ("x", odd))), 1)) is None
-        assert tables(Program((A, (Op.STARTS, odd)), 1)) is None
-    assert tables(Program((A, text("\U0001f600"), (Op.EQUAL, None)), 2)) is not None
-
-
-def test_what_is_no_boolean_matches_nothing() -> None:
-    assert said((A,), "true") == [NO]
-    assert said((number(1),), "-") == [NO]
-    assert said(((Op.CONSTANT, TRUE),), "-", "-") == [YES, YES]
-
-
-def test_pairs_count_as_the_release_splits_them() -> None:
-    there = (A, (Op.IS_NULL, None), (Op.NOT, None))
-    assert said(there, "x\x01y", "x\x01") == [YES, YES]
-    assert said(there, "x\x01y", "x\x01", split=True) == [NO, YES]
+        assert rows.tables(Program((A, text(odd), (Op.EQUAL, None)), 2)) is None
+        assert rows.tables(Program((A, (Op.IN, ("x", odd))), 1)) is None
+        assert rows.tables(Program((A, (Op.STARTS, odd)), 1)) is None
+    assert rows.tables(Program((A, text("\U0001f600"), (Op.EQUAL, None)), 2)) is not None
 
 
 # --- Two values on the kernel's stack, compared as Java compares them, or left to the slow way.
 Item = bytes | str | tuple[int, float]
-TRUTH, FALSE = (BOOLEAN, 1), (BOOLEAN, 0)
-SAME, LESS, MORE = (OK, 0), (OK, -1), (OK, 1)
-THROWN, ASKED = (THROWS, 0), (ASK, 0)
+TRUTH, FALSE = (rows.BOOLEAN, 1), (rows.BOOLEAN, 0)
+SAME, LESS, MORE = (rows.OK, 0), (rows.OK, -1), (rows.OK, 1)
+THROWN, ASKED = (rows.THROWS, 0), (rows.ASK, 0)
 
 
 def compared(left: Item, op: Op, right: Item) -> tuple[int, int]:
@@ -127,14 +95,15 @@ def compared(left: Item, op: Op, right: Item) -> tuple[int, int]:
     for place, item in enumerate((left, right), 1):
         if isinstance(item, tuple):
             stack[place, 0], doubles[place] = item
-            stack[place, 1] = 0 if item[0] == DOUBLE else int(item[1])
+            stack[place, 1] = 0 if item[0] == rows.DOUBLE else int(item[1])
             continue
         raw, buffer = (item, window) if isinstance(item, bytes) else (item.encode(), texts)
-        stack[place] = TEXT if buffer is window else LITERAL, len(buffer), len(buffer) + len(raw)
+        stack[place] = (rows.TEXT if buffer is window else rows.LITERAL, len(buffer),
+                        len(buffer) + len(raw))  # fmt: skip
         buffer += raw + b"9"
     one, other = (np.frombuffer(bytes(each), np.uint8) for each in (window, texts))
     state, order = rows.compare(one, other, int(op), stack, doubles, 1)
-    return state, order if state == OK else 0
+    return state, order if state == rows.OK else 0
 
 
 # fmt: off
@@ -151,16 +120,18 @@ COMPARED = (
         (b"0", "-1", MORE),
     )),
     *((Op.EQUAL, *row) for row in (  # By the number's class.
-        (b"5", (INTEGER, 5), SAME), (b"5", (LONG, 6), LESS), ((LONG, 6), b"5", MORE),
-        (b"5.0", (INTEGER, 5), THROWN), (b"2147483648", (INTEGER, 5), THROWN),
-        (b"2147483648", (LONG, 5), MORE), (b"9223372036854775808", (LONG, 5), THROWN),
-        (b"5.0", (DOUBLE, 5.0), SAME), ((INTEGER, 5), (DOUBLE, 5.5), LESS),
-        ((INTEGER, -1), (LONG, 1 << 40), LESS), ((INTEGER, 7), (INTEGER, 7), SAME),
+        (b"5", (rows.INTEGER, 5), SAME), (b"5", (rows.LONG, 6), LESS), ((rows.LONG, 6), b"5", MORE),
+        (b"5.0", (rows.INTEGER, 5), THROWN), (b"2147483648", (rows.INTEGER, 5), THROWN),
+        (b"2147483648", (rows.LONG, 5), MORE), (b"9223372036854775808", (rows.LONG, 5), THROWN),
+        (b"5.0", (rows.DOUBLE, 5.0), SAME), ((rows.INTEGER, 5), (rows.DOUBLE, 5.5), LESS),
+        ((rows.INTEGER, -1), (rows.LONG, 1 << 40), LESS),
+        ((rows.INTEGER, 7), (rows.INTEGER, 7), SAME),
     )),
     *((Op.EQUAL, *row) for row in (  # A boolean, with no number.
         (b"tRuE", TRUTH, SAME), (b"true ", TRUTH, LESS), (b"yes", FALSE, SAME),
         (TRUTH, FALSE, MORE), (TRUTH, b"true", THROWN), (TRUTH, "true", THROWN),
-        (TRUTH, (INTEGER, 1), LESS), ((DOUBLE, 1.0), TRUTH, LESS), (b"TR\x55\x65", TRUTH, SAME),
+        (TRUTH, (rows.INTEGER, 1), LESS), ((rows.DOUBLE, 1.0), TRUTH, LESS),
+        (b"TR\x55\x65", TRUTH, SAME),
         (b"TR\x15\x45", TRUTH, LESS),
     )),
 )
@@ -173,6 +144,6 @@ def test_values_are_compared_as_java_does(op, left, right, result) -> None:
 
 
 def test_fifteen_digits_are_rounded_once_and_sixteen_are_asked_for() -> None:
-    assert compared(b"0.1234567890123", Op.LESS, (DOUBLE, 0.1234567890123)) == SAME
-    assert compared(b"123456789012345", Op.LESS, (DOUBLE, 123456789012345.0)) == SAME
-    assert compared(b"1234567890123456", Op.LESS, (DOUBLE, 1.0)) == ASKED
+    assert compared(b"0.1234567890123", Op.LESS, (rows.DOUBLE, 0.1234567890123)) == SAME
+    assert compared(b"123456789012345", Op.LESS, (rows.DOUBLE, 123456789012345.0)) == SAME
+    assert compared(b"1234567890123456", Op.LESS, (rows.DOUBLE, 1.0)) == ASKED

@@ -40,10 +40,8 @@ def log_of(folder: Path, messages: list[Message]) -> LogReader:
 
 def found(log: LogReader, wanted: Filter) -> list[int]:
     """Numbers of the wanted messages; what is said of windows at once must be the same."""
-    slow = [
-        wanted.matches(r, parse_properties(r.properties), lambda r=r: log.body(r))
-        for r in log.records(0)
-    ]
+    slow = [wanted.matches(r, parse_properties(r.properties), lambda r=r: log.body(r))
+            for r in log.records(0)]  # fmt: skip
     fast = [v for step in log.steps(0) for v in wanted.judge(step, False).tolist()]
     for number, (verdict, said) in enumerate(zip(fast, slow, strict=True)):
         assert verdict == Match.ASK or bool(verdict) == said, number
@@ -61,37 +59,26 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "numbers"),
-    [
-        (r"order-\d+", [0, 2, 3]),
-        (r"^o-1[78]$", [0, 1]),  # each value by itself; of two of a name only the last counts
-        (r"^KEYS$", [0, 1, 6]),
-        (r"KEYS.o", []),
-        (r"^x.y$", [1]),
-        (r"(?i)PAID", [0]),
-        (r"^gr..e$", [4]),  # characters, not bytes
-        (r"K\p{L}ln", [4]),
-        (r"binary$", [5]),
-        (r"\x1b", [6]),
-        (r"^$", [1]),
-        (r"nowhere", []),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "numbers"), [
+    (r"order-\d+", [0, 2, 3]),
+    (r"^o-1[78]$", [0, 1]),  # each value by itself; of two of a name only the last counts
+    (r"^KEYS$", [0, 1, 6]), (r"KEYS.o", []), (r"^x.y$", [1]), (r"(?i)PAID", [0]),
+    (r"^gr..e$", [4]),  # characters, not bytes
+    (r"K\p{L}ln", [4]), (r"binary$", [5]), (r"\x1b", [6]), (r"^$", [1]), (r"nowhere", []),
+])  # fmt: skip
 def test_where_an_expression_is_found(tmp_path: Path, pattern: str, numbers: list[int]) -> None:
     with log_of(tmp_path, MESSAGES) as log:
         assert found(log, GrepFilter(pattern, 1 << 20)) == numbers
 
 
-def test_windows_are_searched_at_once(tmp_path: Path) -> None:
+def test_windows_are_searched_at_once_of_large_bodies_the_start_and_no_expression_takes_long(
+    tmp_path,
+) -> None:
     with log_of(tmp_path, MESSAGES) as log:
         (step,) = log.steps(0)
         said = GrepFilter("paid", 1 << 20).judge(step, False).tolist()
     # compressed bodies, and properties that are not ASCII or have a separator too many, are asked
     assert said == [2, 2, 2, 2, 2, 2, 0]
-
-
-def test_only_the_start_of_a_large_body_is_searched_and_that_is_reported(tmp_path: Path) -> None:
     body = zlib.compress(b"a" * 5000 + b"needle")
     with log_of(tmp_path, [Message(body=body, sys_flag=0x1)]) as log:
         reported: list[str] = []
@@ -101,6 +88,9 @@ def test_only_the_start_of_a_large_body_is_searched_and_that_is_reported(tmp_pat
         assert reported == []
         assert found(log, short) == []
     assert reported == ["physical offset 0: only 5005 bytes of the body are searched"]
+    # It would take Python's `re` longer than the sun will shine.
+    with log_of(tmp_path, [Message(body=b"a" * 30_000)]) as log:
+        assert found(log, GrepFilter("(a*)*b", 1)) == []
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*", r"\1", "a{2,1}", "(?=x)"])
@@ -109,16 +99,8 @@ def test_a_wrong_expression_is_refused_with_the_reason(pattern: str) -> None:
         GrepFilter(pattern, 1)
 
 
-def test_no_expression_takes_long(tmp_path: Path) -> None:
-    """It would take Python's `re` longer than the sun will shine."""
-    with log_of(tmp_path, [Message(body=b"a" * 30_000)]) as log:
-        assert found(log, GrepFilter("(a*)*b", 1)) == []
-
-
-@given(
-    st.lists(st.binary(max_size=20), min_size=1, max_size=8),
-    st.sampled_from(["a", "^.$", "..", "\\xff", "^$", "[^a]$", "ä", "a\\x01b"]),
-)
+@given(st.lists(st.binary(max_size=20), min_size=1, max_size=8),
+       st.sampled_from(["a", "^.$", "..", "\\xff", "^$", "[^a]$", "ä", "a\\x01b"]))  # fmt: skip
 def test_any_properties(tmp_path_factory: pytest.TempPathFactory, raw: list[bytes], p: str) -> None:
     made = [Message(properties=b"a\x01" + one + b"\x02" + one, body=one[:3]) for one in raw]
     with log_of(tmp_path_factory.mktemp("any"), made) as log:
@@ -143,38 +125,27 @@ def found_repeats(wanted: list[bytes], *texts: bytes) -> set[int]:
     return Repeats(wanted).found_in(list(texts))
 
 
-@pytest.mark.parametrize(
-    ("text", "repeats"),
-    [
-        (b"4711", True), (b"order 4711.", True), (b"-4711-", True), (b"\xe9" b"4711\xe9", True),
-        (b"154711", False), (b"47110", False), (b"x4711", False), (b"4711Z", False),
-        (b"471", False),
-        (b"47110 4711", True), (b"", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "repeats"), [
+    (b"4711", True), (b"order 4711.", True), (b"-4711-", True), (b"\xe9" b"4711\xe9", True),
+    (b"154711", False), (b"47110", False), (b"x4711", False), (b"4711Z", False), (b"471", False),
+    (b"47110 4711", True), (b"", False),
+])  # fmt: skip
 def test_a_short_text_counts_only_as_a_word(text: bytes, repeats: bool) -> None:
     assert found_repeats([b"4711"], text) == ({0} if repeats else set())
 
 
-@pytest.mark.parametrize(
-    ("wanted", "texts", "numbers"),
-    [
-        ([b"abcdefghijkl"], [b"xabcdefghijklx"], {0}),  # twelve bytes count anywhere
-        ([b"abcdefghijk"], [b"xabcdefghijkx"], set()),
-        ([b"(47)"], [b"x(47)x"], {0}),  # no letters at its ends: it need not be a word
-        ([b"(471"], [b"x(47119"], set()),
-        ([b"", b"a", b"abc"], [b"a", b"abc"], set()),  # too short
-        ([b"abcd", b"efgh"], [b"", b"abcd", b"x", b"efgh abcd", b""], {1, 3}),
-        ([b"abcd"], [], set()),
-        ([], [b"abcd"], set()),
-        ([b"abcd", b"abcdefghijklmnop"], [b"ab", b"cd", b"abcdefgh", b"ijklmnop"], set()),
-        (
-            [b"abcd", b"abcdef", b"abcdefghijklmn"],
-            [b"abcde", b"abcdef", b"abcdefg", b"abcdefghijklmnop"],
-            {1, 3},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("wanted", "texts", "numbers"), [
+    ([b"abcdefghijkl"], [b"xabcdefghijklx"], {0}),  # twelve bytes count anywhere
+    ([b"abcdefghijk"], [b"xabcdefghijkx"], set()),
+    ([b"(47)"], [b"x(47)x"], {0}),  # no letters at its ends: it need not be a word
+    ([b"(471"], [b"x(47119"], set()),
+    ([b"", b"a", b"abc"], [b"a", b"abc"], set()),  # too short
+    ([b"abcd", b"efgh"], [b"", b"abcd", b"x", b"efgh abcd", b""], {1, 3}), ([b"abcd"], [], set()),
+    ([], [b"abcd"], set()),
+    ([b"abcd", b"abcdefghijklmnop"], [b"ab", b"cd", b"abcdefgh", b"ijklmnop"], set()),
+    ([b"abcd", b"abcdef", b"abcdefghijklmn"],
+     [b"abcde", b"abcdef", b"abcdefg", b"abcdefghijklmnop"], {1, 3}),
+])  # fmt: skip
 def test_the_numbers_are_those_of_the_texts_that_repeat_one(wanted, texts, numbers) -> None:
     assert found_repeats(wanted, *texts) == numbers
 

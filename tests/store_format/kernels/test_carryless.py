@@ -70,12 +70,9 @@ def test_each_half_is_multiplied_by_its_own_factor(data: bytes, low: int, high: 
         assert folded_pair(buf, at, U(low), U(high)) == (*block, *wanted(data, at + 16, low, high))
 
 
-def test_a_product_of_two_polynomials_carries_nothing() -> None:
+def test_a_product_carries_nothing_and_bits_of_two_blocks_are_set_in_one_or_in_both() -> None:
     """(x + 1) squared is x squared + 1: 3 times 3 is 5, where numbers would make 9."""
     data = (3).to_bytes(8, "little") + bytes(72)
     assert folded(np.frombuffer(data, np.uint8), 0, U(3), U(0)) == (5, 0)
-
-
-def test_the_bits_of_two_blocks_are_set_in_one_or_in_both() -> None:
     (a, b), (x, y) = halves(DATA, 3), halves(DATA, 19)
     assert bits(np.frombuffer(DATA, np.uint8), 3) == (a ^ x, b ^ y, a & x, b & y)

@@ -30,22 +30,16 @@ def located(kernel: Any, file: str = FOLDER) -> SourcesLocator:
     return SourcesLocator.from_function(kernel.py_func, file)
 
 
-def test_a_kernel_is_the_same_in_a_checkout_and_in_a_zip() -> None:
+def test_a_kernel_is_the_same_in_a_zip_differs_by_its_lines_and_lies_in_our_own_folder() -> None:
     found = [located(COPY, file) for file in (FOLDER, "/tmp/app-1/reput.zip/blocks.py")]
     assert found[0].get_disambiguator() == found[1].get_disambiguator()
     assert [each.get_source_stamp() for each in found] == ["", ""]  # no time of a file counts
-
-
-def test_kernels_of_a_module_differ_by_their_lines_and_share_its_sources() -> None:
     names = [located(each).get_disambiguator() for each in (COPY, FIRST)]
     assert len(set(names)) == 2
     key = source_key("reput.store_format.kernels.bytes")
     for name in names:
         assert name.startswith("reput.store_format.kernels.bytes-")
         assert name.endswith(f"-{key}")
-
-
-def test_kernels_lie_in_our_own_folder() -> None:
     folder = cache_folder().path
     assert located(COPY).get_cache_path() == folder
     assert folder is None or folder.endswith("kernels")
@@ -89,7 +83,9 @@ def test_what_is_not_called_does_not_load_numba() -> None:
     assert done.stdout.split() == ["False", str(zlib.crc32(bytes(70))), "True"]
 
 
-def test_what_an_inlined_kernel_names_is_made_too() -> None:
+def test_what_an_inlined_kernel_names_is_made_too_and_without_a_folder_nothing_is_cached(
+    monkeypatch,
+) -> None:
     """numba compiles its code as a part of its caller's, here of one whose code is not kept yet."""
 
     def found(buf: np.ndarray) -> int:
@@ -97,9 +93,6 @@ def test_what_an_inlined_kernel_names_is_made_too() -> None:
 
     found.__module__ = ints.__name__
     assert jit.kernel(found)(np.arange(99, dtype=np.uint8)) == 7
-
-
-def test_without_a_folder_nothing_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "_CACHE_FOLDER", None)
 
     @jit.kernel

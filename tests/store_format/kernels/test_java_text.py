@@ -14,15 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
+from reput.store_format.kernels import java_text
 from reput.store_format.kernels.bytes import BLOCK
 from reput.store_format.kernels.compiler import settled
-from reput.store_format.kernels.java_text import (
-    decode,
-    decode_at,
-    hash_code,
-    hash_text,
-    parse_integer,
-)
 from tests.reference import javatext as reference
 
 # Every boundary between two classes of bytes in UTF-8.
@@ -37,7 +31,7 @@ def _points(buf: npt.NDArray[np.uint8], end: int, out: Any) -> int:
     """All code points of buf[:end]; returns how many."""
     at, count = 0, 0
     while at < end:
-        out[count], at = decode_at(buf, at, end)
+        out[count], at = java_text.decode_at(buf, at, end)
         count += 1
     return count
 
@@ -70,20 +64,14 @@ def test_all_sequences_of_three_bytes(lead: int) -> None:
     assert np.array_equal(kernel_points(raw), reference_points(raw))
 
 
-def test_sequences_of_four_bytes_at_every_boundary() -> None:
+def test_sequences_of_four_bytes_at_every_boundary_and_those_that_the_text_ends_in() -> None:
     raw = separated(BOUNDARIES, BOUNDARIES, BOUNDARIES, BOUNDARIES)
     assert np.array_equal(kernel_points(raw), reference_points(raw))
     # a second, third and fourth byte of any value behind each lead of four
-    for columns in (
-        [ALL, b"\x80\xbf", b"\x80"],
-        [b"\x90\x8f", ALL, b"\x80"],
-        [b"\x90", b"\x80", ALL],
-    ):
+    for columns in ([ALL, b"\x80\xbf", b"\x80"], [b"\x90\x8f", ALL, b"\x80"],
+                    [b"\x90", b"\x80", ALL]):  # fmt: skip
         raw = separated(bytes(range(0xF0, 0xF8)), *columns)
         assert np.array_equal(kernel_points(raw), reference_points(raw))
-
-
-def test_sequences_that_the_text_ends_in() -> None:
     for first in range(256):
         for raw in (bytes([first]), *(bytes([first, second]) for second in BOUNDARIES)):
             assert kernel_points(raw).tolist() == reference_points(raw).tolist(), raw.hex()
@@ -97,32 +85,21 @@ def test_sequences_that_the_text_ends_in() -> None:
 @settings(deadline=None)  # a kernel may have to be compiled first
 @given(st.binary(max_size=40))
 def test_decode_and_kernel_are_one(raw: bytes) -> None:
-    text = decode(raw)
+    text = java_text.decode(raw)
     assert text == reference.decode_utf8(raw)
     assert "".join(map(chr, kernel_points(raw).tolist())) == text
 
 
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (b"\xed\xa0\x80", "\ufffd"),
-        (b"\xed\xa0", "\ufffd"),
-        (b"\xed", "\ufffd"),
-        (b"\xed\xbf\xbfA", "\ufffdA"),
-        (b"\xed\xa0\xed\xb0\x80", "\ufffd\ufffd"),
-        (b"\xed\x9f\xbf", "\ud7ff"),
-        (b"\xe0\x9f\xbf", "\ufffd\ufffd\ufffd"),
-        (b"\xf0\x8f\xbf\xbf", "\ufffd\ufffd\ufffd\ufffd"),
-        (b"\xf4\x8f\xbf\xbf", "\U0010ffff"),
-        (b"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"),
-        (b"\xf0\x9f\x98", "\ufffd"),
-        (b"\xf0\x9f\x98A", "\ufffdA"),
-        (b"\xc0\x80", "\ufffd\ufffd"),
-        (b"\xfe\xff", "\ufffd\ufffd"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "text"), [
+    (b"\xed\xa0\x80", "\ufffd"), (b"\xed\xa0", "\ufffd"), (b"\xed", "\ufffd"),
+    (b"\xed\xbf\xbfA", "\ufffdA"), (b"\xed\xa0\xed\xb0\x80", "\ufffd\ufffd"),
+    (b"\xed\x9f\xbf", "\ud7ff"), (b"\xe0\x9f\xbf", "\ufffd\ufffd\ufffd"),
+    (b"\xf0\x8f\xbf\xbf", "\ufffd\ufffd\ufffd\ufffd"), (b"\xf4\x8f\xbf\xbf", "\U0010ffff"),
+    (b"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"), (b"\xf0\x9f\x98", "\ufffd"),
+    (b"\xf0\x9f\x98A", "\ufffdA"), (b"\xc0\x80", "\ufffd\ufffd"), (b"\xfe\xff", "\ufffd\ufffd"),
+])  # fmt: skip
 def test_what_java_makes_of_malformed_text(raw: bytes, text: str) -> None:
-    assert decode(raw) == text
+    assert java_text.decode(raw) == text
     assert kernel_points(raw).tolist() == [ord(c) for c in text]
 
 
@@ -135,51 +112,43 @@ def kernel_hash(raw: bytes, seed: int = 0) -> int:
     for before in (b"", b"a" * BLOCK, b"\x80" * BLOCK):
         buf = np.frombuffer(before + raw + b"\x80", np.uint8)
         at = len(before)
-        hashes.add(int(hash_code(buf, at, at + len(raw), np.int32(seed))))
+        hashes.add(int(java_text.hash_code(buf, at, at + len(raw), np.int32(seed))))
     (only,) = hashes
     return only
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("", 0),
-        ("a", 97),
-        ("TagA", 2598919),
-        ("a||b", 3012833),
-        ("polygenelubricants", -(1 << 31)),  # a known string of Integer.MIN_VALUE
-        ("\U0001f600", 0xD83D * 31 + 0xDE00),
-        ("\uffff", 0xFFFF),
-        ("\U0010ffff", 0xDBFF * 31 + 0xDFFF),
-        ("\U00010000", 0xD800 * 31 + 0xDC00),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), [
+    ("", 0), ("a", 97), ("TagA", 2598919), ("a||b", 3012833),
+    ("polygenelubricants", -(1 << 31)),  # a known string of Integer.MIN_VALUE
+    ("\U0001f600", 0xD83D * 31 + 0xDE00), ("\uffff", 0xFFFF), ("\U0010ffff", 0xDBFF * 31 + 0xDFFF),
+    ("\U00010000", 0xD800 * 31 + 0xDC00),
+])  # fmt: skip
 def test_known_hashes(text: str, value: int) -> None:
     assert kernel_hash(text.encode()) == value
-    assert hash_text(text) == value
+    assert java_text.hash_text(text) == value
 
 
 @settings(deadline=None)  # a kernel may have to be compiled first
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_a_hash_of_any_bytes_and_of_what_is_put_behind_it(raw: bytes, more: bytes) -> None:
     text = reference.decode_utf8(raw)
-    assert kernel_hash(raw) == hash_text(text) == reference.hash_code(text)
+    assert kernel_hash(raw) == java_text.hash_text(text) == reference.hash_code(text)
     whole = text + "#" + reference.decode_utf8(more)
-    assert kernel_hash(more, kernel_hash(b"#", kernel_hash(raw))) == hash_text(whole)
+    assert kernel_hash(more, kernel_hash(b"#", kernel_hash(raw))) == java_text.hash_text(whole)
 
 
 @settings(deadline=None)  # a kernel may have to be compiled first
 @given(st.text(max_size=40))
 def test_a_hash_of_any_text(text: str) -> None:
-    assert hash_text(text) == reference.hash_code(text)
-    assert hash_text("\ud800" + text) == reference.hash_code("\ud800" + text)
+    assert java_text.hash_text(text) == reference.hash_code(text)
+    assert java_text.hash_text("\ud800" + text) == reference.hash_code("\ud800" + text)
 
 
 # Numbers
 
 
 def kernel_integer(raw: bytes, bits: int) -> int | None:
-    fits, value = parse_integer(np.frombuffer(raw + b"7", np.uint8), 0, len(raw), bits)
+    fits, value = java_text.parse_integer(np.frombuffer(raw + b"7", np.uint8), 0, len(raw), bits)
     return value if fits else None
 
 
@@ -196,50 +165,28 @@ def test_the_range_of_a_number(bits: int) -> None:
         assert kernel_integer(str(value).encode(), bits) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("", None),
-        ("+", None),
-        ("-", None),
-        ("--1", None),
-        ("+-1", None),
-        ("1-", None),
-        (" 1", None),
-        ("1 ", None),
-        ("1_0", None),
-        ("1.0", None),
-        ("0x1", None),
-        ("1e3", None),
-        ("a", None),
-        ("/", None),
-        (":", None),
-        ("-0", 0),
-        ("+0", 0),
-        ("007", 7),
-        ("0" * 40 + "5", 5),
-        ("\u0663", 3),  # Arabic-Indic
-        ("\uff11\uff12", 12),  # fullwidth
-        ("1\u0967", 11),  # Devanagari after ASCII
-        ("\U0001d7d9", None),  # a digit, but two UTF-16 units: Character.digit sees neither
-        ("\u00b2", None),  # superscript two is no decimal digit
-        ("\u2161", None),  # Roman numeral two
-        ("\u2212", None),  # a minus, but not Java's
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), [
+    ("", None), ("+", None), ("-", None), ("--1", None), ("+-1", None), ("1-", None), (" 1", None),
+    ("1 ", None), ("1_0", None), ("1.0", None), ("0x1", None), ("1e3", None), ("a", None),
+    ("/", None), (":", None), ("-0", 0), ("+0", 0), ("007", 7), ("0" * 40 + "5", 5),
+    ("\u0663", 3),  # Arabic-Indic
+    ("\uff11\uff12", 12),  # fullwidth
+    ("1\u0967", 11),  # Devanagari after ASCII
+    ("\U0001d7d9", None),  # a digit, but two UTF-16 units: Character.digit sees neither
+    ("\u00b2", None),  # superscript two is no decimal digit
+    ("\u2161", None),  # Roman numeral two
+    ("\u2212", None),  # a minus, but not Java's
+])  # fmt: skip
 def test_what_java_takes_for_a_number(text: str, value: int | None) -> None:
     for bits in MOST:
         assert kernel_integer(text.encode(), bits) == value
 
 
-def test_every_decimal_digit_of_the_plane_is_one() -> None:
+def test_every_decimal_digit_of_the_plane_is_one_and_malformed_text_no_number() -> None:
     for character in map(chr, range(0x10000)):
         value = unicodedata.decimal(character, None)
         if value is not None:
             assert kernel_integer(character.encode(), 32) == value
-
-
-def test_malformed_text_is_no_number() -> None:
     for raw in (b"\xff", b"1\xff", b"\xd9", b"1\xd9", b"\xed\xa0\x80"):
         assert kernel_integer(raw, 32) is None
 

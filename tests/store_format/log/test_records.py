@@ -15,16 +15,6 @@ from reput.store_format.dispatch.scan import FIND_FIRST, End, Stretch, scan, sca
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.log import records
 from reput.store_format.log.properties import new_spans
-from reput.store_format.log.records import (
-    RECORD_ROW,
-    RecordRules,
-    bad_bodies,
-    bad_property_crcs,
-    find_record,
-    first_bad_property_crc,
-    frame,
-    walk,
-)
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings, settings_from
 from tests.logs import Message, encode, properties
@@ -34,7 +24,7 @@ from tests.reference.rules import Rules, parse_version
 from tests.store_format.log.windows import window_of
 
 RELEASE = "5.3.3"
-RULES = RecordRules(ipv6_hosts=True, long_topics=True)
+RULES = records.RecordRules(ipv6_hosts=True, long_topics=True)
 SEGMENT = 4096
 ALONE = np.full(4, -1, np.int64)  # no DLedger log: unused
 GOOD = Message(topic="Topic", body=b"body", properties=properties(("KEYS", "a b"), ("TAGS", "t")))
@@ -72,60 +62,34 @@ def reference_accepts(data: bytes, at: int = 0, release: str = RELEASE) -> bool:
         return False
 
 
-def ending_fault(left: int) -> Fault:
-    """What a segment ends in whose last bytes, fewer than a record's, are a record's first."""
-    if left <= 4:
-        return Fault.SHORT_TAIL
-    return Fault.BAD_MAGIC if left < 8 else Fault.SIZE_PAST_END
-
-
 # Each fault
 
 
-@pytest.mark.parametrize(
-    ("bad", "fault"),
-    [
-        (b"", Fault.ZEROS),
-        (encode(GOOD, 0)[:20], Fault.LENGTHS),
-        (struct.pack(">iI", 200, 0xCBD43194), Fault.BLANK),
-        (Message(magic=0xDAA320A8), Fault.BAD_MAGIC),
-        (Message(magic=0), Fault.BAD_MAGIC),
-        (struct.pack(">iI", 0, 0xDAA320A7), Fault.BAD_SIZE),
-        (Message(size=90), Fault.BAD_SIZE),
-        (Message(size=4), Fault.BAD_SIZE),
-        (Message(size=-1), Fault.BAD_SIZE),
-        (Message(size=-(1 << 31)), Fault.BAD_SIZE),
-        (Message(size=SEGMENT - 92 + 1), Fault.SIZE_PAST_END),
-        (Message(size=(1 << 31) - 1), Fault.SIZE_PAST_END),
-        (Message(body_length=2), Fault.BODY_LENGTH),
-        (Message(body_length=(1 << 31) - 1), Fault.BODY_LENGTH),
-        (Message(topic_length=-1), Fault.TOPIC_LENGTH),
-        (Message(topic_length=-128), Fault.TOPIC_LENGTH),
-        (Message(topic_length=2), Fault.TOPIC_LENGTH),
-        (Message(topic="x" * 200, version=2, topic_length=-1), Fault.TOPIC_LENGTH),
-        (Message(topic_length=0), Fault.LENGTHS),
-        (Message(properties_length=1), Fault.LENGTHS),
-        (Message(size=93), Fault.LENGTHS),
-        (Message(size=91), Fault.TOPIC_LENGTH),
-        (Message(size=92, sys_flag=0x30), Fault.LENGTHS),  # no room for hosts of 20 bytes
-        (Message(physical_offset=0), Fault.PLACE),
-        (Message(physical_offset=-92), Fault.PLACE),
-        (Message(body=b"x", body_crc=0), Fault.BODY_CRC),
-        (Message(body=b"x" * 4000, body_crc=0), Fault.BODY_CRC),
-        (
-            Message(topic="SCHEDULE_TOPIC_XXXX", properties=properties(("DELAY", "3 "))),
-            Fault.DELAY_LEVEL,
-        ),
-        (
-            Message(properties=properties(("INNER_NUM", "32768"), ("INNER_BASE", "0"))),
-            Fault.BATCH_NUMBERS,
-        ),
-        (
-            Message(properties=properties(("INNER_NUM", "1"), ("INNER_BASE", "x"))),
-            Fault.BATCH_NUMBERS,
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("bad", "fault"), [
+    (b"", Fault.ZEROS), (encode(GOOD, 0)[:20], Fault.LENGTHS),
+    (struct.pack(">iI", 200, 0xCBD43194), Fault.BLANK),
+    (Message(magic=0xDAA320A8), Fault.BAD_MAGIC), (Message(magic=0), Fault.BAD_MAGIC),
+    (struct.pack(">iI", 0, 0xDAA320A7), Fault.BAD_SIZE), (Message(size=90), Fault.BAD_SIZE),
+    (Message(size=4), Fault.BAD_SIZE), (Message(size=-1), Fault.BAD_SIZE),
+    (Message(size=-(1 << 31)), Fault.BAD_SIZE),
+    (Message(size=SEGMENT - 92 + 1), Fault.SIZE_PAST_END),
+    (Message(size=(1 << 31) - 1), Fault.SIZE_PAST_END), (Message(body_length=2), Fault.BODY_LENGTH),
+    (Message(body_length=(1 << 31) - 1), Fault.BODY_LENGTH),
+    (Message(topic_length=-1), Fault.TOPIC_LENGTH),
+    (Message(topic_length=-128), Fault.TOPIC_LENGTH), (Message(topic_length=2), Fault.TOPIC_LENGTH),
+    (Message(topic="x" * 200, version=2, topic_length=-1), Fault.TOPIC_LENGTH),
+    (Message(topic_length=0), Fault.LENGTHS), (Message(properties_length=1), Fault.LENGTHS),
+    (Message(size=93), Fault.LENGTHS), (Message(size=91), Fault.TOPIC_LENGTH),
+    (Message(size=92, sys_flag=0x30), Fault.LENGTHS),  # no room for hosts of 20 bytes
+    (Message(physical_offset=0), Fault.PLACE), (Message(physical_offset=-92), Fault.PLACE),
+    (Message(body=b"x", body_crc=0), Fault.BODY_CRC),
+    (Message(body=b"x" * 4000, body_crc=0), Fault.BODY_CRC),
+    (Message(topic="SCHEDULE_TOPIC_XXXX", properties=properties(("DELAY", "3 "))),
+     Fault.DELAY_LEVEL),
+    (Message(properties=properties(("INNER_NUM", "32768"), ("INNER_BASE", "0"))),
+     Fault.BATCH_NUMBERS),
+    (Message(properties=properties(("INNER_NUM", "1"), ("INNER_BASE", "x"))), Fault.BATCH_NUMBERS),
+])  # fmt: skip
 def test_each_fault_ends_the_scan_where_it_is(bad: Message | bytes, fault: Fault) -> None:
     first = encode(Message(), 0)
     second = bad if isinstance(bad, bytes) else encode(bad, len(first))
@@ -135,13 +99,6 @@ def test_each_fault_ends_the_scan_where_it_is(bad: Message | bytes, fault: Fault
     assert end.next == (size if fault == Fault.BLANK else len(first))
     assert end.records == 1
     assert reference_accepts((first + second).ljust(size, b"\0"), len(first)) is False
-
-
-@pytest.mark.parametrize("left", range(1, 9))
-def test_a_segment_that_ends_without_room_for_a_blank(left: int) -> None:
-    record = encode(Message(), 0)
-    end = scanned(record + b"\x11" * left)
-    assert (end.fault, end.next, end.records) == (ending_fault(left), len(record), 1)
 
 
 def test_a_property_crc_that_is_missing_or_wrong() -> None:
@@ -158,20 +115,17 @@ def test_a_property_crc_that_is_missing_or_wrong() -> None:
         assert (end.fault, end.next) == (Fault.PROPERTY_CRC, 0)
 
 
-def test_every_fault_has_a_reason_that_names_a_field() -> None:
+def test_every_fault_has_a_reason_and_a_frame_asks_for_what_is_not_at_hand() -> None:
     not_faults = {Fault.NONE, Fault.NEED_MORE, Fault.BLANK}
     assert set(REASONS) == set(Fault) - not_faults
     assert len(set(REASONS.values())) == len(REASONS)
-
-
-def test_a_frame_asks_for_what_is_not_at_hand() -> None:
     buf = np.frombuffer(encode(GOOD, 0), np.uint8)
     for length in range(8):
-        assert frame(buf, 0, length, SEGMENT, RULES)[0] == Fault.NEED_MORE
-    assert frame(buf, 0, 8, SEGMENT, RULES) == (Fault.NONE, len(buf))
-    rows = np.zeros(3, RECORD_ROW)
+        assert records.frame(buf, 0, length, SEGMENT, RULES)[0] == Fault.NEED_MORE
+    assert records.frame(buf, 0, 8, SEGMENT, RULES) == (Fault.NONE, len(buf))
+    rows = np.zeros(3, records.RECORD_ROW)
     for length in range(8, len(buf)):
-        count, at, fault = walk(buf, 0, length, SEGMENT, SEGMENT, 0, RULES, rows, ALONE)
+        count, at, fault = records.walk(buf, 0, length, SEGMENT, SEGMENT, 0, RULES, rows, ALONE)
         assert (count, at, fault) == (0, 0, Fault.NEED_MORE)
 
 
@@ -194,7 +148,7 @@ def test_a_blank_of_any_size_up_to_5_3_1(size: int) -> None:
 # What negative lengths and empty bodies do
 
 
-def test_negative_lengths_count_as_none() -> None:
+def test_negative_lengths_count_as_none_and_a_body_has_its_crc_where_it_is_checked() -> None:
     messages = [
         Message(body_length=-1),
         Message(body_length=-(1 << 31), body_crc=5),  # and no CRC is checked
@@ -203,25 +157,19 @@ def test_negative_lengths_count_as_none() -> None:
     ]
     end = scanned(segment_of(*messages))
     assert (end.records, end.fault) == (4, Fault.ZEROS)
-
-
-def test_a_body_has_its_crc_in_31_bits_where_it_is_checked() -> None:
     assert scanned(segment_of(Message(body=b"", body_crc=77))).records == 1
     assert scanned(segment_of(Message(body=b"x", body_crc=-1))).fault == Fault.BODY_CRC
     wrong = segment_of(Message(body=b"x", body_crc=1))
     assert scanned(wrong, settings=settings_from({"checkCRCOnRecover": "false"})).records == 1
 
 
-@pytest.mark.parametrize(
-    ("message", "accepted", "refused"),
-    [
-        (Message(sys_flag=0x10, born_host=bytes(20)), "4.6.0", "4.5.2"),
-        (Message(sys_flag=0x20, store_host=bytes(20)), "4.6.0", "4.5.2"),
-        (Message(sys_flag=0x30, born_host=bytes(20), store_host=bytes(20)), "4.6.0", "4.5.2"),
-        (Message(sys_flag=0x30), "4.5.2", "4.6.0"),
-        (Message(topic="L" * 300, version=2), "5.1.0", "5.0.0"),
-    ],
-)
+@pytest.mark.parametrize(("message", "accepted", "refused"), [
+    (Message(sys_flag=0x10, born_host=bytes(20)), "4.6.0", "4.5.2"),
+    (Message(sys_flag=0x20, store_host=bytes(20)), "4.6.0", "4.5.2"),
+    (Message(sys_flag=0x30, born_host=bytes(20), store_host=bytes(20)), "4.6.0", "4.5.2"),
+    (Message(sys_flag=0x30), "4.5.2", "4.6.0"),
+    (Message(topic="L" * 300, version=2), "5.1.0", "5.0.0"),
+])  # fmt: skip
 def test_what_a_release_reads(message: Message, accepted: str, refused: str) -> None:
     data = segment_of(message)
     assert scanned(data, accepted).records == 1
@@ -239,11 +187,11 @@ def test_the_fields_of_a_row() -> None:
     base = 1 << 41
     record = encode(message, base)
     buf = np.frombuffer(record.ljust(SEGMENT, b"\0"), np.uint8)
-    rows = np.zeros(2, RECORD_ROW)
-    assert walk(buf, 0, SEGMENT, SEGMENT, SEGMENT, base, RULES, rows, ALONE) == (
+    rows = np.zeros(2, records.RECORD_ROW)
+    assert records.walk(buf, 0, SEGMENT, SEGMENT, SEGMENT, base, RULES, rows, ALONE) == (
         1, len(record), Fault.ZEROS
     )  # fmt: skip
-    row = dict(zip(RECORD_ROW.names or (), rows[0].item(), strict=True))
+    row = dict(zip(records.RECORD_ROW.names or (), rows[0].item(), strict=True))
     assert row == {
         "at": 0, "bodyAt": 112, "topicAt": 118, "propertiesAt": 123, "physicalOffset": base,
         "queueOffset": 1 << 40, "storeTimestamp": -5, "size": 127, "queueId": -3, "sysFlag": 0x38,
@@ -298,25 +246,17 @@ def test_a_segment_that_ends_in_the_middle_of_a_record(name: str) -> None:
 # field -> where it stands in a record with IPv4 hosts, and what one flipped bit of it leads to
 FIELDS: list[tuple[str, int, int, set[Fault]]] = [
     ("totalSize", 0, 4, {Fault.LENGTHS, Fault.TOPIC_LENGTH, Fault.BODY_LENGTH}
-        | {Fault.SIZE_PAST_END, Fault.BAD_SIZE}),
-    ("magic", 4, 8, {Fault.BAD_MAGIC}),
-    ("bodyCRC", 8, 12, {Fault.BODY_CRC}),
-    ("queueId", 12, 16, {Fault.NONE}),
-    ("flag", 16, 20, {Fault.NONE}),
-    ("queueOffset", 20, 28, {Fault.NONE}),
-    ("physicalOffset", 28, 36, {Fault.PLACE}),
-    ("bornTimestamp", 40, 48, {Fault.NONE}),
-    ("bornHost", 48, 56, {Fault.NONE}),
-    ("storeTimestamp", 56, 64, {Fault.NONE}),
-    ("storeHost", 64, 72, {Fault.NONE}),
-    ("reconsumeTimes", 72, 76, {Fault.NONE}),
+        | {Fault.SIZE_PAST_END, Fault.BAD_SIZE}), ("magic", 4, 8, {Fault.BAD_MAGIC}),
+    ("bodyCRC", 8, 12, {Fault.BODY_CRC}), ("queueId", 12, 16, {Fault.NONE}),
+    ("flag", 16, 20, {Fault.NONE}), ("queueOffset", 20, 28, {Fault.NONE}),
+    ("physicalOffset", 28, 36, {Fault.PLACE}), ("bornTimestamp", 40, 48, {Fault.NONE}),
+    ("bornHost", 48, 56, {Fault.NONE}), ("storeTimestamp", 56, 64, {Fault.NONE}),
+    ("storeHost", 64, 72, {Fault.NONE}), ("reconsumeTimes", 72, 76, {Fault.NONE}),
     ("preparedTransactionOffset", 76, 84, {Fault.NONE}),
     ("bodyLength", 84, 88, {Fault.BODY_LENGTH, Fault.TOPIC_LENGTH, Fault.LENGTHS}),
     ("body", 88, 92, {Fault.BODY_CRC}),
-    ("topicLength", 92, 93, {Fault.TOPIC_LENGTH, Fault.LENGTHS}),
-    ("topic", 93, 98, {Fault.NONE}),
-    ("propertiesLength", 98, 100, {Fault.LENGTHS}),
-    ("properties", 100, 116, {Fault.NONE}),
+    ("topicLength", 92, 93, {Fault.TOPIC_LENGTH, Fault.LENGTHS}), ("topic", 93, 98, {Fault.NONE}),
+    ("propertiesLength", 98, 100, {Fault.LENGTHS}), ("properties", 100, 116, {Fault.NONE}),
 ]  # fmt: skip
 
 
@@ -362,27 +302,25 @@ def large_bodies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("sizes", [[10, 0, 20], [3000, 10, 5000], [2047, 2048, 2049]])
 def test_a_bad_body(sizes: list[int]) -> None:
     for bad in range(len(sizes) + 1):
-        messages = [
-            Message(body=b"x" * size, body_crc=1 if n == bad else None)
-            for n, size in enumerate(sizes)
-        ]
+        messages = [Message(body=b"x" * size, body_crc=1 if n == bad else None)
+                    for n, size in enumerate(sizes)]  # fmt: skip
         data = segment_of(*messages, size=1 << 16)
-        rows = np.zeros(9, RECORD_ROW)
+        rows = np.zeros(9, records.RECORD_ROW)
         buf = np.frombuffer(data, np.uint8)
-        count, _, _ = walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows, ALONE)
+        count, _, _ = records.walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows, ALONE)
         assert count == len(sizes)
         expected = [n == bad and size > 0 for n, size in enumerate(sizes)]
-        assert bad_bodies(buf, rows[:count]).tolist() == expected
+        assert records.bad_bodies(buf, rows[:count]).tolist() == expected
 
 
 @pytest.mark.usefixtures("large_bodies")
 def test_two_bad_bodies() -> None:
     for sizes in ([10, 5000], [5000, 10], [5000, 5000]):
         data = segment_of(*(Message(body=b"x" * s, body_crc=1) for s in sizes), size=1 << 16)
-        rows = np.zeros(9, RECORD_ROW)
+        rows = np.zeros(9, records.RECORD_ROW)
         buf = np.frombuffer(data, np.uint8)
-        count, _, _ = walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows, ALONE)
-        assert bad_bodies(buf, rows[:count]).tolist() == [True, True]
+        count, _, _ = records.walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows, ALONE)
+        assert records.bad_bodies(buf, rows[:count]).tolist() == [True, True]
 
 
 # Finding a record
@@ -390,24 +328,21 @@ def test_two_bad_bodies() -> None:
 
 @pytest.mark.parametrize("release", ["5.0.0", "5.1.0"])
 def test_the_first_record_in_its_own_place(release: str) -> None:
-    rules = RecordRules(True, profile(release).long_topics)
+    rules = records.RecordRules(True, profile(release).long_topics)
     base = 1 << 33
     for at in (0, 1, 7, 100):
         for message, known in ((Message(), True), (Message(version=2), rules.long_topics)):
             elsewhere = encode(Message(), 5)  # a copy in a body: its offset is not its place
             data = (b"\xda" * at + encode(message, base + at) + elsewhere).ljust(SEGMENT, b"\xda")
-            found = find_record(np.frombuffer(data, np.uint8), 0, len(data), base, rules)
+            found = records.find_record(np.frombuffer(data, np.uint8), 0, len(data), base, rules)
             assert found == (at if known else -1)
 
 
-def test_a_record_whose_first_fields_reach_past_the_bytes_is_not_looked_at() -> None:
+def test_a_stretch_finds_its_first_record_none_whose_fields_reach_past_the_bytes() -> None:
     buf = np.frombuffer(encode(Message(), 0), np.uint8)
-    assert find_record(buf, 0, 48, 0, RULES) == 0
-    assert find_record(buf, 0, 47, 0, RULES) == -1
-    assert find_record(buf, 1, len(buf), 0, RULES) == -1
-
-
-def test_a_stretch_that_begins_in_the_middle_finds_its_first_record() -> None:
+    assert records.find_record(buf, 0, 48, 0, RULES) == 0
+    assert records.find_record(buf, 0, 47, 0, RULES) == -1
+    assert records.find_record(buf, 1, len(buf), 0, RULES) == -1
     data = segment_of(Message(), Message(), Message())
     read_from = np.frombuffer(data, np.uint8)
 
@@ -434,13 +369,13 @@ def bad(messages: list[Message], flip: int | None = None) -> list[bool]:
     window = window.copy()
     if flip is not None:
         window[flip] ^= 1
-    found: list[bool] = bad_property_crcs(window, rows, False, new_spans()).tolist()
+    found: list[bool] = records.bad_property_crcs(window, rows, False, new_spans()).tolist()
     return found
 
 
 def first_bad(messages: list[Message], zero_counts: bool = True) -> int:
     window, rows = window_of(messages)
-    return first_bad_property_crc(window, rows, False, zero_counts)
+    return records.first_bad_property_crc(window, rows, False, zero_counts)
 
 
 @pytest.mark.parametrize("at", [12, 30, 88, 93])
@@ -452,17 +387,27 @@ def test_every_byte_of_the_record_is_covered(at: int) -> None:
     assert bad([SEALED, SEALED], flip=size + at) == [False, True]
 
 
-def test_each_digit_of_the_property_counts() -> None:
+def test_each_digit_of_the_last_property_counts_none_is_missing_and_a_row_may_have_the_crc() -> (
+    None
+):
     size = len(encode(SEALED, 0))
     for at in range(size - 11, size - 1):
         assert bad([SEALED], flip=at) == [True]
-
-
-def test_a_record_without_the_property_is_missing_it_and_not_wrong() -> None:
     assert bad([PLAIN, SEALED, Message()]) == [False, False, False]
     assert first_bad([PLAIN, SEALED]) == 0
     assert first_bad([SEALED, PLAIN]) == 1
     assert first_bad([SEALED, SEALED]) == 2
+    wrong = NAME + b"1111111111\x02"
+    assert bad([replace(SEALED, properties=wrong)]) == [False]
+    window, rows = window_of([replace(SEALED, properties=wrong)])
+    assert records.first_bad_property_crc(window, rows, False, True) == 1
+    window, rows = window_of([SEALED])
+    crc = zlib.crc32(encode(SEALED, 0)[:-20]) & 0x7FFFFFFF
+    rows = rows.copy()
+    rows["bodyElided"] = 1
+    for given, wrong in ((crc, False), (crc ^ 1, True)):
+        rows["bodyCRC"] = np.int32(given)
+        assert records.bad_property_crcs(window, rows, False, new_spans()).tolist() == [wrong]
 
 
 @pytest.mark.parametrize("value", [b"0000000000", b"0", b"-1", b"\x01", b"123456789\xff"])
@@ -471,26 +416,9 @@ def test_any_other_value_is_wrong(value: bytes) -> None:
     assert bad([replace(PLAIN, properties=text)]) == [True]
 
 
-def test_of_two_properties_the_last_counts() -> None:
-    wrong = NAME + b"1111111111\x02"
-    assert bad([replace(SEALED, properties=wrong)]) == [False]
-    window, rows = window_of([replace(SEALED, properties=wrong)])
-    assert first_bad_property_crc(window, rows, False, True) == 1
-
-
 @pytest.mark.parametrize(("zero_counts", "found"), [(True, 1), (False, 0)])
 def test_a_crc_of_0_counts_from_5_3_2_on(zero_counts: bool, found: int) -> None:
     record = encode(ZERO, 0)
     assert zlib.crc32(record[:-20]) & 0x7FFFFFFF == 0
     assert record.endswith(NAME + b"0" * 10 + b"\x02")
     assert first_bad([ZERO], zero_counts) == found
-
-
-def test_of_a_body_that_was_left_out_the_row_has_the_crc() -> None:
-    window, rows = window_of([SEALED])
-    crc = zlib.crc32(encode(SEALED, 0)[:-20]) & 0x7FFFFFFF
-    rows = rows.copy()
-    rows["bodyElided"] = 1
-    for given, wrong in ((crc, False), (crc ^ 1, True)):
-        rows["bodyCRC"] = np.int32(given)
-        assert bad_property_crcs(window, rows, False, new_spans()).tolist() == [wrong]

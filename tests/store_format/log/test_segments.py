@@ -40,32 +40,11 @@ def starts(segments: list[Segment]) -> list[int]:
     return [segment.start for segment in segments]
 
 
-def test_segments_of_several_folders_are_one_log() -> None:
+def test_segments_of_several_folders_are_one_log_and_a_folder_has_to_be_one() -> None:
     made = storage(("a/200", SIZE), ("b/100", SIZE), ("a/300", 0))
     found = find_segments(made, ["a", "b"], SIZE)
     assert starts(found) == [100, 200]  # the empty last file is what RocketMQ deletes
     assert (found[-1].path, found[-1].end) == (f"a/{segment_name(200)}", 300)
-
-
-@pytest.mark.parametrize(
-    ("files", "reason"),
-    [
-        ([], "no segments: the log is empty"), ([("0", 0)], "the log is empty"),
-        ([("0", 99)], "has 99 bytes, but mappedFileSizeCommitLog is 100"),
-        ([("0", 0), ("100", SIZE)], "has 0 bytes"), ([("50", SIZE)], "its name is no multiple"),
-        ([("0", SIZE), ("b/0", SIZE)], "is there twice, also as a/"),
-        ([("0", SIZE), ("200", SIZE)], "ends at 100, so 1 segment is missing"),
-        ([("0", SIZE), ("400", SIZE)], "so 3 segments are missing"),
-        ([("abort", 0)], "the log is empty"), ([("9" * 20, SIZE)], "the log is empty"),
-        ([(f"{FOLDER}/0", SIZE)], "the log is empty"),  # a broker passes folders over
-    ],
-)  # fmt: skip
-def test_what_is_no_log_is_refused(files: list[tuple[str, int]], reason: str) -> None:
-    with pytest.raises(StoreError, match=reason):
-        find_segments(storage(*files), ["a", "b"], SIZE)
-
-
-def test_a_folder_has_to_be_one() -> None:
     made = storage(("0", SIZE))
     for folder, reason in (("none", "no such folder"), (f"a/{segment_name(0)}", "is not a folder")):
         with pytest.raises(StoreError, match=f"{folder}: {reason}"):
@@ -73,22 +52,33 @@ def test_a_folder_has_to_be_one() -> None:
         assert list_segments(made, ["a", folder], SIZE).findings == [Finding(folder, reason)]
 
 
-@pytest.mark.parametrize(
-    ("files", "left", "odd", "findings"),
-    [
-        ([("0", SIZE), ("100", SIZE)], [0, 100], [], []),
-        ([("0", SIZE), ("100", 7)], [0, 100], [1], ["has 7 bytes"]),
-        ([("0", SIZE), ("100", 0)], [0], [], []), ([("0", 0),
-        ("100", SIZE)], [0, 100], [0], ["has 0"]),
-        ([("0", SIZE), ("300", SIZE)], [0, 300], [], ["a hole before it: 2 segments are missing"]),
-        ([("0", SIZE),
-        ("150", SIZE)], [0], [], ["no multiple of mappedFileSizeCommitLog 100; left out"]),
-        ([("0", SIZE),
-        ("b/0", SIZE)], [0], [], [f"is there twice, also as a/{segment_name(0)}; left out"]),
-        ([("0", SIZE), ("x.tmp", 1)], [0], [], []),  # log/there names it
-        ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "reason"), [
+    ([], "no segments: the log is empty"), ([("0", 0)], "the log is empty"),
+    ([("0", 99)], "has 99 bytes, but mappedFileSizeCommitLog is 100"),
+    ([("0", 0), ("100", SIZE)], "has 0 bytes"), ([("50", SIZE)], "its name is no multiple"),
+    ([("0", SIZE), ("b/0", SIZE)], "is there twice, also as a/"),
+    ([("0", SIZE), ("200", SIZE)], "ends at 100, so 1 segment is missing"),
+    ([("0", SIZE), ("400", SIZE)], "so 3 segments are missing"),
+    ([("abort", 0)], "the log is empty"), ([("9" * 20, SIZE)], "the log is empty"),
+    ([(f"{FOLDER}/0", SIZE)], "the log is empty"),  # a broker passes folders over
+])  # fmt: skip
+def test_what_is_no_log_is_refused(files: list[tuple[str, int]], reason: str) -> None:
+    with pytest.raises(StoreError, match=reason):
+        find_segments(storage(*files), ["a", "b"], SIZE)
+
+
+@pytest.mark.parametrize(("files", "left", "odd", "findings"), [
+    ([("0", SIZE), ("100", SIZE)], [0, 100], [], []),
+    ([("0", SIZE), ("100", 7)], [0, 100], [1], ["has 7 bytes"]),
+    ([("0", SIZE), ("100", 0)], [0], [], []), ([("0", 0), ("100", SIZE)], [0, 100], [0], ["has 0"]),
+    ([("0", SIZE), ("300", SIZE)], [0, 300], [], ["a hole before it: 2 segments are missing"]),
+    ([("0", SIZE), ("150", SIZE)], [0], [],
+     ["no multiple of mappedFileSizeCommitLog 100; left out"]),
+    ([("0", SIZE), ("b/0", SIZE)], [0], [],
+     [f"is there twice, also as a/{segment_name(0)}; left out"]),
+    ([("0", SIZE), ("x.tmp", 1)], [0], [], []),  # log/there names it
+    ([("0", SIZE), (f"{FOLDER}/0", 1)], [0], [], []),
+])  # fmt: skip
 def test_a_listing_reports_and_goes_on(files, left, odd, findings) -> None:
     found = list_segments(storage(*files), ["a", "b"], SIZE)
     assert (starts(found.segments), sorted(found.odd)) == (left, odd)
@@ -115,33 +105,13 @@ FIRST, SECOND, THIRD = (f"a/{segment_name(400 * n)}" for n in range(3))
 ODD = f"a/{segment_name(401)}"
 
 
-def test_a_segment_whose_name_cannot_be_right_is_the_one_that_its_records_prove() -> None:
+def test_a_segment_with_a_wrong_name_is_proved_by_its_records_and_what_it_hides_refused() -> None:
     found = listing({FIRST: two_records(0), ODD: two_records(400), THIRD: two_records(800),
                      "b/x": b""})  # fmt: skip
     assert [(each.start, each.path) for each in found.segments][1] == (400, ODD)
     (finding,) = found.findings
     assert "is read as that" in finding.reason
     assert (finding.left_out, finding.todo[:5]) == (False, "give ")
-
-
-@pytest.mark.parametrize(
-    ("files", "reason", "left_out"),
-    [
-        ({SECOND: two_records(400), ODD: two_records(400)}, "which is there; left out", True),
-        ({ODD: record(400)}, "no multiple of mappedFileSizeCommitLog 400; left out", True),
-        ({ODD: record(400) + record(900)}, "400; left out", True),  # they disagree
-        ({ODD: b""}, "400; left out", False),
-        ({"a/x.bak": two_records(400)}, "which the log lacks; left out", True),
-    ],
-)
-def test_a_file_with_messages_that_is_left_out_is_named(files, reason, left_out) -> None:
-    found = listing({FIRST: two_records(0), "b/x": b"", **files})
-    (finding,) = found.findings
-    assert reason in finding.reason
-    assert finding.left_out == left_out
-
-
-def test_what_another_name_hides_is_refused_and_a_copy_is_not() -> None:
     log = {SECOND: two_records(400)}
     for name in (SECOND, FIRST):  # an expired segment's copy is nothing that the log lacks
         files = {**log, "a/x.bak": two_records(int(name[2:]))}
@@ -150,6 +120,20 @@ def test_what_another_name_hides_is_refused_and_a_copy_is_not() -> None:
     files = {**log, "a/x.bak": two_records(800)}
     with pytest.raises(StoreError, match=f"x.bak: .* segment {segment_name(800)}, which the log"):
         find_segments(MemoryStorage(files), ["a"], 400)
+
+
+@pytest.mark.parametrize(("files", "reason", "left_out"), [
+    ({SECOND: two_records(400), ODD: two_records(400)}, "which is there; left out", True),
+    ({ODD: record(400)}, "no multiple of mappedFileSizeCommitLog 400; left out", True),
+    ({ODD: record(400) + record(900)}, "400; left out", True),  # they disagree
+    ({ODD: b""}, "400; left out", False),
+    ({"a/x.bak": two_records(400)}, "which the log lacks; left out", True),
+])  # fmt: skip
+def test_a_file_with_messages_that_is_left_out_is_named(files, reason, left_out) -> None:
+    found = listing({FIRST: two_records(0), "b/x": b"", **files})
+    (finding,) = found.findings
+    assert reason in finding.reason
+    assert finding.left_out == left_out
 
 
 @pytest.mark.parametrize("empty", [b"", bytes(400)])
@@ -167,7 +151,9 @@ def test_of_a_segment_in_two_paths_the_one_with_records_counts(empty: bytes, fir
     assert (finding.path, finding.left_out) == (unused, False)
 
 
-def test_the_folders_are_those_of_the_brokers_settings() -> None:
+def test_the_folders_are_those_of_the_brokers_settings_the_store_s_own_by_one_path(
+    tmp_path, monkeypatch
+) -> None:
     def folders(**given: str) -> list[str]:
         return commit_log_folders("s", settings_from(given))
 
@@ -175,10 +161,7 @@ def test_the_folders_are_those_of_the_brokers_settings() -> None:
     assert folders(storePathCommitLog="/a/, /b,,/a") == ["/a", "/b"]
     assert folders(readOnlyCommitLogStorePaths="/c/") == ["s/commitlog", "/c"]
     assert folders(storePathCommitLog="/a", readOnlyCommitLogStorePaths="/c,/a") == ["/a", "/c"]
-
-
-def test_the_stores_own_folder_has_one_path(tmp_path, monkeypatch) -> None:
-    """Most templates of a broker.conf name STORE/commitlog."""
+    # Most templates of a broker.conf name STORE/commitlog.
     store = tmp_path / "store"
     (store / "commitlog").mkdir(parents=True)
     (tmp_path / "link").symlink_to(store)
@@ -199,11 +182,10 @@ def test_stretches_cover_each_segment_and_nothing_twice() -> None:
     assert Splits(segments, 100, SIZE).total == Splits(segments, 1000, SIZE).total == 2
 
 
-@pytest.mark.parametrize(
-    ("limit", "ends"),
-    [(100, [100]), (101, [101]), (140, [140]), (141, [140, 141]), (200, [140, 180, 200]),
-     (290, [140, 180, 200, 240, 280, 290]), (300, [140, 180, 200, 240, 280, 300])],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "ends"), [
+    (100, [100]), (101, [101]), (140, [140]), (141, [140, 141]), (200, [140, 180, 200]),
+    (290, [140, 180, 200, 240, 280, 290]), (300, [140, 180, 200, 240, 280, 300]),
+])  # fmt: skip
 def test_stretches_end_at_a_limit(limit: int, ends: list[int]) -> None:
     segments = [Segment("x", start, FileState(SIZE, 0, 0)) for start in (100, 200)]
     splits = Splits(segments, 40, SIZE, limit)

@@ -67,21 +67,28 @@ ALL = Checks(body=True, property=True)
 MIXED = (SMALL, LONG, SMALL, SMALL, LONG, LONG, *[SMALL] * 30)
 
 
-def test_each_record_comes_once_in_steps_of_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_record_comes_once_up_to_the_stop_and_nothing_is_read_past_an_end(monkeypatch) -> None:
     monkeypatch.setattr(record, "_PIECE_BYTES", WINDOW)
     log = Log(*MIXED)
     assert walked(log.walk(ALL)) == (log.at, log.end, Fault.ZEROS)
     assert log.longest <= WINDOW < len(BODY)
-
-
-def test_a_walk_stops_at_the_first_record_not_before_stop() -> None:
-    log = Log(*MIXED)
     for number, place in enumerate(log.at[1:], 1):
         assert walked(log.walk(), 0, place) == (log.at[:number], place, Fault.NONE)
         if number + 1 < len(log.at):
             expected = log.at[: number + 1], log.at[number + 1], Fault.NONE
             assert walked(log.walk(), 0, place + 1) == expected
     assert list(log.walk().steps(5, 5)) == []
+    assert list(log.walk().places(0, SEGMENT)) == log.at
+    assert list(log.walk().places(1, SEGMENT)) == log.at[1:]
+    assert list(log.walk().places(log.at[2], log.at[3] + 48)) == log.at[2:4]
+    assert list(log.walk().places(log.at[2], log.at[3] + 47)) == log.at[2:3]
+    log.read_bytes = 0
+    pieces = list(log.walk().windows(10, 5000))
+    assert [at for at, _ in pieces] == list(range(10, 5000, WINDOW))
+    assert sum(len(piece) for _, piece in pieces) == log.read_bytes == 4990
+    overlapping = [(at, len(piece)) for at, piece in log.walk().windows(10, 5000, 47)]
+    assert overlapping[1][0] == 10 + WINDOW - 47
+    assert sum(overlapping[-1]) == 5000
 
 
 @pytest.mark.parametrize("window", [WINDOW, SEGMENT])
@@ -102,7 +109,7 @@ def test_of_two_wrong_crcs_the_first_ends_it(window: int) -> None:
     assert marks.tolist() == [0, Fault.PROPERTY_CRC, Fault.BODY_CRC, 0]
 
 
-def test_a_long_record_is_checked_as_one_that_fits() -> None:
+def test_a_long_record_is_checked_as_one_that_fits_and_its_row_has_the_crc() -> None:
     for at, fault in ((12, Fault.PROPERTY_CRC), (88, Fault.BODY_CRC), (5000, Fault.BODY_CRC)):
         log = Log(SMALL, LONG, SMALL)
         log.data[log.at[1] + at] ^= 1
@@ -115,9 +122,6 @@ def test_a_long_record_is_checked_as_one_that_fits() -> None:
             ]
             assert marks == [0, fault, 0]
         assert walked(log.walk())[0] == log.at
-
-
-def test_a_long_records_row_has_the_crc_that_dispatch_compares() -> None:
     log = Log(LONG)
     (step, _) = log.walk(Checks(seal=True)).steps(0, SEGMENT)
     (whole, *_) = log.walk(window=SEGMENT).steps(0, SEGMENT)
@@ -181,31 +185,13 @@ def test_sizes_that_lie_do_not_have_the_same_bytes_read_again() -> None:
     assert log.read_bytes > 30 * SEGMENT
 
 
-def test_places_and_windows_read_nothing_past_their_end() -> None:
-    log = Log(*MIXED)
-    assert list(log.walk().places(0, SEGMENT)) == log.at
-    assert list(log.walk().places(1, SEGMENT)) == log.at[1:]
-    assert list(log.walk().places(log.at[2], log.at[3] + 48)) == log.at[2:4]
-    assert list(log.walk().places(log.at[2], log.at[3] + 47)) == log.at[2:3]
-    log.read_bytes = 0
-    pieces = list(log.walk().windows(10, 5000))
-    assert [at for at, _ in pieces] == list(range(10, 5000, WINDOW))
-    assert sum(len(piece) for _, piece in pieces) == log.read_bytes == 4990
-    overlapping = [(at, len(piece)) for at, piece in log.walk().windows(10, 5000, 47)]
-    assert overlapping[1][0] == 10 + WINDOW - 47
-    assert sum(overlapping[-1]) == 5000
-
-
-def test_what_is_at_hand_is_not_read_again() -> None:
+def test_what_is_at_hand_is_not_read_again_and_a_read_that_failed_leaves_nothing() -> None:
     log = Log(*[SMALL] * 5)
     walk = log.walk()
     assert list(walk.places(0, SEGMENT // 64)) == log.at
     before = log.read_bytes
     assert walked(walk, log.at[1], log.at[3])[0] == log.at[1:3]
     assert log.read_bytes == before
-
-
-def test_a_read_that_failed_leaves_nothing_at_hand() -> None:
     log = Log(*[SMALL] * 40)
     walk = log.walk()
     failing = [False]
@@ -251,12 +237,9 @@ def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
     report = check(Session(), STORE, storage=storage, **reported(hurt))  # type: ignore[arg-type]
     again = check(
-        Session(),
-        STORE,
-        storage=storage,
-        assume_names=True,
+        Session(), STORE, storage=storage, assume_names=True,
         **reported(hurt),  # type: ignore[arg-type]
-    )
+    )  # fmt: skip
     offered = [each for each in report.findings if "--assume-names reads it as" in each.reason]
     assert len(offered) == 2
     assert "--assume-names" in next_step(report)  # to give both their names takes a third one
@@ -273,35 +256,25 @@ def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
 def test_repair_gives_the_segments_their_names(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
     repair(
-        Session(),
-        STORE,
-        OUTPUT,
-        assume_names=True,
-        storage=storage,
+        Session(), STORE, OUTPUT, assume_names=True, storage=storage,
         **reported(hurt),  # type: ignore[arg-type]
-    )
+    )  # fmt: skip
     for start, raw in hurt.whole.items():
         assert storage.files[f"{OUTPUT}/commitlog/{start:020d}"] == raw
     assert derived(storage) == wanted(hurt)
 
 
-def test_only_salvage_reads_another_order(hurt: Hurt) -> None:
+def test_only_salvage_reads_another_order_and_two_files_that_say_one_place_stay(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
     with pytest.raises(SettingError, match="--assume-names"):
         run(STORE, OUTPUT, on_damage=REFUSE, assume_names=True, storage=storage, **reported(hurt))
-
-
-def test_where_two_files_say_the_same_place_neither_moves(hurt: Hurt) -> None:
     first, second = sorted(hurt.log.segments)[:2]
     hurt.log.segments[second] = hurt.log.segments[first]
     storage = storage_of(hurt.log.log)
     report = check(
-        Session(),
-        STORE,
-        storage=storage,
-        assume_names=True,
+        Session(), STORE, storage=storage, assume_names=True,
         **reported(hurt),  # type: ignore[arg-type]
-    )
+    )  # fmt: skip
     assert not any(f"{first:020d}" in each.reason for each in report.findings)
 
 
@@ -309,10 +282,8 @@ def test_the_last_two_swapped_are_no_torn_end() -> None:
     """Nothing live follows where the log breaks, as no record there stands in its own place."""
     log = Built().put(count=40, keys="k").log()
     *_, before, last = sorted(log.segments)
-    log.segments[before], log.segments[last] = (
-        log.segments[last].ljust(2048, b"\0"),
-        log.segments[before],
-    )
+    log.segments[before], log.segments[last] = (log.segments[last].ljust(2048, b"\0"),
+                                                log.segments[before])  # fmt: skip
     with pytest.raises(DamageFound, match=f"by its records it is segment {last:020}"):
         rebuild_log(log, on_damage=REFUSE)
     assert rebuild_log(log).summary.messages < 40

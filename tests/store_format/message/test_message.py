@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.java import hash_map_order
-from reput.store_format.kernels.java_text import hash_text
 from reput.store_format.message import refusals as errors
 from reput.store_format.message.message import (
     Message,
@@ -23,12 +21,9 @@ from reput.store_format.message.refusals import FieldRange, FieldType, Separator
 from tests.broker.writer.stores import open_writer, stored_records
 
 REFUSALS = [
-    (Message("", b""), errors.TopicBlank),
-    (Message("  ", b""), errors.TopicBlank),
-    (Message("a/b", b""), errors.TopicCharacters),
-    (Message("héllo", b""), errors.TopicCharacters),
-    (Message("a b", b""), errors.TopicCharacters),
-    (Message("T" * 128, b""), errors.TopicTooLong),
+    (Message("", b""), errors.TopicBlank), (Message("  ", b""), errors.TopicBlank),
+    (Message("a/b", b""), errors.TopicCharacters), (Message("héllo", b""), errors.TopicCharacters),
+    (Message("a b", b""), errors.TopicCharacters), (Message("T" * 128, b""), errors.TopicTooLong),
     (Message("%RETRY%" + "g" * 249, b""), errors.TopicTooLong),
     (Message("SCHEDULE_TOPIC_XXXX", b""), errors.TopicForbidden),
     (Message("RMQ_SYS_TRANS_HALF_TOPIC", b""), errors.TopicForbidden),
@@ -50,7 +45,7 @@ REFUSALS = [
     (Message("T", b"", flag=-(1 << 31) - 1), errors.FieldRange),
     (Message("T", b"", queue_id=-1), errors.FieldRange),
     (Message("T", b"", properties={"DELAY": "soon"}), errors.DelayInvalid),
-]
+]  # fmt: skip
 # A field, and a value of a type that it cannot have.
 WRONG_TYPES = [
     ("topic", 5), ("topic", b"T"), ("topic", None), ("topic", ["T"]), ("body", "text"),
@@ -74,7 +69,7 @@ def test_a_wrong_type_is_named_by_its_field(tmp_path: Path, name: str, value: ob
         assert writer.log.end == 0
 
 
-def test_delay_in_the_properties_is_the_same_as_delay_level(tmp_path: Path) -> None:
+def test_delay_in_the_properties_is_delay_level_and_a_batch_stands_in_one_segment(tmp_path) -> None:
     with open_writer(tmp_path) as writer:
         for fields in ({"delay_level": 3}, {"properties": {"DELAY": "3"}}):
             writer.append(Message("T", b"", 2, unique_key="U", born_timestamp=1, **fields))
@@ -82,6 +77,16 @@ def test_delay_in_the_properties_is_the_same_as_delay_level(tmp_path: Path) -> N
     assert one.topic == "SCHEDULE_TOPIC_XXXX"
     assert (one.queue_id, one.queue_offset, other.queue_offset) == (2, 0, 1)
     assert sorted(one.properties.split(b"\2")) == sorted(other.properties.split(b"\2"))
+    # What does not fit goes whole into the next one; more than a segment is refused.
+    with open_writer(tmp_path) as writer:
+        writer.append(Message("T", bytes(3000)))
+        result = writer.append_batch([Message("T", bytes(400)) for _ in range(3)])
+        assert result.physical_offset == 4096
+        assert result.message_id.count(",") == 2
+        with pytest.raises(errors.MessageTooLarge):
+            writer.append_batch([Message("T", bytes(1000)) for _ in range(4)])
+    bodies = [len(record.body) for record in stored_records(tmp_path / "commitlog")]
+    assert bodies == [3000, 400, 400, 400]
 
 
 @pytest.mark.parametrize(("message", "error"), REFUSALS, ids=lambda v: getattr(v, "__name__", ""))
@@ -109,18 +114,11 @@ def test_what_is_just_allowed_is_taken(tmp_path: Path) -> None:
             assert writer.append(message).status == "PUT_OK"
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [],
-        [Message("A", b""), Message("B", b"")],
-        [Message("A", b"", 0), Message("A", b"", 1)],
-        [Message("A", b"", delay_level=1)],
-        [Message("A", b"", properties={"DELAY": "1"})],
-        [Message("A", b"", transaction=4)],
-        [Message("A", b"", wait=False), Message("A", b"")],
-    ],
-)
+@pytest.mark.parametrize("messages", [
+    [], [Message("A", b""), Message("B", b"")], [Message("A", b"", 0), Message("A", b"", 1)],
+    [Message("A", b"", delay_level=1)], [Message("A", b"", properties={"DELAY": "1"})],
+    [Message("A", b"", transaction=4)], [Message("A", b"", wait=False), Message("A", b"")],
+])  # fmt: skip
 def test_a_batch_is_of_one_topic_and_queue(tmp_path: Path, messages: list[Message]) -> None:
     with open_writer(tmp_path) as writer:
         with pytest.raises(errors.BatchIllegal):
@@ -191,33 +189,6 @@ def test_a_record_goes_where_a_blank_still_fits_after_it(tmp_path, left: int, at
     assert len(list(stored_records(tmp_path / "commitlog"))) == 3
 
 
-def test_a_batch_stands_in_one_segment(tmp_path: Path) -> None:
-    """What does not fit goes whole into the next one; more than a segment is refused."""
-    with open_writer(tmp_path) as writer:
-        writer.append(Message("T", bytes(3000)))
-        result = writer.append_batch([Message("T", bytes(400)) for _ in range(3)])
-        assert result.physical_offset == 4096
-        assert result.message_id.count(",") == 2
-        with pytest.raises(errors.MessageTooLarge):
-            writer.append_batch([Message("T", bytes(1000)) for _ in range(4)])
-    bodies = [len(record.body) for record in stored_records(tmp_path / "commitlog")]
-    assert bodies == [3000, 400, 400, 400]
-
-
-def test_a_crowded_bucket_makes_a_hash_map_larger() -> None:
-    """What a JDK 17 HashMap of 16 buckets yields after nine names of one hash code, and two more.
-
-    `b` and `s` are in buckets 2 and 3 of 16, and 98 & 31 = 2, 115 & 31 = 19 of 32.
-    """
-    alike = [f"{a}{b}{c}{d}" for a in ("Aa", "BB") for b in ("Aa", "BB") for c in ("Aa", "BB")
-             for d in ("Aa", "BB")]  # fmt: skip
-    few = hash_map_order(("s", "b", *alike[:8]), 16)
-    many = hash_map_order(("s", "b", *alike[:9]), 16)
-    place = hash_text(alike[0]) ^ (hash_text(alike[0]) & 0xFFFFFFFF) >> 16
-    assert few == tuple(sorted(range(10), key=lambda i: (3, 2, *[place & 15] * 8)[i]))
-    assert many == tuple(sorted(range(11), key=lambda i: (19, 2, *[place & 31] * 9)[i]))
-
-
 # --- Wrong values of a message's fields, by the field and by the least and greatest that fits.
 def message(**named: Any) -> Message:
     return Message(**{"topic": "T", "body": b"", **named})
@@ -233,76 +204,57 @@ def test_a_signed_field_holds_its_least_and_its_greatest_number(bits: int) -> No
             check_range("flag", value, bits)
 
 
-@pytest.mark.parametrize(
-    ("name", "fits", "over"),
-    [
-        ("queue_id", 2**31 - 1, 2**31), ("flag", -(2**31), -(2**31) - 1),
-        ("prepared_offset", 2**63 - 1, 2**63), ("born_timestamp", -(2**63), -(2**63) - 1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "fits", "over"), [
+    ("queue_id", 2**31 - 1, 2**31), ("flag", -(2**31), -(2**31) - 1),
+    ("prepared_offset", 2**63 - 1, 2**63), ("born_timestamp", -(2**63), -(2**63) - 1),
+])  # fmt: skip
 def test_offsets_and_times_are_longs_and_the_rest_ints(name: str, fits: int, over: int) -> None:
     check_types(message(**{name: fits}))
     with pytest.raises(FieldRange, match=f"^{name}="):
         check_types(message(**{name: over}))
 
 
-@pytest.mark.parametrize(
-    "named",
-    [
-        {"body": None}, {"body": bytearray(1)}, {"body": memoryview(b"x")},
-        {"flag": np.int32(7), "queue_id": True}, {"unique_key": None}, {"born_timestamp": None},
-        {"properties": None}, {"properties": b"\xff"}, {"properties": UserDict(a="x")},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("named", [
+    {"body": None}, {"body": bytearray(1)}, {"body": memoryview(b"x")},
+    {"flag": np.int32(7), "queue_id": True}, {"unique_key": None}, {"born_timestamp": None},
+    {"properties": None}, {"properties": b"\xff"}, {"properties": UserDict(a="x")},
+])  # fmt: skip
 def test_what_the_encoder_can_write_passes(named: dict[str, Any]) -> None:
     check_types(message(**named))
 
 
-@pytest.mark.parametrize("keys", ["", "a b", [], ["a"], ("a", "b")])
-def test_keys_are_a_text_or_several(keys: Any) -> None:
-    check_keys(keys)
-
-
-@pytest.mark.parametrize(
-    ("keys", "kind"),
-    [(b"a", "bytes"), ({"a"}, "set"), (["a", None], "NoneType"), ([b"a"], "bytes")],
-)
-def test_keys_of_another_type_are_refused(keys: Any, kind: str) -> None:
-    with pytest.raises(FieldType, match=f"expected text or several texts, not {kind}$"):
+def test_keys_are_a_text_or_several_texts() -> None:
+    keys: Any
+    for keys in ("", "a b", [], ["a"], ("a", "b")):
         check_keys(keys)
+    for keys, kind in ((b"a", "bytes"), ({"a"}, "set"), (["a", None], "NoneType"),
+                       ([b"a"], "bytes")):  # fmt: skip
+        with pytest.raises(FieldType, match=f"expected text or several texts, not {kind}$"):
+            check_keys(keys)
 
 
-def test_an_error_names_the_type_and_keeps_the_value_to_itself() -> None:
+def test_the_first_wrong_field_is_named_with_its_type_and_without_its_value() -> None:
     assert str(wrong_type("properties", "text", b"secret")) == (
         "properties: expected text, not bytes"
     )
     with pytest.raises(FieldType) as raised:
         check_types(Message("T", b"", properties={"a": b"secret"}))  # type: ignore[dict-item]
     assert "secret" not in str(raised.value)
-
-
-def test_the_first_wrong_field_is_named() -> None:
     with pytest.raises(FieldType, match=r"^topic:"):
         check_types(Message(5, "text", flag="1"))  # type: ignore[arg-type]
 
 
 # --- Properties as text: which pairs count in which release, and in what order they are written.
-@pytest.mark.parametrize(
-    ("raw", "old", "new"),
-    [
-        (b"", {}, {}),
-        (b"a\x01x\x02b\x01y\x02", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
-        (b"a\x01x\x02b\x01y", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
-        (b"a\x01x\x02a\x01y\x02", {"a": "y"}, {"a": "y"}),
-        (b"TAGS\x01a\x01\x02", {"TAGS": "a"}, {"TAGS": "a\x01"}),
-        (b"TAGS\x01a\x01b\x02", {}, {"TAGS": "a\x01b"}),
-        (b"TAGS\x01\x02", {}, {}),
-        (b"\x01a\x02", {"": "a"}, {}),
-        (b"TAGS\x02\x02\x01\x02", {}, {}),
-        (b"a\x01\x01x\x02", {}, {"a": "\x01x"}),
-        (b"a\x01\xed\xa0\x80\x02", {"a": "\ufffd"}, {"a": "\ufffd"}),
-    ],
-)
+@pytest.mark.parametrize(("raw", "old", "new"), [
+    (b"", {}, {}), (b"a\x01x\x02b\x01y\x02", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
+    (b"a\x01x\x02b\x01y", {"a": "x", "b": "y"}, {"a": "x", "b": "y"}),
+    (b"a\x01x\x02a\x01y\x02", {"a": "y"}, {"a": "y"}),
+    (b"TAGS\x01a\x01\x02", {"TAGS": "a"}, {"TAGS": "a\x01"}),
+    (b"TAGS\x01a\x01b\x02", {}, {"TAGS": "a\x01b"}), (b"TAGS\x01\x02", {}, {}),
+    (b"\x01a\x02", {"": "a"}, {}), (b"TAGS\x02\x02\x01\x02", {}, {}),
+    (b"a\x01\x01x\x02", {}, {"a": "\x01x"}),
+    (b"a\x01\xed\xa0\x80\x02", {"a": "\ufffd"}, {"a": "\ufffd"}),
+])  # fmt: skip
 def test_releases_split_a_pair_in_two_ways(raw, old, new) -> None:
     assert parse_properties(raw, split=True) == old
     assert parse_properties(raw) == new

@@ -11,7 +11,6 @@ import pytest
 import reput
 from reput.jobs.cli import main
 from reput.store_format.derived.index_reader import key_hash
-from reput.store_format.notes import Notes
 from tests.built import write_log
 from tests.logs import Message, build_log, properties
 from tests.store_format.query.asked import Asked, places
@@ -38,11 +37,7 @@ def small(tmp_path: Path) -> Asked:
 @pytest.mark.parametrize("step", [1, 3, -MOST])
 def test_a_chain_that_leads_forward_or_round_is_reported(small: Asked, step: int) -> None:
     file = index_files(small)[0]
-    raw = file.read_bytes()
-    for number in range(1, MOST):
-        key_hash, place, diff, _ = ENTRY.unpack_from(raw, entry_at(number))
-        previous = min(max(number + step, 0), MOST - 1) if step > 0 else MOST - 1
-        edited(file, entry_at(number), ENTRY.pack(key_hash, place, diff, previous))
+    end_chains(file, lambda number: min(number + step, MOST - 1) if step > 0 else MOST - 1)
     noted = 0
     with small.open() as opened:
         for (topic, key), wanted in small.by_key.items():
@@ -96,18 +91,6 @@ def test_entries_that_point_elsewhere_give_no_wrong_message(small: Asked) -> Non
             noted |= {note.split(":")[0] for note in answer.notes}
     assert any("where the log has none" in note or "log has none" in note for note in noted)
     assert any("but that message has not" in note for note in noted)
-
-
-def test_of_very_many_skipped_places_only_the_first_are_reported() -> None:
-    """A hostile index or queue has millions of entries that point into nothing."""
-    heard: list[str] = []
-    notes = Notes(heard.append)
-    for n in range(100_000):
-        notes.skip(f"place {n // 2}")
-    notes.note("cut")
-    assert notes.lines == heard
-    assert len(heard) == 102
-    assert heard[-2:] == ["more was skipped; only the first 100 places are named", "cut"]
 
 
 def test_queue_entries_that_point_elsewhere_are_named(small: Asked) -> None:
@@ -195,20 +178,23 @@ def test_flipped_bits_in_derived_files_give_no_wrong_message(small: Asked) -> No
 def hostile_store(folder: Path) -> Path:
     evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202e"
     messages = [
-        Message(
-            topic="../../evil\x1b[31m", body=evil.encode(),
-            properties=properties(("KEYS", f"k {evil}"), ("TAGS", evil), (evil, evil)),
-        ),
+        Message(topic="../../evil\x1b[31m", body=evil.encode(),
+                properties=properties(("KEYS", f"k {evil}"), ("TAGS", evil), (evil, evil))),
         Message(topic="T", body=b"\xff\xfe\x00", properties=properties(("KEYS", "k"))),
     ]  # fmt: skip
-    (folder / "store" / "commitlog").mkdir(parents=True)
-    for start, raw in build_log(messages, 4096, 0).items():
-        (folder / "store" / "commitlog" / f"{start:020d}").write_bytes(raw)
-    return folder / "store"
+    return write_log(folder / "store", build_log(messages, 4096))
 
 
-def test_control_characters_never_reach_the_terminal(tmp_path: Path, capsys: Any) -> None:
+def test_control_characters_never_reach_the_terminal_and_a_body_goes_to_a_new_file_alone(
+    tmp_path, capsys
+) -> None:
     store = str(hostile_store(tmp_path))
+    words = ["query", store, "--topic", "T", "--key", "k", "--body", str(tmp_path / "body")]
+    assert main(words) == 0
+    assert (tmp_path / "body").read_bytes() == b"\xff\xfe\x00"
+    assert main(words) == 2  # it is there
+    assert main([*words[:-1], f"{store}/commitlog/new"]) == 2
+    capsys.readouterr()
     for words in (
         ["query", store, "--scan", "--body", "text"], ["topics", store], ["queues", store],
         ["query", store, "--topic", "../../evil\x1b[31m", "--key", "k"],
@@ -224,27 +210,15 @@ def test_control_characters_never_reach_the_terminal(tmp_path: Path, capsys: Any
     assert (code, len(rows)) == (0, 2)
 
 
-def test_a_body_goes_to_a_new_file_and_nowhere_else(tmp_path: Path, capsys: Any) -> None:
-    store = str(hostile_store(tmp_path))
-    words = ["query", store, "--topic", "T", "--key", "k", "--body", str(tmp_path / "body")]
-    assert main(words) == 0
-    assert (tmp_path / "body").read_bytes() == b"\xff\xfe\x00"
-    assert main(words) == 2  # it is there
-    assert main([*words[:-1], f"{store}/commitlog/new"]) == 2
-    capsys.readouterr()
-
-
 def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_reported(tmp_path, capsys) -> None:
     sent = b"abc" * 1000
     messages = [
         Message(topic="T", queue_offset=n, body=body, sys_flag=1)
         for n, body in enumerate((zlib.compress(sent), sent[:90], zlib.compress(sent)))
     ]
-    (tmp_path / "commitlog").mkdir()
-    (log,) = build_log(messages, 16384, 0).values()
-    raw = bytearray(log)
+    raw = bytearray(build_log(messages, 16384)[0])
     raw[raw.rindex(messages[2].body) + 20] ^= 1
-    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(raw)
+    write_log(tmp_path, {0: raw})
     words = ("query", str(tmp_path), "--scan", "--body", "text")
     _, rows, said = asked(capsys, *words, "--decompress")
     assert [row["body"] for row in rows[:2]] == [sent.decode(), sent[:90].decode()]
@@ -254,33 +228,21 @@ def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_reported(tmp_path, c
     assert "says zlib, but" in third
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "name what to look for"),
-        (["--key", "k"], "--topic"),
-        (["--queue", "1"], "--topic"),
-        (["--topic", "T", "--key", "k", "--offset", "1", "--queue", "0"], "one of them"),
-        (["--topic", "T", "--offset", "1"], "--queue"),
-        (["--topic", "T", "--key", "k", "--as-rocketmq"], "--rocketmq"),
-        (["--topic", "T", "--sql", "a >"], "column"),
-        (["--message-id", "12"], "no message id"),
-        (
-            ["--offset", "0", "--tags", "x"],
-            "--tags: not obeyed where a place in the log is asked for",
-        ),
-        (["--topic", "T", "--queue", "0", "--offset", "0", "--until", "9"], "--until: not obeyed"),
-        (["--topic", "T", "--key", "k", "--queue", "0"], "--queue: not obeyed where --key"),
-        (["--unique-key", "k", "--since", "0"], "--since: not obeyed where --unique-key"),
-        (["--message-id", "0" * 32, "--sql", "a = 1"], "--sql: not obeyed"),
-        (["--topic", "T", "--keys-file", "k", "--as-rocketmq"], "--as-rocketmq: not obeyed"),
-        (
-            ["--topic", "T", "--scan", "--as-rocketmq", "--rocketmq", "5.3.3"],
-            "never answers by --scan",
-        ),
-        (["--topic", "T", "--keys-file", "no such file"], "--keys-file no such file: No such file"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ([], "name what to look for"), (["--key", "k"], "--topic"), (["--queue", "1"], "--topic"),
+    (["--topic", "T", "--key", "k", "--offset", "1", "--queue", "0"], "one of them"),
+    (["--topic", "T", "--offset", "1"], "--queue"),
+    (["--topic", "T", "--key", "k", "--as-rocketmq"], "--rocketmq"),
+    (["--topic", "T", "--sql", "a >"], "column"), (["--message-id", "12"], "no message id"),
+    (["--offset", "0", "--tags", "x"], "--tags: not obeyed where a place in the log is asked for"),
+    (["--topic", "T", "--queue", "0", "--offset", "0", "--until", "9"], "--until: not obeyed"),
+    (["--topic", "T", "--key", "k", "--queue", "0"], "--queue: not obeyed where --key"),
+    (["--unique-key", "k", "--since", "0"], "--since: not obeyed where --unique-key"),
+    (["--message-id", "0" * 32, "--sql", "a = 1"], "--sql: not obeyed"),
+    (["--topic", "T", "--keys-file", "k", "--as-rocketmq"], "--as-rocketmq: not obeyed"),
+    (["--topic", "T", "--scan", "--as-rocketmq", "--rocketmq", "5.3.3"], "never answers by --scan"),
+    (["--topic", "T", "--keys-file", "no such file"], "--keys-file no such file: No such file"),
+])  # fmt: skip
 def test_wrong_usage_is_one_line(tmp_path, capsys, words: list[str], said: str) -> None:
     assert main(["query", str(hostile_store(tmp_path)), *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()

@@ -19,16 +19,6 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.notes import Notes
 from reput.store_format.query import counts as module
-from reput.store_format.query.counts import (
-    BY,
-    COUNTED,
-    SPANS_MOST,
-    Count,
-    CountSums,
-    PutSums,
-    PutTimes,
-    _begin,
-)
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.settings import zone_named
 from tests import golden_stores
@@ -64,7 +54,7 @@ def slowly(commitlog: Path, batch: frozenset[str]) -> Counter[tuple[object, ...]
     return found
 
 
-def counted(store: GoldenStore, by: tuple[str, ...]) -> list[Count]:
+def counted(store: GoldenStore, by: tuple[str, ...]) -> list[module.Count]:
     with open_store(
         str(store.input), rocketmq=store.version, settings=as_text(store.settings)
     ) as opened:
@@ -79,7 +69,7 @@ def test_counts_are_those_of_one_record_after_the_other(name: str) -> None:
     )
     wanted = slowly(store.input / "commitlog", batch)
     found: Counter[tuple[object, ...]] = Counter()
-    for row in counted(store, BY):
+    for row in counted(store, module.BY):
         key = row.topic, row.hour, row.group, row.size
         for what in ("records", "messages", "bytes"):
             found[*key, what] += getattr(row, what)
@@ -97,26 +87,15 @@ def a_log(to: Path) -> Path:
     messages = [
         Message(topic="%RETRY%g", store_timestamp=at, body=b"r"),
         Message(topic="%DLQ%g", store_timestamp=at + 1000, body=b"d"),
-        Message(
-            topic="SCHEDULE_TOPIC_XXXX", store_timestamp=at + 2000,
-            properties=properties(("REAL_TOPIC", "%RETRY%h"), ("DELAY", "3")),
-        ),
-        Message(
-            topic="RMQ_SYS_TRANS_HALF_TOPIC", store_timestamp=at + HOUR,
-            properties=properties(("PGROUP", "makers"), ("REAL_TOPIC", "T")),
-        ),
-        Message(
-            topic="B", store_timestamp=at + HOUR, sys_flag=0x80,
-            properties=properties(("INNER_NUM", "3"), ("INNER_BASE", "0")),
-        ),
-        Message(
-            topic="T", store_timestamp=at + HOUR, properties=properties(("INNER_NUM", "5"))
-        ),
+        Message(topic="SCHEDULE_TOPIC_XXXX", store_timestamp=at + 2000,
+                properties=properties(("REAL_TOPIC", "%RETRY%h"), ("DELAY", "3"))),
+        Message(topic="RMQ_SYS_TRANS_HALF_TOPIC", store_timestamp=at + HOUR,
+                properties=properties(("PGROUP", "makers"), ("REAL_TOPIC", "T"))),
+        Message(topic="B", store_timestamp=at + HOUR, sys_flag=0x80,
+                properties=properties(("INNER_NUM", "3"), ("INNER_BASE", "0"))),
+        Message(topic="T", store_timestamp=at + HOUR, properties=properties(("INNER_NUM", "5"))),
     ]  # fmt: skip
-    for start, data in build_log(messages, 4096).items():
-        (to / "commitlog").mkdir(parents=True, exist_ok=True)
-        (to / "commitlog" / f"{start:020d}").write_bytes(data)
-    return to
+    return write_log(to, build_log(messages, 4096))
 
 
 def test_groups_and_inner_batches(tmp_path: Path) -> None:
@@ -173,11 +152,11 @@ _NUMBER = some.integers(-3, 3) | some.sampled_from([-(1 << 63), (1 << 63) - 1, 1
 
 @given(some.lists(some.tuples(_NUMBER, _NUMBER, _NUMBER), min_size=1, max_size=99))
 def test_rows_of_equal_values_are_added_up(rows) -> None:
-    counted, records = np.zeros(len(rows), COUNTED), np.zeros(len(rows), RECORD_ROW)
+    counted, records = np.zeros(len(rows), module.COUNTED), np.zeros(len(rows), RECORD_ROW)
     counted["topic"], counted["group"], counted["size"] = np.array(rows, np.int64).T
     counted["messages"], records["size"] = np.arange(len(rows)), 7
     records["storeTimestamp"] = np.arange(len(rows)) - 5
-    sums = CountSums(("topic", "group", "size"))
+    sums = module.CountSums(("topic", "group", "size"))
     sums.add(records, counted, lambda _, value: value)
     wanted: dict[tuple[int, ...], list[int]] = {}
     for n, row in enumerate(rows):
@@ -191,9 +170,9 @@ def test_rows_of_equal_values_are_added_up(rows) -> None:
 AT = 1_700_000_000_000
 
 
-def counted_put(store: Path, settings: dict[str, str] | None = None) -> PutTimes:
+def counted_put(store: Path, settings: dict[str, str] | None = None) -> module.PutTimes:
     with OpenedStore(Folder(LocalStorage(), str(store)), NEWEST, settings or {}, Notes()) as opened:
-        sums = PutSums(True, [])
+        sums = module.PutSums(True, [])
         for step in opened.log.steps_past_damage(lambda _: None):
             if len(step.rows):
                 sums.count(step)
@@ -226,12 +205,12 @@ def test_spans_grow_with_the_log(tmp_path: Path, apart: int, width: int) -> None
     messages = [Message(topic=f"T{n % 3}", store_timestamp=AT + n * apart) for n in range(1000)]
     found = counted_put(store_of(messages, tmp_path))
     begins = {row.begin for row in found.spans}
-    assert len(begins) <= SPANS_MOST
+    assert len(begins) <= module.SPANS_MOST
     assert sum(row.messages for row in found.spans) == 1000
     assert all(begin % found.width == 0 for begin in begins)
     if apart < 10**9:
         assert found.width == width * 1000
-    parts = [PutSums(True, []) for _ in range(4)]  # of which each has other lengths of spans
+    parts = [module.PutSums(True, []) for _ in range(4)]  # of which each has other lengths of spans
     with OpenedStore(Folder(LocalStorage(), str(tmp_path)), NEWEST, {}, Notes()) as opened:
         for step in opened.log.steps(0):
             for n, part in enumerate(parts[1:]):
@@ -256,22 +235,20 @@ def ms(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-@pytest.mark.parametrize(
-    ("zone", "time", "day", "hour"),
-    [
-        ("UTC", "2026-01-31T23:59:59.999Z", "2026-01-31T00:00Z", "2026-01-31T23:00Z"),
-        ("Asia/Kolkata", "2026-01-31T18:45Z", "2026-01-31T18:30Z", "2026-01-31T18:30Z"),
-        # an hour that comes twice; a midnight that does not come, one that comes twice
-        ("America/New_York", "2026-11-01T05:30Z", "2026-11-01T04:00Z", "2026-11-01T05:00Z"),
-        ("America/New_York", "2026-11-01T06:30Z", "2026-11-01T04:00Z", "2026-11-01T06:00Z"),
-        ("America/Sao_Paulo", "2018-11-04T03:20Z", "2018-11-04T03:00Z", "2018-11-04T03:00Z"),
-        ("Atlantic/Azores", "2026-10-25T01:20Z", "2026-10-25T00:00Z", "2026-10-25T01:00Z"),
-    ],
-)
+@pytest.mark.parametrize(("zone", "time", "day", "hour"), [
+    ("UTC", "2026-01-31T23:59:59.999Z", "2026-01-31T00:00Z", "2026-01-31T23:00Z"),
+    ("Asia/Kolkata", "2026-01-31T18:45Z", "2026-01-31T18:30Z", "2026-01-31T18:30Z"),
+    # an hour that comes twice; a midnight that does not come, one that comes twice
+    ("America/New_York", "2026-11-01T05:30Z", "2026-11-01T04:00Z", "2026-11-01T05:00Z"),
+    ("America/New_York", "2026-11-01T06:30Z", "2026-11-01T04:00Z", "2026-11-01T06:00Z"),
+    ("America/Sao_Paulo", "2018-11-04T03:20Z", "2018-11-04T03:00Z", "2018-11-04T03:00Z"),
+    ("Atlantic/Azores", "2026-10-25T01:20Z", "2026-10-25T00:00Z", "2026-10-25T01:00Z"),
+])  # fmt: skip
 def test_a_day_begins_at_a_zones_midnight(zone: str, time: str, day: str, hour: str) -> None:
-    begins = [_begin(way, ms(time), zone_named(zone)) for way in ("day", "hour")]
+    begins = [module._begin(way, ms(time), zone_named(zone)) for way in ("day", "hour")]
     assert begins == [ms(day), ms(hour)]
 
 
 def test_a_time_past_the_calendar_has_a_day_too() -> None:
-    assert _begin("day", (1 << 62) + 7, zone_named("+8")) == (1 << 62) // (24 * HOUR) * 24 * HOUR
+    assert (module._begin("day", (1 << 62) + 7, zone_named("+8"))
+            == (1 << 62) // (24 * HOUR) * 24 * HOUR)  # fmt: skip

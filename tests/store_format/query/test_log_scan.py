@@ -31,24 +31,25 @@ def found(
         return store.numbers(list(scan(opened, start, stop, needle, store.notes, chosen)))
 
 
-def test_messages_of_a_part_of_the_log_in_its_order(store: Derived) -> None:
+def test_messages_of_a_part_of_the_log_by_filter_and_needle_but_none_from_within_a_record(
+    store,
+) -> None:
     at = store.places
     assert found(store) == list(range(50))
     assert found(store, start=at[7], stop=at[25]) == list(range(7, 25))
     assert found(store, start=at[7], stop=at[7] + 1) == [7]
     assert found(store, start=at[7], stop=at[7]) == found(store, start=1 << 30) == []
+    assert found(store, tags="B") == list(range(2, 50, 3))
+    assert found(store, b"T1", tags="B") == [n for n in range(50) if n % 2 == 1 and n % 3 == 2]
+    assert found(store, tags="C") == []
+    assert found(store, start=store.places[3] + 1) == list(range(IN_FIRST, 50))
+    assert len(store.notes.lines) == 1
 
 
 @pytest.mark.parametrize("needle", [b"T1", b"\x01B\x02", b"TAGS", b"none"])
 def test_of_a_needle_the_records_that_have_it(store: Derived, needle: bytes) -> None:
     numbers = {b"T1": range(1, 50, 2), b"\x01B\x02": range(2, 50, 3), b"TAGS": range(50)}
     assert found(store, needle) == list(numbers.get(needle, []))
-
-
-def test_a_filter_and_a_needle_together(store: Derived) -> None:
-    assert found(store, tags="B") == list(range(2, 50, 3))
-    assert found(store, b"T1", tags="B") == [n for n in range(50) if n % 2 == 1 and n % 3 == 2]
-    assert found(store, tags="C") == []
 
 
 @pytest.mark.parametrize("tags", ["*", "B || A"])
@@ -58,11 +59,6 @@ def test_after_damage_it_goes_on_in_the_next_segment(store: Derived, tags: str) 
     (line,) = store.notes.lines
     assert f"physical {store.places[5]}" in line
     assert "what follows in this segment is not read" in line
-
-
-def test_where_it_starts_within_a_record_the_segment_is_not_read(store: Derived) -> None:
-    assert found(store, start=store.places[3] + 1) == list(range(IN_FIRST, 50))
-    assert len(store.notes.lines) == 1
 
 
 def test_progress_is_told_in_bytes_of_the_log(store: Derived) -> None:
@@ -106,21 +102,30 @@ def gaps(store: Derived) -> list[tuple[int, int]]:
         return [(places.index(start), places.index(stop)) for start, stop in found]
 
 
-def test_a_whole_index_has_no_gap() -> None:
+def test_a_whole_index_has_no_gap_nor_what_has_expired_and_one_of_another_log_is_not_used() -> None:
     store = made()
     assert len(store.paths("index")) == 6
     assert (gaps(store), store.notes.lines) == ([], [])
+    store = made()
+    store.remove("commitlog/00000000000000000000")
+    assert gaps(store) == []
+    del store.storage.files[store.paths("index")[2]]  # of 14 to 20, of which 20 is left
+    assert gaps(store) == [(SEGMENT_GAPS, 22)]
+    store = made()
+    path = store.paths("index")[3]
+    raw = bytearray(store.storage.files[path])
+    raw[24:32] = (3).to_bytes(8, "big")  # endPhyOffset: within a record
+    store.storage.files[path] = bytes(raw)
+    assert gaps(store) == [(0, 40)]
+    assert "ends at a message that the log does not have" in store.notes.lines[0]
 
 
-@pytest.mark.parametrize(
-    ("files", "wanted"),
-    [
-        ([5], [(34, 40)]),  # of a full file's last message some keys may be missing
-        # and some of the message with which the next file begins
-        ([0], [(0, 8)]), ([2], [(13, 22)]), ([1, 3], [(6, 15), (20, 29)]), ([0, 1], [(0, 15)]),
-        ([4, 5], [(27, 40)]), ([0, 1, 2, 3, 4, 5], [(0, 40)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "wanted"), [
+    ([5], [(34, 40)]),  # of a full file's last message some keys may be missing
+    # and some of the message with which the next file begins
+    ([0], [(0, 8)]), ([2], [(13, 22)]), ([1, 3], [(6, 15), (20, 29)]), ([0, 1], [(0, 15)]),
+    ([4, 5], [(27, 40)]), ([0, 1, 2, 3, 4, 5], [(0, 40)]),
+])  # fmt: skip
 def test_where_a_file_is_missing_the_log_is_read(files, wanted) -> None:
     store = made()
     for path in [store.paths("index")[n] for n in files]:
@@ -129,14 +134,11 @@ def test_where_a_file_is_missing_the_log_is_read(files, wanted) -> None:
     assert len(store.notes.lines) == len(wanted)
 
 
-@pytest.mark.parametrize(
-    ("last", "wanted"),
-    [
-        ({"properties": b""}, []), ({"sys_flag": 0xC}, []), ({"sys_flag": 4}, [(39, 40)]),
-        ({"properties": properties(("UNIQ_KEY", "u"))}, [(39, 40)]),
-        ({"properties": properties(("TAGS", "t"))}, []), ({"properties": b"KEYS\x01 \x02"}, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("last", "wanted"), [
+    ({"properties": b""}, []), ({"sys_flag": 0xC}, []), ({"sys_flag": 4}, [(39, 40)]),
+    ({"properties": properties(("UNIQ_KEY", "u"))}, [(39, 40)]),
+    ({"properties": properties(("TAGS", "t"))}, []), ({"properties": b"KEYS\x01 \x02"}, []),
+])  # fmt: skip
 def test_only_messages_with_a_key_can_be_missing(last, wanted) -> None:
     """The index ends before the last message: file 5 has only 35 to 38."""
     store = made(**last)
@@ -146,15 +148,7 @@ def test_only_messages_with_a_key_can_be_missing(last, wanted) -> None:
     assert gaps(store) == wanted
 
 
-def test_what_has_expired_from_the_log_is_no_gap() -> None:
-    store = made()
-    store.remove("commitlog/00000000000000000000")
-    assert gaps(store) == []
-    del store.storage.files[store.paths("index")[2]]  # of 14 to 20, of which 20 is left
-    assert gaps(store) == [(SEGMENT_GAPS, 22)]
-
-
-def test_an_index_file_that_begins_in_a_hole_of_the_log_leaves_the_rest_to_be_found() -> None:
+def test_an_index_file_in_a_hole_leaves_the_rest_and_a_gap_goes_on_behind_a_hole() -> None:
     store = Derived(MESSAGES_GAPS * 2)
     hole, end = (int(path.rpartition("/")[2]) for path in store.paths("commitlog")[1:3])
     del store.storage.files[store.paths("commitlog")[1]]
@@ -164,14 +158,9 @@ def test_an_index_file_that_begins_in_a_hole_of_the_log_leaves_the_rest_to_be_fo
     found = gaps(store)
     assert found
     assert min(start for start, _ in found) < begun[0]
-
-
-def test_a_gap_goes_on_behind_a_hole_of_the_log() -> None:
-    """Between two index files one is gone, and between the log's parts that it was of a segment."""
-    messages = [
-        replace(message, properties=b"") if 14 <= n < 52 else message
-        for n, message in enumerate(MESSAGES_GAPS * 2)
-    ]
+    # Between two index files one is gone, and between the log's parts that it was of a segment.
+    messages = [replace(message, properties=b"") if 14 <= n < 52 else message
+                for n, message in enumerate(MESSAGES_GAPS * 2)]  # fmt: skip
     store = Derived(messages)
     hole = store.paths("commitlog")[1]
     end = int(store.paths("commitlog")[2].rpartition("/")[2])
@@ -180,16 +169,6 @@ def test_a_gap_goes_on_behind_a_hole_of_the_log() -> None:
     gap = gaps(store)[0]
     assert gap[0] <= 52
     assert gap[1] == 52 + 7 + 1
-
-
-def test_an_index_that_is_of_another_log_is_not_used() -> None:
-    store = made()
-    path = store.paths("index")[3]
-    raw = bytearray(store.storage.files[path])
-    raw[24:32] = (3).to_bytes(8, "big")  # endPhyOffset: within a record
-    store.storage.files[path] = bytes(raw)
-    assert gaps(store) == [(0, 40)]
-    assert "ends at a message that the log does not have" in store.notes.lines[0]
 
 
 def lacked(store: Derived, *queues: int) -> list[tuple[int, int]]:
@@ -201,8 +180,33 @@ def lacked(store: Derived, *queues: int) -> list[tuple[int, int]]:
         return [(places.index(start), places.index(stop)) for start, stop in found]
 
 
-def test_whole_queues_have_no_gap() -> None:
+def test_queues_have_no_gap_for_what_expired_or_the_index_tells_and_else_from_the_first_end() -> (
+    None
+):
     assert [lacked(made(), *queues) for queues in ((0,), (1,), (0, 1))] == [[]] * 3
+    store = made()
+    del store.storage.files[store.paths("consumequeue/T/1")[-1]]  # it ends with number 19
+    store.remove("consumequeue/T/0")
+    assert lacked(store, 0, 1) == [(0, 40)]
+    assert lacked(store, 1) == [(21, 40)]
+    # The log begins with number 20: queue 0 has it, and queue 1 has 21 first.
+    store = made()
+    for queue in (0, 1):
+        del store.storage.files[store.paths(f"consumequeue/T/{queue}")[0]]
+    store.remove("commitlog/00000000000000000000")
+    assert lacked(store, 0, 1) == []
+    # Its first file is not the one at 0, and pre-blanks fill it up to its first message.
+    store = Derived([Message("T", 0, n + 13) for n in range(3)])
+    assert [path[-3:] for path in store.paths("consumequeue")] == ["200"]
+    assert lacked(store, 0) == []
+    # A message gets into its queue before it gets into the index.
+    store = made()
+    path = store.paths("consumequeue/T/0")[-1]
+    raw = store.storage.files[path]
+    store.storage.files[path] = raw[: 20 * 4].ljust(200, b"\0")  # the queue ends with number 26
+    assert lacked(store, 0) == lacked(store, 0, 1) == []
+    store.remove("index")
+    assert lacked(store, 0) == [(28, 40)]
 
 
 @pytest.mark.parametrize(
@@ -216,14 +220,6 @@ def test_a_queue_whose_last_file_is_missing_has_a_gap(queue, rest, wanted) -> No
     assert lacked(store, queue) == [(wanted, 40)]
     assert lacked(store, 1 - queue) == []
     assert lacked(store, 0, 1) == lacked(store, 1, 0) == [(wanted, 40)]
-
-
-def test_of_several_queues_the_one_that_ends_first_counts() -> None:
-    store = made()
-    del store.storage.files[store.paths("consumequeue/T/1")[-1]]  # it ends with number 19
-    store.remove("consumequeue/T/0")
-    assert lacked(store, 0, 1) == [(0, 40)]
-    assert lacked(store, 1) == [(21, 40)]
 
 
 @pytest.mark.parametrize(("count", "wanted"), [(9, []), (10, [(18, 35)])])
@@ -260,33 +256,6 @@ def test_a_queue_whose_first_file_is_missing_has_a_gap_before_it(queue: int) -> 
     assert lacked(store, 0, 1) == [(queue, 20 + queue), (21 + queue, 40)]
     store.remove(f"consumequeue/T/{1 - queue}")
     assert lacked(store, 0, 1) == [(0, 20 + queue), (21 + queue, 40)]
-
-
-def test_a_first_file_that_expired_with_the_log_is_not_missing() -> None:
-    """The log begins with number 20: queue 0 has it, and queue 1 has 21 first."""
-    store = made()
-    for queue in (0, 1):
-        del store.storage.files[store.paths(f"consumequeue/T/{queue}")[0]]
-    store.remove("commitlog/00000000000000000000")
-    assert lacked(store, 0, 1) == []
-
-
-def test_a_queue_that_begins_at_a_later_position_has_no_gap() -> None:
-    """Its first file is not the one at 0, and pre-blanks fill it up to its first message."""
-    store = Derived([Message("T", 0, n + 13) for n in range(3)])
-    assert [path[-3:] for path in store.paths("consumequeue")] == ["200"]
-    assert lacked(store, 0) == []
-
-
-def test_a_queue_that_the_index_is_ahead_of_may_be_read_from_there() -> None:
-    """A message gets into its queue before it gets into the index."""
-    store = made()
-    path = store.paths("consumequeue/T/0")[-1]
-    raw = store.storage.files[path]
-    store.storage.files[path] = raw[: 20 * 4].ljust(200, b"\0")  # the queue ends with number 26
-    assert lacked(store, 0) == lacked(store, 0, 1) == []
-    store.remove("index")
-    assert lacked(store, 0) == [(28, 40)]
 
 
 @pytest.mark.parametrize(("sys_flag", "wanted"), [(0, 39), (8, 39), (4, None), (0xC, None)])

@@ -5,28 +5,7 @@ from dataclasses import fields
 import pytest
 
 from reput.store_format.dispatch.scan import scan_rules
-from reput.store_format.release.profiles import (
-    NEVER,
-    RELEASES,
-    Clue,
-    Era,
-    Has,
-    Period,
-    Profile,
-    UnknownRelease,
-    _rules,
-    differences,
-    differing,
-    eras_of,
-    eras_text,
-    every_put_counts_up_to,
-    groups,
-    left_by,
-    merged,
-    profile,
-    same_files,
-    span,
-)
+from reput.store_format.release import profiles
 from reput.store_format.release.settings import settings_from
 
 # rule -> its value before, the release that changed it, and its value from then on
@@ -75,210 +54,160 @@ def number(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.removesuffix("-incubating").split(".")))
 
 
-def test_releases_ascend_from_the_first_to_the_last() -> None:
-    assert list(RELEASES) == sorted(RELEASES, key=number)
-    assert (RELEASES[0], RELEASES[-1]) == ("4.1.0-incubating", "5.5.1")
-    assert len(set(RELEASES)) == len(RELEASES)
+def test_releases_ascend_and_every_rule_changes_at_one_and_is_looked_at() -> None:
+    assert list(profiles.RELEASES) == sorted(profiles.RELEASES, key=number)
+    assert (profiles.RELEASES[0], profiles.RELEASES[-1]) == ("4.1.0-incubating", "5.5.1")
+    assert len(set(profiles.RELEASES)) == len(profiles.RELEASES)
+    known = {release.removesuffix("-incubating") for release in profiles.RELEASES}
+    assert {since for _, since, _ in CHANGES.values()} <= known
+    table = dict(profiles.differences())
+    assert list(table) == [f.name for f in fields(profiles.Profile) if f.name != "release"]
+    for rule, values in table.items():
+        assert values == [getattr(profiles.profile(release), rule) for release in profiles.RELEASES]
+        assert len(set(values)) > 1, f"{rule} never changes"
+    assert set(CHANGES) <= set(table)
+    # One that changes derived files and is not there lets reput choose a wrong release.
+    reported = set(profiles._rules(profiles.Has())) | TELLS_NOTHING
+    assert reported == {f.name for f in fields(profiles.Profile)} - {"release"}
+    assert TELLS_NOTHING.isdisjoint(profiles._rules(profiles.Has()))
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_every_release_has_a_profile(release: str) -> None:
-    found = profile(release)
+@pytest.mark.parametrize("release", profiles.RELEASES)
+def test_every_release_has_a_profile_and_from_4_9_1_to_5_1_4_no_02_ends_a_text(release) -> None:
+    found = profiles.profile(release)
     assert found.release == release
-    assert profile(release.removesuffix("-incubating")) == found
+    assert profiles.profile(release.removesuffix("-incubating")) == found
     for rule, (before, since, after) in CHANGES.items():
         expected = after if number(release) >= number(since) else before
         assert getattr(found, rule) == expected, rule
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_from_4_9_1_to_5_1_4_no_02_ends_a_propertys_text(release: str) -> None:
-    """What `messageProperties2String` of each release's own rocketmq-common gave for {a: b}."""
+    # What `messageProperties2String` of each release's own rocketmq-common gave for {a: b}.
     left_out = (4, 9, 1) <= number(release) <= (5, 1, 4)
-    assert profile(release).property_text_ends != left_out
-
-
-def test_each_change_is_at_a_release_that_there_is() -> None:
-    known = {release.removesuffix("-incubating") for release in RELEASES}
-    assert {since for _, since, _ in CHANGES.values()} <= known
+    assert profiles.profile(release).property_text_ends != left_out
 
 
 @pytest.mark.parametrize("version", ["", "5", "5.3.9", "4.0.0", "6.0.0", "latest"])
 def test_an_unknown_release_is_named_with_those_there_are(version: str) -> None:
-    with pytest.raises(UnknownRelease, match=r"4\.1\.0-incubating to 5\.5\.1") as caught:
-        profile(version)
+    with pytest.raises(profiles.UnknownRelease, match=r"4\.1\.0-incubating to 5\.5\.1") as caught:
+        profiles.profile(version)
     assert repr(version) in str(caught.value)
-
-
-def test_the_table_of_differences_has_every_rule_and_release() -> None:
-    table = dict(differences())
-    assert list(table) == [f.name for f in fields(Profile) if f.name != "release"]
-    for rule, values in table.items():
-        assert values == [getattr(profile(release), rule) for release in RELEASES]
-        assert len(set(values)) > 1, f"{rule} never changes"
-    assert set(CHANGES) <= set(table)
-
-
-def test_a_new_rule_is_looked_at_where_a_release_is_reported() -> None:
-    """One that changes derived files and is not there lets reput choose a wrong release."""
-    reported = set(_rules(Has())) | TELLS_NOTHING
-    assert reported == {f.name for f in fields(Profile)} - {"release"}
-    assert TELLS_NOTHING.isdisjoint(_rules(Has()))
 
 
 def test_settings_ask_only_for_what_a_release_has() -> None:
     everything = settings_from(
         {"forceVerifyPropCRC": "true", "enableMultiDispatch": "true", "enableLmq": "true"}
     )
-    old = scan_rules(profile("4.9.2"), everything, ["B"])
+    old = scan_rules(profiles.profile("4.9.2"), everything, ["B"])
     assert not old.dispatch.property_crc
     assert not old.dispatch.multi_dispatch
     assert old.batch_topics == ()
-    new = scan_rules(profile("5.2.0"), everything, ["b", "a"])
+    new = scan_rules(profiles.profile("5.2.0"), everything, ["b", "a"])
     assert new.dispatch.property_crc
     assert new.dispatch.multi_dispatch
     assert new.batch_topics == ("a", "b")
-    off = scan_rules(profile("5.2.0"), settings_from({"checkCRCOnRecover": "false"}), [])
+    off = scan_rules(profiles.profile("5.2.0"), settings_from({"checkCRCOnRecover": "false"}), [])
     assert not off.check_body_crc
     assert not off.dispatch.multi_dispatch
     unchecked = {"checkCRCOnRecover": "false", "forceVerifyPropCRC": "true"}
-    assert not scan_rules(profile("5.2.0"), settings_from(unchecked), []).dispatch.property_crc
+    assert not scan_rules(
+        profiles.profile("5.2.0"), settings_from(unchecked), []
+    ).dispatch.property_crc
 
 
 # --- Which releases clues leave, and which of those derive the same files.
-NOTHING_ODD = Has(False, False, False, False, False)
+NOTHING_ODD = profiles.Has(False, False, False, False, False)
 
 
-@pytest.mark.parametrize(
-    ("clues", "first", "last"),
-    [
-        ([], "4.1.0-incubating", "5.5.1"),
-        ([Clue("a", since="4.7.1")], "4.7.1", "5.5.1"),
-        ([Clue("a", until="4.7.0")], "4.1.0-incubating", "4.7.0"),
-        (
-            [Clue("a", "4.6.0"), Clue("b", "5.0.0", "5.3.3"), Clue("c", "", "5.4.0")],
-            "5.0.0",
-            "5.3.3",
-        ),
-        ([Clue("a", "4.7.0", "4.7.0")], "4.7.0", "4.7.0"),
-        ([Clue("a", "4.10.0")], "5.0.0", "5.5.1"),  # numbers, not texts
-    ],
-)
-def test_clues_leave_what_all_of_them_allow(clues: list[Clue], first: str, last: str) -> None:
-    left = left_by(clues)
+@pytest.mark.parametrize(("clues", "first", "last"), [
+    ([], "4.1.0-incubating", "5.5.1"), ([profiles.Clue("a", since="4.7.1")], "4.7.1", "5.5.1"),
+    ([profiles.Clue("a", until="4.7.0")], "4.1.0-incubating", "4.7.0"),
+    ([profiles.Clue("a", "4.6.0"), profiles.Clue("b", "5.0.0", "5.3.3"),
+      profiles.Clue("c", "", "5.4.0")], "5.0.0", "5.3.3"),
+    ([profiles.Clue("a", "4.7.0", "4.7.0")], "4.7.0", "4.7.0"),
+    ([profiles.Clue("a", "4.10.0")], "5.0.0", "5.5.1"),  # numbers, not texts
+])  # fmt: skip
+def test_clues_leave_what_all_of_them_allow(clues, first, last) -> None:
+    left = profiles.left_by(clues)
     assert (left[0], left[-1]) == (first, last)
-    assert left == list(RELEASES[RELEASES.index(first) : RELEASES.index(last) + 1])
+    assert left == list(
+        profiles.RELEASES[profiles.RELEASES.index(first) : profiles.RELEASES.index(last) + 1]
+    )
 
 
-def test_clues_that_contradict_each_other_leave_none() -> None:
-    assert left_by([Clue("a", since="5.0.0"), Clue("b", until="4.9.8")]) == []
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "rules"),
-    [
-        ("4.7.0", "4.7.1", {"count_every_put"}),
-        ("5.3.4", "5.4.0", {"index_tags"}),
-        ("4.7.0", "5.4.0", {"count_every_put", "index_tags"}),
-        ("4.7.1", "5.3.4", set()),
-        ("5.4.0", "5.5.1", set()),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "rules"), [
+    ("4.7.0", "4.7.1", {"count_every_put"}), ("5.3.4", "5.4.0", {"index_tags"}),
+    ("4.7.0", "5.4.0", {"count_every_put", "index_tags"}), ("4.7.1", "5.3.4", set()),
+    ("5.4.0", "5.5.1", set()),
+])  # fmt: skip
 def test_two_rules_matter_to_every_store(one: str, other: str, rules: set[str]) -> None:
-    assert differing([one, other], NOTHING_ODD) == rules
-    assert same_files(one, other, NOTHING_ODD) == (not rules)
+    assert profiles.differing([one, other], NOTHING_ODD) == rules
+    assert profiles.same_files(one, other, NOTHING_ODD) == (not rules)
 
 
-@pytest.mark.parametrize(
-    ("content", "one", "other"),
-    [
-        ("odd_positions", "4.1.0", "4.2.0"),
-        ("odd_positions", "4.5.0", "4.5.1"),
-        ("malformed", "4.9.0", "4.9.1"),
-        ("multi_dispatch", "4.9.2", "4.9.3"),
-        ("multi_dispatch", "5.1.0", "5.1.1"),
-        ("multi_dispatch", "5.1.1", "5.1.2"),
-        ("multi_dispatch", "5.1.4", "5.2.0"),
-        ("index_without_keys", "4.9.8", "5.0.0"),
-        ("new_records", "4.2.0", "4.3.0"),
-        ("new_records", "5.0.0", "5.1.0"),
-    ],
-)
+@pytest.mark.parametrize(("content", "one", "other"), [
+    ("odd_positions", "4.1.0", "4.2.0"), ("odd_positions", "4.5.0", "4.5.1"),
+    ("malformed", "4.9.0", "4.9.1"), ("multi_dispatch", "4.9.2", "4.9.3"),
+    ("multi_dispatch", "5.1.0", "5.1.1"), ("multi_dispatch", "5.1.1", "5.1.2"),
+    ("multi_dispatch", "5.1.4", "5.2.0"), ("index_without_keys", "4.9.8", "5.0.0"),
+    ("new_records", "4.2.0", "4.3.0"), ("new_records", "5.0.0", "5.1.0"),
+])  # fmt: skip
 def test_other_rules_matter_to_a_store_that_has_what_they_are_about(content, one, other) -> None:
-    assert same_files(one, other, NOTHING_ODD)
-    assert not same_files(one, other, NOTHING_ODD._replace(**{content: True}))
+    assert profiles.same_files(one, other, NOTHING_ODD)
+    assert not profiles.same_files(one, other, NOTHING_ODD._replace(**{content: True}))
 
 
-def test_groups_are_of_neighbours_in_their_order() -> None:
-    assert groups([], NOTHING_ODD) == []
-    found = groups(["4.6.1", "4.7.0", "4.7.1", "4.9.8", "5.3.4", "5.4.0"], NOTHING_ODD)
+def test_groups_are_of_neighbours_spans_have_ends_and_contradicting_clues_leave_none() -> None:
+    assert profiles.groups([], NOTHING_ODD) == []
+    found = profiles.groups(["4.6.1", "4.7.0", "4.7.1", "4.9.8", "5.3.4", "5.4.0"], NOTHING_ODD)
     assert found == [["4.6.1", "4.7.0"], ["4.7.1", "4.9.8", "5.3.4"], ["5.4.0"]]
-
-
-def test_a_span_is_named_by_its_ends() -> None:
-    assert span(["5.3.3"]) == "5.3.3"
-    assert span(["4.9.8", "5.0.0", "5.1.0"]) == "4.9.8 to 5.1.0"
+    assert profiles.span(["5.3.3"]) == "5.3.3"
+    assert profiles.span(["4.9.8", "5.0.0", "5.1.0"]) == "4.9.8 to 5.1.0"
+    assert (
+        profiles.left_by([profiles.Clue("a", since="5.0.0"), profiles.Clue("b", until="4.9.8")])
+        == []
+    )
 
 
 # --- The releases that a store's broker had, one after the other, by clues in its files.
-OLD, NEW, TAGS = Clue("every put", until="4.7.0"), Clue("used", since="4.7.1"), Clue("t", "5.4.0")
+OLD, NEW, TAGS = (profiles.Clue("every put", until="4.7.0"),
+                  profiles.Clue("used", since="4.7.1"), profiles.Clue("t", "5.4.0"))  # fmt: skip
 
 
-def era(start: int, *left: str) -> Era:
-    return Era(start, left[-1], left)
+def era(start: int, *left: str) -> profiles.Era:
+    return profiles.Era(start, left[-1], left)
 
 
-def test_every_start_begins_a_period_with_the_clues_so_far() -> None:
-    index = [Period(0, (OLD,)), Period(500, (NEW,))]
-    queues = [Period(100, (TAGS,)), Period(500, ())]
-    assert merged(index, queues) == [
-        Period(0, (OLD,)), Period(100, (OLD, TAGS)), Period(500, (NEW,)),
+def test_every_start_begins_a_period_and_an_older_era_gets_the_newest_release_it_allows() -> None:
+    index = [profiles.Period(0, (OLD,)), profiles.Period(500, (NEW,))]
+    queues = [profiles.Period(100, (TAGS,)), profiles.Period(500, ())]
+    assert profiles.merged(index, queues) == [
+        profiles.Period(0, (OLD,)), profiles.Period(100, (OLD, TAGS)), profiles.Period(500, (NEW,)),
     ]  # fmt: skip
-    assert merged() == merged([], []) == []
+    assert profiles.merged() == profiles.merged([], []) == []
+    since = profiles.Clue("hosts of IPv6", since="4.6.1")
+    periods = [profiles.Period(0, (OLD, since)), profiles.Period(900, (NEW,))]
+    assert profiles.eras_of(periods, "5.3.3", ["5.3.2", "5.3.3"]) == (
+        profiles.Era(0, "4.7.0", ("4.6.1", "4.7.0")),
+        profiles.Era(900, "5.3.3", ("5.3.2", "5.3.3")),
+    )
+    assert profiles.eras_of([profiles.Period(0, (OLD,))], "4.6.0", ["4.6.0"]) == (era(0, "4.6.0"),)
 
 
-def test_an_older_era_gets_the_newest_release_that_it_allows() -> None:
-    since = Clue("hosts of IPv6", since="4.6.1")
-    periods = [Period(0, (OLD, since)), Period(900, (NEW,))]
-    assert eras_of(periods, "5.3.3", ["5.3.2", "5.3.3"]) == (
-        Era(0, "4.7.0", ("4.6.1", "4.7.0")), Era(900, "5.3.3", ("5.3.2", "5.3.3")),
-    )  # fmt: skip
+@pytest.mark.parametrize(("eras", "stop"), [
+    ([], 0), ([era(0, "5.3.3")], 0), ([era(0, "4.7.1")], 0), ([era(0, "4.7.0")], profiles.NEVER),
+    ([era(0, "4.7.0"), era(700, "4.7.1"), era(900, "5.4.0")], 700),
+    ([era(0, "4.5.2"), era(700, "4.7.0"), era(900, "4.9.8")], 900),
+    ([era(0, "4.5.2"), era(700, "4.7.0")], profiles.NEVER),
+])  # fmt: skip
+def test_every_put_counts_up_to_the_first_era_of_4_7_1(eras: list[profiles.Era], stop: int) -> None:
+    assert profiles.every_put_counts_up_to(eras) == stop
 
 
-def test_a_single_era_is_what_the_caller_says() -> None:
-    assert eras_of([Period(0, (OLD,))], "4.6.0", ["4.6.0"]) == (era(0, "4.6.0"),)
-
-
-@pytest.mark.parametrize(
-    ("eras", "stop"),
-    [
-        ([], 0),
-        ([era(0, "5.3.3")], 0),
-        ([era(0, "4.7.1")], 0),
-        ([era(0, "4.7.0")], NEVER),
-        ([era(0, "4.7.0"), era(700, "4.7.1"), era(900, "5.4.0")], 700),
-        ([era(0, "4.5.2"), era(700, "4.7.0"), era(900, "4.9.8")], 900),
-        ([era(0, "4.5.2"), era(700, "4.7.0")], NEVER),
-    ],
-)
-def test_every_put_counts_up_to_the_first_era_of_4_7_1(eras: list[Era], stop: int) -> None:
-    assert every_put_counts_up_to(eras) == stop
-
-
-@pytest.mark.parametrize(
-    ("eras", "text"),
-    [
-        ([], ""),
-        ([era(0, "4.7.0")], ""),
-        (
-            [era(0, "4.1.0-incubating", "4.7.0"), era(1_234_567, "4.7.1", "5.5.1")],
-            "4.7.0 or older up to offset 1,234,567, then 4.7.1 or later",
-        ),
-        (
-            [era(0, "4.1.0-incubating"), era(70, "4.6.0", "4.7.0"), era(90, "5.5.1")],
-            "4.1.0-incubating up to offset 70, 4.6.0 to 4.7.0 up to offset 90, then 5.5.1",
-        ),
-    ],
-)
-def test_eras_as_a_line(eras: list[Era], text: str) -> None:
-    assert eras_text(eras) == text
+@pytest.mark.parametrize(("eras", "text"), [
+    ([], ""), ([era(0, "4.7.0")], ""),
+    ([era(0, "4.1.0-incubating", "4.7.0"), era(1_234_567, "4.7.1", "5.5.1")],
+     "4.7.0 or older up to offset 1,234,567, then 4.7.1 or later"),
+    ([era(0, "4.1.0-incubating"), era(70, "4.6.0", "4.7.0"), era(90, "5.5.1")],
+     "4.1.0-incubating up to offset 70, 4.6.0 to 4.7.0 up to offset 90, then 5.5.1"),
+])  # fmt: skip
+def test_eras_as_a_line(eras: list[profiles.Era], text: str) -> None:
+    assert profiles.eras_text(eras) == text

@@ -4,46 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.release.settings import (
-    Doing,
-    ExpirySettings,
-    SettingError,
-    WriterSettings,
-    parse_settings,
-    refuse_other_folders,
-    setting_warnings,
-    writer_settings_from,
-)
+from reput.store_format.release import settings as module
 
 
-def given(**values: str) -> ExpirySettings:
-    return parse_settings(ExpirySettings, values)
+def given(**values: str) -> module.ExpirySettings:
+    return module.parse_settings(module.ExpirySettings, values)
 
 
-def test_defaults_are_rocketmqs() -> None:
-    settings = given()
-    assert settings.file_reserved_time == 72
-    assert settings.hours == (4,)
-    assert settings.delete_file_batch_max == 10
-    assert settings.clean_file_forcibly_enable
-    assert settings.used_most == 75
-    assert settings.forced == (85, "diskSpaceCleanForciblyRatio")
-    assert settings.disk_space_warning_level_ratio == 90
-
-
-@pytest.mark.parametrize(
-    ("text", "hours"),
-    [
-        ("04", (4,)),
-        ("4", (4,)),
-        ("00;23", (0, 23)),
-        ("04;05;", (4, 5)),  # String.split drops what is empty at the end
-        ("", ()),
-        (";", ()),
-        ("+4;" + "0" * 50 + "5", (4, 5)),
-        ("5;4;5", (5, 4, 5)),
-    ],
-)
+@pytest.mark.parametrize(("text", "hours"), [
+    ("04", (4,)), ("4", (4,)), ("00;23", (0, 23)),
+    ("04;05;", (4, 5)),  # String.split drops what is empty at the end
+    ("", ()), (";", ()), ("+4;" + "0" * 50 + "5", (4, 5)), ("5;4;5", (5, 4, 5)),
+])  # fmt: skip
 def test_hours_are_numbers_with_semicolons(text: str, hours: tuple[int, ...]) -> None:
     assert given(deleteWhen=text).hours == hours
 
@@ -52,7 +24,7 @@ def test_hours_are_numbers_with_semicolons(text: str, hours: tuple[int, ...]) ->
     "text", ["24", "-1", "04,05", "4h", "04;x", "04;24", "1.5", "1_2", "04; 05", "04;;05", ";4"]
 )
 def test_what_is_no_hour_of_a_day_is_refused(text: str) -> None:
-    with pytest.raises(SettingError, match=f"deleteWhen={text}"):
+    with pytest.raises(module.SettingError, match=f"deleteWhen={text}"):
         _ = given(deleteWhen=text).hours
 
 
@@ -78,59 +50,56 @@ def test_files_of_any_age_go_above_the_lesser_of_two_ratios_kept_in_bounds(
 @pytest.mark.parametrize(("name", "least"), [("fileReservedTime", 0), ("deleteFileBatchMax", 1)])
 def test_a_number_below_the_least_is_refused(name: str, least: int) -> None:
     given(**{name: str(least)})
-    with pytest.raises(SettingError, match=f"{name}={least - 1}: out of range {least}"):
+    with pytest.raises(module.SettingError, match=f"{name}={least - 1}: out of range {least}"):
         given(**{name: str(least - 1)})
 
 
 # --- The writer's settings: which the user gave, its own address, and where it writes.
-def test_given_names_are_rocketmqs_newest_whatever_the_value() -> None:
+def test_given_names_are_rocketmqs_newest_and_defaults_its_own() -> None:
     layers = {"mapedFileSizeCommitLog": "1073741824"}, {"brokerName": "a", "listenPort": "10911"}
     wanted = {"mappedFileSizeCommitLog", "brokerName", "listenPort"}
-    assert writer_settings_from(*layers).given_names == wanted
-    assert writer_settings_from().given_names == frozenset()
-    assert WriterSettings().given_names == frozenset()
-    assert WriterSettings(listen_port=1, max_index_num=20_000_000).given_names == {"listenPort"}
+    assert module.writer_settings_from(*layers).given_names == wanted
+    assert module.writer_settings_from().given_names == frozenset()
+    assert module.WriterSettings().given_names == frozenset()
+    assert module.WriterSettings(listen_port=1, max_index_num=20_000_000).given_names == {
+        "listenPort"
+    }
+    assert not module.WriterSettings().sync_flush
+    assert module.writer_settings_from({"flushDiskType": "SYNC_FLUSH"}).sync_flush
+    settings = given()
+    assert settings.file_reserved_time == 72
+    assert settings.hours == (4,)
+    assert settings.delete_file_batch_max == 10
+    assert settings.clean_file_forcibly_enable
+    assert settings.used_most == 75
+    assert settings.forced == (85, "diskSpaceCleanForciblyRatio")
+    assert settings.disk_space_warning_level_ratio == 90
 
 
-@pytest.mark.parametrize(
-    ("address", "port", "host"),
-    [
-        ("192.0.2.7", "1", "192.0.2.7:1"),
-        ("2001:DB8:0:0:0:0:0:1", "65535", "[2001:db8::1]:65535"),
-        ("2001:db8::192.0.2.7", "10911", "[2001:db8::c000:207]:10911"),
-    ],
-)
+@pytest.mark.parametrize(("address", "port", "host"), [
+    ("192.0.2.7", "1", "192.0.2.7:1"), ("2001:DB8:0:0:0:0:0:1", "65535", "[2001:db8::1]:65535"),
+    ("2001:db8::192.0.2.7", "10911", "[2001:db8::c000:207]:10911"),
+])  # fmt: skip
 def test_the_store_host_is_an_address_and_a_port(address: str, port: str, host: str) -> None:
     given = {"brokerIP1": address, "listenPort": port}
-    assert writer_settings_from(given).store_host == host
-    assert WriterSettings().store_host == "127.0.0.1:10911"
+    assert module.writer_settings_from(given).store_host == host
+    assert module.WriterSettings().store_host == "127.0.0.1:10911"
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("brokerIP1", "localhost"),
-        ("brokerIP1", "192.0.2"),
-        ("brokerIP1", "192.0.2.256"),
-        ("brokerIP1", "[::1]"),
-        ("listenPort", "65536"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [
+    ("brokerIP1", "localhost"), ("brokerIP1", "192.0.2"), ("brokerIP1", "192.0.2.256"),
+    ("brokerIP1", "[::1]"), ("listenPort", "65536"),
+])  # fmt: skip
 def test_what_is_no_address_is_refused_when_it_is_asked_for(name: str, value: str) -> None:
-    settings = writer_settings_from({name: value})
-    with pytest.raises(SettingError, match=f"{name}="):
+    settings = module.writer_settings_from({name: value})
+    with pytest.raises(module.SettingError, match=f"{name}="):
         _ = settings.store_host
 
 
 @pytest.mark.parametrize("name", ["listenPort", "transientStorePoolSize", "maxTopicLength"])
 def test_a_count_of_none_is_refused(name: str) -> None:
-    with pytest.raises(SettingError, match=f"{name}=0: out of range 1"):
-        writer_settings_from({name: "0"})
-
-
-def test_only_sync_flush_is_sync_flush() -> None:
-    assert not WriterSettings().sync_flush
-    assert writer_settings_from({"flushDiskType": "SYNC_FLUSH"}).sync_flush
+    with pytest.raises(module.SettingError, match=f"{name}=0: out of range 1"):
+        module.writer_settings_from({name: "0"})
 
 
 def test_the_log_is_in_the_store_by_whatever_path(tmp_path: Path) -> None:
@@ -138,26 +107,42 @@ def test_the_log_is_in_the_store_by_whatever_path(tmp_path: Path) -> None:
     (store / "commitlog").mkdir(parents=True)
     link.symlink_to(store / "commitlog")
     for own in (link, store / "x" / ".." / "commitlog"):
-        refuse_other_folders(writer_settings_from({"storePathCommitLog": str(own)}), str(store))
-    refuse_other_folders(WriterSettings(), str(store))
+        module.refuse_other_folders(
+            module.writer_settings_from({"storePathCommitLog": str(own)}), str(store)
+        )
+    module.refuse_other_folders(module.WriterSettings(), str(store))
     for several in (store, store / "commitlog" / "x", f"{link},{link}"):
         given = {"storePathCommitLog": str(several)}
-        with pytest.raises(SettingError, match="storePathCommitLog="):
-            refuse_other_folders(writer_settings_from(given), str(store))
+        with pytest.raises(module.SettingError, match="storePathCommitLog="):
+            module.refuse_other_folders(module.writer_settings_from(given), str(store))
 
 
 # --- Which given settings are warned of, by command, release and value.
-def warned(name: str, text: str, release: str, doing: Doing = "append") -> str:
+def warned(name: str, text: str, release: str, doing: module.Doing = "append") -> str:
     """What is said of a setting, without its name and value; '' if nothing is."""
-    lines = setting_warnings({name: text}, release, doing)
+    lines = module.setting_warnings({name: text}, release, doing)
     assert all(line.startswith(f"{name}={text}: ") for line in lines)
     return "".join(line.partition(": ")[2] for line in lines)
 
 
-def test_only_a_value_that_is_not_the_default_is_warned_of() -> None:
+def test_values_of_no_default_or_of_a_later_release_are_warned_of_in_order() -> None:
     assert warned("inSyncReplicas", "+01", "5.3.3") == ""
     assert warned("inSyncReplicas", "2", "5.3.3").startswith("not done: nothing is replicated")
     assert warned("inSyncReplicas", "2", "5.3.3", "derive") == ""
+    said = warned("enableMultiDispatch", "true", "4.9.2", "derive")
+    assert said.startswith("RocketMQ 4.9.2 has no such setting (since 4.9.3)")
+    assert warned("enableMultiDispatch", "false", "4.9.2", "derive") == ""
+    assert warned("enableMultiDispatch", "true", "4.9.3", "derive") == ""
+    assert warned("mapperFileSizeBatchConsumeQueue", "46", "4.9.8", "derive") == ""
+    assert warned("brokerRole", "ASYNC_MASTER", "5.3.3") == ""
+    assert "PUT_OK speaks of this disk alone" in warned("brokerRole", "SYNC_MASTER", "5.3.3")
+    assert module.setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "derive") == []
+    for role, message in (("SLAVE", "a copy of its master's"), ("MASTER", "one of ASYNC_MASTER")):
+        with pytest.raises(module.SettingError, match=message):
+            module.setting_warnings({"brokerRole": role}, "5.3.3", "append")
+    given = {"totalReplicas": "3", "brokerName": "a", "flushCommitLogTimed": "false"}
+    names = [line.partition("=")[0] for line in module.setting_warnings(given, "5.3.3", "append")]
+    assert names == ["totalReplicas", "flushCommitLogTimed"]
 
 
 @pytest.mark.parametrize(
@@ -167,41 +152,11 @@ def test_what_the_release_does_not_have_is_not_warned_of(release: str, said: boo
     assert bool(warned("timerRocksDBEnable", "true", release, "derive")) == said
 
 
-@pytest.mark.parametrize(
-    ("name", "release", "said"),
-    [
-        ("mapedFileSizeCommitLog", "4.5.1", ""),
-        ("mapedFileSizeCommitLog", "4.5.2", "RocketMQ 4.5.2 calls it mappedFileSizeCommitLog"),
-        ("mappedFileSizeCommitLog", "4.5.1", ""),
-        ("mappedFileSizeCommitLog", "4.5.2", ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "release", "said"), [
+    ("mapedFileSizeCommitLog", "4.5.1", ""),
+    ("mapedFileSizeCommitLog", "4.5.2", "RocketMQ 4.5.2 calls it mappedFileSizeCommitLog"),
+    ("mappedFileSizeCommitLog", "4.5.1", ""), ("mappedFileSizeCommitLog", "4.5.2", ""),
+])  # fmt: skip
 def test_an_old_name_is_warned_of_from_the_new_names_release(name, release, said) -> None:
     assert warned(name, "1073741824", release, "derive").startswith(said)
     assert bool(said) == bool(warned(name, "1073741824", release, "derive"))
-
-
-def test_a_switch_of_a_later_release_is_not_done() -> None:
-    said = warned("enableMultiDispatch", "true", "4.9.2", "derive")
-    assert said.startswith("RocketMQ 4.9.2 has no such setting (since 4.9.3)")
-    assert warned("enableMultiDispatch", "false", "4.9.2", "derive") == ""
-    assert warned("enableMultiDispatch", "true", "4.9.3", "derive") == ""
-
-
-def test_a_size_describes_what_is_there_whoever_wrote_it() -> None:
-    assert warned("mapperFileSizeBatchConsumeQueue", "46", "4.9.8", "derive") == ""
-
-
-def test_a_role_is_judged_by_the_writer_alone() -> None:
-    assert warned("brokerRole", "ASYNC_MASTER", "5.3.3") == ""
-    assert "PUT_OK speaks of this disk alone" in warned("brokerRole", "SYNC_MASTER", "5.3.3")
-    assert setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "derive") == []
-    for role, message in (("SLAVE", "a copy of its master's"), ("MASTER", "one of ASYNC_MASTER")):
-        with pytest.raises(SettingError, match=message):
-            setting_warnings({"brokerRole": role}, "5.3.3", "append")
-
-
-def test_lines_come_in_the_order_given() -> None:
-    given = {"totalReplicas": "3", "brokerName": "a", "flushCommitLogTimed": "false"}
-    names = [line.partition("=")[0] for line in setting_warnings(given, "5.3.3", "append")]
-    assert names == ["totalReplicas", "flushCommitLogTimed"]

@@ -65,31 +65,28 @@ class Joined:
         )  # fmt: skip
 
 
-def test_the_earliest_comes_first_and_of_equal_times_the_first_logs() -> None:
+def test_the_earliest_comes_first_an_ended_log_stops_no_other_and_a_first_segment_is_told() -> None:
     joined = Joined([(5, 10, 0), (7, 10, 0), (7, 10, 0)], [(5, 10, 0), (6, 10, 0), (9, 10, 0)])
     assert joined.run() == (EXHAUSTED, 50)
     assert joined.places.tolist() == [0, 30, 40, 10, 20, -7]
     assert joined.numbers.tolist() == [0, 3, 4, 1, 2, -7]
     assert joined.cursors.tolist() == [3, 5]
-
-
-def test_a_log_without_more_records_to_come_does_not_stop_the_others() -> None:
     joined = Joined([(1, 10, 0)], [(2, 10, 0), (3, 10, 0)])
     joined.run()
     joined.ends[0] = joined.cursors[0] = -1  # the caller has nothing left of it
     assert joined.run(10) == (EXHAUSTED, 30)
     joined.ends[1] = joined.cursors[1] = -1
     assert joined.run(30) == (EXHAUSTED, 30)
+    joined = Joined([(1, 60, 0)])
+    assert joined.run(200, begun=False) == (BEGINS, 200)
+    assert joined.run(200, begun=True) == (EXHAUSTED, 260)
 
 
-def test_queues_are_numbered_on_but_for_what_keeps_its_number() -> None:
+def test_queues_are_numbered_on_in_each_queue_of_a_record_but_for_what_keeps_its_number() -> None:
     joined = Joined([(1, 9, 1), (2, 9, 0), (3, 9, -1), (4, 9, 1)], following=(70, 5))
     joined.run()
     assert joined.numbers.tolist() == [5, 70, -1, 6]
     assert joined.following.tolist() == [71, 7]
-
-
-def test_a_record_has_a_number_in_each_of_its_queues_and_a_batch_several() -> None:
     puts = [[(0, 3), (2, 1)], [], [(1, 1), (2, 1), (-1, 1)]]
     log = [(1, 9, 0), (2, 9, 0), (3, 9, 0)]
     joined = Joined(log, log, following=(70, 5, 0), puts=[*puts, *puts])
@@ -98,13 +95,10 @@ def test_a_record_has_a_number_in_each_of_its_queues_and_a_batch_several() -> No
     assert joined.following.tolist() == [76, 6, 3]
 
 
-@pytest.mark.parametrize(
-    ("size", "why", "end"),
-    [
-        (32, EXHAUSTED, 92),  # 8 bytes are left for a BLANK
-        (33, BEGINS, 100),
-    ],
-)
+@pytest.mark.parametrize(("size", "why", "end"), [
+    (32, EXHAUSTED, 92),  # 8 bytes are left for a BLANK
+    (33, BEGINS, 100),
+])  # fmt: skip
 def test_a_record_that_leaves_no_room_for_a_blank_begins_a_segment(size, why, end) -> None:
     joined = Joined([(1, 60, 0), (2, size, 0)])
     assert joined.run() == (why, end)
@@ -114,40 +108,31 @@ def test_a_record_that_leaves_no_room_for_a_blank_begins_a_segment(size, why, en
         assert joined.places.tolist() == [0, 100]
 
 
-def test_the_callers_first_segment_is_told_unless_it_is_known() -> None:
-    joined = Joined([(1, 60, 0)])
-    assert joined.run(200, begun=False) == (BEGINS, 200)
-    assert joined.run(200, begun=True) == (EXHAUSTED, 260)
-
-
 # --- Where the records of a new log stand: whole in a segment, with room for a BLANK behind.
-@pytest.mark.parametrize(
-    ("sizes", "at", "places", "begins", "end"),
-    [
-        ([], 0, [], [], 0),
-        ([30], 0, [0], [0], 30),
-        ([30], 40, [40], [], 70),
-        ([30, 62], 0, [0, 30], [0], 92),  # exactly the 8 bytes of a BLANK are left
-        ([30, 63], 0, [0, 100], [0, 1], 163),
-        ([92, 92, 92], 0, [0, 100, 200], [0, 1, 2], 292),
-        ([10], 100, [100], [0], 110),
-        ([10], 95, [100], [0], 110),
-        ([10], 82, [82], [], 92),
-        ([10], 83, [100], [0], 110),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "at", "places", "begins", "end"), [
+    ([], 0, [], [], 0), ([30], 0, [0], [0], 30), ([30], 40, [40], [], 70),
+    ([30, 62], 0, [0, 30], [0], 92),  # exactly the 8 bytes of a BLANK are left
+    ([30, 63], 0, [0, 100], [0, 1], 163), ([92, 92, 92], 0, [0, 100, 200], [0, 1, 2], 292),
+    ([10], 100, [100], [0], 110), ([10], 95, [100], [0], 110), ([10], 82, [82], [], 92),
+    ([10], 83, [100], [0], 110),
+])  # fmt: skip
 def test_records_in_segments_of_100_bytes(sizes, at, places, begins, end) -> None:
     found, first = np.full(len(sizes), -1), np.full(len(sizes), -1)
     stop, count = place(np.array(sizes, np.uint32), at, 100, found, first)
     assert (found.tolist(), first[:count].tolist(), stop) == (places, begins, end)
 
 
-def test_places_are_longs() -> None:
+def test_places_are_longs_and_links_to_prepared_messages_are_read_and_counted() -> None:
     segment, at = 1 << 30, 5 << 40
     found, first = np.zeros(2, np.int64), np.zeros(2, np.int64)
     sizes = np.array([segment - 8, 4], np.uint32)
     assert place(sizes, at, segment, found, first) == (at + segment + 4, 2)
     assert found.tolist() == [at, at + segment]
+    for link, count in ((0, 0), (55, 1), (-1, 1)):
+        window, rows = walked(replace(PLAIN, prepared_transaction_offset=link))
+        found = np.full(1, -7, np.int64)
+        assert prepared_offsets(window, rows, found) == count
+        assert found.tolist() == [link]
 
 
 # --- Records at new places and with new names, against those that a broker would have written.
@@ -174,16 +159,13 @@ def numbers(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
-@pytest.mark.parametrize(
-    ("changes", "fields"),
-    [
-        (Changes(renames=(("A", "Bcd"),)), {"topic": "Bcd"}),
-        (Changes(renames=(("A", "b" * 128),)), {"topic": "b" * 128, "version": 2}),
-        (Changes(shifts=(("A", 4),)), {"queue_id": 6}),
-        (Changes(store_host=V6), {"store_host": V6, "sys_flag": 0x20}),
-        (Changes(store_host=b"\1\2\3\4\0\0\0\5"), {"store_host": b"\1\2\3\4\0\0\0\5"}),
-    ],
-)
+@pytest.mark.parametrize(("changes", "fields"), [
+    (Changes(renames=(("A", "Bcd"),)), {"topic": "Bcd"}),
+    (Changes(renames=(("A", "b" * 128),)), {"topic": "b" * 128, "version": 2}),
+    (Changes(shifts=(("A", 4),)), {"queue_id": 6}),
+    (Changes(store_host=V6), {"store_host": V6, "sys_flag": 0x20}),
+    (Changes(store_host=b"\1\2\3\4\0\0\0\5"), {"store_host": b"\1\2\3\4\0\0\0\5"}),
+])  # fmt: skip
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_record_written_anew_is_as_if_it_had_been_sent_so(changes, fields, sealed) -> None:
     message = replace(PLAIN, crc_property=sealed)
@@ -218,29 +200,17 @@ def test_a_copied_record_gets_its_place_and_a_new_seal(sealed: bool, prepared: i
     assert out.tobytes() == bytes(10) + wanted
 
 
-@pytest.mark.parametrize(
-    ("text", "sealed"),
-    [
-        (b"__CRC32#\x010123456789\x02", True),
-        (b"a\x01b\x02__CRC32#\x010123456789\x02", True),
-        (b"__CRC32#\x010123456789", False),
-        (b"__CRC32#\x01012345678\x02\x02", True),  # only its frame is looked at
-        (b"__crc32#\x010123456789\x02", False),
-        (b"_CRC32#\x010123456789\x02", False),  # a byte too short
-        (b"", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "sealed"), [
+    (b"__CRC32#\x010123456789\x02", True), (b"a\x01b\x02__CRC32#\x010123456789\x02", True),
+    (b"__CRC32#\x010123456789", False),
+    (b"__CRC32#\x01012345678\x02\x02", True),  # only its frame is looked at
+    (b"__crc32#\x010123456789\x02", False),
+    (b"_CRC32#\x010123456789\x02", False),  # a byte too short
+    (b"", False),
+])  # fmt: skip
 def test_a_seal_is_known_by_its_place_and_name(text: bytes, sealed: bool) -> None:
     buf = np.frombuffer(b"_" * 30 + text, np.uint8)
     assert ends_in_crc(buf, 30, len(buf)) == sealed
-
-
-def test_links_to_prepared_messages_are_read_and_counted() -> None:
-    for link, count in ((0, 0), (55, 1), (-1, 1)):
-        window, rows = walked(replace(PLAIN, prepared_transaction_offset=link))
-        found = np.full(1, -7, np.int64)
-        assert prepared_offsets(window, rows, found) == count
-        assert found.tolist() == [link]
 
 
 # --- Which records an earlier log has too: the same bytes at the same place, before its log's
@@ -281,16 +251,12 @@ def test_each_record_that_is_there_too_is_marked(window: int) -> None:
     assert found == [n != 12 for n in range(20)]
 
 
-def test_behind_the_end_of_the_earlier_log_nothing_counts() -> None:
+def test_behind_the_end_of_the_earlier_log_and_before_its_beginning_nothing_counts() -> None:
     storage, segments = log_of(MESSAGES)
     place, record = records(build_log(MESSAGES, SEGMENT_SHARED))[4]
     for end, count in ((place + len(record), 5), (place + len(record) - 1, 4), (0, 0)):
         found = marks(MESSAGES, EarlierLog(storage, segments, end))
         assert found == [n < count for n in range(20)]
-
-
-def test_a_log_that_begins_later_has_nothing_before() -> None:
-    storage, segments = log_of(MESSAGES)
     assert len(segments) > 2
     found = marks(MESSAGES, EarlierLog(storage, segments[1:], 1 << 40))
     assert sum(found) < 20

@@ -60,42 +60,28 @@ def database(folder: Path) -> Iterator[Database]:
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "keys"),
-    [
-        (b"", None, [b"a", b"ab", b"b", b"\xff"]),
-        (b"a", b"b", [b"a", b"ab"]),
-        (b"aa", b"\xff", [b"ab", b"b"]),
-        (b"b", b"b", []),
-        (b"\xff\0", None, []),
-    ],
-)
-def test_rows_come_in_order_from_a_key_up_to_another(
-    database: Database, start: bytes, stop: bytes | None, keys: list[bytes]
-) -> None:
+@pytest.mark.parametrize(("start", "stop", "keys"), [
+    (b"", None, [b"a", b"ab", b"b", b"\xff"]), (b"a", b"b", [b"a", b"ab"]),
+    (b"aa", b"\xff", [b"ab", b"b"]), (b"b", b"b", []), (b"\xff\0", None, []),
+])  # fmt: skip
+def test_rows_come_in_order_from_a_key_up_to_another(database, start, stop, keys) -> None:
     assert list(database.rows("default", start, stop)) == [(key, ROWS[key]) for key in keys]
 
 
-@pytest.mark.parametrize(
-    ("start", "at", "key"),
-    [(b"", b"\xff\xff", b"\xff"), (b"", b"aa", b"a"), (b"a", b"a", b"a"), (b"aa", b"aa", None),
-     (b"", b"A", None)],
-)  # fmt: skip
-def test_the_last_row_up_to_a_key(
-    database: Database, start: bytes, at: bytes, key: bytes | None
-) -> None:
+@pytest.mark.parametrize(("start", "at", "key"), [
+    (b"", b"\xff\xff", b"\xff"), (b"", b"aa", b"a"), (b"a", b"a", b"a"), (b"aa", b"aa", None),
+    (b"", b"A", None),
+])  # fmt: skip
+def test_the_last_row_up_to_a_key(database, start, at, key) -> None:
     assert database.last_row("default", start, at) == (key and (key, ROWS[key]))
 
 
-def test_a_value_is_found_by_its_whole_key_and_an_unknown_family_is_empty(
-    database: Database,
+def test_a_value_is_found_by_its_whole_key_and_a_database_stays_as_it_was_when_it_was_opened(
+    database, folder
 ) -> None:
     assert [database.get("default", key) for key in (b"a", b"ab", b"c")] == [b"1", b"", None]
     assert list(database.rows("offset")) == []
     assert database.last_row("offset", b"", b"\xff") is None
-
-
-def test_a_database_stays_as_it_was_when_it_was_opened(database: Database, folder: Path) -> None:
     for path in folder.glob("*.log"):
         path.rename(folder.parent / path.name)
     assert len(list(database.rows("default"))) == len(ROWS)
@@ -103,17 +89,12 @@ def test_a_database_stays_as_it_was_when_it_was_opened(database: Database, folde
         path.rename(folder / path.name)
 
 
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("consumequeue", "reput rebuild builds it from the log"),
-        ("config/topics", "then config/.*json counts"),
-        ("rocksdbstore", "rebuild builds an index alone"),
-    ],
-)
-def test_what_cannot_be_read_says_which_why_and_what_to_do(
-    folder: Path, name: str, remedy: str
-) -> None:
+@pytest.mark.parametrize(("name", "remedy"), [
+    ("consumequeue", "reput rebuild builds it from the log"),
+    ("config/topics", "then config/.*json counts"),
+    ("rocksdbstore", "rebuild builds an index alone"),
+])  # fmt: skip
+def test_what_cannot_be_read_says_which_why_and_what_to_do(folder, name, remedy) -> None:
     place = folder.parent / "store" / name
     place.parent.mkdir(parents=True)
     folder.rename(place)
@@ -123,23 +104,19 @@ def test_what_cannot_be_read_says_which_why_and_what_to_do(
         open_database(Folder(LocalStorage(), str(place)))
 
 
-def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rocksdict", None)
-    with pytest.raises(RocksDBMissing, match=r"^s/db: is a RocksDB: pip install .*rocksdb"):
-        open_database(Folder(LocalStorage(), "s/db"))
-
-
-def test_tables_are_opened_in_place_on_local_disks_alone() -> None:
+def test_tables_are_opened_on_local_disks_alone_and_a_full_disk_or_no_library_is_said(
+    monkeypatch,
+) -> None:
     assert is_local(LocalStorage())
     assert is_local(ReadBy(ReadBy(LocalStorage())))  # type: ignore[arg-type]
     assert not is_local(ReadBy(MemoryStorage()))
-
-
-def test_a_full_disk_is_an_error_of_the_disk() -> None:
     with pytest.raises(OSError, match="No space left") as caught:
         refuse_full_disk(Exception(f"IO error: {os.strerror(28)}: While appending"), "/t")
     assert (caught.value.errno, caught.value.filename) == (28, "/t")
     refuse_full_disk(Exception("Corruption"), "/t")
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    with pytest.raises(RocksDBMissing, match=r"^s/db: is a RocksDB: pip install .*rocksdb"):
+        open_database(Folder(LocalStorage(), "s/db"))
 
 
 # --- Tables and databases that are written, read back with the library itself.
@@ -162,13 +139,10 @@ def test_a_database_has_the_rows_of_its_tables_and_no_file_of_the_library(
     low = table(tmp_path / "1", {b"a": b"1", b"b": b""})
     high = table(tmp_path / "2", {b"c": b"3"})
     other = table(tmp_path / "3", {b"a": b"9"}, compressed=False)
-    files = make_database(
-        rocksdb_folder,
-        {
-            "default": (table_options(True, False), [low, high]),
-            "offset": (table_options(False, True), [other]),
-        },
-    )
+    files = make_database(rocksdb_folder, {
+        "default": (table_options(True, False), [low, high]),
+        "offset": (table_options(False, True), [other]),
+    })  # fmt: skip
     kinds = {name.rstrip("0123456789") if "." not in name else name[-4:] for name in files}
     assert kinds == {"CURRENT", "MANIFEST-", ".sst", ".log"}
     assert len([name for name in files if name.endswith(".sst")]) == 3
@@ -194,12 +168,9 @@ def test_keys_out_of_order_are_an_error_that_names_the_table(tmp_path, rows: lis
         writer.put(rows, rows)
 
 
-def test_a_table_without_rows_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be written"):
-        table(tmp_path / "t", {})
-
-
-def test_a_key_without_a_value_is_an_error(tmp_path: Path) -> None:
+def test_a_key_without_a_value_and_a_table_without_rows_are_errors(tmp_path: Path) -> None:
     writer = TableWriter(str(tmp_path / "t"), table_options(True, False))
     with pytest.raises(StoreError):
         writer.put([b"a", b"b"], [b"1"])
+    with pytest.raises(StoreError, match="cannot be written"):
+        table(tmp_path / "t", {})

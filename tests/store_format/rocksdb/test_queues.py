@@ -1,33 +1,30 @@
 """Queues in RocksDB: an entry counts up to the queue's max row, holes and all."""
 
+from __future__ import annotations
+
+import re
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 import rocksdict
 
+from reput.store_format import layouts
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import NoEntry
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import profile
-from reput.store_format.rocksdb.queues import (
-    CHECKPOINT_KEY,
-    MAX,
-    MIN,
-    QueueOffset,
-    RocksDBQueue,
-    RocksDBQueues,
-    behind_queue,
-    entry_key,
-    offset_key,
-    parse_entry_key,
-    parse_offset_key,
-    queue_key,
-    queues_folder,
-    topic_of,
-)
+from reput.store_format.rocksdb import queues as module
+from reput.store_format.rocksdb import queues as queues_docs
+from reput.store_format.rocksdb.database import open_database
+from tests.format_pages import FIELD_ROW, fields, text_of
+from tests.store_format.fate.stores import IN_ROCKSDB
+from tests.store_format.fate.stores import unpack as unpack_fates
+from tests.store_format.rocksdb.stores import unpack
 
 RULES = profile("5.3.3")
 
@@ -44,25 +41,16 @@ def entry(place: int, size: int = 100, tags: int = 7, time: int = 0) -> bytes:
 
 
 def offset(topic: bytes, kind: bytes, queue_id: int) -> bytes:
-    return (
-        struct.pack(">i", len(topic))
-        + b"\1"
-        + topic
-        + b"\1"
-        + kind
-        + b"\1"
-        + struct.pack(">i", queue_id)
-    )
+    return (struct.pack(">i", len(topic)) + b"\1" + topic + b"\1" + kind + b"\1"
+            + struct.pack(">i", queue_id))  # fmt: skip
 
 
 # positions 2, 3, 5 and 6; 7 is behind the max row
 PLACES = {2: 200, 3: 300, 5: 500, 6: 600, 7: 700}
 ENTRIES = {queue(b"T", 1) + struct.pack(">q", n): entry(at) for n, at in PLACES.items()}
-OTHERS = {
-    queue(b"T", 0) + struct.pack(">q", 9): entry(1),
-    queue(b"T", 2) + struct.pack(">q", 0): entry(50, -1),
-    queue(b"T", 2) + struct.pack(">q", 1): entry(51)[:-1],
-}
+OTHERS = {queue(b"T", 0) + struct.pack(">q", 9): entry(1),
+          queue(b"T", 2) + struct.pack(">q", 0): entry(50, -1),
+          queue(b"T", 2) + struct.pack(">q", 1): entry(51)[:-1]}  # fmt: skip
 OFFSETS = {
     offset(b"T", b"max", 1): struct.pack(">qq", 600, 6),
     offset(b"T", b"min", 1): struct.pack(">qq", 200, 2),
@@ -89,40 +77,30 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def queues(store: Path) -> Iterator[RocksDBQueues]:
-    found = RocksDBQueues(str(store), Folder(LocalStorage(), f"{store}/consumequeue"))
+def queues(store: Path) -> Iterator[module.RocksDBQueues]:
+    found = module.RocksDBQueues(str(store), Folder(LocalStorage(), f"{store}/consumequeue"))
     yield found
     found.close()
 
 
 @pytest.fixture
-def one(queues: RocksDBQueues) -> RocksDBQueue:
+def one(queues: module.RocksDBQueues) -> module.RocksDBQueue:
     return queues.open("T", 1, False)
 
 
-def test_a_queue_is_there_with_its_max_row(queues: RocksDBQueues, store: Path) -> None:
+def test_a_queue_is_there_with_its_max_row(queues: module.RocksDBQueues, store: Path) -> None:
     assert queues.topics() == ["T"]
     assert queues.of("T") == [(1, False), (2, False)]
     assert queues.dispatched_to() == 700
     assert queues.open("T", 0, False).maximum() == 0
-    assert str(queues_folder(Folder(LocalStorage(), str(store)))) == f"{store}/consumequeue"
-    assert queues_folder(Folder(LocalStorage(), f"{store}/none")) is None
+    assert str(module.queues_folder(Folder(LocalStorage(), str(store)))) == f"{store}/consumequeue"
+    assert module.queues_folder(Folder(LocalStorage(), f"{store}/none")) is None
 
 
-@pytest.mark.parametrize(
-    ("first", "stop", "positions"),
-    [
-        (0, None, [2, 3, 5, 6]),
-        (3, 6, [3, 5]),
-        (4, 5, []),
-        (6, 99, [6]),
-        (7, None, []),
-        (-5, 3, [2]),
-    ],
-)
-def test_entries_are_of_positions_up_to_the_max(
-    one: RocksDBQueue, first: int, stop: int | None, positions: list[int]
-) -> None:
+@pytest.mark.parametrize(("first", "stop", "positions"), [
+    (0, None, [2, 3, 5, 6]), (3, 6, [3, 5]), (4, 5, []), (6, 99, [6]), (7, None, []), (-5, 3, [2]),
+])  # fmt: skip
+def test_entries_are_of_positions_up_to_the_max(one, first, stop, positions) -> None:
     found = list(one.entries(first, stop))
     assert [(each.position, each.physical_offset) for each in found] == [
         (position, PLACES[position]) for position in positions
@@ -130,11 +108,18 @@ def test_entries_are_of_positions_up_to_the_max(
     assert one.maximum() == 7
 
 
-def test_a_hole_is_no_entry(one: RocksDBQueue) -> None:
+def test_a_hole_is_no_entry_and_one_that_points_nowhere_or_is_too_short_is_named(
+    one, queues
+) -> None:
     assert one.entry(5).physical_offset == 500
     for position in (0, 4, 7):
         with pytest.raises(NoEntry):
             one.entry(position)
+    bad = queues.open("T", 2, False)
+    with pytest.raises(BadQueue, match="expected 28 bytes"):
+        list(bad.entries(0))
+    with pytest.raises(BadQueue, match="is no place"):
+        list(bad.entries(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +127,7 @@ def test_a_hole_is_no_entry(one: RocksDBQueue) -> None:
     [(0, 2), (200, 2), (201, 3), (301, 5), (501, 6), (601, 7), (9999, 7)],
 )
 def test_a_queue_begins_at_its_first_message_that_the_log_still_has(
-    one: RocksDBQueue, log_start: int, minimum: int
+    one: module.RocksDBQueue, log_start: int, minimum: int
 ) -> None:
     assert one.minimum(log_start, RULES) == minimum
 
@@ -151,79 +136,84 @@ def test_a_queue_begins_at_its_first_message_that_the_log_still_has(
     ("limit", "end"),
     [(9999, 7), (700, 7), (699, 6), (600, 6), (599, 4), (300, 3), (299, 0), (0, 0)],
 )
-def test_a_queue_ends_with_the_last_message_that_the_log_has_whole(
-    one: RocksDBQueue, limit: int, end: int
-) -> None:
+def test_a_queue_ends_with_the_last_message_that_the_log_has_whole(one, limit, end) -> None:
     assert one.end_within(limit) == end
-
-
-def test_an_entry_that_points_nowhere_or_is_too_short_is_named(queues: RocksDBQueues) -> None:
-    bad = queues.open("T", 2, False)
-    with pytest.raises(BadQueue, match="expected 28 bytes"):
-        list(bad.entries(0))
-    with pytest.raises(BadQueue, match="is no place"):
-        list(bad.entries(0, 1))
 
 
 # --- Keys of queues in RocksDB, byte by byte (docs/formats/rocksdb.md).
 ENTRY = bytes.fromhex("00000005014c6976653001000000000100000000 00000005")  # Live0, queue 0, 5
 OFFSET = bytes.fromhex("00000005014c69766530016d61780100000000")
-CHECKPOINT = bytes.fromhex("0000001001434845434b504f494e545f544f504943016d61780100000000")
 
 
-def test_keys_are_those_of_the_page() -> None:
-    assert entry_key(queue_key("Live0", 0), 5) == ENTRY
-    assert offset_key("Live0", 0, MAX) == OFFSET
-    assert CHECKPOINT_KEY == CHECKPOINT
-    assert parse_entry_key(ENTRY) == (ENTRY[:-8], 5)
-    assert parse_offset_key(OFFSET) == QueueOffset("Live0", 0, MAX)
-    assert topic_of(ENTRY[:-8]) == ("Live0", 0)
-
-
-@pytest.mark.parametrize(
-    ("topic", "queue_id", "kind"),
-    [("\u00e9", -1, MIN), ("t" * 255, (1 << 31) - 1, MAX), ("a\x01b", -(1 << 31), MIN)],
-)
+@pytest.mark.parametrize(("topic", "queue_id", "kind"), [
+    ("\u00e9", -1, module.MIN), ("t" * 255, (1 << 31) - 1, module.MAX),
+    ("a\x01b", -(1 << 31), module.MIN),
+])  # fmt: skip
 def test_any_topic_and_queue_id_is_read_back(topic: str, queue_id: int, kind: bytes) -> None:
-    assert parse_offset_key(offset_key(topic, queue_id, kind)) == (topic, queue_id, kind)
-    queue = queue_key(topic, queue_id)
-    assert topic_of(queue) == (topic, queue_id)
-    assert parse_entry_key(entry_key(queue, 7)) == (queue, 7)
+    assert module.parse_offset_key(module.offset_key(topic, queue_id, kind)) == (
+        topic, queue_id, kind,
+    )  # fmt: skip
+    queue = module.queue_key(topic, queue_id)
+    assert module.topic_of(queue) == (topic, queue_id)
+    assert module.parse_entry_key(module.entry_key(queue, 7)) == (queue, 7)
 
 
 def test_positions_are_kept_within_a_long_and_ascend() -> None:
-    queue = queue_key("T", 3)
+    queue = module.queue_key("T", 3)
     positions = [-5, 0, 1, 255, 256, (1 << 63) - 1, 1 << 64]
-    keys = [entry_key(queue, position) for position in positions]
+    keys = [module.entry_key(queue, position) for position in positions]
     assert keys == sorted(keys)
     assert keys[0] == keys[1]
     assert keys[-1] == keys[-2] == queue + b"\x7f" + b"\xff" * 7
-    assert keys[-1] < behind_queue(queue) <= queue_key("T", 4)
+    assert keys[-1] < module.behind_queue(queue) <= module.queue_key("T", 4)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        b"", ENTRY[:-1], ENTRY + b"\0", b"\xff\xff\xff\xff" + ENTRY[4:],
-        ENTRY[:4] + b"\2" + ENTRY[5:], ENTRY[:10] + b"\2" + ENTRY[11:],
-        ENTRY[:15] + b"\2" + ENTRY[16:],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("key", [
+    b"", ENTRY[:-1], ENTRY + b"\0", b"\xff\xff\xff\xff" + ENTRY[4:],
+    ENTRY[:4] + b"\2" + ENTRY[5:], ENTRY[:10] + b"\2" + ENTRY[11:], ENTRY[:15] + b"\2" + ENTRY[16:],
+])  # fmt: skip
 def test_what_is_no_entrys_key_is_none(key: bytes) -> None:
-    assert parse_entry_key(key) is None
+    assert module.parse_entry_key(key) is None
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        b"",
-        OFFSET[:-1],
-        OFFSET.replace(b"max", b"mux"),
-        OFFSET[:4] + b"\2" + OFFSET[5:],
-        OFFSET[:-5] + b"\2" + OFFSET[-4:],
-        OFFSET.replace(b"Live0", b"Liv\xff0"),
-        OFFSET.replace(b"Live0", b"../e0"),  # no topic that can name a folder
-    ],
-)
+@pytest.mark.parametrize("key", [
+    b"", OFFSET[:-1], OFFSET.replace(b"max", b"mux"), OFFSET[:4] + b"\2" + OFFSET[5:],
+    OFFSET[:-5] + b"\2" + OFFSET[-4:], OFFSET.replace(b"Live0", b"Liv\xff0"),
+    OFFSET.replace(b"Live0", b"../e0"),  # no topic that can name a folder
+])  # fmt: skip
 def test_what_is_no_offsets_key_is_none(key: bytes) -> None:
-    assert parse_offset_key(key) is None
+    assert module.parse_offset_key(key) is None
+
+
+# --- The examples of docs/formats/rocksdb.md are rows of real stores, and its tables the layouts.
+EXAMPLES = re.findall(r"^```rocksdb (\S+) (\S+) (\S+)\n(.*)\n(.*)\n```$", text_of("rocksdb"), re.M)
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_an_example_is_a_row_of_its_store(number: int, tmp_path: Path) -> None:
+    name, folder, family, key, value = EXAMPLES[number]
+    store = (unpack_fates if name == IN_ROCKSDB else unpack)(name, tmp_path)[0]
+    with closing(open_database(Folder(LocalStorage(), f"{store}/{folder}"))) as database:
+        assert database.get(family, bytes.fromhex(key)) == bytes.fromhex(value)
+
+
+def test_the_tables_of_fields_are_the_layouts_and_keys_those_of_the_examples() -> None:
+    rows = [FIELD_ROW.fullmatch(line) for line in text_of("rocksdb").splitlines()]
+    found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
+    assert found == [*fields(layouts.ROCKSDB_ENTRY), *fields(layouts.ROCKSDB_OFFSET)]
+    entry, most, checkpoint = (bytes.fromhex(row[3]) for row in EXAMPLES[:3])
+    queue = queues_docs.queue_key("Live0", 0)
+    assert queues_docs.entry_key(queue, 5) == entry
+    assert queues_docs.parse_entry_key(entry) == (queue, 5)
+    assert queues_docs.topic_of(queue) == ("Live0", 0)
+    assert queues_docs.offset_key("Live0", 0, queues_docs.MAX) == most
+    assert queues_docs.parse_offset_key(most) == queues_docs.QueueOffset(
+        "Live0", 0, queues_docs.MAX
+    )
+    assert checkpoint == queues_docs.CHECKPOINT_KEY
+    row = np.frombuffer(bytes.fromhex(EXAMPLES[0][4]), layouts.ROCKSDB_ENTRY)[0]
+    assert row.item()[:3] == (19330, 353, 65)
+    for cut in range(1, 19):
+        assert queues_docs.parse_offset_key(most[:-cut]) is None
+        assert queues_docs.parse_entry_key(entry[:-cut]) is None
+    assert queues_docs.parse_offset_key(queues_docs.offset_key("../x", 0, queues_docs.MAX)) is None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import sys
-from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,10 @@ import pytest
 
 import reput
 from reput.broker.serving.store import ServedStore
+from reput.jobs.cli import main
+from reput.jobs.replicating.master import StoreLog
+from reput.jobs.sources.opened_log import plan_of
+from reput.jobs.sources.options import SourceOptions
 from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
@@ -23,9 +26,13 @@ from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.profiles import profile
 from reput.store_format.rocksdb.database import open_database
-from tests.store_format.rocksdb.damaged import other_comparator
+from tests.store_format.rocksdb.damaged import (
+    DAMAGES,
+    damaged_block,
+    missing_table,
+    other_comparator,
+)
 from tests.store_format.rocksdb.stores import ALONE, CONFIG, DOUBLE, INDEX, NAMES, unpack
-from tests.trees import flip
 
 FROM_ROCKSDB = {"combineCQPreferCQType": "defaultRocksDB"}  # of the two of a double write
 
@@ -47,9 +54,7 @@ def files_of(store: Path) -> dict[str, tuple[int, int]]:
     return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in every}
 
 
-def test_every_message_is_found_by_position_key_and_time(
-    lived: tuple[str, Path, list[list[Any]]],
-) -> None:
+def test_every_message_is_found_by_position_key_and_time(lived) -> None:
     _, store, sent = lived
     before = files_of(store)
     with reput.open_store(str(store), settings=FROM_ROCKSDB) as asked:
@@ -170,50 +175,24 @@ def test_without_the_library_the_log_is_read(tmp_path, monkeypatch) -> None:
     assert 'is a RocksDB: pip install "reput[rocksdb]" reads it' in notes
 
 
-@pytest.fixture
-def broken(tmp_path: Path) -> Iterator[Path]:
+def _linked_table(folder: Path) -> None:
+    table = min(folder.glob("*.sst"))
+    os.symlink(table.rename(folder.parent / "elsewhere"), table)
+
+
+@pytest.mark.parametrize(("damage", "said"), [
+    *((each, DAMAGES[each]) for each in (missing_table, damaged_block, other_comparator)),
+    (_linked_table, ""),
+])  # fmt: skip
+def test_what_cannot_be_read_is_told_and_the_log_is_read(damage, said: str, tmp_path: Path) -> None:
     store, _ = unpack("alone_5.3.3", tmp_path)
-    yield store
-    shutil.rmtree(store)
-
-
-def _tables(store: Path) -> list[Path]:
-    return sorted((store / "consumequeue").glob("*.sst"))
-
-
-def _told(store: Path) -> str:
+    damage(store / "consumequeue")
     before = files_of(store)
     with reput.open_store(str(store)) as asked:
-        assert len(list(asked.messages("Live0"))) == 50  # by the log
+        assert len(list(asked.messages("Live0"))) == 50
         assert files_of(store) == before
-        return " ".join(asked.notes)
-
-
-def test_a_missing_table_is_told(broken: Path) -> None:
-    gone = _tables(broken)[0]
-    gone.unlink()
-    told = _told(broken)
-    assert f"{broken}/consumequeue: the RocksDB cannot be read: " in told
-    assert f"{gone.name} is missing" in told
-
-
-def test_a_flipped_bit_is_told(broken: Path) -> None:
-    for path in _tables(broken):
-        flip(path, 100)
-    assert "block checksum mismatch" in _told(broken)
-
-
-def test_another_comparator_is_told(broken: Path) -> None:
-    other_comparator(broken / "consumequeue")
-    assert "its keys are ordered by leveldb.BackwardComparator" in _told(broken)
-
-
-def test_a_link_in_place_of_a_table_is_not_followed(broken: Path) -> None:
-    table = _tables(broken)[0]
-    elsewhere = broken / "elsewhere"
-    table.rename(elsewhere)
-    os.symlink(elsewhere, table)
-    assert "the RocksDB cannot be read: " in _told(broken)
+        told = " ".join(asked.notes)
+    assert re.search(f"{store}/consumequeue: the RocksDB cannot be read: .*{said}", told)
 
 
 def test_no_file_stays_open(tmp_path: Path) -> None:
@@ -228,3 +207,24 @@ def test_the_folder_shows_that_its_broker_is_of_5_4_or_later(tmp_path: Path) -> 
     store, _ = unpack("index_5.5.1", tmp_path)
     found = discover(store_at(str(store), None, {}), LOOK)
     assert found.left == ("5.4.0", "5.5.0", "5.5.1")
+
+
+# --- Commands that read a store's log alone take one whose queues are in RocksDB.
+def test_such_a_store_is_exported_and_reported(tmp_path, capsys) -> None:
+    store, sent = unpack("index_5.4.0", tmp_path / "unpacked")
+    asked = ["--rocketmq", "5.4.0", "--set", "maxHashSlotNum=50", "--set", "maxIndexNum=600"]
+    exported = ["export", str(store), "--output", str(tmp_path / "out"), "--as", "jsonl"]
+    assert main([*exported, *asked]) == 0
+    rows = [line for path in (tmp_path / "out").rglob("*.jsonl") for line in path.open()]
+    assert len(rows) == len(sent)
+    assert main(["report", str(store), "--output", str(tmp_path / "page.html"), *asked]) == 0
+    assert "Sound: 150 messages" in capsys.readouterr().out
+
+
+def test_such_a_log_is_a_table_of_spark_and_served_to_slaves(tmp_path: Path) -> None:
+    """Both read the log alone; `spark.read.format("commitlog")`, `serve --ha-listen`."""
+    store, _ = unpack("alone_5.2.0", tmp_path)
+    plan = plan_of(SourceOptions(str(store), rocketmq="5.2.0"))
+    served = StoreLog(store_at(str(store), "5.2.0")).now()
+    assert (served.start, plan.segments[0].start) == (0, 0)
+    assert served.end > 0

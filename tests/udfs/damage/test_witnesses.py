@@ -59,20 +59,15 @@ def with_entry(number: int, entry: Entry) -> list[Entry]:
     return [*RIGHT[: number - 1], entry, *RIGHT[number:]]
 
 
-@pytest.mark.parametrize(
-    ("number", "entry", "contradicted"),
-    [
-        (3, (31, 300, 3, 0), []),  # its other key
-        (3, (32, 300, 3, 0), [(300, KEYS)]),
-        (3, (30, 300, 4, 0), [(300, STORED)]),
-        (3, (32, 300, 4, 0), [(300, KEYS)]),
-        (1, (10, 100, 7, 0), []),  # the first one's second counts from the file before
-        (1, (12, 100, 1, 0), [(100, KEYS)]),
-        (3, (32, 301, 3, 0), []),  # no record is there
-        (16, (1, 1 << 60, 3, 0), []),
-        (16, (1, -1, 3, 0), []),
-    ],
-)
+@pytest.mark.parametrize(("number", "entry", "contradicted"), [
+    (3, (31, 300, 3, 0), []),  # its other key
+    (3, (32, 300, 3, 0), [(300, KEYS)]), (3, (30, 300, 4, 0), [(300, STORED)]),
+    (3, (32, 300, 4, 0), [(300, KEYS)]),
+    (1, (10, 100, 7, 0), []),  # the first one's second counts from the file before
+    (1, (12, 100, 1, 0), [(100, KEYS)]),
+    (3, (32, 301, 3, 0), []),  # no record is there
+    (16, (1, 1 << 60, 3, 0), []), (16, (1, -1, 3, 0), []),
+])  # fmt: skip
 @pytest.mark.parametrize("cut", [0, 3, 8])
 def test_an_entry_contradicts_a_record_without_its_hash_or_second(
     cut: int, number: int, entry: Entry, contradicted: list[tuple[int, int]]
@@ -144,24 +139,18 @@ def test_records_with_another_queue_offset_are_listed_and_counted_too(most, unli
     assert (row["gaps_unlisted"], row["positions_unlisted"]) == (unlisted, 0)
 
 
-def test_all_gaps_are_lines_of_a_file_if_that_is_wanted() -> None:
+def test_gaps_are_lines_of_a_file_nothing_is_no_file_and_findings_of_tasks_are_joined() -> None:
     (row,), task = search(LOST, most=1, lines=True)
     raw = task.files.staging.storage.read_bytes(f"staging/{row['lines']}")
     lines = [json.loads(line) for line in raw.splitlines()]
     assert [line["queue_id"] for line in lines] == [0, 1, 2]
     assert lines[0] == {"type": "missing", **vars(gap(0))}
     assert joined([row, {**row, "lines": ""}]).gap_lines == (row["lines"],)
-
-
-def test_a_task_that_finds_nothing_has_no_row_and_no_file() -> None:
     files, rows = staged([(0, 0), (1, SIZE)])
     given = pa.RecordBatch.from_pylist([dict(row) for row in rows], RUN)
     assert list(SearchQueues(files, LOST, 9, lines=True)(iter([given]))) == []
     assert len(files.staging.storage.files) == 1  # type: ignore[attr-defined]
     assert joined([]).of(Gap) == []
-
-
-def test_findings_of_several_tasks_are_joined() -> None:
     (row,), _ = search(LOST, most=1)
     both = joined([row, row])
     assert both.of(Gap) == [gap(1), gap(1)]

@@ -54,34 +54,27 @@ def read(storage: Storage, runs: list[tuple[int, int, int]], size: int) -> list[
     return [row.tobytes() for row in read_runs(files, split, at, count, size)]
 
 
-def test_items_come_in_the_order_of_the_runs_that_are_asked_for() -> None:
+def test_items_come_in_the_order_asked_for_and_a_read_ends_with_its_split() -> None:
     runs = [(3, 40, 1), (0, 2000, 2), (3, 0, 2), (0, 7, 1), (0, 3000, 1)]
     assert read(Storage(), runs, 20) == [
         OTHER[40:60], FILE[2000:2020], FILE[2020:2040], OTHER[:20], OTHER[20:40], FILE[7:27],
         FILE[3000:3020],
     ]  # fmt: skip
+    storage = Storage()
+    assert read(storage, [(0, 0, 1), (3, 8, 1)], 8) == [FILE[:8], OTHER[8:16]]
+    assert storage.reads == [("a.entries", 0, 8), ("b.entries", 8, 8)]
+    assert read(Storage(), [(0, len(FILE) - 8, 1)], 8) == [FILE[-8:]]
 
 
-@pytest.mark.parametrize(
-    ("gap", "reads"),
-    [
-        (0, [("a.entries", 8, 16)]),
-        (1024, [("a.entries", 8, 16 + 1024)]),
-        (1025, [("a.entries", 8, 8), ("a.entries", 16 + 1025, 8)]),
-    ],
-)
+@pytest.mark.parametrize(("gap", "reads"), [
+    (0, [("a.entries", 8, 16)]), (1024, [("a.entries", 8, 16 + 1024)]),
+    (1025, [("a.entries", 8, 8), ("a.entries", 16 + 1025, 8)]),
+])  # fmt: skip
 def test_a_gap_of_up_to_1024_bytes_is_read_too(gap: int, reads: list[tuple[str, int, int]]) -> None:
     storage = Storage()
     second = 16 + gap
     assert read(storage, [(0, second, 1), (0, 8, 1)], 8) == [FILE[second:][:8], FILE[8:16]]
     assert storage.reads == reads
-
-
-def test_a_read_ends_with_its_split_and_the_last_item() -> None:
-    storage = Storage()
-    assert read(storage, [(0, 0, 1), (3, 8, 1)], 8) == [FILE[:8], OTHER[8:16]]
-    assert storage.reads == [("a.entries", 0, 8), ("b.entries", 8, 8)]
-    assert read(Storage(), [(0, len(FILE) - 8, 1)], 8) == [FILE[-8:]]
 
 
 def row(at: int, count: int, first: int = 0, **more: Any) -> dict[str, Any]:
@@ -96,14 +89,10 @@ def batch_of(*rows: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), RUN)
 
 
-@pytest.mark.parametrize(
-    ("gap", "reads"),
-    [
-        (1 << 18, [("a.entries", 0, 1074)]),
-        (10, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
-        (39, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
-    ],
-)
+@pytest.mark.parametrize(("gap", "reads"), [
+    (1 << 18, [("a.entries", 0, 1074)]), (10, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
+    (39, [("a.entries", 0, 60), ("a.entries", 1000, 74)]),
+])  # fmt: skip
 def test_short_runs_carry_what_one_read_brings(monkeypatch, gap, reads) -> None:
     monkeypatch.setattr(module, "_GAP_IN_CARRIED", gap)
     monkeypatch.setattr(module, "CARRIED_BYTES", 60)
@@ -124,10 +113,8 @@ def test_short_runs_carry_what_one_read_brings(monkeypatch, gap, reads) -> None:
             ).tobytes()  # fmt: skip
             assert alike
         assert files.offsets(each).tolist() == files.offsets(plain).tolist()
-    assert (
-        run_items(files, found.slice(0, 3), "entries_at", 20).tobytes()
-        == FILE[:40] + FILE[60:140] + FILE[1000:1020]
-    )
+    assert (run_items(files, found.slice(0, 3), "entries_at", 20).tobytes()
+            == FILE[:40] + FILE[60:140] + FILE[1000:1020])  # fmt: skip
 
 
 def test_runs_that_follow_each_other_become_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from reput.store_format.release.profiles import profile
 from reput.udfs.rebuild import queues
 from reput.udfs.rebuild.queues import SmallQueues, _shares, built_rows
 from reput.udfs.rebuild.runs import StagedRuns
-from reput.udfs.staging import ENTRIES, PLACED_TREE, RUN, InTurn, Staging, ids_of
+from reput.udfs.staging import ENTRIES, PLACED_TREE, RUN, Staging
 from tests.against_reference import difference
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log, Message, build_log, properties
@@ -51,28 +51,20 @@ def files_of(*offsets: int) -> dict[int, list[int]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("offsets", "files"),
-    [
-        ((0, 1), {0: [0, 1]}),
-        ((1, 2), {0: [BLANK, 0], 40: [1, NOTHING]}),
-        ((6, 7, 8), {120: [0, 1], 160: [2, NOTHING]}),
-        ((0, 1, 1), {0: [0, 1], 40: [NOTHING, NOTHING]}),  # one left out behind a full file
-    ],
-)
+@pytest.mark.parametrize(("offsets", "files"), [
+    ((0, 1), {0: [0, 1]}), ((1, 2), {0: [BLANK, 0], 40: [1, NOTHING]}),
+    ((6, 7, 8), {120: [0, 1], 160: [2, NOTHING]}),
+    ((0, 1, 1), {0: [0, 1], 40: [NOTHING, NOTHING]}),  # one left out behind a full file
+])  # fmt: skip
 def test_pre_blanks_stand_before_the_first_entry_of_its_file(offsets, files) -> None:
     assert files_of(*offsets) == files
 
 
-@pytest.mark.parametrize(
-    ("more", "files"),
-    [
-        ((), {}),
-        ((1,), {FIRST + 40: [1, NOTHING]}),
-        ((1, 2, 3), {FIRST + 40: [1, 2], FIRST + 80: [3, NOTHING]}),
-        ((0,), {FIRST + 40: [NOTHING, NOTHING]}),
-    ],
-)
+@pytest.mark.parametrize(("more", "files"), [
+    ((), {}), ((1,), {FIRST + 40: [1, NOTHING]}),
+    ((1, 2, 3), {FIRST + 40: [1, 2], FIRST + 80: [3, NOTHING]}),
+    ((0,), {FIRST + 40: [NOTHING, NOTHING]}),
+])  # fmt: skip
 def test_pre_blanks_may_fill_the_first_file_so_that_its_message_is_left_out(more, files) -> None:
     """Its own position is behind the queue's next one by then."""
     offsets = (WRAPS, *(WRAPS + each for each in more))
@@ -96,13 +88,8 @@ LIMITS = ("_LISTS_READ_BY_ALL", "_ENTRIES_OF_A_TASK")
 
 
 def a_log() -> Log:
-    messages = [
-        Message(
-            topic=f"T{n % 3}", queue_id=n % 2, queue_offset=n // 6,
-            properties=properties(("KEYS", str(n))),
-        )
-        for n in range(60)
-    ]  # fmt: skip
+    messages = [Message(topic=f"T{n % 3}", queue_id=n % 2, queue_offset=n // 6,
+                        properties=properties(("KEYS", str(n)))) for n in range(60)]  # fmt: skip
     return Log(build_log(messages, 16384), SETTINGS, "5.3.3", {})
 
 
@@ -116,12 +103,9 @@ def shuffled(cut: Cut) -> int:
     return session.rows_shuffled
 
 
-def test_no_row_is_shuffled_where_there_are_few_runs() -> None:
-    assert shuffled(Cut(split_bytes=1000)) == 0
-
-
 @pytest.mark.parametrize("limit", LIMITS)
 def test_many_runs_are_shared_out_by_spark(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    assert shuffled(Cut(split_bytes=1000)) == 0
     monkeypatch.setattr(pipeline, limit, 3)
     assert shuffled(Cut(split_bytes=1000)) > 0
 
@@ -175,23 +159,6 @@ def test_each_queue_is_in_one_share_and_a_topic_s_queues_are_in_turn() -> None:
         assert shares[at : at + 4] in ([0, 1, 0, 1], [1, 0, 1, 0])
 
 
-def test_tasks_in_turn_count_each_from_0() -> None:
-    kind = pa.schema([("task", pa.string()), ("id", pa.int64())])
-
-    def task(name: str) -> Any:
-        return lambda batches: (
-            pa.RecordBatch.from_pylist([{"task": name, "id": number}], kind)
-            for number in ids_of(batches)
-        )
-
-    both = InTurn(((2, task("a")), (0, task("none")), (3, task("b"))))
-    assert both.total == 5
-    given = pa.RecordBatch.from_pydict({"id": [4, 0, 1, 2, 3]})
-    made = [row for batch in both(iter([given])) for row in batch.to_pylist()]
-    wanted = [("b", 2), ("a", 0), ("a", 1), ("b", 0), ("b", 1)]
-    assert [(row["task"], row["id"]) for row in made] == wanted
-
-
 # --- Small queues are built where they are numbered; that changes no byte, and no promise.
 Row = dict[str, Any]
 IN_FILE = 5  # entries
@@ -207,10 +174,8 @@ class Job:
 
     def __init__(self, *runs: tuple[int, int, int, int]) -> None:
         self.storage = MemoryStorage()
-        self.files = StagedRuns(
-            Staging(self.storage, "staging"), {0: "a", 1: "b"},
-            place_rules(profile("5.3.3")), IN_FILE * BYTES, 46,
-        )  # fmt: skip
+        self.files = StagedRuns(Staging(self.storage, "staging"), {0: "a", 1: "b"},
+                                place_rules(profile("5.3.3")), IN_FILE * BYTES, 46)  # fmt: skip
         content = {0: bytearray(), 1: bytearray()}
         self.rows: list[Row] = []
         for queue, split, first, count in runs:
@@ -242,12 +207,10 @@ def test_files_of_small_queues(monkeypatch, rows_a_batch: int, at_once: int) -> 
     others, built = job.run(rows_a_batch)
     assert others == []
     blank = pre_blank(1)
-    wanted = {
-        ("1", 0): b"".join(entry(1, n) for n in range(4)),
-        ("2", 0): blank * 3 + entry(2, 3) + entry(2, 4),
-        ("2", 1): b"".join(entry(2, n) for n in (5, 6, 7)),
-        ("3", 0): entry(3, 0),
-    }
+    wanted = {("1", 0): b"".join(entry(1, n) for n in range(4)),
+              ("2", 0): blank * 3 + entry(2, 3) + entry(2, 4),
+              ("2", 1): b"".join(entry(2, n) for n in (5, 6, 7)),
+              ("3", 0): entry(3, 0)}  # fmt: skip
     assert len(built) == len(wanted)
     for row in built:
         queue = row["folder"].rpartition("/")[2]
@@ -263,16 +226,9 @@ def test_files_of_small_queues(monkeypatch, rows_a_batch: int, at_once: int) -> 
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"offsets_at": 0},
-        {"batch": True},
-        {"first": -1},
-        {"first": (1 << 63) - 5},
-        {"first": 1 << 60},
-        {"count": 1 << 13},
-    ],
-    ids=str,
-)
+    [{"offsets_at": 0}, {"batch": True}, {"first": -1}, {"first": (1 << 63) - 5},
+     {"first": 1 << 60}, {"count": 1 << 13}], ids=str,
+)  # fmt: skip
 def test_other_queues_are_handed_on(change: Row) -> None:
     job = Job((1, 0, 0, 2), (2, 0, 0, 2), (3, 0, 0, 2))
     job.rows[1] |= change
@@ -281,14 +237,13 @@ def test_other_queues_are_handed_on(change: Row) -> None:
     assert [row["folder"] for row in built] == ["consumequeue/T/1", "consumequeue/T/3"]
 
 
-def test_a_queue_that_does_not_go_on_is_handed_on_whole() -> None:
+def test_a_queue_that_does_not_go_on_or_has_more_rows_than_are_looked_at_is_handed_on_whole(
+    monkeypatch,
+) -> None:
     job = Job((1, 0, 0, 2), (1, 1, 3, 2), (2, 0, 0, 2))
     others, built = job.run()
     assert others == job.rows[:2]
     assert len(built) == 1
-
-
-def test_a_queue_of_more_rows_than_are_looked_at_is_handed_on_whole(monkeypatch) -> None:
     monkeypatch.setattr(queues, "_RUNS_AT_ONCE", 2)
     job = Job(*[(1, 0, n, 1) for n in range(5)], (2, 0, 0, 2))
     others, built = job.run(1)

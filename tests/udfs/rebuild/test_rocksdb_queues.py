@@ -66,14 +66,11 @@ def test_on_a_local_disk_it_is_written_where_it_stays(tmp_path: Path, temporary:
     assert list(temporary.iterdir()) == []
 
 
-def test_without_rows_there_is_no_table(temporary: Path) -> None:
+def test_without_rows_there_is_no_table_and_what_fails_leaves_nothing_anywhere(temporary) -> None:
     storage = MemoryStorage()
     with NewTable(Staging(storage, "staging")) as table:
         table.finish()
     assert storage.files == {}
-
-
-def test_what_fails_leaves_nothing_in_staging_nor_on_the_disk(temporary: Path) -> None:
     storage = MemoryStorage()
     with NewTable(Staging(storage, "staging")) as table:
         with pytest.raises(StoreError, match="cannot be written"):
@@ -118,22 +115,16 @@ def counted(*batches: pa.RecordBatch) -> list[Row]:
     return [row for each in CountRuns(FILES)(iter(batches)) for row in each.to_pylist()]
 
 
-@pytest.mark.parametrize(
-    ("first", "count", "least", "greatest"),
-    [
-        (5, 1, 5, 5),
-        (5, 3, 5, 7),
-        (-3, 2, (1 << 64) - 3, (1 << 64) - 2),
-        (-1, 2, 0, (1 << 64) - 1),
-        ((1 << 63) - 1, 2, (1 << 63) - 1, 1 << 63),
-    ],
-)
+@pytest.mark.parametrize(("first", "count", "least", "greatest"), [
+    (5, 1, 5, 5), (5, 3, 5, 7), (-3, 2, (1 << 64) - 3, (1 << 64) - 2), (-1, 2, 0, (1 << 64) - 1),
+    ((1 << 63) - 1, 2, (1 << 63) - 1, 1 << 63),
+])  # fmt: skip
 def test_a_negative_offset_sorts_behind_all_others(first, count, least, greatest) -> None:
     (row,) = counted(batch(run(first, count)))
     assert (row["least"] + BIAS, row["greatest"] + BIAS, row["entries"]) == (least, greatest, count)
 
 
-def test_a_queue_s_runs_are_one_row_with_its_first_run() -> None:
+def test_a_queue_s_runs_are_one_row_and_offsets_that_do_not_go_on_are_read_one_by_one() -> None:
     rows = counted(batch(run(5, 2), run(9, 1, queue=1)), batch(), batch(run(3, 4, part=1)))
     assert [(r["queue_id"], r["entries"], r["first"], r["part"]) for r in rows] == [
         (0, 6, 5, 0), (1, 1, 9, 0),
@@ -143,9 +134,6 @@ def test_a_queue_s_runs_are_one_row_with_its_first_run() -> None:
     of_tasks = (pa.RecordBatch.from_pylist([each], COUNTED) for each in (earlier, later))
     (found,) = merge_counts(of_tasks)
     assert found.to_pylist() == [{**earlier, "entries": 3, "least": -2}]
-
-
-def test_offsets_that_do_not_go_on_are_read_one_by_one() -> None:
     (row,) = counted(batch(run(0, 3, at=0)))
     assert (row["least"] + BIAS, row["greatest"] + BIAS) == (3, (1 << 64) - 1)
     assert set(COUNTED.names) == set(row)
@@ -165,21 +153,15 @@ def queue(entries: int, number: int = 0, least: int = 0, greatest: int | None = 
             "greatest": greatest - BIAS}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("queues", "ranges", "most", "whole", "cuts"),
-    [
-        ([], 4, 100, False, []),
-        ([queue(10)], 1, 100, False, []),
-        ([queue(10)], 2, 100, False, [(0, 5)]),
-        ([queue(10)], 1, 4, False, [(0, 3), (0, 6)]),
-        ([queue(10)], 1, 4, True, []),
-        ([queue(10, least=100)], 2, 100, False, [(0, 105)]),
-        ([queue(2, greatest=9)], 2, 100, False, [(0, 5)]),
-        ([queue(4, n) for n in (1, 0)], 2, 100, False, [(1, 0)]),
-        ([queue(1, n) for n in range(4)], 2, 100, False, [(2, 0)]),
-        ([queue(1), queue(8, 1)], 3, 100, False, [(1, 0), (1, 2), (1, 5)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("queues", "ranges", "most", "whole", "cuts"), [
+    ([], 4, 100, False, []), ([queue(10)], 1, 100, False, []),
+    ([queue(10)], 2, 100, False, [(0, 5)]), ([queue(10)], 1, 4, False, [(0, 3), (0, 6)]),
+    ([queue(10)], 1, 4, True, []), ([queue(10, least=100)], 2, 100, False, [(0, 105)]),
+    ([queue(2, greatest=9)], 2, 100, False, [(0, 5)]),
+    ([queue(4, n) for n in (1, 0)], 2, 100, False, [(1, 0)]),
+    ([queue(1, n) for n in range(4)], 2, 100, False, [(2, 0)]),
+    ([queue(1), queue(8, 1)], 3, 100, False, [(1, 0), (1, 2), (1, 5)]),
+])  # fmt: skip
 def test_ranges_have_about_as_many_entries_each(queues, ranges, most, whole, cuts) -> None:
     wanted = tuple(RangeStart(queue_key("T", number), position) for number, position in cuts)
     counted = pa.Table.from_pylist(queues, COUNTED)
@@ -189,21 +171,12 @@ def test_ranges_have_about_as_many_entries_each(queues, ranges, most, whole, cut
 CUTS = tuple(RangeStart(queue_key("T", n), at) for n, at in ((0, 5), (1, 0), (1, 1 << 63)))
 
 
-@pytest.mark.parametrize(
-    ("row", "ranges"),
-    [
-        (run(0, 5), [0]),
-        (run(0, 6), [0, 1]),
-        (run(5, 9), [1]),
-        (run(-1, 2), [0, 1]),
-        (run(0, 1, queue=1), [2]),
-        (run(0, 3, queue=1, at=0), [2, 3]),
-        (run((1 << 63) - 1, 1, queue=1), [2]),
-        (run((1 << 63) - 1, 2, queue=1), [2, 3]),
-        (run(0, 1, topic="S"), [0]),
-        (run(0, 1, queue=2), [3]),
-    ],
-)
+@pytest.mark.parametrize(("row", "ranges"), [
+    (run(0, 5), [0]), (run(0, 6), [0, 1]), (run(5, 9), [1]), (run(-1, 2), [0, 1]),
+    (run(0, 1, queue=1), [2]), (run(0, 3, queue=1, at=0), [2, 3]),
+    (run((1 << 63) - 1, 1, queue=1), [2]), (run((1 << 63) - 1, 2, queue=1), [2, 3]),
+    (run(0, 1, topic="S"), [0]), (run(0, 1, queue=2), [3]),
+])  # fmt: skip
 def test_a_run_goes_to_each_range_that_it_reaches_into(row: Row, ranges: list[int]) -> None:
     shared = list(ShareRuns(FILES, CUTS)(iter([batch(), batch(row, run(0, 1))])))
     assert [each.schema for each in shared] == [SHARED]

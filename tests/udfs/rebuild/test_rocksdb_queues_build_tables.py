@@ -103,17 +103,11 @@ def test_what_the_log_lacks_is_a_hole_and_of_two_records_the_later_one_stays(tmp
     assert (row["replaced"], row["named"]) == (1, [3, 100, 1000])
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "found"),
-    [
-        (cut(2), cut(4), [(0, 2, 103)]),
-        (cut(0), cut(2), [(0, 2, 101)]),
-        (cut(4), cut(0, queue=1), [(0, 1, 104)]),
-        (cut(2), cut(1, queue=1), [(0, 3, 104), (1, 1, 200)]),
-        (cut(4, queue=0), cut(0, b"TT"), [(0, 1, 104), (1, 2, 201)]),
-        (cut(5), cut(0, queue=1), []),
-    ],
-)
+@pytest.mark.parametrize(("start", "stop", "found"), [
+    (cut(2), cut(4), [(0, 2, 103)]), (cut(0), cut(2), [(0, 2, 101)]),
+    (cut(4), cut(0, queue=1), [(0, 1, 104)]), (cut(2), cut(1, queue=1), [(0, 3, 104), (1, 1, 200)]),
+    (cut(4, queue=0), cut(0, b"TT"), [(0, 1, 104), (1, 2, 201)]), (cut(5), cut(0, queue=1), []),
+])  # fmt: skip
 def test_a_range_has_the_entries_from_its_start_to_before_the_next(start, stop, found) -> None:
     job = Job().run(list(range(5)), [100, 101, 102, 103, 104], range=1)
     if len(found) == 2:

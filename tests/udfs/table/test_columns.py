@@ -69,28 +69,20 @@ class EvenOnes(Filter):
         return record.queue_offset % 2 == 0
 
 
-def test_without_a_wish_all_rows_come_and_else_what_filter_and_choice_both_want() -> None:
+def test_all_rows_come_or_those_wanted_and_a_filter_is_asked_only_where_it_must() -> None:
     assert found() == list(range(9))
     assert found(Choice(topics=("A", "B")), wanted=EvenOnes()) == [2, 6]
     assert found(Choice(topics=())) == []
-
-
-def test_a_filter_is_asked_only_about_records_that_it_does_not_know_at_once() -> None:
     wanted = EvenOnes()
     assert found(wanted=wanted) == [1, 2, 4, 6, 8]
     assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
 
 
-@pytest.mark.parametrize(
-    ("choice", "kept", "own"),
-    [
-        (EVERYTHING, [0, 2, 5, 6, 8], [4]),
-        (Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
-        (Choice(topics=("TBW102",)), [], [1]),
-        (Choice(topics=("B",)), [2], [0]),
-        (Choice(topics=()), [], []),
-    ],
-)
+@pytest.mark.parametrize(("choice", "kept", "own"), [
+    (EVERYTHING, [0, 2, 5, 6, 8], [4]), (Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
+    (Choice(topics=("TBW102",)), [], [1]), (Choice(topics=("B",)), [2], [0]),
+    (Choice(topics=()), [], []),
+])  # fmt: skip
 def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, kept, own) -> None:
     left: list[int] = []
     assert found(choice, system_topics=False, left=left.append) == kept
@@ -98,13 +90,10 @@ def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, 
     assert set(found(choice)) - set(kept) <= set(OWN)
 
 
-def test_it_says_up_to_where_the_log_was_read_also_where_nothing_is_wanted() -> None:
+def test_it_says_up_to_where_the_log_was_read_and_what_damage_takes() -> None:
     reached: list[int] = []
     assert found(Choice(topics=()), reached=reached.append) == []
     assert reached[-1] > record_places(build_log(MESSAGES, 1 << 14))[-1]
-
-
-def test_what_damage_takes_is_told() -> None:
     log, told = log_of(MESSAGES, on_damage="skip"), list[str]()
     raw = bytearray(log.storage.files["log/0"])
     place = record_places(build_log(MESSAGES, 1 << 14))[2]
@@ -120,10 +109,8 @@ def test_what_damage_takes_is_told() -> None:
 START = 1_700_000_000_000
 TOPICS_LOG = ("A", "AB", "B", "A")
 MESSAGES_LOG = [
-    Message(
-        topic, queue_id=n % 2, queue_offset=n, store_timestamp=START + n,
-        properties=properties(("UNIQ_KEY", f"u{n}")) if n else b"",
-    )
+    Message(topic, queue_id=n % 2, queue_offset=n, store_timestamp=START + n,
+            properties=properties(("UNIQ_KEY", f"u{n}")) if n else b"")
     for n, topic in enumerate(TOPICS_LOG)
 ]  # fmt: skip
 
@@ -141,33 +128,22 @@ def rows() -> StepRows:
     return StepRows(step, None, rules, True, lambda at, length: b"")
 
 
-@pytest.mark.parametrize(
-    ("choice", "numbers"),
-    [
-        (EVERYTHING, None),
-        (Choice(topics=("A", "C")), [0, 3]),
-        (Choice(topics=()), []),
-        (Choice(pattern="A"), [0, 3]),
-        (Choice(pattern="A|B"), [0, 2, 3]),
-        (Choice(pattern="A.*", since=START + 1), [1, 3]),
-        (Choice(topics=("A",), pattern="B"), []),
-        (Choice(until=START + 2), [0, 1]),
-        (Choice(("A",), since=START + 1, until=START + 3), []),
-        (Choice(since=START + 1, until=START + 3), [1, 2]),
-    ],
-)
+@pytest.mark.parametrize(("choice", "numbers"), [
+    (EVERYTHING, None), (Choice(topics=("A", "C")), [0, 3]), (Choice(topics=()), []),
+    (Choice(pattern="A"), [0, 3]), (Choice(pattern="A|B"), [0, 2, 3]),
+    (Choice(pattern="A.*", since=START + 1), [1, 3]), (Choice(topics=("A",), pattern="B"), []),
+    (Choice(until=START + 2), [0, 1]), (Choice(("A",), since=START + 1, until=START + 3), []),
+    (Choice(since=START + 1, until=START + 3), [1, 2]),
+])  # fmt: skip
 def test_wanted_rows(rows: StepRows, choice: Choice, numbers: list[int] | None) -> None:
     found = choice.numbers(rows)
     assert (None if found is None else found.tolist()) == numbers
 
 
-@pytest.mark.parametrize(
-    ("text", "pattern", "matches"),
-    [
-        ("orders", "order", False), ("orders", "orders", True), ("orders\n", "orders", False),
-        ("b", "a|b", True), ("ab", "a|b", False), ("", "", True), ("ORDERS", "(?i)orders", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "pattern", "matches"), [
+    ("orders", "order", False), ("orders", "orders", True), ("orders\n", "orders", False),
+    ("b", "a|b", True), ("ab", "a|b", False), ("", "", True), ("ORDERS", "(?i)orders", True),
+])  # fmt: skip
 def test_a_pattern_matches_a_whole_topic(text: str, pattern: str, matches: bool) -> None:
     assert whole_matches(pa.array([text]), pattern).to_pylist() == [matches]
 
@@ -208,7 +184,7 @@ def column(name: str, *messages: Message, **more: Any) -> list[Any]:
     return made
 
 
-def test_a_record_with_everything() -> None:
+def test_a_record_with_everything_and_one_with_nothing() -> None:
     (row,) = batch_of(rows_of(Message(), ODD, chosen=[1]), SCHEMA).to_pylist()
     assert row == {
         "topic": "é", "queueId": -1, "queueOffset": 1 << 40, "physicalOffset": 92,
@@ -222,9 +198,6 @@ def test_a_record_with_everything() -> None:
         "size": len(encode(ODD, 92)), "body": b"body",
         "properties": [("TAGS", "a||b"), ("KEYS", " k1  k2 k1"), ("UNIQ_KEY", "u"), ("n", "v")],
     }  # fmt: skip
-
-
-def test_a_record_with_nothing() -> None:
     (row,) = batch_of(rows_of(Message()), SCHEMA).to_pylist()
     absent = ("tags", "uniqueKey", "keys", "properties", "body", "bodyCRC")
     assert [row[name] for name in absent] == [None, None, [], [], b"", 0]
@@ -240,7 +213,7 @@ def test_a_time_before_year_1_or_after_9999_is_null_and_its_number_stays(name: s
     assert column(f"{name}Millis", *messages) == times
 
 
-def test_odd_rows_stand_where_they_stood_among_plain_ones() -> None:
+def test_odd_rows_stand_where_they_stood_and_a_batch_has_the_columns_that_are_asked_for() -> None:
     twice = Message(properties=properties(("a", "1"), ("b", "2"), ("a", "3")))
     many = Message(properties=properties(*((f"n{n}", f"v{n}") for n in range(100))))
     plain = [Message(properties=properties(("p", str(n)))) for n in range(3)]
@@ -251,6 +224,12 @@ def test_odd_rows_stand_where_they_stood_among_plain_ones() -> None:
     assert column("tags", *plain[:1], ODD, ODD, *plain[:2]) == [None, "a||b", "a||b", None, None]
     hosts = column("bornHost", Message(), ODD, Message(), ODD)
     assert hosts == ["127.0.0.1:10911", "[2001:db8::1]:10911"] * 2
+    asked = pa.schema([("size", pa.int64()), ("topic", pa.large_string()), ("queueId", pa.int32())])
+    batch = batch_of(rows_of(Message(), ODD), asked)
+    assert batch.schema == asked
+    assert batch["topic"].to_pylist() == ["T", "é"]
+    assert batch_of(rows_of(Message(), chosen=[]), SCHEMA).num_rows == 0
+    assert [each.field.name for each in COLUMNS] == SCHEMA.names
 
 
 @pytest.mark.parametrize(("version", "tags"), [("4.9.0", None), ("4.9.1", "a\1b")])
@@ -260,12 +239,9 @@ def test_properties_are_split_as_the_release_splits_them(version: str, tags: str
     assert column("properties", message, version=version) == [[("TAGS", tags)] if tags else []]
 
 
-def test_bodies_of_any_length_are_whole() -> None:
+def test_bodies_of_any_length_are_whole_also_those_longer_than_a_window(monkeypatch) -> None:
     bodies = [bytes(range(length)) for length in (31, 0, 32, 33, 1, 63, 64, 65, 200)]
     assert column("body", *(Message(body=each) for each in bodies)) == bodies
-
-
-def test_a_body_longer_than_a_window_is_read_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_parts, "WINDOW_BYTES", 512)
     body = bytes(range(256)) * 4
     log = log_of([Message(body=b"first"), Message(body=body), Message(body=b"last")])
@@ -274,15 +250,6 @@ def test_a_body_longer_than_a_window_is_read_on_its_own(monkeypatch: pytest.Monk
         for step in log.steps(part(log))
     ]
     assert [each for some in found for each in some] == [b"first", body, b"last"]
-
-
-def test_a_batch_has_the_columns_that_are_asked_for_in_their_types() -> None:
-    asked = pa.schema([("size", pa.int64()), ("topic", pa.large_string()), ("queueId", pa.int32())])
-    batch = batch_of(rows_of(Message(), ODD), asked)
-    assert batch.schema == asked
-    assert batch["topic"].to_pylist() == ["T", "é"]
-    assert batch_of(rows_of(Message(), chosen=[]), SCHEMA).num_rows == 0
-    assert [each.field.name for each in COLUMNS] == SCHEMA.names
 
 
 # --- Messages of a query as an Arrow table: the source's columns, with each time once.
@@ -294,14 +261,11 @@ ROW: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_the_columns_are_those_of_the_source_with_each_time_once_in_milliseconds() -> None:
+def test_the_columns_are_those_of_the_source_with_each_time_once_and_the_body_last() -> None:
     wanted = [name for name in SCHEMA.names if not name.endswith("Millis") and name != "body"]
     assert MESSAGE_SCHEMA.names == wanted
     for name in ("storeTimestamp", "bornTimestamp"):
         assert MESSAGE_SCHEMA.field(name) == pa.field(name, pa.int64(), nullable=False)
-
-
-def test_a_row_has_its_properties_as_a_map_any_time_and_the_body_last() -> None:
     table = messages_table([ROW], body=False)
     assert table.schema == MESSAGE_SCHEMA
     (row,) = table.to_pylist()

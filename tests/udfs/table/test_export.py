@@ -16,21 +16,6 @@ from reput.store_format.faults import DamageFound
 from reput.udfs.staging import Staging
 from reput.udfs.table import export
 from reput.udfs.table.columns import EVERYTHING, SCHEMA, Choice, batches_of
-from reput.udfs.table.export import (
-    EXPORTED,
-    JSONL,
-    LEFT,
-    PARQUET,
-    SUMMED,
-    ChosenMessages,
-    CountLeft,
-    ExportParts,
-    MessageSums,
-    compare_bodies,
-    decompress,
-    new_file,
-    sum_up,
-)
 from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
 from tests.udfs.table.parts import log_of, part
@@ -50,7 +35,7 @@ def batch(columns: pa.Schema = SCHEMA) -> pa.RecordBatch:
 
 def written(kind: str, *batches: pa.RecordBatch, columns: pa.Schema = SCHEMA) -> bytes:
     storage = MemoryStorage()
-    file = new_file(kind, storage, "out", columns)
+    file = export.new_file(kind, storage, "out", columns)
     for each in batches:
         file.add(each)
     done = file.finish()
@@ -60,7 +45,7 @@ def written(kind: str, *batches: pa.RecordBatch, columns: pa.Schema = SCHEMA) ->
 
 
 def test_parquet_has_the_rows_and_only_columns_that_readers_search_by_have_statistics() -> None:
-    raw = written(PARQUET, batch(), batch())
+    raw = written(export.PARQUET, batch(), batch())
     assert pq.read_table(io.BytesIO(raw)).to_pylist() == batch().to_pylist() * 2
     group = pq.ParquetFile(io.BytesIO(raw)).metadata.row_group(0)
     told = {group.column(n).path_in_schema for n in range(group.num_columns)
@@ -77,12 +62,14 @@ def test_parquet_has_the_rows_and_only_columns_that_readers_search_by_have_stati
 )
 def test_a_row_group_is_written_once_it_is_full(monkeypatch, limit, most, groups) -> None:
     monkeypatch.setattr(export, limit, most)
-    meta = pq.ParquetFile(io.BytesIO(written(PARQUET, batch(), batch(), batch()))).metadata
+    meta = pq.ParquetFile(io.BytesIO(written(export.PARQUET, batch(), batch(), batch()))).metadata
     assert [meta.row_group(n).num_rows for n in range(meta.num_row_groups)] == groups
 
 
-def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64() -> None:
-    lines = written(JSONL, batch()).decode().split("\n")
+def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64_if_it_is_a_column() -> (
+    None
+):
+    lines = written(export.JSONL, batch()).decode().split("\n")
     assert lines.pop() == ""
     first, second, _ = (json.loads(line) for line in lines)
     timestamps = {name: first[name] for name in first if "imestamp" in name}
@@ -93,24 +80,21 @@ def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64() -> No
     assert '"topic":"é"' in lines[0]
     wanted = [name for name in SCHEMA.names if not name.endswith("Millis")]
     assert sorted(first) == sorted([*wanted[:-1], "bodyBase64"])
-
-
-def test_without_the_column_there_is_no_body() -> None:
     columns = pa.schema([each for each in SCHEMA if each.name != "body"])
     few = batch(columns)
-    (row, *_) = written(JSONL, few, columns=columns).decode().splitlines()
+    (row, *_) = written(export.JSONL, few, columns=columns).decode().splitlines()
     assert [name for name in json.loads(row) if name.startswith("body")] == ["bodyCRC"]
-    assert pq.read_table(io.BytesIO(written(PARQUET, few, columns=columns))).schema.names == (
-        columns.names
-    )
+    assert pq.read_table(
+        io.BytesIO(written(export.PARQUET, few, columns=columns))
+    ).schema.names == (columns.names)
 
 
-@pytest.mark.parametrize("kind", [PARQUET, JSONL])
+@pytest.mark.parametrize("kind", [export.PARQUET, export.JSONL])
 def test_an_export_without_messages_is_a_file_and_an_abandoned_one_is_none(kind: str) -> None:
     raw = written(kind)
-    assert (raw == b"") == (kind == JSONL)
+    assert (raw == b"") == (kind == export.JSONL)
     storage: Any = MemoryStorage()
-    file = new_file(kind, storage, "out", SCHEMA)
+    file = export.new_file(kind, storage, "out", SCHEMA)
     file.add(batch())
     file.abandon()
     assert storage.files == {}
@@ -132,14 +116,16 @@ def chosen(
 ) -> Any:
     log = log_of(messages)
     parts = part(log, 0, 0, 186), part(log, 0, 186, 284), part(log, 0, 284)
-    return ChosenMessages(log, parts, choice, None, SCHEMA, **more)
+    return export.ChosenMessages(log, parts, choice, None, SCHEMA, **more)
 
 
-def exported(messages: ChosenMessages, kind: str = "parquet") -> tuple[list[Any], MemoryStorage]:
+def exported(
+    messages: export.ChosenMessages, kind: str = "parquet"
+) -> tuple[list[Any], MemoryStorage]:
     storage = MemoryStorage()
     ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
-    batches = list(ExportParts(messages, kind, Staging(storage, "s"))(iter([ids])))
-    assert all(batch.schema == EXPORTED for batch in batches)
+    batches = list(export.ExportParts(messages, kind, Staging(storage, "s"))(iter([ids])))
+    assert all(batch.schema == export.EXPORTED for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()], storage
 
 
@@ -148,7 +134,7 @@ def batch_of(places: list[int], crcs: list[int], sizes: list[int]) -> pa.RecordB
     return pa.RecordBatch.from_arrays(columns, names=["physicalOffset", "bodyCRC", "size"])
 
 
-def test_a_part_has_a_file_and_sums_of_its_messages() -> None:
+def test_a_part_has_a_file_and_sums_of_its_messages_sums_alone_and_failures_leave_none() -> None:
     rows, storage = exported(chosen(system_topics=False))
     names = ("messages", "places", "crcs", "sizes", "first", "last", "end", "system")
     assert [[row[name] for name in names] for row in rows] == [
@@ -161,26 +147,8 @@ def test_a_part_has_a_file_and_sums_of_its_messages() -> None:
               for n in (0, 2)]  # fmt: skip
     assert bodies == [[b"0", b"1"], [b"3", b"4"]]
     assert len(storage.files) == 2
-
-
-def test_a_part_says_in_a_row_of_its_own_what_it_leaves_out() -> None:
-    task = CountLeft(chosen(system_topics=False))
-    ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
-    found = pa.Table.from_batches(task(iter([ids])), task.columns)
-    assert found[LEFT].to_pylist() == [None, None, 0, 1, None, None, 0]
-    there = found.filter(pc.is_null(found[LEFT])).drop_columns(LEFT)
-    messages = chosen(system_topics=False)(iter([ids]))
-    assert there.equals(pa.Table.from_batches(messages, SCHEMA))
-    nothing = [name for name in found.column_names if found[name].null_count == 7]
-    assert nothing == ["tags", "uniqueKey"]  # of these messages; what may not be null is not
-
-
-def test_sums_alone_write_nothing() -> None:
     rows, storage = exported(chosen(), "")
     assert ([row["messages"] for row in rows], storage.files) == ([2, 1, 2], {})
-
-
-def test_what_fails_leaves_no_file() -> None:
     messages = chosen()
     raw = bytearray(messages.log.storage.files["log/0"])
     raw[PLACES[1] + 4] ^= 1
@@ -188,51 +156,60 @@ def test_what_fails_leaves_no_file() -> None:
     storage = MemoryStorage()
     ids = pa.RecordBatch.from_pydict({"id": [0]})
     with pytest.raises(DamageFound):
-        list(ExportParts(messages, "parquet", Staging(storage, "s"))(iter([ids])))
+        list(export.ExportParts(messages, "parquet", Staging(storage, "s"))(iter([ids])))
     assert storage.files == {}
+
+
+def test_a_part_says_in_a_row_of_its_own_what_it_leaves_out() -> None:
+    task = export.CountLeft(chosen(system_topics=False))
+    ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
+    found = pa.Table.from_batches(task(iter([ids])), task.columns)
+    assert found[export.LEFT].to_pylist() == [None, None, 0, 1, None, None, 0]
+    there = found.filter(pc.is_null(found[export.LEFT])).drop_columns(export.LEFT)
+    messages = chosen(system_topics=False)(iter([ids]))
+    assert there.equals(pa.Table.from_batches(messages, SCHEMA))
+    nothing = [name for name in found.column_names if found[name].null_count == 7]
+    assert nothing == ["tags", "uniqueKey"]  # of these messages; what may not be null is not
 
 
 def test_sums_of_places_wrap_in_64_bits_and_do_not_depend_on_how_they_are_cut() -> None:
     most = (1 << 63) - 1
-    whole = MessageSums()
+    whole = export.MessageSums()
     whole.add(batch_of([most, 1, 5], [0x7FFFFFFF] * 3, [7, 8, 0x7FFFFFFF]))
     assert whole.places == FIRST + 5
     assert (whole.crcs, whole.sizes) == (3 * 0x7FFFFFFF, 15 + 0x7FFFFFFF)
-    cut = MessageSums()
+    cut = export.MessageSums()
     for n, place in enumerate((most, 1, 5)):
         cut.add(batch_of([place], [0x7FFFFFFF], [(7, 8, 0x7FFFFFFF)[n]]))
-        cut.join(MessageSums())
+        cut.join(export.MessageSums())
     assert (cut, cut.first, cut.last) == (whole, 1, most)
     cut.add(batch_of([0], [1], [1]))
     cut.add(batch_of([9], [1], [1]))
     assert cut.first == 0
-    (row,) = sum_up(iter([batch_of([most], [1], [7]), batch_of([], [], []),
+    (row,) = export.sum_up(iter([batch_of([most], [1], [7]), batch_of([], [], []),
                           batch_of([1], [1], [8])]))  # fmt: skip
-    assert (row.schema, row["places"].to_pylist()) == (SUMMED, [FIRST])
+    assert (row.schema, row["places"].to_pylist()) == (export.SUMMED, [FIRST])
 
 
 def compressed(body: bytes, flags: int, text: bytes = b"") -> Message:
     return Message(body=text or zlib.compress(body), sys_flag=flags)
 
 
-def test_bodies_are_unpacked_with_their_flags_and_crc_unless_they_cannot_be() -> None:
+def test_bodies_are_unpacked_with_flags_and_crc_and_a_wrong_crc_is_named() -> None:
     messages = [
         compressed(b"text", 0x301), compressed(b"x" * 9, 0x1), compressed(b"", 0x1, b"no zlib"),
         Message(body=b"plain", sys_flag=0x308), compressed(b"", 0x401),
     ]  # fmt: skip
-    (batch,) = ChosenMessages(log := log_of(messages), (part(log),), EVERYTHING, None, SCHEMA)(
-        iter([pa.RecordBatch.from_pydict({"id": [0]})])
-    )
-    made = decompress(batch, 8)
+    (batch,) = export.ChosenMessages(
+        log := log_of(messages), (part(log),), EVERYTHING, None, SCHEMA
+    )(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
+    made = export.decompress(batch, 8)
     assert made.schema == batch.schema
     assert made["body"].to_pylist() == [b"text", *batch["body"].to_pylist()[1:]]
     assert made["sysFlag"].to_pylist() == [0, 0x1, 0x1, 0x308, 0x401]
     assert made["bodyCRC"][0].as_py() == zlib.crc32(b"text") & 0x7FFFFFFF
-    assert decompress(batch, 9)["body"][1].as_py() == b"x" * 9
-    assert decompress(batch.drop_columns(["body"]), 8).equals(batch.drop_columns(["body"]))
-
-
-def test_a_body_that_does_not_fit_its_crc_is_named() -> None:
+    assert export.decompress(batch, 9)["body"][1].as_py() == b"x" * 9
+    assert export.decompress(batch.drop_columns(["body"]), 8).equals(batch.drop_columns(["body"]))
     crcs, bodies = [CRCS[3], CRCS[3] ^ 1, 5], [b"3", b"3", b""]
     batches = [
         pa.RecordBatch.from_pydict(
@@ -240,5 +217,5 @@ def test_a_body_that_does_not_fit_its_crc_is_named() -> None:
         )
         for n in (1, 3)
     ]
-    (wrong,) = compare_bodies("file", iter(batches))
+    (wrong,) = export.compare_bodies("file", iter(batches))
     assert wrong["line"].to_pylist() == ["file: message at 8: bodyCRC does not match the body"]

@@ -13,15 +13,6 @@ from reput.store_format.log.segments import Splits
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
 from reput.udfs.staging import Staging
 from reput.udfs.table import rocksdb_index as module
-from reput.udfs.table.rocksdb_index import (
-    COMPARED,
-    ROW,
-    BuildIndexTables,
-    CompareIndexRows,
-    ListIndexRows,
-    index_cuts,
-    merged_rows,
-)
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.memory_storage import MemoryStorage
@@ -66,16 +57,18 @@ def compared(
 ) -> list[dict[str, Any]]:
     """COMPARED rows of the ranges that begin at these places."""
     batch = pa.RecordBatch.from_pylist(
-        [{"key": key(place), "value": value(place)} for place in PLACES], ROW
+        [{"key": key(place), "value": value(place)} for place in PLACES], module.ROW
     )
     raw = batch.serialize().to_pybytes()
     staging = Staging(MemoryStorage({"s/rows": raw}), "s")
     run = {"name": "rows", "rows": 10, "firsts": [key(1000)], "ends": [len(raw)]}
     ranges = tuple(map(key, cuts))
-    task = CompareIndexRows(LocalStorage(), folder, staging, (run,), ranges, log_start, again_from)
+    task = module.CompareIndexRows(
+        LocalStorage(), folder, staging, (run,), ranges, log_start, again_from
+    )
     ids = pa.RecordBatch.from_pydict({"id": list(range(len(cuts) + 1))})
     batches = list(task(iter([ids])))
-    assert all(each.schema == COMPARED for each in batches)
+    assert all(each.schema == module.COMPARED for each in batches)
     return [row for each in batches for row in each.to_pylist()]
 
 
@@ -84,24 +77,29 @@ def lost(row: dict[str, Any]) -> list[int]:
     return found
 
 
-def test_each_row_of_either_side_counts_once(database: str) -> None:
+def test_each_row_of_either_side_counts_once_in_one_range_and_an_unread_database_is_reported(
+    database, tmp_path
+) -> None:
     (row,) = compared(database)
     assert lost(row) == [1100, 1500, 1900]
     assert (row["rows"], row["begin"], row["unread"]) == (10, 1000, None)
     assert (row["extra"], row["first_extra"]) == (1, 1050)
     assert (row["other"], row["first_other"]) == (1, 1300)
+    rows = compared(database, 1100, 1500, 1950)
+    assert [row["rows"] for row in rows] == [1, 4, 5, 0]
+    assert [lost(row) for row in rows] == [[], [1100], [1500, 1900], []]
+    assert [row["begin"] for row in rows] == [1000, 1200, 1600, -1]
+    assert [row["first_extra"] for row in rows] == [1050, -1, -1, -1]
+    (row,) = compared(str(tmp_path), 1500)
+    assert row["unread"]
+    assert row["rows"] is None
 
 
-@pytest.mark.parametrize(
-    ("log_start", "again_from", "extra", "other"),
-    [
-        (900, 1800, (2, 900), (1, 1300)),
-        (1051, 1800, (0, -1), (1, 1300)),
-        (1000, 1801, (1, 1050), (2, 1300)),
-        (1000, 1851, (2, 1050), (2, 1300)),
-        (1000, 1050, (0, -1), (0, -1)),
-    ],
-)
+@pytest.mark.parametrize(("log_start", "again_from", "extra", "other"), [
+    (900, 1800, (2, 900), (1, 1300)), (1051, 1800, (0, -1), (1, 1300)),
+    (1000, 1801, (1, 1050), (2, 1300)), (1000, 1851, (2, 1050), (2, 1300)),
+    (1000, 1050, (0, -1), (0, -1)),
+])  # fmt: skip
 def test_expired_messages_and_those_that_a_broker_writes_again_are_no_difference(
     database: str, log_start: int, again_from: int, extra: tuple[int, int], other: tuple[int, int]
 ) -> None:
@@ -109,20 +107,6 @@ def test_expired_messages_and_those_that_a_broker_writes_again_are_no_difference
     assert (row["extra"], row["first_extra"]) == extra
     assert (row["other"], row["first_other"]) == other
     assert row["begin"] == min(p for p in (900, 1000, 1050, 1200) if p >= log_start)
-
-
-def test_ranges_share_the_rows_between_them(database: str) -> None:
-    rows = compared(database, 1100, 1500, 1950)
-    assert [row["rows"] for row in rows] == [1, 4, 5, 0]
-    assert [lost(row) for row in rows] == [[], [1100], [1500, 1900], []]
-    assert [row["begin"] for row in rows] == [1000, 1200, 1600, -1]
-    assert [row["first_extra"] for row in rows] == [1050, -1, -1, -1]
-
-
-def test_a_database_that_cannot_be_read_is_reported_with_the_reason(tmp_path: Path) -> None:
-    (row,) = compared(str(tmp_path), 1500)
-    assert row["unread"]
-    assert row["rows"] is None
 
 
 # --- Rows of an index in RocksDB as docs/formats/rocksdb.md has them, sorted over all splits.
@@ -138,11 +122,8 @@ def message(number: int, *pairs: tuple[str, str], **more: Any) -> Message:
 
 
 def row(middle: str, place: int, time: int = TIME) -> tuple[bytes, bytes]:
-    key = (
-        struct.pack(">q", time // HOUR_INDEX * HOUR_INDEX)
-        + middle.encode()
-        + struct.pack(">q", place)
-    )
+    key = (struct.pack(">q", time // HOUR_INDEX * HOUR_INDEX) + middle.encode()
+           + struct.pack(">q", place))  # fmt: skip
     return key, struct.pack(">q", time)
 
 
@@ -156,7 +137,7 @@ def listed(messages: list[Message], splits: int = 1) -> tuple[Staging, list[Run]
     stretches = tuple(zip(range(splits), firsts, [*firsts[1:], end], strict=True))
     cut = Splits(list(log.segments), -(-SEGMENT // splits), SEGMENT)
     staging = Staging(MemoryStorage(), "s")
-    task = ListIndexRows(log.storage, staging, cut, log.rules.records, True, stretches)
+    task = module.ListIndexRows(log.storage, staging, cut, log.rules.records, True, stretches)
     ids = pa.RecordBatch.from_pydict({"id": list(range(splits))})
     return staging, [each for batch in task(iter([ids])) for each in batch.to_pylist()]
 
@@ -164,39 +145,30 @@ def listed(messages: list[Message], splits: int = 1) -> tuple[Staging, list[Run]
 def rows_of(messages: list[Message], start: bytes = b"", stop: bytes | None = None,
             splits: int = 1) -> list[tuple[bytes, bytes]]:  # fmt: skip
     staging, runs = listed(messages, splits)
-    rows = merged_rows(staging, tuple(runs), start, stop)
+    rows = module.merged_rows(staging, tuple(runs), start, stop)
     return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
-def test_a_message_has_a_row_for_each_word_of_its_keys_its_tags_and_its_unique_key() -> None:
-    found = rows_of([message(1, ("KEYS", "b a  b"), ("TAGS", "x||y"), topic="é")])
-    assert found == [row("@é@K@a@u1@", 0), row("@é@K@b@u1@", 0), row("@é@T@x||y@u1@", 0),
-                     row("@é@U@u1@", 0)]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("more", "rows"),
-    [
-        ({}, 3),
-        ({"properties": properties(("KEYS", "k"), ("TAGS", "t"))}, 0),  # no UNIQ_KEY
-        ({"sys_flag": 0xC}, 0),  # rolled back
-        ({"sys_flag": 0x4}, 3),
-        ({"sys_flag": 0x8}, 3),
-        ({"store_timestamp": HOUR_INDEX}, 3),
-        ({"store_timestamp": -1}, 0),
-        ({"properties": properties(("KEYS", " "), ("UNIQ_KEY", "u"))}, 1),
-    ],
-)
+@pytest.mark.parametrize(("more", "rows"), [
+    ({}, 3),
+    ({"properties": properties(("KEYS", "k"), ("TAGS", "t"))}, 0),  # no UNIQ_KEY
+    ({"sys_flag": 0xC}, 0),  # rolled back
+    ({"sys_flag": 0x4}, 3), ({"sys_flag": 0x8}, 3), ({"store_timestamp": HOUR_INDEX}, 3),
+    ({"store_timestamp": -1}, 0), ({"properties": properties(("KEYS", " "), ("UNIQ_KEY", "u"))}, 1),
+])  # fmt: skip
 def test_which_messages_have_rows(more: dict[str, Any], rows: int) -> None:
     made = [message(1, ("KEYS", "k"), ("TAGS", "t"), **more), message(2)]
     assert len(rows_of(made)) == rows + 1
 
 
-def test_the_hour_is_rounded_down_and_rows_go_by_it_before_the_topic() -> None:
+def test_a_message_has_a_row_for_each_key_tags_and_unique_key_by_its_hour_rounded_down() -> None:
     times = [HOUR_INDEX * 500_001, HOUR_INDEX * 500_001 - 1, HOUR_INDEX * 500_000]
     made = [message(n, store_timestamp=time) for n, time in enumerate(times)]
     places = record_places(build_log(made, SEGMENT))
     assert rows_of(made) == [row(f"@T@U@u{n}@", places[n], times[n]) for n in (1, 2, 0)]
+    found = rows_of([message(1, ("KEYS", "b a  b"), ("TAGS", "x||y"), topic="é")])
+    assert found == [row("@é@K@a@u1@", 0), row("@é@K@b@u1@", 0), row("@é@T@x||y@u1@", 0),
+                     row("@é@U@u1@", 0)]  # fmt: skip
 
 
 @pytest.mark.parametrize("splits", [1, 2, 5])
@@ -216,37 +188,29 @@ def test_a_range_of_keys_is_whole_however_the_log_is_cut(monkeypatch, splits, a_
     assert rows_of(made, whole[0][0] + b"\0", whole[2][0]) == whole[1:2]
 
 
-def test_a_run_says_what_it_holds_and_where() -> None:
+def test_a_run_says_what_it_holds_and_each_range_that_has_rows_is_a_table(tmp_path: Path) -> None:
     staging, (run,) = listed([message(n, store_timestamp=TIME + n % 3) for n in range(4)])
     assert (run["rows"], run["first_offset"], run["last_time"]) == (4, 0, TIME + 2)
     assert run["last_offset"] == 3 * len(encode(message(0), 0))
     assert run["ends"][-1] == len(staging.storage.read_bytes(f"s/{run['name']}"))
     assert listed([Message()])[1] == []
-
-
-@pytest.mark.parametrize(
-    ("firsts", "rows", "ranges", "most", "cuts"),
-    [
-        ([[b"a", b"c"], [b"b", b"d"]], 8, 2, 100, (b"c",)),
-        ([[b"a", b"c"], [b"b", b"d"]], 8, 1, 4, (b"b", b"c", b"d")),
-        ([[b"a", b"c"], [b"b", b"d"]], 8, 99, 100, (b"b", b"c", b"d")),
-        ([[b"a"], [b"a"], [b"a"]], 3, 3, 1, ()),
-        ([[b"a", b"c"]], 8, 1, 100, ()),
-        ([], 0, 4, 100, ()),
-    ],
-)
-def test_ranges_begin_at_keys_that_are_known(firsts, rows, ranges, most, cuts) -> None:
-    runs = [{"firsts": each, "rows": rows} for each in firsts]
-    assert index_cuts(runs, ranges, most) == cuts
-
-
-def test_each_range_is_a_table_and_an_empty_one_is_none(tmp_path: Path) -> None:
     staging, runs = listed([message(n) for n in range(4)])
     cuts = (row("@T@U@u2@", 0)[0], b"\x01")
     ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
-    made = [each for batch in BuildIndexTables(staging, tuple(runs), cuts)(iter([ids]))
+    made = [each for batch in module.BuildIndexTables(staging, tuple(runs), cuts)(iter([ids]))
             for each in batch.to_pylist()]  # fmt: skip
     assert [each["rows"] for each in made] == [2, 2]
     tables = {each["name"]: staging.storage.read_bytes(f"s/{each['name']}") for each in made}
     names = [key.split(b"@")[3] for key, _ in rows_in(tables, tmp_path)]
     assert names == [b"u0", b"u1", b"u2", b"u3"]
+
+
+@pytest.mark.parametrize(("firsts", "rows", "ranges", "most", "cuts"), [
+    ([[b"a", b"c"], [b"b", b"d"]], 8, 2, 100, (b"c",)),
+    ([[b"a", b"c"], [b"b", b"d"]], 8, 1, 4, (b"b", b"c", b"d")),
+    ([[b"a", b"c"], [b"b", b"d"]], 8, 99, 100, (b"b", b"c", b"d")),
+    ([[b"a"], [b"a"], [b"a"]], 3, 3, 1, ()), ([[b"a", b"c"]], 8, 1, 100, ()), ([], 0, 4, 100, ()),
+])  # fmt: skip
+def test_ranges_begin_at_keys_that_are_known(firsts, rows, ranges, most, cuts) -> None:
+    runs = [{"firsts": each, "rows": rows} for each in firsts]
+    assert module.index_cuts(runs, ranges, most) == cuts

@@ -201,8 +201,7 @@ def test_what_waits_in_a_store_without_delay_offsets_is_delivered(at) -> None:
 
 @pytest.mark.parametrize("knows", [0, 1])
 @pytest.mark.parametrize(
-    ("topic", "group"),
-    [("%RETRY%g", "g"), ("RMQ_SYS_TRANS_HALF_TOPIC", "CID_RMQ_SYS_TRANS")],
+    ("topic", "group"), [("%RETRY%g", "g"), ("RMQ_SYS_TRANS_HALF_TOPIC", "CID_RMQ_SYS_TRANS")]
 )
 def test_what_waits_for_a_group_that_one_store_does_not_know_lies_before_no_position(
     topic: str, group: str, knows: int

@@ -188,10 +188,7 @@ def test_its_end_is_the_end_of_all_that_it_started(started: Started) -> None:
     [
         ("exit 3", "the Java process ended, with code 3"),
         ("kill -TERM $$", "the Java process ended, killed by SIGTERM"),
-        (
-            "kill -KILL $$",
-            "SIGKILL: where nobody did that, the machine ran out of memory",
-        ),
+        ("kill -KILL $$", "SIGKILL: where nobody did that, the machine ran out of memory"),
         ("kill -40 $$", "the Java process ended, killed by signal 40"),
     ],
 )

@@ -73,16 +73,13 @@ def test_text_of_a_store_is_escaped_wherever_it_stands() -> None:
     assert sum("\\x1b[2J\\u202e" in line for line in lines) == 7
 
 
-@pytest.mark.parametrize(
-    ("item", "line"),
-    [
-        ({"physicalOffset": 7, "at": 1, "field": "magic", "value": -626843481, "reason": "no"},
-         "DAMAGE at 7: magic DAA320A7: no"),
-        ({"at": 1, "field": "totalSize", "value": -1, "reason": "no"},
-         "DAMAGE at 1: totalSize -1: no"),
-        ({"at": 1, "field": "file", "value": None, "reason": "no"}, "DAMAGE at 1: file: no"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("item", "line"), [
+    ({"physicalOffset": 7, "at": 1, "field": "magic", "value": -626843481, "reason": "no"},
+     "DAMAGE at 7: magic DAA320A7: no"),
+    ({"at": 1, "field": "totalSize", "value": -1, "reason": "no"},
+     "DAMAGE at 1: totalSize -1: no"),
+    ({"at": 1, "field": "file", "value": None, "reason": "no"}, "DAMAGE at 1: file: no"),
+])  # fmt: skip
 def test_a_magic_number_is_shown_by_its_digits(item: Item, line: str) -> None:
     assert shown({"kind": "damage", **item}) == [line]
 

@@ -36,43 +36,32 @@ def shell(script: str, *words: str, **env: str) -> subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "says"),
-    [
-        (DamageFound("damage"), 1, "damage"),
-        (DamageFound("at 96: damage", "the log is damaged"), 1, "the log is damaged"),
-        (StoreError("no such store"), 2, "no such store"),
-        (SettingError("unknown"), 2, "unknown"),
-        (NoJavaError("Spark needs Java 17"), 2, "Spark needs Java 17"),
-        (ModuleNotFoundError("x", name="pyspark"), 2, "pyspark is missing: pip install"),
-        (ValueError("embedded null byte"), 2, "a path holds a NUL"),
-        (StoreChanged("changed"), 3, "changed"),
-        (PeerFailed("10.0.0.5:10912: is none"), 3, "10.0.0.5:10912: is none"),
-        (OSError(28, "No space left on device"), 3, "No space left"),
-        (WriterFailed("the writer has ended"), 3, "has ended"),
-        (DiskFull("the disk is 91% full"), 3, "91% full"),
-        (
-            OSError(28, "No space left on device", "/proc/x"),
-            3,
-            "/proc/x: No space left on device: "
-            "the disk at /proc has 0 bytes of 0 bytes left; make room",
-        ),
-        (
-            SparkFailed("x\nOSError: [Errno 28] No space left on device: '/proc/y'"),
-            3,
-            "/proc/y: No space left on device: the disk at /proc has",
-        ),
-        (SparkFailed("x\n: java.io.IOException: no\n\tat y"), 3, "java.io.IOException: no"),
-        (MemoryError(), 3, "out of memory"),
-        (RecursionError("deep"), 3, "nested too deeply"),
-        (KeyError("unforeseen"), 3, "KeyError"),
-        (OverflowError("int\ntoo large"), 3, "int too large"),
-    ],
-)
-def test_each_error_has_its_code(
-    error: Exception, code: int, says: str, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+@pytest.mark.parametrize(("error", "code", "says"), [
+    (DamageFound("damage"), 1, "damage"),
+    (DamageFound("at 96: damage", "the log is damaged"), 1, "the log is damaged"),
+    (StoreError("no such store"), 2, "no such store"), (SettingError("unknown"), 2, "unknown"),
+    (NoJavaError("Spark needs Java 17"), 2, "Spark needs Java 17"),
+    (ModuleNotFoundError("x", name="pyspark"), 2, "pyspark is missing: pip install"),
+    (ValueError("embedded null byte"), 2, "a path holds a NUL"),
+    (StoreChanged("changed"), 3, "changed"),
+    (PeerFailed("10.0.0.5:10912: is none"), 3, "10.0.0.5:10912: is none"),
+    (OSError(28, "No space left on device"), 3, "No space left"),
+    (WriterFailed("the writer has ended"), 3, "has ended"),
+    (DiskFull("the disk is 91% full"), 3, "91% full"),
+    (
+        OSError(28, "No space left on device", "/proc/x"), 3,
+        "/proc/x: No space left on device: "
+        "the disk at /proc has 0 bytes of 0 bytes left; make room",
+    ),
+    (
+        SparkFailed("x\nOSError: [Errno 28] No space left on device: '/proc/y'"), 3,
+        "/proc/y: No space left on device: the disk at /proc has",
+    ),
+    (SparkFailed("x\n: java.io.IOException: no\n\tat y"), 3, "java.io.IOException: no"),
+    (MemoryError(), 3, "out of memory"), (RecursionError("deep"), 3, "nested too deeply"),
+    (KeyError("unforeseen"), 3, "KeyError"), (OverflowError("int\ntoo large"), 3, "int too large"),
+])  # fmt: skip
+def test_each_error_has_its_code(error, code: int, says: str, monkeypatch, capsys) -> None:
     def fails(_: object) -> None:
         raise error
 
@@ -123,14 +112,11 @@ def test_no_java(store: str, monkeypatch, capsys) -> None:
     assert capsys.readouterr().err == "reput: error: Spark needs Java 17, 21 or 25\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "says", "asks"),
-    [
-        (["append", "s"], "reput append: error: one of the arguments --from", "append"),
-        (["query", "s", "--topc", "T"], "reput query: error: unrecognized arguments", "query"),
-        (["rebuild", "s"], "reput rebuild: error: the following arguments", "rebuild"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "says", "asks"), [
+    (["append", "s"], "reput append: error: one of the arguments --from", "append"),
+    (["query", "s", "--topc", "T"], "reput query: error: unrecognized arguments", "query"),
+    (["rebuild", "s"], "reput rebuild: error: the following arguments", "rebuild"),
+])  # fmt: skip
 def test_wrong_words_are_two_lines(words: list[str], says: str, asks: str, capsys) -> None:
     """What is wrong, and where the right ones stand."""
     with pytest.raises(SystemExit, match="2"):
@@ -142,15 +128,12 @@ def test_wrong_words_are_two_lines(words: list[str], says: str, asks: str, capsy
     assert errors.endswith(f"\n{where} lists what there is\n")
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--from", "none.jsonl"], "--from none.jsonl: No such file or directory"),
-        (["--from", "none.parquet"], "--from none.parquet: No such file or directory"),
-        (["--from", "none"], "--from none: No such file or directory"),
-        (["--from-store", "none"], "--from-store none: No such file or directory"),
-    ],
-)
+@pytest.mark.parametrize(("words", "says"), [
+    (["--from", "none.jsonl"], "--from none.jsonl: No such file or directory"),
+    (["--from", "none.parquet"], "--from none.parquet: No such file or directory"),
+    (["--from", "none"], "--from none: No such file or directory"),
+    (["--from-store", "none"], "--from-store none: No such file or directory"),
+])  # fmt: skip
 def test_what_is_to_be_appended_is_not_there(words: list[str], says: str, tmp_path, capsys) -> None:
     assert cli.main(["append", str(tmp_path / "s"), *words, "--rocketmq", "5.3.3"]) == 2
     assert capsys.readouterr().err == f"reput: error: {says}\n"
@@ -211,16 +194,12 @@ def _large(path: Path) -> None:
     path.write_bytes(b"#" * (2 << 20))
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (_fifo, "is not a regular file"),
-        (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
-        (lambda path: path.mkdir(), "Is a directory"),
-        (_large, "are too many"),
-        (lambda path: None, "No such file"),
-    ],
-)
+@pytest.mark.parametrize(("make", "says"), [
+    (_fifo, "is not a regular file"),
+    (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
+    (lambda path: path.mkdir(), "Is a directory"), (_large, "are too many"),
+    (lambda path: None, "No such file"),
+])  # fmt: skip
 @pytest.mark.timeout(60)
 def test_a_broker_s_file_that_is_none(tmp_path, make: Callable[[Path], None], says: str) -> None:
     make(tmp_path / "broker.conf")
@@ -314,18 +293,12 @@ def test_room_is_what_others_than_root_have(monkeypatch: pytest.MonkeyPatch) -> 
 COMMANDS = ("rebuild", "check", "queues", "query")
 
 
-@pytest.mark.parametrize(
-    ("word", "hint"),
-    [
-        ("rebuid", "did you mean rebuild?"),
-        ("chekc", "did you mean check?"),
-        ("quer", "did you mean query?"),
-        ("Check", "did you mean check?"),
-        ("x", "reput --help lists them"),
-        ("", "reput --help lists them"),
-        ("/data/store", "reput --help lists them"),
-    ],
-)
+@pytest.mark.parametrize(("word", "hint"), [
+    ("rebuid", "did you mean rebuild?"), ("chekc", "did you mean check?"),
+    ("quer", "did you mean query?"), ("Check", "did you mean check?"),
+    ("x", "reput --help lists them"), ("", "reput --help lists them"),
+    ("/data/store", "reput --help lists them"),
+])  # fmt: skip
 def test_the_nearest_command_is_named(word: str, hint: str) -> None:
     error = no_such_command(word, iter(COMMANDS))
     assert str(error) == f"{word!r} is not a command of reput; {hint}"

@@ -28,25 +28,13 @@ def find(repository: Repository, **wanted: Any) -> tuple[int, int, int, list[str
     return moment.log, moment.state, moment.end, notes.lines
 
 
-@pytest.mark.parametrize(
-    ("wanted", "count", "state_run"),
-    [
-        ({}, 70, 3),
-        ({"at": T0}, 1, 1),
-        ({"at": T0 + 9_499}, 10, 1),
-        ({"at": T0 + 9_500}, 10, 1),
-        ({"at": T0 + 20_499}, 21, 1),
-        ({"at": T0 + 20_500}, 21, 2),
-        ({"at": T0 + 69_000}, 70, 2),
-        ({"at": T0 + 70_500}, 70, 3),
-        ({"to_offset": 0}, 10, 1),
-        ({"to_offset": 1}, 11, 1),
-        ({"to_message_id": "k"}, 41, 2),
-    ],
-)
-def test_a_moment_is_a_run_and_an_offset(
-    made: Repository, wanted: dict[str, Any], count: int, state_run: int
-) -> None:
+@pytest.mark.parametrize(("wanted", "count", "state_run"), [
+    ({}, 70, 3), ({"at": T0}, 1, 1), ({"at": T0 + 9_499}, 10, 1), ({"at": T0 + 9_500}, 10, 1),
+    ({"at": T0 + 20_499}, 21, 1), ({"at": T0 + 20_500}, 21, 2), ({"at": T0 + 69_000}, 70, 2),
+    ({"at": T0 + 70_500}, 70, 3), ({"to_offset": 0}, 10, 1), ({"to_offset": 1}, 11, 1),
+    ({"to_message_id": "k"}, 41, 2),
+])  # fmt: skip
+def test_a_moment_is_a_run_and_an_offset(made, wanted, count: int, state_run: int) -> None:
     end = ends()[count - 1]
     if "to_offset" in wanted:
         wanted = {"to_offset": end + (0 if wanted["to_offset"] == 0 else 1)}
@@ -59,19 +47,14 @@ def test_a_moment_is_a_run_and_an_offset(
     assert any("the oldest backup" in line for line in notes) == older
 
 
-@pytest.mark.parametrize(
-    ("wanted", "sides"),
-    [
-        ({"at": T0 - 1}, "--at 2023-11-14T22:13:20.000Z is the nearest after"),
-        ({"at": T0 + 70_501}, "--at 2023-11-14T22:14:30.500Z is the nearest before"),
-        ({"to_offset": 1 << 40}, "--to-offset 7764 is the nearest before"),
-        ({"to_message_id": "AB" * 16}, "no backed-up message"),
-        ({"store": "other"}, "there are: broker-a"),
-    ],
-)
-def test_what_no_backup_has_is_refused_with_what_is_near(
-    made: Repository, wanted: dict[str, Any], sides: str
-) -> None:
+@pytest.mark.parametrize(("wanted", "sides"), [
+    ({"at": T0 - 1}, "--at 2023-11-14T22:13:20.000Z is the nearest after"),
+    ({"at": T0 + 70_501}, "--at 2023-11-14T22:14:30.500Z is the nearest before"),
+    ({"to_offset": 1 << 40}, "--to-offset 7764 is the nearest before"),
+    ({"to_message_id": "AB" * 16}, "no backed-up message"),
+    ({"store": "other"}, "there are: broker-a"),
+])  # fmt: skip
+def test_what_no_backup_has_is_refused_with_what_is_near(made, wanted, sides: str) -> None:
     with pytest.raises(StoreError) as error:
         find(made, **wanted)
     assert sides in str(error.value)
@@ -118,9 +101,7 @@ def said(capsys: pytest.CaptureFixture[str], code: int, *words: object) -> tuple
     return capsys.readouterr()
 
 
-def test_commands_read_a_repository_as_a_store(
-    made: Repository, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_read_a_repository_as_a_store(made: Repository, capsys) -> None:
     out, errors = said(capsys, 0, "groups", made.root, "--at", "2023-11-14T22:13:45Z", "--json")
     row = json.loads(out)
     assert (row["consumerOffset"], row["maxOffset"], row["lag"]) == (18, 26, 8)
@@ -171,9 +152,7 @@ def test_a_time_without_a_zone_is_in_that_of_tz_or_of_this_process(
     assert given.at == T0 - T0 % 86_400_000 + (12 + hours) * 3_600_000
 
 
-def test_options_of_a_repository_are_refused_for_a_store(
-    made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_a_repository_are_refused_for_a_store(made, tmp_path, capsys) -> None:
     store = Built().put(count=3).write(tmp_path / "store")
     _, errors = said(capsys, 2, "topics", store, "--at", "now")
     assert "is not a backup repository" in errors

@@ -115,16 +115,11 @@ def test_with_yes_nobody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("form", "quiet", "verbose", "out"),
-    [
-        ("table", False, False, "done\n"),
-        ("table", False, True, "done\nmore\n"),
-        ("table", True, False, ""),
-        ("json", True, False, '{"same": true, "files": [1]}\n'),
-        ("csv", True, True, "same,files\ntrue,[1]\n"),
-    ],
-)
+@pytest.mark.parametrize(("form", "quiet", "verbose", "out"), [
+    ("table", False, False, "done\n"), ("table", False, True, "done\nmore\n"),
+    ("table", True, False, ""), ("json", True, False, '{"same": true, "files": [1]}\n'),
+    ("csv", True, True, "same,files\ntrue,[1]\n"),
+])  # fmt: skip
 def test_a_result_is_shown_in_the_form_that_was_asked_for(
     form: str, quiet: bool, verbose: bool, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,15 +151,10 @@ def test_a_report_s_exit_code_is_1_where_it_is_not_good(good: bool, code: int) -
 
 
 # --- `HOST:PORT` in an option.
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("broker:10911", ("broker", 10911)),
-        ("10.0.0.1:0", ("10.0.0.1", 0)),
-        ("[::1]:65535", ("::1", 65535)),
-        ("::1:80", ("::1", 80)),
-    ],
-)
+@pytest.mark.parametrize(("text", "address"), [
+    ("broker:10911", ("broker", 10911)), ("10.0.0.1:0", ("10.0.0.1", 0)),
+    ("[::1]:65535", ("::1", 65535)), ("::1:80", ("::1", 80)),
+])  # fmt: skip
 def test_the_port_stands_behind_the_last_colon(text: str, address: tuple[str, int]) -> None:
     assert host_port("--bind", text) == address
 

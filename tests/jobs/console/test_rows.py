@@ -64,16 +64,11 @@ def inner(flag: int, body: bytes, text: bytes) -> bytes:
     return struct.pack(">i", 4 + len(rest)) + rest
 
 
-@pytest.mark.parametrize(
-    ("stored", "sys_flag", "wanted", "shown"),
-    [
-        (b"plain", 0, True, b"plain"),
-        (zlib.compress(BODY), COMPRESSED, True, BODY),
-        (zlib.compress(BODY), COMPRESSED, False, zlib.compress(BODY)),
-        (zlib.compress(BODY), 0, True, zlib.compress(BODY)),
-        (b"", COMPRESSED, True, b""),
-    ],
-)
+@pytest.mark.parametrize(("stored", "sys_flag", "wanted", "shown"), [
+    (b"plain", 0, True, b"plain"), (zlib.compress(BODY), COMPRESSED, True, BODY),
+    (zlib.compress(BODY), COMPRESSED, False, zlib.compress(BODY)),
+    (zlib.compress(BODY), 0, True, zlib.compress(BODY)), (b"", COMPRESSED, True, b""),
+])  # fmt: skip
 def test_a_compressed_body_is_opened_where_that_is_wanted(
     stored: bytes, sys_flag: int, wanted: bool, shown: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,18 +111,11 @@ def test_messages_of_a_batch_count_up_from_its_queue_offset() -> None:
 
 
 # --- The file of --keys-file: a key a line, whatever ends the line.
-@pytest.mark.parametrize(
-    ("raw", "keys"),
-    [
-        (b"", []),
-        (b"\n\r\n\n", []),
-        (b"a\nb", ["a", "b"]),
-        (b"a\r\nb\r\n", ["a", "b"]),
-        (b" a b \n", [" a b "]),
-        (b"a\x0bb\xe2\x80\xa8c\rd\n", ["a\x0bb\u2028c\rd"]),
-        (b"a\na\n", ["a", "a"]),
-    ],
-)
+@pytest.mark.parametrize(("raw", "keys"), [
+    (b"", []), (b"\n\r\n\n", []), (b"a\nb", ["a", "b"]), (b"a\r\nb\r\n", ["a", "b"]),
+    (b" a b \n", [" a b "]), (b"a\x0bb\xe2\x80\xa8c\rd\n", ["a\x0bb\u2028c\rd"]),
+    (b"a\na\n", ["a", "a"]),
+])  # fmt: skip
 def test_a_key_is_a_line_and_nothing_else_ends_it(raw: bytes, keys: list[str], tmp_path) -> None:
     (tmp_path / "keys").write_bytes(raw)
     assert read_keys(str(tmp_path / "keys")) == keys
@@ -180,10 +168,8 @@ def test_a_time_before_1970_is_none() -> None:
 def test_people_read_a_table(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert listed(store, ROWS) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "topic  queue  stored",
-        "T\\n        0  1970-01-01T00:00:00.000Z",
-        "Other     11  -",
-    ]
+        "topic  queue  stored", "T\\n        0  1970-01-01T00:00:00.000Z", "Other     11  -",
+    ]  # fmt: skip
 
 
 def test_programs_get_each_field_by_its_name_in_json(store: Path, capsys) -> None:
@@ -250,13 +236,10 @@ def _offsets_in_bak(store: Path) -> None:
     path.write_bytes(bytes(30))
 
 
-@pytest.mark.parametrize(
-    ("change", "lacking"),
-    [
-        (_as_it_is, []), (_torn, []), (_damaged, _LISTINGS[:2]), (_hole, _LISTINGS),
-        (_no_offsets, ["groups"]), (_offsets_in_bak, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "lacking"), [
+    (_as_it_is, []), (_torn, []), (_damaged, _LISTINGS[:2]), (_hole, _LISTINGS),
+    (_no_offsets, ["groups"]), (_offsets_in_bak, []),
+])  # fmt: skip
 def test_an_answer_that_lacks_something_ends_with_1(
     listed_store: Path, change: Callable[[Path], None], lacking: list[str], tmp_path: Path
 ) -> None:
@@ -275,21 +258,12 @@ def test_an_answer_that_lacks_something_ends_with_1(
 NOON = 1_769_860_800_000  # 20,484 days after 1970-01-01, and half a day
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("0", 0),
-        ("-1", -1),
-        ("2026-01-31", NOON - 43_200_000),
-        ("2026-01-31T12:00:00", NOON),
-        ("2026-01-31T12:00:00Z", NOON),
-        ("2026-01-31T20:00:00+08:00", NOON),
-        ("2026-01-31 12:00:00.007", NOON + 7),
-        ("1969-12-31T23:59:59.999Z", -1),
-        ("1969-12-31T23:59:59.9995Z", -1),
-        ("0001-01-01", -62_135_596_800_000),
-    ],
-)
+@pytest.mark.parametrize(("text", "wanted"), [
+    ("0", 0), ("-1", -1), ("2026-01-31", NOON - 43_200_000), ("2026-01-31T12:00:00", NOON),
+    ("2026-01-31T12:00:00Z", NOON), ("2026-01-31T20:00:00+08:00", NOON),
+    ("2026-01-31 12:00:00.007", NOON + 7), ("1969-12-31T23:59:59.999Z", -1),
+    ("1969-12-31T23:59:59.9995Z", -1), ("0001-01-01", -62_135_596_800_000),
+])  # fmt: skip
 def test_a_time_without_a_zone_is_utc(text: str, wanted: int) -> None:
     assert milliseconds(text) == wanted
     assert before(text) == wanted - 1
@@ -331,11 +305,8 @@ def test_a_table_has_texts_left_and_numbers_right(capsys: pytest.CaptureFixture[
     columns = OutputColumn("topic", itemgetter(0), True), OutputColumn("many", itemgetter(1))
     write_table(columns, [["a", 12345], ["longer", None], ["x\x1b[31m", 7]])
     assert capsys.readouterr().out.splitlines() == [
-        "topic       many",
-        "a          12345",
-        "longer         -",
-        "x\\x1b[31m      7",
-    ]
+        "topic       many", "a          12345", "longer         -", "x\\x1b[31m      7",
+    ]  # fmt: skip
 
 
 def test_a_table_s_lines_end_without_blanks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -372,20 +343,15 @@ class Sold(NamedTuple):
 
 SOLD = [Sold("b", 9, 5), Sold("a", 10, -1), Sold("c", None, 7), Sold("d", 9, 1)]
 SOLD_COLUMNS = (
-    OutputColumn("name", lambda row: row.name, True),
-    OutputColumn("many", lambda row: row.many),
-    time_column("when", lambda row: row.when),
-    OutputColumn("", lambda row: row.name),
-)
-
-
-@pytest.mark.parametrize(
-    ("order", "names"),
-    [
-        (None, "bacd"), ("name", "abcd"), ("-name", "dcba"), ("many", "cbda"), ("-many", "abdc"),
-        ("-many,name", "abdc"), ("many,-name", "cdba"), ("when", "adbc"), ("-when", "cbda"),
-    ],
+    OutputColumn("name", lambda row: row.name, True), OutputColumn("many", lambda row: row.many),
+    time_column("when", lambda row: row.when), OutputColumn("", lambda row: row.name),
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(("order", "names"), [
+    (None, "bacd"), ("name", "abcd"), ("-name", "dcba"), ("many", "cbda"), ("-many", "abdc"),
+    ("-many,name", "abdc"), ("many,-name", "cdba"), ("when", "adbc"), ("-when", "cbda"),
+])  # fmt: skip
 def test_rows_are_sorted_by_the_columns_values(order: str | None, names: str) -> None:
     assert "".join(row.name for row in in_order(SOLD, SOLD_COLUMNS, order)) == names
 
@@ -412,16 +378,13 @@ def test_a_limit_counts_after_the_order(tmp_path: Path, capsys: pytest.CaptureFi
     assert (code, "expected one of group, topic, queue" in err[-1]) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("topics", ()), ("queues", ()), ("groups", ()), ("stats", ()), ("query", ("--scan",)),
-        ("trace", ("x",)), ("transactions", ()), ("delayed", ()), ("compare", ("x",)),
-        ("export", ("--output", "x")), ("append", ("--from", "x")), ("replicate", ("x",)),
-        ("deliver-delayed", ("--until", "now")), ("dump", ()), ("serve", ()),
-        ("backups", ()), ("restore", ("--output", "x")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "words"), [
+    ("topics", ()), ("queues", ()), ("groups", ()), ("stats", ()), ("query", ("--scan",)),
+    ("trace", ("x",)), ("transactions", ()), ("delayed", ()), ("compare", ("x",)),
+    ("export", ("--output", "x")), ("append", ("--from", "x")), ("replicate", ("x",)),
+    ("deliver-delayed", ("--until", "now")), ("dump", ()), ("serve", ()),
+    ("backups", ()), ("restore", ("--output", "x")),
+])  # fmt: skip
 def test_a_wrong_zone_is_wrong_usage(command: str, words: tuple[str, ...], capsys) -> None:
     for zone in ("Mars/Olympus", "", "+25", "../UTC", "-5:"):
         assert main([command, "nowhere", *words, "--tz", zone]) == 2
@@ -431,15 +394,12 @@ def test_a_wrong_zone_is_wrong_usage(command: str, words: tuple[str, ...], capsy
     assert "unrecognized arguments: --nonsense" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("zone", "title", "shown"),
-    [
-        ("UTC", "(UTC)", "2023-11-14T22:13:21.000Z"),
-        ("-05:00", "(-05:00)", "2023-11-14T17:13:21.000-05:00"),
-        ("Asia/Shanghai", "(Asia/Shanghai)", "2023-11-15T06:13:21.000+08:00"),
-        ("GMT+5:30", "(GMT+5:30)", "2023-11-15T03:43:21.000+05:30"),
-    ],
-)
+@pytest.mark.parametrize(("zone", "title", "shown"), [
+    ("UTC", "(UTC)", "2023-11-14T22:13:21.000Z"),
+    ("-05:00", "(-05:00)", "2023-11-14T17:13:21.000-05:00"),
+    ("Asia/Shanghai", "(Asia/Shanghai)", "2023-11-15T06:13:21.000+08:00"),
+    ("GMT+5:30", "(GMT+5:30)", "2023-11-15T03:43:21.000+05:30"),
+])  # fmt: skip
 def test_times_are_shown_and_read_in_one_zone(zone, title, shown, tmp_path, capsys) -> None:
     log = SmallLog()
     places = [log.put("T") for _ in range(3)]

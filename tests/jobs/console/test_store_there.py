@@ -28,16 +28,10 @@ def test_a_log_elsewhere_is_looked_for_by_the_job(tmp_path: Path) -> None:
     check_store(str(tmp_path / "none"), {"storePathCommitLog": "/data/log"})
 
 
-@pytest.mark.parametrize(
-    ("asked", "near"),
-    [
-        ("store/commitlog", ["store"]),
-        ("store/consumequeue/T/0", ["store"]),
-        ("stroe", ["store"]),
-        (".", ["store"]),
-        ("none/of/these", []),
-    ],
-)
+@pytest.mark.parametrize(("asked", "near"), [
+    ("store/commitlog", ["store"]), ("store/consumequeue/T/0", ["store"]), ("stroe", ["store"]),
+    (".", ["store"]), ("none/of/these", []),
+])  # fmt: skip
 def test_stores_nearby_are_named(asked: str, near: list[str], tmp_path: Path) -> None:
     home = tmp_path / "home"
     store(home / "store")

@@ -58,18 +58,15 @@ def carried(name: str, changes: Changes, raw: bytes) -> Any:
     return json.loads(files[f"{name}.json"])
 
 
-@pytest.mark.parametrize(
-    ("name", "table", "ours", "theirs", "joined"),
-    [
-        ("topics", "topicConfigTable", {"readQueueNums": 4, "writeQueueNums": 8, "perm": 6},
-         {"readQueueNums": 5, "writeQueueNums": 2, "perm": 4},
-         {"readQueueNums": 5, "writeQueueNums": 8, "perm": 6}),
-        ("consumerOffset", "offsetTable", {"0": 7, "1": 3}, {"0": 5, "1": 9, "2": 1},
-         {"0": 5, "1": 3, "2": 1}),
-        ("subscriptionGroup", "subscriptionGroupTable", {"retryMaxTimes": 1}, {"retryMaxTimes": 2},
-         {"retryMaxTimes": 1}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "table", "ours", "theirs", "joined"), [
+    ("topics", "topicConfigTable", {"readQueueNums": 4, "writeQueueNums": 8, "perm": 6},
+     {"readQueueNums": 5, "writeQueueNums": 2, "perm": 4},
+     {"readQueueNums": 5, "writeQueueNums": 8, "perm": 6}),
+    ("consumerOffset", "offsetTable", {"0": 7, "1": 3}, {"0": 5, "1": 9, "2": 1},
+     {"0": 5, "1": 3, "2": 1}),
+    ("subscriptionGroup", "subscriptionGroupTable", {"retryMaxTimes": 1}, {"retryMaxTimes": 2},
+     {"retryMaxTimes": 1}),
+])  # fmt: skip
 def test_an_entry_of_two_stores(name: str, table: str, ours: Any, theirs: Any, joined: Any) -> None:
     warnings: list[str] = []
     configs = [config(name, **{table: each})
@@ -79,16 +76,12 @@ def test_an_entry_of_two_stores(name: str, table: str, ours: Any, theirs: Any, j
     assert not warnings
 
 
-@pytest.mark.parametrize(
-    ("tables", "joined"),
-    [
-        ([{"1": 9}, {"1": 4}], {"1": 4}),
-        ([{"1": 9, "2": 7}, {"2": 8, "3": 6}], {"1": 0, "2": 7, "3": 0}),
-        ([{"1": 9}, None], {"1": 0}),
-        ([None, {"1": 9}], {"1": 0}),
-        ([{"1": 9}, {"1": 4}, {}], {"1": 0}),
-    ],
-)
+@pytest.mark.parametrize(("tables", "joined"), [
+    ([{"1": 9}, {"1": 4}], {"1": 4}),
+    ([{"1": 9, "2": 7}, {"2": 8, "3": 6}], {"1": 0, "2": 7, "3": 0}),
+    ([{"1": 9}, None], {"1": 0}), ([None, {"1": 9}], {"1": 0}),
+    ([{"1": 9}, {"1": 4}, {}], {"1": 0}),
+])  # fmt: skip
 def test_a_delay_level_of_which_a_store_tells_nothing_is_at_its_start(tables, joined) -> None:
     configs = [{} if each is None else config("delayOffset", offsetTable=each) for each in tables]
     found = merged_config(configs, [])
@@ -106,14 +99,10 @@ def test_a_store_without_a_table_takes_no_other_store_s(less: dict[str, bytes]) 
     assert not warnings
 
 
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        (config("x", a=2), ["config/x.json: is that of the first store; the stores differ"]),
-        (config("x", a=1), []),
-        ({}, []),
-    ],
-)
+@pytest.mark.parametrize(("other", "said"), [
+    (config("x", a=2), ["config/x.json: is that of the first store; the stores differ"]),
+    (config("x", a=1), []), ({}, []),
+])  # fmt: skip
 def test_a_file_without_a_known_table_is_the_first_store_s(other, said) -> None:
     warnings: list[str] = []
     found = merged_config([config("x", a=1), other], warnings)
@@ -164,18 +153,15 @@ def test_a_delay_level_is_a_queue_of_the_schedule_topic_less_one() -> None:
     assert delivered_up_to(one.job.plan) == {0: 5, 17: 0}
 
 
-@pytest.mark.parametrize(
-    ("name", "table", "own", "stale"),
-    [
-        ("consumerOffset", "offsetTable", {"A@g": {"0": 2}},
-         {"New@g": {"0": 5}, "New@h": {"0": 1}}),
-        ("consumerOrderInfo", "table", {"A@g": {"0": {"o": [2], "cm": 0}}},
-         {"New@g": {"0": {"o": [5], "cm": 0}}}),
-        ("consumerFilter", "filterDataByTopic", {"A": {"topic": "A"}}, {"New": {"topic": "New"}}),
-        ("messageRequestMode", "messageRequestModeMap", {"A": {"g": {"topic": "A"}}}, {"New": {}}),
-        ("consumerOffset", "offsetTable", {"%RETRY%g+A@g": {"0": 2}}, {"%RETRY%g+New@g": {"0": 5}}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "table", "own", "stale"), [
+    ("consumerOffset", "offsetTable", {"A@g": {"0": 2}},
+     {"New@g": {"0": 5}, "New@h": {"0": 1}}),
+    ("consumerOrderInfo", "table", {"A@g": {"0": {"o": [2], "cm": 0}}},
+     {"New@g": {"0": {"o": [5], "cm": 0}}}),
+    ("consumerFilter", "filterDataByTopic", {"A": {"topic": "A"}}, {"New": {"topic": "New"}}),
+    ("messageRequestMode", "messageRequestModeMap", {"A": {"g": {"topic": "A"}}}, {"New": {}}),
+    ("consumerOffset", "offsetTable", {"%RETRY%g+A@g": {"0": 2}}, {"%RETRY%g+New@g": {"0": 5}}),
+])  # fmt: skip
 @pytest.mark.parametrize("stale_first", [False, True])
 def test_a_renamed_topic_keeps_its_own_entries(name, table, own, stale, stale_first) -> None:
     retries = tuple((f"%RETRY%g+{topic}", topic) for topic in ("A", "New"))
@@ -219,22 +205,17 @@ def source_meeting(
     return Source(job, changes or Changes(), MeasuredLog([], 0, 0, known, []))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "meets"),
-    [
-        ({("A", 0): TAKEN}, {("A", 0): TAKEN}, True),
-        ({("A", 0): TAKEN}, {("A", 1): TAKEN}, False),
-        ({("A", 0): TAKEN}, {("A", 0): LEFT_OUT}, False),
-        ({("Old", 0): TAKEN}, {("New", 0): TAKEN}, True),
-        ({("SCHEDULE_TOPIC_XXXX", 2): TAKEN}, {("SCHEDULE_TOPIC_XXXX", 2): TAKEN}, False),
-        ({("rmq_sys_wheel_timer", 0): TAKEN}, {("rmq_sys_wheel_timer", 0): TAKEN}, False),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "meets"), [
+    ({("A", 0): TAKEN}, {("A", 0): TAKEN}, True), ({("A", 0): TAKEN}, {("A", 1): TAKEN}, False),
+    ({("A", 0): TAKEN}, {("A", 0): LEFT_OUT}, False),
+    ({("Old", 0): TAKEN}, {("New", 0): TAKEN}, True),
+    ({("SCHEDULE_TOPIC_XXXX", 2): TAKEN}, {("SCHEDULE_TOPIC_XXXX", 2): TAKEN}, False),
+    ({("rmq_sys_wheel_timer", 0): TAKEN}, {("rmq_sys_wheel_timer", 0): TAKEN}, False),
+])  # fmt: skip
 def test_queues_meet_where_both_are_taken_under_one_name(one, other, meets) -> None:
     sources = [
-        source_meeting(one, changes=Changes(renames=(("Old", "New"),))),
-        source_meeting(other),
-    ]
+        source_meeting(one, changes=Changes(renames=(("Old", "New"),))), source_meeting(other),
+    ]  # fmt: skip
     if meets:
         with pytest.raises(StoreError, match="queue 0 of topic"):
             meet(sources, MEET_REFUSE)
@@ -288,24 +269,17 @@ def wanted(
     return wanted_changes(topics, dropped, renames or {}, host, profile(release))
 
 
-@pytest.mark.parametrize(
-    ("renames", "release", "why"),
-    [
-        ({"%RETRY%g": "A"}, "5.3.3", "only the topics of producers"),
-        ({"A": "%DLQ%g"}, "5.3.3", "only the topics of producers"),
-        ({"%LMQ%a": "A"}, "5.3.3", "only the topics of producers"),
-        ({"A": "SCHEDULE_TOPIC_XXXX"}, "5.3.3", "only the topics of producers"),
-        ({"A": "rmq_sys_x"}, "5.3.3", "only the topics of producers"),
-        ({"A": "C", "B": "C"}, "5.3.3", "same name"),
-        ({"A": "B=C"}, "5.3.3", "is allowed"),
-        ({"A": "B" * 127}, "5.0.0", None),
-        ({"A": "B" * 128}, "5.0.0", "at most 127"),
-        ({"A": "B" * 128}, "5.1.0", None),
-        ({"A": "B" * 255}, "5.1.0", None),
-        ({"A": "B" * 256}, "5.1.0", "at most 255"),
-        ({"A": "B", "B": "A"}, "5.3.3", None),
-    ],
-)
+@pytest.mark.parametrize(("renames", "release", "why"), [
+    ({"%RETRY%g": "A"}, "5.3.3", "only the topics of producers"),
+    ({"A": "%DLQ%g"}, "5.3.3", "only the topics of producers"),
+    ({"%LMQ%a": "A"}, "5.3.3", "only the topics of producers"),
+    ({"A": "SCHEDULE_TOPIC_XXXX"}, "5.3.3", "only the topics of producers"),
+    ({"A": "rmq_sys_x"}, "5.3.3", "only the topics of producers"),
+    ({"A": "C", "B": "C"}, "5.3.3", "same name"), ({"A": "B=C"}, "5.3.3", "is allowed"),
+    ({"A": "B" * 127}, "5.0.0", None), ({"A": "B" * 128}, "5.0.0", "at most 127"),
+    ({"A": "B" * 128}, "5.1.0", None), ({"A": "B" * 255}, "5.1.0", None),
+    ({"A": "B" * 256}, "5.1.0", "at most 255"), ({"A": "B", "B": "A"}, "5.3.3", None),
+])  # fmt: skip
 def test_a_new_name_is_one_that_a_broker_of_the_release_takes(renames, release, why) -> None:
     if why is None:
         assert wanted(renames=renames, release=release).renames == tuple(renames.items())
@@ -320,14 +294,10 @@ def test_topics_are_taken_or_dropped_and_each_counts_once() -> None:
         wanted(["A"], ["B"])
 
 
-@pytest.mark.parametrize(
-    ("host", "raw"),
-    [
-        (None, b""),
-        ("10.0.0.1:10911", b"\x0a\0\0\x01\0\0\x2a\x9f"),
-        ("[::1]:1", bytes(15) + b"\x01\0\0\0\x01"),
-    ],
-)
+@pytest.mark.parametrize(("host", "raw"), [
+    (None, b""), ("10.0.0.1:10911", b"\x0a\0\0\x01\0\0\x2a\x9f"),
+    ("[::1]:1", bytes(15) + b"\x01\0\0\0\x01"),
+])  # fmt: skip
 def test_a_store_host_is_written_as_in_a_record(host: str | None, raw: bytes) -> None:
     assert wanted(host=host).store_host == raw
 
@@ -338,18 +308,15 @@ def test_a_host_s_name_is_no_store_host(host: str) -> None:
         wanted(host=host)
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        (Changes(topics=("Orders",)), None),
-        (Changes(topics=("Order",)), "no topic 'Order' in this store; it has Orders"),
-        (Changes(dropped=("zzz",)), "it has Bills, Orders"),
-        (Changes(renames=(("Orders", "Bills"),)), "a topic Bills: their messages would be one"),
-        (Changes(renames=(("Orders", "Bills"), ("Bills", "Orders"))), None),
-        (Changes(renames=(("Orders", "Bills"),), dropped=("Bills",)), None),
-        (Changes(renames=(("Orders", "Bills"),), topics=("Orders",)), None),
-    ],
-)
+@pytest.mark.parametrize(("changes", "why"), [
+    (Changes(topics=("Orders",)), None),
+    (Changes(topics=("Order",)), "no topic 'Order' in this store; it has Orders"),
+    (Changes(dropped=("zzz",)), "it has Bills, Orders"),
+    (Changes(renames=(("Orders", "Bills"),)), "a topic Bills: their messages would be one"),
+    (Changes(renames=(("Orders", "Bills"), ("Bills", "Orders"))), None),
+    (Changes(renames=(("Orders", "Bills"),), dropped=("Bills",)), None),
+    (Changes(renames=(("Orders", "Bills"),), topics=("Orders",)), None),
+])  # fmt: skip
 def test_a_new_name_must_be_free_in_what_is_taken(changes: Changes, why: str | None) -> None:
     there = {"Orders", "Bills"}
     if why is None:

@@ -45,13 +45,10 @@ def log_of(bodies: list[int], first: int = 0) -> Log:
     return Log(build_log(made, SEGMENT, first), PLAIN, "5.3.3", {})
 
 
-@pytest.mark.parametrize(
-    ("starts", "size", "wanted"),
-    [
-        ([0], 100, 0), ([1], 100, 100), ([100], 100, 100), ([101], 100, 200),
-        ([0, 250, 90], 100, 300), ([1 << 40], 1 << 30, 1 << 40),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("starts", "size", "wanted"), [
+    ([0], 100, 0), ([1], 100, 100), ([100], 100, 100), ([101], 100, 200),
+    ([0, 250, 90], 100, 300), ([1 << 40], 1 << 30, 1 << 40),
+])  # fmt: skip
 def test_a_log_starts_at_a_segment_and_not_before_any_old_one(starts, size, wanted) -> None:
     assert start_of(iter(starts), size) == wanted
 

@@ -201,20 +201,15 @@ def source(job: Pipeline, queues: Queues, changes: Changes | None = None) -> Sou
     return Source(job, changes or Changes(), MeasuredLog([], 0, 0, known, []))
 
 
-@pytest.mark.parametrize(
-    ("stores", "wanted"),
-    [
-        ([], {}),
-        ([{("A", 0): tally(9, 9, 5)}], {}),
-        ([{("A", 0): tally(9, 8, 5), ("A", 1): tally(9, 9, 5)}], {("A", 0): 5}),
-        ([{("A", 0): tally(9, 0, 5)}], {}),
-        ([{("A", 0): NO_RECORD}], {}),
-        ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(1, 1, 3)}], {("A", 0): 3}),
-        ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(1, 1, 7)}], {("A", 0): 5}),
-        ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(4, 0, 3)}], {}),
-        ([{("A", 0): tally(9, 9, 5)}, {("A", 1): tally(4, 4, 3)}], {}),
-    ],
-)
+@pytest.mark.parametrize(("stores", "wanted"), [
+    ([], {}), ([{("A", 0): tally(9, 9, 5)}], {}),
+    ([{("A", 0): tally(9, 8, 5), ("A", 1): tally(9, 9, 5)}], {("A", 0): 5}),
+    ([{("A", 0): tally(9, 0, 5)}], {}), ([{("A", 0): NO_RECORD}], {}),
+    ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(1, 1, 3)}], {("A", 0): 3}),
+    ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(1, 1, 7)}], {("A", 0): 5}),
+    ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(4, 0, 3)}], {}),
+    ([{("A", 0): tally(9, 9, 5)}, {("A", 1): tally(4, 4, 3)}], {}),
+])  # fmt: skip
 def test_a_queue_of_which_all_records_are_one_store_s_keeps_its_numbers(
     job: Pipeline, stores: list[Queues], wanted: dict[tuple[str, int], int]
 ) -> None:

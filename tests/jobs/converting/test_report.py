@@ -35,17 +35,14 @@ def fate(**more: Any) -> TopicFate:
     return TopicFate(**known | more)
 
 
-@pytest.mark.parametrize(
-    ("changed", "line"),
-    [
-        ({}, "A: 1,500 records in 2 queues, queueOffsets 7 to 1,006"),
-        ({"becomes": "B"}, "A -> B: 1,500 records in 2 queues, queueOffsets 7 to 1,006"),
-        ({"taken": 1, "queues": 1}, "A: 1 record of 1,500 in 1 queue, queueOffsets 7 to 1,006"),
-        ({"taken": 0, "becomes": ""}, "A: left out, 1,500 records"),
-        ({"least": 5, "greatest": 5}, "A: 1,500 records in 2 queues, queueOffsets 5 to 5"),
-        ({"least": (1 << 63) - 1, "greatest": -1}, "A: 1,500 records in 2 queues"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "line"), [
+    ({}, "A: 1,500 records in 2 queues, queueOffsets 7 to 1,006"),
+    ({"becomes": "B"}, "A -> B: 1,500 records in 2 queues, queueOffsets 7 to 1,006"),
+    ({"taken": 1, "queues": 1}, "A: 1 record of 1,500 in 1 queue, queueOffsets 7 to 1,006"),
+    ({"taken": 0, "becomes": ""}, "A: left out, 1,500 records"),
+    ({"least": 5, "greatest": 5}, "A: 1,500 records in 2 queues, queueOffsets 5 to 5"),
+    ({"least": (1 << 63) - 1, "greatest": -1}, "A: 1,500 records in 2 queues"),
+])  # fmt: skip
 def test_a_topic_s_line_says_what_is_taken(changed: dict[str, Any], line: str) -> None:
     assert fate(**changed).line() == line
 
@@ -81,17 +78,13 @@ def test_people_are_told_each_store_s_log_and_what_became_of_it() -> None:
         segments=[OutputFile("commitlog/0", 1, "")], warnings=["w"], cleaned=["/old"], seconds=1.5,
     )  # fmt: skip
     assert two.text().splitlines() == [
-        "converted /a, /b -> /out (RocketMQ 5.3.3)",
-        "  log       0 to 5,000",
-        "  log       10 to 6,000",
-        "  becomes   4,096 to 9,000, 1 record",
+        "converted /a, /b -> /out (RocketMQ 5.3.3)", "  log       0 to 5,000",
+        "  log       10 to 6,000", "  becomes   4,096 to 9,000, 1 record",
         "  shared    3 records of /b are in a store before it too: taken once",
-        f"  topic     {fate().line()}",
-        "  warning   w",
+        f"  topic     {fate().line()}", "  warning   w",
         "  cleaned   /old, left by a run that ended early",
-        "  made      1 segment, 0 derived files, 1.5 s",
-        "  next      start a broker on /out",
-    ]
+        "  made      1 segment, 0 derived files, 1.5 s", "  next      start a broker on /out",
+    ]  # fmt: skip
 
 
 def test_a_dry_run_made_nothing_and_says_what_would_write_it() -> None:

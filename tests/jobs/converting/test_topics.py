@@ -58,10 +58,7 @@ def test_one_topic_takes_along_what_waits_and_is_retried_of_it() -> None:
     for splits in (1, 9):
         copy = MemoryStorage(storage.files)
         summary, made = converted(log, copy, splits=splits, topics=["A"])
-        moved = [
-            late[0], waits("A", 1), waits("A", 2),
-            *(retried("A", 10 + n) for n in range(3)),
-        ]  # fmt: skip
+        moved = [late[0], waits("A", 1), waits("A", 2), *(retried("A", 10 + n) for n in range(3))]
         wanted = [*a[:2], moved[0], moved[1], *moved[3:], *a[2:], moved[2]]
         assert [record for _, record in records(log_of(made))] == encoded(wanted)
         assert config(made, "topics")["topicConfigTable"] == {"A": {"topicName": "A"}}
@@ -133,21 +130,17 @@ def test_a_new_name_stands_in_the_record_and_in_what_waits(new, crc, splits) -> 
     assert folders == {new, "Other", "SCHEDULE_TOPIC_XXXX", "%RETRY%g"}
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ({"rename": {"A": "../../etc"}}, "only"),
-        ({"rename": {"A": "B"}}, "the store has a topic B"),
-        ({"rename": {"A": "x" * 300}}, "300 bytes"),
-        ({"rename": {"A": "SCHEDULE_TOPIC_XXXX"}}, "a topic of the broker's"),
-        ({"rename": {"%RETRY%g": "A2"}}, "a topic of the broker's"),
-        ({"rename": {"A": "C", "B": "C"}}, "the same name"),
-        ({"rename": {"Nope": "C"}}, "no topic 'Nope' in this store; it has"),
-        ({"topics": ["Nope"]}, "no topic 'Nope'"),
-        ({"topics": ["A"], "drop": ["B"]}, "--drop has nothing to add"),
-        ({"store_host": "example.org:1"}, "--store-host"),
-    ],
-)
+@pytest.mark.parametrize(("words", "why"), [
+    ({"rename": {"A": "../../etc"}}, "only"), ({"rename": {"A": "B"}}, "the store has a topic B"),
+    ({"rename": {"A": "x" * 300}}, "300 bytes"),
+    ({"rename": {"A": "SCHEDULE_TOPIC_XXXX"}}, "a topic of the broker's"),
+    ({"rename": {"%RETRY%g": "A2"}}, "a topic of the broker's"),
+    ({"rename": {"A": "C", "B": "C"}}, "the same name"),
+    ({"rename": {"Nope": "C"}}, "no topic 'Nope' in this store; it has"),
+    ({"topics": ["Nope"]}, "no topic 'Nope'"),
+    ({"topics": ["A"], "drop": ["B"]}, "--drop has nothing to add"),
+    ({"store_host": "example.org:1"}, "--store-host"),
+])  # fmt: skip
 def test_words_that_are_refused(words: dict[str, Any], why: str) -> None:
     log = plain([Message("A"), Message("B"), retried("A", 0)])
     with pytest.raises(SettingError, match=why) as caught:

@@ -3,14 +3,23 @@
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest import mock
 
 from reput.jobs.convert import convert
+from reput.jobs.converting.new_log import MeasuredLog, QueueKey
+from reput.jobs.converting.ordered import Source
 from reput.jobs.converting.report import ConvertSummary
+from reput.jobs.opening.plan import make_plan
 from reput.jobs.pipeline import stages
-from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.purpose import CONVERT
+from reput.store_format.discover.store import StoreAt, discover
+from reput.store_format.notes import Progress
+from reput.store_format.rewrite.changes import Changes
+from reput.store_format.rewrite.selection import Tally
+from reput.udfs.staging import Staging
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs import Log
 from tests.logs.encoder import Message, build_log, properties
@@ -124,6 +133,56 @@ def stores_of(stores: list[list[Message]], config: Any = (), apart: bool = False
 
 def plain(messages: list[Message]) -> Log:
     return Log(build_log(messages, SEGMENT), PLAIN, "5.3.3", {})
+
+
+def joined(
+    storage: MemoryStorage, many: int, splits: int = 1, settings: Any = PLAIN, **options: Any
+) -> ConvertSummary:
+    """So many stores of a storage converted into one."""
+    options = {"merge": [f"{STORE}{n}" for n in range(1, many)], "store": f"{STORE}0", **options}
+    return convert(
+        Session(), options.pop("store"), OUTPUT, rocketmq="5.3.3", settings=as_text(settings),
+        storage=storage, cut=Cut(-(-SEGMENT // splits), 2, 2), **options,
+    )  # fmt: skip
+
+
+def encoded(messages: list[Message], first: int = 0) -> list[bytes]:
+    return [record for _, record in records(build_log(messages, SEGMENT, first))]
+
+
+def records_of(storage: MemoryStorage) -> list[bytes]:
+    """The records of the new log."""
+    return [record for _, record in records(log_of(storage))]
+
+
+def body(record: bytes) -> bytes:
+    return record[88 : 88 + int.from_bytes(record[84:88])]
+
+
+def position(record: bytes) -> int:
+    return int.from_bytes(record[20:28])
+
+
+def config(storage: MemoryStorage, name: str, table: str = "offsetTable") -> Any:
+    return json.loads(storage.files[f"{OUTPUT}/config/{name}.json"])[table]
+
+
+def job_of(storage: MemoryStorage, settings: Any = PLAIN, **more: Any) -> Pipeline:
+    """A job that converts the store of this storage."""
+    storage.make_folders("staging")
+    at = StoreAt(storage, STORE, "5.3.3", as_text(settings))
+    plan = make_plan(at, discover(at, CONVERT), CONVERT, **more)
+    return Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
+
+
+def source_of(
+    queues: Mapping[tuple[str, int], Tally], changes: Changes | None = None, **files: bytes
+) -> Source:
+    """A store with these queues and these files of config/."""
+    storage = storage_of(plain([Message("T")]))
+    storage.files |= {f"{STORE}/config/{name}.json": raw for name, raw in files.items()}
+    known = {QueueKey(*key): each for key, each in queues.items()}
+    return Source(job_of(storage), changes or Changes(), MeasuredLog([], 0, 0, known, []))
 
 
 # Records whose numbers stand in their properties.

@@ -56,9 +56,7 @@ def test_a_topic_differs_by_its_fields_and_a_field_may_be_lacking() -> None:
     ("ours", "theirs", "differs"),
     [({}, {}, False), ({"0": 5}, {"0": 5}, False), ({"0": 5}, {}, True), ({"0": 0}, {}, True)],
 )
-def test_an_offset_of_0_is_not_no_offset(
-    ours: dict[str, int], theirs: dict[str, int], differs: bool
-) -> None:
+def test_an_offset_of_0_is_not_no_offset(ours, theirs: dict[str, int], differs: bool) -> None:
     one, other = (
         {"consumerOffset.json": {"offsetTable": {"T@g": each}}} for each in (ours, theirs)
     )
@@ -97,15 +95,10 @@ def test_a_table_that_one_store_lacks_is_noted_and_not_compared() -> None:
 ROW = {"messages": 1, "bytes": 100, "least": 5, "greatest": 5, "oldest": 70, "newest": 70}
 
 
-@pytest.mark.parametrize(
-    ("more", "least", "greatest"),
-    [
-        ({"least": 3, "greatest": 4}, 3, 5),
-        ({"least": 7, "greatest": 9}, 5, 9),
-        ({"least": -1, "greatest": -1}, 5, 5),
-        ({"least": 0, "greatest": 0}, 0, 5),
-    ],
-)
+@pytest.mark.parametrize(("more", "least", "greatest"), [
+    ({"least": 3, "greatest": 4}, 3, 5), ({"least": 7, "greatest": 9}, 5, 9),
+    ({"least": -1, "greatest": -1}, 5, 5), ({"least": 0, "greatest": 0}, 0, 5),
+])  # fmt: skip
 def test_rows_of_a_queue_become_one(more: dict[str, int], least: int, greatest: int) -> None:
     other = {**ROW, "oldest": 60, "newest": 80, **more}
     for rows in ([ROW, other], [other, ROW]):
@@ -121,12 +114,11 @@ def test_messages_are_counted_by_kind_and_those_of_brokers_apart() -> None:
     found = Found(
         same=9,
         queues=[
-            QueueOnly("T", 0, "only", messages=2),
-            QueueOnly("T", 1, "only", messages=3),
+            QueueOnly("T", 0, "only", messages=2), QueueOnly("T", 1, "only", messages=3),
             QueueOnly("SCHEDULE_TOPIC_XXXX", 4, "only", messages=10),
             QueueOnly("T", 0, "again", messages=100),
         ],
-    )
+    )  # fmt: skip
     assert [found.count("only", system) for system in (None, True, False)] == [15, 10, 5]
     assert [found.count(kind) for kind in ("again", "damaged")] == [100, 0]
     told = found.as_json()

@@ -28,18 +28,12 @@ def parted(ours: Side, *theirs: Side) -> list[Parting]:
     return part(Session(), [ours, *theirs], Progress())
 
 
-@pytest.mark.parametrize(
-    ("unlike", "ours", "theirs", "spans"),
-    [
-        ((), (), (), []),
-        (((10, 20),), ((20, 30),), (), [(10, 30)]),
-        (((10, 20),), ((21, 30),), (), [(10, 20), (21, 30)]),
-        (((10, 50),), ((20, 30),), ((5, 11),), [(5, 50)]),
-    ],
-)
-def test_spans_that_meet_are_one(
-    unlike: Spans, ours: Spans, theirs: Spans, spans: list[tuple[int, int]]
-) -> None:
+@pytest.mark.parametrize(("unlike", "ours", "theirs", "spans"), [
+    ((), (), (), []), (((10, 20),), ((20, 30),), (), [(10, 30)]),
+    (((10, 20),), ((21, 30),), (), [(10, 20), (21, 30)]),
+    (((10, 50),), ((20, 30),), ((5, 11),), [(5, 50)]),
+])  # fmt: skip
+def test_spans_that_meet_are_one(unlike: Spans, ours: Spans, theirs: Spans, spans) -> None:
     parting = Parting(unlike, ours, theirs)
     assert parting.spans == spans
     assert parting.first == (spans[0][0] if spans else None)
@@ -157,8 +151,7 @@ def opened(files: dict[str, bytes], **settings: str) -> Side:
 @pytest.mark.parametrize(
     ("behind", "tail"),
     [
-        (b"", None),
-        (b"\0\0\1", Tail(END + 3, -1)),
+        (b"", None), (b"\0\0\1", Tail(END + 3, -1)),
         (encode(COMMON[COUNT], END + 9).rjust(9 + len(encode(COMMON[COUNT], 0)), b"\0"),
          Tail(END + 9 + len(encode(COMMON[COUNT], 0)), END + 9)),
         (b"\0" * 9 + encode(COMMON[COUNT], END), Tail(END + 9 + len(encode(COMMON[COUNT], 0)), -1)),

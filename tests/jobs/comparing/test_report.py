@@ -62,20 +62,15 @@ def comparison(parting: Parting, found: Found | None = None, **more: Any) -> Com
     return Comparison(OURS, THEIRS, parting, **given)
 
 
-@pytest.mark.parametrize(
-    ("parting", "found", "verdict"),
-    [
-        (ALIKE, None, SAME),
-        (Parting((), ((END, END + 9),), ()), None, BEHIND),
-        (Parting((), (), ((END, END + 9),)), None, AHEAD),
-        (Parting((), ((0, 9),), ((END, END + 9),)), None, PARTED),
-        (Parting(((5, END - 1),), (), ()), None, DAMAGED),
-        (Parting(((5, END - 1),), (), ()), AGAIN, DAMAGED),
-        (Parting(((5, END - 1),), (), ()), ONLY, PARTED),
-        (Parting(((5, END),), (), ()), None, PARTED),
-        (Parting(((5, 6), (7, END)), (), ()), None, PARTED),
-    ],
-)
+@pytest.mark.parametrize(("parting", "found", "verdict"), [
+    (ALIKE, None, SAME), (Parting((), ((END, END + 9),), ()), None, BEHIND),
+    (Parting((), (), ((END, END + 9),)), None, AHEAD),
+    (Parting((), ((0, 9),), ((END, END + 9),)), None, PARTED),
+    (Parting(((5, END - 1),), (), ()), None, DAMAGED),
+    (Parting(((5, END - 1),), (), ()), AGAIN, DAMAGED),
+    (Parting(((5, END - 1),), (), ()), ONLY, PARTED), (Parting(((5, END),), (), ()), None, PARTED),
+    (Parting(((5, 6), (7, END)), (), ()), None, PARTED),
+])  # fmt: skip
 def test_bytes_that_differ_up_to_an_end_or_with_their_messages_part_logs(
     parting: Parting, found: Found | None, verdict: str
 ) -> None:
@@ -88,19 +83,13 @@ def test_logs_part_at_the_first_of_both_records() -> None:
     assert comparison(ALIKE).at is None
 
 
-@pytest.mark.parametrize(
-    ("more", "same"),
-    [
-        ({}, True),
-        ({"configs": ConfigsDiffer(notes=["no topics"])}, True),
-        ({"configs": ConfigsDiffer(topics=Named(["A"]))}, False),
-        ({"epochs": Epochs((Epoch(1, 0),), (Epoch(1, 0),))}, True),
-        ({"epochs": Epochs((Epoch(1, 0),), None)}, False),
-    ],
-)
-def test_stores_are_the_same_only_with_their_config_and_epochs(
-    more: dict[str, Any], same: bool
-) -> None:
+@pytest.mark.parametrize(("more", "same"), [
+    ({}, True), ({"configs": ConfigsDiffer(notes=["no topics"])}, True),
+    ({"configs": ConfigsDiffer(topics=Named(["A"]))}, False),
+    ({"epochs": Epochs((Epoch(1, 0),), (Epoch(1, 0),))}, True),
+    ({"epochs": Epochs((Epoch(1, 0),), None)}, False),
+])  # fmt: skip
+def test_stores_are_the_same_only_with_their_config_and_epochs(more, same: bool) -> None:
     pair = comparison(ALIKE, **more)
     assert pair.same is same
     assert CompareReport([OURS, THEIRS], [comparison(ALIKE), pair]).same is same
@@ -110,10 +99,8 @@ def test_stores_are_the_same_only_with_their_config_and_epochs(
 # --- What a person reads of a comparison, and what the command answers.
 COMPARE_OURS = [*COMMON[:41], *(message(n, sender="B", topic="Pay") for n in range(41, 50))]
 COMPARE_THEIRS = [
-    *COMMON[:41],
-    message(41, sender="C"),
-    message(42, sender="B\x1b[1m", topic="N\ned"),
-]
+    *COMMON[:41], message(41, sender="C"), message(42, sender="B\x1b[1m", topic="N\ned"),
+]  # fmt: skip
 
 
 def written(folder: Path, name: str, messages: list[Message]) -> Path:

@@ -32,23 +32,17 @@ def parsed(*words: str, **more: Any) -> Asked:
     return given(parser.parse_args(["s", "--output", "o", *words]), Asked, **more)
 
 
-@pytest.mark.parametrize(
-    ("words", "fields"),
-    [
+def test_words_become_fields_and_what_a_command_makes_itself_wins() -> None:
+    for words, fields in [
         ((), {}),
         (("--no-bodies", "--limit", "0"), {"bodies": False, "limit": 0}),
         (("--dry-run",), {"dry_run": True}),
         (("--topic", "A", "--topic", "B", "--others", "C", "D"),
          {"topics": ["A", "B"], "others": ["C", "D"]}),
         (("--as", "jsonl", "--format", "json"), {"format": "jsonl"}),
-    ],
-)  # fmt: skip
-def test_words_become_fields(words: tuple[str, ...], fields: dict[str, Any]) -> None:
-    fields = {"topics": [], "others": []} | fields
-    assert parsed(*words) == Asked("s", "o", **fields)
-
-
-def test_what_a_command_makes_itself_wins() -> None:
+    ]:  # fmt: skip
+        wanted: dict[str, Any] = {"topics": [], "others": [], **fields}
+        assert parsed(*words) == Asked("s", "o", **wanted)
     assert parsed("--limit", "2", limit=5, api_alone=4).limit == 5
 
 

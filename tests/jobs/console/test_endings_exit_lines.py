@@ -5,7 +5,7 @@ that are broken in many ways.
 import ast
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,8 +27,7 @@ NEEDED = {
     "catch-up": ["--dry-run"], "recover": ["--dry-run"], "repair": ["--output", "{new}"],
     "expire": ["--dry-run", "--any-hour"], "deliver-delayed": ["--dry-run"],
     "resolve-transactions": ["--dry-run"], "export": ["--output", "{new}", "--as", "jsonl"],
-    "offsets set": ["--to-end", "--dry-run"],
-    "metrics": ["--textfile", "{new}.prom"],
+    "offsets set": ["--to-end", "--dry-run"], "metrics": ["--textfile", "{new}.prom"],
     "append": ["--from", "/nowhere"], "replicate": ["{new}"], "install": ["{store}"],
     "convert": ["--output", "{new}", "--store-host", "10.0.0.7:10911"],
 }  # fmt: skip
@@ -118,10 +117,7 @@ OF_RELEASE = ("rebuild", "recover", "repair", "verify", "export", "catch-up", "r
      *(pytest.param(how, tuple(NEEDED), marks=pytest.mark.long) for how in [*QUICK, *BROKEN])],
     ids=lambda each: each.__name__ if callable(each) else str(len(each)),
 )  # fmt: skip
-def test_errors_of_broken_stores_are_short(
-    how: Callable[[Path], None], commands: tuple[str, ...], tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_errors_of_broken_stores_are_short(how, commands, tmp_path, capsys) -> None:
     left = as_left("small_all_5.3.3", tmp_path)
     how(left)
     for name in commands:

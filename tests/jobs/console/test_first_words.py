@@ -1,41 +1,34 @@
-"""Wrong words, wrong places, help: answered at once, in one line, in JSON where that is asked."""
+"""The words of commands: the same ones everywhere; wrong ones answered at once, in one line."""
 
+import argparse
 import json
 import os
+import re
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from reput.jobs import cli
+from reput.jobs.cli import _COMMANDS, main
+from reput.jobs.console.options import before, milliseconds
 from tests import golden_stores
-from tests.jobs.console.running import reput
+from tests.built import Built
+from tests.jobs.console.running import options_of, reput
 from tests.processes import run_python
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    (tmp_path / "data/store/commitlog").mkdir(parents=True)
-    return tmp_path / "data/store"
-
-
-def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    assert cli.main([str(word) for word in words]) == 2
-    out, errors = capsys.readouterr()
-    assert out == ""
-    assert errors.count("\n") == 1
-    assert len(errors) <= 300
-    return errors
-
-
-def test_against_a_folder_that_is_not_there(store: Path, capsys) -> None:
-    text = said(capsys, "verify", store, "--against", "nowhere")
-    assert text == "reput: error: --against nowhere: no such folder\n"
-
-
-def test_a_wrong_release_is_named_before_spark_starts(store: Path, capsys) -> None:
-    assert "did you mean 5.3.3?" in said(capsys, "check", store, "--rocketmq", "5.3.33")
+def test_a_wrong_folder_or_release_is_told_before_spark_starts(tmp_path: Path, capsys) -> None:
+    (tmp_path / "store/commitlog").mkdir(parents=True)
+    for command, words, said in [
+        ("verify", ["--against", "nowhere"], "reput: error: --against nowhere: no such folder\n"),
+        ("check", ["--rocketmq", "5.3.33"], "did you mean 5.3.3?"),
+    ]:
+        assert cli.main([command, str(tmp_path / "store"), *words]) == 2
+        out, errors = capsys.readouterr()
+        assert (out, errors.count("\n")) == ("", 1)
+        assert len(errors) <= 300
+        assert said in errors
 
 
 @pytest.mark.parametrize(
@@ -62,17 +55,14 @@ def test_help_and_version(words: tuple[str, ...], says: str, capsys) -> None:
     assert says in capsys.readouterr().out
 
 
-def test_verbose_shows_the_trace() -> None:
-    assert "Traceback" in reput("check", "/nowhere", "-v").stderr
-    assert "Traceback" not in reput("check", "/nowhere").stderr
-
-
-def test_a_wrong_path_is_answered_at_once() -> None:
+def test_a_wrong_path_is_answered_at_once_and_traced_where_that_is_asked() -> None:
     """0.3 s on an idle machine; processor time, as others may run here."""
+    assert "Traceback" in reput("check", "/nowhere", "-v").stderr
     took = []
     for _ in range(5):  # the best of them: a machine under load takes twice the processor time
         before, started = os.times(), time.monotonic()
-        assert reput("rebuild", "/nowhere", "--output", "x").returncode == 2
+        done = reput("rebuild", "/nowhere", "--output", "x")
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
         spent = os.times()
         of_children = spent.children_user + spent.children_system
         of_children -= before.children_user + before.children_system
@@ -89,19 +79,13 @@ def test_a_wrong_path_is_answered_at_once() -> None:
 )  # fmt: skip
 def test_what_the_store_does_not_tell_is_asked_before_spark_starts(words, says) -> None:
     log = golden_stores.unpack("small_all_5.3.3").input
-    out = loaded(words[0], str(log), *words[1:], "--engine", "spark")
-    assert says in out.said
-    assert out.modules & {"numba", "pyspark", "pandas", "reput.jobs.engines.session"} <= {
-        "reput.jobs.engines.session"  # what starts one, not yet asked to
-    }
+    modules, said = loaded(words[0], str(log), *words[1:], "--engine", "spark")
+    assert says in said
+    assert not modules & {"numba", "pyspark", "pandas"}
 
 
-class Loaded(NamedTuple):
-    modules: set[str]
-    said: str
-
-
-def loaded(*words: str, without: str = "-s") -> Loaded:
+def loaded(*words: str, without: str = "-s") -> tuple[set[str], str]:
+    """(modules that a command loads, what it says)."""
     program = (
         "import sys; from reput.jobs.cli import main\n"
         "try: main(sys.argv[1:])\n"
@@ -109,7 +93,7 @@ def loaded(*words: str, without: str = "-s") -> Loaded:
         "print(*sys.modules)"
     )
     done = run_python(without, "-c", program, *words, timeout=60, check=True)
-    return Loaded(set(done.stdout.split()), done.stderr)
+    return set(done.stdout.split()), done.stderr
 
 
 @pytest.mark.parametrize("word", ["--help", "--version"])
@@ -117,7 +101,117 @@ def test_help_imports_nothing_that_it_does_not_show(word: str) -> None:
     heavy = {"numpy", "numba", "pyspark", "subprocess", "secrets", "dataclasses", "logging",
              "reput.store_format.release.settings", "reput.store_format.release.profiles",
              "reput.jobs.console.endings", "reput.jobs.console.options"}  # fmt: skip
-    assert loaded(word, without="-S").modules & heavy == set()
+    assert loaded(word, without="-S")[0] & heavy == set()
 
 
-# --- completion, doctor ---------------------------------------------------------------------------
+# --- One set of words for times and places, the same for every command.
+HOUR = 3_600_000
+_OF_SEND = (set[str](), {"--to"})  # there it is no time and no folder, but a name server
+
+
+@pytest.mark.parametrize("command", list(_COMMANDS))
+def test_each_command_has_the_same_words(command: str) -> None:
+    named = {word: action for action in options_of(command) for word in action.option_strings}
+    shown = {word for word, action in named.items() if action.help != argparse.SUPPRESS}
+    for word in {"--since", "--until"} & shown:  # --at: tests/jobs/console/test_moment.py
+        assert named[word].type in (milliseconds, before), word
+    other = {"--to-time"} if command == "offsets" else _OF_SEND[command == "send"]
+    assert not {"--to", "--to-time", "--destination"} & (shown - other)
+    if "--from" in shown:  # a file to be read, or an offset
+        assert named["--from"].type is not milliseconds
+
+
+def test_a_time_is_said_in_many_ways() -> None:
+    assert milliseconds("1700000000000") == 1_700_000_000_000
+    assert milliseconds("2026-01-31") == milliseconds("2026-01-31T01:00:00+01:00")
+    now = time.time_ns() // 1_000_000
+    for text, ago in (("now", 0), ("2h ago", 2 * HOUR), ("1 d ago", 24 * HOUR), ("5ms ago", 5)):
+        assert 0 <= milliseconds(text) - (now - ago) < 5000, text
+    assert before("10") == 9
+    for wrong in ("soon", "h ago", "2y ago", "-2h ago", "2h", ""):
+        with pytest.raises(argparse.ArgumentTypeError, match="is not a time: milliseconds"):
+            milliseconds(wrong)
+
+
+# --- the table of docs/exit_codes.md -------------------------------------------------------
+
+_COLUMNS = {
+    "store": ("--rocketmq", "--timezone", "--scan", "--remade", "--assume-names", "--engine"),
+    "selection": ("ID", "--message-id", "--topic", "--group", "--queue", "--key", "--keys-file",
+                  "--unique-key", "--offset", "--tags", "--sql", "--grep", "--drop",
+                  "--system-topics", "--unconsumed-by"),
+    "time": ("--since", "--until", "--at"),
+    "limits": ("--limit", "--max", "--skip", "--to-offset", "--max-connections", "--rate"),
+    "output": ("--output", "--replace", "--picture", "--ranges", "--messages", "--body", "--keep"),
+    "asks": ("--yes", "--dry-run"),
+}  # fmt: skip
+_PAGE = (Path(__file__).parents[3] / "docs/exit_codes.md").read_text("utf-8")
+_NO_BROKER = {"install", "backups", "forget", "demo", "doctor", "warm", "clean", "completion"}
+_END_ALONE = {"deliver-delayed"}  # --until: what is due
+# By which each command that reads STORE reads a backup repository: a sentence of the page says so.
+_OF_A_REPOSITORY = {"--store", "--at", "--to-offset", "--to-message-id"}
+_LISTS = {"topics", "queues", "groups", "stats", "query", "transactions", "delayed"}
+
+
+def words_of(command: str) -> set[str]:
+    actions = [action for action in options_of(command) if action.help != argparse.SUPPRESS]
+    words = {word for each in actions for word in (each.option_strings or [str(each.metavar)])}
+    own = command in ("restore", "serve", "replicate")
+    return words if own else words - _OF_A_REPOSITORY
+
+
+@pytest.mark.parametrize("command", list(_COMMANDS))
+def test_commands_of_a_kind_have_the_same_options_as_the_page(command: str) -> None:
+    has = words_of(command)
+    cells = [" ".join(f"`{w}`" for w in words if w in has) for words in _COLUMNS.values()]
+    assert "|".join(["", f"`{command}`", *cells, ""]) in _PAGE
+    assert has >= {"--format", "--json", "--quiet", "--verbose"}
+    broker = {"--rocketmq", "--broker-conf", "--set"}
+    assert has & broker == (set() if command in _NO_BROKER else broker)
+    assert ("--since" in has) == ("--until" in has and command not in _END_ALONE)
+    assert has & {"--topic", "--limit"} == {"--topic", "--limit"} or command not in _LISTS
+    assert ("--yes" in has) <= ("--dry-run" in has)
+    found = re.search(rf"^\|`{command}`\|[^|`]*\|(.*)\|$", _PAGE, re.M)
+    assert found is not None
+    assert ("--dry-run" in has) == ("`--dry-run`" in found[1])
+
+
+def test_an_option_is_written_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, meant in ((["convert", "s", "--to-r", "5"], "--to-rocketmq"),
+                         (["check", "s", "--stagin=x"], "--staging")):  # fmt: skip
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+        assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [
+    ["report", "s", "--output", "x.pdf"], ["check", "s", "--picture", "x.png"],
+    ["stats", "s", "--output", "x.csv"],
+])  # fmt: skip
+def test_a_file_is_what_its_name_says(words: list[str], tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(Built().put("T").write(tmp_path / "s").parent)
+    assert main(words) == 2
+    assert f"{words[-2]} {words[-1]}: writes a" in capsys.readouterr().err
+
+
+def test_settings_can_be_listed_without_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["help", "settings"])
+    assert "\nmaxIndexNum " in capsys.readouterr().out
+
+
+def test_a_dry_run_with_something_to_do_ends_with_one(tmp_path, monkeypatch, capsys) -> None:
+    built = Built().put("T", count=3).derive()
+    monkeypatch.chdir(built.write(tmp_path / "s").parent)
+    sets = [word for name, value in built.given().items() for word in ("--set", f"{name}={value}")]
+    as_ = ["--rocketmq", "5.3.3", *sets]
+    assert main(["rebuild", "s", "--output", "d", *as_]) == 0
+    for words in (["install", "d", "s"], ["replicate", "s", "r", *as_],
+                  ["append", "new", "--from-store", "s", *as_]):  # fmt: skip
+        assert main([*words, "--dry-run"]) == 1, words
+    said = capsys.readouterr().out
+    assert "would install" in said
+    assert "2 derived files and" in said
+    assert main(["replicate", "s", "r", *as_]) == 0
+    assert main(["replicate", "s", "r", *as_, "--dry-run"]) == 0

@@ -28,53 +28,32 @@ def find(repository: Repository, **wanted: Any) -> tuple[int, int, int, list[str
     return moment.log, moment.state, moment.end, notes.lines
 
 
-@pytest.mark.parametrize(
-    ("wanted", "count", "state_run"),
-    [
-        ({}, 70, 3),
-        ({"at": T0}, 1, 1),
-        ({"at": T0 + 9_499}, 10, 1),
-        ({"at": T0 + 9_500}, 10, 1),
-        ({"at": T0 + 20_499}, 21, 1),
-        ({"at": T0 + 20_500}, 21, 2),
-        ({"at": T0 + 69_000}, 70, 2),
-        ({"at": T0 + 70_500}, 70, 3),
-        ({"to_offset": 0}, 10, 1),
-        ({"to_offset": 1}, 11, 1),
-        ({"to_message_id": "k"}, 41, 2),
-    ],
-)
-def test_a_moment_is_a_run_and_an_offset(
-    made: Repository, wanted: dict[str, Any], count: int, state_run: int
-) -> None:
-    end = ends()[count - 1]
-    if "to_offset" in wanted:
-        wanted = {"to_offset": end + (0 if wanted["to_offset"] == 0 else 1)}
-    if "to_message_id" in wanted:
-        place = records(log_of(messages(70)), 0, SEGMENT)
-        wanted = {"to_message_id": f"7F00000100002A9F{[p for p, _, t in place if t >= 0][40]:016X}"}
-    log, state_found, found, notes = find(made, **wanted)
-    assert (log, state_found, found) == (3, state_run, end)
-    older = state_run == 1 and wanted.get("at", T0 + 9_500) < T0 + 9_500
-    assert any("the oldest backup" in line for line in notes) == older
+def test_a_moment_is_a_run_and_an_offset(made: Repository) -> None:
+    place = [p for p, _, t in records(log_of(messages(70)), 0, SEGMENT) if t >= 0][40]
+    for wanted, count, state_run in [
+        ({}, 70, 3), ({"at": T0}, 1, 1), ({"at": T0 + 9_499}, 10, 1), ({"at": T0 + 9_500}, 10, 1),
+        ({"at": T0 + 20_499}, 21, 1), ({"at": T0 + 20_500}, 21, 2), ({"at": T0 + 69_000}, 70, 2),
+        ({"at": T0 + 70_500}, 70, 3), ({"to_offset": ends()[9]}, 10, 1),
+        ({"to_offset": ends()[10] + 1}, 11, 1),
+        ({"to_message_id": f"7F00000100002A9F{place:016X}"}, 41, 2),
+    ]:  # fmt: skip
+        log, state_found, found, notes = find(made, **wanted)
+        assert (log, state_found, found) == (3, state_run, ends()[count - 1])
+        older = state_run == 1 and wanted.get("at", T0 + 9_500) < T0 + 9_500
+        assert any("the oldest backup" in line for line in notes) == older
 
 
-@pytest.mark.parametrize(
-    ("wanted", "sides"),
-    [
+def test_what_no_backup_has_is_refused_with_what_is_near(made: Repository) -> None:
+    for wanted, sides in [
         ({"at": T0 - 1}, "--at 2023-11-14T22:13:20.000Z is the nearest after"),
         ({"at": T0 + 70_501}, "--at 2023-11-14T22:14:30.500Z is the nearest before"),
         ({"to_offset": 1 << 40}, "--to-offset 7764 is the nearest before"),
         ({"to_message_id": "AB" * 16}, "no backed-up message"),
         ({"store": "other"}, "there are: broker-a"),
-    ],
-)
-def test_what_no_backup_has_is_refused_with_what_is_near(
-    made: Repository, wanted: dict[str, Any], sides: str
-) -> None:
-    with pytest.raises(StoreError) as error:
-        find(made, **wanted)
-    assert sides in str(error.value)
+    ]:
+        with pytest.raises(StoreError) as error:
+            find(made, **wanted)
+        assert sides in str(error.value)
 
 
 def test_a_branch_is_named_and_the_newest_one_counts(made: Repository) -> None:
@@ -103,13 +82,16 @@ def test_a_moment_in_a_gap_is_refused_with_both_sides(made: Repository) -> None:
     assert "deleted before it was backed up" in find(made)[3][0]
 
 
-def test_a_clock_that_was_set_back_is_said(tmp_path: Path) -> None:
+def test_a_clock_that_was_set_back_and_a_lost_run_are_said(tmp_path, made: Repository) -> None:
     built = Built().put(count=10).put(store_timestamp=T0 - 5000).put(count=20)
-    made = Repository(tmp_path / "repo", settings=SIZES, piece=500)
-    made.run(log_of(built), T0 + 90_000, state=state(0))
-    _, _, end, notes = find(made, at=T0 + 3000)
+    other = Repository(tmp_path / "other", settings=SIZES, piece=500)
+    other.run(log_of(built), T0 + 90_000, state=state(0))
+    _, _, end, notes = find(other, at=T0 + 3000)
     assert end == built.places()[4]
     assert any("a clock was set back" in line for line in notes)
+    (made.folder / "runs/00000001.json").unlink()
+    *_, notes = find(made)
+    assert [note for note in notes if "00000001.json: is missing: the log before" in note]
 
 
 def said(capsys: pytest.CaptureFixture[str], code: int, *words: object) -> tuple[str, str]:
@@ -118,9 +100,7 @@ def said(capsys: pytest.CaptureFixture[str], code: int, *words: object) -> tuple
     return capsys.readouterr()
 
 
-def test_commands_read_a_repository_as_a_store(
-    made: Repository, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_read_a_repository_as_a_store(made: Repository, capsys) -> None:
     out, errors = said(capsys, 0, "groups", made.root, "--at", "2023-11-14T22:13:45Z", "--json")
     row = json.loads(out)
     assert (row["consumerOffset"], row["maxOffset"], row["lag"]) == (18, 26, 8)
@@ -171,9 +151,7 @@ def test_a_time_without_a_zone_is_in_that_of_tz_or_of_this_process(
     assert given.at == T0 - T0 % 86_400_000 + (12 + hours) * 3_600_000
 
 
-def test_options_of_a_repository_are_refused_for_a_store(
-    made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_a_repository_are_refused_for_a_store(made, tmp_path, capsys) -> None:
     store = Built().put(count=3).write(tmp_path / "store")
     _, errors = said(capsys, 2, "topics", store, "--at", "now")
     assert "is not a backup repository" in errors
@@ -181,9 +159,3 @@ def test_options_of_a_repository_are_refused_for_a_store(
     assert "--at and --to-offset: name one moment" in errors
     _, errors = said(capsys, 2, "topics", made.root, "--at", "yesterday")
     assert "'yesterday' is not a time" in errors
-
-
-def test_a_lost_run_costs_the_log_before_it_and_that_is_said(made: Repository) -> None:
-    (made.folder / "runs/00000001.json").unlink()
-    *_, notes = find(made)
-    assert [note for note in notes if "00000001.json: is missing: the log before" in note]

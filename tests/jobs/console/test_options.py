@@ -3,8 +3,9 @@
 import argparse
 import io
 import json
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def test_set_wins_over_the_broker_s_file_and_the_last_one_over_the_others(store: Path) -> None:
+def test_set_wins_over_the_broker_s_file_and_no_check_crc_over_a_setting(store) -> None:
     (store.parent / "broker.conf").write_text("maxIndexNum=1\nmaxHashSlotNum=2\nbrokerName=b\n")
     arguments = parsed(
         store, "--set", "maxIndexNum=5", "--broker-conf", str(store.parent / "broker.conf"),
@@ -50,23 +51,14 @@ def test_set_wins_over_the_broker_s_file_and_the_last_one_over_the_others(store:
     assert len(setting_layers(arguments)) == 2
     settings = asked_of(arguments, OfStore).settings
     assert (settings["maxIndexNum"], settings["maxHashSlotNum"]) == ("7", "2")
-
-
-def test_no_check_crc_wins_over_a_setting(store: Path) -> None:
     words = ("--set", "checkCRCOnRecover=true", "--no-check-crc")
     assert asked_of(parsed(store, *words), OfStore).settings["checkCRCOnRecover"] == "false"
     assert asked_of(parsed(store, *words[:2]), OfStore).settings["checkCRCOnRecover"] == "true"
-
-
-def test_a_command_takes_only_its_own_ways_with_damage(store: Path) -> None:
     assert parsed(store, "--on-damage", "salvage").on_damage == "salvage"
     assert parsed(store).on_damage is None
     with pytest.raises(argparse.ArgumentError, match="salvage"):
         parsed(store, "--on-damage", "salvage", on_damage=("refuse", "truncate"))
     assert not hasattr(parsed(store, on_damage=()), "no_check_crc")
-
-
-def test_wrong_words_are_told_before_the_store_is_looked_for(store: Path) -> None:
     nowhere = store / "none" / "such"
     with pytest.raises(UnknownRelease):
         asked_of(parsed(nowhere, "--rocketmq", "9.9"), OfStore)
@@ -96,35 +88,22 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("answer", ["y\n", "yes\n", " Y \n", "YES"])
-def test_a_yes_lets_the_change_be_made(answer: str, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal(answer))
-    consent(False)("remove /a")
-    assert capsys.readouterr() == ("", "reput: remove /a? [y/N] ")
-
-
-@pytest.mark.parametrize("answer", ["", "\n", "n\n", "yep\n", "y es\n"])
-def test_anything_else_is_a_no(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal(answer))
-    with pytest.raises(StoreError, match=r"^nothing was done$"):
-        consent(False)("remove /a")
-
-
-def test_with_yes_nobody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    consent(True)("remove /a")
+def test_only_a_yes_lets_the_change_be_made(monkeypatch, capsys) -> None:
+    for typed in ("y\n", "yes\n", " Y \n", "YES", "", "\n", "n\n", "yep\n", "y es\n"):
+        monkeypatch.setattr("sys.stdin", Terminal(typed))
+        yes = typed.strip().lower() in ("y", "yes")
+        with nullcontext() if yes else pytest.raises(StoreError, match=r"^nothing was done$"):
+            consent(False)("remove /a")
+        assert capsys.readouterr() == ("", "reput: remove /a? [y/N] ")
+    consent(True)("remove /a")  # with --yes nobody is asked
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("form", "quiet", "verbose", "out"),
-    [
-        ("table", False, False, "done\n"),
-        ("table", False, True, "done\nmore\n"),
-        ("table", True, False, ""),
-        ("json", True, False, '{"same": true, "files": [1]}\n'),
-        ("csv", True, True, "same,files\ntrue,[1]\n"),
-    ],
-)
+@pytest.mark.parametrize(("form", "quiet", "verbose", "out"), [
+    ("table", False, False, "done\n"), ("table", False, True, "done\nmore\n"),
+    ("table", True, False, ""), ("json", True, False, '{"same": true, "files": [1]}\n'),
+    ("csv", True, True, "same,files\ntrue,[1]\n"),
+])  # fmt: skip
 def test_a_result_is_shown_in_the_form_that_was_asked_for(
     form: str, quiet: bool, verbose: bool, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,10 +113,15 @@ def test_a_result_is_shown_in_the_form_that_was_asked_for(
     assert capsys.readouterr() == (out, "")
 
 
-def test_json_is_one_line_whatever_its_texts_hold(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_line_whatever_its_texts_hold_and_a_bad_report_ends_with_1(capsys) -> None:
+    class Report:
+        as_json = text = details = staticmethod(dict)
+
     show(argparse.Namespace(format="json", json=True), {"a": "x\ny\udc80"}, "")
     out = capsys.readouterr().out
     assert (out.count("\n"), json.loads(out)) == (1, {"a": "x\ny\udc80"})
+    for good, code in ((True, 0), (False, 1)):
+        assert answer(argparse.Namespace(json=True), Report(), good) == code
 
 
 def test_the_words_for_another_command_are_those_given() -> None:
@@ -147,97 +131,53 @@ def test_the_words_for_another_command_are_those_given() -> None:
     assert given_words(given) == " --rocketmq 5.3.3 --broker-conf 'a b' --set x=1 --set 'y=2 3'"
 
 
-@pytest.mark.parametrize(("good", "code"), [(True, 0), (False, 1)])
-def test_a_report_s_exit_code_is_1_where_it_is_not_good(good: bool, code: int) -> None:
-    class Report:
-        as_json = text = details = staticmethod(dict)
-
-    assert answer(argparse.Namespace(json=True), Report(), good) == code
-
-
-# --- `HOST:PORT` in an option.
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("broker:10911", ("broker", 10911)),
-        ("10.0.0.1:0", ("10.0.0.1", 0)),
-        ("[::1]:65535", ("::1", 65535)),
-        ("::1:80", ("::1", 80)),
-    ],
-)
-def test_the_port_stands_behind_the_last_colon(text: str, address: tuple[str, int]) -> None:
-    assert host_port("--bind", text) == address
-
-
-@pytest.mark.parametrize(
-    "text", ["", "broker", ":80", "broker:", "broker:65536", "broker:-1", "broker:٣", "broker: 80"]
-)
-def test_other_words_are_no_address(text: str) -> None:
-    with pytest.raises(SettingError, match=r"--bind .* is not an address: HOST:PORT"):
-        host_port("--bind", text)
-
-
-def test_a_port_of_0_is_refused_where_one_must_be_known() -> None:
+def test_an_address_is_a_host_and_a_port_behind_the_last_colon() -> None:
+    for text, address in [
+        ("broker:10911", ("broker", 10911)), ("10.0.0.1:0", ("10.0.0.1", 0)),
+        ("[::1]:65535", ("::1", 65535)), ("::1:80", ("::1", 80)),
+    ]:  # fmt: skip
+        assert host_port("--bind", text) == address
+    for text in ("", "broker", ":80", "broker:", "broker:65536", "broker:-1", "broker:٣", "b: 80"):
+        with pytest.raises(SettingError, match=r"--bind .* is not an address: HOST:PORT"):
+            host_port("--bind", text)
     with pytest.raises(SettingError):
         host_port("--master", "broker:0", least=1)
     assert host_port("--master", "broker:1", least=1) == ("broker", 1)
 
 
 # --- A file that an option names: new, in a folder that is there, and in no store.
-def named(tmp_path: Path, ranges: str | None) -> argparse.Namespace:
+def named(tmp_path: Path, ranges: str) -> argparse.Namespace:
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--ranges")
-    words = [] if ranges is None else ["--ranges", str(tmp_path / ranges)]
-    return argparse.Namespace(store=str(tmp_path / "store"), **vars(parser.parse_args(words)))
+    return argparse.Namespace(store=str(tmp_path / "store"), ranges=str(tmp_path / ranges))
 
 
-@pytest.mark.parametrize("ranges", [None, ""])
-def test_without_the_option_there_is_no_file(ranges: str | None, tmp_path: Path) -> None:
-    arguments = named(tmp_path, None)
-    arguments.ranges = ranges
-    assert new_file(arguments, "ranges", {}) is None
-    with new_ranges(arguments, {}) as output:
-        assert output is None
-
-
-def written(output: BinaryIO | None) -> None:
-    assert output is not None
-    output.write(b"{}\n")
-
-
-def test_the_file_has_what_the_job_wrote(tmp_path: Path) -> None:
-    with new_ranges(named(tmp_path, "ranges"), {}) as output:
-        written(output)
-    assert (tmp_path / "ranges").read_bytes() == b"{}\n"
-
-
-def test_of_a_job_that_fails_no_file_is_left(tmp_path: Path) -> None:
-    def fails() -> None:
-        with new_ranges(named(tmp_path, "ranges"), {}) as output:
-            written(output)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fails()
+def test_the_file_has_what_the_job_wrote_and_none_is_left_of_one_that_fails(tmp_path) -> None:
+    arguments = named(tmp_path, "ranges")
+    with suppress(KeyboardInterrupt), new_ranges(arguments, {}) as output:
+        assert output is not None
+        output.write(b"{}\n")
+        raise KeyboardInterrupt
     assert not (tmp_path / "ranges").exists()
+    with new_ranges(arguments, {}) as output:
+        assert output is not None
+        output.write(b"{}\n")
+    assert (tmp_path / "ranges").read_bytes() == b"{}\n"
+    for arguments.ranges in (None, ""):
+        assert new_file(arguments, "ranges", {}) is None
+        with new_ranges(arguments, {}) as output:
+            assert output is None
 
 
 def test_a_file_that_may_not_be_is_named_with_its_option_before_the_job(tmp_path: Path) -> None:
     arguments = named(tmp_path, "ranges")
     (tmp_path / "ranges").symlink_to("nowhere")
-    with pytest.raises(StoreError, match=rf"^--ranges {tmp_path}/ranges: is there already"):
-        new_file(arguments, "ranges", {})
-    arguments.ranges = str(tmp_path / "none" / "ranges")
-    with pytest.raises(StoreError, match=rf"^--ranges {tmp_path}/none: no such folder"):
-        new_file(arguments, "ranges", {})
-
-
-@pytest.mark.parametrize("inside", ["store/ranges", "store/commitlog/ranges", "elsewhere/ranges"])
-def test_no_file_is_made_in_a_store(inside: str, tmp_path: Path) -> None:
-    arguments = named(tmp_path, inside)
     (tmp_path / "elsewhere").mkdir()
     settings = {"storePathCommitLog": str(tmp_path / "elsewhere")}
-    with pytest.raises(StoreError, match=r"^--ranges "):
-        new_file(arguments, "ranges", settings)
-    assert not (tmp_path / inside).exists()
+    for path, why in [
+        ("ranges", "/ranges: is there already"), ("none/ranges", "/none: no such folder"),
+        ("store/ranges", ""), ("store/commitlog/ranges", ""), ("elsewhere/ranges", ""),
+    ]:  # fmt: skip
+        arguments.ranges = str(tmp_path / path)
+        with pytest.raises(StoreError, match=rf"^--ranges {tmp_path}{why}"):
+            new_file(arguments, "ranges", settings)
+        assert not (tmp_path / path).exists()

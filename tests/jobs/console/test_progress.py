@@ -1,7 +1,10 @@
 """Progress is true: bytes, messages and an end for each stage, on a terminal and without one."""
 
 import io
+import os
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -9,9 +12,10 @@ from unittest import mock
 import pytest
 
 from reput.jobs.console import progress
-from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console.progress import ShownProgress, tell_of_first_run, tell_of_no_cache
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.stages import Stages
+from reput.store_format.files.private import cache_folder
 from reput.store_format.files.protocol import FileState, Listed
 from reput.store_format.notes import Done, Progress
 from tests.processes import until
@@ -76,3 +80,50 @@ def test_a_line_now_and_then_without_a_terminal(monkeypatch: pytest.MonkeyPatch)
         lines[0],
     )
     assert re.fullmatch(r"reput: scanned  1 of 4 bytes, 7 messages, \d+ s", lines[-1])
+
+
+# --- What a start says of compiled kernels: where they are kept, and that they are made first.
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A named place, a home and a folder for temporary files, all empty."""
+    for name in ("named", "home", "tmp"):
+        (tmp_path / name).mkdir(mode=0o700)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "named"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    cache_folder.cache_clear()
+    tell_of_no_cache.cache_clear()
+    yield tmp_path
+    cache_folder.cache_clear()
+    tell_of_no_cache.cache_clear()
+
+
+def test_a_start_says_where_compiled_kernels_are_kept_and_that_they_are_made(
+    places: Path, capsys
+) -> None:
+    tell_of_no_cache()
+    assert capsys.readouterr() == ("", "")  # the first place is taken
+    tell_of_first_run()
+    first = "reput: compiling kernels, once for this version (some 20 s)\n"
+    assert capsys.readouterr().err == first
+    assert os.listdir(places / "named") == ["kernels"]
+
+
+@pytest.mark.parametrize(("spoilt", "said", "more"), [
+    (["named"], "are kept in {}/home/.cache/reput, for ",
+     "reput: compiling kernels, once for this version (some 20 s)\n"),
+    (["named", "home", "tmp"], "are compiled anew at each start: no folder ", ""),
+])  # fmt: skip
+def test_another_place_is_named_with_why_it_is_used_and_once(places, spoilt, said, more, capsys):
+    for name in spoilt:  # there can be no folder where a file is
+        (places / name).rmdir()
+        (places / name).write_text("")
+    tell_of_no_cache()
+    tell_of_no_cache()
+    errors = capsys.readouterr().err
+    assert errors.startswith("reput: warning: ")
+    assert f"kernels {said.format(places)}" in errors
+    assert all(f"{places}/{name}" in errors for name in spoilt)
+    assert errors.count("\n") == 1
+    tell_of_first_run()
+    assert capsys.readouterr().err == more  # without any place it is no first run: each one is

@@ -64,16 +64,11 @@ def inner(flag: int, body: bytes, text: bytes) -> bytes:
     return struct.pack(">i", 4 + len(rest)) + rest
 
 
-@pytest.mark.parametrize(
-    ("stored", "sys_flag", "wanted", "shown"),
-    [
-        (b"plain", 0, True, b"plain"),
-        (zlib.compress(BODY), COMPRESSED, True, BODY),
-        (zlib.compress(BODY), COMPRESSED, False, zlib.compress(BODY)),
-        (zlib.compress(BODY), 0, True, zlib.compress(BODY)),
-        (b"", COMPRESSED, True, b""),
-    ],
-)
+@pytest.mark.parametrize(("stored", "sys_flag", "wanted", "shown"), [
+    (b"plain", 0, True, b"plain"), (zlib.compress(BODY), COMPRESSED, True, BODY),
+    (zlib.compress(BODY), COMPRESSED, False, zlib.compress(BODY)),
+    (zlib.compress(BODY), 0, True, zlib.compress(BODY)), (b"", COMPRESSED, True, b""),
+])  # fmt: skip
 def test_a_compressed_body_is_opened_where_that_is_wanted(
     stored: bytes, sys_flag: int, wanted: bool, shown: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,33 +76,27 @@ def test_a_compressed_body_is_opened_where_that_is_wanted(
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("sys_flag", [COMPRESSED, UNKNOWN])
-def test_a_body_that_cannot_be_opened_is_shown_as_it_stands(sys_flag: int, capsys) -> None:
-    assert body_of(message(b"plain", sys_flag), True) == b"plain"
-    said = capsys.readouterr().err
-    assert said.startswith("reput: physical offset 700: ")
-    assert said.endswith("; it is shown as it stands\n")
-
-
-def test_a_wrong_crc_is_told_and_that_of_an_empty_body_is_not_looked_at(capsys) -> None:
-    assert body_of(message(b"", crc=7), False) == b""
+def test_what_is_wrong_with_a_body_is_told_and_it_is_shown_as_it_stands(capsys) -> None:
+    for sys_flag in (COMPRESSED, UNKNOWN):
+        assert body_of(message(b"plain", sys_flag), True) == b"plain"
+        said = capsys.readouterr().err
+        assert said.startswith("reput: physical offset 700: ")
+        assert said.endswith("; it is shown as it stands\n")
+        voice.begin()
+    assert body_of(message(b"", crc=7), False) == b""  # an empty body's is not looked at
     assert capsys.readouterr().err == ""
     assert body_of(message(b"body", crc=7), False) == b"body"
-    assert capsys.readouterr().err == (
-        "reput: physical offset 700: bodyCRC does not match the body\n"
-    )
+    said = "reput: physical offset 700: bodyCRC does not match the body\n"
+    assert capsys.readouterr().err == said
 
 
-def test_of_a_damaged_batch_the_messages_before_the_damage_are_told(capsys) -> None:
+def test_messages_of_a_batch_count_up_and_of_a_damaged_one_those_before_are_told(capsys) -> None:
     whole = inner(3, b"one", b"") + inner(4, b"two", b"")
     assert [each.body for each in inner_of(message(whole, BATCH), whole)] == [b"one", b"two"]
     assert capsys.readouterr().err == ""
     assert [each.body for each in inner_of(message(whole, BATCH), whole[:-1])] == [b"one"]
     assert capsys.readouterr().err.startswith("reput: physical offset 700: inner batch: offset 25")
     assert inner_of(message(whole, 0x80), whole) == []  # only with both flags, by needUnwrap
-
-
-def test_messages_of_a_batch_count_up_from_its_queue_offset() -> None:
     raw = inner(3, b"one", b"TAGS\x01a\x02KEYS\x01k\x02")
     stored = message(raw, BATCH)
     assert inner_row(stored, 2, inner_of(stored, raw)[0]) == {
@@ -116,29 +105,16 @@ def test_messages_of_a_batch_count_up_from_its_queue_offset() -> None:
 
 
 # --- The file of --keys-file: a key a line, whatever ends the line.
-@pytest.mark.parametrize(
-    ("raw", "keys"),
-    [
-        (b"", []),
-        (b"\n\r\n\n", []),
-        (b"a\nb", ["a", "b"]),
-        (b"a\r\nb\r\n", ["a", "b"]),
-        (b" a b \n", [" a b "]),
-        (b"a\x0bb\xe2\x80\xa8c\rd\n", ["a\x0bb\u2028c\rd"]),
+def test_a_key_is_a_line_of_a_file_or_standard_input(tmp_path: Path, monkeypatch) -> None:
+    for raw, keys in [
+        (b"", []), (b"\n\r\n\n", []), (b"a\nb", ["a", "b"]), (b"a\r\nb\r\n", ["a", "b"]),
+        (b" a b \n", [" a b "]), (b"a\x0bb\xe2\x80\xa8c\rd\n", ["a\x0bb\u2028c\rd"]),
         (b"a\na\n", ["a", "a"]),
-    ],
-)
-def test_a_key_is_a_line_and_nothing_else_ends_it(raw: bytes, keys: list[str], tmp_path) -> None:
-    (tmp_path / "keys").write_bytes(raw)
-    assert read_keys(str(tmp_path / "keys")) == keys
-
-
-def test_keys_come_from_standard_input_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a\nb\n")))
-    assert read_keys("-") == ["a", "b"]
-
-
-def test_a_line_that_is_no_utf_8_is_named_and_so_is_a_missing_file(tmp_path: Path) -> None:
+    ]:  # fmt: skip
+        (tmp_path / "keys").write_bytes(raw)
+        assert read_keys(str(tmp_path / "keys")) == keys
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(raw)))
+        assert read_keys("-") == keys
     (tmp_path / "keys").write_bytes(b"a\n\n\xff\n")
     with pytest.raises(StoreError, match="line 3 is not UTF-8"):
         read_keys(str(tmp_path / "keys"))
@@ -173,36 +149,21 @@ def listed(store: Path, rows: list[Row], *words: str) -> int:
     return run_listing(parser.parse_args([str(store), *words]), lambda _: rows, COLUMNS)
 
 
-def test_a_time_before_1970_is_none() -> None:
+def test_rows_of_a_store_are_a_table_json_lines_csv_or_a_note(store: Path, capsys) -> None:
     assert [at(0), at(-1)] == ["1970-01-01T00:00:00.000Z", None]
-
-
-def test_people_read_a_table(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert listed(store, ROWS) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "topic  queue  stored",
-        "T\\n        0  1970-01-01T00:00:00.000Z",
-        "Other     11  -",
-    ]
-
-
-def test_programs_get_each_field_by_its_name_in_json(store: Path, capsys) -> None:
-    assert listed(store, ROWS, "--json") == 0
-    assert capsys.readouterr().out.splitlines()[1] == (
-        '{"topic": "Other", "queueId": 11, "storeTimestamp": -1}'
-    )
-    assert listed(store, ROWS[1:], "--format", "csv") == 0
-    assert capsys.readouterr().out == "topic,queueId,storeTimestamp\nOther,11,-1\n"
-
-
-@pytest.mark.parametrize("words", [(), ("--json",), ("--format", "csv")])
-def test_without_rows_a_note_says_so_and_nothing_failed(words, store, capsys) -> None:
-    assert listed(store, [], *words) == 0
-    out, errors = capsys.readouterr()
-    assert (out, errors.splitlines()[-1]) == ("", "reput: nothing was found")
-
-
-def test_the_error_names_the_store_that_was_meant(store: Path) -> None:
+    for words, lines in [
+        ((), ["topic  queue  stored", "T\\n        0  1970-01-01T00:00:00.000Z",
+              "Other     11  -"]),
+        (("--json",), ['{"topic": "T\\n", "queueId": 0, "storeTimestamp": 0}',
+                       '{"topic": "Other", "queueId": 11, "storeTimestamp": -1}']),
+        (("--format", "csv"), ["topic,queueId,storeTimestamp", '"T', '",0,0', "Other,11,-1"]),
+    ]:  # fmt: skip
+        assert listed(store, ROWS, *words) == 0
+        assert capsys.readouterr().out.splitlines() == lines
+        voice.begin()
+        assert listed(store, [], *words) == 0
+        out, errors = capsys.readouterr()
+        assert (out, errors.splitlines()[-1]) == ("", "reput: nothing was found")
     with pytest.raises(StoreError, match=f"did you mean {store}?"):
         listed(store / "commitlog", ROWS)
 
@@ -221,9 +182,6 @@ def listed_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def _as_it_is(store: Path) -> None: ...
-
-
 def _torn(store: Path) -> None:
     """The log's last record, as a crash leaves it."""
     last = list(stored_records(store / "commitlog"))[-1].physical_offset
@@ -236,29 +194,20 @@ def _damaged(store: Path) -> None:
     flip(path, path.read_bytes().index(bytes.fromhex("daa320a7"), 100))
 
 
-def _hole(store: Path) -> None:
-    (store / "commitlog" / f"{1 << 16:020}").unlink()
-
-
-def _no_offsets(store: Path) -> None:
-    (store / "config/consumerOffset.json").write_bytes(bytes(30))
-
-
 def _offsets_in_bak(store: Path) -> None:
     path = store / "config/consumerOffset.json"
     path.rename(f"{path}.bak")
     path.write_bytes(bytes(30))
 
 
-@pytest.mark.parametrize(
-    ("change", "lacking"),
-    [
-        (_as_it_is, []), (_torn, []), (_damaged, _LISTINGS[:2]), (_hole, _LISTINGS),
-        (_no_offsets, ["groups"]), (_offsets_in_bak, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "lacking"), [
+    (str, []), (_torn, []), (_damaged, _LISTINGS[:2]),
+    (lambda store: (store / "commitlog" / f"{1 << 16:020}").unlink(), _LISTINGS),
+    (lambda store: (store / "config/consumerOffset.json").write_bytes(bytes(30)), ["groups"]),
+    (_offsets_in_bak, []),
+])  # fmt: skip
 def test_an_answer_that_lacks_something_ends_with_1(
-    listed_store: Path, change: Callable[[Path], None], lacking: list[str], tmp_path: Path
+    listed_store: Path, change: Callable[[Path], Any], lacking: list[str], tmp_path: Path
 ) -> None:
     """They ended with 0 and a note; what recovery cuts anyway is nothing that is lacking. The store
     never had a half message, as its queues tell.
@@ -270,77 +219,58 @@ def test_an_answer_that_lacks_something_ends_with_1(
     assert set(codes.values()) <= {0, 1}
 
 
-# --- Answers about a store: times, numbers and notes as people give and read them, rows as
-# tables.
 NOON = 1_769_860_800_000  # 20,484 days after 1970-01-01, and half a day
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("0", 0),
-        ("-1", -1),
-        ("2026-01-31", NOON - 43_200_000),
-        ("2026-01-31T12:00:00", NOON),
-        ("2026-01-31T12:00:00Z", NOON),
-        ("2026-01-31T20:00:00+08:00", NOON),
-        ("2026-01-31 12:00:00.007", NOON + 7),
-        ("1969-12-31T23:59:59.999Z", -1),
-        ("1969-12-31T23:59:59.9995Z", -1),
-        ("0001-01-01", -62_135_596_800_000),
-    ],
-)
-def test_a_time_without_a_zone_is_utc(text: str, wanted: int) -> None:
-    assert milliseconds(text) == wanted
-    assert before(text) == wanted - 1
+def test_a_time_without_a_zone_is_utc() -> None:
+    for text, wanted in [
+        ("0", 0), ("-1", -1), ("2026-01-31", NOON - 43_200_000), ("2026-01-31T12:00:00", NOON),
+        ("2026-01-31T12:00:00Z", NOON), ("2026-01-31T20:00:00+08:00", NOON),
+        ("2026-01-31 12:00:00.007", NOON + 7), ("1969-12-31T23:59:59.999Z", -1),
+        ("1969-12-31T23:59:59.9995Z", -1), ("0001-01-01", -62_135_596_800_000),
+    ]:  # fmt: skip
+        assert milliseconds(text) == wanted
+        assert before(text) == wanted - 1
+    for text in ("2026-02-30", "12:00", "1.5", "٢h ago", "2026-01-31T12:00:00X"):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"^'{text}' is not a time: "):
+            milliseconds(text)
 
 
-@pytest.mark.parametrize("text", ["2026-02-30", "12:00", "1.5", "٢h ago", "2026-01-31T12:00:00X"])
-def test_other_words_are_no_time(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=f"^'{text}' is not a time: "):
-        milliseconds(text)
-
-
-def test_a_number_is_none_below_0() -> None:
-    assert [number("0"), number("7")] == [0, 7]
+def test_a_number_is_none_below_0_and_a_search_for_at_most_0_is_refused() -> None:
+    """It said "nothing was found" of a store that has the messages."""
+    assert [number("0"), number("7"), at_least_one("1")] == [0, 7, 1]
     with pytest.raises(argparse.ArgumentTypeError, match="-1 is negative"):
         number("-1")
     with pytest.raises(ValueError, match="invalid literal"):
         number("1.5")
+    for text in ("0", "-1"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            at_least_one(text)
+    with pytest.raises(SystemExit):
+        cli.main(["query", "s", "--topic", "T", "--max", "0"])
 
 
-def written(form: str, *rows: dict[str, Any]) -> None:
-    writer = RowWriter(argparse.Namespace(format=form))
-    for row in rows:
-        writer.write(row)
-
-
-def test_csv_has_the_columns_of_the_first_row(capsys: pytest.CaptureFixture[str]) -> None:
-    written("csv", {"a": 1, "b": None}, {"b": "x,y", "c": 3}, {"a": [1], "b": True})
-    assert capsys.readouterr().out == 'a,b\n1,\n,"x,y"\n[1],true\n'
-    written("csv")
-    assert capsys.readouterr().out == ""
-
-
-def test_json_has_a_line_for_each_row_with_its_own_fields(capsys) -> None:
-    written("json", {"a": None}, {"b": "é\n"})
-    assert capsys.readouterr().out == '{"a": null}\n{"b": "\\u00e9\\n"}\n'
+def test_csv_has_the_columns_of_the_first_row_and_json_each_row_s_own(capsys) -> None:
+    for form, given, out in [
+        ("csv", [{"a": 1, "b": None}, {"b": "x,y", "c": 3}, {"a": [1], "b": True}],
+         'a,b\n1,\n,"x,y"\n[1],true\n'),
+        ("csv", [], ""),
+        ("json", [{"a": None}, {"b": "é\n"}], '{"a": null}\n{"b": "\\u00e9\\n"}\n'),
+    ]:  # fmt: skip
+        writer = RowWriter(argparse.Namespace(format=form))
+        for row in given:
+            writer.write(row)
+        assert capsys.readouterr().out == out
 
 
 def test_a_table_has_texts_left_and_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
     columns = OutputColumn("topic", itemgetter(0), True), OutputColumn("many", itemgetter(1))
     write_table(columns, [["a", 12345], ["longer", None], ["x\x1b[31m", 7]])
     assert capsys.readouterr().out.splitlines() == [
-        "topic       many",
-        "a          12345",
-        "longer         -",
-        "x\\x1b[31m      7",
-    ]
-
-
-def test_a_table_s_lines_end_without_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+        "topic       many", "a          12345", "longer         -", "x\\x1b[31m      7",
+    ]  # fmt: skip
     columns = OutputColumn("n", itemgetter(0)), OutputColumn("note", itemgetter(1), True)
-    write_table(columns, [[1, ""], [22, "some words"]])
+    write_table(columns, [[1, ""], [22, "some words"]])  # a line ends without blanks
     assert capsys.readouterr().out == " n  note\n 1\n22  some words\n"
 
 
@@ -353,16 +283,6 @@ def test_a_remark_is_escaped_and_told_once(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_search_for_at_most_0_is_refused() -> None:
-    """It said "nothing was found" of a store that has the messages."""
-    assert at_least_one("1") == 1
-    for text in ("0", "-1"):
-        with pytest.raises(argparse.ArgumentTypeError):
-            at_least_one(text)
-    with pytest.raises(SystemExit):
-        cli.main(["query", "s", "--topic", "T", "--max", "0"])
-
-
 # --- --sort: by columns, what is alike as it came; --tz: times shown and read.
 class Sold(NamedTuple):
     name: str
@@ -372,31 +292,21 @@ class Sold(NamedTuple):
 
 SOLD = [Sold("b", 9, 5), Sold("a", 10, -1), Sold("c", None, 7), Sold("d", 9, 1)]
 SOLD_COLUMNS = (
-    OutputColumn("name", lambda row: row.name, True),
-    OutputColumn("many", lambda row: row.many),
-    time_column("when", lambda row: row.when),
-    OutputColumn("", lambda row: row.name),
-)
-
-
-@pytest.mark.parametrize(
-    ("order", "names"),
-    [
-        (None, "bacd"), ("name", "abcd"), ("-name", "dcba"), ("many", "cbda"), ("-many", "abdc"),
-        ("-many,name", "abdc"), ("many,-name", "cdba"), ("when", "adbc"), ("-when", "cbda"),
-    ],
+    OutputColumn("name", lambda row: row.name, True), OutputColumn("many", lambda row: row.many),
+    time_column("when", lambda row: row.when), OutputColumn("", lambda row: row.name),
 )  # fmt: skip
-def test_rows_are_sorted_by_the_columns_values(order: str | None, names: str) -> None:
-    assert "".join(row.name for row in in_order(SOLD, SOLD_COLUMNS, order)) == names
 
 
-@pytest.mark.parametrize("order", ["", "nobody", "name,", "when (UTC)", "--name", "Name"])
-def test_what_is_no_column_is_refused_with_those_there_are(order: str) -> None:
-    if not order:
-        assert in_order(SOLD, SOLD_COLUMNS, order) == SOLD
-        return
-    with pytest.raises(SettingError, match=r"expected one of name, many, when$"):
-        in_order(SOLD, SOLD_COLUMNS, order)
+def test_rows_are_sorted_by_the_columns_values() -> None:
+    for order, names in [
+        (None, "bacd"), ("", "bacd"), ("name", "abcd"), ("-name", "dcba"), ("many", "cbda"),
+        ("-many", "abdc"), ("-many,name", "abdc"), ("many,-name", "cdba"), ("when", "adbc"),
+        ("-when", "cbda"),
+    ]:  # fmt: skip
+        assert "".join(row.name for row in in_order(SOLD, SOLD_COLUMNS, order)) == names, order
+    for order in ("nobody", "name,", "when (UTC)", "--name", "Name"):
+        with pytest.raises(SettingError, match=r"expected one of name, many, when$"):
+            in_order(SOLD, SOLD_COLUMNS, order)
 
 
 def test_a_limit_counts_after_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -412,16 +322,13 @@ def test_a_limit_counts_after_the_order(tmp_path: Path, capsys: pytest.CaptureFi
     assert (code, "expected one of group, topic, queue" in err[-1]) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("topics", ()), ("queues", ()), ("groups", ()), ("stats", ()), ("query", ("--scan",)),
-        ("trace", ("x",)), ("transactions", ()), ("delayed", ()), ("compare", ("x",)),
-        ("export", ("--output", "x")), ("append", ("--from", "x")), ("replicate", ("x",)),
-        ("deliver-delayed", ("--until", "now")), ("dump", ()), ("serve", ()),
-        ("backups", ()), ("restore", ("--output", "x")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "words"), [
+    ("topics", ()), ("queues", ()), ("groups", ()), ("stats", ()), ("query", ("--scan",)),
+    ("trace", ("x",)), ("transactions", ()), ("delayed", ()), ("compare", ("x",)),
+    ("export", ("--output", "x")), ("append", ("--from", "x")), ("replicate", ("x",)),
+    ("deliver-delayed", ("--until", "now")), ("dump", ()), ("serve", ()),
+    ("backups", ()), ("restore", ("--output", "x")),
+])  # fmt: skip
 def test_a_wrong_zone_is_wrong_usage(command: str, words: tuple[str, ...], capsys) -> None:
     for zone in ("Mars/Olympus", "", "+25", "../UTC", "-5:"):
         assert main([command, "nowhere", *words, "--tz", zone]) == 2
@@ -431,15 +338,12 @@ def test_a_wrong_zone_is_wrong_usage(command: str, words: tuple[str, ...], capsy
     assert "unrecognized arguments: --nonsense" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("zone", "title", "shown"),
-    [
-        ("UTC", "(UTC)", "2023-11-14T22:13:21.000Z"),
-        ("-05:00", "(-05:00)", "2023-11-14T17:13:21.000-05:00"),
-        ("Asia/Shanghai", "(Asia/Shanghai)", "2023-11-15T06:13:21.000+08:00"),
-        ("GMT+5:30", "(GMT+5:30)", "2023-11-15T03:43:21.000+05:30"),
-    ],
-)
+@pytest.mark.parametrize(("zone", "title", "shown"), [
+    ("UTC", "(UTC)", "2023-11-14T22:13:21.000Z"),
+    ("-05:00", "(-05:00)", "2023-11-14T17:13:21.000-05:00"),
+    ("Asia/Shanghai", "(Asia/Shanghai)", "2023-11-15T06:13:21.000+08:00"),
+    ("GMT+5:30", "(GMT+5:30)", "2023-11-15T03:43:21.000+05:30"),
+])  # fmt: skip
 def test_times_are_shown_and_read_in_one_zone(zone, title, shown, tmp_path, capsys) -> None:
     log = SmallLog()
     places = [log.put("T") for _ in range(3)]

@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,7 +19,7 @@ import pytest
 
 from reput.jobs import cli
 from reput.jobs.console import voice
-from reput.jobs.console.options import consent
+from reput.jobs.console.options import consent, show
 from reput.jobs.console.voice import camel_case, complain, discard, duration, flush, safe
 from reput.jobs.in_place.recover import Recovered
 from reput.store_format.faults import StoreError
@@ -59,21 +60,14 @@ def on_terminal(*words: str, **env: str) -> str:
     return b"".join(parts).decode().replace("\r\n", "\n")
 
 
-# --- the same options everywhere ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("command", list(cli._COMMANDS))
-def test_each_command_has_the_same_output_options_and_describes_all(command: str) -> None:
+def test_each_command_has_the_same_output_options_and_two_examples_that_it_takes(command) -> None:
     actions = options_of(command)
     named = {word: action for action in actions for word in action.option_strings}
     for word in ("--format", "--json", "--quiet", "-v", "--verbose"):
         assert word in named, word
     assert [a.option_strings or a.dest for a in actions if not a.help] == []
     assert named["--json"].help == (voice.ROWS if command in ROWS else voice.ONE_OBJECT)
-
-
-@pytest.mark.parametrize("command", list(cli._COMMANDS))
-def test_each_command_has_two_examples_that_it_takes(command: str) -> None:
     parser = cli._parser(False)
     choices: Any = next(a.choices for a in parser._actions if a.choices)
     choices[command].fill()
@@ -104,9 +98,6 @@ def test_the_manual_page_is_of_this_help() -> None:
     assert PAGE.read_text("utf-8") == man_page(), "run `make man`"
 
 
-# --- forms ----------------------------------------------------------------------------------------
-
-
 def test_one_object_or_lines(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     one = said(capsys, "verify", store, "--format", "json")
     assert one.count("\n") == 1
@@ -122,16 +113,23 @@ def test_one_object_or_lines(store: str, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_forms_that_contradict_each_other(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (("--json", "--format", "csv"), ("--format", "csv", "--json"), ("--format", "x")):
+    for words in (("--format", "csv"), ("--format", "x")):
         with pytest.raises(SystemExit) as ended:
-            cli.main(["topics", store, *[w for w in words if w != "--json"], "--nonsense"])
+            cli.main(["topics", store, *words, "--nonsense"])
         assert ended.value.code == 2
     capsys.readouterr()
     assert cli.main(["topics", store, "--json", "--format", "csv"]) == 2
     assert json.loads(capsys.readouterr().out)["error"]["code"] == 2
 
 
-# --- how much -------------------------------------------------------------------------------------
+def test_no_warning_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    voice.begin()
+    voice.remark("the index is old")
+    voice.remark("the index is old")
+    arguments = argparse.Namespace(json=False, format="table")
+    show(arguments, {}, "done\n  warning   the index is old\n  warning   a\n  warning   a")
+    out, errors = capsys.readouterr()
+    assert (out, errors) == ("done\n  warning   a\n", "reput: the index is old\n")
 
 
 def test_a_summary_is_short_and_details_are_for_v(store: str, tmp_path, capsys) -> None:
@@ -158,48 +156,19 @@ def test_quiet_says_only_what_was_asked_for(store: str, capsys: pytest.CaptureFi
     assert capsys.readouterr().err.startswith("reput: error: ")
 
 
-def test_no_warning_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    from reput.jobs.console.options import show
-    from reput.jobs.console.voice import remark
-
-    voice.begin()
-    remark("the index is old")
-    remark("the index is old")
-    arguments = argparse.Namespace(json=False, format="table")
-    show(arguments, {}, "done\n  warning   the index is old\n  warning   a\n  warning   a")
-    out, errors = capsys.readouterr()
-    assert (out, errors) == ("done\n  warning   a\n", "reput: the index is old\n")
-
-
-# --- a terminal -----------------------------------------------------------------------------------
-
-
-def test_colour_on_a_terminal_unless_it_is_not_wanted(store: str) -> None:
+def test_colour_on_a_terminal_unless_it_is_not_wanted_and_twenty_messages(store, capsys) -> None:
     assert "\x1b[1;32mchecked" in on_terminal("check", store)
     assert "\x1b[1;" not in on_terminal("check", store, NO_COLOR="1")
     assert "\x1b[1;" not in on_terminal("check", store, TERM="dumb")
     error = on_terminal("check", f"{store}s", NO_COLOR="1")
     assert re.fullmatch(r"reput: error: .*: no such folder\n  did you mean .*\?\n", error)
-
-
-def test_a_terminal_is_shown_twenty_messages(store: str) -> None:
-    def shown(*words: str) -> tuple[int, str]:
+    said_last = "reput: {} more: --all shows them, --limit N shows N"
+    for words, many in (([], 20), (["--all"], 44), (["--limit", "3"], 3)):
         lines = on_terminal("query", store, "--scan", *words, NO_COLOR="1").splitlines()
-        return sum(bool(re.match(r" +\d+  \d{4}-", line)) for line in lines), lines[-1]
-
-    many, last = shown()
-    assert many == 20
-    assert last == "reput: 24 more: --all shows them, --limit N shows N"
-    assert shown("--all")[0] == 44
-    assert shown("--limit", "3") == (3, "reput: 41 more: --all shows them, --limit N shows N")
-
-
-def test_a_pipe_gets_all_messages(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, "query", store, "--scan", "--json").count("\n") == 44
+        assert sum(bool(re.match(r" +\d+  \d{4}-", line)) for line in lines) == many
+        assert (lines[-1] == said_last.format(44 - many)) == (many < 44)
+    assert said(capsys, "query", store, "--scan", "--json").count("\n") == 44  # a pipe gets all
     assert said(capsys, "query", store, "--scan", "--json", "--limit", "2").count("\n") == 2
-
-
-# --- errors and questions -------------------------------------------------------------------------
 
 
 def test_damage_is_said_in_plain_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,54 +214,35 @@ def test_a_terminal_gets_no_control_characters_of_a_topic_s_name(terminal, monke
 
 
 # --- The standard streams at the end of a command: what cannot be written any more, and errors.
-@pytest.fixture
-def full() -> Iterator[TextIO]:
-    """A file on a full disk, with something to be flushed."""
-    with open("/dev/full", "w") as file:
+@contextmanager
+def stream(where: Any) -> Iterator[TextIO]:
+    """A file with something to be flushed: on a full disk, or a pipe without a reader."""
+    with open(where, "w") as file:
         file.write("said")
         yield file
         discard(file)
 
 
-@pytest.fixture
-def unread() -> Iterator[TextIO]:
-    """A pipe whose reader has gone."""
-    reader, writer = os.pipe()
-    with open(writer, "w") as file:
+def test_a_full_disk_is_told_and_is_a_failure_unless_there_was_another(monkeypatch, capsys) -> None:
+    for code, ends in ((0, 3), (1, 1), (2, 2)):
+        assert flush(code) == code
+        with stream("/dev/full") as full, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", full)
+            assert flush(code) == ends
+            error = "reput: error: standard output: No space left on device\n"
+            assert capsys.readouterr().err == error
+            full.flush()  # as the interpreter does at its end: silently
+        reader, writer = os.pipe()
         os.close(reader)
-        file.write("said")
-        yield file
-        discard(file)
-
-
-@pytest.mark.parametrize("code", [0, 1, 2])
-def test_what_was_flushed_ends_as_it_ended(code: int) -> None:
-    assert flush(code) == code
-
-
-@pytest.mark.parametrize(("code", "ends"), [(0, 3), (1, 1), (2, 2)])
-def test_a_full_disk_is_told_and_is_a_failure_unless_there_was_another(
-    code: int, ends: int, full: TextIO, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.setattr(sys, "stdout", full)
-    assert flush(code) == ends
-    assert capsys.readouterr().err == ("reput: error: standard output: No space left on device\n")
-    full.flush()  # as the interpreter does at its end: silently
-
-
-@pytest.mark.parametrize("code", [0, 1])
-def test_a_reader_that_has_seen_enough_is_no_failure(code, unread, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(sys, "stdout", unread)
-    assert flush(code) == code
-    assert capsys.readouterr().err == ""
-    unread.flush()
-
-
-def test_nobody_reads_an_error_either(full: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", full)
-    complain("what is wrong")
-    assert flush(0) == 0
+        with stream(writer) as unread, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", unread)
+            assert flush(code) == code  # a reader that has seen enough is no failure
+            assert capsys.readouterr().err == ""
+            unread.flush()
+    with stream("/dev/full") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", full)
+        complain("what is wrong")  # nobody reads an error either
+        assert flush(0) == 0
 
 
 def test_an_error_is_one_line_for_grep(capsys: pytest.CaptureFixture[str]) -> None:
@@ -313,25 +263,13 @@ def test_on_a_terminal_what_to_do_gets_a_line_of_its_own(monkeypatch: pytest.Mon
     assert shown == "reput: error: is wrong\n  do that\n  Example: reput check\n"
 
 
-# --- Texts and times as a terminal, or JSON, has them.
-@pytest.mark.parametrize(
-    ("milliseconds", "text"),
-    [
+def test_texts_and_times_as_a_terminal_or_json_has_them() -> None:
+    for milliseconds, text in [
         (0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (59_999, "59 s"), (90_000, "1 m 30 s"),
         (3_600_000, "1 h"), (93_600_000, "1 d 2 h"), (-90_000, "-1 m 30 s"),
-    ],
-)  # fmt: skip
-def test_durations(milliseconds: int, text: str) -> None:
-    assert duration(milliseconds) == text
-
-
-def test_names_in_json() -> None:
-    assert camel_case({"state": 1, "last_physical_offset": 2}) == {
-        "state": 1,
-        "lastPhysicalOffset": 2,
-    }
-
-
-def test_what_is_not_printable_is_escaped() -> None:
+    ]:  # fmt: skip
+        assert duration(milliseconds) == text
+    named = {"state": 1, "last_physical_offset": 2}
+    assert camel_case(named) == {"state": 1, "lastPhysicalOffset": 2}
     assert safe("Topic é 1") == "Topic é 1"
     assert safe("a\x1b[2J\u202e\n") == "a\\x1b[2J\\u202e\\n"

@@ -1,35 +1,47 @@
 """A store written anew: which settings hold, what a dry run leaves, and what is refused before."""
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from reput.jobs.convert import convert
+from reput.jobs.converting import convert as convert_store
+from reput.jobs.converting import new_log
 from reput.jobs.converting.convert import wanted
+from reput.jobs.engines.local import local_engine
+from reput.jobs.opening.questions import open_store
 from reput.jobs.pipeline.job import find_store
+from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_CHECK, TIMER_UNIT
 from reput.store_format.release.settings import SettingError
 from reput.store_format.rewrite.changes import Changes
+from tests import golden_stores
 from tests.built import Built
-from tests.converted import PLAIN, SEGMENT, converted, log_of, plain, records
+from tests.converted import (
+    PLAIN,
+    SEGMENT,
+    body,
+    config,
+    converted,
+    log_of,
+    plain,
+    records,
+    records_of,
+)
 from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs import Log
 from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
+from tests.store_format.log.dledger_stores import NAMES, unpack
 
 LOG = plain([Message("A", 0, n, b"%d" % n) for n in range(30)])
-
-
-def to(release: str, given: dict[str, str], **old: str) -> Any:
-    settings = {**as_text(LOG.settings), **old}
-    at = StoreAt(storage_of(LOG), STORE, "5.3.3", settings)
-    found = find_store(Session(), at, CONVERT)
-    return wanted(found, release, given, Changes())
 
 
 def test_given_settings_win_over_those_of_the_old_store_but_its_places_are_not_taken() -> None:
@@ -54,8 +66,7 @@ def test_the_new_store_has_a_manifest_with_all_its_files() -> None:
     assert listed | set(manifest["copied"]) | {"manifest.json"} == there
     assert {len(segment) for segment in log_of(storage).values()} == {1024}
     assert len(summary.segments) == len(log_of(storage)) > SEGMENT // 1024
-    bodies = [record[88 : 88 + record[87]] for _, record in records(log_of(storage))]
-    assert bodies == [b"%d" % n for n in range(30)]
+    assert [body(each) for each in records_of(storage)] == [b"%d" % n for n in range(30)]
 
 
 def test_what_queues_name_past_the_logs_end_is_known_to_be_missing() -> None:
@@ -88,22 +99,16 @@ def test_a_release_that_cannot_read_a_taken_record_is_refused_with_how_to_leave_
     assert converted(log, to_rocketmq="4.9.3", topics=["A"])[0].messages == 1
 
 
-def test_a_store_that_a_broker_has_is_not_converted() -> None:
-    at: dict[str, Any] = {"rocketmq": "5.3.3", "settings": as_text(LOG.settings)}
+def test_a_setting_that_the_files_cannot_obey_and_a_broker_s_store_are_refused() -> None:
+    for name in (
+        "flushDiskType", "deleteWhen", "storePathCommitLog", "readUnCommitted", "storeType",
+    ):  # fmt: skip
+        with pytest.raises(SettingError, match=f"--to-set {name}: changes nothing in the files"):
+            converted(LOG, to_settings={name: "x"})
     storage = storage_of(LOG)
-    held = type("Held", (type(storage),), {"lock_holder": lambda self, store: 4711})
-    storage.__class__ = held
+    storage.__class__ = type("Held", (type(storage),), {"lock_holder": lambda self, store: 4711})
     with pytest.raises(StoreError, match="a broker has it"):
-        convert(Session(), STORE, OUTPUT, storage=storage, **at)
-    assert not any(path.startswith(OUTPUT) for path in storage.files)
-
-
-@pytest.mark.parametrize(
-    "name", ["flushDiskType", "deleteWhen", "storePathCommitLog", "readUnCommitted", "storeType"]
-)
-def test_a_setting_that_the_files_cannot_obey_is_refused(name: str) -> None:
-    with pytest.raises(SettingError, match=f"--to-set {name}: changes nothing in the files"):
-        converted(LOG, to_settings={name: "x"})
+        converted(LOG, storage)
 
 
 # --- What the timer and the delay levels need in a new store: units that name the records' new
@@ -169,11 +174,83 @@ def test_how_far_a_lost_file_s_delay_levels_were_delivered_is_told_by_the_log() 
         for n in range(2)
     ]  # fmt: skip
     _, made = carried({}, plain([Message("A"), *late]))
-    whole = made.files[f"{OUTPUT}/config/delayOffset.json"].replace(b"3:0", b'"3":0')
-    assert json.loads(whole)["offsetTable"] == {"3": 0}
-
-
-def test_a_store_without_a_timer_gets_none() -> None:
+    path = f"{OUTPUT}/config/delayOffset.json"
+    made.files[path] = made.files[path].replace(b"3:0", b'"3":0')
+    assert config(made, "delayOffset") == {"3": 0}
     summary, made = carried({}, plain([Message("A")]))
     assert not any("timer" in path for path in [*summary.copied, *made.files])
     assert summary.waits == []
+
+
+def to(release: str, given: dict[str, str], **old: str) -> Any:
+    at = StoreAt(storage_of(LOG), STORE, "5.3.3", {**as_text(LOG.settings), **old})
+    return wanted(find_store(Session(), at, CONVERT), release, given, Changes())
+
+
+# --- A log that changes while it is converted: nothing is published.
+def grows(segment: Path) -> None:
+    segment.write_bytes(segment.read_bytes() + bytes(4096))
+
+
+def is_written_to(segment: Path) -> None:
+    """A byte of a body, where nothing else of the file changes but its time."""
+    raw = bytearray(segment.read_bytes())
+    raw[raw.rindex(b"\x01TAGS") if b"\x01TAGS" in raw else 200] ^= 1
+    segment.write_bytes(raw)
+
+
+def is_replaced(segment: Path) -> None:
+    """By a copy of the same time and size."""
+    shutil.copy2(segment, segment.with_name("copy")).replace(segment)
+
+
+@pytest.mark.parametrize("change", [grows, is_written_to, is_replaced, Path.unlink])
+@pytest.mark.parametrize("when", ["before it is written", "after it was written"])
+def test_nothing_is_published_of_a_log_that_changes(change, when, tmp_path, monkeypatch) -> None:
+    golden = golden_stores.unpack("small_all_5.3.3")
+    store = golden_stores.copy_input(golden, tmp_path / "store")
+    last = max((store / "commitlog").iterdir())
+    write_log = new_log.write_log
+
+    def changing(*given: Any) -> Any:
+        if when == "before it is written":
+            change(last)
+        rows = write_log(*given)
+        if when == "after it was written":
+            change(last)
+        return rows
+
+    monkeypatch.setattr(convert_store, "write_log", changing)
+    settings = as_text(golden.settings)
+    with local_engine(1) as engine, pytest.raises(StoreError):
+        convert(
+            engine, str(store), str(tmp_path / "out"), rocketmq=golden.version, settings=settings
+        )
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["store"]
+
+
+# --- A DLedger group's store becomes a plain one.
+def told(folder: Path, about: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with open_store(str(folder), rocketmq=about["rocketmq"]) as store:
+        return [
+            (each.topic, each.queue_id, each.queue_offset, each.body(), each.properties)
+            for each in store.messages()
+        ]
+
+
+@pytest.mark.parametrize("splits", [1, 5])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_messages_of_a_group(name: str, splits: int, tmp_path: Path) -> None:
+    folder, about = unpack(name, tmp_path / "group")
+    made, sizes = tmp_path / "made", as_text(about["sizes"])
+    segment = int(about["sizes"]["mappedFileSizeCommitLog"])
+    summary = convert(
+        Session(), str(folder), str(made), rocketmq=about["rocketmq"], settings=sizes,
+        cut=Cut(-(-segment // splits), 2, 2),
+    )  # fmt: skip
+    log = {int(path.name): path.read_bytes() for path in (made / "commitlog").iterdir()}
+    assert len(records(log)) == summary.messages
+    assert "enableDLegerCommitLog" not in summary.settings
+    before = told(folder, about)
+    assert before
+    assert told(made, about) == before

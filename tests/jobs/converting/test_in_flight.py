@@ -9,11 +9,24 @@ import pytest
 
 from reput.jobs.convert import convert
 from reput.jobs.converting.report import ConvertSummary
-from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.faults import StoreError
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
-from tests.converted import PLAIN, SEGMENT, at_place, derived_of, log_of, records, stores_of
-from tests.in_process import OUTPUT, STORE, Session, as_text
+from tests.converted import (
+    PLAIN,
+    SEGMENT,
+    at_place,
+    body,
+    config,
+    derived_of,
+    encoded,
+    joined,
+    log_of,
+    position,
+    records,
+    records_of,
+    stores_of,
+)
+from tests.in_process import Session, as_text
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
 from tests.store_format.query.popped import POPPED, REVIVE, ack, point
@@ -47,15 +60,7 @@ def made_of(
     stores: list[list[Message]], config: Any = (), **options: Any
 ) -> tuple[ConvertSummary, MemoryStorage]:
     storage = stores_of(stores, config)
-    summary = convert(
-        Session(), f"{STORE}0", OUTPUT, rocketmq="5.3.3", settings=as_text(PLAIN), storage=storage,
-        merge=[f"{STORE}{n}" for n in range(1, len(stores))], cut=Cut(SEGMENT, 2, 2), **options,
-    )  # fmt: skip
-    return summary, storage
-
-
-def body(record: bytes) -> bytes:
-    return record[88 : 88 + int.from_bytes(record[84:88])]
+    return joined(storage, len(stores), **options), storage
 
 
 def points(storage: MemoryStorage) -> list[tuple[int, dict[str, Any]]]:
@@ -64,14 +69,13 @@ def points(storage: MemoryStorage) -> list[tuple[int, dict[str, Any]]]:
     for place, record in records(log_of(storage)):
         if b"TAGS\x01ck" in record:
             assert at_place(record, place) == record
-            found.append((int.from_bytes(record[20:28]), json.loads(body(record))))
+            found.append((position(record), json.loads(body(record))))
     return found
 
 
 def checked(start: int, steps: list[int], **more: Any) -> dict[str, Any]:
     """The check point that is wanted."""
-    wanted = point(start, len(steps), topic="Orders", sp=True, d=steps)
-    return {**wanted, **more}
+    return {**point(start, len(steps), topic="Orders", sp=True, d=steps), **more}
 
 
 @pytest.mark.parametrize(
@@ -97,14 +101,11 @@ def test_what_is_in_flight_of_a_dropped_topic_is_left_out_and_counted() -> None:
     summary, made = made_of([[*orders(), Message("B"), *popped()]], drop=["Orders"])
     assert points(made) == []
     assert summary.in_flight == ["3 messages of pop, left out with their topics"]
-
-
-def test_without_a_change_all_is_as_it_was() -> None:
-    summary, made = made_of([[*orders(), *popped()]])
-    assert [r for _, r in records(log_of(made))] == [
-        r for _, r in records(build_log([*orders(), *popped()], SEGMENT))
-    ]
+    summary, made = made_of([[*orders(), *popped()]])  # without a change all is as it was
+    assert records_of(made) == encoded([*orders(), *popped()])
     assert summary.in_flight == []
+    with pytest.raises(StoreError, match=r"3 messages in flight \(pop\): not for RocketMQ 4.9.7"):
+        made_of([[*orders(), *popped()]], topics=["Orders"], to_rocketmq="4.9.7")
 
 
 @pytest.mark.parametrize("selects", [False, True])
@@ -118,20 +119,21 @@ def test_a_renamed_topic_s_check_points_have_its_new_name(selects: bool) -> None
     assert [place for place, _ in points(made)] == ([0] if selects else [0, 2])
 
 
-def test_queues_of_a_later_store_have_check_points_with_other_ids() -> None:
+def test_queues_of_a_later_store_have_check_points_with_other_ids_or_positions() -> None:
     stores = [[*orders(0), *popped()], [*orders(1), *popped(bn="other")]]
-    config = [{"topics": {"topicConfigTable": {"Orders": {
-        "topicName": "Orders", "readQueueNums": 4, "writeQueueNums": 4}}}}] * 2  # fmt: skip
-    _, made = made_of(stores, config, meet="apart")
+    table = {"Orders": {"topicName": "Orders", "readQueueNums": 4, "writeQueueNums": 4}}
+    _, made = made_of(stores, [{"topics": {"topicConfigTable": table}}] * 2, meet="apart")
     assert points(made) == [
         (0, checked(2, [0, 2, 4])),
         (1, checked(2, [0, 1, 2, 4], q=5)),  # what acknowledges names the other broker
     ]  # fmt: skip
-
-
-def test_queues_that_become_one_have_check_points_with_other_positions() -> None:
-    _, made = made_of([[*orders(0), *popped()], [*orders(1), *popped()]], meet="renumber")
+    info = {"o": [2, 1], "cm": 1, "popTime": 5, "i": 6}  # of an ordered pop
+    held = [{"consumerOrderInfo": {"table": {"Orders@g": {"1": info}}}}, {}]
+    stores = [[*orders(0), *popped()], [*orders(1), *popped()]]
+    _, made = made_of(stores, held, meet="renumber")
     assert points(made) == [(0, checked(4, [0, 4, 8])), (1, checked(5, [0, 4, 8]))]
+    table = config(made, "consumerOrderInfo", "table")
+    assert table == {"Orders@g": {"1": {**info, "o": [4, 2]}}}
 
 
 def test_a_message_that_two_stores_share_is_in_flight_where_neither_has_it_acknowledged() -> None:
@@ -140,19 +142,6 @@ def test_a_message_that_two_stores_share_is_in_flight_where_neither_has_it_ackno
     for stores in ([shared, [*shared, acked]], [[*shared, acked], shared]):
         _, made = made_of(stores)
         assert points(made) == [(0, checked(2, [0, 4]))]
-
-
-def test_positions_that_an_ordered_pop_holds_move_too() -> None:
-    info = {"o": [2, 1], "cm": 1, "popTime": 5, "i": 6}
-    config = [{"consumerOrderInfo": {"table": {"Orders@g": {"1": info}}}}, {}]
-    _, made = made_of([orders(0), orders(1)], config, meet="renumber")
-    whole = json.loads(made.files[f"{OUTPUT}/config/consumerOrderInfo.json"])
-    assert whole["table"] == {"Orders@g": {"1": {**info, "o": [4, 2]}}}
-
-
-def test_pops_are_refused_for_a_release_without_pop() -> None:
-    with pytest.raises(StoreError, match=r"3 messages in flight \(pop\): not for RocketMQ 4.9.7"):
-        made_of([[*orders(), *popped()]], topics=["Orders"], to_rocketmq="4.9.7")
 
 
 def test_check_points_fill_segments_of_any_size() -> None:

@@ -1,56 +1,51 @@
-"""Several stores as one: in which order, and what becomes of queues and positions that meet."""
+"""Several stores as one: in which order, and what becomes of what meets and what both have."""
 
 import heapq
-import json
-import struct
-from itertools import groupby
+from dataclasses import replace
+from itertools import accumulate, count
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reput.jobs.convert import convert
-from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.compare import compare
 from reput.store_format.faults import StoreError
 from reput.store_format.release.setting_table import SettingError
-from tests.converted import PLAIN, SEGMENT, log_of, records, stores_of, written
-from tests.in_process import OUTPUT, STORE, Session, as_text
+from tests.converted import (
+    SEGMENT,
+    START,
+    body,
+    config,
+    joined,
+    log_of,
+    position,
+    records,
+    records_of,
+    stores_of,
+    written,
+)
+from tests.in_process import STORE, Session
+from tests.jobs.comparing.pairs import MASTER, SLAVE, message, store
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
 
-START = 1_700_000_000_000
 Stores = list[list[Message]]
 
 
 def merged(
     storage: MemoryStorage, many: int, meet: str = "refuse", splits: int = 1, **more: Any
 ) -> Any:
-    return convert(
-        Session(), f"{STORE}0", OUTPUT, merge=[f"{STORE}{n}" for n in range(1, many)], meet=meet,
-        rocketmq="5.3.3", settings=as_text(PLAIN), storage=storage,
-        cut=Cut(-(-SEGMENT // splits), 2, 2), **more,
-    )  # fmt: skip
-
-
-def times(first: int, count: int, step: int) -> list[int]:
-    return [START + first + n * step for n in range(count)]
+    return joined(storage, many, splits, meet=meet, **more)
 
 
 def in_order(stores: Stores) -> list[tuple[int, Message]]:
     """(store, message) by store time, each store's own order kept."""
     feeds = []
     for number, messages in enumerate(stores):
-        latest, feed = -(1 << 62), []
-        for message in messages:
-            latest = max(latest, message.store_timestamp)
-            feed.append((latest, number, message))
-        feeds.append(feed)
+        latest = accumulate((m.store_timestamp for m in messages), max)
+        feeds.append([(at, number, m) for at, m in zip(latest, messages, strict=True)])
     return [(n, m) for _, n, m in heapq.merge(*feeds, key=lambda each: each[:2])]
-
-
-def _change(message: Message, **more: Any) -> Message:
-    return Message(**{**vars(message), **more})
 
 
 @settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
@@ -59,64 +54,60 @@ def _change(message: Message, **more: Any) -> Message:
              min_size=1, max_size=3),
     st.sampled_from([1, 4, 30]), st.sampled_from(["1000", "2048", "30000"]),
 )  # fmt: skip
-def test_each_store_keeps_its_order_and_time_decides_between_them(drawn, splits, size) -> None:
+def test_each_store_keeps_its_order_and_time_decides_between_them(drawn, splits, segment) -> None:
     stores = []
     for number, steps in enumerate(drawn):
         time, messages = START, []
-        for n, (step, body) in enumerate(steps):
+        for n, (step, size) in enumerate(steps):
             time += step
-            messages.append(Message(f"T{number}", n % 2, n // 2, b"x" * body, store_timestamp=time))
+            messages.append(Message(f"T{number}", n % 2, n // 2, b"x" * size, store_timestamp=time))
         stores.append(messages)
     if len(stores) == 1:
         stores.append([])
     storage = stores_of(stores, apart=True)
-    merged(storage, len(stores), splits=splits, to_settings={"mappedFileSizeCommitLog": size})
-    old = [record for _, record in records(build_log([m for _, m in in_order(stores)], 1 << 20))]
-    start = -(-SEGMENT * (len(stores) - 1) // int(size)) * int(size)
-    wanted = written([(0, record) for record in old], start, int(size))
-    assert log_of(storage) == wanted
+    merged(storage, len(stores), splits=splits, to_settings={"mappedFileSizeCommitLog": segment})
+    old = records(build_log([m for _, m in in_order(stores)], 1 << 20))
+    start = -(-SEGMENT * (len(stores) - 1) // int(segment)) * int(segment)
+    assert log_of(storage) == written(old, start, int(segment))
 
 
-def two(topic: str = "T") -> Stores:
+def feed(
+    topic: str, queues: int, first: int, mark: str, at: list[int], text: bytes = b""
+) -> list[Message]:
+    """Messages at these times, by turns in so many queues."""
     return [
-        [Message(topic, n % 2, 5 + n // 2, b"a%d" % n, store_timestamp=t)
-         for n, t in enumerate(times(0, 8, 10))],
-        [Message(topic, n % 2, 100 + n // 2, b"b%d" % n, store_timestamp=t)
-         for n, t in enumerate(times(15, 6, 10))],
+        Message(topic, n % queues, first + n // queues, f"{mark}{n}".encode(), text,
+                store_timestamp=t)
+        for n, t in enumerate(at)
     ]  # fmt: skip
 
 
-def test_queues_that_meet_are_refused() -> None:
+def two(topic: str = "T") -> Stores:
+    return [feed(topic, 2, 5, "a", times(0, 8, 10)), feed(topic, 2, 100, "b", times(15, 6, 10))]
+
+
+def test_queues_that_meet_and_one_store_twice_are_refused() -> None:
     storage = stores_of(two(), apart=True)
     before = dict(storage.files)
     with pytest.raises(StoreError, match="queue 0 of topic 'T' is in store0 too: --meet apart"):
         merged(storage, 2)
+    with pytest.raises(SettingError, match="each message would be there twice"):
+        joined(storage, 2, merge=[f"{STORE}1", f"{STORE}0"])
     assert storage.files == before
 
 
-def test_one_store_twice_is_refused() -> None:
-    storage = stores_of(two(), apart=True)
-    with pytest.raises(SettingError, match="each message would be there twice"):
-        convert(
-            Session(), f"{STORE}0", OUTPUT, merge=[f"{STORE}1", f"{STORE}0"], storage=storage,
-            rocketmq="5.3.3", settings=as_text(PLAIN),
-        )  # fmt: skip
+def configs(queues: int, group: str, **offsets: Any) -> dict[str, Any]:
+    topic = {"topicName": "T", "readQueueNums": queues, "writeQueueNums": queues}
+    table = {f"T@{name}": at for name, at in offsets.items()}
+    return {
+        "topics": {"topicConfigTable": {"T": topic}}, "consumerOffset": {"offsetTable": table},
+        "subscriptionGroup": {"subscriptionGroupTable": {group: {}}},
+    }  # fmt: skip
 
 
 CONFIGS = [
-    {"topics": {"topicConfigTable": {"T": {"topicName": "T", "readQueueNums": 4,
-                                           "writeQueueNums": 4}}},
-     "consumerOffset": {"offsetTable": {"T@g": {"0": 7, "1": 9}, "T@own": {"0": 6}}},
-     "subscriptionGroup": {"subscriptionGroupTable": {"g": {}}}},
-    {"topics": {"topicConfigTable": {"T": {"topicName": "T", "readQueueNums": 2,
-                                           "writeQueueNums": 2}}},
-     "consumerOffset": {"offsetTable": {"T@g": {"0": 102, "1": 101}}},
-     "subscriptionGroup": {"subscriptionGroupTable": {"h": {}}}},
+    configs(4, "g", g={"0": 7, "1": 9}, own={"0": 6}), configs(2, "h", g={"0": 102, "1": 101}),
 ]  # fmt: skip
-
-
-def config(storage: MemoryStorage, name: str, table: str) -> Any:
-    return json.loads(storage.files[f"{OUTPUT}/config/{name}.json"])[table]
 
 
 @pytest.mark.parametrize("splits", [1, 9])
@@ -124,24 +115,19 @@ def test_queues_of_later_stores_get_ids_above(splits: int) -> None:
     stores = two()
     storage = stores_of(stores, CONFIGS, apart=True)
     merged(storage, 2, "apart", splits)
-    messages = [
-        _change(m, queue_id=m.queue_id + 4) if store else m for store, m in in_order(stores)
-    ]
-    assert [r for _, r in records(log_of(storage))] == _bytes(messages)
-    assert config(storage, "topics", "topicConfigTable")["T"] == {
-        "topicName": "T", "readQueueNums": 6, "writeQueueNums": 6,
-    }  # fmt: skip
-    assert config(storage, "consumerOffset", "offsetTable") == {
+    messages = [replace(m, queue_id=m.queue_id + 4 * of) for of, m in in_order(stores)]
+    assert records_of(storage) == _bytes(messages)
+    topic = {"topicName": "T", "readQueueNums": 6, "writeQueueNums": 6}
+    assert config(storage, "topics", "topicConfigTable")["T"] == topic
+    assert config(storage, "consumerOffset") == {
         "T@g": {"0": 7, "1": 9, "4": 102, "5": 101}, "T@own": {"0": 6},
     }  # fmt: skip
     assert config(storage, "subscriptionGroup", "subscriptionGroupTable") == {"g": {}, "h": {}}
 
 
 def _bytes(messages: list[Message]) -> list[bytes]:
-    size = 1 << 20
-    log = build_log(messages, size, first_offset=SEGMENT)
-    again = written([(0, r) for _, r in records(log)], SEGMENT, SEGMENT)
-    return [record for _, record in records(again)]
+    log = records(build_log(messages, 1 << 20, first_offset=SEGMENT))
+    return [record for _, record in records(written(log, SEGMENT, SEGMENT))]
 
 
 @pytest.mark.parametrize("splits", [1, 9])
@@ -149,71 +135,156 @@ def test_queues_numbered_anew_lose_nothing_that_a_group_has_not_read(splits: int
     stores = two()
     storage = stores_of(stores, CONFIGS, apart=True)
     merged(storage, 2, "renumber", splits)
-    counts = {0: 5, 1: 5}
+    numbers = {queue_id: count(5) for queue_id in (0, 1)}
     messages, new = [], {}
-    for store, message in in_order(stores):
-        number = counts[message.queue_id]
-        counts[message.queue_id] += 1
-        new[store, message.queue_id, message.queue_offset] = number
-        messages.append(_change(message, queue_offset=number))
-    assert [r for _, r in records(log_of(storage))] == _bytes(messages)
-    assert config(storage, "consumerOffset", "offsetTable") == {
+    for of, m in in_order(stores):
+        messages.append(replace(m, queue_offset=next(numbers[m.queue_id])))
+        new[of, m.queue_id, m.queue_offset] = messages[-1].queue_offset
+    assert records_of(storage) == _bytes(messages)
+    assert config(storage, "consumerOffset") == {
         # queue 1: the first store's messages are all read, the second's up to 101
         "T@g": {"0": min(new[0, 0, 7], new[1, 0, 102]), "1": new[1, 1, 101]},
         "T@own": {"0": new[1, 0, 100]},  # of the second store it has read nothing
     }  # fmt: skip
-    queues = groupby(sorted((m.queue_id, m.queue_offset) for m in messages), lambda each: each[0])
-    assert {q: [n for _, n in each] for q, each in queues} == {
-        q: list(range(5, 12)) for q in (0, 1)
-    }
+    assert [next(each) for each in numbers.values()] == [12, 12]
+
+
+DELAYED = "SCHEDULE_TOPIC_XXXX"
+
+
+def late(first: int, mark: str) -> list[Message]:
+    return [replace(m, queue_id=2) for m in feed(DELAYED, 1, 0, mark, times(first, 6, 10))]
 
 
 def test_what_is_delivered_already_is_not_delivered_again() -> None:
-    late = [
-        [Message("SCHEDULE_TOPIC_XXXX", 2, n, b"%d" % (store * 10 + n), store_timestamp=t)
-         for n, t in enumerate(times(store, 6, 10))]
-        for store in (0, 1)
-    ]  # fmt: skip
-    configs = [{"delayOffset": {"offsetTable": {"3": at}}} for at in (4, 5)]
-    storage = stores_of(late, configs, apart=True)
+    levels = [{"delayOffset": {"offsetTable": {"3": at}}} for at in (4, 5)]
+    storage = stores_of([late(0, ""), late(1, "1")], levels, apart=True)
     merged(storage, 2)
-    found = records(log_of(storage))
-    assert [struct.unpack_from(">q", r, 20)[0] for _, r in found] == [0, 1, 2]
-    bodies = [r[88 : 88 + int.from_bytes(r[84:88])] for _, r in found]
-    assert bodies == [b"4", b"5", b"15"]
-    assert config(storage, "delayOffset", "offsetTable") == {"3": 0}
+    assert [position(r) for r in records_of(storage)] == [0, 1, 2]
+    assert [body(r) for r in records_of(storage)] == [b"4", b"5", b"15"]
+    assert config(storage, "delayOffset") == {"3": 0}
 
 
 @pytest.mark.parametrize("at", [(4, None), (None, 4)])
 def test_what_waits_in_a_store_without_delay_offsets_is_delivered(at) -> None:
     # one store's messages are all older than the other's
-    late = [
-        [Message("SCHEDULE_TOPIC_XXXX", 2, n, b"%d" % (store * 10 + n), store_timestamp=t)
-         for n, t in enumerate(times(100 * first, 6, 10))]
-        for store, first in enumerate([at[0] is not None, at[1] is not None])
-    ]  # fmt: skip
+    stores = [late(100 * (each is not None), "") for each in at]
     known = [{"delayOffset": {"offsetTable": {"3": each}}} if each else {} for each in at]
-    storage = stores_of(late, known, apart=True)
+    storage = stores_of(stores, known, apart=True)
     merged(storage, 2)
-    assert len(records(log_of(storage))) == 6 + 2
-    assert config(storage, "delayOffset", "offsetTable") == {"3": 0}
+    assert len(records_of(storage)) == 6 + 2
+    assert config(storage, "delayOffset") == {"3": 0}
 
 
 @pytest.mark.parametrize("knows", [0, 1])
 @pytest.mark.parametrize(
-    ("topic", "group"),
-    [("%RETRY%g", "g"), ("RMQ_SYS_TRANS_HALF_TOPIC", "CID_RMQ_SYS_TRANS")],
+    ("topic", "group"), [("%RETRY%g", "g"), ("RMQ_SYS_TRANS_HALF_TOPIC", "CID_RMQ_SYS_TRANS")]
 )
 def test_what_waits_for_a_group_that_one_store_does_not_know_lies_before_no_position(
     topic: str, group: str, knows: int
 ) -> None:
     real = properties(("REAL_TOPIC", "T"), ("REAL_QID", "0"))
     waits = [  # all of the store that knows the group is newer
-        [Message(topic, 0, n, b"x", real, store_timestamp=t)
-         for n, t in enumerate(times(100 * (store == knows), 3, 10))]
-        for store in (0, 1)
-    ]  # fmt: skip
+        feed(topic, 1, 0, "x", times(100 * (of == knows), 3, 10), real) for of in (0, 1)
+    ]
     offsets = {"consumerOffset": {"offsetTable": {f"{topic}@{group}": {"0": 1}}}}
-    storage = stores_of(waits, [offsets if store == knows else {} for store in (0, 1)], apart=True)
+    storage = stores_of(waits, [offsets if of == knows else {} for of in (0, 1)], apart=True)
     merged(storage, 2, "renumber")
-    assert config(storage, "consumerOffset", "offsetTable") == {f"{topic}@{group}": {"0": 0}}
+    assert config(storage, "consumerOffset") == {f"{topic}@{group}": {"0": 0}}
+
+
+# --- A diverged pair merged: what both have is there once, and what one has alone is there too.
+COMMON = [message(n) for n in range(20)]
+OURS = [message(n, sender="B") for n in range(20, 25)]
+THEIRS = [message(n, sender="C", store_timestamp=1_700_000_000_500 + 1000 * n)
+          for n in range(20, 27)]  # fmt: skip
+
+
+def pair(
+    ours: list[Message], theirs: list[Message], offsets: Any = ({}, {}), first: int = 0
+) -> MemoryStorage:
+    files = {}
+    for name, messages, own in ((MASTER, ours, offsets[0]), (SLAVE, theirs, offsets[1])):
+        config = {"consumerOffset.json": {"offsetTable": own}}
+        files.update(store(name, messages, SEGMENT, first, config))
+    return MemoryStorage(files)
+
+
+def reunited(storage: MemoryStorage, splits: int = 1, meet: str = "renumber") -> Any:
+    return joined(storage, 2, splits, store=MASTER, merge=[SLAVE], meet=meet)
+
+
+def times(first: int, count: int, step: int) -> list[int]:
+    return [START + first + n * step for n in range(count)]
+
+
+def keys(messages: list[Message]) -> list[bytes]:
+    return [m.properties[len("UNIQ_KEY") + 1 :][:9] for m in messages]
+
+
+def keys_in(storage: MemoryStorage) -> list[bytes]:
+    return [r.partition(b"UNIQ_KEY\x01")[2][:9] for r in records_of(storage)]
+
+
+@pytest.mark.parametrize("splits", [1, 7])
+def test_what_both_have_is_taken_once_and_nothing_is_lost(splits: int) -> None:
+    storage = pair([*COMMON, *OURS], [*COMMON, *THEIRS])
+    summary = reunited(storage, splits)
+    wanted = sorted([*COMMON, *OURS, *THEIRS], key=lambda m: m.store_timestamp)
+    assert keys_in(storage) == keys(wanted)
+    assert len(summary.topics) == 2
+    assert summary.shared == [0, 20]
+    assert "20 records of slave are in a store before it too: taken once" in summary.text()
+
+
+def test_one_that_is_only_behind_adds_nothing_and_moves_nothing() -> None:
+    storage = pair([*COMMON, *OURS], COMMON)
+    reunited(storage, meet="refuse")
+    assert keys_in(storage) == keys([*COMMON, *OURS])
+    other = pair(COMMON, [*COMMON, *THEIRS])
+    with pytest.raises(StoreError, match="--meet renumber"):
+        reunited(other, meet="refuse")
+    reunited(other)
+    assert keys_in(other) == keys([*COMMON, *THEIRS])
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 20), st.integers(0, 9), st.integers(0, 9), st.sampled_from([1, 5]))
+def test_a_drawn_pair_has_each_message_once(common, ours, theirs, splits) -> None:
+    one = [*COMMON[:common], *(message(n, sender="B") for n in range(common, common + ours))]
+    other = [*COMMON[:common], *(message(n, sender="C") for n in range(common, common + theirs))]
+    storage = pair(one, other)
+    reunited(storage, splits)
+    assert sorted(keys_in(storage)) == sorted({*keys(one), *keys(other)})
+    numbers = [position(r) for r in records_of(storage)]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_a_group_reads_on_where_nothing_is_that_it_has_not_consumed() -> None:
+    # behind the 20 that both have, ours and theirs by turns: B20 C20 B21 C21 ... C25 C26
+    offsets = (
+        {"T@both": {"0": 23}, "T@ours": {"0": 10}, "T@all": {"0": 25}},
+        {"T@both": {"0": 15}, "T@theirs": {"0": 24}, "T@all": {"0": 27}, "T@early": {"0": 7}},
+    )
+    storage = pair([*COMMON, *OURS], [*COMMON, *THEIRS], offsets)
+    reunited(storage)
+    assert config(storage, "consumerOffset") == {
+        "T@both": {"0": 21},  # C20 is the first that it has not read: of ours it has read three
+        "T@ours": {"0": 10},
+        "T@theirs": {"0": 20},  # B20
+        "T@all": {"0": 32},
+        "T@early": {"0": 7},
+    }
+
+
+def test_what_compare_says_is_lost_by_either_choice_is_in_the_merged_store() -> None:
+    storage = pair([*COMMON, *OURS], [*COMMON, *THEIRS])
+    storage.folders.add("staging")
+    report = compare(
+        Session(), MASTER, [SLAVE], storage=storage, staging_folder="staging", rocketmq="5.3.3",
+        settings={"mappedFileSizeCommitLog": str(SEGMENT)},
+    )  # fmt: skip
+    only = [found.count("only") for found in report.pairs[0].found]
+    assert only == [len(OURS), len(THEIRS)]
+    reunited(storage, meet="apart")
+    assert len(keys_in(storage)) == len(COMMON) + sum(only)

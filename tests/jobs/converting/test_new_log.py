@@ -12,17 +12,12 @@ from reput.jobs.converting.new_log import (
     start_of,
     write_log,
 )
-from reput.jobs.opening.plan import make_plan
-from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.discover.purpose import CONVERT
-from reput.store_format.discover.store import StoreAt, discover
+from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import DamageFound, StoreError
-from reput.store_format.notes import Progress
 from reput.store_format.rewrite.changes import Changes
-from reput.udfs.staging import Staging
-from tests.converted import PLAIN, SEGMENT, records, written
-from tests.damaged import Damaged, damaged, messages
-from tests.in_process import STORE, Session, as_text, storage_of
+from tests.converted import PLAIN, SEGMENT, job_of, records, written
+from tests.damaged import damaged, messages
+from tests.in_process import STORE, storage_of
 from tests.logs import Log
 from tests.logs.encoder import Message, build_log, properties
 
@@ -31,13 +26,11 @@ FIXED = 91  # bytes of a record with nothing in it: 4+4+4+4+4+8+8+4+8+8+8+8+4+8+
 BLANK = 8
 
 
-def measured(log: Log) -> tuple[Pipeline, MeasuredLog]:
-    storage = storage_of(log)
-    storage.make_folders("staging")
-    at = StoreAt(storage, STORE, "5.3.3", as_text(log.settings))
-    plan = make_plan(at, discover(at, CONVERT), CONVERT, split_bytes=SEGMENT // 2)
-    job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
-    return job, measure(job, SAME)
+def measured(log: Log, changes: Changes = SAME, splits: int = 2) -> tuple[Pipeline, MeasuredLog]:
+    given = {**log.settings, "checkCRCOnRecover": "false"}  # all are checked none the less
+    segment = log.settings["mappedFileSizeCommitLog"]
+    job = job_of(storage_of(log), given, split_bytes=segment // splits)
+    return job, measure(job, changes)
 
 
 def log_of(bodies: list[int], first: int = 0) -> Log:
@@ -45,15 +38,12 @@ def log_of(bodies: list[int], first: int = 0) -> Log:
     return Log(build_log(made, SEGMENT, first), PLAIN, "5.3.3", {})
 
 
-@pytest.mark.parametrize(
-    ("starts", "size", "wanted"),
-    [
+def test_a_log_starts_at_a_segment_and_not_before_any_old_one() -> None:
+    for starts, size, wanted in [
         ([0], 100, 0), ([1], 100, 100), ([100], 100, 100), ([101], 100, 200),
         ([0, 250, 90], 100, 300), ([1 << 40], 1 << 30, 1 << 40),
-    ],
-)  # fmt: skip
-def test_a_log_starts_at_a_segment_and_not_before_any_old_one(starts, size, wanted) -> None:
-    assert start_of(iter(starts), size) == wanted
+    ]:  # fmt: skip
+        assert start_of(iter(starts), size) == wanted
 
 
 @pytest.mark.parametrize("size", [300, SEGMENT, 8 * SEGMENT])
@@ -74,16 +64,13 @@ def test_segments_have_the_records_as_a_broker_would_have_written_them(size: int
         assert content == wanted[row["start"]]
 
 
-def test_a_log_without_records_is_one_empty_segment() -> None:
+def test_a_record_needs_room_and_a_log_without_records_is_one_empty_segment() -> None:
     job, looked = measured(Log({SEGMENT: bytes(SEGMENT)}, PLAIN, "5.3.3", {}))
     new = place_records(job, looked, SAME, SEGMENT * 2)
     assert [(each.start, each.parts, each.last) for each in new.segments] == [
         (2 * SEGMENT, (), True)
     ]
     assert new.end == 2 * SEGMENT
-
-
-def test_a_record_needs_room_for_itself_and_a_blank() -> None:
     longest = FIXED + len("T") + 200
     job, looked = measured(log_of([10, 200, 20]))
     assert place_records(job, looked, SAME, longest + BLANK).end > 0
@@ -98,23 +85,12 @@ def test_a_record_needs_room_for_itself_and_a_blank() -> None:
 
 
 # --- A log measured before it is written anew: what each queue has of it, and that it is whole.
-BODY = 88  # where a record's body begins
-
-
-def measured_log(log: Damaged, changes: Changes | None = None, splits: int = 1) -> MeasuredLog:
-    storage = storage_of(log.log)
-    storage.make_folders("staging")
-    given = {**as_text(log.settings), "checkCRCOnRecover": "false"}  # all are checked none the less
-    at = StoreAt(storage, STORE, log.version, given)
-    plan = make_plan(at, discover(at, CONVERT), CONVERT, split_bytes=4096 // splits)
-    job = Pipeline(Session(), plan, Staging(storage, "staging"), Cut(), Progress())
-    return measure(job, changes or Changes())
 
 
 @pytest.mark.parametrize("splits", [1, 5])
 def test_each_queue_s_records_are_counted_over_all_splits(splits: int) -> None:
     log = damaged(messages(50, 3))  # queues 0 and 1 have 17 of them, queue 2 has 16
-    found = measured_log(log, splits=splits)
+    found = measured(log.log, splits=splits)[1]
     end = log.places[-1] + log.size(49)
     assert (found.start, found.end, found.warnings) == (0, end, [])
     for queue_id, count in ((0, 17), (1, 17), (2, 16)):
@@ -126,42 +102,32 @@ def test_each_queue_s_records_are_counted_over_all_splits(splits: int) -> None:
     assert len(found.queues) == 3
 
 
-def test_an_empty_log_ends_where_it_begins() -> None:
-    found = measured_log(empty())
-    assert (found.start, found.end, found.queues, found.warnings) == (0, 0, {}, [])
-
-
-def empty() -> Damaged:
+def test_an_empty_log_ends_where_it_begins_and_a_torn_one_with_no_word_of_damage() -> None:
     log = damaged([Message("T")])
     log.put(0, bytes(log.size(0)))
-    return log
+    found = measured(log.log)[1]
+    assert (found.start, found.end, found.queues, found.warnings) == (0, 0, {}, [])
+    log = damaged(messages(9))
+    log.put(log.places[8] + 20, bytes(log.size(8) - 20))
+    found = measured(log.log)[1]
+    assert found.end == log.places[8]
+    assert sum(tally.records for tally in found.queues.values()) == 8
 
 
-@pytest.mark.parametrize(("number", "byte", "field"), [(4, 4, "magic"), (4, BODY, "bodyCRC")])
+@pytest.mark.parametrize(("number", "byte", "field"), [(4, 4, "magic"), (4, 88, "bodyCRC")])
 def test_live_records_behind_damage_are_refused_with_what_to_do(number, byte, field) -> None:
     log = damaged(messages(50))
     log.flip(number, byte)
     with pytest.raises(DamageFound) as refused:
-        measured_log(log)
+        measured(log.log)
     said = str(refused.value)
     assert field in said
     assert str(log.places[number]) in said
     assert "--on-damage" not in said + refused.value.plain  # an option that convert lacks
     assert "`reput repair STORE --output DIR` makes a sound copy" in said
     assert "`reput repair STORE --output DIR`" in refused.value.plain
-
-
-def test_the_longest_reason_makes_no_wall_of_an_error() -> None:
     log = damaged(messages(50))
     log.flip(4, log.size(4) - len(properties(("KEYS", "k4"))) - 1)  # propertiesLength
     with pytest.raises(DamageFound, match="propertiesLength the lengths of the parts") as refused:
-        measured_log(log)
+        measured(log.log)
     assert len(refused.value.plain) <= 280  # and `reput: error: ` before it
-
-
-def test_a_torn_last_record_ends_the_log_with_no_word_of_damage() -> None:
-    log = damaged(messages(9))
-    log.put(log.places[8] + 20, bytes(log.size(8) - 20))
-    found = measured_log(log)
-    assert found.end == log.places[8]
-    assert sum(tally.records for tally in found.queues.values()) == 8

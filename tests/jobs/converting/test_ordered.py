@@ -1,41 +1,39 @@
 """Queues whose numbers stand in properties: batch queues, and LMQs beside a message's own queue."""
 
 import json
+import re
 import struct
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from reput.jobs.convert import convert
 from reput.jobs.converting.new_log import MeasuredLog, QueueKey
 from reput.jobs.converting.ordered import Source, complete_groups, renumbered
-from reput.jobs.opening.plan import make_plan
-from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.discover.purpose import CONVERT
-from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
-from reput.store_format.notes import Progress
 from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.selection import Tally
-from reput.udfs.staging import Staging
 from tests.converted import (
     BATCHES,
     LMQ,
     PLAIN,
-    SEGMENT,
     START,
     batch,
+    config,
     derived_of,
+    encoded,
+    joined,
     light,
     log_of,
-    plain,
+    position,
     records,
+    records_of,
+    source_of,
     stores_of,
 )
-from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
-from tests.logs.encoder import Message, build_log, properties
+from tests.in_process import STORE
+from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
 
 WITH_LMQ = {**PLAIN, "enableLmq": "true", "enableMultiDispatch": "true"}
@@ -47,36 +45,21 @@ def made_of(
 ) -> MemoryStorage:
     """The storage after a conversion of these stores. config: of each store, file -> content."""
     storage = stores_of(stores, config)
-    convert(
-        Session(), f"{STORE}0", OUTPUT, rocketmq="5.3.3", settings=as_text(settings),
-        merge=[f"{STORE}{n}" for n in range(1, len(stores))], storage=storage,
-        cut=Cut(-(-SEGMENT // splits), 2, 2), **options,
-    )  # fmt: skip
+    joined(storage, len(stores), splits, settings, **options)
     return storage
 
 
 def numbers_of(storage: MemoryStorage, name: str) -> list[int]:
     """The numbers that a property has in the new log, in its order."""
-    found = []
-    for _, record in records(log_of(storage)):
-        for pair in record.split(b"\x02"):
-            before, _, value = pair.partition(b"\x01")
-            if before.endswith(name.encode()):
-                found += [int(each) for each in value.split(b",")]
-    return found
+    found = [re.search(rb"%s\x01([\d,]+)" % name.encode(), r) for r in records_of(storage)]
+    return [int(number) for each in found if each for number in each[1].split(b",")]
 
 
 def entries(storage: MemoryStorage, folder: str, form: str) -> list[tuple[int, ...]]:
     """The entries of a queue in the new store."""
-    raw = b"".join(
-        content for path, content in derived_of(storage).items() if path.startswith(folder)
-    )
-    every = struct.iter_unpack(form, raw)
-    return [each for each in every if each[1]]  # its size
-
-
-def config(storage: MemoryStorage, name: str, table: str) -> Any:
-    return json.loads(storage.files[f"{OUTPUT}/config/{name}.json"])[table]
+    made = derived_of(storage)
+    raw = b"".join(made[path] for path in made if path.startswith(folder))
+    return [each for each in struct.iter_unpack(form, raw) if each[1]]  # its size
 
 
 @pytest.mark.parametrize("splits", [1, 9])
@@ -106,9 +89,7 @@ def test_a_name_that_no_queue_has_keeps_its_number() -> None:
 
     made = made_of([[named(n, n, "7") for n in range(6)]], 1, WITH_LMQ, topics=["B"])
     wanted = [named(1, 0, "7"), named(3, 1, "7"), named(5, 2, "7")]
-    assert [r for _, r in records(log_of(made))] == [
-        r for _, r in records(build_log(wanted, SEGMENT))
-    ]
+    assert records_of(made) == encoded(wanted)
 
 
 def two_light() -> Stores:
@@ -134,17 +115,11 @@ def test_an_lmq_of_two_stores_is_one(splits: int, meet: str) -> None:
     assert config(made, "lmqConsumerOffset", "offsetTable") == {"A@g": {"0": 2}, "C@g": {"0": 3}}
 
 
-def test_an_lmq_that_two_stores_have_is_refused_unless_it_is_said_how() -> None:
+def test_an_lmq_of_two_stores_is_refused_unless_it_is_said_how_and_a_whole_one_stays() -> None:
     with pytest.raises(StoreError, match="topic '%LMQ%dev' is in store0 too: --meet renumber or"):
         made_of(two_light(), 1, WITH_LMQ)
-
-
-def test_an_lmq_of_which_all_is_taken_keeps_its_bytes() -> None:
     messages = [*[light("A", n, n, n) for n in range(3)], Message("X", store_timestamp=START)]
-    made = made_of([messages], 1, WITH_LMQ, topics=["A"])
-    assert [r for _, r in records(log_of(made))] == [
-        r for _, r in records(build_log(messages[:3], SEGMENT))
-    ]
+    assert records_of(made_of([messages], 1, WITH_LMQ, topics=["A"])) == encoded(messages[:3])
 
 
 @pytest.mark.parametrize("splits", [1, 9])
@@ -162,7 +137,7 @@ def test_batch_queues_of_two_stores_are_numbered_by_their_messages(splits: int) 
     in_order = [size for size in sizes for _ in (0, 1)]
     new = [sum(in_order[:n]) for n in range(10)]
     assert numbers_of(made, "INNER_BASE") == new
-    assert [struct.unpack_from(">q", r, 20)[0] for _, r in records(log_of(made))] == new
+    assert [position(r) for r in records_of(made)] == new
     queue = entries(made, "batchconsumequeue/B/0", ">qiqqqhii")
     assert [(base, size) for *_, base, size, _, _ in queue] == list(zip(new, in_order, strict=True))
     # read: the first store's first three, the second's first two
@@ -178,7 +153,6 @@ def test_a_position_within_a_batch_stays_within_it() -> None:
 
 
 # --- Which queues are numbered anew, and from where: those that lose or gain records.
-Queues = dict[tuple[str, int], Tally]
 NO_RECORD = Tally()
 
 
@@ -186,53 +160,27 @@ def tally(positions: int, counted: int, least: int) -> Tally:
     return Tally(positions=positions, counted=counted, least=least, greatest=least + positions - 1)
 
 
-@pytest.fixture(scope="module")
-def job() -> Pipeline:
-    storage = storage_of(plain([Message("T")]))
-    at = store_at(STORE, "5.3.3", {}, storage)
-    return Pipeline(
-        Session(), make_plan(at, discover(at, CONVERT), CONVERT), Staging(storage, "staging"),
-        Cut(), Progress(),
-    )  # fmt: skip
-
-
-def source(job: Pipeline, queues: Queues, changes: Changes | None = None) -> Source:
-    known = {QueueKey(*key): each for key, each in queues.items()}
-    return Source(job, changes or Changes(), MeasuredLog([], 0, 0, known, []))
-
-
-@pytest.mark.parametrize(
-    ("stores", "wanted"),
-    [
-        ([], {}),
-        ([{("A", 0): tally(9, 9, 5)}], {}),
+def test_a_queue_of_which_all_records_are_one_store_s_keeps_its_numbers() -> None:
+    whole = {("A", 0): tally(9, 9, 5)}
+    for stores, wanted in [
+        ([], {}), ([whole], {}),
         ([{("A", 0): tally(9, 8, 5), ("A", 1): tally(9, 9, 5)}], {("A", 0): 5}),
-        ([{("A", 0): tally(9, 0, 5)}], {}),
-        ([{("A", 0): NO_RECORD}], {}),
-        ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(1, 1, 3)}], {("A", 0): 3}),
-        ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(1, 1, 7)}], {("A", 0): 5}),
-        ([{("A", 0): tally(9, 9, 5)}, {("A", 0): tally(4, 0, 3)}], {}),
-        ([{("A", 0): tally(9, 9, 5)}, {("A", 1): tally(4, 4, 3)}], {}),
-    ],
-)
-def test_a_queue_of_which_all_records_are_one_store_s_keeps_its_numbers(
-    job: Pipeline, stores: list[Queues], wanted: dict[tuple[str, int], int]
-) -> None:
-    assert renumbered([source(job, queues) for queues in stores]) == wanted
+        ([{("A", 0): tally(9, 0, 5)}], {}), ([{("A", 0): NO_RECORD}], {}),
+        ([whole, {("A", 0): tally(1, 1, 3)}], {("A", 0): 3}),
+        ([whole, {("A", 0): tally(1, 1, 7)}], {("A", 0): 5}),
+        ([whole, {("A", 0): tally(4, 0, 3)}], {}), ([whole, {("A", 1): tally(4, 4, 3)}], {}),
+    ]:  # fmt: skip
+        assert renumbered([source_of(queues) for queues in stores]) == wanted
 
 
-def test_stores_meet_by_the_new_names_and_ids(job: Pipeline) -> None:
-    one = source(job, {("A", 0): tally(9, 9, 5)}, Changes(renames=(("A", "B"),)))
-    other = source(job, {("B", 0): tally(4, 4, 7)})
+def test_stores_meet_by_the_new_names_and_ids_and_positions_stay() -> None:
+    one = source_of({("A", 0): tally(9, 9, 5)}, Changes(renames=(("A", "B"),)))
+    other = source_of({("B", 0): tally(4, 4, 7)})
     assert renumbered([one, other]) == {("B", 0): 5}
-    apart = source(job, {("B", 0): tally(4, 4, 7)}, Changes(shifts=(("B", 4),)))
+    apart = source_of({("B", 0): tally(4, 4, 7)}, Changes(shifts=(("B", 4),)))
     assert apart.new_queue(QueueKey("B", 0)) == ("B", 4)
     assert renumbered([one, apart]) == {}
-
-
-def test_a_position_stays_unless_it_was_worked_out_anew(job: Pipeline) -> None:
-    one = source(job, {})
-    one.new_marks = {("A", 0, 7): 3, ("A", 1, 7): None}
+    one.new_marks = {("A", 0, 7): 3, ("A", 1, 7): None}  # worked out anew
     assert [one.offset("A", 0, 7), one.offset("A", 1, 7), one.offset("A", 0, 8)] == [3, None, 8]
 
 

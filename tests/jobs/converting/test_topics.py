@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reput.store_format.release.setting_table import SettingError
-from tests.converted import PLAIN, SEGMENT, converted, log_of, plain, records
+from tests.converted import PLAIN, SEGMENT, config, converted, encoded, plain, records_of
 from tests.in_process import OUTPUT, STORE, storage_of
 from tests.logs import Log
 from tests.logs.encoder import HOST, Message, build_log, properties
@@ -24,14 +24,6 @@ def with_config(log: Log, **files: Any) -> MemoryStorage:
     return storage
 
 
-def config(storage: MemoryStorage, name: str) -> Any:
-    return json.loads(storage.files[f"{OUTPUT}/config/{name}.json"])
-
-
-def encoded(messages: list[Message], size: int = SEGMENT) -> list[bytes]:
-    return [record for _, record in records(build_log(messages, size))]
-
-
 def waits(topic: str, n: int, **more: Any) -> Message:
     pairs = properties(("REAL_TOPIC", topic), ("REAL_QID", "0"), ("DELAY", "3"))
     return Message("SCHEDULE_TOPIC_XXXX", 2, n, b"late", pairs, **more)
@@ -42,7 +34,11 @@ def retried(topic: str, n: int) -> Message:
     return Message("%RETRY%g", 0, n, b"again", pairs)
 
 
-def test_one_topic_takes_along_what_waits_and_is_retried_of_it() -> None:
+def test_one_topic_takes_its_own_along_and_a_dropped_one_too() -> None:
+    log = plain([Message("A"), Message("B"), waits("B", 0), waits("A", 1), Message("RMQ_SYS_X")])
+    _, made = converted(log, drop=["B"])
+    wanted = [Message("A"), waits("A", 0), Message("RMQ_SYS_X")]
+    assert records_of(made) == encoded(wanted)
     a = [Message("A", n % 2, n // 2, b"a%d" % n) for n in range(4)]
     b = [Message("B", 0, n, b"b") for n in range(3)]
     late = [waits("AB"[n % 2], n) for n in range(6)]
@@ -58,27 +54,15 @@ def test_one_topic_takes_along_what_waits_and_is_retried_of_it() -> None:
     for splits in (1, 9):
         copy = MemoryStorage(storage.files)
         summary, made = converted(log, copy, splits=splits, topics=["A"])
-        moved = [
-            late[0], waits("A", 1), waits("A", 2),
-            *(retried("A", 10 + n) for n in range(3)),
-        ]  # fmt: skip
+        moved = [late[0], waits("A", 1), waits("A", 2), *(retried("A", 10 + n) for n in range(3))]
         wanted = [*a[:2], moved[0], moved[1], *moved[3:], *a[2:], moved[2]]
-        assert [record for _, record in records(log_of(made))] == encoded(wanted)
-        assert config(made, "topics")["topicConfigTable"] == {"A": {"topicName": "A"}}
-        assert config(made, "consumerOffset")["offsetTable"] == {
-            "A@g": {"0": 1, "1": 2}, "%RETRY%g@g": {"0": 12},
-        }  # fmt: skip
-        assert config(made, "delayOffset")["offsetTable"] == {"3": 2}
+        assert records_of(made) == encoded(wanted)
+        assert config(made, "topics", "topicConfigTable") == {"A": {"topicName": "A"}}
+        assert config(made, "consumerOffset") == {"A@g": {"0": 1, "1": 2}, "%RETRY%g@g": {"0": 12}}
+        assert config(made, "delayOffset") == {"3": 2}
         fates = {fate.topic: (fate.becomes, fate.messages, fate.taken) for fate in summary.topics}
         assert fates["B"] == ("", 3, 0)
         assert fates["SCHEDULE_TOPIC_XXXX"] == ("SCHEDULE_TOPIC_XXXX", 6, 3)
-
-
-def test_a_dropped_topic_takes_its_own_along_and_no_others() -> None:
-    log = plain([Message("A"), Message("B"), waits("B", 0), waits("A", 1), Message("RMQ_SYS_X")])
-    _, made = converted(log, drop=["B"])
-    wanted = [Message("A"), waits("A", 0), Message("RMQ_SYS_X")]
-    assert [record for _, record in records(log_of(made))] == encoded(wanted)
 
 
 @pytest.mark.parametrize("retry", ["%RETRY%g_A", "%RETRY%g+A"])
@@ -93,16 +77,14 @@ def test_pop_s_retries_go_with_their_topic_and_its_name(retry: str, known: bool)
     storage = with_config(log, consumerOffset={"offsetTable": offsets})
     copies = [MemoryStorage(storage.files) for _ in range(3)]
     _, made = converted(log, copies[0], topics=["A"])
-    assert [r for _, r in records(log_of(made))] == encoded(all_of("A", retry))
-    assert config(made, "consumerOffset")["offsetTable"] == offsets
+    assert records_of(made) == encoded(all_of("A", retry))
+    assert config(made, "consumerOffset") == offsets
     _, made = converted(log, copies[1], drop=["A"])
-    assert [r for _, r in records(log_of(made))] == encoded([Message("B")])
+    assert records_of(made) == encoded([Message("B")])
     _, made = converted(log, copies[2], topics=["A"], rename={"A": "New"})
     new = retry.replace("A", "New")
-    assert [r for _, r in records(log_of(made))] == encoded(all_of("New", new))
-    assert set(config(made, "consumerOffset")["offsetTable"]) == {
-        key.replace("A", "New") for key in offsets
-    }
+    assert records_of(made) == encoded(all_of("New", new))
+    assert set(config(made, "consumerOffset")) == {key.replace("A", "New") for key in offsets}
 
 
 @pytest.mark.parametrize("splits", [1, 5])
@@ -124,30 +106,26 @@ def test_a_new_name_stands_in_the_record_and_in_what_waits(new, crc, splits) -> 
     )  # fmt: skip
     _, made = converted(log, storage, rename={"Old": new}, splits=splits)
     wanted = encoded(all_of(new, 2 if new == LONG else 1))
-    assert [record for _, record in records(log_of(made))] == wanted
-    assert config(made, "topics")["topicConfigTable"] == {
+    assert records_of(made) == wanted
+    assert config(made, "topics", "topicConfigTable") == {
         new: {"topicName": new, "writeQueueNums": 4}
     }
-    assert set(config(made, "consumerOffset")["offsetTable"]) == {f"{new}@g", "Other@g"}
+    assert set(config(made, "consumerOffset")) == {f"{new}@g", "Other@g"}
     folders = {p.split("/")[2] for p in made.files if p.startswith(f"{OUTPUT}/consumequeue/")}
     assert folders == {new, "Other", "SCHEDULE_TOPIC_XXXX", "%RETRY%g"}
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ({"rename": {"A": "../../etc"}}, "only"),
-        ({"rename": {"A": "B"}}, "the store has a topic B"),
-        ({"rename": {"A": "x" * 300}}, "300 bytes"),
-        ({"rename": {"A": "SCHEDULE_TOPIC_XXXX"}}, "a topic of the broker's"),
-        ({"rename": {"%RETRY%g": "A2"}}, "a topic of the broker's"),
-        ({"rename": {"A": "C", "B": "C"}}, "the same name"),
-        ({"rename": {"Nope": "C"}}, "no topic 'Nope' in this store; it has"),
-        ({"topics": ["Nope"]}, "no topic 'Nope'"),
-        ({"topics": ["A"], "drop": ["B"]}, "--drop has nothing to add"),
-        ({"store_host": "example.org:1"}, "--store-host"),
-    ],
-)
+@pytest.mark.parametrize(("words", "why"), [
+    ({"rename": {"A": "../../etc"}}, "only"), ({"rename": {"A": "B"}}, "the store has a topic B"),
+    ({"rename": {"A": "x" * 300}}, "300 bytes"),
+    ({"rename": {"A": "SCHEDULE_TOPIC_XXXX"}}, "a topic of the broker's"),
+    ({"rename": {"%RETRY%g": "A2"}}, "a topic of the broker's"),
+    ({"rename": {"A": "C", "B": "C"}}, "the same name"),
+    ({"rename": {"Nope": "C"}}, "no topic 'Nope' in this store; it has"),
+    ({"topics": ["Nope"]}, "no topic 'Nope'"),
+    ({"topics": ["A"], "drop": ["B"]}, "--drop has nothing to add"),
+    ({"store_host": "example.org:1"}, "--store-host"),
+])  # fmt: skip
 def test_words_that_are_refused(words: dict[str, Any], why: str) -> None:
     log = plain([Message("A"), Message("B"), retried("A", 0)])
     with pytest.raises(SettingError, match=why) as caught:
@@ -171,7 +149,7 @@ def test_each_record_gets_the_new_host(to: bytes) -> None:
         "[" + ":".join(to[n : n + 2].hex() for n in range(0, 16, 2)) + f"]:{port}"
     )  # fmt: skip
     _, made = converted(log, store_host=text)
-    assert [record for _, record in records(log_of(made))] == encoded(made_by(to))
+    assert records_of(made) == encoded(made_by(to))
 
 
 def test_a_queue_whose_messages_have_all_expired_goes_on_where_it_ended() -> None:
@@ -185,4 +163,4 @@ def test_a_queue_whose_messages_have_all_expired_goes_on_where_it_ended() -> Non
         queue = made.files[f"{OUTPUT}/{path.replace('Gone', name)}"]
         assert queue[60:].rstrip(b"\0") == entries[60:]
     _, made = converted(log, storage_of(log), drop=["A"])
-    assert records(log_of(made)) == []
+    assert records_of(made) == []

@@ -213,7 +213,5 @@ def test_the_greatest_end_of_the_index_files_keeps_all_of_them() -> None:
     [("4.9.7", (0, 0)), ("5.1.0", (0, 0)), ("5.1.1", (300, 0)), ("5.4.0", (300, 0)),
      ("5.5.0", (300, 300))],
 )  # fmt: skip
-def test_places_are_written_from_the_release_on_that_knows_them(
-    release: str, places: tuple[int, int]
-) -> None:
+def test_places_are_written_from_the_release_on_that_knows_them(release: str, places) -> None:
     assert fields([split(1, 50, 50, 300)], release=release)[4:] == places

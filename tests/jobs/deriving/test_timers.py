@@ -99,9 +99,7 @@ LEVEL = "2 delay levels delivered as the log shows: config/delayOffset.json is w
 
 
 @pytest.mark.parametrize(("also", "said"), [(["config"], [THREE]), ([], [THREE, LEVEL])])
-def test_a_moved_store_has_its_timers_once_a_set_is_installed(
-    store: Path, tmp_path: Path, also: list[str], said: list[str]
-) -> None:
+def test_a_moved_store_has_its_timers_once_a_set_is_installed(store, tmp_path, also, said) -> None:
     copy = moved(store, tmp_path / "copy", *also)
     before = contents(copy)
     assert rebuilt(copy) == said
@@ -160,9 +158,7 @@ def appended(store: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("change", [rebuilt, recovered, repaired, replicated, caught_up, appended])
-def test_every_command_derives_what_is_lost(
-    store: Path, change: Callable[[Path], list[str]]
-) -> None:
+def test_every_command_derives_what_is_lost(store: Path, change) -> None:
     wanted = fates(store)
     shutil.rmtree(store / "timerlog")
     assert change(store) == [THREE]
@@ -238,9 +234,7 @@ def rebuilt_and_installed(store: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("change", [rebuilt_and_installed, recovered, caught_up, appended])
-def test_a_delay_level_past_its_queue_s_end_waits_again(
-    store: Path, change: Callable[[Path], list[str]]
-) -> None:
+def test_a_delay_level_past_its_queue_s_end_waits_again(store: Path, change) -> None:
     """#7077: a broker would begin at the queue's end, so that what waits never comes."""
     wanted, offsets = fates(store), store / "config/delayOffset.json"
     offsets.write_text(offsets.read_text().replace("1:1", "1:1,3:50"))
@@ -276,9 +270,7 @@ def cut_log(store: Path, place: int) -> None:
 
 @pytest.mark.parametrize("late", [HOUR, -100 * HOUR], ids=["soon", "backlog"])
 @pytest.mark.parametrize("lost", [True, False])
-def test_what_the_log_s_lost_end_had_delivered_waits_again(
-    store: Path, lost: bool, late: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_log_s_lost_end_had_delivered_waits_again(store, lost, late, monkeypatch) -> None:
     """A machine went down: files say that all was delivered, the log has lost the deliveries.
 
     backlog: all of it was due long before the log's last minute.

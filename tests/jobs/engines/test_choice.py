@@ -22,19 +22,12 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize(
-    ("engine", "master", "submitted", "wanted"),
-    [
-        (None, None, None, "local"),
-        (None, "local[2]", None, "spark"),
-        (None, None, GATEWAY, "spark"),
-        (None, None, DATABRICKS, "spark"),
-        ("local", None, GATEWAY, "local"),
-        ("local", "local[2]", None, "local"),
-        ("spark", None, None, "spark"),
-        (None, "", None, "local"),
-    ],
-)
+@pytest.mark.parametrize(("engine", "master", "submitted", "wanted"), [
+    (None, None, None, "local"), (None, "local[2]", None, "spark"),
+    (None, None, GATEWAY, "spark"), (None, None, DATABRICKS, "spark"),
+    ("local", None, GATEWAY, "local"), ("local", "local[2]", None, "local"),
+    ("spark", None, None, "spark"), (None, "", None, "local"),
+])  # fmt: skip
 def test_a_named_engine_comes_first_then_a_session_that_is_meant(
     engine: str | None, master: str | None, submitted: str | None, wanted: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -48,9 +41,7 @@ def test_a_named_engine_comes_first_then_a_session_that_is_meant(
     ("words", "starts"),
     [([], 1), (["-v"], 1), (["--engine=spark"], 0), (["--master", "local"], 0), (["--help"], 0)],
 )
-def test_workers_start_early_but_for_spark_and_help(
-    words: list[str], starts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_start_early_but_for_spark_and_help(words, starts: int, monkeypatch) -> None:
     started: list[int] = []
     monkeypatch.setattr("reput.jobs.engines.workers.prepare", lambda: started.append(1))
     start_early(["rebuild", "S", *words])

@@ -88,9 +88,7 @@ def test_rows_by_key(engine: Engine, key: tuple[str, ...]) -> None:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows, st.integers(1, 5), st.integers(1, 9), st.sampled_from(KEYS))
 @example(SKEWED, 2, 9, ("key",))
-def test_any_rows_by_key(
-    local: Engine, given_rows: list[Row], sources: int, parts: int, key: tuple[str, ...]
-) -> None:
+def test_any_rows_by_key(local: Engine, given_rows, sources: int, parts: int, key) -> None:
     check_by_key(local, given_rows, sources, parts, key)
     check_extremes(local, given_rows, key)
 
@@ -121,19 +119,14 @@ def test_numbers_and_tables_in_parts(engine: Engine) -> None:
     assert engine.table(nothing, 3).run(as_they_are, ROW).collect() == []
 
 
-@pytest.mark.parametrize(
-    ("how", "kind", "text"),
-    [
-        ("store_error", StoreError, "a/b: offset 7: what it is"),
-        ("damage", DamageFound, "a/b: offset 7: it's 'damaged', \u2013 so: 100%"),
-        ("changed", StoreChanged, "a/b changed"),
-        ("gone_and_named", StoreError, "a/b: names a file that is not there"),
-        ("gone", StoreChanged, "a/b it's gone: is gone; it was there when the work began"),
-    ],
-)
-def test_what_a_task_says_of_a_store_stays(
-    engine: Engine, tmp_path: Path, how: str, kind: type[Exception], text: str
-) -> None:
+@pytest.mark.parametrize(("how", "kind", "text"), [
+    ("store_error", StoreError, "a/b: offset 7: what it is"),
+    ("damage", DamageFound, "a/b: offset 7: it's 'damaged', \u2013 so: 100%"),
+    ("changed", StoreChanged, "a/b changed"),
+    ("gone_and_named", StoreError, "a/b: names a file that is not there"),
+    ("gone", StoreChanged, "a/b it's gone: is gone; it was there when the work began"),
+])  # fmt: skip
+def test_what_a_task_says_of_a_store_stays(engine, tmp_path, how: str, kind, text: str) -> None:
     with pytest.raises(kind) as raised:
         engine.numbers(range(5)).run(Say(Fail(how, str(tmp_path))), SAID).collect()
     assert (type(raised.value), str(raised.value)) == (kind, text)

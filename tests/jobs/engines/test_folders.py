@@ -86,9 +86,7 @@ def test_a_folder_is_ours_alone_and_in_use_until_it_is_let_go(parent: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["with,comma", "n" * 40])
-def test_a_parent_that_spark_cannot_take_is_passed_over(
-    parent: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_parent_that_spark_cannot_take_is_passed_over(parent, name: str, monkeypatch) -> None:
     """Spark parts its list of folders at commas, and a socket's path has 107 bytes at most."""
     (parent / name).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(parent / name))

@@ -124,12 +124,9 @@ def test_python_m_jobs_java_prints_the_home(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     env = {**os.environ, "JAVA_HOME": str(home)}
     done = subprocess.run(
-        [sys.executable, "-m", "reput.jobs.engines.java"],
-        env=env,
-        cwd=root,
-        capture_output=True,
+        [sys.executable, "-m", "reput.jobs.engines.java"], env=env, cwd=root, capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, f"{home}\n")
 
 
@@ -183,21 +180,13 @@ def test_its_end_is_the_end_of_all_that_it_started(started: Started) -> None:
     end_jvm(FOLDER)  # there is none any more
 
 
-@pytest.mark.parametrize(
-    ("script", "cause"),
-    [
-        ("exit 3", "the Java process ended, with code 3"),
-        ("kill -TERM $$", "the Java process ended, killed by SIGTERM"),
-        (
-            "kill -KILL $$",
-            "SIGKILL: where nobody did that, the machine ran out of memory",
-        ),
-        ("kill -40 $$", "the Java process ended, killed by signal 40"),
-    ],
-)
-def test_how_it_ended_is_told_and_can_be_told_again(
-    started: Started, script: str, cause: str
-) -> None:
+@pytest.mark.parametrize(("script", "cause"), [
+    ("exit 3", "the Java process ended, with code 3"),
+    ("kill -TERM $$", "the Java process ended, killed by SIGTERM"),
+    ("kill -KILL $$", "SIGKILL: where nobody did that, the machine ran out of memory"),
+    ("kill -40 $$", "the Java process ended, killed by signal 40"),
+])  # fmt: skip
+def test_how_it_ended_is_told_and_can_be_told_again(started, script: str, cause: str) -> None:
     process = started(script)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     for _ in range(2):
@@ -233,9 +222,7 @@ GATEWAY, DATABRICKS = "PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION"
         ("", []),
     ],
 )
-def test_only_a_spark_or_connect_url_names_hosts(
-    master: str, places: list[tuple[str, int]]
-) -> None:
+def test_only_a_spark_or_connect_url_names_hosts(master: str, places) -> None:
     assert hosts(master) == places
 
 

@@ -41,21 +41,13 @@ def one() -> Iterator[Engine]:
         yield engine
 
 
-@pytest.mark.parametrize(
-    ("how", "attempts", "says"),
-    [
-        ("os_error", 4, "[Errno 5] no answer: '/a/b'"),
-        ("value_error", 1, "ValueError: not a number"),
-        ("not_pickled", 1, "Odd: odd"),
-        ("sys_exit", 1, "SystemExit: 7"),
-        ("interrupted", 1, "KeyboardInterrupt: "),
-        ("os_exit", 1, "a worker process was killed"),
-        ("killed", 1, "a worker process was killed"),
-    ],
-)
-def test_what_fails_in_a_task_fails_the_job(
-    one: Engine, tmp_path: Path, how: str, attempts: int, says: str
-) -> None:
+@pytest.mark.parametrize(("how", "attempts", "says"), [
+    ("os_error", 4, "[Errno 5] no answer: '/a/b'"),
+    ("value_error", 1, "ValueError: not a number"), ("not_pickled", 1, "Odd: odd"),
+    ("sys_exit", 1, "SystemExit: 7"), ("interrupted", 1, "KeyboardInterrupt: "),
+    ("os_exit", 1, "a worker process was killed"), ("killed", 1, "a worker process was killed"),
+])  # fmt: skip
+def test_what_fails_in_a_task_fails_the_job(one, tmp_path, how, attempts: int, says: str) -> None:
     before = set(children())
     made = one.numbers(range(6)).run(Say(Fail(how, str(tmp_path))), SAID)
     with pytest.raises(EngineFailed) as failed:

@@ -51,16 +51,10 @@ def run(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("master", "becomes"),
-    [
-        ("local", "local[1,4]"),
-        ("local[3]", "local[3,4]"),
-        ("local[*]", "local[*,4]"),
-        ("local[2,1]", "local[2,1]"),
-        ("local-cluster[2,1,1024]", "local-cluster[2,1,1024]"),
-    ],
-)
+@pytest.mark.parametrize(("master", "becomes"), [
+    ("local", "local[1,4]"), ("local[3]", "local[3,4]"), ("local[*]", "local[*,4]"),
+    ("local[2,1]", "local[2,1]"), ("local-cluster[2,1,1024]", "local-cluster[2,1,1024]"),
+])  # fmt: skip
 def test_a_local_master_tries_a_task_again(master: str, becomes: str) -> None:
     assert retrying(master) == becomes
 

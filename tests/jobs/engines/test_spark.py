@@ -31,9 +31,7 @@ def session(*stages: tuple[int, int], **conf: str) -> Any:
     tracker = SimpleNamespace(
         getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__
     )
-    return SimpleNamespace(
-        conf=Conf(conf), _sc=SimpleNamespace(statusTracker=lambda: tracker)
-    )  # fmt: skip
+    return SimpleNamespace(conf=Conf(conf), _sc=SimpleNamespace(statusTracker=lambda: tracker))
 
 
 def test_the_share_of_tasks_that_are_done() -> None:
@@ -62,9 +60,7 @@ def test_the_share_of_tasks_that_are_done() -> None:
         ({}, 16, 128, False),
     ],
 )  # fmt: skip
-def test_how_many_tasks_run_at_once(
-    conf: dict[str, str], cores: int, most: int, one_machine: bool
-) -> None:
+def test_how_many_tasks_run_at_once(conf, cores: int, most: int, one_machine: bool) -> None:
     engine = SparkEngine(session(**conf))
     assert (engine.cores, engine.most_cores, engine.one_machine) == (cores, most, one_machine)
 

@@ -41,14 +41,8 @@ def test_each_run_begins_where_the_last_one_ended(tmp_path: Path) -> None:
     log = damaged(messages(50))
     ends = [*log.places[1:], log.places[-1] + log.size(49)]
     told = [grown(log, tmp_path, count) for count in (7, 50)]
-    assert [(each.log_start, each.log_end) for each in told] == [
-        (0, ends[6]),
-        (ends[6], ends[49]),
-    ]
-    assert [(each.messages, each.left_out, each.system) for each in told] == [
-        (7, 0, 0),
-        (43, 0, 0),
-    ]
+    assert [(each.log_start, each.log_end) for each in told] == [(0, ends[6]), (ends[6], ends[49])]
+    assert [(each.messages, each.left_out, each.system) for each in told] == [(7, 0, 0), (43, 0, 0)]
     found = compared(tmp_path)
     assert (found.same, found.messages) == (True, 50)
 

@@ -41,9 +41,7 @@ def test_both_engines_make_the_same_rows(delta: Any, tmp_path: Path) -> None:
     store = golden_stores.unpack("mixed_5.5.0").input
     ours, theirs = tmp_path / "spark", tmp_path / "deltalake"
     done = run(delta, store, ours, rocketmq="5.5.0", system_topics=True)
-    export(
-        None, str(store), str(theirs), format="delta", rocketmq="5.5.0", system_topics=True
-    )  # fmt: skip
+    export(None, str(store), str(theirs), format="delta", rocketmq="5.5.0", system_topics=True)
     wanted = table(store, rocketmq="5.5.0").to_pylist()
     assert done.messages == len(wanted)
     assert rows(ours) == rows(theirs) == wanted
@@ -66,9 +64,7 @@ def test_both_engines_make_the_same_rows(delta: Any, tmp_path: Path) -> None:
         assert same(delta, store, theirs, engine, rocketmq="5.5.0")
 
 
-def test_both_engines_count_the_system_messages_that_they_leave_out(
-    delta: Any, tmp_path: Path
-) -> None:
+def test_both_engines_count_the_system_messages_that_they_leave_out(delta: Any, tmp_path) -> None:
     store = golden_stores.unpack("mixed_5.5.0").input
     done = run(delta, store, tmp_path / "spark", rocketmq="5.5.0")
     other = export(None, str(store), str(tmp_path / "local"), format="delta", rocketmq="5.5.0")

@@ -36,8 +36,7 @@ def grows(patch: pytest.MonkeyPatch, grow: Callable[[], Any]) -> None:
 def run(store: Path, to: Path, kind: str, **more: Any) -> Any:
     session: Any = Session() if kind in ("parquet", "jsonl") else None
     return export(
-        session, str(store), str(to), format=kind, rocketmq="5.3.3",
-        cut=Cut(1 << 14, 2, 2), **more,
+        session, str(store), str(to), format=kind, rocketmq="5.3.3", cut=Cut(1 << 14, 2, 2), **more,
     )  # fmt: skip
 
 

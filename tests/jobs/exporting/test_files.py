@@ -35,11 +35,9 @@ def files(*lengths: int) -> list[dict[str, Any]]:
 
 def test_people_are_told_in_four_lines() -> None:
     assert exported(files=files(1000, 234), seconds=1.25).text().splitlines() == [
-        "exported /store -> /out",
-        "  log       4,096 to 123,456",
-        "  messages  2,500 in 2 files, 1,234 bytes",
-        "  time      1.2 s",
-    ]
+        "exported /store -> /out", "  log       4,096 to 123,456",
+        "  messages  2,500 in 2 files, 1,234 bytes", "  time      1.2 s",
+    ]  # fmt: skip
     assert "  messages  1 in 1 file, 5 bytes\n" in exported(1, files=files(5)).text()
 
 
@@ -47,22 +45,13 @@ def test_the_files_of_a_table_are_not_counted() -> None:
     assert "  messages  2,500\n" in exported(kind="delta", files=files(5)).text()
 
 
-@pytest.mark.parametrize(
-    ("system", "kind", "line"),
-    [
-        (0, "parquet", None),
-        (1, "parquet", "  system    1 message of system topics left out: --system-topics"),
-        (None, "delta", "  system    not counted of system topics left out: --system-topics"),
-        (
-            2,
-            "rocketmq",
-            "  system    2 messages of system topics left out: `reput convert` takes them",
-        ),
-    ],
-)
-def test_messages_of_system_topics_that_were_left_out_are_told(
-    system: int | None, kind: str, line: str | None
-) -> None:
+@pytest.mark.parametrize(("system", "kind", "line"), [
+    (0, "parquet", None),
+    (1, "parquet", "  system    1 message of system topics left out: --system-topics"),
+    (None, "delta", "  system    not counted of system topics left out: --system-topics"),
+    (2, "rocketmq", "  system    2 messages of system topics left out: `reput convert` takes them"),
+])  # fmt: skip
+def test_messages_of_system_topics_that_were_left_out_are_told(system, kind: str, line) -> None:
     said = exported(system=system, kind=kind).text().splitlines()[4:]
     assert said == ([] if line is None else [line])
 
@@ -151,16 +140,12 @@ def test_without_bodies_their_column_is_left_out_and_their_crcs_stay() -> None:
     assert (crcs, Chosen(bodies=False).other_crcs) == ([True, True], False)
 
 
-@pytest.mark.parametrize(
-    ("files", "why"),
-    [
-        ({}, "set: is not an export: it has no manifest.json"),
-        ({"set": b""}, "set: is not an export"),
-        ({"set/manifest.json": b'{"format": "reput-manifest-1"}'}, "is not a manifest of a set"),
-        ({"set/manifest.json": b'{"format": "reput-export-1", "files": ["index/1"]}'},
-         "names a file outside the set"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "why"), [
+    ({}, "set: is not an export: it has no manifest.json"), ({"set": b""}, "set: is not an export"),
+    ({"set/manifest.json": b'{"format": "reput-manifest-1"}'}, "is not a manifest of a set"),
+    ({"set/manifest.json": b'{"format": "reput-export-1", "files": ["index/1"]}'},
+     "names a file outside the set"),
+])  # fmt: skip
 def test_another_folder_is_no_export(files: dict[str, bytes], why: str) -> None:
     with pytest.raises(StoreError, match=why):
         export_manifest(Folder(MemoryStorage(files), "set"))
@@ -170,15 +155,11 @@ def test_another_folder_is_no_export(files: dict[str, bytes], why: str) -> None:
 WORDS = "expected body, body:hash or property:NAME"
 
 
-@pytest.mark.parametrize(
-    ("words", "body", "names"),
-    [
-        (["body"], "body", set()),
-        (["body", "body"], "body", set()),
-        (["body:hash", "property:A"], "body:hash", {"A"}),
-        (["property:A", "property:A", "property:b:c", "property: "], None, {"A", "b:c", " "}),
-    ],
-)
+@pytest.mark.parametrize(("words", "body", "names"), [
+    (["body"], "body", set()), (["body", "body"], "body", set()),
+    (["body:hash", "property:A"], "body:hash", {"A"}),
+    (["property:A", "property:A", "property:b:c", "property: "], None, {"A", "b:c", " "}),
+])  # fmt: skip
 def test_bodies_or_properties_by_name(words: list[str], body: str | None, names: set[str]) -> None:
     made = redaction(words)
     assert made is not None
@@ -230,21 +211,18 @@ def test_values_of_fewer_than_four_bytes_are_counted_and_not_looked_for() -> Non
     assert (log.looks, len(warnings)) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("left", "texts", "said"),
-    [
-        ({b"topic": 1234}, {}, "topic (1,234 messages) too: --keep-repeats leaves all of it"),
-        (
-            {b"storeHost": 1, b"body": 2}, {},
-            "body (2 messages), storeHost (1 message) too: "
-            "--redact body removes bodies, --keep-repeats leaves all of it",
-        ),
-        (
-            {}, {"config/topics.json": "nothing", "the options": "T || 12345678"},
-            "the options too: --keep-repeats leaves all of it",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("left", "texts", "said"), [
+    ({b"topic": 1234}, {}, "topic (1,234 messages) too: --keep-repeats leaves all of it"),
+    (
+        {b"storeHost": 1, b"body": 2}, {},
+        "body (2 messages), storeHost (1 message) too: "
+        "--redact body removes bodies, --keep-repeats leaves all of it",
+    ),
+    (
+        {}, {"config/topics.json": "nothing", "the options": "T || 12345678"},
+        "the options too: --keep-repeats leaves all of it",
+    ),
+])  # fmt: skip
 def test_a_value_that_cannot_be_taken_out_is_refused_or_kept_with_a_warning(
     left: dict[bytes, int], texts: dict[str, str], said: str
 ) -> None:

@@ -40,9 +40,7 @@ def test_files_come_in_the_manifest_s_order_and_are_opened_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("name", "stored"), [("storeTimestampMillis", 5), ("storeTimestamp", 7), ("neither", None)]
 )
-def test_a_time_is_in_milliseconds_by_its_name_of_now_or_of_older_exports(
-    name: str, stored: int | None
-) -> None:
+def test_a_time_is_in_milliseconds_by_its_name_of_now_or_of_older_exports(name, stored) -> None:
     raw = json.dumps({"topic": "T", name: stored}).encode()
     (row,) = read("a.jsonl", raw)
     assert row.get("storeTimestampMillis") == stored

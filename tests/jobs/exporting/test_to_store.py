@@ -45,17 +45,11 @@ def test_a_store_of_some_topics_has_their_messages(tmp_path: Path) -> None:
     assert {"commitlog", "consumequeue", "config"} <= set(os.listdir(tmp_path / "made"))
 
 
-@pytest.mark.parametrize(
-    ("topic", "why", "queues"),
-    [
-        ("é" * 64, ": 128 bytes; at most 127", False),
-        ("Batch", "'Batch': has queue.type Ba", False),
-        ("Batch", "'Batch': has queue.type Ba", True),
-    ],
-)
-def test_a_topic_that_no_writer_takes_is_refused(
-    topic: str, why: str, queues: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("topic", "why", "queues"), [
+    ("é" * 64, ": 128 bytes; at most 127", False), ("Batch", "'Batch': has queue.type Ba", False),
+    ("Batch", "'Batch': has queue.type Ba", True),
+])  # fmt: skip
+def test_a_topic_that_no_writer_takes_is_refused(topic, why: str, queues, tmp_path, capsys) -> None:
     """Before anything is made where the store has queues, else at the first of its messages."""
     made = [
         Message(name, properties=properties(("KEYS", "k")), version=2) for name in ("Plain", topic)

@@ -28,19 +28,16 @@ def about(**more: Any) -> CaughtUp:
     return CaughtUp(**{**given, **more})
 
 
-@pytest.mark.parametrize(
-    ("more", "head"),
-    [
-        ({}, "nothing new in s: the derived files hold all up to 4,310,016"),
-        ({"done": True}, "nothing new in s: the derived files hold all up to 4,310,016"),
-        ({"lacking": ["x"]}, "nothing new in s: but queues have lost what they had"),
-        ({"needed": True}, "would catch up s as RocketMQ 5.3.3 would"),
-        ({"needed": True, "done": True}, "caught up s as RocketMQ 5.3.3 would"),
-        ({"needed": True, "done": True, "output": "o"}, "caught up s -> o as RocketMQ 5.3.3 would"),
-        ({"needed": True, "releases": "5.3.0 to 5.3.3"},
-         "would catch up s as RocketMQ 5.3.0 to 5.3.3 would"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "head"), [
+    ({}, "nothing new in s: the derived files hold all up to 4,310,016"),
+    ({"done": True}, "nothing new in s: the derived files hold all up to 4,310,016"),
+    ({"lacking": ["x"]}, "nothing new in s: but queues have lost what they had"),
+    ({"needed": True}, "would catch up s as RocketMQ 5.3.3 would"),
+    ({"needed": True, "done": True}, "caught up s as RocketMQ 5.3.3 would"),
+    ({"needed": True, "done": True, "output": "o"}, "caught up s -> o as RocketMQ 5.3.3 would"),
+    ({"needed": True, "releases": "5.3.0 to 5.3.3"},
+     "would catch up s as RocketMQ 5.3.0 to 5.3.3 would"),
+])  # fmt: skip
 def test_the_first_line_says_what_was_done(more: dict[str, Any], head: str) -> None:
     assert about(**more).text().splitlines()[0] == head
 
@@ -48,10 +45,9 @@ def test_the_first_line_says_what_was_done(more: dict[str, Any], head: str) -> N
 def test_numbers_are_of_what_is_new() -> None:
     lines = about(entries=3750, queues=1, index_keys=1, seconds=1.25).text().splitlines()
     assert lines[1:] == [
-        "  log       1,000 to 4,310,016 (zeros)",
-        "  new       3,750 entries in 1 queue, 1 key",
+        "  log       1,000 to 4,310,016 (zeros)", "  new       3,750 entries in 1 queue, 1 key",
         "  time      1.2 s",
-    ]
+    ]  # fmt: skip
     assert "  new       0 entries in 0 queues, 0 keys" in about().text()
 
 

@@ -65,10 +65,9 @@ def test_the_exit_code_says_whether_there_was_something_to_delete(
 
 def test_nothing_to_delete_has_a_reason() -> None:
     assert about(occasion="").text().splitlines() == [
-        "nothing to delete in s",
-        "  occasion  none: not the hour of deleteWhen, the disk has room",
+        "nothing to delete in s", "  occasion  none: not the hour of deleteWhen, the disk has room",
         "  log       begins at 4,096",
-    ]
+    ]  # fmt: skip
     assert (about().needed, about().bytes) == (False, 0)
 
 
@@ -76,9 +75,7 @@ def test_nothing_to_delete_has_a_reason() -> None:
     ("segments", "files", "lines", "more"),
     [(1, 0, 1, None), (15, 5, 20, None), (20, 1, 21, "1 more file"), (1, 29, 21, "10 more files")],
 )
-def test_twenty_files_are_named_and_the_others_counted(
-    segments: int, files: int, lines: int, more: str | None
-) -> None:
+def test_twenty_files_are_named_and_the_others_counted(segments, files, lines: int, more) -> None:
     told = about(segments=to_delete(segments), files=to_delete(files, 1))
     shown = [line for line in told.text().splitlines() if line.startswith("  goes ")]
     assert len(shown) == lines
@@ -159,16 +156,11 @@ def test_what_somebody_needs_since_the_question_stays(store: Path, locked: bool)
     assert len(list((store / "commitlog").iterdir())) == 3
 
 
-@pytest.mark.parametrize(
-    ("break_it", "why"),
-    [
-        (lambda store: (store / "abort").touch(), "use `reput recover` first"),
-        (lambda store: (store / "index").symlink_to(store / "commitlog"), "link"),
-    ],
-)
-def test_of_a_store_that_crashed_or_has_links_nothing_is_deleted(
-    break_it: Any, why: str, store: Path
-) -> None:
+@pytest.mark.parametrize(("break_it", "why"), [
+    (lambda store: (store / "abort").touch(), "use `reput recover` first"),
+    (lambda store: (store / "index").symlink_to(store / "commitlog"), "link"),
+])  # fmt: skip
+def test_of_a_store_that_crashed_or_has_links_nothing_is_deleted(break_it, why: str, store) -> None:
     break_it(store)
     with pytest.raises(StoreError, match=why):
         expired(store, False, Even(unread=True))
@@ -243,28 +235,18 @@ def with_points(*bodies: tuple[str, Any]) -> Damaged:
 IN_ORDER = {"popTime": POPPED, "i": 60_000, "o": [2, 1], "cm": 0b01, "l": 0}
 
 
-@pytest.mark.parametrize(
-    ("bodies", "orders", "first"),
-    [
-        ([("ck", point(1, 3, topic="A", q=0))], {}, 1),
-        ([("ck", point(1, 3, topic="A", q=0, sp=True)), ("ack", ack(1, 1, t="A", q=0))], {}, 2),
-        (
-            [
-                ("ck", point(1, 2, topic="A", q=0)),
-                ("bAck", {**ack(1, -1, t="A", q=0), "aol": [1, 2]}),
-            ],
-            {},
-            None,
-        ),
-        ([("ck", point(1, 3, topic="A", q=0, bm=0b11))], {}, 3),
-        ([("ck", point(99, 3, topic="A", q=0))], {}, None),
-        ([], {"A@g": {"0": IN_ORDER}}, 3),
-        ([], {"A@g": {"1": IN_ORDER}}, None),
-    ],
-)
-def test_what_was_popped_and_not_acknowledged_is_needed(
-    bodies: list[Any], orders: Any, first: int | None
-) -> None:
+@pytest.mark.parametrize(("bodies", "orders", "first"), [
+    ([("ck", point(1, 3, topic="A", q=0))], {}, 1),
+    ([("ck", point(1, 3, topic="A", q=0, sp=True)), ("ack", ack(1, 1, t="A", q=0))], {}, 2),
+    (
+        [("ck", point(1, 2, topic="A", q=0)), ("bAck", {**ack(1, -1, t="A", q=0), "aol": [1, 2]})],
+        {}, None,
+    ),
+    ([("ck", point(1, 3, topic="A", q=0, bm=0b11))], {}, 3),
+    ([("ck", point(99, 3, topic="A", q=0))], {}, None), ([], {"A@g": {"0": IN_ORDER}}, 3),
+    ([], {"A@g": {"1": IN_ORDER}}, None),
+])  # fmt: skip
+def test_what_was_popped_and_not_acknowledged_is_needed(bodies, orders: Any, first) -> None:
     log = with_points(*bodies)
     files = derived_of(log.log)
     files[f"{STORE}/config/consumerOrderInfo.json"] = json.dumps({"table": orders}).encode()

@@ -50,9 +50,7 @@ def write(store: Path, *lengths: int | None) -> Path:
         ((100, SEGMENT), [0]),
     ],
 )
-def test_segments_count_up_to_the_first_hole_or_unfinished_one(
-    lengths: tuple[int | None, ...], kept: list[int], tmp_path: Path
-) -> None:
+def test_segments_count_up_to_the_first_hole_or_unfinished_one(lengths, kept, tmp_path) -> None:
     plan = growing_plan(at(write(tmp_path, *lengths)))
     assert [segment.start // SEGMENT for segment in plan.segments] == kept
     assert {segment.state.mtime for segment in plan.segments} == {ANY_TIME}

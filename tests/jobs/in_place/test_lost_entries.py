@@ -36,9 +36,7 @@ def with_pops(store: Path, *rows: tuple[str, int, int]) -> Path:
 
 
 @pytest.mark.parametrize("killed", ["", "rename", "exchange", "sync_folder"])
-def test_rows_of_pops_past_the_log_s_end_go(
-    killed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_pops_past_the_log_s_end_go(killed: str, tmp_path: Path, monkeypatch) -> None:
     store = made(tmp_path / "store", 30)  # T0 to T2, of 3 queues each
     in_log = [("T1", 0, 0), ("T1", 0, 3), ("%LMQ%x", 0, 9)]
     with_pops(store, *in_log, ("T1", 0, 50), ("%RETRY%g_T1", 0, 8), ("T1", 0, 51))
@@ -71,9 +69,7 @@ def test_rows_of_pops_past_the_log_s_end_go(
 
 
 @pytest.mark.parametrize("field", [15, 27, None])  # the last bytes of queueId and queueOffset
-def test_an_entry_of_a_sound_record_is_not_replaced_without_a_word(
-    field: int | None, tmp_path: Path
-) -> None:
+def test_an_entry_of_a_sound_record_is_not_replaced_without_a_word(field, tmp_path) -> None:
     """No checksum covers a record's head; its queue's own entry says what it was."""
     built = Built().put(count=15).put("U", count=15).derive()
     queue = f"consumequeue/T/0/{0:020}"

@@ -41,20 +41,15 @@ def test_a_store_that_is_sound_needs_nothing() -> None:
         assert about(**more).steps() == ""
 
 
-@pytest.mark.parametrize(
-    ("more", "steps"),
-    [
-        ({"crashed": True}, "remove abort"),
-        ({"cut_bytes": 1}, "cut 1 byte after 1,000"),
-        ({"cut_bytes": 1234}, "cut 1,234 bytes after 1,000"),
-        ({"written": ["a"]}, "write 1 derived file"),
-        ({"removed": ["a", "b"]}, "remove 2 derived files"),
-        ({"checkpoint": True}, "write checkpoint"),
-        ({"checkpoint": True, "crashed": True, "removed": ["a"], "written": ["b"], "cut_bytes": 2},
-         "cut 2 bytes after 1,000, write 1 derived file, remove 1 derived file, "
-         "write checkpoint, remove abort"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "steps"), [
+    ({"crashed": True}, "remove abort"), ({"cut_bytes": 1}, "cut 1 byte after 1,000"),
+    ({"cut_bytes": 1234}, "cut 1,234 bytes after 1,000"),
+    ({"written": ["a"]}, "write 1 derived file"),
+    ({"removed": ["a", "b"]}, "remove 2 derived files"), ({"checkpoint": True}, "write checkpoint"),
+    ({"checkpoint": True, "crashed": True, "removed": ["a"], "written": ["b"], "cut_bytes": 2},
+     "cut 2 bytes after 1,000, write 1 derived file, remove 1 derived file, "
+     "write checkpoint, remove abort"),
+])  # fmt: skip
 def test_each_change_is_a_step(more: dict[str, Any], steps: str) -> None:
     assert about(**more).needed
     assert about(**more).steps() == steps
@@ -64,13 +59,10 @@ def test_each_change_is_a_step(more: dict[str, Any], steps: str) -> None:
 def test_the_text_says_where_the_log_ends_and_where_what_is_cut_is_kept() -> None:
     told = about(cut_bytes=9, cut_kept="s/reput-cut", warnings=["look"], releases="5.3.1 to 5.3.3")
     assert told.text().splitlines() == [
-        "would recover s as RocketMQ 5.3.1 to 5.3.3",
-        "  log       ends at 1,000 (zeros)",
-        "  change    cut 9 bytes after 1,000",
-        "  kept      what is cut, in s/reput-cut",
-        "  warning   look",
-        "  next      the same without --dry-run does it",
-    ]
+        "would recover s as RocketMQ 5.3.1 to 5.3.3", "  log       ends at 1,000 (zeros)",
+        "  change    cut 9 bytes after 1,000", "  kept      what is cut, in s/reput-cut",
+        "  warning   look", "  next      the same without --dry-run does it",
+    ]  # fmt: skip
     done = about(crashed=True, done=True).text().splitlines()
     assert done[0] == "recovered s as RocketMQ 5.3.3"
     assert len(done) == 3
@@ -140,9 +132,7 @@ YEAR_2100 = 4_102_444_800_000
     [{"physic_msg_timestamp": YEAR_2100}, {"logics_msg_timestamp": YEAR_2100},
      {"confirm_phy_offset": 1 << 40}, {"logics_physical_offset": 1 << 40}],
 )  # fmt: skip
-def test_a_checkpoint_that_claims_more_than_the_log_has_is_written_anew(
-    claim: dict[str, int], tmp_path: Path
-) -> None:
+def test_a_checkpoint_that_claims_more_than_the_log_has_is_written_anew(claim, tmp_path) -> None:
     """#6703; check says the same of it, before and afterwards."""
     log = damaged()
     store = write(tmp_path, log)
@@ -188,9 +178,7 @@ def test_damage_with_live_records_behind_it_is_refused_or_cut(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("flushed", "left"), [(100, 100), (1 << 40, sum(END)), (0, 0)])
-def test_what_the_master_flushed_is_kept_up_to_the_logs_end(
-    flushed: int, left: int, tmp_path: Path
-) -> None:
+def test_what_the_master_flushed_is_kept_up_to_the_logs_end(flushed, left: int, tmp_path) -> None:
     known = KNOWN._replace(master_flushed_offset=flushed)
     assert recovered(write(tmp_path, damaged(), known), changes=False)[1][3] == left
 
@@ -260,9 +248,7 @@ def test_a_sound_store_keeps_its_files(store: Path) -> None:
 
 
 @pytest.mark.parametrize("raw", [None, b"", bytes(QUEUE_FILE), b"\1" * QUEUE_FILE, b"short"])
-def test_a_queue_file_that_is_wrong_or_gone_is_written_alone(
-    raw: bytes | None, store: Path
-) -> None:
+def test_a_queue_file_that_is_wrong_or_gone_is_written_alone(raw, store: Path) -> None:
     if raw is None:
         (store / queue(3)).unlink()
     else:

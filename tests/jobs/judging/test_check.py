@@ -176,9 +176,7 @@ def test_a_flipped_time_is_the_record_s_fault_and_not_the_index_s(
     assert next_step(report).startswith("leave the index as it is")
 
 
-def test_a_record_in_the_place_of_a_lost_one_has_a_time_of_its_own(
-    with_times: Path, tmp_path: Path
-) -> None:
+def test_a_record_in_the_place_of_a_lost_one_has_a_time_of_its_own(with_times, tmp_path) -> None:
     """A log lost its end, and a broker went on: its index has the lost record's entry."""
     store = Path(shutil.copytree(with_times, tmp_path / "store"))
     place = list(stored_records(store / "commitlog"))[298].physical_offset
@@ -192,9 +190,7 @@ def test_a_record_in_the_place_of_a_lost_one_has_a_time_of_its_own(
 
 
 @pytest.mark.parametrize("at", [15, 16])  # a whole second, and a bit of one
-def test_a_flipped_time_in_the_index_stays_the_index_s_fault(
-    with_times: Path, at: int, tmp_path: Path
-) -> None:
+def test_a_flipped_time_in_the_index_stays_the_index_s_fault(with_times, at: int, tmp_path) -> None:
     store = Path(shutil.copytree(with_times, tmp_path / "store"))
     path = sorted((store / "index").iterdir())[2]
     flip(path, 40 + 4 * 7 + 20 * 30 + at)
@@ -278,15 +274,12 @@ def test_an_index_file_that_goes_on() -> None:
     assert list(lost(log_checked(log, storage=storage))) == [max(files).removeprefix(f"{STORE}/")]
 
 
-@pytest.mark.parametrize(
-    ("known", "says"),
-    [
-        (Checkpoint(physic_msg_timestamp=START + 59), "a message of 2023-11-14 22:13:20.059"),
-        (Checkpoint(START, confirm_phy_offset=1 << 20), "a message at 1,048,576"),
-        (Checkpoint(START, logics_physical_offset=1 << 20), "a message at 1,048,576"),
-        (Checkpoint(START, START), ""),
-    ],
-)
+@pytest.mark.parametrize(("known", "says"), [
+    (Checkpoint(physic_msg_timestamp=START + 59), "a message of 2023-11-14 22:13:20.059"),
+    (Checkpoint(START, confirm_phy_offset=1 << 20), "a message at 1,048,576"),
+    (Checkpoint(START, logics_physical_offset=1 << 20), "a message at 1,048,576"),
+    (Checkpoint(START, START), ""),
+])  # fmt: skip
 def test_a_checkpoint_that_knows_more(known: Checkpoint, says: str) -> None:
     log = damaged()
     storage = without_its_last_segment(log)

@@ -25,18 +25,13 @@ def report(ranges: int = 0, **more: Any) -> CheckReport:
     return CheckReport("s", "5.3.3", 0, 9, 10, [0, 10], 1, {"range_count": ranges}, **more)
 
 
-@pytest.mark.parametrize(
-    ("found", "sound", "only_derived"),
-    [
-        (report(), True, False),
-        (report(behind=DIFFERS, expired=["x"], warnings=["w"], notes=["n"]), True, False),
-        (report(1), False, False),
-        (report(findings=FOUND), False, False),
-        (report(differences=DIFFERS), False, True),
-        (report(1, differences=DIFFERS), False, False),
-        (report(findings=FOUND, differences=DIFFERS), False, False),
-    ],
-)
+@pytest.mark.parametrize(("found", "sound", "only_derived"), [
+    (report(), True, False),
+    (report(behind=DIFFERS, expired=["x"], warnings=["w"], notes=["n"]), True, False),
+    (report(1), False, False), (report(findings=FOUND), False, False),
+    (report(differences=DIFFERS), False, True), (report(1, differences=DIFFERS), False, False),
+    (report(findings=FOUND, differences=DIFFERS), False, False),
+])  # fmt: skip
 def test_only_faults_count(found: CheckReport, sound: bool, only_derived: bool) -> None:
     assert (found.sound, found.only_derived_differ) == (sound, only_derived)
     assert found.as_json()["sound"] is sound
@@ -52,16 +47,11 @@ def test_a_crash_is_a_state_of_its_own() -> None:
     assert crashed.as_json()["sound"] is False
 
 
-@pytest.mark.parametrize(
-    ("follows", "crashed", "torn"),
-    [
-        ((), True, True), (("nothing live", "the log's end"), True, True),
-        (("nothing live",), False, False), (("record", "nothing live"), True, False),
-    ],
-)  # fmt: skip
-def test_what_a_crash_leaves_at_the_end_is_what_recovery_cuts(
-    follows: tuple[str, ...], crashed: bool, torn: bool
-) -> None:
+@pytest.mark.parametrize(("follows", "crashed", "torn"), [
+    ((), True, True), (("nothing live", "the log's end"), True, True),
+    (("nothing live",), False, False), (("record", "nothing live"), True, False),
+])  # fmt: skip
+def test_what_a_crash_leaves_at_the_end_is_what_recovery_cuts(follows, crashed, torn: bool) -> None:
     found = report(len(follows), crashed=crashed)
     found.damage["ranges"] = [{"follows": each} for each in follows]
     assert found.ends_torn is torn
@@ -88,31 +78,21 @@ def test_programs_get_the_number_of_segments_and_plain_values() -> None:
 
 
 # --- How a difference and what was compared are said.
-@pytest.mark.parametrize(
-    ("difference", "text"),
-    [
-        (Difference("q/0", 40, "size", 7, 0), "q/0: offset 40: size: is 7, should be 0"),
-        (Difference("q/0", 0, "slot", 0, 7), "q/0: offset 0: slot: is 0, should be 7"),
-        (Difference("q/0", 40, MISSING, None, None), "q/0: the file is missing"),
-        (Difference("q/0", 40, "slot", None, 7), "q/0: slot"),
-    ],
-)
+@pytest.mark.parametrize(("difference", "text"), [
+    (Difference("q/0", 40, "size", 7, 0), "q/0: offset 40: size: is 7, should be 0"),
+    (Difference("q/0", 0, "slot", 0, 7), "q/0: offset 0: slot: is 0, should be 7"),
+    (Difference("q/0", 40, MISSING, None, None), "q/0: the file is missing"),
+    (Difference("q/0", 40, "slot", None, 7), "q/0: slot"),
+])  # fmt: skip
 def test_a_value_of_0_is_a_value(difference: Difference, text: str) -> None:
     assert difference.text() == text
 
 
-@pytest.mark.parametrize(
-    ("files", "rows", "text"),
-    [
-        (0, [], "0 files"),
-        (3, [], "3 files"),
-        (0, ["9 entries"], "9 entries in RocksDB"),
-        (3, ["9 entries", "2 keys"], "3 files, 9 entries, 2 keys in RocksDB"),
-    ],
-)
-def test_no_files_are_told_of_where_rows_were_compared(
-    files: int, rows: list[str], text: str
-) -> None:
+@pytest.mark.parametrize(("files", "rows", "text"), [
+    (0, [], "0 files"), (3, [], "3 files"), (0, ["9 entries"], "9 entries in RocksDB"),
+    (3, ["9 entries", "2 keys"], "3 files, 9 entries, 2 keys in RocksDB"),
+])  # fmt: skip
+def test_no_files_are_told_of_where_rows_were_compared(files: int, rows, text: str) -> None:
     assert compared_text(files, f"{files} files", rows) == text
 
 
@@ -125,15 +105,12 @@ def verify_report(differing: int = 0, **more: Any) -> Report:
     return Report("s", "set", "5.3.3", 9, "x", files=7, differences=differences, **more)
 
 
-@pytest.mark.parametrize(
-    ("found", "line"),
-    [
-        (verify_report(), "  7 files derived: the same, byte for byte (0.0 s)"),
-        (verify_report(2), "  7 files derived: 2 differ (0.0 s)"),
-        (verify_report(in_rocksdb=["3 entries"]),
-         "  7 files derived, 3 entries in RocksDB: the same (0.0 s)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "line"), [
+    (verify_report(), "  7 files derived: the same, byte for byte (0.0 s)"),
+    (verify_report(2), "  7 files derived: 2 differ (0.0 s)"),
+    (verify_report(in_rocksdb=["3 entries"]),
+     "  7 files derived, 3 entries in RocksDB: the same (0.0 s)"),
+])  # fmt: skip
 def test_files_are_the_same_byte_for_byte_and_rows_are_the_same(found: Report, line: str) -> None:
     assert found.text().splitlines()[1] == line
     assert found.same == ("same" in line)
@@ -156,20 +133,12 @@ def manifest(gaps: list[Gap], count: int = 1) -> dict[str, Any]:
     return {"damage": {"missing": [vars(gap) for gap in gaps], "range_count": count}}
 
 
-@pytest.mark.parametrize(
-    ("said", "found", "same"),
-    [
-        (manifest([GAP]), damage([GAP]), True),
-        (manifest([]), damage([GAP]), False),
-        (manifest([GAP]), damage([]), False),
-        (manifest([GAP], 2), damage([GAP], 1), False),
-        ({}, damage([GAP]), True),
-        ({"damage": None}, damage([GAP]), True),
-        (manifest([GAP]), None, True),
-    ],
-)
-def test_a_set_s_lost_positions_are_those_of_the_log(
-    said: dict[str, Any], found: DamageMap | None, same: bool
-) -> None:
+@pytest.mark.parametrize(("said", "found", "same"), [
+    (manifest([GAP]), damage([GAP]), True), (manifest([]), damage([GAP]), False),
+    (manifest([GAP]), damage([]), False), (manifest([GAP], 2), damage([GAP], 1), False),
+    ({}, damage([GAP]), True), ({"damage": None}, damage([GAP]), True),
+    (manifest([GAP]), None, True),
+])  # fmt: skip
+def test_a_set_s_lost_positions_are_those_of_the_log(said, found, same: bool) -> None:
     differences = manifest_differences("set", said, found)
     assert [each.path for each in differences] == ([] if same else ["set/manifest.json"])

@@ -94,23 +94,18 @@ def _middle(found: Rows, number: int) -> bytes:
     return sorted(found)[number]
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda found, family: family.delete(_middle(found, 3)), "1 rows are missing in RocksDB"),
-        (
-            lambda found, family: family.put(_middle(found, 3)[:-9] + b"x@" + bytes(8), bytes(8)),
-            "1 rows are in RocksDB that the log does not give, first of the message at 0",
-        ),
-        (
-            lambda found, family: family.put(_middle(found, 3), bytes(8)),
-            "1 rows have another storeTimestamp in RocksDB",
-        ),
-    ],
-)
-def test_a_row_that_is_not_as_the_log_gives_it_is_a_difference(
-    change: Callable[[Rows, Any], Any], said: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda found, family: family.delete(_middle(found, 3)), "1 rows are missing in RocksDB"),
+    (
+        lambda found, family: family.put(_middle(found, 3)[:-9] + b"x@" + bytes(8), bytes(8)),
+        "1 rows are in RocksDB that the log does not give, first of the message at 0",
+    ),
+    (
+        lambda found, family: family.put(_middle(found, 3), bytes(8)),
+        "1 rows have another storeTimestamp in RocksDB",
+    ),
+])  # fmt: skip
+def test_a_row_that_is_not_as_the_log_gives_it_is_a_difference(change, said: str, tmp_path) -> None:
     store, _ = unpack("index_5.5.1", tmp_path)
     found = rows(store / "rocksdbstore")
     changed(store, lambda family: change(found, family))
@@ -242,21 +237,18 @@ def foreign_queue(families: dict[str, Any]) -> None:
     families[OFFSETS][offset_key("Other", 0, MAX)] = value
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (entry(4, tagsCode=7), f"{FOLDER}: offset 4: tagsCode: is 7, should be 6"),
-        (entry(4, size=7), f"{FOLDER}: offset 4: size: is 7, should be "),
-        (entry(4, physicalOffset=1), f"{FOLDER}: offset 4: physicalOffset: is 1, should be "),
-        (entry(4, storeTimestamp=9), f"{FOLDER}: offset 4: storeTimestamp: is 9, should be "),
-        (removed(0), f"{FOLDER}: the row is missing in RocksDB"),
-        (removed(12), f"{FOLDER}: the row is missing in RocksDB"),
-        (offset(MAX, 1, 3), f"{FOLDER}: the row is missing in RocksDB"),
-        (offset(MIN, 1 << 20, 5), f"{FOLDER}: offset 0: min in RocksDB"),
-        (no_queue, f"{FOLDER}: the queue is missing in RocksDB"),
-        (foreign_queue, "consumequeue/Other/0: the log gives no such row in RocksDB"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), [
+    (entry(4, tagsCode=7), f"{FOLDER}: offset 4: tagsCode: is 7, should be 6"),
+    (entry(4, size=7), f"{FOLDER}: offset 4: size: is 7, should be "),
+    (entry(4, physicalOffset=1), f"{FOLDER}: offset 4: physicalOffset: is 1, should be "),
+    (entry(4, storeTimestamp=9), f"{FOLDER}: offset 4: storeTimestamp: is 9, should be "),
+    (removed(0), f"{FOLDER}: the row is missing in RocksDB"),
+    (removed(12), f"{FOLDER}: the row is missing in RocksDB"),
+    (offset(MAX, 1, 3), f"{FOLDER}: the row is missing in RocksDB"),
+    (offset(MIN, 1 << 20, 5), f"{FOLDER}: offset 0: min in RocksDB"),
+    (no_queue, f"{FOLDER}: the queue is missing in RocksDB"),
+    (foreign_queue, "consumequeue/Other/0: the log gives no such row in RocksDB"),
+])  # fmt: skip
 def test_a_queue_s_row_that_is_not_as_the_log_gives_it_is_a_difference(
     change: Callable[[dict[str, Any]], None], said: str, tmp_path: Path
 ) -> None:
@@ -277,9 +269,7 @@ def expired(families: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [behind_max, expired])
-def test_what_a_broker_does_not_read_is_no_difference(
-    change: Callable[[dict[str, Any]], None], tmp_path: Path
-) -> None:
+def test_what_a_broker_does_not_read_is_no_difference(change, tmp_path) -> None:
     store, _ = unpack("alone_5.3.3", tmp_path)
     with queues_changed(store) as families:
         change(families)

@@ -80,9 +80,7 @@ def test_segments_behind_the_last_row_are_not_called_sound() -> None:
 
 
 @pytest.mark.parametrize(("segments", "rows_drawn"), [(1, 1), (5, 5), (90, 40)])
-def test_what_lies_behind_the_last_listed_range_is_not_called_sound(
-    segments: int, rows_drawn: int
-) -> None:
+def test_what_lies_behind_the_last_listed_range_is_not_called_sound(segments, rows_drawn) -> None:
     found = report(a_range(100, 100), segments=segments)
     found.damage["range_count"] = 2
     drawn = [line for line in picture(found) if "[" in line]
@@ -108,43 +106,40 @@ GONE = Finding("STORE/checkpoint", f"knows more: {TAIL_LOST}")
 KEPT = Finding("STORE/kvStore", f"knows more: {TAIL_LOST}{LEFT}")
 
 
-@pytest.mark.parametrize(
-    ("found", "command"),
-    [
-        (report(), ""),
-        (report(derived_files=None), "reput rebuild STORE --output DIR, then reput install"),
-        (report(differences=[DIFFERS]), "reput rebuild STORE --output DIR, then reput install"),
-        (report(differences=[DIFFERS], store="s3://b/s"), "DIR, then put what is in DIR in the"),
-        (report(a_range(0, 9), differences=[DIFFERS]), "reput repair STORE --output DIR "),
-        (report(findings=[Finding("commitlog/x", "odd")], differences=[DIFFERS]), ""),
-        (report(a_range(0, 9), releases="5.3.3, assumed"), "--output DIR --rocketmq VERSION"),
-        (report(a_range(0, 9), of_group=True), "reput rebuild STORE --output DIR --on-damage"),
-        (report(a_range(0, 9), looks_like="5.4.0"), ""),
-        (report(crashed=True), "reput recover STORE --dry-run   (or start the broker)"),
-        (report(crashed=True, lock_unknown=True), "once no broker runs, reput recover STORE "),
-        (report(crashed=True, releases="5.3.3, assumed"), "--dry-run --rocketmq VERSION "),
-        (report(crashed=True, of_group=True), "start the broker: it recovers"),
-        (report(crashed=True, in_rocksdb=["rows"]), "start the broker: it recovers"),
-        (report(TORN, crashed=True), "reput recover STORE "),
-        (report(a_range(0, 9), crashed=True), "reput repair STORE "),
-        (report(findings=[Finding("STORE/timerlog", "has nothing")]), "reput rebuild STORE "),
-        (report(findings=[Finding("STORE/config/timercheck", "is missing")]), "install DIR STORE"),
-        (
-            report(findings=[Finding("STORE/compaction/x", "lacks it (reput recover)")]),
-            "reput recover STORE --dry-run",
-        ),
-        (report(findings=[GONE]), "on a slave or in a backup; else reput recover STORE "),
-        (report(findings=[KEPT]), "on a slave or in a backup; else start the broker"),
-        (report(findings=[KEPT, GONE]), "in a backup; else reput recover STORE "),
-        (report(findings=[KEPT], crashed=True), "in a backup; else reput recover STORE "),
-        (report(findings=[GONE], in_rocksdb=["rows"]), "or let the broker cut"),
-        (
-            report(findings=[Finding("x", "queueOffset 9 is ...: 1 kept from position 6")]),
-            "reput repair STORE --output DIR --put-back ",
-        ),
-        (report(findings=[GONE], of_group=True), "another member of the group"),
-    ],
-)
+@pytest.mark.parametrize(("found", "command"), [
+    (report(), ""),
+    (report(derived_files=None), "reput rebuild STORE --output DIR, then reput install"),
+    (report(differences=[DIFFERS]), "reput rebuild STORE --output DIR, then reput install"),
+    (report(differences=[DIFFERS], store="s3://b/s"), "DIR, then put what is in DIR in the"),
+    (report(a_range(0, 9), differences=[DIFFERS]), "reput repair STORE --output DIR "),
+    (report(findings=[Finding("commitlog/x", "odd")], differences=[DIFFERS]), ""),
+    (report(a_range(0, 9), releases="5.3.3, assumed"), "--output DIR --rocketmq VERSION"),
+    (report(a_range(0, 9), of_group=True), "reput rebuild STORE --output DIR --on-damage"),
+    (report(a_range(0, 9), looks_like="5.4.0"), ""),
+    (report(crashed=True), "reput recover STORE --dry-run   (or start the broker)"),
+    (report(crashed=True, lock_unknown=True), "once no broker runs, reput recover STORE "),
+    (report(crashed=True, releases="5.3.3, assumed"), "--dry-run --rocketmq VERSION "),
+    (report(crashed=True, of_group=True), "start the broker: it recovers"),
+    (report(crashed=True, in_rocksdb=["rows"]), "start the broker: it recovers"),
+    (report(TORN, crashed=True), "reput recover STORE "),
+    (report(a_range(0, 9), crashed=True), "reput repair STORE "),
+    (report(findings=[Finding("STORE/timerlog", "has nothing")]), "reput rebuild STORE "),
+    (report(findings=[Finding("STORE/config/timercheck", "is missing")]), "install DIR STORE"),
+    (
+        report(findings=[Finding("STORE/compaction/x", "lacks it (reput recover)")]),
+        "reput recover STORE --dry-run",
+    ),
+    (report(findings=[GONE]), "on a slave or in a backup; else reput recover STORE "),
+    (report(findings=[KEPT]), "on a slave or in a backup; else start the broker"),
+    (report(findings=[KEPT, GONE]), "in a backup; else reput recover STORE "),
+    (report(findings=[KEPT], crashed=True), "in a backup; else reput recover STORE "),
+    (report(findings=[GONE], in_rocksdb=["rows"]), "or let the broker cut"),
+    (
+        report(findings=[Finding("x", "queueOffset 9 is ...: 1 kept from position 6")]),
+        "reput repair STORE --output DIR --put-back ",
+    ),
+    (report(findings=[GONE], of_group=True), "another member of the group"),
+])  # fmt: skip
 def test_the_next_command_mends_what_was_found(found: CheckReport, command: str) -> None:
     step = next_step(found)
     assert command in step

@@ -63,21 +63,17 @@ def test_the_files_of_a_store_are_its_queues_then_its_index(whole: Files) -> Non
     assert [path for path in found if "Gone" in path] == [queue(0, "Gone")]
 
 
-@pytest.mark.parametrize(
-    ("change", "differences"),
-    [
-        ({}, []),
-        ({queue(1000): bytes(QUEUE_FILE)}, []),
-        ({queue(1200): bytes(QUEUE_FILE)}, [(queue(1200), "the log gives no such file")]),
-        ({queue(1000): bytes(QUEUE_FILE - 1)}, [(queue(1000), "file length")]),
-        ({queue(1000): b"\1" * QUEUE_FILE}, [(queue(1000), "the log gives no such file")]),
-        ({queue(0, "New"): b"\1" * QUEUE_FILE},
-         [(queue(0, "New"), "the log gives no such file")]),
-        ({queue(200): None}, [(queue(200), "the file is missing")]),
-        ({queue(800): None}, [(queue(800), "the file is missing")]),
-        ({queue(0, "Gone"): None}, [(queue(0, "Gone"), "the file is missing")]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "differences"), [
+    ({}, []), ({queue(1000): bytes(QUEUE_FILE)}, []),
+    ({queue(1200): bytes(QUEUE_FILE)}, [(queue(1200), "the log gives no such file")]),
+    ({queue(1000): bytes(QUEUE_FILE - 1)}, [(queue(1000), "file length")]),
+    ({queue(1000): b"\1" * QUEUE_FILE}, [(queue(1000), "the log gives no such file")]),
+    ({queue(0, "New"): b"\1" * QUEUE_FILE},
+     [(queue(0, "New"), "the log gives no such file")]),
+    ({queue(200): None}, [(queue(200), "the file is missing")]),
+    ({queue(800): None}, [(queue(800), "the file is missing")]),
+    ({queue(0, "Gone"): None}, [(queue(0, "Gone"), "the file is missing")]),
+])  # fmt: skip
 def test_of_a_store_that_was_stopped_all_files_count_but_prepared_ones(
     whole: Files, change: dict[str, bytes | None], differences: list[tuple[str, str]]
 ) -> None:
@@ -190,19 +186,14 @@ def test_the_same_entries_at_other_places_are_no_difference() -> None:
     assert first_difference(entries(*WANTED), there, "q/0", LOG_START) is None
 
 
-@pytest.mark.parametrize(
-    ("there", "difference", "place"),
-    [
-        (entries(*WANTED[:2]), Difference("q/last", 0, MISSING_AT_END, None, None), 1400),
-        ([], Difference("q/last", 0, MISSING_AT_END, None, None), 1000),
-        (entries(*WANTED, 1600), Difference("q/0", 138, ONE_TOO_MANY, 1600, 0), 1600),
-        (entries(1000, 1300, 1400), Difference("q/0", 46, "physicalOffset", 1300, 1200), 1200),
-        (entries(*WANTED, size=199), Difference("q/0", 0, "size", 199, 200), 1000),
-    ],
-)
-def test_the_first_difference(
-    there: list[BatchEntryAt], difference: Difference, place: int
-) -> None:
+@pytest.mark.parametrize(("there", "difference", "place"), [
+    (entries(*WANTED[:2]), Difference("q/last", 0, MISSING_AT_END, None, None), 1400),
+    ([], Difference("q/last", 0, MISSING_AT_END, None, None), 1000),
+    (entries(*WANTED, 1600), Difference("q/0", 138, ONE_TOO_MANY, 1600, 0), 1600),
+    (entries(1000, 1300, 1400), Difference("q/0", 46, "physicalOffset", 1300, 1200), 1200),
+    (entries(*WANTED, size=199), Difference("q/0", 0, "size", 199, 200), 1000),
+])  # fmt: skip
+def test_the_first_difference(there, difference: Difference, place: int) -> None:
     assert first_difference(entries(*WANTED), there, "q/last", LOG_START) == (difference, place)
 
 
@@ -213,6 +204,5 @@ def test_entries_are_read_as_far_as_they_are_used(tmp_path) -> None:  # type: ig
     rows.tofile(path)
     read = list(batch_entries(LocalStorage(), [(path, 2 * BATCH_QUEUE_ENTRY_BYTES)]))
     assert [(name, at, int(entry["physicalOffset"])) for name, at, entry in read] == [
-        (path, 0, 1000),
-        (path, BATCH_QUEUE_ENTRY_BYTES, 1200),
-    ]
+        (path, 0, 1000), (path, BATCH_QUEUE_ENTRY_BYTES, 1200),
+    ]  # fmt: skip

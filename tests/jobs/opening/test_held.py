@@ -55,9 +55,7 @@ def put(root: Path, files: dict[str, bytes]) -> str:
         ({"commitlog/page.html": b""}, "commitlog/page.html"),
     ],
 )
-def test_files_with_a_store_s_names_must_be_a_broker_s(
-    files: dict[str, bytes], wrong: str | None, tmp_path: Path
-) -> None:
+def test_files_with_a_store_s_names_must_be_a_broker_s(files, wrong: str | None, tmp_path) -> None:
     store = put(tmp_path, files)
     if wrong is None:
         refuse_what_is_no_store(store)
@@ -75,20 +73,11 @@ def test_a_group_s_log_is_changed_by_no_command(tmp_path: Path) -> None:
 FILES = dict.fromkeys((SEGMENT, QUEUE, LAST_QUEUE, INDEX, LAST_INDEX, "checkpoint"), b"")
 
 
-@pytest.mark.parametrize(
-    ("linked", "by_log", "by_any"),
-    [
-        (SEGMENT, True, True),
-        (QUEUE, False, False),
-        (LAST_QUEUE, False, True),
-        (INDEX, False, False),
-        (LAST_INDEX, False, True),
-        ("checkpoint", False, True),
-    ],
-)
-def test_a_file_that_would_be_written_has_no_second_name(
-    linked: str, by_log: bool, by_any: bool, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("linked", "by_log", "by_any"), [
+    (SEGMENT, True, True), (QUEUE, False, False), (LAST_QUEUE, False, True),
+    (INDEX, False, False), (LAST_INDEX, False, True), ("checkpoint", False, True),
+])  # fmt: skip
+def test_a_file_that_would_be_written_has_no_second_name(linked, by_log, by_any, tmp_path) -> None:
     store = put(tmp_path / "store", FILES)
     os.link(f"{store}/{linked}", tmp_path / "backup")
     for refuse, refuses in ((refuse_shared_segments, by_log), (refuse_shared_files, by_any)):
@@ -139,9 +128,7 @@ def times(path: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("has_file", [True, False])
-def test_a_lock_file_is_held_at_once_and_made_only_before_a_change(
-    has_file: bool, tmp_path: Path
-) -> None:
+def test_a_lock_file_is_held_at_once_and_made_only_before_a_change(has_file, tmp_path) -> None:
     path = tmp_path / "lock"
     if has_file:
         path.write_bytes(b"lock")
@@ -190,16 +177,10 @@ def test_a_folder_that_a_user_names_must_be_a_store(tmp_path: Path) -> None:
             pytest.fail(name)
 
 
-@pytest.mark.parametrize(
-    ("length", "whole"),
-    [
-        (0, 0),
-        (1, STORE_SEGMENT),
-        (STORE_SEGMENT - 1, STORE_SEGMENT),
-        (STORE_SEGMENT, STORE_SEGMENT),
-        (STORE_SEGMENT + 1, STORE_SEGMENT + 1),
-    ],
-)
+@pytest.mark.parametrize(("length", "whole"), [
+    (0, 0), (1, STORE_SEGMENT), (STORE_SEGMENT - 1, STORE_SEGMENT),
+    (STORE_SEGMENT, STORE_SEGMENT), (STORE_SEGMENT + 1, STORE_SEGMENT + 1),
+])  # fmt: skip
 def test_only_a_last_segment_that_a_crash_left_short_gets_its_length(
     length: int, whole: int, tmp_path: Path
 ) -> None:

@@ -100,9 +100,7 @@ def test_of_a_log_without_segments_the_queues_tell_what_it_had() -> None:
 
 
 @pytest.mark.parametrize("release", [None, "5.3.3"])
-def test_a_size_that_no_name_fits_is_refused_and_the_log_not_called_empty(
-    release: str | None,
-) -> None:
+def test_a_size_that_no_name_fits_is_refused_and_the_log_not_called_empty(release) -> None:
     built = Built(start=2048 * 5).put(count=9, keys="k").derive()
     given = {**built.given(), "mappedFileSizeCommitLog": str(1 << 30)}
     with pytest.raises(StoreError, match="has 2048 bytes, but mappedFileSizeCommitLog is 10737"):
@@ -120,17 +118,10 @@ class Large(MemoryStorage):
         return FileState(self.size, 0, 0) if path in self.files else None
 
 
-@pytest.mark.parametrize(
-    ("size", "cores", "split_bytes"),
-    [
-        (64 * MB, 2, 16 * MB),
-        (64 * MB, 1, 32 * MB),
-        (1024 * MB, 4, 128 * MB),
-        (1024 * MB, 1, 256 * MB),
-        (1024 * MB, 500, 16 * MB),
-        (8 * MB, 1, 8 * MB),
-    ],
-)
+@pytest.mark.parametrize(("size", "cores", "split_bytes"), [
+    (64 * MB, 2, 16 * MB), (64 * MB, 1, 32 * MB), (1024 * MB, 4, 128 * MB),
+    (1024 * MB, 1, 256 * MB), (1024 * MB, 500, 16 * MB), (8 * MB, 1, 8 * MB),
+])  # fmt: skip
 def test_a_core_has_two_splits_of_16_to_256_mb(size: int, cores: int, split_bytes: int) -> None:
     at = store_at(STORE, "5.3.3", {}, storage())
     sizes = {"mappedFileSizeCommitLog": str(size)}
@@ -191,14 +182,10 @@ def test_topics_attributes_decide_what_is_derived() -> None:
     assert "topic 'B' is compacted" in plan.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("path", "even_rocksdb", "refused"),
-    [
-        ("consumequeue/CURRENT", False, True),
-        ("consumequeue/CURRENT", True, False),
-        ("consumequeue_ext/T/0/x", True, True),
-    ],
-)
+@pytest.mark.parametrize(("path", "even_rocksdb", "refused"), [
+    ("consumequeue/CURRENT", False, True), ("consumequeue/CURRENT", True, False),
+    ("consumequeue_ext/T/0/x", True, True),
+])  # fmt: skip
 def test_queues_of_another_kind_are_refused(path: str, even_rocksdb: bool, refused: bool) -> None:
     store = storage()
     store.files[f"{STORE}/{path}"] = b""
@@ -420,27 +407,17 @@ SELECTIVE, PREFERS = "rocksdbCQSelectiveDoubleWriteEnable", "combineCQPreferCQTy
         ((FILES,), {SELECTIVE: "true"}, ""),
     ],
 )
-def test_rows_that_a_broker_refuses_or_does_not_read_are_named(
-    there: tuple[str, ...], given: dict[str, str], todo: str
-) -> None:
+def test_rows_that_a_broker_refuses_or_does_not_read_are_named(there, given, todo: str) -> None:
     found = queue_plan(*there, purpose=CHECK, **given).findings
     assert [each.todo for each in found] == ([todo] if todo else [])
 
 
-@pytest.mark.parametrize(
-    ("there", "store_type", "kind"),
-    [
-        ((), "default", "files"),
-        ((), "defaultRocksDB", "rocksdb"),
-        ((FILES,), "default", "files"),
-        ((ROCKSDB,), "default", "rocksdb"),
-        ((OTHER_ROCKSDB,), "default", "rocksdb"),
-        ((FILES, ROCKSDB), "defaultRocksDB", "rocksdb"),
-    ],
-)
-def test_queues_are_made_as_the_store_has_them(
-    there: tuple[str, ...], store_type: str, kind: str
-) -> None:
+@pytest.mark.parametrize(("there", "store_type", "kind"), [
+    ((), "default", "files"), ((), "defaultRocksDB", "rocksdb"), ((FILES,), "default", "files"),
+    ((ROCKSDB,), "default", "rocksdb"), ((OTHER_ROCKSDB,), "default", "rocksdb"),
+    ((FILES, ROCKSDB), "defaultRocksDB", "rocksdb"),
+])  # fmt: skip
+def test_queues_are_made_as_the_store_has_them(there, store_type: str, kind: str) -> None:
     found = queue_plan(*there, storeType=store_type)
     assert kind_of_queues(found, None, "out") == kind
     for asked in ("files", "rocksdb"):
@@ -469,9 +446,7 @@ def test_no_other_kind_and_no_other_type_of_store_is_known() -> None:
     [("true", "false", "rocksdb"), ("true", "true", "files"), ("false", "false", "files"),
      ("false", "true", "files")],
 )  # fmt: skip
-def test_an_index_is_in_rocksdb_where_that_is_its_only_place(
-    rocksdb: str, files: str, kind: str
-) -> None:
+def test_an_index_is_in_rocksdb_where_that_is_its_only_place(rocksdb, files, kind: str) -> None:
     found = queue_plan(indexRocksDBEnable=rocksdb, indexFileWriteEnable=files)
     assert kind_of_index(found, None, "out") == kind
     assert kind_of_index(found, "files", "out") == "files"

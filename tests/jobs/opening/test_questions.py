@@ -35,8 +35,7 @@ class Row(NamedTuple):
 
 def message(number: int) -> StoredMessage:
     record = Record(
-        b"T", 0, number, 100 * number, 97, 0, 0, 0, 0, 5, HOST, 7, HOST, 0, 0, 0, 2,
-        b"KEYS\1a b\2",
+        b"T", 0, number, 100 * number, 97, 0, 0, 0, 0, 5, HOST, 7, HOST, 0, 0, 0, 2, b"KEYS\1a b\2",
     )  # fmt: skip
     return StoredMessage(record, False, lambda of: b"%d" % of.queue_offset)
 
@@ -339,9 +338,7 @@ def test_a_key_query_loads_neither_numba_nor_spark(small: Asked) -> None:
 
 
 @pytest.mark.parametrize("missing", [("index",), ("consumequeue",), ("index", "consumequeue")])
-def test_the_log_answers_where_files_are_missing(
-    small: Asked, missing: tuple[str, ...], capsys: Any
-) -> None:
+def test_the_log_answers_where_files_are_missing(small: Asked, missing, capsys) -> None:
     for part in missing:
         shutil.rmtree(small.path / part)
     (topic, key), wanted = max(small.by_key.items(), key=lambda item: len(item[1]))

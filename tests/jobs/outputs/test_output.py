@@ -53,20 +53,11 @@ def test_the_paths_of_settings_and_of_a_group_are_inputs(store: Path) -> None:
     assert not {"/d", ""} & paths
 
 
-@pytest.mark.parametrize(
-    ("path", "refused"),
-    [
-        ("store", True),
-        ("store/commitlog/new", True),
-        (".", True),
-        ("link", True),
-        ("store2", False),
-        ("other/set", False),
-    ],
-)
-def test_nothing_is_written_to_around_or_into_an_input(
-    store: Path, path: str, refused: bool
-) -> None:
+@pytest.mark.parametrize(("path", "refused"), [
+    ("store", True), ("store/commitlog/new", True), (".", True), ("link", True),
+    ("store2", False), ("other/set", False),
+])  # fmt: skip
+def test_nothing_is_written_to_around_or_into_an_input(store, path: str, refused: bool) -> None:
     (store.parent / "link").symlink_to(store / "commitlog")
     asked = str(store.parent / path)
     if refused:
@@ -76,17 +67,13 @@ def test_nothing_is_written_to_around_or_into_an_input(
         refuse_overlap(Place(LocalStorage(), asked), inputs(store))
 
 
-@pytest.mark.parametrize(
-    ("files", "replace", "wrong"),
-    [
-        ({}, False, None),
-        ({"manifest.json": EMPTY_SET}, True, None),
-        ({"manifest.json": EMPTY_SET}, False, "--replace puts the new set"),
-        ({"notes.txt": ""}, False, "give another folder"),
-        ({"notes.txt": ""}, True, "is not empty, and has no manifest.json"),
-        ({"manifest.json": EMPTY_SET, "notes.txt": ""}, True, "is not in its manifest"),
-    ],
-)
+@pytest.mark.parametrize(("files", "replace", "wrong"), [
+    ({}, False, None), ({"manifest.json": EMPTY_SET}, True, None),
+    ({"manifest.json": EMPTY_SET}, False, "--replace puts the new set"),
+    ({"notes.txt": ""}, False, "give another folder"),
+    ({"notes.txt": ""}, True, "is not empty, and has no manifest.json"),
+    ({"manifest.json": EMPTY_SET, "notes.txt": ""}, True, "is not in its manifest"),
+])  # fmt: skip
 def test_only_a_set_is_replaced_and_only_where_it_is_asked_for(
     tmp_path: Path, store: Path, files: dict[str, str], replace: bool, wrong: str | None
 ) -> None:
@@ -109,9 +96,7 @@ def test_a_file_in_the_folder_s_place_is_no_set(tmp_path: Path, store: Path) -> 
         output.check()
 
 
-def test_a_new_file_takes_nobody_s_place_and_goes_if_its_writing_fails(
-    tmp_path: Path, store: Path
-) -> None:
+def test_a_new_file_takes_nobody_s_place_and_goes_if_its_writing_fails(tmp_path, store) -> None:
     new = NewFile(str(tmp_path / "new"), inputs(store))
     with pytest.raises(ZeroDivisionError), new.writing() as file:
         file.write(bytes(1 // 0))
@@ -126,18 +111,11 @@ def test_a_new_file_takes_nobody_s_place_and_goes_if_its_writing_fails(
             NewFile(str(tmp_path / path), ()).check()
 
 
-@pytest.mark.parametrize(
-    ("there", "replace", "wrong"),
-    [
-        (b"%PDF old", True, None),
-        (b"%PDF old", False, "is there already"),
-        (b"%PD", True, "none that this command wrote"),
-        (None, True, "is a link"),
-    ],
-)
-def test_a_whole_file_takes_the_place_of_one_of_its_kind(
-    tmp_path: Path, there: bytes | None, replace: bool, wrong: str | None
-) -> None:
+@pytest.mark.parametrize(("there", "replace", "wrong"), [
+    (b"%PDF old", True, None), (b"%PDF old", False, "is there already"),
+    (b"%PD", True, "none that this command wrote"), (None, True, "is a link"),
+])  # fmt: skip
+def test_a_whole_file_takes_the_place_of_one_of_its_kind(tmp_path, there, replace, wrong) -> None:
     path = tmp_path / "page"
     if there is None:
         path.symlink_to(tmp_path / "elsewhere")
@@ -231,29 +209,22 @@ def test_a_manifest_lists_files_of_its_kind_alone(kind: SetKind, path: str, of_i
             parse_manifest(raw, "m", kind)
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"", b"[]", b"[" * 100_000, b'{"format": "reput-export-1", "files": []}',
-        b'{"format": "reput-manifest-1"}', b'{"format": "reput-manifest-1", "files": [7]}',
-        b'{"format": "reput-manifest-1", "files": [{"path": "checkpoint", "length": true}]}',
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("raw", [
+    b"", b"[]", b"[" * 100_000, b'{"format": "reput-export-1", "files": []}',
+    b'{"format": "reput-manifest-1"}', b'{"format": "reput-manifest-1", "files": [7]}',
+    b'{"format": "reput-manifest-1", "files": [{"path": "checkpoint", "length": true}]}',
+])  # fmt: skip
 def test_other_json_is_no_manifest(raw: bytes) -> None:
     with pytest.raises(StoreError, match=r"^set/manifest\.json: "):
         parse_manifest(raw, "set/manifest.json", REBUILT)
 
 
-@pytest.mark.parametrize(
-    ("shard", "why"),
-    [
-        (json.dumps(entry(QUEUE)).encode(), None),
-        (b"[" * 100_000, "is not a list of files"),
-        (b"{", "is not a list of files"),
-        (json.dumps(entry("../x")).encode(), "files: names a file outside the set"),
-        (None, "has no list 'shards'"),
-    ],
-)
+@pytest.mark.parametrize(("shard", "why"), [
+    (json.dumps(entry(QUEUE)).encode(), None), (b"[" * 100_000, "is not a list of files"),
+    (b"{", "is not a list of files"),
+    (json.dumps(entry("../x")).encode(), "files: names a file outside the set"),
+    (None, "has no list 'shards'"),
+])  # fmt: skip
 def test_a_large_set_lists_files_in_shards_too(shard: bytes | None, why: str | None) -> None:
     name, manifest = f"manifest/{0:08d}.jsonl", {"format": "reput-manifest-2", "files": []}
     if shard is not None:
@@ -273,34 +244,24 @@ def test_a_set_may_go_with_its_folders() -> None:
     assert sorted(going) == sorted([*folders, QUEUE, "manifest.json"])
 
 
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        ({"notes.txt": b""}, "set/notes.txt: is not in its manifest"),
-        ({"index/20240101000000000": b""}, "set/index/: is not in its manifest"),
-        ({QUEUE: b"abcd"}, "has not the length that its manifest says"),
-        ({"manifest.json": None}, "has no manifest.json"),
-        ({"manifest.json": None, ".reput-unfinished": b""}, "has no manifest.json"),
-    ],
-)
+@pytest.mark.parametrize(("more", "why"), [
+    ({"notes.txt": b""}, "set/notes.txt: is not in its manifest"),
+    ({"index/20240101000000000": b""}, "set/index/: is not in its manifest"),
+    ({QUEUE: b"abcd"}, "has not the length that its manifest says"),
+    ({"manifest.json": None}, "has no manifest.json"),
+    ({"manifest.json": None, ".reput-unfinished": b""}, "has no manifest.json"),
+])  # fmt: skip
 def test_a_folder_with_anything_else_stays(more: dict[str, bytes | None], why: str) -> None:
     with pytest.raises(StoreError, match=why):
         what_may_go(Place(a_set(**more), "set"), REBUILT, unfinished=False)
 
 
-@pytest.mark.parametrize(
-    ("mark", "more", "goes"),
-    [
-        (b"", {}, True),
-        (b"/tmp/.set.reput-0123456789abcdef0123456789abcdef/set", {}, True),
-        (b"/tmp/.set.reput-0123/set", {}, False),
-        (b"", {"notes.txt": b""}, False),
-        (b"", {f"commitlog/{0:020d}": b""}, False),
-    ],
-)
-def test_what_a_killed_publication_left_goes_without_a_manifest(
-    mark: bytes, more: dict[str, bytes | None], goes: bool
-) -> None:
+@pytest.mark.parametrize(("mark", "more", "goes"), [
+    (b"", {}, True), (b"/tmp/.set.reput-0123456789abcdef0123456789abcdef/set", {}, True),
+    (b"/tmp/.set.reput-0123/set", {}, False), (b"", {"notes.txt": b""}, False),
+    (b"", {f"commitlog/{0:020d}": b""}, False),
+])  # fmt: skip
+def test_what_a_killed_publication_left_goes_without_a_manifest(mark, more, goes: bool) -> None:
     left = a_set(**{"manifest.json": None, ".reput-unfinished": mark, **more})
     if goes:
         assert QUEUE in what_may_go(Place(left, "set"), REBUILT, unfinished=True)

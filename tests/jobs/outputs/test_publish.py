@@ -123,10 +123,7 @@ def steps(work: Work) -> Iterator[int]:
 def test_a_crash_while_publishing_leaves_one_set_or_the_other(work: Work) -> None:
     """A selection: each state at the step itself and right behind, some before and after."""
     swap = next(n for n, op in enumerate(work.files.ops) if op.kind == "sync all")
-    seen = check(
-        work, 2,
-        lambda number, crash: -6 < crash.after - swap < 12 or number % 23 == 0,
-    )  # fmt: skip
+    seen = check(work, 2, lambda number, crash: -6 < crash.after - swap < 12 or number % 23 == 0)
     assert seen["old"] > 10
     assert seen["new"] > 5
     print(len(work.files.ops), seen)
@@ -141,9 +138,7 @@ def test_all_states_of_a_rebuild(work: Work) -> None:
 
 @pytest.mark.parametrize("how", FAILURES)
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
-def test_an_operation_that_fails_leaves_one_set_or_the_other(
-    work: Work, how: str, for_ever: bool
-) -> None:
+def test_an_operation_that_fails_leaves_one_set_or_the_other(work, how: str, for_ever) -> None:
     """Each operation of a rebuild in turn; those before publishing, some of them, but each write.
 
     A file that was written in part is never one of a set.

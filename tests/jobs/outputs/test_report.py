@@ -82,50 +82,40 @@ def test_two_rebuilds_of_a_log_have_one_manifest() -> None:
     assert (told["output_files"], told["input_files"], told["seconds"]) == (1, 0, 9.5)
 
 
-@pytest.mark.parametrize(
-    ("ranges", "lost", "missing", "line"),
-    [
-        (0, 0, 0, "none"),
-        (1, 0, 0, "1 range, nothing is known to be lost"),
-        (2, 1, 0, "2 ranges, 1 byte lost; 0 messages known to be missing"),
-        (2, 0, 1, "2 ranges, 0 bytes lost; 1 message known to be missing"),
-    ],
-)
+@pytest.mark.parametrize(("ranges", "lost", "missing", "line"), [
+    (0, 0, 0, "none"), (1, 0, 0, "1 range, nothing is known to be lost"),
+    (2, 1, 0, "2 ranges, 1 byte lost; 0 messages known to be missing"),
+    (2, 0, 1, "2 ranges, 0 bytes lost; 1 message known to be missing"),
+])  # fmt: skip
 def test_how_much_damage(ranges: int, lost: int, missing: int, line: str) -> None:
     damage = {"range_count": ranges, "bytes_lost": lost, "messages_missing": missing}
     assert damage_line(damage) == line
 
 
-@pytest.mark.parametrize(
-    ("more", "text"),
-    [
-        ({}, "log/0: offset 200, physical 1200, 1,234 bytes damaged: magic wrong; certain, "
-             "by nobody; then record"),
-        ({"file": None, "value": 0}, "physical 1200, 1,234 bytes damaged: magic wrong "
-                                     "(it says 0); certain, by nobody; then record"),
-        ({"file": None, "witnesses": ["a", "b"], "against": ["c"]},
-         "physical 1200, 1,234 bytes damaged: magic wrong; certain, by a and b, against c; then "
-         "record"),
-        ({"file": None, "missing": [{"topic": "T", "queue_id": 0, "first": 7, "count": 1},
-                                    {"topic": "U", "queue_id": 3, "first": 7, "count": 3}]},
-         "physical 1200, 1,234 bytes damaged: magic wrong; certain, by nobody; then record; "
-         "missing T/0: 7, U/3: 7..9"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "text"), [
+    ({}, "log/0: offset 200, physical 1200, 1,234 bytes damaged: magic wrong; certain, "
+         "by nobody; then record"),
+    ({"file": None, "value": 0}, "physical 1200, 1,234 bytes damaged: magic wrong "
+                                 "(it says 0); certain, by nobody; then record"),
+    ({"file": None, "witnesses": ["a", "b"], "against": ["c"]},
+     "physical 1200, 1,234 bytes damaged: magic wrong; certain, by a and b, against c; then "
+     "record"),
+    ({"file": None, "missing": [{"topic": "T", "queue_id": 0, "first": 7, "count": 1},
+                                {"topic": "U", "queue_id": 3, "first": 7, "count": 3}]},
+     "physical 1200, 1,234 bytes damaged: magic wrong; certain, by nobody; then record; "
+     "missing T/0: 7, U/3: 7..9"),
+])  # fmt: skip
 def test_a_range_in_full(more: dict[str, Any], text: str) -> None:
     assert range_text(a_range(**more)) == text
 
 
-@pytest.mark.parametrize(
-    ("more", "begins"),
-    [
-        ({}, "damaged at offset 1,200, 1,234 bytes: magic: wrong"),
-        ({"kind": "content", "field": "bodyCRC"}, "wrong checksum at offset 1,200"),
-        ({"kind": "content", "field": "__CRC32#"}, "wrong checksum at"),
-        ({"kind": "content", "field": "TAGS"}, "doubtful record at"),
-        ({"length": 1}, "damaged at offset 1,200, 1 byte: "),
-    ],
-)
+@pytest.mark.parametrize(("more", "begins"), [
+    ({}, "damaged at offset 1,200, 1,234 bytes: magic: wrong"),
+    ({"kind": "content", "field": "bodyCRC"}, "wrong checksum at offset 1,200"),
+    ({"kind": "content", "field": "__CRC32#"}, "wrong checksum at"),
+    ({"kind": "content", "field": "TAGS"}, "doubtful record at"),
+    ({"length": 1}, "damaged at offset 1,200, 1 byte: "),
+])  # fmt: skip
 def test_a_range_in_short(more: dict[str, Any], begins: str) -> None:
     assert short_range(a_range(**more)).startswith(begins)
 

@@ -72,15 +72,12 @@ def test_index_files_are_told_where_each_splits_puts_end() -> None:
     assert (made.slots, made.index_num, made.ranges) == (7, 50, 2)
 
 
-@pytest.mark.parametrize(
-    ("folder", "configured", "length"),
-    [
-        ("consumequeue/T/0", ("mappedFileSizeConsumeQueue", 6_000_000), 6_000_000),
-        ("consumequeue/T/0", ("mappedFileSizeConsumeQueue", 381), 400),
-        ("consumequeue/T/0", ("mappedFileSizeConsumeQueue", 400), 400),
-        ("batchconsumequeue/B/0", ("mapperFileSizeBatchConsumeQueue", 460), 460),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("folder", "configured", "length"), [
+    ("consumequeue/T/0", ("mappedFileSizeConsumeQueue", 6_000_000), 6_000_000),
+    ("consumequeue/T/0", ("mappedFileSizeConsumeQueue", 381), 400),
+    ("consumequeue/T/0", ("mappedFileSizeConsumeQueue", 400), 400),
+    ("batchconsumequeue/B/0", ("mapperFileSizeBatchConsumeQueue", 460), 460),
+])  # fmt: skip
 def test_a_queue_file_is_as_long_as_its_setting_in_whole_entries(
     folder: str, configured: tuple[str, int], length: int
 ) -> None:
@@ -196,18 +193,15 @@ class Remote(ManifestLast, WatchedStorage):  # type: ignore[misc]
         return super().list(folder)
 
 
-@pytest.mark.parametrize(
-    ("share", "scanned", "built"),
-    [
-        (None, Done(None, "8,192 bytes"), Done(None, "2,400 bytes, of 20 messages")),
-        (0.0, Done(0.0, "0 of 8,192 bytes"),
-         Done(0.0, "about 0 of 2,400 bytes, of 20 messages")),
-        (0.5, Done(0.5, "4,096 of 8,192 bytes"),
-         Done(0.5, "about 1,200 of 2,400 bytes, of 20 messages")),
-        (1.0, Done(1.0, "8,192 of 8,192 bytes"),
-         Done(1.0, "about 2,400 of 2,400 bytes, of 20 messages")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("share", "scanned", "built"), [
+    (None, Done(None, "8,192 bytes"), Done(None, "2,400 bytes, of 20 messages")),
+    (0.0, Done(0.0, "0 of 8,192 bytes"),
+     Done(0.0, "about 0 of 2,400 bytes, of 20 messages")),
+    (0.5, Done(0.5, "4,096 of 8,192 bytes"),
+     Done(0.5, "about 1,200 of 2,400 bytes, of 20 messages")),
+    (1.0, Done(1.0, "8,192 of 8,192 bytes"),
+     Done(1.0, "about 2,400 of 2,400 bytes, of 20 messages")),
+])  # fmt: skip
 def test_far_away_no_file_is_looked_at(share: float | None, scanned: Done, built: Done) -> None:
     storage = Remote({})
     shown, told = stages(storage)
@@ -219,18 +213,13 @@ def test_far_away_no_file_is_looked_at(share: float | None, scanned: Done, built
     assert storage.opened == []
 
 
-@pytest.mark.parametrize(
-    ("files", "share", "text"),
-    [
-        ({}, 0.0, "0 of 8,192 bytes of damaged segments, 0 ranges"),
-        ({0: [(100, 1), (4096, 2)], 1: [(2048, 9)]}, 0.75,
-         "6,144 of 8,192 bytes of damaged segments, 11 ranges"),
-        ({0: [(9000, 3)]}, 1.0, "9,000 of 8,192 bytes of damaged segments, 3 ranges"),
-    ],
-)  # fmt: skip
-def test_past_damage_each_segment_counts_as_far_as_it_has_come(
-    files: dict[int, list[tuple[int, int]]], share: float, text: str
-) -> None:
+@pytest.mark.parametrize(("files", "share", "text"), [
+    ({}, 0.0, "0 of 8,192 bytes of damaged segments, 0 ranges"),
+    ({0: [(100, 1), (4096, 2)], 1: [(2048, 9)]}, 0.75,
+     "6,144 of 8,192 bytes of damaged segments, 11 ranges"),
+    ({0: [(9000, 3)]}, 1.0, "9,000 of 8,192 bytes of damaged segments, 3 ranges"),
+])  # fmt: skip
+def test_past_damage_each_segment_counts_as_far_as_it_has_come(files, share, text: str) -> None:
     names = [
         past_name(f"scan-{split:08d}-x", done, ranges)
         for split, marks in files.items() for done, ranges in marks
@@ -240,15 +229,11 @@ def test_past_damage_each_segment_counts_as_far_as_it_has_come(
         assert told.done() == Done(share, text)
 
 
-@pytest.mark.parametrize(
-    ("share", "done"),
-    [
-        (None, Done(None, "1,000 rows")),
-        (0.0, Done(0.0, "about 0 of 1,000 rows")),
-        (0.2567, Done(0.2567, "about 256 of 1,000 rows")),
-        (1.0, Done(1.0, "about 1,000 of 1,000 rows")),
-    ],
-)
+@pytest.mark.parametrize(("share", "done"), [
+    (None, Done(None, "1,000 rows")), (0.0, Done(0.0, "about 0 of 1,000 rows")),
+    (0.2567, Done(0.2567, "about 256 of 1,000 rows")),
+    (1.0, Done(1.0, "about 1,000 of 1,000 rows")),
+])  # fmt: skip
 def test_what_writes_nothing_is_as_far_as_its_tasks(share: float | None, done: Done) -> None:
     shown, told = stages(MemoryStorage())
     shown._engine.share_done = lambda: share  # type: ignore[method-assign]
@@ -314,9 +299,7 @@ class TaskRemote(ManifestLast, MemoryStorage):  # type: ignore[misc]
         (105_000_000_000, 19_000_000_000, 100_000, 22_511),  # 50 TB
     ],
 )
-def test_tasks_are_sized_by_what_they_hold_and_write(
-    entries: int, runs: int, queues: int, tasks: int
-) -> None:
+def test_tasks_are_sized_by_what_they_hold_and_write(entries, runs, queues, tasks: int) -> None:
     log = Log(build_log([Message()], 60_000), {"mappedFileSizeCommitLog": 60_000}, "5.3.3", {})
     job = found(log).job(Staging(TaskRemote(), STAGING))
     linked = Linked([{"records": entries, "runs": runs, "queues": queues}])
@@ -342,9 +325,7 @@ def test_a_cluster_may_have_more_cores_than_it_tells(most_cores: int, tasks: int
 
 @pytest.mark.parametrize("partitions", [4, None])  # shuffled, or in shares
 @pytest.mark.parametrize("seed", [2, 3])  # small queues, and none
-def test_what_is_read_does_not_grow_as_queues_times_splits(
-    partitions: int | None, seed: int
-) -> None:
+def test_what_is_read_does_not_grow_as_queues_times_splits(partitions, seed: int) -> None:
     queues, splits, segment = 40, 99, 1 << 16
     messages = [Message(f"T{n % queues}", 0, n // queues) for n in range(queues * splits * 2)]
     log = Log(build_log(messages, segment), {

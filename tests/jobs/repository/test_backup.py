@@ -43,9 +43,7 @@ def _flipped(path: Path) -> None:
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("harm", [_gone, _flipped])
 @pytest.mark.parametrize("folder", ["log", "state"])
-def test_what_the_repository_has_lost_is_put_again(
-    tmp_path: Path, folder: str, harm: Any, check: bool
-) -> None:
+def test_what_the_repository_has_lost_is_put_again(tmp_path, folder: str, harm: Any, check) -> None:
     """kopia #3492. What is damaged is seen by a check alone, as nothing is read otherwise."""
     built = Built().put(count=30)
     run(tmp_path, built)
@@ -94,9 +92,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:
     assert [row.run for row in backups(str(tmp_path / "repo"))] == [1]
 
 
-def test_a_run_whose_number_was_taken_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_number_was_taken_is_not_written(tmp_path: Path, monkeypatch) -> None:
     run(tmp_path, Built().put(count=3))
     from reput.store_format.files.local import LocalStorage
 

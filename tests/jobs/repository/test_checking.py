@@ -1,7 +1,6 @@
 """A repository that is checked: what is damaged is named, with the moments that it costs."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +66,11 @@ def other_digest(repository: Repository) -> None:
     repository.write(2)
 
 
-@pytest.mark.parametrize(
-    ("harm", "reason"),
-    [
-        (flipped, "frame"), (gone, "is missing"), (shorter, "the tables"), (another, "seek table"),
-        (more_records, "has 11 records, not the 12"), (other_digest, "SHA-256"),
-    ],
-)  # fmt: skip
-def test_a_damaged_piece_costs_the_moments_after_it(
-    made: Repository, harm: Callable[[Repository], None], reason: str
-) -> None:
+@pytest.mark.parametrize(("harm", "reason"), [
+    (flipped, "frame"), (gone, "is missing"), (shorter, "the tables"), (another, "seek table"),
+    (more_records, "has 11 records, not the 12"), (other_digest, "SHA-256"),
+])  # fmt: skip
+def test_a_damaged_piece_costs_the_moments_after_it(made: Repository, harm, reason: str) -> None:
     begin, end = made.runs[2]["from"], made.runs[2]["end"]
     harm(made)
     about = checked(made)
@@ -119,9 +113,7 @@ def test_an_edited_catalogue_is_said(made: Repository, edit: dict[str, Any]) -> 
         checked(made)
 
 
-def test_the_command_says_what_was_found(
-    made: Repository, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_was_found(made: Repository, capsys) -> None:
     assert cli.main(["check", str(made.root), "--restore", "1"]) == 0
     assert capsys.readouterr().out.startswith("checked broker-a: whole\n")
     gone(made)

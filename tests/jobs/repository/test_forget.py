@@ -51,9 +51,7 @@ def test_what_kept_backups_need_stays(tmp_path: Path) -> None:
     assert run(tmp_path, built.put(count=5)).begin == catalogue(tmp_path).run(5).end
 
 
-def test_segments_that_the_broker_deleted_go_with_the_last_backup_that_had_them(
-    tmp_path: Path,
-) -> None:
+def test_segments_that_the_broker_deleted_go_with_the_last_backup_that_had_them(tmp_path) -> None:
     built = Built().put(count=25)
     run(tmp_path, built)
     run(tmp_path, built.put(count=40))
@@ -151,9 +149,7 @@ def test_nothing_is_removed_that_nobody_agreed_to(tmp_path: Path) -> None:
             thin(tmp_path, **wrong)
 
 
-def test_of_a_killed_forget_the_next_removes_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_killed_forget_the_next_removes_the_rest(tmp_path: Path, monkeypatch) -> None:
     from reput.jobs.repository import forget as module
 
     built = Built().put(count=3)

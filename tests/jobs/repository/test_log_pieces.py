@@ -16,9 +16,7 @@ from tests.built import Built
 from tests.jobs.repository.backing import SEGMENT, catalogue, log_of, run, store, whole_log
 
 
-def test_a_log_in_pieces_is_whole_and_each_ends_with_a_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_in_pieces_is_whole_and_each_ends_with_a_record(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(log_pieces, "PIECE_BYTES", 3000)
     monkeypatch.setattr(runs, "PIECE_BYTES", 3000)
     monkeypatch.setattr(LocalStorage, "window_bytes", 600)  # the long record comes bit by bit

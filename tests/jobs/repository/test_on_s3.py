@@ -144,10 +144,7 @@ def run(store: str, name: str) -> None:
      pytest.param(True, 1, marks=pytest.mark.long)],
 )  # fmt: skip
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_run_is_whole_whatever_fails(
-    fault: Callable[[Send, Any], Any], for_ever: bool, step: int, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_each_run_is_whole_whatever_fails(fault, for_ever, step, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(log_pieces, "PIECE_BYTES", 2100)
     built = Built().put(count=35)
     old, store_of = whole_log(built), store(tmp_path, built)

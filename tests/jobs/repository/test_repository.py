@@ -86,9 +86,7 @@ def backed_up(folder: Path) -> Repository:
     return Repository.at(str(folder / "repo"))
 
 
-def test_of_two_that_remove_a_dead_claim_one_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_that_remove_a_dead_claim_one_writes(tmp_path: Path, monkeypatch) -> None:
     there = backed_up(tmp_path)
     path = tmp_path / "repo/store/claim.json"
     path.write_text("{}")
@@ -106,9 +104,7 @@ def test_of_two_that_remove_a_dead_claim_one_writes(
     late.check()
 
 
-def test_another_containers_process_is_not_judged_by_its_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_containers_process_is_not_judged_by_its_number(tmp_path, monkeypatch) -> None:
     """Containers of one host name have one boot id, and in each the process may be number 1."""
     there = backed_up(tmp_path)
     boot = repository._boot()
@@ -120,9 +116,7 @@ def test_another_containers_process_is_not_judged_by_its_number(
         run(tmp_path)
 
 
-def test_a_forget_that_was_stopped_for_long_removes_nothing_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forget_that_was_stopped_for_long_removes_nothing_more(tmp_path, monkeypatch) -> None:
     there = backed_up(tmp_path)
     path = tmp_path / "repo/store/claim.json"
     claim = Claim(there, "store", "forget")

@@ -86,9 +86,7 @@ def in_rocksdb(folder: Path, table: dict[str, dict[str, int]]) -> Path:
 
 
 @pytest.mark.parametrize("database", ["", "consumerOffsets", "rdb"])
-def test_what_a_later_run_says_is_worked_off_is_looked_at_again(
-    tmp_path: Path, database: str
-) -> None:
+def test_what_a_later_run_says_is_worked_off_is_looked_at_again(tmp_path, database: str) -> None:
     """A run's files know of half messages that were ended after the moment."""
     made = Repository(tmp_path / "repo", settings=SIZES)
     half, popped = "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_REVIVE_LOG_DefaultCluster"

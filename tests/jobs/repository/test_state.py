@@ -54,9 +54,7 @@ def test_what_is_done_is_of_the_time_before_the_log_and_topics_of_after(
     assert kept == {"config/topics.json": b'{"late":1}', offsets: CONFIG[offsets].encode()}
 
 
-def test_files_that_change_meanwhile_are_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_change_meanwhile_are_read_again(tmp_path: Path, monkeypatch) -> None:
     path = Path(store(tmp_path, Built().put(count=3)))
     real, changes = state.Snapshot._read, iter(range(3))
 
@@ -88,9 +86,7 @@ def test_of_a_torn_file_the_bak_is_kept(torn: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("secrets", [True, False])
-def test_a_secret_is_in_no_object_but_the_files_that_have_it(
-    secrets: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_secret_is_in_no_object_but_the_files_that_have_it(secrets, tmp_path, capsys) -> None:
     built, word = Built().put(count=3), "word-4711"
     conf = f"initAuthenticationUser={word}\ninnerClientAuthenticationCredentials={word}\n"
     for path in ("broker.properties", "broker.properties.bak", "users/4.log", "acls/4.log"):

@@ -48,9 +48,7 @@ def a_range(
     [(-1, None), (0, 0), (999, 0), (1000, 1000), (1999, 1000), (2000, None), (2999, None),
      (3999, 3000), (4000, None)],
 )  # fmt: skip
-def test_a_segment_holds_its_whole_length_and_what_is_outside_is_in_none(
-    offset: int, start: int | None
-) -> None:
+def test_a_segment_holds_its_whole_length_and_what_is_outside_is_in_none(offset, start) -> None:
     found = segment_of(SEGMENTS, SIZE, offset)
     assert (found.start if found else None) == start
 
@@ -73,9 +71,8 @@ def test_ranges_are_counted_by_cause_and_the_first_ones_are_listed() -> None:
     assert (told["range_count"], len(told["ranges"])) == (RANGES_LISTED + 2, RANGES_LISTED)
     assert told["ranges"][0]["physical_offset"] == 0
     assert [(c["field"], c["ranges"], c["bytes"]) for c in told["causes"]] == [
-        ("magic", RANGES_LISTED + 1, 2 * RANGES_LISTED + 2),
-        ("physicalOffset", 1, 1),
-    ]
+        ("magic", RANGES_LISTED + 1, 2 * RANGES_LISTED + 2), ("physicalOffset", 1, 1),
+    ]  # fmt: skip
     lines = io.BytesIO()
     write_ranges(Staging(STORAGE, "staging"), found, lines)
     offsets = [json.loads(line)["physical_offset"] for line in lines.getvalue().splitlines()]
@@ -100,17 +97,11 @@ def test_of_stale_records_the_witnesses_are_told_and_no_value() -> None:
     assert (told["field"], told["value"]) == ("storeTimestamp/queueOffset", None)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fault", "harm"),
-    [
-        (DamageKind.DAMAGED, Fault.BAD_MAGIC, True),
-        (DamageKind.DAMAGED, Fault.STRAY, False),
-        (DamageKind.DAMAGED, Fault.KEPT_OUT, False),
-        (DamageKind.CONTENT, Fault.BODY_CRC, True),
-        (DamageKind.CONTENT, Fault.PROPERTY_CRC, True),
-        (DamageKind.CONTENT, Fault.TAG, False),
-    ],
-)
+@pytest.mark.parametrize(("kind", "fault", "harm"), [
+    (DamageKind.DAMAGED, Fault.BAD_MAGIC, True), (DamageKind.DAMAGED, Fault.STRAY, False),
+    (DamageKind.DAMAGED, Fault.KEPT_OUT, False), (DamageKind.CONTENT, Fault.BODY_CRC, True),
+    (DamageKind.CONTENT, Fault.PROPERTY_CRC, True), (DamageKind.CONTENT, Fault.TAG, False),
+])  # fmt: skip
 def test_a_broker_is_harmed_by_what_it_stops_at(kind: DamageKind, fault: Fault, harm: bool) -> None:
     told: dict[str, Any] = describe(a_range(1200, 1300, kind, fault), a_map())
     assert harms(told) is harm

@@ -67,9 +67,7 @@ def test_an_empty_log_ends_where_it_begins() -> None:
      (90, CONTENT, Fault.BODY_CRC)],
 )  # fmt: skip
 @pytest.mark.parametrize("number", [0, 45, 98])
-def test_one_wrong_record_is_one_range_and_only_content_is_kept(
-    number: int, byte: int, kind: DamageKind, fault: Fault
-) -> None:
+def test_one_wrong_record_is_one_range_and_only_content_is_kept(number, byte, kind, fault) -> None:
     log = of_three()
     place, size = log.places[number], log.size(number)
     log.flip(number, byte)
@@ -183,9 +181,7 @@ def test_a_sound_log_is_contradicted_by_nothing(index: dict[str, bytes]) -> None
     assert index_contradictions(*asked(keyed(), index)) == []
 
 
-def test_a_changed_key_and_a_changed_second_are_named_in_the_logs_order(
-    index: dict[str, bytes],
-) -> None:
+def test_a_changed_key_and_a_changed_second_are_named_in_the_logs_order(index) -> None:
     log = keyed()
     log.flip(20, TIME)
     log.flip(9, log.size(9) - 2)  # its key's last digit
@@ -202,9 +198,7 @@ def test_a_record_that_a_range_names_already_is_not_named_again(index: dict[str,
     assert index_contradictions(job, found_map) == []
 
 
-def test_nothing_is_asked_where_there_is_no_index_or_the_settings_want_none(
-    index: dict[str, bytes],
-) -> None:
+def test_nothing_is_asked_where_there_is_no_index_or_the_settings_want_none(index) -> None:
     log = keyed()
     log.flip(9, log.size(9) - 2)
     assert index_contradictions(*asked(log, {})) == []
@@ -253,9 +247,7 @@ def test_what_a_queue_lost_at_its_begin_is_known_and_at_its_end_is_not() -> None
 
 
 @pytest.mark.parametrize(("listed", "named"), [(1, 1), (2, 2), (4, 4), (5, 4)])
-def test_so_many_gaps_are_listed_in_the_logs_order_and_all_are_counted(
-    listed: int, named: int
-) -> None:
+def test_so_many_gaps_are_listed_in_the_logs_order_and_all_are_counted(listed, named: int) -> None:
     log = flipped(*((number, MAGIC, 0) for number in (40, 7, 20, 31)))
     found_map = queue_mapped(log, gaps_listed=listed)
     wanted = [(1, 2), (2, 6), (1, 10), (1, 13)]  # queue and position of records 7, 20, 31, 40
@@ -330,9 +322,7 @@ def test_a_transaction_type_that_keeps_a_record_out_of_its_queue_is_named() -> N
 
 
 @pytest.mark.parametrize("kept_out", [4, 12])
-def test_a_record_that_its_queue_has_is_kept_out_by_a_flipped_transaction_type(
-    kept_out: int,
-) -> None:
+def test_a_record_that_its_queue_has_is_kept_out_by_a_flipped_transaction_type(kept_out) -> None:
     """The queue is too short to be believed without its file, whose entry names the record."""
     built = Built().put(count=15).put("U", count=15).derive()
     place = built.places()[6]

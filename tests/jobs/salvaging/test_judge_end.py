@@ -4,7 +4,6 @@ import io
 import json
 import struct
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -86,9 +85,7 @@ def test_the_last_records_damage_has_nothing_behind_it() -> None:
         ({"body_crc": 1}, False),
     ],
 )
-def test_a_record_behind_the_end_is_live_by_its_place_its_time_and_its_queue(
-    change: dict[str, Any], live: bool
-) -> None:
+def test_a_record_behind_the_end_is_live_by_its_place_its_time_and_its_queue(change, live) -> None:
     log = damaged()
     message = Message("T", 0, 20, b"one more", b"", START + 60)
     log.put(end(log), b"\1\1\1\1")

@@ -68,9 +68,7 @@ def unlike(seed: int, crc: bool, folder: Path, body: int | None = None) -> list[
 
 
 @pytest.mark.parametrize(("seed", "body"), QUICK)
-def test_messages_of_an_older_life_are_in_no_answer(
-    seed: int, body: int | None, tmp_path: Path
-) -> None:
+def test_messages_of_an_older_life_are_in_no_answer(seed: int, body: int | None, tmp_path) -> None:
     assert unlike(seed, False, tmp_path, body) == []
 
 
@@ -82,9 +80,7 @@ def test_all_answers_have_the_same_life(crc: bool, tmp_path: Path) -> None:
         assert unlike(seed, crc, tmp_path / str(seed)) == [], seed
 
 
-def test_what_tasks_have_judged_is_read_as_little_as_a_sound_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_tasks_have_judged_is_read_as_little_as_a_sound_log(tmp_path, monkeypatch) -> None:
     """Planning reads no segment but the last one, and a task its own segment once."""
     log, read = damaged(messages(150)), list[int]()
     assert len(log.segments) == 5
@@ -156,9 +152,7 @@ def test_a_blank_of_a_wrong_size_breaks_a_segment(place: int, broken: bool) -> N
     [((5, 6, 7), [None, 5, 6]), ((5, 90, 7), [None, 5, 5]), ((5, None, 7), [None, 5, 5]),
      ((90, 6, 7), [None, 90, 6]), ((5, 4, 3), [None, 5, 4]), ((5, 90, 95), [None, 5, 90])],
 )  # fmt: skip
-def test_a_time_that_its_neighbours_contradict_is_not_the_last(
-    times: tuple[int | None, ...], last: list[int | None]
-) -> None:
+def test_a_time_that_its_neighbours_contradict_is_not_the_last(times, last) -> None:
     walks = {number: walk(time) for number, time in enumerate(times)}
     found = _damaged_segments(job(), walks, 3)
     assert [each.last_timestamp for each in found] == last

@@ -242,23 +242,20 @@ def test_programs_get_numbers_of_files() -> None:
     assert (told["segments"], told["saved"], told["derived"]) == (2, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("more", "line"),
-    [
-        ({"fillers": 1, "filled": [{"many": 1}]},
-         "  fillers   1 record, of which 1 keeps a lost message's position"),
-        ({"fillers": 9, "filled": [{"many": 2}, {"many": 3}]},
-         "  fillers   9 records, of which 5 keep a lost message's position"),
-        ({"fillers": 2}, "  fillers   2 records, of which 0 keep a lost message's position"),
-        ({"corrected": 1},
-         "  kept      1 record whose checksum is wrong: the copy's is made anew"),
-        ({"saved": [OutputFile("damaged/0", 1000, ""), OutputFile("damaged/1", 1, "")]},
-         "  saved     1,001 damaged bytes in damaged/"),
-        ({"restored": [{"field": "magic", "record": 7, "bits": ["bit 3"], "by": "its place"}]},
-         "  put back  magic of the record at 7: bit 3; by its place"),
-        ({"warnings": ["look"]}, "  warning   look"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "line"), [
+    ({"fillers": 1, "filled": [{"many": 1}]},
+     "  fillers   1 record, of which 1 keeps a lost message's position"),
+    ({"fillers": 9, "filled": [{"many": 2}, {"many": 3}]},
+     "  fillers   9 records, of which 5 keep a lost message's position"),
+    ({"fillers": 2}, "  fillers   2 records, of which 0 keep a lost message's position"),
+    ({"corrected": 1},
+     "  kept      1 record whose checksum is wrong: the copy's is made anew"),
+    ({"saved": [OutputFile("damaged/0", 1000, ""), OutputFile("damaged/1", 1, "")]},
+     "  saved     1,001 damaged bytes in damaged/"),
+    ({"restored": [{"field": "magic", "record": 7, "bits": ["bit 3"], "by": "its place"}]},
+     "  put back  magic of the record at 7: bit 3; by its place"),
+    ({"warnings": ["look"]}, "  warning   look"),
+])  # fmt: skip
 def test_only_what_was_done_has_a_line(more: dict[str, Any], line: str) -> None:
     plain = summary_summary().text().splitlines()
     lines = summary_summary(**more).text().splitlines()

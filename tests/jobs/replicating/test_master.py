@@ -248,9 +248,7 @@ def test_without_slaves_each_release_answers_a_put_in_its_own_way(
     master.stop()
 
 
-def test_a_slave_gets_the_log_from_what_it_reports_and_a_put_waits_for_it(
-    master: HaMaster,
-) -> None:
+def test_a_slave_gets_the_log_from_what_it_reports_and_a_put_waits_for_it(master: HaMaster) -> None:
     """HAConnection: the slave sends 8 bytes; a transfer is offset, size and body."""
     with master, socket.create_connection(master.address, 60) as peer:
         peer.sendall(struct.pack(">q", 100))

@@ -158,10 +158,7 @@ def record(name: str, release: str) -> None:
         store, settings = prepared(name, Path(folder))
         asked = list(requests(store))
         settings["brokerPermission"] = 4
-        with (
-            Broker(release, store, **settings) as broker,
-            Peer(f"127.0.0.1:{broker.port}") as peer,
-        ):
+        with Broker(release, store, **settings) as broker, Peer(f"127.0.0.1:{broker.port}") as peer:
             answered = [reported(peer.ask(each._replace(opaque=n))) for n, each in enumerate(asked)]
     lines = [
         json.dumps([each.code, each.fields, answer])

@@ -29,11 +29,9 @@ from tests.trees import contents, flip
 from tests.unpacking import unpack as unpack_archive
 
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
-RELEASES = {
-    TAGS: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
-    THREE: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
-    COUNTS: "4.7.0 or older up to offset {}, then 4.7.1 to 5.3.4",
-}
+RELEASES = {TAGS: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
+            THREE: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
+            COUNTS: "4.7.0 or older up to offset {}, then 4.7.1 to 5.3.4"}  # fmt: skip
 
 
 @pytest.fixture
@@ -74,11 +72,9 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(
 
 # --- what adds to a store -----------------------------------------------------------------------
 
-ADDS = {
-    "append": ["--from", "{messages}", "--yes"], "catch-up": ["--yes"],
-    "deliver-delayed": ["--until", "now", "--yes"],
-    "resolve-transactions": ["--decide", "commit", "--yes"], "expire": ["--yes"],
-}  # fmt: skip
+ADDS = {"append": ["--from", "{messages}", "--yes"], "catch-up": ["--yes"],
+        "deliver-delayed": ["--until", "now", "--yes"],
+        "resolve-transactions": ["--decide", "commit", "--yes"], "expire": ["--yes"]}  # fmt: skip
 
 
 @pytest.fixture
@@ -90,11 +86,9 @@ def new_messages(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ADDS)
-@pytest.mark.parametrize(
-    ("release", "of"),
-    [("5.3.3", "5.5.0 to 5.5.1"), ("4.7.0", "5.5.0 to 5.5.1")],
-    ids=["5.3.3", "4.7.0"],
-)
+@pytest.mark.parametrize(("release", "of"),
+                         [("5.3.3", "5.5.0 to 5.5.1"), ("4.7.0", "5.5.0 to 5.5.1")],
+                         ids=["5.3.3", "4.7.0"])  # fmt: skip
 def test_a_release_that_the_files_contradict_is_refused(
     command: str, release: str, of: str, upgraded: Callable[[str], Path], new_messages: Path,
     capsys: pytest.CaptureFixture[str],
@@ -203,7 +197,5 @@ def test_a_rebuild_by_another_release_says_both(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     summary = rebuilt(store, tmp_path / "out", "5.5.0")
     (warning,) = summary.warnings
-    assert warning == (
-        "--rocketmq 5.5.0: the store's files are of 5.1.0 to 5.3.4: "
-        "the index has no keys of tags (up to 5.3.4)"
-    )
+    assert warning == ("--rocketmq 5.5.0: the store's files are of 5.1.0 to 5.3.4: "
+                       "the index has no keys of tags (up to 5.3.4)")  # fmt: skip

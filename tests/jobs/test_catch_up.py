@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUICK = ("small_all_4.1.0", "small_lmq_batch_5.5.0", "small_odd_4.9.7", "small_expired_5.3.3")
-STORES = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.long)
-    for name in golden_stores.names()
-    if not name.startswith(("default_", "broker_", "middle_", "many_"))
-]
+STORES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long)
+          for name in golden_stores.names()
+          if not name.startswith(("default_", "broker_", "middle_", "many_"))]  # fmt: skip
 
 
 def record_ends(store: GoldenStore) -> list[int]:
@@ -291,10 +289,8 @@ def test_a_set_of_its_own_is_the_whole_one_and_can_be_installed(tmp_path: Path) 
     store, to, ends = half(tmp_path / "store")
     grown(store, to, ends[-1])
     before = contents(to)
-    about = catch_up(
-        str(to), output=str(tmp_path / "set"), rocketmq=store.version,
-        settings=as_text(store.settings),
-    )  # fmt: skip
+    about = catch_up(str(to), output=str(tmp_path / "set"), rocketmq=store.version,
+                     settings=as_text(store.settings))  # fmt: skip
     assert about.done
     assert contents(to) == before
     assert difference(tmp_path / "set", store.expect) is None
@@ -313,10 +309,8 @@ def test_a_set_by_a_storage_of_another_kind(tmp_path: Path) -> None:
     grown(store, to, ends[-1])
     storage = MemoryStorage({f"store/{name}": content for name, content in contents(to).items()})
     before = dict(storage.files)
-    catch_up(
-        "store", output="set", rocketmq=store.version, settings=as_text(store.settings),
-        storage=storage, output_storage=storage,
-    )  # fmt: skip
+    catch_up("store", output="set", rocketmq=store.version, settings=as_text(store.settings),
+             storage=storage, output_storage=storage)  # fmt: skip
     assert {n: c for n, c in storage.files.items() if n.startswith("store/")} == before
     for name, content in storage.files.items():
         if name.startswith("set/"):
@@ -332,11 +326,9 @@ def test_a_log_is_followed_as_it_is_copied_in(in_place: bool, tmp_path: Path) ->
     store = golden_stores.unpack(SMALL)
     to = tmp_path / "store"
     (to / "commitlog").mkdir(parents=True)
-    pieces = [
-        (path.name, at, path.read_bytes()[at : at + 1500])
-        for path in sorted((store.input / "commitlog").iterdir())
-        for at in range(0, path.stat().st_size, 1500)
-    ]
+    pieces = [(path.name, at, path.read_bytes()[at : at + 1500])
+              for path in sorted((store.input / "commitlog").iterdir())
+              for at in range(0, path.stat().st_size, 1500)]  # fmt: skip
     done, ends = 0, record_ends(store)
     settings = as_text(store.settings)
     with held_store(str(to), False) as held:
@@ -368,11 +360,9 @@ def test_a_log_is_followed_by_a_streaming_query(spark: "SparkSession", tmp_path:
     for end in (ends[len(ends) // 3], ends[-1]):
         grown(store, to, end)
         with held_store(str(to), False) as held:
-            follow_stream(
-                spark, str(tmp_path / "checkpoint"),
-                Follow(str(to), every=0.1, idle=3.0, said=rounds.append), held,
-                held.at(store.version, as_text(store.settings)),
-            )  # fmt: skip
+            follow_stream(spark, str(tmp_path / "checkpoint"),
+                          Follow(str(to), every=0.1, idle=3.0, said=rounds.append), held,
+                          held.at(store.version, as_text(store.settings)))  # fmt: skip
     assert difference(to, store.expect) is None
     assert len(rounds) >= 2
     assert sum(about.entries for about in rounds) < 2 * len(ends)
@@ -422,11 +412,8 @@ def test_nothing_is_written_where_it_may_not(tmp_path: Path) -> None:
 
 def growing(store: GoldenStore, to: Path) -> set[str]:
     """The queues whose files the rest of the log changes, as TOPIC/QUEUE."""
-    return {
-        "/".join(path.parent.parts[-2:])
-        for path in (to / "consumequeue").glob("*/*/*")
-        if (store.expect / path.relative_to(to)).read_bytes() != path.read_bytes()
-    }
+    return {"/".join(path.parent.parts[-2:]) for path in (to / "consumequeue").glob("*/*/*")
+            if (store.expect / path.relative_to(to)).read_bytes() != path.read_bytes()}  # fmt: skip
 
 
 def test_a_linked_queue_is_not_written_through(tmp_path: Path) -> None:

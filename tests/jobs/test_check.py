@@ -113,22 +113,18 @@ def test_files_that_are_wrong_are_findings() -> None:
     )
 
 
-GOLDEN = {
-    "continued_5.3.3": (["damaged", "stale"], 1323), "middle_size_5.3.3": (["damaged"], 1499),
-    "middle_crc_5.3.3": (["content"], 1500), "torn_tail_5.3.3": (["damaged"], 1499),
-    "garbage_tail_5.3.3": (["damaged"], 1500), "odd_5.3.3": ([], 3000),
-    "lmq_batch_5.3.3": ([], None),
-}  # fmt: skip
+GOLDEN = {"continued_5.3.3": (["damaged", "stale"], 1323), "middle_size_5.3.3": (["damaged"], 1499),
+          "middle_crc_5.3.3": (["content"], 1500), "torn_tail_5.3.3": (["damaged"], 1499),
+          "garbage_tail_5.3.3": (["damaged"], 1500), "odd_5.3.3": ([], 3000),
+          "lmq_batch_5.3.3": ([], None)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_stores(name: str) -> None:
     store = golden_stores.unpack(name)
     kinds, count = GOLDEN[name]
-    reports = [
-        run_check(str(store.input), store.version, store.settings, cut=Cut(size, 2, 2))
-        for size in (None, 5000)
-    ]
+    reports = [run_check(str(store.input), store.version, store.settings, cut=Cut(size, 2, 2))
+               for size in (None, 5000)]  # fmt: skip
     for report in reports:
         assert [each["kind"] for each in report.damage["ranges"]] == kinds
         assert count is None or report.messages == count
@@ -251,11 +247,8 @@ def test_an_index_entry_that_ends_its_chain_is_named(how: str, tmp_path: Path) -
     file = min((store / "index").iterdir())
     end_chains(file, ENDS[how])
     (found,) = run_check(str(store), golden.version, golden.settings).differences
-    assert (found.path, found.offset, found.field) == (
-        str(file),
-        entry_at(1) + 16,
-        "entry 1 previous",
-    )
+    assert (found.path, found.offset, found.field) == (str(file), entry_at(1) + 16,
+                                                       "entry 1 previous")  # fmt: skip
     assert (found.there, found.wanted) == (ENDS[how](1), 0)
 
 

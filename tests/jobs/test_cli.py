@@ -23,10 +23,8 @@ SIZES = ("--set", f"mappedFileSizeCommitLog={SEGMENT}", "--set", "maxIndexNum=50
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    messages = [
-        Message(queue_offset=n, body=b"body", properties=properties(("KEYS", f"k{n}")))
-        for n in range(60)
-    ]
+    messages = [Message(queue_offset=n, body=b"body", properties=properties(("KEYS", f"k{n}")))
+                for n in range(60)]  # fmt: skip
     return write_log(tmp_path / "store", build_log(messages, SEGMENT))
 
 

@@ -111,19 +111,14 @@ def test_records_and_their_keys_are_what_queues_and_index_hold() -> None:
     store = golden_stores.unpack("tiny_5.3.3")
     path = next((store.input / "commitlog").iterdir())
     found = of_kind(items(path, "--rocketmq", "5.3.3"), "record")
-    queues = [
-        (item["physicalOffset"], item["size"], item["tagsCode"])
-        for file in (store.expect / "consumequeue").rglob("0*")
-        if file.is_file()
-        for item in of_kind(items(file), "entry")
-    ]
+    queues = [(item["physicalOffset"], item["size"], item["tagsCode"])
+              for file in (store.expect / "consumequeue").rglob("0*") if file.is_file()
+              for item in of_kind(items(file), "entry")]  # fmt: skip
     dispatched = [r for r in found if r["tagsCode"] is not None]
     assert sorted(queues) == [(r["physicalOffset"], r["size"], r["tagsCode"]) for r in dispatched]
-    keys = [
-        (item["keyHash"], item["physicalOffset"])
-        for file in sorted((store.expect / "index").iterdir())
-        for item in of_kind(items(file, "--set", "maxHashSlotNum=100"), "entry")
-    ]
+    keys = [(item["keyHash"], item["physicalOffset"])
+            for file in sorted((store.expect / "index").iterdir())
+            for item in of_kind(items(file, "--set", "maxHashSlotNum=100"), "entry")]  # fmt: skip
     assert keys == [(key, r["physicalOffset"]) for r in found for key in r["keyHashes"]]
 
 

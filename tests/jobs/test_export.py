@@ -46,10 +46,8 @@ def store(tmp_path: Path) -> Path:
 def test_files_in_order_have_the_rows_of_the_source(kind: str, tmp_path: Path) -> None:
     store = golden_stores.unpack("mixed_5.3.3").input
     wanted = table(store, rocketmq="5.3.3")
-    done = run(
-        store, tmp_path / "out", format=kind, rocketmq="5.3.3", cut=Cut(100_000),
-        system_topics=True,
-    )  # fmt: skip
+    done = run(store, tmp_path / "out", format=kind, rocketmq="5.3.3", cut=Cut(100_000),
+               system_topics=True)  # fmt: skip
     assert done.messages == wanted.num_rows
     assert len(done.files) > 2
     paths = [tmp_path / "out" / each["path"] for each in done.files]
@@ -161,10 +159,8 @@ def test_verify_without_a_store_compares_the_files_with_their_manifest(
 
 
 def test_an_export_is_appended_in_part_and_as_the_source_has_its_files(tmp_path, capsys) -> None:
-    made = [
-        Message(topic=topic, queue_id=n % 3, store_timestamp=1000 + n, body=b"b%d" % n)
-        for n, topic in enumerate("ABAAC" + "B" * 4)
-    ]
+    made = [Message(topic=topic, queue_id=n % 3, store_timestamp=1000 + n, body=b"b%d" % n)
+            for n, topic in enumerate("ABAAC" + "B" * 4)]  # fmt: skip
     store, out, copy = (
         write(damaged(made).log, tmp_path / "store"), tmp_path / "out", tmp_path / "c",
     )  # fmt: skip
@@ -209,20 +205,16 @@ def test_exported_lines_are_messages_again(store: Path, tmp_path, capsys) -> Non
     assert main(["append", str(tmp_path / "c"), "--from", str(some), "--rocketmq", "5.3.3"]) == 0
     assert table(tmp_path / "c")["body"].to_pylist() == [b"body 003", b"body 004", b"plain"]
     run(store, tmp_path / "no", format="jsonl", bodies=False)
-    bare = [
-        "append", str(tmp_path / "d"), "--from",
-        str(tmp_path / "no" / "data" / "part-00000000.jsonl"),
-    ]  # fmt: skip
+    bare = ["append", str(tmp_path / "d"), "--from",
+            str(tmp_path / "no" / "data" / "part-00000000.jsonl")]  # fmt: skip
     assert main([*bare, "--rocketmq", "5.3.3"]) == 2
     assert "line 1: was exported with --no-bodies" in capsys.readouterr().err
 
 
 def test_messages_are_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = [
-        Message(topic=topic, store_timestamp=1000 + n, body=b"b%d" % n,
-                properties=properties(("TAGS", tag), ("price", str(n))))
-        for n, (topic, tag) in enumerate(zip("ABAAC", "xxyxz", strict=True))
-    ]  # fmt: skip
+    made = [Message(topic=topic, store_timestamp=1000 + n, body=b"b%d" % n,
+                    properties=properties(("TAGS", tag), ("price", str(n))))
+            for n, (topic, tag) in enumerate(zip("ABAAC", "xxyxz", strict=True))]  # fmt: skip
     store = write(damaged(made).log, tmp_path / "store")
 
     def bodies(name: str, **options: Any) -> list[bytes]:
@@ -263,11 +255,8 @@ def test_without_bodies_none_is_there(store: Path, tmp_path: Path) -> None:
 
 def test_bodies_are_decompressed_and_say_so(tmp_path: Path) -> None:
     packed = zlib.compress(b"hello " * 50)
-    made = [
-        Message(body=packed, sys_flag=1),
-        Message(body=b"plain"),
-        Message(body=b"no", sys_flag=1),
-    ]
+    made = [Message(body=packed, sys_flag=1), Message(body=b"plain"),
+            Message(body=b"no", sys_flag=1)]  # fmt: skip
     store = write(damaged(made).log, tmp_path / "store")
     run(store, tmp_path / "out", decompress=True)
     rows = pq.read_table(tmp_path / "out" / "data" / "part-00000000.parquet").to_pylist()

@@ -244,17 +244,12 @@ def test_killed_at_any_step(store: Path, rebuilt: Path) -> None:
 
 # --- every state a crash may leave ----------------------------------------------------------
 
-OLD = {
-    "commitlog/0": b"log" * 900, "config/c.json": b"{}", "lock": b"lock", "abort": b"1",
-    f"consumequeue/T/0/{FIRST}": b"old" * 400, f"consumequeue/U/1/{FIRST}": b"gone",
-    "checkpoint": b"old",
-    "index/20240101000000001": b"index" * 300,
-}  # fmt: skip
-NEW = {
-    f"consumequeue/T/0/{FIRST}": b"new" * 400, f"consumequeue/V/0/{FIRST}": b"more" * 9,
-    "checkpoint": b"new",
-    "index/20240101000000002": b"INDEX" * 300, "index/20240101000000003": b"",
-}  # fmt: skip
+OLD = {"commitlog/0": b"log" * 900, "config/c.json": b"{}", "lock": b"lock", "abort": b"1",
+       f"consumequeue/T/0/{FIRST}": b"old" * 400, f"consumequeue/U/1/{FIRST}": b"gone",
+       "checkpoint": b"old", "index/20240101000000001": b"index" * 300}  # fmt: skip
+NEW = {f"consumequeue/T/0/{FIRST}": b"new" * 400, f"consumequeue/V/0/{FIRST}": b"more" * 9,
+       "checkpoint": b"new",
+       "index/20240101000000002": b"INDEX" * 300, "index/20240101000000003": b""}  # fmt: skip
 
 
 def put(files: MemoryFiles, root: str, tree: dict[str, bytes]) -> None:
@@ -274,10 +269,8 @@ class Step:
     def __init__(self, undoes: bool) -> None:
         self.undoes, self.source = undoes, MemoryFiles()
         put(self.source, "", NEW)
-        self.wanted = [
-            SetFile(path, len(content), hashlib.sha256(content).hexdigest())
-            for path, content in NEW.items()
-        ]
+        self.wanted = [SetFile(path, len(content), hashlib.sha256(content).hexdigest())
+                       for path, content in NEW.items()]  # fmt: skip
         files = MemoryFiles()
         put(files, "s", OLD)
         if undoes:
@@ -395,10 +388,8 @@ def test_a_manifest_or_a_note_of_another_shape_is_named(
     install_set(str(store), str(rebuilt))
     manifest, note = rebuilt / "manifest.json", store.parent / "store.reput-old" / NOTE
     before = contents(store)
-    for path, words in (
-        (manifest, ["install", str(rebuilt), str(store), "--yes"]),
-        (note, ["install", "--undo", str(store), "--yes"]),
-    ):
+    for path, words in ((manifest, ["install", str(rebuilt), str(store), "--yes"]),
+                        (note, ["install", "--undo", str(store), "--yes"])):  # fmt: skip
         good = json.loads(path.read_text())
         for wrong in SHAPES[name]:
             path.write_text(json.dumps({**good, name: wrong}))

@@ -198,15 +198,8 @@ def test_hostile_names_are_labels_and_no_lines(tmp_path: Path) -> None:
     made.file("config/consumerOffset.json", json.dumps({"offsetTable": offsets}))
     found = in_file(made, tmp_path)
     groups = {labels[0] for labels in found[DIFF]}
-    assert groups == {
-        'a"} 1\ufffdreput_x 2',
-        "\\",
-        "\ufffd\ufffd[2J",
-        "\ufffd",
-        "?",
-        "x" * 255,
-        "é😀",
-    }
+    assert groups == {'a"} 1\ufffdreput_x 2', "\\", "\ufffd\ufffd[2J", "\ufffd", "?", "x" * 255,
+                      "é😀"}  # fmt: skip
     assert found["reput_left_out"]["names",] > 0  # \x00 and \x01 would be one
     assert "reput_x" not in found
 
@@ -223,12 +216,8 @@ def test_the_file_is_replaced_whole_and_nothing_else_is(tmp_path: Path, capsys: 
     assert {each.name for each in tmp_path.iterdir()} == {"store", "reput.prom"}
     file.write_text("# HELP node_load1 another's\n")
     asked = words(made, tmp_path / "store")
-    for path in (
-        file,
-        tmp_path / "x.txt",
-        tmp_path / "store/config/x.prom",
-        tmp_path / "no/x.prom",
-    ):
+    for path in (file, tmp_path / "x.txt", tmp_path / "store/config/x.prom",
+                 tmp_path / "no/x.prom"):  # fmt: skip
         assert main([*asked, "--textfile", str(path)]) == 2
     assert file.read_text().startswith("# HELP node_load1")
     capsys.readouterr()

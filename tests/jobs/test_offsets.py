@@ -383,9 +383,7 @@ WRONG: dict[str, list[str]] = {
 }
 
 
-def test_what_is_asked_reads_as_a_sentence(
-    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_asked_reads_as_a_sentence(store: Path, capsys, monkeypatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert main(["offsets", "set", str(store), "--to-offset", "0"]) == 2
     asked = f"would move 4 offsets in config/consumerOffset.json of {store}; nothing was done"

@@ -29,17 +29,13 @@ def batch(*bodies: bytes) -> bytes:
     return made
 
 
-MESSAGES = [
-    Message(body=b"order-17", properties=properties(("TAGS", "paid"), ("price", "12"))),
-    Message(body=b"order-18", properties=properties(("TAGS", "new"), ("price", "9"))),
-    Message(
-        body=zlib.compress(b"order-19 " * 99), sys_flag=0x1,
-        properties=properties(("TAGS", "paid"), ("price", "12.0")),
-    ),
-    Message(body=b"order-20 is not compressed", sys_flag=0x1),
-    Message(body=batch(b"one", b"two \x1b[31m"), sys_flag=0xC0, queue_offset=40),
-    Message(body=batch(b"one", b"two")[:-1], sys_flag=0xC0),
-]  # fmt: skip
+MESSAGES = [Message(body=b"order-17", properties=properties(("TAGS", "paid"), ("price", "12"))),
+            Message(body=b"order-18", properties=properties(("TAGS", "new"), ("price", "9"))),
+            Message(body=zlib.compress(b"order-19 " * 99), sys_flag=0x1,
+                    properties=properties(("TAGS", "paid"), ("price", "12.0"))),
+            Message(body=b"order-20 is not compressed", sys_flag=0x1),
+            Message(body=batch(b"one", b"two \x1b[31m"), sys_flag=0xC0, queue_offset=40),
+            Message(body=batch(b"one", b"two")[:-1], sys_flag=0xC0)]  # fmt: skip
 
 
 @pytest.fixture

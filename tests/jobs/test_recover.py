@@ -510,11 +510,9 @@ def test_what_expires_goes_on_each_disk(tmp_path: Path) -> None:
     assert not run(store, settings=given).needed
 
 
-@pytest.mark.parametrize(
-    ("about", "code"),
-    [({}, 0), ({"written": ["q"], "done": True}, 0), ({"written": ["q"]}, 1),
-     ({"left_out": ["m"]}, 1), ({"lost_past_end": 1}, 1)],
-)  # fmt: skip
+@pytest.mark.parametrize(("about", "code"),
+                         [({}, 0), ({"written": ["q"], "done": True}, 0), ({"written": ["q"]}, 1),
+                          ({"left_out": ["m"]}, 1), ({"lost_past_end": 1}, 1)])  # fmt: skip
 def test_the_exit_code_says_what_is_to_do_and_what_is_lost(
     about: dict[str, Any], code: int, tmp_path: Path, monkeypatch, commands_in_process: None
 ) -> None:

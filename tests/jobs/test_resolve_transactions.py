@@ -70,10 +70,8 @@ def test_before_4_3_0_there_were_no_such_messages(store: str) -> None:
 
 
 def test_offsets_in_rocksdb_are_refused(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "reput.store_format.discover.config.config_in_rocksdb",
-        lambda at, _: at / "config/consumerOffsets",
-    )
+    monkeypatch.setattr("reput.store_format.discover.config.config_in_rocksdb",
+                        lambda at, _: at / "config/consumerOffsets")  # fmt: skip
     with pytest.raises(StoreError, match=r"config/consumerOffsets: RocksDB tells a broker"):
         dry(store, "commit")
 

@@ -106,9 +106,7 @@ def test_a_relative_time_means_what_it_meant_in_the_first_run(store: Path, capsy
         (["--checkpoint", "no/x"], "No such file or directory"),
     ],
 )  # fmt: skip
-def test_wrong_words_are_one_line(
-    words: list[str], said: str, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_words_are_one_line(words: list[str], said: str, store: Path, capsys) -> None:
     before = contents(store)
     with cluster() as there:
         try:

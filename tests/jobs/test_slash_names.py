@@ -36,10 +36,8 @@ def log_of(*names: str) -> Damaged:
             ("INNER_MULTI_QUEUE_OFFSET", ",".join([str(n)] * len(names))),
         )  # fmt: skip
 
-    return damaged([
-        Message("T", 0, n, b"body", store_timestamp=START + n, properties=multi(n))
-        for n in range(COUNT)
-    ])  # fmt: skip
+    return damaged([Message("T", 0, n, b"body", store_timestamp=START + n, properties=multi(n))
+                    for n in range(COUNT)])  # fmt: skip
 
 
 @pytest.fixture
@@ -152,7 +150,5 @@ def test_offsets_of_lmq_groups_are_read() -> None:
     notes = Notes()
     found = consumer_offsets(Folder(storage, STORE), notes)
     assert found == {("g", "T"): {0: 5}, ("g", "U"): {0: 1}, ("%LMQ%c", SLASH): {0: 7}}
-    assert (
-        "1 groups of a topic have other offsets there, 1 are in consumerOffset.json alone"
-        in (notes.lines[0])
-    )
+    assert ("1 groups of a topic have other offsets there, 1 are in consumerOffset.json alone"
+            in (notes.lines[0]))  # fmt: skip

@@ -36,15 +36,11 @@ class Rebuilt(NamedTuple):
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Rebuilt:
     root = tmp_path_factory.mktemp("verify")
-    messages = [
-        Message(
-            topic="B" if n % 5 == 4 else "T",
-            queue_offset=n // 5 if n % 5 == 4 else n - n // 5,
-            store_timestamp=1_700_000_000_000 + n * 1000,
-            properties=properties(("KEYS", f"k{n}"), ("TAGS", "t")),
-        )
-        for n in range(73)
-    ]
+    messages = [Message(topic="B" if n % 5 == 4 else "T",
+                        queue_offset=n // 5 if n % 5 == 4 else n - n // 5,
+                        store_timestamp=1_700_000_000_000 + n * 1000,
+                        properties=properties(("KEYS", f"k{n}"), ("TAGS", "t")))
+                for n in range(73)]  # fmt: skip
     store = write_log(root / "store", build_log(messages, SEGMENT))
     write(store, {"config/topics.json": TOPICS.encode()})
     run(str(root / "store"), str(root / "output"), rocketmq="5.3.3", settings=SETTINGS)
@@ -84,20 +80,16 @@ def index_file(output: Path, number: int = 0) -> Path:
 
 
 # Where a byte is changed: file, offset, and what the report calls that place.
-PLACES = [
-    (f"{QUEUE}/{FIRST}", 0, "entry 0 physicalOffset"),
-    (f"{QUEUE}/{FIRST}", 3 * 20 + 11, "entry 3 size"),
-    (f"{QUEUE}/{SECOND}", 9 * 20 + 19, "entry 9 tagsCode"),
-    (f"{BATCH}/{FIRST}", 46 + 20, "entry 1 storeTimestamp"),
-    (f"{BATCH}/{FIRST}", 46 + 28, "entry 1 baseOffset"),
-    (f"{BATCH}/{FIRST}", 2 * 46 + 37, "entry 2 batchSize"),
-    ("index", 0, "header beginTimestamp"),
-    ("index", 39, "header indexCount"),
-    ("index", 40 + 4 * 3, "slot 3"),
-    ("index", 40 + 4 * SLOTS + 20, "entry 1 keyHash"),
-    ("index", 40 + 4 * SLOTS + 49 * 20 + 12, "entry 49 timeDiff"),
-    ("index", 40 + 4 * SLOTS + 20 + 19, "entry 1 previous"),
-]
+PLACES = [(f"{QUEUE}/{FIRST}", 0, "entry 0 physicalOffset"),
+          (f"{QUEUE}/{FIRST}", 3 * 20 + 11, "entry 3 size"),
+          (f"{QUEUE}/{SECOND}", 9 * 20 + 19, "entry 9 tagsCode"),
+          (f"{BATCH}/{FIRST}", 46 + 20, "entry 1 storeTimestamp"),
+          (f"{BATCH}/{FIRST}", 46 + 28, "entry 1 baseOffset"),
+          (f"{BATCH}/{FIRST}", 2 * 46 + 37, "entry 2 batchSize"),
+          ("index", 0, "header beginTimestamp"), ("index", 39, "header indexCount"),
+          ("index", 40 + 4 * 3, "slot 3"), ("index", 40 + 4 * SLOTS + 20, "entry 1 keyHash"),
+          ("index", 40 + 4 * SLOTS + 49 * 20 + 12, "entry 49 timeDiff"),
+          ("index", 40 + 4 * SLOTS + 20 + 19, "entry 1 previous")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "offset", "what"), PLACES, ids=[what for *_, what in PLACES])

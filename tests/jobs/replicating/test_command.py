@@ -34,22 +34,16 @@ def test_its_json_says_what_was_copied(source: Path, tmp_path, capsys) -> None:
     assert "new       0 records" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["target"],
-        ["source", "target", "--master", "127.0.0.1:10912"],
-        ["--master", "nowhere", "target"],
-        ["--master", "127.0.0.1:0", "target"],
-        ["--master", "127.0.0.1:10912", "target", "--dry-run"],
-        ["source", "target", "--broker", "127.0.0.1:10911"],
-        ["source", "target", "--idle", "3"],
-        ["source", "target", "--follow", "--dry-run"],
-        ["source", "target", "--every", "0"],
-        ["source", "target", "--rate", "fast"],
-        ["source", "s3://bucket/target"],
-    ],
-)
+@pytest.mark.parametrize("words",
+                         [["target"], ["source", "target", "--master", "127.0.0.1:10912"],
+                          ["--master", "nowhere", "target"], ["--master", "127.0.0.1:0", "target"],
+                          ["--master", "127.0.0.1:10912", "target", "--dry-run"],
+                          ["source", "target", "--broker", "127.0.0.1:10911"],
+                          ["source", "target", "--idle", "3"],
+                          ["source", "target", "--follow", "--dry-run"],
+                          ["source", "target", "--every", "0"],
+                          ["source", "target", "--rate", "fast"],
+                          ["source", "s3://bucket/target"]])  # fmt: skip
 def test_words_that_say_nothing_together(words: list[str], source: Path, tmp_path, capsys) -> None:
     places = {name: str(tmp_path / name) for name in ("source", "target")}
     words = [places.get(word, word) for word in words]

@@ -310,17 +310,12 @@ def peer(talk: Callable[[socket.socket], None], first: int = 8) -> Iterator[int]
         listener.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.parametrize(
-    ("frame", "said"),
-    [
-        (encode_header(1, (1 << 31) - 1), "size 2147483647"),
-        (encode_header(1, -7), "size -7"),
-        (b"\xff" * 12, "negative"),
-        (encode_header(1, 60) + b"\0" * 60, "zeros"),
-        (encode_header(1, 60) + b"\x7f" * 60, "totalSize"),
-        (encode_header(1, 60)[:5], "closed the connection"),
-    ],
-)
+@pytest.mark.parametrize(("frame", "said"),
+                         [(encode_header(1, (1 << 31) - 1), "size 2147483647"),
+                          (encode_header(1, -7), "size -7"), (b"\xff" * 12, "negative"),
+                          (encode_header(1, 60) + b"\0" * 60, "zeros"),
+                          (encode_header(1, 60) + b"\x7f" * 60, "totalSize"),
+                          (encode_header(1, 60)[:5], "closed the connection")])  # fmt: skip
 def test_a_master_that_is_none(tmp_path: Path, frame: bytes, said: str) -> None:
     target = tmp_path / "replica"
     with pytest.MonkeyPatch.context() as patch, peer(lambda other: other.sendall(frame)) as port:
@@ -341,9 +336,7 @@ def test_a_frame_over_the_ends_of_segments(source: Path, tmp_path: Path) -> None
     assert log_of(tmp_path / "replica") == log_of(source)
 
 
-def command(
-    port: int, target: Path, capsys: pytest.CaptureFixture[str], *more: str
-) -> tuple[int, str]:
+def command(port: int, target: Path, capsys, *more: str) -> tuple[int, str]:
     """Exit code and errors of a replication from a peer, as a command."""
     words = ["replicate", "--master", f"127.0.0.1:{port}", str(target), "--broker", ""]
     words += ["--from-offset", "0", "--rocketmq", "5.3.3", *more]
@@ -351,9 +344,7 @@ def command(
     return cli.main(words), capsys.readouterr().err
 
 
-def test_a_master_that_sends_another_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_master_that_sends_another_place(tmp_path: Path, capsys) -> None:
     """It is the peer's fault, and the next connection would bring the same."""
     frame, heard = encode_header(4096, 5) + b"abcde", []
 
@@ -385,9 +376,7 @@ def broker(info: dict[str, str], settings: dict[str, str]) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("follow", [[], ["--follow"]])
-def test_garbage_is_given_up_soon(
-    follow: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_garbage_is_given_up_soon(follow: list[str], tmp_path: Path, capsys) -> None:
     """Also between connections that break: those of a master that is down are tried longer."""
     heard: list[int] = []
 
@@ -403,22 +392,14 @@ def test_garbage_is_given_up_soon(
     assert len(heard) == 5
 
 
-@pytest.mark.parametrize(
-    "says",
-    [
-        {"mappedFileSizeCommitLog": "-1"},
-        {"mappedFileSizeCommitLog": "1"},
-        {"mappedFileSizeCommitLog": "9" * 30},
-        {"mappedFileSizeCommitLog": "\U0001f4a9"},
-        {"maxIndexNum": "-5"},
-        {"messageDelayLevel": "1x"},
-        {"commitLogMinOffset": "9" * 30},
-        {"commitLogMinOffset": "9223372036854775000"},
-        {"commitLogMaxOffset": "9" * 30},
-        {"brokerVersionDesc": "V9_9_9"},
-        {"brokerVersionDesc": ""},
-    ],
-)
+@pytest.mark.parametrize("says",
+                         [{"mappedFileSizeCommitLog": "-1"}, {"mappedFileSizeCommitLog": "1"},
+                          {"mappedFileSizeCommitLog": "9" * 30},
+                          {"mappedFileSizeCommitLog": "\U0001f4a9"}, {"maxIndexNum": "-5"},
+                          {"messageDelayLevel": "1x"}, {"commitLogMinOffset": "9" * 30},
+                          {"commitLogMinOffset": "9223372036854775000"},
+                          {"commitLogMaxOffset": "9" * 30}, {"brokerVersionDesc": "V9_9_9"},
+                          {"brokerVersionDesc": ""}])  # fmt: skip
 def test_a_broker_that_says_what_cannot_be(
     says: dict[str, str], source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

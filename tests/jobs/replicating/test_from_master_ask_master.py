@@ -59,14 +59,8 @@ def test_what_is_no_table_is_an_error_of_the_protocol(body: bytes) -> None:
         Answered({RUNTIME_INFO: body, CONFIG: b""}).says()
 
 
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("topics.json", 21),
-        ("consumerOffset.json", 43),
-        ("delayOffset.json", 45),
-        ("subscriptionGroup.json", 201),
-    ],
-)
+@pytest.mark.parametrize(("name", "code"),
+                         [("topics.json", 21), ("consumerOffset.json", 43),
+                          ("delayOffset.json", 45), ("subscriptionGroup.json", 201)])  # fmt: skip
 def test_files_of_config_are_asked_for_as_slavesynchronize_does(name: str, code: int) -> None:
     assert Answered({code: b"{}"}).config(name) == b"{}"

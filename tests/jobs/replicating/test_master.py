@@ -59,10 +59,8 @@ def append(tmp_path: Path, slave: Slave, *words: str, count: int = 20) -> int:
     lines = (json.dumps({"topic": "T", "body": str(number)}) for number in range(count))
     source.write_text("\n".join(lines) + "\n")
     slave.start()
-    return run_append([
-        str(tmp_path / "store"), "--from", str(source), *SIZES,
-        "--ha-listen", f"127.0.0.1:{slave.port}", *words,
-    ])  # fmt: skip
+    return run_append([str(tmp_path / "store"), "--from", str(source), *SIZES,
+                       "--ha-listen", f"127.0.0.1:{slave.port}", *words])  # fmt: skip
 
 
 @pytest.fixture

@@ -103,15 +103,11 @@ def test_a_replica_ends_behind_its_last_whole_record(tmp_path: Path) -> None:
         assert target.last == end - SIZE
 
 
-@pytest.mark.parametrize(
-    ("files", "why"),
-    [
-        ({0: SEGMENT, 2 * SEGMENT: SEGMENT}, "a hole before it"),
-        ({0: SEGMENT + 1}, "the source's segments have 2048"),
-        ({SEGMENT // 2: SEGMENT}, "begin at multiples of that"),
-        ({"readme": 3}, "commitlog/readme"),
-    ],
-)
+@pytest.mark.parametrize(("files", "why"),
+                         [({0: SEGMENT, 2 * SEGMENT: SEGMENT}, "a hole before it"),
+                          ({0: SEGMENT + 1}, "the source's segments have 2048"),
+                          ({SEGMENT // 2: SEGMENT}, "begin at multiples of that"),
+                          ({"readme": 3}, "commitlog/readme")])  # fmt: skip
 def test_segments_that_cannot_be_the_sources_are_refused(
     tmp_path: Path, files: dict[Any, int], why: str
 ) -> None:
@@ -171,11 +167,8 @@ def test_what_is_odd_has_its_own_line() -> None:
 
 def test_its_json_has_every_field() -> None:
     told = json.loads(json.dumps(asdict(done(config=["topics.json"]))))
-    assert (told["resumed_at"], told["end"], told["config"]) == (
-        1_000_000,
-        5_000_000,
-        ["topics.json"],
-    )
+    assert (told["resumed_at"], told["end"], told["config"]) == (1_000_000, 5_000_000,
+                                                                 ["topics.json"])  # fmt: skip
     assert (told["dry_run"], told["warnings"], told["behind"]) == (False, [], 0)
 
 

@@ -246,10 +246,8 @@ def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path
     elsewhere = {"storePathCommitLog": str(tmp_path / "logs")}
     (tmp_path / "logs").mkdir()
     with pytest.raises(StoreError, match="nothing is written there"):
-        OffsetsFile(
-            str(tmp_path / "logs" / "o.json"),
-            inputs_of(Place(LocalStorage(), str(store)), elsewhere),
-        )
+        OffsetsFile(str(tmp_path / "logs" / "o.json"),
+                    inputs_of(Place(LocalStorage(), str(store)), elsewhere))  # fmt: skip
     other = tmp_path / "other"
     other.write_text("mine")
     with pytest.raises(StoreError, match="stays"):

@@ -217,10 +217,8 @@ def test_topics_are_there_that_a_broker_makes_when_it_starts(asked: Asked) -> No
     """The golden store's broker made them: only our own broker's and cluster's names are new."""
     found = said(asked.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))["topicList"]
     theirs = [name for name in found if asked.broker.store.topics[name].configured]
-    new = [
-        "reput", "DefaultCluster", "DefaultCluster_REPLY_TOPIC",
-        "rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_SYNC_BROKER_MEMBER_reput",
-    ]  # fmt: skip
+    new = ["reput", "DefaultCluster", "DefaultCluster_REPLY_TOPIC",
+           "rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_SYNC_BROKER_MEMBER_reput"]  # fmt: skip
     assert sorted(set(found) - set(theirs)) == sorted(new)
     own = {name.replace("DefaultCluster", "C").replace("reput", "b0") for name in new}
     assert own <= set(theirs)

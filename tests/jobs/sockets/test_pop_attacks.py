@@ -51,11 +51,9 @@ def _acknowledge(peer: Peer, acks: list[dict[str, Any]]) -> int:
 
 def _never_given(first: int, group: str, revive: int = 0) -> list[dict[str, Any]]:
     """Handles of pops that never were."""
-    return [
-        {"c": group.format(n), "t": TOPIC, "r": "0", "so": n % 348, "q": 0, "rq": revive,
-         "pt": n, "it": _INVISIBLE, "b": "AQ=="}
-        for n in range(first, first + _BATCH)
-    ]  # fmt: skip
+    return [{"c": group.format(n), "t": TOPIC, "r": "0", "so": n % 348, "q": 0, "rq": revive,
+             "pt": n, "it": _INVISIBLE, "b": "AQ=="}
+            for n in range(first, first + _BATCH)]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -72,10 +70,8 @@ def test_a_million_handles_that_were_never_given(serving, group, revive, most) -
         given = _popped(peer, "g", queueId=0, invisibleTime=_INVISIBLE)
         _acknowledge(peer, _never_given(1, group))
         before = serving.memory()
-        codes = {
-            _acknowledge(peer, _never_given(first, group, revive))
-            for first in range(1, _HANDLES, _BATCH)
-        }
+        codes = {_acknowledge(peer, _never_given(first, group, revive))
+                 for first in range(1, _HANDLES, _BATCH)}  # fmt: skip
         assert serving.memory() - before < most
         assert codes == {
             ResponseCode.SUCCESS, *([ResponseCode.SYSTEM_ERROR] if revive else [])

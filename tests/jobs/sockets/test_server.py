@@ -103,12 +103,8 @@ def test_another_protocol_is_named_in_the_log_once(store: Path) -> None:
 
 
 def test_what_is_no_frame_ends_the_connection(serving: Serving) -> None:
-    for raw in (
-        b"GET / HTTP/1.1\r\n\r\n",
-        os.urandom(4096),
-        struct.pack(">ii", -5, 3),
-        b"\xff" * 9,
-    ):
+    for raw in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096), struct.pack(">ii", -5, 3),
+                b"\xff" * 9):  # fmt: skip
         with Peer(serving.address) as peer:
             peer.socket.sendall(raw)
             with pytest.raises((ConnectionError, TimeoutError)):
@@ -369,10 +365,8 @@ class Waiting:
     def __init__(self, stack: ExitStack) -> None:
         self.sent: list[int] = []
         self.asked: list[int] = []
-        self.held = HeldPulls(
-            lambda _, request, answer: self.sent.append(request.opaque),
-            lambda _, request: self.asked.append(request.opaque),
-        )
+        self.held = HeldPulls(lambda _, request, answer: self.sent.append(request.opaque),
+                              lambda _, request: self.asked.append(request.opaque))  # fmt: skip
         self.one, self.two = (self._connect(stack, number) for number in (1, 2))
 
     @staticmethod

@@ -101,12 +101,8 @@ def stream(kind: Any, store: Path, **options: Any) -> DerivedStream:
 
 def rows(kind: Any, reader: DerivedStream, start: Offset, end: Offset) -> Rows:
     names = KEYS[kind]
-    return [
-        tuple(row[name] for name in names)
-        for part in reader.partitions(start, end)
-        for batch in reader.read(part)
-        for row in batch.to_pylist()
-    ]
+    return [tuple(row[name] for name in names) for part in reader.partitions(start, end)
+            for batch in reader.read(part) for row in batch.to_pylist()]  # fmt: skip
 
 
 def drained(

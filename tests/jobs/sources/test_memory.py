@@ -50,17 +50,8 @@ def _peak(folder: Path, messages: list[Message], bodies: bool) -> int:
     small = write_log(folder / "small", build_log([Message(body=b"x" * BODY)] * 4, SEGMENT))
     store = write_log(folder / "large", build_log(messages, SEGMENT))
     (folder / "staging").mkdir()
-    done = run_python(
-        "-c",
-        PEAK,
-        small,
-        store,
-        folder / "staging",
-        "bodies" if bodies else "none",
-        SEGMENT,
-        timeout=300,
-        check=True,
-    )
+    done = run_python("-c", PEAK, small, store, folder / "staging", "bodies" if bodies else "none",
+                      SEGMENT, timeout=300, check=True)  # fmt: skip
     exported, peak = map(int, done.stdout.split())
     assert exported == len(messages)
     return peak

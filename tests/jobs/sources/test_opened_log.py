@@ -64,13 +64,8 @@ def test_a_store_with_odd_times_and_queue_offsets_has_no_older_life(version: str
 @pytest.mark.long
 def test_only_golden_stores_with_damage_have_an_older_life() -> None:
     found = {name for name in golden_stores.names() if older(name)}
-    assert {name.partition("_")[0] for name in found} == {
-        "bad",
-        "continued",
-        "garbage",
-        "middle",
-        "torn",
-    }
+    assert {name.partition("_")[0] for name in found} == {"bad", "continued", "garbage", "middle",
+                                                          "torn"}  # fmt: skip
 
 
 @pytest.mark.parametrize("wanted", [None, 1, 2, 7])
@@ -158,11 +153,9 @@ def test_in_a_hole_reading_begins_behind_it() -> None:
         assert place_of(parts, said) == 2 * SEGMENT
 
 
-@pytest.mark.parametrize(
-    ("start", "why"),
-    [(SEGMENT - 1, "the log begins at 4096: 1 bytes were deleted"),
-     (3 * SEGMENT + 1, "it is another log, or was cut")],
-)  # fmt: skip
+@pytest.mark.parametrize(("start", "why"),
+                         [(SEGMENT - 1, "the log begins at 4096: 1 bytes were deleted"),
+                          (3 * SEGMENT + 1, "it is another log, or was cut")])  # fmt: skip
 def test_a_place_that_the_log_lacks_is_refused_or_gone_on_from(start: int, why: str) -> None:
     log = damaged(start=SEGMENT)
     parts = opened(log)

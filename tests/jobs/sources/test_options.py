@@ -114,11 +114,8 @@ def test_a_users_schema_names_columns_and_their_types(schema: StructType, said: 
 def test_a_users_schema_narrows(tmp_path: Path) -> None:
     store = write(damaged(messages(3)).log, tmp_path)
     whole = CommitLogSource({"path": str(store)})
-    wanted = (
-        StructType()
-        .add("storeTimestamp", TimestampType())
-        .add("keys", whole.schema()["keys"].dataType)
-    )
+    wanted = (StructType().add("storeTimestamp", TimestampType())
+              .add("keys", whole.schema()["keys"].dataType))  # fmt: skip
     reader = whole.reader(wanted)
     (part,) = reader.partitions()
     (batch,) = reader.read(part)

@@ -142,12 +142,10 @@ def test_queues_and_index_are_streams(kind, ordered, spark, tmp_path) -> None:
     reput.register(spark)
     for first, count in ((0, 60), (60, 40)):
         made(store, count, first)
-        query = (
-            spark.readStream.format(kind).option("maxOffsetsPerTrigger", "50").load(str(store))
-            .writeStream.format("parquet").option("path", str(out))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True).start()
-        )  # fmt: skip
+        query = (spark.readStream.format(kind).option("maxOffsetsPerTrigger", "50").load(str(store))
+                 .writeStream.format("parquet").option("path", str(out))
+                 .option("checkpointLocation", str(tmp_path / "checkpoint"))
+                 .trigger(availableNow=True).start())  # fmt: skip
         query.awaitTermination()
         columns = ordered.split(", ")
         wanted = spark.read.format(kind).load(str(store)).orderBy(columns).collect()

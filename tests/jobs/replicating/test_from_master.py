@@ -245,28 +245,11 @@ def test_the_master_is_killed_again_and_again(tmp_path: Path) -> None:
     assert log_of(target) == log_of(source)
 
 
-def test_the_slave_is_killed_at_many_operations(source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [31, pytest.param(5, marks=pytest.mark.long)])
+def test_the_slave_is_killed_at_many_operations(step: int, source: Path, tmp_path: Path) -> None:
     target, end = tmp_path / "replica", record_starts(log_of(source))[1]
     with master(source) as running:
-        kills = 0
-        for at in range(2, 95, 31):
-            clear(target)
-            with killing(Kills(at)):
-                try:
-                    copy(running.address[1], target, end, derive=False)
-                except Killed:
-                    kills += 1
-            check_prefix(source, target)
-            copy(running.address[1], target, end, derive=False)
-            assert log_of(target) == log_of(source), at
-    assert kills == 3
-
-
-@pytest.mark.long
-def test_the_slave_is_killed_at_every_operation(source: Path, tmp_path: Path) -> None:
-    target, end = tmp_path / "replica", record_starts(log_of(source))[1]
-    with master(source) as running:
-        for at in range(1000):
+        for at in range(2, 1000, step):
             clear(target)
             killed = False
             with killing(Kills(at)):

@@ -41,7 +41,7 @@ def several() -> Damaged:
     return log
 
 
-def test_every_range_is_reported_however_the_log_is_cut() -> None:
+def test_every_range_is_reported_and_shown_however_the_log_is_cut() -> None:
     log = several()
     reports = [checked(log, splits) for splits in CUTS]
     reported = [json.dumps({**each.as_json(), "seconds": 0}) for each in reports]
@@ -56,9 +56,6 @@ def test_every_range_is_reported_however_the_log_is_cut() -> None:
     (gap,) = first["missing"]
     assert (gap["topic"], gap["queue_id"], gap["first"], gap["count"]) == ("T", 1, 3, 1)
     assert reports[0].messages == 192
-
-
-def test_the_picture_shows_where() -> None:
     lines = [line for each in details(checked(several())) for line in each.splitlines()]
     bars = {line.split()[0]: line.split()[1] for line in lines if "[" in line and "]" in line}
     signs = {name: set(bar.strip("[]")) for name, bar in bars.items()}
@@ -166,8 +163,7 @@ def test_verify_reads_from_the_manifest_that_a_set_was_salvaged() -> None:
     manifest = json.loads(storage.files[path])
     assert manifest["on_damage"] == "salvage"
     assert {(g["queue_id"], g["first"], g["count"]) for g in manifest["damage"]["missing"]} == {
-        (1, 3, 1), (0, 27, 3), (1, 27, 2), (2, 27, 2),
-    }  # fmt: skip
+        (1, 3, 1), (0, 27, 3), (1, 27, 2), (2, 27, 2)}  # fmt: skip
     manifest["damage"]["missing"][0]["first"] += 1
     storage.files[path] = json.dumps(manifest).encode()
     assert [each.path for each in verified().differences] == [path]

@@ -162,8 +162,7 @@ def test_an_export_is_appended_in_part_and_as_the_source_has_its_files(tmp_path,
     made = [Message(topic=topic, queue_id=n % 3, store_timestamp=1000 + n, body=b"b%d" % n)
             for n, topic in enumerate("ABAAC" + "B" * 4)]  # fmt: skip
     store, out, copy = (
-        write(damaged(made).log, tmp_path / "store"), tmp_path / "out", tmp_path / "c",
-    )  # fmt: skip
+        write(damaged(made).log, tmp_path / "store"), tmp_path / "out", tmp_path / "c")  # fmt: skip
     (store / "config").mkdir(exist_ok=True)
     known = {"topicName": "A", "readQueueNums": 2, "writeQueueNums": 2, "perm": 4, "x": "kept"}
     (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": {"A": known}}))
@@ -247,10 +246,14 @@ def test_an_export_ends_where_the_log_did_and_stays_right_as_it_grows(tmp_path: 
     assert run(store, tmp_path / "later").log_end == log.places[-1] + log.size(59)
 
 
-def test_without_bodies_none_is_there(store: Path, tmp_path: Path) -> None:
+def test_without_bodies_none_is_there_and_it_is_not_appended(store: Path, tmp_path, capsys) -> None:
     done = run(store, tmp_path / "out", bodies=False)
     assert "body" not in pq.read_schema(tmp_path / "out" / done.files[0]["path"]).names
     assert check(store, tmp_path / "out").same
+    run(store, tmp_path / "out", bodies=False)
+    assert main(["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out")]) == 2
+    assert "was exported with --no-bodies" in capsys.readouterr().err
+    assert not (tmp_path / "copy").exists()
 
 
 def test_bodies_are_decompressed_and_say_so(tmp_path: Path) -> None:
@@ -341,13 +344,6 @@ def test_skip_goes_on_behind_what_was_appended(store: Path, tmp_path, capsys) ->
     assert json.loads(capsys.readouterr().out)["messages"] == 3
     bodies = table(tmp_path / "copy", columns="body")["body"].to_pylist()
     assert bodies == [b"body 057", b"body 058", b"body 059"]
-
-
-def test_an_export_without_bodies_is_not_appended(store: Path, tmp_path, capsys) -> None:
-    run(store, tmp_path / "out", bodies=False)
-    assert main(["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out")]) == 2
-    assert "was exported with --no-bodies" in capsys.readouterr().err
-    assert not (tmp_path / "copy").exists()
 
 
 def test_damage_fails_or_is_reported(tmp_path: Path) -> None:

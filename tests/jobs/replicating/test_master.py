@@ -148,9 +148,6 @@ def test_a_store_ends_with_its_last_whole_record(root: Path) -> None:
     raw[starts[-1] + 88] ^= 1  # in the last one's body
     storage.files["s/commitlog/" + "0" * 20] = bytes(raw)
     assert of(storage).now().end == starts[-1]
-
-
-def test_its_bytes_are_read_where_there_is_no_local_file(root: Path) -> None:
     log = of(in_memory(root))
     assert log.descriptor(0) is None
     assert log.read(7, 300) == log_of(root)[0][7:307]

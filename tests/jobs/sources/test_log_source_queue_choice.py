@@ -69,6 +69,9 @@ def test_the_rows_are_those_of_the_walk(store: Path, caplog: Any) -> None:
     first, last = (whole["physicalOffset"][n].as_py() for n in (20, 130))
     between = {"startingOffsets": first, "endingOffsets": last}
     assert asked(store, caplog, **between)[0] == places(store, subscribe="Some", **between)
+    places(store, subscribe="Some,All", useConsumeQueue="true")
+    assert "only for a single topic" in caplog.text
+    assert "only with onDamage=fail" in asked(store, caplog, onDamage="skip")[1]
 
 
 def test_a_topic_that_fills_the_log_is_walked(store: Path, caplog, monkeypatch) -> None:
@@ -185,9 +188,3 @@ def test_queues_of_another_log_are_not_believed(store: Path, caplog: Any, tmp_pa
     found, reported = asked(store, caplog)
     assert found == places(store, subscribe="Some")
     assert "the log is walked, not the queues" in reported
-
-
-def test_which_is_used_is_reported(store: Path, caplog: Any) -> None:
-    places(store, subscribe="Some,All", useConsumeQueue="true")
-    assert "only for a single topic" in caplog.text
-    assert "only with onDamage=fail" in asked(store, caplog, onDamage="skip")[1]

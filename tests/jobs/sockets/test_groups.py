@@ -72,6 +72,7 @@ def test_what_clients_make_up_is_bounded(asked: Asked, monkeypatch: pytest.Monke
     monkeypatch.setattr(clients, "MOST_SUBSCRIBED", 1000)
     assert "1000 bytes" in (asked.heartbeat(1, GROUP, "T" * 2000).remark or "")
     assert list(asked.broker.consumers.groups[GROUP].subscriptions) == [TOPIC]
+    monkeypatch.undo()
     # What is kept of a short one is more than its characters.
     topics = [f"t{number}" for number in range(2000)]
     for number in range(2000):

@@ -15,25 +15,25 @@ from reput.jobs.catch_up import catch_up
 from reput.jobs.cli import main
 from reput.jobs.rebuild import rebuild
 from reput.store_format.derived.checkpoint import decode, encode
-from reput.store_format.discover.purpose import LOOK, REPORT
+from reput.store_format.discover.purpose import CHECK, LOOK, REPORT
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import INDEX_HEADER
 from reput.store_format.release.settings import SettingError
-from tests.chains.kept import ENTRY, FIRST_ENTRY, HEADER, SLOT, STORES, index_files
 from tests.golden_stores import as_left
 from tests.in_process import Session
-from tests.quiet.said import run_check, run_recover, said
+from tests.quiet.said import run_check, run_recover, run_verify, said
 from tests.rocketmq.judge import copy, difference
 from tests.trees import contents, flip
 from tests.unpacking import unpack as unpack_archive
 
+STORES = Path(__file__).parent / "stores"
+HEADER, SLOT, ENTRY, SLOTS = 40, 4, 20, 20
+FIRST_ENTRY = HEADER + SLOT * SLOTS + ENTRY
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
-RELEASES = {
-    TAGS: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
-    THREE: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
-    COUNTS: "4.7.0 or older up to offset {}, then 4.7.1 to 5.3.4",
-}
+RELEASES = {TAGS: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
+            THREE: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
+            COUNTS: "4.7.0 or older up to offset {}, then 4.7.1 to 5.3.4"}  # fmt: skip
 
 
 @pytest.fixture
@@ -43,6 +43,10 @@ def upgraded(tmp_path: Path) -> Callable[[str], Path]:
         return tmp_path / name
 
     return unpack
+
+
+def index_files(store: Path) -> list[Path]:
+    return sorted((store / "index").iterdir())
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -56,12 +60,11 @@ def test_nothing_is_said_of_it(name: str, upgraded: Callable[[str], Path]) -> No
 
 @pytest.mark.parametrize("name", [TAGS, COUNTS])
 @pytest.mark.parametrize("number", [0, 2, -1])
-@pytest.mark.parametrize(
-    ("at", "bit"),
-    [(FIRST_ENTRY + 3, 1), (FIRST_ENTRY + 5 * ENTRY + 11, 4), (FIRST_ENTRY + 7 * ENTRY + 19, 1),
-     (32 + 3, 2), (HEADER + 4 * SLOT + 3, 64)],
-    ids=["keyHash", "physicalOffset", "previous", "hashSlotCount", "slot"],
-)  # fmt: skip
+@pytest.mark.parametrize(("at", "bit"), [(FIRST_ENTRY + 3, 1), (FIRST_ENTRY + 5 * ENTRY + 11, 4),
+                                         (FIRST_ENTRY + 7 * ENTRY + 19, 1), (32 + 3, 2),
+                                         (HEADER + 4 * SLOT + 3, 64)],
+                         ids=["keyHash", "physicalOffset", "previous", "hashSlotCount",
+                              "slot"])  # fmt: skip
 def test_a_flipped_bit_is_found_in_files_of_either_release(
     name: str, number: int, at: int, bit: int, upgraded: Callable[[str], Path]
 ) -> None:
@@ -74,11 +77,9 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(
 
 # --- what adds to a store -----------------------------------------------------------------------
 
-ADDS = {
-    "append": ["--from", "{messages}", "--yes"], "catch-up": ["--yes"],
-    "deliver-delayed": ["--until", "now", "--yes"],
-    "resolve-transactions": ["--decide", "commit", "--yes"], "expire": ["--yes"],
-}  # fmt: skip
+ADDS = {"append": ["--from", "{messages}", "--yes"], "catch-up": ["--yes"],
+        "deliver-delayed": ["--until", "now", "--yes"],
+        "resolve-transactions": ["--decide", "commit", "--yes"], "expire": ["--yes"]}  # fmt: skip
 
 
 @pytest.fixture
@@ -90,11 +91,9 @@ def new_messages(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ADDS)
-@pytest.mark.parametrize(
-    ("release", "of"),
-    [("5.3.3", "5.5.0 to 5.5.1"), ("4.7.0", "5.5.0 to 5.5.1")],
-    ids=["5.3.3", "4.7.0"],
-)
+@pytest.mark.parametrize(("release", "of"),
+                         [("5.3.3", "5.5.0 to 5.5.1"), ("4.7.0", "5.5.0 to 5.5.1")],
+                         ids=["5.3.3", "4.7.0"])  # fmt: skip
 def test_a_release_that_the_files_contradict_is_refused(
     command: str, release: str, of: str, upgraded: Callable[[str], Path], new_messages: Path,
     capsys: pytest.CaptureFixture[str],
@@ -203,7 +202,27 @@ def test_a_rebuild_by_another_release_says_both(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     summary = rebuilt(store, tmp_path / "out", "5.5.0")
     (warning,) = summary.warnings
-    assert warning == (
-        "--rocketmq 5.5.0: the store's files are of 5.1.0 to 5.3.4: "
-        "the index has no keys of tags (up to 5.3.4)"
-    )
+    assert warning == ("--rocketmq 5.5.0: the store's files are of 5.1.0 to 5.3.4: "
+                       "the index has no keys of tags (up to 5.3.4)")  # fmt: skip
+
+
+def test_a_message_that_each_start_indexes_again_is_known(upgraded: Callable[[str], Path]) -> None:
+    """By a 5.5.0 broker with half messages in RocksDB; this one was started five times."""
+    store = upgraded("again_5.5.0")
+    assert said(store, None, {}) == []  # type: ignore[arg-type]
+    discovered = discover(StoreAt(LocalStorage(), str(store)), CHECK)
+    times = [extra // 4 for _, extra in discovered.again]  # UNIQ_KEY, two keys, a tag
+    assert times == [2, 1]  # two starts behind the second half message, one behind the third
+    # who does not read all of it looks at what each file begins with, and finds these too
+    assert discover(StoreAt(LocalStorage(), str(store)), LOOK).again == discovered.again
+    place = discovered.again[0][0]
+    for path in index_files(store):
+        raw = bytearray(path.read_bytes())
+        for at in range(FIRST_ENTRY - ENTRY, len(raw), ENTRY):
+            if int.from_bytes(raw[at + 4 : at + 12]) == place:
+                raw[at + 2 * ENTRY + 1] ^= 4
+                path.write_bytes(raw)
+                assert not run_check(store, None, {}).sound  # type: ignore[arg-type]
+                assert not run_verify(store, None, {}).same  # type: ignore[arg-type]
+                return
+    raise AssertionError("the message is not in the index")

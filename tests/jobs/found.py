@@ -14,10 +14,8 @@ from tests.memory_storage import MemoryStorage
 STAGING = "staging"
 
 
-def found(
-    log: Log, storage: MemoryStorage | None = None, cut: Cut | None = None,
-    purpose: Purpose = LOOK, **more: Any,
-) -> FoundStore:  # fmt: skip
+def found(log: Log, storage: MemoryStorage | None = None, cut: Cut | None = None,
+          purpose: Purpose = LOOK, **more: Any) -> FoundStore:  # fmt: skip
     """The store of this log, found by its release and settings."""
     at = StoreAt(storage or storage_of(log), STORE, log.version, as_text(log.settings))
     return find_store(Session(), at, purpose, cut=cut, **more)

@@ -19,19 +19,15 @@ from reput.jobs.cli import _COMMANDS, main
 from tests import golden_stores
 
 ANSWERS = Path(__file__).parent / "answers"
-STORES = (
-    "small_all_4.9.7", "small_all_5.3.3", "small_expired_5.3.3", "small_crc_5.4.0",
-    "small_lmq_batch_5.5.0", "small_odd_5.5.0",
-)  # fmt: skip
+STORES = ("small_all_4.9.7", "small_all_5.3.3", "small_expired_5.3.3", "small_crc_5.4.0",
+          "small_lmq_batch_5.5.0", "small_odd_5.5.0")  # fmt: skip
 QUICK = STORES[1:3]
 # {store}: a copy of the store; {out}: a folder that is not there yet; {set}: a set made before.
-LOOKS = (
-    "check {store}", "verify {store}", "compare {store} {store}", "topics {store}",
-    "queues {store}", "groups {store}", "stats {store}", "transactions {store}",
-    "delayed {store}", "query {store} --since 0 --max 5", "query {store} --key nobody",
-    "dump {store}/checkpoint", "recover {store} --dry-run", "expire {store} --dry-run",
-    "catch-up {store} --dry-run", "check {out}", "query {store} --position 1",
-)  # fmt: skip
+LOOKS = ("check {store}", "verify {store}", "compare {store} {store}", "topics {store}",
+         "queues {store}", "groups {store}", "stats {store}", "transactions {store}",
+         "delayed {store}", "query {store} --since 0 --max 5", "query {store} --key nobody",
+         "dump {store}/checkpoint", "recover {store} --dry-run", "expire {store} --dry-run",
+         "catch-up {store} --dry-run", "check {out}", "query {store} --position 1")  # fmt: skip
 WRITES = (
     "rebuild {store} --output {set}", "rebuild {store} --output {set}",
     "verify {store} --against {set}", "install {set} {store} --yes", "install --undo {store} --yes",
@@ -56,10 +52,8 @@ _NOT_COMPARED = re.compile(
 
 def normalised(value: Any, folder: str) -> Any:
     if isinstance(value, dict):
-        return {
-            key: "..." if key in _UNSTABLE else normalised(each, folder)
-            for key, each in value.items()
-        }
+        return {key: "..." if key in _UNSTABLE else normalised(each, folder)
+                for key, each in value.items()}  # fmt: skip
     if isinstance(value, list):
         return [normalised(each, folder) for each in value]
     if isinstance(value, str):
@@ -142,9 +136,6 @@ def test_answers_exit_codes_and_bytes(name: str, tmp_path, capsys, monkeypatch) 
     written = {each: digests(tmp_path / each) for each in ("store", "out", "set")}
     assert store.exists()
     rows = [json.dumps(each, sort_keys=True) for each in answers]
-    rows += [
-        f"{each} {path} {digest}"
-        for each, files in written.items()
-        for path, digest in files.items()
-    ]
+    rows += [f"{each} {path} {digest}" for each, files in written.items()
+             for path, digest in files.items()]  # fmt: skip
     compare(f"{name}.txt", "\n".join(rows) + "\n")

@@ -101,9 +101,7 @@ def test_entries_of_a_lost_end_are_cut_off_and_the_exit_code_says_so(tmp_path, c
     assert "1 queue entry" in "".join(capsys.readouterr())
 
 
-def test_of_a_new_store_the_release_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_a_new_store_the_release_is_said(tmp_path: Path, capsys) -> None:
     source = tmp_path / "m.jsonl"
     source.write_text('{"topic":"T","body":"b"}\n')
     words = [str(tmp_path / "store"), "--from", str(source), *SIZES]

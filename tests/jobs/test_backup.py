@@ -61,9 +61,7 @@ def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: 
     assert not (tmp_path / "repo").exists()
 
 
-def test_the_rate_is_of_the_bytes_of_the_log(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rate_is_of_the_bytes_of_the_log(tmp_path: Path, capsys, monkeypatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr(log_pieces, "time", with_sleep(waited.append))
     monkeypatch.setattr(source.RateLimit, "wait_for", lambda self, n: n / self._rate)
@@ -72,20 +70,16 @@ def test_the_rate_is_of_the_bytes_of_the_log(
     assert sum(waited) == pytest.approx(9 * SIZE / 1024)
 
 
-def test_every_goes_on_after_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_goes_on_after_an_error(tmp_path: Path, capsys, monkeypatch) -> None:
     store = tmp_path / "store"
     Built().put(count=3).write(store)
     file, away = tmp_path / "metrics/reput.prom", tmp_path / "away"
     file.parent.mkdir()
     away.mkdir()
     both = store, file.parent
-    rounds: list[Any] = [
-        lambda: [each.rename(away / each.name) for each in both],
-        lambda: [(away / each.name).rename(each) for each in both],
-        lambda: Built().put(count=9).write(store),
-    ]
+    rounds: list[Any] = [lambda: [each.rename(away / each.name) for each in both],
+                         lambda: [(away / each.name).rename(each) for each in both],
+                         lambda: Built().put(count=9).write(store)]  # fmt: skip
 
     def sleep(seconds: float) -> None:
         assert 0 < seconds <= 300

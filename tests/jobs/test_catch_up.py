@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUICK = ("small_all_4.1.0", "small_lmq_batch_5.5.0", "small_odd_4.9.7", "small_expired_5.3.3")
-STORES = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.long)
-    for name in golden_stores.names()
-    if not name.startswith(("default_", "broker_", "middle_", "many_"))
-]
+STORES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long)
+          for name in golden_stores.names()
+          if not name.startswith(("default_", "broker_", "middle_", "many_"))]  # fmt: skip
 
 
 def record_ends(store: GoldenStore) -> list[int]:
@@ -60,8 +58,14 @@ def grown(store: GoldenStore, to: Path, end: int) -> None:
         shutil.copytree(store.input / "config", to / "config", dirs_exist_ok=True)
 
 
-def caught_up(store: GoldenStore, to: Path) -> CaughtUp:
-    return catch_up(str(to), rocketmq=store.version, settings=as_text(store.settings))
+def caught_up(store: GoldenStore, to: Path | str, **more: Any) -> CaughtUp:
+    return catch_up(str(to), rocketmq=store.version, settings=as_text(store.settings), **more)
+
+
+def queued(store: GoldenStore, end: int) -> list[Any]:
+    """The log's records up to there that are in queues."""
+    found = stored_records(store.input / "commitlog")
+    return [r for r in found if reaches_queue(r.sys_flag) and r.physical_offset < end]
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -127,8 +131,7 @@ def test_a_queue_that_lacks_what_the_log_has_is_named(
     store, to, ends = half(tmp_path / "store")
     if more:
         grown(store, to, ends[-1])
-    old = [r for r in stored_records(store.input / "commitlog") if reaches_queue(r.sys_flag)]
-    old = [r for r in old if r.physical_offset < ends[len(ends) // 2]]
+    old = queued(store, ends[len(ends) // 2])
     topic, queue_id = old[-1].topic, old[-1].queue_id
     mine = [r for r in old if (r.topic, r.queue_id) == (topic, queue_id)]
     folder = to / "consumequeue" / topic / str(queue_id)
@@ -155,8 +158,7 @@ def test_a_queue_that_lacks_what_the_log_has_is_named(
 def test_a_queue_without_files_and_without_new_messages_is_named(tmp_path: Path) -> None:
     """It is looked for in the end of what the queues hold; one of a deleted topic lacks nothing."""
     store, to, ends = half(tmp_path / "store")
-    old = [r for r in stored_records(store.input / "commitlog") if reaches_queue(r.sys_flag)]
-    old = [r for r in old if r.physical_offset < ends[len(ends) // 2]]
+    old = queued(store, ends[len(ends) // 2])
     first, mine = old[0], []
     mine = [r for r in old if (r.topic, r.queue_id) == (first.topic, first.queue_id)]
     assert mine[-1] is not old[-1]
@@ -218,9 +220,7 @@ def test_a_killed_catch_up_goes_on_only_with_consent(tmp_path, monkeypatch) -> N
         if shared:
             (tmp_path / "backup").hardlink_to(max((to / "consumequeue").glob("*/*/*")))
         with pytest.raises(StoreError, match="has a second name" if shared else "^no$"):
-            catch_up(
-                str(to), rocketmq=store.version, settings=as_text(store.settings), confirm=no
-            )  # fmt: skip
+            caught_up(store, to, confirm=no)
         assert contents(to) == before
     assert [what.split(" that was killed")[0] for what in asked] == [
         f"go on with the catch-up of {to}"
@@ -230,16 +230,11 @@ def test_a_killed_catch_up_goes_on_only_with_consent(tmp_path, monkeypatch) -> N
     assert difference(to, store.expect) is None
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("--follow --every 0 --idle 0", "seconds, above"),
-        ("--follow --idle -0.5", "seconds, above 0"),
-        ("--follow --output set", "not with --follow"), ("--checkpoint c", "that of --follow"),
-        ("--follow --dry-run", "not with --follow"), ("--output set", "is in use"),
-        ("--output set", "was not stopped cleanly"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "says"), [
+    ("--follow --every 0 --idle 0", "seconds, above"), ("--follow --idle -0.5", "seconds, above 0"),
+    ("--follow --output set", "not with --follow"), ("--checkpoint c", "that of --follow"),
+    ("--follow --dry-run", "not with --follow"), ("--output set", "is in use"),
+    ("--output set", "was not stopped cleanly")])  # fmt: skip
 def test_wrong_words_and_stores_that_are_not_at_rest(
     words: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,8 +251,7 @@ def test_wrong_words_and_stores_that_are_not_at_rest(
 @pytest.mark.parametrize(
     ("about", "code"),
     [({"needed": True, "done": True}, 0), ({"needed": True}, 1), ({"left_out": ["T/0"]}, 1),
-     ({"lacking": ["T/0"]}, 1), ({}, 0)],
-)  # fmt: skip
+     ({"lacking": ["T/0"]}, 1), ({}, 0)])  # fmt: skip
 @pytest.mark.parametrize("follow", [False, True])
 def test_the_exit_code_says_what_is_lacking(
     about: dict[str, Any], code: int, follow: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -291,10 +285,7 @@ def test_a_set_of_its_own_is_the_whole_one_and_can_be_installed(tmp_path: Path) 
     store, to, ends = half(tmp_path / "store")
     grown(store, to, ends[-1])
     before = contents(to)
-    about = catch_up(
-        str(to), output=str(tmp_path / "set"), rocketmq=store.version,
-        settings=as_text(store.settings),
-    )  # fmt: skip
+    about = caught_up(store, to, output=str(tmp_path / "set"))
     assert about.done
     assert contents(to) == before
     assert difference(tmp_path / "set", store.expect) is None
@@ -313,10 +304,7 @@ def test_a_set_by_a_storage_of_another_kind(tmp_path: Path) -> None:
     grown(store, to, ends[-1])
     storage = MemoryStorage({f"store/{name}": content for name, content in contents(to).items()})
     before = dict(storage.files)
-    catch_up(
-        "store", output="set", rocketmq=store.version, settings=as_text(store.settings),
-        storage=storage, output_storage=storage,
-    )  # fmt: skip
+    caught_up(store, "store", output="set", storage=storage, output_storage=storage)
     assert {n: c for n, c in storage.files.items() if n.startswith("store/")} == before
     for name, content in storage.files.items():
         if name.startswith("set/"):
@@ -332,11 +320,9 @@ def test_a_log_is_followed_as_it_is_copied_in(in_place: bool, tmp_path: Path) ->
     store = golden_stores.unpack(SMALL)
     to = tmp_path / "store"
     (to / "commitlog").mkdir(parents=True)
-    pieces = [
-        (path.name, at, path.read_bytes()[at : at + 1500])
-        for path in sorted((store.input / "commitlog").iterdir())
-        for at in range(0, path.stat().st_size, 1500)
-    ]
+    pieces = [(path.name, at, path.read_bytes()[at : at + 1500])
+              for path in sorted((store.input / "commitlog").iterdir())
+              for at in range(0, path.stat().st_size, 1500)]  # fmt: skip
     done, ends = 0, record_ends(store)
     settings = as_text(store.settings)
     with held_store(str(to), False) as held:
@@ -368,11 +354,9 @@ def test_a_log_is_followed_by_a_streaming_query(spark: "SparkSession", tmp_path:
     for end in (ends[len(ends) // 3], ends[-1]):
         grown(store, to, end)
         with held_store(str(to), False) as held:
-            follow_stream(
-                spark, str(tmp_path / "checkpoint"),
-                Follow(str(to), every=0.1, idle=3.0, said=rounds.append), held,
-                held.at(store.version, as_text(store.settings)),
-            )  # fmt: skip
+            follow_stream(spark, str(tmp_path / "checkpoint"),
+                          Follow(str(to), every=0.1, idle=3.0, said=rounds.append), held,
+                          held.at(store.version, as_text(store.settings)))  # fmt: skip
     assert difference(to, store.expect) is None
     assert len(rounds) >= 2
     assert sum(about.entries for about in rounds) < 2 * len(ends)
@@ -386,9 +370,7 @@ def test_nothing_is_written_where_it_may_not(tmp_path: Path) -> None:
     store, to, ends = half(tmp_path / "store")
     grown(store, to, ends[-1])
     before = contents(to)
-    dry = catch_up(
-        str(to), rocketmq=store.version, settings=as_text(store.settings), dry_run=True
-    )  # fmt: skip
+    dry = caught_up(store, to, dry_run=True)
     assert dry.needed
     assert not dry.done
 
@@ -396,9 +378,7 @@ def test_nothing_is_written_where_it_may_not(tmp_path: Path) -> None:
         raise StoreError(f"no: {what}")
 
     with pytest.raises(StoreError, match="no: write"):
-        catch_up(
-            str(to), rocketmq=store.version, settings=as_text(store.settings), confirm=no
-        )  # fmt: skip
+        caught_up(store, to, confirm=no)
     with held_store(str(to), False) as held:
         held.lock_at_last()
         with pytest.raises(StoreInUse):
@@ -422,11 +402,8 @@ def test_nothing_is_written_where_it_may_not(tmp_path: Path) -> None:
 
 def growing(store: GoldenStore, to: Path) -> set[str]:
     """The queues whose files the rest of the log changes, as TOPIC/QUEUE."""
-    return {
-        "/".join(path.parent.parts[-2:])
-        for path in (to / "consumequeue").glob("*/*/*")
-        if (store.expect / path.relative_to(to)).read_bytes() != path.read_bytes()
-    }
+    return {"/".join(path.parent.parts[-2:]) for path in (to / "consumequeue").glob("*/*/*")
+            if (store.expect / path.relative_to(to)).read_bytes() != path.read_bytes()}  # fmt: skip
 
 
 def test_a_linked_queue_is_not_written_through(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def several() -> Damaged:
     return log
 
 
-def test_every_range_is_reported_however_the_log_is_cut() -> None:
+def test_every_range_is_reported_and_shown_however_the_log_is_cut() -> None:
     log = several()
     reports = [checked(log, splits) for splits in CUTS]
     reported = [json.dumps({**each.as_json(), "seconds": 0}) for each in reports]
@@ -56,9 +56,6 @@ def test_every_range_is_reported_however_the_log_is_cut() -> None:
     (gap,) = first["missing"]
     assert (gap["topic"], gap["queue_id"], gap["first"], gap["count"]) == ("T", 1, 3, 1)
     assert reports[0].messages == 192
-
-
-def test_the_picture_shows_where() -> None:
     lines = [line for each in details(checked(several())) for line in each.splitlines()]
     bars = {line.split()[0]: line.split()[1] for line in lines if "[" in line and "]" in line}
     signs = {name: set(bar.strip("[]")) for name, bar in bars.items()}
@@ -113,22 +110,18 @@ def test_files_that_are_wrong_are_findings() -> None:
     )
 
 
-GOLDEN = {
-    "continued_5.3.3": (["damaged", "stale"], 1323), "middle_size_5.3.3": (["damaged"], 1499),
-    "middle_crc_5.3.3": (["content"], 1500), "torn_tail_5.3.3": (["damaged"], 1499),
-    "garbage_tail_5.3.3": (["damaged"], 1500), "odd_5.3.3": ([], 3000),
-    "lmq_batch_5.3.3": ([], None),
-}  # fmt: skip
+GOLDEN = {"continued_5.3.3": (["damaged", "stale"], 1323), "middle_size_5.3.3": (["damaged"], 1499),
+          "middle_crc_5.3.3": (["content"], 1500), "torn_tail_5.3.3": (["damaged"], 1499),
+          "garbage_tail_5.3.3": (["damaged"], 1500), "odd_5.3.3": ([], 3000),
+          "lmq_batch_5.3.3": ([], None)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_stores(name: str) -> None:
     store = golden_stores.unpack(name)
     kinds, count = GOLDEN[name]
-    reports = [
-        run_check(str(store.input), store.version, store.settings, cut=Cut(size, 2, 2))
-        for size in (None, 5000)
-    ]
+    reports = [run_check(str(store.input), store.version, store.settings, cut=Cut(size, 2, 2))
+               for size in (None, 5000)]  # fmt: skip
     for report in reports:
         assert [each["kind"] for each in report.damage["ranges"]] == kinds
         assert count is None or report.messages == count
@@ -170,8 +163,7 @@ def test_verify_reads_from_the_manifest_that_a_set_was_salvaged() -> None:
     manifest = json.loads(storage.files[path])
     assert manifest["on_damage"] == "salvage"
     assert {(g["queue_id"], g["first"], g["count"]) for g in manifest["damage"]["missing"]} == {
-        (1, 3, 1), (0, 27, 3), (1, 27, 2), (2, 27, 2),
-    }  # fmt: skip
+        (1, 3, 1), (0, 27, 3), (1, 27, 2), (2, 27, 2)}  # fmt: skip
     manifest["damage"]["missing"][0]["first"] += 1
     storage.files[path] = json.dumps(manifest).encode()
     assert [each.path for each in verified().differences] == [path]
@@ -251,11 +243,8 @@ def test_an_index_entry_that_ends_its_chain_is_named(how: str, tmp_path: Path) -
     file = min((store / "index").iterdir())
     end_chains(file, ENDS[how])
     (found,) = run_check(str(store), golden.version, golden.settings).differences
-    assert (found.path, found.offset, found.field) == (
-        str(file),
-        entry_at(1) + 16,
-        "entry 1 previous",
-    )
+    assert (found.path, found.offset, found.field) == (str(file), entry_at(1) + 16,
+                                                       "entry 1 previous")  # fmt: skip
     assert (found.there, found.wanted) == (ENDS[how](1), 0)
 
 

@@ -243,14 +243,12 @@ def test_no_command_minds_it(
     reported = ["--rocketmq", "5.3.3"]
     for name, value in SETTINGS.items():
         reported += ["--set", f"{name}={value}"]
-    commands = (
-        ["check", str(store), *reported], ["verify", str(store), *reported],
-        ["recover", str(store), "--dry-run", *reported],
-        ["repair", str(store), "--output", f"{store}-repaired", *reported],
-        ["install", str(rebuilt), str(store), "--dry-run"],
-        ["install", str(rebuilt), str(store), "--yes"],
-        ["check", str(store), *reported], ["verify", str(store), *reported],
-    )  # fmt: skip
+    commands = (["check", str(store), *reported], ["verify", str(store), *reported],
+                ["recover", str(store), "--dry-run", *reported],
+                ["repair", str(store), "--output", f"{store}-repaired", *reported],
+                ["install", str(rebuilt), str(store), "--dry-run"],
+                ["install", str(rebuilt), str(store), "--yes"],
+                ["check", str(store), *reported], ["verify", str(store), *reported])  # fmt: skip
 
     def says() -> list[tuple[int, str, str]]:
         found = []

@@ -10,16 +10,12 @@ DERIVED = (
     "ipv6_hosts", "long_topics", "skip_lower_offsets", "skip_by_end", "count_every_put",
     "split_properties", "empty_index_count", "batch_queues", "multi_dispatch",
     "multi_dispatch_skips_retry", "multi_dispatch_skips_slash", "multi_dispatch_skips_delays",
-    "multi_dispatch_skips_system", "index_tags",
-)  # fmt: skip
+    "multi_dispatch_skips_system", "index_tags")  # fmt: skip
 
 
-def test_changes_stand_in_the_order_of_releases_each_one_of_them() -> None:
+def test_changes_stand_in_the_order_of_releases_and_none_lacks() -> None:
     since = [each[0] for each in CHANGES]
     assert [release for release in RELEASES if release in since] == since
-
-
-def test_a_rule_that_changes_what_is_derived_has_its_release_in_the_list() -> None:
     rules = dict(differences())
     listed = {each[0] for each in CHANGES}
     for name in DERIVED:
@@ -34,9 +30,6 @@ def test_every_change_is_a_line_with_where_it_shows() -> None:
     for (since, what, where), line in zip(CHANGES, lines[1:], strict=False):
         assert re.split(r"  +", line.strip()) == [since, what, where]
         assert line.index(where, 60) == lines[1].index("queues", 60)
-
-
-def test_its_sentences_fit_a_screen_and_it_ends_with_an_example() -> None:
     assert max(map(len, text().splitlines()[len(CHANGES) + 1 :])) <= 100
     assert text().endswith("Example: reput rebuild STORE --output DIR --rocketmq 5.3.3\n")
 

@@ -24,17 +24,9 @@ def commands(*names: str) -> tuple[argparse.ArgumentParser, dict[str, Any]]:
     return parser, {name: choices.add_parser(name) for name in names}
 
 
-@pytest.mark.parametrize(
-    ("line", "filled"),
-    [
-        ("reput check --js", ["check"]),
-        ("reput query /data/check", ["query"]),
-        ("reput ", []),
-        ("reput che", []),
-        ("", []),
-        (None, []),
-    ],
-)
+@pytest.mark.parametrize(("line", "filled"),
+                         [("reput check --js", ["check"]), ("reput query /data/check", ["query"]),
+                          ("reput ", []), ("reput che", []), ("", []), (None, [])])  # fmt: skip
 def test_only_the_command_in_the_line_is_loaded(
     line: str | None, filled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

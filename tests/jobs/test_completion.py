@@ -29,12 +29,9 @@ def test_the_code_completes_the_command_reput(shell: str, registers: str, capsys
     assert json.loads(capsys.readouterr().out) == {"shell": shell, "code": code[:-1]}
 
 
-def test_quiet_code_is_code_still(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_code_is_code_still_and_other_shells_are_refused(capsys) -> None:
     assert run(parsed("bash", "--quiet")) == 0
     assert "reput" in capsys.readouterr().out
-
-
-def test_other_shells_are_refused() -> None:
     with pytest.raises(argparse.ArgumentError, match="tcsh"):
         parsed("tcsh")
 

@@ -39,10 +39,8 @@ from tests.store_format.log.dledger_stores import NAMES, change, heads, segments
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
-@given(
-    logs(damage=False), st.sampled_from([2048, 3000, 5000, 100_000]), st.integers(0, 99),
-    st.sampled_from([1, 3, 40]),
-)  # fmt: skip
+@given(logs(damage=False), st.sampled_from([2048, 3000, 5000, 100_000]), st.integers(0, 99),
+       st.sampled_from([1, 3, 40]))  # fmt: skip
 def test_drawn_logs_in_segments_of_any_size(log: Log, size: int, seed: int, splits: int) -> None:
     whole = records(log.segments)
     try:
@@ -72,10 +70,8 @@ def test_drawn_logs_in_segments_of_any_size(log: Log, size: int, seed: int, spli
 def test_a_golden_store_of_the_same_sizes_keeps_its_log(name: str, tmp_path: Any) -> None:
     store = golden_stores.unpack(name)
     out = tmp_path / "out"
-    summary = convert(
-        Session(), str(store.input), str(out), rocketmq=store.version,
-        settings=as_text(store.settings), cut=Cut(100_000),
-    )  # fmt: skip
+    summary = convert(Session(), str(store.input), str(out), rocketmq=store.version,
+                      settings=as_text(store.settings), cut=Cut(100_000))  # fmt: skip
     with store.segments() as there:
         old = {start: bytes(raw) for start, raw in there.items()}
     new = {int(path.name): path.read_bytes() for path in (out / "commitlog").iterdir()}
@@ -91,10 +87,8 @@ def test_what_points_to_a_half_message_points_to_its_new_place() -> None:
     filler = [Message("T", queue_id=1, queue_offset=n, body=b"x" * 400) for n in range(5)]
     log = plain([*filler, half])
     place = records(log.segments)[-1][0]
-    commits = [
-        Message("T", sys_flag=8, prepared_transaction_offset=at, queue_offset=n)
-        for n, at in enumerate((place, place + 1, 1 << 40, 0))
-    ]
+    commits = [Message("T", sys_flag=8, prepared_transaction_offset=at, queue_offset=n)
+               for n, at in enumerate((place, place + 1, 1 << 40, 0))]  # fmt: skip
     log = plain([*filler, half, *commits])
     for splits in (1, 7):
         _, storage = converted(log, splits=splits, to_settings={"mappedFileSizeCommitLog": "700"})
@@ -159,10 +153,8 @@ def test_a_converted_store_is_replaced_by_another_and_nothing_else_is(tmp_path: 
     out = tmp_path / "out"
 
     def made(**options: Any) -> ConvertSummary:
-        return convert(
-            Session(), str(store.input), str(out), rocketmq=store.version,
-            settings=as_text(store.settings), **options,
-        )  # fmt: skip
+        return convert(Session(), str(store.input), str(out), rocketmq=store.version,
+                       settings=as_text(store.settings), **options)  # fmt: skip
 
     first = made()
     with pytest.raises(OutputInUse, match="--replace"):
@@ -284,8 +276,6 @@ def test_a_wrong_head_is_told_and_nothing_is_written(field: str, tmp_path: Path)
     path, at, _ = heads(store, about)[40]
     change(path, at + getattr(DLEDGER_AT, field), bytes(8))
     with pytest.raises(DamageFound, match=rf"{path}: offset {at} .*: {field} "):
-        convert(
-            Session(), str(store), str(tmp_path / "out"), rocketmq="5.3.3",
-            settings=as_text(about["sizes"]),
-        )  # fmt: skip
+        convert(Session(), str(store), str(tmp_path / "out"), rocketmq="5.3.3",
+                settings=as_text(about["sizes"]))  # fmt: skip
     assert not (tmp_path / "out").exists()

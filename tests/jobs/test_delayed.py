@@ -21,25 +21,18 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log, files)
 
 
-def test_what_was_delivered_is_counted_and_not_listed(store: str, capsys) -> None:
+def test_what_was_delivered_is_counted_and_not_listed_without_all(store: str, capsys) -> None:
     found = rows(capsys, "delayed", store)
     assert only(found, "uniqueKey", "state", "by", "level") == [
         ("b", "never delivered", "level", 1), ("d", "waiting", "level", 18),
-        ("c", "waiting", "timer", None),
-    ]  # fmt: skip
+        ("c", "waiting", "timer", None)]  # fmt: skip
     due = dict(only(found, "uniqueKey", "due"))
     assert due == {"b": T0 + 2000, "c": T0 + 90_000, "d": T0 + 3000 + 2 * 3_600_000}
     _, _, err = asked(capsys, "delayed", store)
     assert any("1 delivered" in line and "--all" in line for line in err)
-
-
-def test_with_all_the_delivered_are_listed_too(store: str, capsys) -> None:
     found = rows(capsys, "delayed", store, "--all")
     assert only(found, "uniqueKey", "state")[0] == ("a", "delivered")
     assert len(found) == 4
-
-
-def test_a_table_tells_lateness_before_the_logs_last_record(store: str, capsys) -> None:
     _, out, _ = asked(capsys, "delayed", store)
     never = next(line for line in out if "never delivered" in line)
     # due two seconds after the first record, and the last one came four after it

@@ -78,13 +78,9 @@ def test_messages_are_found(name: str, scan: bool, tmp_path: Path) -> None:
 def test_what_no_majority_had_is_left_out_unless_it_is_asked_for(tmp_path: Path) -> None:
     store, about = unpack("killed", tmp_path / "store")
     settings = as_text(about["sizes"])
-    made = [
-        run(
-            str(store), str(tmp_path / name), Session(), rocketmq="5.3.3",
-            settings={**settings, "readUnCommitted": name},
-        )
-        for name in ("false", "true")
-    ]  # fmt: skip
+    made = [run(str(store), str(tmp_path / name), Session(), rocketmq="5.3.3",
+                settings={**settings, "readUnCommitted": name})
+            for name in ("false", "true")]  # fmt: skip
     assert made[0].log_end < made[1].log_end
     assert made[0].messages < made[1].messages
     with open_store(str(store), settings=settings) as opened:
@@ -155,29 +151,19 @@ def test_what_changes_a_store_refuses_it_by_name(name: str, tmp_path, capsys) ->
 
 
 def salvaged(store: Path, about: dict[str, Any], output: Path) -> Any:
-    return run(
-        str(store), str(output), Session(), rocketmq="5.3.3", on_damage="salvage",
-        settings=as_text(about["sizes"]),
-    )  # fmt: skip
+    return run(str(store), str(output), Session(), rocketmq="5.3.3", on_damage="salvage",
+               settings=as_text(about["sizes"]))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("field", "raw"),
-    [
-        ("magic", (9).to_bytes(4, "big")),
-        ("pos", (7).to_bytes(8, "big")),
-        ("index", (999).to_bytes(8, "big")),
-        ("term", (0).to_bytes(8, "big")),
-        ("bodyLength", (3).to_bytes(4, "big")),
-        ("size", (3).to_bytes(4, "big")),
-    ],
-)
+@pytest.mark.parametrize(("field", "raw"),
+                         [("magic", (9).to_bytes(4, "big")), ("pos", (7).to_bytes(8, "big")),
+                          ("index", (999).to_bytes(8, "big")), ("term", (0).to_bytes(8, "big")),
+                          ("bodyLength", (3).to_bytes(4, "big")),
+                          ("size", (3).to_bytes(4, "big"))])  # fmt: skip
 def test_salvage_keeps_a_record_whose_head_is_wrong(field: str, raw: bytes, tmp_path: Path) -> None:
     store, about = unpack("failed_over", tmp_path / "store")
-    whole = run(
-        str(store), str(tmp_path / "whole"), Session(), rocketmq="5.3.3",
-        settings=as_text(about["sizes"]),
-    )  # fmt: skip
+    whole = run(str(store), str(tmp_path / "whole"), Session(), rocketmq="5.3.3",
+                settings=as_text(about["sizes"]))  # fmt: skip
     path, at, _ = heads(store, about)[20]
     change(path, at + getattr(DLEDGER_AT, field), raw)
     made = salvaged(store, about, tmp_path / "out")

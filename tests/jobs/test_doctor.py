@@ -15,29 +15,12 @@ OK, SLOW = Checkup("Python", "ok", "3.12.1"), Checkup("kernels", "slow", "none y
 BAD = Checkup("Java", "bad", "none that Spark runs on", "install one")
 
 
-def test_this_machine_has_what_the_tests_need() -> None:
+def test_this_machine_has_all_and_advice_is_below_its_check(monkeypatch, capsys) -> None:
     found = {each.what: each for each in look()}
     assert {"Python", "PySpark", "Java", "kernels", "staging", "machine", "s3"} <= found.keys()
     assert found["Python"].state == "ok"
     assert {each.state for each in found.values()} <= {"ok", "slow", "bad"}
     assert all(each.advice for each in found.values() if each.state != "ok")
-
-
-@pytest.mark.parametrize(
-    ("checks", "code"), [([], 0), ([OK], 0), ([OK, SLOW], 0), ([BAD, OK], 2), ([SLOW, BAD], 2)]
-)
-def test_only_what_is_missing_makes_it_fail(
-    checks: list[Checkup], code: int, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.setattr(doctor, "look", lambda: checks)
-    assert main(["doctor", "--json"]) == code
-    told = json.loads(capsys.readouterr().out)
-    assert told["fine"] == (code == 0)
-    assert [each["what"] for each in told["looked"]] == [each.what for each in checks]
-
-
-def test_advice_is_below_its_check(monkeypatch, capsys) -> None:
     monkeypatch.setattr(doctor, "look", lambda: [OK, SLOW])
     main(["doctor"])
     first, *lines = capsys.readouterr().out.splitlines()
@@ -45,6 +28,19 @@ def test_advice_is_below_its_check(monkeypatch, capsys) -> None:
     assert lines == [
         "  ok    Python    3.12.1", "  slow  kernels   none yet", "        -> reput warm",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("checks", "code"), [([], 0), ([OK], 0), ([OK, SLOW], 0), ([BAD, OK], 2), ([SLOW, BAD], 2)]
+)
+def test_only_what_is_missing_makes_it_fail(
+    checks: list[Checkup], code: int, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    monkeypatch.setattr(doctor, "look", lambda: checks)
+    assert main(["doctor", "--json"]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert told["fine"] == (code == 0)
+    assert [each["what"] for each in told["looked"]] == [each.what for each in checks]
 
 
 @pytest.mark.parametrize(("free", "memory", "states"), [(1, 4, "slow ok"), (4, 1, "ok slow")])

@@ -68,8 +68,7 @@ DAMAGED = {
     "middle_length_5.3.3": ("LENGTHS", 270392), "middle_magic_5.3.3": ("BAD_MAGIC", 270392),
     "middle_properties_5.3.3": ("LENGTHS", 270392), "middle_size_5.3.3": ("SIZE_PAST_END", 270392),
     "torn_tail_5.3.3": ("LENGTHS", 529006), "bad_magic_tail_5.3.3": ("BAD_MAGIC", 529006),
-    "garbage_tail_5.3.3": ("SIZE_PAST_END", 529465),
-}  # fmt: skip
+    "garbage_tail_5.3.3": ("SIZE_PAST_END", 529465)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", golden_stores.names())
@@ -111,19 +110,14 @@ def test_records_and_their_keys_are_what_queues_and_index_hold() -> None:
     store = golden_stores.unpack("tiny_5.3.3")
     path = next((store.input / "commitlog").iterdir())
     found = of_kind(items(path, "--rocketmq", "5.3.3"), "record")
-    queues = [
-        (item["physicalOffset"], item["size"], item["tagsCode"])
-        for file in (store.expect / "consumequeue").rglob("0*")
-        if file.is_file()
-        for item in of_kind(items(file), "entry")
-    ]
+    queues = [(item["physicalOffset"], item["size"], item["tagsCode"])
+              for file in (store.expect / "consumequeue").rglob("0*") if file.is_file()
+              for item in of_kind(items(file), "entry")]  # fmt: skip
     dispatched = [r for r in found if r["tagsCode"] is not None]
     assert sorted(queues) == [(r["physicalOffset"], r["size"], r["tagsCode"]) for r in dispatched]
-    keys = [
-        (item["keyHash"], item["physicalOffset"])
-        for file in sorted((store.expect / "index").iterdir())
-        for item in of_kind(items(file, "--set", "maxHashSlotNum=100"), "entry")
-    ]
+    keys = [(item["keyHash"], item["physicalOffset"])
+            for file in sorted((store.expect / "index").iterdir())
+            for item in of_kind(items(file, "--set", "maxHashSlotNum=100"), "entry")]  # fmt: skip
     assert keys == [(key, r["physicalOffset"]) for r in found for key in r["keyHashes"]]
 
 
@@ -135,8 +129,7 @@ def test_every_field_of_a_record(tmp_path: Path) -> None:
         topic="Tö", queue_id=3, queue_offset=7, body=b"hello", flag=9, reconsume_times=2,
         properties=properties(("TAGS", "a"), ("KEYS", "k")), sys_flag=0x18, born_host=bytes(15)
         + b"\x01" + struct.pack(">i", 80), prepared_transaction_offset=11, store_timestamp=5,
-        born_timestamp=-1,
-    )  # fmt: skip
+        born_timestamp=-1)  # fmt: skip
     path = segment(tmp_path, log_bytes(message))
     item = items(path)[0]
     assert item == {
@@ -145,8 +138,7 @@ def test_every_field_of_a_record(tmp_path: Path) -> None:
         "storeTimestamp": 5, "bornTimestamp": -1, "bodyLength": 5, "bodyCRC": 0x3610A686,
         "propertiesLength": 14, "flag": 9, "sysFlag": 0x18, "bornHost": "[::1]:80",
         "storeHost": "127.0.0.1:10911", "reconsumeTimes": 2, "preparedTransactionOffset": 11,
-        "tagsCode": 97, "keyHashes": item["keyHashes"],
-    }  # fmt: skip
+        "tagsCode": 97, "keyHashes": item["keyHashes"]}  # fmt: skip
     assert len(item["keyHashes"]) == 2  # k, and the tags from 5.4.0 on
     assert len(items(path, "--rocketmq", "5.3.3")[0]["keyHashes"]) == 1
 
@@ -165,9 +157,6 @@ def test_bodies_and_properties_only_where_asked_for(tmp_path: Path) -> None:
     text = "".join(dump_lines(str(path), "--bodies", "--properties"))
     assert "body: secret" in text
     assert "a = hidden" in text
-
-
-def test_what_is_not_printable_is_escaped(tmp_path: Path) -> None:
     path = segment(tmp_path, log_bytes(Message(topic="T\x1b[31m\u202e")))
     text = "".join(dump_lines(str(path)))
     assert "\x1b" not in text
@@ -175,27 +164,19 @@ def test_what_is_not_printable_is_escaped(tmp_path: Path) -> None:
     assert safe("plain ü 中") == "plain ü 中"
 
 
-@pytest.mark.parametrize(
-    ("bad", "fault", "field", "value"),
-    [
-        (Message(magic=0x12345678), "BAD_MAGIC", "magic", 0x12345678),
-        (Message(size=93), "LENGTHS", "propertiesLength", None),
-        (Message(size=90), "BAD_SIZE", "totalSize", 90),
-        (Message(size=5000), "SIZE_PAST_END", "totalSize", 5000),
-        (Message(physical_offset=93), "PLACE", "physicalOffset", 93),
-        (Message(body=b"x", body_crc=1), "BODY_CRC", "bodyCRC", 1),
-        (Message(topic_length=-1), "TOPIC_LENGTH", "topicLength", None),
-        (Message(body_length=99), "BODY_LENGTH", "bodyLength", None),
-        (
-            Message(topic="SCHEDULE_TOPIC_XXXX", properties=properties(("DELAY", "x"))),
-            "DELAY_LEVEL", "DELAY", None,
-        ),
-        (
-            Message(properties=properties(("INNER_BASE", "1"), ("INNER_NUM", "32768"))),
-            "BATCH_NUMBERS", "INNER_NUM/INNER_BASE", None,
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("bad", "fault", "field", "value"), [
+    (Message(magic=0x12345678), "BAD_MAGIC", "magic", 0x12345678),
+    (Message(size=93), "LENGTHS", "propertiesLength", None),
+    (Message(size=90), "BAD_SIZE", "totalSize", 90),
+    (Message(size=5000), "SIZE_PAST_END", "totalSize", 5000),
+    (Message(physical_offset=93), "PLACE", "physicalOffset", 93),
+    (Message(body=b"x", body_crc=1), "BODY_CRC", "bodyCRC", 1),
+    (Message(topic_length=-1), "TOPIC_LENGTH", "topicLength", None),
+    (Message(body_length=99), "BODY_LENGTH", "bodyLength", None),
+    (Message(topic="SCHEDULE_TOPIC_XXXX", properties=properties(("DELAY", "x"))),
+     "DELAY_LEVEL", "DELAY", None),
+    (Message(properties=properties(("INNER_BASE", "1"), ("INNER_NUM", "32768"))),
+     "BATCH_NUMBERS", "INNER_NUM/INNER_BASE", None)])  # fmt: skip
 def test_damage_is_named_and_the_records_behind_it_are_found(
     tmp_path: Path, bad: Message, fault: str, field: str, value: int | None
 ) -> None:
@@ -203,8 +184,7 @@ def test_damage_is_named_and_the_records_behind_it_are_found(
     path = segment(tmp_path, log_bytes(Message(), bad, good, good))
     found = items(path)
     assert [item["kind"] for item in found] == [
-        "record", "damage", "skipped", "record", "record", "zeros"
-    ]  # fmt: skip
+        "record", "damage", "skipped", "record", "record", "zeros"]  # fmt: skip
     damage, skipped, behind = found[1:4]
     assert (damage["at"], damage["fault"], damage["field"]) == (92, fault, field)
     assert damage["value"] == value
@@ -225,7 +205,7 @@ def test_stale_bytes_behind_a_blank(tmp_path: Path) -> None:
     assert items(segment(tmp_path, log[0]), "--limit", "1")[-1]["field"] == "size"
 
 
-def test_from_and_limit(tmp_path: Path) -> None:
+def test_from_and_limit_and_a_copy_under_another_name(tmp_path: Path) -> None:
     data = build_log([Message(queue_offset=n) for n in range(9)], 4096, first_offset=4096)[4096]
     path = segment(tmp_path, data, 4096)
     found = items(path, "--from", str(4096 + 93), "--limit", "2")
@@ -235,9 +215,6 @@ def test_from_and_limit(tmp_path: Path) -> None:
     assert items(path, "--from", "4096", "--limit", "1") == items(path, "--limit", "1")
     assert run(path, "--from", "0") == USAGE
     assert run(path, "--from", "8192") == USAGE
-
-
-def test_a_copy_under_another_name(tmp_path: Path) -> None:
     data = build_log([Message()], 4096, first_offset=4096)[4096]
     path = written(tmp_path, "copy.bin", data)
     assert run(path) == USAGE
@@ -260,8 +237,7 @@ def test_records_longer_than_the_window(tmp_path: Path, monkeypatch: pytest.Monk
     broken = data.replace(b"\x07\x06\x05", b"\x07\x00\x05")
     found = items(segment(tmp_path, broken))
     assert [item.get("fault") for item in found] == [
-        None, "BODY_CRC", None, None, "BODY_CRC", None
-    ]  # fmt: skip
+        None, "BODY_CRC", None, None, "BODY_CRC", None]  # fmt: skip
 
 
 # Queues
@@ -271,19 +247,16 @@ def queue(tmp_path: Path, data: bytes, start: int = 0, folder: str = "consumeque
     return written(tmp_path, f"{folder}/T/0/{start:020d}", data)
 
 
-def test_unused_entries_are_counted_over_windows(tmp_path, monkeypatch) -> None:
+def test_positions_of_a_queue_and_how_many_are_unused(tmp_path: Path, monkeypatch) -> None:
+    path = queue(tmp_path, b"".join(ENTRY.pack(n, 1, n) for n in range(50)), 1000)
+    found = items(path, "--from", "60", "--limit", "3")
+    assert [item["position"] for item in found] == [60, 61, 62]
+    assert run(path, "--from", "100") == USAGE
     monkeypatch.setattr("reput.store_format.describe.files._WINDOW_ENTRIES", 2)
     data = ENTRY.pack(0, 92, 0) + bytes(20 * 6) + ENTRY.pack(92, 92, 0) + bytes(20 * 3)
     found = items(written(tmp_path, "consumequeue/t/0/" + "0" * 20, data))
     unused = [(item["position"], item["entries"]) for item in of_kind(found, "unused")]
     assert unused == [(1, 6), (8, 3)]
-
-
-def test_positions_of_a_queue(tmp_path: Path) -> None:
-    path = queue(tmp_path, b"".join(ENTRY.pack(n, 1, n) for n in range(50)), 1000)
-    found = items(path, "--from", "60", "--limit", "3")
-    assert [item["position"] for item in found] == [60, 61, 62]
-    assert run(path, "--from", "100") == USAGE
 
 
 def test_batch_entries() -> None:
@@ -293,8 +266,7 @@ def test_batch_entries() -> None:
     assert found[0] == {
         "kind": "entry", "at": 0, "position": 0, "physicalOffset": 0x1257, "size": 0x10E,
         "tagsCode": 0, "storeTimestamp": 0x15D3EF7A4DF, "baseOffset": 0, "batchSize": 1,
-        "compactedOffset": -1, "reserved": 0,
-    }  # fmt: skip
+        "compactedOffset": -1, "reserved": 0}  # fmt: skip
     assert found[-1]["kind"] == "unused"
     assert found[-1]["position"] + found[-1]["entries"] == 300_000
 
@@ -318,35 +290,26 @@ def index_file(tmp_path: Path) -> Callable[..., Path]:
 SLOTS = ("--set", "maxHashSlotNum=100")
 
 
-def test_the_number_of_slots_must_fit(index_file: Callable[..., Path], capsys) -> None:
-    assert run(index_file(), "--set", "maxHashSlotNum=5000000") == USAGE
-    assert "--set maxHashSlotNum=N" in capsys.readouterr().err
-
-
-def test_an_index_file_tells_its_slots(index_file: Callable[..., Path]) -> None:
+def test_slots_are_told_by_the_file_and_must_fit(index_file: Callable[..., Path], capsys) -> None:
     path = index_file()
     assert items(path) == items(path, *SLOTS)
     assert not of_kind(items(path, "--from", "9"), "slot")
+    assert run(index_file(), "--set", "maxHashSlotNum=5000000") == USAGE
+    assert "--set maxHashSlotNum=N" in capsys.readouterr().err
 
 
 # Other files
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["README"], "no file of a store"),
-        (["README", "--kind", "index"], "no index file of 5000000 slots"),
-        (["commitlog"], "is a folder"),
-        (["missing"], "no such file"),
-        (["link"], "is a link"),
-        (["checkpoint", "--bodies"], "only a commitlog holds messages"),
-        (["checkpoint", "--part", "slots"], "--part is for index files"),
-        (["checkpoint", "--set", "maxHashSlotNun=1"], "did you mean maxHashSlotNum"),
-        (["checkpoint", "--rocketmq", "9.9.9"], "not a release"),
-        (["large/checkpoint"], "are too many for a file of kind checkpoint"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["README"], "no file of a store"),
+    (["README", "--kind", "index"], "no index file of 5000000 slots"),
+    (["commitlog"], "is a folder"), (["missing"], "no such file"), (["link"], "is a link"),
+    (["checkpoint", "--bodies"], "only a commitlog holds messages"),
+    (["checkpoint", "--part", "slots"], "--part is for index files"),
+    (["checkpoint", "--set", "maxHashSlotNun=1"], "did you mean maxHashSlotNum"),
+    (["checkpoint", "--rocketmq", "9.9.9"], "not a release"),
+    (["large/checkpoint"], "are too many for a file of kind checkpoint")])  # fmt: skip
 def test_wrong_use_is_named(tmp_path, words: list[str], message: str, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path, "README", b"hello")

@@ -25,6 +25,7 @@ from tests.in_process import Session
 from tests.jobs.sources.exporting import SAME, topics
 from tests.jobs.sources.reading import table, up_to, write
 from tests.logs.encoder import Message, properties
+from tests.trees import contents
 
 SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}
 
@@ -46,10 +47,8 @@ def store(tmp_path: Path) -> Path:
 def test_files_in_order_have_the_rows_of_the_source(kind: str, tmp_path: Path) -> None:
     store = golden_stores.unpack("mixed_5.3.3").input
     wanted = table(store, rocketmq="5.3.3")
-    done = run(
-        store, tmp_path / "out", format=kind, rocketmq="5.3.3", cut=Cut(100_000),
-        system_topics=True,
-    )  # fmt: skip
+    done = run(store, tmp_path / "out", format=kind, rocketmq="5.3.3", cut=Cut(100_000),
+               system_topics=True)  # fmt: skip
     assert done.messages == wanted.num_rows
     assert len(done.files) > 2
     paths = [tmp_path / "out" / each["path"] for each in done.files]
@@ -161,13 +160,10 @@ def test_verify_without_a_store_compares_the_files_with_their_manifest(
 
 
 def test_an_export_is_appended_in_part_and_as_the_source_has_its_files(tmp_path, capsys) -> None:
-    made = [
-        Message(topic=topic, queue_id=n % 3, store_timestamp=1000 + n, body=b"b%d" % n)
-        for n, topic in enumerate("ABAAC" + "B" * 4)
-    ]
+    made = [Message(topic=topic, queue_id=n % 3, store_timestamp=1000 + n, body=b"b%d" % n)
+            for n, topic in enumerate("ABAAC" + "B" * 4)]  # fmt: skip
     store, out, copy = (
-        write(damaged(made).log, tmp_path / "store"), tmp_path / "out", tmp_path / "c",
-    )  # fmt: skip
+        write(damaged(made).log, tmp_path / "store"), tmp_path / "out", tmp_path / "c")  # fmt: skip
     (store / "config").mkdir(exist_ok=True)
     known = {"topicName": "A", "readQueueNums": 2, "writeQueueNums": 2, "perm": 4, "x": "kept"}
     (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": {"A": known}}))
@@ -209,20 +205,16 @@ def test_exported_lines_are_messages_again(store: Path, tmp_path, capsys) -> Non
     assert main(["append", str(tmp_path / "c"), "--from", str(some), "--rocketmq", "5.3.3"]) == 0
     assert table(tmp_path / "c")["body"].to_pylist() == [b"body 003", b"body 004", b"plain"]
     run(store, tmp_path / "no", format="jsonl", bodies=False)
-    bare = [
-        "append", str(tmp_path / "d"), "--from",
-        str(tmp_path / "no" / "data" / "part-00000000.jsonl"),
-    ]  # fmt: skip
+    bare = ["append", str(tmp_path / "d"), "--from",
+            str(tmp_path / "no" / "data" / "part-00000000.jsonl")]  # fmt: skip
     assert main([*bare, "--rocketmq", "5.3.3"]) == 2
     assert "line 1: was exported with --no-bodies" in capsys.readouterr().err
 
 
 def test_messages_are_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = [
-        Message(topic=topic, store_timestamp=1000 + n, body=b"b%d" % n,
-                properties=properties(("TAGS", tag), ("price", str(n))))
-        for n, (topic, tag) in enumerate(zip("ABAAC", "xxyxz", strict=True))
-    ]  # fmt: skip
+    made = [Message(topic=topic, store_timestamp=1000 + n, body=b"b%d" % n,
+                    properties=properties(("TAGS", tag), ("price", str(n))))
+            for n, (topic, tag) in enumerate(zip("ABAAC", "xxyxz", strict=True))]  # fmt: skip
     store = write(damaged(made).log, tmp_path / "store")
 
     def bodies(name: str, **options: Any) -> list[bytes]:
@@ -255,19 +247,20 @@ def test_an_export_ends_where_the_log_did_and_stays_right_as_it_grows(tmp_path: 
     assert run(store, tmp_path / "later").log_end == log.places[-1] + log.size(59)
 
 
-def test_without_bodies_none_is_there(store: Path, tmp_path: Path) -> None:
+def test_without_bodies_none_is_there_and_it_is_not_appended(store: Path, tmp_path, capsys) -> None:
     done = run(store, tmp_path / "out", bodies=False)
     assert "body" not in pq.read_schema(tmp_path / "out" / done.files[0]["path"]).names
     assert check(store, tmp_path / "out").same
+    run(store, tmp_path / "out", bodies=False)
+    assert main(["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out")]) == 2
+    assert "was exported with --no-bodies" in capsys.readouterr().err
+    assert not (tmp_path / "copy").exists()
 
 
 def test_bodies_are_decompressed_and_say_so(tmp_path: Path) -> None:
     packed = zlib.compress(b"hello " * 50)
-    made = [
-        Message(body=packed, sys_flag=1),
-        Message(body=b"plain"),
-        Message(body=b"no", sys_flag=1),
-    ]
+    made = [Message(body=packed, sys_flag=1), Message(body=b"plain"),
+            Message(body=b"no", sys_flag=1)]  # fmt: skip
     store = write(damaged(made).log, tmp_path / "store")
     run(store, tmp_path / "out", decompress=True)
     rows = pq.read_table(tmp_path / "out" / "data" / "part-00000000.parquet").to_pylist()
@@ -346,19 +339,11 @@ def test_what_waits_in_a_brokers_topics_stays_out_unless_it_is_asked_for(
 
 def test_skip_goes_on_behind_what_was_appended(store: Path, tmp_path, capsys) -> None:
     run(store, tmp_path / "out")
-    words = ["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out"), "--skip", "57",
-             "--rocketmq", "5.3.3", "--json"]  # fmt: skip
-    assert main(words) == 0
+    words = ["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out"), "--skip", "57"]
+    assert main([*words, "--rocketmq", "5.3.3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["messages"] == 3
     bodies = table(tmp_path / "copy", columns="body")["body"].to_pylist()
     assert bodies == [b"body 057", b"body 058", b"body 059"]
-
-
-def test_an_export_without_bodies_is_not_appended(store: Path, tmp_path, capsys) -> None:
-    run(store, tmp_path / "out", bodies=False)
-    assert main(["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out")]) == 2
-    assert "was exported with --no-bodies" in capsys.readouterr().err
-    assert not (tmp_path / "copy").exists()
 
 
 def test_damage_fails_or_is_reported(tmp_path: Path) -> None:
@@ -432,23 +417,17 @@ def test_words_that_do_not_go_together(store: Path, tmp_path: Path) -> None:
         check(store, tmp_path)
 
 
-def test_the_command_says_what_it_did(
-    store: Path, tmp_path: Path, commands_in_process: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_it_did(store: Path, tmp_path, commands_in_process, capsys) -> None:
+    before = contents(store)
     words = ["export", str(store), "--output", str(tmp_path / "out"), "--rocketmq", "5.3.3"]
     assert main([*words, "--as", "jsonl", "--no-bodies"]) == 0
     assert "messages  60 in 1 file" in capsys.readouterr().out
+    assert contents(store) == before
     assert main([*words, "--verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["same"]
     (tmp_path / "out" / "data" / "part-00000000.jsonl").write_text("{}\n")
     assert main([*words, "--verify"]) == 1
     assert "differs from the log" in capsys.readouterr().out
-
-
-def test_a_log_that_nobody_damaged_is_not_touched(store: Path, tmp_path: Path) -> None:
-    before = {p: p.read_bytes() for p in store.rglob("*") if p.is_file()}
-    run(store, tmp_path / "out")
-    assert {p: p.read_bytes() for p in store.rglob("*") if p.is_file()} == before
 
 
 def test_what_a_group_has_not_consumed_is_exported(tmp_path: Path) -> None:

@@ -58,11 +58,9 @@ def test_a_trace_by_the_broker_s_id(tmp_path: Path, capsys: Any) -> None:
     with reput.open_store(str(store)) as opened:
         [message] = opened.by_unique_key(done["retried"], "Failing")
     broker_id = message.record.store_host.hex() + f"{message.physical_offset:016x}"
-    steps = [
-        asked(capsys, "trace", str(store), "--message-id", each, *more)[1]
-        for each in (done["retried"], broker_id.upper(), broker_id)
-        for more in ([], ["--scan"])
-    ]
+    steps = [asked(capsys, "trace", str(store), "--message-id", each, *more)[1]
+             for each in (done["retried"], broker_id.upper(), broker_id)
+             for more in ([], ["--scan"])]  # fmt: skip
     assert [step["event"] for step in steps[0]] == [
         "put", "delayed", "retried", "delayed", "retried", "dead-lettered", "has passed it",
     ]  # fmt: skip

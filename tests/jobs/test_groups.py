@@ -27,12 +27,31 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log, {"store/config/consumerOffset.json": OFFSETS})
 
 
-def test_a_groups_lag_is_what_its_queue_has_and_it_has_not(store: str, capsys) -> None:
+def test_groups_their_lag_and_who_gets_their_queues(store: str, capsys) -> None:
     found = rows(capsys, "groups", store, "--scan", "--group", "g")
     told = dict.fromkeys(only(found, "topic", "queueId", "consumerOffset", "maxOffset", "lag"))
     assert ("T", 0, 1, 2, 1) in told
     assert ("T", 1, 0, 2, 2) in told
     assert {row["group"] for row in found} == {"g"}
+    assert {row["group"] for row in rows(capsys, "groups", store, "--scan")} == {"g", "other"}
+    code, out, err = asked(capsys, "groups", store, "--scan", "--group", "G")
+    assert (code, out) == (0, [])
+    assert any("nothing was found" in line for line in err)
+    # AllocateMessageQueueAveragely: the first of three gets two of four, in one piece;
+    # ...AveragelyByCircle: they take turns. A topic without queues has nothing to share.
+    found = rows(
+        capsys, "groups", store, "--scan", "--group", "g", "--clients", "a,b,,c")  # fmt: skip
+    of_t = [row for row in found if row["topic"] == "T"]
+    told = {(row["strategy"], row["client"]): row["queues"] for row in of_t}
+    assert len(told) == len(of_t)
+    assert [told["AVG", client] for client in "abc"] == [[0, 1], [2], [3]]
+    assert [told["AVG_BY_CIRCLE", client] for client in "abc"] == [[0, 3], [1], [2]]
+    hashed = [told["CONSISTENT_HASH", client] for client in "abc"]
+    assert sorted(queue for share in hashed for queue in share) == [0, 1, 2, 3]
+    assert {row["topic"] for row in found} == {"T", "U"}
+    code, out, err = asked(capsys, "groups", store, "--in-flight", "--clients", "a")
+    assert (code, out) == (2, [])
+    assert any("--in-flight and --clients list different things" in line for line in err)
 
 
 def test_what_is_in_flight_of_one_group_is_listed() -> None:
@@ -42,30 +61,6 @@ def test_what_is_in_flight_of_one_group_is_listed() -> None:
         assert len(_in_flight(words, store)) == count
 
 
-def test_all_groups_are_listed_unless_one_is_named(store: str, capsys) -> None:
-    assert {row["group"] for row in rows(capsys, "groups", store, "--scan")} == {"g", "other"}
-    code, out, err = asked(capsys, "groups", store, "--scan", "--group", "G")
-    assert (code, out) == (0, [])
-    assert any("nothing was found" in line for line in err)
-
-
-def test_clients_share_a_topics_queues_by_each_strategy(store: str, capsys) -> None:
-    """AllocateMessageQueueAveragely: the first of three gets two of four, in one piece;
-    ...AveragelyByCircle: they take turns. A topic without queues has nothing to share.
-    """
-    found = rows(
-        capsys, "groups", store, "--scan", "--group", "g", "--clients", "a,b,,c"
-    )  # fmt: skip
-    of_t = [row for row in found if row["topic"] == "T"]
-    told = {(row["strategy"], row["client"]): row["queues"] for row in of_t}
-    assert len(told) == len(of_t)
-    assert [told["AVG", client] for client in "abc"] == [[0, 1], [2], [3]]
-    assert [told["AVG_BY_CIRCLE", client] for client in "abc"] == [[0, 3], [1], [2]]
-    hashed = [told["CONSISTENT_HASH", client] for client in "abc"]
-    assert sorted(queue for share in hashed for queue in share) == [0, 1, 2, 3]
-    assert {row["topic"] for row in found} == {"T", "U"}
-
-
 @pytest.mark.parametrize(("rooms", "queues"), [("here", [0, 1, 2, 3]), ("there", [])])
 def test_a_rooms_clients_get_the_queues_of_its_brokers(
     store: str, capsys: pytest.CaptureFixture[str], rooms: str, queues: list[int]
@@ -73,12 +68,6 @@ def test_a_rooms_clients_get_the_queues_of_its_brokers(
     words = ("--group", "other", "--clients", "a", "--broker-name", "here@broker-a")
     found = rows(capsys, "groups", store, "--scan", *words, "--rooms", rooms)
     assert [row["queues"] for row in found if row["strategy"] == "MACHINE_ROOM"] == [queues]
-
-
-def test_two_lists_at_once_are_refused(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = asked(capsys, "groups", store, "--in-flight", "--clients", "a")
-    assert (code, out) == (2, [])
-    assert any("--in-flight and --clients list different things" in line for line in err)
 
 
 def test_a_lag_is_told_in_seconds_too(tmp_path: Path, capsys) -> None:

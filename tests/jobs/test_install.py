@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from reput.store_format.message.message import Message
 from reput.store_format.names import segment_name
 from tests.broker.writer.stores import open_writer
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
-from tests.faults.killing import killed_at
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import run
 from tests.jobs.installing import derived, others, rebuilt, store
@@ -89,50 +87,46 @@ def test_a_set_takes_the_place_of_the_stores_own_and_back(
         assert writer.append(Message("T1", b"x", 1)).queue_offset == 20
 
 
-def test_a_dry_run_changes_nothing(store: Path, rebuilt: Path) -> None:
-    before = {str(p): p.lstat() for p in store.parent.rglob("*")}
-    about = install_set(str(store), str(rebuilt), dry_run=True)
-    assert not about.done
-    after = {str(p): p.lstat() for p in store.parent.rglob("*")}
-    assert {p: (s.st_mtime_ns, s.st_ctime_ns) for p, s in before.items()} == {
-        p: (s.st_mtime_ns, s.st_ctime_ns) for p, s in after.items()
-    }
+def test_nothing_changes_by_a_dry_run_or_while_a_broker_has_the_lock(store, rebuilt) -> None:
+    def stamps() -> dict[str, tuple[int, int]]:
+        found = {str(p): p.lstat() for p in store.parent.rglob("*")}
+        return {path: (s.st_mtime_ns, s.st_ctime_ns) for path, s in found.items()}
 
-
-def test_not_while_a_broker_has_the_lock(store: Path, rebuilt: Path) -> None:
+    before = stamps()
+    assert not install_set(str(store), str(rebuilt), dry_run=True).done
+    assert stamps() == before
     broker = Writing(store)
     broker.append(0)
-    before = derived(store)
+    there = derived(store)
     for dry_run in (True, False):
         with pytest.raises(StoreInUse, match=f"process {broker.process} holds its lock"):
             install_set(str(store), str(rebuilt), dry_run)
-    assert derived(store) == before
+    assert derived(store) == there
     broker.stop()
 
 
-def test_not_when_the_log_has_grown(store: Path, rebuilt: Path) -> None:
+def test_not_when_the_log_has_grown_and_not_back_either(store: Path, rebuilt: Path) -> None:
+    install_set(str(store), str(rebuilt))
     with open_writer(store, **SETTINGS) as writer:
         at = writer.log.end
         writer.append(Message("T0", b"new"))
+    with pytest.raises(StoreChanged, match="has grown"):
+        undo_install(str(store))
     with pytest.raises(StoreChanged, match=f"has grown since the rebuild: a record stands at {at}"):
         install_set(str(store), str(rebuilt))
 
 
-def test_not_back_when_the_log_has_grown(store: Path, rebuilt: Path) -> None:
-    install_set(str(store), str(rebuilt))
-    with open_writer(store, **SETTINGS) as writer:
-        writer.append(Message("T0", b"new"))
-    with pytest.raises(StoreChanged, match="has grown"):
-        undo_install(str(store))
-
-
-def test_not_a_set_of_another_store(store: Path, rebuilt: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    with open_writer(other, **SETTINGS) as writer:
+def test_not_a_set_of_another_store_and_not_what_is_none(store, rebuilt, tmp_path: Path) -> None:
+    with open_writer(tmp_path / "other", **SETTINGS) as writer:
         for number in range(300):
             writer.append(Message("T0", bytes(33), keys=f"k{number}"))
     with pytest.raises(StoreError, match=r"it is a set of another store|log has grown"):
-        install_set(str(other), str(rebuilt))
+        install_set(str(tmp_path / "other"), str(rebuilt))
+    (tmp_path / "no_set").mkdir()
+    with pytest.raises(StoreError, match=r"manifest\.json: no such file"):
+        install_set(str(store), str(tmp_path / "no_set"))
+    with pytest.raises(StoreError, match="no set that an install has replaced"):
+        undo_install(str(store))
 
 
 def test_not_a_set_that_was_changed(store: Path, rebuilt: Path) -> None:
@@ -161,14 +155,6 @@ def test_not_a_store_with_what_cannot_be_given_a_second_name(
     assert sorted(p.name for p in store.parent.iterdir()) == ["set", "store"]
 
 
-def test_not_what_is_no_set(store: Path, tmp_path: Path) -> None:
-    (tmp_path / "no_set").mkdir()
-    with pytest.raises(StoreError, match=r"manifest\.json: no such file"):
-        install_set(str(store), str(tmp_path / "no_set"))
-    with pytest.raises(StoreError, match="no set that an install has replaced"):
-        undo_install(str(store))
-
-
 def test_a_queue_whose_messages_have_expired_keeps_its_position(tmp_path: Path) -> None:
     root = tmp_path / "store"
     with open_writer(root, **SETTINGS) as writer:
@@ -195,8 +181,7 @@ def test_entries_are_read_by_the_layout_of_their_folder() -> None:
         f"batchconsumequeue/B/0/{FIRST}": batch.tobytes(),
         f"batchconsumequeue/C/0/{FIRST}": batch[:1].tobytes(),
         f"consumequeue/Q/0/{FIRST}": queue, f"consumequeue/Q/1/{FIRST}": blank + bytes(40),
-        f"consumequeue/Q/2/{FIRST}": bytes(40),
-    })  # fmt: skip
+        f"consumequeue/Q/2/{FIRST}": bytes(40)})  # fmt: skip
     assert last_offset(files, f"batchconsumequeue/B/0/{FIRST}") == 900
     assert last_offset(files, f"consumequeue/Q/0/{FIRST}") == 500
     assert last_offset(files, f"consumequeue/Q/1/{FIRST}") is None
@@ -220,41 +205,14 @@ def test_the_command_asks(store: Path, rebuilt: Path, capsys: pytest.CaptureFixt
     assert main(["install", str(store)]) == 2
 
 
-def test_killed_at_any_step(store: Path, rebuilt: Path) -> None:
-    """The process itself, on a real disk; a selection: all states are enumerated below."""
-    old, new, rest = derived(store), derived(rebuilt), others(store)
-    spare = store.parent / "spare"
-    shutil.copytree(store, spare)
-    total, _ = killed_at(1 << 30, lambda: install_set(str(store), str(rebuilt)))
-    seen = set()
-    for step in (3, total - 40, *range(total - 30, total, 7)):
-        undo_install(str(store)) if derived(store) == new else None
-        _, code = killed_at(step, lambda: install_set(str(store), str(rebuilt)))
-        assert code == -9
-        found = derived(store)
-        assert found in (old, new)
-        assert others(store).keys() == rest.keys()
-        seen.add(found == new)
-        install_set(str(store), str(rebuilt))
-        assert derived(store) == new
-        names = sorted(p.name for p in store.parent.iterdir())
-        assert names == ["set", "spare", "store", "store.reput-old"]
-    assert seen == {False, True}
-
-
 # --- every state a crash may leave ----------------------------------------------------------
 
-OLD = {
-    "commitlog/0": b"log" * 900, "config/c.json": b"{}", "lock": b"lock", "abort": b"1",
-    f"consumequeue/T/0/{FIRST}": b"old" * 400, f"consumequeue/U/1/{FIRST}": b"gone",
-    "checkpoint": b"old",
-    "index/20240101000000001": b"index" * 300,
-}  # fmt: skip
-NEW = {
-    f"consumequeue/T/0/{FIRST}": b"new" * 400, f"consumequeue/V/0/{FIRST}": b"more" * 9,
-    "checkpoint": b"new",
-    "index/20240101000000002": b"INDEX" * 300, "index/20240101000000003": b"",
-}  # fmt: skip
+OLD = {"commitlog/0": b"log" * 900, "config/c.json": b"{}", "lock": b"lock", "abort": b"1",
+       f"consumequeue/T/0/{FIRST}": b"old" * 400, f"consumequeue/U/1/{FIRST}": b"gone",
+       "checkpoint": b"old", "index/20240101000000001": b"index" * 300}  # fmt: skip
+NEW = {f"consumequeue/T/0/{FIRST}": b"new" * 400, f"consumequeue/V/0/{FIRST}": b"more" * 9,
+       "checkpoint": b"new",
+       "index/20240101000000002": b"INDEX" * 300, "index/20240101000000003": b""}  # fmt: skip
 
 
 def put(files: MemoryFiles, root: str, tree: dict[str, bytes]) -> None:
@@ -274,10 +232,8 @@ class Step:
     def __init__(self, undoes: bool) -> None:
         self.undoes, self.source = undoes, MemoryFiles()
         put(self.source, "", NEW)
-        self.wanted = [
-            SetFile(path, len(content), hashlib.sha256(content).hexdigest())
-            for path, content in NEW.items()
-        ]
+        self.wanted = [SetFile(path, len(content), hashlib.sha256(content).hexdigest())
+                       for path, content in NEW.items()]  # fmt: skip
         files = MemoryFiles()
         put(files, "s", OLD)
         if undoes:
@@ -384,8 +340,7 @@ SHAPES = {
     "settings": (None, 5, "x", [], {"maxIndexNum": None}, {"maxIndexNum": []}, {"none": 1}),
     "log_start": (None, "x", -1, True, 2**70), "log_end": (None, "x", -1, 1.5, 2**70),
     "inputs": (None, 5, "x", [1], {"a": 1}, [{}], [{"path": 5, "mtime_ns": 1}],
-               [{"path": "x", "mtime_ns": 1}], [{"path": "0" * 20, "mtime_ns": "x"}]),
-}  # fmt: skip
+               [{"path": "x", "mtime_ns": 1}], [{"path": "0" * 20, "mtime_ns": "x"}])}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -395,10 +350,8 @@ def test_a_manifest_or_a_note_of_another_shape_is_named(
     install_set(str(store), str(rebuilt))
     manifest, note = rebuilt / "manifest.json", store.parent / "store.reput-old" / NOTE
     before = contents(store)
-    for path, words in (
-        (manifest, ["install", str(rebuilt), str(store), "--yes"]),
-        (note, ["install", "--undo", str(store), "--yes"]),
-    ):
+    for path, words in ((manifest, ["install", str(rebuilt), str(store), "--yes"]),
+                        (note, ["install", "--undo", str(store), "--yes"])):  # fmt: skip
         good = json.loads(path.read_text())
         for wrong in SHAPES[name]:
             path.write_text(json.dumps({**good, name: wrong}))

@@ -105,19 +105,16 @@ def test_a_store_in_numbers(tmp_path: Path) -> None:
     now = time.time() * 1000
     found = in_file(built(), tmp_path)
     assert found["rocketmq_producer_offset"] == {
-        ("0", "T"): 20, ("1", "T"): 5, ("0", "rmq_sys_wheel_timer"): 1,
-    }  # fmt: skip
+        ("0", "T"): 20, ("1", "T"): 5, ("0", "rmq_sys_wheel_timer"): 1}  # fmt: skip
     assert found["rocketmq_topic_retry_offset"] == {("0", "%RETRY%g"): 3}
     assert found["rocketmq_topic_dlq_offset"] == {("g", "0"): 2}
     assert found["reput_dead_letters"] == {("g",): 2}
     assert found[DIFF] == {("g", "1", "0", "T"): 16, ("g", "1", "1", "T"): 0}
     assert found["rocketmq_group_retrydiff"] == {("g", "1", "0", "%RETRY%g"): 2}
     assert found[CONSUMED] == {
-        ("g", "0", "T"): 4, ("g", "1", "T"): 5, ("g", "0", "%RETRY%g"): 1,
-    }  # fmt: skip
+        ("g", "0", "T"): 4, ("g", "1", "T"): 5, ("g", "0", "%RETRY%g"): 1}  # fmt: skip
     assert found["reput_group_lag_seconds"] == {
-        ("g", "0", "T"): 30 - 4, ("g", "1", "T"): 0, ("g", "0", "%RETRY%g"): 30 - 26,
-    }  # fmt: skip
+        ("g", "0", "T"): 30 - 4, ("g", "1", "T"): 0, ("g", "0", "%RETRY%g"): 30 - 26}  # fmt: skip
     latency = found["rocketmq_group_get_latency_by_storetime"]
     assert latency["g", "0", "T"] == pytest.approx(now - T0 - 4000, abs=60_000)
     assert latency["g", "1", "T"] == 0
@@ -178,8 +175,7 @@ def test_what_waits(tmp_path: Path) -> None:
     assert main([*asked, "--textfile", str(file)]) == 0
     waiting = parsed(file.read_text())["reput_waiting_messages"]
     assert {key for key, value in waiting.items() if value == 1} == {
-        ("half", "true"), ("half", "false"), ("level", "true"), ("timer", "false"),
-    }  # fmt: skip
+        ("half", "true"), ("half", "false"), ("level", "true"), ("timer", "false")}  # fmt: skip
 
 
 def test_most_queues_bounds_what_is_shown_by_what_is_behind(tmp_path: Path) -> None:
@@ -187,8 +183,7 @@ def test_most_queues_bounds_what_is_shown_by_what_is_behind(tmp_path: Path) -> N
     assert found["rocketmq_producer_offset"] == {("0", "T"): 20, ("1", "T"): 5}
     assert found[DIFF] == {("g", "1", "0", "T"): 16}
     assert found["reput_left_out"] == {
-        ("queues",): 3, ("topics",): 2, ("group queues",): 2, ("names",): 0,
-    }  # fmt: skip
+        ("queues",): 3, ("topics",): 2, ("group queues",): 2, ("names",): 0}  # fmt: skip
 
 
 def test_hostile_names_are_labels_and_no_lines(tmp_path: Path) -> None:
@@ -198,15 +193,8 @@ def test_hostile_names_are_labels_and_no_lines(tmp_path: Path) -> None:
     made.file("config/consumerOffset.json", json.dumps({"offsetTable": offsets}))
     found = in_file(made, tmp_path)
     groups = {labels[0] for labels in found[DIFF]}
-    assert groups == {
-        'a"} 1\ufffdreput_x 2',
-        "\\",
-        "\ufffd\ufffd[2J",
-        "\ufffd",
-        "?",
-        "x" * 255,
-        "é😀",
-    }
+    assert groups == {'a"} 1\ufffdreput_x 2', "\\", "\ufffd\ufffd[2J", "\ufffd", "?", "x" * 255,
+                      "é😀"}  # fmt: skip
     assert found["reput_left_out"]["names",] > 0  # \x00 and \x01 would be one
     assert "reput_x" not in found
 
@@ -223,12 +211,8 @@ def test_the_file_is_replaced_whole_and_nothing_else_is(tmp_path: Path, capsys: 
     assert {each.name for each in tmp_path.iterdir()} == {"store", "reput.prom"}
     file.write_text("# HELP node_load1 another's\n")
     asked = words(made, tmp_path / "store")
-    for path in (
-        file,
-        tmp_path / "x.txt",
-        tmp_path / "store/config/x.prom",
-        tmp_path / "no/x.prom",
-    ):
+    for path in (file, tmp_path / "x.txt", tmp_path / "store/config/x.prom",
+                 tmp_path / "no/x.prom"):  # fmt: skip
         assert main([*asked, "--textfile", str(path)]) == 2
     assert file.read_text().startswith("# HELP node_load1")
     capsys.readouterr()
@@ -285,15 +269,12 @@ def test_slow_and_hostile_clients_hold_nobody(tmp_path: Path) -> None:
         assert len(os.listdir(f"/proc/{process.pid}/fd")) < 120
 
 
-def test_every_series_of_the_board_is_there() -> None:
+def test_the_board_and_the_page_name_only_and_all_series() -> None:
     board = json.loads((ROOT / "docs" / "grafana.json").read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     named = {name for each in asked for name in re.findall(r"\b(?:rocketmq|reput)_\w+", each)}
     assert named <= set(SERIES)
     assert len(named) >= 12
     assert all("cluster=" in each and "broker=" in each for each in asked)
-
-
-def test_the_page_names_every_series() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text()
     assert {name for name in SERIES if f"`{name}`" not in page} == set()

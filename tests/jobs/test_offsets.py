@@ -52,8 +52,7 @@ def there(store: Path) -> dict[tuple[str, str, int], int]:
 START = {("g", "T", 0): 4, ("g", "T", 1): 2, ("g", "%RETRY%g", 0): 1, ("h", "T", 0): 9}
 # words -> what changes, and the exit code
 CASES: dict[str, tuple[list[str], dict[tuple[str, str, int], int], int]] = {
-    "to the end": (["set", "--group", "g", "--to-end"],
-                   {("g", "T", 0): 9, ("g", "T", 1): 3}, 0),
+    "to the end": (["set", "--group", "g", "--to-end"], {("g", "T", 0): 9, ("g", "T", 1): 3}, 0),
     "one queue": (["set", "--group", "g", "--topic", "T", "--queue", "1", "--to-offset", "0"],
                   {("g", "T", 1): 0}, 0),
     "to a time": (["set", "--topic", "T", "--to-time", str(T0 + 5500)],
@@ -65,8 +64,7 @@ CASES: dict[str, tuple[list[str], dict[tuple[str, str, int], int], int]] = {
     "a new group": (["set", "--group", "n", "--topic", "T", "--queue", "0", "--to-offset", "5"],
                     {("n", "T", 0): 5}, 0),
     "a clone": (["clone", "--group", "g", "--to-group", "h"], {("h", "T", 0): 4, ("h", "T", 1): 2},
-                0),
-}  # fmt: skip
+                0)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -94,11 +92,15 @@ def test_what_is_moved(name: str, store: Path) -> None:
 GIVEN = [word for name, value in Built().given().items() for word in ("--set", f"{name}={value}")]
 
 
-def test_past_the_end_is_told_where_nothing_moves(store: Path) -> None:
+def test_past_the_end_is_told_where_nothing_moves(store: Path, capsys, monkeypatch) -> None:
     words = ("--group", "h", "--queue", "0", "--to-offset", "1000", "--yes")
     told = said("offsets", "set", store, *words, code=1)
     assert told.startswith("nothing to move")
     assert "1 offset stays at its queue's end" in told
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["offsets", "set", str(store), "--to-offset", "0"]) == 2
+    asked = f"would move 4 offsets in config/consumerOffset.json of {store}; nothing was done"
+    assert asked in capsys.readouterr().err
 
 
 def test_a_dump_brings_back_what_it_has(store: Path, tmp_path: Path) -> None:
@@ -157,8 +159,7 @@ def test_groups_go_on_in_an_export_and_in_a_store_that_was_appended_to(tmp_path:
         assert there(place) == offsets_of
     lines = (made / "reput-offset-map.jsonl").read_text().splitlines()
     assert [(json.loads(line)["old"], json.loads(line)["new"]) for line in lines] == [
-        (1, 0), (5, 3), (9, 6), (12, 9),
-    ]  # fmt: skip
+        (1, 0), (5, 3), (9, 6), (12, 9)]  # fmt: skip
 
 
 def context(kind: str, *fields: object) -> bytes:
@@ -310,18 +311,16 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "what is kept is a link": (lambda store: (store / "reput-offsets").symlink_to(store / "config"),
                                "is a link"),
     "what is kept is a file": (lambda store: (store / "reput-offsets").write_text("mine"),
-                               "is not a folder"),
-    "what is staged is a link": (
-        lambda store: (store / ".reput-offsets").symlink_to(store / "config"), "is a link"),
+                               "is not a folder"), "what is staged is a link": (
+    lambda store: (store / ".reput-offsets").symlink_to(store / "config"), "is a link"),
     "a note of another kind": (
-        lambda store: ((store / "reput-offsets").mkdir(),
-                       (store / "reput-offsets/note.json").write_text('{"name": "../../x"}')),
-        "does not name a file or RocksDB of offsets"),
+    lambda store: ((store / "reput-offsets").mkdir(),
+                   (store / "reput-offsets/note.json").write_text('{"name": "../../x"}')),
+    "does not name a file or RocksDB of offsets"),
     "a crash": (lambda store: (store / "abort").write_text(""), "use `reput recover` first"),
     "no store": (lambda store: (store / "commitlog").rename(store / "other"), "no"),
     "a bak that is a link": (lambda store: (store / f"{JSON}.bak").symlink_to(store / JSON),
-                             "is a link"),
-}  # fmt: skip
+                             "is a link")}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -381,15 +380,6 @@ WRONG: dict[str, list[str]] = {
     "/nowhere: No such file": ["set", "--from-dump", "/nowhere"],
     "has no such offset: nothing can be set": ["set", "--group", "nobody", "--to-end"],
 }
-
-
-def test_what_is_asked_reads_as_a_sentence(
-    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert main(["offsets", "set", str(store), "--to-offset", "0"]) == 2
-    asked = f"would move 4 offsets in config/consumerOffset.json of {store}; nothing was done"
-    assert asked in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("why", WRONG)

@@ -29,17 +29,13 @@ def batch(*bodies: bytes) -> bytes:
     return made
 
 
-MESSAGES = [
-    Message(body=b"order-17", properties=properties(("TAGS", "paid"), ("price", "12"))),
-    Message(body=b"order-18", properties=properties(("TAGS", "new"), ("price", "9"))),
-    Message(
-        body=zlib.compress(b"order-19 " * 99), sys_flag=0x1,
-        properties=properties(("TAGS", "paid"), ("price", "12.0")),
-    ),
-    Message(body=b"order-20 is not compressed", sys_flag=0x1),
-    Message(body=batch(b"one", b"two \x1b[31m"), sys_flag=0xC0, queue_offset=40),
-    Message(body=batch(b"one", b"two")[:-1], sys_flag=0xC0),
-]  # fmt: skip
+MESSAGES = [Message(body=b"order-17", properties=properties(("TAGS", "paid"), ("price", "12"))),
+            Message(body=b"order-18", properties=properties(("TAGS", "new"), ("price", "9"))),
+            Message(body=zlib.compress(b"order-19 " * 99), sys_flag=0x1,
+                    properties=properties(("TAGS", "paid"), ("price", "12.0"))),
+            Message(body=b"order-20 is not compressed", sys_flag=0x1),
+            Message(body=batch(b"one", b"two \x1b[31m"), sys_flag=0xC0, queue_offset=40),
+            Message(body=batch(b"one", b"two")[:-1], sys_flag=0xC0)]  # fmt: skip
 
 
 @pytest.fixture
@@ -58,48 +54,29 @@ def found(capsys: Any, store: Path, *words: str) -> tuple[list[dict[str, Any]], 
     return rows, notes
 
 
-@pytest.mark.parametrize(
-    ("words", "prices"),
-    [
-        (["--tags", "paid"], ["12", "12.0"]),
-        (["--tags", "paid || new", "--sql", "price > 9"], ["12"]),
-        (["--sql", "price > 8.5"], ["12", "9", "12.0"]),
-        (["--grep", r"order-1[79]"], ["12", "12.0"]),
-        (["--grep", "^paid$", "--sql", "price = 12.0"], ["12", "12.0"]),
-    ],
-)
+@pytest.mark.parametrize(("words", "prices"), [
+    (["--tags", "paid"], ["12", "12.0"]), (["--tags", "paid || new", "--sql", "price > 9"], ["12"]),
+    (["--sql", "price > 8.5"], ["12", "9", "12.0"]), (["--grep", r"order-1[79]"], ["12", "12.0"]),
+    (["--grep", "^paid$", "--sql", "price = 12.0"], ["12", "12.0"])])  # fmt: skip
 def test_messages_are_chosen(store: Path, capsys: Any, words: list[str], prices: list[str]) -> None:
     rows, _ = found(capsys, store, *words)
     assert [row["properties"]["price"] for row in rows] == prices
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--sql", "price >"], "line 1, column 8"),
-        (["--grep", "("], "regular expression: missing )"),
-        (["--tags", "||"], "no tag stands"),
-        (["--decompress"], "--body"),
-        (["--grep", "x", "--message-id", "x"], "--grep: not obeyed"),
-    ],
-)
+@pytest.mark.parametrize(("words", "says"), [
+    (["--sql", "price >"], "line 1, column 8"), (["--grep", "("], "regular expression: missing )"),
+    (["--tags", "||"], "no tag stands"), (["--decompress"], "--body"),
+    (["--grep", "x", "--message-id", "x"], "--grep: not obeyed")])  # fmt: skip
 def test_what_cannot_be_asked(store: Path, capsys: Any, words: list[str], says: str) -> None:
     code, rows, notes = asked(capsys, "query", str(store), "--scan", *words)
     assert (code, [list(row) for row in rows]) == (2, [["error"]])
     assert says in notes
 
 
-def test_text_that_rocketmq_ignores_is_warned_of(store: Path, capsys: Any) -> None:
-    rows, notes = found(capsys, store, "--sql", "price = 9 price = 12")
-    assert len(rows) == 1
-    assert "ignores it from line 1, column 11 on" in notes
-
-
 def test_bodies_are_decompressed_and_batches_taken_apart(store: Path, capsys: Any) -> None:
     rows, notes = found(capsys, store, "--body", "text", "--decompress")
     assert [row["body"][:9] for row in rows[:4]] == [
-        "order-17", "order-18", "order-19 ", "order-20 ",
-    ]  # fmt: skip
+        "order-17", "order-18", "order-19 ", "order-20 "]  # fmt: skip
     place = rows[3]["physicalOffset"]
     assert f"physical offset {place}: body: sysFlag 0x1 says zlib" in notes
     assert "not compressed" not in notes  # the body's own words
@@ -109,22 +86,19 @@ def test_bodies_are_decompressed_and_batches_taken_apart(store: Path, capsys: An
     ]
     assert [one["body"] for one in rows[5]["messages"]] == ["one"]
     assert f"physical offset {rows[5]['physicalOffset']}: inner batch: offset 29" in notes
-
-
-def test_without_decompress_bodies_are_as_they_stand(store: Path, capsys: Any) -> None:
     rows, notes = found(capsys, store, "--body", "hex")
     assert [row["body"] for row in rows] == [message.body.hex() for message in MESSAGES]
     assert not any("messages" in row for row in rows)
     assert notes == ""
-
-
-def test_a_batch_on_a_terminal_has_no_control_characters(store: Path, capsys: Any) -> None:
     words = ["query", str(store), "--scan", "--body", "text", "--decompress"]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "message 41 of the batch, flag 5" in said
     assert "two" in said
     assert "\x1b" not in said
+    rows, notes = found(capsys, store, "--sql", "price = 9 price = 12")
+    assert len(rows) == 1
+    assert "ignores it from line 1, column 11 on" in notes
 
 
 def test_which_client_would_get_which_queue(store: Path, capsys: Any) -> None:
@@ -172,19 +146,13 @@ def words(**given: Any) -> argparse.Namespace:
 
 
 ALLOWED: list[dict[str, Any]] = [
-    {"topic": "T"},
-    {"topic": "T", "queue": 0, "begin": 0, "tags": "a"},
+    {"topic": "T"}, {"topic": "T", "queue": 0, "begin": 0, "tags": "a"},
     {"key": "k", "topic": "T", "sql": "a = 1", "end": 5},
-    {"keys_file": "f", "topic": "T", "grep": "x"},
-    {"unique_key": "u"},
+    {"keys_file": "f", "topic": "T", "grep": "x"}, {"unique_key": "u"},
     {"unique_key": "u", "topic": "T", "as_rocketmq": True, "rocketmq": "5.3.3"},
-    {"message_id": "m", "topic": "T"},
-    {"offset": 0},
-    {"offset": 0, "topic": "T", "queue": 0, "tags": "a"},
-    {"scan": True, "begin": 1, "grep": "x"},
-    {"scan": True, "topic": "T"},
-    {"topic": "T", "body": "text", "decompress": True},
-]
+    {"message_id": "m", "topic": "T"}, {"offset": 0},
+    {"offset": 0, "topic": "T", "queue": 0, "tags": "a"}, {"scan": True, "begin": 1, "grep": "x"},
+    {"scan": True, "topic": "T"}, {"topic": "T", "body": "text", "decompress": True}]  # fmt: skip
 
 
 @pytest.mark.parametrize("given", ALLOWED, ids=str)

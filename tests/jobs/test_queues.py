@@ -21,20 +21,13 @@ def test_each_queue_has_its_ends_its_messages_and_their_times(store: str, capsys
     found = rows(capsys, "queues", store, "--scan")
     size = 91 + 1 + len(b"secret body")
     assert only(found, "topic", "queueId", "minOffset", "maxOffset", "messages", "bytes") == [
-        ("T", 0, 5, 7, 2, 2 * size), ("T", 1, 0, 1, 1, size), ("U", 0, 0, 1, 1, size),
-    ]  # fmt: skip
+        ("T", 0, 5, 7, 2, 2 * size), ("T", 1, 0, 1, 1, size), ("U", 0, 0, 1, 1, size)]  # fmt: skip
     assert only(found, "minTimestamp", "maxTimestamp")[0] == (T0, T0 + 3000)
     assert not any(row["batch"] for row in found)
-
-
-def test_one_topic_is_its_whole_name(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert only(rows(capsys, "queues", store, "--scan", "--topic", "U"), "topic") == [("U",)]
     code, out, err = asked(capsys, "queues", store, "--scan", "--topic", "t")
     assert (code, out) == (0, [])
     assert any("nothing was found" in line for line in err)
-
-
-def test_a_table_has_numbers_to_the_right(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, err = asked(capsys, "queues", store)
     assert "the log is read instead" in err[0]  # the store has no queues
     assert out[0].split() == [

@@ -28,8 +28,7 @@ def stored(damaged: bool = False) -> MemoryStorage:
 def run(storage: MemoryStorage, **more: Any) -> Summary:
     return rebuild(
         Session(), "store", "set", rocketmq="5.3.3", settings=as_text(SETTINGS), storage=storage,
-        **more,
-    )  # fmt: skip
+        **more)  # fmt: skip
 
 
 def made(storage: MemoryStorage) -> set[str]:
@@ -74,16 +73,13 @@ def test_a_log_whose_last_segment_is_gone_is_said_by_its_index(index: str) -> No
     assert [line[:17] for line in told.left_out] == ["messages up to 4,"] * (index == "of this log")
 
 
-def test_a_folder_that_has_something_in_it_is_no_place_for_a_set() -> None:
+def test_only_a_rebuilt_set_is_replaced_and_where_that_is_wanted() -> None:
     storage = stored()
     storage.files["set/letters"] = b"mine"
     for replace in (False, True):
         with pytest.raises(StoreError):
             run(storage, replace=replace)
     assert storage.files["set/letters"] == b"mine"
-
-
-def test_a_rebuilt_set_is_replaced_where_that_is_wanted() -> None:
     storage = stored()
     run(storage)
     with pytest.raises(StoreError):
@@ -92,14 +88,10 @@ def test_a_rebuilt_set_is_replaced_where_that_is_wanted() -> None:
     assert made(storage) >= {"consumequeue", "index"}
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ({"assume_names": True}, "--assume-names: only with --on-damage salvage"),
-        ({"assume_names": True, "on_damage": TRUNCATE}, "--assume-names: only with"),
-        ({"index": "rocksdb", "on_damage": SALVAGE}, "--index rocksdb"),
-    ],
-)
+@pytest.mark.parametrize(("words", "why"), [
+    ({"assume_names": True}, "--assume-names: only with --on-damage salvage"),
+    ({"assume_names": True, "on_damage": TRUNCATE}, "--assume-names: only with"),
+    ({"index": "rocksdb", "on_damage": SALVAGE}, "--index rocksdb")])  # fmt: skip
 def test_what_cannot_go_together_is_refused_before_anything_is_made(
     words: dict[str, Any], why: str
 ) -> None:

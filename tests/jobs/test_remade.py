@@ -33,17 +33,11 @@ GIVEN = {"rocketmq": "5.3.3", "settings": as_text(SETTINGS)}
 
 def log_of_two_lives() -> Damaged:
     """T/0 of 14 messages, deleted and made again, 5 messages; U/0 between them."""
-    offsets = [
-        *(("T", n) for n in range(OLD)), *(("U", n) for n in range(OTHER)),
-        *(("T", n) for n in range(NEW)),
-    ]  # fmt: skip
-    return damaged([
-        Message(
-            topic, 0, offset, b"body", store_timestamp=START + n,
-            properties=properties(("KEYS", f"k{n}")),
-        )
-        for n, (topic, offset) in enumerate(offsets)
-    ])  # fmt: skip
+    offsets = [*(("T", n) for n in range(OLD)), *(("U", n) for n in range(OTHER)),
+               *(("T", n) for n in range(NEW))]  # fmt: skip
+    return damaged([Message(topic, 0, offset, b"body", store_timestamp=START + n,
+                            properties=properties(("KEYS", f"k{n}")))
+                    for n, (topic, offset) in enumerate(offsets)])  # fmt: skip
 
 
 def begun(log: Damaged, remade: str = "last") -> MemoryStorage:
@@ -95,10 +89,8 @@ def rocksdb_places(storage: MemoryStorage) -> list[int]:
 def test_rocksdb_has_the_life_that_the_queue_has(seed: int, on_damage: str, remade: str) -> None:
     log = log_of_two_lives()
     storage = begun(log)
-    summary = run(
-        STORE, OUTPUT, Session(seed), storage=storage, on_damage=on_damage, remade=remade,
-        queues="rocksdb", **GIVEN,
-    )  # fmt: skip
+    summary = run(STORE, OUTPUT, Session(seed), storage=storage, on_damage=on_damage, remade=remade,
+                  queues="rocksdb", **GIVEN)  # fmt: skip
     # RocketMQ leaves rows past a queue's end, which it does not read
     unread = log.places[NEW:OLD] if remade else []
     assert rocksdb_places(storage) == [*log.places[-NEW:], *unread]
@@ -197,9 +189,7 @@ def test_a_conversion_that_nothing_shows_a_life_takes_all_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("anew", [{}, {"to_rocketmq": "5.4.0"}])
-def test_a_restored_store_has_the_life_that_is_asked_for(
-    anew: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_restored_store_has_the_life_that_is_asked_for(anew: dict[str, Any], tmp_path) -> None:
     """A repository has no queue files, which showed it."""
     for path, raw in begun(log_of_two_lives()).files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

@@ -151,11 +151,8 @@ def test_what_a_queue_lacks_at_its_start_takes_no_room_from_others() -> None:
     log.flip(4, 5)
     log.flip(20, 5)
     summary, storage = repaired(log)
-    mine = [
-        place
-        for m, place in zip(made, log.places, strict=True)
-        if (m.topic, m.queue_id) == ("T", 0)
-    ]
+    mine = [place for m, place in zip(made, log.places, strict=True)
+            if (m.topic, m.queue_id) == ("T", 0)]  # fmt: skip
     assert queue(storage, 0) == mine
     assert queue(storage, 0, "Late")[2:] == [log.places[21]]
     (left,) = summary.not_filled
@@ -244,12 +241,9 @@ def test_a_position_is_kept_where_its_filler_has_room_only_without_a_crc() -> No
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=12)
-@given(
-    st.integers(20, 100), st.booleans(),
-    st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1, 4, 100, 700, 5000])),
-             min_size=1, max_size=3),
-    st.randoms(use_true_random=False),
-)  # fmt: skip
+@given(st.integers(20, 100), st.booleans(),
+       st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1, 4, 100, 700, 5000])),
+                min_size=1, max_size=3), st.randoms(use_true_random=False))  # fmt: skip
 def test_any_damage(count: int, keys: bool, spots: list[Any], rng: Random) -> None:
     text = {} if keys else {"properties": b""}
     log = damaged(messages(count, crc_property=True, **text))

@@ -25,10 +25,8 @@ def store(tmp_path: Path) -> str:
 
 
 def written(store: str, file: Path, replace: bool = False) -> Reported:
-    return report(
-        Session(), store, str(file), check=False, rocketmq="5.3.3", settings=SETTINGS,
-        replace=replace, now=T0,
-    )  # fmt: skip
+    return report(Session(), store, str(file), check=False, rocketmq="5.3.3", settings=SETTINGS,
+                  replace=replace, now=T0)  # fmt: skip
 
 
 def test_a_page_has_everything_in_it_and_no_topic_is_markup(store: str, tmp_path: Path) -> None:

@@ -56,24 +56,15 @@ def test_a_dry_run_counts_what_would_be_done(
     assert about.needed == any(numbers[:3])
 
 
-@pytest.mark.parametrize("decide", ["Commit", "", "commit ", {"a": "yes"}])
-def test_a_word_that_is_no_decision_is_refused(store: str, decide: Any) -> None:
-    with pytest.raises(StoreError, match=r"decide: .*: expected commit or rollback"):
-        dry(store, decide)
-
-
-def test_before_4_3_0_there_were_no_such_messages(store: str) -> None:
+def test_what_cannot_be_decided_is_refused(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for decide in ("Commit", "", "commit ", {"a": "yes"}):
+        with pytest.raises(StoreError, match=r"decide: .*: expected commit or rollback"):
+            dry(store, decide)
     with pytest.raises(StoreError, match=r"RocketMQ 4\.2\.0 has no topic of half messages"):
-        resolve_transactions(
-            store, decide="commit", dry_run=True, rocketmq="4.2.0", settings=SETTINGS
-        )
-
-
-def test_offsets_in_rocksdb_are_refused(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "reput.store_format.discover.config.config_in_rocksdb",
-        lambda at, _: at / "config/consumerOffsets",
-    )
+        resolve_transactions(store, decide="commit", dry_run=True, rocketmq="4.2.0",
+                             settings=SETTINGS)  # fmt: skip
+    monkeypatch.setattr("reput.store_format.discover.config.config_in_rocksdb",
+                        lambda at, _: at / "config/consumerOffsets")  # fmt: skip
     with pytest.raises(StoreError, match=r"config/consumerOffsets: RocksDB tells a broker"):
         dry(store, "commit")
 
@@ -85,8 +76,7 @@ def test_offsets_in_rocksdb_are_refused(store: str, monkeypatch: pytest.MonkeyPa
 )  # fmt: skip
 def test_the_exit_code_says_what_was_not_done_as_decided(
     about: dict[str, Any], code: int, store: str, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     report = ResolveReport(store, **about)
     monkeypatch.setattr("reput.jobs.resolve_transactions.resolve_transactions", lambda _: report)
     words = ("resolve-transactions", store, "--yes", "--decide", "commit")
@@ -116,8 +106,5 @@ def test_its_text_tells_what_went_otherwise() -> None:
     about.otherwise, about.refused = ["a: committed"], ["b: no place"]
     assert about.text().splitlines() == [
         "committed 1, rolled back 2, discarded 3; wrote the missing op messages of 4",
-        "5 stay pending",
-        "6 were given up by a broker: --discarded decides these",
-        "ended before: a: committed",
-        "refused: b: no place",
-    ]
+        "5 stay pending", "6 were given up by a broker: --discarded decides these",
+        "ended before: a: committed", "refused: b: no place"]  # fmt: skip

@@ -97,9 +97,7 @@ def test_of_several_stores_all_are_there_or_none(
         restore(Session(), str(made.root), str(out), at=T0 + 30_000)
 
 
-def test_each_of_several_stores_says_all_that_it_has(
-    made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_of_several_stores_says_all_that_it_has(made: Repository, tmp_path, capsys) -> None:
     shutil.copytree(made.root / "broker-a", made.root / "broker-b")
     words = ["restore", str(made.root), "--at", "now", "--output", str(tmp_path / "out")]
     assert cli.main(words) == 0
@@ -122,9 +120,7 @@ def test_a_store_is_written_anew(made: Repository, tmp_path: Path) -> None:
         ("full", "is not empty"), ("whole", "is not empty"), ("file", "is not a folder"),
     ],
 )  # fmt: skip
-def test_a_folder_that_is_not_for_it_stays(
-    made: Repository, tmp_path: Path, out: str, what: str
-) -> None:
+def test_a_folder_that_is_not_for_it_stays(made: Repository, tmp_path, out: str, what: str) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine").write_text("mine")
     restore(Session(), str(made.root), str(tmp_path / "whole"))
@@ -157,9 +153,7 @@ def test_a_log_with_damage_is_restored_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / f"out/commitlog/{0:020d}").read_bytes() == bytes(log[:2048])
 
 
-def test_the_command_says_what_it_made(
-    made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_it_made(made: Repository, tmp_path: Path, capsys) -> None:
     words = ["restore", str(made.root), "--output", str(tmp_path / "out"), "--to-offset", "3000"]
     assert cli.main(words) == 0
     out, errors = capsys.readouterr()

@@ -65,8 +65,7 @@ def test_json_is_a_line_a_message_and_one_for_all(store: Path, capsys: Any) -> N
         *rows, whole = map(json.loads, out.splitlines())
     assert code == 1
     assert [(row["queueOffset"], row["status"], row["toQueue"]) for row in rows] == [
-        (0, "sent", 0), (1, "failed", None), (2, "sent", 0)
-    ]  # fmt: skip
+        (0, "sent", 0), (1, "failed", None), (2, "sent", 0)]  # fmt: skip
     assert rows[0]["to"] == "Orders"
     assert (whole["sent"], whole["failed"], whole["twice"]) == (2, 1, [])
     assert "body 1" not in out
@@ -93,22 +92,14 @@ def test_a_relative_time_means_what_it_meant_in_the_first_run(store: Path, capsy
         (store.parent / "other").symlink_to(store)  # another name is another send
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--to", "nowhere"], "is not an address"), (["--rate", "0"], "reput help send lists"),
-        (["--topic", "%DLQ%g"], "--to-topic is missing"),
-        (["--batch", "0"], "reput help send lists"),
-        (["--tls-ca", "nothing"], "--tls-ca nothing: No such file"),
-        (["--access-keys", "nothing"], "nothing: No such file"),
-        (["--checkpoint", "store/x"], "store"),
-        (["--checkpoint", "."], "which is read: nothing is written there"),
-        (["--checkpoint", "no/x"], "No such file or directory"),
-    ],
-)  # fmt: skip
-def test_wrong_words_are_one_line(
-    words: list[str], said: str, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("words", "said"), [
+    (["--to", "nowhere"], "is not an address"), (["--rate", "0"], "reput help send lists"),
+    (["--topic", "%DLQ%g"], "--to-topic is missing"), (["--batch", "0"], "reput help send lists"),
+    (["--tls-ca", "nothing"], "--tls-ca nothing: No such file"),
+    (["--access-keys", "nothing"], "nothing: No such file"), (["--checkpoint", "store/x"], "store"),
+    (["--checkpoint", "."], "which is read: nothing is written there"),
+    (["--checkpoint", "no/x"], "No such file or directory")])  # fmt: skip
+def test_wrong_words_are_one_line(words: list[str], said: str, store: Path, capsys) -> None:
     before = contents(store)
     with cluster() as there:
         try:
@@ -122,7 +113,7 @@ def test_wrong_words_are_one_line(
     assert contents(store) == before
 
 
-def test_a_source_that_is_none(store: Path, capsys: Any) -> None:
+def test_a_source_that_is_none_and_what_may_be_there_twice(store: Path, capsys: Any) -> None:
     with cluster() as there:
         for name in ("nothing", "nothing.jsonl", str(store / "commitlog")):
             code, out, errors = run(capsys, there, Path(name), "--yes")
@@ -132,6 +123,10 @@ def test_a_source_that_is_none(store: Path, capsys: Any) -> None:
         (store.parent / "repo" / MARKER).touch()
         code, _, errors = run(capsys, there, store.parent / "repo", "--yes")
         assert (code, "is a backup repository: `reput export` writes" in errors) == (2, True)
+    text = Sent("s", "n", "c", 2, 1, 0, {"T": 2}, twice=[1234], lacking=True).text()
+    assert "the message at 1,234 may be there twice" in text
+    assert "1 by earlier runs" in text
+    assert "the source is damaged" in text
 
 
 def test_a_name_server_without_a_route_fails_each_message(store: Path, capsys: Any) -> None:
@@ -147,13 +142,6 @@ def test_a_name_server_without_a_route_fails_each_message(store: Path, capsys: A
         there.topics = None
         assert run(capsys, there, store, "--yes")[0] == 0
         assert len(there.bodies) == 3
-
-
-def test_the_text_says_what_may_be_there_twice() -> None:
-    text = Sent("s", "n", "c", 2, 1, 0, {"T": 2}, twice=[1234], lacking=True).text()
-    assert "the message at 1,234 may be there twice" in text
-    assert "1 by earlier runs" in text
-    assert "the source is damaged" in text
 
 
 @pytest.mark.parametrize("words", [(), ("--yes",), ("--dry-run",)])

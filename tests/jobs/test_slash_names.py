@@ -33,13 +33,10 @@ def log_of(*names: str) -> Damaged:
     def multi(n: int) -> bytes:
         return properties(
             ("KEYS", f"k{n}"), ("INNER_MULTI_DISPATCH", ",".join(names)),
-            ("INNER_MULTI_QUEUE_OFFSET", ",".join([str(n)] * len(names))),
-        )  # fmt: skip
+            ("INNER_MULTI_QUEUE_OFFSET", ",".join([str(n)] * len(names))))  # fmt: skip
 
-    return damaged([
-        Message("T", 0, n, b"body", store_timestamp=START + n, properties=multi(n))
-        for n in range(COUNT)
-    ])  # fmt: skip
+    return damaged([Message("T", 0, n, b"body", store_timestamp=START + n, properties=multi(n))
+                    for n in range(COUNT)])  # fmt: skip
 
 
 @pytest.fixture
@@ -47,8 +44,7 @@ def store(tmp_path: Path) -> Path:
     log = log_of(*NAMES)
     root = write_log(tmp_path / "store", {a: bytes(s) for a, s in log.segments.items()})
     summary = rebuild(
-        Session(), str(root), str(tmp_path / "set"), rocketmq="4.9.7", settings=GIVEN
-    )  # fmt: skip
+        Session(), str(root), str(tmp_path / "set"), rocketmq="4.9.7", settings=GIVEN)  # fmt: skip
     assert summary.left_out == []
     assert main(["install", str(tmp_path / "set"), str(root), "--yes"]) == 0
     return root
@@ -59,7 +55,7 @@ def words(*said: Any) -> list[str]:
     return [*map(str, said), "--rocketmq", "4.9.7", *given]
 
 
-def test_a_queue_lies_in_folders_within_each_other(store: Path) -> None:
+def test_it_is_read_as_such_and_known_for_what_no_broker_starts_on(store: Path, capsys) -> None:
     for name in NAMES:
         assert (store / "consumequeue" / name / "0" / f"{0:020d}").is_file()
     queues = FileQueues(Folder(LocalStorage(), str(store)), lambda _: 0)
@@ -67,9 +63,6 @@ def test_a_queue_lies_in_folders_within_each_other(store: Path) -> None:
     for name in NAMES:
         assert FileQueues(Folder(LocalStorage(), str(store)), lambda _: 0).of(name) == [(0, False)]
         assert queues.open(name, 0, False).maximum() == COUNT
-
-
-def test_commands_read_it_as_such(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
     assert main(words("verify", store)) == 0
     assert main(words("recover", store, "--yes")) == 0
@@ -80,14 +73,13 @@ def test_commands_read_it_as_such(store: Path, capsys: pytest.CaptureFixture[str
     assert [(row["topic"], row["messages"]) for row in rows] == [
         (name, COUNT) for name in sorted([*NAMES, "T"])
     ]
-
-
-def test_no_broker_starts_on_it_and_that_is_said(store: Path) -> None:
     report = check(Session(), str(store), rocketmq="4.9.7", settings=GIVEN)
     (found,) = report.findings
     assert (report.differences, report.sound) == ([], False)
     assert found.path.endswith(f"consumequeue/{SLASH}/0")
     assert "does not start" in found.reason
+    assert main(["check", str(store), "-v"]) == 1
+    assert "slash in its name (up to 5.1.1)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["repair", "convert"])
@@ -100,11 +92,6 @@ def test_what_keeps_it_is_no_store_to_start_on(command: str, store: Path, tmp_pa
     assert (
         main(words("convert", store, "--to-rocketmq", "5.3.3", "--output", tmp_path / "new")) == 0
     )
-
-
-def test_its_release_is_known(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(store), "-v"]) == 1
-    assert "slash in its name (up to 5.1.1)" in capsys.readouterr().out
 
 
 def test_a_crashed_store_is_recovered(store: Path) -> None:
@@ -122,8 +109,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> No
         check_queue_topic(name)
     root = write_log(tmp_path / "store", {a: bytes(s) for a, s in log_of(name).segments.items()})
     summary = rebuild(
-        Session(), str(root), str(tmp_path / "set"), rocketmq="4.9.7", settings=GIVEN
-    )  # fmt: skip
+        Session(), str(root), str(tmp_path / "set"), rocketmq="4.9.7", settings=GIVEN)  # fmt: skip
     if name.startswith("%LMQ%"):
         assert name in summary.left_out[0]
     assert sorted(each.name for each in (tmp_path / "set/consumequeue").iterdir()) == ["T"]
@@ -132,12 +118,8 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> No
 def test_a_later_release_makes_no_such_queue(tmp_path: Path) -> None:
     storage = storage_of(log_of(*NAMES).log)
     summary = rebuild(
-        Session(), STORE, "output", rocketmq="5.3.3", settings=GIVEN, storage=storage
-    )  # fmt: skip
+        Session(), STORE, "output", rocketmq="5.3.3", settings=GIVEN, storage=storage)  # fmt: skip
     assert summary.queues == 2
-
-
-def test_a_path_of_a_queue_tells_its_topic() -> None:
     assert parse_queue_path(f"consumequeue/{DEEP}/0") == ("consumequeue", DEEP, 0)
     assert parse_queue_path("batchconsumequeue/T/-1") == ("batchconsumequeue", "T", -1)
 
@@ -152,7 +134,5 @@ def test_offsets_of_lmq_groups_are_read() -> None:
     notes = Notes()
     found = consumer_offsets(Folder(storage, STORE), notes)
     assert found == {("g", "T"): {0: 5}, ("g", "U"): {0: 1}, ("%LMQ%c", SLASH): {0: 7}}
-    assert (
-        "1 groups of a topic have other offsets there, 1 are in consumerOffset.json alone"
-        in (notes.lines[0])
-    )
+    assert ("1 groups of a topic have other offsets there, 1 are in consumerOffset.json alone"
+            in (notes.lines[0]))  # fmt: skip

@@ -24,28 +24,31 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log)
 
 
-def test_a_topic_has_its_records_bytes_and_times(store: str, capsys) -> None:
+def test_puts_are_counted_by_topic_size_hour_and_day(store: str, capsys) -> None:
     found = rows(capsys, "stats", store)
     last = T0 + 3000 + HOUR
     assert only(found, "topic", "records", "messages", "bytes", "first", "last") == [
-        ("T", 3, 3, 127 + 255 + 256, T0, last), ("U", 1, 1, 128, T0 + 1000, T0 + 1000),
-    ]  # fmt: skip
+        ("T", 3, 3, 127 + 255 + 256, T0, last), ("U", 1, 1, 128, T0 + 1000, T0 + 1000)]  # fmt: skip
     assert found[0]["messagesPerSecond"] == pytest.approx(3 / (3 + HOUR / 1000))
-
-
-def test_a_size_is_the_power_of_two_at_or_below_it(store: str, capsys) -> None:
     found = rows(capsys, "stats", store, "--by", "size")
     assert only(found, "size", "records") == [(64, 1), (128, 2), (256, 1)]
-
-
-def test_an_hours_rates_are_over_the_whole_hour(store: str, capsys) -> None:
     found = rows(capsys, "stats", store, "--by", "topic,hour")
     begin = T0 - T0 % HOUR
     assert only(found, "topic", "hour", "records") == [
-        ("T", begin, 2), ("T", begin + HOUR, 1), ("U", begin, 1),
-    ]  # fmt: skip
+        ("T", begin, 2), ("T", begin + HOUR, 1), ("U", begin, 1)]  # fmt: skip
     assert found[0]["messagesPerSecond"] == 2 / 3600
     assert found[0]["bytesPerSecond"] == (127 + 255) / 3600
+    # The first three are of 22:13 in UTC, the last of 23:13.
+    for zone, days in (("UTC", [4]), ("Europe/Paris", [3, 1]), ("-04:15", [4]), ("+0115", [3, 1])):
+        found = rows(capsys, "stats", store, "--by", "day", "--tz", zone)
+        assert [row["records"] for row in found] == days, zone
+    assert found[0]["messagesPerSecond"] == 3 / 86400
+    code, out, _ = asked(capsys, "stats", store, "--by", "day,topic", "--tz", "Europe/Paris")
+    assert code == 0
+    assert out[0].split()[:3] == ["day", "(Europe/Paris)", "topic"]
+    assert [line.split()[:2] for line in out[1:]] == [
+        ["2023-11-14T00:00:00.000+01:00", "T"], ["2023-11-14T00:00:00.000+01:00", "U"],
+        ["2023-11-15T00:00:00.000+01:00", "T"]]  # fmt: skip
 
 
 def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(tmp_path, capsys) -> None:
@@ -97,18 +100,3 @@ def test_what_is_left_out_is_counted_and_what_is_lacking_is_in_the_exit_code(
 
 def test_half_a_surrogate_pair_can_be_in_a_parquet_file() -> None:
     assert (_utf8("T\ud800"), _utf8("T"), _utf8(7)) == ("T?", "T", 7)
-
-
-def test_days_are_those_of_a_zone(store: str, capsys) -> None:
-    """The first three are of 22:13 in UTC, the last of 23:13."""
-    for zone, days in (("UTC", [4]), ("Europe/Paris", [3, 1]), ("-04:15", [4]), ("+0115", [3, 1])):
-        found = rows(capsys, "stats", store, "--by", "day", "--tz", zone)
-        assert [row["records"] for row in found] == days, zone
-    assert found[0]["messagesPerSecond"] == 3 / 86400
-    code, out, _ = asked(capsys, "stats", store, "--by", "day,topic", "--tz", "Europe/Paris")
-    assert code == 0
-    assert out[0].split()[:3] == ["day", "(Europe/Paris)", "topic"]
-    assert [line.split()[:2] for line in out[1:]] == [
-        ["2023-11-14T00:00:00.000+01:00", "T"], ["2023-11-14T00:00:00.000+01:00", "U"],
-        ["2023-11-15T00:00:00.000+01:00", "T"],
-    ]  # fmt: skip

@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log)
 
 
-def test_what_is_ended_is_counted_and_not_listed(store: str, capsys) -> None:
+def test_what_is_ended_is_counted_and_listed_with_all(store: str, capsys) -> None:
     code, out, err = asked(capsys, "transactions", store)
     assert code == 0
     assert [line.split()[0] for line in out] == ["state", "pending"]
@@ -29,17 +29,10 @@ def test_what_is_ended_is_counted_and_not_listed(store: str, capsys) -> None:
     [row] = rows(capsys, "transactions", store)
     assert (row["uniqueKey"], row["checks"], row["copies"]) == ("b", 1, 1)
     assert row["age"] == 6000  # born a second before the first record, of six a second apart
-
-
-def test_all_are_listed_with_their_states(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = rows(capsys, "transactions", store, "--all")
     assert only(found, "uniqueKey", "state") == [
-        ("a", "committed"), ("b", "pending"), ("c", "rolled back"),
-    ]  # fmt: skip
+        ("a", "committed"), ("b", "pending"), ("c", "rolled back")]  # fmt: skip
     assert {(row["topic"], row["queueId"]) for row in found} == {("Orders", "1")}
-
-
-def test_a_table_tells_the_age_in_words_and_where_the_message_goes(store: str, capsys) -> None:
     _, out, _ = asked(capsys, "transactions", store)
     assert out[1].split()[1:] == [
         "2023-11-14T22:13:19.000Z", "6", "s", "1", "1", "Orders/1", "shop", "b", out[1].split()[-1],

@@ -17,27 +17,18 @@ from reput.store_format.files.disk import DiskFile, DiskFiles
 from tests.logs.encoder import Message, build_log, properties
 
 SEGMENT_BYTES = 2048
-SETTINGS = {
-    "mappedFileSizeCommitLog": str(SEGMENT_BYTES), "mappedFileSizeConsumeQueue": "100",
-    "maxHashSlotNum": "7", "maxIndexNum": "12",
-}  # fmt: skip
+SETTINGS = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES), "mappedFileSizeConsumeQueue": "100",
+            "maxHashSlotNum": "7", "maxIndexNum": "12"}  # fmt: skip
 _MAGIC = (0xDAA320A7, 0xDAA320AB)
 _BLANK = 0xCBD43194
 
 
 def messages(count: int) -> list[Message]:
-    return [
-        Message(
-            topic=f"T{number % 2}",
-            queue_offset=number // 2,
-            body=bytes([number % 251 + 1]) * (number * 37 % 300),
-            store_timestamp=1_700_000_000_000 + 900 * number,
-            properties=properties(("KEYS", f"k{number} a"), ("UNIQ_KEY", f"U{number}"))
-            if number % 5
-            else b"",
-        )
-        for number in range(count)
-    ]
+    return [Message(topic=f"T{number % 2}", queue_offset=number // 2,
+                    body=bytes([number % 251 + 1]) * (number * 37 % 300),
+                    store_timestamp=1_700_000_000_000 + 900 * number,
+                    properties=properties(("KEYS", f"k{number} a"), ("UNIQ_KEY", f"U{number}"))
+                    if number % 5 else b"") for number in range(count)]  # fmt: skip
 
 
 def make_store(root: Path, count: int = 40) -> Path:
@@ -186,10 +177,8 @@ def killing(kills: Kills) -> Iterator[Kills]:
 
 def derived(root: Path) -> dict[str, Any]:
     """Queue files by name; index files, which a clock names, by their order."""
-    found: dict[str, Any] = {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in sorted(root.glob("consumequeue/*/*/*"))
-    }
+    found: dict[str, Any] = {str(path.relative_to(root)): path.read_bytes()
+                             for path in sorted(root.glob("consumequeue/*/*/*"))}  # fmt: skip
     found["index"] = [path.read_bytes() for path in sorted(root.glob("index/*"))]
     return found
 

@@ -39,18 +39,17 @@ class Copying:
         return self.target.tree()
 
 
-def test_what_refers_to_files_that_are_not_copied_stays_behind() -> None:
+def test_what_is_not_for_a_replica_stays_behind() -> None:
     copying = Copying(FILES)
     assert copying.round() == []
     assert copying.there() == {"config/topics.json": TOPICS, "config/consumerOffset.json": OFFSETS}
     assert copying.known == {"topics.json": sha(TOPICS), "consumerOffset.json": sha(OFFSETS)}
-
-
-def test_a_replica_that_ends_before_its_source_gets_no_positions() -> None:
     copying = Copying(FILES)
     copying.round(positions=False)
     assert copying.there() == {"config/topics.json": TOPICS}
     assert Copying({}).round() == []
+    copying = Copying({"s/config/topics.json": bytes((256 << 20) + 1)})
+    assert copying.round() == ["s/config/topics.json: 268435457 bytes are too many; left out"]
 
 
 def test_a_file_that_is_as_it_was_is_not_written_again() -> None:
@@ -64,6 +63,12 @@ def test_a_file_that_is_as_it_was_is_not_written_again() -> None:
     copying.source.files["s/config/topics.json"] = b'{"a":1}'
     copying.round()
     assert copying.there()["config/topics.json"] == b'{"a":1}'
+    # As after a kill between the copy and the note that knows of it.
+    copying = Copying(FILES)
+    copying.round()
+    copying.known, copying.seen = {}, {}
+    assert copying.round() == []
+    assert copying.known["topics.json"] == sha(TOPICS)
 
 
 def test_a_file_that_is_being_written_waits_for_the_next_round() -> None:
@@ -92,15 +97,6 @@ def test_a_copy_that_somebody_has_changed_stays_and_is_told_of_each_time() -> No
     assert copying.there()["config/topics.json"] == b'["topicConfigTable":{}]'
 
 
-def test_a_file_that_is_there_already_and_the_same_is_taken_for_a_copy() -> None:
-    """As after a kill between the copy and the note that knows of it."""
-    copying = Copying(FILES)
-    copying.round()
-    copying.known, copying.seen = {}, {}
-    assert copying.round() == []
-    assert copying.known["topics.json"] == sha(TOPICS)
-
-
 @pytest.mark.parametrize(("content", "whole"), [(b"{}", True), (b"", False), (b"null", False)])
 def test_only_what_ends_like_json_is_put(content: bytes, whole: bool) -> None:
     copied: dict[str, str] = {}
@@ -110,8 +106,3 @@ def test_only_what_ends_like_json_is_put(content: bytes, whole: bool) -> None:
     assert (copied, said) == ({"topics.json": sha(content)} if whole else {}, ["earlier"])
     for crash in crash_states(MemoryFiles(), files.ops, 1, 0):  # the note of it comes later
         assert crash.after < len(files.ops) or crash.files.tree() == files.tree()
-
-
-def test_a_file_too_large_for_config_is_left_out() -> None:
-    copying = Copying({"s/config/topics.json": bytes((256 << 20) + 1)})
-    assert copying.round() == ["s/config/topics.json: 268435457 bytes are too many; left out"]

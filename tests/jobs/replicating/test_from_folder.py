@@ -13,13 +13,9 @@ from reput.store_format.faults import DamageFound
 from tests.jobs.replicating.stores import log_of, make_store, put_log, record_starts, run
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({}, "zeros: the rest of the log is not used yet"),
-        ({"to_offset": 92}, "as far as was wanted"),
-    ],
-)
+@pytest.mark.parametrize(("options", "why"),
+                         [({}, "zeros: the rest of the log is not used yet"),
+                          ({"to_offset": 92}, "as far as was wanted")])  # fmt: skip
 def test_a_copy_says_why_it_ended(tmp_path: Path, options: dict[str, Any], why: str) -> None:
     source = make_store(tmp_path / "source", 3)
     about = run(source, tmp_path / "target", derive=False, **options)

@@ -29,25 +29,15 @@ def says(table: Mapping[str, Any], config: bytes = b"") -> MasterSays:
     return Answered({RUNTIME_INFO: info, CONFIG: config}).says()
 
 
-def test_the_ends_of_the_log_and_the_release_are_read() -> None:
+def test_only_what_can_be_is_read() -> None:
+    """The log's ends, the release, and the settings by which a log is cut and derived."""
     found = says({MIN: "1073741824", MAX: "5000000000", VERSION: "V5_3_3"})
     assert found == MasterSays(1073741824, 5000000000, "5.3.3", {})
-
-
-@pytest.mark.parametrize(
-    "written", ["", "-1", "+5", " 5", "1.5", "1_0", "\u0665", "x", "null", "9" * 5000]
-)
-def test_a_place_that_is_no_number_is_not_known(written: str) -> None:
-    found = says({MIN: written})
-    assert (found.start, found.end) == (-1, -1)
-
-
-@pytest.mark.parametrize("written", ["V9_9_9", "HIGHER_VERSION", "", "../../etc"])
-def test_a_release_that_nobody_knows_is_none(written: str) -> None:
-    assert says({VERSION: written}).release is None
-
-
-def test_only_settings_by_which_a_log_is_cut_and_derived_are_taken() -> None:
+    for written in ("", "-1", "+5", " 5", "1.5", "1_0", "\u0665", "x", "null", "9" * 5000):
+        found = says({MIN: written})
+        assert (found.start, found.end) == (-1, -1), written
+    for written in ("V9_9_9", "HIGHER_VERSION", "", "../../etc"):
+        assert says({VERSION: written}).release is None, written
     config = b"brokerName=b\nmappedFileSizeCommitLog=4096\nstorePathRootDir=/srv\nenableLmq=true\n"
     assert says({}, config).settings == {"mappedFileSizeCommitLog": "4096", "enableLmq": "true"}
     assert says({}, b"\xff\xfe=\n").settings == {}
@@ -59,14 +49,8 @@ def test_what_is_no_table_is_an_error_of_the_protocol(body: bytes) -> None:
         Answered({RUNTIME_INFO: body, CONFIG: b""}).says()
 
 
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("topics.json", 21),
-        ("consumerOffset.json", 43),
-        ("delayOffset.json", 45),
-        ("subscriptionGroup.json", 201),
-    ],
-)
+@pytest.mark.parametrize(("name", "code"),
+                         [("topics.json", 21), ("consumerOffset.json", 43),
+                          ("delayOffset.json", 45), ("subscriptionGroup.json", 201)])  # fmt: skip
 def test_files_of_config_are_asked_for_as_slavesynchronize_does(name: str, code: int) -> None:
     assert Answered({code: b"{}"}).config(name) == b"{}"

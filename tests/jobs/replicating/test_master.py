@@ -59,10 +59,8 @@ def append(tmp_path: Path, slave: Slave, *words: str, count: int = 20) -> int:
     lines = (json.dumps({"topic": "T", "body": str(number)}) for number in range(count))
     source.write_text("\n".join(lines) + "\n")
     slave.start()
-    return run_append([
-        str(tmp_path / "store"), "--from", str(source), *SIZES,
-        "--ha-listen", f"127.0.0.1:{slave.port}", *words,
-    ])  # fmt: skip
+    return run_append([str(tmp_path / "store"), "--from", str(source), *SIZES,
+                       "--ha-listen", f"127.0.0.1:{slave.port}", *words])  # fmt: skip
 
 
 @pytest.fixture
@@ -150,9 +148,6 @@ def test_a_store_ends_with_its_last_whole_record(root: Path) -> None:
     raw[starts[-1] + 88] ^= 1  # in the last one's body
     storage.files["s/commitlog/" + "0" * 20] = bytes(raw)
     assert of(storage).now().end == starts[-1]
-
-
-def test_its_bytes_are_read_where_there_is_no_local_file(root: Path) -> None:
     log = of(in_memory(root))
     assert log.descriptor(0) is None
     assert log.read(7, 300) == log_of(root)[0][7:307]
@@ -248,9 +243,7 @@ def test_without_slaves_each_release_answers_a_put_in_its_own_way(
     master.stop()
 
 
-def test_a_slave_gets_the_log_from_what_it_reports_and_a_put_waits_for_it(
-    master: HaMaster,
-) -> None:
+def test_a_slave_gets_the_log_from_what_it_reports_and_a_put_waits_for_it(master: HaMaster) -> None:
     """HAConnection: the slave sends 8 bytes; a transfer is offset, size and body."""
     with master, socket.create_connection(master.address, 60) as peer:
         peer.sendall(struct.pack(">q", 100))

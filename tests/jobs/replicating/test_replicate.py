@@ -38,37 +38,25 @@ def run(source: Path, target: Path, **more: Any) -> Replicated:
     return from_store(asked, at(source), str(target))
 
 
-def dry(source: Path, target: Path, wanted: int | None = None) -> Replicated:
-    return run(source, target, dry_run=True, to_offset=wanted)
+def test_a_dry_run_tells_where_it_would_end_and_makes_nothing(source: Path, tmp_path: Path) -> None:
+    starts, end = record_starts(log_of(source))
+    limits = {starts[n] + 5: starts[n] for n in (0, 1, 20, 39)}
+    for limit, wanted in {**limits, None: end}.items():
+        about = run(source, tmp_path / "target", dry_run=True, to_offset=limit)
+        assert (about.start, about.resumed_at, about.end) == (0, 0, wanted)
+        assert about.dry_run
+        assert not (tmp_path / "target").exists()
+    target = make_store(tmp_path / "target", 12)
+    end = record_starts(log_of(target))[1]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    about = run(source, target, dry_run=True, to_offset=end - 1)
+    assert (about.resumed_at, about.end) == (end, end)  # never back
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("made") / "source")
-
-
-@pytest.mark.parametrize("records", [0, 1, 20, 39])
-def test_a_dry_run_tells_where_a_limit_ends_and_makes_nothing(
-    source: Path, tmp_path: Path, records: int
-) -> None:
-    starts, _ = record_starts(log_of(source))
-    about = dry(source, tmp_path / "target", starts[records] + 5)
-    assert (about.start, about.resumed_at, about.end) == (0, 0, starts[records])
-    assert about.dry_run
-    assert not (tmp_path / "target").exists()
-
-
-def test_a_dry_run_without_a_limit_tells_the_logs_end(source: Path, tmp_path: Path) -> None:
-    assert dry(source, tmp_path / "target").end == record_starts(log_of(source))[1]
-
-
-def test_a_dry_run_over_a_replica_tells_where_that_ends(source: Path, tmp_path: Path) -> None:
-    target = make_store(tmp_path / "target", 12)
-    end = record_starts(log_of(target))[1]
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    about = dry(source, target, end - 1)
-    assert (about.resumed_at, about.end) == (end, end)  # never back
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_a_log_that_no_replication_has_made_is_asked_about_first(source: Path, tmp_path) -> None:
@@ -78,9 +66,6 @@ def test_a_log_that_no_replication_has_made_is_asked_about_first(source: Path, t
         run(source, target)
     assert log_of(target) == log
     assert not (target / "lock").exists()
-
-
-def test_a_replica_is_gone_on_with_unasked(tmp_path: Path) -> None:
     target = make_store(tmp_path / "target", 12)
     (target / NOTE).touch()
     _agree(str(target), no)

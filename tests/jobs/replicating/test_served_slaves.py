@@ -31,7 +31,7 @@ def test_a_master_is_refused_and_so_is_any_where_no_slave_is_served() -> None:
     assert asked.ask(REGISTER, brokerId=0).code == ResponseCode.NO_PERMISSION
 
 
-def test_delayed_messages_are_not_delivered_again(tmp_path: Path) -> None:
+def test_a_slave_is_told_where_delayed_messages_and_timers_are(tmp_path: Path) -> None:
     """The slave gets how far they were delivered, as it stands in the store."""
     store = golden_stores.copy_input(golden_stores.unpack("broker_clean_5.3.3"), tmp_path / "store")
     asked = Asked(open_broker(ServedSource(str(store), "5.3.3"), lambda _: None))
@@ -40,10 +40,7 @@ def test_delayed_messages_are_not_delivered_again(tmp_path: Path) -> None:
     assert asked.ask(RequestCode.GET_ALL_DELAY_OFFSET).code == ResponseCode.SYSTEM_ERROR
     path.write_text('{"offsetTable":{3:17}}')
     assert asked.ask(RequestCode.GET_ALL_DELAY_OFFSET).body == b'{"offsetTable":{3:17}}'
-
-
-def test_timers_are_where_the_store_says(tmp_path: Path) -> None:
-    """TimerCheckpoint.encode has the first 56 bytes of the file timercheck, in the same order."""
+    # TimerCheckpoint.encode has the first 56 bytes of the file timercheck, in the same order.
     store = golden_stores.copy_input(golden_stores.unpack("broker_clean_5.3.3"), tmp_path / "store")
     asked = Asked(open_broker(ServedSource(str(store), "5.3.3"), lambda _: None))
     (store / "config/timercheck").write_bytes(bytes(range(56)) + bytes(4040))

@@ -33,10 +33,6 @@ class Seconds:
         return self.now
 
 
-def test_without_a_rate_nobody_waits() -> None:
-    assert RateLimit(None, Seconds()).wait_for(1 << 40) == 0.0
-
-
 def test_a_copy_waits_until_its_bytes_are_due() -> None:
     clock = Seconds()
     pace = RateLimit(100.0, clock)
@@ -44,9 +40,6 @@ def test_a_copy_waits_until_its_bytes_are_due() -> None:
     clock.now += 0.5
     assert pace.wait_for(0) == 0.0
     assert pace.wait_for(200) == 2.0  # 250 bytes take 2.5 seconds, of which 0.5 are gone
-
-
-def test_a_pause_of_a_second_is_made_up_for_and_a_longer_one_is_not() -> None:
     clock = Seconds()
     pace = RateLimit(100.0, clock)
     clock.now += 1.0
@@ -55,6 +48,7 @@ def test_a_pause_of_a_second_is_made_up_for_and_a_longer_one_is_not() -> None:
     clock.now += 60.0
     assert pace.wait_for(100) == 0.0  # the pause is over: counted anew
     assert pace.wait_for(100) == 1.0
+    assert RateLimit(None, Seconds()).wait_for(1 << 40) == 0.0
 
 
 SEGMENT, SIZE, T0 = 2048, 192, 1_700_000_000_000  # SIZE: 91, a topic of 1, a body of 100
@@ -98,9 +92,6 @@ def test_the_log_ends_at_the_first_hole_or_short_segment() -> None:
     assert [each.start for each in source.behind] == [8192]
     short = source_of({0: bytes(SEGMENT), 2048: bytes(100), 4096: bytes(SEGMENT)})
     assert (short.stop, sorted(short.segments)) == (2148, [0, 2048])
-
-
-def test_what_is_no_log_of_this_size_is_refused() -> None:
     with pytest.raises(StoreError, match="2049 bytes, but mappedFileSizeCommitLog is 2048"):
         source_of({0: bytes(SEGMENT + 1)})
     with pytest.raises(StoreError, match="no segments"):
@@ -117,12 +108,16 @@ def test_past_a_short_segments_end_zeros_are_read_and_before_the_log_nothing() -
     assert source_of({0: bytes(SEGMENT)}).written() == []
 
 
-def test_a_whole_log_is_copied_with_its_blanks() -> None:
+def test_a_whole_log_is_copied_with_its_blanks_and_a_fault_comes_behind_it() -> None:
     segments = source_log_of(13)
     raw, whole, records, fault = read_all(source_of(segments))
     assert (whole, records, fault) == (SEGMENT + 3 * SIZE, 13, Fault.ZEROS)
     assert raw == segments[0] + segments[SEGMENT][: 3 * SIZE]
     assert read_all(source_of(segments), start=SEGMENT)[1:3] == (SEGMENT + 3 * SIZE, 3)
+    segments = source_log_of(13)
+    raw = bytearray(segments[0])
+    raw[4 * SIZE + 90] ^= 1  # in a body
+    assert read_all(source_of({**segments, 0: bytes(raw)}))[1:] == (4 * SIZE, 4, Fault.BODY_CRC)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +132,6 @@ def test_a_whole_log_is_copied_with_its_blanks() -> None:
 def test_a_limit_ends_the_pieces_at_a_record(wanted: LogLimit, end: int, records: int) -> None:
     raw, whole, count, fault = read_all(source_of(source_log_of(13)), wanted)
     assert (len(raw), whole, count, fault) == (end, end, records, Fault.NONE)
-
-
-def test_a_fault_comes_after_the_records_before_it() -> None:
-    segments = source_log_of(13)
-    raw = bytearray(segments[0])
-    raw[4 * SIZE + 90] ^= 1  # in a body
-    assert read_all(source_of({**segments, 0: bytes(raw)}))[1:] == (4 * SIZE, 4, Fault.BODY_CRC)
 
 
 def test_reading_ahead_gives_the_same_pieces_and_then_the_error() -> None:

@@ -43,18 +43,12 @@ def taken_up(target: ReplicaTarget, source: Log, verify: bool = False, start: in
     return target.log.end
 
 
-@pytest.mark.parametrize(
-    ("made", "why"),
-    [
-        ({}, None),
-        ({"lock": "", "lost+found/": ""}, None),
-        ({"commitlog/": ""}, None),
-        ({"commitlog/": "", "consumequeue/T/0/": ""}, "queues or an index, and no log"),
-        ({"letters": "mine"}, "is not empty and holds no commitlog"),
-        ({"commitlog": "a file"}, "commitlog: is a link or no folder"),
-        ({"commitlog/" + "0" * 20: "", "consumequeue/T": "a file"}, None),
-    ],
-)
+@pytest.mark.parametrize(("made", "why"), [
+    ({}, None), ({"lock": "", "lost+found/": ""}, None), ({"commitlog/": ""}, None),
+    ({"commitlog/": "", "consumequeue/T/0/": ""}, "queues or an index, and no log"),
+    ({"letters": "mine"}, "is not empty and holds no commitlog"),
+    ({"commitlog": "a file"}, "commitlog: is a link or no folder"),
+    ({"commitlog/" + "0" * 20: "", "consumequeue/T": "a file"}, None)])  # fmt: skip
 def test_a_folder_that_somebody_else_uses_is_left_alone(
     tmp_path: Path, made: dict[str, str], why: str | None
 ) -> None:
@@ -103,15 +97,11 @@ def test_a_replica_ends_behind_its_last_whole_record(tmp_path: Path) -> None:
         assert target.last == end - SIZE
 
 
-@pytest.mark.parametrize(
-    ("files", "why"),
-    [
-        ({0: SEGMENT, 2 * SEGMENT: SEGMENT}, "a hole before it"),
-        ({0: SEGMENT + 1}, "the source's segments have 2048"),
-        ({SEGMENT // 2: SEGMENT}, "begin at multiples of that"),
-        ({"readme": 3}, "commitlog/readme"),
-    ],
-)
+@pytest.mark.parametrize(("files", "why"),
+                         [({0: SEGMENT, 2 * SEGMENT: SEGMENT}, "a hole before it"),
+                          ({0: SEGMENT + 1}, "the source's segments have 2048"),
+                          ({SEGMENT // 2: SEGMENT}, "begin at multiples of that"),
+                          ({"readme": 3}, "commitlog/readme")])  # fmt: skip
 def test_segments_that_cannot_be_the_sources_are_refused(
     tmp_path: Path, files: dict[Any, int], why: str
 ) -> None:
@@ -144,38 +134,19 @@ def done(**more: object) -> Replicated:
 
 def test_lines_say_what_was_copied_and_how_fast() -> None:
     assert done(seconds=0.5).text().splitlines() == [
-        "copied /a to /b",
-        "  log       1,000,000 to 5,000,000 (zeros)",
-        "  new       1 record, 2 queue entries",
-        "  time      0.5 s, 8 MB/s",
-        "  last      stored 2023-11-14T22:13:20.000Z",
-    ]
-
-
-def test_a_dry_run_has_nothing_new_and_took_no_time() -> None:
+        "copied /a to /b", "  log       1,000,000 to 5,000,000 (zeros)",
+        "  new       1 record, 2 queue entries", "  time      0.5 s, 8 MB/s",
+        "  last      stored 2023-11-14T22:13:20.000Z"]  # fmt: skip
     text = done(dry_run=True, last_timestamp=0).text()
     assert text == "would copy /a to /b\n  log       1,000,000 to 5,000,000 (zeros)"
-
-
-def test_what_took_no_time_has_no_speed() -> None:
     assert "  time      0.0 s" in done().text().splitlines()
-
-
-def test_what_is_odd_has_its_own_line() -> None:
     lines = done(behind=1200, reconnects=1, warnings=["w1", "w2"]).text().splitlines()
     assert lines[5:] == [
         "  behind    1,200 bytes", "  again     connected 1 time", "  warning   w1",
-        "  warning   w2",
-    ]  # fmt: skip
-
-
-def test_its_json_has_every_field() -> None:
+        "  warning   w2"]  # fmt: skip
     told = json.loads(json.dumps(asdict(done(config=["topics.json"]))))
-    assert (told["resumed_at"], told["end"], told["config"]) == (
-        1_000_000,
-        5_000_000,
-        ["topics.json"],
-    )
+    assert (told["resumed_at"], told["end"], told["config"]) == (1_000_000, 5_000_000,
+                                                                 ["topics.json"])  # fmt: skip
     assert (told["dry_run"], told["warnings"], told["behind"]) == (False, [], 0)
 
 

@@ -109,16 +109,10 @@ class FakeCluster:
     def route(self, topic: str) -> Command:
         if self.topics is not None and topic not in self.topics:
             return Command(17, remark="no topic route info")
-        known = {
-            "brokerDatas": [
-                {"brokerName": each.name, "brokerAddrs": {"0": each.address}}
-                for each in self.brokers.values()
-            ],
-            "queueDatas": [
-                {"brokerName": name, "perm": 6, "writeQueueNums": self.queue_number}
-                for name in self.brokers
-            ],
-        }  # fmt: skip
+        known = {"brokerDatas": [{"brokerName": each.name, "brokerAddrs": {"0": each.address}}
+                                 for each in self.brokers.values()],
+                 "queueDatas": [{"brokerName": name, "perm": 6, "writeQueueNums": self.queue_number}
+                                for name in self.brokers]}  # fmt: skip
         return Command(0, body=json.dumps(known).encode())
 
     @property

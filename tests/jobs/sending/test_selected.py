@@ -96,16 +96,12 @@ def test_messages_are_chosen_as_they_are_queried(
     assert places == numbers
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"topic": "%DLQ%g"}, "--to-topic is missing: ORIGIN sends what"),
-        ({"queue": 1}, "are of a topic"), ({"keys": ["a"]}, "are of a topic"),
-        ({"to_topic": "../x"}, "--to-topic: topic '../x': only"),
-        ({"to_topic": "SCHEDULE_TOPIC_XXXX"}, "only the broker writes to it"),
-        ({"sql": "price ="}, "^SQL92 expression: line 1"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("asked", "said"),
+                         [({"topic": "%DLQ%g"}, "--to-topic is missing: ORIGIN sends what"),
+                          ({"queue": 1}, "are of a topic"), ({"keys": ["a"]}, "are of a topic"),
+                          ({"to_topic": "../x"}, "--to-topic: topic '../x': only"),
+                          ({"to_topic": "SCHEDULE_TOPIC_XXXX"}, "only the broker writes to it"),
+                          ({"sql": "price ="}, "^SQL92 expression: line 1")])  # fmt: skip
 def test_what_cannot_be_asked(asked: dict[str, Any], said: str, source: str) -> None:
     with pytest.raises(StoreError if "sql" in asked else SettingError, match=said):
         found(source, **asked)
@@ -159,9 +155,7 @@ def test_the_messages_of_a_light_queue() -> None:
         assert not {m.topic for m in sent} & {name}
 
 
-def test_a_queue_that_only_the_log_has_is_unconsumed_from_its_start(
-    built: Built, tmp_path: Path
-) -> None:
+def test_a_queue_that_only_the_log_has_is_unconsumed_from_its_start(built: Built, tmp_path) -> None:
     built.put("Orders", 2).file(
         "config/consumerOffset.json", '{"offsetTable":{"Orders@g":{"1":1}}}'
     )

@@ -241,13 +241,8 @@ def test_a_checkpoint_is_of_one_send_and_one_run(store: str, tmp_path: Path) -> 
         with pytest.raises(StoreError, match="another `reput send` has this checkpoint"):
             sender.Checkpoint(str(tmp_path / "held"), {})
         held.close()
-        for raw in (
-            b"\xff\n",
-            b"[]\n",
-            b"{}\n",
-            b'{"times":[]}\n{"sent":[7]}\n',
-            b"[" * 99_999 + b"\n",
-        ):
+        for raw in (b"\xff\n", b"[]\n", b"{}\n", b'{"times":[]}\n{"sent":[7]}\n',
+                    b"[" * 99_999 + b"\n"):  # fmt: skip
             (tmp_path / "other").write_bytes(raw)
             with pytest.raises(
                 StoreError, match=r"is (no checkpoint of|the checkpoint of another)"
@@ -393,12 +388,8 @@ def test_letters_that_are_dead_again_wait_for_the_next_run(store: str, tmp_path:
 
 def test_what_a_batch_cannot_hold_is_sent_alone(store: str, tmp_path: Path) -> None:
     long = properties(("UNIQ_KEY", "u"), ("a", "x" * 32_700))
-    built = (
-        Built({**SIZES, "mappedFileSizeCommitLog": 1 << 16})
-        .put("T", 0, 2)
-        .put("T", 0, 1, properties=long)
-        .put("T", 0, 2)
-    )
+    built = (Built({**SIZES, "mappedFileSizeCommitLog": 1 << 16}).put("T", 0, 2)
+             .put("T", 0, 1, properties=long).put("T", 0, 2))  # fmt: skip
     with cluster() as there:
         built.derive().write(tmp_path / "long")
         sending(there, str(tmp_path / "long"))

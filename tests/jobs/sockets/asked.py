@@ -40,11 +40,9 @@ class Asked:
     def heartbeat(self, client: int, group: str, *topics: str, **more: Any) -> Answer:
         """One consumer's; `model`, `sql`, `version` and fields of HeartbeatData."""
         kind = "SQL92" if "sql" in more else "TAG"
-        wanted = [
-            {"topic": topic, "subString": more.get("sql", "*"), "expressionType": kind,
-             "subVersion": more.get("version", 1), "codeSet": [], "tagsSet": []}
-            for topic in topics
-        ]  # fmt: skip
+        wanted = [{"topic": topic, "subString": more.get("sql", "*"), "expressionType": kind,
+                   "subVersion": more.get("version", 1), "codeSet": [], "tagsSet": []}
+                  for topic in topics]  # fmt: skip
         consumer = {
             "groupName": group, "consumeType": "CONSUME_PASSIVELY",
             "messageModel": more.get("model", "CLUSTERING"),

@@ -16,21 +16,12 @@ def request(code: int, opaque: int = 1, body: bytes = b"", **fields: Any) -> Com
     return Command(code, opaque, 0, texts, body, None, VERSION)
 
 
-def pull(
-    topic: str,
-    queue: int,
-    offset: int,
-    most: int = 32,
-    tags: str = "*",
-    opaque: int = 1,
-    **more: Any,
-) -> Command:
-    fields = {
-        "consumerGroup": "g", "topic": topic, "queueId": queue, "queueOffset": offset,
-        "maxMsgNums": most, "sysFlag": HAS_SUBSCRIPTION, "commitOffset": 0,
-        "suspendTimeoutMillis": 0, "subscription": tags, "subVersion": 1,
-        "expressionType": "TAG", **more,
-    }  # fmt: skip
+def pull(topic: str, queue: int, offset: int, most: int = 32, tags: str = "*", opaque: int = 1,
+         **more: Any) -> Command:  # fmt: skip
+    fields = {"consumerGroup": "g", "topic": topic, "queueId": queue, "queueOffset": offset,
+              "maxMsgNums": most, "sysFlag": HAS_SUBSCRIPTION, "commitOffset": 0,
+              "suspendTimeoutMillis": 0, "subscription": tags, "subVersion": 1,
+              "expressionType": "TAG", **more}  # fmt: skip
     return request(RequestCode.PULL_MESSAGE, opaque, **fields)
 
 
@@ -45,10 +36,8 @@ class Peer:
     def __enter__(self) -> "Peer":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:  # fmt: skip
         self.socket.close()
 
     def send(self, command: Command) -> None:

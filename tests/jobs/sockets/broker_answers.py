@@ -94,13 +94,8 @@ def requests(store: Path) -> Iterator[Command]:
         yield request(RequestCode.GET_MIN_OFFSET, **at)
         yield request(RequestCode.GET_EARLIEST_MSG_STORETIME, **at)
         stamps = sorted({message.store_timestamp for message in messages})
-        for stamp in [
-            0,
-            _FAR,
-            *stamps[:2],
-            *stamps[-2:],
-            *draw.sample(stamps, min(len(stamps), 2)),
-        ]:
+        for stamp in [0, _FAR, *stamps[:2], *stamps[-2:],
+                      *draw.sample(stamps, min(len(stamps), 2))]:  # fmt: skip
             for more in (-1, 0, 1):
                 for boundary in ({}, {"boundaryType": "lower"}, {"boundaryType": "UPPER"}):
                     yield request(
@@ -118,10 +113,8 @@ def requests(store: Path) -> Iterator[Command]:
                     asked |= {"key": message.unique_key, "_UNIQUE_KEY_QUERY": "true"}
                     yield request(RequestCode.QUERY_MESSAGE, **asked, **window)
             yield request(RequestCode.VIEW_MESSAGE_BY_ID, offset=message.physical_offset)
-        yield request(
-            RequestCode.QUERY_MESSAGE, topic=topic, key="no such key", maxNum=64,
-            beginTimestamp=0, endTimestamp=_FAR,
-        )  # fmt: skip
+        yield request(RequestCode.QUERY_MESSAGE, topic=topic, key="no such key", maxNum=64,
+                      beginTimestamp=0, endTimestamp=_FAR)  # fmt: skip
         yield pull(topic, row.queue_id + 1000, 0)
         yield pull(topic, -1, 0)
         yield request(RequestCode.GET_MAX_OFFSET, topic=topic, queueId=row.queue_id + 1000)
@@ -134,10 +127,8 @@ def requests(store: Path) -> Iterator[Command]:
 def reported(answer: Command) -> list[Any]:
     """An answer as it is compared: code, remark, fields, length and digest of the body."""
     body = answer.body or b""
-    return [
-        answer.code, answer.remark, dict(sorted(answer.fields.items())), len(body),
-        hashlib.sha1(body).hexdigest()[:12] if body else "",
-    ]  # fmt: skip
+    return [answer.code, answer.remark, dict(sorted(answer.fields.items())), len(body),
+            hashlib.sha1(body).hexdigest()[:12] if body else ""]  # fmt: skip
 
 
 def recorded(name: str) -> list[tuple[Command, list[Any]]]:
@@ -158,15 +149,10 @@ def record(name: str, release: str) -> None:
         store, settings = prepared(name, Path(folder))
         asked = list(requests(store))
         settings["brokerPermission"] = 4
-        with (
-            Broker(release, store, **settings) as broker,
-            Peer(f"127.0.0.1:{broker.port}") as peer,
-        ):
+        with Broker(release, store, **settings) as broker, Peer(f"127.0.0.1:{broker.port}") as peer:
             answered = [reported(peer.ask(each._replace(opaque=n))) for n, each in enumerate(asked)]
-    lines = [
-        json.dumps([each.code, each.fields, answer])
-        for each, answer in zip(asked, answered, strict=True)
-    ]
+    lines = [json.dumps([each.code, each.fields, answer])
+             for each, answer in zip(asked, answered, strict=True)]  # fmt: skip
     ANSWERS.mkdir(exist_ok=True)
     (ANSWERS / f"{name}.json.xz").write_bytes(lzma.compress("\n".join(lines).encode(), preset=9))
 

@@ -73,14 +73,9 @@ def _records(pieces: tuple[BodyPiece, ...]) -> list[tuple[int, int, int, str]]:
     middle = RECORD_HEAD_BYTES + _HOSTS + TIMESTAMP_BYTES
     while at < len(raw):
         record = raw[at : at + int.from_bytes(raw[at : at + 4])]
-        numbers = (
-            int.from_bytes(record[start : start + size])
-            for start, size in (
-                (RECORD_AT.queueId, 4),
-                (RECORD_AT.queueOffset, 8),
-                (middle + MIDDLE_AT.reconsumeTimes, 4),
-            )
-        )
+        numbers = (int.from_bytes(record[start : start + size])
+                   for start, size in ((RECORD_AT.queueId, 4), (RECORD_AT.queueOffset, 8),
+                                       (middle + MIDDLE_AT.reconsumeTimes, 4)))  # fmt: skip
         queue, position, times = numbers
         found.append((queue, position, times, _kind(bytes(record))))
         at += len(record)
@@ -100,10 +95,8 @@ def _kind(record: bytes) -> str:
 
 def ack_of(group: str, each: Popped, topic: str = TOPIC, **more: Any) -> dict[str, Any]:
     """The fields of a request that acknowledges a message, or changes its time."""
-    return {
-        "consumerGroup": group, "topic": topic, "queueId": each.queue, "offset": each.position,
-        "extraInfo": each.handle, **more,
-    }  # fmt: skip
+    return {"consumerGroup": group, "topic": topic, "queueId": each.queue, "offset": each.position,
+            "extraInfo": each.handle, **more}  # fmt: skip
 
 
 def ack(asked: Asked, group: str, each: Popped, topic: str = TOPIC, **more: Any) -> int:
@@ -117,9 +110,7 @@ def batch(group: str, some: list[Popped], topic: str = TOPIC) -> dict[str, Any]:
         start, pop_time, invisible, revive, retry, *_ = each.handle.split(" ")
         bits = 1 << each.position - int(start)
         raw = bits.to_bytes(bits.bit_length() // 8 + 1, "little")
-        acks.append(
-            {"c": group, "t": topic, "r": retry, "so": int(start), "q": each.queue,
-             "rq": int(revive), "pt": int(pop_time), "it": int(invisible),
-             "b": base64.b64encode(raw).decode()}
-        )  # fmt: skip
+        acks.append({"c": group, "t": topic, "r": retry, "so": int(start), "q": each.queue,
+                     "rq": int(revive), "pt": int(pop_time), "it": int(invisible),
+                     "b": base64.b64encode(raw).decode()})  # fmt: skip
     return {"brokerName": "reput", "acks": acks}

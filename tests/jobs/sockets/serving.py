@@ -35,10 +35,8 @@ class Serving:
     def __enter__(self) -> "Serving":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:  # fmt: skip
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
@@ -56,10 +54,8 @@ class Serving:
         return int(line.split()[1]) << 10
 
 
-SIZES = {
-    "mappedFileSizeCommitLog": "8192", "mappedFileSizeConsumeQueue": "200",
-    "maxHashSlotNum": "7", "maxIndexNum": "50",
-}  # fmt: skip
+SIZES = {"mappedFileSizeCommitLog": "8192", "mappedFileSizeConsumeQueue": "200",
+         "maxHashSlotNum": "7", "maxIndexNum": "50"}  # fmt: skip
 
 
 def still_answers(serving: Serving) -> None:

@@ -144,9 +144,6 @@ def test_tls_and_plain_connections_are_served_on_one_port(serving: Serving) -> N
             asked = pull(TOPIC, 0, offset)
             assert hidden.ask(asked) == plain.ask(asked)
         assert hidden.ask(request(RequestCode.GET_BROKER_RUNTIME_INFO)).code == 0
-
-
-def test_half_a_handshake_and_noise_in_tls_harm_nobody(serving: Serving) -> None:
     host, _, port = serving.address.rpartition(":")
     for noise in (b"\x16", b"\x16\x03\x01\x02\x00\x01" + b"\xff" * 600, b"\x16" * 70_000):
         with socket.create_connection((host, int(port)), 5) as raw:
@@ -179,8 +176,7 @@ def test_what_groups_commit_outlives_the_server(tmp_path: Path) -> None:
     # the store went on meanwhile
     later = {("g", "T"): {0: 7, 1: 8, 2: 3}, ("new", "T"): {0: 4}}
     assert offsets_file(path, store).over(later, Notes()) == {
-        ("g", "T"): {0: 9, 1: 6, 2: 3}, ("h", "T"): {0: 1}, ("new", "T"): {0: 4},
-    }  # fmt: skip
+        ("g", "T"): {0: 9, 1: 6, 2: 3}, ("h", "T"): {0: 1}, ("new", "T"): {0: 4}}  # fmt: skip
 
 
 def test_a_server_writes_them_at_its_end(tmp_path: Path) -> None:
@@ -246,10 +242,8 @@ def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path
     elsewhere = {"storePathCommitLog": str(tmp_path / "logs")}
     (tmp_path / "logs").mkdir()
     with pytest.raises(StoreError, match="nothing is written there"):
-        OffsetsFile(
-            str(tmp_path / "logs" / "o.json"),
-            inputs_of(Place(LocalStorage(), str(store)), elsewhere),
-        )
+        OffsetsFile(str(tmp_path / "logs" / "o.json"),
+                    inputs_of(Place(LocalStorage(), str(store)), elsewhere))  # fmt: skip
     other = tmp_path / "other"
     other.write_text("mine")
     with pytest.raises(StoreError, match="stays"):

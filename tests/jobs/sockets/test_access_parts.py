@@ -56,53 +56,39 @@ def signed(secret: str, body: bytes, **fields: str) -> dict[str, Any]:
     return {**fields, "Signature": base64.b64encode(digest).decode()}
 
 
-@pytest.mark.parametrize(
-    ("lines", "keys"),
-    [
-        ("accessKey: a\nsecretKey: b", {"a": "b"}),
-        ("accessKey: 'a'\r\nsecretKey: \"b#c\"\r\n", {"a": "b#c"}),
-        ("accounts:\n  - accessKey: a # who\n    secretKey: b\n    admin: false", {"a": "b"}),
-        ("accessKey: a#b # who\nsecretKey: c#d", {"a#b": "c#d"}),
-        ("# accessKey: no\naccessKey: a\ntopicPerms:\n- T=DENY\nsecretKey: b", {"a": "b"}),
-        ("accessKey: a\nsecretKey: b\naccessKey: c\nsecretKey: b", {"a": "b", "c": "b"}),
-        ("accessKey: \u00e9\nsecretKey: 1", {"\u00e9": "1"}),
-    ],
-)
+@pytest.mark.parametrize(("lines", "keys"), [
+    ("accessKey: a\nsecretKey: b", {"a": "b"}),
+    ("accessKey: 'a'\r\nsecretKey: \"b#c\"\r\n", {"a": "b#c"}),
+    ("accounts:\n  - accessKey: a # who\n    secretKey: b\n    admin: false", {"a": "b"}),
+    ("accessKey: a#b # who\nsecretKey: c#d", {"a#b": "c#d"}),
+    ("# accessKey: no\naccessKey: a\ntopicPerms:\n- T=DENY\nsecretKey: b", {"a": "b"}),
+    ("accessKey: a\nsecretKey: b\naccessKey: c\nsecretKey: b", {"a": "b", "c": "b"}),
+    ("accessKey: \u00e9\nsecretKey: 1", {"\u00e9": "1"})])  # fmt: skip
 def test_pairs_of_lines_are_read_and_all_else_is_not(tmp_path, lines, keys) -> None:
     assert read(tmp_path, lines.encode()) == keys
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"accessKey: a\n\xff", "is not text in UTF-8"),
-        (b"#" * ((1 << 20) + 1), "more than 1048576 bytes"),
-        (b"secretKey: hidden\n", "line 1: .* do not alternate"),
-        (b"accessKey: a\nsecretKey: hidden\nsecretKey: hidden\n", "line 3: .* do not alternate"),
-        (b"accessKey: a\nsecretKey: has hidden blanks\n", "with its secretKey"),
-        (b"", "with its secretKey"),
-    ],
-)
+@pytest.mark.parametrize(("content", "said"), [
+    (b"accessKey: a\n\xff", "is not text in UTF-8"),
+    (b"#" * ((1 << 20) + 1), "more than 1048576 bytes"),
+    (b"secretKey: hidden\n", "line 1: .* do not alternate"),
+    (b"accessKey: a\nsecretKey: hidden\nsecretKey: hidden\n", "line 3: .* do not alternate"),
+    (b"accessKey: a\nsecretKey: has hidden blanks\n", "with its secretKey"),
+    (b"", "with its secretKey")])  # fmt: skip
 def test_what_is_no_list_of_keys_is_told_without_them(tmp_path, content: bytes, said: str) -> None:
     with pytest.raises(StoreError, match=said) as error:
         read(tmp_path, content)
     assert "hidden" not in str(error.value)
 
 
-def test_a_request_that_was_signed_with_its_keys_secret_is_let_through() -> None:
+def test_a_request_is_let_through_by_its_key_s_signature_alone() -> None:
     assert why(b"body", **signed("12345678", b"body", AccessKey="reader", topic="T")) is None
-
-
-def test_one_that_was_not_is_told_what_is_wrong() -> None:
     assert why() == "No accessKey is configured"
     assert why(AccessKey="n" * 99) == f"No acl config for {'n' * 64}"
     failed = "Check signature failed for accessKey=reader"
     assert why(AccessKey="reader") == failed
     assert why(b"other", **signed("12345678", b"body", AccessKey="reader")) == failed
     assert why(**signed("87654321", b"", AccessKey="reader")) == failed
-
-
-def test_an_unknown_key_is_not_let_through_by_any_secret() -> None:
     for secret in ("no account", "", "12345678"):
         fields = signed(secret, b"", AccessKey="other")
         assert why(**fields) == "No acl config for other"
@@ -117,10 +103,13 @@ def over(path: Path, content: str, notes: Notes | None = None) -> Offsets:
     return OffsetsFile(str(path), ()).over(STORE, notes or Notes())
 
 
-def test_without_the_file_a_group_is_where_the_store_has_it(tmp_path: Path) -> None:
+def test_without_offsets_of_the_file_a_group_is_where_the_store_has_it(tmp_path: Path) -> None:
     file = OffsetsFile(str(tmp_path / "no.json"), ())
     assert file.over(STORE, Notes()) == STORE
     assert not (tmp_path / "no.json").exists()
+    notes = Notes()
+    assert over(tmp_path / "o", '{"offsetTable":{"T@g":[],"nogroup":{"0":1}}}', notes) == STORE
+    assert len(notes.lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -131,12 +120,6 @@ def test_a_file_that_was_cut_or_changed_is_refused_and_stays(tmp_path: Path, res
     with pytest.raises(StoreError, match=r"o: has no offsetTable; it is left as it is"):
         over(tmp_path / "o", content)
     assert (tmp_path / "o").read_text() == content
-
-
-def test_offsets_that_are_none_are_noted_and_left_out(tmp_path: Path) -> None:
-    notes = Notes()
-    assert over(tmp_path / "o", '{"offsetTable":{"T@g":[],"nogroup":{"0":1}}}', notes) == STORE
-    assert len(notes.lines) == 1
 
 
 # --- `reput serve --ha-listen`: the log goes to slaves, all of it, while clients are served.

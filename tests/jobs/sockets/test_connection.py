@@ -94,7 +94,7 @@ def test_bytes_come_out_as_they_went_in_both_ways(mode: TlsMode, piece: int) -> 
     assert server.outgoing() == b""
 
 
-def test_a_part_of_a_record_is_nothing_yet(mode: TlsMode) -> None:
+def test_a_part_of_a_record_is_nothing_yet_and_what_is_no_tls_is_an_error(mode: TlsMode) -> None:
     client, server = Client(), mode.begin(b"\x16")
     assert server is not None
     client.handshake(server, 1 << 16)
@@ -102,13 +102,11 @@ def test_a_part_of_a_record_is_nothing_yet(mode: TlsMode) -> None:
     raw = client.outgoing.read()
     assert server.received(raw[:-1]) == b""
     assert server.received(raw[-1:]) == b"hello"
-
-
-def test_what_is_no_tls_after_all_is_an_error(mode: TlsMode) -> None:
     server = mode.begin(b"\x16")
     assert server is not None
     with pytest.raises(ssl.SSLError):
         server.received(b"\x16" + b"\xff" * 600)
+    assert mode.context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 @pytest.mark.parametrize("first", [0x00, 0x01, 0x15, 0x17, 0x47, 0xFF])
@@ -119,10 +117,6 @@ def test_only_a_handshake_begins_with_its_byte(mode: TlsMode, first: int) -> Non
     with pytest.raises(PlainRefused):
         enforcing.begin(bytes([first, 0x16]))
     assert enforcing.begin(b"\x16\x03") is not None
-
-
-def test_no_release_of_tls_before_1_2_is_spoken(mode: TlsMode) -> None:
-    assert mode.context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 @pytest.mark.parametrize("missing", ["cert.pem", "key.pem"])

@@ -77,10 +77,8 @@ def bodies(broker: Broker, queue: int = 0) -> list[int]:
 
 
 def hits(broker: Broker, key: str, most: int = 64) -> int:
-    asked = request(
-        RequestCode.QUERY_MESSAGE, topic="T", key=key, maxNum=most, beginTimestamp=0,
-        endTimestamp=1 << 42,
-    )  # fmt: skip
+    asked = request(RequestCode.QUERY_MESSAGE, topic="T", key=key, maxNum=most, beginTimestamp=0,
+                    endTimestamp=1 << 42)  # fmt: skip
     return (ask(broker, asked).body or b"").count(b"body ")
 
 

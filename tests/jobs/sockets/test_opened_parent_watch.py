@@ -8,10 +8,8 @@ from contextlib import suppress
 
 from tests.processes import runs, until
 
-_CHILD = (
-    "from reput.jobs.sockets.opened import end_with_parent; end_with_parent(); "
-    "import time; print('watches', flush=True); time.sleep(600)"
-)
+_CHILD = ("from reput.jobs.sockets.opened import end_with_parent; end_with_parent(); "
+          "import time; print('watches', flush=True); time.sleep(600)")  # fmt: skip
 _PARENT = f"""
 import subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", {_CHILD!r}], stdin=subprocess.PIPE)

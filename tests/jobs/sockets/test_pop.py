@@ -144,10 +144,8 @@ def test_in_order_a_queue_goes_on_when_its_messages_are_acknowledged(asked: Aske
     assert ack(asked, "g", wrong) == ResponseCode.MESSAGE_ILLEGAL
     assert ack(asked, "g", first[2]) == ResponseCode.SUCCESS  # an old handle changes nothing
     assert asked.broker.offsets.query("g", TOPIC, 0) == 2
-    asked.ask(
-        RequestCode.CHANGE_MESSAGE_INVISIBLETIME, consumerGroup="g", topic=TOPIC, queueId=0,
-        invisibleTime=1000, extraInfo=again[3].handle, offset=5,
-    )  # fmt: skip
+    asked.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, consumerGroup="g", topic=TOPIC, queueId=0,
+              invisibleTime=1000, extraInfo=again[3].handle, offset=5)  # fmt: skip
     for each in again[:3]:
         ack(asked, "g", each)
     assert ordered() == []

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import signal
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,15 +78,12 @@ def test_route_pull_and_what_is_refused(peer: Peer, serving: Serving) -> None:
     }
 
 
-def test_many_requests_at_once_are_answered_in_order(peer: Peer) -> None:
+def test_many_requests_at_once_are_answered_in_order_and_a_one_way_one_is_not(peer: Peer) -> None:
     asked = [pull(TOPIC, 0, n % 300, opaque=n) for n in range(200)]
     peer.socket.sendall(b"".join(map(frame, asked)))
     answers = [peer.next() for _ in asked]
     assert [each.opaque for each in answers] == list(range(200))
     assert {each.code for each in answers} == {ResponseCode.SUCCESS}
-
-
-def test_nobody_waits_for_the_answer_to_a_one_way_request(peer: Peer) -> None:
     peer.send(request(RequestCode.GET_MAX_OFFSET, 7, topic=TOPIC, queueId=0)._replace(flag=2))
     assert ONE_WAY_BIT == 2
     peer.send(request(RequestCode.GET_MAX_OFFSET, 8, topic=TOPIC, queueId=0))
@@ -102,17 +101,21 @@ def test_another_protocol_is_named_in_the_log_once(store: Path) -> None:
     assert said.count("it speaks HTTP;") == 1
 
 
-def test_what_is_no_frame_ends_the_connection(serving: Serving) -> None:
-    for raw in (
-        b"GET / HTTP/1.1\r\n\r\n",
-        os.urandom(4096),
-        struct.pack(">ii", -5, 3),
-        b"\xff" * 9,
-    ):
+def test_what_is_no_frame_or_half_of_one_harms_nobody(serving: Serving) -> None:
+    for raw in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096), struct.pack(">ii", -5, 3),
+                b"\xff" * 9):  # fmt: skip
         with Peer(serving.address) as peer:
             peer.socket.sendall(raw)
             with pytest.raises((ConnectionError, TimeoutError)):
                 peer.next()
+    still_answers(serving)
+    raw = frame(pull(TOPIC, 0, 0))
+    for cut in range(0, len(raw), 17):
+        with Peer(serving.address) as peer:
+            peer.socket.sendall(raw[:cut])
+    for _ in range(20):
+        with Peer(serving.address) as peer:
+            peer.socket.sendall(raw * 50)  # and does not take the answers
     still_answers(serving)
 
 
@@ -138,17 +141,6 @@ def test_frames_that_declare_the_most_take_no_more_than_was_sent(serving: Servin
     for each in peers:
         each.socket.close()
     assert until(lambda: answers_again(serving))
-
-
-def test_half_frames_and_clients_that_go_away(serving: Serving) -> None:
-    raw = frame(pull(TOPIC, 0, 0))
-    for cut in range(0, len(raw), 17):
-        with Peer(serving.address) as peer:
-            peer.socket.sendall(raw[:cut])
-    for _ in range(20):
-        with Peer(serving.address) as peer:
-            peer.socket.sendall(raw * 50)  # and does not take the answers
-    still_answers(serving)
 
 
 def test_too_many_connections_are_closed_and_the_others_served(serving: Serving) -> None:
@@ -256,11 +248,8 @@ class Two:
 
     def __init__(self, stack: ExitStack) -> None:
         self.settled: Settled = []
-        self.questions = Questions(
-            lambda asker, request, answer: self.settled.append(
-                (asker.number, request.opaque, str(answer.remark))
-            )
-        )
+        self.questions = Questions(lambda asker, request, answer: self.settled.append(
+            (asker.number, request.opaque, str(answer.remark))))  # fmt: skip
         self.asker, _ = self._connect(stack, 1)
         self.asked, self.client = self._connect(stack, ASKED)
         self.frames = Frames()
@@ -277,8 +266,7 @@ class Two:
     def ask(self, opaque: int, wait: int = 60_000, gone: bool = False) -> None:
         question = Question(
             ASKED, Command(307), (), wait,
-            lambda said: Answer(0, "nobody" if said is None else str(said.body)),
-        )  # fmt: skip
+            lambda said: Answer(0, "nobody" if said is None else str(said.body)))  # fmt: skip
         asked = None if gone else self.asked
         self.questions.ask(self.asker, Command(22, opaque), question, asked)
 
@@ -290,73 +278,75 @@ class Two:
         self.questions.answered(by or self.asked, Command(0, to.opaque, RESPONSE_BIT, body=body))
 
 
-def run(test: Callable[[Two], Awaitable[None]]) -> None:
-    async def within() -> None:
-        with ExitStack() as stack:
-            await test(Two(stack))
+def within(kind: Any) -> Any:
+    """A test that is given one of these, in a loop of its own."""
 
-    asyncio.run(asyncio.wait_for(within(), 60))
+    def made(test: Any) -> Any:
+        def run(**given: Any) -> None:
+            async def whole() -> None:
+                with ExitStack() as stack:
+                    await test(kind(stack), **given)
 
+            asyncio.run(asyncio.wait_for(whole(), 60))
 
-def test_each_question_gets_the_answer_to_its_own_number() -> None:
-    async def test(two: Two) -> None:
-        two.ask(501)
-        two.ask(502)
-        first, second = two.received()
-        assert first.opaque != second.opaque
-        two.answer(second, b"second")
-        two.answer(first, b"first")
-        two.answer(first, b"again")  # nobody waits for it any more
-        assert two.settled == [(1, 502, "b'second'"), (1, 501, "b'first'")]
+        signature = inspect.signature(test)
+        rest = list(signature.parameters.values())[1:]
+        run.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+        run.__name__ = test.__name__
+        return run
 
-    run(test)
+    return made
 
 
-def test_an_answer_of_another_client_settles_nothing() -> None:
-    async def test(two: Two) -> None:
-        two.ask(501)
-        [asked] = two.received()
-        two.answer(asked, b"forged", by=two.asker)
-        assert two.settled == []
+@within(Two)
+async def test_each_question_gets_the_answer_to_its_own_number(two: Two) -> None:
+    two.ask(501)
+    two.ask(502)
+    first, second = two.received()
+    assert first.opaque != second.opaque
+    two.answer(second, b"second")
+    two.answer(first, b"first")
+    two.answer(first, b"again")  # nobody waits for it any more
+    assert two.settled == [(1, 502, "b'second'"), (1, 501, "b'first'")]
 
-    run(test)
+
+@within(Two)
+async def test_an_answer_of_another_client_settles_nothing(two: Two) -> None:
+    two.ask(501)
+    [asked] = two.received()
+    two.answer(asked, b"forged", by=two.asker)
+    assert two.settled == []
 
 
 @pytest.mark.parametrize(("wait", "gone"), [(0, False), (60_000, True)])
-def test_without_an_answer_in_time_the_asker_is_told(wait: int, gone: bool) -> None:
-    async def test(two: Two) -> None:
-        two.ask(501, wait, gone)
-        assert two.settled == []  # not before the asker's own request is done
-        while not two.settled:
-            await asyncio.sleep(0)
-        assert two.settled == [(1, 501, "nobody")]
-
-    run(test)
+@within(Two)
+async def test_without_an_answer_in_time_the_asker_is_told(two: Two, wait: int, gone: bool) -> None:
+    two.ask(501, wait, gone)
+    assert two.settled == []  # not before the asker's own request is done
+    while not two.settled:
+        await asyncio.sleep(0)
+    assert two.settled == [(1, 501, "nobody")]
 
 
-def test_when_a_client_goes_all_its_questions_are_settled() -> None:
-    async def test(two: Two) -> None:
-        for opaque in (501, 502):
-            two.ask(opaque)
-        two.questions.forget(two.asker)  # nobody asked this one
-        assert two.settled == []
-        two.questions.forget(two.asked)
-        two.questions.forget(two.asked)
-        assert two.settled == [(1, 501, "nobody"), (1, 502, "nobody")]
-
-    run(test)
+@within(Two)
+async def test_when_a_client_goes_all_its_questions_are_settled(two: Two) -> None:
+    for opaque in (501, 502):
+        two.ask(opaque)
+    two.questions.forget(two.asker)  # nobody asked this one
+    assert two.settled == []
+    two.questions.forget(two.asked)
+    two.questions.forget(two.asked)
+    assert two.settled == [(1, 501, "nobody"), (1, 502, "nobody")]
 
 
-def test_an_asker_of_sixteen_is_not_read_until_one_is_settled() -> None:
-    async def test(two: Two) -> None:
-        for opaque in range(16):
-            assert not two.asker.is_full()
-            two.ask(opaque)
-        assert two.asker.is_full()
-        two.answer(two.received()[0], b"")
+@within(Two)
+async def test_an_asker_of_sixteen_is_not_read_until_one_is_settled(two: Two) -> None:
+    for opaque in range(16):
         assert not two.asker.is_full()
-
-    run(test)
+        two.ask(opaque)
+    assert two.asker.is_full()
+    two.answer(two.received()[0], b"")
+    assert not two.asker.is_full()
 
 
 # --- Pulls and pops that wait: sent in the end, asked again, released once, and never too many.
@@ -369,10 +359,8 @@ class Waiting:
     def __init__(self, stack: ExitStack) -> None:
         self.sent: list[int] = []
         self.asked: list[int] = []
-        self.held = HeldPulls(
-            lambda _, request, answer: self.sent.append(request.opaque),
-            lambda _, request: self.asked.append(request.opaque),
-        )
+        self.held = HeldPulls(lambda _, request, answer: self.sent.append(request.opaque),
+                              lambda _, request: self.asked.append(request.opaque))  # fmt: skip
         self.one, self.two = (self._connect(stack, number) for number in (1, 2))
 
     @staticmethod
@@ -389,100 +377,81 @@ class Waiting:
         return Held(connection or self.one, Command(11, number), said)
 
 
-def run_waiting(test: Callable[[Waiting], Awaitable[None]]) -> None:
-    async def within() -> None:
-        with ExitStack() as stack:
-            await test(Waiting(stack))
-
-    asyncio.run(asyncio.wait_for(within(), 60))
-
-
 @pytest.mark.parametrize(
     ("until", "again", "asked"),
     [(0, None, False), (LATER, 0, True), (1, 0, True), (0, 0, False), (0, LATER, False)],
 )
-def test_one_whose_time_is_up_is_answered_and_before_that_asked_again(until, again, asked) -> None:
-    async def test(waiting: Waiting) -> None:
-        assert waiting.held.keep(waiting.pull(7, until=until, again=again))
-        assert (waiting.sent, waiting.asked) == ([], [])  # never within the request itself
-        while waiting.held:
-            await asyncio.sleep(0)
-        assert (waiting.sent, waiting.asked) == (([], [7]) if asked else ([7], []))
-        assert not waiting.held.has(waiting.one)
-
-    run_waiting(test)
-
-
-def test_nobody_waits_for_longer_than_five_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(waiting: Waiting) -> None:
-        delays: list[float] = []
-        loop = asyncio.get_running_loop()
-        call_later = loop.call_later
-        monkeypatch.setattr(
-            loop, "call_later",
-            lambda delay, *about: delays.append(delay) or call_later(delay, *about),  # type: ignore[func-returns-value]
-        )  # fmt: skip
-        now = time.time() * 1000
-        for last in (LATER, int(now) + 100_000):
-            waiting.held.keep(waiting.pull(1, until=last))
-        assert delays[0] == 300.0
-        assert 40 < delays[1] <= 100
-
-    run_waiting(test)
-
-
-def test_what_is_taken_is_taken_once() -> None:
-    async def test(waiting: Waiting) -> None:
-        pulls = [waiting.pull(number) for number in range(3)]
-        for each in pulls[:2]:
-            waiting.held.keep(each)
-        assert waiting.held.all() == pulls[:2]
-        assert waiting.held.take(pulls[1:]) == pulls[1:2]  # the third was never held
-        assert waiting.held.take(pulls) == pulls[:1]
-        assert not waiting.held
+@within(Waiting)
+async def test_one_whose_time_is_up_is_answered_and_before_that_asked_again(
+    waiting: Waiting, until, again, asked
+) -> None:
+    assert waiting.held.keep(waiting.pull(7, until=until, again=again))
+    assert (waiting.sent, waiting.asked) == ([], [])  # never within the request itself
+    while waiting.held:
         await asyncio.sleep(0)
-        assert waiting.sent == []
-
-    run_waiting(test)
-
-
-def test_a_closed_connections_are_dropped_and_anothers_stay() -> None:
-    async def test(waiting: Waiting) -> None:
-        theirs = waiting.pull(9, waiting.two, group="g")
-        for each in (waiting.pull(1), waiting.pull(2, group="g"), theirs):
-            waiting.held.keep(each)
-        waiting.held.forget(waiting.one)
-        waiting.held.forget(waiting.one)
-        assert waiting.held.all() == waiting.held.pops("g", "T") == [theirs]
-        assert (waiting.held.has(waiting.one), waiting.held.has(waiting.two)) == (False, True)
-        waiting.one.close()
-        assert not waiting.held.keep(waiting.pull(3))
-
-    run_waiting(test)
+    assert (waiting.sent, waiting.asked) == (([], [7]) if asked else ([7], []))
+    assert not waiting.held.has(waiting.one)
 
 
-def test_pops_are_counted_by_group_topic_and_queue() -> None:
-    async def test(waiting: Waiting) -> None:
-        some = [("g", "T", 0), ("g", "T", -1), ("g", "T", -1), ("g", "U", 0), ("h", "T", 0)]
-        for number, (group, topic, queue_id) in enumerate(some):
-            waiting.held.keep(waiting.pull(number, group=group, topic=topic, queue_id=queue_id))
-        waiting.held.keep(waiting.pull(9))  # a pull is no pop
-        found = [waiting.held.count("g", "T", queue) for queue in (0, -1, 1)]
-        assert found == [1, 2, 0]
-        assert len(waiting.held.pops("g", "T")) == 3
-        assert waiting.held.pops("h", "U") == []
+@within(Waiting)
+async def test_nobody_waits_for_longer_than_five_minutes(waiting: Waiting, monkeypatch) -> None:
+    delays: list[float] = []
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+    monkeypatch.setattr(
+        loop, "call_later",
+        lambda delay, *about: delays.append(delay) or call_later(delay, *about),  # type: ignore[func-returns-value]
+    )  # fmt: skip
+    now = time.time() * 1000
+    for last in (LATER, int(now) + 100_000):
+        waiting.held.keep(waiting.pull(1, until=last))
+    assert delays[0] == 300.0
+    assert 40 < delays[1] <= 100
 
-    run_waiting(test)
+
+@within(Waiting)
+async def test_what_is_taken_is_taken_once(waiting: Waiting) -> None:
+    pulls = [waiting.pull(number) for number in range(3)]
+    for each in pulls[:2]:
+        waiting.held.keep(each)
+    assert waiting.held.all() == pulls[:2]
+    assert waiting.held.take(pulls[1:]) == pulls[1:2]  # the third was never held
+    assert waiting.held.take(pulls) == pulls[:1]
+    assert not waiting.held
+    await asyncio.sleep(0)
+    assert waiting.sent == []
 
 
-def test_too_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@within(Waiting)
+async def test_a_closed_connections_are_dropped_and_anothers_stay(waiting: Waiting) -> None:
+    theirs = waiting.pull(9, waiting.two, group="g")
+    for each in (waiting.pull(1), waiting.pull(2, group="g"), theirs):
+        waiting.held.keep(each)
+    waiting.held.forget(waiting.one)
+    waiting.held.forget(waiting.one)
+    assert waiting.held.all() == waiting.held.pops("g", "T") == [theirs]
+    assert (waiting.held.has(waiting.one), waiting.held.has(waiting.two)) == (False, True)
+    waiting.one.close()
+    assert not waiting.held.keep(waiting.pull(3))
+
+
+@within(Waiting)
+async def test_pops_are_counted_by_group_topic_and_queue(waiting: Waiting) -> None:
+    some = [("g", "T", 0), ("g", "T", -1), ("g", "T", -1), ("g", "U", 0), ("h", "T", 0)]
+    for number, (group, topic, queue_id) in enumerate(some):
+        waiting.held.keep(waiting.pull(number, group=group, topic=topic, queue_id=queue_id))
+    waiting.held.keep(waiting.pull(9))  # a pull is no pop
+    found = [waiting.held.count("g", "T", queue) for queue in (0, -1, 1)]
+    assert found == [1, 2, 0]
+    assert len(waiting.held.pops("g", "T")) == 3
+    assert waiting.held.pops("h", "U") == []
+
+
+@within(Waiting)
+async def test_too_many_are_answered_at_once(waiting: Waiting, monkeypatch) -> None:
     monkeypatch.setattr(server, "_MOST", 2)
-
-    async def test(waiting: Waiting) -> None:
-        kept = [waiting.held.keep(waiting.pull(number)) for number in range(3)]
-        assert kept == [True, True, False]
-        waiting.held.take(waiting.held.all()[:1])
-        assert waiting.held.keep(waiting.pull(4))
-        assert not waiting.held.keep(Held(waiting.one, Command(11), Answer(0)))  # waits for nothing
-
-    run_waiting(test)
+    kept = [waiting.held.keep(waiting.pull(number)) for number in range(3)]
+    assert kept == [True, True, False]
+    waiting.held.take(waiting.held.all()[:1])
+    assert waiting.held.keep(waiting.pull(4))
+    assert not waiting.held.keep(Held(waiting.one, Command(11), Answer(0)))  # waits for nothing

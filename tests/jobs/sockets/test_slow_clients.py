@@ -82,8 +82,7 @@ async def half_since(raw: list[bytes], mode: TlsMode | None) -> list[float | Non
     ours.setblocking(False)
     clock, found = Clock(), list[float | None]()
     connection = Connection(
-        ours, 1, "p", "l", lambda *_: None, lambda _: None, clock, mode,
-    )  # fmt: skip
+        ours, 1, "p", "l", lambda *_: None, lambda _: None, clock, mode)  # fmt: skip
     for piece in raw:
         theirs.sendall(piece)
         await asyncio.sleep(0.02)
@@ -94,14 +93,11 @@ async def half_since(raw: list[bytes], mode: TlsMode | None) -> list[float | Non
     return found
 
 
-def test_the_time_of_a_frame_begins_with_its_first_byte() -> None:
+def test_the_time_of_a_frame_or_a_handshake_begins_with_its_first_byte(key: Path) -> None:
     raw = frame(pull(TOPIC, 0, 0))
     pieces = [raw[:1], raw[1:2], raw[2:40], raw[40:] + raw[:1], raw[1:9], raw[9:]]
     assert asyncio.run(half_since(pieces, None)) == [0, 0, 0, 30, 30, None]
     assert asyncio.run(half_since([raw * 3 + raw[:5], raw[5:]], None)) == [0, None]
-
-
-def test_the_time_of_a_handshake_begins_with_its_first_byte(key: Path) -> None:
     mode = tls_mode(str(key / "cert.pem"), str(key / "key.pem"), False)
     hello = client_hello()
     pieces = [hello[:1], hello[1:7], hello[7:]]

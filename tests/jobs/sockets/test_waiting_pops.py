@@ -61,13 +61,10 @@ def to_the_end(peer: Peer, group: str) -> None:
     assert peer.ask(commit).code == ResponseCode.SUCCESS
 
 
-def test_one_that_waits_gets_a_message_when_its_time_is_up(peers: list[Peer]) -> None:
+def test_one_that_waits_is_answered_when_a_time_is_up(peers: list[Peer]) -> None:
     to_the_end(peers[0], "again")
     assert peers[0].ask(popping("again", invisibleTime=300)).code == ResponseCode.SUCCESS
     assert peers[1].ask(popping("again", pollTime=_WAIT)).code == ResponseCode.SUCCESS
-
-
-def test_one_that_waits_in_vain_is_answered_when_its_own_time_is_up(peers: list[Peer]) -> None:
     to_the_end(peers[0], "vain")
     peers[0].ask(popping("vain"))
     for more in ({}, {"exp": "nothing"}):
@@ -85,8 +82,7 @@ def test_an_acknowledgement_in_order_wakes_who_waits(peers: list[Peer]) -> None:
     handle = f"0 {first.fields['popTime']} 60000 999 0 reput 0 0"
     acked = request(
         RequestCode.ACK_MESSAGE, consumerGroup="ordered", topic=TOPIC, queueId=0, offset=0,
-        extraInfo=handle,
-    )  # fmt: skip
+        extraInfo=handle)  # fmt: skip
     assert peers[0].ask(acked).code == ResponseCode.SUCCESS
     second = peers[1].next()
     assert (second.opaque, second.code) == (7, ResponseCode.SUCCESS)

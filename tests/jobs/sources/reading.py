@@ -38,9 +38,6 @@ def write(log: Log, folder: Path) -> Path:
 def up_to(log: Damaged, count: int, torn: int = 0) -> Log:
     """The log as it was after `count` records, with `torn` bytes of the next one."""
     end = log.places[count] + torn if count < len(log.places) else 1 << 62
-    segments = {
-        start: bytes(content[: max(end - start, 0)]).ljust(len(content), b"\0")
-        for start, content in log.segments.items()
-        if start < end
-    }
+    segments = {start: bytes(content[: max(end - start, 0)]).ljust(len(content), b"\0")
+                for start, content in log.segments.items() if start < end}  # fmt: skip
     return Log(segments, log.settings, log.version, {})

@@ -34,8 +34,7 @@ def test_each_entry_of_each_queue_is_a_row(name: str) -> None:
             reader = QueueReader(Folder(LocalStorage(), str(folder)), kind != "consumequeue")
             wanted += [
                 (topic, queue, e.position, e.physical_offset, e.size, e.tags_code, e.messages,
-                 e.store_timestamp, reader.batch) for e in reader.entries(0)
-            ]  # fmt: skip
+                 e.store_timestamp, reader.batch) for e in reader.entries(0)]  # fmt: skip
     found = table(ConsumeQueueSource, store)
     assert sorted(tuple(row.values()) for row in found.to_pylist()) == sorted(wanted)
     assert any(row[-1] for row in wanted) == (name == LMQ)
@@ -68,12 +67,9 @@ def test_each_entry_of_each_index_file_is_a_row() -> None:
     assert len(reader.files) > 1
 
 
-def test_a_store_without_such_files_is_no_row(tmp_path: Path) -> None:
+def test_what_is_wrong_is_named_and_a_store_without_files_has_no_row(tmp_path: Path) -> None:
     assert table(ConsumeQueueSource, tmp_path).num_rows == 0
     assert table(IndexFileSource, tmp_path).num_rows == 0
-
-
-def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="onDamage: is not for consumequeue, which takes path"):
         table(ConsumeQueueSource, tmp_path, ondamage="skip")
     with pytest.raises(OptionError, match="subscribe: is not for indexfile"):
@@ -101,12 +97,8 @@ def stream(kind: Any, store: Path, **options: Any) -> DerivedStream:
 
 def rows(kind: Any, reader: DerivedStream, start: Offset, end: Offset) -> Rows:
     names = KEYS[kind]
-    return [
-        tuple(row[name] for name in names)
-        for part in reader.partitions(start, end)
-        for batch in reader.read(part)
-        for row in batch.to_pylist()
-    ]
+    return [tuple(row[name] for name in names) for part in reader.partitions(start, end)
+            for batch in reader.read(part) for row in batch.to_pylist()]  # fmt: skip
 
 
 def drained(

@@ -170,10 +170,8 @@ def test_a_lost_page_in_the_midst_is_damage_and_not_the_end(tmp_path: Path) -> N
 
 def test_a_sound_segment_after_a_clock_set_back_is_kept_however_it_is_cut(tmp_path: Path) -> None:
     whole = damaged(messages(40))
-    back = [
-        m if place < 4096 else replace(m, queue_offset=0, store_timestamp=START - 10_000_000)
-        for m, place in zip(whole.messages, whole.places, strict=True)
-    ]
+    back = [m if place < 4096 else replace(m, queue_offset=0, store_timestamp=START - 10_000_000)
+            for m, place in zip(whole.messages, whole.places, strict=True)]  # fmt: skip
     log = damaged(back)
     assert log.places == whole.places
     assert log.places[-1] > 4096
@@ -185,10 +183,8 @@ def test_a_sound_segment_after_a_clock_set_back_is_kept_however_it_is_cut(tmp_pa
 def test_batches_go_on_from_the_last_message_of_the_segment_before(tmp_path: Path) -> None:
     made = batches([5] * 40, START)
     first = sum(place < 4096 for place in damaged(made).places)
-    log = damaged(
-        [m if n < first else replace(m, store_timestamp=START - 10_000 + n)
-         for n, m in enumerate(made)]
-    )  # fmt: skip
+    log = damaged([m if n < first else replace(m, store_timestamp=START - 10_000 + n)
+                   for n, m in enumerate(made)])  # fmt: skip
     log.flip(first + 5, 5)
     store = write(log.log, tmp_path)
     (store / "config").mkdir()
@@ -206,10 +202,8 @@ def test_a_later_segment_behind_zeros_is_damage(log: Damaged, tmp_path: Path) ->
 
 
 def test_rows_are_chosen_by_topic_time_and_place(tmp_path: Path) -> None:
-    made = [
-        Message(topic=topic, queue_offset=n, store_timestamp=1_700_000_000_000 + n)
-        for n, topic in enumerate(("Orders", "Orders2", "Pay", "Orders", "Pay"))
-    ]
+    made = [Message(topic=topic, queue_offset=n, store_timestamp=1_700_000_000_000 + n)
+            for n, topic in enumerate(("Orders", "Orders2", "Pay", "Orders", "Pay"))]  # fmt: skip
     log = damaged(made)
     store = write(log.log, tmp_path)
     at = log.places
@@ -298,12 +292,8 @@ def stream(store: Path, **options: Any) -> LogStream:
 
 def rows(reader: LogStream, start: Offset, end: Offset) -> list[int]:
     parts = reader.partitions(start, end)
-    return [
-        place
-        for part in parts
-        for batch in reader.read(part)
-        for place in batch["physicalOffset"].to_pylist()
-    ]
+    return [place for part in parts for batch in reader.read(part)
+            for place in batch["physicalOffset"].to_pylist()]  # fmt: skip
 
 
 def drained(reader: LogStream, start: Offset, limit: ReadLimit = ALL) -> list[list[int]]:

@@ -69,6 +69,9 @@ def test_the_rows_are_those_of_the_walk(store: Path, caplog: Any) -> None:
     first, last = (whole["physicalOffset"][n].as_py() for n in (20, 130))
     between = {"startingOffsets": first, "endingOffsets": last}
     assert asked(store, caplog, **between)[0] == places(store, subscribe="Some", **between)
+    places(store, subscribe="Some,All", useConsumeQueue="true")
+    assert "only for a single topic" in caplog.text
+    assert "only with onDamage=fail" in asked(store, caplog, onDamage="skip")[1]
 
 
 def test_a_topic_that_fills_the_log_is_walked(store: Path, caplog, monkeypatch) -> None:
@@ -95,29 +98,6 @@ def test_rocketmqs_own_queues_give_what_is_dispatched(name: str, tmp_path, monke
         assert rows(subscribe=topic, useConsumeQueue="true") == wanted, topic
 
 
-def _zero(store: Path) -> None:
-    put(file(store, 1, 0), 20, bytes(QUEUE_ENTRY_BYTES))
-
-
-def _probed(store: Path) -> None:
-    """The first entry that the search for a file's end looks at."""
-    put(file(store, 1, -1), 0, bytes(QUEUE_ENTRY_BYTES))
-
-
-def _garbage(store: Path) -> None:
-    put(file(store, 0, 0), 30, bytes(6) + b"\xff\xff" + bytes(3) + b"\x70" + bytes(8))
-
-
-def _moved(store: Path) -> None:
-    """One that points to a record of another topic: the first one of the log."""
-    put(file(store, 2, 0), 7, bytes(8) + bytes(3) + b"\xc8" + bytes(8))
-
-
-def _exchanged(store: Path) -> None:
-    """Entries of another queue of the same topic."""
-    shutil.copyfile(file(store, 0, 0), file(store, 1, 0))
-
-
 def _twice(store: Path, entry: int = 7) -> None:
     """An entry that points to the record of the one before it."""
     path = file(store, 2, 0)
@@ -125,36 +105,28 @@ def _twice(store: Path, entry: int = 7) -> None:
     put(path, entry, raw)
 
 
-def _behind(store: Path) -> None:
-    for queue in range(QUEUES):
-        put(file(store, queue, -1), 0, bytes(ENTRIES * QUEUE_ENTRY_BYTES))
-
-
-def _one_behind(store: Path) -> None:
-    put(file(store, 2, -1), 0, bytes(ENTRIES * QUEUE_ENTRY_BYTES))
-
-
-def _one_empty(store: Path) -> None:
-    for path in (store / "consumequeue" / "Some" / "1").iterdir():
-        path.write_bytes(bytes(ENTRIES * QUEUE_ENTRY_BYTES))
-
-
+NONE, ALL_NONE = bytes(QUEUE_ENTRY_BYTES), bytes(ENTRIES * QUEUE_ENTRY_BYTES)
+WALKED, LACKS = "the log is read from", "not all of its queues"
 # what is done to the files, and what is reported
 HARMS: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "a zeroed entry": (_zero, "the log is read from"),
-    "a zeroed entry that bisection meets": (_probed, ""),
-    "an entry that points nowhere": (_garbage, "the log is read from"),
-    "an entry of another topic's record": (_moved, "the log is read from"),
-    "an entry of the record before": (_twice, "the log is read from"),
-    "a file of another queue": (_exchanged, "the log is read from"),
-    "all behind": (_behind, ""),
-    "one behind": (_one_behind, ""),
-    "one empty": (_one_empty, ""),
+    "a zeroed entry": (lambda s: put(file(s, 1, 0), 20, NONE), WALKED),
+    # the first entry that the search for a file's end looks at
+    "a zeroed entry that bisection meets": (lambda s: put(file(s, 1, -1), 0, NONE), ""),
+    "an entry that points nowhere": (
+        lambda s: put(file(s, 0, 0), 30, b"\0\0\0\0\0\0\xff\xff\0\0\0\x70" + bytes(8)), WALKED),
+    "an entry of another topic's record": (  # the first one of the log
+        lambda s: put(file(s, 2, 0), 7, bytes(11) + b"\xc8" + bytes(8)), WALKED),
+    "an entry of the record before": (_twice, WALKED),
+    "a file of another queue": (lambda s: shutil.copyfile(file(s, 0, 0), file(s, 1, 0)), WALKED),
+    "all behind": (lambda s: [put(file(s, q, -1), 0, ALL_NONE) for q in range(QUEUES)], ""),
+    "one behind": (lambda s: put(file(s, 2, -1), 0, ALL_NONE), ""),
+    "one empty": (lambda s: [p.write_bytes(ALL_NONE)
+                             for p in (s / "consumequeue" / "Some" / "1").iterdir()], ""),
     "a first file gone": (lambda s: file(s, 0, 0).unlink(), "files before it are missing"),
     "a file cut": (lambda s: file(s, 0, -1).write_bytes(b"x" * 19), "is not that of the others"),
-    "a queue gone": (lambda s: shutil.rmtree(s / "consumequeue/Some/1"), "not all of its queues"),
-    "no queues": (lambda s: shutil.rmtree(s / "consumequeue"), "not all of its queues"),
-}
+    "a queue gone": (lambda s: shutil.rmtree(s / "consumequeue/Some/1"), LACKS),
+    "no queues": (lambda s: shutil.rmtree(s / "consumequeue"), LACKS),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("harm", HARMS)
@@ -185,9 +157,3 @@ def test_queues_of_another_log_are_not_believed(store: Path, caplog: Any, tmp_pa
     found, reported = asked(store, caplog)
     assert found == places(store, subscribe="Some")
     assert "the log is walked, not the queues" in reported
-
-
-def test_which_is_used_is_reported(store: Path, caplog: Any) -> None:
-    places(store, subscribe="Some,All", useConsumeQueue="true")
-    assert "only for a single topic" in caplog.text
-    assert "only with onDamage=fail" in asked(store, caplog, onDamage="skip")[1]

@@ -50,32 +50,22 @@ def _peak(folder: Path, messages: list[Message], bodies: bool) -> int:
     small = write_log(folder / "small", build_log([Message(body=b"x" * BODY)] * 4, SEGMENT))
     store = write_log(folder / "large", build_log(messages, SEGMENT))
     (folder / "staging").mkdir()
-    done = run_python(
-        "-c",
-        PEAK,
-        small,
-        store,
-        folder / "staging",
-        "bodies" if bodies else "none",
-        SEGMENT,
-        timeout=300,
-        check=True,
-    )
+    done = run_python("-c", PEAK, small, store, folder / "staging", "bodies" if bodies else "none",
+                      SEGMENT, timeout=300, check=True)  # fmt: skip
     exported, peak = map(int, done.stdout.split())
     assert exported == len(messages)
     return peak
 
 
-@pytest.mark.parametrize("bodies", [False, True])
-@pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.parametrize("bodies", [False, True])]
+
+
 def test_a_long_log_costs_what_a_row_group_does(tmp_path: Path, bodies: bool) -> None:
     """With bodies, a row group of 24 MiB is held, and once more while it is written."""
     peak = _peak(tmp_path, [Message(body=b"x" * BODY)] * 3_900, bodies)
     assert peak < (200 if bodies else 40)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("bodies", [False, True])
 def test_a_large_record_costs_a_few_of_its_bodies(tmp_path: Path, bodies: bool) -> None:
     """48 MiB in one body: without bodies, no more than any record."""
     large = Message(body=bytes(48 * MIB))

@@ -64,13 +64,8 @@ def test_a_store_with_odd_times_and_queue_offsets_has_no_older_life(version: str
 @pytest.mark.long
 def test_only_golden_stores_with_damage_have_an_older_life() -> None:
     found = {name for name in golden_stores.names() if older(name)}
-    assert {name.partition("_")[0] for name in found} == {
-        "bad",
-        "continued",
-        "garbage",
-        "middle",
-        "torn",
-    }
+    assert {name.partition("_")[0] for name in found} == {"bad", "continued", "garbage", "middle",
+                                                          "torn"}  # fmt: skip
 
 
 @pytest.mark.parametrize("wanted", [None, 1, 2, 7])
@@ -91,8 +86,7 @@ def test_a_part_is_walked_from_its_start_only_where_a_record_begins_there() -> N
     for known, first in ((False, 0), (True, 500)):
         parts = cut(log, 500, SEGMENT + 300, 1, 1, known)
         assert [tuple(part) for part in parts] == [
-            (0, first, 500, SEGMENT), (1, SEGMENT, SEGMENT, SEGMENT + 300),
-        ]  # fmt: skip
+            (0, first, 500, SEGMENT), (1, SEGMENT, SEGMENT, SEGMENT + 300)]  # fmt: skip
     assert cut(log, 700, 700, 1, 1) == []
     assert cut(log, 2 * SEGMENT, 3 * SEGMENT, 1, 1) == []
 
@@ -107,18 +101,12 @@ def test_the_end_is_behind_the_last_whole_record() -> None:
     full = damaged()
     del full.segments[SEGMENT]
     assert end_of_log(opened(full), 0) == SEGMENT
-
-
-def test_a_record_that_is_being_written_is_left_for_the_next_look() -> None:
     log = damaged()
     log.put(end(log) - 1, b"\0")  # the last 02 of its properties: it is complete with the next look
     assert end_of_log(opened(log), 0) == log.places[-1]
     log = damaged()
     log.put(log.places[-1] + 50, bytes(log.size(59) - 50))
     assert end_of_log(opened(log), 0) == log.places[-1]
-
-
-def test_damage_that_live_records_follow_is_no_end() -> None:
     log = damaged()
     log.flip(50, 5)
     with pytest.raises(DamageFound, match="magic"):
@@ -149,20 +137,15 @@ def test_reading_begins_at_the_first_record_at_or_after_a_place() -> None:
                         (last_of_first + 1, SEGMENT), (end(log), 2 * SEGMENT),
                         (9 * SEGMENT, 2 * SEGMENT)):  # fmt: skip
         assert place_of(parts, said) == place, said
-
-
-def test_in_a_hole_reading_begins_behind_it() -> None:
     whole = opened(damaged(messages(100)), replace(OPTIONS, on_damage=SALVAGE))
     parts = replace(whole, segments=(whole.segments[0], whole.segments[2]))
     for said in (SEGMENT, SEGMENT + 10, 2 * SEGMENT):
         assert place_of(parts, said) == 2 * SEGMENT
 
 
-@pytest.mark.parametrize(
-    ("start", "why"),
-    [(SEGMENT - 1, "the log begins at 4096: 1 bytes were deleted"),
-     (3 * SEGMENT + 1, "it is another log, or was cut")],
-)  # fmt: skip
+@pytest.mark.parametrize(("start", "why"),
+                         [(SEGMENT - 1, "the log begins at 4096: 1 bytes were deleted"),
+                          (3 * SEGMENT + 1, "it is another log, or was cut")])  # fmt: skip
 def test_a_place_that_the_log_lacks_is_refused_or_gone_on_from(start: int, why: str) -> None:
     log = damaged(start=SEGMENT)
     parts = opened(log)

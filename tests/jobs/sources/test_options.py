@@ -92,55 +92,26 @@ def test_settings_go_by_rocketmqs_names_in_any_case(tmp_path: Path) -> None:
         places(store, MappedFileSizeCommitLog=1 << 20)
 
 
-def test_columns_come_in_the_order_of_the_option(tmp_path: Path) -> None:
-    store = write(damaged(messages(3)).log, tmp_path)
-    assert table(store, columns="size, topic").column_names == ["size", "topic"]
-
-
-@pytest.mark.parametrize(
-    ("schema", "said"),
-    [
-        (StructType().add("topic", IntegerType()), "column topic is string, not int"),
-        (StructType().add("Topic", StringType()), "no column 'Topic'; there are topic"),
-        (StructType().add("storeTimestamp", LongType()), "storeTimestamp is timestamp, not bigint"),
-        (StructType().add("tags", StringType(), False), "column tags may be null"),
-    ],
-)
-def test_a_users_schema_names_columns_and_their_types(schema: StructType, said: str) -> None:
-    with pytest.raises(OptionError, match=said):
-        CommitLogSource({"path": "/nowhere"}).reader(schema)
-
-
 def test_a_users_schema_narrows(tmp_path: Path) -> None:
     store = write(damaged(messages(3)).log, tmp_path)
     whole = CommitLogSource({"path": str(store)})
-    wanted = (
-        StructType()
-        .add("storeTimestamp", TimestampType())
-        .add("keys", whole.schema()["keys"].dataType)
-    )
+    wanted = (StructType().add("storeTimestamp", TimestampType())
+              .add("keys", whole.schema()["keys"].dataType))  # fmt: skip
     reader = whole.reader(wanted)
     (part,) = reader.partitions()
     (batch,) = reader.read(part)
     assert batch.schema.names == ["storeTimestamp", "keys"]
     assert batch.schema.field("keys").nullable
     assert batch["keys"].to_pylist() == [["k0"], ["k1"], ["k2"]]
+    with pytest.raises(OptionError, match="column topic is string, not int"):
+        whole.reader(StructType().add("topic", IntegerType()))
 
 
-def test_every_column_has_a_comment() -> None:
-    schema = CommitLogSource({"path": "x"}).schema()
-    assert [f.name for f in schema.fields if not f.metadata.get("comment")] == []
-
-
-@pytest.mark.parametrize(
-    ("error", "first"),
-    [
-        (BadQueue("q/0", 20, "size", -1, "bad"), "StoreError: q/0: offset 20: size -1: bad"),
-        (StoreChanged("q/0: was cut"), "StoreChanged: q/0: was cut; load the DataFrame again"),
-        (FileNotFoundError(2, "No such file", "q/0"), "StoreChanged: q/0: is gone"),
-        (OptionError("option x"), "SettingError: option x"),
-    ],
-)
+@pytest.mark.parametrize(("error", "first"), [
+    (BadQueue("q/0", 20, "size", -1, "bad"), "StoreError: q/0: offset 20: size -1: bad"),
+    (StoreChanged("q/0: was cut"), "StoreChanged: q/0: was cut; load the DataFrame again"),
+    (FileNotFoundError(2, "No such file", "q/0"), "StoreChanged: q/0: is gone"),
+    (OptionError("option x"), "SettingError: option x")])  # fmt: skip
 def test_an_errors_sentence_comes_before_its_traceback(error: Exception, first: str) -> None:
     """Spark shows what traceback.format_exc() says in a worker."""
 
@@ -160,24 +131,23 @@ def test_an_errors_sentence_comes_before_its_traceback(error: Exception, first: 
 
 
 # --- The schema of a source: its columns or the chosen ones, or a user's that says no more.
-def test_all_columns_have_their_types_and_comments_in_order() -> None:
+def test_all_columns_have_their_types_and_comments_in_order(tmp_path: Path) -> None:
     schema = spark_schema(BY_NAME, None)
     assert schema.names == [each.field.name for each in COLUMNS]
+    assert all(each.comment for each in COLUMNS)
     assert [each.metadata["comment"] for each in schema.fields] == [c.comment for c in COLUMNS]
     assert {each.name: each.nullable for each in schema.fields} == {
         each.field.name: each.field.nullable for each in COLUMNS
     }
     assert [schema[name].dataType for name in ("topic", "queueId", "size", "body")] == [
-        StringType(), IntegerType(), IntegerType(), BinaryType(),
-    ]  # fmt: skip
+        StringType(), IntegerType(), IntegerType(), BinaryType()]  # fmt: skip
     assert schema["storeTimestamp"].dataType == TimestampType()
     assert schema["keys"].dataType == ArrayType(StringType(), containsNull=False)
     assert schema["properties"].dataType == MapType(
         StringType(), StringType(), valueContainsNull=False
     )
-
-
-def test_chosen_columns_come_in_the_order_in_which_they_are_chosen() -> None:
+    assert table(write(damaged(messages(3)).log, tmp_path), columns="size, topic").column_names == [
+        "size", "topic"]  # fmt: skip
     schema = spark_schema(BY_NAME, ("size", "topic"))
     assert schema.names == ["size", "topic"]
     assert spark_schema(BY_NAME, ()).names == []
@@ -192,25 +162,18 @@ def test_batches_have_the_arrow_types_of_their_columns() -> None:
             assert made.field(each.field.name).type == each.field.type
     assert made.field("keys").type.value_type == pa.string()
     assert made.field("storeTimestamp").type == pa.timestamp("us", "UTC")
-
-
-def test_a_users_schema_may_leave_columns_out_and_allow_nulls() -> None:
     schema = StructType([StructField("size", IntegerType()), StructField("topic", StringType())])
     made = arrow_schema(schema, BY_NAME)
     assert made.names == ["size", "topic"]
     assert made.field("size").nullable
 
 
-@pytest.mark.parametrize(
-    ("field", "why"),
-    [
-        (StructField("Topic", StringType()), "no column 'Topic'; there are topic, queueId"),
-        (StructField("size", LongType()), "column size is int, not bigint"),
-        (StructField("body", StringType()), "column body is binary, not string"),
-        (StructField("keys", StringType()), "column keys is array<string>, not string"),
-        (StructField("tags", StringType(), nullable=False), "column tags may be null"),
-    ],
-)
+@pytest.mark.parametrize(("field", "why"), [
+    (StructField("Topic", StringType()), "no column 'Topic'; there are topic, queueId"),
+    (StructField("size", LongType()), "column size is int, not bigint"),
+    (StructField("body", StringType()), "column body is binary, not string"),
+    (StructField("keys", StringType()), "column keys is array<string>, not string"),
+    (StructField("tags", StringType(), nullable=False), "column tags may be null")])  # fmt: skip
 def test_a_users_schema_that_says_more_or_else_is_refused(field: StructField, why: str) -> None:
     with pytest.raises(OptionError, match=why):
         arrow_schema(StructType([field]), BY_NAME)

@@ -133,25 +133,21 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: "SparkSession", tmp_path: P
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("kind", "ordered"),
-    [("consumequeue", "topic, queueId, queueOffset"), ("indexfile", "file, entry")],
-)
-def test_queues_and_index_are_streams(kind, ordered, spark, tmp_path) -> None:
-    store, out = tmp_path / "store", tmp_path / "out"
+def test_queues_and_index_are_streams(spark: "SparkSession", tmp_path: Path) -> None:
     reput.register(spark)
     for first, count in ((0, 60), (60, 40)):
-        made(store, count, first)
-        query = (
-            spark.readStream.format(kind).option("maxOffsetsPerTrigger", "50").load(str(store))
-            .writeStream.format("parquet").option("path", str(out))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True).start()
-        )  # fmt: skip
-        query.awaitTermination()
-        columns = ordered.split(", ")
-        wanted = spark.read.format(kind).load(str(store)).orderBy(columns).collect()
-        assert spark.read.parquet(str(out)).orderBy(columns).collect() == wanted
+        store = made(tmp_path / "store", count, first)
+        for kind, columns in (("consumequeue", ["topic", "queueId", "queueOffset"]),
+                              ("indexfile", ["file", "entry"])):  # fmt: skip
+            frame = spark.readStream.format(kind).option("maxOffsetsPerTrigger", "70")
+            query = (frame.load(str(store)).writeStream.format("parquet")
+                     .option("path", f"{tmp_path}/{kind}")
+                     .option("checkpointLocation", f"{tmp_path}/checkpoint-{kind}")
+                     .trigger(availableNow=True).start())  # fmt: skip
+            query.awaitTermination()
+            wanted = spark.read.format(kind).load(str(store)).orderBy(columns).collect()
+            found = spark.read.parquet(f"{tmp_path}/{kind}").orderBy(columns).collect()
+            assert found == wanted
 
 
 def test_the_examples_of_the_page_run(spark: "SparkSession", tmp_path: Path) -> None:

@@ -97,15 +97,8 @@ def scan_splits(store: Path, staging: Path, split_bytes: int, numbers: range) ->
     settings = settings_from({"checkCRCOnRecover": "false"})
     segments = find_segments(storage, [f"{store}/commitlog"], GIB)
     staging.mkdir(exist_ok=True)
-    task = ScanSplits(
-        storage,
-        Staging(storage, str(staging)),
-        Splits(segments, split_bytes, GIB),
-        scan_rules(profile("5.3.3"), settings, ()),
-        numbers,
-        (0,),
-        {},
-    )
+    task = ScanSplits(storage, Staging(storage, str(staging)), Splits(segments, split_bytes, GIB),
+                      scan_rules(profile("5.3.3"), settings, ()), numbers, (0,), {})  # fmt: skip
 
     def ids() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"id": [0]})
@@ -192,10 +185,8 @@ def uniform(count: int, segment: int) -> Log:
         )
         for number in range(count)
     ]
-    settings = {
-        "mappedFileSizeCommitLog": segment, "mappedFileSizeConsumeQueue": 2_000_000,
-        "maxHashSlotNum": 100, "maxIndexNum": 100_000,
-    }  # fmt: skip
+    settings = {"mappedFileSizeCommitLog": segment, "mappedFileSizeConsumeQueue": 2_000_000,
+                "maxHashSlotNum": 100, "maxIndexNum": 100_000}  # fmt: skip
     return Log(build_log(messages, segment), settings, "5.3.3", {})
 
 

@@ -59,9 +59,7 @@ def test_below_a_sticky_folder_ours_are_safe_and_it_is_not(tmp_path: Path) -> No
 
 @as_root
 @pytest.mark.parametrize("theirs", ["a", "a/b"])
-def test_a_folder_or_one_above_it_that_another_user_owns_is_refused(
-    tmp_path: Path, theirs: str
-) -> None:
+def test_a_folder_or_one_above_it_that_another_user_owns_is_refused(tmp_path, theirs: str) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     os.chown(tmp_path / theirs, NOBODY, NOBODY)
     with pytest.raises(NotPrivate, match=f"{theirs}: belongs to user {NOBODY}"):
@@ -195,10 +193,8 @@ code = cli.main(["dump", sys.argv[1]])
 def said(folder: Path, **env: str) -> list[str]:
     """What two commands in one process say on standard error."""
     (folder / "checkpoint").write_bytes(bytes(4096))
-    done = run_python(
-        "-P", "-c", SAYS, folder / "checkpoint", env={"PYTHONPATH": str(ROOT), **env}, cwd="/",
-        timeout=300,
-    )  # fmt: skip
+    done = run_python("-P", "-c", SAYS, folder / "checkpoint", env={"PYTHONPATH": str(ROOT), **env},
+                      cwd="/", timeout=300)  # fmt: skip
     return done.stderr.splitlines()
 
 

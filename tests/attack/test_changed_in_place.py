@@ -56,9 +56,7 @@ def test_install_by_url(written: Path) -> None:
 
 @pytest.mark.parametrize("name", ["consumequeue", "index", "commitlog", "config", "consumequeue/T",
                                   "consumequeue/T/0", "checkpoint", "lock"])  # fmt: skip
-def test_install_refuses_a_link_in_the_store_before_it_changes_anything(
-    written: Path, name: str
-) -> None:
+def test_install_refuses_a_link_in_the_store_before_it_changes_anything(written, name: str) -> None:
     (written / "config").mkdir()
     elsewhere = written.parent / "elsewhere"
     (written / name).rename(elsewhere)
@@ -88,13 +86,9 @@ def test_install_follows_no_link_in_a_set(written: Path, name: str) -> None:
 
 def test_install_keeps_what_has_the_kept_set_s_name(written: Path) -> None:
     kept = written.parent / "store.reput-old"
-    for make in (
-        lambda: put(kept / "thesis.doc"),
-        lambda: put(kept / "consumequeue" / "mine"),
-        lambda: put(kept),
-        lambda: kept.symlink_to(written.parent / "set"),
-        lambda: shutil.copytree(written, kept),
-    ):
+    for make in (lambda: put(kept / "thesis.doc"), lambda: put(kept / "consumequeue" / "mine"),
+                 lambda: put(kept), lambda: kept.symlink_to(written.parent / "set"),
+                 lambda: shutil.copytree(written, kept)):  # fmt: skip
         make()
         before = everything(written.parent)
         with pytest.raises(StoreError, match="reput-old"):
@@ -226,34 +220,18 @@ def test_append_from_what_it_would_write_to(written: Path, capsys) -> None:
     os.link(source, top / "messages.jsonl")
     sizes = [w for n, v in SETTINGS.items() for w in ("--set", f"{n}={v}")]
     before = everything(top)
-    stores = [
-        written, f"{written}/", top / "link", top / "link" / "new", written / "new",
-        f"{top}/x/../store", f"file://{written}", "/proc/self/cwd", ".", "./new", top,
-        f"file:{top}", "/", f"{top}//store", written / "commitlog", f"{top}/./store/config", "..",
-        f"file://localhost{written}", f"FILE:{written}", f"{top}/link/",
-    ]  # fmt: skip
+    stores = [written, f"{written}/", top / "link", top / "link" / "new", written / "new",
+              f"{top}/x/../store", f"file://{written}", "/proc/self/cwd", ".", "./new", top,
+              f"file:{top}", "/", f"{top}//store", written / "commitlog", f"{top}/./store/config",
+              "..", f"file://localhost{written}", f"FILE:{written}", f"{top}/link/"]  # fmt: skip
     for store in stores:
-        assert (
-            main(
-                [
-                    "append", "--yes", str(store), "--from-store", str(written), "--rocketmq",
-                    "5.3.3", *sizes,
-                ]
-            )
-            == 2
-        ), store  # fmt: skip
+        assert (main(["append", "--yes", str(store), "--from-store", str(written), "--rocketmq",
+                      "5.3.3", *sizes]) == 2), store  # fmt: skip
         assert "which is read" in capsys.readouterr().err
         assert everything(top) == before, store
     for store in (written, top / "link", ".", top):
-        assert (
-            main(
-                [
-                    "append", "--yes", str(store), "--from", str(source), "--rocketmq", "5.3.3",
-                    *sizes,
-                ]
-            )
-            == 2
-        )  # fmt: skip
+        assert (main(["append", "--yes", str(store), "--from", str(source), "--rocketmq", "5.3.3",
+                      *sizes]) == 2)  # fmt: skip
         assert everything(top) == before, store
 
 
@@ -297,9 +275,7 @@ def test_what_has_a_second_name_is_not_written_to(written: Path, capsys) -> None
 
 
 @pytest.mark.parametrize("name", ["lock", "checkpoint", "abort", "index/notes.txt"])
-def test_append_writes_over_no_file_of_a_folder_that_is_no_store(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_append_writes_over_no_file_of_a_folder_that_is_no_store(tmp_path, name, capsys) -> None:
     put(tmp_path / "mine" / name)
     put(tmp_path / "m.jsonl", '{"topic": "T", "body": "x"}\n')
     before = everything(tmp_path)

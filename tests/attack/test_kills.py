@@ -128,13 +128,11 @@ def test_a_full_disk(tmp_path: Path) -> None:
         pytest.skip("no unshare, or no user namespaces: nothing can be mounted here")
     disk = tmp_path / "disk"
     disk.mkdir()
-    done = subprocess.run(
-        [unshare, "-rm", "sh", "-c",
-         'mount -t tmpfs -o size=4m none "$1" && exec "$2" -c "$3" "$4" "$1"',
-         "sh", str(disk), sys.executable, FULL, str(tmp_path / "stores")],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-        timeout=300,
-    )  # fmt: skip
+    done = subprocess.run([unshare, "-rm", "sh", "-c",
+                           'mount -t tmpfs -o size=4m none "$1" && exec "$2" -c "$3" "$4" "$1"',
+                           "sh", str(disk), sys.executable, FULL, str(tmp_path / "stores")],
+                          cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+                          capture_output=True, text=True, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     said: list[Any] = json.loads(done.stdout.splitlines()[-1])
     assert said.count("full") > 2

@@ -66,10 +66,8 @@ def test_a_merge_into_a_store_that_is_merged(world: World) -> None:
     before = everything(world.root)
     for output in (other, other / "new", first, first / "commitlog", world.root / "work"):
         with pytest.raises(OverlapsInput):
-            in_process(
-                convert, str(first), str(output), merge=[str(other)], meet="renumber",
-                settings=sizes, replace=True,
-            )  # fmt: skip
+            in_process(convert, str(first), str(output), merge=[str(other)], meet="renumber",
+                       settings=sizes, replace=True)  # fmt: skip
     assert everything(world.root) == before
 
 
@@ -106,10 +104,8 @@ def test_against_is_an_input_too(world: World, monkeypatch: pytest.MonkeyPatch) 
     against = world.root / "against"
     against.mkdir()
     with pytest.raises(OverlapsInput, match="against"):
-        in_process(
-            verify, str(world.store), against=str(against), staging_folder=str(against / "x"),
-            settings=world.settings,
-        )  # fmt: skip
+        in_process(verify, str(world.store), against=str(against),
+                   staging_folder=str(against / "x"), settings=world.settings)  # fmt: skip
     assert list(against.iterdir()) == []
 
 
@@ -140,9 +136,7 @@ def test_a_report(world: World, replace: bool) -> None:
 
 @pytest.mark.parametrize("option", ["--picture", "--ranges"])
 @pytest.mark.parametrize("where", ["store/log.svg", "store/commitlog/log.svg", "store/thesis.doc"])
-def test_the_command_refuses_a_file_beside_before_it_begins(
-    world: World, where: str, option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_refuses_a_file_beside_before_it_begins(world, where, option, capsys) -> None:
     before = everything(world.root)
     path = str(world.root / "data" / where)
     assert main(["check", str(world.store), "--rocketmq", "5.3.3", option, path]) == 2
@@ -157,10 +151,8 @@ def test_real_processes(world: World, command: str) -> None:
     words = [w for n, v in world.settings.items() for w in ("--set", f"{n}={v}")]
     before = everything(world.root)
     for name in ("the store", "its parent", "a link", "its log", "another folder of the log"):
-        done = run_python(
-            "-m", "reput", command, world.store, "--output", world.outputs()[name], "--replace",
-            "--rocketmq", "5.3.3", *words,
-        )  # fmt: skip
+        done = run_python("-m", "reput", command, world.store, "--output", world.outputs()[name],
+                          "--replace", "--rocketmq", "5.3.3", *words)  # fmt: skip
         assert done.returncode == 2, done.stderr
         assert "which is read: nothing is written there" in done.stderr
         assert everything(world.root) == before

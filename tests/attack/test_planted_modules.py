@@ -36,10 +36,8 @@ def imported(folder: Path) -> list[str]:
 
 def run(folder: Path, *words: object, **env: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(
-        [str(word) for word in words], cwd=folder, env={**clean, **env},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    return subprocess.run([str(word) for word in words], cwd=folder, env={**clean, **env},
+                          capture_output=True, text=True, timeout=300)  # fmt: skip
 
 
 def test_the_traps_work(planted: Path) -> None:

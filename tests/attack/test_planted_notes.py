@@ -27,12 +27,10 @@ pytestmark = pytest.mark.long
 
 SECONDS = 30  # the first command of a process loads kernels
 STORE = "small_all_5.3.3"
-NOTES = {
-    "list": b"[]", "null": b"null", "number": b"17", "cut": b'{"topicConfigTable": {',
-    "other shape": b'{"topicConfigTable": [1], "settings": 5, "rocketmq": [], "damage": 1}',
-    "empty": b"", "not UTF-8": b'{"a": "\xff\xfe"}', "NULs": b"\0" * 4096,
-    "deep": b"[" * 100_000 + b"]" * 100_000,
-}  # fmt: skip
+NOTES = {"list": b"[]", "null": b"null", "number": b"17", "cut": b'{"topicConfigTable": {',
+         "other shape": b'{"topicConfigTable": [1], "settings": 5, "rocketmq": [], "damage": 1}',
+         "empty": b"", "not UTF-8": b'{"a": "\xff\xfe"}', "NULs": b"\0" * 4096,
+         "deep": b"[" * 100_000 + b"]" * 100_000}  # fmt: skip
 
 
 class HangError(Exception):
@@ -90,13 +88,11 @@ SHAPES: dict[str, Callable[[Path], None]] = {
 }  # fmt: skip
 NOTE_SHAPES = {name: _note(content) for name, content in NOTES.items()}
 # Places by what is there: {topic} and {index} stand for the first that the store has.
-PLACES = (
-    "commitlog/{segment}", "commitlog/notes", "consumequeue", "consumequeue/planted",
-    "consumequeue/{topic}", "consumequeue/{topic}/0", "consumequeue/{topic}/0/planted",
-    "consumequeue/{topic}/0/{segment}", "index", "index/{index}", "index/planted", "config",
-    "config/topics.json", "checkpoint", "abort", "lock", "manifest.json", ".reput-install-planted",
-    ".reput-planted", "batchconsumequeue",
-)  # fmt: skip
+PLACES = ("commitlog/{segment}", "commitlog/notes", "consumequeue", "consumequeue/planted",
+          "consumequeue/{topic}", "consumequeue/{topic}/0", "consumequeue/{topic}/0/planted",
+          "consumequeue/{topic}/0/{segment}", "index", "index/{index}", "index/planted", "config",
+          "config/topics.json", "checkpoint", "abort", "lock", "manifest.json",
+          ".reput-install-planted", ".reput-planted", "batchconsumequeue")  # fmt: skip
 NOTE_PLACES = ("config/topics.json", "checkpoint", "abort", "manifest.json", ".reput-planted")
 READS = (
     ("rebuild", "{store}", "--output", "{out}"), ("verify", "{store}"), ("check", "{store}"),
@@ -137,11 +133,8 @@ def _store(folder: Path) -> tuple[Path, list[str], dict[str, str]]:
     for name, value in golden.settings.items():
         words += ["--set", f"{name}={json.dumps(value).strip(chr(34))}"]
     queues = (p.parent.name for p in sorted(store.glob("consumequeue/*/0/")))
-    stands = {
-        "segment": "0" * 20,
-        "topic": next(queues),
-        "index": sorted(p.name for p in (store / "index").iterdir())[0],
-    }
+    stands = {"segment": "0" * 20, "topic": next(queues),
+              "index": sorted(p.name for p in (store / "index").iterdir())[0]}  # fmt: skip
     return store, words, stands
 
 

@@ -28,10 +28,8 @@ pytestmark = [pytest.mark.long, pytest.mark.spark]
 ROOT = Path(__file__).parents[2]
 STORE = "small_all_5.3.3"
 SEEDS = range(int(os.environ.get("REPUT_KILLS", "20")))
-COMMANDS = (
-    "rebuild", "replace", "verify", "check", "repair", "convert", "recover", "install", "append",
-    "dump",
-)  # fmt: skip
+COMMANDS = ("rebuild", "replace", "verify", "check", "repair", "convert", "recover", "install",
+            "append", "dump")  # fmt: skip
 READ_ONLY = ("rebuild", "replace", "verify", "check", "repair", "convert", "dump")
 ON_ENGINES = ("rebuild", "replace", "verify", "check", "repair", "convert", "recover")
 # Seconds into a command; later than its end is no kill, and counts as a run.
@@ -66,14 +64,10 @@ def _line(command: str, folder: Path) -> list[str]:
 
 
 def _start(words: list[str], temporary: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "reput", *words],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        env={**os.environ, "TMPDIR": str(temporary)},
-    )
+    return subprocess.Popen([sys.executable, "-m", "reput", *words], cwd=ROOT,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            start_new_session=True, env={**os.environ,
+                                                         "TMPDIR": str(temporary)})  # fmt: skip
 
 
 def _done(words: list[str], temporary: Path) -> None:

@@ -130,9 +130,7 @@ def test_a_rebuild_does_not_replace_a_repaired_store_nor_the_other_way(world: Wo
 @pytest.mark.parametrize(
     ("owner", "step"), [(LocalStorage, "publish"), (DiskFiles, "sync_all")]
 )  # fmt: skip
-def test_what_came_while_the_job_ran_stays(
-    owner: type, step: str, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_came_while_the_job_ran_stays(owner, step: str, world: World, monkeypatch) -> None:
     """Checked when the job begins is not enough: asked again before the set is made durable, which
     takes long, and behind that.
     """
@@ -158,9 +156,7 @@ def test_what_came_while_the_job_ran_stays(
 
 
 @pytest.mark.parametrize("what", ["a file", "another folder", "the store"])
-def test_what_came_at_the_last_moment_gets_its_place_back(
-    world: World, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_what_came_at_the_last_moment_gets_its_place_back(world, monkeypatch, what: str) -> None:
     """Between the last look and the exchange of the names."""
     out, aside = world.root / "work" / "out", world.root / "work" / "aside"
     rebuild(world, out)

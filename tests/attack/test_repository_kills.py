@@ -91,9 +91,7 @@ def all_whole(folder: Path, log: bytes) -> None:
 @pytest.mark.parametrize("seed", [
     100, *(pytest.param(seed, marks=[pytest.mark.long, pytest.mark.explore])
            for seed in seeds(range(17)))])  # fmt: skip
-def test_killed_or_stopped_at_any_moment(
-    seed: int, tmp_path: Path, nursery: "subprocess.Popen[str]"
-) -> None:
+def test_killed_or_stopped_at_any_moment(seed, tmp_path, nursery: "subprocess.Popen[str]") -> None:
     drawn, built = random.Random(seed), Built().put(count=20)
     run(tmp_path, built)
     assert nursery.stdin is not None

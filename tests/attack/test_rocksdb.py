@@ -44,9 +44,7 @@ def made(store: Path, output: Path, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_rebuild_asks_the_log_alone(
-    damage: Callable[[Path], None], store: Path, tmp_path: Path
-) -> None:
+def test_a_rebuild_asks_the_log_alone(damage, store: Path, tmp_path) -> None:
     wanted = rows(store / "consumequeue")
     damage(store / "consumequeue")
     before = contents(store)
@@ -236,9 +234,7 @@ def read_whole(folder: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("where", REMEDIES)
-def test_it_is_said_what_is_wrong_where_and_what_to_do(
-    where: str, damage: Callable[[Path], None], tmp_path: Path
-) -> None:
+def test_it_is_said_what_is_wrong_where_and_what_to_do(where, damage, tmp_path) -> None:
     name, _, below = where.partition("/")
     folder = unpack(name, tmp_path)[0] / below
     damage(folder)
@@ -312,9 +308,7 @@ def test_an_index_whose_only_table_is_lost_is_no_empty_one(tmp_path: Path) -> No
     assert "is missing" in difference.field
 
 
-def test_without_the_library_one_line_says_what_to_install(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_library_one_line_says_what_to_install(store, tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with pytest.raises(StoreError, match=r'out: gets a RocksDB: pip install "reput\[rocksdb\]"'):
         made(store, tmp_path / "out", queues="rocksdb")

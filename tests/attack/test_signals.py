@@ -50,13 +50,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def start(output: Path, engine: str = "spark") -> subprocess.Popen[str]:
     """A rebuild."""
     store = unpack("broker_clean_5.3.3").root / "input"
-    return subprocess.Popen(
-        [
-            sys.executable, "-m", "reput", "rebuild", str(store), "--output", str(output), *SIZES,
-            "--engine", engine,
-        ],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+    return subprocess.Popen([sys.executable, "-m", "reput", "rebuild", str(store), "--output",
+                             str(output), *SIZES, "--engine", engine], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
 
 
 def wait_for(process: subprocess.Popen[str], what: Callable[[], object]) -> None:
@@ -85,9 +81,7 @@ def gone(processes: list[int]) -> bool:
 
 @pytest.mark.parametrize("moment", [None, 0.0, 0.3])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_processes_of_this_machine(
-    tmp_path: Path, temporary: Path, number: signal.Signals, moment: float | None
-) -> None:
+def test_a_signal_ends_processes_of_this_machine(tmp_path, temporary, number, moment) -> None:
     """None: as soon as there is a process below it, which still imports what it needs."""
     process = start(tmp_path / "out", "local")
     if moment is None:
@@ -250,9 +244,7 @@ def test_clean_removes_folders_of_killed_sessions(temporary: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["with,comma", "x" * 60, "others"])
-def test_a_tmpdir_that_spark_cannot_have_is_not_taken(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_tmpdir_that_spark_cannot_have_is_not_taken(temporary, monkeypatch, name: str) -> None:
     folder = temporary / name
     folder.mkdir()
     if name == "others":

@@ -86,10 +86,8 @@ def on_small_disk(name: str, stores: Path, top: Path) -> None:
             assert again[0] == 0, again
         there = found(top)
         for store, rows in wanted.items():
-            lost, more = (
-                Counter(rows) - Counter(there[store]),
-                Counter(there[store]) - Counter(rows),
-            )
+            lost, more = (Counter(rows) - Counter(there[store]),
+                          Counter(there[store]) - Counter(rows))  # fmt: skip
             assert not lost, (room, store, said, again, len(lost))
             assert not more, (room, store, said, again, len(more))
         if name == "expire":
@@ -122,11 +120,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_namespace(call: str, *words: str) -> str:
     """What a function of this module prints where it may mount."""
     script = "import sys; from pathlib import Path; from tests.attack import test_small_disks as t;"
-    done = subprocess.run(
-        ["unshare", "-rm", sys.executable, "-c", f"{script} t.{call}", *words],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-        timeout=300,
-    )  # fmt: skip
+    done = subprocess.run(["unshare", "-rm", sys.executable, "-c", f"{script} t.{call}", *words],
+                          cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+                          capture_output=True, text=True, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()[-1]
 

@@ -156,9 +156,7 @@ def test_a_wrong_commitlog_is_named(store: Path, spoil: Callable[[Path], None], 
 
 
 @pytest.mark.parametrize("spoil", [foreign, other_digits, nineteen_digits])
-def test_what_is_no_segment_is_named_and_left_out(
-    store: Path, spoil: Callable[[Path], None]
-) -> None:
+def test_what_is_no_segment_is_named_and_left_out(store, spoil: Callable[[Path], None]) -> None:
     before = {path.name for path in (store / "commitlog").iterdir()}
     spoil(store)
     (name,) = {path.name for path in (store / "commitlog").iterdir()} - before
@@ -221,9 +219,7 @@ def in_place(store: Path, number: int, **wrong: Any) -> int:
         ({"properties_length": 3}, "propertiesLength the lengths of the parts do not add up"),
     ],
 )
-def test_damage_in_the_live_log_is_refused_or_cut(
-    store: Path, wrong: dict[str, int], match: str
-) -> None:
+def test_damage_in_the_live_log_is_refused_or_cut(store, wrong: dict[str, int], match: str) -> None:
     at = in_place(store, 10, **wrong)
     said = refused(store, DamageFound, match)
     after = at + len(encode(messages()[10], at))
@@ -319,11 +315,9 @@ def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> No
     assert states(tmp_path).keys() == before.keys()
 
 
-UNSUPPORTED = {
-    "enableRocksDBStore": ("true", "queues in RocksDB"),
-    "storePathDLedgerCommitLog": ("/elsewhere", "a DLedger log in another folder"),
-    "enableConsumeQueueExt": ("true", "ConsumeQueueExt"),
-}
+UNSUPPORTED = {"enableRocksDBStore": ("true", "queues in RocksDB"),
+               "storePathDLedgerCommitLog": ("/elsewhere", "a DLedger log in another folder"),
+               "enableConsumeQueueExt": ("true", "ConsumeQueueExt")}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
@@ -334,12 +328,8 @@ def test_what_is_not_built_is_refused_by_name(store: Path, name: str) -> None:
 
 
 def test_wrong_settings_and_releases(store: Path) -> None:
-    refused(
-        store,
-        SettingError,
-        "'maxIndexNumm' is not .*; did you mean maxIndexNum?",
-        {"maxIndexNumm": "5"},
-    )
+    refused(store, SettingError, "'maxIndexNumm' is not .*; did you mean maxIndexNum?",
+            {"maxIndexNumm": "5"})  # fmt: skip
     with pytest.raises(SettingError, match="maxHashSlotNum='x': expected a whole number"):
         rebuild(store, store.parent / "output", {"maxHashSlotNum": "x"})
     with pytest.raises(UnknownRelease, match=r"'5\.3\.9' is not a release"):
@@ -439,9 +429,7 @@ def replaced(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [touched, shortened, grown, replaced])
 @pytest.mark.parametrize("at_look", [1, 2, 5])
-def test_a_log_that_changes_during_the_job(
-    store: Path, change: Callable[[Path], None], at_look: int
-) -> None:
+def test_a_log_that_changes_during_the_job(store, change, at_look: int) -> None:
     """Before its first split is scanned, between two, and after all were (the last look)."""
     around = store.parent / "around"
     around.mkdir()

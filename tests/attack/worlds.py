@@ -56,10 +56,8 @@ class World:
         (root / "to_link").symlink_to("to_store")
         (root / "to_nothing").symlink_to(self.store / "not" / "there")
         (root / "work").mkdir()
-        self.settings = {
-            **SETTINGS, LOGS: ", ".join(str(folder) + "/" for folder in self.folders),
-            "storePathIndex": str(root / "disk4" / "index"),
-        }  # fmt: skip
+        self.settings = {**SETTINGS, LOGS: ", ".join(str(folder) + "/" for folder in self.folders),
+                         "storePathIndex": str(root / "disk4" / "index")}  # fmt: skip
 
     def outputs(self) -> dict[str, str]:
         """Every place that must be refused, by what it is."""

@@ -58,13 +58,11 @@ def ours(one: dict[str, Any]) -> list[list[Any]] | None:
     given = [MessageQueue(*queue) for queue in one["given"]]
     arguments = (one["client"], queues, one["clients"])
     try:
-        found = {
-            "AVG": lambda: averagely(*arguments),
-            "AVG_BY_CIRCLE": lambda: averagely_by_circle(*arguments),
-            "MACHINE_ROOM": lambda: machine_room(*arguments, rooms=one["rooms"]),
-            "CONSISTENT_HASH": lambda: consistent_hash(*arguments, nodes=one["nodes"]),
-            "CONFIG": lambda: given,
-        }[one["strategy"]]()
+        found = {"AVG": lambda: averagely(*arguments),
+                 "AVG_BY_CIRCLE": lambda: averagely_by_circle(*arguments),
+                 "MACHINE_ROOM": lambda: machine_room(*arguments, rooms=one["rooms"]),
+                 "CONSISTENT_HASH": lambda: consistent_hash(*arguments, nodes=one["nodes"]),
+                 "CONFIG": lambda: given}[one["strategy"]]()  # fmt: skip
     except CannotAllocate:
         return None
     return [list(queue) for queue in found]

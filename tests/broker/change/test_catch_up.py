@@ -135,10 +135,8 @@ def test_two_hundred_logs_in_steps(log: Log, random: Random) -> None:
 
 # --- killed at any step ------------------------------------------------------------------------
 
-SIZES = {
-    "mappedFileSizeCommitLog": 2048, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
-    "maxIndexNum": 12,
-}  # fmt: skip
+SIZES = {"mappedFileSizeCommitLog": 2048, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
+         "maxIndexNum": 12}  # fmt: skip
 
 
 def written(messages: int) -> Log:

@@ -30,11 +30,9 @@ from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 pytestmark = pytest.mark.usefixtures("commands_in_process")
 TOPIC = "Comp"
 ENTRIES = 6  # of a queue file, the last one of no message
-GIVEN = {
-    "mappedFileSizeCommitLog": "16384", "mappedFileSizeConsumeQueue": "200", "maxHashSlotNum": "10",
-    "maxIndexNum": "40", "compactionMappedFileSize": "2000",
-    "compactionCqMappedFileSize": str(ENTRIES * BATCH_QUEUE_ENTRY_BYTES),
-}  # fmt: skip
+GIVEN = {"mappedFileSizeCommitLog": "16384", "mappedFileSizeConsumeQueue": "200",
+         "maxHashSlotNum": "10", "maxIndexNum": "40", "compactionMappedFileSize": "2000",
+         "compactionCqMappedFileSize": str(ENTRIES * BATCH_QUEUE_ENTRY_BYTES)}  # fmt: skip
 LOG, QUEUE = f"compaction/compactionLog/{TOPIC}/0", f"compaction/compactionCq/{TOPIC}/0"
 POSITIONS = "compaction/position-checkpoint"
 ATTRIBUTES = {TOPIC: {"cleanup.policy": "COMPACTION"}, "Plain": {}}
@@ -224,9 +222,7 @@ def test_a_crash_leaves_what_the_next_run_ends(stores: Stores, had: int | None) 
         (13, 30, "up to queueOffset 29, 17 positions past the queue's end"),
     ],
 )
-def test_it_is_told_where_it_is_behind_and_where_it_is_ahead(
-    stores: Stores, have: int, had: int | None, why: str
-) -> None:
+def test_it_is_told_where_it_is_behind_and_where_it_is_ahead(stores, have, had, why: str) -> None:
     files = FilesRead(in_memory(stores(have), stores(had) if had else None))
     with OpenedStore(Folder(files, ""), "5.3.3", GIVEN, Notes()) as opened:
         found = [each.text for each in compaction_faults(opened, [TOPIC])]
@@ -235,9 +231,7 @@ def test_it_is_told_where_it_is_behind_and_where_it_is_ahead(
 
 
 @pytest.mark.parametrize(("file", "hole"), [(None, ""), (1, ""), (2, "18 on, 1 of them")])
-def test_a_hole_is_told_where_no_newer_message_has_the_key(
-    stores: Stores, file: int | None, hole: str
-) -> None:
+def test_a_hole_is_told_where_no_newer_message_has_the_key(stores, file, hole: str) -> None:
     """Of the second file's messages newer ones have the keys, as after a compaction."""
     files = in_memory(stores(30), stores(30))
     for folder in (LOG, QUEUE) if file is not None else ():
@@ -252,9 +246,7 @@ def test_a_hole_is_told_where_no_newer_message_has_the_key(
 @pytest.mark.parametrize(
     ("kind", "at", "bad"), [(LOG, None, 1), (LOG, 20, 1), (QUEUE, 30, 1), (LOG, 90, 0)]
 )
-def test_an_entry_whose_record_is_not_there_is_told(
-    stores: Stores, kind: str, at: int | None, bad: int
-) -> None:
+def test_an_entry_whose_record_is_not_there_is_told(stores, kind, at: int | None, bad: int) -> None:
     files = in_memory(stores(30), stores(30))
     path = min(path for path in files.names_of if path.startswith(kind + "/"))
     if at is None:  # gone, as one of NULs
@@ -331,9 +323,7 @@ def test_a_catch_up_brings_it_to_the_log(tmp_path: Path) -> None:
     assert offsets(in_memory(store, store)) == wanted(30)
 
 
-def test_a_converted_store_keeps_it_and_a_renamed_topic_gets_its_own(
-    stores: Stores, tmp_path: Path
-) -> None:
+def test_a_converted_store_keeps_it_and_a_renamed_topic_gets_its_own(stores, tmp_path) -> None:
     words = ["convert", str(stores(30)), "--rocketmq", "5.3.3", *SIZES, "--output"]
     size, told = "mappedFileSizeCommitLog=32768", compaction(in_memory(stores(30), stores(30)))
     assert cli.main([*words, str(tmp_path / "larger"), "--to-set", size]) == 0

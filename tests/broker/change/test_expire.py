@@ -70,9 +70,7 @@ def names(going: Any) -> list[str]:
         (5, 0.1, 0.1, True, "asked for at any hour", False),
     ],
 )  # fmt: skip
-def test_when_a_broker_deletes(
-    hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
-) -> None:
+def test_when_a_broker_deletes(hour, log, queues, manual: bool, why: str, any_age: bool) -> None:
     at = delete_reason(ExpirySettings(), profile("5.3.3"), hour, (log, queues), manual)
     assert_reason(at, why, any_age)
 
@@ -85,9 +83,7 @@ def test_when_a_broker_deletes(
         (85, 0, 0.35, None), (85, 0, 0.36, 35), (85, 40, 0.41, 40), (85, 40, 0.40, None),
     ],
 )  # fmt: skip
-def test_files_of_any_age_go_above_ratios_kept_in_bounds(
-    forcibly: int, warning: int, used: float, most: int | None
-) -> None:
+def test_files_of_any_age_go_above_ratios_kept_in_bounds(forcibly, warning, used, most) -> None:
     """30 to 85 and 35 to 90 percent, whichever is less (CleanCommitLogService.isSpaceToDelete)."""
     settings = ExpirySettings(
         disk_space_clean_forcibly_ratio=forcibly, disk_space_warning_level_ratio=warning
@@ -132,9 +128,7 @@ def test_before_5_0_0_the_log_s_disk_is_asked_first() -> None:
 
 
 @pytest.mark.parametrize(("used", "goes"), [(0.3, False), (0.31, True)])
-def test_what_is_not_expired_stays_up_to_the_least_ratio_of_a_broker(
-    used: float, goes: bool, tmp_path: Path
-) -> None:
+def test_what_is_not_expired_stays_up_to_the_least_ratio_of_a_broker(used, goes, tmp_path) -> None:
     given = as_text(golden_stores.unpack("mixed_5.3.3").settings)
     said = expire(
         str(a_store(tmp_path / "store")), rocketmq="5.3.3",
@@ -178,10 +172,8 @@ def test_a_dry_run_says_all_and_changes_nothing(store: Path) -> None:
 def test_a_queue_file_goes_with_its_last_message_and_not_before(store: Path) -> None:
     before = unlocked(store)
     few = as_text(golden_stores.unpack("mixed_5.3.3").settings) | {"deleteFileBatchMax": "3"}
-    done = expire(
-        str(store), rocketmq="5.3.3", settings=few, any_hour=True, now=NOW, used=lambda path: 0.1,
-        even_pending=True, even_delayed=True,
-    )  # fmt: skip
+    done = expire(str(store), rocketmq="5.3.3", settings=few, any_hour=True, now=NOW,
+                  used=lambda path: 0.1, even_pending=True, even_delayed=True)  # fmt: skip
     gone = [each.path for each in done.files if each.path.startswith("consumequeue/")]
     assert len(done.segments) == 3
     assert gone

@@ -19,10 +19,8 @@ def a_store(stale: bytes = b"") -> tuple[MemoryFiles, LogRecovery]:
     files = MemoryFiles()
     log = bytearray(build_log([Message(body=b"body")], SEGMENT)[0])
     log[500 : 500 + len(stale)] = stale
-    content = {
-        "commitlog/00000000000000000000": bytes(log), "checkpoint": b"old",
-        "consumequeue/old": b"old", "staging/1": b"new",
-    }  # fmt: skip
+    content = {"commitlog/00000000000000000000": bytes(log), "checkpoint": b"old",
+               "consumequeue/old": b"old", "staging/1": b"new"}  # fmt: skip
     for path, raw in content.items():
         files.make_folder(path.rpartition("/")[0])
         files.create(path).write_at(0, raw)
@@ -31,16 +29,8 @@ def a_store(stale: bytes = b"") -> tuple[MemoryFiles, LogRecovery]:
 
 
 def recover(files: MemoryFiles, log: LogRecovery, *placed: StagedFile, removed: str = "") -> None:
-    apply(
-        files,
-        log,
-        log.find_end(),
-        placed,
-        [removed] if removed else [],
-        b"new",
-        b"4711",
-        lambda: None,
-    )
+    apply(files, log, log.find_end(), placed, [removed] if removed else [], b"new", b"4711",
+          lambda: None)  # fmt: skip
 
 
 def content(files: MemoryFiles, path: str) -> bytes:
@@ -76,12 +66,8 @@ def test_what_files_hold_is_durable_before_their_names_and_these_before_the_chec
     replaced = done.index("rename checkpoint.part")
     assert [step for step in done[:named] if step.startswith("sync all")] == ["sync all "]
     assert "sync all " in done[named:replaced]
-    assert done[replaced:] == [
-        "rename checkpoint.part",
-        "sync folder ",
-        "remove abort",
-        "sync folder ",
-    ]
+    assert done[replaced:] == ["rename checkpoint.part", "sync folder ", "remove abort",
+                               "sync folder "]  # fmt: skip
 
 
 def test_an_abort_that_is_there_stays_as_it_was_until_the_end() -> None:

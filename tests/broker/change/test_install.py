@@ -110,9 +110,7 @@ def test_a_file_that_is_not_the_manifests_leaves_the_store_as_it_was(change: Any
         ({f"{KEPT}/index/20260101000000001": b"", f"{KEPT}/{NOTE}": b"{}"}, None),
     ],
 )
-def test_what_has_the_kept_sets_name_and_is_none_is_not_removed(
-    kept: dict[str, bytes], why: str | None
-) -> None:
+def test_what_has_the_kept_sets_name_and_is_none_is_not_removed(kept, why: str | None) -> None:
     files = files_of({**{f"store/{path}": raw for path, raw in OLD.items()}, **kept})
     if why is None:
         put(files)
@@ -133,15 +131,11 @@ def test_a_link_anywhere_in_the_store_stops_it_before_it_begins(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("last", "expired"), [(99, True), (100, False)])
-def test_a_queue_has_expired_where_its_last_message_lies_before_the_log(
-    last: int, expired: bool
-) -> None:
+def test_a_queue_has_expired_where_its_last_message_lies_before_the_log(last, expired) -> None:
     """Without it a broker would number its next messages from 0."""
     entries = np.array([(10, 5, 0), (last, 5, 0), (0, 0, 0)], QUEUE_ENTRY).tobytes()
-    queue = {
-        "consumequeue/T/0/00000000000000000000": entries,
-        "consumequeue/T/0/00000000000000000060": bytes(20),
-    }
+    queue = {"consumequeue/T/0/00000000000000000000": entries,
+             "consumequeue/T/0/00000000000000000060": bytes(20)}  # fmt: skip
     files = files_of({**OLD, **queue, "consumequeue/README": b"somebody's"}, "store")
     assert expired_queues(files, "store", set(), 100) == ["consumequeue/T/0"] * expired
     assert expired_queues(files, "store", {"consumequeue/T/0"}, 100) == []

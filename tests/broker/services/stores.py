@@ -117,10 +117,8 @@ def half(
     writer: CommitLogWriter, key: str, checks: int = 0, topic: str = HALF_TOPIC, **more: str
 ) -> int:
     """A half message, or with checks a copy as a broker appends it."""
-    pairs = {
-        "UNIQ_KEY": key, "REAL_TOPIC": "Orders", "REAL_QID": "1", "PGROUP": "g",
-        "TRAN_MSG": "true",
-    } | more  # fmt: skip
+    pairs = {"UNIQ_KEY": key, "REAL_TOPIC": "Orders", "REAL_QID": "1", "PGROUP": "g",
+             "TRAN_MSG": "true"} | more  # fmt: skip
     if checks:
         pairs["TRANSACTION_CHECK_TIMES"] = str(checks)
     raw = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()

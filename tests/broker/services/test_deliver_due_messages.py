@@ -56,9 +56,7 @@ def test_a_time_beyond_the_levels_delay_counts_as_now(due: int, delivered: bool)
 
 
 @pytest.mark.parametrize(("missed", "places"), [(False, [200]), (True, [100, 200])])
-def test_what_a_broker_has_skipped_is_delivered_first_where_that_is_wanted(
-    missed: bool, places: list[int]
-) -> None:
+def test_what_a_broker_has_skipped_is_delivered_first_where_that_is_wanted(missed, places) -> None:
     found = [delayed(100, T - 1, 1, NEVER), delayed(200, T - 5, 2),
              delayed(300, T - 9, 1, DelayState.UNSURE)]  # fmt: skip
     plan = planned(found, UNTIL._replace(missed=missed))

@@ -180,10 +180,8 @@ def before() -> MemoryFiles:
     files = MemoryFiles()
     for folder in ("timerlog", "config", ".reput-timerlog"):
         files.make_folder(folder)
-    made = {
-        LOG: b"old", "timerwheel": b"w", "timerwheel.7": b"w", "timerwheels": b"other",
-        CHECK: OLD_CHECK,
-    }  # fmt: skip
+    made = {LOG: b"old", "timerwheel": b"w", "timerwheel.7": b"w", "timerwheels": b"other",
+            CHECK: OLD_CHECK}  # fmt: skip
     for name, raw in made.items():
         files.create(name).write_at(0, raw)
     files.ops.clear()

@@ -119,10 +119,8 @@ def test_pending_ones_are_committed_and_discarded(files: DiskFiles) -> None:
     assert run(files)[:4] == (2, 0, 1, 0)
     assert bodies(files) == ["e", "a", "b"]
     assert bodies(files, CHECK_MAX_TOPIC, 0) == ["d", "c"]
-    assert states(files) == {
-        "a": "committed", "b": "committed", "c": "discarded", "d": "discarded", "e": "committed",
-        "f": "rolled back",
-    }  # fmt: skip
+    assert states(files) == {"a": "committed", "b": "committed", "c": "discarded", "d": "discarded",
+                             "e": "committed", "f": "rolled back"}  # fmt: skip
     assert bodies(files, OP_TOPIC, 0)[-1] == "0,1,2,"  # both of b
     assert position(files) == {"0": 7}
     assert run(files)[:4] == (0, 0, 0, 0)
@@ -148,9 +146,7 @@ def test_pending_ones_are_rolled_back(files: DiskFiles) -> None:
 @pytest.mark.parametrize(
     ("decisions", "what"), [(ALL_COMMIT, "committed"), (ALL_BACK, "rolled back")]
 )
-def test_what_was_given_up_is_brought_back(
-    files: DiskFiles, decisions: Decisions, what: str
-) -> None:
+def test_what_was_given_up_is_brought_back(files, decisions: Decisions, what: str) -> None:
     run(files, decisions, discarded=True)
     reported = states(files)
     assert {reported[key] for key in "abcd"} == {what}
@@ -291,10 +287,8 @@ def check(files: MemoryFiles, decisions: Decisions, **named: Any) -> None:
     run(files, decisions, **named)
     reported = states(files)
     commit = decisions == ALL_COMMIT
-    wanted = {
-        "a": "committed" if commit else "rolled back", "c": "discarded", "d": "discarded",
-        "e": "committed", "f": "rolled back",
-    }  # fmt: skip
+    wanted = {"a": "committed" if commit else "rolled back", "c": "discarded", "d": "discarded",
+              "e": "committed", "f": "rolled back"}  # fmt: skip
     assert reported == wanted | {"b": wanted["a"]}
     assert sorted(bodies(files)) == (["a", "b", "e"] if commit else ["e"])
     assert bodies(files, CHECK_MAX_TOPIC, 0) == ["d", "c"]

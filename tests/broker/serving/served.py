@@ -46,7 +46,5 @@ def served(
 
 def by_queue(body: bytes) -> dict[tuple[str, int], Any]:
     """The values of a map whose keys are MessageQueues, by topic and queue id."""
-    return {
-        (topic.decode(), int(queue)): json.loads(value)
-        for queue, topic, value in _ENTRY.findall(body)
-    }
+    return {(topic.decode(), int(queue)): json.loads(value) for queue, topic,
+            value in _ENTRY.findall(body)}  # fmt: skip

@@ -42,13 +42,10 @@ def test_system_topics_are_named_like_cluster_and_broker(asked: Asked) -> None:
     assert found == {"brokerAddr": LISTENING, "topicList": ["DefaultCluster", "reput"]}
 
 
-@pytest.mark.parametrize(
-    ("code", "more", "told"),
-    [
-        (RequestCode.GET_KV_CONFIG, {"key": "k"}, "No config item, Namespace: n Key: k"),
-        (RequestCode.GET_KVLIST_BY_NAMESPACE, {}, "No config item, Namespace: n"),
-    ],
-)
+@pytest.mark.parametrize(("code", "more", "told"), [(RequestCode.GET_KV_CONFIG, {"key": "k"},
+                                                     "No config item, Namespace: n Key: k"),
+                                                    (RequestCode.GET_KVLIST_BY_NAMESPACE, {},
+                                                     "No config item, Namespace: n")])  # fmt: skip
 def test_there_are_no_values_by_key(asked, code, more, told) -> None:
     answer = asked.ask(code, 1, namespace="n", **more)
     assert (answer.code, answer.remark) == (ResponseCode.QUERY_NOT_FOUND, told)
@@ -140,12 +137,10 @@ def figures(asked_runtime: Asked) -> dict[str, str]:
 def test_figures_are_of_the_store_and_of_what_was_given(asked_runtime: Asked) -> None:
     asked_runtime.broker.given.total = 7
     found = figures(asked_runtime)
-    expected = {
-        "commitLogMinOffset": "0", "commitLogMaxOffset": str(3 * SIZE),
-        "earliestMessageTimeStamp": str(T0), "msgGetTotalTodayNow": "7",
-        "bootTimestamp": str(asked_runtime.broker.started), "brokerVersionDesc": "V5_3_3",
-        "putTps": "0.0 0.0 0.0",
-    }  # fmt: skip
+    expected = {"commitLogMinOffset": "0", "commitLogMaxOffset": str(3 * SIZE),
+                "earliestMessageTimeStamp": str(T0), "msgGetTotalTodayNow": "7",
+                "bootTimestamp": str(asked_runtime.broker.started), "brokerVersionDesc": "V5_3_3",
+                "putTps": "0.0 0.0 0.0"}  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert 0 < float(found["commitLogDiskRatio"]) <= 1
     assert list(found) == sorted(found)
@@ -201,10 +196,8 @@ def asked_slaves(store: Asked) -> Iterator[Asked]:
     store.broker.slaves_at = None
 
 
-@pytest.mark.parametrize(
-    ("host", "told"),
-    [("10.9.8.7", "10.9.8.7"), ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1")],
-)
+@pytest.mark.parametrize(("host", "told"), [("10.9.8.7", "10.9.8.7"), ("0.0.0.0", "127.0.0.1"),
+                                            ("::", "127.0.0.1")])  # fmt: skip
 def test_a_slave_is_told_where_the_log_and_the_configuration_are(asked_slaves, host, told) -> None:
     """An address for all is not an address: the one by which the slave reached us is."""
     asked_slaves.broker.slaves_at = host, 10912
@@ -227,14 +220,12 @@ def test_a_master_is_refused_and_so_is_everybody_where_no_slaves_are_served(aske
     assert answer.code == ResponseCode.NO_PERMISSION
 
 
-@pytest.mark.parametrize(
-    ("code", "name", "most"),
-    [
-        (RequestCode.GET_ALL_DELAY_OFFSET, "delayOffset.json", 100),
-        (RequestCode.GET_TIMER_CHECK_POINT, "timercheck", 56),
-        (RequestCode.GET_TIMER_METRICS, "timermetrics", 100),
-    ],
-)
+@pytest.mark.parametrize(("code", "name", "most"), [(RequestCode.GET_ALL_DELAY_OFFSET,
+                                                     "delayOffset.json", 100),
+                                                    (RequestCode.GET_TIMER_CHECK_POINT,
+                                                     "timercheck", 56),
+                                                    (RequestCode.GET_TIMER_METRICS, "timermetrics",
+                                                     100)])  # fmt: skip
 def test_a_file_of_config_is_given_as_it_is_or_its_absence_told(store, code, name, most) -> None:
     absent = store.ask(code, 1)
     assert (absent.code, absent.body) == (ResponseCode.SYSTEM_ERROR, b"")

@@ -29,11 +29,8 @@ THEIRS = json.loads(FILE.read_text("utf-8"))
 
 
 def test_what_rocketmq_gives() -> None:
-    wrong = [
-        (seed, case(seed)["strategy"], ours(case(seed)), theirs)
-        for seed, theirs in enumerate(THEIRS)
-        if ours(case(seed)) != theirs
-    ]
+    wrong = [(seed, case(seed)["strategy"], ours(case(seed)), theirs) for seed,
+             theirs in enumerate(THEIRS) if ours(case(seed)) != theirs]  # fmt: skip
     assert wrong == []
     assert {case(seed)["strategy"] for seed, theirs in enumerate(THEIRS) if theirs} == {
         "AVG", "AVG_BY_CIRCLE", "MACHINE_ROOM", "CONSISTENT_HASH", "CONFIG",
@@ -42,10 +39,8 @@ def test_what_rocketmq_gives() -> None:
 
 
 @settings(max_examples=40)
-@given(
-    st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=9, unique=True),
-    st.integers(1, 40),
-)
+@given(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=9, unique=True),
+       st.integers(1, 40))  # fmt: skip
 def test_every_queue_has_exactly_one_client(clients: list[str], count: int) -> None:
     queues = [MessageQueue("T", "r@b", number) for number in range(count)]
     for name, strategy in strategies(rooms=["r"]).items():
@@ -90,10 +85,8 @@ def asked() -> Asked:
 
 
 def queues(asked: Asked, client: str, strategy: str = "AVG", **more: Any) -> Any:
-    body = {
-        "topic": TOPIC, "consumerGroup": "g", "clientId": client, "strategyName": strategy,
-        "messageModel": "CLUSTERING", **more,
-    }  # fmt: skip
+    body = {"topic": TOPIC, "consumerGroup": "g", "clientId": client, "strategyName": strategy,
+            "messageModel": "CLUSTERING", **more}  # fmt: skip
     found = said(asked.ask(RequestCode.QUERY_ASSIGNMENT, body=body)).get("messageQueueAssignments")
     if found is None:
         return None
@@ -193,15 +186,13 @@ def test_queues_that_there_are_not_are_left_out(asked_lock: Asked) -> None:
 
 
 @pytest.mark.parametrize("code", [RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ])
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"", b"[]", b"null", b"{}", b"[" * 100_000, b'{"consumerGroup":"g","clientId":"c"}',
-        {"consumerGroup": "g", "clientId": "c", "mqSet": [7]},
-        {"consumerGroup": "g", "clientId": "c", "mqSet": [queue("x")]},
-        {"consumerGroup": "g", "clientId": "c", "mqSet": [queue(1e999)]},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{}", b"[" * 100_000,
+                                  b'{"consumerGroup":"g","clientId":"c"}', {"consumerGroup": "g",
+                                                                            "clientId": "c",
+                                                                            "mqSet": [7]},
+                                  {"consumerGroup": "g", "clientId": "c", "mqSet": [queue("x")]},
+                                  {"consumerGroup": "g", "clientId": "c",
+                                   "mqSet": [queue(1e999)]}])  # fmt: skip
 def test_what_is_no_request_is_refused(asked_lock: Asked, code: int, body: Any) -> None:
     assert asked_lock.ask(code, 1, body).code == ResponseCode.SYSTEM_ERROR
 

@@ -113,10 +113,8 @@ def test_offsets_are_reset_by_the_server_and_the_next_pull_is_reported(asked: As
     assert committed(asked, GROUP) == ends
     answer = reset(asked, GROUP, timestamp=0)
     assert [offset for _, offset in queue_offsets(answer.body).pairs] == [0, 0, 0, 0]
-    late = asked.ask(
-        RequestCode.UPDATE_CONSUMER_OFFSET, 1, consumerGroup=GROUP, topic=TOPIC, queueId=0,
-        commitOffset=5,
-    )  # fmt: skip
+    late = asked.ask(RequestCode.UPDATE_CONSUMER_OFFSET, 1, consumerGroup=GROUP, topic=TOPIC,
+                     queueId=0, commitOffset=5)  # fmt: skip
     assert (late.code, late.remark) == (0, "Offset has been previously reset")
     reported = pulled(asked, 9)
     assert (reported.code, reported.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
@@ -131,11 +129,9 @@ def test_offsets_are_reset_by_the_server_and_the_next_pull_is_reported(asked: As
 
 
 def pulled(asked: Asked, position: int) -> Answer:
-    return asked.ask(
-        RequestCode.PULL_MESSAGE, 7, consumerGroup=GROUP, topic=TOPIC, queueId=0,
-        queueOffset=position, maxMsgNums=1, sysFlag=HAS_SUBSCRIPTION | 1, commitOffset=99,
-        subscription="*", suspendTimeoutMillis=0,
-    )  # fmt: skip
+    return asked.ask(RequestCode.PULL_MESSAGE, 7, consumerGroup=GROUP, topic=TOPIC, queueId=0,
+                     queueOffset=position, maxMsgNums=1, sysFlag=HAS_SUBSCRIPTION | 1,
+                     commitOffset=99, subscription="*", suspendTimeoutMillis=0)  # fmt: skip
 
 
 def test_before_5_2_the_groups_clients_are_reported() -> None:
@@ -178,11 +174,8 @@ def test_questions_reach_the_consumer_by_its_connection() -> None:
         "clientID": "c", "producerDataSet": [],
         "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": []}],
     }  # fmt: skip
-    with (
-        Serving(store, "--rocketmq", "5.3.3") as serving,
-        Peer(serving.address) as consumer,
-        Peer(serving.address) as operator,
-    ):
+    with (Serving(store, "--rocketmq", "5.3.3") as serving, Peer(serving.address) as consumer,
+          Peer(serving.address) as operator):  # fmt: skip
         body = json.dumps(beat).encode()
         assert consumer.ask(request(RequestCode.HEART_BEAT, 3, body)).code == 0
         operator.send(running)

@@ -25,16 +25,12 @@ def asked(store: Asked) -> Asked:
 
 
 def connection(client: int, name: str) -> dict[str, Any]:
-    return {
-        "clientAddr": f"10.0.0.{client}:5000", "clientId": name, "language": "JAVA",
-        "version": VERSION,
-    }  # fmt: skip
+    return {"clientAddr": f"10.0.0.{client}:5000", "clientId": name, "language": "JAVA",
+            "version": VERSION}  # fmt: skip
 
 
-SUBSCRIPTION = {
-    "classFilterMode": False, "codeSet": [], "expressionType": "TAG", "subString": "*",
-    "subVersion": 1, "tagsSet": [], "topic": "T",
-}  # fmt: skip
+SUBSCRIPTION = {"classFilterMode": False, "codeSet": [], "expressionType": "TAG", "subString": "*",
+                "subVersion": 1, "tagsSet": [], "topic": "T"}  # fmt: skip
 
 
 def test_members_are_told_to_each_other(asked: Asked) -> None:
@@ -62,11 +58,9 @@ def test_producers_by_group_and_all_of_them(asked: Asked) -> None:
     assert found == {"connectionSet": [connection(3, "maker")]}
     assert asked.ask(code, 1, producerGroup="g").code == ResponseCode.SYSTEM_ERROR
     (every,) = said(asked.ask(RequestCode.GET_ALL_PRODUCER_INFO, 1))["data"].items()
-    assert every == (
-        "p",
-        [{"clientId": "maker", "lastUpdateTimestamp": asked.now, "language": "JAVA",
-          "remoteIP": "/10.0.0.3:5000", "version": VERSION}],
-    )  # fmt: skip
+    assert every == ("p", [{"clientId": "maker", "lastUpdateTimestamp": asked.now,
+                            "language": "JAVA", "remoteIP": "/10.0.0.3:5000",
+                            "version": VERSION}])  # fmt: skip
 
 
 @pytest.mark.parametrize(("topic", "groups"), [("T", ["g", "h"]), ("U", ["g"]), ("None", [])])
@@ -132,18 +126,15 @@ def test_a_heartbeat_is_256_kib_at_most(asked_heartbeats: Asked, size: int, code
     assert asked_heartbeats.ask(RequestCode.HEART_BEAT, 1, body).code == code
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({"subVersion": LONG - 1, "codeSet": [INT - 1, -INT]}, ResponseCode.SUCCESS),
-        ({"subVersion": LONG}, ResponseCode.SYSTEM_ERROR),
-        ({"subVersion": -LONG - 1}, ResponseCode.SYSTEM_ERROR),
-        ({"subVersion": 1e999}, ResponseCode.SYSTEM_ERROR),
-        ({"codeSet": [INT]}, ResponseCode.SYSTEM_ERROR),
-        ({"codeSet": ["x"]}, ResponseCode.SYSTEM_ERROR),
-        ({"subVersion": None, "expressionType": None, "tagsSet": None}, ResponseCode.SUCCESS),
-    ],
-)
+@pytest.mark.parametrize(("more", "code"), [({"subVersion": LONG - 1, "codeSet": [INT - 1, -INT]},
+                                             ResponseCode.SUCCESS), ({"subVersion": LONG},
+                                                                     ResponseCode.SYSTEM_ERROR),
+                                            ({"subVersion": -LONG - 1}, ResponseCode.SYSTEM_ERROR),
+                                            ({"subVersion": 1e999}, ResponseCode.SYSTEM_ERROR),
+                                            ({"codeSet": [INT]}, ResponseCode.SYSTEM_ERROR),
+                                            ({"codeSet": ["x"]}, ResponseCode.SYSTEM_ERROR),
+                                            ({"subVersion": None, "expressionType": None,
+                                              "tagsSet": None}, ResponseCode.SUCCESS)])  # fmt: skip
 def test_numbers_of_a_subscription_are_javas(asked_heartbeats: Asked, more: Any, code: int) -> None:
     assert beat(asked_heartbeats, consumerDataSet=subscribing(**more)).code == code
     there = asked_heartbeats.broker.consumers.groups.get("g")
@@ -155,20 +146,15 @@ def test_numbers_of_a_subscription_are_javas(asked_heartbeats: Asked, more: Any,
 
 
 def test_groups_and_producers_of_illegal_names_are_passed_over(asked_heartbeats: Asked) -> None:
-    said = beat(
-        asked_heartbeats, clientID="c" * 999,
-        consumerDataSet=[{"groupName": "a b"}, {"groupName": "g"}],
-        producerDataSet=[{"groupName": "p"}, {"groupName": ""}],
-    )  # fmt: skip
+    said = beat(asked_heartbeats, clientID="c" * 999, consumerDataSet=[{"groupName": "a b"},
+                                                                       {"groupName": "g"}],
+                producerDataSet=[{"groupName": "p"}, {"groupName": ""}])  # fmt: skip
     assert said.code == ResponseCode.SUCCESS
     assert known(asked_heartbeats.broker) == (["g"], ["p"])
     assert asked_heartbeats.broker.store.topics["%RETRY%g"].read_queues == 1
     (client,) = asked_heartbeats.broker.consumers.groups["g"].clients.values()
-    assert (len(client.id), client.heard, client.address) == (
-        255,
-        asked_heartbeats.now,
-        "10.0.0.1:5000",
-    )
+    assert (len(client.id), client.heard, client.address) == (255, asked_heartbeats.now,
+                                                              "10.0.0.1:5000")  # fmt: skip
 
 
 def test_subscriptions_may_be_left_out_once_they_are_known(asked_heartbeats: Asked) -> None:

@@ -105,13 +105,9 @@ def test_a_number_is_a_long(written: str, value: int) -> None:
     assert number(request(1, n=written), "n") == value
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "", "-", "+", "--1", "+-1", "1.5", " 1", "1_0", "0x1", "\u0663", "\u00b2",
-        str(LONG_MAX + 1), str(~LONG_MAX - 1), "9" * 10_000, "null",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("written", ["", "-", "+", "--1", "+-1", "1.5", " 1", "1_0", "0x1",
+                                     "\u0663", "\u00b2", str(LONG_MAX + 1), str(~LONG_MAX - 1),
+                                     "9" * 10_000, "null"])  # fmt: skip
 def test_what_is_no_long_is_refused(written: str) -> None:
     with pytest.raises(Refused, match="<n> is no"):
         number(request(1, n=written), "n")
@@ -126,11 +122,9 @@ def test_a_default_stands_for_what_is_missing_only() -> None:
         number(request(1), "n")
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [("true", True), ("TRUE", True), ("True", True), ("false", False), ("1", False), ("", False),
-     (" true", False)],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "value"), [("true", True), ("TRUE", True), ("True", True),
+                                                ("false", False), ("1", False), ("", False),
+                                                (" true", False)])  # fmt: skip
 def test_a_flag_is_what_parse_boolean_takes(written: str, value: bool) -> None:
     assert flag(request(1, f=written), "f") is value
     assert flag(request(1), "f") is False
@@ -142,13 +136,10 @@ def asked_write(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     return served(tmp_path_factory.mktemp("store"), [message(0)])
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
-        RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_REPLY_MESSAGE_V2,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2,
+                                  RequestCode.SEND_BATCH_MESSAGE,
+                                  RequestCode.CONSUMER_SEND_MSG_BACK,
+                                  RequestCode.SEND_REPLY_MESSAGE_V2])  # fmt: skip
 def test_a_message_is_forbidden_at_this_brokers_address(asked_write: Asked, code: int) -> None:
     answer = asked_write.ask(code, 1, b"body")
     assert answer.code == ResponseCode.NO_PERMISSION
@@ -158,29 +149,23 @@ def test_a_message_is_forbidden_at_this_brokers_address(asked_write: Asked, code
     )
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        RequestCode.END_TRANSACTION, RequestCode.DELETE_TOPIC_IN_BROKER,
-        RequestCode.UPDATE_BROKER_CONFIG, RequestCode.REGISTER_BROKER,
-        RequestCode.UNREGISTER_BROKER, RequestCode.DELETE_EXPIRED_COMMITLOG,
-        RequestCode.AUTH_CREATE_USER,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("code", [RequestCode.END_TRANSACTION, RequestCode.DELETE_TOPIC_IN_BROKER,
+                                  RequestCode.UPDATE_BROKER_CONFIG, RequestCode.REGISTER_BROKER,
+                                  RequestCode.UNREGISTER_BROKER,
+                                  RequestCode.DELETE_EXPIRED_COMMITLOG,
+                                  RequestCode.AUTH_CREATE_USER])  # fmt: skip
 def test_a_change_is_refused_by_its_name(asked_write: Asked, code: RequestCode) -> None:
     answer = asked_write.ask(code, 1, brokerId=0)
     assert answer.code == ResponseCode.NO_PERMISSION
     assert str(answer.remark).startswith(f"{code.name} would change the store")
 
 
-@pytest.mark.parametrize(
-    ("name", "made"),
-    [
-        ("DefaultHeartBeatSyncerTopic", True), ("HeartBeatSyncerTopic", True), ("T2", False),
-        ("HeartBeatSyncerTopic2", False), ("a b HeartBeatSyncerTopic", False),
-        ("x" * 236 + "HeartBeatSyncerTopic", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "made"), [("DefaultHeartBeatSyncerTopic", True),
+                                            ("HeartBeatSyncerTopic", True), ("T2", False),
+                                            ("HeartBeatSyncerTopic2", False),
+                                            ("a b HeartBeatSyncerTopic", False),
+                                            ("x" * 236 + "HeartBeatSyncerTopic",
+                                             False)])  # fmt: skip
 def test_only_a_proxys_own_topic_is_made_in_memory(asked_write, name, made) -> None:
     answer = asked_write.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, 1, topic=name)
     assert (answer.code == ResponseCode.SUCCESS) is made

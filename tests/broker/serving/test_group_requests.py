@@ -56,14 +56,12 @@ def test_a_groups_progress_is_of_all_queues_that_are_read(asked: Asked) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("more", "topics"),
-    [
-        ({}, {"T", "U"}), ({"topic": " "}, {"T", "U"}), ({"topic": "U"}, {"U"}),
-        ({"topic": "None"}, set()), ({"topicList": "U;None;;T"}, {"T", "U"}),
-        ({"topicList": ";", "topic": "T"}, {"T"}), ({"topicList": "U", "topic": "T"}, {"U"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "topics"), [({}, {"T", "U"}), ({"topic": " "}, {"T", "U"}),
+                                              ({"topic": "U"}, {"U"}), ({"topic": "None"}, set()),
+                                              ({"topicList": "U;None;;T"}, {"T", "U"}),
+                                              ({"topicList": ";", "topic": "T"}, {"T"}),
+                                              ({"topicList": "U", "topic": "T"},
+                                               {"U"})])  # fmt: skip
 def test_topics_are_those_named_or_those_the_group_has_offsets_of(asked, more, topics) -> None:
     assert {topic for topic, _ in of_group(asked, **more)} == topics
 

@@ -59,7 +59,5 @@ def test_a_slaves_registration_is_answered_by_the_handler_for_slaves() -> None:
 def test_a_reply_is_the_answer_to_its_request(broker: Broker) -> None:
     asked = request(11, 77)._replace(serialization=Serialization.ROCKETMQ)
     said = reply(broker, asked, Answer(3, "why", {"a": "b"}, b"body"))
-    assert said == Command(
-        3, 77, RESPONSE_BIT, {"a": "b"}, b"body", "why", broker.version, Language.PYTHON,
-        Serialization.ROCKETMQ,
-    )  # fmt: skip
+    assert said == Command(3, 77, RESPONSE_BIT, {"a": "b"}, b"body", "why", broker.version,
+                           Language.PYTHON, Serialization.ROCKETMQ)  # fmt: skip

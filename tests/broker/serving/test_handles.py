@@ -43,10 +43,8 @@ def test_a_text_without_them_is_refused(text: str) -> None:
         parse_handle(text)
 
 
-@pytest.mark.parametrize(
-    ("retry", "topic"),
-    [("0", "T"), ("1", "%RETRY%G_T"), ("2", "%RETRY%G+T"), ("3", None), ("", None)],
-)
+@pytest.mark.parametrize(("retry", "topic"), [("0", "T"), ("1", "%RETRY%G_T"), ("2", "%RETRY%G+T"),
+                                              ("3", None), ("", None)])  # fmt: skip
 def test_a_batch_names_its_topic_by_a_code(retry: str, topic: str | None) -> None:
     assert real_topic("T", "G", retry) == topic
     assert retry_topics("T", "G") == ("%RETRY%G_T", "%RETRY%G+T")

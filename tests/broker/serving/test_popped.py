@@ -174,13 +174,11 @@ def test_a_wrong_row_is_counted_and_the_others_are_restored(row: Any) -> None:
     assert (len(list(in_flight.all())), wrong) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        ORDER[:-1], changed(ORDER, 6, []), changed(ORDER, 8, [[1]]), changed(ORDER, 9, None),
-        *(changed(ORDER, at, INFINITE) for at in (2, 4, 5, 7)), changed(ORDER, 9, [[1, INFINITE]]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("row", [ORDER[:-1], changed(ORDER, 6, []), changed(ORDER, 8, [[1]]),
+                                 changed(ORDER, 9, None), *(changed(ORDER, at,
+                                                                    INFINITE) for at in (2, 4, 5,
+                                                                                         7)),
+                                 changed(ORDER, 9, [[1, INFINITE]])])  # fmt: skip
 def test_so_is_one_of_a_queue_in_order(row: Any) -> None:
     _, orders, wrong = restored({IN_ORDER: [row, changed(ORDER, 3, None)]})
     (found,) = orders.all()

@@ -119,11 +119,8 @@ def test_what_the_filter_does_not_want_is_passed_and_the_group_goes_on_behind_it
     assert said.fields["msgOffsetInfo"] == ""
 
 
-@pytest.mark.parametrize(
-    ("mode", "memory", "first"),
-    [(0, 0, 0), (1, 0, 4), (1, 1 << 62, 0)],
-    ids=["from the first", "from the last", "all in memory"],
-)
+@pytest.mark.parametrize(("mode", "memory", "first"), [(0, 0, 0), (1, 0, 4), (1, 1 << 62, 0)],
+                         ids=["from the first", "from the last", "all in memory"])  # fmt: skip
 def test_a_new_group_begins_as_it_asks(asked: Asked, mode: int, memory: int, first: int) -> None:
     """getInitOffset: MAX is the last message, or the first where the queue is in memory."""
     asked.broker.limits = PullLimits(memory_bytes=memory)
@@ -185,16 +182,13 @@ def wanted(asked_pop: Asked, queue_id: int = -1, group: str = "g", topic: str = 
     return Wanted(group, asked_pop.broker.store.topics[topic], queue_id)
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
-        ({"topic": "Closed"}, ResponseCode.NO_PERMISSION),
-        ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
-        ({"consumerGroup": "a b"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ({"consumerGroup": "shut"}, ResponseCode.NO_PERMISSION),
-    ],
-)
+@pytest.mark.parametrize(("more", "code"), [({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
+                                            ({"topic": "Closed"}, ResponseCode.NO_PERMISSION),
+                                            ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
+                                            ({"consumerGroup": "a b"},
+                                             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+                                            ({"consumerGroup": "shut"},
+                                             ResponseCode.NO_PERMISSION)])  # fmt: skip
 def test_what_looking_refuses(asked_pop: Asked, more: dict[str, Any], code: int) -> None:
     (asked_pop.broker.groups.find("shut") or {})["consumeEnable"] = False
     with pytest.raises(Refused) as said:
@@ -397,12 +391,8 @@ def test_a_peek_gives_messages_and_counts_all_that_are_there(asked_looks: Asked)
     assert peeked(asked_looks, "h", 2) == (ResponseCode.SUCCESS, 2 * SIZE, 6, "FOUND")
     assert peeked(asked_looks, "h", 1 << 30, 1) == (ResponseCode.SUCCESS, 3 * SIZE, 3, "FOUND")
     assert peeked(asked_looks, "h", 0)[:3] == (ResponseCode.PULL_NOT_FOUND, 0, 6)
-    assert peeked(asked_looks, "g", 32) == (
-        ResponseCode.PULL_NOT_FOUND,
-        0,
-        0,
-        "NO_MESSAGE_IN_QUEUE",
-    )
+    assert peeked(asked_looks, "g", 32) == (ResponseCode.PULL_NOT_FOUND, 0, 0,
+                                            "NO_MESSAGE_IN_QUEUE")  # fmt: skip
     asked_looks.broker.offsets.commit("g", "T", 0, 2)
     asked_looks.broker.offsets.commit("g", RETRY, 0, 0)
     retry = FIXED + len(RETRY) + 9

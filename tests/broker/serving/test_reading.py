@@ -33,10 +33,8 @@ MANY = 40
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     """Forty messages of one length with the key k; each third one has the key t too."""
-    made = (
-        Message("T", b"%02d" % n, keys="k t" if n % 3 == 0 else "k u", unique_key=f"U{n:02d}")
-        for n in range(MANY)
-    )
+    made = (Message("T", b"%02d" % n, keys="k t" if n % 3 == 0 else "k u",
+                    unique_key=f"U{n:02d}") for n in range(MANY))  # fmt: skip
     return served(tmp_path_factory.mktemp("store"), made, mappedFileSizeCommitLog=1 << 14)
 
 
@@ -83,10 +81,8 @@ INT_MAX = (1 << 31) - 1
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     made = (message(n, tag="AB"[n % 2]) for n in range(MANY_PULL))
-    topics: dict[str, Any] = {
-        "T": {"readQueueNums": 2, "topicSysFlag": 1}, "Closed": {"perm": 2},
-        "Batch": {"attributes": {"queue.type": "BatchCQ"}},
-    }  # fmt: skip
+    topics: dict[str, Any] = {"T": {"readQueueNums": 2, "topicSysFlag": 1}, "Closed": {"perm": 2},
+                              "Batch": {"attributes": {"queue.type": "BatchCQ"}}}  # fmt: skip
     return served(tmp_path_factory.mktemp("store"), made, topics=topics)
 
 
@@ -139,10 +135,8 @@ def test_the_groups_subscription_stands_for_the_pulls_own_if_it_is_not_older(sto
         asked_by(store, 0, consumerGroup="heard", sysFlag=0, **more).code
         for more in ({"subVersion": 5}, {"subVersion": 6}, {"topic": "Batch"})
     ]
-    assert codes == [
-        ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_NOT_LATEST,
-        ResponseCode.SUBSCRIPTION_NOT_EXIST,
-    ]  # fmt: skip
+    assert codes == [ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                     ResponseCode.SUBSCRIPTION_NOT_EXIST]  # fmt: skip
 
 
 # --- A queue's entries as its files have them, for an operator (queryConsumeQueue).

@@ -182,10 +182,8 @@ def test_a_long_record_goes_from_the_file_and_the_short_ones_around_it_stay_in_o
 ) -> None:
     least = LONG - FIXED - 1  # a body of the shortest long record
     sizes = [9, least - 1, least, 9]
-    asked = served(
-        tmp_path, (message(n, size=size) for n, size in enumerate(sizes)),
-        mappedFileSizeCommitLog=1 << 17,
-    )  # fmt: skip
+    asked = served(tmp_path, (message(n, size=size) for n, size in enumerate(sizes)),
+                   mappedFileSizeCommitLog=1 << 17)  # fmt: skip
     found = records(asked, queue_of(asked).some(0, 4))
     assert [isinstance(piece, LogRange) for piece in found.pieces] == [False, True, False]
     whole = (tmp_path / "commitlog" / "0".zfill(20)).read_bytes()

@@ -78,14 +78,12 @@ def test_every_release_makes_these() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("release", "more"),
-    [
-        ("5.0.0", {"rmq_sys_REVIVE_LOG_C", "rmq_sys_SYNC_BROKER_MEMBER_b",
-                   "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"}),
-        ("5.3.0", set()), ("5.3.1", {"rmq_sys_wheel_timer"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("release", "more"), [("5.0.0", {"rmq_sys_REVIVE_LOG_C",
+                                                          "rmq_sys_SYNC_BROKER_MEMBER_b",
+                                                          "RMQ_SYS_TRANS_HALF_TOPIC",
+                                                          "RMQ_SYS_TRANS_OP_HALF_TOPIC"}), ("5.3.0",
+                                                                                            set()),
+                                               ("5.3.1", {"rmq_sys_wheel_timer"})])  # fmt: skip
 def test_later_releases_make_more(release: str, more: set[str]) -> None:
     before = {"5.0.0": "4.9.7", "5.3.0": "5.0.0", "5.3.1": "5.3.0"}[release]
     assert made(release).keys() - made(before).keys() == more
@@ -194,10 +192,8 @@ def queue(asked: Asked, limit: int | None = None, release: str = "5.3.3") -> Ser
     return ServedQueue(entries, store.log, profile(release), end)
 
 
-@pytest.mark.parametrize(
-    ("limit", "end"),
-    [(0, 0), (SIZE - 1, 0), (SIZE, 1), (2 * SIZE, 1), (3 * SIZE - 1, 1), (3 * SIZE, 2)],
-)
+@pytest.mark.parametrize(("limit", "end"), [(0, 0), (SIZE - 1, 0), (SIZE, 1), (2 * SIZE, 1),
+                                            (3 * SIZE - 1, 1), (3 * SIZE, 2)])  # fmt: skip
 def test_a_queue_ends_with_the_last_record_before_the_limit(store, limit, end) -> None:
     cut = queue(store, limit)
     assert (cut.minimum, cut.maximum) == (0, end)
@@ -315,10 +311,8 @@ def read(config: Any) -> Topic:
 
 
 def test_a_configured_topic_is_as_the_file_says() -> None:
-    config = {
-        "readQueueNums": 3, "writeQueueNums": 2, "perm": 4, "topicSysFlag": 1, "order": True,
-        "topicFilterType": "MULTI_TAG", "attributes": {"queue.type": "BatchCQ"},
-    }  # fmt: skip
+    config = {"readQueueNums": 3, "writeQueueNums": 2, "perm": 4, "topicSysFlag": 1, "order": True,
+              "topicFilterType": "MULTI_TAG", "attributes": {"queue.type": "BatchCQ"}}  # fmt: skip
     made = read(config)
     assert made == Topic("T", 3, 2, 4, 1, True, "MULTI_TAG", {"queue.type": "BatchCQ"}, True)
 
@@ -351,9 +345,7 @@ def test_a_topic_that_only_has_queues_has_as_many_as_its_greatest_id_says() -> N
     assert served_topics(None, {}) == {}
 
 
-@pytest.mark.parametrize(
-    ("attributes", "minimum"),
-    [({}, 0), ({"queue.type": "SimpleCQ"}, 0), ({"queue.type": "BatchCQ"}, -1)],
-)
+@pytest.mark.parametrize(("attributes", "minimum"), [({}, 0), ({"queue.type": "SimpleCQ"}, 0),
+                                                     ({"queue.type": "BatchCQ"}, -1)])  # fmt: skip
 def test_a_batch_queue_without_entries_begins_at_minus_1(attributes, minimum) -> None:
     assert read({"attributes": attributes}).empty_minimum == minimum

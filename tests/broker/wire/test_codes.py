@@ -37,20 +37,10 @@ def test_a_lone_surrogate_does_not_end_the_answer() -> None:
 
 
 # --- Releases as numbers: the ordinals of MQVersion.Version, counted in RocketMQ 5.3.3's source.
-@pytest.mark.parametrize(
-    ("release", "number"),
-    [
-        ("4.0.0", 213),
-        ("4.1.0-incubating", 233),
-        ("4.9.3", 399),
-        ("4.9.4", 401),
-        ("4.9.8", 409),
-        ("5.0.0", 413),
-        ("5.1.4", 441),
-        ("5.3.3", 479),
-        ("5.4.0", 493),
-    ],
-)
+@pytest.mark.parametrize(("release", "number"), [("4.0.0", 213), ("4.1.0-incubating", 233),
+                                                 ("4.9.3", 399), ("4.9.4", 401), ("4.9.8", 409),
+                                                 ("5.0.0", 413), ("5.1.4", 441), ("5.3.3", 479),
+                                                 ("5.4.0", 493)])  # fmt: skip
 def test_a_release_has_its_ordinal(release: str, number: int) -> None:
     assert ordinal(release) == number
 

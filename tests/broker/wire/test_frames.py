@@ -52,10 +52,8 @@ def joined(parts: list[LogChunk]) -> list[tuple[int, bytes]]:
     return found
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 1 << 62), st.binary(max_size=40)), max_size=6),
-    st.lists(st.integers(0, 400), max_size=8),
-)
+@given(st.lists(st.tuples(st.integers(0, 1 << 62), st.binary(max_size=40)), max_size=6),
+       st.lists(st.integers(0, 400), max_size=8))  # fmt: skip
 def test_transfers_in_any_pieces(frames: list[tuple[int, bytes]], places: list[int]) -> None:
     raw = b"".join(struct.pack(">qi", offset, len(data)) + data for offset, data in frames)
     reader = TransferReader()
@@ -169,11 +167,8 @@ def test_when_a_put_counts_as_replicated() -> None:
 
 
 def test_the_frames_of_the_format_page() -> None:
-    made = {
-        "report": encode_report,
-        "transfer": encode_header,
-        "hello": lambda last, _, broker: encode_slave_hello(bool(last), broker),
-    }
+    made = {"report": encode_report, "transfer": encode_header, "hello": lambda last, _,
+            broker: encode_slave_hello(bool(last), broker)}  # fmt: skip
     page = Path(__file__).parents[3] / "docs/formats/replication.md"
     blocks = re.findall(r"^```frame (\w+) (.*)\n(.*)\n```$", page.read_text("utf-8"), re.MULTILINE)
     assert {kind for kind, _, _ in blocks} == set(made)

@@ -103,10 +103,8 @@ def test_what_brokers_take_in_a_batch(more: dict[str, Any], fits: bool) -> None:
 
 
 def test_pulled_messages_are_records_as_they_stand() -> None:
-    raw = b"".join(
-        encode(Message(queue_offset=n, properties=properties(("UNIQ_KEY", f"u{n}"))), at)
-        for n, at in enumerate((1 << 40, 7))
-    )
+    raw = b"".join(encode(Message(queue_offset=n, properties=properties(("UNIQ_KEY", f"u{n}"))),
+                          at) for n, at in enumerate((1 << 40, 7)))  # fmt: skip
     assert [(each.queue_offset, each.physical_offset) for each in pulled(raw, RULES)] == [
         (0, 1 << 40), (1, 7)
     ]  # fmt: skip
@@ -116,10 +114,8 @@ def test_pulled_messages_are_records_as_they_stand() -> None:
 @pytest.mark.parametrize("change", ["short", "head", "size", "negative", "huge", "magic"])
 def test_what_is_no_pulled_message_is_an_error(change: str) -> None:
     raw = encode(Message(body=b"body"), 0)
-    made = {
-        "short": raw[:-1], "head": raw[:7], "size": struct.pack(">i", 20) + raw[4:],
-        "negative": struct.pack(">i", -1) + raw[4:], "magic": raw[:4] + bytes(4) + raw[8:],
-        "huge": struct.pack(">i", (1 << 31) - 1) + raw[4:],
-    }  # fmt: skip
+    made = {"short": raw[:-1], "head": raw[:7], "size": struct.pack(">i", 20) + raw[4:],
+            "negative": struct.pack(">i", -1) + raw[4:], "magic": raw[:4] + bytes(4) + raw[8:],
+            "huge": struct.pack(">i", (1 << 31) - 1) + raw[4:]}  # fmt: skip
     with pytest.raises(BadFrame, match="pulled message"):
         list(pulled(made[change], RULES))

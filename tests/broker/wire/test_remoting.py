@@ -332,26 +332,24 @@ def test_an_unknown_language_is_another_in_json(language: bytes) -> None:
     assert decode_json(b'{"code":1,"language":%b}' % language).language == Language.OTHER
 
 
-@pytest.mark.parametrize(
-    ("header", "reason"),
-    [
-        (b"", "not JSON"),
-        (b"\xff", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (b"[]", "not a JSON object"),
-        (b"{}", "no code"),
-        (b'{"code":"11"}', "code is not an int"),
-        (b'{"code":1.0}', "code is not an int"),
-        (b'{"code":true}', "code is not an int"),
-        (b'{"code":2147483648}', "code is not an int"),
-        (b'{"code":1,"opaque":-2147483649}', "opaque is not an int"),
-        (b'{"code":1,"flag":null}', "flag is not an int"),
-        (b'{"code":1,"version":[]}', "version is not an int"),
-        (b'{"code":1,"remark":5}', "remark is not text"),
-        (b'{"code":1,"extFields":[]}', "extFields are no JSON object"),
-        (b'{"code":1,"extFields":{"a":[]}}', "extFields is not text"),
-    ],
-)
+@pytest.mark.parametrize(("header", "reason"), [(b"", "not JSON"), (b"\xff", "not JSON"),
+                                                (b"[" * 100_000, "not JSON"), (b"[]",
+                                                                               "not a JSON object"),
+                                                (b"{}", "no code"), (b'{"code":"11"}',
+                                                                     "code is not an int"),
+                                                (b'{"code":1.0}', "code is not an int"),
+                                                (b'{"code":true}', "code is not an int"),
+                                                (b'{"code":2147483648}', "code is not an int"),
+                                                (b'{"code":1,"opaque":-2147483649}',
+                                                 "opaque is not an int"),
+                                                (b'{"code":1,"flag":null}', "flag is not an int"),
+                                                (b'{"code":1,"version":[]}',
+                                                 "version is not an int"),
+                                                (b'{"code":1,"remark":5}', "remark is not text"),
+                                                (b'{"code":1,"extFields":[]}',
+                                                 "extFields are no JSON object"),
+                                                (b'{"code":1,"extFields":{"a":[]}}',
+                                                 "extFields is not text")])  # fmt: skip
 def test_a_header_that_is_none_says_why(header: bytes, reason: str) -> None:
     with pytest.raises(BadFrame, match=reason):
         decode_json(header)

@@ -40,10 +40,8 @@ class Work:
 
 
 def open_memory(files: MemoryFiles, given: WriterSettings, clock: Clock) -> CommitLogWriter:
-    return CommitLogWriter.open(
-        "", given, clock=clock, files=files, background=False,
-        unique_ids=UniqueIds(clock, "127.0.0.1:1", 1, 1),
-    )  # fmt: skip
+    return CommitLogWriter.open("", given, clock=clock, files=files, background=False,
+                                unique_ids=UniqueIds(clock, "127.0.0.1:1", 1, 1))  # fmt: skip
 
 
 # Of a SYNC_FLUSH log, by seed: a segment's at once, and less than one record has.
@@ -115,15 +113,12 @@ def _work(seed: int, steps: int, **named: object) -> Work:
 
 
 def _message(rng: random.Random, step: int) -> Message:
-    return Message(
-        topic=rng.choice(("A", "B")),
-        body=rng.randbytes(rng.choice((0, 1, 40, 500, 900))),
-        queue_id=rng.randrange(2),
-        tags=rng.choice(("", "t", "long" * 30)),
-        keys=rng.choice(("", f"k{step}", f"a{step} b")),
-        properties={"p": "v" * rng.choice((1, 300))} if rng.random() < 0.4 else None,
-        delay_level=3 if rng.random() < 0.1 else 0,
-    )
+    return Message(topic=rng.choice(("A", "B")), body=rng.randbytes(rng.choice((0, 1, 40, 500,
+                                                                                900))),
+                   queue_id=rng.randrange(2), tags=rng.choice(("", "t", "long" * 30)),
+                   keys=rng.choice(("", f"k{step}", f"a{step} b")),
+                   properties={"p": "v" * rng.choice((1, 300))} if rng.random() < 0.4 else None,
+                   delay_level=3 if rng.random() < 0.1 else 0)  # fmt: skip
 
 
 def _batched(rng: random.Random, step: int) -> Message:

@@ -20,10 +20,8 @@ from reput.store_format.message.message import Message
 from reput.store_format.release.settings import WriterSettings, writer_settings_from
 
 RULES = RecordRules(True, True)
-TINY = {
-    "mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 16,
-    "maxIndexNum": 20,
-}  # fmt: skip
+TINY = {"mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 16,
+        "maxIndexNum": 20}  # fmt: skip
 
 
 def settings(**named: object) -> WriterSettings:

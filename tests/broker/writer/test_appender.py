@@ -38,12 +38,8 @@ def writer(clock: Clock) -> Iterator[CommitLogWriter]:
 
 
 def request(writer: CommitLogWriter, *queues: int, topic: str = "T", **more: Any) -> Request:
-    return Request(
-        [
-            writer.encoder.draft(Message(topic, b"x" * 100, queue, properties=b"", **more))
-            for queue in queues
-        ]
-    )
+    return Request([writer.encoder.draft(Message(topic, b"x" * 100, queue, properties=b"",
+                                                 **more)) for queue in queues])  # fmt: skip
 
 
 def placed(appender: Appender, *requests: Request) -> list[tuple[int, int, int]]:
@@ -52,9 +48,7 @@ def placed(appender: Appender, *requests: Request) -> list[tuple[int, int, int]]
     return [(each.queue_offset, each.physical_offset, each.end) for each in requests]
 
 
-def test_no_store_timestamp_is_less_than_the_one_before(
-    writer: CommitLogWriter, clock: Clock
-) -> None:
+def test_no_store_timestamp_is_less_than_the_one_before(writer, clock: Clock) -> None:
     times = []
     for step in (0, 5, -1000, 1, 999):
         clock.now += step

@@ -17,18 +17,11 @@ from tests import golden_stores
 from tests.broker.writer.appending import run_append
 from tests.broker.writer.stores import no_counter, open_writer, stored_records
 
-ROWS = [
-    {
-        "topic": ["A", "B", "%RETRY%" + "g" * 200][number % 3],
-        "queue_id": number % 4,
-        "body": bytes([number % 256]) * (number * 7 % 400),
-        "tags": [None, "t", "ünï"][number % 3],
-        "keys": [None, "k1 k2", f"k{number}", ""][number % 4],
-        "properties": None if number % 5 else [("p", "v"), ("q", f"{number}")],
-        "flag": number,
-    }
-    for number in range(200)
-]
+ROWS = [{"topic": ["A", "B", "%RETRY%" + "g" * 200][number % 3], "queue_id": number % 4,
+         "body": bytes([number % 256]) * (number * 7 % 400), "tags": [None, "t", "ünï"][number % 3],
+         "keys": [None, "k1 k2", f"k{number}", ""][number % 4],
+         "properties": None if number % 5 else [("p", "v"), ("q", f"{number}")],
+         "flag": number} for number in range(200)]  # fmt: skip
 SCHEMA = pa.schema(
     [
         ("topic", pa.string()), ("queue_id", pa.int64()), ("body", pa.binary()),
@@ -41,9 +34,7 @@ SCHEMA = pa.schema(
 @pytest.mark.parametrize(("crc", "release"), [("true", "5.3.3"), ("false", "5.3.3"),
                                               ("false", "5.1.4")])  # fmt: skip
 @pytest.mark.parametrize("host", ["127.0.0.1:10911", "[::1]:10911"])
-def test_a_table_makes_the_records_that_single_appends_make(
-    tmp_path: Path, crc: str, release: str, host: str
-) -> None:
+def test_a_table_makes_the_records_that_single_appends_make(tmp_path, crc, release, host) -> None:
     named = {"enabledAppendPropCRC": crc, "host": host, "mappedFileSizeCommitLog": 16384}
     named["release"] = release
     roots = tmp_path / "bulk", tmp_path / "single"
@@ -76,9 +67,7 @@ def test_a_table_makes_the_records_that_single_appends_make(
         ("queue_id", -1, errors.FieldRange),
     ],
 )
-def test_a_bad_row_is_refused_before_anything_is_written(
-    tmp_path: Path, column: str, value: object, error: type[Exception]
-) -> None:
+def test_a_bad_row_is_refused_before_anything_is_written(tmp_path, column, value, error) -> None:
     rows = [dict(row) for row in ROWS]
     rows[150][column] = value
     with open_writer(tmp_path, maxMessageSize=4000, mappedFileSizeCommitLog=1 << 17) as writer:

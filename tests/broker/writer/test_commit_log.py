@@ -59,9 +59,7 @@ def test_a_kill_leaves_no_segment_without_its_length(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("size", "left"), [(SEGMENT - 108, 0), (SEGMENT - 107, SEGMENT - 100), (200, SEGMENT - 100)]
 )
-def test_a_record_that_leaves_less_than_eight_bytes_goes_to_the_next_segment(
-    size: int, left: int
-) -> None:
+def test_a_record_that_leaves_less_than_eight_bytes_goes_to_the_next_segment(size, left) -> None:
     """doAppend: `(msgLen + END_FILE_MIN_BLANK_LENGTH) > maxBlank`."""
     files = MemoryFiles()
     to = log(files)

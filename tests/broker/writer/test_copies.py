@@ -30,13 +30,9 @@ SEGMENT = 512
 ALL = CopyChoice()
 START = 1_700_000_000_000
 HOST = bytes((10, 1, 2, 3, 0, 0, 0x2A, 0x9F))
-MADE = [
-    Message(
-        "TU"[n % 2], 3, 40 + n, b"body %d" % n, properties(("KEYS", f"k{n}")), START + 1000 * n,
-        flag=n, born_timestamp=START - n, born_host=HOST, store_host=HOST, reconsume_times=2,
-    )
-    for n in range(8)
-]  # fmt: skip
+MADE = [Message("TU"[n % 2], 3, 40 + n, b"body %d" % n, properties(("KEYS", f"k{n}")),
+                START + 1000 * n, flag=n, born_timestamp=START - n, born_host=HOST, store_host=HOST,
+                reconsume_times=2) for n in range(8)]  # fmt: skip
 
 
 def source(segments: dict[int, bytes]) -> list[SourceSegment]:
@@ -83,9 +79,7 @@ def test_what_belongs_to_a_message_stays_and_its_place_is_new(tmp_path: Path) ->
         (CopyChoice("U"), 3, [7]), (CopyChoice("U"), 9, []),
     ],
 )  # fmt: skip
-def test_one_topics_messages_of_a_time_are_copied(
-    tmp_path: Path, wanted: CopyChoice, skip: int, numbers: list[int]
-) -> None:
+def test_one_topics_messages_of_a_time_are_copied(tmp_path, wanted, skip, numbers) -> None:
     """The time is from `since` on, and before `until`; what is skipped was wanted."""
     found, records = copied(tmp_path, build_log(MADE, SEGMENT), wanted, skip)
     assert (found.seen, found.copied) == (8, len(numbers))
@@ -140,9 +134,7 @@ def test_a_topic_that_no_producer_may_name_is_copied(tmp_path: Path, topic: str)
          TopicUnsafe),
     ],
 )  # fmt: skip
-def test_what_no_folder_can_be_named_by_is_not(
-    tmp_path: Path, made: Message, kind: type[Refused]
-) -> None:
+def test_what_no_folder_can_be_named_by_is_not(tmp_path, made, kind: type[Refused]) -> None:
     with open_writer(tmp_path, release="4.9.7", enableMultiDispatch="true") as writer:
         with pytest.raises(kind):
             copy_messages(writer, source(build_log([made], SEGMENT)), RULES, ALL)
@@ -210,9 +202,7 @@ def test_flags_are_the_messages_own_and_hosts_and_type_are_as_they_are_now(
 
 
 @pytest.mark.parametrize(("adds", "names"), [("true", ["A"]), ("false", ["A", "__CRC32#"])])
-def test_a_crc_is_left_out_where_the_append_makes_it_anew(
-    tmp_path: Path, adds: str, names: list[str]
-) -> None:
+def test_a_crc_is_left_out_where_the_append_makes_it_anew(tmp_path, adds, names: list[str]) -> None:
     with open_writer(tmp_path, enabledAppendPropCRC=adds) as writer:
         given = record(properties=b"A\x01b\x02__CRC32#\x010123456789\x02")
         assert list(properties_of(writer, given)) == names

@@ -178,10 +178,8 @@ def _kill_and_check(root: Path, kills: int, seed: int) -> int:
             if line.endswith(b"\n"):
                 physical, queue, body = line.decode().split()
                 acknowledged.append((int(physical), int(queue), body))
-    with open_writer(
-        root, mappedFileSizeCommitLog=65536, maxHashSlotNum=50, maxIndexNum=200,
-        mappedFileSizeConsumeQueue=2000,
-    ) as writer:  # fmt: skip
+    with open_writer(root, mappedFileSizeCommitLog=65536, maxHashSlotNum=50, maxIndexNum=200,
+                     mappedFileSizeConsumeQueue=2000) as writer:  # fmt: skip
         assert writer.recovered is not None
     records = {r.physical_offset: r for r in stored_records(root / "commitlog")}
     for physical, queue, body in acknowledged:

@@ -81,9 +81,7 @@ def test_many_callers_share_one_sync_and_each_is_reported_after_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize("ends", [(50, 200), (200, 50), (50, 60)])
-def test_a_caller_whose_records_are_durable_does_not_answer_for_his_group(
-    ends: tuple[int, int],
-) -> None:
+def test_a_caller_whose_records_are_durable_does_not_answer_for_his_group(ends) -> None:
     syncs: list[int] = []
     group = GroupCommit(lambda: syncs.append(200) or 200, lambda error: None)  # type: ignore[func-returns-value]
     group.flushed = 100
@@ -367,18 +365,14 @@ def test_who_keeps_the_others_keeps_the_thread_for_a_moment_only() -> None:
         (1, 1, 10_000, False),
     ],
 )
-def test_flushing_is_due_by_pages_or_after_a_while(
-    written: int, done: int, time: int, due: bool
-) -> None:
+def test_flushing_is_due_by_pages_or_after_a_while(written, done, time: int, due: bool) -> None:
     assert FlushDue(4, 10_000).now(written, done, time, 0) is due
 
 
 def test_threads_flush_and_dispatch_by_themselves(tmp_path: Path) -> None:
-    writer = CommitLogWriter.open(
-        str(tmp_path),
-        settings(flushIntervalCommitLog=10, flushCommitLogThoroughInterval=0),
-        clock=lambda: time.time_ns() // 1_000_000,
-    )
+    writer = CommitLogWriter.open(str(tmp_path), settings(flushIntervalCommitLog=10,
+                                                          flushCommitLogThoroughInterval=0),
+                                  clock=lambda: time.time_ns() // 1_000_000)  # fmt: skip
     writer.append(Message("T", b"x"))
     assert until(lambda: writer.reput.at == writer.log.end == writer.log.flushed)
     writer.close()
@@ -417,14 +411,10 @@ def zeros_written(files: MemoryFiles) -> list[tuple[int, int]]:
     return zeros
 
 
-@pytest.mark.parametrize(
-    ("named", "wanted"),
-    [
-        ({"flushDiskType": "SYNC_FLUSH"}, True),
-        ({}, False),
-        ({"flushDiskType": "SYNC_FLUSH", "warmMapedFileEnable": "true"}, False),
-    ],
-)
+@pytest.mark.parametrize(("named", "wanted"), [({"flushDiskType": "SYNC_FLUSH"}, True), ({}, False),
+                                               ({"flushDiskType": "SYNC_FLUSH",
+                                                 "warmMapedFileEnable": "true"},
+                                                False)])  # fmt: skip
 def test_a_synchronous_log_is_written_with_zeros_before_records_come(
     monkeypatch: pytest.MonkeyPatch, named: dict[str, str], wanted: bool
 ) -> None:

@@ -47,9 +47,7 @@ def test_the_thread_leaves_it_to_those_who_append(tmp_path: Path, no_looks: None
         assert w.reput.at == w.log.end
 
 
-def test_the_thread_dispatches_where_those_who_append_come_too_late(
-    tmp_path: Path, no_looks: None
-) -> None:
+def test_the_thread_dispatches_where_those_who_append_come_too_late(tmp_path, no_looks) -> None:
     with opened(tmp_path) as w:
         assert w._pace is not None
         with w.store._lock:  # another is at work on the queues: nobody who appends waits for it

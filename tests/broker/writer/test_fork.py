@@ -20,22 +20,18 @@ from tests.broker.writer.stores import Clock, open_writer, stored_records
 
 Use = Callable[[CommitLogWriter], object]
 
-USES: dict[str, Use] = {
-    "append": lambda w: w.append(Message("T", b"x")),
-    "append_batch": lambda w: w.append_batch([Message("T", b"x")]),
-    "put": lambda w: w.put(w.encoder.draft(Message("T", b"x"))),
-    "appending": lambda w: w.appending().__enter__(),
-    "wait_durable": lambda w: w.wait_durable(1),
-    "prepare": lambda w: Transactions(w).prepare(Message("T", b"x")),
-    "flush": lambda w: w.flush(),
-    "dispatch": lambda w: w.dispatch(),
-    "keep_checkpoint": lambda w: w.keep_checkpoint(),
-    "check_usable": lambda w: w.guard.check_usable(),
-    "close": lambda w: w.close(),
-    "abandon": lambda w: w.abandon(),
-    "with": lambda w: w.__enter__(),
-    "the end of with": lambda w: w.__exit__(None, None, None),
-}
+USES: dict[str, Use] = {"append": lambda w: w.append(Message("T", b"x")),
+                        "append_batch": lambda w: w.append_batch([Message("T", b"x")]),
+                        "put": lambda w: w.put(w.encoder.draft(Message("T", b"x"))),
+                        "appending": lambda w: w.appending().__enter__(),
+                        "wait_durable": lambda w: w.wait_durable(1),
+                        "prepare": lambda w: Transactions(w).prepare(Message("T", b"x")),
+                        "flush": lambda w: w.flush(), "dispatch": lambda w: w.dispatch(),
+                        "keep_checkpoint": lambda w: w.keep_checkpoint(),
+                        "check_usable": lambda w: w.guard.check_usable(),
+                        "close": lambda w: w.close(), "abandon": lambda w: w.abandon(),
+                        "with": lambda w: w.__enter__(),
+                        "the end of with": lambda w: w.__exit__(None, None, None)}  # fmt: skip
 
 
 def refused(use: Use, writer: CommitLogWriter) -> bool:

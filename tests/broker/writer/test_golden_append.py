@@ -45,9 +45,7 @@ def append_anew(golden: golden_stores.GoldenStore, root: Path) -> None:
     writer.close()
 
 
-def test_the_log_and_all_that_is_derived_are_rocketmqs(
-    golden: golden_stores.GoldenStore, tmp_path: Path
-) -> None:
+def test_the_log_and_all_that_is_derived_are_rocketmqs(golden, tmp_path) -> None:
     append_anew(golden, tmp_path)
     if not golden.root.name.startswith(DIRTY_BLANKS):
         assert_same(golden.input / "commitlog", tmp_path / "commitlog")

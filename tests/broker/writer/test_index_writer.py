@@ -33,11 +33,9 @@ class Written:
 
     def published(self) -> list[tuple[str, int, int]]:
         """(name, indexCount, endPhyOffset) of the files in index/."""
-        return [
-            (path.rpartition("/")[2], *struct.unpack_from(">i", raw, 36),
-             *struct.unpack_from(">q", raw, 24))
-            for path, raw in sorted(self.files.tree().items()) if path.startswith("index/")
-        ]  # fmt: skip
+        return [(path.rpartition("/")[2], *struct.unpack_from(">i", raw, 36),
+                 *struct.unpack_from(">q", raw, 24)) for path,
+                raw in sorted(self.files.tree().items()) if path.startswith("index/")]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -51,9 +49,7 @@ class Written:
         (T0 + 9, (part(1000),), -1, False),
     ],
 )
-def test_which_files_can_be_trusted(
-    safe: int | None, files: tuple[bytes, ...], to: int, whole: bool
-) -> None:
+def test_which_files_can_be_trusted(safe, files: tuple[bytes, ...], to: int, whole: bool) -> None:
     """After a crash: `safe` is the checkpoint's indexMsgTimestamp."""
     written = Written(holding(*files))
     index = written.load(safe)

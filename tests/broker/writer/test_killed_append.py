@@ -23,17 +23,12 @@ pytestmark = pytest.mark.rocketmq
 
 _ROOT = Path(__file__).parents[2]
 _MESSAGES = 400_000
-KINDS = {
-    "one index file": {
-        "mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1000, "maxIndexNum": 5_000_000,
-        "flushConsumeQueueThoroughInterval": 1000,
-    },
-    "rollovers": {
-        "mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20_000,
-        "maxHashSlotNum": 997, "maxIndexNum": 8_000, "flushConsumeQueueThoroughInterval": 50,
-    },
-    "default sizes": {"flushConsumeQueueThoroughInterval": 1000},
-}  # fmt: skip
+KINDS = {"one index file": {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1000,
+                            "maxIndexNum": 5_000_000, "flushConsumeQueueThoroughInterval": 1000},
+         "rollovers": {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20_000,
+                       "maxHashSlotNum": 997, "maxIndexNum": 8_000,
+                       "flushConsumeQueueThoroughInterval": 50},
+         "default sizes": {"flushConsumeQueueThoroughInterval": 1000}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +125,5 @@ def test_rocketmq_finds_each_key_once_after_a_kill(tmp_path: Path, lines: Path) 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("version", "kills"), [("5.3.3", 4), ("4.9.7", 2), ("5.5.0", 2)])
-def test_kills_of_each_kind(
-    tmp_path: Path, lines: Path, kind: str, version: str, kills: int
-) -> None:
+def test_kills_of_each_kind(tmp_path, lines: Path, kind: str, version: str, kills: int) -> None:
     _kill_and_ask(tmp_path, lines, version, kind, kills, f"{kind} {version}")

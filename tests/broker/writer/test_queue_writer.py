@@ -130,9 +130,7 @@ def test_what_a_crash_left_behind_the_end_is_zero_and_the_length_is_put_right() 
 @pytest.mark.parametrize(
     ("left", "length"), [(0, 2100), (102, 2100), (102, 2090), (105, 2100), (110, 2100)]
 )
-def test_a_power_cut_while_entries_are_cut_off_leaves_what_the_next_open_cuts(
-    left: int, length: int
-) -> None:
+def test_a_power_cut_while_entries_are_cut_off_leaves_what_the_next_open_cuts(left, length) -> None:
     """Entry 102 has its offset in one sector, its size in another. In the end all is durable."""
     files = MemoryFiles()
     writer(files, file=2100).append([Q], runs(*in_order(0, 207)))
@@ -149,9 +147,7 @@ def test_a_power_cut_while_entries_are_cut_off_leaves_what_the_next_open_cuts(
         assert crash.files.tree() == files.tree(), where
 
 
-def test_a_file_that_is_closed_for_another_is_durable_after_a_sync(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_file_that_is_closed_for_another_is_durable_after_a_sync(monkeypatch) -> None:
     monkeypatch.setattr(queue_writer, "_OPEN_FILES", 1)
     files = MemoryFiles()
     queues = writer(files)

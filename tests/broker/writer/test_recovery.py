@@ -203,9 +203,7 @@ def test_a_last_segment_that_is_too_short_is_completed_after_a_crash_only(length
     ("gone", "grown", "told"),
     [(SEGMENT, None, "a hole before it"), (None, SEGMENT, "has 257 bytes")],
 )
-def test_a_hole_and_another_length_are_refused(
-    gone: int | None, grown: int | None, told: str
-) -> None:
+def test_a_hole_and_another_length_are_refused(gone, grown: int | None, told: str) -> None:
     segments = {start: raw for start, raw in log(5).items() if start != gone}
     if grown is not None:
         segments[grown] += b"\0"
@@ -222,9 +220,7 @@ def damaged(later: int) -> dict[int, bytearray]:
 
 
 @pytest.mark.parametrize(("later", "refused"), [(-1, False), (0, True), (2000, True)])
-def test_after_a_clean_stop_a_record_as_new_as_the_last_live_one_is_damage(
-    later: int, refused: bool
-) -> None:
+def test_after_a_clean_stop_a_record_as_new_as_the_last_live_one_is_damage(later, refused) -> None:
     at, _ = recovery(damaged(later))
     if refused:
         with pytest.raises(DamageFound, match=f"live records follow from {SEGMENT + LOG_SIZE} on"):
@@ -237,9 +233,7 @@ def test_after_a_clean_stop_a_record_as_new_as_the_last_live_one_is_damage(
     ("durable", "lost", "refused"),
     [(START + 3000, False, False), (START + 3001, False, True), (0, False, False), (0, True, True)],
 )
-def test_after_a_crash_a_record_that_was_durable_is_damage(
-    durable: int, lost: bool, refused: bool
-) -> None:
+def test_after_a_crash_a_record_that_was_durable_is_damage(durable, lost, refused: bool) -> None:
     """The record after the fault was stored at START + 3000."""
     at, _ = recovery(damaged(2000), Checkpoint(durable, durable), lost)
     if refused:
@@ -369,15 +363,13 @@ def test_the_first_of_several_is_found_and_what_was_durable_is_not_looked_at() -
     assert torn(bad, 0, START + 1) == 3
 
 
-@pytest.mark.parametrize(
-    ("text", "partial"),
-    [
-        (b"a\1b\2", False), (b"a\1b\2" + bytes(20), True), (b"a\1b\0", True),
-        (b"INNER_MULTI_DISPATCH\1%LMQ%u\2" + bytes(20), False),
-        (b"INNER_MULTI_DISPATCH\1%LMQ%u\2" + bytes(19), True),
-        (b"INNER_MULTI_DISPATCH\1%LMQ%u" + bytes(20), True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "partial"), [(b"a\1b\2", False), (b"a\1b\2" + bytes(20), True),
+                                               (b"a\1b\0", True),
+                                               (b"INNER_MULTI_DISPATCH\1%LMQ%u\2" + bytes(20),
+                                                False),
+                                               (b"INNER_MULTI_DISPATCH\1%LMQ%u\2" + bytes(19),
+                                                True), (b"INNER_MULTI_DISPATCH\1%LMQ%u" + bytes(20),
+                                                        True)])  # fmt: skip
 def test_room_that_a_release_leaves_is_not_what_a_kill_left(text: bytes, partial: bool) -> None:
     """5.2.0 with enableLmq: crc32ReservedLength bytes that nobody writes (#8350)."""
     raw = np.frombuffer(encode(Message(b"t", properties=text), 0), np.uint8)

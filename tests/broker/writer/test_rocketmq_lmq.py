@@ -48,12 +48,10 @@ def messages(release: str, first: int) -> list[Message]:
         properties = {"a": f"{number}", **fields.pop("properties", {})}
         if names is not None:
             properties["INNER_MULTI_DISPATCH"] = names
-        made.append(
-            Message(topic, b"x" * (number % 50), number % 3, properties=properties,
-                    keys=f"k{number}", tags="t", unique_key=f"U{number}",
-                    born_timestamp=1_700_000_000_000, born_host="10.0.0.1:1",
-                    store_host="10.0.0.2:2", **fields)
-        )  # fmt: skip
+        made.append(Message(topic, b"x" * (number % 50), number % 3, properties=properties,
+                            keys=f"k{number}", tags="t", unique_key=f"U{number}",
+                            born_timestamp=1_700_000_000_000, born_host="10.0.0.1:1",
+                            store_host="10.0.0.2:2", **fields))  # fmt: skip
 
     lists = ["%LMQ%a", "%LMQ%a,%LMQ%b", "%LMQ%b,%LMQ%b,%LMQ%a", "%LMQ%a,Other", "Other", ",",
              "%LMQ%c,,", None]  # fmt: skip
@@ -73,13 +71,9 @@ def messages(release: str, first: int) -> list[Message]:
 
 
 @pytest.mark.parametrize(("multi", "lmq"), SWITCHES)
-def test_log_queues_and_index_are_the_real_stores(
-    driver: Driver, tmp_path: Path, multi: bool, lmq: bool
-) -> None:
-    settings = SIZES | {
-        "enableMultiDispatch": str(multi).lower(), "enableLmq": str(lmq).lower(),
-        "messageDelayLevel": NO_DELIVERY,
-    }  # fmt: skip
+def test_log_queues_and_index_are_the_real_stores(driver, tmp_path, multi: bool, lmq: bool) -> None:
+    settings = SIZES | {"enableMultiDispatch": str(multi).lower(), "enableLmq": str(lmq).lower(),
+                        "messageDelayLevel": NO_DELIVERY}  # fmt: skip
     if multi and profile(driver.version).property_crc:
         # without, 5.2.0 leaves 20 bytes of old memory behind the properties (crc32ReservedLength)
         settings["enabledAppendPropCRC"] = "true"

@@ -7,7 +7,6 @@ broker's hooks. The writer gets it as a `Message`, at RocketMQ's store time. Eve
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,10 +32,8 @@ VERSIONS = [
 # Nine names of one hash code and more: a bucket that HashMap.treeifyBin makes a table larger for.
 ALIKE = [f"{a}{b}{c}{d}" for a in ("Aa", "BB") for b in ("Aa", "BB") for c in ("Aa", "BB")
          for d in ("Aa", "BB")]  # fmt: skip
-ODD = [
-    "x ", "ünï", "订单", "🚀", "a,b;c=d", "%s %d %%", "x\t\n\r", "\x03\x1f\x7f", "\ufeff",
-    "a" * 3000, "null", "-1", "x\u2028", "e\u0301",
-]  # fmt: skip
+ODD = ["x ", "ünï", "订单", "🚀", "a,b;c=d", "%s %d %%", "x\t\n\r", "\x03\x1f\x7f", "\ufeff",
+       "a" * 3000, "null", "-1", "x\u2028", "e\u0301"]  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -74,10 +71,8 @@ def messages(rules: Profile) -> Iterator[Message | list[Message]]:
         yield message(properties={"a": "b", "DELAY": str(level), "c": "d"})
     for text in ("0", "-3", "+2", "007", "٣"):
         yield message(properties={"DELAY": text})
-    yield message(
-        properties={"TIMER_DELAY_SEC": "5", "DELAY": "2", "TIMER_DELAY_MS": "1",
-                    "TIMER_DELIVER_MS": "9"}
-    )  # fmt: skip
+    yield message(properties={"TIMER_DELAY_SEC": "5", "DELAY": "2", "TIMER_DELAY_MS": "1",
+                              "TIMER_DELIVER_MS": "9"})  # fmt: skip
     yield message(properties={"TIMER_DELAY_SEC": "5", "TIMER_OUT_MS": "7"})
     for kind in (SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK):
         yield message(transaction=kind, properties={"DELAY": "3", "TIMER_DELAY_MS": "5"})
@@ -102,9 +97,7 @@ def put(writer: CommitLogWriter, message: Message | list[Message]) -> None:
 
 
 @pytest.mark.parametrize("crc", [False, True])
-def test_a_record_is_the_real_put_messages_byte_for_byte(
-    driver: Driver, tmp_path: Path, crc: bool
-) -> None:
+def test_a_record_is_the_real_put_messages_byte_for_byte(driver, tmp_path, crc: bool) -> None:
     rules = profile(driver.version)
     if crc and not rules.property_crc:
         return  # the release has no __CRC32#: there is nothing to compare

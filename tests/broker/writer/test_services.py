@@ -153,10 +153,8 @@ def test_nothing_is_taken_while_another_message_is_on_its_way_for_long(tmp_path:
 
 def test_queues_are_flushed_by_pages_and_now_and_then_whole() -> None:
     files, clock = MemoryFiles(), Clock()
-    given = settings(
-        mappedFileSizeConsumeQueue=20_000, mappedFileSizeCommitLog=1 << 20,
-        flushConsumeQueueLeastPages=2,
-    )  # fmt: skip
+    given = settings(mappedFileSizeConsumeQueue=20_000, mappedFileSizeCommitLog=1 << 20,
+                     flushConsumeQueueLeastPages=2)  # fmt: skip
     with CommitLogWriter.open("", given, clock=clock, files=files, background=False) as writer:
 
         def flushed() -> list[str]:

@@ -163,10 +163,8 @@ def test_a_store_that_another_process_holds_is_refused(tmp_path: Path) -> None:
         "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 0); "
         "print('held', flush=True); sys.stdin.read()"
     )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "lock")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+    holder = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "lock")],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"
     with pytest.raises(StoreInUse):
@@ -239,11 +237,8 @@ def test_without_dispatch_only_the_log_grows_and_a_later_open_catches_up(tmp_pat
         for _ in range(2):
             with open_writer(root, dispatches=dispatches) as writer:
                 for number in range(20):
-                    writer.append(
-                        WriterMessage(
-                            "T", b"x", number % 2, keys=f"k{number}", unique_key=f"{number}"
-                        )
-                    )
+                    writer.append(WriterMessage("T", b"x", number % 2, keys=f"k{number}",
+                                                unique_key=f"{number}"))  # fmt: skip
     assert not (tmp_path / "b" / "consumequeue").exists()
     open_writer(tmp_path / "b").close()
     for folder in ("commitlog", "consumequeue", "index"):
@@ -380,10 +375,8 @@ def test_no_message_takes_the_place_of_one_that_the_log_lost(tmp_path: Path) -> 
         assert writer.append(WriterMessage("T", b"third")).queue_offset == 1
 
 
-GOLDEN = (
-    "continued_5.3.3", "expired_5.3.3", "garbage_tail_5.3.3", "bad_magic_tail_5.3.3",
-    "torn_tail_5.3.3", "one_queue_5.3.3", "odd_5.3.3",
-)  # fmt: skip
+GOLDEN = ("continued_5.3.3", "expired_5.3.3", "garbage_tail_5.3.3", "bad_magic_tail_5.3.3",
+          "torn_tail_5.3.3", "one_queue_5.3.3", "odd_5.3.3")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GOLDEN)

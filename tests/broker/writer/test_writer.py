@@ -46,9 +46,7 @@ def test_a_message_id_is_the_hosts_bytes_and_the_place_in_hexadecimal() -> None:
         ([message(), message(store_host="10.0.0.1:1")], "one store host"),
     ],
 )
-def test_a_batch_that_is_of_no_one_kind_leaves_the_log_alone(
-    messages: list[Message], why: str
-) -> None:
+def test_a_batch_that_is_of_no_one_kind_leaves_the_log_alone(messages, why: str) -> None:
     with opened(MemoryFiles()) as writer:
         with pytest.raises(BatchIllegal, match=why):
             writer.append_batch(messages)

@@ -26,13 +26,10 @@ def test_a_value_with_and_without_standard_json(value: Any, plain: str, standard
     assert fastjson(value, standard=True) == standard.encode()
 
 
-def test_objects_are_keys() -> None:
+def test_fastjsons_objects_are_keys_and_a_lone_surrogate_ends_nothing() -> None:
     table = {"offsetTable": Entries([({"queueId": 1}, 5), ({"queueId": 2}, {3: 4})])}
     assert fastjson(table) == b'{"offsetTable":{{"queueId":1}:5,{"queueId":2}:{3:4}}}'
     assert fastjson(Entries([(1, 2)]), standard=True) == b"{1:2}"
-
-
-def test_a_lone_surrogate_does_not_end_the_answer() -> None:
     assert fastjson("a\ud800b") == b'"a?b"'
 
 

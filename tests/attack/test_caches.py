@@ -14,8 +14,6 @@ ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can play two users")
 
-CUTS = (("nbi", 0.5), ("nbc", 0), ("nbc", 0.5))
-
 KERNEL = """
 import numpy as np
 import reput.store_format.kernels.crc as crc, reput.store_format.kernels.jit as kernels
@@ -132,7 +130,7 @@ def test_the_planted_pickle_would_have_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "share"), [("nbi", 0), *CUTS])
+@pytest.mark.parametrize(("kind", "share"), [("nbi", 0.5), ("nbc", 0)])
 def test_a_cut_kernel_is_compiled_anew(tmp_path: Path, kind: str, share: float) -> None:
     cache = tmp_path / "cache"
     folder = Path(run_kernel(REPUT_CACHE=str(cache)))

@@ -81,17 +81,10 @@ def test_a_rebuild_with_all_its_processes(planted: Path, tmp_path: Path, engine:
 
 @pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.parametrize("how", ["spark home", "spark-submit"])
-def test_other_ways_to_start_a_session(planted: Path, tmp_path: Path, how: str) -> None:
-    import pyspark
-
+def test_a_session_that_spark_submit_starts(planted: Path, tmp_path: Path) -> None:
     store = unpack("broker_clean_5.3.3").root / "input"
     words = ["rebuild", store, "--output", tmp_path / "out", *SIZES]
-    home = str(Path(pyspark.__file__).parent)
-    if how == "spark home":
-        done = run(planted, REPUT, *words, "--master", "local[2]", SPARK_HOME=home)
-    else:
-        done = run(planted, ROOT / "spark-submit.sh", "--master", "local[2]", *words)
+    done = run(planted, ROOT / "spark-submit.sh", "--master", "local[2]", *words)
     assert done.returncode == 0, done.stderr
     assert "No module named" not in done.stderr
     assert "Traceback" not in done.stderr  # not of a worker that its JVM left behind either
@@ -131,10 +124,6 @@ class HangError(Exception):
     """A command did not end in time."""
 
 
-def _fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
 def _socket(path: Path) -> None:
     here = os.getcwd()
     os.chdir(path.parent)  # a socket's path has at most 108 bytes
@@ -145,18 +134,6 @@ def _socket(path: Path) -> None:
         os.chdir(here)
 
 
-def _loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def _nowhere(path: Path) -> None:
-    path.symlink_to("/nonexistent/file")
-
-
-def _zeros(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
 def _device(path: Path) -> None:
     try:
         os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))
@@ -164,21 +141,15 @@ def _device(path: Path) -> None:
         pytest.skip("device files are made by root alone")
 
 
-def _folder(path: Path) -> None:
-    path.mkdir()
+def _note(content: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content)
 
 
-def _note(content: bytes) -> Callable[[Path], None]:
-    return lambda path: _write(path, content)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-SHAPES: dict[str, Callable[[Path], None]] = {
-    "FIFO": _fifo, "socket": _socket, "link to itself": _loop, "link to nothing": _nowhere,
-    "link to /dev/zero": _zeros, "device": _device, "folder": _folder,
+SHAPES: dict[str, Callable[[Path], object]] = {
+    "FIFO": os.mkfifo, "socket": _socket, "device": _device, "folder": Path.mkdir,
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "link to nothing": lambda path: path.symlink_to("/nonexistent/file"),
+    "link to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
 }  # fmt: skip
 NOTE_SHAPES = {name: _note(content) for name, content in NOTES.items()}
 # Places by what is there: {topic} and {index} stand for the first that the store has.
@@ -241,8 +212,12 @@ def _plant(place: Path, shape: Callable[[Path], None]) -> None:
 
 
 def _cases() -> list[tuple[str, str]]:
-    return [(p, s) for p in PLACES for s in SHAPES] + [
-        (p, s) for p in NOTE_PLACES for s in NOTE_SHAPES
+    """At each place two shapes and two notes, by turns."""
+    return [
+        (place, [*of][(number + more) % len(of)])
+        for places, of in ((PLACES, SHAPES), (NOTE_PLACES, NOTE_SHAPES))
+        for number, place in enumerate(places)
+        for more in (0, 3)
     ]
 
 

@@ -154,8 +154,9 @@ def parent(process: int) -> int:
 
 @pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.parametrize("moment", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "moment"), [(signal.SIGINT, 1.0), (signal.SIGTERM, 0.0), (signal.SIGHUP, 2.0)]
+)
 def test_a_signal_ends_with_one_line_and_leaves_nothing(
     tmp_path: Path, temporary: Path, number: signal.Signals, moment: float
 ) -> None:

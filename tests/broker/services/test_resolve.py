@@ -317,10 +317,9 @@ def test_crash_states_of_a_resolution() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("decisions", [ALL_COMMIT, ALL_BACK], ids=["commit", "rollback"])
-@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize(("decisions", "release"), [(ALL_COMMIT, "5.3.3"), (ALL_BACK, "4.9.7")])
 def test_all_crash_states_of_a_resolution(decisions: Decisions, release: str) -> None:
-    assert check_all(decisions, 1, 3, release=release) > 80
+    assert check_all(decisions, 2, 2, release=release) > 30
 
 
 # --- the file of decisions, and the command ----------------------------------------------------

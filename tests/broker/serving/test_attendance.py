@@ -33,16 +33,13 @@ SUBSCRIPTION = {"classFilterMode": False, "codeSet": [], "expressionType": "TAG"
                 "subVersion": 1, "tagsSet": [], "topic": "T"}  # fmt: skip
 
 
-def test_members_are_told_to_each_other(asked: Asked) -> None:
+def test_who_consumes_and_produces_is_told(asked: Asked) -> None:
     code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
     assert said(asked.ask(code, 1, consumerGroup="g")) == {"consumerIdList": ["c1", "c2"]}
     none = asked.ask(code, 1, consumerGroup="h")
     assert (none.code, none.remark) == (
         ResponseCode.SYSTEM_ERROR, "no consumer for this group, h",
     )  # fmt: skip
-
-
-def test_a_groups_clients_and_subscriptions(asked: Asked) -> None:
     code = RequestCode.GET_CONSUMER_CONNECTION_LIST
     assert said(asked.ask(code, 1, consumerGroup="g")) == {
         "connectionSet": [connection(1, "c1"), connection(2, "c2")],
@@ -50,9 +47,6 @@ def test_a_groups_clients_and_subscriptions(asked: Asked) -> None:
         "messageModel": "CLUSTERING", "subscriptionTable": {"T": SUBSCRIPTION},
     }  # fmt: skip
     assert asked.ask(code, 1, consumerGroup="h").code == ResponseCode.CONSUMER_NOT_ONLINE
-
-
-def test_producers_by_group_and_all_of_them(asked: Asked) -> None:
     code = RequestCode.GET_PRODUCER_CONNECTION_LIST
     found = said(asked.ask(code, 1, producerGroup="p"))
     assert found == {"connectionSet": [connection(3, "maker")]}
@@ -61,25 +55,16 @@ def test_producers_by_group_and_all_of_them(asked: Asked) -> None:
     assert every == ("p", [{"clientId": "maker", "lastUpdateTimestamp": asked.now,
                             "language": "JAVA", "remoteIP": "/10.0.0.3:5000",
                             "version": VERSION}])  # fmt: skip
-
-
-@pytest.mark.parametrize(("topic", "groups"), [("T", ["g", "h"]), ("U", ["g"]), ("None", [])])
-def test_groups_of_a_topic_subscribe_to_it_or_have_an_offset(asked, topic, groups) -> None:
-    found = said(asked.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, 1, topic=topic))
-    assert found["groupList"] == groups
-
-
-def test_topics_of_a_group_are_those_it_has_offsets_of(asked: Asked) -> None:
+    for topic, groups in [("T", ["g", "h"]), ("U", ["g"]), ("None", [])]:
+        found = said(asked.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, 1, topic=topic))
+        assert found["groupList"] == groups
     found = said(asked.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, 1, group="g"))
     assert found == {"brokerAddr": "127.0.0.1:9876", "topicList": ["U"]}
-
-
-@pytest.mark.parametrize(("topic", "known"), [("T", True), ("U", False)])
-def test_a_subscription_is_told_where_there_is_one(asked: Asked, topic: str, known: bool) -> None:
-    code = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
-    found = said(asked.ask(code, 1, group="g", topic=topic))
-    expected: dict[str, Any] = {"group": "g", "topic": topic}
-    assert found == (expected | {"subscriptionData": SUBSCRIPTION} if known else expected)
+    for topic, known in [("T", True), ("U", False)]:
+        code = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
+        found = said(asked.ask(code, 1, group="g", topic=topic))
+        expected: dict[str, Any] = {"group": "g", "topic": topic}
+        assert found == (expected | {"subscriptionData": SUBSCRIPTION} if known else expected)
 
 
 # --- Heartbeats: the groups, producers and subscriptions that a client tells of, however wrongly.
@@ -105,25 +90,30 @@ def known(broker: Broker) -> tuple[list[str], list[str]]:
     return list(broker.consumers.groups), list(broker.consumers.producers)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"", b"{}", b"[]", b"null", b"7", b"{", b"\xff", b"[" * 100_000,
-        {"clientID": "c", "consumerDataSet": 7}, {"clientID": "c", "consumerDataSet": [7]},
-        {"clientID": "c", "consumerDataSet": [{}]}, {"clientID": "c", "producerDataSet": [{}]},
+def test_what_is_no_heartbeat_is_refused_and_nothing_is_kept(asked_heartbeats: Asked) -> None:
+    for body in [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"7",
+        b"{",
+        b"\xff",
+        b"[" * 100_000,
+        {"clientID": "c", "consumerDataSet": 7},
+        {"clientID": "c", "consumerDataSet": [7]},
+        {"clientID": "c", "consumerDataSet": [{}]},
+        {"clientID": "c", "producerDataSet": [{}]},
         {"clientID": "c", "heartbeatFingerprint": INT},
         {"clientID": "c", "heartbeatFingerprint": "1"},
-    ],
-)  # fmt: skip
-def test_what_is_no_heartbeat_is_refused_and_nothing_is_kept(asked_heartbeats, body) -> None:
-    assert asked_heartbeats.ask(RequestCode.HEART_BEAT, 1, body).code == ResponseCode.SYSTEM_ERROR
-    assert known(asked_heartbeats.broker) == ([], [])
-
-
-@pytest.mark.parametrize(("size", "code"), [(256 << 10, 0), ((256 << 10) + 1, 1)])
-def test_a_heartbeat_is_256_kib_at_most(asked_heartbeats: Asked, size: int, code: int) -> None:
-    body = b'{"clientID":"c"}'.ljust(size)
-    assert asked_heartbeats.ask(RequestCode.HEART_BEAT, 1, body).code == code
+    ]:
+        assert (
+            asked_heartbeats.ask(RequestCode.HEART_BEAT, 1, body).code == ResponseCode.SYSTEM_ERROR
+        )
+        assert known(asked_heartbeats.broker) == ([], [])
+    for size, code in [(256 << 10, 0), ((256 << 10) + 1, 1)]:
+        body = b'{"clientID":"c"}'.ljust(size)
+        assert asked_heartbeats.ask(RequestCode.HEART_BEAT, 1, body).code == code
 
 
 @pytest.mark.parametrize(("more", "code"), [({"subVersion": LONG - 1, "codeSet": [INT - 1, -INT]},

@@ -5,17 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.serving import attendance
+from reput.broker.serving import attendance, reading
 from reput.broker.serving.attendance import compiled, is_tags
 from reput.broker.serving.broker import Answer
 from reput.broker.serving.clients import Subscription
-from reput.broker.serving.reading import (
-    EVERYTHING,
-    PullFilter,
-    subscription_of,
-    wanted_by,
-    whole_record,
-)
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.sql import WrongExpression
@@ -44,10 +37,10 @@ def size(asked: Asked) -> int:
 
 def test_what_is_not_served_is_not_found(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     place = 5 * size(asked)
-    assert whole_record(asked.broker, place) is not None
+    assert reading.whole_record(asked.broker, place) is not None
     monkeypatch.setattr(asked.broker.store, "limit", place)
-    assert whole_record(asked.broker, place) is None
-    assert whole_record(asked.broker, place - size(asked)) is not None
+    assert reading.whole_record(asked.broker, place) is None
+    assert reading.whole_record(asked.broker, place - size(asked)) is not None
 
 
 # --- A queue's ends, and its position at a time, as clients ask for them.
@@ -201,17 +194,17 @@ A_SUBSCRIPTIONS, AB = 65, 65 * 31 + 66  # String.hashCode of "A", "AB"
 MIN_INT = -(1 << 31)
 
 
-def passes(wanted: PullFilter, *codes: int) -> list[bool]:
+def passes(wanted: reading.PullFilter, *codes: int) -> list[bool]:
     return [bool(each) for each in wanted.entries(np.array(codes, np.int64))]
 
 
-def of_codes(*codes: int) -> PullFilter:
-    return PullFilter(np.array(codes, np.int32))
+def of_codes(*codes: int) -> reading.PullFilter:
+    return reading.PullFilter(np.array(codes, np.int32))
 
 
 def test_entries_pass_by_the_hash_codes_of_tags() -> None:
     """SubscriptionData's codes are Java ints; a tagsCode is one in 8 bytes."""
-    wanted = wanted_by(subscription_of("T", "A || AB", None, 0), PROFILE)
+    wanted = reading.wanted_by(reading.subscription_of("T", "A || AB", None, 0), PROFILE)
     assert passes(wanted, A_SUBSCRIPTIONS, AB, A_SUBSCRIPTIONS + 1, 0, -A_SUBSCRIPTIONS) == [
         True,
         True,
@@ -235,10 +228,10 @@ def test_an_entry_whose_tag_is_elsewhere_passes() -> None:
 
 @pytest.mark.parametrize("text", ["*", "", None])
 def test_no_text_and_a_star_are_everything(text: str | None) -> None:
-    own = subscription_of("T", text, "TAG", 3)
+    own = reading.subscription_of("T", text, "TAG", 3)
     assert own == Subscription("T", "*", "TAG", 3)
-    assert wanted_by(own, PROFILE) is EVERYTHING
-    assert passes(EVERYTHING, 0, A_SUBSCRIPTIONS, MIN_INT - 1) == [True] * 3
+    assert reading.wanted_by(own, PROFILE) is reading.EVERYTHING
+    assert passes(reading.EVERYTHING, 0, A_SUBSCRIPTIONS, MIN_INT - 1) == [True] * 3
 
 
 def test_a_kind_is_of_tags_where_it_is_missing_or_says_so() -> None:
@@ -247,14 +240,14 @@ def test_a_kind_is_of_tags_where_it_is_missing_or_says_so() -> None:
         True, True, True, False, False,
     ]  # fmt: skip
     with pytest.raises(WrongTags):
-        subscription_of("T", "||", None, 0)
+        reading.subscription_of("T", "||", None, 0)
     for empty in ("", None):
         with pytest.raises(WrongTags):
-            subscription_of("T", empty, "SQL92", 0)
+            reading.subscription_of("T", empty, "SQL92", 0)
 
 
 def test_sql_looks_at_records_by_their_properties() -> None:
-    wanted = wanted_by(subscription_of("T", "a > 5", "SQL92", 0), PROFILE)
+    wanted = reading.wanted_by(reading.subscription_of("T", "a > 5", "SQL92", 0), PROFILE)
     assert wanted.record is not None
     assert passes(wanted, 0, A_SUBSCRIPTIONS) == [True, True]
     record: Any = Record
@@ -267,9 +260,8 @@ def test_sql_looks_at_records_by_their_properties() -> None:
 def test_a_long_expression_looks_at_fewer_records_and_too_long_a_one_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    short, long = (
-        wanted_by(Subscription("T", f"a = '{'x' * many}'", "SQL92"), PROFILE) for many in (1, 9000)
-    )
+    short, long = (reading.wanted_by(Subscription("T", f"a = '{'x' * many}'", "SQL92"),
+                                     PROFILE) for many in (1, 9000))  # fmt: skip
     assert short.looked_at > 10 * long.looked_at >= 10
     monkeypatch.setattr(attendance, "_SQL_MOST", 5)
     assert compiled("a > 7", PROFILE)

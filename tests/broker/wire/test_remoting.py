@@ -14,24 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput.broker.wire import remoting
 from reput.broker.wire.codes import Language, RequestCode
-from reput.broker.wire.remoting import (
-    FIRST_BYTES,
-    FRAME_MOST,
-    HEADER_MOST,
-    BadFrame,
-    Command,
-    Frames,
-    Serialization,
-    decode_binary,
-    decode_json,
-    encode_binary,
-    frame,
-    frame_head,
-    is_int,
-    protocol_of,
-    signature,
-)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +31,7 @@ from reput.broker.wire.remoting import (
     ],
 )
 def test_bit_0_is_an_answers_and_bit_1_of_what_nobody_answers(flag, response, one_way) -> None:
-    command = Command(11, flag=flag)
+    command = remoting.Command(11, flag=flag)
     assert (command.is_response, command.is_one_way) == (response, one_way)
 
 
@@ -66,14 +50,14 @@ def test_bit_0_is_an_answers_and_bit_1_of_what_nobody_answers(flag, response, on
     ],
 )
 def test_an_int_has_32_bits_and_a_sign_and_is_no_boolean(value: Any, fits: bool) -> None:
-    assert is_int(value) is fits
+    assert remoting.is_int(value) is fits
 
 
 # --- Frames in any pieces, of any bytes: commands, or an error that says what is wrong.
 INTS = st.integers(-(1 << 31), (1 << 31) - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 COMMANDS = st.builds(
-    Command,
+    remoting.Command,
     st.integers(-(1 << 15), (1 << 15) - 1),
     INTS,
     INTS,
@@ -82,12 +66,12 @@ COMMANDS = st.builds(
     st.none() | TEXTS.filter(bool),
     st.integers(0, (1 << 15) - 1),
     st.sampled_from([int(each) for each in Language]),
-    st.sampled_from(Serialization),
+    st.sampled_from(remoting.Serialization),
 )
 CAUGHT = json.loads((Path(__file__).parent / "frames.json").read_text())  # see capture.py
 
 
-def taken(frames: Frames) -> list[Command]:
+def taken(frames: remoting.Frames) -> list[remoting.Command]:
     found = []
     while (command := frames.next()) is not None:
         found.append(command)
@@ -95,8 +79,10 @@ def taken(frames: Frames) -> list[Command]:
 
 
 @given(st.lists(COMMANDS, max_size=4), st.lists(st.integers(1, 60), min_size=1, max_size=30))
-def test_commands_come_out_as_they_went_in(commands: list[Command], cuts: list[int]) -> None:
-    raw, frames, found, at = b"".join(map(frame, commands)), Frames(), [], 0
+def test_commands_come_out_as_they_went_in(
+    commands: list[remoting.Command], cuts: list[int]
+) -> None:
+    raw, frames, found, at = b"".join(map(remoting.frame, commands)), remoting.Frames(), [], 0
     for cut in [*cuts, len(raw)]:
         frames.feed(raw[at : at + cut])
         at += cut
@@ -106,57 +92,59 @@ def test_commands_come_out_as_they_went_in(commands: list[Command], cuts: list[i
 
 
 @given(COMMANDS, st.data())
-def test_every_flipped_byte_is_a_command_or_an_error(command: Command, data: st.DataObject) -> None:
-    raw = bytearray(frame(command))
+def test_every_flipped_byte_is_a_command_or_an_error(
+    command: remoting.Command, data: st.DataObject
+) -> None:
+    raw = bytearray(remoting.frame(command))
     at = data.draw(st.integers(0, len(raw) - 1))
     raw[at] ^= data.draw(st.integers(1, 255))
-    frames = Frames()
+    frames = remoting.Frames()
     frames.feed(bytes(raw))
-    with suppress(BadFrame):
+    with suppress(remoting.BadFrame):
         taken(frames)
 
 
 @given(st.binary(max_size=60), st.integers(0, 1))
 def test_any_header_is_a_command_or_an_error(header: bytes, kind: int) -> None:
-    frames = Frames()
+    frames = remoting.Frames()
     frames.feed(struct.pack(">ii", 4 + len(header), kind << 24 | len(header)) + header)
-    with suppress(BadFrame):
+    with suppress(remoting.BadFrame):
         assert len(taken(frames)) == 1
 
 
 @pytest.mark.parametrize(
     ("total", "marked"),
     [
-        (-1, 0), (3, 0), (FRAME_MOST + 1, 0), ((1 << 31) - 1, 2), (100, 97),
-        (1 << 23, HEADER_MOST + 1), (100, 2 << 24), (100, 255 << 24),
+        (-1, 0), (3, 0), (remoting.FRAME_MOST + 1, 0), ((1 << 31) - 1, 2), (100, 97),
+        (1 << 23, remoting.HEADER_MOST + 1), (100, 2 << 24), (100, 255 << 24),
     ],
 )  # fmt: skip
 def test_a_head_that_cannot_be_is_refused_at_once(total: int, marked: int) -> None:
-    frames = Frames()
+    frames = remoting.Frames()
     frames.feed(struct.pack(">iI", total, marked))
-    with pytest.raises(BadFrame):
+    with pytest.raises(remoting.BadFrame):
         frames.next()
 
 
 @pytest.mark.parametrize("caught", CAUGHT, ids=lambda row: f"{row['from']} {row['as']}")
 def test_frames_of_real_clients_and_brokers_are_read_and_written(caught: dict[str, str]) -> None:
-    raw, frames = bytes.fromhex(caught["hex"]), Frames()
+    raw, frames = bytes.fromhex(caught["hex"]), remoting.Frames()
     frames.feed(raw)
     (command,) = taken(frames)
     assert command.serialization.name == caught["as"]
     assert command.is_response == caught["from"].startswith("broker")
     assert command.version > 300
-    again = Frames()
-    again.feed(frame(command))
+    again = remoting.Frames()
+    again.feed(remoting.frame(command))
     assert taken(again) == [command]
     if not command.fields:  # a HashMap's order is Java's
-        assert frame(command) == raw
+        assert remoting.frame(command) == raw
 
 
 def test_real_clients_ask_for_what_is_known() -> None:
     codes = set[tuple[str, int]]()
     for row in CAUGHT:
-        frames = Frames()
+        frames = remoting.Frames()
         frames.feed(bytes.fromhex(row["hex"]))
         (command,) = taken(frames)
         if not command.is_response:
@@ -172,9 +160,9 @@ def test_real_clients_ask_for_what_is_known() -> None:
 @pytest.mark.parametrize("step", [1, 1000, 1 << 16])
 def test_a_body_that_is_too_long_is_passed_over(step: int) -> None:
     body_bytes = 5000 if step == 1 else 200_000
-    long, short = Command(10, 1), Command(11, 2, 0, {}, b"xyz")
-    raw = frame_head(long, body_bytes) + b"m" * body_bytes + frame(short)
-    frames, found, most = Frames(body_most=1000), [], 0
+    long, short = remoting.Command(10, 1), remoting.Command(11, 2, 0, {}, b"xyz")
+    raw = remoting.frame_head(long, body_bytes) + b"m" * body_bytes + remoting.frame(short)
+    frames, found, most = remoting.Frames(body_most=1000), [], 0
     for at in range(0, len(raw), step):
         frames.feed(raw[at : at + step])
         found += taken(frames)
@@ -182,8 +170,8 @@ def test_a_body_that_is_too_long_is_passed_over(step: int) -> None:
     assert found == [long._replace(body=None), short]
     assert most <= max(2 * step, 1200)
     for length, kept in ((1000, True), (1001, False)):
-        frames = Frames(body_most=1000)
-        frames.feed(frame(Command(10, 1, 0, {}, b"m" * length)))
+        frames = remoting.Frames(body_most=1000)
+        frames.feed(remoting.frame(remoting.Command(10, 1, 0, {}, b"m" * length)))
         (command,) = taken(frames)
         assert (command.body is not None) == kept
 
@@ -213,24 +201,24 @@ TWO = field(b"topic", b"T") + field(b"queueId", b"3")
 
 
 def test_a_binary_header_is_read_as_java_reads_it() -> None:
-    assert decode_binary(header()).remark is None
+    assert remoting.decode_binary(header()).remark is None
     raw = header(b"", field(b"a", b"") + field(b"", b"b") + field(b"c", b"d"))
-    assert decode_binary(raw).fields == {"c": "d"}
+    assert remoting.decode_binary(raw).fields == {"c": "d"}
     raw = header(b"", field(b"a", b"1") + field(b"a", b"2"))
-    assert decode_binary(raw).fields == {"a": "2"}
-    assert decode_binary(header(code=-1, version=-2)).code == -1
+    assert remoting.decode_binary(raw).fields == {"a": "2"}
+    assert remoting.decode_binary(header(code=-1, version=-2)).code == -1
     for code, left in ((0x8000, -0x8000), (0x1_0005, 5), (200_050, 200_050 - 3 * 65_536)):
-        again = decode_binary(encode_binary(Command(code, version=code)))
+        again = remoting.decode_binary(remoting.encode_binary(remoting.Command(code, version=code)))
         assert (again.code, again.version) == (left, left)
     for byte, language in ((0, Language.JAVA), (255, Language.OTHER)):
-        assert decode_binary(header(language=byte)).language == language
-    assert decode_binary(header(b"\xffx")).remark == "\ufffdx"
+        assert remoting.decode_binary(header(language=byte)).language == language
+    assert remoting.decode_binary(header(b"\xffx")).remark == "\ufffdx"
 
 
 @pytest.mark.parametrize("length", range(21))
 def test_a_header_that_ends_too_early_is_an_error(length: int) -> None:
-    with pytest.raises(BadFrame):
-        decode_binary(header()[:length])
+    with pytest.raises(remoting.BadFrame):
+        remoting.decode_binary(header()[:length])
 
 
 @pytest.mark.parametrize(
@@ -249,20 +237,20 @@ def test_a_header_that_ends_too_early_is_an_error(length: int) -> None:
 def test_lengths_that_lie_are_errors(at: int, value: int, reason: str) -> None:
     raw = bytearray(header(b"r", TWO))
     struct.pack_into(">i", raw, at, value)
-    with pytest.raises(BadFrame, match=reason):
-        decode_binary(bytes(raw))
+    with pytest.raises(remoting.BadFrame, match=reason):
+        remoting.decode_binary(bytes(raw))
 
 
 # --- Headers as JSON: what is read of other clients' headers, and what fastjson would write.
 
 
 def test_what_is_missing_has_fastjsons_default() -> None:
-    command = decode_json(b'{"code":0}')
+    command = remoting.decode_json(b'{"code":0}')
     assert (command.opaque, command.flag, command.version, command.fields) == (0, 0, 0, {})
     assert (command.remark, command.language) == (None, Language.OTHER)
-    assert decode_json(b'{"code":0,"extFields":null,"remark":null}') == command
+    assert remoting.decode_json(b'{"code":0,"extFields":null,"remark":null}') == command
     for language in (b'"PYTHON9"', b"7", b"null", b"[]"):
-        assert decode_json(b'{"code":0,"language":%b}' % language) == command
+        assert remoting.decode_json(b'{"code":0,"language":%b}' % language) == command
 
 
 @pytest.mark.parametrize(
@@ -281,7 +269,7 @@ def test_what_is_missing_has_fastjsons_default() -> None:
 def test_a_field_is_a_text_whatever_a_client_wrote(value: Any, text: str | None) -> None:
     header = json.dumps({"code": 1, "extFields": {"f": value, "g": "h"}}).encode()
     wanted = {"g": "h"} if text is None else {"f": text, "g": "h"}
-    assert decode_json(header).fields == wanted
+    assert remoting.decode_json(header).fields == wanted
 
 
 @pytest.mark.parametrize(("header", "reason"), [(b"", "not JSON"), (b"\xff", "not JSON"),
@@ -304,8 +292,8 @@ def test_a_field_is_a_text_whatever_a_client_wrote(value: Any, text: str | None)
                                                 (b'{"code":1,"extFields":{"a":[]}}',
                                                  "extFields is not text")])  # fmt: skip
 def test_a_header_that_is_none_says_why(header: bytes, reason: str) -> None:
-    with pytest.raises(BadFrame, match=reason):
-        decode_json(header)
+    with pytest.raises(remoting.BadFrame, match=reason):
+        remoting.decode_json(header)
 
 
 # --- Peers that speak another protocol are known by their first bytes.
@@ -324,8 +312,8 @@ def test_a_header_that_is_none_says_why(header: bytes, reason: str) -> None:
     ],
 )
 def test_a_protocol_is_named_by_its_first_bytes(first: bytes, name: str) -> None:
-    assert protocol_of(first).split(",")[0] == name
-    assert len(first) <= FIRST_BYTES
+    assert remoting.protocol_of(first).split(",")[0] == name
+    assert len(first) <= remoting.FIRST_BYTES
 
 
 # --- Signatures of requests as RocketMQ's clients make them (AclUtils.calSignature).
@@ -335,7 +323,7 @@ def hmac_sha1(content: bytes, key: bytes = b"secret") -> str:
 
 def test_values_are_signed_in_the_order_of_their_names_then_the_body() -> None:
     fields = {"topic": "T", "AccessKey": "me", "queueId": "0", "Signature": "left out"}
-    assert signature(fields, b"body", "secret") == hmac_sha1(b"me0Tbody")
-    assert signature({}, b"", "secret") == hmac_sha1(b"")
+    assert remoting.signature(fields, b"body", "secret") == hmac_sha1(b"me0Tbody")
+    assert remoting.signature({}, b"", "secret") == hmac_sha1(b"")
     fields = {"\U00010000": "above", "\uffff": "below", "Z": "1", "a": "2"}
-    assert signature(fields, b"", "secret") == hmac_sha1(b"12abovebelow")
+    assert remoting.signature(fields, b"", "secret") == hmac_sha1(b"12abovebelow")

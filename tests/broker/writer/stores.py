@@ -7,12 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.layouts import (
-    RECORD_HEAD_BYTES,
-    SYS_BORN_HOST_V6,
-    SYS_STORE_HOST_V6,
-    SYS_TRANSACTION_MASK,
-)
+from reput.store_format import layouts
 from reput.store_format.log.record import Record, read_body, read_one
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.walk import Read
@@ -50,9 +45,9 @@ def open_writer(root: Path, clock: Clock | None = None, **options: object) -> Co
 def read_stored(read: Read, at: int, segment_end: int, rules: RecordRules) -> Record | None:
     """The record at a physical offset with its body; None where no sound record is."""
     left = segment_end - at
-    if left < RECORD_HEAD_BYTES:
+    if left < layouts.RECORD_HEAD_BYTES:
         return None  # a BLANK at most
-    _, record = read_one(read, at, segment_end, rules, RECORD_HEAD_BYTES)
+    _, record = read_one(read, at, segment_end, rules, layouts.RECORD_HEAD_BYTES)
     return None if record is None else record._replace(body=read_body(read, record))
 
 
@@ -82,7 +77,7 @@ def host_text(raw: bytes) -> str:
 
 def as_message(record: Record) -> Message:
     """The message whose record it is, its properties as they are."""
-    known = SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+    known = layouts.SYS_TRANSACTION_MASK | layouts.SYS_BORN_HOST_V6 | layouts.SYS_STORE_HOST_V6
     return Message(
         topic=record.topic, body=record.body, queue_id=record.queue_id,
         properties=record.properties, flag=record.flag, transaction=record.transaction,

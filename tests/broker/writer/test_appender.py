@@ -9,14 +9,8 @@ import pytest
 
 from reput.broker.writer.appender import Appender, Request, UsageGuard, check_fits
 from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.message import refusals
 from reput.store_format.message.message import Message
-from reput.store_format.message.refusals import (
-    BatchQueueTopic,
-    ForkedWriter,
-    MessageTooLarge,
-    WriterClosed,
-    WriterFailed,
-)
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.memory_files import MemoryFiles
 
@@ -67,20 +61,20 @@ def test_one_request_that_is_refused_leaves_the_others(writer: CommitLogWriter) 
     assert placed(writer.appender, request(writer, 0), refused, request(writer, 0)) == [
         (0, 0, SIZE), (-1, -1, 0), (1, SIZE, 2 * SIZE),
     ]  # fmt: skip
-    assert isinstance(refused.error, BatchQueueTopic)
+    assert isinstance(refused.error, refusals.BatchQueueTopic)
 
 
 def test_nothing_is_written_where_the_check_raises(writer: CommitLogWriter) -> None:
     def closed() -> None:
-        raise WriterClosed("closed")
+        raise refusals.WriterClosed("closed")
 
-    with pytest.raises(WriterClosed):
+    with pytest.raises(refusals.WriterClosed):
         writer.appender.append([request(writer, 0)], closed)
     assert writer.log.end == 0
     writer.guard.closing = True
-    with pytest.raises(WriterClosed):
+    with pytest.raises(refusals.WriterClosed):
         writer.appender.append([request(writer, 0)])
-    with pytest.raises(WriterClosed), writer.appender.appending():
+    with pytest.raises(refusals.WriterClosed), writer.appender.appending():
         pass
     writer.appender.append([request(writer, 0)], lambda: None)
     assert writer.log.end == SIZE
@@ -89,7 +83,7 @@ def test_nothing_is_written_where_the_check_raises(writer: CommitLogWriter) -> N
 def test_a_batch_is_no_longer_than_a_segment_less_eight_bytes(writer: CommitLogWriter) -> None:
     batch = request(writer, 0, 0)
     check_fits(batch, 2 * SIZE + 8)
-    with pytest.raises(MessageTooLarge, match=f"a segment takes {2 * SIZE - 1}"):
+    with pytest.raises(refusals.MessageTooLarge, match=f"a segment takes {2 * SIZE - 1}"):
         check_fits(batch, 2 * SIZE + 7)
 
 
@@ -113,7 +107,7 @@ def test_the_first_error_stays_and_is_told_before_that_it_is_closed() -> None:
     guard.closing = True
     assert not guard.is_usable
     for check in (guard.check_sound, guard.check_usable):
-        with pytest.raises(WriterFailed, match="first"):
+        with pytest.raises(refusals.WriterFailed, match="first"):
             check()
 
 
@@ -126,7 +120,7 @@ def test_an_error_that_is_the_callers_own_does_not_end_the_writer() -> None:
 
 def test_an_os_error_ends_the_writer() -> None:
     guard = UsageGuard()
-    with pytest.raises(WriterFailed, match="no space") as failed, guard.failing():
+    with pytest.raises(refusals.WriterFailed, match="no space") as failed, guard.failing():
         raise OSError("no space")
     assert isinstance(failed.value.__cause__, OSError)
     assert not guard.is_usable
@@ -136,7 +130,7 @@ def test_an_os_error_ends_the_writer() -> None:
 def _said(guard: UsageGuard) -> list[str]:
     said = []
     for check in (guard.check_process, guard.check_usable):
-        with pytest.raises(ForkedWriter) as error:
+        with pytest.raises(refusals.ForkedWriter) as error:
             check()
         said.append(str(error.value))
     assert guard.is_fork

@@ -14,13 +14,8 @@ from reput.broker.writer.commit_log import CommitLog
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.protocol import Files
+from reput.store_format.message import refusals
 from reput.store_format.message.message import Message
-from reput.store_format.message.refusals import (
-    CreateFileFailed,
-    DiskFull,
-    PageCacheBusy,
-    Unavailable,
-)
 from reput.store_format.release.settings import WriterSettings
 from tests.broker.writer.stores import Clock, open_writer, settings, stored_records
 from tests.faults.killing import lengths_at_each_kill
@@ -118,7 +113,7 @@ def fill(writer: CommitLogWriter, count: int) -> list[str]:
     for _ in range(count):
         try:
             reported.append(writer.append(Message("T", bytes(400))).status)
-        except Unavailable as error:
+        except refusals.Unavailable as error:
             reported.append(error.status)
     return reported
 
@@ -135,7 +130,9 @@ def test_only_so_many_segments_wait_in_memory(tmp_path: Path, size: int) -> None
         fit = reported.index("CREATE_MAPPED_FILE_FAILED")
         assert set(reported[fit:]) == {"CREATE_MAPPED_FILE_FAILED"}
         assert waiting_bytes(writer) == size * 4096
-        with pytest.raises(CreateFileFailed, match="transientStorePoolSize wait to be written"):
+        with pytest.raises(
+            refusals.CreateFileFailed, match="transientStorePoolSize wait to be written"
+        ):
             writer.append(Message("T", b""))
         writer.log.commit()
         assert fill(writer, 1) == ["PUT_OK"]
@@ -214,9 +211,9 @@ def test_nothing_is_taken_where_the_disk_is_full(tmp_path: Path) -> None:
         writer.admission.look()
         end = writer.log.end
         assert fill(writer, 2) == ["SERVICE_NOT_AVAILABLE"] * 2
-        with pytest.raises(DiskFull, match=r"the disk is 91% full, more than .* \(90%\)"):
+        with pytest.raises(refusals.DiskFull, match=r"the disk is 91% full, more than .* \(90%\)"):
             writer.append(Message("T", b""))
-        with pytest.raises(DiskFull), writer.appending():
+        with pytest.raises(refusals.DiskFull), writer.appending():
             pass
         assert writer.log.end == end
         files.used = 0.90
@@ -232,7 +229,7 @@ def test_nothing_is_taken_while_another_message_is_on_its_way_for_long(tmp_path:
             clock.now += 1000
             writer.admission.check()
             clock.now += 1
-            with pytest.raises(PageCacheBusy) as busy:
+            with pytest.raises(refusals.PageCacheBusy) as busy:
                 writer.append(Message("T", b""))
             assert busy.value.status == "OS_PAGE_CACHE_BUSY"
             clock.now += 10_000_000

@@ -146,8 +146,8 @@ def check_there(engine: Any, stage: str, url: str, marker: str, to: Path) -> Non
     """As `check`, on another file system that has the store; an executor is killed once."""
     storage, sets = killing(url, stage, marker), f"{url}/{stage}"
     job(engine, storage, f"{sets}/output", f"{url}/store")
-    assert difference(battery.download(storage, f"{sets}/output", to), golden_stores.unpack(
-        GOLDEN).expect) is None  # fmt: skip
+    assert difference(battery.download(storage, f"{sets}/output", to),
+                      golden_stores.unpack(GOLDEN).expect) is None  # fmt: skip
     assert [each.name for each in storage.list(sets)] == ["output"]
     assert Path(marker).exists(), f"no executor was killed in {stage}"
 

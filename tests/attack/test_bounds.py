@@ -54,9 +54,8 @@ def huge_bodies(path: Path, bodies: int) -> None:
 
 def small_records(path: Path) -> int:
     """A segment of a GiB full of small records, its text written a part at a time."""
-    record = np.frombuffer(
-        encode(Message(properties=properties(("KEYS", "k"), ("TAGS", "t"))), 0), np.uint8
-    )
+    record = np.frombuffer(encode(Message(properties=properties(("KEYS", "k"), ("TAGS", "t"))), 0),
+                           np.uint8)  # fmt: skip
     size = len(record)
     count = (GIB - 8) // size
     with path.open("wb") as file:
@@ -125,9 +124,8 @@ print(sum(row["records"] for row in rows), peak.added)
 
 def peak_of_scan(tmp_path: Path, split_bytes: int) -> tuple[int, int]:
     """Records, and MiB that a scan of the whole store adds to a process."""
-    done = run_python(
-        "-c", PEAK, tmp_path / "store", tmp_path / "staging", split_bytes, timeout=300, check=True
-    )
+    done = run_python("-c", PEAK, tmp_path / "store", tmp_path / "staging", split_bytes,
+                      timeout=300, check=True)  # fmt: skip
     records, mib = done.stdout.split()
     return int(records), int(mib)
 
@@ -269,11 +267,9 @@ def test_thousands_of_topics(tmp_path: Path) -> None:
     words = ["--rocketmq", "5.3.3", *given]
     for command, most_mib, most_seconds in (
         (["rebuild", store, "--output", tmp_path / "set", *words], 900, 300),
-        (["install", tmp_path / "set", store, "--yes"], 900, 300),
-        (["topics", store], 600, 120),
+        (["install", tmp_path / "set", store, "--yes"], 900, 300), (["topics", store], 600, 120),
         (["query", store, "--topic", "T020000", "--key", "k"], 400, 60),
-        (["check", store, *words], 900, 300),
-    ):
+        (["check", store, *words], 900, 300)):  # fmt: skip
         code, out, mib, seconds = run(*command)
         print(command[0], code, mib, round(seconds, 1))
         assert code == 0, (command[0], out[-500:])

@@ -31,11 +31,21 @@ def run_kernel(at: Path = ROOT, **env: str) -> str:
     return folder
 
 
-def test_a_new_folder_is_made_for_us_alone(tmp_path: Path) -> None:
+def test_a_new_folder_is_ours_alone_also_below_a_sticky_one_and_no_file(tmp_path: Path) -> None:
     folder = private_folder(str(tmp_path / "a" / "b"))
     assert folder == str(tmp_path / "a" / "b")
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
     assert Path(folder).stat().st_mode & 0o777 == 0o700
+    (tmp_path := tmp_path / "1").mkdir()
+    tmp_path.chmod(0o1777)
+    assert private_folder(str(tmp_path / "ours"))
+    assert safe_parent(str(tmp_path)) == str(tmp_path)
+    with pytest.raises(NotPrivate, match="others may write"):
+        private_folder(str(tmp_path))
+    (tmp_path := tmp_path / "2").mkdir()
+    (tmp_path / "a").touch()
+    with pytest.raises(NotPrivate, match="is not a folder"):
+        private_folder(str(tmp_path / "a"))
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
@@ -45,14 +55,6 @@ def test_a_folder_that_others_write_to_is_refused(tmp_path: Path, which: str, mo
     (tmp_path / which).chmod(mode)
     with pytest.raises(NotPrivate, match=f"{which}: others may write"):
         private_folder(str(tmp_path / "a" / "b"))
-
-
-def test_below_a_sticky_folder_ours_are_safe_and_it_is_not(tmp_path: Path) -> None:
-    tmp_path.chmod(0o1777)
-    assert private_folder(str(tmp_path / "ours"))
-    assert safe_parent(str(tmp_path)) == str(tmp_path)
-    with pytest.raises(NotPrivate, match="others may write"):
-        private_folder(str(tmp_path))
 
 
 @as_root
@@ -88,12 +90,6 @@ def test_another_s_link_in_a_sticky_folder_is_refused(tmp_path: Path) -> None:
     os.lchown(tmp_path / "reput-0", NOBODY, NOBODY)
     with pytest.raises(NotPrivate, match="belongs to user"):
         private_folder(f"{tmp_path}/reput-0/kernels")
-
-
-def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
-    with pytest.raises(NotPrivate, match="is not a folder"):
-        private_folder(str(tmp_path / "a"))
 
 
 @pytest.mark.long
@@ -157,10 +153,9 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
     )
 
     def key(place: Path) -> str:
-        done = run_python(
-            "-P", "-c", program,
-            env={"PYTHONPATH": str(place), "REPUT_CACHE": str(tmp_path / "cache")}, check=True,
-        )  # fmt: skip
+        done = run_python("-P", "-c", program, env={"PYTHONPATH": str(place),
+                                                    "REPUT_CACHE": str(tmp_path / "cache")},
+                          check=True)  # fmt: skip
         return done.stdout.strip()
 
     keys = [key(copy)]
@@ -237,7 +232,6 @@ def test_make_env_makes_a_folder_that_is_ours_alone(tmp_path: Path, mask: str) -
             for path in (cache, cache / "kernels"):
                 path.chmod(0o775)
         kept = {n: v for n, v in os.environ.items() if n != "REPUT_CACHE"}
-        subprocess.run(
-            ["bash", "-euc", f"umask {mask}\n{part}"], check=True, env={**kept, "HOME": str(home)}
-        )
+        subprocess.run(["bash", "-euc", f"umask {mask}\n{part}"], check=True, env={
+            **kept, "HOME": str(home)})  # fmt: skip
         assert private_folder(str(cache / "kernels" / "x"))

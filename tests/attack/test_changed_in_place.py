@@ -31,12 +31,10 @@ def test_install_from_within_the_store(written: Path) -> None:
         "the kept set": top / "store.reput-old", "inside it": top / "store.reput-old" / "s",
         "the root": Path("/"), "dots": top / "x" / ".." / "store", "here": Path("."),
         "above": Path(".."), "by the process": Path("/proc/self/cwd"),
-        "inside, by the process": Path("/proc/self/cwd/set"),
-    }  # fmt: skip
-    for place in [
-        *map(str, places.values()), f"file://{written}", f"file:{written}/set", f"{written}//",
-        f"FILE://{written}", f"file://localhost{top}", f"{top}/./store/", f"{top}/link/..",
-    ]:  # fmt: skip
+        "inside, by the process": Path("/proc/self/cwd/set")}  # fmt: skip
+    for place in [*map(str, places.values()), f"file://{written}", f"file:{written}/set",
+                  f"{written}//", f"FILE://{written}", f"file://localhost{top}", f"{top}/./store/",
+                  f"{top}/link/.."]:  # fmt: skip
         before = everything(top)
         with pytest.raises(StoreError):
             install_set(str(written), place)
@@ -121,12 +119,10 @@ def give(path: Path) -> None:
 
 
 PLANTED: dict[str, Callable[[Path], object]] = {
-    "another's folder": lambda s: give(s),
-    "a folder open to all": lambda s: s.chmod(0o777),
+    "another's folder": lambda s: give(s), "a folder open to all": lambda s: s.chmod(0o777),
     "a folder open to a group": lambda s: s.chmod(0o770),
     "a link to a folder": lambda s: (s.rename(s.parent / "there"), s.symlink_to("there")),
-    "a file": lambda s: (shutil.rmtree(s), s.write_text("x"), give(s)),
-}
+    "a file": lambda s: (shutil.rmtree(s), s.write_text("x"), give(s))}  # fmt: skip
 
 
 @as_root
@@ -159,10 +155,8 @@ def test_a_planted_note_is_not_believed(written: Path, how: str) -> None:
         note.rename(written.parent / "note")
         note.symlink_to(written.parent / "note")
     before = everything(written.parent)
-    for work in (
-        lambda: undo_install(str(written)),
-        lambda: install_set(str(written), str(written.parent / "set")),
-    ):
+    for work in (lambda: undo_install(str(written)), lambda: install_set(
+        str(written), str(written.parent / "set"))):  # fmt: skip
         with pytest.raises(StoreError):
             work()
         assert everything(written.parent) == before
@@ -279,9 +273,8 @@ def test_append_writes_over_no_file_of_a_folder_that_is_no_store(tmp_path, name,
     put(tmp_path / "mine" / name)
     put(tmp_path / "m.jsonl", '{"topic": "T", "body": "x"}\n')
     before = everything(tmp_path)
-    words = [
-        "append", "--yes", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"), *reported(),
-    ]  # fmt: skip
+    words = ["append", "--yes", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"),
+             *reported()]  # fmt: skip
     assert main(words) == 2
     assert "is taken for no store" in capsys.readouterr().err
     assert everything(tmp_path) == before

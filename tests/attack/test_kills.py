@@ -293,10 +293,10 @@ def _line(command: str, folder: Path) -> list[str]:
 
 
 def _start(words: list[str], temporary: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "reput", *words], cwd=ROOT,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                            start_new_session=True, env={**os.environ,
-                                                         "TMPDIR": str(temporary)})  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "reput", *words], cwd=ROOT, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, start_new_session=True,
+        env={**os.environ, "TMPDIR": str(temporary)})  # fmt: skip
 
 
 def _done(words: list[str], temporary: Path) -> None:
@@ -320,9 +320,8 @@ def _prepared(folder: Path) -> Path:
     (folder / "lines.jsonl").write_text(LINE * 20_000)
     temporary = folder / "tmp"
     temporary.mkdir()
-    _done(
-        ["rebuild", str(folder / "store"), "--output", str(folder / "built"), *_words()], temporary
-    )
+    _done(["rebuild", str(folder / "store"), "--output", str(folder / "built"), *_words()],
+          temporary)  # fmt: skip
     return temporary
 
 

@@ -81,23 +81,20 @@ def test_a_merge_into_a_store_that_is_merged(world: World) -> None:
 
 HOLDS = (
     "its parent", "the top", "the root", "relative, above", "what holds another folder of the log",
-    "what holds that", "what will hold that",
-)  # fmt: skip
+    "what holds that", "what will hold that")  # fmt: skip
 
 
 @pytest.mark.parametrize("job", [verify, check], ids=["verify", "check"])
 def test_staging(world: World, job: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A temporary folder may hold a store, as /tmp does; it may not be in one."""
     outputs = {n: o for n, o in world.outputs().items() if n not in HOLDS}
-    monkeypatch.setattr(
-        world, "outputs", lambda: {**outputs, **{str(n): o for n, o in enumerate(outputs.values())}}
-    )
-    refused(world, lambda output: in_process(
-        job, str(world.store), staging_folder=output, settings=world.settings,
-    ))  # fmt: skip
+    monkeypatch.setattr(world, "outputs", lambda: {
+        **outputs, **{str(n): o for n, o in enumerate(outputs.values())}})  # fmt: skip
+    refused(world, lambda output: in_process(job, str(world.store), staging_folder=output,
+                                             settings=world.settings))  # fmt: skip
 
 
-def test_the_temporary_folder_is_no_part_of_the_store(world: World, monkeypatch) -> None:
+def test_neither_the_temporary_folder_nor_against_is_an_output(world: World, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(world.store / "run"))
     before = everything(world.root)
     for job in (verify, check):
@@ -106,9 +103,6 @@ def test_the_temporary_folder_is_no_part_of_the_store(world: World, monkeypatch)
     with pytest.raises(StoreError):
         in_process(recover, str(world.store), settings=SETTINGS, dry_run=True)
     assert everything(world.root) == before
-
-
-def test_against_is_an_input_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     against = world.root / "against"
     against.mkdir()
     with pytest.raises(OverlapsInput, match="against"):
@@ -134,9 +128,8 @@ def test_a_picture(world: World) -> None:
 
 @pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
 def test_a_report(world: World, replace: bool) -> None:
-    refused(world, lambda path: report(
-        str(world.store), path, settings=world.settings, replace=replace,
-    ))  # fmt: skip
+    refused(world, lambda path: report(str(world.store), path, settings=world.settings,
+                                       replace=replace))  # fmt: skip
     page = world.root / "work" / "report.html"
     report(str(world.store), str(page), settings=world.settings, replace=replace)
     assert page.is_file()
@@ -277,8 +270,7 @@ def test_a_rebuild_does_not_replace_a_repaired_store_nor_the_other_way(world: Wo
 
 
 @pytest.mark.parametrize(
-    ("owner", "step"), [(LocalStorage, "publish"), (DiskFiles, "sync_all")]
-)  # fmt: skip
+    ("owner", "step"), [(LocalStorage, "publish"), (DiskFiles, "sync_all")])  # fmt: skip
 def test_what_came_while_the_job_ran_stays(owner, step: str, world: World, monkeypatch) -> None:
     """Checked when the job begins is not enough: asked again before the set is made durable, which
     takes long, and behind that.
@@ -359,8 +351,8 @@ MOUNTS = r"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
 @pytest.mark.parametrize(("path", "place"), [
     ("/", ("8:1", "/")), ("/data/store", ("8:1", "/data/store")),
     ("/mnt/bound here", ("8:1", "/data/store/")), ("/mnt/bound here/x", ("8:1", "/data/store/x")),
-    ("/mnt/bound herex", ("8:1", "/mnt/bound herex")), ("/disk2/store", ("8:1", "/data/store")),
-])  # fmt: skip
+    ("/mnt/bound herex", ("8:1", "/mnt/bound herex")),
+    ("/disk2/store", ("8:1", "/data/store"))])  # fmt: skip
 def test_where_a_path_is_on_its_file_system(path: str, place: tuple[str, str]) -> None:
     assert where_mounted(path, MOUNTS) == place
 
@@ -384,9 +376,8 @@ for path in ("mnt", "mnt/x", "sub", "sub/x/y", "up/er/store", "up/er", "up/er/mn
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts: wants root")
 def test_bind_mounts(tmp_path: Path) -> None:
     done = subprocess.run(
-        ["unshare", "-m", sys.executable, "-c", _BOUND, str(tmp_path)],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+        ["unshare", "-m", sys.executable, "-c", _BOUND, str(tmp_path)], capture_output=True,
+        text=True, check=False, cwd=Path(__file__).parents[2])  # fmt: skip
     if done.returncode and ("unshare" in done.stderr or "mount" in done.stderr):
         pytest.skip(f"no mounts of its own here: {done.stderr.splitlines()[-1]}")
     assert dict(line.split(" ", 1) for line in done.stdout.splitlines()) == {

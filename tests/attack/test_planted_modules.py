@@ -60,8 +60,7 @@ def test_the_traps_work(planted: Path) -> None:
 
 @pytest.mark.skipif(not REPUT.exists(), reason="the command is not installed")
 @pytest.mark.parametrize(
-    "words", [["--help"], ["dump", "STORE/config/topics.json"], ["clean", "."]]
-)
+    "words", [["--help"], ["dump", "STORE/config/topics.json"], ["clean", "."]])  # fmt: skip
 def test_commands_without_spark(planted: Path, words: list[str]) -> None:
     store = str(unpack("broker_clean_5.3.3").root / "input")
     done = run(planted, REPUT, *(word.replace("STORE", store) for word in words))
@@ -149,8 +148,7 @@ SHAPES: dict[str, Callable[[Path], object]] = {
     "FIFO": os.mkfifo, "socket": _socket, "device": _device, "folder": Path.mkdir,
     "link to itself": lambda path: path.symlink_to(path.name),
     "link to nothing": lambda path: path.symlink_to("/nonexistent/file"),
-    "link to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
-}  # fmt: skip
+    "link to /dev/zero": lambda path: path.symlink_to("/dev/zero")}  # fmt: skip
 NOTE_SHAPES = {name: _note(content) for name, content in NOTES.items()}
 # Places by what is there: {topic} and {index} stand for the first that the store has.
 PLACES = ("commitlog/{segment}", "commitlog/notes", "consumequeue", "consumequeue/planted",
@@ -162,8 +160,7 @@ NOTE_PLACES = ("config/topics.json", "checkpoint", "abort", "manifest.json", ".r
 READS = (
     ("rebuild", "{store}", "--output", "{out}"), ("verify", "{store}"), ("check", "{store}"),
     ("recover", "{store}", "--dry-run"), ("repair", "{store}", "--output", "{out}"),
-    ("clean", "{store}", "--dry-run"), ("dump", "{place}"),
-)  # fmt: skip
+    ("clean", "{store}", "--dry-run"), ("dump", "{place}"))  # fmt: skip
 
 
 @contextmanager
@@ -214,11 +211,9 @@ def _plant(place: Path, shape: Callable[[Path], None]) -> None:
 def _cases() -> list[tuple[str, str]]:
     """At each place two shapes and two notes, by turns."""
     return [
-        (place, [*of][(number + more) % len(of)])
-        for places, of in ((PLACES, SHAPES), (NOTE_PLACES, NOTE_SHAPES))
-        for number, place in enumerate(places)
-        for more in (0, 3)
-    ]
+        (place, [*of][(number + more) % len(of)]) for places,
+        of in ((PLACES, SHAPES), (NOTE_PLACES, NOTE_SHAPES)) for number,
+        place in enumerate(places) for more in (0, 3)]  # fmt: skip
 
 
 @pytest.mark.long

@@ -73,7 +73,7 @@ def test_a_folder_with_anything_else_stays(store: Path, tmp_path: Path) -> None:
     assert contents(tmp_path / "out") == before
 
 
-def test_a_table_that_was_changed_is_not_installed(store: Path, tmp_path: Path) -> None:
+def test_a_changed_table_and_a_set_of_another_store_are_not_installed(store, tmp_path) -> None:
     made(store, tmp_path / "out")
     table = max((tmp_path / "out" / "consumequeue").glob("*.sst"), key=os.path.getsize)
     flip(table, -1)
@@ -81,9 +81,7 @@ def test_a_table_that_was_changed_is_not_installed(store: Path, tmp_path: Path) 
     with pytest.raises(StoreError):
         install_set(str(store), str(tmp_path / "out"))
     assert {k: v for k, v in contents(store).items() if k != "lock"} == before
-
-
-def test_a_set_of_another_store_is_not_installed(store: Path, tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     made(store, tmp_path / "out")
     (log,) = (store / "commitlog").iterdir()
     raw = bytearray(log.read_bytes())
@@ -200,14 +198,12 @@ def test_a_database_that_is_open_is_read_and_left_alone(held: Path, tmp_path: Pa
 def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path, tmp_path: Path) -> None:
     before, end = contents(store), made(store, tmp_path / "out").log_end
     with pytest.raises(
-        StoreError, match=f"its queues hold the log up to {end:,}; a broker goes on"
-    ):
+        StoreError, match=f"its queues hold the log up to {end:,}; a broker goes on"):  # fmt: skip
         catch_up(str(store), rocketmq="5.3.3", dry_run=True)
     commands: list[Callable[[], Any]] = [
         lambda: catch_up(str(store), rocketmq="5.3.3"),
         lambda: recover(Session(), str(store), rocketmq="5.3.3"),
-        lambda: open_writer(str(store), rocketmq="5.3.3"),
-    ]
+        lambda: open_writer(str(store), rocketmq="5.3.3")]  # fmt: skip
     for command in commands:
         with pytest.raises(StoreError, match="reput rebuild builds them") as said:
             command()
@@ -259,8 +255,7 @@ def test_nothing_is_installed_where_the_config_cannot_be_read(name: str, tmp_pat
     before = contents(tmp_path)
     for dry_run in (True, False):
         with pytest.raises(
-            RocksDBError, match=f"{name}: the RocksDB cannot be read: .* is missing"
-        ):
+            RocksDBError, match=f"{name}: the RocksDB cannot be read: .* is missing"):  # fmt: skip
             install_set(str(store), str(tmp_path / "out"), dry_run)
         assert {k: v for k, v in contents(tmp_path).items() if k != "store/lock"} == before
 

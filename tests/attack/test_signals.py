@@ -154,9 +154,8 @@ def parent(process: int) -> int:
 
 @pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("number", "moment"), [(signal.SIGINT, 1.0), (signal.SIGTERM, 0.0), (signal.SIGHUP, 2.0)]
-)
+@pytest.mark.parametrize(("number", "moment"), [
+    (signal.SIGINT, 1.0), (signal.SIGTERM, 0.0), (signal.SIGHUP, 2.0)])  # fmt: skip
 def test_a_signal_ends_with_one_line_and_leaves_nothing(
     tmp_path: Path, temporary: Path, number: signal.Signals, moment: float
 ) -> None:
@@ -258,7 +257,7 @@ def test_a_tmpdir_that_spark_cannot_have_is_not_taken(temporary, monkeypatch, na
     folders.remove_session_folder(made)
 
 
-def test_what_could_still_write_ends_first() -> None:
+def test_what_could_still_write_ends_first_and_no_failure_hides_the_signal() -> None:
     order = []
 
     def job() -> None:
@@ -276,8 +275,6 @@ def test_what_could_still_write_ends_first() -> None:
     assert ended.value.number == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
-
-def test_what_fails_on_the_way_out_does_not_hide_the_signal() -> None:
     def job() -> None:
         with ending_by_signals():
             try:
@@ -297,6 +294,13 @@ def test_an_ignored_signal_stays_ignored() -> None:
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            stop.check()
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -307,13 +311,3 @@ def test_what_must_not_end_within_a_step_ends_between_two(number: signal.Signals
         with pytest.raises(Stopped, match=number.name) as stopped:
             stop.check()
     assert stopped.value.exit_code == 128 + number
-
-
-def test_what_is_ignored_stays_ignored_between_two_steps() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with StopSignals() as stop:
-            os.kill(os.getpid(), signal.SIGHUP)
-            stop.check()
-    finally:
-        signal.signal(signal.SIGHUP, before)

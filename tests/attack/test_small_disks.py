@@ -176,9 +176,8 @@ def test_a_second_one_at_once_is_refused(name: str, stores_twice: Path, tmp_path
     for each in ("store", "behind"):
         shutil.copytree(stores_twice / each, tmp_path / each)
     (tmp_path / "replica/commitlog").mkdir(parents=True)
-    releases = [
-        DiskFiles(str(tmp_path / each)).lock("lock") for each in ("store", "behind", "replica")
-    ]
+    releases = [DiskFiles(str(tmp_path / each)).lock("lock") for each in (
+        "store", "behind", "replica")]  # fmt: skip
     before = unlocked(tmp_path)
     try:
         code, said = run(WORKS[name], stores_twice, tmp_path)

@@ -157,8 +157,7 @@ def test_what_stops_a_broker_is_named_by_who_publishes_and_installs(store: Path,
     gone = litter(store, *_IN_THE_WAY, "index/1")
     done = run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
     assert [line.split()[5].removeprefix(f"{store}/") for line in done.left_out] == [
-        "commitlog/.nfs01", "index/1",
-    ]  # fmt: skip
+        "commitlog/.nfs01", "index/1"]  # fmt: skip
     for change in (lambda: install_set(str(store), str(tmp_path / "set")),
                    lambda: undo_install(str(store))):  # fmt: skip
         todo = [line.split()[1].removeprefix(f"{store}/") for line in change().in_the_way]
@@ -350,9 +349,8 @@ def _change(storage: MemoryStorage, places: list[int], rng: Random) -> str:
     """Change a store in one of nine ways; the name of the way."""
     starts = sorted(int(path[-20:]) for path in storage.files if path.startswith("s/commitlog/"))
     start, other = rng.choice(starts), rng.choice(starts)
-    kind = rng.choice(
-        ["flip", "sysFlag", "zeros", "cut", "short", "gone", "renamed", "moved", "swapped"]
-    )
+    kind = rng.choice(["flip", "sysFlag", "zeros", "cut", "short", "gone", "renamed", "moved",
+                       "swapped"])  # fmt: skip
     raw, at = storage.files[_log(start)], rng.choice(places)
     if kind == "flip":
         _flip(storage, at + rng.randrange(90), rng.randrange(8))
@@ -392,9 +390,8 @@ def test_what_a_changed_store_loses_is_said(seed: int) -> None:
     rng = Random(seed)
     built = Built(version=rng.choice(["4.9.7", "5.3.3", "5.5.1"]))
     for _ in range(rng.choice([9, 30, 90])):
-        built.put(rng.choice("AB"), rng.randrange(2), keys="k", body=rng.randbytes(rng.choice(
-            [0, 5, 60, 200]
-        )))  # fmt: skip
+        built.put(rng.choice("AB"), rng.randrange(2), keys="k", body=rng.randbytes(rng.choice([
+            0, 5, 60, 200])))  # fmt: skip
     storage, places = built.derive().storage(), built.places()
     kinds = [_change(storage, places, rng) for _ in range(rng.choice([1, 1, 2]))]
     log = {path: raw for path, raw in storage.files.items() if path.startswith("s/commitlog/")}
@@ -404,8 +401,7 @@ def test_what_a_changed_store_loses_is_said(seed: int) -> None:
         whole |= {place} if there[place % SEGMENT :].startswith(raw) else set()
         readable |= {place} if any(raw in each for each in log.values()) else set()
     given: dict[str, Any] = {
-        "rocketmq": built.version, "settings": built.given(), "storage": storage,
-    }  # fmt: skip
+        "rocketmq": built.version, "settings": built.given(), "storage": storage}  # fmt: skip
     report = check(Session(seed), "s", **given)
     if report.sound and report.log_start == 0:  # else its first segments may have expired
         assert set(places) == whole or not set(kinds) - {"flip", "short"}, kinds

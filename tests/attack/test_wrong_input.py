@@ -182,12 +182,9 @@ def test_a_segment_in_two_folders(store: Path) -> None:
     refused(store, StoreError, r"00008192: is there twice, also as .*00008192", paths)
 
 
-def test_sizes_that_contradict_the_files(store: Path) -> None:
+def test_sizes_that_contradict_the_files_or_each_other(store: Path) -> None:
     refused(store, SettingError, "3 segments have 4096 bytes, and mappedFileSizeCommitLog is 8192",
             {"mappedFileSizeCommitLog": "8192"})  # fmt: skip
-
-
-def test_a_size_that_contradicts_the_others(store: Path) -> None:
     os.truncate(segment(store, 0), 4095)
     refused(store, StoreError, "has 4095 bytes, but mappedFileSizeCommitLog is 4096", {})
 
@@ -240,8 +237,7 @@ def test_a_queue_that_no_file_name_can_start(tmp_path: Path, first: int) -> None
 UNSAFE = {
     "..": "is not a folder's name", ".": "is not a folder's name", "/x": "holds a path separator",
     "../../../../evil": "holds a path separator", "a\\b": "holds a path separator",
-    "a\0b": "holds a NUL", "x" * 300: "is longer than 255 bytes",
-}  # fmt: skip
+    "a\0b": "holds a NUL", "x" * 300: "is longer than 255 bytes"}  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", UNSAFE, ids=[topic[:20] for topic in UNSAFE])
@@ -254,19 +250,15 @@ def test_an_unsafe_topic_is_left_out_and_said(tmp_path: Path, topic: str) -> Non
     assert UNSAFE[topic] in summary.left_out[0]
     below = {path.relative_to(store.parent).parts for path in store.parent.rglob("*")}
     assert {parts[1:3] for parts in below if parts[:2] == ("output", "consumequeue")} == {
-        ("consumequeue",),
-        ("consumequeue", "T"),
-    }
+        ("consumequeue",), ("consumequeue", "T")}  # fmt: skip
     assert {path.name for path in tmp_path.rglob("*") if store.parent not in path.parents} == {
-        "a", "b",
-    }  # fmt: skip
+        "a", "b"}  # fmt: skip
 
 
 def test_an_unsafe_name_of_a_further_queue_is_left_out(tmp_path: Path) -> None:
     """INNER_MULTI_DISPATCH with a path in it, which 5.0.0 would have followed."""
-    text = properties(
-        ("INNER_MULTI_DISPATCH", "../../evil,%LMQ%ok"), ("INNER_MULTI_QUEUE_OFFSET", "0,0")
-    )
+    text = properties(("INNER_MULTI_DISPATCH", "../../evil,%LMQ%ok"), ("INNER_MULTI_QUEUE_OFFSET",
+                                                                       "0,0"))  # fmt: skip
     store = write_log(tmp_path / "store", build_log([Message(properties=text)], SEGMENT))
     on = {"enableMultiDispatch": "true", "enableLmq": "true"}
     summary = rebuild(store, tmp_path / "output", on, rocketmq="5.0.0")
@@ -300,14 +292,12 @@ def test_an_output_in_use(store: Path, tmp_path: Path) -> None:
     assert rebuild(store, output, replace=True).messages == 90
 
 
-def test_an_output_that_is_a_file(store: Path, tmp_path: Path) -> None:
+def test_an_output_that_is_a_file_stays_and_folders_made_for_one_go_again(store, tmp_path) -> None:
     (tmp_path / "output").write_text("x")
     with pytest.raises(StoreError, match="output: is there and is not a folder"):
         rebuild(store, tmp_path / "output")
     assert (tmp_path / "output").read_text() == "x"
-
-
-def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     in_place(store, 10, body_crc=5)
     before = states(tmp_path)
     with pytest.raises(DamageFound):
@@ -328,8 +318,8 @@ def test_what_is_not_built_is_refused_by_name(store: Path, name: str) -> None:
 
 
 def test_wrong_settings_and_releases(store: Path) -> None:
-    refused(store, SettingError, "'maxIndexNumm' is not .*; did you mean maxIndexNum?",
-            {"maxIndexNumm": "5"})  # fmt: skip
+    refused(store, SettingError, "'maxIndexNumm' is not .*; did you mean maxIndexNum?", {
+        "maxIndexNumm": "5"})  # fmt: skip
     with pytest.raises(SettingError, match="maxHashSlotNum='x': expected a whole number"):
         rebuild(store, store.parent / "output", {"maxHashSlotNum": "x"})
     with pytest.raises(UnknownRelease, match=r"'5\.3\.9' is not a release"):

@@ -48,5 +48,5 @@ def derived(log: Log) -> dict[str, bytes]:
     """The files that the reference derives; the one of the index is `INDEX`."""
     files = derive(*log).files.items()
     return {
-        path.replace("index/0", INDEX): raw.ljust(length, b"\0") for path, (raw, length) in files
-    }
+        path.replace("index/0", INDEX): raw.ljust(length, b"\0") for path,
+        (raw, length) in files}  # fmt: skip

@@ -25,9 +25,8 @@ from tests.logs import Log, logs
 from tests.logs.encoder import Message, build_log, properties
 from tests.reference import derive, records
 
-MEMORY = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
-)
+MEMORY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+                  deadline=None)  # fmt: skip
 
 
 def record_ends(log: Log) -> list[int]:
@@ -56,17 +55,14 @@ def test_any_steps_give_the_bytes_of_one_rebuild(log: Log, random: Random) -> No
     in_steps(log, random)
 
 
-def test_a_queue_with_a_negative_id_goes_on() -> None:
+def test_a_queue_with_a_negative_id_or_a_skipped_entry_goes_on() -> None:
     """RocketMQ takes any int for one (Integer.parseInt)."""
     found = [Message(queue_id=-(n % 2), queue_offset=n // 2, body=b"b" * 50) for n in range(30)]
     log = Log(build_log(found, SIZES["mappedFileSizeCommitLog"]), SIZES, "5.3.3", {})
     files = behind(log, record_ends(log)[12])
     catching.catch_up(files, log)
     assert catching.difference(files, derive(*log)) is None
-
-
-def test_a_skipped_entry_opens_the_file_after_a_full_one() -> None:
-    """Its queueOffset is below the next position; RocketMQ looks the file up first."""
+    # Its queueOffset is below the next position; RocketMQ looks the file up first.
     offsets = [*range(5), 3]  # five entries fill a file of 100 bytes
     found = [Message(queue_offset=offset, body=b"b") for offset in offsets]
     log = Log(build_log(found, SIZES["mappedFileSizeCommitLog"]), SIZES, "5.3.3", {})
@@ -94,15 +90,12 @@ def with_older_index(log: Log) -> MemoryFiles:
     return files
 
 
-def test_an_index_that_is_behind_the_queues_gets_its_keys() -> None:
+def test_an_index_behind_the_queues_gets_its_keys_and_no_queue_comes_back() -> None:
     log = written(40)
     files = with_older_index(log)
     catching.catch_up(files, log)
     assert catching.difference(files, derive(*log)) is None
-
-
-def test_a_queue_that_is_gone_does_not_come_back_for_the_index_sake() -> None:
-    """As of a deleted topic: what is behind the queues' end only gives keys."""
+    # As of a deleted topic: what is behind the queues' end only gives keys.
     log = catching.shorter(written(40), record_ends(written(40))[26])
     files = with_older_index(log)
     for path in [path for path in files.names_of if path.startswith("consumequeue/T1/")]:
@@ -178,13 +171,8 @@ def queues_end(files: MemoryFiles) -> int:
 LATER = Checkpoint(1_900_000_000_000, 1_900_000_000_000)
 
 
-@pytest.mark.parametrize(
-    ("share", "checkpoint", "every"),
-    [
-        (2, None, 19),
-        pytest.param(1, LATER, 3, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize(("share", "checkpoint", "every"), [
+    (2, None, 19), pytest.param(1, LATER, 3, marks=pytest.mark.long)])  # fmt: skip
 def test_a_kill_after_any_operation(share: int, checkpoint: Checkpoint | None, every: int) -> None:
     """The next catch-up writes the same bytes; a broker that comes first finds each key once."""
     log = written(40)
@@ -263,20 +251,16 @@ def test_the_log_and_abort_are_durable_before_a_queue_grows_and_the_end_is_in_th
 # --- not of this log -----------------------------------------------------------------------------
 
 
-def test_files_of_another_log_are_refused() -> None:
+def test_queues_or_an_index_of_another_log_are_refused() -> None:
     log = written(40)
     other = behind(log, record_ends(log)[20])
     empty = {start: bytes(len(data)) for start, data in log.segments.items()}
-    catching.put_log(
-        other, log._replace(segments=empty | catching.shorter(log, record_ends(log)[10]).segments)
-    )
+    catching.put_log(other, log._replace(
+        segments=empty | catching.shorter(log, record_ends(log)[10]).segments))  # fmt: skip
     with pytest.raises(BadQueue, match="no sound record stands there"):
         catching.catch_up(other, log)
     assert ABORT not in other.names_of
     assert not other.ops
-
-
-def test_an_index_of_another_log_is_refused() -> None:
     log = written(40)
     files = behind(log, record_ends(log)[20])
     newest = max(path for path in files.names_of if path.startswith("index/"))
@@ -300,10 +284,7 @@ def test_a_hole_in_the_log_is_refused_before_anything_is_written() -> None:
     with pytest.raises(Exception, match="live records follow"):
         catching.catch_up(files, log)
     assert not files.ops
-
-
-def test_a_segment_of_zeros_before_live_ones_is_refused() -> None:
-    """As where a segment was lost and made anew; one that is prepared ahead is no fault."""
+    # As where a segment was lost and made anew; one that is prepared ahead is no fault.
     log = written(40)
     files = behind(log, record_ends(log)[2])
     lost = sorted(log.segments)[1]

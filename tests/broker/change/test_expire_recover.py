@@ -41,21 +41,23 @@ def steps(files: MemoryFiles) -> list[str]:
     return [f"{op.kind} {op.path}" for op in files.ops]
 
 
-def test_derived_files_get_their_places_and_the_store_a_clean_stop() -> None:
+def test_abort_is_there_first_and_last_and_the_store_has_a_clean_stop() -> None:
     files, log = a_store()
     recover(files, log, StagedFile("staging/1", QUEUE), removed="consumequeue/old")
     assert content(files, QUEUE) == b"new"
     assert content(files, "checkpoint") == b"new"
     assert not any(map(files.exists, ("abort", "staging/1", "consumequeue/old")))
-
-
-def test_abort_is_durable_before_the_first_change_and_goes_after_the_last() -> None:
     files, log = a_store()
     recover(files, log, StagedFile("staging/1", QUEUE), removed="consumequeue/old")
     done = steps(files)
     assert done[:4] == ["create abort", "write abort", "sync abort", "sync folder "]
     assert done[-2:] == ["remove abort", "sync folder "]
     assert files.ops[1].data == b"4711"
+    files, log = a_store()
+    files.create("abort").write_at(0, b"1")
+    files.ops.clear()
+    recover(files, log)
+    assert [step for step in steps(files) if step.endswith("abort")] == ["remove abort"]
 
 
 def test_what_files_hold_is_durable_before_their_names_and_these_before_the_checkpoint() -> None:
@@ -66,16 +68,8 @@ def test_what_files_hold_is_durable_before_their_names_and_these_before_the_chec
     replaced = done.index("rename checkpoint.part")
     assert [step for step in done[:named] if step.startswith("sync all")] == ["sync all "]
     assert "sync all " in done[named:replaced]
-    assert done[replaced:] == ["rename checkpoint.part", "sync folder ", "remove abort",
-                               "sync folder "]  # fmt: skip
-
-
-def test_an_abort_that_is_there_stays_as_it_was_until_the_end() -> None:
-    files, log = a_store()
-    files.create("abort").write_at(0, b"1")
-    files.ops.clear()
-    recover(files, log)
-    assert [step for step in steps(files) if step.endswith("abort")] == ["remove abort"]
+    assert done[replaced:] == [
+        "rename checkpoint.part", "sync folder ", "remove abort", "sync folder "]  # fmt: skip
 
 
 def test_what_is_cut_off_the_log_is_kept() -> None:

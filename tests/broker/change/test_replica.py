@@ -78,6 +78,6 @@ def test_what_was_synced_and_noted_is_there_after_a_power_cut() -> None:
     log.commit(ends[0])
     log.sync()
     write_standing(files, Standing("s", ends[0], 0, {}))
-    left = [c.files.tree() for c in crash_states(MemoryFiles(), files.ops, 1, 0)
-            if c.after == len(files.ops)]  # fmt: skip
+    left = [c.files.tree() for c in crash_states(MemoryFiles(), files.ops, 1,
+                                                 0) if c.after == len(files.ops)]  # fmt: skip
     assert left == [files.tree()] * 3

@@ -41,8 +41,7 @@ def writing(files: Files, clock: Clock, **named: Any) -> CommitLogWriter:
     return CommitLogWriter.open(
         getattr(files, "root", ""), settings(**(SIZES | named)), clock=clock, files=files,
         background=False, unique_ids=UniqueIds(clock, "127.0.0.1:1", 1, clock.now & 0xFFFF),
-        release=release,
-    )  # fmt: skip
+        release=release)  # fmt: skip
 
 
 def delayed(body: str, level: int, topic: str = "Orders", queue_id: int = 1) -> Message:

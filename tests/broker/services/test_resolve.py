@@ -94,8 +94,7 @@ def run(
 def position(files: DiskFiles) -> Any:
     text = Path(files.root, "config/consumerOffset.json").read_text()
     return json.loads(text.replace("{0:", '{"0":'))["offsetTable"][
-        f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"
-    ]
+        f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"]  # fmt: skip
 
 
 @pytest.fixture
@@ -134,8 +133,7 @@ def test_pending_ones_are_rolled_back(files: DiskFiles) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decisions", "what"), [(ALL_COMMIT, "committed"), (ALL_BACK, "rolled back")]
-)
+    ("decisions", "what"), [(ALL_COMMIT, "committed"), (ALL_BACK, "rolled back")])  # fmt: skip
 def test_what_was_given_up_is_brought_back(files, decisions: Decisions, what: str) -> None:
     run(files, decisions, discarded=True)
     reported = states(files)
@@ -144,10 +142,8 @@ def test_what_was_given_up_is_brought_back(files, decisions: Decisions, what: st
     assert run(files, decisions, discarded=True)[:4] == (0, 0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("release", "ops"),
-    [("4.9.7", ["0", "1", "2"]), ("5.0.0", ["0", "1", "2"]), ("5.1.0", ["0,1,2,"])],
-)
+@pytest.mark.parametrize(("release", "ops"), [
+    ("4.9.7", ["0", "1", "2"]), ("5.0.0", ["0", "1", "2"]), ("5.1.0", ["0,1,2,"])])  # fmt: skip
 def test_an_op_has_the_releases_format(tmp_path: Path, release: str, ops: list[str]) -> None:
     files = stores.disk(tmp_path)
     fill(files, release=release)
@@ -166,13 +162,23 @@ def test_what_is_committed_keeps_its_place_up_to_5_3_4(tmp_path, release: str, k
     assert {each["TRAN_MSG"] for each in found} == {"true"}
 
 
-def test_an_op_has_no_more_than_a_brokers(tmp_path: Path) -> None:
+def test_an_op_has_no_more_than_a_brokers_and_what_has_no_place_stays(tmp_path: Path) -> None:
     files = stores.disk(tmp_path)
     with stores.writing(files, stores.Clock(stores.T0)) as writer:
         for number in range(30):
             stores.half(writer, f"k{number}")
     run(files, ALL_BACK, transactionOpMsgMaxSize=20)
     assert [len(body) for body in stores.bodies(files, OP_TOPIC, 0)] == [20, 21, 21, 18]
+    (tmp_path := tmp_path / "1").mkdir()
+    files = stores.disk(tmp_path)
+    with stores.writing(files, stores.Clock(stores.T0)) as writer:
+        stores.half(writer, "a", REAL_QID="x")
+        stores.half(writer, "b")
+    made = run(files)
+    assert made[:4] == (1, 0, 0, 0)
+    assert "NotPrepared" in made.refused[0]
+    assert states(files) == {"a": "pending", "b": "committed"}
+    assert run(files, ALL_BACK)[:4] == (0, 1, 0, 0)
 
 
 def test_only_what_is_named_is_ended(files: DiskFiles) -> None:
@@ -183,8 +189,7 @@ def test_only_what_is_named_is_ended(files: DiskFiles) -> None:
     )
     assert run(files, Decisions(None, {place: Outcome.ROLLBACK}))[:4] == (0, 1, 0, 0)
     assert {key: state for key, state in states(files).items() if key in "abc"} == {
-        "a": "rolled back", "b": "pending", "c": "pending",
-    }  # fmt: skip
+        "a": "rolled back", "b": "pending", "c": "pending"}  # fmt: skip
     assert position(files) == {"0": 1}
     assert run(files, Decisions(None, {"c": Outcome.COMMIT}))[:4] == (1, 0, 0, 0)
     assert position(files) == {"0": 1}  # b is before it
@@ -221,19 +226,7 @@ def test_what_has_ended_otherwise_is_reported(files: DiskFiles) -> None:
     assert (plan.commits, plan.rollbacks) == ([], [])
 
 
-def test_what_has_no_place_to_go_is_refused_and_stays(tmp_path: Path) -> None:
-    files = stores.disk(tmp_path)
-    with stores.writing(files, stores.Clock(stores.T0)) as writer:
-        stores.half(writer, "a", REAL_QID="x")
-        stores.half(writer, "b")
-    made = run(files)
-    assert made[:4] == (1, 0, 0, 0)
-    assert "NotPrepared" in made.refused[0]
-    assert states(files) == {"a": "pending", "b": "committed"}
-    assert run(files, ALL_BACK)[:4] == (0, 1, 0, 0)
-
-
-def test_a_committed_message_that_is_delayed_waits(tmp_path: Path) -> None:
+def test_a_commit_of_a_delayed_message_waits_and_one_without_its_op_gets_it(tmp_path: Path) -> None:
     files = stores.disk(tmp_path)
     with stores.writing(files, stores.Clock(stores.T0)) as writer:
         stores.half(writer, "a", DELAY="2")
@@ -250,9 +243,7 @@ def test_a_committed_message_that_is_delayed_waits(tmp_path: Path) -> None:
     for each in properties:
         assert not {"WAIT", "TRAN_MSG"} & set(each)
         assert (each["REAL_TOPIC"], each["REAL_QID"]) == ("Orders", "1")
-
-
-def test_a_commit_without_its_op_gets_it(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     files = stores.disk(tmp_path)
     with stores.writing(files, stores.Clock(stores.T0)) as writer:
         ends = Transactions(writer)
@@ -362,41 +353,23 @@ def test_a_line_names_a_transaction_by_its_key_or_by_its_place() -> None:
     assert found.named == {KEY: COMMIT, 1024: ROLLBACK}
     assert found.default is None
     assert read_decisions("f", "").named == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
+    for name, key in [
         ("0", 0), ("007", 7), ("9" * 20, int("9" * 20)), ("9" * 21, "9" * 21), ("-1", "-1"),
-        ("1.0", "1.0"), ("\u0661", "\u0661"), ("\u00b2", "\u00b2"), ("1a", "1a"),
-    ],
-)  # fmt: skip
-def test_at_most_20_decimal_digits_are_a_place(name: str, key: str | int) -> None:
-    assert read_decisions("f", f"{name} commit").named == {key: COMMIT}
+        ("1.0", "1.0"), ("\u0661", "\u0661"), ("\u00b2", "\u00b2"), ("1a", "1a")]:  # fmt: skip
+        assert read_decisions("f", f"{name} commit").named == {key: COMMIT}
+    assert read_decisions("f", "a commit\na COMMIT\n7 rollback\n07 rollback").named == {
+        "a": COMMIT, 7: ROLLBACK}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
+def test_what_is_wrong_in_a_file_is_named_by_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, told in [
         ("a", "f: line 1: 1 words"), ("\n\na commit now", "f: line 3: 3 words"),
         ("a keep", "f: line 1: decision 'keep'"), ("a commit\nb " + "x" * 99, "'" + "x" * 60 + "'"),
         ("a commit\na rollback", "f: line 2: 'a' was decided otherwise"),
-        ("7 commit\n007 rollback", "f: line 2: '007' was decided otherwise"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_named_by_its_line(text: str, told: str) -> None:
-    with pytest.raises(StoreError) as wrong:
-        read_decisions("f", text)
-    assert told in str(wrong.value)
-
-
-def test_the_same_decision_twice_is_one() -> None:
-    assert read_decisions("f", "a commit\na COMMIT\n7 rollback\n07 rollback").named == {
-        "a": COMMIT, 7: ROLLBACK,
-    }  # fmt: skip
-
-
-def test_a_file_has_so_many_lines_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+        ("7 commit\n007 rollback", "f: line 2: '007' was decided otherwise")]:  # fmt: skip
+        with pytest.raises(StoreError) as wrong:
+            read_decisions("f", text)
+        assert told in str(wrong.value)
     monkeypatch.setattr(resolve, "_LINES_MOST", 2)
     assert len(read_decisions("f", "a commit\nb commit\n\n# c").named) == 2
     with pytest.raises(StoreError, match="line 3: more than 2 lines"):

@@ -75,16 +75,14 @@ def test_a_delayed_message_is_the_brokers(broker_records: list[Record], tmp_path
     for number, record in enumerate(delayed[:10]):
         properties = parse_properties(record.properties)
         message = as_message(record)
-        message.topic, message.queue_id = (properties.pop("REAL_TOPIC"),
-                                           int(properties.pop("REAL_QID")))  # fmt: skip
+        message.topic, message.queue_id = (
+            properties.pop("REAL_TOPIC"), int(properties.pop("REAL_QID")))  # fmt: skip
         message.delay_level = int(properties.pop("DELAY"))
         message.properties = properties
         with open_writer(tmp_path / str(number), mappedFileSizeCommitLog=1 << 20) as writer:
             writer.append(message)
         assert only_place_differs(last_record(tmp_path / str(number)), record)
-
-
-def test_a_delay_level_above_the_highest_is_the_highest(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     with open_writer(tmp_path, messageDelayLevel="1s 2s") as writer:
         writer.append(Message("T", b"", delay_level=9))
     assert last_record(tmp_path).queue_id == 1

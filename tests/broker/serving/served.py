@@ -14,8 +14,7 @@ from tests.jobs.sockets.asked import Asked
 T0 = 1_700_000_000_000
 STEP = 1000  # milliseconds between two messages
 _ENTRY = re.compile(
-    rb'\{"brokerName":"reput","queueId":(\d+),"topic":"([^"]*)"\}:(\{[^}]*\}|-?\d+)'
-)
+    rb'\{"brokerName":"reput","queueId":(\d+),"topic":"([^"]*)"\}:(\{[^}]*\}|-?\d+)')  # fmt: skip
 FIXED = 91  # bytes of a record without topic, body and properties
 
 

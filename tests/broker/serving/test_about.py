@@ -36,8 +36,7 @@ def test_a_name_server_has_one_cluster_of_one_broker_and_no_values_by_key(asked:
     assert found == {"brokerAddr": LISTENING, "topicList": ["DefaultCluster", "reput"]}
     for code, more, told in [
         (RequestCode.GET_KV_CONFIG, {"key": "k"}, "No config item, Namespace: n Key: k"),
-        (RequestCode.GET_KVLIST_BY_NAMESPACE, {}, "No config item, Namespace: n"),
-    ]:
+        (RequestCode.GET_KVLIST_BY_NAMESPACE, {}, "No config item, Namespace: n")]:  # fmt: skip
         answer = asked.ask(code, 1, namespace="n", **more)
         assert (answer.code, answer.remark) == (ResponseCode.QUERY_NOT_FOUND, told)
         assert asked.ask(code, 1, **more).code == ResponseCode.SYSTEM_ERROR
@@ -50,8 +49,7 @@ def test_a_name_server_has_one_cluster_of_one_broker_and_no_values_by_key(asked:
 def asked_routes(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     topics: dict[str, Any] = {
         "T": {"readQueueNums": 3, "writeQueueNums": 2, "perm": 6, "topicSysFlag": 1},
-        "Writes": {"perm": 2}, "Inherits": {"perm": 7},
-    }  # fmt: skip
+        "Writes": {"perm": 2}, "Inherits": {"perm": 7}}  # fmt: skip
     return served(tmp_path_factory.mktemp("store"), [message(0)], topics=topics)
 
 
@@ -74,13 +72,11 @@ def test_a_route_has_one_broker_where_it_was_reached_and_queues_to_read(asked_ro
         asked_routes.broker.address = None
     for topic, perm in [("T", 4), ("Writes", 0), ("Inherits", 4)]:
         (queues,) = json.loads(route(asked_routes, topic, acceptStandardJsonOnly="true").body)[
-            "queueDatas"
-        ]
+            "queueDatas"]  # fmt: skip
         assert queues["perm"] == perm
         if topic == "T":
             assert (queues["readQueueNums"], queues["writeQueueNums"], queues["topicSysFlag"]) == (
-                3, 2, 1,
-            )  # fmt: skip
+                3, 2, 1)  # fmt: skip
     told = route(asked_routes, "None")
     assert told.code == ResponseCode.TOPIC_NOT_EXIST
     assert told.remark == "No topic route info in name server for the topic: None"
@@ -89,11 +85,8 @@ def test_a_route_has_one_broker_where_it_was_reached_and_queues_to_read(asked_ro
 def test_integer_keys_are_quoted_for_those_who_read_standard_json(asked_routes: Asked) -> None:
     """From V4_9_4 on; older Go clients cannot read quoted keys (#4471)."""
     for version, more, quoted in [
-        (0, {}, False),
-        (0, {"acceptStandardJsonOnly": "true"}, True),
-        (0, {"acceptStandardJsonOnly": "false"}, False),
-        (479, {}, True),
-    ]:
+        (0, {}, False), (0, {"acceptStandardJsonOnly": "true"}, True),
+        (0, {"acceptStandardJsonOnly": "false"}, False), (479, {}, True)]:  # fmt: skip
         body = route(asked_routes, "T", version, **more).body
         assert (b'{"0":' in body) is quoted
         assert (b"{0:" in body) is not quoted
@@ -128,8 +121,7 @@ def test_figures_are_of_the_store_and_of_what_was_given(asked_runtime: Asked) ->
         (59, "[ 0 days, 0 hours, 0 minutes, 59 seconds ]"),
         (60, "[ 0 days, 0 hours, 1 minutes, 0 seconds ]"),
         (90_061, "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"),
-        (86_400 * 40 - 1, "[ 39 days, 23 hours, 59 minutes, 59 seconds ]"),
-    ]:
+        (86_400 * 40 - 1, "[ 39 days, 23 hours, 59 minutes, 59 seconds ]")]:  # fmt: skip
         asked_runtime.now = asked_runtime.broker.started + 1000 * seconds + 999
         assert figures(asked_runtime)["runtime"] == spoken
     lines = asked_runtime.ask(RequestCode.GET_BROKER_CONFIG, 1).body.decode().splitlines()
@@ -140,8 +132,7 @@ def test_figures_are_of_the_store_and_of_what_was_given(asked_runtime: Asked) ->
     assert found["haConnectionInfo"] == []
     answer = asked_runtime.ask(RequestCode.VIEW_BROKER_STATS_DATA, 1, statsName="S", statsKey="k")
     assert (answer.code, answer.remark) == (
-        ResponseCode.SYSTEM_ERROR, "The stats <S> <k> not exist",
-    )  # fmt: skip
+        ResponseCode.SYSTEM_ERROR, "The stats <S> <k> not exist")  # fmt: skip
 
 
 @pytest.mark.parametrize(("release", "since_5"), [("4.9.7", False), ("5.0.0", True)])
@@ -201,16 +192,15 @@ def test_a_file_of_config_is_given_as_it_is_or_its_absence_told(store) -> None:
 def test_no_group_reads_cold_data_and_the_limits_are_brokerconfigs(store: Asked) -> None:
     said = store.ask(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
     assert said.code == ResponseCode.SUCCESS
-    assert json.loads(said.body) == {
-        "runtimeTable": {}, "configTable": {}, "globalAcc": 0,
-        "cgColdReadThreshold": 3 * 1024 * 1024, "globalColdReadThreshold": 100 * 1024 * 1024,
-    }  # fmt: skip
+    assert json.loads(said.body) == {"runtimeTable": {}, "configTable": {}, "globalAcc": 0,
+                                     "cgColdReadThreshold": 3 * 1024 * 1024,
+                                     "globalColdReadThreshold": 100 * 1024 * 1024}  # fmt: skip
 
 
 def test_queues_in_rocksdb_are_asked_for_in_the_words_of_each_release(tmp_path: Path) -> None:
-    for release, told in [("5.3.0", "diffResult"), ("5.3.1", "checkStatus"), ("5.3.3",
-                                                                              "checkStatus"),
-                          ("5.4.0", "checkStatus")]:  # fmt: skip
+    for release, told in [
+        ("5.3.0", "diffResult"), ("5.3.1", "checkStatus"), ("5.3.3", "checkStatus"),
+        ("5.4.0", "checkStatus")]:  # fmt: skip
         broker = served(tmp_path / "s", [message(0)], release)
         said = broker.ask(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, topic="T")
         assert said.code == ResponseCode.SUCCESS
@@ -223,10 +213,9 @@ def test_queues_in_rocksdb_are_asked_for_in_the_words_of_each_release(tmp_path: 
 
 
 # --- What is told of topics: each queue's ends and last time, and their configuration.
-CONFIG: dict[str, Any] = {
-    "T": {"readQueueNums": 1, "writeQueueNums": 3, "perm": 6, "order": True, "topicSysFlag": 1,
-          "attributes": {"queue.type": "SimpleCQ"}},
-}  # fmt: skip
+CONFIG: dict[str, Any] = {"T": {
+    "readQueueNums": 1, "writeQueueNums": 3, "perm": 6, "order": True, "topicSysFlag": 1,
+    "attributes": {"queue.type": "SimpleCQ"}}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -240,14 +229,12 @@ def test_each_topic_is_told_with_its_queues_and_its_configuration(asked_topic: A
     assert by_queue(body) == {
         ("T", 0): {"lastUpdateTimestamp": T0 + 4 * STEP, "maxOffset": 3, "minOffset": 0},
         ("T", 1): {"lastUpdateTimestamp": T0 + 3 * STEP, "maxOffset": 2, "minOffset": 0},
-        ("T", 2): {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0},
-    }
+        ("T", 2): {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0}}  # fmt: skip
     none = asked_topic.ask(RequestCode.GET_TOPIC_STATS_INFO, 1, topic="None")
     assert (none.code, none.remark) == (ResponseCode.TOPIC_NOT_EXIST, "topic[None] not exist")
-    expected = {
-        "attributes": {"queue.type": "SimpleCQ"}, "order": True, "perm": 6, "readQueueNums": 1,
-        "topicFilterType": "SINGLE_TAG", "topicName": "T", "topicSysFlag": 1, "writeQueueNums": 3,
-    }  # fmt: skip
+    expected = {"attributes": {"queue.type": "SimpleCQ"}, "order": True, "perm": 6,
+                "readQueueNums": 1, "topicFilterType": "SINGLE_TAG", "topicName": "T",
+                "topicSysFlag": 1, "writeQueueNums": 3}  # fmt: skip
     assert said(asked_topic.ask(RequestCode.GET_TOPIC_CONFIG, 1, topic="T")) == expected
     all_of_them = said(asked_topic.ask(RequestCode.GET_ALL_TOPIC_CONFIG, 1))
     assert all_of_them["topicConfigTable"]["T"] == expected
@@ -257,8 +244,7 @@ def test_each_topic_is_told_with_its_queues_and_its_configuration(asked_topic: A
     assert none.code == ResponseCode.TOPIC_NOT_EXIST
     found = said(asked_topic.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, 1))["topicList"]
     assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "OFFSET_MOVED_EVENT"} <= {
-        *found
-    }
+        *found}  # fmt: skip
     assert {"reput", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "rmq_sys_own"} <= {*found}
     assert "T" not in found
     assert len(found) == len(set(found))

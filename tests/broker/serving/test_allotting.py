@@ -33,8 +33,7 @@ def test_what_rocketmq_gives() -> None:
              theirs in enumerate(THEIRS) if ours(case(seed)) != theirs]  # fmt: skip
     assert wrong == []
     assert {case(seed)["strategy"] for seed, theirs in enumerate(THEIRS) if theirs} == {
-        "AVG", "AVG_BY_CIRCLE", "MACHINE_ROOM", "CONSISTENT_HASH", "CONFIG",
-    }  # fmt: skip
+        "AVG", "AVG_BY_CIRCLE", "MACHINE_ROOM", "CONSISTENT_HASH", "CONFIG"}  # fmt: skip
     assert None in THEIRS
 
 
@@ -62,16 +61,13 @@ def test_queues_and_clients_are_sorted_as_java_sorts_them() -> None:
 def test_machine_rooms_are_left_out_where_none_is_named() -> None:
     assert "MACHINE_ROOM" not in strategies()
     assert allocation(averagely, [MessageQueue("T", "b", 0)], ["x", "y"]) == {
-        "x": [MessageQueue("T", "b", 0)],
-        "y": [],
-    }
+        "x": [MessageQueue("T", "b", 0)], "y": []}  # fmt: skip
     with pytest.raises(CannotAllocate):
         allocation(averagely, [], ["x"])
 
 
-@pytest.mark.parametrize(
-    ("broker", "room"), [("r1@x", "r1"), ("r1@x@", "r1"), ("@x", ""), ("r1@", None), ("r1", None)]
-)
+@pytest.mark.parametrize(("broker", "room"), [
+    ("r1@x", "r1"), ("r1@x@", "r1"), ("@x", ""), ("r1@", None), ("r1", None)])  # fmt: skip
 def test_a_brokers_room_is_what_java_splits_off(broker: str, room: str | None) -> None:
     queues = [MessageQueue("T", broker, 0)]
     for each in ("r1", ""):
@@ -186,13 +182,11 @@ def test_queues_that_there_are_not_are_left_out(asked_lock: Asked) -> None:
 
 
 @pytest.mark.parametrize("code", [RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ])
-@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{}", b"[" * 100_000,
-                                  b'{"consumerGroup":"g","clientId":"c"}', {"consumerGroup": "g",
-                                                                            "clientId": "c",
-                                                                            "mqSet": [7]},
-                                  {"consumerGroup": "g", "clientId": "c", "mqSet": [queue("x")]},
-                                  {"consumerGroup": "g", "clientId": "c",
-                                   "mqSet": [queue(1e999)]}])  # fmt: skip
+@pytest.mark.parametrize("body", [
+    b"", b"[]", b"null", b"{}", b"[" * 100_000, b'{"consumerGroup":"g","clientId":"c"}',
+    {"consumerGroup": "g", "clientId": "c", "mqSet": [7]},
+    {"consumerGroup": "g", "clientId": "c", "mqSet": [queue("x")]},
+    {"consumerGroup": "g", "clientId": "c", "mqSet": [queue(1e999)]}])  # fmt: skip
 def test_what_is_no_request_is_refused(asked_lock: Asked, code: int, body: Any) -> None:
     assert asked_lock.ask(code, 1, body).code == ResponseCode.SYSTEM_ERROR
 

@@ -38,23 +38,21 @@ def test_who_consumes_and_produces_is_told(asked: Asked) -> None:
     assert said(asked.ask(code, 1, consumerGroup="g")) == {"consumerIdList": ["c1", "c2"]}
     none = asked.ask(code, 1, consumerGroup="h")
     assert (none.code, none.remark) == (
-        ResponseCode.SYSTEM_ERROR, "no consumer for this group, h",
-    )  # fmt: skip
+        ResponseCode.SYSTEM_ERROR, "no consumer for this group, h")  # fmt: skip
     code = RequestCode.GET_CONSUMER_CONNECTION_LIST
     assert said(asked.ask(code, 1, consumerGroup="g")) == {
         "connectionSet": [connection(1, "c1"), connection(2, "c2")],
         "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "consumeType": "CONSUME_PASSIVELY",
-        "messageModel": "CLUSTERING", "subscriptionTable": {"T": SUBSCRIPTION},
-    }  # fmt: skip
+        "messageModel": "CLUSTERING", "subscriptionTable": {"T": SUBSCRIPTION}}  # fmt: skip
     assert asked.ask(code, 1, consumerGroup="h").code == ResponseCode.CONSUMER_NOT_ONLINE
     code = RequestCode.GET_PRODUCER_CONNECTION_LIST
     found = said(asked.ask(code, 1, producerGroup="p"))
     assert found == {"connectionSet": [connection(3, "maker")]}
     assert asked.ask(code, 1, producerGroup="g").code == ResponseCode.SYSTEM_ERROR
     (every,) = said(asked.ask(RequestCode.GET_ALL_PRODUCER_INFO, 1))["data"].items()
-    assert every == ("p", [{"clientId": "maker", "lastUpdateTimestamp": asked.now,
-                            "language": "JAVA", "remoteIP": "/10.0.0.3:5000",
-                            "version": VERSION}])  # fmt: skip
+    assert every == ("p", [{
+        "clientId": "maker", "lastUpdateTimestamp": asked.now, "language": "JAVA",
+        "remoteIP": "/10.0.0.3:5000", "version": VERSION}])  # fmt: skip
     for topic, groups in [("T", ["g", "h"]), ("U", ["g"]), ("None", [])]:
         found = said(asked.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, 1, topic=topic))
         assert found["groupList"] == groups
@@ -92,24 +90,13 @@ def known(broker: Broker) -> tuple[list[str], list[str]]:
 
 def test_what_is_no_heartbeat_is_refused_and_nothing_is_kept(asked_heartbeats: Asked) -> None:
     for body in [
-        b"",
-        b"{}",
-        b"[]",
-        b"null",
-        b"7",
-        b"{",
-        b"\xff",
-        b"[" * 100_000,
-        {"clientID": "c", "consumerDataSet": 7},
-        {"clientID": "c", "consumerDataSet": [7]},
-        {"clientID": "c", "consumerDataSet": [{}]},
-        {"clientID": "c", "producerDataSet": [{}]},
+        b"", b"{}", b"[]", b"null", b"7", b"{", b"\xff", b"[" * 100_000,
+        {"clientID": "c", "consumerDataSet": 7}, {"clientID": "c", "consumerDataSet": [7]},
+        {"clientID": "c", "consumerDataSet": [{}]}, {"clientID": "c", "producerDataSet": [{}]},
         {"clientID": "c", "heartbeatFingerprint": INT},
-        {"clientID": "c", "heartbeatFingerprint": "1"},
-    ]:
-        assert (
-            asked_heartbeats.ask(RequestCode.HEART_BEAT, 1, body).code == ResponseCode.SYSTEM_ERROR
-        )
+        {"clientID": "c", "heartbeatFingerprint": "1"}]:  # fmt: skip
+        assert (asked_heartbeats.ask(RequestCode.HEART_BEAT, 1,
+                                     body).code == ResponseCode.SYSTEM_ERROR)  # fmt: skip
         assert known(asked_heartbeats.broker) == ([], [])
     for size, code in [(256 << 10, 0), ((256 << 10) + 1, 1)]:
         body = b'{"clientID":"c"}'.ljust(size)
@@ -143,8 +130,8 @@ def test_groups_and_producers_of_illegal_names_are_passed_over(asked_heartbeats:
     assert known(asked_heartbeats.broker) == (["g"], ["p"])
     assert asked_heartbeats.broker.store.topics["%RETRY%g"].read_queues == 1
     (client,) = asked_heartbeats.broker.consumers.groups["g"].clients.values()
-    assert (len(client.id), client.heard, client.address) == (255, asked_heartbeats.now,
-                                                              "10.0.0.1:5000")  # fmt: skip
+    assert (len(client.id), client.heard, client.address) == (
+        255, asked_heartbeats.now, "10.0.0.1:5000")  # fmt: skip
 
 
 def test_subscriptions_may_be_left_out_once_they_are_known(asked_heartbeats: Asked) -> None:

@@ -19,9 +19,8 @@ CALLER = Caller(1, "10.0.0.1:5000", "10.0.0.9:9876", 0)
 @pytest.fixture
 def asked(store: Asked) -> Asked:
     """A broker that has heard of nobody yet."""
-    fresh = replace(
-        store.broker, in_flight=InFlight(), closed=[], ticked=[], outbox=[], woken=set()
-    )
+    fresh = replace(store.broker, in_flight=InFlight(), closed=[], ticked=[], outbox=[],
+                    woken=set())  # fmt: skip
     return Asked(fresh)
 
 
@@ -62,8 +61,7 @@ def test_a_tick_forgets_who_is_silent_and_wakes_pops_for_what_is_due(asked: Aske
 
 
 @pytest.mark.parametrize(
-    ("given", "told"), [(None, "10.0.0.9:9876"), ("broker:10911", "broker:10911")]
-)
+    ("given", "told"), [(None, "10.0.0.9:9876"), ("broker:10911", "broker:10911")])  # fmt: skip
 def test_its_address_is_the_one_given_or_the_one_by_which_it_was_reached(
     asked: Asked, given: str | None, told: str
 ) -> None:
@@ -74,9 +72,8 @@ def test_its_address_is_the_one_given_or_the_one_by_which_it_was_reached(
 # --- What a handler answers: fields are texts, and those that there are none of stay away.
 def test_fields_are_written_as_texts() -> None:
     said = found(offset=0, least=-1, most=(1 << 63) - 1, group="g", none="")
-    assert said.fields == {
-        "offset": "0", "least": "-1", "most": "9223372036854775807", "group": "g", "none": "",
-    }  # fmt: skip
+    assert said.fields == {"offset": "0", "least": "-1", "most": "9223372036854775807",
+                           "group": "g", "none": ""}  # fmt: skip
     # RemotingCommand.makeCustomHeaderToNet leaves null fields out.
     assert found(a=None, b=0, c=None).fields == {"b": "0"}
     found(a=1).fields["b"] = "2"
@@ -109,14 +106,8 @@ def test_a_number_is_a_long_and_a_flag_what_parse_boolean_takes() -> None:
         with pytest.raises(Refused, match="<n> is no"):
             number(request(1, n=written), "n")
     for written, value in [
-        ("true", True),
-        ("TRUE", True),
-        ("True", True),
-        ("false", False),
-        ("1", False),
-        ("", False),
-        (" true", False),
-    ]:
+        ("true", True), ("TRUE", True), ("True", True), ("false", False), ("1", False), ("", False),
+        (" true", False)]:  # fmt: skip
         assert flag(request(1, f=written), "f") is value
         assert flag(request(1), "f") is False
 
@@ -128,9 +119,9 @@ def asked_write(tmp_path_factory: pytest.TempPathFactory) -> Asked:
 
 
 def test_what_would_write_is_refused_by_its_name(asked_write: Asked) -> None:
-    for code in [RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2,
-                 RequestCode.SEND_BATCH_MESSAGE, RequestCode.CONSUMER_SEND_MSG_BACK,
-                 RequestCode.SEND_REPLY_MESSAGE_V2]:  # fmt: skip
+    for code in [
+        RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_REPLY_MESSAGE_V2]:  # fmt: skip
         answer = asked_write.ask(code, 1, b"body")
         assert answer.code == ResponseCode.NO_PERMISSION
         assert answer.remark == (
@@ -150,13 +141,9 @@ def test_only_a_proxys_own_topic_is_made_in_memory_and_not_more_than_some(
     asked_write: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, made in [
-        ("DefaultHeartBeatSyncerTopic", True),
-        ("HeartBeatSyncerTopic", True),
-        ("T2", False),
-        ("HeartBeatSyncerTopic2", False),
-        ("a b HeartBeatSyncerTopic", False),
-        ("x" * 236 + "HeartBeatSyncerTopic", False),
-    ]:
+        ("DefaultHeartBeatSyncerTopic", True), ("HeartBeatSyncerTopic", True), ("T2", False),
+        ("HeartBeatSyncerTopic2", False), ("a b HeartBeatSyncerTopic", False),
+        ("x" * 236 + "HeartBeatSyncerTopic", False)]:  # fmt: skip
         answer = asked_write.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, 1, topic=name)
         assert (answer.code == ResponseCode.SUCCESS) is made
         assert (name in asked_write.broker.store.topics) is made

@@ -6,14 +6,10 @@ from reput.broker.serving import clients
 from reput.broker.wire.codes import Refused
 
 
-@pytest.mark.parametrize(
-    ("name", "legal"),
-    [
-        ("g", True), ("%RETRY%g", True), ("a|b_c-D9", True), ("g" * 255, True),
-        ("", False), ("g" * 256, False), ("a b", False), ("g\n", False), ("a+b", False),
-        ("a/b", False), ("..", False), ("gr\u00fcn", False), ("\uff11", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "legal"), [
+    ("g", True), ("%RETRY%g", True), ("a|b_c-D9", True), ("g" * 255, True), ("", False),
+    ("g" * 256, False), ("a b", False), ("g\n", False), ("a+b", False), ("a/b", False),
+    ("..", False), ("gr\u00fcn", False), ("\uff11", False)])  # fmt: skip
 def test_a_name_has_the_characters_that_topic_validator_knows(name: str, legal: bool) -> None:
     """^[%|a-zA-Z0-9_-]+$, of at most Validators.CHARACTER_MAX_LENGTH characters."""
     assert clients.is_group_name(name) is legal
@@ -34,8 +30,7 @@ class Known(clients.Consumers):
         """One heartbeat; the connections that are told of a change by it."""
         self.told.clear()
         group = clients.Group(
-            name, model=model, subscriptions={each.topic: each for each in wanted}
-        )
+            name, model=model, subscriptions={each.topic: each for each in wanted})  # fmt: skip
         self.join(group, connection, clients.Client(f"c{connection}", 0, 0, heard), keep)
         return [connection for connection, _ in self.told]
 
@@ -79,9 +74,8 @@ def test_members_come_are_told_and_are_forgotten() -> None:
     # ConsumerGroupInfo.updateSubscription: `getSubVersion() > old.getSubVersion()`.
     for version, kept in [(4, "old"), (5, "old"), (6, "new")]:
         known = Known()
-        known.beat(
-            1, "g", clients.Subscription("T", "old", version=5), clients.Subscription("U", "*")
-        )
+        known.beat(1, "g", clients.Subscription("T", "old", version=5), clients.Subscription(
+            "U", "*"))  # fmt: skip
         known.beat(1, "g", clients.Subscription("T", "new", version=version))
         there = known.groups["g"].subscriptions
         assert {topic: each.text for topic, each in there.items()} == {"T": kept}
@@ -210,8 +204,7 @@ def test_a_group_pulls_unless_another_mode_was_set_and_all_are_told() -> None:
     table = modes.table()
     assert {topic: list(groups) for topic, groups in table.items()} == {"T": ["g", "h"], "U": ["g"]}
     assert table["T"]["h"] == {
-        "consumerGroup": "h", "mode": "POP", "popShareQueueNum": 1, "topic": "T",
-    }  # fmt: skip
+        "consumerGroup": "h", "mode": "POP", "popShareQueueNum": 1, "topic": "T"}  # fmt: skip
 
 
 def test_too_many_are_refused_and_known_ones_may_still_change(monkeypatch) -> None:

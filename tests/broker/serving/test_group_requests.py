@@ -14,10 +14,8 @@ from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import FIXED, STEP, T0, by_queue, message, served
 from tests.jobs.sockets.asked import Asked, said
 
-TOPICS: dict[str, Any] = {
-    "T": {"readQueueNums": 2, "writeQueueNums": 1},
-    "U": {"readQueueNums": 1, "writeQueueNums": 1, "order": True},
-}
+TOPICS: dict[str, Any] = {"T": {"readQueueNums": 2, "writeQueueNums": 1}, "U": {
+    "readQueueNums": 1, "writeQueueNums": 1, "order": True}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +39,8 @@ def of_group(asked: Asked, group: str = "g", **more: Any) -> dict[tuple[str, int
 
 
 def progress(end: int, consumed: int, pulled: int, last: int) -> dict[str, int]:
-    return {
-        "brokerOffset": end, "consumerOffset": consumed, "lastTimestamp": last, "pullOffset": pulled
-    }  # fmt: skip
+    return {"brokerOffset": end, "consumerOffset": consumed, "lastTimestamp": last,
+            "pullOffset": pulled}  # fmt: skip
 
 
 def test_a_groups_progress_is_of_all_queues_that_are_read(asked: Asked) -> None:
@@ -56,12 +53,11 @@ def test_a_groups_progress_is_of_all_queues_that_are_read(asked: Asked) -> None:
     }
 
 
-@pytest.mark.parametrize(("more", "topics"), [({}, {"T", "U"}), ({"topic": " "}, {"T", "U"}),
-                                              ({"topic": "U"}, {"U"}), ({"topic": "None"}, set()),
-                                              ({"topicList": "U;None;;T"}, {"T", "U"}),
-                                              ({"topicList": ";", "topic": "T"}, {"T"}),
-                                              ({"topicList": "U", "topic": "T"},
-                                               {"U"})])  # fmt: skip
+@pytest.mark.parametrize(("more", "topics"), [
+    ({}, {"T", "U"}), ({"topic": " "}, {"T", "U"}), ({"topic": "U"}, {"U"}),
+    ({"topic": "None"}, set()), ({"topicList": "U;None;;T"}, {"T", "U"}),
+    ({"topicList": ";", "topic": "T"}, {"T"}),
+    ({"topicList": "U", "topic": "T"}, {"U"})])  # fmt: skip
 def test_topics_are_those_named_or_those_the_group_has_offsets_of(asked, more, topics) -> None:
     assert {topic for topic, _ in of_group(asked, **more)} == topics
 
@@ -77,8 +73,7 @@ def test_a_topic_that_the_group_no_longer_subscribes_to_is_left_out_unless_liste
 
 
 @pytest.mark.parametrize(
-    ("ordered", "behind", "topics"), [("false", 5 - 3 + 2 - 9, 2), ("true", 2 - 9, 1)]
-)
+    ("ordered", "behind", "topics"), [("false", 5 - 3 + 2 - 9, 2), ("true", 2 - 9, 1)])  # fmt: skip
 def test_all_groups_are_behind_by_the_sum_of_their_queues(asked, ordered, behind, topics) -> None:
     """ConsumeStats.computeTotalDiff: brokerOffset - consumerOffset."""
     answer = asked.ask(RequestCode.GET_BROKER_CONSUME_STATS, 1, isOrder=ordered)
@@ -95,8 +90,7 @@ def test_of_all_groups_no_broker_tells_how_far_they_were_given_messages(asked: A
     answer = asked.ask(RequestCode.GET_BROKER_CONSUME_STATS, 1, isOrder="false")
     assert answer.body.endswith(b'"totalInflightDiff":-12}')
     assert by_queue(answer.body) == {
-        ("T", 0): progress(5, 3, 0, T0 + 2 * STEP), ("U", 0): progress(2, 9, 0, 0)
-    }  # fmt: skip
+        ("T", 0): progress(5, 3, 0, T0 + 2 * STEP), ("U", 0): progress(2, 9, 0, 0)}  # fmt: skip
 
 
 def test_before_5_1_0_there_is_no_pull_offset(asked: Asked, monkeypatch) -> None:
@@ -149,14 +143,10 @@ def test_a_group_is_made_when_it_is_asked_for_and_all_are_told(asked_group: Aske
     assert table["dataVersion"]["counter"] == 0
 
 
-@pytest.mark.parametrize(
-    ("group", "code"),
-    [
-        ("on", None), ("none", None), ("new", None), ("off", ResponseCode.NO_PERMISSION),
-        ("a b", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ("", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("group", "code"), [
+    ("on", None), ("none", None), ("new", None), ("off", ResponseCode.NO_PERMISSION),
+    ("a b", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+    ("", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)])  # fmt: skip
 def test_a_group_gets_messages_unless_that_is_switched_off(asked_group, group, code) -> None:
     if code is None:
         check_group(asked_group.broker, group)
@@ -242,18 +232,14 @@ def test_a_queue_without_messages_is_up_to_5_0_0(
     assert (query(asked_offset, queueId=1).code == ResponseCode.SUCCESS) is begins
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({}, ResponseCode.SUCCESS), ({"queueId": 1}, ResponseCode.SUCCESS),
-        ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
-        ({"queueId": -1}, ResponseCode.INVALID_PARAMETER),
-        ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
-        ({"consumerGroup": "unheard"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ({"consumerGroup": "a b"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ({"commitOffset": 1 << 63}, ResponseCode.SYSTEM_ERROR),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "code"), [
+    ({}, ResponseCode.SUCCESS), ({"queueId": 1}, ResponseCode.SUCCESS),
+    ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
+    ({"queueId": -1}, ResponseCode.INVALID_PARAMETER),
+    ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
+    ({"consumerGroup": "unheard"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+    ({"consumerGroup": "a b"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+    ({"commitOffset": 1 << 63}, ResponseCode.SYSTEM_ERROR)])  # fmt: skip
 def test_a_commit_is_of_a_known_group_and_a_queue(asked_offset, more, code) -> None:
     wanted = {"consumerGroup": "g", "topic": "T", "queueId": 0, "commitOffset": 9, **more}
     assert asked_offset.ask(RequestCode.UPDATE_CONSUMER_OFFSET, 1, **wanted).code == code
@@ -290,10 +276,8 @@ LAST = T0 + (MANY - 1) * STEP
 @pytest.fixture(scope="module")
 def store_resets(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     topics: dict[str, Any] = {
-        "T": {"readQueueNums": 2, "writeQueueNums": 2},
-        "Zero": {"readQueueNums": 0},
-        "Batch": {"readQueueNums": 1, "attributes": {"queue.type": "BatchCQ"}},
-    }  # fmt: skip
+        "T": {"readQueueNums": 2, "writeQueueNums": 2}, "Zero": {"readQueueNums": 0},
+        "Batch": {"readQueueNums": 1, "attributes": {"queue.type": "BatchCQ"}}}  # fmt: skip
     made = (message(n) for n in range(MANY))
     return served(tmp_path_factory.mktemp("store"), made, topics=topics)
 
@@ -315,13 +299,9 @@ def offsets(asked_resets: Asked) -> list[int]:
     return [asked_resets.broker.offsets.query("g", "T", n) for n in (0, 1)]
 
 
-@pytest.mark.parametrize(
-    ("time", "position"),
-    [
-        (0, 0), (T0, 0), (T0 + 1, 1), (T0 + STEP, 1), (LAST, MANY - 1), (LAST + 1, MANY),
-        (-1, MANY), (-5, MANY),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("time", "position"), [
+    (0, 0), (T0, 0), (T0 + 1, 1), (T0 + STEP, 1), (LAST, MANY - 1), (LAST + 1, MANY), (-1, MANY),
+    (-5, MANY)])  # fmt: skip
 def test_a_time_is_at_the_first_message_from_then_on_and_below_0_at_the_end(
     asked_resets: Asked, time: int, position: int
 ) -> None:

@@ -35,8 +35,7 @@ def test_offsets_are_found_by_group_and_by_topic(offsets: GroupOffsets) -> None:
     assert offsets.topics_of("j") == []
     assert offsets.groups_of("T") == ["g", "h", "i"]
     assert offsets.table() == {
-        "T@g": {0: 7, 1: 0}, "T@h": {0: 3}, "U@g": {0: 1}, "T@i": {0: 1},
-    }  # fmt: skip
+        "T@g": {0: 7, 1: 0}, "T@h": {0: 3}, "U@g": {0: 1}, "T@i": {0: 1}}  # fmt: skip
 
 
 def test_a_reset_holds_for_its_queue_until_the_group_is_told_once(offsets: GroupOffsets) -> None:

@@ -22,9 +22,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Broker:
 def test_each_request_is_answered_or_not_supported(broker: Broker) -> None:
     for code in [0, -1, 99_999, (1 << 31) - 1]:
         said = answer(broker, request(code), CALLER)
-        assert said == refused(
-            ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported"
-        )
+        assert said == refused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                               f" request type {code} not supported")  # fmt: skip
     for code in HANDLERS:
         assert isinstance(answer(broker, request(code), CALLER), Answer), RequestCode(code)
     missing = answer(broker, request(RequestCode.PULL_MESSAGE), CALLER)

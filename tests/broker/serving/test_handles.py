@@ -33,12 +33,7 @@ def test_four_numbers_begin_a_handle() -> None:
         with pytest.raises(Refused):
             parse_handle(text)
     for retry, topic in [
-        ("0", "T"),
-        ("1", "%RETRY%G_T"),
-        ("2", "%RETRY%G+T"),
-        ("3", None),
-        ("", None),
-    ]:
+        ("0", "T"), ("1", "%RETRY%G_T"), ("2", "%RETRY%G+T"), ("3", None), ("", None)]:  # fmt: skip
         assert real_topic("T", "G", retry) == topic
         assert retry_topics("T", "G") == ("%RETRY%G_T", "%RETRY%G+T")
 

@@ -98,8 +98,7 @@ def test_as_a_list_of_all_messages_would_say() -> None:
 def test_handles_and_topics_are_written_as_a_broker_writes_them() -> None:
     assert retry_topics("T", "g") == ("%RETRY%g_T", "%RETRY%g+T")
     assert [real_topic("T", "g", kind) for kind in "0123"] == [
-        "T", "%RETRY%g_T", "%RETRY%g+T", None,
-    ]  # fmt: skip
+        "T", "%RETRY%g_T", "%RETRY%g+T", None]  # fmt: skip
     infos = Infos()
     infos.add("T", 3, 7, [7, 9])
     infos.add("%RETRY%g_T", 0, 1, [1])
@@ -146,30 +145,17 @@ def test_what_is_wrong_in_a_file_is_counted_and_the_rest_restored() -> None:
         in_flight, orders, wrong = restored(table)
         assert (list(in_flight.all()), list(orders.all()), wrong) == ([], [], 0)
     for row in [
-        7,
-        [],
-        POINT[:-1],
-        [*POINT, 0],
-        changed(POINT, 2, "x"),
-        changed(POINT, 3, []),
-        changed(POINT, 3, [11, 10]),
-        changed(POINT, 3, [10, 10]),
-        changed(POINT, 3, 10),
-        changed(POINT, 3, list(range(1025))),
-        changed(POINT, 4, None),
+        7, [], POINT[:-1], [*POINT, 0], changed(POINT, 2, "x"), changed(POINT, 3, []),
+        changed(POINT, 3, [11, 10]), changed(POINT, 3, [10, 10]), changed(POINT, 3, 10),
+        changed(POINT, 3, list(range(1025))), changed(POINT, 4, None),
         *(changed(POINT, at, INFINITE) for at in (2, 4, 5, 6, 7)),
-        changed(POINT, 3, [INFINITE]),
-    ]:
+        changed(POINT, 3, [INFINITE])]:  # fmt: skip
         in_flight, _, wrong = restored({IN_FLIGHT: [row, POINT]})
         assert (len(list(in_flight.all())), wrong) == (1, 1)
     for row in [
-        ORDER[:-1],
-        changed(ORDER, 6, []),
-        changed(ORDER, 8, [[1]]),
-        changed(ORDER, 9, None),
+        ORDER[:-1], changed(ORDER, 6, []), changed(ORDER, 8, [[1]]), changed(ORDER, 9, None),
         *(changed(ORDER, at, INFINITE) for at in (2, 4, 5, 7)),
-        changed(ORDER, 9, [[1, INFINITE]]),
-    ]:
+        changed(ORDER, 9, [[1, INFINITE]])]:  # fmt: skip
         _, orders, wrong = restored({IN_ORDER: [row, changed(ORDER, 3, None)]})
         (found,) = orders.all()
         assert (found[0], found[1].attempt, wrong) == (("g", "t", 2), None, 1)
@@ -231,10 +217,9 @@ def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(orders
     assert orders.blocked_until(None, *QUEUE, POPPED) is None
 
 
-@pytest.mark.parametrize(
-    ("position", "pop_time", "offset"),
-    [(12, POPPED, ILLEGAL), (9, POPPED, ILLEGAL), (10, POPPED + 1, UNCHANGED), (12, 0, UNCHANGED)],
-)
+@pytest.mark.parametrize(("position", "pop_time", "offset"), [
+    (12, POPPED, ILLEGAL), (9, POPPED, ILLEGAL), (10, POPPED + 1, UNCHANGED),
+    (12, 0, UNCHANGED)])  # fmt: skip
 def test_what_was_not_popped_then_commits_nothing(orders, position, pop_time, offset) -> None:
     changes = orders.changes
     assert orders.commit(*QUEUE, position, pop_time) == offset

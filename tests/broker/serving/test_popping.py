@@ -51,8 +51,7 @@ def test_an_answer_names_each_message_and_counts_the_rest(asked: Asked) -> None:
     assert (said.code, said.remark) == (ResponseCode.SUCCESS, "FOUND")
     assert said.fields == {
         "popTime": str(NOW), "invisibleTime": "60000", "reviveQid": "0", "restNum": "6",
-        "startOffsetInfo": "0 0 0", "msgOffsetInfo": "0 0 0,1",
-    }  # fmt: skip
+        "startOffsetInfo": "0 0 0", "msgOffsetInfo": "0 0 0,1"}  # fmt: skip
     said = answer(asked, "g", maxMsgNums=4)  # the next pop begins with queue 1
     assert said.fields["popTime"] == str(NOW + 1)  # no two pops of a group have one time
     assert (said.fields["reviveQid"], said.fields["restNum"]) == ("1", "2")
@@ -60,22 +59,17 @@ def test_an_answer_names_each_message_and_counts_the_rest(asked: Asked) -> None:
     assert asked.broker.offsets.query("g", "T", 0) == 3
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({"maxMsgNums": 32}, ResponseCode.SUCCESS),
-        ({"maxMsgNums": 33}, ResponseCode.INVALID_PARAMETER),
-        ({"bornTime": NOW - 600, "pollTime": 100}, ResponseCode.SUCCESS),
-        ({"bornTime": NOW - 601, "pollTime": 100}, ResponseCode.POLLING_TIMEOUT),
-        ({"bornTime": 0}, ResponseCode.SUCCESS),
-        ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
-        ({"exp": "a >", "expType": "SQL92"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
-        ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
-        ({"invisibleTime": "x"}, ResponseCode.SYSTEM_ERROR),
-        ({"maxMsgNums": 0}, ResponseCode.POLLING_TIMEOUT),
-        ({"invisibleTime": -(1 << 62)}, ResponseCode.SUCCESS),
-    ],
-)
+@pytest.mark.parametrize(("more", "code"), [
+    ({"maxMsgNums": 32}, ResponseCode.SUCCESS),
+    ({"maxMsgNums": 33}, ResponseCode.INVALID_PARAMETER),
+    ({"bornTime": NOW - 600, "pollTime": 100}, ResponseCode.SUCCESS),
+    ({"bornTime": NOW - 601, "pollTime": 100}, ResponseCode.POLLING_TIMEOUT),
+    ({"bornTime": 0}, ResponseCode.SUCCESS), ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
+    ({"exp": "a >", "expType": "SQL92"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+    ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
+    ({"invisibleTime": "x"}, ResponseCode.SYSTEM_ERROR),
+    ({"maxMsgNums": 0}, ResponseCode.POLLING_TIMEOUT),
+    ({"invisibleTime": -(1 << 62)}, ResponseCode.SUCCESS)])  # fmt: skip
 def test_what_is_refused(asked: Asked, more: dict[str, Any], code: int) -> None:
     """A pop is too late after 500 ms more than it would have waited (isTimeoutTooMuch)."""
     assert asked.ask(RequestCode.POP_MESSAGE, **{**fields("g", "T"), **more}).code == code
@@ -119,8 +113,8 @@ def test_what_the_filter_does_not_want_is_passed_and_the_group_goes_on_behind_it
     assert said.fields["msgOffsetInfo"] == ""
 
 
-@pytest.mark.parametrize(("mode", "memory", "first"), [(0, 0, 0), (1, 0, 4), (1, 1 << 62, 0)],
-                         ids=["from the first", "from the last", "all in memory"])  # fmt: skip
+@pytest.mark.parametrize(("mode", "memory", "first"), [(0, 0, 0), (1, 0, 4), (1, 1 << 62, 0)], ids=[
+    "from the first", "from the last", "all in memory"])  # fmt: skip
 def test_a_new_group_begins_as_it_asks(asked: Asked, mode: int, memory: int, first: int) -> None:
     """getInitOffset: MAX is the last message, or the first where the queue is in memory."""
     asked.broker.limits = PullLimits(memory_bytes=memory)
@@ -165,8 +159,7 @@ def store_pop(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     made = [*(message(n, "T", 1) for n in range(5)), message(9, RETRY)]
     topics: dict[str, Any] = {
         "T": {"readQueueNums": 2}, "Closed": {"perm": 2}, RETRY: {"readQueueNums": 1},
-        "Batch": {"readQueueNums": 1, "attributes": {"queue.type": "BatchCQ"}},
-    }  # fmt: skip
+        "Batch": {"readQueueNums": 1, "attributes": {"queue.type": "BatchCQ"}}}  # fmt: skip
     return served(tmp_path_factory.mktemp("store"), made, topics=topics)
 
 
@@ -182,13 +175,12 @@ def wanted(asked_pop: Asked, queue_id: int = -1, group: str = "g", topic: str = 
     return Wanted(group, asked_pop.broker.store.topics[topic], queue_id)
 
 
-@pytest.mark.parametrize(("more", "code"), [({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
-                                            ({"topic": "Closed"}, ResponseCode.NO_PERMISSION),
-                                            ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
-                                            ({"consumerGroup": "a b"},
-                                             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-                                            ({"consumerGroup": "shut"},
-                                             ResponseCode.NO_PERMISSION)])  # fmt: skip
+@pytest.mark.parametrize(("more", "code"), [
+    ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
+    ({"topic": "Closed"}, ResponseCode.NO_PERMISSION),
+    ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
+    ({"consumerGroup": "a b"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+    ({"consumerGroup": "shut"}, ResponseCode.NO_PERMISSION)])  # fmt: skip
 def test_what_looking_refuses(asked_pop: Asked, more: dict[str, Any], code: int) -> None:
     (asked_pop.broker.groups.find("shut") or {})["consumeEnable"] = False
     with pytest.raises(Refused) as said:
@@ -207,13 +199,9 @@ def test_a_queue_below_0_is_all_queues(asked_pop: Asked, queue_id: int, queues: 
     assert [each.name for each in wanted(asked_pop, group="h").topics(asked_pop.broker)] == ["T"]
 
 
-@pytest.mark.parametrize(
-    ("topic", "queue_id", "memory", "first", "offset"),
-    [
-        ("T", 1, 0, True, 0), ("T", 1, 0, False, 4), ("T", 1, 1 << 62, False, 0),
-        ("T", 0, 0, True, 0), ("T", 0, 0, False, 0), ("Batch", 0, 0, True, 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("topic", "queue_id", "memory", "first", "offset"), [
+    ("T", 1, 0, True, 0), ("T", 1, 0, False, 4), ("T", 1, 1 << 62, False, 0), ("T", 0, 0, True, 0),
+    ("T", 0, 0, False, 0), ("Batch", 0, 0, True, 0)])  # fmt: skip
 def test_a_group_without_an_offset_begins_at_the_first_or_last_message(
     asked_pop: Asked, topic: str, queue_id: int, memory: int, first: bool, offset: int
 ) -> None:
@@ -245,13 +233,10 @@ def test_something_comes_again_when_its_time_is_over_also_of_the_retry_topic(ask
     assert not has_due(broker, wanted(asked_pop, group="h"), NOW)
 
 
-@pytest.mark.parametrize(
-    ("born", "wait", "until"),
-    [
-        (NOW - 100, 101, NOW + 1), (NOW - 100, 100, None), (NOW, 0, None), (NOW, -1, None),
-        (0, 700, NOW + 700), (NOW, 300_001, NOW + 300_000), (NOW + (1 << 40), 1, NOW + 300_000),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("born", "wait", "until"), [
+    (NOW - 100, 101, NOW + 1), (NOW - 100, 100, None), (NOW, 0, None), (NOW, -1, None),
+    (0, 700, NOW + 700), (NOW, 300_001, NOW + 300_000),
+    (NOW + (1 << 40), 1, NOW + 300_000)])  # fmt: skip
 def test_a_request_waits_from_its_birth_on(asked_pop, born, wait, until) -> None:
     """PopLongPollingService.polling: until bornTime + pollTime; here five minutes at most."""
     command = request(1, pollTime=wait, bornTime=born)
@@ -269,29 +254,24 @@ def test_a_request_waits_from_its_birth_on(asked_pop, born, wait, until) -> None
 @pytest.mark.parametrize(("many", "full"), [(1024, False), (1025, True)])
 def test_more_than_1024_do_not_wait_for_one_queue(asked_pop, many, full, monkeypatch) -> None:
     monkeypatch.setattr(
-        asked_pop.broker, "waiting", lambda *key: many if key == ("g", "T", 1) else 0
-    )
+        asked_pop.broker, "waiting", lambda *key: many if key == ("g", "T", 1) else 0)  # fmt: skip
     command = request(1, pollTime=5, bornTime=NOW)
     hold = polling(asked_pop.broker, command, CALLER, wanted(asked_pop, 1), None)
     assert (hold == ResponseCode.POLLING_FULL) is full
     assert isinstance(polling(asked_pop.broker, command, CALLER, wanted(asked_pop, -1), None), Hold)
 
 
-@pytest.mark.parametrize(
-    ("due", "again", "looks"),
-    [
-        (None, None, None), (None, NOW + 5, NOW + 5), (NOW + 700, None, NOW + 700),
-        (NOW + 700, NOW + 5, NOW + 5), (NOW - 5, None, NOW + 200), (NOW + 199, None, NOW + 200),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("due", "again", "looks"), [
+    (None, None, None), (None, NOW + 5, NOW + 5), (NOW + 700, None, NOW + 700),
+    (NOW + 700, NOW + 5, NOW + 5), (NOW - 5, None, NOW + 200),
+    (NOW + 199, None, NOW + 200)])  # fmt: skip
 def test_a_waiting_request_looks_again_when_something_may_be_due(
     asked_pop: Asked, due: int | None, again: int | None, looks: int | None
 ) -> None:
     if due is not None:
         asked_pop.broker.in_flight.add("g", RETRY, CheckPoint(0, [0], 1, due))
-    hold = polling(
-        asked_pop.broker, request(1, pollTime=5000, bornTime=NOW), CALLER, wanted(asked_pop), again
-    )
+    hold = polling(asked_pop.broker, request(1, pollTime=5000, bornTime=NOW), CALLER,
+                   wanted(asked_pop), again)  # fmt: skip
     assert isinstance(hold, Hold)
     assert hold.again == looks
 
@@ -324,9 +304,8 @@ def peeked(
     asked_looks: Asked, group: str, most: int, queue_id: int = -1
 ) -> tuple[int, int, int, str]:
     """(code, bytes, rest, remark) of a peek."""
-    said = asked_looks.ask(
-        RequestCode.PEEK_MESSAGE, consumerGroup=group, topic="T", queueId=queue_id, maxMsgNums=most
-    )
+    said = asked_looks.ask(RequestCode.PEEK_MESSAGE, consumerGroup=group, topic="T",
+                           queueId=queue_id, maxMsgNums=most)  # fmt: skip
     return said.code, len(whole(said).body), int(said.fields["restNum"]), str(said.remark)
 
 
@@ -379,9 +358,7 @@ def test_in_order_a_blocked_queue_has_nothing_until_it_is_free(asked_looks: Aske
     assert blocked.hold.again == NOW + 500
     assert has(notified(asked_looks, "h", **some, attemptId="a")) == ("true", False)
     assert has(notified(asked_looks, "h", **{**some, "queueId": -1}, attemptId="b")) == (
-        "true",
-        False,
-    )
+        "true", False)  # fmt: skip
     asked_looks.now += 500
     assert has(notified(asked_looks, "h", **some, attemptId="b")) == ("true", False)
 
@@ -391,8 +368,8 @@ def test_a_peek_gives_messages_and_counts_all_that_are_there(asked_looks: Asked)
     assert peeked(asked_looks, "h", 2) == (ResponseCode.SUCCESS, 2 * SIZE, 6, "FOUND")
     assert peeked(asked_looks, "h", 1 << 30, 1) == (ResponseCode.SUCCESS, 3 * SIZE, 3, "FOUND")
     assert peeked(asked_looks, "h", 0)[:3] == (ResponseCode.PULL_NOT_FOUND, 0, 6)
-    assert peeked(asked_looks, "g", 32) == (ResponseCode.PULL_NOT_FOUND, 0, 0,
-                                            "NO_MESSAGE_IN_QUEUE")  # fmt: skip
+    assert peeked(asked_looks, "g", 32) == (
+        ResponseCode.PULL_NOT_FOUND, 0, 0, "NO_MESSAGE_IN_QUEUE")  # fmt: skip
     asked_looks.broker.offsets.commit("g", "T", 0, 2)
     asked_looks.broker.offsets.commit("g", RETRY, 0, 0)
     retry = FIXED + len(RETRY) + 9

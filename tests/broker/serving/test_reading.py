@@ -52,8 +52,7 @@ AT, EARLIEST = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, RequestCode.GET_EARLIEST_
 @pytest.fixture(scope="module")
 def asked_offsets(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     topics: dict[str, Any] = {
-        "T": {"readQueueNums": 2}, "Batch": {"attributes": {"queue.type": "BatchCQ"}},
-    }  # fmt: skip
+        "T": {"readQueueNums": 2}, "Batch": {"attributes": {"queue.type": "BatchCQ"}}}  # fmt: skip
     made = (message(n) for n in range(MANY_OFFSETS))
     return served(tmp_path_factory.mktemp("store"), made, topics=topics)
 
@@ -85,10 +84,8 @@ def asked_by(store: Asked, position: int, **more: Any) -> Answer:
     return store.ask(RequestCode.PULL_MESSAGE, **fields)
 
 
-@pytest.mark.parametrize(
-    ("release", "code"),
-    [("5.3.1", ResponseCode.SYSTEM_ERROR), ("5.3.2", ResponseCode.INVALID_PARAMETER)],
-)
+@pytest.mark.parametrize(("release", "code"), [
+    ("5.3.1", ResponseCode.SYSTEM_ERROR), ("5.3.2", ResponseCode.INVALID_PARAMETER)])  # fmt: skip
 def test_a_queue_that_a_topic_does_not_have_is_refused(store, release, code, monkeypatch) -> None:
     monkeypatch.setattr(store.broker.store.opened, "profile", profile(release))
     for queue_id in (-1, 2, INT_MAX):
@@ -124,10 +121,8 @@ def test_a_pull_at_the_end_waits_where_it_may(store: Asked) -> None:
 
 def test_the_groups_subscription_stands_for_the_pulls_own_if_it_is_not_older(store: Asked) -> None:
     store.heartbeat(1, "heard", "T", version=5)
-    codes = [
-        asked_by(store, 0, consumerGroup="heard", sysFlag=0, **more).code
-        for more in ({"subVersion": 5}, {"subVersion": 6}, {"topic": "Batch"})
-    ]
+    codes = [asked_by(store, 0, consumerGroup="heard", sysFlag=0, **more).code for more in (
+        {"subVersion": 5}, {"subVersion": 6}, {"topic": "Batch"})]  # fmt: skip
     assert codes == [ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_NOT_LATEST,
                      ResponseCode.SUBSCRIPTION_NOT_EXIST]  # fmt: skip
 
@@ -151,16 +146,14 @@ def entries(asked_queue: Asked, first: int, most: int, **more: Any) -> Answer:
 def test_entries_are_places_sizes_and_tags_codes(asked_queue: Asked) -> None:
     answer = said(entries(asked_queue, 3, 2))
     assert (answer["minQueueIndex"], answer["maxQueueIndex"]) == (0, 25)
-    assert answer["queueData"] == [
-        {"eval": False, "physicOffset": n * SIZE, "physicSize": SIZE, "tagsCode": A} for n in (3, 4)
-    ]
+    assert answer["queueData"] == [{"eval": False, "physicOffset": n * SIZE, "physicSize": SIZE,
+                                    "tagsCode": A} for n in (3, 4)]  # fmt: skip
     assert "filterData" not in answer
 
 
-@pytest.mark.parametrize(
-    ("first", "most", "many"),
-    [(0, 1, 1), (24, 5, 1), (18, 50, 2), (20, 50, 5), (0, 0, 0), (0, -1, 0), (0, 1 << 40, 20)],
-)
+@pytest.mark.parametrize(("first", "most", "many"), [
+    (0, 1, 1), (24, 5, 1), (18, 50, 2), (20, 50, 5), (0, 0, 0), (0, -1, 0),
+    (0, 1 << 40, 20)])  # fmt: skip
 def test_no_more_than_are_asked_for_and_those_of_one_file(asked_queue, first, most, many) -> None:
     assert len(said(entries(asked_queue, first, most))["queueData"]) == many
 
@@ -176,8 +169,7 @@ def test_a_place_out_of_the_queue_is_told_with_success(asked_queue: Asked, first
 def test_a_queue_that_there_is_not_is_an_error(asked_queue, topic, queue_id) -> None:
     answer = entries(asked_queue, 0, 1, topic=topic, queueId=queue_id)
     assert (answer.code, answer.remark) == (
-        ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!",
-    )  # fmt: skip
+        ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")  # fmt: skip
 
 
 def test_the_groups_subscription_is_told_where_it_is_online(asked_queue: Asked) -> None:
@@ -206,12 +198,7 @@ def test_entries_pass_by_the_hash_codes_of_tags() -> None:
     """SubscriptionData's codes are Java ints; a tagsCode is one in 8 bytes."""
     wanted = reading.wanted_by(reading.subscription_of("T", "A || AB", None, 0), PROFILE)
     assert passes(wanted, A_SUBSCRIPTIONS, AB, A_SUBSCRIPTIONS + 1, 0, -A_SUBSCRIPTIONS) == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+        True, True, False, False, False]  # fmt: skip
     assert passes(of_codes(MIN_INT, -1), MIN_INT, -1, 1) == [True, True, False]
     assert passes(of_codes(), 0, A_SUBSCRIPTIONS) == [False, False]
     assert wanted.record is None
@@ -220,10 +207,7 @@ def test_entries_pass_by_the_hash_codes_of_tags() -> None:
 def test_an_entry_whose_tag_is_elsewhere_passes() -> None:
     """A ConsumeQueueExt address is below Integer.MIN_VALUE; the client filters too."""
     assert passes(of_codes(A_SUBSCRIPTIONS), MIN_INT - 1, -(1 << 63), MIN_INT) == [
-        True,
-        True,
-        False,
-    ]
+        True, True, False]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["*", "", None])
@@ -237,8 +221,7 @@ def test_no_text_and_a_star_are_everything(text: str | None) -> None:
 def test_a_kind_is_of_tags_where_it_is_missing_or_says_so() -> None:
     """ExpressionType.isTagType."""
     assert [is_tags(kind) for kind in (None, "", "TAG", "SQL92", "tag")] == [
-        True, True, True, False, False,
-    ]  # fmt: skip
+        True, True, True, False, False]  # fmt: skip
     with pytest.raises(WrongTags):
         reading.subscription_of("T", "||", None, 0)
     for empty in ("", None):

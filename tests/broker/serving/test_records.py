@@ -46,11 +46,7 @@ def test_a_pull_takes_256_kib_of_memory_and_less_of_the_disk() -> None:
     for last, taken in [(56 << 10, 3), ((56 << 10) + 1, 2)]:
         assert passed(PullLimits(), entries(100 << 10, 100 << 10, last)) == taken
     for in_memory, many, size in [
-        (True, 32, 1),
-        (False, 8, 1),
-        (True, 2, 100 << 10),
-        (False, 1, 60 << 10),
-    ]:
+        (True, 32, 1), (False, 8, 1), (True, 2, 100 << 10), (False, 1, 60 << 10)]:  # fmt: skip
         limits = PullLimits(memory_bytes=END if in_memory else 0)
         assert passed(limits, entries(*[size] * 40)) == many
     limits = PullLimits(memory_bytes=1000, count_in_disk=1)
@@ -59,8 +55,7 @@ def test_a_pull_takes_256_kib_of_memory_and_less_of_the_disk() -> None:
     assert passed(limits, entries(10, 10, first=END - 1011)) == 1
     batches = entries(10, 10, 10, messages=4)
     assert [passed(PullLimits(), batches, most=most) for most in (1, 7, 8, 11, 12)] == [
-        1, 1, 2, 2, 3,
-    ]  # fmt: skip
+        1, 1, 2, 2, 3]  # fmt: skip
     assert passed(PullLimits(), batches, Taken(1, 10), most=4) == 0
     # A broker looks whether the pull is full before it looks whether an entry is wanted.
     wanted, some = np.arange(40) % 10 == 0, entries(*[1] * 40)
@@ -135,18 +130,9 @@ def test_records_follow_one_another_over_the_end_of_a_segment(store: Asked) -> N
 
 def test_an_entry_of_no_whole_record_and_records_not_wanted_are_left_out(store: Asked) -> None:
     for place, size in [
-        (None, SIZE - 1),
-        (None, SIZE + 1),
-        (None, 0),
-        (None, -SIZE),
-        (None, (1 << 31) - 1),
-        (-SIZE, None),
-        (1, None),
-        (1 << 40, None),
-        (4096 - 8, 8),
-        (0, LONG),
-        (1 << 62, LONG),
-    ]:
+        (None, SIZE - 1), (None, SIZE + 1), (None, 0), (None, -SIZE), (None, (1 << 31) - 1),
+        (-SIZE, None), (1, None), (1 << 40, None), (4096 - 8, 8), (0, LONG),
+        (1 << 62, LONG)]:  # fmt: skip
         found = records(store, changed(queue_of(store).some(2, 3), 1, place, size))
         assert joined(found.pieces) == raw(store, 2 * SIZE, SIZE) + raw(store, 4 * SIZE, SIZE)
         assert np.concatenate(found.positions).tolist() == [2, 4]

@@ -74,8 +74,7 @@ def test_each_release_makes_its_topics() -> None:
     assert made("4.9.7") == {
         "SELF_TEST_TOPIC": (1, 6), "TBW102": (8, 7), "BenchmarkTest": (1024, 6), "C": (16, 7),
         "b": (1, 7), "OFFSET_MOVED_EVENT": (1, 6), "SCHEDULE_TOPIC_XXXX": (18, 6),
-        "C_REPLY_TOPIC": (1, 6),
-    }  # fmt: skip
+        "C_REPLY_TOPIC": (1, 6)}  # fmt: skip
     for release, more in [("5.0.0", {"rmq_sys_REVIVE_LOG_C", "rmq_sys_SYNC_BROKER_MEMBER_b",
                                      "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"}),
                           ("5.3.0", set()), ("5.3.1", {"rmq_sys_wheel_timer"})]:  # fmt: skip
@@ -96,9 +95,8 @@ CONTENTS = (b"abcdefghij", b"klmnopqrst")
 
 def segments(storage: InputStorage, folder: str = "log") -> list[Segment]:
     found = [(each.name, each.state) for each in storage.list(folder)]
-    return [
-        Segment(f"{folder}/{name}", int(name), state) for name, state in found if state is not None
-    ]
+    return [Segment(f"{folder}/{name}", int(name), state) for name,
+            state in found if state is not None]  # fmt: skip
 
 
 def in_memory() -> tuple[MemoryStorage, LogFiles]:
@@ -109,12 +107,8 @@ def in_memory() -> tuple[MemoryStorage, LogFiles]:
 
 def test_a_range_is_of_one_segment() -> None:
     for place, length, content in [
-        (100, 10, CONTENTS[0]),
-        (109, 1, b"j"),
-        (110, 1, b"k"),
-        (115, 5, b"pqrst"),
-        (104, 0, b""),
-    ]:
+        (100, 10, CONTENTS[0]), (109, 1, b"j"), (110, 1, b"k"), (115, 5, b"pqrst"),
+        (104, 0, b"")]:  # fmt: skip
         assert in_memory()[1].range(place, length).read() == content
     for place, length in [(99, 1), (0, 1), (-1, 1), (109, 2), (119, 2), (120, 1), (1 << 40, 1)]:
         with pytest.raises(NotInLog):
@@ -306,6 +300,6 @@ def test_a_topic_is_as_the_file_says_however_wrong() -> None:
     assert both["U"] == Topic("U", 3, 3, 6, 0, False, "SINGLE_TAG", {}, False)
     assert not both["bad"].configured
     assert served_topics(None, {}) == {}
-    for attributes, minimum in [({}, 0), ({"queue.type": "SimpleCQ"}, 0),
-                                ({"queue.type": "BatchCQ"}, -1)]:  # fmt: skip
+    for attributes, minimum in [
+        ({}, 0), ({"queue.type": "SimpleCQ"}, 0), ({"queue.type": "BatchCQ"}, -1)]:  # fmt: skip
         assert read({"attributes": attributes}).empty_minimum == minimum

@@ -126,8 +126,7 @@ def test_a_slave_in_controller_mode_shakes_hands_first() -> None:
     slave.receive(HELLO, 0.0)
     for place, confirmed in ((200, 150), (201, 100), (202, 202)):  # what all replicas have
         assert joined(slave.receive(switch_transfer(place, b"x", confirmed), 0.0)) == [
-            (place, b"x")
-        ]
+            (place, b"x")]  # fmt: skip
     assert slave.receive(struct.pack(">iiqiqq", 2, 0, -1, -1, -1, 0), 0.0) == []  # an empty log's
 
 
@@ -148,7 +147,7 @@ def test_when_a_put_counts_as_replicated() -> None:
     for replicas in (1, 0, -1):  # any slave that ever had it
         assert peers.is_replicated(1000, [], 1000, replicas)
         assert not peers.is_replicated(1000, [5000, 5000], 999, replicas)
-    for acked, many, enough in (([], 2, False), ([1000], 2, True), ([999], 2, False),
-                                ([999, 1000, 4], 2, True), ([1000, 1000], 3, True),
-                                ([1000, 999], 3, False), ([-1, -1, -1], 2, False)):  # fmt: skip
+    for acked, many, enough in (
+        ([], 2, False), ([1000], 2, True), ([999], 2, False), ([999, 1000, 4], 2, True),
+        ([1000, 1000], 3, True), ([1000, 999], 3, False), ([-1, -1, -1], 2, False)):  # fmt: skip
         assert peers.is_replicated(1000, iter(acked), 9999, many) == enough

@@ -42,13 +42,9 @@ def test_each_name_goes_for_one_reason() -> None:
     assert not set(names) & set(STAYS)
 
 
-@pytest.mark.parametrize(
-    ("life", "origin"),
-    [
-        ({"DLQ_ORIGIN_TOPIC": "A", "RETRY_TOPIC": "B"}, "A"), ({"RETRY_TOPIC": "B"}, "B"),
-        ({"REAL_TOPIC": "C"}, None), ({}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("life", "origin"), [
+    ({"DLQ_ORIGIN_TOPIC": "A", "RETRY_TOPIC": "B"}, "A"), ({"RETRY_TOPIC": "B"}, "B"),
+    ({"REAL_TOPIC": "C"}, None), ({}, None)])  # fmt: skip
 def test_a_dead_letter_s_origin(life: dict[str, str], origin: str | None) -> None:
     assert producing.origin_of(life) == origin
     to_group = producing.kept_properties(life, "%RETRY%g", "u").get("RETRY_TOPIC")
@@ -73,23 +69,17 @@ def test_a_message_travels_in_the_header_and_a_batch_in_the_body() -> None:
     assert (asked.code, asked.body) == (310, b"b")
     assert asked.fields == {
         "a": "reput", "b": "T", "c": "TBW102", "d": "4", "e": "3", "f": "513", "g": "77", "h": "5",
-        "i": "UNIQ_KEY\x01u", "j": "0", "k": "false", "m": "false",
-    }  # fmt: skip
+        "i": "UNIQ_KEY\x01u", "j": "0", "k": "false", "m": "false"}  # fmt: skip
     asked = producing.send_request([message(), message(body=b"c", flag=6)], 3, 77)
     assert (asked.code, asked.fields["m"], asked.fields["i"]) == (320, "true", "")
     assert list(inner_messages(asked.body or b"")) == [
-        (5, b"b", b"UNIQ_KEY\x01u"), (6, b"c", b"UNIQ_KEY\x01u")
-    ]  # fmt: skip
+        (5, b"b", b"UNIQ_KEY\x01u"), (6, b"c", b"UNIQ_KEY\x01u")]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("more", "fits"),
-    [
-        ({}, True), ({"sys_flag": 1}, False), ({"topic": "%RETRY%g"}, False),
-        ({"topic": "T" * 127}, True), ({"topic": "T" * 128}, False), ({"refused": "why"}, False),
-        ({"properties": {"INNER_MULTI_DISPATCH": "%LMQ%x"}}, False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "fits"), [
+    ({}, True), ({"sys_flag": 1}, False), ({"topic": "%RETRY%g"}, False),
+    ({"topic": "T" * 127}, True), ({"topic": "T" * 128}, False), ({"refused": "why"}, False),
+    ({"properties": {"INNER_MULTI_DISPATCH": "%LMQ%x"}}, False)])  # fmt: skip
 def test_what_brokers_take_in_a_batch(more: dict[str, Any], fits: bool) -> None:
     assert message(**more).fits_batch is fits
 
@@ -98,8 +88,7 @@ def test_pulled_messages_are_records_as_they_stand() -> None:
     raw = b"".join(encode(Message(queue_offset=n, properties=properties(("UNIQ_KEY", f"u{n}"))),
                           at) for n, at in enumerate((1 << 40, 7)))  # fmt: skip
     assert [(each.queue_offset, each.physical_offset) for each in producing.pulled(raw, RULES)] == [
-        (0, 1 << 40), (1, 7)
-    ]  # fmt: skip
+        (0, 1 << 40), (1, 7)]  # fmt: skip
     assert list(producing.pulled(b"", RULES)) == []
 
 

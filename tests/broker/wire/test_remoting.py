@@ -57,17 +57,11 @@ def test_an_int_has_32_bits_and_a_sign_and_is_no_boolean(value: Any, fits: bool)
 INTS = st.integers(-(1 << 31), (1 << 31) - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 COMMANDS = st.builds(
-    remoting.Command,
-    st.integers(-(1 << 15), (1 << 15) - 1),
-    INTS,
-    INTS,
-    st.dictionaries(TEXTS.filter(bool), TEXTS.filter(bool), max_size=4),
-    st.binary(max_size=40),
-    st.none() | TEXTS.filter(bool),
-    st.integers(0, (1 << 15) - 1),
+    remoting.Command, st.integers(-(1 << 15), (1 << 15) - 1), INTS, INTS,
+    st.dictionaries(TEXTS.filter(bool), TEXTS.filter(bool), max_size=4), st.binary(max_size=40),
+    st.none() | TEXTS.filter(bool), st.integers(0, (1 << 15) - 1),
     st.sampled_from([int(each) for each in Language]),
-    st.sampled_from(remoting.Serialization),
-)
+    st.sampled_from(remoting.Serialization))  # fmt: skip
 CAUGHT = json.loads((Path(__file__).parent / "frames.json").read_text())  # see capture.py
 
 
@@ -79,9 +73,7 @@ def taken(frames: remoting.Frames) -> list[remoting.Command]:
 
 
 @given(st.lists(COMMANDS, max_size=4), st.lists(st.integers(1, 60), min_size=1, max_size=30))
-def test_commands_come_out_as_they_went_in(
-    commands: list[remoting.Command], cuts: list[int]
-) -> None:
+def test_commands_come_out_as_they_went_in(commands, cuts: list[int]) -> None:
     raw, frames, found, at = b"".join(map(remoting.frame, commands)), remoting.Frames(), [], 0
     for cut in [*cuts, len(raw)]:
         frames.feed(raw[at : at + cut])
@@ -92,9 +84,7 @@ def test_commands_come_out_as_they_went_in(
 
 
 @given(COMMANDS, st.data())
-def test_every_flipped_byte_is_a_command_or_an_error(
-    command: remoting.Command, data: st.DataObject
-) -> None:
+def test_every_flipped_byte_is_a_command_or_an_error(command, data: st.DataObject) -> None:
     raw = bytearray(remoting.frame(command))
     at = data.draw(st.integers(0, len(raw) - 1))
     raw[at] ^= data.draw(st.integers(1, 255))
@@ -112,13 +102,9 @@ def test_any_header_is_a_command_or_an_error(header: bytes, kind: int) -> None:
         assert len(taken(frames)) == 1
 
 
-@pytest.mark.parametrize(
-    ("total", "marked"),
-    [
-        (-1, 0), (3, 0), (remoting.FRAME_MOST + 1, 0), ((1 << 31) - 1, 2), (100, 97),
-        (1 << 23, remoting.HEADER_MOST + 1), (100, 2 << 24), (100, 255 << 24),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("total", "marked"), [
+    (-1, 0), (3, 0), (remoting.FRAME_MOST + 1, 0), ((1 << 31) - 1, 2), (100, 97),
+    (1 << 23, remoting.HEADER_MOST + 1), (100, 2 << 24), (100, 255 << 24)])  # fmt: skip
 def test_a_head_that_cannot_be_is_refused_at_once(total: int, marked: int) -> None:
     frames = remoting.Frames()
     frames.feed(struct.pack(">iI", total, marked))
@@ -221,19 +207,14 @@ def test_a_header_that_ends_too_early_is_an_error(length: int) -> None:
         remoting.decode_binary(header()[:length])
 
 
-@pytest.mark.parametrize(
-    ("at", "value", "reason"),
-    [
-        (13, -1, "text of the header has -1 bytes"),
-        (13, 0x7FFFFFFF, "text of the header has 2147483647 bytes"),
-        (18, -1, "extFields have -1 bytes"),
-        (18, len(TWO) + 1, "extFields have"),
-        (18, len(TWO) - 1, "a text of the header has 1 bytes, 0 are there"),
-        (18, 1, "extFields end within a field"),
-        (18, 2, "a text of the header has 5 bytes, 0 are there"),
-        (18, len(TWO) - 3, "extFields end within a field"),
-    ],
-)
+@pytest.mark.parametrize(("at", "value", "reason"), [
+    (13, -1, "text of the header has -1 bytes"),
+    (13, 0x7FFFFFFF, "text of the header has 2147483647 bytes"),
+    (18, -1, "extFields have -1 bytes"), (18, len(TWO) + 1, "extFields have"),
+    (18, len(TWO) - 1, "a text of the header has 1 bytes, 0 are there"),
+    (18, 1, "extFields end within a field"),
+    (18, 2, "a text of the header has 5 bytes, 0 are there"),
+    (18, len(TWO) - 3, "extFields end within a field")])  # fmt: skip
 def test_lengths_that_lie_are_errors(at: int, value: int, reason: str) -> None:
     raw = bytearray(header(b"r", TWO))
     struct.pack_into(">i", raw, at, value)
@@ -272,45 +253,28 @@ def test_a_field_is_a_text_whatever_a_client_wrote(value: Any, text: str | None)
     assert remoting.decode_json(header).fields == wanted
 
 
-@pytest.mark.parametrize(("header", "reason"), [(b"", "not JSON"), (b"\xff", "not JSON"),
-                                                (b"[" * 100_000, "not JSON"), (b"[]",
-                                                                               "not a JSON object"),
-                                                (b"{}", "no code"), (b'{"code":"11"}',
-                                                                     "code is not an int"),
-                                                (b'{"code":1.0}', "code is not an int"),
-        (b'{"code":' + b"9" * 5000 + b"}", "not JSON"),
-                                                (b'{"code":true}', "code is not an int"),
-                                                (b'{"code":2147483648}', "code is not an int"),
-                                                (b'{"code":1,"opaque":-2147483649}',
-                                                 "opaque is not an int"),
-                                                (b'{"code":1,"flag":null}', "flag is not an int"),
-                                                (b'{"code":1,"version":[]}',
-                                                 "version is not an int"),
-                                                (b'{"code":1,"remark":5}', "remark is not text"),
-                                                (b'{"code":1,"extFields":[]}',
-                                                 "extFields are no JSON object"),
-                                                (b'{"code":1,"extFields":{"a":[]}}',
-                                                 "extFields is not text")])  # fmt: skip
+@pytest.mark.parametrize(("header", "reason"), [
+    (b"", "not JSON"), (b"\xff", "not JSON"), (b"[" * 100_000, "not JSON"),
+    (b"[]", "not a JSON object"), (b"{}", "no code"), (b'{"code":"11"}', "code is not an int"),
+    (b'{"code":1.0}', "code is not an int"), (b'{"code":' + b"9" * 5000 + b"}", "not JSON"),
+    (b'{"code":true}', "code is not an int"), (b'{"code":2147483648}', "code is not an int"),
+    (b'{"code":1,"opaque":-2147483649}', "opaque is not an int"),
+    (b'{"code":1,"flag":null}', "flag is not an int"),
+    (b'{"code":1,"version":[]}', "version is not an int"),
+    (b'{"code":1,"remark":5}', "remark is not text"),
+    (b'{"code":1,"extFields":[]}', "extFields are no JSON object"),
+    (b'{"code":1,"extFields":{"a":[]}}', "extFields is not text")])  # fmt: skip
 def test_a_header_that_is_none_says_why(header: bytes, reason: str) -> None:
     with pytest.raises(remoting.BadFrame, match=reason):
         remoting.decode_json(header)
 
 
 # --- Peers that speak another protocol are known by their first bytes.
-@pytest.mark.parametrize(
-    ("first", "name"),
-    [
-        (b"PRI * HTTP/2.0", "HTTP/2"),
-        (b"PRI ", "HTTP/2"),
-        (b"GET / HTTP/1.1", "HTTP"),
-        (b"DELETE /topic ", "HTTP"),
-        (b"GETS", "another protocol"),
-        (b"\x16\x03\x01\x02\x00", "TLS"),
-        (b"\x16\x04", "another protocol"),
-        (b"SSH-2.0-OpenSS", "another protocol"),
-        (b"", "another protocol"),
-    ],
-)
+@pytest.mark.parametrize(("first", "name"), [
+    (b"PRI * HTTP/2.0", "HTTP/2"), (b"PRI ", "HTTP/2"), (b"GET / HTTP/1.1", "HTTP"),
+    (b"DELETE /topic ", "HTTP"), (b"GETS", "another protocol"), (b"\x16\x03\x01\x02\x00", "TLS"),
+    (b"\x16\x04", "another protocol"), (b"SSH-2.0-OpenSS", "another protocol"),
+    (b"", "another protocol")])  # fmt: skip
 def test_a_protocol_is_named_by_its_first_bytes(first: bytes, name: str) -> None:
     assert remoting.protocol_of(first).split(",")[0] == name
     assert len(first) <= remoting.FIRST_BYTES

@@ -102,18 +102,14 @@ def test_what_a_master_sends_is_read_in_pieces(step: int) -> None:
     assert (chunks[-2].frame_ends, chunks[-1]) == (True, LogChunk(4, b"", True))
 
 
-@pytest.mark.parametrize(
-    ("raw", "reason"),
-    [
-        (struct.pack(">iiqi", 3, 0, 0, 0), "state 3 is neither"),
-        (struct.pack(">iiqi", 1, 13, 0, 0), "size 13 is not that"),
-        (struct.pack(">iiqi", 1, -12, 0, 0), "size -12 is not that"),
-        (struct.pack(">iiqi", 1, 12 * 1001, 0, 0), "size 12012 is not that"),
-        (struct.pack(">iiqiqq", 2, -1, 0, 1, 0, 0), "size -1 is not from 0"),
-        (struct.pack(">iiqiqq", 2, 4 << 20, 0, 1, 0, 0), "is not from 0"),
-        (struct.pack(">iiqiqq", 2, 1, -1, 1, 0, 0), "offset -1 is negative"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "reason"), [
+    (struct.pack(">iiqi", 3, 0, 0, 0), "state 3 is neither"),
+    (struct.pack(">iiqi", 1, 13, 0, 0), "size 13 is not that"),
+    (struct.pack(">iiqi", 1, -12, 0, 0), "size -12 is not that"),
+    (struct.pack(">iiqi", 1, 12 * 1001, 0, 0), "size 12012 is not that"),
+    (struct.pack(">iiqiqq", 2, -1, 0, 1, 0, 0), "size -1 is not from 0"),
+    (struct.pack(">iiqiqq", 2, 4 << 20, 0, 1, 0, 0), "is not from 0"),
+    (struct.pack(">iiqiqq", 2, 1, -1, 1, 0, 0), "offset -1 is negative")])  # fmt: skip
 def test_no_master_sends_this(raw: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         SwitchMasterReader().feed(raw)

@@ -35,9 +35,8 @@ class Clock:
 
 def open_writer(root: Path, clock: Clock | None = None, **options: object) -> CommitLogWriter:
     """A writer without threads on a tiny store; words that are settings' names set those."""
-    named = {
-        k: options.pop(k) for k in list(options) if k[0].islower() and any(map(str.isupper, k))
-    }
+    named = {k: options.pop(k) for k in list(options) if k[0].islower() and any(
+        map(str.isupper, k))}  # fmt: skip
     options.setdefault("background", False)
     return CommitLogWriter.open(str(root), settings(**named), clock=clock or Clock(), **options)
 
@@ -78,13 +77,12 @@ def host_text(raw: bytes) -> str:
 def as_message(record: Record) -> Message:
     """The message whose record it is, its properties as they are."""
     known = layouts.SYS_TRANSACTION_MASK | layouts.SYS_BORN_HOST_V6 | layouts.SYS_STORE_HOST_V6
-    return Message(
-        topic=record.topic, body=record.body, queue_id=record.queue_id,
-        properties=record.properties, flag=record.flag, transaction=record.transaction,
-        sys_flag=record.sys_flag & ~known, prepared_offset=record.prepared_offset,
-        born_timestamp=record.born_timestamp, born_host=host_text(record.born_host),
-        store_host=host_text(record.store_host), reconsume_times=record.reconsume_times,
-    )  # fmt: skip
+    return Message(topic=record.topic, body=record.body, queue_id=record.queue_id,
+                   properties=record.properties, flag=record.flag, transaction=record.transaction,
+                   sys_flag=record.sys_flag & ~known, prepared_offset=record.prepared_offset,
+                   born_timestamp=record.born_timestamp, born_host=host_text(record.born_host),
+                   store_host=host_text(record.store_host),
+                   reconsume_times=record.reconsume_times)  # fmt: skip
 
 
 def no_counter(raw: bytes) -> bytes:

@@ -24,9 +24,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def writer(clock: Clock) -> Iterator[CommitLogWriter]:
-    writer = CommitLogWriter.open(
-        "", settings(), clock=clock, files=MemoryFiles(), background=False, batch_topics=["Batch"]
-    )
+    writer = CommitLogWriter.open("", settings(), clock=clock, files=MemoryFiles(),
+                                  background=False, batch_topics=["Batch"])  # fmt: skip
     yield writer
     writer.abandon()
 
@@ -59,8 +58,7 @@ def test_no_store_timestamp_is_less_than_the_one_before(writer, clock: Clock) ->
 def test_one_request_that_is_refused_leaves_the_others(writer: CommitLogWriter) -> None:
     refused = request(writer, 0, topic="Batch")
     assert placed(writer.appender, request(writer, 0), refused, request(writer, 0)) == [
-        (0, 0, SIZE), (-1, -1, 0), (1, SIZE, 2 * SIZE),
-    ]  # fmt: skip
+        (0, 0, SIZE), (-1, -1, 0), (1, SIZE, 2 * SIZE)]  # fmt: skip
     assert isinstance(refused.error, refusals.BatchQueueTopic)
 
 
@@ -80,14 +78,11 @@ def test_nothing_is_written_where_the_check_raises(writer: CommitLogWriter) -> N
     assert writer.log.end == SIZE
 
 
-def test_a_batch_is_no_longer_than_a_segment_less_eight_bytes(writer: CommitLogWriter) -> None:
+def test_a_batch_has_its_size_and_positions_can_be_set(writer: CommitLogWriter) -> None:
     batch = request(writer, 0, 0)
     check_fits(batch, 2 * SIZE + 8)
     with pytest.raises(refusals.MessageTooLarge, match=f"a segment takes {2 * SIZE - 1}"):
         check_fits(batch, 2 * SIZE + 7)
-
-
-def test_positions_can_be_set_by_another_service(writer: CommitLogWriter) -> None:
     assert writer.appender.next_offset(("T", 5)) == 0
     writer.appender.set_next_offset(("T", 5), 40)
     assert placed(writer.appender, request(writer, 5))[0][0] == 40
@@ -100,7 +95,7 @@ def test_positions_can_be_set_by_another_service(writer: CommitLogWriter) -> Non
 # --- A writer may be used by its own process, until it is closed or a write has failed.
 
 
-def test_the_first_error_stays_and_is_told_before_that_it_is_closed() -> None:
+def test_the_first_os_error_ends_the_writer_and_the_callers_own_does_not() -> None:
     guard = UsageGuard()
     guard.fail(OSError("first"))
     guard.fail(OSError("second"))
@@ -109,16 +104,10 @@ def test_the_first_error_stays_and_is_told_before_that_it_is_closed() -> None:
     for check in (guard.check_sound, guard.check_usable):
         with pytest.raises(refusals.WriterFailed, match="first"):
             check()
-
-
-def test_an_error_that_is_the_callers_own_does_not_end_the_writer() -> None:
     guard = UsageGuard()
     with pytest.raises(ValueError, match="wrong"), guard.failing():
         raise ValueError("wrong")
     assert guard.is_usable
-
-
-def test_an_os_error_ends_the_writer() -> None:
     guard = UsageGuard()
     with pytest.raises(refusals.WriterFailed, match="no space") as failed, guard.failing():
         raise OSError("no space")

@@ -62,9 +62,8 @@ def test_a_kill_leaves_no_segment_without_its_length(tmp_path: Path) -> None:
     assert lengths_at_each_kill(tmp_path, work) == {SEGMENT}
 
 
-@pytest.mark.parametrize(
-    ("size", "left"), [(SEGMENT - 108, 0), (SEGMENT - 107, SEGMENT - 100), (200, SEGMENT - 100)]
-)
+@pytest.mark.parametrize(("size", "left"), [
+    (SEGMENT - 108, 0), (SEGMENT - 107, SEGMENT - 100), (200, SEGMENT - 100)])  # fmt: skip
 def test_a_record_that_leaves_less_than_eight_bytes_goes_to_the_next_segment(size, left) -> None:
     """doAppend: `(msgLen + END_FILE_MIN_BLANK_LENGTH) > maxBlank`."""
     files = MemoryFiles()
@@ -130,24 +129,21 @@ def test_only_so_many_segments_wait_in_memory(tmp_path: Path, size: int) -> None
         fit = reported.index("CREATE_MAPPED_FILE_FAILED")
         assert set(reported[fit:]) == {"CREATE_MAPPED_FILE_FAILED"}
         assert waiting_bytes(writer) == size * 4096
-        with pytest.raises(
-            refusals.CreateFileFailed, match="transientStorePoolSize wait to be written"
-        ):
+        with pytest.raises(refusals.CreateFileFailed,
+                           match="transientStorePoolSize wait to be written"):  # fmt: skip
             writer.append(Message("T", b""))
         writer.log.commit()
         assert fill(writer, 1) == ["PUT_OK"]
     assert len(list(stored_records(tmp_path / "commitlog"))) == fit + 1
 
 
-def test_without_fast_fail_the_put_waits_for_the_file(tmp_path: Path) -> None:
+def test_what_waits_is_written_in_order_and_without_fast_fail_the_put_waits(tmp_path: Path) -> None:
     with open_writer(tmp_path, **POOL_store, transientStorePoolSize=2) as writer:
         for _ in range(40):
             assert fill(writer, 1) == ["PUT_OK"]
             assert waiting_bytes(writer) <= 2 * 4096
     assert len(list(stored_records(tmp_path / "commitlog"))) == 40
-
-
-def test_what_waits_is_written_in_order(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     with open_writer(tmp_path, **POOL_store) as writer:
         fill(writer, 20)
         assert writer.log.committed == 0
@@ -162,8 +158,7 @@ def test_a_segment_is_made_ahead(tmp_path: Path) -> None:
     with open_writer(tmp_path, mappedFileSizeCommitLog=4096, prepare_ahead=True) as writer:
         fill(writer, 1)
         assert [path.name for path in sorted((tmp_path / "commitlog").iterdir())] == [
-            f"{0:020d}", f"{4096:020d}",
-        ]  # fmt: skip
+            f"{0:020d}", f"{4096:020d}"]  # fmt: skip
         fill(writer, 20)
     assert len(list(stored_records(tmp_path / "commitlog"))) == 21
 

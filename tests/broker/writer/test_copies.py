@@ -75,20 +75,15 @@ def test_what_belongs_to_a_message_stays_and_its_place_is_new(tmp_path: Path) ->
         assert (record.body, record.properties) == (made.body, made.properties)
         assert (record.flag, record.reconsume_times) == (n, 2)
         assert (record.born_timestamp, record.born_host, record.store_host) == (
-            START - n, HOST, HOST,
-        )  # fmt: skip
+            START - n, HOST, HOST)  # fmt: skip
     assert records[1].physical_offset == records[0].size
 
 
-@pytest.mark.parametrize(
-    ("wanted", "skip", "numbers"),
-    [
-        (CopyChoice("T"), 0, [0, 2, 4, 6]), (CopyChoice("None"), 0, []), (CopyChoice("TT"), 0, []),
-        (CopyChoice("", START + 2000, START + 4000), 0, [2, 3]),
-        (CopyChoice("U", START + 2000, START + 6000), 0, [3, 5]),
-        (CopyChoice("U"), 3, [7]), (CopyChoice("U"), 9, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("wanted", "skip", "numbers"), [
+    (CopyChoice("T"), 0, [0, 2, 4, 6]), (CopyChoice("None"), 0, []), (CopyChoice("TT"), 0, []),
+    (CopyChoice("", START + 2000, START + 4000), 0, [2, 3]),
+    (CopyChoice("U", START + 2000, START + 6000), 0, [3, 5]), (CopyChoice("U"), 3, [7]),
+    (CopyChoice("U"), 9, [])])  # fmt: skip
 def test_one_topics_messages_of_a_time_are_copied(tmp_path, wanted, skip, numbers) -> None:
     """The time is from `since` on, and before `until`; what is skipped was wanted."""
     found, records = copied(tmp_path, build_log(MADE, SEGMENT), wanted, skip)
@@ -102,7 +97,7 @@ def test_a_topic_whose_name_goes_on_is_another(tmp_path: Path) -> None:
     assert [record.flag for record in records] == [0, 3]
 
 
-def test_the_copy_ends_at_the_sources_first_fault(tmp_path: Path) -> None:
+def test_the_copy_ends_at_the_sources_first_fault_and_each_append_is_told_of(tmp_path) -> None:
     segments = build_log(MADE, SEGMENT)
     size = len(encode(MADE[0], 0))
     broken = bytearray(segments[0])
@@ -111,9 +106,7 @@ def test_the_copy_ends_at_the_sources_first_fault(tmp_path: Path) -> None:
     assert found == Copied(1, 1, Fault.BODY_CRC, size)
     assert [record.flag for record in records] == [0]
     assert copied(tmp_path / "none", {})[0] == Copied(0, 0, Fault.NONE, 0)
-
-
-def test_each_append_is_told_of(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     told: list[int] = []
     with open_writer(tmp_path) as writer:
         copy_messages(writer, source(build_log(MADE, SEGMENT)), RULES, CopyChoice("T"), 1,
@@ -179,23 +172,18 @@ COMPRESSED, MULTI_TAGS, PREPARED, BORN_V6, STORE_V6 = 1, 2, 4, 0x10, 0x20
 
 
 def record(**more: object) -> Record:
-    given = {
-        "topic_bytes": b"Half", "queue_id": 9, "queue_offset": 8, "physical_offset": 7, "size": 6,
-        "magic": 5, "body_crc": 4, "flag": 3, "sys_flag": 0, "born_timestamp": 2, "born_host": V4,
-        "store_timestamp": 1, "store_host": V4, "reconsume_times": 12, "prepared_offset": 11,
-        "body_at": 0, "body_length": 4, "properties": b"A\x01b\x02", "body": b"body",
-    } | more  # fmt: skip
+    given = {"topic_bytes": b"Half", "queue_id": 9, "queue_offset": 8, "physical_offset": 7,
+             "size": 6, "magic": 5, "body_crc": 4, "flag": 3, "sys_flag": 0, "born_timestamp": 2,
+             "born_host": V4, "store_timestamp": 1, "store_host": V4, "reconsume_times": 12,
+             "prepared_offset": 11, "body_at": 0, "body_length": 4, "properties": b"A\x01b\x02",
+             "body": b"body"} | more  # fmt: skip
     return Record(**given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("sys_flag", "born", "store", "written"),
-    [
-        (0, V4, V4, SYS_TRANSACTION_COMMIT),
-        (COMPRESSED | MULTI_TAGS | PREPARED, V4, V4, COMPRESSED | MULTI_TAGS | 8),
-        (BORN_V6, V6, V4, BORN_V6 | 8), (STORE_V6 | BORN_V6, V4, V6, STORE_V6 | 8),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("sys_flag", "born", "store", "written"), [
+    (0, V4, V4, SYS_TRANSACTION_COMMIT),
+    (COMPRESSED | MULTI_TAGS | PREPARED, V4, V4, COMPRESSED | MULTI_TAGS | 8),
+    (BORN_V6, V6, V4, BORN_V6 | 8), (STORE_V6 | BORN_V6, V4, V6, STORE_V6 | 8)])  # fmt: skip
 def test_flags_are_the_messages_own_and_hosts_and_type_are_as_they_are_now(
     tmp_path: Path, sys_flag: int, born: bytes, store: bytes, written: int
 ) -> None:
@@ -280,8 +268,7 @@ def test_recovery_ends_the_log_at_a_long_record_that_is_wrong(tmp_path: Path) ->
     torn, flipped = raw.copy(), raw.copy()
     sector = (end_of_last_long - 400) // 512 * 512
     torn[sector : min(sector + 512, end_of_last_long)] = bytes(
-        min(sector + 512, end_of_last_long) - sector
-    )
+        min(sector + 512, end_of_last_long) - sector)  # fmt: skip
     flipped[places[4] + 3000] ^= 1
     for number, (data, fault) in enumerate(((torn, Fault.LENGTHS), (flipped, Fault.BODY_CRC))):
         end, _ = found(tmp_path / str(number), bytes(data), 0)
@@ -339,8 +326,7 @@ def append_anew(golden: golden_stores.GoldenStore, root: Path) -> None:
     settings = writer_settings_from({n: str(v) for n, v in golden.settings.items()})
     clock = Clock()
     writer = CommitLogWriter.open(
-        str(root), settings, clock=clock, release=golden.version, background=False
-    )
+        str(root), settings, clock=clock, release=golden.version, background=False)  # fmt: skip
     for record in stored_records(golden.input / "commitlog"):
         clock.now = record.store_timestamp
         # RocketMQ follows a clock that goes back; the writer does not, but for this test.

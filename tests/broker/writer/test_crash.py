@@ -30,11 +30,9 @@ from tests.faults.memory_files import Crash, MemoryFiles, Op, crash_states
 from tests.seeds import examples, seed, seeds
 
 MODES = {
-    "sync": {"flushDiskType": "SYNC_FLUSH"},
-    "async": {},
+    "sync": {"flushDiskType": "SYNC_FLUSH"}, "async": {},
     "buffered": {"transientStorePoolEnable": "true"},
-    "crc": {"enabledAppendPropCRC": "true", "flushDiskType": "SYNC_FLUSH"},
-}
+    "crc": {"enabledAppendPropCRC": "true", "flushDiskType": "SYNC_FLUSH"}}  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -175,9 +173,8 @@ def _kill_and_check(root: Path, kills: int, seed: int) -> int:
     acknowledged: list[tuple[int, int, str]] = []
     for number in range(kills):
         here = str(Path(__file__).parents[2])
-        worker = subprocess.Popen(
-            [sys.executable, "-c", _WORKER, str(root), str(number), here], stdout=subprocess.PIPE
-        )
+        worker = subprocess.Popen([sys.executable, "-c", _WORKER, str(root), str(number), here],
+                                  stdout=subprocess.PIPE)  # fmt: skip
         assert worker.stdout is not None
         first = worker.stdout.readline()
         time.sleep(rng.random() * 0.05)
@@ -290,16 +287,14 @@ class WriterMachine(RuleBasedStateMachine):
     def the_log_is_the_list(self) -> None:
         end = self.writer.log.end
         raw = log_bytes(self.files, SEGMENT, -(-end // SEGMENT) * SEGMENT)
-        found = [
-            (r.physical_offset, r.topic, r.queue_id, r.queue_offset, r.body) for r in _records(raw)
-        ]
+        found = [(r.physical_offset, r.topic, r.queue_id, r.queue_offset, r.body) for r in _records(
+            raw)]  # fmt: skip
         assert found == self.model
 
     def teardown(self) -> None:
         self.writer.close()
-        positions = {
-            (k.topic, k.queue_id): s.position for k, s in self.writer.queues.states.items()
-        }
+        positions = {(k.topic, k.queue_id): s.position for k,
+                     s in self.writer.queues.states.items()}  # fmt: skip
         for key, position in positions.items():
             assert position == len([m for m in self.model if m[1:3] == key])
 
@@ -329,5 +324,4 @@ def _records(raw: bytes) -> list[Record]:
 
 TestWriterMachine = WriterMachine.TestCase
 TestWriterMachine.settings = hypothesis_settings(
-    max_examples=20, stateful_step_count=30, deadline=None
-)
+    max_examples=20, stateful_step_count=30, deadline=None)  # fmt: skip

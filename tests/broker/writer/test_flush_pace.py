@@ -38,7 +38,7 @@ def test_one_who_appends_dispatches_what_is_behind(tmp_path: Path, no_looks: Non
         assert w.reput.at > 0
 
 
-def test_the_thread_leaves_it_to_those_who_append(tmp_path: Path, no_looks: None) -> None:
+def test_the_thread_dispatches_what_those_who_append_do_not(tmp_path: Path, no_looks: None) -> None:
     with opened(tmp_path) as w:
         assert w._pace is not None
         w.append(Message("T", bytes(300)))
@@ -46,9 +46,7 @@ def test_the_thread_leaves_it_to_those_who_append(tmp_path: Path, no_looks: None
         assert w.reput.at == 0
         w._pace.look()  # nothing came since the last look
         assert w.reput.at == w.log.end
-
-
-def test_the_thread_dispatches_where_those_who_append_come_too_late(tmp_path, no_looks) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     with opened(tmp_path) as w:
         assert w._pace is not None
         with w.store._lock:  # another is at work on the queues: nobody who appends waits for it
@@ -111,8 +109,7 @@ class Opened:
         self.clock, self.files = Clock(), MemoryFiles()
         given = settings(mappedFileSizeCommitLog=1 << 20, **named)
         self.writer = CommitLogWriter.open(
-            "", given, clock=self.clock, files=self.files, background=False
-        )
+            "", given, clock=self.clock, files=self.files, background=False)  # fmt: skip
         self.log, self.durability = self.writer.log, self.writer._durability
 
     def append(self, size: int, wait: bool = True) -> str:

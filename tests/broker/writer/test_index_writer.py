@@ -47,26 +47,20 @@ class Written:
                 raw in sorted(self.files.tree().items()) if path.startswith("index/")]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("safe", "files", "to", "whole"),
-    [
+def test_which_files_can_be_trusted() -> None:
+    """After a crash: `safe` is the checkpoint's indexMsgTimestamp."""
+    for safe, files, to, whole in [
         (None, (FULL, part()), 300, False),  # a clean stop: all are trusted
         (T0 + 9, (FULL, part()), 200, False),  # the last is neither full nor marked
         (T0 + 9, (FULL, part(mark=True)), 300, True),
         (T0 + 8, (FULL, part(mark=True)), 200, False),  # a broker deletes it when it loads
         (T0 + 4, (FULL, part(mark=True)), -1, False),
         (T0 + 9, (part(1000),), -1, False),
-    ],
-)
-def test_which_files_can_be_trusted(safe, files: tuple[bytes, ...], to: int, whole: bool) -> None:
-    """After a crash: `safe` is the checkpoint's indexMsgTimestamp."""
-    written = Written(holding(*files))
-    index = written.load(safe)
-    assert (index.indexed_to, index.whole) == (to, whole)
-    assert len(written.files.names("index")) == len(files)  # nothing is changed yet
-
-
-def test_files_of_messages_that_the_log_does_not_have_are_not_trusted() -> None:
+    ]:
+        written = Written(holding(*files))
+        index = written.load(safe)
+        assert (index.indexed_to, index.whole) == (to, whole)
+        assert len(written.files.names("index")) == len(files)  # nothing is changed yet
     for end, to in ((301, 300), (300, 200), (200, -1)):
         assert Written(holding(FULL, part())).load(None, end).indexed_to == to
     gone = Written(holding(FULL))
@@ -78,12 +72,12 @@ def test_a_replay_adds_no_key_twice_and_completes_the_last_messages_keys() -> No
     """Of message 300 there is one key of three."""
     files = holding(FULL, part())
     index = Written(files).load()
-    every = [*((place, T0, n) for n, place in enumerate((100, 100, 200, 200))),
-             (300, T0 + 9, 5), (300, T0 + 9, 6), (300, T0 + 9, 7), (400, T0 + 9, 8)]  # fmt: skip
+    every = [*((place, T0, n) for n, place in enumerate((100, 100, 200, 200))), (300, T0 + 9, 5),
+             (300, T0 + 9, 6), (300, T0 + 9, 7), (400, T0 + 9, 8)]  # fmt: skip
     index.append_new(puts(*every))
     index.append_new(puts(*every))
-    keys = [struct.unpack_from(">i", files.tree()[f"index/{NAMES[1]}"], 76 + 20 * n)[0]
-            for n in range(4)]  # fmt: skip
+    keys = [struct.unpack_from(">i", files.tree()[f"index/{NAMES[1]}"],
+                               76 + 20 * n)[0] for n in range(4)]  # fmt: skip
     assert keys == [5, 6, 7, 8]
     assert index.indexed_to == 400
     assert np.frombuffer(files.tree()[f"index/{NAMES[0]}"], np.uint8).tobytes() == FULL
@@ -150,8 +144,7 @@ def test_a_kill_before_the_mark_is_taken_off(tmp_path: Path, keyed: int, entries
     assert not report.differences
     assert not report.behind
     found = recover(
-        Session(), str(store), rocketmq="5.3.3", settings=settings, dry_run=True,
-    )  # fmt: skip
+        Session(), str(store), rocketmq="5.3.3", settings=settings, dry_run=True)  # fmt: skip
     assert not found.written
     assert not found.removed
     # the next open and close leave what a clean stop does

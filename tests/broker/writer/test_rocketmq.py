@@ -143,8 +143,8 @@ def test_the_writer_opens_what_a_crash_of_rocketmq_left(driver: Driver, tmp_path
     store, release = tmp_path / "store", driver.version
     with open_writer(store, now, release=release, **SIZES) as writer:
         write_all_kinds(writer, 50)
-    messages = [{"t": "T1", "q": 0, "b": 100, "bs": n, "born": 1, "p": {"KEYS": f"c{n}"}}
-                for n in range(3000)]  # fmt: skip
+    messages = [{"t": "T1", "q": 0, "b": 100, "bs": n, "born": 1,
+                 "p": {"KEYS": f"c{n}"}} for n in range(3000)]  # fmt: skip
     driver.tell("put", store=str(store), settings=SIZES, messages=messages, halt_after_ms=300)
     driver.wait_for_death()
     assert (store / "abort").exists()
@@ -171,10 +171,10 @@ def messages(release: str, first: int) -> list[Message]:
         properties = {"a": f"{number}", **fields.pop("properties", {})}
         if names is not None:
             properties["INNER_MULTI_DISPATCH"] = names
-        made.append(Message(topic, b"x" * (number % 50), number % 3, properties=properties,
-                            keys=f"k{number}", tags="t", unique_key=f"U{number}",
-                            born_timestamp=1_700_000_000_000, born_host="10.0.0.1:1",
-                            store_host="10.0.0.2:2", **fields))  # fmt: skip
+        made.append(Message(
+            topic, b"x" * (number % 50), number % 3, properties=properties, keys=f"k{number}",
+            tags="t", unique_key=f"U{number}", born_timestamp=1_700_000_000_000,
+            born_host="10.0.0.1:1", store_host="10.0.0.2:2", **fields))  # fmt: skip
 
     lists = ["%LMQ%a", "%LMQ%a,%LMQ%b", "%LMQ%b,%LMQ%b,%LMQ%a", "%LMQ%a,Other", "Other", ",",
              "%LMQ%c,,", None]  # fmt: skip
@@ -208,8 +208,7 @@ def test_log_queues_and_index_are_the_real_stores(driver, tmp_path, multi: bool,
         given = messages(driver.version, first)
         answer = driver.ask(
             "put", store=str(theirs), settings=settings, messages=[as_job(m) for m in given],
-            as_broker=True, pace=50,
-        )  # fmt: skip
+            as_broker=True, pace=50)  # fmt: skip
         assert answer["statuses"] == {"PUT_OK": len(given)}
         records = list(stored_records(theirs / "commitlog"))
         stamps = {record.physical_offset: record.store_timestamp for record in records}
@@ -244,9 +243,8 @@ def all_messages(rules: Profile) -> Iterator[Message | list[Message]]:
         defaults: dict[str, Any] = {
             "topic": f"T{r.randrange(3)}", "body": r.randbytes(r.randrange(400)),
             "queue_id": r.randrange(3), "unique_key": f"U{r.randrange(1 << 40):X}",
-            "born_timestamp": 1_700_000_000_000 + r.randrange(1000),
-            "born_host": "10.1.2.3:4567", "store_host": "10.3.2.1:10911",
-        }  # fmt: skip
+            "born_timestamp": 1_700_000_000_000 + r.randrange(1000), "born_host": "10.1.2.3:4567",
+            "store_host": "10.3.2.1:10911"}  # fmt: skip
         return Message(**{**defaults, **fields})
 
     yield message()
@@ -344,10 +342,9 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lines") / "messages.jsonl"
     with path.open("w") as file:
         for number in range(_MESSAGES):
-            message = {
-                "topic": f"T{number % 3}", "body": "x" * (number * 37 % 200), "tags": "t",
-                "queue_id": number % 4, "keys": f"k{number} l{number}" if number % 5 else "",
-            }  # fmt: skip
+            message = {"topic": f"T{number % 3}", "body": "x" * (number * 37 % 200), "tags": "t",
+                       "queue_id": number % 4,
+                       "keys": f"k{number} l{number}" if number % 5 else ""}  # fmt: skip
             file.write(json.dumps(message) + "\n")
     return path
 
@@ -358,9 +355,8 @@ def kill_an_append(store: Path, lines: Path, version: str, seed: str, **settings
     words = [word for name, size in settings.items() for word in ("--set", f"{name}={size}")]
     command = [sys.executable, "-m", "reput", "append", "--yes", str(store), "--from", str(lines)]
     command += ["--rocketmq", version]
-    process = subprocess.Popen(
-        [*command, *words], cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+    process = subprocess.Popen([*command, *words], cwd=_ROOT, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE)  # fmt: skip
     while process.poll() is None:
         noted = store / "checkpoint"
         if abort.exists() and noted.exists() and noted.stat().st_mtime_ns > before:
@@ -407,10 +403,9 @@ def check_rocketmq_finds_each_key_once(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("version", "kind", "kills"),
-    [("5.3.3", "rollovers", 2), ("4.9.7", "default sizes", 1), ("5.5.0", "one index file", 1)],
-)
+@pytest.mark.parametrize(("version", "kind", "kills"), [
+    ("5.3.3", "rollovers", 2), ("4.9.7", "default sizes", 1),
+    ("5.5.0", "one index file", 1)])  # fmt: skip
 def test_rocketmq_finds_each_key_once_after_a_kill(tmp_path, lines, version, kind, kills) -> None:
     """Before, it found less than half of them, or some twice."""
     settings, store, grown = KINDS[kind], tmp_path / "store", 0

@@ -40,37 +40,14 @@ def message(queue_id: int = 0, topic: str = "T", **more: Any) -> Message:
 
 def opened(files: MemoryFiles, **named: object) -> CommitLogWriter:
     return CommitLogWriter.open(
-        "", settings(**named), clock=Clock(5000), files=files, background=False
-    )
+        "", settings(**named), clock=Clock(5000), files=files, background=False)  # fmt: skip
 
 
-def test_a_message_id_is_the_hosts_bytes_and_the_place_in_hexadecimal() -> None:
+def test_a_put_is_answered_with_its_places() -> None:
     """MessageDecoder.createMessageId: address, int port, long offset; a batch has one for each."""
     host = bytes([10, 0, 0, 255]) + (10911).to_bytes(4, "big")
     result = AppendResult("PUT_OK", 255, 0, 300, 5000, host, (255, 1 << 33))
     assert result.message_id == "0A0000FF00002A9F00000000000000FF,0A0000FF00002A9F0000000200000000"
-
-
-@pytest.mark.parametrize(
-    ("messages", "why"),
-    [
-        ([], "no messages"),
-        ([message(), message(topic="U")], "one topic and one queue"),
-        ([message(0), message(1)], "one topic and one queue"),
-        ([message(), message(delay_level=1, properties=None)], "no delayed message"),
-        ([message(), message(transaction=SYS_TRANSACTION_PREPARED)], "no half message"),
-        ([message(), message(wait=False)], "one WAIT"),
-        ([message(), message(store_host="10.0.0.1:1")], "one store host"),
-    ],
-)
-def test_a_batch_that_is_of_no_one_kind_leaves_the_log_alone(messages, why: str) -> None:
-    with opened(MemoryFiles()) as writer:
-        with pytest.raises(BatchIllegal, match=why):
-            writer.append_batch(messages)
-        assert (writer.log.end, writer.append(message()).queue_offset) == (0, 0)
-
-
-def test_a_batch_is_answered_with_its_first_message_and_all_places() -> None:
     with opened(MemoryFiles()) as writer:
         writer.append(message(1))
         done = writer.append_batch([message()] * 3)
@@ -78,6 +55,20 @@ def test_a_batch_is_answered_with_its_first_message_and_all_places() -> None:
         assert (done.physical_offset, done.store_timestamp) == (SIZE, 5000)
         assert done.offsets == (SIZE, 2 * SIZE, 3 * SIZE)
         assert writer.append(message()).queue_offset == 3
+
+
+@pytest.mark.parametrize(("messages", "why"), [
+    ([], "no messages"), ([message(), message(topic="U")], "one topic and one queue"),
+    ([message(0), message(1)], "one topic and one queue"),
+    ([message(), message(delay_level=1, properties=None)], "no delayed message"),
+    ([message(), message(transaction=SYS_TRANSACTION_PREPARED)], "no half message"),
+    ([message(), message(wait=False)], "one WAIT"),
+    ([message(), message(store_host="10.0.0.1:1")], "one store host")])  # fmt: skip
+def test_a_batch_that_is_of_no_one_kind_leaves_the_log_alone(messages, why: str) -> None:
+    with opened(MemoryFiles()) as writer:
+        with pytest.raises(BatchIllegal, match=why):
+            writer.append_batch(messages)
+        assert (writer.log.end, writer.append(message()).queue_offset) == (0, 0)
 
 
 @pytest.mark.parametrize("answer", ["PUT_OK", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"])
@@ -120,14 +111,11 @@ def test_one_that_is_abandoned_leaves_abort_and_lets_go_of_the_lock() -> None:
         assert again.append(message()).queue_offset == 1
 
 
-def test_settings_that_it_cannot_follow_are_refused_before_anything_is_made() -> None:
+def test_an_open_that_fails_makes_nothing_and_lets_go_of_the_lock() -> None:
     files = MemoryFiles()
     with pytest.raises(SettingError, match="enableDLegerCommitLog"):
         opened(files, enableDLegerCommitLog="true")
     assert (files.ops, files.locked) == ([], False)
-
-
-def test_an_open_that_fails_lets_go_of_the_lock() -> None:
     files = MemoryFiles(fail=lambda op: op.path == ABORT)
     with pytest.raises(OSError, match=ABORT):
         opened(files)
@@ -174,8 +162,7 @@ def test_sizes_that_are_not_given_are_the_files(tmp_path, messages: int, crashed
         assert writer.sizes_found == {}
         write(writer, 30, messages)
     assert {n: c for n, c in contents(tmp_path / "a").items() if n != "checkpoint"} == {
-        n: c for n, c in contents(tmp_path / "b").items() if n != "checkpoint"
-    }
+        n: c for n, c in contents(tmp_path / "b").items() if n != "checkpoint"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -190,34 +177,18 @@ def test_a_size_that_is_given_and_disagrees_is_refused(tmp_path: Path, name: str
     assert contents(tmp_path) == before
 
 
-def test_a_default_that_is_given_disagrees_as_well(tmp_path: Path) -> None:
+def test_a_default_and_entries_of_the_same_length_disagree_as_well(tmp_path: Path) -> None:
     before = made(tmp_path)
     with pytest.raises(SizeDisagrees, match="--set mappedFileSizeConsumeQueue=400"):
         opened_sizes(tmp_path, mappedFileSizeConsumeQueue=6_000_000)
     assert contents(tmp_path) == before
-
-
-def test_slots_and_entries_of_the_same_length_are_distinguished(tmp_path: Path) -> None:
-    """16 slots and 20 entries make the length of 21 and 19."""
+    # 16 slots and 20 entries make the length of 21 and 19.
+    (tmp_path := tmp_path / "1").mkdir()
     before = made(tmp_path, 3)
     with pytest.raises(SizeDisagrees, match=r"--set maxHashSlotNum=16 --set maxIndexNum=20"):
         opened_sizes(tmp_path, maxHashSlotNum=21, maxIndexNum=19)
     assert contents(tmp_path) == before
-
-
-def test_what_the_content_does_not_tell_is_asked_for(tmp_path: Path) -> None:
-    """A file without entries: messages without keys."""
-    with opened_sizes(tmp_path, **TINY) as writer:
-        writer.append(Message("T", b"x", properties=b""))
-    before = contents(tmp_path)
-    with pytest.raises(SettingError, match="content does not show them"):
-        opened_sizes(tmp_path)
-    assert contents(tmp_path) == before
-    with opened_sizes(tmp_path, maxHashSlotNum=16, maxIndexNum=20) as writer:
-        write(writer, 3)
-
-
-def test_files_of_two_sizes_are_refused(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "2").mkdir()
     made(tmp_path)
     path = sorted((tmp_path / "consumequeue/T/0").iterdir())[1]
     path.write_bytes(path.read_bytes() + bytes(20))
@@ -227,7 +198,17 @@ def test_files_of_two_sizes_are_refused(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-def test_a_default_store_is_continued(tmp_path: Path) -> None:
+def test_what_the_content_does_not_tell_is_asked_for_but_defaults(tmp_path: Path) -> None:
+    """A file without entries: messages without keys."""
+    with opened_sizes(tmp_path, **TINY) as writer:
+        writer.append(Message("T", b"x", properties=b""))
+    before = contents(tmp_path)
+    with pytest.raises(SettingError, match="content does not show them"):
+        opened_sizes(tmp_path)
+    assert contents(tmp_path) == before
+    with opened_sizes(tmp_path, maxHashSlotNum=16, maxIndexNum=20) as writer:
+        write(writer, 3)
+    (tmp_path := tmp_path / "1").mkdir()
     given = {"mappedFileSizeCommitLog": 1 << 16}
     with opened_sizes(tmp_path, **given) as writer:
         write(writer, 3)
@@ -269,8 +250,7 @@ def test_the_first_example_of_the_page_runs_as_it_stands(tmp_path: Path) -> None
     assert example
     done = subprocess.run(
         [sys.executable, "-c", example[1]], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     by_table, record = stored_records(tmp_path / "store" / "commitlog")
     place = record.physical_offset
@@ -282,18 +262,16 @@ def test_the_first_example_of_the_page_runs_as_it_stands(tmp_path: Path) -> None
 # --- A writer belongs to the process that opened it: a fork of that can neither write nor close.
 Use = Callable[[CommitLogWriter], object]
 
-USES: dict[str, Use] = {"append": lambda w: w.append(Message("T", b"x")),
-                        "append_batch": lambda w: w.append_batch([Message("T", b"x")]),
-                        "put": lambda w: w.put(w.encoder.draft(Message("T", b"x"))),
-                        "appending": lambda w: w.appending().__enter__(),
-                        "wait_durable": lambda w: w.wait_durable(1),
-                        "prepare": lambda w: Transactions(w).prepare(Message("T", b"x")),
-                        "flush": lambda w: w.flush(), "dispatch": lambda w: w.dispatch(),
-                        "keep_checkpoint": lambda w: w.keep_checkpoint(),
-                        "check_usable": lambda w: w.guard.check_usable(),
-                        "close": lambda w: w.close(), "abandon": lambda w: w.abandon(),
-                        "with": lambda w: w.__enter__(),
-                        "the end of with": lambda w: w.__exit__(None, None, None)}  # fmt: skip
+USES: dict[str, Use] = {
+    "append": lambda w: w.append(Message("T", b"x")),
+    "append_batch": lambda w: w.append_batch([Message("T", b"x")]),
+    "put": lambda w: w.put(w.encoder.draft(Message("T", b"x"))),
+    "appending": lambda w: w.appending().__enter__(), "wait_durable": lambda w: w.wait_durable(1),
+    "prepare": lambda w: Transactions(w).prepare(Message("T", b"x")), "flush": lambda w: w.flush(),
+    "dispatch": lambda w: w.dispatch(), "keep_checkpoint": lambda w: w.keep_checkpoint(),
+    "check_usable": lambda w: w.guard.check_usable(), "close": lambda w: w.close(),
+    "abandon": lambda w: w.abandon(), "with": lambda w: w.__enter__(),
+    "the end of with": lambda w: w.__exit__(None, None, None)}  # fmt: skip
 
 
 def refused(use: Use, writer: CommitLogWriter) -> bool:

@@ -68,98 +68,54 @@ def test_the_store_of_these_tests_is_sound(store: Path, tmp_path: Path) -> None:
     assert states(store) == before
 
 
-def remove(store: Path) -> None:
-    for path in (store / "commitlog").iterdir():
-        path.unlink()
-
-
-def no_folder(store: Path) -> None:
-    remove(store)
-    (store / "commitlog").rmdir()
-
-
-def file_for_folder(store: Path) -> None:
-    no_folder(store)
-    (store / "commitlog").write_bytes(b"")
-
-
-def only_an_empty_one(store: Path) -> None:
-    remove(store)
-    segment(store, 0).write_bytes(b"")
-
-
 def segment(store: Path, number: int) -> Path:
     return store / "commitlog" / f"{number * SEGMENT:020d}"
 
 
-def short(store: Path) -> None:
-    os.truncate(segment(store, 1), SEGMENT - 1)
+def remove(store: Path) -> Path:
+    """The log's folder, without a file."""
+    for path in (store / "commitlog").iterdir():
+        path.unlink()
+    return store / "commitlog"
 
 
-def short_last(store: Path) -> None:
-    os.truncate(segment(store, 2), 100)
-
-
-def empty_in_the_middle(store: Path) -> None:
-    os.truncate(segment(store, 1), 0)
-
-
-def hole(store: Path) -> None:
+def gone(store: Path) -> Path:
+    """Where the log's second segment was."""
     segment(store, 1).unlink()
+    return segment(store, 1)
 
 
-def misnamed(store: Path) -> None:
-    segment(store, 2).rename(store / "commitlog" / f"{2 * SEGMENT + 1:020d}")
+WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no folder": (lambda s: remove(s).rmdir(), r"commitlog: no such folder"),
+    "a file for a folder": (lambda s: (remove(s).rmdir(), (s / "commitlog").write_bytes(b"")),
+                            r"commitlog: is not a folder"),
+    "no file": (remove, r"commitlog: no segments"),
+    "only an empty one": (lambda s: (remove(s), segment(s, 0).write_bytes(b"")),
+                          r"commitlog: no segments"),
+    "short": (lambda s: os.truncate(segment(s, 1), SEGMENT - 1),
+              r"00004096: has 4095 bytes, but mappedFileSizeCommitLog is 4096"),
+    "short_last": (lambda s: os.truncate(segment(s, 2), 100),
+                         r"00008192: has 100 bytes, but mappedFileSizeCommitLog is 4096"),
+    "empty in the middle": (lambda s: os.truncate(segment(s, 1), 0), r"00004096: has 0 bytes"),
+    "hole": (gone, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment"),
+    "misnamed": (lambda s: segment(s, 2).rename(s / f"commitlog/{2 * SEGMENT + 1:020d}"),
+                 r"00008193: its name is no multiple of mappedFileSizeCommitLog 4096"),
+    "fifo": (lambda s: os.mkfifo(gone(s)), r"00004096: is not a regular file"),
+    "folder_for_segment": (lambda s: gone(s).mkdir(),
+                 r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment"),
+}  # fmt: skip
 
 
-def foreign(store: Path) -> None:
-    (store / "commitlog" / "notes.txt").write_text("x")
-
-
-def other_digits(store: Path) -> None:
-    (store / "commitlog" / ("\u0663" * 20)).write_bytes(bytes(SEGMENT))
-
-
-def nineteen_digits(store: Path) -> None:
-    (store / "commitlog" / "0000000000000012288").write_bytes(bytes(SEGMENT))
-
-
-def fifo(store: Path) -> None:
-    segment(store, 1).unlink()
-    os.mkfifo(segment(store, 1))
-
-
-def folder_for_segment(store: Path) -> None:
-    segment(store, 1).unlink()
-    segment(store, 1).mkdir()
-
-
-WRONG: list[tuple[Callable[[Path], None], str]] = [
-    (no_folder, r"commitlog: no such folder"),
-    (file_for_folder, r"commitlog: is not a folder"),
-    (remove, r"commitlog: no segments"),
-    (only_an_empty_one, r"commitlog: no segments"),
-    (short, r"00004096: has 4095 bytes, but mappedFileSizeCommitLog is 4096"),
-    (short_last, r"00008192: has 100 bytes, but mappedFileSizeCommitLog is 4096"),
-    (empty_in_the_middle, r"00004096: has 0 bytes"),
-    (hole, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment"),
-    (misnamed, r"00008193: its name is no multiple of mappedFileSizeCommitLog 4096"),
-    (fifo, r"00004096: is not a regular file"),
-    (folder_for_segment, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment"),
-]
-
-
-@pytest.mark.parametrize(("spoil", "match"), WRONG, ids=[spoil.__name__ for spoil, _ in WRONG])
-def test_a_wrong_commitlog_is_named(store: Path, spoil: Callable[[Path], None], match: str) -> None:
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_commitlog_is_named(store: Path, wrong: str) -> None:
+    spoil, match = WRONG[wrong]
     spoil(store)
     refused(store, StoreError, match)
 
 
-@pytest.mark.parametrize("spoil", [foreign, other_digits, nineteen_digits])
-def test_what_is_no_segment_is_named_and_left_out(store, spoil: Callable[[Path], None]) -> None:
-    before = {path.name for path in (store / "commitlog").iterdir()}
-    spoil(store)
-    (name,) = {path.name for path in (store / "commitlog").iterdir()} - before
+@pytest.mark.parametrize("name", ["notes.txt", "\u0663" * 20, "0000000000000012288"])
+def test_what_is_no_segment_is_named_and_left_out(store: Path, name: str) -> None:
+    (store / "commitlog" / name).write_bytes(bytes(SEGMENT))
     summary = rebuild(store, store.parent / "set")
     said = f"{store}/commitlog/{name}: is not a file of RocketMQ's, which "
     takes = "does not start with it", "takes it for a file of its own"
@@ -397,33 +353,22 @@ class Meddling(LocalStorage):
             self.change(self.path)
 
 
-def touched(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + b"x")
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "touched": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"x"),
+    "shortened": lambda path: os.truncate(path, 100),
+    "grown": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "replaced": lambda path: (content := path.read_bytes(), path.unlink(),
+                              path.write_bytes(content)),
+}  # fmt: skip
 
 
-def shortened(path: Path) -> None:
-    os.truncate(path, 100)
-
-
-def grown(path: Path) -> None:
-    with path.open("ab") as file:
-        file.write(b"x")
-
-
-def replaced(path: Path) -> None:
-    content = path.read_bytes()
-    path.unlink()
-    path.write_bytes(content)
-
-
-@pytest.mark.parametrize("change", [touched, shortened, grown, replaced])
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("at_look", [1, 2, 5])
 def test_a_log_that_changes_during_the_job(store, change, at_look: int) -> None:
     """Before its first split is scanned, between two, and after all were (the last look)."""
     around = store.parent / "around"
     around.mkdir()
-    storage = Meddling(segment(store, 0), at_look, change)
+    storage = Meddling(segment(store, 0), at_look, CHANGES[change])
     with pytest.raises(StoreChanged, match=r"/00000000000000000000: "):
         rebuild(store, around / "output", storage=storage, cut=Cut(split_bytes=1024))
     assert storage.left <= 0

@@ -41,11 +41,14 @@ def test_members_of_a_group_are_told_of_a_change_with_a_request_of_ours(asked: A
     assert not note.is_response
 
 
-def test_a_closed_connection_leaves_its_groups(asked: Asked) -> None:
+def test_a_closed_connection_leaves_its_groups_and_an_address_is_the_one_given(asked) -> None:
     asked.heartbeat(1, "g", "T")
     for close in asked.broker.closed:
         close(1, asked.now)
     assert asked.broker.consumers.groups == {}
+    for given, told in [(None, "10.0.0.9:9876"), ("broker:10911", "broker:10911")]:
+        asked.broker.address = given
+        assert asked.broker.address_for(CALLER) == told
 
 
 def test_a_tick_forgets_who_is_silent_and_wakes_pops_for_what_is_due(asked: Asked) -> None:
@@ -58,15 +61,6 @@ def test_a_tick_forgets_who_is_silent_and_wakes_pops_for_what_is_due(asked: Aske
     assert list(asked.broker.consumers.groups) == ["g"]
     tick(asked.broker, asked.now + EXPIRY + 1)
     assert asked.broker.consumers.groups == {}
-
-
-@pytest.mark.parametrize(
-    ("given", "told"), [(None, "10.0.0.9:9876"), ("broker:10911", "broker:10911")])  # fmt: skip
-def test_its_address_is_the_one_given_or_the_one_by_which_it_was_reached(
-    asked: Asked, given: str | None, told: str
-) -> None:
-    asked.broker.address = given
-    assert asked.broker.address_for(CALLER) == told
 
 
 # --- What a handler answers: fields are texts, and those that there are none of stay away.

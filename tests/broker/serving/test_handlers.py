@@ -28,6 +28,10 @@ def test_each_request_is_answered_or_not_supported(broker: Broker) -> None:
         assert isinstance(answer(broker, request(code), CALLER), Answer), RequestCode(code)
     missing = answer(broker, request(RequestCode.PULL_MESSAGE), CALLER)
     assert missing == refused(ResponseCode.SYSTEM_ERROR, "the custom field <topic> is null")
+    asked = request(11, 77)._replace(serialization=Serialization.ROCKETMQ)
+    said = reply(broker, asked, Answer(3, "why", {"a": "b"}, b"body"))
+    assert said == Command(3, 77, RESPONSE_BIT, {"a": "b"}, b"body", "why", broker.version,
+                           Language.PYTHON, Serialization.ROCKETMQ)  # fmt: skip
 
 
 def test_a_store_that_cannot_be_read_is_told_without_its_paths(broker: Broker, monkeypatch) -> None:
@@ -45,10 +49,3 @@ def test_the_first_guard_that_says_something_is_heard_alone(broker: Broker, monk
     monkeypatch.setattr(broker, "guards", [lambda *_: None, lambda *_: no, lambda *_: found()])
     assert answer(broker, request(RequestCode.GET_BROKER_CLUSTER_INFO), CALLER) is no
     assert answer(broker, request(99_999), CALLER) is no
-
-
-def test_a_reply_is_the_answer_to_its_request(broker: Broker) -> None:
-    asked = request(11, 77)._replace(serialization=Serialization.ROCKETMQ)
-    said = reply(broker, asked, Answer(3, "why", {"a": "b"}, b"body"))
-    assert said == Command(3, 77, RESPONSE_BIT, {"a": "b"}, b"body", "why", broker.version,
-                           Language.PYTHON, Serialization.ROCKETMQ)  # fmt: skip

@@ -210,20 +210,17 @@ def test_a_queue_in_order_is_another_requests_and_blocked_by_its_last_message() 
 
 
 def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(orders: Orders) -> None:
+    for position, pop_time, offset in [
+        (12, POPPED, ILLEGAL), (9, POPPED, ILLEGAL), (10, POPPED + 1, UNCHANGED),
+        (12, 0, UNCHANGED)]:  # fmt: skip
+        changes = orders.changes
+        assert orders.commit(*QUEUE, position, pop_time) == offset
+        assert (orders.changes, orders.commit(*QUEUE, 10, POPPED)) == (changes, 11)
     commits = [(11, 10), (11, 10), (10, 14), (14, 15)]
     for position, offset in commits:
         assert orders.blocked_until(None, *QUEUE, POPPED) == 1060
         assert orders.commit(*QUEUE, position, POPPED) == offset
     assert orders.blocked_until(None, *QUEUE, POPPED) is None
-
-
-@pytest.mark.parametrize(("position", "pop_time", "offset"), [
-    (12, POPPED, ILLEGAL), (9, POPPED, ILLEGAL), (10, POPPED + 1, UNCHANGED),
-    (12, 0, UNCHANGED)])  # fmt: skip
-def test_what_was_not_popped_then_commits_nothing(orders, position, pop_time, offset) -> None:
-    changes = orders.changes
-    assert orders.commit(*QUEUE, position, pop_time) == offset
-    assert (orders.changes, orders.commit(*QUEUE, 10, POPPED)) == (changes, 11)
 
 
 def test_only_messages_that_are_left_block_each_by_its_own_time(orders: Orders) -> None:
@@ -242,7 +239,7 @@ def test_a_message_is_counted_each_time_it_is_given_again(orders: Orders) -> Non
     assert orders.popped("third", *QUEUE, 3000, INVISIBLE, [14, 15, 16]).counts == {14: 2, 15: 1}
 
 
-def test_a_queue_is_forgotten_after_more_than_a_day(orders: Orders) -> None:
+def test_a_queue_is_forgotten_after_more_than_a_day(orders) -> None:
     orders.clean(POPPED + DAY)
     assert dict(orders.all()).keys() == {QUEUE}
     orders.clean(POPPED + DAY + 1)

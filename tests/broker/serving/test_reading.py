@@ -92,9 +92,8 @@ def test_a_queue_that_a_topic_does_not_have_is_refused(store, release, code, mon
         assert asked_by(store, 0, queueId=queue_id).code == code
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
+def test_a_pull_is_refused_or_waits_at_the_end(store: Asked) -> None:
+    for more, code in [
         ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
         ({"topic": "Closed"}, ResponseCode.NO_PERMISSION),
         ({"consumerGroup": "no group"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
@@ -103,13 +102,8 @@ def test_a_queue_that_a_topic_does_not_have_is_refused(store, release, code, mon
         ({"queueOffset": "x"}, ResponseCode.SYSTEM_ERROR),
         # an expression that is none filters nothing, as in a broker
         ({"subscription": "a >", "expressionType": "SQL92"}, ResponseCode.SUCCESS),
-    ],
-)
-def test_what_is_refused(store: Asked, more: dict[str, Any], code: int) -> None:
-    assert asked_by(store, 0, **more).code == code
-
-
-def test_a_pull_at_the_end_waits_where_it_may(store: Asked) -> None:
+    ]:
+        assert asked_by(store, 0, **more).code == code
     flags = HAS_SUBSCRIPTION | SUSPEND
     hold = asked_by(store, MANY_PULL, sysFlag=flags, suspendTimeoutMillis=700).hold
     assert hold is not None
@@ -117,9 +111,6 @@ def test_a_pull_at_the_end_waits_where_it_may(store: Asked) -> None:
     assert asked_by(store, MANY_PULL, suspendTimeoutMillis=700).hold is None
     assert asked_by(store, MANY_PULL + 1, sysFlag=flags).hold is None
     assert asked_by(store, 0, sysFlag=flags).hold is None
-
-
-def test_the_groups_subscription_stands_for_the_pulls_own_if_it_is_not_older(store: Asked) -> None:
     store.heartbeat(1, "heard", "T", version=5)
     codes = [asked_by(store, 0, consumerGroup="heard", sysFlag=0, **more).code for more in (
         {"subVersion": 5}, {"subVersion": 6}, {"topic": "Batch"})]  # fmt: skip
@@ -143,33 +134,24 @@ def entries(asked_queue: Asked, first: int, most: int, **more: Any) -> Answer:
     return asked_queue.ask(RequestCode.QUERY_CONSUME_QUEUE, 1, **fields)
 
 
-def test_entries_are_places_sizes_and_tags_codes(asked_queue: Asked) -> None:
+def test_entries_are_those_of_one_file_and_no_others(asked_queue: Asked) -> None:
     answer = said(entries(asked_queue, 3, 2))
     assert (answer["minQueueIndex"], answer["maxQueueIndex"]) == (0, 25)
     assert answer["queueData"] == [{"eval": False, "physicOffset": n * SIZE, "physicSize": SIZE,
                                     "tagsCode": A} for n in (3, 4)]  # fmt: skip
     assert "filterData" not in answer
-
-
-@pytest.mark.parametrize(("first", "most", "many"), [
-    (0, 1, 1), (24, 5, 1), (18, 50, 2), (20, 50, 5), (0, 0, 0), (0, -1, 0),
-    (0, 1 << 40, 20)])  # fmt: skip
-def test_no_more_than_are_asked_for_and_those_of_one_file(asked_queue, first, most, many) -> None:
-    assert len(said(entries(asked_queue, first, most))["queueData"]) == many
-
-
-@pytest.mark.parametrize("first", [-1, 25, 1 << 62])
-def test_a_place_out_of_the_queue_is_told_with_success(asked_queue: Asked, first: int) -> None:
-    answer = entries(asked_queue, first, 1)
-    assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"")
-    assert answer.remark == f"Index {first} of 0@T is not exist!"
-
-
-@pytest.mark.parametrize(("topic", "queue_id"), [("None", 0), ("T", 1), ("T", -1)])
-def test_a_queue_that_there_is_not_is_an_error(asked_queue, topic, queue_id) -> None:
-    answer = entries(asked_queue, 0, 1, topic=topic, queueId=queue_id)
-    assert (answer.code, answer.remark) == (
-        ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")  # fmt: skip
+    for first, most, many in [
+        (0, 1, 1), (24, 5, 1), (18, 50, 2), (20, 50, 5), (0, 0, 0), (0, -1, 0),
+        (0, 1 << 40, 20)]:  # fmt: skip
+        assert len(said(entries(asked_queue, first, most))["queueData"]) == many
+    for first in [-1, 25, 1 << 62]:
+        answer = entries(asked_queue, first, 1)
+        assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"")
+        assert answer.remark == f"Index {first} of 0@T is not exist!"
+    for topic, queue_id in [("None", 0), ("T", 1), ("T", -1)]:
+        answer = entries(asked_queue, 0, 1, topic=topic, queueId=queue_id)
+        assert (answer.code, answer.remark) == (
+            ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")  # fmt: skip
 
 
 def test_the_groups_subscription_is_told_where_it_is_online(asked_queue: Asked) -> None:
@@ -202,24 +184,15 @@ def test_entries_pass_by_the_hash_codes_of_tags() -> None:
     assert passes(of_codes(MIN_INT, -1), MIN_INT, -1, 1) == [True, True, False]
     assert passes(of_codes(), 0, A_SUBSCRIPTIONS) == [False, False]
     assert wanted.record is None
-
-
-def test_an_entry_whose_tag_is_elsewhere_passes() -> None:
-    """A ConsumeQueueExt address is below Integer.MIN_VALUE; the client filters too."""
+    # A ConsumeQueueExt address is below Integer.MIN_VALUE; the client filters too.
     assert passes(of_codes(A_SUBSCRIPTIONS), MIN_INT - 1, -(1 << 63), MIN_INT) == [
         True, True, False]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", ["*", "", None])
-def test_no_text_and_a_star_are_everything(text: str | None) -> None:
-    own = reading.subscription_of("T", text, "TAG", 3)
-    assert own == Subscription("T", "*", "TAG", 3)
-    assert reading.wanted_by(own, PROFILE) is reading.EVERYTHING
-    assert passes(reading.EVERYTHING, 0, A_SUBSCRIPTIONS, MIN_INT - 1) == [True] * 3
-
-
-def test_a_kind_is_of_tags_where_it_is_missing_or_says_so() -> None:
-    """ExpressionType.isTagType."""
+    for text in ["*", "", None]:
+        own = reading.subscription_of("T", text, "TAG", 3)
+        assert own == Subscription("T", "*", "TAG", 3)
+        assert reading.wanted_by(own, PROFILE) is reading.EVERYTHING
+        assert passes(reading.EVERYTHING, 0, A_SUBSCRIPTIONS, MIN_INT - 1) == [True] * 3
+    # ExpressionType.isTagType.
     assert [is_tags(kind) for kind in (None, "", "TAG", "SQL92", "tag")] == [
         True, True, True, False, False]  # fmt: skip
     with pytest.raises(WrongTags):
@@ -229,7 +202,7 @@ def test_a_kind_is_of_tags_where_it_is_missing_or_says_so() -> None:
             reading.subscription_of("T", empty, "SQL92", 0)
 
 
-def test_sql_looks_at_records_by_their_properties() -> None:
+def test_sql_looks_at_records_by_their_properties(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = reading.wanted_by(reading.subscription_of("T", "a > 5", "SQL92", 0), PROFILE)
     assert wanted.record is not None
     assert passes(wanted, 0, A_SUBSCRIPTIONS) == [True, True]
@@ -238,11 +211,6 @@ def test_sql_looks_at_records_by_their_properties() -> None:
              properties(("a", "5.0")), b""]  # fmt: skip
     records = [record(b"T", *[0] * 16, text) for text in texts]
     assert [wanted.record(each) for each in records] == [True, False, False, False, False]
-
-
-def test_a_long_expression_looks_at_fewer_records_and_too_long_a_one_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     short, long = (reading.wanted_by(Subscription("T", f"a = '{'x' * many}'", "SQL92"),
                                      PROFILE) for many in (1, 9000))  # fmt: skip
     assert short.looked_at > 10 * long.looked_at >= 10

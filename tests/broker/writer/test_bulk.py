@@ -10,7 +10,6 @@ import pytest
 
 from reput.store_format.layouts import SYS_TRANSACTION_MASK
 from reput.store_format.message import refusals as errors
-from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.message_rows import BadRow, append_arrow, message_from
 from tests import golden_stores
@@ -83,21 +82,6 @@ def kept(record: object) -> object:
     return record._replace(  # type: ignore[attr-defined]
         queue_offset=0, physical_offset=0, store_timestamp=0, body_at=0
     )
-
-
-def test_crc_properties_are_made_anew_in_a_copy(tmp_path: Path) -> None:
-    with open_writer(tmp_path / "a", enabledAppendPropCRC="true") as writer:
-        for number in range(20):
-            writer.append(Message("T", b"x" * number, tags="t"))
-    sizes = [f"--set={n}={v}" for n, v in {"mappedFileSizeCommitLog": 8192,
-                                           "enabledAppendPropCRC": "true",
-                                           "forceVerifyPropCRC": "true", "maxHashSlotNum": 16,
-                                           "maxIndexNum": 20}.items()]  # fmt: skip
-    target = str(tmp_path / "b")
-    assert run_append([target, "--from-store", str(tmp_path / "a"), *sizes]) == 0
-    found = list(stored_records(tmp_path / "b" / "commitlog"))
-    assert [r.body for r in found] == [b"x" * number for number in range(20)]
-    assert all(r.properties.count(b"__CRC32#") == 1 for r in found)
 
 
 def test_the_command_takes_json_lines_parquet_and_arrow(tmp_path, capsys) -> None:

@@ -154,15 +154,6 @@ def test_what_waits_is_written_in_order_and_without_fast_fail_the_put_waits(tmp_
     assert [record.queue_offset for record in records] == list(range(23))
 
 
-def test_a_segment_is_made_ahead(tmp_path: Path) -> None:
-    with open_writer(tmp_path, mappedFileSizeCommitLog=4096, prepare_ahead=True) as writer:
-        fill(writer, 1)
-        assert [path.name for path in sorted((tmp_path / "commitlog").iterdir())] == [
-            f"{0:020d}", f"{4096:020d}"]  # fmt: skip
-        fill(writer, 20)
-    assert len(list(stored_records(tmp_path / "commitlog"))) == 21
-
-
 def test_pages_of_a_warmed_segment_are_locked_until_it_is_closed(tmp_path, monkeypatch) -> None:
     locked: list[int] = []
     real = DiskFiles.open

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -299,27 +301,15 @@ class WriterMachine(RuleBasedStateMachine):
             assert position == len([m for m in self.model if m[1:3] == key])
 
 
-def _records(raw: bytes) -> list[Record]:
-    import numpy as np
-
-    data = np.frombuffer(raw, np.uint8)
-
+def _records(raw: bytes) -> Iterator[Record]:
     def read(at: int, buffer: np.ndarray) -> None:
-        buffer[:] = data[at : at + len(buffer)]
+        buffer[:] = np.frombuffer(raw[at : at + len(buffer)], np.uint8)
 
-    records = []
-    at = 0
-    while at < len(raw):
-        segment_end = at - at % SEGMENT + SEGMENT
-        record = read_stored(read, at, segment_end, RULES)
-        if record is None:
-            if raw[at + 4 : at + 8].hex() != "cbd43194":
-                break
-            at = segment_end
-            continue
-        records.append(record)
-        at += record.size
-    return records
+    for segment in range(0, len(raw), SEGMENT):
+        at = segment
+        while record := read_stored(read, at, segment + SEGMENT, RULES):
+            yield record
+            at += record.size
 
 
 TestWriterMachine = WriterMachine.TestCase

@@ -404,19 +404,13 @@ def test_stores_of_rocketmq_are_continued_and_nothing_stale_comes_back(tmp_path,
 
 
 @pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_magic_5.3.3", "middle_size_5.3.3"])
-def test_damaged_stores_of_rocketmq_are_refused(tmp_path: Path, name: str) -> None:
+def test_a_refusal_leaves_a_clean_store_clean(tmp_path: Path, name: str) -> None:
+    """RocketMQ would cut a store with `abort` at the damage. A second open refuses as the first."""
     golden = golden_stores.unpack(name)
     root = golden_stores.copy_input(golden, tmp_path / "store")
-    shutil.rmtree(root / "consumequeue", ignore_errors=True)  # then the whole log is looked at
-    with pytest.raises(DamageFound):
-        open_writer(root, release=golden.version, **golden.settings)
-
-
-def test_a_refusal_leaves_a_clean_store_clean(tmp_path: Path) -> None:
-    """RocketMQ would cut a store with `abort` at the damage."""
-    golden = golden_stores.unpack("middle_crc_5.3.3")
-    root = golden_stores.copy_input(golden, tmp_path / "store")
-    (root / "abort").unlink()
+    (root / "abort").unlink(missing_ok=True)
+    if name != "middle_crc_5.3.3":
+        shutil.rmtree(root / "consumequeue", ignore_errors=True)  # the whole log is looked at
     for _ in range(2):
         with pytest.raises(DamageFound):
             open_writer(root, release=golden.version, **golden.settings)

@@ -1,6 +1,5 @@
 """A writer's promises to its caller: what a batch may hold, what a put answers, how it ends."""
 
-import multiprocessing
 import os
 import re
 import shutil
@@ -11,7 +10,6 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -354,22 +352,3 @@ def _opened_in_a_thread(root: Path) -> list[str]:
     thread.start()
     thread.join(60)
     return found
-
-
-def _child(writer: CommitLogWriter, reported: Connection) -> None:
-    reported.send([name for name, use in USES.items() if not refused(use, writer)])
-
-
-def test_multiprocessing_by_fork(tmp_path: Path) -> None:
-    forking = multiprocessing.get_context("fork")
-    with open_writer(tmp_path, background=True) as writer:
-        writer.append(Message("T", b"before"))
-        here, there = forking.Pipe()
-        child = forking.Process(target=_child, args=(writer, there))
-        child.start()
-        assert here.poll(60)
-        assert here.recv() == []
-        child.join(60)
-        assert child.exitcode == 0
-        writer.append(Message("T", b"after"))
-    assert len(list(stored_records(tmp_path / "commitlog"))) == 2

@@ -180,9 +180,8 @@ spark.stop()
 """
 
 
-def in_cluster(
-    what: str, folder: Path, master: str = "local-cluster[2,1,1024]", url: str = ""
-) -> None:
+def in_cluster(what: str, folder: Path, master: str = "local-cluster[2,1,1024]",
+               url: str = "") -> None:  # fmt: skip
     """A job on two executors, each a JVM of its own. url: of the folder with the store, if it is
     on another file system; then `what` may be several stages, with commas, a job each.
     """

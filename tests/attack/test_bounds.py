@@ -176,14 +176,9 @@ def test_no_length_field_decides_what_is_held(tmp_path, commitlog: Path, first_b
 
 
 def uniform(count: int, segment: int) -> Log:
-    messages = [
-        Message(
-            topic=f"T{number % 3}",
-            queue_offset=number // 3,
-            properties=properties(("KEYS", f"k{number}")),
-        )
-        for number in range(count)
-    ]
+    messages = [Message(topic=f"T{number % 3}", queue_offset=number // 3,
+                        properties=properties(("KEYS", f"k{number}")))
+                for number in range(count)]  # fmt: skip
     settings = {"mappedFileSizeCommitLog": segment, "mappedFileSizeConsumeQueue": 2_000_000,
                 "maxHashSlotNum": 100, "maxIndexNum": 100_000}  # fmt: skip
     return Log(build_log(messages, segment), settings, "5.3.3", {})

@@ -147,10 +147,8 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
     shutil.copytree(ROOT / "reput", copy / "reput", ignore=ignored)
     package = copy / "reput" / "store_format"
     (package / "log" / "deep").mkdir()
-    program = (
-        "import reput.store_format.files.private as c;"
-        "print(c.source_key('reput.store_format.log.records'))"
-    )
+    program = ("import reput.store_format.files.private as c;"
+               "print(c.source_key('reput.store_format.log.records'))")  # fmt: skip
 
     def key(place: Path) -> str:
         done = run_python("-P", "-c", program, env={"PYTHONPATH": str(place),
@@ -201,10 +199,8 @@ def test_a_command_without_a_cache_says_so_once(tmp_path: Path) -> None:
     assert line.startswith("reput: warning: kernels are compiled anew at each start: ")
     assert f"{cache}: others may write to it" in line
     (line,) = said(tmp_path, REPUT_CACHE=cache, HOME=str(tmp_path))
-    assert line == (
-        f"reput: warning: compiled kernels are kept in {tmp_path}/.cache/reput, "
-        f"for {cache}: others may write to it"
-    )
+    assert line == (f"reput: warning: compiled kernels are kept in {tmp_path}/.cache/reput, "
+                    f"for {cache}: others may write to it")  # fmt: skip
     assert said(tmp_path, REPUT_CACHE=str(tmp_path / "ours")) == []
 
 
@@ -212,8 +208,7 @@ def test_numba_reads_no_settings_from_the_current_folder(tmp_path: Path) -> None
     (tmp_path / ".numba_config.yaml").write_text("disable_jit: 1\ndebug: 1\n")
     program = (
         "import reput.store_format.kernels.compiler, numba, yaml\n"
-        "print(numba.core.config.DISABLE_JIT, numba.core.config.DEBUG, bool(yaml))"
-    )
+        "print(numba.core.config.DISABLE_JIT, numba.core.config.DEBUG, bool(yaml))")  # fmt: skip
     done = run_python("-P", "-c", program, env={"PYTHONPATH": str(ROOT)}, cwd=tmp_path, timeout=300)
     assert (done.stdout, done.stderr) == ("0 0 True\n", "")
 

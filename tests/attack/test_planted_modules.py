@@ -210,10 +210,9 @@ def _plant(place: Path, shape: Callable[[Path], None]) -> None:
 
 def _cases() -> list[tuple[str, str]]:
     """At each place two shapes and two notes, by turns."""
-    return [
-        (place, [*of][(number + more) % len(of)]) for places,
-        of in ((PLACES, SHAPES), (NOTE_PLACES, NOTE_SHAPES)) for number,
-        place in enumerate(places) for more in (0, 3)]  # fmt: skip
+    return [(place, [*of][(number + more) % len(of)]) for places, of in ((PLACES, SHAPES),
+                                                                         (NOTE_PLACES, NOTE_SHAPES))
+            for number, place in enumerate(places) for more in (0, 3)]  # fmt: skip
 
 
 @pytest.mark.long
@@ -255,11 +254,8 @@ def _run(line: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         return f"{type(error).__name__} after {time.monotonic() - began:.1f} s: {str(error)[:200]}"
     finally:
         said = capfd.readouterr()
-    errors = [
-        text
-        for text in said.err.splitlines()
-        if re.match(r"reput( \w+)?: ", text) and ": warning" not in text
-    ]
+    errors = [text for text in said.err.splitlines() if re.match(r"reput( \w+)?: ", text)
+              and ": warning" not in text]  # fmt: skip
     if "Traceback" in said.err + said.out:
         return "a trace"
     if code in (2, 3) and len(errors) != 1:

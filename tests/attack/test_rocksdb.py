@@ -215,11 +215,8 @@ OF_CONFIG = "put back a copy of it, or move it away: then config/*.json counts"
 REMEDIES = {
     "alone_5.3.3/consumequeue": "reput rebuild builds it from the log",
     "index_5.5.1/rocksdbstore": "put back a copy of it, or move it away; reput rebuild builds an "
-    "index alone",
-    "index_5.5.1/config/topics": OF_CONFIG,
-    "v2_5.4.0/config/rdb": OF_CONFIG,
-    "single_5.5.0/config/metadata": OF_CONFIG,
-}
+    "index alone", "index_5.5.1/config/topics": OF_CONFIG, "v2_5.4.0/config/rdb": OF_CONFIG,
+    "single_5.5.0/config/metadata": OF_CONFIG}  # fmt: skip
 
 
 def read_whole(folder: Path) -> None:

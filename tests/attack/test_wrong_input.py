@@ -35,20 +35,14 @@ def store(tmp_path: Path) -> Path:
     return made
 
 
-def rebuild(
-    store: Path, output: Path, settings: dict[str, str] | None = None, **more: Any
-) -> Summary:
+def rebuild(store: Path, output: Path, settings: dict[str, str] | None = None,
+            **more: Any) -> Summary:  # fmt: skip
     more.setdefault("rocketmq", "5.3.3")
     return run(str(store), str(output), settings={**SETTINGS, **(settings or {})}, **more)
 
 
-def refused(
-    store: Path,
-    kind: type[Exception],
-    match: str,
-    settings: dict[str, str] | None = None,
-    **more: Any,
-) -> str:
+def refused(store: Path, kind: type[Exception], match: str, settings: dict[str, str] | None = None,
+            **more: Any) -> str:  # fmt: skip
     """Refused with this error, and the whole of store and output's surroundings as before."""
     around = store.parent / "around"
     around.mkdir()
@@ -290,8 +284,7 @@ def test_a_compacted_topic_is_warned_of(store: Path, tmp_path: Path) -> None:
     summary = rebuild(store, tmp_path / "output")
     assert summary.warnings == [
         "topic 'T' is compacted: install, recover and repair bring compaction/ to the log; `reput "
-        "query compacted:STORE/compaction/compactionLog/T/0` reads queue 0"
-    ]
+        "query compacted:STORE/compaction/compactionLog/T/0` reads queue 0"]  # fmt: skip
 
 
 def test_what_rocksdb_holds_is_said(store: Path, tmp_path: Path) -> None:

@@ -30,12 +30,8 @@ def case(seed: int) -> dict[str, Any]:
     """One question, as the driver takes it."""
     random = Random(seed)
     brokers = random.sample(_BROKERS, random.randint(1, 4))
-    queues = [
-        [topic, broker, number]
-        for topic in ("T", "Tö")[: random.randint(1, 2)]
-        for broker in brokers
-        for number in range(random.randint(0, 9))
-    ]
+    queues = [[topic, broker, number] for topic in ("T", "Tö")[: random.randint(1, 2)]
+              for broker in brokers for number in range(random.randint(0, 9))]  # fmt: skip
     clients = [f"10.0.0.{n}@{random.randint(1, 99999)}" for n in range(random.randint(0, 12))]
     clients += random.choices(clients, k=random.randint(0, 2)) if clients else []
     client = random.choice([*clients, *clients, *clients, "stranger"])

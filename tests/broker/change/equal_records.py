@@ -21,9 +21,8 @@ SETTINGS = {"mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 10
 A, B = NamedQueue("TA", 0, False), NamedQueue("TB", 0, False)
 
 
-def log_with(
-    records: Iterable[tuple[str, int]], keyed: int = 99, start: int = 0, **settings: Any
-) -> Log:
+def log_with(records: Iterable[tuple[str, int]], keyed: int = 99, start: int = 0,
+             **settings: Any) -> Log:  # fmt: skip
     """A log of records of (topic, queueOffset), of which the first `keyed` have a key."""
     messages = [Message(topic, queue_offset=offset, body=bytes(50), store_timestamp=T0 + n,
                         properties=properties(("KEYS" if n < keyed else "SEEK", f"k{n:02}"))) for n,

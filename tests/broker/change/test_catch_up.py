@@ -126,20 +126,12 @@ SIZES = {"mappedFileSizeCommitLog": 2048, "mappedFileSizeConsumeQueue": 100, "ma
 
 def written(messages: int) -> Log:
     """A log of two queues: several segments, index files that roll over."""
-    found = [
-        Message(
-            topic=f"T{number % 2}",
-            queue_offset=number // 2,
-            body=bytes([number]) * (number * 37 % 300),
-            store_timestamp=1_700_000_000_000 + 900 * number,
-            properties=properties(
-                ("KEYS", f"k{number} a"), ("TAGS", "t"), ("UNIQ_KEY", f"U{number}")
-            )
-            if number % 5
-            else b"",
-        )
-        for number in range(messages)
-    ]
+    found = [Message(topic=f"T{number % 2}", queue_offset=number // 2,
+                     body=bytes([number]) * (number * 37 % 300),
+                     store_timestamp=1_700_000_000_000 + 900 * number,
+                     properties=properties(("KEYS", f"k{number} a"), ("TAGS", "t"), ("UNIQ_KEY",
+                                                                                     f"U{number}"))
+                     if number % 5 else b"") for number in range(messages)]  # fmt: skip
     return Log(build_log(found, SIZES["mappedFileSizeCommitLog"]), SIZES, "5.3.3", {})
 
 

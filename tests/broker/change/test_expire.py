@@ -154,11 +154,8 @@ def test_a_queue_file_goes_with_its_last_message_and_not_before(store: Path) -> 
     assert len(done.segments) == 3
     assert gone
     assert all(int.from_bytes(before[path][-20:-12]) < done.log_start for path in gone)
-    stays = [
-        path
-        for queue in (store / "consumequeue").glob("*/*")
-        for path in sorted(queue.iterdir())[:-1]
-    ]
+    stays = [path for queue in (store / "consumequeue").glob("*/*")
+             for path in sorted(queue.iterdir())[:-1]]  # fmt: skip
     assert stays
     assert all(int.from_bytes(p.read_bytes()[-20:-12]) >= done.log_start for p in stays)
 

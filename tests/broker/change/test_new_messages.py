@@ -36,8 +36,7 @@ def found(log: Log, position: Position = NEW_STORE, **more: Any) -> New:
 def lacking(place: int, count: int, more: str = "") -> list[str]:
     return [
         f"consumequeue/TB/0: {count} messages, the first at physical offset {place}, are in the "
-        f"log and not in the queue; `reput rebuild` has all{more}"
-    ]
+        f"log and not in the queue; `reput rebuild` has all{more}"]  # fmt: skip
 
 
 def test_queues_that_get_entries_are_named_and_others_left_out_or_refused() -> None:

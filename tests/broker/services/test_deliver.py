@@ -369,11 +369,8 @@ def test_what_a_broker_skipped_is_delivered_when_asked_for(tmp_path: Path) -> No
     assert run(files, now, missed=True, **sizes)[:3] == (0, 0, 3)
     assert run(files, now, missed=True, **sizes)[:3] == (0, 0, 0)
     with stores.opened(files) as opened:
-        keys = {
-            parse_properties(record.properties).get("UNIQ_KEY")
-            for record in opened.log.records(0)
-            if record.topic.startswith("Live")
-        }
+        keys = {parse_properties(record.properties).get("UNIQ_KEY")
+                for record in opened.log.records(0) if record.topic.startswith("Live")}  # fmt: skip
     assert keys == set(done["delays"])
 
 

@@ -15,9 +15,8 @@ UNTIL = Until(T, T, False, 1000)
 WAITING, NEVER, REPEATED = DelayState.WAITING, DelayState.NEVER, DelayState.REPEATED
 
 
-def delayed(
-    place: int, due: int, level: int = 1, state: DelayState = WAITING, recalled: bool = False
-) -> Delayed:
+def delayed(place: int, due: int, level: int = 1, state: DelayState = WAITING,
+            recalled: bool = False) -> Delayed:  # fmt: skip
     """A message whose queueOffset is a hundredth of its place."""
     return Delayed(state, place, level, place // 100, due, -1, recalled)
 
@@ -31,9 +30,8 @@ def wheel(*each: tuple[int, int, bool, int]) -> Gathered:
     return Gathered(marks, marks[:0], [], 0, 0, [], 0)
 
 
-def planned(
-    found: Sequence[Delayed], until: Until = UNTIL, gathered: Gathered | None = None
-) -> DeliveryPlan:
+def planned(found: Sequence[Delayed], until: Until = UNTIL,
+            gathered: Gathered | None = None) -> DeliveryPlan:  # fmt: skip
     return plan_delivery(gathered or wheel(), found, DELAYS, until)
 
 

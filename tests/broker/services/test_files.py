@@ -49,12 +49,10 @@ def test_a_real_brokers_file_is_written_as_it_was_read(name: str) -> None:
 def test_each_release_has_its_own_lines() -> None:
     assert pretty(TABLE, False) == (
         '{\n\t"offsetTable":{\n\t\t"T@g":{0:7,-1:8\n\t\t},\n\t\t"none":{},\n\t\t"list":["a",1]'
-        "\n\t}\n}"
-    )
+        "\n\t}\n}")  # fmt: skip
     assert pretty(TABLE, True) == (
         '{\n\t"offsetTable":{\n\t\t"T@g":{\n\t\t\t0:7,\n\t\t\t-1:8\n\t\t},\n\t\t"none":{},'
-        '\n\t\t"list":[\n\t\t\t"a",\n\t\t\t1\n\t\t]\n\t}\n}'
-    )
+        '\n\t\t"list":[\n\t\t\t"a",\n\t\t\t1\n\t\t]\n\t}\n}')  # fmt: skip
 
 
 def test_numbers_and_text_stay_as_they_are() -> None:

@@ -71,10 +71,8 @@ def states(files: Files) -> dict[str, TransactionState]:
     return found
 
 
-def run(
-    files: Files, decisions: Decisions = ALL_COMMIT, discarded: bool = False, stop_after: int = 0,
-    **named: Any,
-) -> Resolved:  # fmt: skip
+def run(files: Files, decisions: Decisions = ALL_COMMIT, discarded: bool = False,
+        stop_after: int = 0, **named: Any) -> Resolved:  # fmt: skip
     clock = stores.Clock(stores.T0 + 10_000)
     left = [stop_after]
 
@@ -182,11 +180,8 @@ def test_an_op_has_no_more_than_a_brokers_and_what_has_no_place_stays(tmp_path: 
 
 
 def test_only_what_is_named_is_ended(files: DiskFiles) -> None:
-    place = next(
-        r.physical_offset
-        for r in stored_records(Path(files.root, "commitlog"))
-        if r.topic == HALF_TOPIC
-    )
+    place = next(r.physical_offset for r in stored_records(Path(files.root, "commitlog"))
+                 if r.topic == HALF_TOPIC)  # fmt: skip
     assert run(files, Decisions(None, {place: Outcome.ROLLBACK}))[:4] == (0, 1, 0, 0)
     assert {key: state for key, state in states(files).items() if key in "abc"} == {
         "a": "rolled back", "b": "pending", "c": "pending"}  # fmt: skip
@@ -234,11 +229,8 @@ def test_a_commit_of_a_delayed_message_waits_and_one_without_its_op_gets_it(tmp_
     run(files)
     assert stores.bodies(files, "SCHEDULE_TOPIC_XXXX", 1) == ["a"]
     assert stores.bodies(files, "rmq_sys_wheel_timer", 0) == ["b"]
-    properties = [
-        parse_properties(r.properties)
-        for r in stored_records(tmp_path / "commitlog")
-        if r.transaction
-    ]
+    properties = [parse_properties(r.properties) for r in stored_records(tmp_path / "commitlog")
+                  if r.transaction]  # fmt: skip
     assert len(properties) == 2
     for each in properties:
         assert not {"WAIT", "TRAN_MSG"} & set(each)

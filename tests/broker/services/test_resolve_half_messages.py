@@ -82,7 +82,7 @@ def test_a_delayed_message_is_the_brokers(broker_records: list[Record], tmp_path
         with open_writer(tmp_path / str(number), mappedFileSizeCommitLog=1 << 20) as writer:
             writer.append(message)
         assert only_place_differs(last_record(tmp_path / str(number)), record)
-    (tmp_path := tmp_path / "1").mkdir()
+    (tmp_path := tmp_path / "later").mkdir()
     with open_writer(tmp_path, messageDelayLevel="1s 2s") as writer:
         writer.append(Message("T", b"", delay_level=9))
     assert last_record(tmp_path).queue_id == 1

@@ -18,9 +18,8 @@ _ENTRY = re.compile(
 FIXED = 91  # bytes of a record without topic, body and properties
 
 
-def message(
-    number: int, topic: str = "T", queue_id: int = 0, tag: str = "", size: int = 9
-) -> Message:
+def message(number: int, topic: str = "T", queue_id: int = 0, tag: str = "",
+            size: int = 9) -> Message:  # fmt: skip
     """A message of FIXED + 1 + size bytes, and those of its tag."""
     raw = f"TAGS\x01{tag}\x02".encode() if tag else b""
     return Message(topic, b"%0*d" % (size, number), queue_id, properties=raw)

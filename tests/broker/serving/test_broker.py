@@ -118,10 +118,8 @@ def test_what_would_write_is_refused_by_its_name(asked_write: Asked) -> None:
         RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_REPLY_MESSAGE_V2]:  # fmt: skip
         answer = asked_write.ask(code, 1, b"body")
         assert answer.code == ResponseCode.NO_PERMISSION
-        assert answer.remark == (
-            "the broker[127.0.0.1:9876] sending message is forbidden: "
-            "reput serves this store to be read only"
-        )
+        assert answer.remark == ("the broker[127.0.0.1:9876] sending message is forbidden: "
+                                 "reput serves this store to be read only")  # fmt: skip
     for code in [RequestCode.END_TRANSACTION, RequestCode.DELETE_TOPIC_IN_BROKER,
                  RequestCode.UPDATE_BROKER_CONFIG, RequestCode.REGISTER_BROKER,
                  RequestCode.UNREGISTER_BROKER, RequestCode.DELETE_EXPIRED_COMMITLOG,

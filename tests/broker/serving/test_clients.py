@@ -23,10 +23,8 @@ class Known(clients.Consumers):
         self.told: list[tuple[int, str]] = []
         super().__init__(lambda connection, group: self.told.append((connection, group)))
 
-    def beat(
-        self, connection: int, name: str, *wanted: clients.Subscription, keep: bool = False,
-        heard: int = 0, model: str = "CLUSTERING",
-    ) -> list[int]:  # fmt: skip
+    def beat(self, connection: int, name: str, *wanted: clients.Subscription, keep: bool = False,
+             heard: int = 0, model: str = "CLUSTERING") -> list[int]:  # fmt: skip
         """One heartbeat; the connections that are told of a change by it."""
         self.told.clear()
         group = clients.Group(

@@ -97,8 +97,7 @@ def spans(asked: Asked, group: str) -> Any:
     found = asked.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, 1, topic="T", group=group)
     return [
         [each[name] for name in ("minTimeStamp", "maxTimeStamp", "consumeTimeStamp", "delayTime")]
-        for each in said(found)["consumeTimeSpanSet"]
-    ]
+        for each in said(found)["consumeTimeSpanSet"]]  # fmt: skip
 
 
 def test_a_span_is_from_the_first_message_to_the_last_and_what_is_late_is_the_next(asked) -> None:

@@ -294,9 +294,8 @@ def notified(asked_looks: Asked, group: str = "g", **more: Any) -> Answer:
     return asked_looks.ask(RequestCode.NOTIFICATION, **fields(group, "T", **more))
 
 
-def peeked(
-    asked_looks: Asked, group: str, most: int, queue_id: int = -1
-) -> tuple[int, int, int, str]:
+def peeked(asked_looks: Asked, group: str, most: int, queue_id: int = -1) -> tuple[
+    int, int, int, str]:  # fmt: skip
     """(code, bytes, rest, remark) of a peek."""
     said = asked_looks.ask(RequestCode.PEEK_MESSAGE, consumerGroup=group, topic="T",
                            queueId=queue_id, maxMsgNums=most)  # fmt: skip

@@ -171,9 +171,8 @@ def test_the_worked_example_of_the_page_is_such_a_frame() -> None:
 
 
 # --- Headers in RocketMQ's own binary form, byte by byte (RocketMQSerializable).
-def header(
-    remark: bytes = b"", fields: bytes = b"", language: int = 0, code: int = 11, version: int = 479
-) -> bytes:
+def header(remark: bytes = b"", fields: bytes = b"", language: int = 0, code: int = 11,
+           version: int = 479) -> bytes:  # fmt: skip
     """docs/formats/remoting.md: code, language, version, opaque, flag, then remark and fields."""
     fixed = struct.pack(">hBhii", code, language, version, -7, 2)
     return fixed + struct.pack(">i", len(remark)) + remark + struct.pack(">i", len(fields)) + fields

@@ -57,10 +57,8 @@ def source(segments: dict[int, bytes]) -> list[SourceSegment]:
     return [reading(*each) for each in segments.items()]
 
 
-def copied(
-    root: Path, segments: dict[int, bytes], wanted: CopyChoice = ALL, skip: int = 0,
-    **named: Any,
-) -> tuple[Copied, list[Record]]:  # fmt: skip
+def copied(root: Path, segments: dict[int, bytes], wanted: CopyChoice = ALL, skip: int = 0,
+           **named: Any) -> tuple[Copied, list[Record]]:  # fmt: skip
     with open_writer(root, **named) as writer:
         found = copy_messages(writer, source(segments), RULES, wanted, skip)
     return found, list(stored_records(root / "commitlog"))

@@ -46,9 +46,8 @@ class SlowDisk(DiskFiles):
         return file
 
 
-def sync_writer(
-    tmp_path: Path, seconds: float, **named: object
-) -> tuple[CommitLogWriter, SlowDisk]:
+def sync_writer(tmp_path: Path, seconds: float, **named: object) -> tuple[
+    CommitLogWriter, SlowDisk]:  # fmt: skip
     disk = SlowDisk(str(tmp_path), seconds)
     given = settings(flushDiskType="SYNC_FLUSH", mappedFileSizeCommitLog=1 << 20, **named)
     return CommitLogWriter.open("", given, clock=Clock(), files=disk), disk

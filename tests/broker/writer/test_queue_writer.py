@@ -48,9 +48,8 @@ def entry(put: Put) -> bytes:
     return ENTRY.pack(put.place, 10, put.place)
 
 
-def writer(
-    files: Files, release: str = "5.3.3", writes: bool = True, file: int = FILE
-) -> QueueWriter:
+def writer(files: Files, release: str = "5.3.3", writes: bool = True,
+           file: int = FILE) -> QueueWriter:  # fmt: skip
     given = settings(mappedFileSizeConsumeQueue=file)
     return QueueWriter(files, given, place_rules(profile(release)), writes)
 

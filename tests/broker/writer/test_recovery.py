@@ -127,9 +127,8 @@ def log(count: int, **more: Any) -> dict[int, bytearray]:
     return {start: bytearray(raw) for start, raw in build_log(made, SEGMENT, **more).items()}
 
 
-def recovery(
-    segments: dict[int, bytearray], checkpoint: Checkpoint | None = None, lost: bool = False
-) -> tuple[LogRecovery, MemoryFiles]:
+def recovery(segments: dict[int, bytearray], checkpoint: Checkpoint | None = None,
+             lost: bool = False) -> tuple[LogRecovery, MemoryFiles]:  # fmt: skip
     files = MemoryFiles()
     files.make_folder("commitlog")
     for start, raw in segments.items():

@@ -128,8 +128,7 @@ def test_a_lock_is_held_from_open_to_close_also_by_another_process(tmp_path: Pat
     open_writer(tmp_path).close()
     script = (
         "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 0); "
-        "print('held', flush=True); sys.stdin.read()"
-    )
+        "print('held', flush=True); sys.stdin.read()")  # fmt: skip
     holder = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "lock")],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
     assert holder.stdout is not None
@@ -223,9 +222,8 @@ def test_queues_that_are_gone_come_back_from_the_log(tmp_path: Path, gone: str) 
     with open_writer(tmp_path) as writer:
         for number in range(60):
             writer.append(WriterMessage("AB"[number % 2], b"x", number // 2 % 2, keys=f"k{number}"))
-    before = {
-        p: p.read_bytes() for p in sorted((tmp_path / "consumequeue/T").glob("*/0*")) if p.is_file()
-    }
+    before = {p: p.read_bytes() for p in sorted((tmp_path / "consumequeue/T").glob("*/0*"))
+              if p.is_file()}  # fmt: skip
     shutil.rmtree(tmp_path / gone)
     with open_writer(tmp_path) as writer:
         assert writer.append(WriterMessage("A", b"x", 1)).queue_offset == 15

@@ -114,7 +114,7 @@ def test_what_is_not_expired_stays_up_to_the_least_ratio_of_a_broker(used, goes,
     assert bool(said.segments) == goes
 
 
-def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
+def test_ten_segments_a_run_and_no_queue_file_of_the_logs_first_message() -> None:
     at = DeleteReason("now", False)
     settings = ExpirySettings(file_reserved_time=72)
     assert names(expired_segments(TEN, settings, NOW, at)) == [str(n) for n in range(10)]
@@ -127,6 +127,15 @@ def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
     assert names(expired_segments(TEN[:3], settings, NOW, at)) == ["0", "1"]
     fresh = [each._replace(modified=NOW) for each in TEN]
     assert len(expired_segments(fresh, settings, NOW, DeleteReason("full", True))) == 10
+    files = MemoryFiles()
+    files.make_folder("consumequeue/T/0")
+    for number, last in enumerate((900, 1000, 1100)):
+        path = f"consumequeue/T/0/{number * 40:020d}"
+        entry = last.to_bytes(8, "big") + (50).to_bytes(4, "big") + bytes(8)
+        files.create(path).write_at(0, bytes(20) + entry)
+    given = settings_from({"mappedFileSizeConsumeQueue": "40"}, release="5.3.3")
+    for log_start, going in ((899, 0), (900, 0), (901, 1), (1000, 1), (1001, 2), (1200, 2)):
+        assert len(list(files_below(files, given, log_start))) == going, log_start
 
 
 def test_a_dry_run_says_all_and_changes_nothing(store: Path) -> None:
@@ -168,18 +177,6 @@ def test_deletewhen_is_an_hour_of_the_local_clock(store: Path, zone: str, hours:
         for each in (-4, 12, 1):
             done = run(store, any_hour=False, now=NOW + each * HOUR, dry_run=True)
             assert done.needed is (each == hours)
-
-
-def test_a_queue_file_whose_last_message_is_the_logs_first_stays() -> None:
-    files = MemoryFiles()
-    files.make_folder("consumequeue/T/0")
-    for number, last in enumerate((900, 1000, 1100)):
-        path = f"consumequeue/T/0/{number * 40:020d}"
-        entry = last.to_bytes(8, "big") + (50).to_bytes(4, "big") + bytes(8)
-        files.create(path).write_at(0, bytes(20) + entry)
-    given = settings_from({"mappedFileSizeConsumeQueue": "40"}, release="5.3.3")
-    for log_start, going in ((899, 0), (900, 0), (901, 1), (1000, 1), (1001, 2), (1200, 2)):
-        assert len(list(files_below(files, given, log_start))) == going, log_start
 
 
 @pytest.mark.parametrize("name", ["zz-notes.txt", "00000000000000000000.mine", "0", "folder"])
@@ -335,7 +332,7 @@ def test_what_waits_stays_wherever_its_end_would_stand(tmp_path: Path) -> None:
     assert what_needs(root, even_delayed=True) == []
 
 
-def test_half_messages_that_rocksdb_tells_of_stay(tmp_path: Path) -> None:
+def test_half_messages_in_rocksdb_and_what_a_group_gets_again_stay(tmp_path: Path) -> None:
     """Of a real broker's store: the first is pending, and many segments behind it have expired."""
     store, _ = unpack(IN_ROCKSDB, tmp_path)
     given = {"rocketmq": "5.5.0", "even_unread": True, "settings": {"maxHashSlotNum": "50"}}
@@ -345,15 +342,8 @@ def test_half_messages_that_rocksdb_tells_of_stay(tmp_path: Path) -> None:
         (0, "7 half messages not decided yet"),
         (4963, "3 delayed messages not delivered yet")]  # fmt: skip
     assert len(list((store / "commitlog").iterdir())) == 5
-
-
-def due_at(clock: Clock) -> int:
-    """When what waits by level is due, and the timer is not."""
-    return clock.now + 3_600_000
-
-
-def test_what_a_group_was_to_get_again_stays(tmp_path: Path) -> None:
-    """Its retry topic, of which it has said no offset yet."""
+    # Its retry topic, of which it has said no offset yet.
+    (tmp_path := tmp_path / "later").mkdir()
     root = tmp_path / "s"
     with writing(disk(root), Clock(T0)) as writer:
         again = writer.append(Message("%RETRY%readers", b"again", 0)).physical_offset
@@ -362,6 +352,11 @@ def test_what_a_group_was_to_get_again_stays(tmp_path: Path) -> None:
     offsets(root, "Orders", 0, 6)
     assert [place for place, _ in what_needs(root)] == [again]
     assert "'%RETRY%readers'" in what_needs(root)[0][1]
+
+
+def due_at(clock: Clock) -> int:
+    """When what waits by level is due, and the timer is not."""
+    return clock.now + 3_600_000
 
 
 @pytest.mark.parametrize("text", ['{"offsetTable":null}', '{"offsetTable":{"topic@group":[1]}}'])

@@ -60,7 +60,7 @@ def test_abort_is_there_first_and_last_and_the_store_has_a_clean_stop() -> None:
     assert [step for step in steps(files) if step.endswith("abort")] == ["remove abort"]
 
 
-def test_what_files_hold_is_durable_before_their_names_and_these_before_the_checkpoint() -> None:
+def test_files_are_durable_before_their_names_and_what_is_cut_off_is_kept() -> None:
     files, log = a_store()
     recover(files, log, StagedFile("staging/1", QUEUE))
     done = steps(files)
@@ -70,9 +70,6 @@ def test_what_files_hold_is_durable_before_their_names_and_these_before_the_chec
     assert "sync all " in done[named:replaced]
     assert done[replaced:] == [
         "rename checkpoint.part", "sync folder ", "remove abort", "sync folder "]  # fmt: skip
-
-
-def test_what_is_cut_off_the_log_is_kept() -> None:
     files, log = a_store(stale=b"stale")
     recover(files, log)
     assert not any(content(files, "commitlog/00000000000000000000")[500:])

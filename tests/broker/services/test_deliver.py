@@ -201,6 +201,21 @@ def test_a_brokers_own_file_stays_what_it_was_besides(tmp_path: Path) -> None:
     run(files, T0 + 9000)
     assert path.read_text() == begin + '\n\t"offsetTable":{1:7,2:1,4:0\n\t}\n}'
     assert path.with_name("delayOffset.json.bak").read_text() == before
+    (tmp_path := tmp_path / "later").mkdir()
+    files = filled(tmp_path / "s", [delayed("a", 1)])
+    Path(files.root, "config").mkdir()
+    path = Path(files.root, "config/delayOffset.json")
+    for wrong, reported in (
+        ("[1", "offset 0: is not a JSON object"), ('{"offsetTable":7}', "is not a JSON object"),
+        ('{"offsetTable":{"x":7}}', "a key is not a delay level")):  # fmt: skip
+        path.write_text(wrong)
+        with pytest.raises(StoreError, match=reported):
+            run(files, T0 + 9000)
+        assert path.read_text() == wrong
+    path.unlink()
+    assert run(files, T0 + 9000)[:3] == (1, 0, 0)
+    assert bodies(files) == ["a"]
+    assert json.loads(path.read_text().replace("{1:", '{"1":'))["offsetTable"] == {"1": 1}
 
 
 def units(files: DiskFiles) -> Any:
@@ -233,7 +248,7 @@ def test_the_wheel_keeps_what_is_not_due(tmp_path: Path) -> None:
     assert bodies(files)[3:] == ["late", "same", "far"]
 
 
-def test_an_old_wheel_goes_with_all_of_its_files_and_nothing_else(tmp_path: Path) -> None:
+def test_an_old_wheel_goes_with_all_of_its_files_and_a_killed_runs(tmp_path: Path) -> None:
     files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000)])
     root = Path(files.root)
     (root / "timerlog").mkdir()
@@ -251,9 +266,20 @@ def test_an_old_wheel_goes_with_all_of_its_files_and_nothing_else(tmp_path: Path
     assert run(files, T0 + 5000)[:3] == (0, 1, 0)
     for name in ("timerwheel-notes.txt", "timerwheel.old"):
         assert (tmp_path / "s" / name).read_text() == "years of work"
+    (tmp_path := tmp_path / "later").mkdir()
+    files = filled(tmp_path / "s", [timer("a", 2000)])
+    left = tmp_path / "s" / ".reput-timerlog"
+    left.mkdir()
+    (left / f"{0:020d}").write_bytes(bytes(200))
+    assert clean(str(tmp_path / "s"), dry_run=True).staged_index == [str(left)]
+    clean(str(tmp_path / "s"))
+    assert not left.exists()
+    left.mkdir()
+    assert run(files, T0 + 9000)[:3] == (0, 1, 0)
+    assert not left.exists()
 
 
-def test_a_timer_that_is_long_late_and_not_wanted_yet_stays_in_the_wheel(tmp_path: Path) -> None:
+def test_a_late_timer_not_wanted_yet_stays_and_times_are_the_brokers(tmp_path: Path) -> None:
     """Once the whole delivery failed on it, after the messages were put: --until long ago."""
     files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000)])
     year = 365 * 86_400_000
@@ -262,6 +288,15 @@ def test_a_timer_that_is_long_late_and_not_wanted_yet_stays_in_the_wheel(tmp_pat
     assert (found["writeTime"] + found["delay"] - T0).tolist()[0] == 60_000
     assert run(files, T0 + year)[:3] == (0, 1, 0)
     assert bodies(files) == ["a", "b"]
+    (tmp_path := tmp_path / "later").mkdir()
+    files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000), timer("c", 120_000)])
+    run(files, T0 + 3000)
+    first = properties_in(files)[0]
+    assert first["TIMER_ENQUEUE_MS"] == str((1 << 63) - 1)  # it was never in the wheel
+    assert first["TIMER_DEQUEUE_MS"] == str(T0 + 3000)
+    run(files, T0 + 70_000)
+    assert properties_in(files)[1]["TIMER_ENQUEUE_MS"] == str(T0 + 3000)
+    assert units(files)["writeTime"].tolist() == [T0 + 3000]
 
 
 @pytest.mark.parametrize("read", [T0 + 60 * 86_400_000, (1 << 63) - 1])
@@ -306,20 +341,7 @@ def test_no_link_is_followed(tmp_path: Path, name: str) -> None:
     assert run(files, T0 + 9000)[:3] == (1, 1, 0)
 
 
-def test_what_a_killed_run_left_is_cleaned(tmp_path: Path) -> None:
-    files = filled(tmp_path / "s", [timer("a", 2000)])
-    left = tmp_path / "s" / ".reput-timerlog"
-    left.mkdir()
-    (left / f"{0:020d}").write_bytes(bytes(200))
-    assert clean(str(tmp_path / "s"), dry_run=True).staged_index == [str(left)]
-    clean(str(tmp_path / "s"))
-    assert not left.exists()
-    left.mkdir()
-    assert run(files, T0 + 9000)[:3] == (0, 1, 0)
-    assert not left.exists()
-
-
-def test_what_is_delivered_early_leaves_the_wheel(tmp_path: Path) -> None:
+def test_what_is_delivered_early_or_recalled_leaves_the_wheel(tmp_path: Path) -> None:
     files = filled(tmp_path / "s", [timer("a", 60_000), timer("b", 90_000)])
     assert run(files, T0 + 70_000, now=T0 + 5000)[:3] == (0, 1, 0)
     check = np.fromfile(tmp_path / "s/config/timercheck", TIMER_CHECK, 1)[0]
@@ -329,9 +351,7 @@ def test_what_is_delivered_early_leaves_the_wheel(tmp_path: Path) -> None:
     assert run(files, T0 + 70_000, now=T0 + 5000)[:3] == (0, 0, 0)
     plan, _ = planned(files, Until(T0 + 70_000, T0 + 5000, False, 1000))
     assert (plan.due, plan.done, plan.wheel) == ([], 0, None)
-
-
-def test_a_timer_that_was_recalled_is_not_delivered(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "later").mkdir()
     files, clock = disk(tmp_path / "s"), Clock(T0)
     with writing(files, clock) as writer:
         for body, wait in (("a", 2500), ("b", 2500), ("c", 60_500)):
@@ -345,17 +365,6 @@ def test_a_timer_that_was_recalled_is_not_delivered(tmp_path: Path) -> None:
     found = units(files)
     assert found["magic"].tolist() == [1, 1 | TIMER_DELETE]
     assert run(files, T0 + 90_000)[:3] == (0, 0, 0)
-
-
-def test_the_times_in_the_wheel_are_the_brokers(tmp_path: Path) -> None:
-    files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000), timer("c", 120_000)])
-    run(files, T0 + 3000)
-    first = properties_in(files)[0]
-    assert first["TIMER_ENQUEUE_MS"] == str((1 << 63) - 1)  # it was never in the wheel
-    assert first["TIMER_DEQUEUE_MS"] == str(T0 + 3000)
-    run(files, T0 + 70_000)
-    assert properties_in(files)[1]["TIMER_ENQUEUE_MS"] == str(T0 + 3000)
-    assert units(files)["writeTime"].tolist() == [T0 + 3000]
 
 
 def test_what_a_broker_skipped_is_delivered_when_asked_for(tmp_path: Path) -> None:
@@ -372,23 +381,6 @@ def test_what_a_broker_skipped_is_delivered_when_asked_for(tmp_path: Path) -> No
         keys = {parse_properties(record.properties).get("UNIQ_KEY")
                 for record in opened.log.records(0) if record.topic.startswith("Live")}  # fmt: skip
     assert keys == set(done["delays"])
-
-
-def test_json_of_a_broker_is_not_written_over_where_it_is_none(tmp_path: Path) -> None:
-    files = filled(tmp_path / "s", [delayed("a", 1)])
-    Path(files.root, "config").mkdir()
-    path = Path(files.root, "config/delayOffset.json")
-    for wrong, reported in (
-        ("[1", "offset 0: is not a JSON object"), ('{"offsetTable":7}', "is not a JSON object"),
-        ('{"offsetTable":{"x":7}}', "a key is not a delay level")):  # fmt: skip
-        path.write_text(wrong)
-        with pytest.raises(StoreError, match=reported):
-            run(files, T0 + 9000)
-        assert path.read_text() == wrong
-    path.unlink()
-    assert run(files, T0 + 9000)[:3] == (1, 0, 0)
-    assert bodies(files) == ["a"]
-    assert json.loads(path.read_text().replace("{1:", '{"1":'))["offsetTable"] == {"1": 1}
 
 
 # --- Killed, or without power, after any operation: the next run delivers the rest, once.

@@ -178,14 +178,11 @@ def after() -> dict[str, bytes]:
         CHECK: struct.pack(">4q", READ, 0, 42, 42) + OLD_CHECK[32:]}  # fmt: skip
 
 
-def test_the_files_are_replaced_and_the_check_point_keeps_its_end() -> None:
+def test_the_files_are_replaced_and_a_power_cut_leaves_a_wheel_of_the_log() -> None:
     files = before()
     replace_timer_files(files, TIMERS, 200)
     assert files.tree() == after()
-
-
-def test_whatever_a_power_cut_leaves_a_broker_makes_the_wheel_of_the_log_that_is_there() -> None:
-    """It makes it of what is behind timercheck's lastTimerLogFlushPos, and of a wheel there is."""
+    # It makes it of what is behind timercheck's lastTimerLogFlushPos, and of a wheel there is.
     files = before()
     start = same_again(files)
     replace_timer_files(files, TIMERS, 200)

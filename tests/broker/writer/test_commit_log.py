@@ -188,7 +188,7 @@ def test_pages_of_a_warmed_segment_are_locked_until_it_is_closed(tmp_path, monke
     assert locked == []
 
 
-def test_nothing_is_taken_where_the_disk_is_full(tmp_path: Path) -> None:
+def test_nothing_is_taken_where_the_disk_is_full_or_another_takes_too_long(tmp_path: Path) -> None:
     files, clock = MemoryFiles(), Clock()
     with CommitLogWriter.open("", settings(), clock=clock, files=files, background=False) as writer:
         assert fill(writer, 1) == ["PUT_OK"]
@@ -206,9 +206,7 @@ def test_nothing_is_taken_where_the_disk_is_full(tmp_path: Path) -> None:
         writer.admission.look()
         assert fill(writer, 1) == ["PUT_OK"]
     assert DiskFiles(str(tmp_path)).used_share() > 0
-
-
-def test_nothing_is_taken_while_another_message_is_on_its_way_for_long(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "later").mkdir()
     clock = Clock()
     with open_writer(tmp_path, clock) as writer:
         with writer.appending():

@@ -89,10 +89,20 @@ def test_one_topics_messages_of_a_time_are_copied(tmp_path, wanted, skip, number
     assert [record.flag for record in records] == numbers
 
 
-def test_a_topic_whose_name_goes_on_is_another(tmp_path: Path) -> None:
+def test_a_topic_whose_name_goes_on_is_another_and_why_there_is_none_is_said(tmp_path) -> None:
     made = [Message(topic, body=b"b", flag=n) for n, topic in enumerate(("T", "TU", "UT", "T"))]
     _, records = copied(tmp_path, build_log(made, SEGMENT), CopyChoice("T"))
     assert [record.flag for record in records] == [0, 3]
+    (tmp_path := tmp_path / "later").mkdir()
+    files = disk(tmp_path / "store")
+    with open_writer(tmp_path / "store") as writer:
+        writer.append(RecordsMessage("T", b"one", properties=b""))
+    with opened(files) as store:
+        assert stored_at(store.log, 0).body == b"one"
+        with pytest.raises(NoRecord):
+            stored_at(store.log, 1)
+        with pytest.raises(NotInLog):
+            stored_at(store.log, 1 << 40)
 
 
 def test_the_copy_ends_at_the_sources_first_fault_and_each_append_is_told_of(tmp_path) -> None:
@@ -152,16 +162,6 @@ def test_a_crc_of_the_old_place_does_not_stay(tmp_path: Path, adds: str) -> None
 
 
 # --- A record read back with its body, or why there is none.
-def test_a_log_that_is_open_for_reading_says_why_there_is_none(tmp_path: Path) -> None:
-    files = disk(tmp_path / "store")
-    with open_writer(tmp_path / "store") as writer:
-        writer.append(RecordsMessage("T", b"one", properties=b""))
-    with opened(files) as store:
-        assert stored_at(store.log, 0).body == b"one"
-        with pytest.raises(NoRecord):
-            stored_at(store.log, 1)
-        with pytest.raises(NotInLog):
-            stored_at(store.log, 1 << 40)
 
 
 # --- A record put once more: what belongs to the message stays, and the sysFlag's own bits are new.

@@ -167,7 +167,7 @@ def test_what_was_asked_for_before_a_close_is_written(tmp_path: Path) -> None:
     assert sorted(reported) == [r.physical_offset for r in stored_records(tmp_path / "commitlog")]
 
 
-def test_a_failed_sync_ends_the_writer_for_all_who_wait(tmp_path: Path) -> None:
+def test_a_failed_sync_or_write_ends_the_writer_for_all_who_wait(tmp_path: Path) -> None:
     writer, disk = sync_writer(tmp_path, 0.05)
     writer.append(Message("T", b"kept"))
     disk.fail = True
@@ -192,9 +192,7 @@ def test_a_failed_sync_ends_the_writer_for_all_who_wait(tmp_path: Path) -> None:
     assert (tmp_path / "abort").exists()
     with open_writer(tmp_path, mappedFileSizeCommitLog=1 << 20) as again:
         assert again.recovered is not None
-
-
-def test_a_failed_write_ends_the_writer(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "later").mkdir()
     failing = []
 
     def fail(op: Op) -> bool:
@@ -320,14 +318,14 @@ def finish(group: HeldGroup, threads: list[threading.Thread]) -> None:
 
 
 def test_the_thread_takes_the_next_group_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When all before it are reported, so that they may be of the next group."""
+    group, threads = held_group()
+    assert group.third.wait(60)
+    finish(group, threads)
+    # When all before it are reported, so that they may be of the next group.
     monkeypatch.setattr(flush, "_TURN_SECONDS", 30)
     group, threads = held_group()
     assert not group.third.wait(0.2), "a sync began while one of the last group was not reported"
     finish(group, threads)
-
-
-def test_the_thread_does_not_wait_for_one_who_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "_TURN_SECONDS", 30)
     group = HeldGroup()
     group.may_sync.set()
@@ -338,12 +336,6 @@ def test_the_thread_does_not_wait_for_one_who_is_alone(monkeypatch: pytest.Monke
     group.may_go.set()
     alone.join(60)
     group.stop()
-
-
-def test_who_keeps_the_others_keeps_the_thread_for_a_moment_only() -> None:
-    group, threads = held_group()
-    assert group.third.wait(60)
-    finish(group, threads)
 
 
 @pytest.mark.parametrize(("written", "done", "time", "due"), [

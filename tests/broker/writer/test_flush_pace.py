@@ -30,15 +30,15 @@ def opened(root: Path | None = None, files: MemoryFiles | None = None) -> Commit
     return CommitLogWriter.open(str(root), given, clock=Clock(), files=files)
 
 
-def test_one_who_appends_dispatches_what_is_behind(tmp_path: Path, no_looks: None) -> None:
+def test_one_who_appends_dispatches_what_is_behind_and_the_thread_the_rest(
+    tmp_path: Path, no_looks: None
+) -> None:
     with opened(tmp_path) as w:
         for n in range(40):
             w.append(Message("T", bytes(100), n % 3, keys=f"k{n}"))
             assert w.log.end - w.reput.at < _BEHIND
         assert w.reput.at > 0
-
-
-def test_the_thread_dispatches_what_those_who_append_do_not(tmp_path: Path, no_looks: None) -> None:
+    (tmp_path := tmp_path / "later").mkdir()
     with opened(tmp_path) as w:
         assert w._pace is not None
         w.append(Message("T", bytes(300)))
@@ -125,11 +125,24 @@ def lazy() -> Iterator[Opened]:
     opened.writer.abandon()
 
 
-@pytest.mark.parametrize("wait", [True, False])
-def test_sync_flush_makes_each_append_durable(wait: bool) -> None:
-    opened = Opened(flushDiskType="SYNC_FLUSH")
-    assert opened.append(200, wait) == "PUT_OK"
-    assert opened.log.flushed == 200
+def test_sync_flush_makes_each_append_durable_and_a_buffer_is_no_more_than_written() -> None:
+    for wait in [True, False]:
+        opened = Opened(flushDiskType="SYNC_FLUSH")
+        assert opened.append(200, wait) == "PUT_OK"
+        assert opened.log.flushed == 200
+        opened.writer.abandon()
+    opened = Opened(transientStorePoolEnable="true")
+    opened.append(200)
+    opened.clock.now += 20_000
+    opened.durability.flush_if_due()
+    assert (opened.log.flushed, opened.durability.durable_before) == (0, 0)
+    opened.durability.commit_if_due()  # commitCommitLogThoroughInterval: 200 ms
+    assert (opened.log.committed, opened.log.flushed) == (200, 0)
+    opened.append(200)
+    opened.clock.now += 20_000
+    opened.durability.flush_if_due()
+    assert (opened.log.flushed, opened.durability.durable_before) == (200, 0)
+    assert opened.durability.sync() == 400  # commits first
     opened.writer.abandon()
 
 
@@ -159,19 +172,3 @@ def test_what_was_stored_before_a_sync_is_durable_by_its_time(lazy: Opened) -> N
     lazy.append(200)
     lazy.durability.sync()
     assert lazy.durability.durable_before == at + 50
-
-
-def test_what_is_in_the_write_buffer_is_no_more_durable_than_it_is_written() -> None:
-    opened = Opened(transientStorePoolEnable="true")
-    opened.append(200)
-    opened.clock.now += 20_000
-    opened.durability.flush_if_due()
-    assert (opened.log.flushed, opened.durability.durable_before) == (0, 0)
-    opened.durability.commit_if_due()  # commitCommitLogThoroughInterval: 200 ms
-    assert (opened.log.committed, opened.log.flushed) == (200, 0)
-    opened.append(200)
-    opened.clock.now += 20_000
-    opened.durability.flush_if_due()
-    assert (opened.log.flushed, opened.durability.durable_before) == (200, 0)
-    assert opened.durability.sync() == 400  # commits first
-    opened.writer.abandon()

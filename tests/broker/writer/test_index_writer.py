@@ -68,7 +68,7 @@ def test_which_files_can_be_trusted() -> None:
     assert gone.published() == []
 
 
-def test_a_replay_adds_no_key_twice_and_completes_the_last_messages_keys() -> None:
+def test_a_replay_adds_no_key_twice_and_need_not_index_what_is_published() -> None:
     """Of message 300 there is one key of three."""
     files = holding(FULL, part())
     index = Written(files).load()
@@ -81,6 +81,14 @@ def test_a_replay_adds_no_key_twice_and_completes_the_last_messages_keys() -> No
     assert keys == [5, 6, 7, 8]
     assert index.indexed_to == 400
     assert np.frombuffer(files.tree()[f"index/{NAMES[0]}"], np.uint8).tobytes() == FULL
+    written = Written(holding(FULL))
+    index = written.load()
+    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]
+    index.append(puts((300, T0 + 7, 1)))
+    assert index.covered((T0 + 99, 999)) == (T0 + 5, 200)  # type: ignore[arg-type]
+    assert index.covered((T0 + 1, 100)) == (T0 + 1, 100)  # type: ignore[arg-type]
+    index.publish()
+    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]
 
 
 def test_a_store_that_was_closed_cleanly_is_marked_before_abort_is_there() -> None:
@@ -107,17 +115,6 @@ def test_files_that_a_broker_deletes_are_gone_for_good_before_their_time_is_vouc
     index.publish()
     assert seen == [(NAMES[:1], "index")]  # the last step was to sync it
     assert [op.kind for op in written.files.ops if op.path == "index"][-1] == "sync folder"
-
-
-def test_what_recovery_need_not_index_again_is_what_is_published() -> None:
-    written = Written(holding(FULL))
-    index = written.load()
-    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]
-    index.append(puts((300, T0 + 7, 1)))
-    assert index.covered((T0 + 99, 999)) == (T0 + 5, 200)  # type: ignore[arg-type]
-    assert index.covered((T0 + 1, 100)) == (T0 + 1, 100)  # type: ignore[arg-type]
-    index.publish()
-    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]
 
 
 # --- A kill after `abort` has gone leaves a clean store with the mark: no command minds it.

@@ -72,11 +72,20 @@ def packed(*puts: Put) -> bytes:
     return b"".join(map(entry, puts)).rstrip(b"\0")
 
 
-def test_a_kill_leaves_no_file_without_its_length(tmp_path: Path) -> None:
+def test_a_file_has_its_length_at_each_kill_and_is_durable_after_a_sync(
+    tmp_path: Path, monkeypatch
+) -> None:
     """MappedFileQueue.load refuses an empty one before 5.1.3."""
     more = runs(*in_order(0, 6))
     work = lambda root: writer(DiskFiles(root)).append([Q], more)  # noqa: E731
     assert lengths_at_each_kill(tmp_path, work) == {FILE}
+    monkeypatch.setattr(queue_writer, "_OPEN_FILES", 1)
+    files = MemoryFiles()
+    queues = writer(files)
+    queues.append([Q], runs(*in_order(0, 9)))
+    queues.sync()
+    *_, lost = crash_states(MemoryFiles(), files.ops, 1, 0)
+    assert (lost.how, lost.files.tree()) == ("names only", files.tree())
 
 
 def test_what_a_queue_holds_already_is_not_appended_again() -> None:
@@ -135,16 +144,6 @@ def test_a_power_cut_while_entries_are_cut_off_leaves_what_the_next_open_cuts(le
         assert crash.after < len(files.ops) or crash.files.tree() == files.tree(), where
         assert opened(crash.files, cut, file=2100).states == wanted, where
         assert crash.files.tree() == files.tree(), where
-
-
-def test_a_file_that_is_closed_for_another_is_durable_after_a_sync(monkeypatch) -> None:
-    monkeypatch.setattr(queue_writer, "_OPEN_FILES", 1)
-    files = MemoryFiles()
-    queues = writer(files)
-    queues.append([Q], runs(*in_order(0, 9)))
-    queues.sync()
-    *_, lost = crash_states(MemoryFiles(), files.ops, 1, 0)
-    assert (lost.how, lost.files.tree()) == ("names only", files.tree())
 
 
 def test_a_name_or_folder_of_no_queue_file_is_passed_over_and_a_link_refused(tmp_path) -> None:

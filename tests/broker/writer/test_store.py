@@ -75,7 +75,14 @@ def test_it_goes_as_far_as_it_is_told_and_reads_nothing_behind() -> None:
         assert Dispatched(messages).run(2 * SIZE) == (2 * SIZE, 1, 0)
 
 
-def test_a_body_that_this_writer_wrote_is_not_checked() -> None:
+def test_a_record_that_is_none_is_named_and_a_body_of_this_writer_not_checked() -> None:
+    dispatched = Dispatched(made(4))
+    dispatched.log[SEGMENT + 4] ^= 1  # the magic
+    with pytest.raises(DamageFound) as found:
+        dispatched.run(SEGMENT + 2 * SIZE)
+    assert f"{SEGMENT:020d}: at offset {SEGMENT}: magic" in str(found.value)
+    assert dispatched.reput.at == SEGMENT
+    assert dispatched.queues.states[NamedQueue("T", 0, False)].position == 2
     for known in [True, False]:
         dispatched = Dispatched(made(2))
         dispatched.log[SIZE + 100] ^= 1
@@ -84,16 +91,6 @@ def test_a_body_that_this_writer_wrote_is_not_checked() -> None:
             return
         with pytest.raises(DamageFound, match=f"at offset {SIZE}: bodyCRC"):
             dispatched.run(2 * SIZE, known)
-
-
-def test_a_record_that_is_none_is_named_and_nothing_behind_it_is_dispatched() -> None:
-    dispatched = Dispatched(made(4))
-    dispatched.log[SEGMENT + 4] ^= 1  # the magic
-    with pytest.raises(DamageFound) as found:
-        dispatched.run(SEGMENT + 2 * SIZE)
-    assert f"{SEGMENT:020d}: at offset {SEGMENT}: magic" in str(found.value)
-    assert dispatched.reput.at == SEGMENT
-    assert dispatched.queues.states[NamedQueue("T", 0, False)].position == 2
 
 
 # --- Opening a store: its lock, its end, its queues; what is refused and what is taken up.
@@ -167,7 +164,7 @@ def test_a_lock_that_is_no_file_is_named(kind: str, tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_abort_is_there_while_open_and_the_checkpoint_after(tmp_path: Path) -> None:
+def test_abort_is_there_while_open_and_the_checkpoint_after_vouches_for_no_more(tmp_path) -> None:
     clock = Clock()
     writer = open_writer(tmp_path, clock)
     assert (tmp_path / "abort").read_text().isdigit()
@@ -181,10 +178,8 @@ def test_abort_is_there_while_open_and_the_checkpoint_after(tmp_path: Path) -> N
     with pytest.raises(WriterClosed):
         writer.append(WriterMessage("T", b"x"))
     writer.close()
-
-
-def test_the_checkpoint_does_not_vouch_for_entries_that_are_not_in_index_yet(tmp_path) -> None:
-    """RocketMQ dispatches from the checkpoint on: it would never put the keys that are missing."""
+    # RocketMQ dispatches from the checkpoint on: it would never put the keys that are missing.
+    (tmp_path := tmp_path / "later").mkdir()
     clock = Clock()
     with open_writer(tmp_path, clock) as writer:
         writer.append(WriterMessage("T", b"x", keys="k0"))
@@ -233,7 +228,7 @@ def test_queues_that_are_gone_come_back_from_the_log(tmp_path: Path, gone: str) 
             assert path.read_bytes()[: 15 * 20] == content[: 15 * 20]
 
 
-def test_without_dispatch_only_the_log_grows_and_a_later_open_catches_up(tmp_path: Path) -> None:
+def test_without_dispatch_the_log_grows_and_a_crash_is_put_right(tmp_path: Path) -> None:
     for root, dispatches in ((tmp_path / "a", True), (tmp_path / "b", False)):
         for _ in range(2):
             with open_writer(root, dispatches=dispatches) as writer:
@@ -249,35 +244,8 @@ def test_without_dispatch_only_the_log_grows_and_a_later_open_catches_up(tmp_pat
         for path in names:
             other = tmp_path / "b" / path.relative_to(tmp_path / "a")
             assert path.is_dir() or path.read_bytes() == other.read_bytes(), path
-
-
-def test_a_recovery_does_not_go_back_far_though_no_index_file_became_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`index/` changes once the log has grown by so much, so that the checkpoint can follow."""
-    monkeypatch.setattr(index_files, "PUBLISH_LOG_BYTES", 3 * 4096)
-    clock = Clock()
-    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
-    for number in range(200):
-        clock.now += 1000
-        writer.append(WriterMessage("T", bytes(900), keys=f"k{number}"))
-        writer.dispatch()
-        if number % 4 == 3:
-            writer.flush()
-            writer.keep_checkpoint()
-    writer.abandon()
-    assert len(list((tmp_path / "index").iterdir())) == 1
-    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
-    assert writer.recovered is not None
-    assert writer.log.end - writer.recovered.checked_from <= 3 * 4096 + 3 * 4096
-    assert writer.log.end > 40 * 4096
-    writer.close()
-    found = sum((entries(p.read_bytes(), 16) for p in (tmp_path / "index").iterdir()), Counter())
-    assert sum(found.values()) == len(found) == 400
-
-
-def test_what_a_crash_left_is_put_right_even_without_dispatch(tmp_path: Path) -> None:
-    """`abort` is gone afterwards, and a broker believes queues and index."""
+    # `abort` is gone afterwards, and a broker believes queues and index.
+    (tmp_path := tmp_path / "later").mkdir()
     with open_writer(tmp_path) as writer:
         for number in range(5):
             writer.append(WriterMessage("T", b"x", keys=f"k{number}"))
@@ -298,7 +266,7 @@ def test_what_a_crash_left_is_put_right_even_without_dispatch(tmp_path: Path) ->
         assert writer.append(WriterMessage("T", b"x", 1)).queue_offset == 31
 
 
-def test_damage_with_live_records_after_it_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_damage_before_live_records_or_a_lost_end_is_refused_and_left_alone(tmp_path: Path) -> None:
     clock = Clock()
     with open_writer(tmp_path, clock) as writer:
         for number in range(10):
@@ -315,6 +283,22 @@ def test_damage_with_live_records_after_it_is_refused_and_left_alone(tmp_path: P
     with pytest.raises(DamageFound):
         # durable long before, as the checkpoint tells: no crash leaves that
         open_writer(tmp_path, clock)
+    # The log's end is gone, and the queue shows that it was longer.
+    (tmp_path := tmp_path / "later").mkdir()
+    with open_writer(tmp_path) as writer:
+        first = writer.append(WriterMessage("T", b"first"))
+        last = writer.append(WriterMessage("T", b"second"))
+    segment = tmp_path / "commitlog" / ("0" * 20)
+    raw = segment.read_bytes()
+    segment.write_bytes(raw[: last.physical_offset].ljust(len(raw), b"\0"))
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with pytest.raises(StoreError, match="1 entries of queues lie past the log's end at"):
+        open_writer(tmp_path)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+    (tmp_path / "abort").touch()  # after a crash the end may not have been durable
+    with open_writer(tmp_path) as writer:
+        assert (writer.entries_cut, writer.log.end) == (1, first.size)
+        assert writer.append(WriterMessage("T", b"third")).queue_offset == 1
 
 
 @pytest.mark.parametrize("verified", [True, False])
@@ -354,24 +338,6 @@ def test_a_torn_record_is_cut_off_wherever_it_was_torn(tmp_path: Path) -> None:
         assert kept == torn[last.physical_offset :].rstrip(b"\0"), cut
         bodies = [record.body for record in stored_records(root / "commitlog")]
         assert bodies == [b"first", b"third"]
-
-
-def test_no_message_takes_the_place_of_one_that_the_log_lost(tmp_path: Path) -> None:
-    """The log's end is gone, and the queue shows that it was longer."""
-    with open_writer(tmp_path) as writer:
-        first = writer.append(WriterMessage("T", b"first"))
-        last = writer.append(WriterMessage("T", b"second"))
-    segment = tmp_path / "commitlog" / ("0" * 20)
-    raw = segment.read_bytes()
-    segment.write_bytes(raw[: last.physical_offset].ljust(len(raw), b"\0"))
-    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    with pytest.raises(StoreError, match="1 entries of queues lie past the log's end at"):
-        open_writer(tmp_path)
-    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-    (tmp_path / "abort").touch()  # after a crash the end may not have been durable
-    with open_writer(tmp_path) as writer:
-        assert (writer.entries_cut, writer.log.end) == (1, first.size)
-        assert writer.append(WriterMessage("T", b"third")).queue_offset == 1
 
 
 GOLDEN = ("continued_5.3.3", "expired_5.3.3", "garbage_tail_5.3.3", "bad_magic_tail_5.3.3",
@@ -415,7 +381,9 @@ def test_a_refusal_leaves_a_clean_store_clean(tmp_path: Path, name: str) -> None
         assert not (root / "abort").exists()
 
 
-def test_thirty_crashes_do_not_mean_reading_all_again(tmp_path: Path) -> None:
+def test_neither_thirty_crashes_nor_a_small_index_mean_reading_all_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The checkpoint moves on as a store is reopened, by as much as is durable."""
     clock = Clock()
     read = []
@@ -428,3 +396,24 @@ def test_thirty_crashes_do_not_mean_reading_all_again(tmp_path: Path) -> None:
         writer.abandon()
     assert read[-1] <= read[1] + 2 * 4096
     open_writer(tmp_path, clock).close()
+    # `index/` changes once the log has grown by so much, so that the checkpoint can follow.
+    (tmp_path := tmp_path / "later").mkdir()
+    monkeypatch.setattr(index_files, "PUBLISH_LOG_BYTES", 3 * 4096)
+    clock = Clock()
+    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
+    for number in range(200):
+        clock.now += 1000
+        writer.append(WriterMessage("T", bytes(900), keys=f"k{number}"))
+        writer.dispatch()
+        if number % 4 == 3:
+            writer.flush()
+            writer.keep_checkpoint()
+    writer.abandon()
+    assert len(list((tmp_path / "index").iterdir())) == 1
+    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
+    assert writer.recovered is not None
+    assert writer.log.end - writer.recovered.checked_from <= 3 * 4096 + 3 * 4096
+    assert writer.log.end > 40 * 4096
+    writer.close()
+    found = sum((entries(p.read_bytes(), 16) for p in (tmp_path / "index").iterdir()), Counter())
+    assert sum(found.values()) == len(found) == 400

@@ -85,7 +85,7 @@ def test_a_put_waits_for_replicas_up_to_its_end(answer: str) -> None:
     assert ends == [SIZE, 4 * SIZE]
 
 
-def test_a_clean_end_leaves_no_abort_and_an_error_in_the_block_is_no_failed_writer() -> None:
+def test_a_clean_end_leaves_no_abort_and_one_that_is_abandoned_does() -> None:
     files = MemoryFiles()
     writer = opened(files)
     with suppress(KeyError), writer:
@@ -96,9 +96,6 @@ def test_a_clean_end_leaves_no_abort_and_an_error_in_the_block_is_no_failed_writ
     writer.close()  # a second one does nothing
     with pytest.raises(WriterClosed):
         writer.append(message())
-
-
-def test_one_that_is_abandoned_leaves_abort_and_lets_go_of_the_lock() -> None:
     files = MemoryFiles()
     writer = opened(files)
     writer.append(message())

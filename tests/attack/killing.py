@@ -34,11 +34,9 @@ GOLDEN = "mixed_5.3.3"
 
 
 # What a stage is the first to do with a file in staging.
-STAGES = {
-    "scan": ("create", "/scan-"), "number": ("read", ".runs"), "chain": ("create", "/chain-"),
-    "small queues": ("place", PLACED_TREE), "queues": ("create", "/queue-"),
-    "index": ("create", "/index-"),
-}  # fmt: skip
+STAGES = {"scan": ("create", "/scan-"), "number": ("read", ".runs"), "chain": ("create", "/chain-"),
+          "small queues": ("place", PLACED_TREE), "queues": ("create", "/queue-"),
+          "index": ("create", "/index-")}  # fmt: skip
 
 
 class Kills:
@@ -134,10 +132,8 @@ def executor_of(process: int) -> int:
 def job(engine: Any, storage: Any, output: Path | str, store_at: str = "") -> None:
     store = golden_stores.unpack(GOLDEN)
     cut = Cut(1 << 18 if store_at else 1 << 16, 2, 3)  # there each task is many requests
-    rebuild(
-        engine, store_at or str(store.input), str(output), rocketmq=store.version,
-        settings=as_text(store.settings), storage=storage, cut=cut,
-    )  # fmt: skip
+    rebuild(engine, store_at or str(store.input), str(output), rocketmq=store.version,
+            settings=as_text(store.settings), storage=storage, cut=cut)  # fmt: skip
 
 
 def check(engine: Any, storage: LocalStorage, output: Path) -> None:
@@ -150,8 +146,8 @@ def check_there(engine: Any, stage: str, url: str, marker: str, to: Path) -> Non
     """As `check`, on another file system that has the store; an executor is killed once."""
     storage, sets = killing(url, stage, marker), f"{url}/{stage}"
     job(engine, storage, f"{sets}/output", f"{url}/store")
-    assert difference(battery.download(storage, f"{sets}/output", to), golden_stores.unpack(
-        GOLDEN).expect) is None  # fmt: skip
+    assert difference(battery.download(storage, f"{sets}/output", to),
+                      golden_stores.unpack(GOLDEN).expect) is None  # fmt: skip
     assert [each.name for each in storage.list(sets)] == ["output"]
     assert Path(marker).exists(), f"no executor was killed in {stage}"
 
@@ -184,9 +180,8 @@ spark.stop()
 """
 
 
-def in_cluster(
-    what: str, folder: Path, master: str = "local-cluster[2,1,1024]", url: str = ""
-) -> None:
+def in_cluster(what: str, folder: Path, master: str = "local-cluster[2,1,1024]",
+               url: str = "") -> None:  # fmt: skip
     """A job on two executors, each a JVM of its own. url: of the folder with the store, if it is
     on another file system; then `what` may be several stages, with commas, a job each.
     """
@@ -195,13 +190,11 @@ def in_cluster(
     kernels = cache_folder().root  # this process'; to compile them took most of a job's time
     assert kernels
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), kernels, master, url],
-        cwd=ROOT, capture_output=True, text=True, timeout=600,
-        env={
-            **kept, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(find_java_home().home),
-            "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
-        },
-    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), kernels,
+                           master, url], cwd=ROOT, capture_output=True, text=True, timeout=600,
+                          env={**kept, "PYTHONPATH": str(ROOT),
+                               "JAVA_HOME": str(find_java_home().home),
+                               "SPARK_HOME": str(Path(pyspark.__file__).parent),
+                               "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+                               "PYSPARK_DRIVER_PYTHON": sys.executable})  # fmt: skip
     assert done.returncode == 0, f"after {done.stdout.split()}: {done.stderr[-4000:]}"

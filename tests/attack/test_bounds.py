@@ -1,6 +1,7 @@
 """What a task holds in memory, what it reads, and what comes to the driver."""
 
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,8 @@ def huge_bodies(path: Path, bodies: int) -> None:
 
 def small_records(path: Path) -> int:
     """A segment of a GiB full of small records, its text written a part at a time."""
-    record = np.frombuffer(
-        encode(Message(properties=properties(("KEYS", "k"), ("TAGS", "t"))), 0), np.uint8
-    )
+    record = np.frombuffer(encode(Message(properties=properties(("KEYS", "k"), ("TAGS", "t"))), 0),
+                           np.uint8)  # fmt: skip
     size = len(record)
     count = (GIB - 8) // size
     with path.open("wb") as file:
@@ -97,15 +97,8 @@ def scan_splits(store: Path, staging: Path, split_bytes: int, numbers: range) ->
     settings = settings_from({"checkCRCOnRecover": "false"})
     segments = find_segments(storage, [f"{store}/commitlog"], GIB)
     staging.mkdir(exist_ok=True)
-    task = ScanSplits(
-        storage,
-        Staging(storage, str(staging)),
-        Splits(segments, split_bytes, GIB),
-        scan_rules(profile("5.3.3"), settings, ()),
-        numbers,
-        (0,),
-        {},
-    )
+    task = ScanSplits(storage, Staging(storage, str(staging)), Splits(segments, split_bytes, GIB),
+                      scan_rules(profile("5.3.3"), settings, ()), numbers, (0,), {})  # fmt: skip
 
     def ids() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"id": [0]})
@@ -131,9 +124,8 @@ print(sum(row["records"] for row in rows), peak.added)
 
 def peak_of_scan(tmp_path: Path, split_bytes: int) -> tuple[int, int]:
     """Records, and MiB that a scan of the whole store adds to a process."""
-    done = run_python(
-        "-c", PEAK, tmp_path / "store", tmp_path / "staging", split_bytes, timeout=300, check=True
-    )
+    done = run_python("-c", PEAK, tmp_path / "store", tmp_path / "staging", split_bytes,
+                      timeout=300, check=True)  # fmt: skip
     records, mib = done.stdout.split()
     return int(records), int(mib)
 
@@ -184,18 +176,11 @@ def test_no_length_field_decides_what_is_held(tmp_path, commitlog: Path, first_b
 
 
 def uniform(count: int, segment: int) -> Log:
-    messages = [
-        Message(
-            topic=f"T{number % 3}",
-            queue_offset=number // 3,
-            properties=properties(("KEYS", f"k{number}")),
-        )
-        for number in range(count)
-    ]
-    settings = {
-        "mappedFileSizeCommitLog": segment, "mappedFileSizeConsumeQueue": 2_000_000,
-        "maxHashSlotNum": 100, "maxIndexNum": 100_000,
-    }  # fmt: skip
+    messages = [Message(topic=f"T{number % 3}", queue_offset=number // 3,
+                        properties=properties(("KEYS", f"k{number}")))
+                for number in range(count)]  # fmt: skip
+    settings = {"mappedFileSizeCommitLog": segment, "mappedFileSizeConsumeQueue": 2_000_000,
+                "maxHashSlotNum": 100, "maxIndexNum": 100_000}  # fmt: skip
     return Log(build_log(messages, segment), settings, "5.3.3", {})
 
 
@@ -233,3 +218,57 @@ def test_a_split_is_skipped_without_a_look_at_what_a_record_reaches_over(
     assert [row["first"] for row in rows] == [-1] * 4
     assert storage.read < 4 * (GIB // 64) + (1 << 17)
     assert os.path.getsize(commitlog / f"{0:020d}") == GIB
+
+
+# --- A store of 100,000 topics: commands take memory and time in proportion, and no more.
+TOPICS = 25_000
+SEGMENT = 1 << 25
+SETTINGS = {"mappedFileSizeConsumeQueue": 40, "maxHashSlotNum": 1000, "maxIndexNum": 300_000}
+# Then says how much memory it took at most, its workers not counted.
+COMMAND = """
+import sys
+from reput.jobs.cli import main
+code = main(sys.argv[1:])
+(line,) = (x for x in open("/proc/self/status") if x.startswith("VmHWM"))
+sys.stderr.write("peak %s\\n" % line.split()[1])
+sys.exit(code)
+"""
+
+
+def run(*words: object) -> tuple[int, str, int, float]:
+    """(exit code, standard output, MiB, seconds of processors: others may be at work here)."""
+    began = _seconds()
+    done = run_python("-c", COMMAND, *map(str, words))
+    *_, peak = done.stderr.split("peak ")
+    return done.returncode, done.stdout, int(peak) >> 10, _seconds() - began
+
+
+def _seconds() -> float:
+    """Of all that have ended, as the command's workers have."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+# Each file is synced: a minute and a half alone, and far more where others use the disk.
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+def test_thousands_of_topics(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    (store / "commitlog").mkdir(parents=True)
+    made = [Message(topic=f"T{n:06d}", properties=b"KEYS\x01k\x02") for n in range(TOPICS)]
+    for start, raw in build_log(made, SEGMENT).items():
+        (store / "commitlog" / f"{start:020d}").write_bytes(raw)
+    given = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    words = ["--rocketmq", "5.3.3", *given]
+    for command, most_mib, most_seconds in (
+        (["rebuild", store, "--output", tmp_path / "set", *words], 900, 300),
+        (["install", tmp_path / "set", store, "--yes"], 900, 300), (["topics", store], 600, 120),
+        (["query", store, "--topic", "T020000", "--key", "k"], 400, 60),
+        (["check", store, *words], 900, 300)):  # fmt: skip
+        code, out, mib, seconds = run(*command)
+        print(command[0], code, mib, round(seconds, 1))
+        assert code == 0, (command[0], out[-500:])
+        assert mib < most_mib, command[0]
+        assert seconds < most_seconds, command[0]
+        if command[0] == "topics":
+            assert out.count("\nT") == TOPICS

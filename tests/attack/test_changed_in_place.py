@@ -31,12 +31,10 @@ def test_install_from_within_the_store(written: Path) -> None:
         "the kept set": top / "store.reput-old", "inside it": top / "store.reput-old" / "s",
         "the root": Path("/"), "dots": top / "x" / ".." / "store", "here": Path("."),
         "above": Path(".."), "by the process": Path("/proc/self/cwd"),
-        "inside, by the process": Path("/proc/self/cwd/set"),
-    }  # fmt: skip
-    for place in [
-        *map(str, places.values()), f"file://{written}", f"file:{written}/set", f"{written}//",
-        f"FILE://{written}", f"file://localhost{top}", f"{top}/./store/", f"{top}/link/..",
-    ]:  # fmt: skip
+        "inside, by the process": Path("/proc/self/cwd/set")}  # fmt: skip
+    for place in [*map(str, places.values()), f"file://{written}", f"file:{written}/set",
+                  f"{written}//", f"FILE://{written}", f"file://localhost{top}", f"{top}/./store/",
+                  f"{top}/link/.."]:  # fmt: skip
         before = everything(top)
         with pytest.raises(StoreError):
             install_set(str(written), place)
@@ -56,9 +54,7 @@ def test_install_by_url(written: Path) -> None:
 
 @pytest.mark.parametrize("name", ["consumequeue", "index", "commitlog", "config", "consumequeue/T",
                                   "consumequeue/T/0", "checkpoint", "lock"])  # fmt: skip
-def test_install_refuses_a_link_in_the_store_before_it_changes_anything(
-    written: Path, name: str
-) -> None:
+def test_install_refuses_a_link_in_the_store_before_it_changes_anything(written, name: str) -> None:
     (written / "config").mkdir()
     elsewhere = written.parent / "elsewhere"
     (written / name).rename(elsewhere)
@@ -88,13 +84,9 @@ def test_install_follows_no_link_in_a_set(written: Path, name: str) -> None:
 
 def test_install_keeps_what_has_the_kept_set_s_name(written: Path) -> None:
     kept = written.parent / "store.reput-old"
-    for make in (
-        lambda: put(kept / "thesis.doc"),
-        lambda: put(kept / "consumequeue" / "mine"),
-        lambda: put(kept),
-        lambda: kept.symlink_to(written.parent / "set"),
-        lambda: shutil.copytree(written, kept),
-    ):
+    for make in (lambda: put(kept / "thesis.doc"), lambda: put(kept / "consumequeue" / "mine"),
+                 lambda: put(kept), lambda: kept.symlink_to(written.parent / "set"),
+                 lambda: shutil.copytree(written, kept)):  # fmt: skip
         make()
         before = everything(written.parent)
         with pytest.raises(StoreError, match="reput-old"):
@@ -127,12 +119,10 @@ def give(path: Path) -> None:
 
 
 PLANTED: dict[str, Callable[[Path], object]] = {
-    "another's folder": lambda s: give(s),
-    "a folder open to all": lambda s: s.chmod(0o777),
+    "another's folder": lambda s: give(s), "a folder open to all": lambda s: s.chmod(0o777),
     "a folder open to a group": lambda s: s.chmod(0o770),
     "a link to a folder": lambda s: (s.rename(s.parent / "there"), s.symlink_to("there")),
-    "a file": lambda s: (shutil.rmtree(s), s.write_text("x"), give(s)),
-}
+    "a file": lambda s: (shutil.rmtree(s), s.write_text("x"), give(s))}  # fmt: skip
 
 
 @as_root
@@ -165,10 +155,8 @@ def test_a_planted_note_is_not_believed(written: Path, how: str) -> None:
         note.rename(written.parent / "note")
         note.symlink_to(written.parent / "note")
     before = everything(written.parent)
-    for work in (
-        lambda: undo_install(str(written)),
-        lambda: install_set(str(written), str(written.parent / "set")),
-    ):
+    for work in (lambda: undo_install(str(written)), lambda: install_set(
+        str(written), str(written.parent / "set"))):  # fmt: skip
         with pytest.raises(StoreError):
             work()
         assert everything(written.parent) == before
@@ -226,34 +214,18 @@ def test_append_from_what_it_would_write_to(written: Path, capsys) -> None:
     os.link(source, top / "messages.jsonl")
     sizes = [w for n, v in SETTINGS.items() for w in ("--set", f"{n}={v}")]
     before = everything(top)
-    stores = [
-        written, f"{written}/", top / "link", top / "link" / "new", written / "new",
-        f"{top}/x/../store", f"file://{written}", "/proc/self/cwd", ".", "./new", top,
-        f"file:{top}", "/", f"{top}//store", written / "commitlog", f"{top}/./store/config", "..",
-        f"file://localhost{written}", f"FILE:{written}", f"{top}/link/",
-    ]  # fmt: skip
+    stores = [written, f"{written}/", top / "link", top / "link" / "new", written / "new",
+              f"{top}/x/../store", f"file://{written}", "/proc/self/cwd", ".", "./new", top,
+              f"file:{top}", "/", f"{top}//store", written / "commitlog", f"{top}/./store/config",
+              "..", f"file://localhost{written}", f"FILE:{written}", f"{top}/link/"]  # fmt: skip
     for store in stores:
-        assert (
-            main(
-                [
-                    "append", "--yes", str(store), "--from-store", str(written), "--rocketmq",
-                    "5.3.3", *sizes,
-                ]
-            )
-            == 2
-        ), store  # fmt: skip
+        assert (main(["append", "--yes", str(store), "--from-store", str(written), "--rocketmq",
+                      "5.3.3", *sizes]) == 2), store  # fmt: skip
         assert "which is read" in capsys.readouterr().err
         assert everything(top) == before, store
     for store in (written, top / "link", ".", top):
-        assert (
-            main(
-                [
-                    "append", "--yes", str(store), "--from", str(source), "--rocketmq", "5.3.3",
-                    *sizes,
-                ]
-            )
-            == 2
-        )  # fmt: skip
+        assert (main(["append", "--yes", str(store), "--from", str(source), "--rocketmq", "5.3.3",
+                      *sizes]) == 2)  # fmt: skip
         assert everything(top) == before, store
 
 
@@ -297,15 +269,12 @@ def test_what_has_a_second_name_is_not_written_to(written: Path, capsys) -> None
 
 
 @pytest.mark.parametrize("name", ["lock", "checkpoint", "abort", "index/notes.txt"])
-def test_append_writes_over_no_file_of_a_folder_that_is_no_store(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_append_writes_over_no_file_of_a_folder_that_is_no_store(tmp_path, name, capsys) -> None:
     put(tmp_path / "mine" / name)
     put(tmp_path / "m.jsonl", '{"topic": "T", "body": "x"}\n')
     before = everything(tmp_path)
-    words = [
-        "append", "--yes", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"), *reported(),
-    ]  # fmt: skip
+    words = ["append", "--yes", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"),
+             *reported()]  # fmt: skip
     assert main(words) == 2
     assert "is taken for no store" in capsys.readouterr().err
     assert everything(tmp_path) == before

@@ -44,9 +44,7 @@ def made(store: Path, output: Path, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_rebuild_asks_the_log_alone(
-    damage: Callable[[Path], None], store: Path, tmp_path: Path
-) -> None:
+def test_a_rebuild_asks_the_log_alone(damage, store: Path, tmp_path) -> None:
     wanted = rows(store / "consumequeue")
     damage(store / "consumequeue")
     before = contents(store)
@@ -75,7 +73,7 @@ def test_a_folder_with_anything_else_stays(store: Path, tmp_path: Path) -> None:
     assert contents(tmp_path / "out") == before
 
 
-def test_a_table_that_was_changed_is_not_installed(store: Path, tmp_path: Path) -> None:
+def test_a_changed_table_and_a_set_of_another_store_are_not_installed(store, tmp_path) -> None:
     made(store, tmp_path / "out")
     table = max((tmp_path / "out" / "consumequeue").glob("*.sst"), key=os.path.getsize)
     flip(table, -1)
@@ -83,9 +81,7 @@ def test_a_table_that_was_changed_is_not_installed(store: Path, tmp_path: Path) 
     with pytest.raises(StoreError):
         install_set(str(store), str(tmp_path / "out"))
     assert {k: v for k, v in contents(store).items() if k != "lock"} == before
-
-
-def test_a_set_of_another_store_is_not_installed(store: Path, tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     made(store, tmp_path / "out")
     (log,) = (store / "commitlog").iterdir()
     raw = bytearray(log.read_bytes())
@@ -140,7 +136,7 @@ def test_of_a_torn_write_ahead_log_what_is_whole_is_read(cut: int, tmp_path: Pat
     assert contents(folder) == before
 
 
-def test_a_flipped_bit_in_a_write_ahead_log_is_said(tmp_path: Path) -> None:
+def test_a_flipped_bit_in_a_write_ahead_log_and_a_lost_table_are_said(tmp_path: Path) -> None:
     store = unpack("index_5.5.1", tmp_path)[0]
     log = write_ahead(store / "rocksdbstore", "timer", KEYS)
     flip(log, log.stat().st_size // 2)
@@ -152,6 +148,12 @@ def test_a_flipped_bit_in_a_write_ahead_log_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"rocksdbstore: the RocksDB cannot be read: Corruption"):
         install_index(store, tmp_path / "out")
     assert {k: v for k, v in contents(store).items() if k != "lock"} == before
+    (tmp_path := tmp_path / "later").mkdir()
+    store = unpack("index_5.5.1", tmp_path)[0]
+    missing_table(store / "rocksdbstore")
+    (difference,) = verify(Session(), str(store), rocketmq="5.5.1").differences
+    assert difference.path == f"{store}/rocksdbstore"
+    assert "is missing" in difference.field
 
 
 def install_index(store: Path, output: Path) -> None:
@@ -202,14 +204,12 @@ def test_a_database_that_is_open_is_read_and_left_alone(held: Path, tmp_path: Pa
 def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path, tmp_path: Path) -> None:
     before, end = contents(store), made(store, tmp_path / "out").log_end
     with pytest.raises(
-        StoreError, match=f"its queues hold the log up to {end:,}; a broker goes on"
-    ):
+        StoreError, match=f"its queues hold the log up to {end:,}; a broker goes on"):  # fmt: skip
         catch_up(str(store), rocketmq="5.3.3", dry_run=True)
     commands: list[Callable[[], Any]] = [
         lambda: catch_up(str(store), rocketmq="5.3.3"),
         lambda: recover(Session(), str(store), rocketmq="5.3.3"),
-        lambda: open_writer(str(store), rocketmq="5.3.3"),
-    ]
+        lambda: open_writer(str(store), rocketmq="5.3.3")]  # fmt: skip
     for command in commands:
         with pytest.raises(StoreError, match="reput rebuild builds them") as said:
             command()
@@ -221,11 +221,8 @@ OF_CONFIG = "put back a copy of it, or move it away: then config/*.json counts"
 REMEDIES = {
     "alone_5.3.3/consumequeue": "reput rebuild builds it from the log",
     "index_5.5.1/rocksdbstore": "put back a copy of it, or move it away; reput rebuild builds an "
-    "index alone",
-    "index_5.5.1/config/topics": OF_CONFIG,
-    "v2_5.4.0/config/rdb": OF_CONFIG,
-    "single_5.5.0/config/metadata": OF_CONFIG,
-}
+    "index alone", "index_5.5.1/config/topics": OF_CONFIG, "v2_5.4.0/config/rdb": OF_CONFIG,
+    "single_5.5.0/config/metadata": OF_CONFIG}  # fmt: skip
 
 
 def read_whole(folder: Path) -> None:
@@ -236,9 +233,7 @@ def read_whole(folder: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("where", REMEDIES)
-def test_it_is_said_what_is_wrong_where_and_what_to_do(
-    where: str, damage: Callable[[Path], None], tmp_path: Path
-) -> None:
+def test_it_is_said_what_is_wrong_where_and_what_to_do(where, damage, tmp_path) -> None:
     name, _, below = where.partition("/")
     folder = unpack(name, tmp_path)[0] / below
     damage(folder)
@@ -263,8 +258,7 @@ def test_nothing_is_installed_where_the_config_cannot_be_read(name: str, tmp_pat
     before = contents(tmp_path)
     for dry_run in (True, False):
         with pytest.raises(
-            RocksDBError, match=f"{name}: the RocksDB cannot be read: .* is missing"
-        ):
+            RocksDBError, match=f"{name}: the RocksDB cannot be read: .* is missing"):  # fmt: skip
             install_set(str(store), str(tmp_path / "out"), dry_run)
         assert {k: v for k, v in contents(tmp_path).items() if k != "store/lock"} == before
 
@@ -304,17 +298,7 @@ def test_no_room_for_temporary_files_is_no_damage(store: Path, tmp_path: Path) -
     assert {k: v for k, v in contents(store).items() if k != "lock"} == before
 
 
-def test_an_index_whose_only_table_is_lost_is_no_empty_one(tmp_path: Path) -> None:
-    store = unpack("index_5.5.1", tmp_path)[0]
-    missing_table(store / "rocksdbstore")
-    (difference,) = verify(Session(), str(store), rocketmq="5.5.1").differences
-    assert difference.path == f"{store}/rocksdbstore"
-    assert "is missing" in difference.field
-
-
-def test_without_the_library_one_line_says_what_to_install(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_library_one_line_says_what_to_install(store, tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with pytest.raises(StoreError, match=r'out: gets a RocksDB: pip install "reput\[rocksdb\]"'):
         made(store, tmp_path / "out", queues="rocksdb")

@@ -127,9 +127,8 @@ def attack(ports: set[int]) -> list[tuple[int, bytes, bytes]]:
 def test_nobody_without_the_secret_is_obeyed(tmp_path: Path) -> None:
     store = unpack("broker_clean_5.3.3").root
     words = [sys.executable, "-c", REBUILD, str(store / "input"), str(tmp_path / "out")]
-    driver = subprocess.Popen(
-        words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    driver = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)  # fmt: skip
     assert driver.stdin
     assert driver.stdout
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from reput.store_format.files.disk import DiskFiles
 from tests.attack.works import WORKS, make, run
 from tests.jobs.sources.reading import table
 from tests.trees import unlocked
@@ -70,7 +71,7 @@ def on_small_disk(name: str, stores: Path, top: Path) -> None:
     fresh(stores, top)
     assert run(words, stores, top)[0] == 0
     wanted, state = found(top), unlocked(top)
-    for room in (0, 1, 2, 4, 8, 16, 32, 64, 128, 512):
+    for room in (0, 3, 20, 512):
         fresh(stores, top)
         ballast = filled(top)
         os.truncate(ballast, max(ballast.stat().st_size - room * 4096, 0))
@@ -86,10 +87,8 @@ def on_small_disk(name: str, stores: Path, top: Path) -> None:
             assert again[0] == 0, again
         there = found(top)
         for store, rows in wanted.items():
-            lost, more = (
-                Counter(rows) - Counter(there[store]),
-                Counter(there[store]) - Counter(rows),
-            )
+            lost, more = (Counter(rows) - Counter(there[store]),
+                          Counter(there[store]) - Counter(rows))  # fmt: skip
             assert not lost, (room, store, said, again, len(lost))
             assert not more, (room, store, said, again, len(more))
         if name == "expire":
@@ -122,11 +121,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_namespace(call: str, *words: str) -> str:
     """What a function of this module prints where it may mount."""
     script = "import sys; from pathlib import Path; from tests.attack import test_small_disks as t;"
-    done = subprocess.run(
-        ["unshare", "-rm", sys.executable, "-c", f"{script} t.{call}", *words],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-        timeout=300,
-    )  # fmt: skip
+    done = subprocess.run(["unshare", "-rm", sys.executable, "-c", f"{script} t.{call}", *words],
+                          cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+                          capture_output=True, text=True, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()[-1]
 
@@ -151,3 +148,43 @@ def test_a_full_and_a_read_only_disk(name: str, stores: Path, tmp_path: Path) ->
     ended = json.loads(in_namespace(call, name, str(stores), str(tmp_path)))
     assert ended[0] == (0 if name == "expire" else 3)  # it writes nothing
     assert ended[-1] == 0
+
+
+# --- Commands that change a store, while somebody has it: refused, by name, and nothing is changed.
+LEAVE_IT = (
+    "backup",
+    "restore",
+    "forget",
+    "convert",
+    "export",
+    "parquet",
+    "rebuild",
+    "repair",
+    "report",
+)  # as it is: they read a store
+
+
+@pytest.fixture(scope="module")
+def stores_twice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores")
+    make(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", [name for name in WORKS if name not in LEAVE_IT])
+def test_a_second_one_at_once_is_refused(name: str, stores_twice: Path, tmp_path: Path) -> None:
+    for each in ("store", "behind"):
+        shutil.copytree(stores_twice / each, tmp_path / each)
+    (tmp_path / "replica/commitlog").mkdir(parents=True)
+    releases = [DiskFiles(str(tmp_path / each)).lock("lock") for each in (
+        "store", "behind", "replica")]  # fmt: skip
+    before = unlocked(tmp_path)
+    try:
+        code, said = run(WORKS[name], stores_twice, tmp_path)
+    finally:
+        for release in releases:
+            release()
+    assert code == 2
+    assert "open already" in said or "holds its lock" in said, said
+    assert unlocked(tmp_path) == before
+    assert run(WORKS[name], stores_twice, tmp_path)[0] == 0

@@ -35,20 +35,14 @@ def store(tmp_path: Path) -> Path:
     return made
 
 
-def rebuild(
-    store: Path, output: Path, settings: dict[str, str] | None = None, **more: Any
-) -> Summary:
+def rebuild(store: Path, output: Path, settings: dict[str, str] | None = None,
+            **more: Any) -> Summary:  # fmt: skip
     more.setdefault("rocketmq", "5.3.3")
     return run(str(store), str(output), settings={**SETTINGS, **(settings or {})}, **more)
 
 
-def refused(
-    store: Path,
-    kind: type[Exception],
-    match: str,
-    settings: dict[str, str] | None = None,
-    **more: Any,
-) -> str:
+def refused(store: Path, kind: type[Exception], match: str, settings: dict[str, str] | None = None,
+            **more: Any) -> str:  # fmt: skip
     """Refused with this error, and the whole of store and output's surroundings as before."""
     around = store.parent / "around"
     around.mkdir()
@@ -68,100 +62,54 @@ def test_the_store_of_these_tests_is_sound(store: Path, tmp_path: Path) -> None:
     assert states(store) == before
 
 
-def remove(store: Path) -> None:
-    for path in (store / "commitlog").iterdir():
-        path.unlink()
-
-
-def no_folder(store: Path) -> None:
-    remove(store)
-    (store / "commitlog").rmdir()
-
-
-def file_for_folder(store: Path) -> None:
-    no_folder(store)
-    (store / "commitlog").write_bytes(b"")
-
-
-def only_an_empty_one(store: Path) -> None:
-    remove(store)
-    segment(store, 0).write_bytes(b"")
-
-
 def segment(store: Path, number: int) -> Path:
     return store / "commitlog" / f"{number * SEGMENT:020d}"
 
 
-def short(store: Path) -> None:
-    os.truncate(segment(store, 1), SEGMENT - 1)
+def remove(store: Path) -> Path:
+    """The log's folder, without a file."""
+    for path in (store / "commitlog").iterdir():
+        path.unlink()
+    return store / "commitlog"
 
 
-def short_last(store: Path) -> None:
-    os.truncate(segment(store, 2), 100)
-
-
-def empty_in_the_middle(store: Path) -> None:
-    os.truncate(segment(store, 1), 0)
-
-
-def hole(store: Path) -> None:
+def gone(store: Path) -> Path:
+    """Where the log's second segment was."""
     segment(store, 1).unlink()
+    return segment(store, 1)
 
 
-def misnamed(store: Path) -> None:
-    segment(store, 2).rename(store / "commitlog" / f"{2 * SEGMENT + 1:020d}")
+WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no folder": (lambda s: remove(s).rmdir(), r"commitlog: no such folder"),
+    "a file for a folder": (lambda s: (remove(s).rmdir(), (s / "commitlog").write_bytes(b"")),
+                            r"commitlog: is not a folder"),
+    "no file": (remove, r"commitlog: no segments"),
+    "only an empty one": (lambda s: (remove(s), segment(s, 0).write_bytes(b"")),
+                          r"commitlog: no segments"),
+    "short": (lambda s: os.truncate(segment(s, 1), SEGMENT - 1),
+              r"00004096: has 4095 bytes, but mappedFileSizeCommitLog is 4096"),
+    "short_last": (lambda s: os.truncate(segment(s, 2), 100),
+                         r"00008192: has 100 bytes, but mappedFileSizeCommitLog is 4096"),
+    "empty in the middle": (lambda s: os.truncate(segment(s, 1), 0), r"00004096: has 0 bytes"),
+    "hole": (gone, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment"),
+    "misnamed": (lambda s: segment(s, 2).rename(s / f"commitlog/{2 * SEGMENT + 1:020d}"),
+                 r"00008193: its name is no multiple of mappedFileSizeCommitLog 4096"),
+    "fifo": (lambda s: os.mkfifo(gone(s)), r"00004096: is not a regular file"),
+    "folder_for_segment": (lambda s: gone(s).mkdir(),
+                 r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment"),
+}  # fmt: skip
 
 
-def foreign(store: Path) -> None:
-    (store / "commitlog" / "notes.txt").write_text("x")
-
-
-def other_digits(store: Path) -> None:
-    (store / "commitlog" / ("\u0663" * 20)).write_bytes(bytes(SEGMENT))
-
-
-def nineteen_digits(store: Path) -> None:
-    (store / "commitlog" / "0000000000000012288").write_bytes(bytes(SEGMENT))
-
-
-def fifo(store: Path) -> None:
-    segment(store, 1).unlink()
-    os.mkfifo(segment(store, 1))
-
-
-def folder_for_segment(store: Path) -> None:
-    segment(store, 1).unlink()
-    segment(store, 1).mkdir()
-
-
-WRONG: list[tuple[Callable[[Path], None], str]] = [
-    (no_folder, r"commitlog: no such folder"),
-    (file_for_folder, r"commitlog: is not a folder"),
-    (remove, r"commitlog: no segments"),
-    (only_an_empty_one, r"commitlog: no segments"),
-    (short, r"00004096: has 4095 bytes, but mappedFileSizeCommitLog is 4096"),
-    (short_last, r"00008192: has 100 bytes, but mappedFileSizeCommitLog is 4096"),
-    (empty_in_the_middle, r"00004096: has 0 bytes"),
-    (hole, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment"),
-    (misnamed, r"00008193: its name is no multiple of mappedFileSizeCommitLog 4096"),
-    (fifo, r"00004096: is not a regular file"),
-    (folder_for_segment, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segment"),
-]
-
-
-@pytest.mark.parametrize(("spoil", "match"), WRONG, ids=[spoil.__name__ for spoil, _ in WRONG])
-def test_a_wrong_commitlog_is_named(store: Path, spoil: Callable[[Path], None], match: str) -> None:
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_commitlog_is_named(store: Path, wrong: str) -> None:
+    spoil, match = WRONG[wrong]
     spoil(store)
     refused(store, StoreError, match)
 
 
-@pytest.mark.parametrize("spoil", [foreign, other_digits, nineteen_digits])
-def test_what_is_no_segment_is_named_and_left_out(
-    store: Path, spoil: Callable[[Path], None]
-) -> None:
-    before = {path.name for path in (store / "commitlog").iterdir()}
-    spoil(store)
-    (name,) = {path.name for path in (store / "commitlog").iterdir()} - before
+@pytest.mark.parametrize("name", ["notes.txt", "\u0663" * 20, "0000000000000012288"])
+def test_what_is_no_segment_is_named_and_left_out(store: Path, name: str) -> None:
+    (store / "commitlog" / name).write_bytes(bytes(SEGMENT))
     summary = rebuild(store, store.parent / "set")
     said = f"{store}/commitlog/{name}: is not a file of RocketMQ's, which "
     takes = "does not start with it", "takes it for a file of its own"
@@ -184,12 +132,9 @@ def test_a_segment_in_two_folders(store: Path) -> None:
     refused(store, StoreError, r"00008192: is there twice, also as .*00008192", paths)
 
 
-def test_sizes_that_contradict_the_files(store: Path) -> None:
+def test_sizes_that_contradict_the_files_or_each_other(store: Path) -> None:
     refused(store, SettingError, "3 segments have 4096 bytes, and mappedFileSizeCommitLog is 8192",
             {"mappedFileSizeCommitLog": "8192"})  # fmt: skip
-
-
-def test_a_size_that_contradicts_the_others(store: Path) -> None:
     os.truncate(segment(store, 0), 4095)
     refused(store, StoreError, "has 4095 bytes, but mappedFileSizeCommitLog is 4096", {})
 
@@ -221,9 +166,7 @@ def in_place(store: Path, number: int, **wrong: Any) -> int:
         ({"properties_length": 3}, "propertiesLength the lengths of the parts do not add up"),
     ],
 )
-def test_damage_in_the_live_log_is_refused_or_cut(
-    store: Path, wrong: dict[str, int], match: str
-) -> None:
+def test_damage_in_the_live_log_is_refused_or_cut(store, wrong: dict[str, int], match: str) -> None:
     at = in_place(store, 10, **wrong)
     said = refused(store, DamageFound, match)
     after = at + len(encode(messages()[10], at))
@@ -244,8 +187,7 @@ def test_a_queue_that_no_file_name_can_start(tmp_path: Path, first: int) -> None
 UNSAFE = {
     "..": "is not a folder's name", ".": "is not a folder's name", "/x": "holds a path separator",
     "../../../../evil": "holds a path separator", "a\\b": "holds a path separator",
-    "a\0b": "holds a NUL", "x" * 300: "is longer than 255 bytes",
-}  # fmt: skip
+    "a\0b": "holds a NUL", "x" * 300: "is longer than 255 bytes"}  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", UNSAFE, ids=[topic[:20] for topic in UNSAFE])
@@ -258,19 +200,15 @@ def test_an_unsafe_topic_is_left_out_and_said(tmp_path: Path, topic: str) -> Non
     assert UNSAFE[topic] in summary.left_out[0]
     below = {path.relative_to(store.parent).parts for path in store.parent.rglob("*")}
     assert {parts[1:3] for parts in below if parts[:2] == ("output", "consumequeue")} == {
-        ("consumequeue",),
-        ("consumequeue", "T"),
-    }
+        ("consumequeue",), ("consumequeue", "T")}  # fmt: skip
     assert {path.name for path in tmp_path.rglob("*") if store.parent not in path.parents} == {
-        "a", "b",
-    }  # fmt: skip
+        "a", "b"}  # fmt: skip
 
 
 def test_an_unsafe_name_of_a_further_queue_is_left_out(tmp_path: Path) -> None:
     """INNER_MULTI_DISPATCH with a path in it, which 5.0.0 would have followed."""
-    text = properties(
-        ("INNER_MULTI_DISPATCH", "../../evil,%LMQ%ok"), ("INNER_MULTI_QUEUE_OFFSET", "0,0")
-    )
+    text = properties(("INNER_MULTI_DISPATCH", "../../evil,%LMQ%ok"), ("INNER_MULTI_QUEUE_OFFSET",
+                                                                       "0,0"))  # fmt: skip
     store = write_log(tmp_path / "store", build_log([Message(properties=text)], SEGMENT))
     on = {"enableMultiDispatch": "true", "enableLmq": "true"}
     summary = rebuild(store, tmp_path / "output", on, rocketmq="5.0.0")
@@ -304,14 +242,12 @@ def test_an_output_in_use(store: Path, tmp_path: Path) -> None:
     assert rebuild(store, output, replace=True).messages == 90
 
 
-def test_an_output_that_is_a_file(store: Path, tmp_path: Path) -> None:
+def test_an_output_that_is_a_file_stays_and_folders_made_for_one_go_again(store, tmp_path) -> None:
     (tmp_path / "output").write_text("x")
     with pytest.raises(StoreError, match="output: is there and is not a folder"):
         rebuild(store, tmp_path / "output")
     assert (tmp_path / "output").read_text() == "x"
-
-
-def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     in_place(store, 10, body_crc=5)
     before = states(tmp_path)
     with pytest.raises(DamageFound):
@@ -319,11 +255,9 @@ def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> No
     assert states(tmp_path).keys() == before.keys()
 
 
-UNSUPPORTED = {
-    "enableRocksDBStore": ("true", "queues in RocksDB"),
-    "storePathDLedgerCommitLog": ("/elsewhere", "a DLedger log in another folder"),
-    "enableConsumeQueueExt": ("true", "ConsumeQueueExt"),
-}
+UNSUPPORTED = {"enableRocksDBStore": ("true", "queues in RocksDB"),
+               "storePathDLedgerCommitLog": ("/elsewhere", "a DLedger log in another folder"),
+               "enableConsumeQueueExt": ("true", "ConsumeQueueExt")}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
@@ -334,12 +268,8 @@ def test_what_is_not_built_is_refused_by_name(store: Path, name: str) -> None:
 
 
 def test_wrong_settings_and_releases(store: Path) -> None:
-    refused(
-        store,
-        SettingError,
-        "'maxIndexNumm' is not .*; did you mean maxIndexNum?",
-        {"maxIndexNumm": "5"},
-    )
+    refused(store, SettingError, "'maxIndexNumm' is not .*; did you mean maxIndexNum?", {
+        "maxIndexNumm": "5"})  # fmt: skip
     with pytest.raises(SettingError, match="maxHashSlotNum='x': expected a whole number"):
         rebuild(store, store.parent / "output", {"maxHashSlotNum": "x"})
     with pytest.raises(UnknownRelease, match=r"'5\.3\.9' is not a release"):
@@ -354,8 +284,7 @@ def test_a_compacted_topic_is_warned_of(store: Path, tmp_path: Path) -> None:
     summary = rebuild(store, tmp_path / "output")
     assert summary.warnings == [
         "topic 'T' is compacted: install, recover and repair bring compaction/ to the log; `reput "
-        "query compacted:STORE/compaction/compactionLog/T/0` reads queue 0"
-    ]
+        "query compacted:STORE/compaction/compactionLog/T/0` reads queue 0"]  # fmt: skip
 
 
 def test_what_rocksdb_holds_is_said(store: Path, tmp_path: Path) -> None:
@@ -417,35 +346,22 @@ class Meddling(LocalStorage):
             self.change(self.path)
 
 
-def touched(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + b"x")
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "touched": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"x"),
+    "shortened": lambda path: os.truncate(path, 100),
+    "grown": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "replaced": lambda path: (content := path.read_bytes(), path.unlink(),
+                              path.write_bytes(content)),
+}  # fmt: skip
 
 
-def shortened(path: Path) -> None:
-    os.truncate(path, 100)
-
-
-def grown(path: Path) -> None:
-    with path.open("ab") as file:
-        file.write(b"x")
-
-
-def replaced(path: Path) -> None:
-    content = path.read_bytes()
-    path.unlink()
-    path.write_bytes(content)
-
-
-@pytest.mark.parametrize("change", [touched, shortened, grown, replaced])
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("at_look", [1, 2, 5])
-def test_a_log_that_changes_during_the_job(
-    store: Path, change: Callable[[Path], None], at_look: int
-) -> None:
+def test_a_log_that_changes_during_the_job(store, change, at_look: int) -> None:
     """Before its first split is scanned, between two, and after all were (the last look)."""
     around = store.parent / "around"
     around.mkdir()
-    storage = Meddling(segment(store, 0), at_look, change)
+    storage = Meddling(segment(store, 0), at_look, CHANGES[change])
     with pytest.raises(StoreChanged, match=r"/00000000000000000000: "):
         rebuild(store, around / "output", storage=storage, cut=Cut(split_bytes=1024))
     assert storage.left <= 0

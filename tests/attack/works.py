@@ -11,8 +11,8 @@ from reput.store_format.message.message import Message
 from tests.broker.services.stores import SIZES, T0, disk, half, writing
 from tests.broker.writer.stores import TINY, Clock
 
-GIVEN = [word for name, value in (TINY | SIZES | {"fileReservedTime": 1}).items()
-        for word in ("--set", f"{name}={value}")]  # fmt: skip
+GIVEN = [word for name, value in (TINY | SIZES | {"fileReservedTime": 1}).items() for word in (
+    "--set", f"{name}={value}")]  # fmt: skip
 GIVEN += ["--rocketmq", "5.3.3"]
 # a broker's own refusal comes earlier: here the disk itself is to be what fails
 WRITES = [*GIVEN, "--set", "diskSpaceWarningLevelRatio=100"]

@@ -39,9 +39,8 @@ class World:
     def __init__(self, root: Path) -> None:
         self.root, self.store = root, root / "data" / "store"
         log = build_log(messages(), SEGMENT)
-        self.folders = [
-            self.store / "commitlog", root / "disk2" / "log", root / "disk3" / "deep" / "log",
-        ]  # fmt: skip
+        self.folders = [self.store / "commitlog", root / "disk2" / "log",
+                        root / "disk3" / "deep" / "log"]  # fmt: skip
         for folder, (base, content) in zip(self.folders, log.items(), strict=True):
             folder.mkdir(parents=True)
             (folder / f"{base:020d}").write_bytes(content)
@@ -56,10 +55,8 @@ class World:
         (root / "to_link").symlink_to("to_store")
         (root / "to_nothing").symlink_to(self.store / "not" / "there")
         (root / "work").mkdir()
-        self.settings = {
-            **SETTINGS, LOGS: ", ".join(str(folder) + "/" for folder in self.folders),
-            "storePathIndex": str(root / "disk4" / "index"),
-        }  # fmt: skip
+        self.settings = {**SETTINGS, LOGS: ", ".join(str(folder) + "/" for folder in self.folders),
+                         "storePathIndex": str(root / "disk4" / "index")}  # fmt: skip
 
     def outputs(self) -> dict[str, str]:
         """Every place that must be refused, by what it is."""
@@ -83,8 +80,7 @@ class World:
             "inside the last folder of the log": f"{r}/disk3/deep/log/set",
             "where its index is linked to": f"{r}/other/index", "what holds that": f"{r}/other",
             "where a setting has its index": f"{r}/disk4/index/x",
-            "what will hold that": f"{r}/disk4",
-        }  # fmt: skip
+            "what will hold that": f"{r}/disk4"}  # fmt: skip
 
 
 def refused(world: World, work: Callable[[str], object]) -> None:

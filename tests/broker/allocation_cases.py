@@ -30,12 +30,8 @@ def case(seed: int) -> dict[str, Any]:
     """One question, as the driver takes it."""
     random = Random(seed)
     brokers = random.sample(_BROKERS, random.randint(1, 4))
-    queues = [
-        [topic, broker, number]
-        for topic in ("T", "Tö")[: random.randint(1, 2)]
-        for broker in brokers
-        for number in range(random.randint(0, 9))
-    ]
+    queues = [[topic, broker, number] for topic in ("T", "Tö")[: random.randint(1, 2)]
+              for broker in brokers for number in range(random.randint(0, 9))]  # fmt: skip
     clients = [f"10.0.0.{n}@{random.randint(1, 99999)}" for n in range(random.randint(0, 12))]
     clients += random.choices(clients, k=random.randint(0, 2)) if clients else []
     client = random.choice([*clients, *clients, *clients, "stranger"])
@@ -58,13 +54,11 @@ def ours(one: dict[str, Any]) -> list[list[Any]] | None:
     given = [MessageQueue(*queue) for queue in one["given"]]
     arguments = (one["client"], queues, one["clients"])
     try:
-        found = {
-            "AVG": lambda: averagely(*arguments),
-            "AVG_BY_CIRCLE": lambda: averagely_by_circle(*arguments),
-            "MACHINE_ROOM": lambda: machine_room(*arguments, rooms=one["rooms"]),
-            "CONSISTENT_HASH": lambda: consistent_hash(*arguments, nodes=one["nodes"]),
-            "CONFIG": lambda: given,
-        }[one["strategy"]]()
+        found = {"AVG": lambda: averagely(*arguments),
+                 "AVG_BY_CIRCLE": lambda: averagely_by_circle(*arguments),
+                 "MACHINE_ROOM": lambda: machine_room(*arguments, rooms=one["rooms"]),
+                 "CONSISTENT_HASH": lambda: consistent_hash(*arguments, nodes=one["nodes"]),
+                 "CONFIG": lambda: given}[one["strategy"]]()  # fmt: skip
     except CannotAllocate:
         return None
     return [list(queue) for queue in found]

@@ -33,10 +33,8 @@ def shorter(log: Log, end: int) -> Log:
     """The log as it was when it ended at `end`."""
     size = log.settings["mappedFileSizeCommitLog"]
     segments = {
-        start: bytes(data[: max(end - start, 0)]).ljust(size, b"\0")
-        for start, data in log.segments.items()
-        if start < end or start == min(log.segments)
-    }
+        start: bytes(data[: max(end - start, 0)]).ljust(size, b"\0") for start,
+        data in log.segments.items() if start < end or start == min(log.segments)}  # fmt: skip
     return log._replace(segments=segments)
 
 

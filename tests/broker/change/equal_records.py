@@ -16,24 +16,17 @@ from tests.reference import derive
 T0, SEGMENT = 1_700_000_000_000, 2048
 SIZE = 152  # 91, a topic of 2, a body of 50, a property of 9: a segment has room for 13
 INDEX = "index/20231114221320000"
-SETTINGS = {
-    "mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
-    "maxIndexNum": 50,
-}  # fmt: skip
+SETTINGS = {"mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 100,
+            "maxHashSlotNum": 7, "maxIndexNum": 50}  # fmt: skip
 A, B = NamedQueue("TA", 0, False), NamedQueue("TB", 0, False)
 
 
-def log_with(
-    records: Iterable[tuple[str, int]], keyed: int = 99, start: int = 0, **settings: Any
-) -> Log:
+def log_with(records: Iterable[tuple[str, int]], keyed: int = 99, start: int = 0,
+             **settings: Any) -> Log:  # fmt: skip
     """A log of records of (topic, queueOffset), of which the first `keyed` have a key."""
-    messages = [
-        Message(
-            topic, queue_offset=offset, body=bytes(50), store_timestamp=T0 + n,
-            properties=properties(("KEYS" if n < keyed else "SEEK", f"k{n:02}")),
-        )
-        for n, (topic, offset) in enumerate(records)
-    ]  # fmt: skip
+    messages = [Message(topic, queue_offset=offset, body=bytes(50), store_timestamp=T0 + n,
+                        properties=properties(("KEYS" if n < keyed else "SEEK", f"k{n:02}"))) for n,
+                (topic, offset) in enumerate(records)]  # fmt: skip
     return Log(build_log(messages, SEGMENT, start), {**SETTINGS, **settings}, "5.3.3", {})
 
 
@@ -54,5 +47,5 @@ def derived(log: Log) -> dict[str, bytes]:
     """The files that the reference derives; the one of the index is `INDEX`."""
     files = derive(*log).files.items()
     return {
-        path.replace("index/0", INDEX): raw.ljust(length, b"\0") for path, (raw, length) in files
-    }
+        path.replace("index/0", INDEX): raw.ljust(length, b"\0") for path,
+        (raw, length) in files}  # fmt: skip

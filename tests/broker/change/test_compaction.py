@@ -30,11 +30,9 @@ from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 pytestmark = pytest.mark.usefixtures("commands_in_process")
 TOPIC = "Comp"
 ENTRIES = 6  # of a queue file, the last one of no message
-GIVEN = {
-    "mappedFileSizeCommitLog": "16384", "mappedFileSizeConsumeQueue": "200", "maxHashSlotNum": "10",
-    "maxIndexNum": "40", "compactionMappedFileSize": "2000",
-    "compactionCqMappedFileSize": str(ENTRIES * BATCH_QUEUE_ENTRY_BYTES),
-}  # fmt: skip
+GIVEN = {"mappedFileSizeCommitLog": "16384", "mappedFileSizeConsumeQueue": "200",
+         "maxHashSlotNum": "10", "maxIndexNum": "40", "compactionMappedFileSize": "2000",
+         "compactionCqMappedFileSize": str(ENTRIES * BATCH_QUEUE_ENTRY_BYTES)}  # fmt: skip
 LOG, QUEUE = f"compaction/compactionLog/{TOPIC}/0", f"compaction/compactionCq/{TOPIC}/0"
 POSITIONS = "compaction/position-checkpoint"
 ATTRIBUTES = {TOPIC: {"cleanup.policy": "COMPACTION"}, "Plain": {}}
@@ -49,9 +47,8 @@ def a_store(folder: Path, *parts: int, dispatched: int = 1 << 62) -> Path:
     (folder / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": topics}))
     first = 0
     for end in parts:
-        with reput.open_writer(
-            str(folder), rocketmq="5.3.3", settings=GIVEN, dispatches=end <= dispatched
-        ) as writer:
+        with reput.open_writer(str(folder), rocketmq="5.3.3", settings=GIVEN,
+                               dispatches=end <= dispatched) as writer:  # fmt: skip
             for n in range(first, end):
                 keys, body = f"key{n % 7}" if n % 5 else " ", b"x" * (n % 90)
                 writer.append(reput.Message(TOPIC, body, queue_id=0, tags="A", keys=keys))
@@ -77,8 +74,8 @@ def settled(files: Files, given: dict[str, str] = GIVEN) -> Settled:
 
 
 def compaction(files: MemoryFiles) -> dict[str, bytes]:
-    return {path: bytes(files.contents[n]) for path, n in files.names_of.items()
-            if path.startswith("compaction/")}  # fmt: skip
+    return {path: bytes(files.contents[n]) for path,
+            n in files.names_of.items() if path.startswith("compaction/")}  # fmt: skip
 
 
 def offsets(files: MemoryFiles) -> list[int]:
@@ -110,17 +107,20 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> "Stores":
 Stores = Callable[[int], Path]
 
 
-def test_a_store_without_it_gets_what_has_keys_and_none_of_another_topic(stores: Stores) -> None:
+def test_a_store_without_it_gets_a_log_of_what_has_keys_and_none_of_another_topic(stores) -> None:
     files = in_memory(stores(30))
     assert settled(files) == Settled(24, 0)
     assert offsets(files) == wanted(30)
     assert len({path for path in compaction(files) if path.startswith(LOG)}) == 5
     assert settled(files) == Settled()
-
-
-def test_what_is_written_is_a_log_of_its_own(stores: Stores) -> None:
     report = verify_queue_log(store_at(f"compacted:{stores(30)}/{LOG}"))
     assert report.same, report.differences
+    # A broker does not start on files of two lengths.
+    files = in_memory(stores(30), stores(13))
+    lengths = {len(raw) for raw in compaction(files).values()}
+    assert settled(files, {**GIVEN, "compactionMappedFileSize": "9000"}) == Settled(14, 0)
+    assert {len(raw) for raw in compaction(files).values()} == lengths
+    assert len(lengths) == 2
 
 
 def test_a_writer_ends_with_it_and_goes_on_behind_its_last_message(tmp_path: Path) -> None:
@@ -129,15 +129,6 @@ def test_a_writer_ends_with_it_and_goes_on_behind_its_last_message(tmp_path: Pat
     settled(made)
     assert offsets(made) == wanted(30)
     assert compaction(made) == compaction(in_memory(store, store))
-
-
-def test_files_of_another_size_than_the_settings_stay_as_long_as_they_are(stores: Stores) -> None:
-    """A broker does not start on files of two lengths."""
-    files = in_memory(stores(30), stores(13))
-    lengths = {len(raw) for raw in compaction(files).values()}
-    assert settled(files, {**GIVEN, "compactionMappedFileSize": "9000"}) == Settled(14, 0)
-    assert {len(raw) for raw in compaction(files).values()} == lengths
-    assert len(lengths) == 2
 
 
 @pytest.mark.parametrize("have", [23, 13, 2])
@@ -158,7 +149,7 @@ def same_names(files: MemoryFiles) -> None:
     assert logs == queues
 
 
-def test_a_queue_of_which_the_log_has_nothing_is_cut_off_or_stays(stores: Stores) -> None:
+def test_the_log_lost_all_of_a_queue_or_some_that_counted_as_compacted(stores: Stores) -> None:
     """In a log from 0 on it had no message; in another one, they may all have expired."""
     files = in_memory(stores(13), stores(30))
     for path in [path for path in files.names_of if path.startswith(f"consumequeue/{TOPIC}/")]:
@@ -168,9 +159,6 @@ def test_a_queue_of_which_the_log_has_nothing_is_cut_off_or_stays(stores: Stores
     assert settled(files) == Settled(0, 24)
     assert offsets(files) == []
     same_names(files)
-
-
-def test_no_message_after_the_cut_counts_as_compacted(stores: Stores) -> None:
     files = in_memory(stores(13), stores(30))
     noted = {"empty": False, "queueOffsetMap": {f"{TOPIC}_0": 20, "Other_0": 99}}
     files.create(POSITIONS).write_at(0, json.dumps(noted).encode())
@@ -215,79 +203,57 @@ def test_a_crash_leaves_what_the_next_run_ends(stores: Stores, had: int | None) 
     assert judge_all(crash_states(before, ops, 1, 2), ops, judge)["whole"] > 50
 
 
-@pytest.mark.parametrize(
-    ("have", "had", "why"),
-    [
-        (30, 30, ""),
-        (30, None, "lacks the messages from queueOffset 1 on"),
+def test_what_is_behind_ahead_or_has_a_hole_is_told(stores) -> None:
+    for have, had, why in [
+        (30, 30, ""), (30, None, "lacks the messages from queueOffset 1 on"),
         (30, 13, "lacks the messages from queueOffset 13 on"),
-        (13, 30, "up to queueOffset 29, 17 positions past the queue's end"),
-    ],
-)
-def test_it_is_told_where_it_is_behind_and_where_it_is_ahead(
-    stores: Stores, have: int, had: int | None, why: str
-) -> None:
-    files = FilesRead(in_memory(stores(have), stores(had) if had else None))
-    with OpenedStore(Folder(files, ""), "5.3.3", GIVEN, Notes()) as opened:
-        found = [each.text for each in compaction_faults(opened, [TOPIC])]
-    assert len(found) == bool(why)
-    assert why in "".join(found)
+        (13, 30, "up to queueOffset 29, 17 positions past the queue's end")]:  # fmt: skip
+        files = FilesRead(in_memory(stores(have), stores(had) if had else None))
+        with OpenedStore(Folder(files, ""), "5.3.3", GIVEN, Notes()) as opened:
+            found = [each.text for each in compaction_faults(opened, [TOPIC])]
+        assert len(found) == bool(why)
+        assert why in "".join(found)
+    # Of the second file's messages newer ones have the keys, as after a compaction.
+    for file, hole in [(None, ""), (1, ""), (2, "18 on, 1 of them")]:
+        files = in_memory(stores(30), stores(30))
+        for folder in (LOG, QUEUE) if file is not None else ():
+            files.remove(sorted(path for path in files.names_of if path.startswith(folder + "/"))[
+                file])  # fmt: skip
+        with OpenedStore(Folder(FilesRead(files), ""), "5.3.3", GIVEN, Notes()) as opened:
+            found = [each.text for each in hole_faults(opened, [TOPIC])]
+            assert not list(compaction_faults(opened, [TOPIC]))
+        assert len(found) == bool(hole)
+        assert hole in "".join(found)
 
 
-@pytest.mark.parametrize(("file", "hole"), [(None, ""), (1, ""), (2, "18 on, 1 of them")])
-def test_a_hole_is_told_where_no_newer_message_has_the_key(
-    stores: Stores, file: int | None, hole: str
-) -> None:
-    """Of the second file's messages newer ones have the keys, as after a compaction."""
-    files = in_memory(stores(30), stores(30))
-    for folder in (LOG, QUEUE) if file is not None else ():
-        files.remove(sorted(path for path in files.names_of if path.startswith(folder + "/"))[file])
-    with OpenedStore(Folder(FilesRead(files), ""), "5.3.3", GIVEN, Notes()) as opened:
-        found = [each.text for each in hole_faults(opened, [TOPIC])]
-        assert not list(compaction_faults(opened, [TOPIC]))
-    assert len(found) == bool(hole)
-    assert hole in "".join(found)
+def test_an_entry_without_its_record_and_a_file_of_half_its_length_are_told(stores: Stores) -> None:
+    for kind, at, bad in [(LOG, None, 1), (LOG, 20, 1), (QUEUE, 30, 1), (LOG, 90, 0)]:
+        files = in_memory(stores(30), stores(30))
+        path = min(path for path in files.names_of if path.startswith(kind + "/"))
+        if at is None:  # gone, as one of NULs
+            files.contents[files.names_of[path]][:] = bytes(
+                len(files.contents[files.names_of[path]]))  # fmt: skip
+        else:
+            files.contents[files.names_of[path]][at] ^= 0x5A
+        with OpenedStore(Folder(FilesRead(files), ""), "5.3.3", GIVEN, Notes()) as opened:
+            found = [each.text for each in hole_faults(opened, [TOPIC])]
+        assert ["has no record of queueOffset" in each for each in found] == [True] * bad
+    for kind in [LOG, QUEUE]:
+        files = in_memory(stores(30), stores(30))
+        raw = files.contents[
+            files.names_of[min(p for p in files.names_of if p.startswith(f"{kind}/"))]]  # fmt: skip
+        del raw[len(raw) // 2 :]
+        with OpenedStore(Folder(FilesRead(files), ""), "5.3.3", GIVEN, Notes()) as opened:
+            found = [each.text for each in hole_faults(opened, [TOPIC])]
+        assert (f"of {kind.split('/')[1]} has {len(raw):,} bytes, others {2 * len(raw):,}" in found[
+            0])  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "at", "bad"), [(LOG, None, 1), (LOG, 20, 1), (QUEUE, 30, 1), (LOG, 90, 0)]
-)
-def test_an_entry_whose_record_is_not_there_is_told(
-    stores: Stores, kind: str, at: int | None, bad: int
-) -> None:
-    files = in_memory(stores(30), stores(30))
-    path = min(path for path in files.names_of if path.startswith(kind + "/"))
-    if at is None:  # gone, as one of NULs
-        files.contents[files.names_of[path]][:] = bytes(len(files.contents[files.names_of[path]]))
-    else:
-        files.contents[files.names_of[path]][at] ^= 0x5A
-    with OpenedStore(Folder(FilesRead(files), ""), "5.3.3", GIVEN, Notes()) as opened:
-        found = [each.text for each in hole_faults(opened, [TOPIC])]
-    assert ["has no record of queueOffset" in each for each in found] == [True] * bad
-
-
-@pytest.mark.parametrize("kind", [LOG, QUEUE])
-def test_a_file_of_half_its_length_is_told(stores: Stores, kind: str) -> None:
-    files = in_memory(stores(30), stores(30))
-    raw = files.contents[files.names_of[min(p for p in files.names_of if p.startswith(f"{kind}/"))]]
-    del raw[len(raw) // 2 :]
-    with OpenedStore(Folder(FilesRead(files), ""), "5.3.3", GIVEN, Notes()) as opened:
-        found = [each.text for each in hole_faults(opened, [TOPIC])]
-    assert f"of {kind.split('/')[1]} has {len(raw):,} bytes, others {2 * len(raw):,}" in found[0]
-
-
-@pytest.mark.parametrize(
-    ("release", "given", "topics"),
-    [("5.3.3", {}, [TOPIC]), ("5.0.0", {}, []), ("5.3.3", {"enableCompaction": "false"}, [])],
-)
-def test_a_broker_compacts_from_5_1_0_on_unless_it_is_told_not_to(
-    stores: Stores, release: str, given: dict[str, str], topics: list[str]
-) -> None:
-    files = FilesRead(in_memory(stores(30)))
-    assert compacted_topics(Folder(files, ""), settings_from(given), release) == topics
-
-
-def test_a_name_that_leads_out_of_the_store_is_no_topic() -> None:
+def test_a_broker_compacts_from_5_1_0_on_unless_it_is_told_not_to(stores: Stores) -> None:
+    for release, given, topics in [("5.3.3", {}, [TOPIC]), ("5.0.0", {}, []), (
+        "5.3.3", {"enableCompaction": "false"}, [])]:  # fmt: skip
+        files = FilesRead(in_memory(stores(30)))
+        assert compacted_topics(Folder(files, ""), settings_from(given), release) == topics
     files = MemoryFiles()
     files.make_folder("config")
     table = {"topicConfigTable": {"../x": {"attributes": ATTRIBUTES[TOPIC]}}}
@@ -305,15 +271,13 @@ def copied(store: Path, to: Path, folders: tuple[str, ...] = ("commitlog", "conf
     return to
 
 
-def test_a_store_that_moves_gets_it_from_install(stores: Stores, tmp_path: Path) -> None:
+def test_install_recover_and_repair_bring_it_to_the_log(stores: Stores, tmp_path: Path) -> None:
     store, to = copied(stores(30), tmp_path / "store"), str(tmp_path / "set")
     words = ["rebuild", str(store), "--output", to, "--rocketmq", "5.3.3", *SIZES]
     assert cli.main(words) == 0
     assert cli.main(["install", to, str(store), "--yes"]) == 0
     assert compaction(in_memory(store, store)) == compaction(in_memory(stores(30), stores(30)))
-
-
-def test_recover_and_repair_bring_it_to_the_log(stores: Stores, tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     folders = ("commitlog", "config", "consumequeue", "index")
     store, to = copied(stores(30), tmp_path / "store", folders), tmp_path / "repaired"
     words = ["--rocketmq", "5.3.3", *SIZES]
@@ -322,18 +286,14 @@ def test_recover_and_repair_bring_it_to_the_log(stores: Stores, tmp_path: Path) 
     told = compaction(in_memory(stores(30), stores(30)))
     assert compaction(in_memory(store, store)) == told
     assert compaction(in_memory(to, to)) == told
-
-
-def test_a_catch_up_brings_it_to_the_log(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "2").mkdir()
     store = a_store(tmp_path / "store", 13, 30, dispatched=13)
     assert offsets(in_memory(store, store)) == wanted(13)
     assert cli.main(["catch-up", str(store), "--yes", "--rocketmq", "5.3.3", *SIZES]) == 0
     assert offsets(in_memory(store, store)) == wanted(30)
 
 
-def test_a_converted_store_keeps_it_and_a_renamed_topic_gets_its_own(
-    stores: Stores, tmp_path: Path
-) -> None:
+def test_a_converted_store_keeps_it_and_a_renamed_topic_gets_its_own(stores, tmp_path) -> None:
     words = ["convert", str(stores(30)), "--rocketmq", "5.3.3", *SIZES, "--output"]
     size, told = "mappedFileSizeCommitLog=32768", compaction(in_memory(stores(30), stores(30)))
     assert cli.main([*words, str(tmp_path / "larger"), "--to-set", size]) == 0

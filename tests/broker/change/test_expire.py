@@ -57,94 +57,64 @@ def names(going: Any) -> list[str]:
     return [each.path.rpartition("/")[2] for each in going]
 
 
-@pytest.mark.parametrize(
-    ("hour", "log", "queues", "manual", "why", "any_age"),
-    [
-        (4, 0.1, 0.1, False, "it is 04h", False),
-        (5, 0.75, 0.75, False, "", False),
+def test_when_a_broker_deletes() -> None:
+    for hour, log, queues, manual, why, any_age in [
+        (4, 0.1, 0.1, False, "it is 04h", False), (5, 0.75, 0.75, False, "", False),
         (5, 0.76, 0.1, False, "76% of the disk is used, more than 75%", False),
         (5, 0.1, 0.76, False, "76% of the disk is used, more than 75%", False),
-        (5, 0.85, 0.1, False, "more than 75%", False),
-        (5, 0.86, 0.1, False, "more than 85%", True),
+        (5, 0.85, 0.1, False, "more than 75%", False), (5, 0.86, 0.1, False, "more than 85%", True),
         (5, 0.1, 0.91, False, "more than 85%", True),
-        (5, 0.1, 0.1, True, "asked for at any hour", False),
-    ],
-)  # fmt: skip
-def test_when_a_broker_deletes(
-    hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
-) -> None:
-    at = delete_reason(ExpirySettings(), profile("5.3.3"), hour, (log, queues), manual)
-    assert_reason(at, why, any_age)
+        (5, 0.1, 0.1, True, "asked for at any hour", False)]:  # fmt: skip
+        at = delete_reason(ExpirySettings(), profile("5.3.3"), hour, (log, queues), manual)
+        assert_reason(at, why, any_age)
+    for disks in [(0.9, 0.1), (0.1, 0.9)]:
+        settings = ExpirySettings(disk_max_used_space_ratio=95)
+        at = delete_reason(settings, profile("5.3.3"), 5, disks, manual=False)
+        assert_reason(at, "90% of the disk is used, more than 85%", any_age=True)
 
 
-@pytest.mark.parametrize(
-    ("forcibly", "warning", "used", "most"),
-    [
+def test_files_of_any_age_go_above_ratios_kept_in_bounds() -> None:
+    """30 to 85 and 35 to 90 percent, whichever is less (CleanCommitLogService.isSpaceToDelete)."""
+    for forcibly, warning, used, most in [
         (0, 90, 0.30, None), (0, 90, 0.31, 30), (29, 90, 0.30, None), (31, 90, 0.31, None),
         (95, 90, 0.85, None), (95, 90, 0.86, 85), (84, 90, 0.85, 84), (95, 100, 0.86, 85),
-        (85, 0, 0.35, None), (85, 0, 0.36, 35), (85, 40, 0.41, 40), (85, 40, 0.40, None),
-    ],
-)  # fmt: skip
-def test_files_of_any_age_go_above_ratios_kept_in_bounds(
-    forcibly: int, warning: int, used: float, most: int | None
-) -> None:
-    """30 to 85 and 35 to 90 percent, whichever is less (CleanCommitLogService.isSpaceToDelete)."""
-    settings = ExpirySettings(
-        disk_space_clean_forcibly_ratio=forcibly, disk_space_warning_level_ratio=warning
-    )
-    for disks in ((used, 0.1), (0.1, used)):
-        at = delete_reason(settings, profile("5.3.3"), 5, disks, manual=False)
-        assert at.of_any_age == (most is not None)
-        assert most is None or f"more than {most}% (diskSpace" in at.why
+        (85, 0, 0.35, None), (85, 0, 0.36, 35), (85, 40, 0.41, 40),
+        (85, 40, 0.40, None)]:  # fmt: skip
+        settings = ExpirySettings(disk_space_clean_forcibly_ratio=forcibly,
+                                  disk_space_warning_level_ratio=warning)  # fmt: skip
+        for disks in ((used, 0.1), (0.1, used)):
+            at = delete_reason(settings, profile("5.3.3"), 5, disks, manual=False)
+            assert at.of_any_age == (most is not None)
+            assert most is None or f"more than {most}% (diskSpace" in at.why
 
 
-@pytest.mark.parametrize("disks", [(0.9, 0.1), (0.1, 0.9)])
-def test_either_disk_deletes_files_of_any_age(disks: tuple[float, float]) -> None:
-    settings = ExpirySettings(disk_max_used_space_ratio=95)
-    at = delete_reason(settings, profile("5.3.3"), 5, disks, manual=False)
-    assert_reason(at, "90% of the disk is used, more than 85%", any_age=True)
-
-
-@pytest.mark.parametrize(
-    ("hour", "log", "queues", "manual", "why", "any_age"),
-    [
-        (5, 0.94, 0.1, False, "", False),
-        (5, 0.1, 0.94, False, "", False),
+def test_before_5_0_0_a_full_disk_waits_for_the_hour() -> None:
+    for hour, log, queues, manual, why, any_age in [
+        (5, 0.94, 0.1, False, "", False), (5, 0.1, 0.94, False, "", False),
         (5, 0.96, 0.1, False, "96% of the disk is used, more than 85%", True),
         (5, 0.86, 0.96, False, "96% of the disk is used, more than 85%", True),
         (4, 0.84, 0.1, False, "it is 04h (deleteWhen=04)", False),
         (4, 0.94, 0.1, False, "it is 04h (deleteWhen=04); 94% of the disk is used", True),
-        (5, 0.1, 0.94, True, "asked for at any hour; 94% of the disk is used", True),
-    ],
-)  # fmt: skip
-def test_before_5_0_0_a_full_disk_waits_for_the_hour(
-    hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
-) -> None:
-    settings = ExpirySettings(disk_max_used_space_ratio=95)
-    at = delete_reason(settings, profile("4.9.8"), hour, (log, queues), manual)
-    assert_reason(at, why, any_age)
-
-
-def test_before_5_0_0_the_log_s_disk_is_asked_first() -> None:
+        (5, 0.1, 0.94, True, "asked for at any hour; 94% of the disk is used", True)]:  # fmt: skip
+        settings = ExpirySettings(disk_max_used_space_ratio=95)
+        at = delete_reason(settings, profile("4.9.8"), hour, (log, queues), manual)
+        assert_reason(at, why, any_age)
     at = delete_reason(ExpirySettings(), profile("4.9.8"), 5, (0.76, 0.94), manual=False)
     assert "76% of the disk is used, more than 75%" in at.why
     assert not at.of_any_age
 
 
 @pytest.mark.parametrize(("used", "goes"), [(0.3, False), (0.31, True)])
-def test_what_is_not_expired_stays_up_to_the_least_ratio_of_a_broker(
-    used: float, goes: bool, tmp_path: Path
-) -> None:
+def test_what_is_not_expired_stays_up_to_the_least_ratio_of_a_broker(used, goes, tmp_path) -> None:
     given = as_text(golden_stores.unpack("mixed_5.3.3").settings)
     said = expire(
         str(a_store(tmp_path / "store")), rocketmq="5.3.3",
         settings=given | {"diskSpaceCleanForciblyRatio": "0"}, now=NOW - 190 * HOUR, dry_run=True,
-        used=lambda path: used, even_pending=True, even_delayed=True,
-    )  # fmt: skip
+        used=lambda path: used, even_pending=True, even_delayed=True)  # fmt: skip
     assert bool(said.segments) == goes
 
 
-def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
+def test_ten_segments_a_run_and_no_queue_file_of_the_logs_first_message() -> None:
     at = DeleteReason("now", False)
     settings = ExpirySettings(file_reserved_time=72)
     assert names(expired_segments(TEN, settings, NOW, at)) == [str(n) for n in range(10)]
@@ -157,6 +127,15 @@ def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
     assert names(expired_segments(TEN[:3], settings, NOW, at)) == ["0", "1"]
     fresh = [each._replace(modified=NOW) for each in TEN]
     assert len(expired_segments(fresh, settings, NOW, DeleteReason("full", True))) == 10
+    files = MemoryFiles()
+    files.make_folder("consumequeue/T/0")
+    for number, last in enumerate((900, 1000, 1100)):
+        path = f"consumequeue/T/0/{number * 40:020d}"
+        entry = last.to_bytes(8, "big") + (50).to_bytes(4, "big") + bytes(8)
+        files.create(path).write_at(0, bytes(20) + entry)
+    given = settings_from({"mappedFileSizeConsumeQueue": "40"}, release="5.3.3")
+    for log_start, going in ((899, 0), (900, 0), (901, 1), (1000, 1), (1001, 2), (1200, 2)):
+        assert len(list(files_below(files, given, log_start))) == going, log_start
 
 
 def test_a_dry_run_says_all_and_changes_nothing(store: Path) -> None:
@@ -178,44 +157,26 @@ def test_a_dry_run_says_all_and_changes_nothing(store: Path) -> None:
 def test_a_queue_file_goes_with_its_last_message_and_not_before(store: Path) -> None:
     before = unlocked(store)
     few = as_text(golden_stores.unpack("mixed_5.3.3").settings) | {"deleteFileBatchMax": "3"}
-    done = expire(
-        str(store), rocketmq="5.3.3", settings=few, any_hour=True, now=NOW, used=lambda path: 0.1,
-        even_pending=True, even_delayed=True,
-    )  # fmt: skip
+    done = expire(str(store), rocketmq="5.3.3", settings=few, any_hour=True, now=NOW,
+                  used=lambda path: 0.1, even_pending=True, even_delayed=True)  # fmt: skip
     gone = [each.path for each in done.files if each.path.startswith("consumequeue/")]
     assert len(done.segments) == 3
     assert gone
     assert all(int.from_bytes(before[path][-20:-12]) < done.log_start for path in gone)
-    stays = [
-        path
-        for queue in (store / "consumequeue").glob("*/*")
-        for path in sorted(queue.iterdir())[:-1]
-    ]
+    stays = [path for queue in (store / "consumequeue").glob("*/*")
+             for path in sorted(queue.iterdir())[:-1]]  # fmt: skip
     assert stays
     assert all(int.from_bytes(p.read_bytes()[-20:-12]) >= done.log_start for p in stays)
 
 
 @pytest.mark.parametrize(
-    ("zone", "hours"), [("UTC", -4), ("Asia/Shanghai", 12), ("America/New_York", 1)]
-)
+    ("zone", "hours"), [("UTC", -4), ("Asia/Shanghai", 12), ("America/New_York", 1)])  # fmt: skip
 def test_deletewhen_is_an_hour_of_the_local_clock(store: Path, zone: str, hours: int) -> None:
     """NOW is 08:00 in UTC; so many hours later it is 04:00 there."""
     with time_zone(zone):
         for each in (-4, 12, 1):
             done = run(store, any_hour=False, now=NOW + each * HOUR, dry_run=True)
             assert done.needed is (each == hours)
-
-
-def test_a_queue_file_whose_last_message_is_the_logs_first_stays() -> None:
-    files = MemoryFiles()
-    files.make_folder("consumequeue/T/0")
-    for number, last in enumerate((900, 1000, 1100)):
-        path = f"consumequeue/T/0/{number * 40:020d}"
-        entry = last.to_bytes(8, "big") + (50).to_bytes(4, "big") + bytes(8)
-        files.create(path).write_at(0, bytes(20) + entry)
-    given = settings_from({"mappedFileSizeConsumeQueue": "40"}, release="5.3.3")
-    for log_start, going in ((899, 0), (900, 0), (901, 1), (1000, 1), (1001, 2), (1200, 2)):
-        assert len(list(files_below(files, given, log_start))) == going, log_start
 
 
 @pytest.mark.parametrize("name", ["zz-notes.txt", "00000000000000000000.mine", "0", "folder"])
@@ -320,8 +281,7 @@ def test_an_unread_message_behind_expired_ones_stays(store: Path) -> None:
     topic, queue_id, files = a_queue(store)
     entries = files[0].read_bytes()
     files[0].write_bytes(
-        b"".join(bytes(8) + entries[at + 8 : at + 20] for at in range(0, 2000, 20))
-    )
+        b"".join(bytes(8) + entries[at + 8 : at + 20] for at in range(0, 2000, 20)))  # fmt: skip
     offsets(store, topic, queue_id, 0)
     for other in (store / "consumequeue" / topic).iterdir():
         if other.name != str(queue_id):
@@ -372,7 +332,7 @@ def test_what_waits_stays_wherever_its_end_would_stand(tmp_path: Path) -> None:
     assert what_needs(root, even_delayed=True) == []
 
 
-def test_half_messages_that_rocksdb_tells_of_stay(tmp_path: Path) -> None:
+def test_half_messages_in_rocksdb_and_what_a_group_gets_again_stay(tmp_path: Path) -> None:
     """Of a real broker's store: the first is pending, and many segments behind it have expired."""
     store, _ = unpack(IN_ROCKSDB, tmp_path)
     given = {"rocketmq": "5.5.0", "even_unread": True, "settings": {"maxHashSlotNum": "50"}}
@@ -380,18 +340,10 @@ def test_half_messages_that_rocksdb_tells_of_stay(tmp_path: Path) -> None:
     reported = expire(str(store), used=lambda path: 0.1, now=1 << 41, any_hour=True, **given)
     assert [(each.offset, each.who) for each in reported.kept] == [
         (0, "7 half messages not decided yet"),
-        (4963, "3 delayed messages not delivered yet"),
-    ]
+        (4963, "3 delayed messages not delivered yet")]  # fmt: skip
     assert len(list((store / "commitlog").iterdir())) == 5
-
-
-def due_at(clock: Clock) -> int:
-    """When what waits by level is due, and the timer is not."""
-    return clock.now + 3_600_000
-
-
-def test_what_a_group_was_to_get_again_stays(tmp_path: Path) -> None:
-    """Its retry topic, of which it has said no offset yet."""
+    # Its retry topic, of which it has said no offset yet.
+    (tmp_path := tmp_path / "later").mkdir()
     root = tmp_path / "s"
     with writing(disk(root), Clock(T0)) as writer:
         again = writer.append(Message("%RETRY%readers", b"again", 0)).physical_offset
@@ -400,6 +352,11 @@ def test_what_a_group_was_to_get_again_stays(tmp_path: Path) -> None:
     offsets(root, "Orders", 0, 6)
     assert [place for place, _ in what_needs(root)] == [again]
     assert "'%RETRY%readers'" in what_needs(root)[0][1]
+
+
+def due_at(clock: Clock) -> int:
+    """When what waits by level is due, and the timer is not."""
+    return clock.now + 3_600_000
 
 
 @pytest.mark.parametrize("text", ['{"offsetTable":null}', '{"offsetTable":{"topic@group":[1]}}'])
@@ -531,8 +488,7 @@ def test_a_segment_that_was_written_before_a_clock_was_set_back_keeps_those_behi
     path = sorted((store / "commitlog").iterdir())[3]
     os.utime(path, ns=((NOW + HOUR) * 1_000_000,) * 2)
     assert [each.path[-20:] for each in run(store).segments] == [
-        f"{number * 262144:020d}" for number in range(3)
-    ]
+        f"{number * 262144:020d}" for number in range(3)]  # fmt: skip
     assert sorted((store / "commitlog").iterdir())[0] == path
 
 
@@ -550,5 +506,4 @@ def test_what_waits_stays_by_any_clock(tmp_path: Path) -> None:
         for path in (root / "commitlog").iterdir():
             os.utime(path, ns=(0, 0))
         assert [place for place, _ in what_needs(root, now=now, used=lambda path: 0.9)] == [
-            pending, due,
-        ]  # fmt: skip
+            pending, due]  # fmt: skip

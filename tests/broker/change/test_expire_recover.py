@@ -19,10 +19,8 @@ def a_store(stale: bytes = b"") -> tuple[MemoryFiles, LogRecovery]:
     files = MemoryFiles()
     log = bytearray(build_log([Message(body=b"body")], SEGMENT)[0])
     log[500 : 500 + len(stale)] = stale
-    content = {
-        "commitlog/00000000000000000000": bytes(log), "checkpoint": b"old",
-        "consumequeue/old": b"old", "staging/1": b"new",
-    }  # fmt: skip
+    content = {"commitlog/00000000000000000000": bytes(log), "checkpoint": b"old",
+               "consumequeue/old": b"old", "staging/1": b"new"}  # fmt: skip
     for path, raw in content.items():
         files.make_folder(path.rpartition("/")[0])
         files.create(path).write_at(0, raw)
@@ -31,16 +29,8 @@ def a_store(stale: bytes = b"") -> tuple[MemoryFiles, LogRecovery]:
 
 
 def recover(files: MemoryFiles, log: LogRecovery, *placed: StagedFile, removed: str = "") -> None:
-    apply(
-        files,
-        log,
-        log.find_end(),
-        placed,
-        [removed] if removed else [],
-        b"new",
-        b"4711",
-        lambda: None,
-    )
+    apply(files, log, log.find_end(), placed, [removed] if removed else [], b"new", b"4711",
+          lambda: None)  # fmt: skip
 
 
 def content(files: MemoryFiles, path: str) -> bytes:
@@ -51,24 +41,26 @@ def steps(files: MemoryFiles) -> list[str]:
     return [f"{op.kind} {op.path}" for op in files.ops]
 
 
-def test_derived_files_get_their_places_and_the_store_a_clean_stop() -> None:
+def test_abort_is_there_first_and_last_and_the_store_has_a_clean_stop() -> None:
     files, log = a_store()
     recover(files, log, StagedFile("staging/1", QUEUE), removed="consumequeue/old")
     assert content(files, QUEUE) == b"new"
     assert content(files, "checkpoint") == b"new"
     assert not any(map(files.exists, ("abort", "staging/1", "consumequeue/old")))
-
-
-def test_abort_is_durable_before_the_first_change_and_goes_after_the_last() -> None:
     files, log = a_store()
     recover(files, log, StagedFile("staging/1", QUEUE), removed="consumequeue/old")
     done = steps(files)
     assert done[:4] == ["create abort", "write abort", "sync abort", "sync folder "]
     assert done[-2:] == ["remove abort", "sync folder "]
     assert files.ops[1].data == b"4711"
+    files, log = a_store()
+    files.create("abort").write_at(0, b"1")
+    files.ops.clear()
+    recover(files, log)
+    assert [step for step in steps(files) if step.endswith("abort")] == ["remove abort"]
 
 
-def test_what_files_hold_is_durable_before_their_names_and_these_before_the_checkpoint() -> None:
+def test_files_are_durable_before_their_names_and_what_is_cut_off_is_kept() -> None:
     files, log = a_store()
     recover(files, log, StagedFile("staging/1", QUEUE))
     done = steps(files)
@@ -77,22 +69,7 @@ def test_what_files_hold_is_durable_before_their_names_and_these_before_the_chec
     assert [step for step in done[:named] if step.startswith("sync all")] == ["sync all "]
     assert "sync all " in done[named:replaced]
     assert done[replaced:] == [
-        "rename checkpoint.part",
-        "sync folder ",
-        "remove abort",
-        "sync folder ",
-    ]
-
-
-def test_an_abort_that_is_there_stays_as_it_was_until_the_end() -> None:
-    files, log = a_store()
-    files.create("abort").write_at(0, b"1")
-    files.ops.clear()
-    recover(files, log)
-    assert [step for step in steps(files) if step.endswith("abort")] == ["remove abort"]
-
-
-def test_what_is_cut_off_the_log_is_kept() -> None:
+        "rename checkpoint.part", "sync folder ", "remove abort", "sync folder "]  # fmt: skip
     files, log = a_store(stale=b"stale")
     recover(files, log)
     assert not any(content(files, "commitlog/00000000000000000000")[500:])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +54,7 @@ def put(files: MemoryFiles, new: dict[str, bytes] = NEW, apart: Apart | None = N
     install(files, "store", "1", {"by": "test"}, files_of(new), named(new), 100, apart)
 
 
-def test_all_that_is_derived_is_replaced_and_all_else_is_the_same_file() -> None:
+def test_all_that_is_derived_is_replaced_and_a_file_of_config_apart() -> None:
     files = files_of({**OLD, "checkpoint": b"then"}, "store")
     log = files.inode("store/commitlog/0")
     put(files, {**NEW, "other/x": b"of no set"})
@@ -65,9 +64,6 @@ def test_all_that_is_derived_is_replaced_and_all_else_is_the_same_file() -> None
     kept = below(files, KEPT)
     assert json.loads(kept.pop(NOTE))["by"] == "test"
     assert kept == {"index/20260101000000001": b"old", "checkpoint": b"then"}
-
-
-def test_one_file_of_config_is_replaced_apart_and_comes_back() -> None:
     files, changed = files_of(OLD, "store"), {"config/a": b"new A"}
     put(files, NEW, Apart(files_of(changed), named(changed), ("config/a",)))
     assert below(files, "store") == {"commitlog/0": b"log", "config/b": b"B", **NEW, **changed}
@@ -78,41 +74,31 @@ def test_one_file_of_config_is_replaced_apart_and_comes_back() -> None:
     assert below(files, KEPT).items() >= {**NEW, **changed}.items()
 
 
-@pytest.mark.parametrize("written", [None, 3, 4, 5])
-def test_the_rest_of_what_was_written_is_zeros(written: int | None) -> None:
-    files, content = files_of(OLD, "store"), {"index/20260101000000002": b"abc\0\0"}
-    digest = hashlib.sha256(b"abc\0\0"[:written]).hexdigest()
-    [wanted] = named(content)
-    source = files_of(content)
-    install(files, "store", "1", {}, source, [wanted._replace(sha256=digest, written=written)], 0)
-    assert below(files, "store").items() >= content.items()
+def test_the_rest_of_what_was_written_is_zeros_and_all_is_the_manifests() -> None:
+    for written in [None, 3, 4, 5]:
+        files, content = files_of(OLD, "store"), {"index/20260101000000002": b"abc\0\0"}
+        digest = hashlib.sha256(b"abc\0\0"[:written]).hexdigest()
+        [wanted] = named(content)
+        source = files_of(content)
+        install(files, "store", "1", {}, source, [wanted._replace(sha256=digest, written=written)],
+                0)  # fmt: skip
+        assert below(files, "store").items() >= content.items()
+    for change in [{"length": 4}, {"sha256": "0" * 64}, {
+        "written": 0, "sha256": hashlib.sha256().hexdigest()}]:  # fmt: skip
+        files, [wanted] = files_of(OLD, "store"), named(NEW)
+        with pytest.raises(
+            StoreChanged,
+            match="index/20260101000000002: is not the file that the manifest names"):  # fmt: skip
+            install(files, "store", "1", {}, files_of(NEW), [wanted._replace(**change)], 0)
+        assert (below(files, "store"), files.names("")) == (OLD, ["store"])
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"length": 4}, {"sha256": "0" * 64}, {"written": 0, "sha256": hashlib.sha256().hexdigest()}],
-)
-def test_a_file_that_is_not_the_manifests_leaves_the_store_as_it_was(change: Any) -> None:
-    files, [wanted] = files_of(OLD, "store"), named(NEW)
-    with pytest.raises(
-        StoreChanged, match="index/20260101000000002: is not the file that the manifest names"
-    ):
-        install(files, "store", "1", {}, files_of(NEW), [wanted._replace(**change)], 0)
-    assert (below(files, "store"), files.names("")) == (OLD, ["store"])
-
-
-@pytest.mark.parametrize(
-    ("kept", "why"),
-    [
-        ({KEPT: b""}, "is not a folder"),
-        ({f"{KEPT}/mine": b"", f"{KEPT}/{NOTE}": b"{}"}, "mine: is of no set"),
-        ({f"{KEPT}/index/20260101000000001": b""}, f"has no {NOTE}"),
-        ({f"{KEPT}/index/20260101000000001": b"", f"{KEPT}/{NOTE}": b"{}"}, None),
-    ],
-)
-def test_what_has_the_kept_sets_name_and_is_none_is_not_removed(
-    kept: dict[str, bytes], why: str | None
-) -> None:
+@pytest.mark.parametrize(("kept", "why"), [
+    ({KEPT: b""}, "is not a folder"),
+    ({f"{KEPT}/mine": b"", f"{KEPT}/{NOTE}": b"{}"}, "mine: is of no set"),
+    ({f"{KEPT}/index/20260101000000001": b""}, f"has no {NOTE}"),
+    ({f"{KEPT}/index/20260101000000001": b"", f"{KEPT}/{NOTE}": b"{}"}, None)])  # fmt: skip
+def test_what_has_the_kept_sets_name_and_is_none_is_not_removed(kept, why: str | None) -> None:
     files = files_of({**{f"store/{path}": raw for path, raw in OLD.items()}, **kept})
     if why is None:
         put(files)
@@ -132,42 +118,31 @@ def test_a_link_anywhere_in_the_store_stops_it_before_it_begins(tmp_path: Path) 
         check_can_change(DiskFiles(str(tmp_path)), "store")
 
 
-@pytest.mark.parametrize(("last", "expired"), [(99, True), (100, False)])
-def test_a_queue_has_expired_where_its_last_message_lies_before_the_log(
-    last: int, expired: bool
-) -> None:
+def test_a_queue_has_expired_where_its_last_message_lies_before_the_log() -> None:
     """Without it a broker would number its next messages from 0."""
-    entries = np.array([(10, 5, 0), (last, 5, 0), (0, 0, 0)], QUEUE_ENTRY).tobytes()
-    queue = {
-        "consumequeue/T/0/00000000000000000000": entries,
-        "consumequeue/T/0/00000000000000000060": bytes(20),
-    }
-    files = files_of({**OLD, **queue, "consumequeue/README": b"somebody's"}, "store")
-    assert expired_queues(files, "store", set(), 100) == ["consumequeue/T/0"] * expired
-    assert expired_queues(files, "store", {"consumequeue/T/0"}, 100) == []
-    put(files)
-    found = {path for path in below(files, "store") if path.startswith("consumequeue/")}
-    assert found == {"consumequeue/README", *(queue if expired else ())}
-
-
-def test_queues_in_rocksdb_have_their_ends_themselves() -> None:
+    for last, expired in [(99, True), (100, False)]:
+        entries = np.array([(10, 5, 0), (last, 5, 0), (0, 0, 0)], QUEUE_ENTRY).tobytes()
+        queue = {"consumequeue/T/0/00000000000000000000": entries,
+                 "consumequeue/T/0/00000000000000000060": bytes(20)}  # fmt: skip
+        files = files_of({**OLD, **queue, "consumequeue/README": b"somebody's"}, "store")
+        assert expired_queues(files, "store", set(), 100) == ["consumequeue/T/0"] * expired
+        assert expired_queues(files, "store", {"consumequeue/T/0"}, 100) == []
+        put(files)
+        found = {path for path in below(files, "store") if path.startswith("consumequeue/")}
+        assert found == {"consumequeue/README", *(queue if expired else ())}
     old = {"consumequeue/T/0/00000000000000000000": np.array([(10, 5, 0)], QUEUE_ENTRY).tobytes()}
     files, new = files_of({**OLD, **old}, "store"), {"consumequeue/CURRENT": b"MANIFEST-1\n"}
     put(files, new)
     assert "consumequeue/T/0/00000000000000000000" not in below(files, "store")
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"null", b"[" * 100_000, b"\xff"])
-def test_a_note_that_was_cut_off_is_none(raw: bytes) -> None:
-    assert read_note(files_of({"note": raw}), "note") is None
-    assert read_note(MemoryFiles(), "note") is None
-
-
-def test_what_a_killed_install_left_before_the_exchange_is_removed() -> None:
+def test_what_a_killed_install_left_is_removed_and_a_cut_note_is_none() -> None:
     left = f"{staging_prefix('store')}7"
     other = f"{staging_prefix('stores')}7"  # another store's
-    files = files_of(
-        {f"{left}/root/index/20260101000000002": b"", f"{other}/a": b"", "store/a": b"A"}
-    )
+    files = files_of({f"{left}/root/index/20260101000000002": b"", f"{other}/a": b"",
+                      "store/a": b"A"})  # fmt: skip
     assert clean_up(files, "store") == [left]
     assert set(files.tree()) == {f"{other}/a", "store/a"}
+    for raw in [b"", b"{", b"[1]", b"null", b"[" * 100_000, b"\xff"]:
+        assert read_note(files_of({"note": raw}), "note") is None
+        assert read_note(MemoryFiles(), "note") is None

@@ -36,17 +36,13 @@ def found(log: Log, position: Position = NEW_STORE, **more: Any) -> New:
 def lacking(place: int, count: int, more: str = "") -> list[str]:
     return [
         f"consumequeue/TB/0: {count} messages, the first at physical offset {place}, are in the "
-        f"log and not in the queue; `reput rebuild` has all{more}"
-    ]
+        f"log and not in the queue; `reput rebuild` has all{more}"]  # fmt: skip
 
 
-def test_queues_that_get_entries_are_named() -> None:
+def test_queues_that_get_entries_are_named_and_others_left_out_or_refused() -> None:
     new = found(in_turns(5), after(4, a=QueueEnd(2, 3 * SIZE), b=QueueEnd(2, 4 * SIZE)))
     assert (new.queues, new.ahead.entries, new.lacking) == ({A}, 1, [])
     assert found(in_turns(5)).queues == {A, B}
-
-
-def test_a_topic_that_is_no_folders_name_is_left_out_and_told_once() -> None:
     new = found(log_with([("a/", 0), ("..", -5), ("a/", 1), ("TA", 0)]))
     assert new.queues == {A}
     said = ["topic '..' is not a folder's name", "topic 'a/' holds a path separator"]
@@ -54,13 +50,12 @@ def test_a_topic_that_is_no_folders_name_is_left_out_and_told_once() -> None:
     assert {key.topic for key in new.unsafe} == {"a/", ".."}
     many = found(log_with([(f"/{n:c}", 0) for n in range(65, 90)]))
     assert (len(many.left_out), len(many.unsafe)) == (20, 25)
-
-
-@pytest.mark.parametrize("offset", [-1, LAST_OFFSET + 1])
-def test_a_first_queue_offset_that_no_file_can_have_is_refused(offset: int) -> None:
-    with pytest.raises(StoreError, match=f"'TB', queue 0: .* offset {SIZE}: queueOffset {offset}"):
-        found(log_with([("TA", 0), ("TB", offset)]))
-    assert found(log_with([("TB", LAST_OFFSET)])).queues == {B}
+    for offset in [-1, LAST_OFFSET + 1]:
+        with pytest.raises(
+            StoreError,
+            match=f"'TB', queue 0: .* offset {SIZE}: queueOffset {offset}"):  # fmt: skip
+            found(log_with([("TA", 0), ("TB", offset)]))
+        assert found(log_with([("TB", LAST_OFFSET)])).queues == {B}
 
 
 def test_a_queue_that_has_lost_its_last_entries_is_refused() -> None:
@@ -69,48 +64,28 @@ def test_a_queue_that_has_lost_its_last_entries_is_refused() -> None:
     with pytest.raises(StoreError, match=f"TB/0: ends before its record at .* {3 * SIZE}, which"):
         found(in_turns(8), position)
     assert found(in_turns(7), position).queues == {A}  # nothing new goes behind the loss
-
-
-def test_a_gap_that_is_the_logs_own_is_gone_on_with_as_in_rocketmq() -> None:
     log = log_with([("TB", 0), ("TB", 5), ("TB", 7)])
     assert found(log, after(2, b=QueueEnd(6, 2 * SIZE))).queues == {B}
 
 
-@pytest.mark.parametrize(
-    ("topics", "told"),
-    [
-        (None, lacking(SIZE, 2, DELETED)),
-        (["TA", "TB"], lacking(SIZE, 2)),
-        (["TA"], []),
-    ],
-)
-def test_a_queue_that_is_missing_is_told_unless_its_topic_was_deleted(
-    topics: list[str] | None, told: list[str]
-) -> None:
-    position = after(4, a=QueueEnd(2, 3 * SIZE))
-    assert found(in_turns(5), position, topics=topics).lacking == told
-    assert found(in_turns(5), position, topics=topics, growing=True).lacking == []
-
-
-def test_records_before_queue_offset_nought_are_a_deleted_topics() -> None:
+def test_a_queue_that_is_missing_is_told_unless_its_topic_was_deleted() -> None:
+    for topics, told in [(None, lacking(SIZE, 2, DELETED)), (["TA", "TB"], lacking(SIZE, 2)),
+                         (["TA"], [])]:  # fmt: skip
+        position = after(4, a=QueueEnd(2, 3 * SIZE))
+        assert found(in_turns(5), position, topics=topics).lacking == told
+        assert found(in_turns(5), position, topics=topics, growing=True).lacking == []
     records = [("TB", 0), ("TB", 1), ("TB", 0), ("TA", 0), ("TB", 1)]
     new = found(log_with(records), after(4, a=QueueEnd(1, 4 * SIZE)))
     assert new.lacking == lacking(2 * SIZE, 1, DELETED)
-
-
-def test_offsets_that_the_queue_has_not_reached_yet_are_a_deleted_topics() -> None:
     log = log_with([("TB", 50), ("TA", 0), ("TB", 3)])
     new = found(log, after(2, a=QueueEnd(1, 2 * SIZE)))
     assert (new.queues, new.lacking) == ({B}, [])
 
 
-@pytest.mark.parametrize(("settled", "records"), [(True, 3), (False, 2)])
-def test_a_last_record_that_may_be_there_in_part_waits(settled: bool, records: int) -> None:
-    new = found(in_turns(3), settled=settled)
-    assert (new.ahead.records, new.ahead.end) == (records, records * SIZE)
-
-
-def test_a_log_that_is_being_written_may_end_in_a_fault() -> None:
+def test_a_log_that_is_being_written_may_end_in_part_or_in_a_fault() -> None:
+    for settled, records in [(True, 3), (False, 2)]:
+        new = found(in_turns(3), settled=settled)
+        assert (new.ahead.records, new.ahead.end) == (records, records * SIZE)
     log = in_turns(5)
     raw = bytearray(log.segments[0])
     raw[3 * SIZE + 90] ^= 1  # in the body of the fourth record

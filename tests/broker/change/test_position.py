@@ -46,43 +46,33 @@ def test_an_index_file_without_room_is_full(most: int, full: bool) -> None:
     assert (ahead.index_puts, ahead.opens_index) == (0, full)
 
 
-@pytest.mark.parametrize(
-    ("byte", "raw", "told"),
-    [
+def test_the_last_entries_of_queue_and_index_are_its_records() -> None:
+    for byte, raw, told in [
         (0, struct.pack(">q", 3 * SIZE + 1), "no sound record stands there"),
         (0, struct.pack(">q", 0), "that record is in other queues"),
         (8, struct.pack(">i", SIZE + 1), f"size {SIZE + 1}: .* that record has {SIZE} bytes"),
-        (12, struct.pack(">q", -1), "tagsCode -1: .* that record has 0"),
-    ],
-)
-def test_the_last_entry_of_a_queue_is_its_records(byte: int, raw: bytes, told: str) -> None:
-    files = derived(in_turns(4))
-    queue = bytearray(files[QUEUE_B])
-    queue[20 + byte : 20 + byte + len(raw)] = raw
-    files[QUEUE_B] = bytes(queue)
-    with pytest.raises(BadQueue, match=f"(?s){told}.*not of this log"):
-        position_of(files, in_turns(4))
-
-
-@pytest.mark.parametrize(
-    ("byte", "raw", "told"),
-    [
+        (12, struct.pack(">q", -1), "tagsCode -1: .* that record has 0")]:  # fmt: skip
+        files = derived(in_turns(4))
+        queue = bytearray(files[QUEUE_B])
+        queue[20 + byte : 20 + byte + len(raw)] = raw
+        files[QUEUE_B] = bytes(queue)
+        with pytest.raises(BadQueue, match=f"(?s){told}.*not of this log"):
+            position_of(files, in_turns(4))
+    for byte, raw, told in [
         (24, struct.pack(">q", 3 * SIZE + 1), None),  # the mark of a writer that was killed
         (24, struct.pack(">q", 3 * SIZE + 2), f"endPhyOffset .* the last entry has {3 * SIZE}"),
         (8, struct.pack(">q", T0), f"endTimestamp .* that record has {T0 + 3}"),
         (40 + 7 * 4 + 4 * 20, struct.pack(">i", 1), "keyHash 1: no key of the record"),
-    ],
-)
-def test_the_last_entry_of_an_index_is_its_records(byte: int, raw: bytes, told: str | None) -> None:
-    files = derived(in_turns(4))
-    index = bytearray(files[INDEX])
-    index[byte : byte + len(raw)] = raw
-    files[INDEX] = bytes(index)
-    if told is None:
-        assert position_of(files, in_turns(4)).index_from == 3 * SIZE
-    else:
-        with pytest.raises(BadIndex, match=told):
-            position_of(files, in_turns(4))
+    ]:
+        files = derived(in_turns(4))
+        index = bytearray(files[INDEX])
+        index[byte : byte + len(raw)] = raw
+        files[INDEX] = bytes(index)
+        if told is None:
+            assert position_of(files, in_turns(4)).index_from == 3 * SIZE
+        else:
+            with pytest.raises(BadIndex, match=told):
+                position_of(files, in_turns(4))
 
 
 def test_a_queue_whose_records_have_expired_is_taken_at_its_word() -> None:
@@ -107,17 +97,11 @@ def test_what_is_ahead_is_counted_for_queues_and_index_apart() -> None:
     assert (ahead.entries, seen, ahead.index_puts, ahead.records) == (5, 5, 15, 16)
     assert (ahead.end, ahead.fault) == (SEGMENT + 7 * SIZE, Fault.ZEROS)
     assert (ahead.last_record, ahead.last_timestamp) == (SEGMENT + 6 * SIZE, T0 + 19)
-
-
-def test_nothing_is_new_behind_the_last_record() -> None:
     log = in_turns(4)
     ahead, seen = looked(log, Position({}, 4 * SIZE, 3 * SIZE, True, False, 0))
     assert ahead.nothing_new
     assert seen == 0
     assert not looked(log, NEW_STORE)[0].nothing_new
-
-
-def test_a_record_that_is_copied_in_part_is_not_there_yet() -> None:
     ahead, _ = looked(in_turns(4), NEW_STORE, there=4 * SIZE - 1)
     assert (ahead.end, ahead.entries, ahead.opens_index) == (3 * SIZE, 3, True)
     ahead, _ = looked(in_turns(4), NEW_STORE, there=4 * SIZE)

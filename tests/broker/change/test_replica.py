@@ -63,14 +63,11 @@ def test_a_kill_leaves_no_segment_without_its_length(tmp_path: Path) -> None:
     assert lengths_at_each_kill(tmp_path, work) == {SEGMENT_BYTES}
 
 
-def test_no_segment_begins_before_the_one_before_is_whole() -> None:
+def test_a_segment_begins_behind_a_whole_one_and_what_was_noted_is_there() -> None:
     log = ReplicaLog(MemoryFiles(), SEGMENT_BYTES, 0)
     log.write(bytes(SEGMENT_BYTES))
     with pytest.raises(ValueError, match="before 0 is committed"):
         log.write(b"x")
-
-
-def test_what_was_synced_and_noted_is_there_after_a_power_cut() -> None:
     raw, ends = source()
     files = MemoryFiles()
     log = ReplicaLog(files, SEGMENT_BYTES, 0)
@@ -78,6 +75,6 @@ def test_what_was_synced_and_noted_is_there_after_a_power_cut() -> None:
     log.commit(ends[0])
     log.sync()
     write_standing(files, Standing("s", ends[0], 0, {}))
-    left = [c.files.tree() for c in crash_states(MemoryFiles(), files.ops, 1, 0)
-            if c.after == len(files.ops)]  # fmt: skip
+    left = [c.files.tree() for c in crash_states(MemoryFiles(), files.ops, 1,
+                                                 0) if c.after == len(files.ops)]  # fmt: skip
     assert left == [files.tree()] * 3

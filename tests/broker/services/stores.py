@@ -41,8 +41,7 @@ def writing(files: Files, clock: Clock, **named: Any) -> CommitLogWriter:
     return CommitLogWriter.open(
         getattr(files, "root", ""), settings(**(SIZES | named)), clock=clock, files=files,
         background=False, unique_ids=UniqueIds(clock, "127.0.0.1:1", 1, clock.now & 0xFFFF),
-        release=release,
-    )  # fmt: skip
+        release=release)  # fmt: skip
 
 
 def delayed(body: str, level: int, topic: str = "Orders", queue_id: int = 1) -> Message:
@@ -62,10 +61,8 @@ def planned(files: Files, until: Until, stopped: bool = True) -> tuple[DeliveryP
         return plan_delivery(gathered, found, levels, until), read.timer_read
 
 
-def run(
-    files: Files, until: int, now: int | None = None, missed: bool = False, stop_after: int = 0,
-    **named: Any,
-) -> Delivered:  # fmt: skip
+def run(files: Files, until: int, now: int | None = None, missed: bool = False, stop_after: int = 0,
+        **named: Any) -> Delivered:  # fmt: skip
     """A whole run of the job, as `reput deliver-delayed` has it; stop_after: as by a signal."""
     clock = Clock(until if now is None else now)
     wanted = Until(until, clock.now, missed, 1000)
@@ -84,18 +81,14 @@ def run(
 def bodies(files: Files, topic: str = "Orders", queue_id: int = 1) -> list[str]:
     """What a topic's queue has, by its ConsumeQueue."""
     with opened(files) as store:
-        return [
-            store.log.body(store.log.record_at(entry.physical_offset)).decode()
-            for entry in store.queue(topic, queue_id, False).entries(0)
-        ]
+        return [store.log.body(store.log.record_at(entry.physical_offset)).decode()
+                for entry in store.queue(topic, queue_id, False).entries(0)]  # fmt: skip
 
 
 def properties_in(files: Files, topic: str = "Orders", queue_id: int = 1) -> list[dict[str, str]]:
     with opened(files) as store:
-        return [
-            parse_properties(store.log.record_at(entry.physical_offset).properties)
-            for entry in store.queue(topic, queue_id, False).entries(0)
-        ]
+        return [parse_properties(store.log.record_at(entry.physical_offset).properties)
+                for entry in store.queue(topic, queue_id, False).entries(0)]  # fmt: skip
 
 
 def disk(root: Path) -> DiskFiles:
@@ -113,14 +106,11 @@ def duplicate(files: MemoryFiles) -> MemoryFiles:
 __all__ = ["Bytes", "Clock"]
 
 
-def half(
-    writer: CommitLogWriter, key: str, checks: int = 0, topic: str = HALF_TOPIC, **more: str
-) -> int:
+def half(writer: CommitLogWriter, key: str, checks: int = 0, topic: str = HALF_TOPIC,
+         **more: str) -> int:  # fmt: skip
     """A half message, or with checks a copy as a broker appends it."""
-    pairs = {
-        "UNIQ_KEY": key, "REAL_TOPIC": "Orders", "REAL_QID": "1", "PGROUP": "g",
-        "TRAN_MSG": "true",
-    } | more  # fmt: skip
+    pairs = {"UNIQ_KEY": key, "REAL_TOPIC": "Orders", "REAL_QID": "1", "PGROUP": "g",
+             "TRAN_MSG": "true"} | more  # fmt: skip
     if checks:
         pairs["TRANSACTION_CHECK_TIMES"] = str(checks)
     raw = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()

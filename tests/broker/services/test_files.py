@@ -37,9 +37,8 @@ def holding(files_of: dict[str, bytes]) -> MemoryFiles:
     return files
 
 
-@pytest.mark.parametrize(
-    "name", ["consumerOffset", "delayOffset", "topics", "subscriptionGroup", "consumerFilter"]
-)
+@pytest.mark.parametrize("name", [
+    "consumerOffset", "delayOffset", "topics", "subscriptionGroup", "consumerFilter"])  # fmt: skip
 def test_a_real_brokers_file_is_written_as_it_was_read(name: str) -> None:
     raw = (golden_stores.unpack("broker_clean_5.3.3").input / f"config/{name}.json").read_bytes()
     found = read_json(holding({PATH: raw}), PATH)
@@ -47,49 +46,36 @@ def test_a_real_brokers_file_is_written_as_it_was_read(name: str) -> None:
     assert found
 
 
-def test_before_5_4_0_maps_of_integers_and_lists_are_on_one_line() -> None:
+def test_each_release_has_its_own_lines() -> None:
     assert pretty(TABLE, False) == (
         '{\n\t"offsetTable":{\n\t\t"T@g":{0:7,-1:8\n\t\t},\n\t\t"none":{},\n\t\t"list":["a",1]'
-        "\n\t}\n}"
-    )
-
-
-def test_from_5_4_0_on_each_entry_has_a_line() -> None:
+        "\n\t}\n}")  # fmt: skip
     assert pretty(TABLE, True) == (
         '{\n\t"offsetTable":{\n\t\t"T@g":{\n\t\t\t0:7,\n\t\t\t-1:8\n\t\t},\n\t\t"none":{},'
-        '\n\t\t"list":[\n\t\t\t"a",\n\t\t\t1\n\t\t]\n\t}\n}'
-    )
+        '\n\t\t"list":[\n\t\t\t"a",\n\t\t\t1\n\t\t]\n\t}\n}')  # fmt: skip
 
 
-def test_a_quoted_number_stays_quoted_and_an_unquoted_one_does_not() -> None:
+def test_numbers_and_text_stay_as_they_are() -> None:
     raw = b'{"offsetTable":{"1":2,3:4, -5 :6,"a{7:8":"9:\\"{1:2}"}}'
     found = read_json(holding({PATH: raw}), PATH)
     assert found["offsetTable"] == {
-        "1": 2, integer_key(3): 4, integer_key("-5"): 6, "a{7:8": '9:"{1:2}',
-    }  # fmt: skip
+        "1": 2, integer_key(3): 4, integer_key("-5"): 6, "a{7:8": '9:"{1:2}'}  # fmt: skip
     assert pretty(found["offsetTable"], False).startswith('{\n\t"1":2,\n\t3:4,\n\t-5:6,')
     assert pretty({"#x": 1, "#": 2}, False) == '{\n\t"#x":1,\n\t"#":2\n}'
-
-
-def test_text_stays_as_it_is_in_names_and_values() -> None:
-    """fastjson escapes nothing but what JSON has to (no BrowserCompatible)."""
+    # fastjson escapes nothing but what JSON has to (no BrowserCompatible).
     raw = '{"offsetTable":{"订单@g":{0:7},"\\"é":"\\"é"}}'.encode()
     found = read_json(holding({PATH: raw}), PATH)
     assert pretty(found, False) == (
-        '{\n\t"offsetTable":{\n\t\t"订单@g":{0:7\n\t\t},\n\t\t"\\"é":"\\"é"\n\t}\n}'
-    )
+        '{\n\t"offsetTable":{\n\t\t"订单@g":{0:7\n\t\t},\n\t\t"\\"é":"\\"é"\n\t}\n}')  # fmt: skip
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"7", b"null", b"{", b"\xff", b'{"a":' * 2000, b"{}x"])
-def test_what_is_no_object_is_refused_and_left(raw: bytes) -> None:
-    files = holding({PATH: raw})
-    with pytest.raises(StoreError, match="not a JSON object"):
-        read_json(files, PATH)
-    assert files.tree()[PATH] == raw
-    assert read_json(MemoryFiles(), PATH) == {}
-
-
-def test_offsets_may_be_changed_in_what_was_read() -> None:
+def test_offsets_may_be_changed_in_what_was_read_but_no_object_is_refused() -> None:
+    for raw in [b"", b"[]", b"7", b"null", b"{", b"\xff", b'{"a":' * 2000, b"{}x"]:
+        files = holding({PATH: raw})
+        with pytest.raises(StoreError, match="not a JSON object"):
+            read_json(files, PATH)
+        assert files.tree()[PATH] == raw
+        assert read_json(MemoryFiles(), PATH) == {}
     whole, table = read_offsets(holding({PATH: b'{"x":1,"offsetTable":{1:2}}'}), PATH)
     table[integer_key(1)] = 9
     assert whole == {"x": 1, "offsetTable": {"#1": 9}}
@@ -149,21 +135,18 @@ def test_topics_that_are_missing_are_added_as_a_broker_writes_them() -> None:
     assert files.tree() == after
 
 
-def test_a_new_store_of_4_9_7_gets_a_file_without_attributes() -> None:
+def test_a_new_store_of_4_9_7_gets_a_file_and_a_broken_one_is_left() -> None:
     files = MemoryFiles()
     files.make_folder("")
     assert add_topics(files, {"T": 2}, {}, profile("4.9.7"), 5) == ["T"]
     found = read_json(files, TOPICS)
     assert "attributes" not in found["topicConfigTable"]["T"]
     assert found["dataVersion"] == {"counter": 1, "timestamp": 5}
-
-
-@pytest.mark.parametrize("raw", [b"\0" * 40, b'{"topicConfigTable":[]}'])
-def test_a_file_of_topics_that_is_broken_is_left(raw: bytes) -> None:
-    files = holding({TOPICS: raw})
-    with pytest.raises(StoreError, match=r"topics\.json"):
-        add_topics(files, {"T": 1}, {}, OLD, 5)
-    assert files.tree() == holding({TOPICS: raw}).tree()
+    for raw in [b"\0" * 40, b'{"topicConfigTable":[]}']:
+        files = holding({TOPICS: raw})
+        with pytest.raises(StoreError, match=r"topics\.json"):
+            add_topics(files, {"T": 1}, {}, OLD, 5)
+        assert files.tree() == holding({TOPICS: raw}).tree()
 
 
 # --- The timer's files replaced in steps, and what is none of a broker's refused.
@@ -180,10 +163,8 @@ def before() -> MemoryFiles:
     files = MemoryFiles()
     for folder in ("timerlog", "config", ".reput-timerlog"):
         files.make_folder(folder)
-    made = {
-        LOG: b"old", "timerwheel": b"w", "timerwheel.7": b"w", "timerwheels": b"other",
-        CHECK: OLD_CHECK,
-    }  # fmt: skip
+    made = {LOG: b"old", "timerwheel": b"w", "timerwheel.7": b"w", "timerwheels": b"other",
+            CHECK: OLD_CHECK}  # fmt: skip
     for name, raw in made.items():
         files.create(name).write_at(0, raw)
     files.ops.clear()
@@ -194,18 +175,14 @@ def after() -> dict[str, bytes]:
     ((_, content),) = timer_log_files(TIMERS.units, 200, 1000)
     return {
         LOG: content.ljust(200, b"\0"), "timerwheels": b"other",
-        CHECK: struct.pack(">4q", READ, 0, 42, 42) + OLD_CHECK[32:],
-    }  # fmt: skip
+        CHECK: struct.pack(">4q", READ, 0, 42, 42) + OLD_CHECK[32:]}  # fmt: skip
 
 
-def test_the_files_are_replaced_and_the_check_point_keeps_its_end() -> None:
+def test_the_files_are_replaced_and_a_power_cut_leaves_a_wheel_of_the_log() -> None:
     files = before()
     replace_timer_files(files, TIMERS, 200)
     assert files.tree() == after()
-
-
-def test_whatever_a_power_cut_leaves_a_broker_makes_the_wheel_of_the_log_that_is_there() -> None:
-    """It makes it of what is behind timercheck's lastTimerLogFlushPos, and of a wheel there is."""
+    # It makes it of what is behind timercheck's lastTimerLogFlushPos, and of a wheel there is.
     files = before()
     start = same_again(files)
     replace_timer_files(files, TIMERS, 200)
@@ -222,18 +199,16 @@ def test_whatever_a_power_cut_leaves_a_broker_makes_the_wheel_of_the_log_that_is
             assert {p: raw for p, raw in tree.items() if not p.startswith(".")} == new, where
 
 
-@pytest.mark.parametrize(
-    "made", ["timerlog/x", "timerlog/1", "config/timercheck/", "timerwheel/", "timerwheel.1/"]
-)
-def test_what_is_no_brokers_file_is_refused(made: str) -> None:
-    files = MemoryFiles()
-    check_can_replace(files)
-    files.make_folder(made.rpartition("/")[0])
-    if not made.endswith("/"):
-        files.create(made)
-    with pytest.raises(StoreError, match="is left as it is"):
+def test_what_is_no_brokers_file_is_refused() -> None:
+    for made in ["timerlog/x", "timerlog/1", "config/timercheck/", "timerwheel/", "timerwheel.1/"]:
+        files = MemoryFiles()
         check_can_replace(files)
-    file = MemoryFiles()
-    file.create("timerlog")
-    with pytest.raises(StoreError, match="timerlog: is not a folder"):
-        check_can_replace(file)
+        files.make_folder(made.rpartition("/")[0])
+        if not made.endswith("/"):
+            files.create(made)
+        with pytest.raises(StoreError, match="is left as it is"):
+            check_can_replace(files)
+        file = MemoryFiles()
+        file.create("timerlog")
+        with pytest.raises(StoreError, match="timerlog: is not a folder"):
+            check_can_replace(file)

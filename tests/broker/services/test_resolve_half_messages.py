@@ -25,10 +25,8 @@ def broker_records() -> list[Record]:
 
 
 def only_place_differs(one: Record, other: Record) -> bool:
-    nowhere = {
-        "queue_offset": 0, "physical_offset": 0, "prepared_offset": 0, "store_timestamp": 0,
-        "body_at": 0,
-    }  # fmt: skip
+    nowhere = {"queue_offset": 0, "physical_offset": 0, "prepared_offset": 0, "store_timestamp": 0,
+               "body_at": 0}  # fmt: skip
     return one._replace(**nowhere) == other._replace(**nowhere)
 
 
@@ -78,17 +76,13 @@ def test_a_delayed_message_is_the_brokers(broker_records: list[Record], tmp_path
         properties = parse_properties(record.properties)
         message = as_message(record)
         message.topic, message.queue_id = (
-            properties.pop("REAL_TOPIC"),
-            int(properties.pop("REAL_QID")),
-        )
+            properties.pop("REAL_TOPIC"), int(properties.pop("REAL_QID")))  # fmt: skip
         message.delay_level = int(properties.pop("DELAY"))
         message.properties = properties
         with open_writer(tmp_path / str(number), mappedFileSizeCommitLog=1 << 20) as writer:
             writer.append(message)
         assert only_place_differs(last_record(tmp_path / str(number)), record)
-
-
-def test_a_delay_level_above_the_highest_is_the_highest(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "later").mkdir()
     with open_writer(tmp_path, messageDelayLevel="1s 2s") as writer:
         writer.append(Message("T", b"", delay_level=9))
     assert last_record(tmp_path).queue_id == 1

@@ -14,14 +14,12 @@ from tests.jobs.sockets.asked import Asked
 T0 = 1_700_000_000_000
 STEP = 1000  # milliseconds between two messages
 _ENTRY = re.compile(
-    rb'\{"brokerName":"reput","queueId":(\d+),"topic":"([^"]*)"\}:(\{[^}]*\}|-?\d+)'
-)
+    rb'\{"brokerName":"reput","queueId":(\d+),"topic":"([^"]*)"\}:(\{[^}]*\}|-?\d+)')  # fmt: skip
 FIXED = 91  # bytes of a record without topic, body and properties
 
 
-def message(
-    number: int, topic: str = "T", queue_id: int = 0, tag: str = "", size: int = 9
-) -> Message:
+def message(number: int, topic: str = "T", queue_id: int = 0, tag: str = "",
+            size: int = 9) -> Message:  # fmt: skip
     """A message of FIXED + 1 + size bytes, and those of its tag."""
     raw = f"TAGS\x01{tag}\x02".encode() if tag else b""
     return Message(topic, b"%0*d" % (size, number), queue_id, properties=raw)
@@ -46,7 +44,5 @@ def served(
 
 def by_queue(body: bytes) -> dict[tuple[str, int], Any]:
     """The values of a map whose keys are MessageQueues, by topic and queue id."""
-    return {
-        (topic.decode(), int(queue)): json.loads(value)
-        for queue, topic, value in _ENTRY.findall(body)
-    }
+    return {(topic.decode(), int(queue)): json.loads(value) for queue, topic,
+            value in _ENTRY.findall(body)}  # fmt: skip

@@ -21,41 +21,25 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     return served(tmp_path_factory.mktemp("store"), [message(0)], topics={"U": {}})
 
 
-def test_there_is_one_cluster_of_one_broker(asked: Asked) -> None:
+def test_a_name_server_has_one_cluster_of_one_broker_and_no_values_by_key(asked: Asked) -> None:
     body = asked.ask(RequestCode.GET_BROKER_CLUSTER_INFO, 1).body
     assert b'"brokerAddrs":{0:"127.0.0.1:9876"}' in body  # an integer key has no quotes
     found: Any = json.loads(body.replace(b"{0:", b'{"0":'))
     assert found["clusterAddrTable"] == {"DefaultCluster": ["reput"]}
     assert list(found["brokerAddrTable"]) == ["reput"]
-
-
-@pytest.mark.parametrize(("cluster", "all_of_them"), [("DefaultCluster", True), ("other", False)])
-def test_topics_are_those_of_the_one_cluster(asked: Asked, cluster: str, all_of_them: bool) -> None:
-    every = said(asked.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, 1))["topicList"]
-    assert {"T", "U", "TBW102"} <= {*every}
-    found = said(asked.ask(RequestCode.GET_TOPICS_BY_CLUSTER, 1, cluster=cluster))["topicList"]
-    assert found == (every if all_of_them else [])
-
-
-def test_system_topics_are_named_like_cluster_and_broker(asked: Asked) -> None:
+    for cluster, all_of_them in [("DefaultCluster", True), ("other", False)]:
+        every = said(asked.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, 1))["topicList"]
+        assert {"T", "U", "TBW102"} <= {*every}
+        found = said(asked.ask(RequestCode.GET_TOPICS_BY_CLUSTER, 1, cluster=cluster))["topicList"]
+        assert found == (every if all_of_them else [])
     found = said(asked.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, 1))
     assert found == {"brokerAddr": LISTENING, "topicList": ["DefaultCluster", "reput"]}
-
-
-@pytest.mark.parametrize(
-    ("code", "more", "told"),
-    [
+    for code, more, told in [
         (RequestCode.GET_KV_CONFIG, {"key": "k"}, "No config item, Namespace: n Key: k"),
-        (RequestCode.GET_KVLIST_BY_NAMESPACE, {}, "No config item, Namespace: n"),
-    ],
-)
-def test_there_are_no_values_by_key(asked, code, more, told) -> None:
-    answer = asked.ask(code, 1, namespace="n", **more)
-    assert (answer.code, answer.remark) == (ResponseCode.QUERY_NOT_FOUND, told)
-    assert asked.ask(code, 1, **more).code == ResponseCode.SYSTEM_ERROR
-
-
-def test_the_one_setting_is_where_it_listens(asked: Asked) -> None:
+        (RequestCode.GET_KVLIST_BY_NAMESPACE, {}, "No config item, Namespace: n")]:  # fmt: skip
+        answer = asked.ask(code, 1, namespace="n", **more)
+        assert (answer.code, answer.remark) == (ResponseCode.QUERY_NOT_FOUND, told)
+        assert asked.ask(code, 1, **more).code == ResponseCode.SYSTEM_ERROR
     body = asked.ask(RequestCode.GET_NAMESRV_CONFIG, 1).body
     assert body == b"bindAddress=127.0.0.1\nlistenPort=9876\n"
 
@@ -65,8 +49,7 @@ def test_the_one_setting_is_where_it_listens(asked: Asked) -> None:
 def asked_routes(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     topics: dict[str, Any] = {
         "T": {"readQueueNums": 3, "writeQueueNums": 2, "perm": 6, "topicSysFlag": 1},
-        "Writes": {"perm": 2}, "Inherits": {"perm": 7},
-    }  # fmt: skip
+        "Writes": {"perm": 2}, "Inherits": {"perm": 7}}  # fmt: skip
     return served(tmp_path_factory.mktemp("store"), [message(0)], topics=topics)
 
 
@@ -77,7 +60,7 @@ def route(asked_routes: Asked, topic: str, version: int | None = None, **more: A
     return answer(asked_routes.broker, command, Caller(1, "10.0.0.1:5000", LISTENING, 0))
 
 
-def test_a_route_has_one_broker_at_the_address_by_which_it_was_reached(asked_routes: Asked) -> None:
+def test_a_route_has_one_broker_where_it_was_reached_and_queues_to_read(asked_routes) -> None:
     told = json.loads(route(asked_routes, "T", acceptStandardJsonOnly="true").body)
     (broker,) = told["brokerDatas"]
     assert broker["brokerAddrs"] == {"0": LISTENING}
@@ -87,40 +70,26 @@ def test_a_route_has_one_broker_at_the_address_by_which_it_was_reached(asked_rou
         assert b'"10.1.1.1:10911"' in route(asked_routes, "T").body
     finally:
         asked_routes.broker.address = None
-
-
-@pytest.mark.parametrize(("topic", "perm"), [("T", 4), ("Writes", 0), ("Inherits", 4)])
-def test_queues_may_only_be_read(asked_routes: Asked, topic: str, perm: int) -> None:
-    (queues,) = json.loads(route(asked_routes, topic, acceptStandardJsonOnly="true").body)[
-        "queueDatas"
-    ]
-    assert queues["perm"] == perm
-    if topic == "T":
-        assert (queues["readQueueNums"], queues["writeQueueNums"], queues["topicSysFlag"]) == (
-            3, 2, 1,
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("version", "more", "quoted"),
-    [
-        (0, {}, False), (0, {"acceptStandardJsonOnly": "true"}, True),
-        (0, {"acceptStandardJsonOnly": "false"}, False), (479, {}, True),
-    ],
-)  # fmt: skip
-def test_integer_keys_are_quoted_for_those_who_read_standard_json(
-    asked_routes: Asked, version: int, more: dict[str, str], quoted: bool
-) -> None:
-    """From V4_9_4 on; older Go clients cannot read quoted keys (#4471)."""
-    body = route(asked_routes, "T", version, **more).body
-    assert (b'{"0":' in body) is quoted
-    assert (b"{0:" in body) is not quoted
-
-
-def test_a_topic_that_there_is_not_has_no_route(asked_routes: Asked) -> None:
+    for topic, perm in [("T", 4), ("Writes", 0), ("Inherits", 4)]:
+        (queues,) = json.loads(route(asked_routes, topic, acceptStandardJsonOnly="true").body)[
+            "queueDatas"]  # fmt: skip
+        assert queues["perm"] == perm
+        if topic == "T":
+            assert (queues["readQueueNums"], queues["writeQueueNums"], queues["topicSysFlag"]) == (
+                3, 2, 1)  # fmt: skip
     told = route(asked_routes, "None")
     assert told.code == ResponseCode.TOPIC_NOT_EXIST
     assert told.remark == "No topic route info in name server for the topic: None"
+
+
+def test_integer_keys_are_quoted_for_those_who_read_standard_json(asked_routes: Asked) -> None:
+    """From V4_9_4 on; older Go clients cannot read quoted keys (#4471)."""
+    for version, more, quoted in [
+        (0, {}, False), (0, {"acceptStandardJsonOnly": "true"}, True),
+        (0, {"acceptStandardJsonOnly": "false"}, False), (479, {}, True)]:  # fmt: skip
+        body = route(asked_routes, "T", version, **more).body
+        assert (b'{"0":' in body) is quoted
+        assert (b"{0:" in body) is not quoted
 
 
 # --- The broker's state: real figures of the store, and the release's own names for them.
@@ -140,30 +109,30 @@ def figures(asked_runtime: Asked) -> dict[str, str]:
 def test_figures_are_of_the_store_and_of_what_was_given(asked_runtime: Asked) -> None:
     asked_runtime.broker.given.total = 7
     found = figures(asked_runtime)
-    expected = {
-        "commitLogMinOffset": "0", "commitLogMaxOffset": str(3 * SIZE),
-        "earliestMessageTimeStamp": str(T0), "msgGetTotalTodayNow": "7",
-        "bootTimestamp": str(asked_runtime.broker.started), "brokerVersionDesc": "V5_3_3",
-        "putTps": "0.0 0.0 0.0",
-    }  # fmt: skip
+    expected = {"commitLogMinOffset": "0", "commitLogMaxOffset": str(3 * SIZE),
+                "earliestMessageTimeStamp": str(T0), "msgGetTotalTodayNow": "7",
+                "bootTimestamp": str(asked_runtime.broker.started), "brokerVersionDesc": "V5_3_3",
+                "putTps": "0.0 0.0 0.0"}  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert 0 < float(found["commitLogDiskRatio"]) <= 1
     assert list(found) == sorted(found)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "spoken"),
-    [
+    for seconds, spoken in [
         (0, "[ 0 days, 0 hours, 0 minutes, 0 seconds ]"),
         (59, "[ 0 days, 0 hours, 0 minutes, 59 seconds ]"),
         (60, "[ 0 days, 0 hours, 1 minutes, 0 seconds ]"),
         (90_061, "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"),
-        (86_400 * 40 - 1, "[ 39 days, 23 hours, 59 minutes, 59 seconds ]"),
-    ],
-)
-def test_how_long_it_runs_is_told_in_words(asked_runtime: Asked, seconds: int, spoken: str) -> None:
-    asked_runtime.now = asked_runtime.broker.started + 1000 * seconds + 999
-    assert figures(asked_runtime)["runtime"] == spoken
+        (86_400 * 40 - 1, "[ 39 days, 23 hours, 59 minutes, 59 seconds ]")]:  # fmt: skip
+        asked_runtime.now = asked_runtime.broker.started + 1000 * seconds + 999
+        assert figures(asked_runtime)["runtime"] == spoken
+    lines = asked_runtime.ask(RequestCode.GET_BROKER_CONFIG, 1).body.decode().splitlines()
+    assert {"brokerIP1=127.0.0.1", "listenPort=9876", "mappedFileSizeCommitLog=4096",
+            "brokerPermission=4"} <= {*lines}  # fmt: skip
+    found = json.loads(asked_runtime.ask(RequestCode.GET_BROKER_HA_STATUS, 1).body)
+    assert found["masterCommitLogMaxOffset"] == 3 * SIZE
+    assert found["haConnectionInfo"] == []
+    answer = asked_runtime.ask(RequestCode.VIEW_BROKER_STATS_DATA, 1, statsName="S", statsKey="k")
+    assert (answer.code, answer.remark) == (
+        ResponseCode.SYSTEM_ERROR, "The stats <S> <k> not exist")  # fmt: skip
 
 
 @pytest.mark.parametrize(("release", "since_5"), [("4.9.7", False), ("5.0.0", True)])
@@ -177,22 +146,6 @@ def test_names_are_those_of_the_release(asked_runtime, release, since_5, monkeyp
     assert "pullThreadPoolQueueSize" in found
 
 
-def test_settings_are_lines_of_properties(asked_runtime: Asked) -> None:
-    lines = asked_runtime.ask(RequestCode.GET_BROKER_CONFIG, 1).body.decode().splitlines()
-    assert {"brokerIP1=127.0.0.1", "listenPort=9876", "mappedFileSizeCommitLog=4096",
-            "brokerPermission=4"} <= {*lines}  # fmt: skip
-
-
-def test_there_are_no_replicas_and_no_counters(asked_runtime: Asked) -> None:
-    found = json.loads(asked_runtime.ask(RequestCode.GET_BROKER_HA_STATUS, 1).body)
-    assert found["masterCommitLogMaxOffset"] == 3 * SIZE
-    assert found["haConnectionInfo"] == []
-    answer = asked_runtime.ask(RequestCode.VIEW_BROKER_STATS_DATA, 1, statsName="S", statsKey="k")
-    assert (answer.code, answer.remark) == (
-        ResponseCode.SYSTEM_ERROR, "The stats <S> <k> not exist",
-    )  # fmt: skip
-
-
 # --- Real brokers that are our slaves: who may register, and the files that they ask for.
 @pytest.fixture
 def asked_slaves(store: Asked) -> Iterator[Asked]:
@@ -201,21 +154,14 @@ def asked_slaves(store: Asked) -> Iterator[Asked]:
     store.broker.slaves_at = None
 
 
-@pytest.mark.parametrize(
-    ("host", "told"),
-    [("10.9.8.7", "10.9.8.7"), ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1")],
-)
-def test_a_slave_is_told_where_the_log_and_the_configuration_are(asked_slaves, host, told) -> None:
+def test_a_slave_is_told_where_the_log_is_and_a_master_is_refused(asked_slaves) -> None:
     """An address for all is not an address: the one by which the slave reached us is."""
-    asked_slaves.broker.slaves_at = host, 10912
-    answer = asked_slaves.ask(RequestCode.REGISTER_BROKER, 1, brokerId=1)
-    assert answer.fields == {"haServerAddr": f"{told}:10912", "masterAddr": "127.0.0.1:9876"}
-    assert (
-        asked_slaves.ask(RequestCode.UNREGISTER_BROKER, 1, brokerId=1).code == ResponseCode.SUCCESS
-    )
-
-
-def test_a_master_is_refused_and_so_is_everybody_where_no_slaves_are_served(asked_slaves) -> None:
+    for host, told in [("10.9.8.7", "10.9.8.7"), ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1")]:
+        asked_slaves.broker.slaves_at = host, 10912
+        answer = asked_slaves.ask(RequestCode.REGISTER_BROKER, 1, brokerId=1)
+        assert answer.fields == {"haServerAddr": f"{told}:10912", "masterAddr": "127.0.0.1:9876"}
+        assert (asked_slaves.ask(RequestCode.UNREGISTER_BROKER, 1,
+                                 brokerId=1).code == ResponseCode.SUCCESS)  # fmt: skip
     register = RequestCode.REGISTER_BROKER
     assert asked_slaves.ask(register, 1, brokerId=0).code == ResponseCode.NO_PERMISSION
     assert (
@@ -227,23 +173,18 @@ def test_a_master_is_refused_and_so_is_everybody_where_no_slaves_are_served(aske
     assert answer.code == ResponseCode.NO_PERMISSION
 
 
-@pytest.mark.parametrize(
-    ("code", "name", "most"),
-    [
-        (RequestCode.GET_ALL_DELAY_OFFSET, "delayOffset.json", 100),
-        (RequestCode.GET_TIMER_CHECK_POINT, "timercheck", 56),
-        (RequestCode.GET_TIMER_METRICS, "timermetrics", 100),
-    ],
-)
-def test_a_file_of_config_is_given_as_it_is_or_its_absence_told(store, code, name, most) -> None:
-    absent = store.ask(code, 1)
-    assert (absent.code, absent.body) == (ResponseCode.SYSTEM_ERROR, b"")
-    path = Path(store.broker.store.opened.path) / "config" / name
-    path.parent.mkdir(exist_ok=True)
-    content = bytes(range(100))
-    path.write_bytes(content)
-    given = store.ask(code, 1)
-    assert (given.code, given.body) == (ResponseCode.SUCCESS, content[:most])
+def test_a_file_of_config_is_given_as_it_is_or_its_absence_told(store) -> None:
+    for code, name, most in [(RequestCode.GET_ALL_DELAY_OFFSET, "delayOffset.json", 100),
+                             (RequestCode.GET_TIMER_CHECK_POINT, "timercheck", 56),
+                             (RequestCode.GET_TIMER_METRICS, "timermetrics", 100)]:  # fmt: skip
+        absent = store.ask(code, 1)
+        assert (absent.code, absent.body) == (ResponseCode.SYSTEM_ERROR, b"")
+        path = Path(store.broker.store.opened.path) / "config" / name
+        path.parent.mkdir(exist_ok=True)
+        content = bytes(range(100))
+        path.write_bytes(content)
+        given = store.ask(code, 1)
+        assert (given.code, given.body) == (ResponseCode.SUCCESS, content[:most])
 
 
 # --- Parts of a broker that do not run here are answered as by a broker that has them switched
@@ -251,40 +192,30 @@ def test_a_file_of_config_is_given_as_it_is_or_its_absence_told(store, code, nam
 def test_no_group_reads_cold_data_and_the_limits_are_brokerconfigs(store: Asked) -> None:
     said = store.ask(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
     assert said.code == ResponseCode.SUCCESS
-    assert json.loads(said.body) == {
-        "runtimeTable": {}, "configTable": {}, "globalAcc": 0,
-        "cgColdReadThreshold": 3 * 1024 * 1024, "globalColdReadThreshold": 100 * 1024 * 1024,
-    }  # fmt: skip
+    assert json.loads(said.body) == {"runtimeTable": {}, "configTable": {}, "globalAcc": 0,
+                                     "cgColdReadThreshold": 3 * 1024 * 1024,
+                                     "globalColdReadThreshold": 100 * 1024 * 1024}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("release", "told"),
-    [
-        ("5.3.0", "diffResult"),
-        ("5.3.1", "checkStatus"),
-        ("5.3.3", "checkStatus"),
-        ("5.4.0", "checkStatus"),
-    ],
-)
-def test_queues_in_rocksdb_are_asked_for_in_the_words_of_each_release(
-    tmp_path: Path, release: str, told: str
-) -> None:
-    broker = served(tmp_path / "s", [message(0)], release)
-    said = broker.ask(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, topic="T")
-    assert said.code == ResponseCode.SUCCESS
-    about = json.loads(said.body)
-    assert list(about) == [told]
-    if told == "checkStatus":
-        assert about[told] == 2  # CheckRocksdbCqWriteResult.CHECK_IN_PROGRESS
-    else:
-        assert "rocksdbCQWriteEnable is false" in about[told]
+def test_queues_in_rocksdb_are_asked_for_in_the_words_of_each_release(tmp_path: Path) -> None:
+    for release, told in [
+        ("5.3.0", "diffResult"), ("5.3.1", "checkStatus"), ("5.3.3", "checkStatus"),
+        ("5.4.0", "checkStatus")]:  # fmt: skip
+        broker = served(tmp_path / "s", [message(0)], release)
+        said = broker.ask(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, topic="T")
+        assert said.code == ResponseCode.SUCCESS
+        about = json.loads(said.body)
+        assert list(about) == [told]
+        if told == "checkStatus":
+            assert about[told] == 2  # CheckRocksdbCqWriteResult.CHECK_IN_PROGRESS
+        else:
+            assert "rocksdbCQWriteEnable is false" in about[told]
 
 
 # --- What is told of topics: each queue's ends and last time, and their configuration.
-CONFIG: dict[str, Any] = {
-    "T": {"readQueueNums": 1, "writeQueueNums": 3, "perm": 6, "order": True, "topicSysFlag": 1,
-          "attributes": {"queue.type": "SimpleCQ"}},
-}  # fmt: skip
+CONFIG: dict[str, Any] = {"T": {
+    "readQueueNums": 1, "writeQueueNums": 3, "perm": 6, "order": True, "topicSysFlag": 1,
+    "attributes": {"queue.type": "SimpleCQ"}}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -293,22 +224,17 @@ def asked_topic(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     return served(tmp_path_factory.mktemp("store"), made, topics=CONFIG)
 
 
-def test_each_queue_has_its_ends_and_the_time_of_its_last_message(asked_topic: Asked) -> None:
+def test_each_topic_is_told_with_its_queues_and_its_configuration(asked_topic: Asked) -> None:
     body = asked_topic.ask(RequestCode.GET_TOPIC_STATS_INFO, 1, topic="T").body
     assert by_queue(body) == {
         ("T", 0): {"lastUpdateTimestamp": T0 + 4 * STEP, "maxOffset": 3, "minOffset": 0},
         ("T", 1): {"lastUpdateTimestamp": T0 + 3 * STEP, "maxOffset": 2, "minOffset": 0},
-        ("T", 2): {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0},
-    }
+        ("T", 2): {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0}}  # fmt: skip
     none = asked_topic.ask(RequestCode.GET_TOPIC_STATS_INFO, 1, topic="None")
     assert (none.code, none.remark) == (ResponseCode.TOPIC_NOT_EXIST, "topic[None] not exist")
-
-
-def test_a_configuration_is_the_stores_own(asked_topic: Asked) -> None:
-    expected = {
-        "attributes": {"queue.type": "SimpleCQ"}, "order": True, "perm": 6, "readQueueNums": 1,
-        "topicFilterType": "SINGLE_TAG", "topicName": "T", "topicSysFlag": 1, "writeQueueNums": 3,
-    }  # fmt: skip
+    expected = {"attributes": {"queue.type": "SimpleCQ"}, "order": True, "perm": 6,
+                "readQueueNums": 1, "topicFilterType": "SINGLE_TAG", "topicName": "T",
+                "topicSysFlag": 1, "writeQueueNums": 3}  # fmt: skip
     assert said(asked_topic.ask(RequestCode.GET_TOPIC_CONFIG, 1, topic="T")) == expected
     all_of_them = said(asked_topic.ask(RequestCode.GET_ALL_TOPIC_CONFIG, 1))
     assert all_of_them["topicConfigTable"]["T"] == expected
@@ -316,13 +242,9 @@ def test_a_configuration_is_the_stores_own(asked_topic: Asked) -> None:
     assert all_of_them["dataVersion"]["timestamp"] == asked_topic.broker.started
     none = asked_topic.ask(RequestCode.GET_TOPIC_CONFIG, 1, topic="None")
     assert none.code == ResponseCode.TOPIC_NOT_EXIST
-
-
-def test_system_topics_are_rocketmqs_the_brokers_names_and_those_of_the_store(asked_topic) -> None:
     found = said(asked_topic.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, 1))["topicList"]
     assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "OFFSET_MOVED_EVENT"} <= {
-        *found
-    }
+        *found}  # fmt: skip
     assert {"reput", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "rmq_sys_own"} <= {*found}
     assert "T" not in found
     assert len(found) == len(set(found))

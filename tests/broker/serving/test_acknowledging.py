@@ -37,10 +37,9 @@ def waiting(asked: Asked) -> list[int]:
 
 def batch_of(each: Popped, bits: bytes, **more: Any) -> dict[str, Any]:
     start, pop_time, invisible, revive, *_ = each.handle.split(" ")
-    return {
-        "c": "g", "t": "T", "r": "0", "so": int(start), "q": 0, "rq": int(revive),
-        "pt": int(pop_time), "it": int(invisible), "b": base64.b64encode(bits).decode(), **more,
-    }  # fmt: skip
+    return {"c": "g", "t": "T", "r": "0", "so": int(start), "q": 0, "rq": int(revive),
+            "pt": int(pop_time), "it": int(invisible), "b": base64.b64encode(bits).decode(),
+            **more}  # fmt: skip
 
 
 def batch(asked: Asked, *batches: Any) -> int:
@@ -80,21 +79,12 @@ def test_a_batch_acknowledges_the_bits_of_a_java_bit_set(asked: Asked) -> None:
     assert waiting(asked) == sorted({*range(20)} - {0, 1, 2, 8, 15})
 
 
-@pytest.mark.parametrize(
-    ("acks", "code"),
-    [
-        ([], ResponseCode.NO_MESSAGE),
-        ([{}], ResponseCode.SYSTEM_ERROR),
-        ([7], ResponseCode.SYSTEM_ERROR),
-        ([{"r": "3"}], ResponseCode.SYSTEM_ERROR),
-        ([{"b": "no base 64!"}], ResponseCode.SYSTEM_ERROR),
-        ([{"so": "x"}], ResponseCode.SYSTEM_ERROR),
-        ([{"q": 1}], ResponseCode.SUCCESS),
-        ([{"t": "None"}], ResponseCode.SUCCESS),
-        ([{"so": -5}], ResponseCode.SUCCESS),
-        ([{"b": None}], ResponseCode.SUCCESS),
-    ],
-)
+@pytest.mark.parametrize(("acks", "code"), [
+    ([], ResponseCode.NO_MESSAGE), ([{}], ResponseCode.SYSTEM_ERROR),
+    ([7], ResponseCode.SYSTEM_ERROR), ([{"r": "3"}], ResponseCode.SYSTEM_ERROR),
+    ([{"b": "no base 64!"}], ResponseCode.SYSTEM_ERROR), ([{"so": "x"}], ResponseCode.SYSTEM_ERROR),
+    ([{"q": 1}], ResponseCode.SUCCESS), ([{"t": "None"}], ResponseCode.SUCCESS),
+    ([{"so": -5}], ResponseCode.SUCCESS), ([{"b": None}], ResponseCode.SUCCESS)])  # fmt: skip
 def test_a_batch_that_is_none_changes_nothing(asked: Asked, acks: list[Any], code: int) -> None:
     each = pop(asked, "g", "T")[0]
     made = [batch_of(each, b"\x01", **a) if a and isinstance(a, dict) else a for a in acks]
@@ -152,9 +142,8 @@ def test_in_order_an_acknowledgement_moves_the_groups_offset(asked: Asked) -> No
 def test_in_order_another_time_is_when_the_queue_is_free_again(asked: Asked) -> None:
     first, second = pop(asked, "g", "T", order="true", maxMsgNums=2, invisibleTime=1000)
     for each, time in ((first, 400), (second, 300)):
-        said = asked.ask(
-            RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **ack_of("g", each, "T", invisibleTime=time)
-        )
+        said = asked.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **ack_of(
+            "g", each, "T", invisibleTime=time))  # fmt: skip
         assert said.fields["popTime"] == str(NOW)
         assert (said.fields["invisibleTime"], said.fields["reviveQid"]) == (str(time), "999")
     asked.now += 399
@@ -166,10 +155,9 @@ def test_in_order_another_time_is_when_the_queue_is_free_again(asked: Asked) -> 
 def test_in_order_a_message_is_counted_each_time_it_comes_again(asked: Asked) -> None:
     counts = []
     for attempt in "abcd":
-        said = asked.ask(
-            RequestCode.POP_MESSAGE,
-            **fields("g", "T", order="true", maxMsgNums=2, attemptId=attempt, invisibleTime=1000),
-        )
+        said = asked.ask(RequestCode.POP_MESSAGE, **fields("g", "T", order="true", maxMsgNums=2,
+                                                           attemptId=attempt,
+                                                           invisibleTime=1000))  # fmt: skip
         counts.append(said.fields["orderCountInfo"].split(";"))
         asked.now += 1000
     assert counts == [["0 0 0"]] + [[f"0 qo0%0 {n}", f"0 qo0%1 {n}", f"0 0 {n}"] for n in (1, 2, 3)]

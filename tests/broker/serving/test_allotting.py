@@ -29,23 +29,17 @@ THEIRS = json.loads(FILE.read_text("utf-8"))
 
 
 def test_what_rocketmq_gives() -> None:
-    wrong = [
-        (seed, case(seed)["strategy"], ours(case(seed)), theirs)
-        for seed, theirs in enumerate(THEIRS)
-        if ours(case(seed)) != theirs
-    ]
+    wrong = [(seed, case(seed)["strategy"], ours(case(seed)), theirs) for seed,
+             theirs in enumerate(THEIRS) if ours(case(seed)) != theirs]  # fmt: skip
     assert wrong == []
     assert {case(seed)["strategy"] for seed, theirs in enumerate(THEIRS) if theirs} == {
-        "AVG", "AVG_BY_CIRCLE", "MACHINE_ROOM", "CONSISTENT_HASH", "CONFIG",
-    }  # fmt: skip
+        "AVG", "AVG_BY_CIRCLE", "MACHINE_ROOM", "CONSISTENT_HASH", "CONFIG"}  # fmt: skip
     assert None in THEIRS
 
 
 @settings(max_examples=40)
-@given(
-    st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=9, unique=True),
-    st.integers(1, 40),
-)
+@given(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=9, unique=True),
+       st.integers(1, 40))  # fmt: skip
 def test_every_queue_has_exactly_one_client(clients: list[str], count: int) -> None:
     queues = [MessageQueue("T", "r@b", number) for number in range(count)]
     for name, strategy in strategies(rooms=["r"]).items():
@@ -53,7 +47,7 @@ def test_every_queue_has_exactly_one_client(clients: list[str], count: int) -> N
         assert sorted(q for share in shares.values() for q in share) == queues, name
 
 
-def test_queues_and_clients_are_sorted_as_java_sorts_them() -> None:
+def test_queues_and_clients_are_sorted_as_java_sorts_them_and_rooms_split_off() -> None:
     emoji, last = (
         "\U0001f600",
         "\uffee",
@@ -62,25 +56,15 @@ def test_queues_and_clients_are_sorted_as_java_sorts_them() -> None:
     ordered, ids = in_order(queues, [last, emoji, "a"])
     assert ordered == [queues[2], queues[1], queues[0]]
     assert ids == ["a", emoji, last]
-
-
-def test_machine_rooms_are_left_out_where_none_is_named() -> None:
     assert "MACHINE_ROOM" not in strategies()
     assert allocation(averagely, [MessageQueue("T", "b", 0)], ["x", "y"]) == {
-        "x": [MessageQueue("T", "b", 0)],
-        "y": [],
-    }
+        "x": [MessageQueue("T", "b", 0)], "y": []}  # fmt: skip
     with pytest.raises(CannotAllocate):
         allocation(averagely, [], ["x"])
-
-
-@pytest.mark.parametrize(
-    ("broker", "room"), [("r1@x", "r1"), ("r1@x@", "r1"), ("@x", ""), ("r1@", None), ("r1", None)]
-)
-def test_a_brokers_room_is_what_java_splits_off(broker: str, room: str | None) -> None:
-    queues = [MessageQueue("T", broker, 0)]
-    for each in ("r1", ""):
-        assert machine_room("c", queues, ["c"], [each]) == (queues if each == room else [])
+    for broker, room in [("r1@x", "r1"), ("r1@x@", "r1"), ("@x", ""), ("r1@", None), ("r1", None)]:
+        queues = [MessageQueue("T", broker, 0)]
+        for each in ("r1", ""):
+            assert machine_room("c", queues, ["c"], [each]) == (queues if each == room else [])
 
 
 # --- Which queues a member reads, where the broker says so (QueryAssignmentProcessor).
@@ -90,10 +74,8 @@ def asked() -> Asked:
 
 
 def queues(asked: Asked, client: str, strategy: str = "AVG", **more: Any) -> Any:
-    body = {
-        "topic": TOPIC, "consumerGroup": "g", "clientId": client, "strategyName": strategy,
-        "messageModel": "CLUSTERING", **more,
-    }  # fmt: skip
+    body = {"topic": TOPIC, "consumerGroup": "g", "clientId": client, "strategyName": strategy,
+            "messageModel": "CLUSTERING", **more}  # fmt: skip
     found = said(asked.ask(RequestCode.QUERY_ASSIGNMENT, body=body)).get("messageQueueAssignments")
     if found is None:
         return None
@@ -186,27 +168,14 @@ def test_queues_are_one_clients_until_it_unlocks_them_or_a_minute_is_over(asked_
     assert lock(asked_lock, "two", queue(1)) == [queue(1)]
 
 
-def test_queues_that_there_are_not_are_left_out(asked_lock: Asked) -> None:
-    wrong = [queue(2), queue(-1), queue(0, "None"), queue(1 << 40)]
-    assert lock(asked_lock, "one", *wrong, queue(1)) == [queue(1)]
-    assert lock(asked_lock, "one") == []
-
-
-@pytest.mark.parametrize("code", [RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ])
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_what_is_no_request_to_lock_is_refused_and_names_are_short(asked_lock: Asked) -> None:
+    for body in [
         b"", b"[]", b"null", b"{}", b"[" * 100_000, b'{"consumerGroup":"g","clientId":"c"}',
         {"consumerGroup": "g", "clientId": "c", "mqSet": [7]},
         {"consumerGroup": "g", "clientId": "c", "mqSet": [queue("x")]},
-        {"consumerGroup": "g", "clientId": "c", "mqSet": [queue(1e999)]},
-    ],
-)  # fmt: skip
-def test_what_is_no_request_is_refused(asked_lock: Asked, code: int, body: Any) -> None:
-    assert asked_lock.ask(code, 1, body).code == ResponseCode.SYSTEM_ERROR
-
-
-def test_names_that_clients_make_up_are_short_and_legal(asked_lock: Asked) -> None:
+        {"consumerGroup": "g", "clientId": "c", "mqSet": [queue(1e999)]}]:  # fmt: skip
+        for code in [RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ]:
+            assert asked_lock.ask(code, 1, body).code == ResponseCode.SYSTEM_ERROR
     body = {"consumerGroup": "a b", "clientId": "c", "mqSet": [queue(0)]}
     refused = asked_lock.ask(RequestCode.LOCK_BATCH_MQ, 1, body)
     assert refused.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
@@ -214,3 +183,6 @@ def test_names_that_clients_make_up_are_short_and_legal(asked_lock: Asked) -> No
     assert lock(asked_lock, "c" * 255 + "two", queue(0)) == [queue(0)]  # alike in what is kept
     (made,) = lock(asked_lock, "one", queue(0) | {"brokerName": "b" * 999})
     assert made["brokerName"] == "b" * 255
+    wrong = [queue(2), queue(-1), queue(0, "None"), queue(1 << 40)]
+    assert lock(asked_lock, "one", *wrong, queue(1)) == [queue(1)]
+    assert lock(asked_lock, "one") == []

@@ -16,8 +16,8 @@ from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, Peer, request
 from tests.jobs.sockets.serving import Serving
 
 GROUP = "g12"
-QUEUES = ({"brokerName": "b", "queueId": 0, "topic": TOPIC}, {"brokerName": "b", "queueId": 1,
-          "topic": TOPIC})  # fmt: skip
+QUEUES = ({"brokerName": "b", "queueId": 0, "topic": TOPIC}, {
+    "brokerName": "b", "queueId": 1, "topic": TOPIC})  # fmt: skip
 
 
 @pytest.fixture
@@ -28,17 +28,15 @@ def asked() -> Asked:
 def test_the_consumer_that_is_named_is_asked_and_its_words_are_the_answer(asked: Asked) -> None:
     for client in (7, 8):
         asked.heartbeat(client, GROUP, TOPIC)
-    fields = {
-        "consumerGroup": GROUP, "clientId": "c8", "jstackEnable": "true", "AccessKey": "operator",
-    }  # fmt: skip
+    fields = {"consumerGroup": GROUP, "clientId": "c8", "jstackEnable": "true",
+              "AccessKey": "operator"}  # fmt: skip
     answer = asked.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, 1, **fields)
     question = answer.question
     assert question is not None
     assert (question.connection, question.wait) == (8, 10_000)
     assert question.command.code == RequestCode.GET_CONSUMER_RUNNING_INFO
     assert question.command.fields == {
-        "consumerGroup": GROUP, "clientId": "c8", "jstackEnable": "true"
-    }  # fmt: skip
+        "consumerGroup": GROUP, "clientId": "c8", "jstackEnable": "true"}  # fmt: skip
     reported = Command(1, 5, RESPONSE_BIT, {"a": "b"}, b"{}", "not well")
     assert question.then(reported) == Answer(1, "not well", {"a": "b"}, b"{}")
     assert question.then(None).code == ResponseCode.CONSUME_MSG_TIMEOUT
@@ -55,14 +53,12 @@ def test_a_message_goes_to_the_consumer_that_is_to_consume_it(asked: Asked) -> N
     assert queue is not None
     place = int(queue.some(3, 1).places[0])
     fields = {"consumerGroup": GROUP, "clientId": "c7"}
-    answer = asked.ask(
-        RequestCode.CONSUME_MESSAGE_DIRECTLY, 1, msgId=f"{'0' * 16}{place:016X}", **fields
-    )
+    answer = asked.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, 1, msgId=f"{'0' * 16}{place:016X}",
+                       **fields)  # fmt: skip
     assert answer.question is not None
     (record,) = answer.question.pieces
     assert record == asked.broker.store.files.range(
-        place, asked.broker.store.log.record_at(place).size
-    )
+        place, asked.broker.store.log.record_at(place).size)  # fmt: skip
     assert answer.question.command.fields["brokerName"] == asked.broker.name
     for wrong in (f"{'0' * 16}{place + 1:016X}", "no id"):
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY
@@ -113,10 +109,8 @@ def test_offsets_are_reset_by_the_server_and_the_next_pull_is_reported(asked: As
     assert committed(asked, GROUP) == ends
     answer = reset(asked, GROUP, timestamp=0)
     assert [offset for _, offset in queue_offsets(answer.body).pairs] == [0, 0, 0, 0]
-    late = asked.ask(
-        RequestCode.UPDATE_CONSUMER_OFFSET, 1, consumerGroup=GROUP, topic=TOPIC, queueId=0,
-        commitOffset=5,
-    )  # fmt: skip
+    late = asked.ask(RequestCode.UPDATE_CONSUMER_OFFSET, 1, consumerGroup=GROUP, topic=TOPIC,
+                     queueId=0, commitOffset=5)  # fmt: skip
     assert (late.code, late.remark) == (0, "Offset has been previously reset")
     reported = pulled(asked, 9)
     assert (reported.code, reported.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
@@ -131,11 +125,9 @@ def test_offsets_are_reset_by_the_server_and_the_next_pull_is_reported(asked: As
 
 
 def pulled(asked: Asked, position: int) -> Answer:
-    return asked.ask(
-        RequestCode.PULL_MESSAGE, 7, consumerGroup=GROUP, topic=TOPIC, queueId=0,
-        queueOffset=position, maxMsgNums=1, sysFlag=HAS_SUBSCRIPTION | 1, commitOffset=99,
-        subscription="*", suspendTimeoutMillis=0,
-    )  # fmt: skip
+    return asked.ask(RequestCode.PULL_MESSAGE, 7, consumerGroup=GROUP, topic=TOPIC, queueId=0,
+                     queueOffset=position, maxMsgNums=1, sysFlag=HAS_SUBSCRIPTION | 1,
+                     commitOffset=99, subscription="*", suspendTimeoutMillis=0)  # fmt: skip
 
 
 def test_before_5_2_the_groups_clients_are_reported() -> None:
@@ -172,17 +164,11 @@ def test_questions_reach_the_consumer_by_its_connection() -> None:
     """Over sockets: an answer, none because the consumer went, and one that nobody waits for."""
     store = golden_stores.unpack("broker_clean_5.3.3").input
     running = request(
-        RequestCode.GET_CONSUMER_RUNNING_INFO, 5, consumerGroup="g", clientId="c"
-    )  # fmt: skip
-    beat = {
-        "clientID": "c", "producerDataSet": [],
-        "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": []}],
-    }  # fmt: skip
-    with (
-        Serving(store, "--rocketmq", "5.3.3") as serving,
-        Peer(serving.address) as consumer,
-        Peer(serving.address) as operator,
-    ):
+        RequestCode.GET_CONSUMER_RUNNING_INFO, 5, consumerGroup="g", clientId="c")  # fmt: skip
+    beat = {"clientID": "c", "producerDataSet": [], "consumerDataSet": [
+        {"groupName": "g", "subscriptionDataSet": []}]}  # fmt: skip
+    with (Serving(store, "--rocketmq", "5.3.3") as serving, Peer(serving.address) as consumer,
+          Peer(serving.address) as operator):  # fmt: skip
         body = json.dumps(beat).encode()
         assert consumer.ask(request(RequestCode.HEART_BEAT, 3, body)).code == 0
         operator.send(running)

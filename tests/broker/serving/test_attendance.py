@@ -25,67 +25,44 @@ def asked(store: Asked) -> Asked:
 
 
 def connection(client: int, name: str) -> dict[str, Any]:
-    return {
-        "clientAddr": f"10.0.0.{client}:5000", "clientId": name, "language": "JAVA",
-        "version": VERSION,
-    }  # fmt: skip
+    return {"clientAddr": f"10.0.0.{client}:5000", "clientId": name, "language": "JAVA",
+            "version": VERSION}  # fmt: skip
 
 
-SUBSCRIPTION = {
-    "classFilterMode": False, "codeSet": [], "expressionType": "TAG", "subString": "*",
-    "subVersion": 1, "tagsSet": [], "topic": "T",
-}  # fmt: skip
+SUBSCRIPTION = {"classFilterMode": False, "codeSet": [], "expressionType": "TAG", "subString": "*",
+                "subVersion": 1, "tagsSet": [], "topic": "T"}  # fmt: skip
 
 
-def test_members_are_told_to_each_other(asked: Asked) -> None:
+def test_who_consumes_and_produces_is_told(asked: Asked) -> None:
     code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
     assert said(asked.ask(code, 1, consumerGroup="g")) == {"consumerIdList": ["c1", "c2"]}
     none = asked.ask(code, 1, consumerGroup="h")
     assert (none.code, none.remark) == (
-        ResponseCode.SYSTEM_ERROR, "no consumer for this group, h",
-    )  # fmt: skip
-
-
-def test_a_groups_clients_and_subscriptions(asked: Asked) -> None:
+        ResponseCode.SYSTEM_ERROR, "no consumer for this group, h")  # fmt: skip
     code = RequestCode.GET_CONSUMER_CONNECTION_LIST
     assert said(asked.ask(code, 1, consumerGroup="g")) == {
         "connectionSet": [connection(1, "c1"), connection(2, "c2")],
         "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "consumeType": "CONSUME_PASSIVELY",
-        "messageModel": "CLUSTERING", "subscriptionTable": {"T": SUBSCRIPTION},
-    }  # fmt: skip
+        "messageModel": "CLUSTERING", "subscriptionTable": {"T": SUBSCRIPTION}}  # fmt: skip
     assert asked.ask(code, 1, consumerGroup="h").code == ResponseCode.CONSUMER_NOT_ONLINE
-
-
-def test_producers_by_group_and_all_of_them(asked: Asked) -> None:
     code = RequestCode.GET_PRODUCER_CONNECTION_LIST
     found = said(asked.ask(code, 1, producerGroup="p"))
     assert found == {"connectionSet": [connection(3, "maker")]}
     assert asked.ask(code, 1, producerGroup="g").code == ResponseCode.SYSTEM_ERROR
     (every,) = said(asked.ask(RequestCode.GET_ALL_PRODUCER_INFO, 1))["data"].items()
-    assert every == (
-        "p",
-        [{"clientId": "maker", "lastUpdateTimestamp": asked.now, "language": "JAVA",
-          "remoteIP": "/10.0.0.3:5000", "version": VERSION}],
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(("topic", "groups"), [("T", ["g", "h"]), ("U", ["g"]), ("None", [])])
-def test_groups_of_a_topic_subscribe_to_it_or_have_an_offset(asked, topic, groups) -> None:
-    found = said(asked.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, 1, topic=topic))
-    assert found["groupList"] == groups
-
-
-def test_topics_of_a_group_are_those_it_has_offsets_of(asked: Asked) -> None:
+    assert every == ("p", [{
+        "clientId": "maker", "lastUpdateTimestamp": asked.now, "language": "JAVA",
+        "remoteIP": "/10.0.0.3:5000", "version": VERSION}])  # fmt: skip
+    for topic, groups in [("T", ["g", "h"]), ("U", ["g"]), ("None", [])]:
+        found = said(asked.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, 1, topic=topic))
+        assert found["groupList"] == groups
     found = said(asked.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, 1, group="g"))
     assert found == {"brokerAddr": "127.0.0.1:9876", "topicList": ["U"]}
-
-
-@pytest.mark.parametrize(("topic", "known"), [("T", True), ("U", False)])
-def test_a_subscription_is_told_where_there_is_one(asked: Asked, topic: str, known: bool) -> None:
-    code = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
-    found = said(asked.ask(code, 1, group="g", topic=topic))
-    expected: dict[str, Any] = {"group": "g", "topic": topic}
-    assert found == (expected | {"subscriptionData": SUBSCRIPTION} if known else expected)
+    for topic, known in [("T", True), ("U", False)]:
+        code = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
+        found = said(asked.ask(code, 1, group="g", topic=topic))
+        expected: dict[str, Any] = {"group": "g", "topic": topic}
+        assert found == (expected | {"subscriptionData": SUBSCRIPTION} if known else expected)
 
 
 # --- Heartbeats: the groups, producers and subscriptions that a client tells of, however wrongly.
@@ -111,30 +88,23 @@ def known(broker: Broker) -> tuple[list[str], list[str]]:
     return list(broker.consumers.groups), list(broker.consumers.producers)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_what_is_no_heartbeat_is_refused_and_nothing_is_kept(asked_heartbeats: Asked) -> None:
+    for body in [
         b"", b"{}", b"[]", b"null", b"7", b"{", b"\xff", b"[" * 100_000,
         {"clientID": "c", "consumerDataSet": 7}, {"clientID": "c", "consumerDataSet": [7]},
         {"clientID": "c", "consumerDataSet": [{}]}, {"clientID": "c", "producerDataSet": [{}]},
         {"clientID": "c", "heartbeatFingerprint": INT},
-        {"clientID": "c", "heartbeatFingerprint": "1"},
-    ],
-)  # fmt: skip
-def test_what_is_no_heartbeat_is_refused_and_nothing_is_kept(asked_heartbeats, body) -> None:
-    assert asked_heartbeats.ask(RequestCode.HEART_BEAT, 1, body).code == ResponseCode.SYSTEM_ERROR
-    assert known(asked_heartbeats.broker) == ([], [])
+        {"clientID": "c", "heartbeatFingerprint": "1"}]:  # fmt: skip
+        assert (asked_heartbeats.ask(RequestCode.HEART_BEAT, 1,
+                                     body).code == ResponseCode.SYSTEM_ERROR)  # fmt: skip
+        assert known(asked_heartbeats.broker) == ([], [])
+    for size, code in [(256 << 10, 0), ((256 << 10) + 1, 1)]:
+        body = b'{"clientID":"c"}'.ljust(size)
+        assert asked_heartbeats.ask(RequestCode.HEART_BEAT, 1, body).code == code
 
 
-@pytest.mark.parametrize(("size", "code"), [(256 << 10, 0), ((256 << 10) + 1, 1)])
-def test_a_heartbeat_is_256_kib_at_most(asked_heartbeats: Asked, size: int, code: int) -> None:
-    body = b'{"clientID":"c"}'.ljust(size)
-    assert asked_heartbeats.ask(RequestCode.HEART_BEAT, 1, body).code == code
-
-
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
+def test_numbers_of_a_subscription_are_javas(asked_heartbeats: Asked) -> None:
+    for more, code in [
         ({"subVersion": LONG - 1, "codeSet": [INT - 1, -INT]}, ResponseCode.SUCCESS),
         ({"subVersion": LONG}, ResponseCode.SYSTEM_ERROR),
         ({"subVersion": -LONG - 1}, ResponseCode.SYSTEM_ERROR),
@@ -142,33 +112,26 @@ def test_a_heartbeat_is_256_kib_at_most(asked_heartbeats: Asked, size: int, code
         ({"codeSet": [INT]}, ResponseCode.SYSTEM_ERROR),
         ({"codeSet": ["x"]}, ResponseCode.SYSTEM_ERROR),
         ({"subVersion": None, "expressionType": None, "tagsSet": None}, ResponseCode.SUCCESS),
-    ],
-)
-def test_numbers_of_a_subscription_are_javas(asked_heartbeats: Asked, more: Any, code: int) -> None:
-    assert beat(asked_heartbeats, consumerDataSet=subscribing(**more)).code == code
-    there = asked_heartbeats.broker.consumers.groups.get("g")
-    assert (there is not None) is (code == ResponseCode.SUCCESS)
-    if there is not None:
-        subscription = there.subscriptions["T"]
-        assert (subscription.text, subscription.kind) == ("A", "TAG")
-        assert subscription.version == (more["subVersion"] or 0)
+    ]:
+        assert beat(asked_heartbeats, consumerDataSet=subscribing(**more)).code == code
+        there = asked_heartbeats.broker.consumers.groups.get("g")
+        assert (there is not None) is (code == ResponseCode.SUCCESS)
+        if there is not None:
+            subscription = there.subscriptions["T"]
+            assert (subscription.text, subscription.kind) == ("A", "TAG")
+            assert subscription.version == (more["subVersion"] or 0)
 
 
 def test_groups_and_producers_of_illegal_names_are_passed_over(asked_heartbeats: Asked) -> None:
-    said = beat(
-        asked_heartbeats, clientID="c" * 999,
-        consumerDataSet=[{"groupName": "a b"}, {"groupName": "g"}],
-        producerDataSet=[{"groupName": "p"}, {"groupName": ""}],
-    )  # fmt: skip
+    said = beat(asked_heartbeats, clientID="c" * 999, consumerDataSet=[{"groupName": "a b"},
+                                                                       {"groupName": "g"}],
+                producerDataSet=[{"groupName": "p"}, {"groupName": ""}])  # fmt: skip
     assert said.code == ResponseCode.SUCCESS
     assert known(asked_heartbeats.broker) == (["g"], ["p"])
     assert asked_heartbeats.broker.store.topics["%RETRY%g"].read_queues == 1
     (client,) = asked_heartbeats.broker.consumers.groups["g"].clients.values()
     assert (len(client.id), client.heard, client.address) == (
-        255,
-        asked_heartbeats.now,
-        "10.0.0.1:5000",
-    )
+        255, asked_heartbeats.now, "10.0.0.1:5000")  # fmt: skip
 
 
 def test_subscriptions_may_be_left_out_once_they_are_known(asked_heartbeats: Asked) -> None:
@@ -199,16 +162,17 @@ def test_a_client_leaves_the_groups_that_it_names(asked_heartbeats: Asked) -> No
     assert known(asked_heartbeats.broker) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("wanted", "code"),
-    [
-        (None, 0), ({"topic": "T", "subString": "||", "expressionType": "TAG"}, 0),
+def test_a_subscription_is_checked_before_a_client_starts(asked_heartbeats) -> None:
+    for wanted, code in [
+        (None, 0),
+        ({"topic": "T", "subString": "||", "expressionType": "TAG"}, 0),
         ({"topic": "T", "subString": "a > 5", "expressionType": "SQL92"}, 0),
-        ({"topic": "T", "subString": "a >", "expressionType": "SQL92"},
-         ResponseCode.SUBSCRIPTION_PARSE_FAILED),
-        ({"subString": "*"}, ResponseCode.SYSTEM_ERROR), (7, ResponseCode.SYSTEM_ERROR),
-    ],
-)  # fmt: skip
-def test_a_subscription_is_checked_before_a_client_starts(asked_heartbeats, wanted, code) -> None:
-    body = {"clientId": "c", "subscriptionData": wanted}
-    assert asked_heartbeats.ask(RequestCode.CHECK_CLIENT_CONFIG, 1, body).code == code
+        (
+            {"topic": "T", "subString": "a >", "expressionType": "SQL92"},
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        ),
+        ({"subString": "*"}, ResponseCode.SYSTEM_ERROR),
+        (7, ResponseCode.SYSTEM_ERROR),
+    ]:
+        body = {"clientId": "c", "subscriptionData": wanted}
+        assert asked_heartbeats.ask(RequestCode.CHECK_CLIENT_CONFIG, 1, body).code == code

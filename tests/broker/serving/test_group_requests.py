@@ -14,10 +14,8 @@ from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import FIXED, STEP, T0, by_queue, message, served
 from tests.jobs.sockets.asked import Asked, said
 
-TOPICS: dict[str, Any] = {
-    "T": {"readQueueNums": 2, "writeQueueNums": 1},
-    "U": {"readQueueNums": 1, "writeQueueNums": 1, "order": True},
-}
+TOPICS: dict[str, Any] = {"T": {"readQueueNums": 2, "writeQueueNums": 1}, "U": {
+    "readQueueNums": 1, "writeQueueNums": 1, "order": True}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +39,8 @@ def of_group(asked: Asked, group: str = "g", **more: Any) -> dict[tuple[str, int
 
 
 def progress(end: int, consumed: int, pulled: int, last: int) -> dict[str, int]:
-    return {
-        "brokerOffset": end, "consumerOffset": consumed, "lastTimestamp": last, "pullOffset": pulled
-    }  # fmt: skip
+    return {"brokerOffset": end, "consumerOffset": consumed, "lastTimestamp": last,
+            "pullOffset": pulled}  # fmt: skip
 
 
 def test_a_groups_progress_is_of_all_queues_that_are_read(asked: Asked) -> None:
@@ -56,19 +53,13 @@ def test_a_groups_progress_is_of_all_queues_that_are_read(asked: Asked) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("more", "topics"),
-    [
+def test_topics_are_those_named_or_subscribed_to_or_those_with_offsets(asked) -> None:
+    for more, topics in [
         ({}, {"T", "U"}), ({"topic": " "}, {"T", "U"}), ({"topic": "U"}, {"U"}),
         ({"topic": "None"}, set()), ({"topicList": "U;None;;T"}, {"T", "U"}),
-        ({"topicList": ";", "topic": "T"}, {"T"}), ({"topicList": "U", "topic": "T"}, {"U"}),
-    ],
-)  # fmt: skip
-def test_topics_are_those_named_or_those_the_group_has_offsets_of(asked, more, topics) -> None:
-    assert {topic for topic, _ in of_group(asked, **more)} == topics
-
-
-def test_a_topic_that_the_group_no_longer_subscribes_to_is_left_out_unless_listed(asked) -> None:
+        ({"topicList": ";", "topic": "T"}, {"T"}),
+        ({"topicList": "U", "topic": "T"}, {"U"})]:  # fmt: skip
+        assert {topic for topic, _ in of_group(asked, **more)} == topics
     asked.heartbeat(1, "g", "U")
     try:
         assert {topic for topic, _ in of_group(asked)} == {"U"}
@@ -78,30 +69,21 @@ def test_a_topic_that_the_group_no_longer_subscribes_to_is_left_out_unless_liste
         asked.broker.consumers.leave("g", 1)
 
 
-@pytest.mark.parametrize(
-    ("ordered", "behind", "topics"), [("false", 5 - 3 + 2 - 9, 2), ("true", 2 - 9, 1)]
-)
-def test_all_groups_are_behind_by_the_sum_of_their_queues(asked, ordered, behind, topics) -> None:
+def test_all_groups_are_behind_by_the_sum_of_their_queues(asked: Asked, monkeypatch) -> None:
     """ConsumeStats.computeTotalDiff: brokerOffset - consumerOffset."""
-    answer = asked.ask(RequestCode.GET_BROKER_CONSUME_STATS, 1, isOrder=ordered)
-    text = answer.body.decode()
-    assert f'"totalDiff":{behind},' in text
-    assert text.count('"consumeTps"') == topics
-    assert text.startswith('{"brokerAddr":"127.0.0.1:9876",')
-    assert ("T", 1) not in by_queue(answer.body)  # of queues that are written to
-
-
-def test_of_all_groups_no_broker_tells_how_far_they_were_given_messages(asked: Asked) -> None:
-    """fetchAllConsumeStatsInBroker sets no pullOffset: 0 - 3 of T, 0 - 9 of U."""
+    for ordered, behind, topics in [("false", 5 - 3 + 2 - 9, 2), ("true", 2 - 9, 1)]:
+        answer = asked.ask(RequestCode.GET_BROKER_CONSUME_STATS, 1, isOrder=ordered)
+        text = answer.body.decode()
+        assert f'"totalDiff":{behind},' in text
+        assert text.count('"consumeTps"') == topics
+        assert text.startswith('{"brokerAddr":"127.0.0.1:9876",')
+        assert ("T", 1) not in by_queue(answer.body)  # of queues that are written to
+    # fetchAllConsumeStatsInBroker sets no pullOffset: 0 - 3 of T, 0 - 9 of U.
     asked.broker.offsets.pulled("g", "T", 0, 5)
     answer = asked.ask(RequestCode.GET_BROKER_CONSUME_STATS, 1, isOrder="false")
     assert answer.body.endswith(b'"totalInflightDiff":-12}')
     assert by_queue(answer.body) == {
-        ("T", 0): progress(5, 3, 0, T0 + 2 * STEP), ("U", 0): progress(2, 9, 0, 0)
-    }  # fmt: skip
-
-
-def test_before_5_1_0_there_is_no_pull_offset(asked: Asked, monkeypatch) -> None:
+        ("T", 0): progress(5, 3, 0, T0 + 2 * STEP), ("U", 0): progress(2, 9, 0, 0)}  # fmt: skip
     monkeypatch.setattr(asked.broker.store.opened, "profile", profile("5.0.0"))
     wanted = progress(5, 3, 0, T0 + 2 * STEP)
     del wanted["pullOffset"]
@@ -115,8 +97,7 @@ def spans(asked: Asked, group: str) -> Any:
     found = asked.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, 1, topic="T", group=group)
     return [
         [each[name] for name in ("minTimeStamp", "maxTimeStamp", "consumeTimeStamp", "delayTime")]
-        for each in said(found)["consumeTimeSpanSet"]
-    ]
+        for each in said(found)["consumeTimeSpanSet"]]  # fmt: skip
 
 
 def test_a_span_is_from_the_first_message_to_the_last_and_what_is_late_is_the_next(asked) -> None:
@@ -151,24 +132,17 @@ def test_a_group_is_made_when_it_is_asked_for_and_all_are_told(asked_group: Aske
     assert table["dataVersion"]["counter"] == 0
 
 
-@pytest.mark.parametrize(
-    ("group", "code"),
-    [
+def test_a_group_gets_messages_unless_that_is_switched_off(asked_group: Asked) -> None:
+    for group, code in [
         ("on", None), ("none", None), ("new", None), ("off", ResponseCode.NO_PERMISSION),
         ("a b", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ("", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-    ],
-)  # fmt: skip
-def test_a_group_gets_messages_unless_that_is_switched_off(asked_group, group, code) -> None:
-    if code is None:
-        check_group(asked_group.broker, group)
-    else:
-        with pytest.raises(Refused) as refused:
+        ("", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)]:  # fmt: skip
+        if code is None:
             check_group(asked_group.broker, group)
-        assert refused.value.code == code
-
-
-def test_a_long_name_is_told_in_part(asked_group: Asked) -> None:
+        else:
+            with pytest.raises(Refused) as refused:
+                check_group(asked_group.broker, group)
+            assert refused.value.code == code
     with pytest.raises(Refused, match=r"^subscription group \[g{255}\] does not exist$"):
         check_group(asked_group.broker, "g" * 10_000)
 
@@ -202,14 +176,11 @@ def commit(asked_offset: Asked, group: str = "g", **more: Any) -> Answer:
     return asked_offset.ask(RequestCode.UPDATE_CONSUMER_OFFSET, 1, **fields)
 
 
-def test_an_offset_is_told_where_it_is_known(asked_offset: Asked) -> None:
+def test_an_offset_is_told_where_it_is_known_or_0_in_memory(asked_offset: Asked) -> None:
     assert query(asked_offset).fields == {"offset": "7"}
     asked_offset.broker.offsets.commit("g", "T", 0, 0)
     assert query(asked_offset).fields == {"offset": "0"}
     assert query(asked_offset, "h").code == ResponseCode.QUERY_NOT_FOUND
-
-
-def test_a_group_that_is_new_begins_at_0_where_the_queue_is_in_memory(asked_offset: Asked) -> None:
     asked_offset.broker.limits = PullLimits()
     assert query(asked_offset, "h").fields == {"offset": "0"}
     for no in ("false", "FALSE"):
@@ -227,7 +198,9 @@ def test_a_queue_is_in_memory_from_its_first_message_to_the_logs_end(
     assert not begins_in_memory(asked_offset.broker, asked_offset.broker.store.queue("U", 0))
 
 
-def test_a_queue_whose_first_messages_have_expired_never_is(asked_offset, monkeypatch) -> None:
+def test_a_queue_that_expired_never_is_in_memory_and_an_empty_one_up_to_5_0_0(
+    asked_offset, monkeypatch
+) -> None:
     asked_offset.broker.limits = PullLimits()
     queue = asked_offset.broker.store.queue("T", 0)
     assert begins_in_memory(asked_offset.broker, queue)
@@ -244,18 +217,14 @@ def test_a_queue_without_messages_is_up_to_5_0_0(
     assert (query(asked_offset, queueId=1).code == ResponseCode.SUCCESS) is begins
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({}, ResponseCode.SUCCESS), ({"queueId": 1}, ResponseCode.SUCCESS),
-        ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
-        ({"queueId": -1}, ResponseCode.INVALID_PARAMETER),
-        ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
-        ({"consumerGroup": "unheard"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ({"consumerGroup": "a b"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ({"commitOffset": 1 << 63}, ResponseCode.SYSTEM_ERROR),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "code"), [
+    ({}, ResponseCode.SUCCESS), ({"queueId": 1}, ResponseCode.SUCCESS),
+    ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
+    ({"queueId": -1}, ResponseCode.INVALID_PARAMETER),
+    ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
+    ({"consumerGroup": "unheard"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+    ({"consumerGroup": "a b"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+    ({"commitOffset": 1 << 63}, ResponseCode.SYSTEM_ERROR)])  # fmt: skip
 def test_a_commit_is_of_a_known_group_and_a_queue(asked_offset, more, code) -> None:
     wanted = {"consumerGroup": "g", "topic": "T", "queueId": 0, "commitOffset": 9, **more}
     assert asked_offset.ask(RequestCode.UPDATE_CONSUMER_OFFSET, 1, **wanted).code == code
@@ -292,10 +261,8 @@ LAST = T0 + (MANY - 1) * STEP
 @pytest.fixture(scope="module")
 def store_resets(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     topics: dict[str, Any] = {
-        "T": {"readQueueNums": 2, "writeQueueNums": 2},
-        "Zero": {"readQueueNums": 0},
-        "Batch": {"readQueueNums": 1, "attributes": {"queue.type": "BatchCQ"}},
-    }  # fmt: skip
+        "T": {"readQueueNums": 2, "writeQueueNums": 2}, "Zero": {"readQueueNums": 0},
+        "Batch": {"readQueueNums": 1, "attributes": {"queue.type": "BatchCQ"}}}  # fmt: skip
     made = (message(n) for n in range(MANY))
     return served(tmp_path_factory.mktemp("store"), made, topics=topics)
 
@@ -317,19 +284,16 @@ def offsets(asked_resets: Asked) -> list[int]:
     return [asked_resets.broker.offsets.query("g", "T", n) for n in (0, 1)]
 
 
-@pytest.mark.parametrize(
-    ("time", "position"),
-    [
-        (0, 0), (T0, 0), (T0 + 1, 1), (T0 + STEP, 1), (LAST, MANY - 1), (LAST + 1, MANY),
-        (-1, MANY), (-5, MANY),
-    ],
-)  # fmt: skip
-def test_a_time_is_at_the_first_message_from_then_on_and_below_0_at_the_end(
-    asked_resets: Asked, time: int, position: int
-) -> None:
-    assert reset(asked_resets, timestamp=time).code == ResponseCode.SUCCESS
-    assert offsets(asked_resets) == [position, 0]
-    assert asked_resets.broker.offsets.take_reset("g", "T", 0) == position
+def test_a_time_is_at_the_first_message_from_then_on_and_below_0_at_the_end(asked_resets) -> None:
+    for time, position in [(0, 0), (T0, 0), (T0 + 1, 1), (T0 + STEP, 1), (LAST, MANY - 1),
+                           (LAST + 1, MANY), (-1, MANY), (-5, MANY)]:  # fmt: skip
+        assert reset(asked_resets, timestamp=time).code == ResponseCode.SUCCESS
+        assert offsets(asked_resets) == [position, 0]
+        assert asked_resets.broker.offsets.take_reset("g", "T", 0) == position
+    for more in ({}, {"offset": -1}):
+        said = reset(asked_resets, queueId=0, timestamp=T0 + STEP, **more)
+        assert by_queue(said.body) == {("T", 0): 1}
+    assert not asked_resets.broker.offsets.is_reset("g", "T", 1)
 
 
 @pytest.mark.parametrize(
@@ -349,13 +313,6 @@ def test_one_queue_is_set_to_a_position_within_it(asked_resets, queue, offset, c
     assert not asked_resets.broker.offsets.is_reset("g", "T", 1 - queue)
     if done:
         assert asked_resets.broker.offsets.query("g", "T", queue) == offset
-
-
-def test_one_queue_without_an_offset_is_set_by_the_time(asked_resets: Asked) -> None:
-    for more in ({}, {"offset": -1}):
-        said = reset(asked_resets, queueId=0, timestamp=T0 + STEP, **more)
-        assert by_queue(said.body) == {("T", 0): 1}
-    assert not asked_resets.broker.offsets.is_reset("g", "T", 1)
 
 
 def test_who_is_not_known_is_refused_and_so_are_too_many(asked_resets: Asked, monkeypatch) -> None:

@@ -35,8 +35,7 @@ def test_offsets_are_found_by_group_and_by_topic(offsets: GroupOffsets) -> None:
     assert offsets.topics_of("j") == []
     assert offsets.groups_of("T") == ["g", "h", "i"]
     assert offsets.table() == {
-        "T@g": {0: 7, 1: 0}, "T@h": {0: 3}, "U@g": {0: 1}, "T@i": {0: 1},
-    }  # fmt: skip
+        "T@g": {0: 7, 1: 0}, "T@h": {0: 3}, "U@g": {0: 1}, "T@i": {0: 1}}  # fmt: skip
 
 
 def test_a_reset_holds_for_its_queue_until_the_group_is_told_once(offsets: GroupOffsets) -> None:
@@ -82,16 +81,13 @@ def groups_subscription(configured: Any = None, release: str = "5.3.3") -> Subsc
     return SubscriptionGroups(configured, profile(release))
 
 
-def test_the_stores_groups_are_as_its_file_has_them() -> None:
+def test_the_stores_groups_are_as_its_file_has_them_and_one_that_is_named_is_made() -> None:
     given = {"g": {"groupName": "g", "retryMaxTimes": 3}, "no group!": {}, "bad": 7, "worse": None}
     known = groups_subscription(given)
     assert known.find("g") == {"groupName": "g", "retryMaxTimes": 3}
     assert known.find("no group!") == {}  # a broker reads it as it is
     assert known.names() == ["g", "no group!"]
     assert not known.has("bad")
-
-
-def test_a_group_that_is_named_is_made_and_asking_whether_it_is_there_makes_none() -> None:
     known = groups_subscription()
     assert not known.has("g")
     made = known.find("g")
@@ -99,22 +95,16 @@ def test_a_group_that_is_named_is_made_and_asking_whether_it_is_there_makes_none
     assert (made["groupName"], made["retryMaxTimes"], made["retryQueueNums"]) == ("g", 16, 1)
     assert known.has("g")
     assert known.find("g") is made
-
-
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "a.b", "gr\u00fcn", "a\n", "g" * 256])
-def test_no_group_is_made_of_a_name_that_a_broker_refuses(name: str) -> None:
-    known = groups_subscription()
-    assert known.find(name) is None
-    assert known.names() == []
-
-
-@pytest.mark.parametrize(("release", "has"), [("4.9.7", False), ("5.0.0", True)])
-def test_fields_of_5_0_0_are_there_from_then_on(release: str, has: bool) -> None:
-    made = groups_subscription(release=release).find("g") or {}
-    since = {"attributes", "consumeMessageOrderly", "consumeTimeoutMinute", "groupRetryPolicy",
-             "groupSysFlag"}  # fmt: skip
-    assert (since <= made.keys()) is has
-    assert len(made) == (14 if has else 9)
+    for name in ["", "a b", "a/b", "a.b", "gr\u00fcn", "a\n", "g" * 256]:
+        known = groups_subscription()
+        assert known.find(name) is None
+        assert known.names() == []
+    for release, has in [("4.9.7", False), ("5.0.0", True)]:
+        made = groups_subscription(release=release).find("g") or {}
+        since = {"attributes", "consumeMessageOrderly", "consumeTimeoutMinute", "groupRetryPolicy",
+                 "groupSysFlag"}  # fmt: skip
+        assert (since <= made.keys()) is has
+        assert len(made) == (14 if has else 9)
 
 
 def test_of_too_many_groups_the_one_used_longest_ago_is_forgotten(monkeypatch) -> None:

@@ -8,23 +8,16 @@ from reput.broker.wire.codes import Refused
 LONG_MOST = (1 << 63) - 1
 
 
-@pytest.mark.parametrize(
-    ("text", "handle"),
-    [
+def test_four_numbers_begin_a_handle() -> None:
+    for text, handle in [
         ("7 1700000000000 60000 3 0 broker-a 2 9", Handle(7, 1_700_000_000_000, 60_000, 3)),
         ("7 1 2 999", Handle(7, 1, 2, 999)),
         (f"-1 {LONG_MOST} 0 0", Handle(-1, LONG_MOST, 0, 0)),
         (f"+7 {'0' * 40}1 2 2147483647", Handle(7, 1, 2, 2147483647)),  # as Java reads them
-    ],
-)
-def test_four_numbers_begin_a_handle(text: str, handle: Handle) -> None:
-    assert parse_handle(text) == handle
-    assert handle.in_order == (handle.revive_queue == 999)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    ]:
+        assert parse_handle(text) == handle
+        assert handle.in_order == (handle.revive_queue == 999)
+    for text in [
         "",
         "1 2 3",
         "1 2  3",
@@ -36,23 +29,16 @@ def test_four_numbers_begin_a_handle(text: str, handle: Handle) -> None:
         "\ud800 2 3 4",
         f"{LONG_MOST + 1} 2 3 4",
         "9" * 5000 + " 2 3 4",
-    ],
-)
-def test_a_text_without_them_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
-        parse_handle(text)
+    ]:
+        with pytest.raises(Refused):
+            parse_handle(text)
+    for retry, topic in [
+        ("0", "T"), ("1", "%RETRY%G_T"), ("2", "%RETRY%G+T"), ("3", None), ("", None)]:  # fmt: skip
+        assert real_topic("T", "G", retry) == topic
+        assert retry_topics("T", "G") == ("%RETRY%G_T", "%RETRY%G+T")
 
 
-@pytest.mark.parametrize(
-    ("retry", "topic"),
-    [("0", "T"), ("1", "%RETRY%G_T"), ("2", "%RETRY%G+T"), ("3", None), ("", None)],
-)
-def test_a_batch_names_its_topic_by_a_code(retry: str, topic: str | None) -> None:
-    assert real_topic("T", "G", retry) == topic
-    assert retry_topics("T", "G") == ("%RETRY%G_T", "%RETRY%G+T")
-
-
-def test_an_answer_lists_its_queues_with_semicolons() -> None:
+def test_an_answer_lists_queues_and_counts_with_semicolons() -> None:
     infos = Infos()
     assert (infos.starts, infos.positions, infos.counts) == ([], [], [])
     infos.add("T", 0, 10, [10, 11, 14])
@@ -60,9 +46,6 @@ def test_an_answer_lists_its_queues_with_semicolons() -> None:
     infos.add("%RETRY%G+T", 2, 6, [6])
     assert ";".join(infos.starts) == "0 0 10;1 2 5;2 2 6"
     assert ";".join(infos.positions) == "0 0 10,11,14;1 2 5;2 2 6"
-
-
-def test_counts_are_of_a_position_or_of_the_queue() -> None:
     infos = Infos()
     infos.count("T", 3, 17, 2)
     infos.count("%RETRY%G+T", 3, None, 0)

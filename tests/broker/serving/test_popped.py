@@ -98,8 +98,7 @@ def test_as_a_list_of_all_messages_would_say() -> None:
 def test_handles_and_topics_are_written_as_a_broker_writes_them() -> None:
     assert retry_topics("T", "g") == ("%RETRY%g_T", "%RETRY%g+T")
     assert [real_topic("T", "g", kind) for kind in "0123"] == [
-        "T", "%RETRY%g_T", "%RETRY%g+T", None,
-    ]  # fmt: skip
+        "T", "%RETRY%g_T", "%RETRY%g+T", None]  # fmt: skip
     infos = Infos()
     infos.add("T", 3, 7, [7, 9])
     infos.add("%RETRY%g_T", 0, 1, [1])
@@ -141,56 +140,32 @@ def test_what_was_popped_is_the_same_after_a_restart() -> None:
     assert ordered.commit("g", "t", 2, 11, 1000) == 12
 
 
-@pytest.mark.parametrize("table", [{}, {IN_FLIGHT: None, IN_ORDER: 7}, {"other": [1]}])
-def test_a_file_without_rows_restores_nothing(table: dict[str, Any]) -> None:
-    in_flight, orders, wrong = restored(table)
-    assert (list(in_flight.all()), list(orders.all()), wrong) == ([], [], 0)
+def test_what_is_wrong_in_a_file_is_counted_and_the_rest_restored() -> None:
+    for table in [{}, {IN_FLIGHT: None, IN_ORDER: 7}, {"other": [1]}]:
+        in_flight, orders, wrong = restored(table)
+        assert (list(in_flight.all()), list(orders.all()), wrong) == ([], [], 0)
+    for row in [
+        7, [], POINT[:-1], [*POINT, 0], changed(POINT, 2, "x"), changed(POINT, 3, []),
+        changed(POINT, 3, [11, 10]), changed(POINT, 3, [10, 10]), changed(POINT, 3, 10),
+        changed(POINT, 3, list(range(1025))), changed(POINT, 4, None),
+        *(changed(POINT, at, INFINITE) for at in (2, 4, 5, 6, 7)),
+        changed(POINT, 3, [INFINITE])]:  # fmt: skip
+        in_flight, _, wrong = restored({IN_FLIGHT: [row, POINT]})
+        assert (len(list(in_flight.all())), wrong) == (1, 1)
+    for row in [
+        ORDER[:-1], changed(ORDER, 6, []), changed(ORDER, 8, [[1]]), changed(ORDER, 9, None),
+        *(changed(ORDER, at, INFINITE) for at in (2, 4, 5, 7)),
+        changed(ORDER, 9, [[1, INFINITE]])]:  # fmt: skip
+        _, orders, wrong = restored({IN_ORDER: [row, changed(ORDER, 3, None)]})
+        (found,) = orders.all()
+        assert (found[0], found[1].attempt, wrong) == (("g", "t", 2), None, 1)
+    for left in (0, 0b100):  # a bit of no message
+        in_flight, _, wrong = restored({IN_FLIGHT: [changed(POINT, 4, left)]})
+        assert (list(in_flight.all()), wrong) == ([], 0)
 
 
 def changed(row: list[Any], at: int, value: Any) -> list[Any]:
     return [*row[:at], value, *row[at + 1 :]]
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        7,
-        [],
-        POINT[:-1],
-        [*POINT, 0],
-        changed(POINT, 2, "x"),
-        changed(POINT, 3, []),
-        changed(POINT, 3, [11, 10]),
-        changed(POINT, 3, [10, 10]),
-        changed(POINT, 3, 10),
-        changed(POINT, 3, list(range(1025))),
-        changed(POINT, 4, None),
-        *(changed(POINT, at, INFINITE) for at in (2, 4, 5, 6, 7)),
-        changed(POINT, 3, [INFINITE]),
-    ],
-)
-def test_a_wrong_row_is_counted_and_the_others_are_restored(row: Any) -> None:
-    in_flight, _, wrong = restored({IN_FLIGHT: [row, POINT]})
-    assert (len(list(in_flight.all())), wrong) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        ORDER[:-1], changed(ORDER, 6, []), changed(ORDER, 8, [[1]]), changed(ORDER, 9, None),
-        *(changed(ORDER, at, INFINITE) for at in (2, 4, 5, 7)), changed(ORDER, 9, [[1, INFINITE]]),
-    ],
-)  # fmt: skip
-def test_so_is_one_of_a_queue_in_order(row: Any) -> None:
-    _, orders, wrong = restored({IN_ORDER: [row, changed(ORDER, 3, None)]})
-    (found,) = orders.all()
-    assert (found[0], found[1].attempt, wrong) == (("g", "t", 2), None, 1)
-
-
-def test_a_check_point_of_which_nothing_is_left_is_dropped() -> None:
-    for left in (0, 0b100):  # a bit of no message
-        in_flight, _, wrong = restored({IN_FLIGHT: [changed(POINT, 4, left)]})
-        assert (list(in_flight.all()), wrong) == ([], 0)
 
 
 # --- Queues popped in order: what blocks one, and where a group goes on
@@ -223,33 +198,29 @@ def test_a_queue_is_blocked_until_its_messages_are_visible_again(
     assert orders.blocked_until(attempt, "group", "topic", 4, now) is None
 
 
-def test_requests_without_an_attempt_are_not_the_same_request() -> None:
+def test_a_queue_in_order_is_another_requests_and_blocked_by_its_last_message() -> None:
     orders = Orders()
     orders.popped(None, *QUEUE, POPPED, INVISIBLE, POSITIONS)
     assert orders.blocked_until(None, *QUEUE, POPPED) == 1060
     assert orders.popped(None, *QUEUE, POPPED, INVISIBLE, POSITIONS).counts == {10: 1, 11: 1, 14: 1}
+    assert Orders().commit(*QUEUE, 41, POPPED) == 42
+    info = OrderInfo("a", 100, 10, [1, 2, 3], 0b101, {1: 50, 2: 900})
+    assert (info.blocks_until(), info.next()) == (110, 1)
+    assert OrderInfo("a", 100, 10, [1, 2, 3], 0).blocks_until() == 0
 
 
 def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(orders: Orders) -> None:
+    for position, pop_time, offset in [
+        (12, POPPED, ILLEGAL), (9, POPPED, ILLEGAL), (10, POPPED + 1, UNCHANGED),
+        (12, 0, UNCHANGED)]:  # fmt: skip
+        changes = orders.changes
+        assert orders.commit(*QUEUE, position, pop_time) == offset
+        assert (orders.changes, orders.commit(*QUEUE, 10, POPPED)) == (changes, 11)
     commits = [(11, 10), (11, 10), (10, 14), (14, 15)]
     for position, offset in commits:
         assert orders.blocked_until(None, *QUEUE, POPPED) == 1060
         assert orders.commit(*QUEUE, position, POPPED) == offset
     assert orders.blocked_until(None, *QUEUE, POPPED) is None
-
-
-@pytest.mark.parametrize(
-    ("position", "pop_time", "offset"),
-    [(12, POPPED, ILLEGAL), (9, POPPED, ILLEGAL), (10, POPPED + 1, UNCHANGED), (12, 0, UNCHANGED)],
-)
-def test_what_was_not_popped_then_commits_nothing(orders, position, pop_time, offset) -> None:
-    changes = orders.changes
-    assert orders.commit(*QUEUE, position, pop_time) == offset
-    assert (orders.changes, orders.commit(*QUEUE, 10, POPPED)) == (changes, 11)
-
-
-def test_of_a_queue_that_is_unknown_every_acknowledgement_counts() -> None:
-    assert Orders().commit(*QUEUE, 41, POPPED) == 42
 
 
 def test_only_messages_that_are_left_block_each_by_its_own_time(orders: Orders) -> None:
@@ -268,14 +239,8 @@ def test_a_message_is_counted_each_time_it_is_given_again(orders: Orders) -> Non
     assert orders.popped("third", *QUEUE, 3000, INVISIBLE, [14, 15, 16]).counts == {14: 2, 15: 1}
 
 
-def test_a_queue_is_forgotten_after_more_than_a_day(orders: Orders) -> None:
+def test_a_queue_is_forgotten_after_more_than_a_day(orders) -> None:
     orders.clean(POPPED + DAY)
     assert dict(orders.all()).keys() == {QUEUE}
     orders.clean(POPPED + DAY + 1)
     assert list(orders.all()) == []
-
-
-def test_of_messages_whose_times_differ_the_last_one_blocks() -> None:
-    info = OrderInfo("a", 100, 10, [1, 2, 3], 0b101, {1: 50, 2: 900})
-    assert (info.blocks_until(), info.next()) == (110, 1)
-    assert OrderInfo("a", 100, 10, [1, 2, 3], 0).blocks_until() == 0

@@ -5,17 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.serving import attendance
+from reput.broker.serving import attendance, reading
 from reput.broker.serving.attendance import compiled, is_tags
 from reput.broker.serving.broker import Answer
 from reput.broker.serving.clients import Subscription
-from reput.broker.serving.reading import (
-    EVERYTHING,
-    PullFilter,
-    subscription_of,
-    wanted_by,
-    whole_record,
-)
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.sql import WrongExpression
@@ -33,10 +26,8 @@ MANY = 40
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     """Forty messages of one length with the key k; each third one has the key t too."""
-    made = (
-        Message("T", b"%02d" % n, keys="k t" if n % 3 == 0 else "k u", unique_key=f"U{n:02d}")
-        for n in range(MANY)
-    )
+    made = (Message("T", b"%02d" % n, keys="k t" if n % 3 == 0 else "k u",
+                    unique_key=f"U{n:02d}") for n in range(MANY))  # fmt: skip
     return served(tmp_path_factory.mktemp("store"), made, mappedFileSizeCommitLog=1 << 14)
 
 
@@ -46,10 +37,10 @@ def size(asked: Asked) -> int:
 
 def test_what_is_not_served_is_not_found(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     place = 5 * size(asked)
-    assert whole_record(asked.broker, place) is not None
+    assert reading.whole_record(asked.broker, place) is not None
     monkeypatch.setattr(asked.broker.store, "limit", place)
-    assert whole_record(asked.broker, place) is None
-    assert whole_record(asked.broker, place - size(asked)) is not None
+    assert reading.whole_record(asked.broker, place) is None
+    assert reading.whole_record(asked.broker, place - size(asked)) is not None
 
 
 # --- A queue's ends, and its position at a time, as clients ask for them.
@@ -61,8 +52,7 @@ AT, EARLIEST = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, RequestCode.GET_EARLIEST_
 @pytest.fixture(scope="module")
 def asked_offsets(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     topics: dict[str, Any] = {
-        "T": {"readQueueNums": 2}, "Batch": {"attributes": {"queue.type": "BatchCQ"}},
-    }  # fmt: skip
+        "T": {"readQueueNums": 2}, "Batch": {"attributes": {"queue.type": "BatchCQ"}}}  # fmt: skip
     made = (message(n) for n in range(MANY_OFFSETS))
     return served(tmp_path_factory.mktemp("store"), made, topics=topics)
 
@@ -83,10 +73,8 @@ INT_MAX = (1 << 31) - 1
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     made = (message(n, tag="AB"[n % 2]) for n in range(MANY_PULL))
-    topics: dict[str, Any] = {
-        "T": {"readQueueNums": 2, "topicSysFlag": 1}, "Closed": {"perm": 2},
-        "Batch": {"attributes": {"queue.type": "BatchCQ"}},
-    }  # fmt: skip
+    topics: dict[str, Any] = {"T": {"readQueueNums": 2, "topicSysFlag": 1}, "Closed": {"perm": 2},
+                              "Batch": {"attributes": {"queue.type": "BatchCQ"}}}  # fmt: skip
     return served(tmp_path_factory.mktemp("store"), made, topics=topics)
 
 
@@ -96,19 +84,16 @@ def asked_by(store: Asked, position: int, **more: Any) -> Answer:
     return store.ask(RequestCode.PULL_MESSAGE, **fields)
 
 
-@pytest.mark.parametrize(
-    ("release", "code"),
-    [("5.3.1", ResponseCode.SYSTEM_ERROR), ("5.3.2", ResponseCode.INVALID_PARAMETER)],
-)
+@pytest.mark.parametrize(("release", "code"), [
+    ("5.3.1", ResponseCode.SYSTEM_ERROR), ("5.3.2", ResponseCode.INVALID_PARAMETER)])  # fmt: skip
 def test_a_queue_that_a_topic_does_not_have_is_refused(store, release, code, monkeypatch) -> None:
     monkeypatch.setattr(store.broker.store.opened, "profile", profile(release))
     for queue_id in (-1, 2, INT_MAX):
         assert asked_by(store, 0, queueId=queue_id).code == code
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
+def test_a_pull_is_refused_or_waits_at_the_end(store: Asked) -> None:
+    for more, code in [
         ({"topic": "None"}, ResponseCode.TOPIC_NOT_EXIST),
         ({"topic": "Closed"}, ResponseCode.NO_PERMISSION),
         ({"consumerGroup": "no group"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
@@ -117,13 +102,8 @@ def test_a_queue_that_a_topic_does_not_have_is_refused(store, release, code, mon
         ({"queueOffset": "x"}, ResponseCode.SYSTEM_ERROR),
         # an expression that is none filters nothing, as in a broker
         ({"subscription": "a >", "expressionType": "SQL92"}, ResponseCode.SUCCESS),
-    ],
-)
-def test_what_is_refused(store: Asked, more: dict[str, Any], code: int) -> None:
-    assert asked_by(store, 0, **more).code == code
-
-
-def test_a_pull_at_the_end_waits_where_it_may(store: Asked) -> None:
+    ]:
+        assert asked_by(store, 0, **more).code == code
     flags = HAS_SUBSCRIPTION | SUSPEND
     hold = asked_by(store, MANY_PULL, sysFlag=flags, suspendTimeoutMillis=700).hold
     assert hold is not None
@@ -131,18 +111,11 @@ def test_a_pull_at_the_end_waits_where_it_may(store: Asked) -> None:
     assert asked_by(store, MANY_PULL, suspendTimeoutMillis=700).hold is None
     assert asked_by(store, MANY_PULL + 1, sysFlag=flags).hold is None
     assert asked_by(store, 0, sysFlag=flags).hold is None
-
-
-def test_the_groups_subscription_stands_for_the_pulls_own_if_it_is_not_older(store: Asked) -> None:
     store.heartbeat(1, "heard", "T", version=5)
-    codes = [
-        asked_by(store, 0, consumerGroup="heard", sysFlag=0, **more).code
-        for more in ({"subVersion": 5}, {"subVersion": 6}, {"topic": "Batch"})
-    ]
-    assert codes == [
-        ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_NOT_LATEST,
-        ResponseCode.SUBSCRIPTION_NOT_EXIST,
-    ]  # fmt: skip
+    codes = [asked_by(store, 0, consumerGroup="heard", sysFlag=0, **more).code for more in (
+        {"subVersion": 5}, {"subVersion": 6}, {"topic": "Batch"})]  # fmt: skip
+    assert codes == [ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                     ResponseCode.SUBSCRIPTION_NOT_EXIST]  # fmt: skip
 
 
 # --- A queue's entries as its files have them, for an operator (queryConsumeQueue).
@@ -161,36 +134,24 @@ def entries(asked_queue: Asked, first: int, most: int, **more: Any) -> Answer:
     return asked_queue.ask(RequestCode.QUERY_CONSUME_QUEUE, 1, **fields)
 
 
-def test_entries_are_places_sizes_and_tags_codes(asked_queue: Asked) -> None:
+def test_entries_are_those_of_one_file_and_no_others(asked_queue: Asked) -> None:
     answer = said(entries(asked_queue, 3, 2))
     assert (answer["minQueueIndex"], answer["maxQueueIndex"]) == (0, 25)
-    assert answer["queueData"] == [
-        {"eval": False, "physicOffset": n * SIZE, "physicSize": SIZE, "tagsCode": A} for n in (3, 4)
-    ]
+    assert answer["queueData"] == [{"eval": False, "physicOffset": n * SIZE, "physicSize": SIZE,
+                                    "tagsCode": A} for n in (3, 4)]  # fmt: skip
     assert "filterData" not in answer
-
-
-@pytest.mark.parametrize(
-    ("first", "most", "many"),
-    [(0, 1, 1), (24, 5, 1), (18, 50, 2), (20, 50, 5), (0, 0, 0), (0, -1, 0), (0, 1 << 40, 20)],
-)
-def test_no_more_than_are_asked_for_and_those_of_one_file(asked_queue, first, most, many) -> None:
-    assert len(said(entries(asked_queue, first, most))["queueData"]) == many
-
-
-@pytest.mark.parametrize("first", [-1, 25, 1 << 62])
-def test_a_place_out_of_the_queue_is_told_with_success(asked_queue: Asked, first: int) -> None:
-    answer = entries(asked_queue, first, 1)
-    assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"")
-    assert answer.remark == f"Index {first} of 0@T is not exist!"
-
-
-@pytest.mark.parametrize(("topic", "queue_id"), [("None", 0), ("T", 1), ("T", -1)])
-def test_a_queue_that_there_is_not_is_an_error(asked_queue, topic, queue_id) -> None:
-    answer = entries(asked_queue, 0, 1, topic=topic, queueId=queue_id)
-    assert (answer.code, answer.remark) == (
-        ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!",
-    )  # fmt: skip
+    for first, most, many in [
+        (0, 1, 1), (24, 5, 1), (18, 50, 2), (20, 50, 5), (0, 0, 0), (0, -1, 0),
+        (0, 1 << 40, 20)]:  # fmt: skip
+        assert len(said(entries(asked_queue, first, most))["queueData"]) == many
+    for first in [-1, 25, 1 << 62]:
+        answer = entries(asked_queue, first, 1)
+        assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"")
+        assert answer.remark == f"Index {first} of 0@T is not exist!"
+    for topic, queue_id in [("None", 0), ("T", 1), ("T", -1)]:
+        answer = entries(asked_queue, 0, 1, topic=topic, queueId=queue_id)
+        assert (answer.code, answer.remark) == (
+            ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")  # fmt: skip
 
 
 def test_the_groups_subscription_is_told_where_it_is_online(asked_queue: Asked) -> None:
@@ -207,60 +168,42 @@ A_SUBSCRIPTIONS, AB = 65, 65 * 31 + 66  # String.hashCode of "A", "AB"
 MIN_INT = -(1 << 31)
 
 
-def passes(wanted: PullFilter, *codes: int) -> list[bool]:
+def passes(wanted: reading.PullFilter, *codes: int) -> list[bool]:
     return [bool(each) for each in wanted.entries(np.array(codes, np.int64))]
 
 
-def of_codes(*codes: int) -> PullFilter:
-    return PullFilter(np.array(codes, np.int32))
+def of_codes(*codes: int) -> reading.PullFilter:
+    return reading.PullFilter(np.array(codes, np.int32))
 
 
 def test_entries_pass_by_the_hash_codes_of_tags() -> None:
     """SubscriptionData's codes are Java ints; a tagsCode is one in 8 bytes."""
-    wanted = wanted_by(subscription_of("T", "A || AB", None, 0), PROFILE)
+    wanted = reading.wanted_by(reading.subscription_of("T", "A || AB", None, 0), PROFILE)
     assert passes(wanted, A_SUBSCRIPTIONS, AB, A_SUBSCRIPTIONS + 1, 0, -A_SUBSCRIPTIONS) == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+        True, True, False, False, False]  # fmt: skip
     assert passes(of_codes(MIN_INT, -1), MIN_INT, -1, 1) == [True, True, False]
     assert passes(of_codes(), 0, A_SUBSCRIPTIONS) == [False, False]
     assert wanted.record is None
-
-
-def test_an_entry_whose_tag_is_elsewhere_passes() -> None:
-    """A ConsumeQueueExt address is below Integer.MIN_VALUE; the client filters too."""
+    # A ConsumeQueueExt address is below Integer.MIN_VALUE; the client filters too.
     assert passes(of_codes(A_SUBSCRIPTIONS), MIN_INT - 1, -(1 << 63), MIN_INT) == [
-        True,
-        True,
-        False,
-    ]
-
-
-@pytest.mark.parametrize("text", ["*", "", None])
-def test_no_text_and_a_star_are_everything(text: str | None) -> None:
-    own = subscription_of("T", text, "TAG", 3)
-    assert own == Subscription("T", "*", "TAG", 3)
-    assert wanted_by(own, PROFILE) is EVERYTHING
-    assert passes(EVERYTHING, 0, A_SUBSCRIPTIONS, MIN_INT - 1) == [True] * 3
-
-
-def test_a_kind_is_of_tags_where_it_is_missing_or_says_so() -> None:
-    """ExpressionType.isTagType."""
+        True, True, False]  # fmt: skip
+    for text in ["*", "", None]:
+        own = reading.subscription_of("T", text, "TAG", 3)
+        assert own == Subscription("T", "*", "TAG", 3)
+        assert reading.wanted_by(own, PROFILE) is reading.EVERYTHING
+        assert passes(reading.EVERYTHING, 0, A_SUBSCRIPTIONS, MIN_INT - 1) == [True] * 3
+    # ExpressionType.isTagType.
     assert [is_tags(kind) for kind in (None, "", "TAG", "SQL92", "tag")] == [
-        True, True, True, False, False,
-    ]  # fmt: skip
+        True, True, True, False, False]  # fmt: skip
     with pytest.raises(WrongTags):
-        subscription_of("T", "||", None, 0)
+        reading.subscription_of("T", "||", None, 0)
     for empty in ("", None):
         with pytest.raises(WrongTags):
-            subscription_of("T", empty, "SQL92", 0)
+            reading.subscription_of("T", empty, "SQL92", 0)
 
 
-def test_sql_looks_at_records_by_their_properties() -> None:
-    wanted = wanted_by(subscription_of("T", "a > 5", "SQL92", 0), PROFILE)
+def test_sql_looks_at_records_by_their_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = reading.wanted_by(reading.subscription_of("T", "a > 5", "SQL92", 0), PROFILE)
     assert wanted.record is not None
     assert passes(wanted, 0, A_SUBSCRIPTIONS) == [True, True]
     record: Any = Record
@@ -268,14 +211,8 @@ def test_sql_looks_at_records_by_their_properties() -> None:
              properties(("a", "5.0")), b""]  # fmt: skip
     records = [record(b"T", *[0] * 16, text) for text in texts]
     assert [wanted.record(each) for each in records] == [True, False, False, False, False]
-
-
-def test_a_long_expression_looks_at_fewer_records_and_too_long_a_one_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    short, long = (
-        wanted_by(Subscription("T", f"a = '{'x' * many}'", "SQL92"), PROFILE) for many in (1, 9000)
-    )
+    short, long = (reading.wanted_by(Subscription("T", f"a = '{'x' * many}'", "SQL92"),
+                                     PROFILE) for many in (1, 9000))  # fmt: skip
     assert short.looked_at > 10 * long.looked_at >= 10
     monkeypatch.setattr(attendance, "_SQL_MOST", 5)
     assert compiled("a > 7", PROFILE)

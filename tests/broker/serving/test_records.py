@@ -38,58 +38,37 @@ def passed(limits: PullLimits, some: Slice, taken: Taken = NONE, most: int = 100
     return limits.passed(some, np.ones(len(some), np.bool_), taken, most, END)
 
 
-def test_the_first_message_is_taken_however_long_it_is() -> None:
+def test_a_pull_takes_256_kib_of_memory_and_less_of_the_disk() -> None:
     assert passed(PullLimits(), entries(5 << 20, 1)) == 1
     assert passed(PullLimits(), entries(5 << 20, 1), most=0) == 1
     assert passed(PullLimits(), entries(1), Taken(1, 256 << 10)) == 0
     assert passed(PullLimits(), entries()) == 0
-
-
-@pytest.mark.parametrize(("last", "taken"), [(56 << 10, 3), ((56 << 10) + 1, 2)])
-def test_bytes_in_memory_are_256_kib(last: int, taken: int) -> None:
-    assert passed(PullLimits(), entries(100 << 10, 100 << 10, last)) == taken
-
-
-@pytest.mark.parametrize(
-    ("in_memory", "many", "size"), [(True, 32, 1), (False, 8, 1), (True, 2, 100 << 10),
-                                    (False, 1, 60 << 10)],
-)  # fmt: skip
-def test_of_records_on_disk_fewer_are_taken(in_memory: bool, many: int, size: int) -> None:
-    limits = PullLimits(memory_bytes=END if in_memory else 0)
-    assert passed(limits, entries(*[size] * 40)) == many
-
-
-def test_what_is_in_memory_is_told_by_the_distance_from_the_logs_end() -> None:
+    for last, taken in [(56 << 10, 3), ((56 << 10) + 1, 2)]:
+        assert passed(PullLimits(), entries(100 << 10, 100 << 10, last)) == taken
+    for in_memory, many, size in [
+        (True, 32, 1), (False, 8, 1), (True, 2, 100 << 10), (False, 1, 60 << 10)]:  # fmt: skip
+        limits = PullLimits(memory_bytes=END if in_memory else 0)
+        assert passed(limits, entries(*[size] * 40)) == many
     limits = PullLimits(memory_bytes=1000, count_in_disk=1)
     near = entries(10, 10, first=END - 1010)  # the second is 1000 bytes from the end
     assert passed(limits, near) == 2
     assert passed(limits, entries(10, 10, first=END - 1011)) == 1
-
-
-def test_a_batch_counts_by_its_messages() -> None:
     batches = entries(10, 10, 10, messages=4)
     assert [passed(PullLimits(), batches, most=most) for most in (1, 7, 8, 11, 12)] == [
-        1, 1, 2, 2, 3,
-    ]  # fmt: skip
+        1, 1, 2, 2, 3]  # fmt: skip
     assert passed(PullLimits(), batches, Taken(1, 10), most=4) == 0
-
-
-def test_what_the_filter_does_not_want_takes_no_room() -> None:
-    """A broker looks whether the pull is full before it looks whether an entry is wanted."""
+    # A broker looks whether the pull is full before it looks whether an entry is wanted.
     wanted, some = np.arange(40) % 10 == 0, entries(*[1] * 40)
     ends = [PullLimits().passed(some, wanted, NONE, most, END) for most in (1, 3, 4, 5)]
     assert ends == [1, 21, 31, 40]
 
 
-def test_a_pull_has_enough_when_it_has_what_was_asked_for_or_32() -> None:
+def test_a_pull_has_enough_when_it_has_what_was_asked_for_or_looked_at_16000_bytes() -> None:
     assert PullLimits().has_enough(Taken(31, 1), 32) is False
     assert PullLimits().has_enough(Taken(32, 1), 1000) is True
     assert PullLimits().has_enough(Taken(4, 1), 4) is True
     assert PullLimits().has_enough(Taken(0, 0), 0) is False
-
-
-def test_a_pull_looks_at_16000_bytes_of_entries_or_at_as_many_as_are_asked_for() -> None:
-    """getMessage goes on while (queueOffset - offset) * 20 < max(16000, maxMsgNums * 20)."""
+    # getMessage goes on while (queueOffset - offset) * 20 < max(16000, maxMsgNums * 20).
     limits = PullLimits()
     assert [limits.looked_at(most, False) for most in (1, 800, 801)] == [800, 800, 801]
     assert [limits.looked_at(most, True) for most in (1, 348, 349)] == [348, 348, 349]  # of 46
@@ -149,23 +128,18 @@ def test_records_follow_one_another_over_the_end_of_a_segment(store: Asked) -> N
     assert not found.unwanted
 
 
-@pytest.mark.parametrize(
-    ("place", "size"),
-    [
+def test_an_entry_of_no_whole_record_and_records_not_wanted_are_left_out(store: Asked) -> None:
+    for place, size in [
         (None, SIZE - 1), (None, SIZE + 1), (None, 0), (None, -SIZE), (None, (1 << 31) - 1),
-        (-SIZE, None), (1, None), (1 << 40, None), (4096 - 8, 8), (0, LONG), (1 << 62, LONG),
-    ],
-)  # fmt: skip
-def test_an_entry_that_points_to_no_whole_record_is_left_out(store, place, size) -> None:
-    found = records(store, changed(queue_of(store).some(2, 3), 1, place, size))
-    assert joined(found.pieces) == raw(store, 2 * SIZE, SIZE) + raw(store, 4 * SIZE, SIZE)
-    assert np.concatenate(found.positions).tolist() == [2, 4]
-    assert found.taken == (2, 2 * SIZE)
-    assert not found.unwanted
-    assert joined(records(store, queue_of(store).some(45, 1)).pieces) == b""
+        (-SIZE, None), (1, None), (1 << 40, None), (4096 - 8, 8), (0, LONG),
+        (1 << 62, LONG)]:  # fmt: skip
+        found = records(store, changed(queue_of(store).some(2, 3), 1, place, size))
+        assert joined(found.pieces) == raw(store, 2 * SIZE, SIZE) + raw(store, 4 * SIZE, SIZE)
+        assert np.concatenate(found.positions).tolist() == [2, 4]
+        assert found.taken == (2, 2 * SIZE)
+        assert not found.unwanted
+        assert joined(records(store, queue_of(store).some(45, 1)).pieces) == b""
 
-
-def test_records_that_are_not_wanted_are_left_out_and_told_of(store: Asked) -> None:
     def odd(record: Record) -> bool:
         return record.queue_offset % 2 == 1
 
@@ -182,10 +156,8 @@ def test_a_long_record_goes_from_the_file_and_the_short_ones_around_it_stay_in_o
 ) -> None:
     least = LONG - FIXED - 1  # a body of the shortest long record
     sizes = [9, least - 1, least, 9]
-    asked = served(
-        tmp_path, (message(n, size=size) for n, size in enumerate(sizes)),
-        mappedFileSizeCommitLog=1 << 17,
-    )  # fmt: skip
+    asked = served(tmp_path, (message(n, size=size) for n, size in enumerate(sizes)),
+                   mappedFileSizeCommitLog=1 << 17)  # fmt: skip
     found = records(asked, queue_of(asked).some(0, 4))
     assert [isinstance(piece, LogRange) for piece in found.pieces] == [False, True, False]
     whole = (tmp_path / "commitlog" / "0".zfill(20)).read_bytes()
@@ -196,13 +168,12 @@ def test_a_long_record_goes_from_the_file_and_the_short_ones_around_it_stay_in_o
     assert (none.pieces, none.unwanted) == ([], True)
 
 
-@pytest.mark.parametrize(("times", "written"), [(1, 1), ((1 << 31) - 1, (1 << 31) - 1),
-                                                (1 << 40, (1 << 31) - 1)])  # fmt: skip
-def test_a_message_that_is_given_again_is_the_same_but_for_its_count(store, times, written) -> None:
-    log, files = store.broker.store.log, store.broker.store.files
-    given = given_again(queue_of(store), [3, 44, 45, -1, 1 << 40], log, files, times)
-    assert [position for position, _ in given] == [3, 44]
-    for (position, piece), place in zip(given, (3 * SIZE, 4096 + 4 * SIZE), strict=True):
-        record = bytearray(raw(store, place, SIZE))
-        struct.pack_into(">i", record, RECONSUMED, written)
-        assert joined([piece]) == record, position
+def test_a_message_that_is_given_again_is_the_same_but_for_its_count(store) -> None:
+    for times, written in [(1, 1), ((1 << 31) - 1, (1 << 31) - 1), (1 << 40, (1 << 31) - 1)]:
+        log, files = store.broker.store.log, store.broker.store.files
+        given = given_again(queue_of(store), [3, 44, 45, -1, 1 << 40], log, files, times)
+        assert [position for position, _ in given] == [3, 44]
+        for (position, piece), place in zip(given, (3 * SIZE, 4096 + 4 * SIZE), strict=True):
+            record = bytearray(raw(store, place, SIZE))
+            struct.pack_into(">i", record, RECONSUMED, written)
+            assert joined([piece]) == record, position

@@ -70,29 +70,17 @@ def made(release: str) -> dict[str, tuple[int, int]]:
     return {each.name: (each.read_queues, each.perm) for each in booted_topics(release, "b", "C")}
 
 
-def test_every_release_makes_these() -> None:
+def test_each_release_makes_its_topics() -> None:
     assert made("4.9.7") == {
         "SELF_TEST_TOPIC": (1, 6), "TBW102": (8, 7), "BenchmarkTest": (1024, 6), "C": (16, 7),
         "b": (1, 7), "OFFSET_MOVED_EVENT": (1, 6), "SCHEDULE_TOPIC_XXXX": (18, 6),
-        "C_REPLY_TOPIC": (1, 6),
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("release", "more"),
-    [
-        ("5.0.0", {"rmq_sys_REVIVE_LOG_C", "rmq_sys_SYNC_BROKER_MEMBER_b",
-                   "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"}),
-        ("5.3.0", set()), ("5.3.1", {"rmq_sys_wheel_timer"}),
-    ],
-)  # fmt: skip
-def test_later_releases_make_more(release: str, more: set[str]) -> None:
-    before = {"5.0.0": "4.9.7", "5.3.0": "5.0.0", "5.3.1": "5.3.0"}[release]
-    assert made(release).keys() - made(before).keys() == more
-    assert made(release).items() >= made(before).items()
-
-
-def test_a_topic_that_is_made_is_not_of_the_stores_configuration() -> None:
+        "C_REPLY_TOPIC": (1, 6)}  # fmt: skip
+    for release, more in [("5.0.0", {"rmq_sys_REVIVE_LOG_C", "rmq_sys_SYNC_BROKER_MEMBER_b",
+                                     "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"}),
+                          ("5.3.0", set()), ("5.3.1", {"rmq_sys_wheel_timer"})]:  # fmt: skip
+        before = {"5.0.0": "4.9.7", "5.3.0": "5.0.0", "5.3.1": "5.3.0"}[release]
+        assert made(release).keys() - made(before).keys() == more
+        assert made(release).items() >= made(before).items()
     one = topic("T")
     assert (one.read_queues, one.write_queues, one.perm) == (1, 1, READ_WRITE)
     assert (one.configured, one.order, one.attributes) == (False, False, {})
@@ -107,9 +95,8 @@ CONTENTS = (b"abcdefghij", b"klmnopqrst")
 
 def segments(storage: InputStorage, folder: str = "log") -> list[Segment]:
     found = [(each.name, each.state) for each in storage.list(folder)]
-    return [
-        Segment(f"{folder}/{name}", int(name), state) for name, state in found if state is not None
-    ]
+    return [Segment(f"{folder}/{name}", int(name), state) for name,
+            state in found if state is not None]  # fmt: skip
 
 
 def in_memory() -> tuple[MemoryStorage, LogFiles]:
@@ -118,23 +105,14 @@ def in_memory() -> tuple[MemoryStorage, LogFiles]:
     return storage, LogFiles(storage, segments(storage))
 
 
-@pytest.mark.parametrize(
-    ("place", "length", "content"),
-    [(100, 10, CONTENTS[0]), (109, 1, b"j"), (110, 1, b"k"), (115, 5, b"pqrst"), (104, 0, b"")],
-)
-def test_a_range_is_of_one_segment(place: int, length: int, content: bytes) -> None:
-    assert in_memory()[1].range(place, length).read() == content
-
-
-@pytest.mark.parametrize(
-    ("place", "length"), [(99, 1), (0, 1), (-1, 1), (109, 2), (119, 2), (120, 1), (1 << 40, 1)]
-)
-def test_what_no_segment_has_whole_is_not_in_the_log(place: int, length: int) -> None:
-    with pytest.raises(NotInLog):
-        in_memory()[1].range(place, length)
-
-
-def test_a_segment_is_read_into_a_buffer_by_its_number() -> None:
+def test_a_range_is_of_one_segment() -> None:
+    for place, length, content in [
+        (100, 10, CONTENTS[0]), (109, 1, b"j"), (110, 1, b"k"), (115, 5, b"pqrst"),
+        (104, 0, b"")]:  # fmt: skip
+        assert in_memory()[1].range(place, length).read() == content
+    for place, length in [(99, 1), (0, 1), (-1, 1), (109, 2), (119, 2), (120, 1), (1 << 40, 1)]:
+        with pytest.raises(NotInLog):
+            in_memory()[1].range(place, length)
     _, files = in_memory()
     buffer = np.zeros(3, np.uint8)
     files.read(1, 112, buffer)
@@ -194,18 +172,13 @@ def queue(asked: Asked, limit: int | None = None, release: str = "5.3.3") -> Ser
     return ServedQueue(entries, store.log, profile(release), end)
 
 
-@pytest.mark.parametrize(
-    ("limit", "end"),
-    [(0, 0), (SIZE - 1, 0), (SIZE, 1), (2 * SIZE, 1), (3 * SIZE - 1, 1), (3 * SIZE, 2)],
-)
-def test_a_queue_ends_with_the_last_record_before_the_limit(store, limit, end) -> None:
-    cut = queue(store, limit)
-    assert (cut.minimum, cut.maximum) == (0, end)
-    assert cut.some(0, 10).positions.tolist() == list(range(end))
-    assert len(cut.some(end, 1)) == 0
-
-
-def test_entries_are_of_one_file_and_never_past_the_end(store: Asked) -> None:
+def test_a_queue_has_entries_of_one_file_and_ends_before_the_limit(store: Asked) -> None:
+    for limit, end in [(0, 0), (SIZE - 1, 0), (SIZE, 1), (2 * SIZE, 1), (3 * SIZE - 1, 1),
+                       (3 * SIZE, 2)]:  # fmt: skip
+        cut = queue(store, limit)
+        assert (cut.minimum, cut.maximum) == (0, end)
+        assert cut.some(0, 10).positions.tolist() == list(range(end))
+        assert len(cut.some(end, 1)) == 0
     whole = queue(store)
     assert whole.maximum == MANY
     assert whole.some(18, 5).positions.tolist() == [18, 19]
@@ -213,9 +186,6 @@ def test_entries_are_of_one_file_and_never_past_the_end(store: Asked) -> None:
     assert whole.some(3, 1).places.tolist() == [6 * SIZE]
     assert len(whole.some(MANY, 1)) == 0
     assert len(whole.some(3, 0)) == 0
-
-
-def test_at_a_limit_a_late_time_is_as_if_the_files_ended_there(store: Asked) -> None:
     cut = queue(store, 5 * SIZE)  # positions 0, 1 and 2
     late = T0 + 40 * STEP
     assert cut.at_time(late, Boundary.LOWER) == 3
@@ -250,7 +220,7 @@ def at(path: str, time: int) -> ServedStore:
     return open_broker(ServedSource(path, "5.3.3", _GIVEN, at=time), lambda _: None).store
 
 
-def test_a_queue_is_found_by_topic_and_id_and_made_up_ones_are_not(store_served) -> None:
+def test_a_queue_is_found_by_topic_and_id_and_as_of_a_time(store_served: ServedStore) -> None:
     found = store_served.queue("T", 0)  # the messages 0, 6
     assert found is not None
     assert (found.minimum, found.maximum) == (0, 2)
@@ -259,9 +229,6 @@ def test_a_queue_is_found_by_topic_and_id_and_made_up_ones_are_not(store_served)
         assert store_served.queue(name, queue_id) is None
     assert bounds(store_served.topics["T"], found) == (0, 2)
     assert bounds(store_served.topics["T"], None) == (0, 0)
-
-
-def test_as_of_a_time_later_messages_are_not_there(store_served: ServedStore) -> None:
     path = store_served.opened.path
     then = at(path, T0 + 6 * STEP)  # the messages 0 to 6
     queue = then.queue("T", 0)
@@ -314,46 +281,25 @@ def read(config: Any) -> Topic:
     return served_topics({"T": config}, {})["T"]
 
 
-def test_a_configured_topic_is_as_the_file_says() -> None:
-    config = {
-        "readQueueNums": 3, "writeQueueNums": 2, "perm": 4, "topicSysFlag": 1, "order": True,
-        "topicFilterType": "MULTI_TAG", "attributes": {"queue.type": "BatchCQ"},
-    }  # fmt: skip
+def test_a_topic_is_as_the_file_says_however_wrong() -> None:
+    config = {"readQueueNums": 3, "writeQueueNums": 2, "perm": 4, "topicSysFlag": 1, "order": True,
+              "topicFilterType": "MULTI_TAG", "attributes": {"queue.type": "BatchCQ"}}  # fmt: skip
     made = read(config)
     assert made == Topic("T", 3, 2, 4, 1, True, "MULTI_TAG", {"queue.type": "BatchCQ"}, True)
-
-
-def test_what_is_missing_is_as_a_new_topic_config_has_it() -> None:
-    """TopicConfig: 16 queues to read and to write, PERM_READ | PERM_WRITE."""
+    # TopicConfig: 16 queues to read and to write, PERM_READ | PERM_WRITE.
     assert read({}) == Topic("T", 16, 16, 6, 0, False, "SINGLE_TAG", {}, True)
-
-
-@pytest.mark.parametrize("wrong", ["4", 4.0, True, None, [], INT_MAX + 1, -(1 << 31) - 1])
-def test_what_is_no_int_counts_as_missing(wrong: Any) -> None:
-    made = read({"readQueueNums": wrong, "perm": wrong, "topicSysFlag": wrong})
-    assert (made.read_queues, made.perm, made.sys_flag) == (16, 6, 0)
-    assert read({"order": "true", "attributes": wrong})[5:8] == (False, "SINGLE_TAG", {})
-
-
-@pytest.mark.parametrize(
-    ("queues", "served"), [(0, 0), (1, 1), (1 << 16, 1 << 16), (INT_MAX, 1 << 16), (-5, -5)]
-)
-def test_a_hostile_number_of_queues_is_bounded(queues: int, served: int) -> None:
-    made = read({"readQueueNums": queues, "writeQueueNums": queues})
-    assert (made.read_queues, made.write_queues) == (served, served)
-
-
-def test_a_topic_that_only_has_queues_has_as_many_as_its_greatest_id_says() -> None:
+    for wrong in ["4", 4.0, True, None, [], INT_MAX + 1, -(1 << 31) - 1]:
+        made = read({"readQueueNums": wrong, "perm": wrong, "topicSysFlag": wrong})
+        assert (made.read_queues, made.perm, made.sys_flag) == (16, 6, 0)
+        assert read({"order": "true", "attributes": wrong})[5:8] == (False, "SINGLE_TAG", {})
+    for queues, most in [(0, 0), (1, 1), (1 << 16, 1 << 16), (INT_MAX, 1 << 16), (-5, -5)]:
+        made = read({"readQueueNums": queues, "writeQueueNums": queues})
+        assert (made.read_queues, made.write_queues) == (most, most)
     both = served_topics({"T": {"perm": 2}, "bad": "text"}, {"T": 9, "U": 3, "bad": 1})
     assert (both["T"].read_queues, both["T"].perm, both["T"].configured) == (16, 2, True)
     assert both["U"] == Topic("U", 3, 3, 6, 0, False, "SINGLE_TAG", {}, False)
     assert not both["bad"].configured
     assert served_topics(None, {}) == {}
-
-
-@pytest.mark.parametrize(
-    ("attributes", "minimum"),
-    [({}, 0), ({"queue.type": "SimpleCQ"}, 0), ({"queue.type": "BatchCQ"}, -1)],
-)
-def test_a_batch_queue_without_entries_begins_at_minus_1(attributes, minimum) -> None:
-    assert read({"attributes": attributes}).empty_minimum == minimum
+    for attributes, minimum in [
+        ({}, 0), ({"queue.type": "SimpleCQ"}, 0), ({"queue.type": "BatchCQ"}, -1)]:  # fmt: skip
+        assert read({"attributes": attributes}).empty_minimum == minimum

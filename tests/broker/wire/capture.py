@@ -98,8 +98,7 @@ def of_broker(release: str, store: Path, settings: dict[str, object]) -> list[di
                 (broker.namesrv, request(105, topic="NoSuchTopic")),
                 (f"127.0.0.1:{broker.port}", request(30, topic=_TOPIC, queueId=0)),
                 (f"127.0.0.1:{broker.port}", pull(_TOPIC, 0, 1 << 40)),
-                (f"127.0.0.1:{broker.port}", request(9999)),
-            ):
+                (f"127.0.0.1:{broker.port}", request(9999))):  # fmt: skip
                 host, _, port = address.rpartition(":")
                 with socket.create_connection((host, int(port)), 20) as peer:
                     peer.sendall(frame(asked._replace(serialization=kind)))

@@ -19,9 +19,8 @@ def run_append(words: list[str]) -> int:
         return 3
 
 
-SIZES = [f"--set={n}={v}" for n, v in {
-    "mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 16, "maxIndexNum": 20_000,
-}.items()]  # fmt: skip
+SIZES = [f"--set={n}={v}" for n, v in {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 16,
+                                       "maxIndexNum": 20_000}.items()]  # fmt: skip
 
 
 def bodies(store: Path) -> list[int]:

@@ -40,10 +40,8 @@ class Work:
 
 
 def open_memory(files: MemoryFiles, given: WriterSettings, clock: Clock) -> CommitLogWriter:
-    return CommitLogWriter.open(
-        "", given, clock=clock, files=files, background=False,
-        unique_ids=UniqueIds(clock, "127.0.0.1:1", 1, 1),
-    )  # fmt: skip
+    return CommitLogWriter.open("", given, clock=clock, files=files, background=False,
+                                unique_ids=UniqueIds(clock, "127.0.0.1:1", 1, 1))  # fmt: skip
 
 
 # Of a SYNC_FLUSH log, by seed: a segment's at once, and less than one record has.
@@ -57,10 +55,8 @@ def work(seed: int, steps: int, **named: object) -> Work:
     """Appends of every kind, flushes, dispatches, checkpoints and reopenings, by chance."""
     zeros = _ZEROS_AHEAD[seed % len(_ZEROS_AHEAD)]
     far = _PUBLISH[seed % len(_PUBLISH)]
-    with (
-        mock.patch.object(commit_log, "ZEROS_AHEAD_BYTES", zeros),
-        mock.patch.object(index_files, "PUBLISH_LOG_BYTES", far),
-    ):
+    with (mock.patch.object(commit_log, "ZEROS_AHEAD_BYTES", zeros), mock.patch.object(
+        index_files, "PUBLISH_LOG_BYTES", far)):  # fmt: skip
         return _work(seed, steps, **named)
 
 
@@ -116,14 +112,11 @@ def _work(seed: int, steps: int, **named: object) -> Work:
 
 def _message(rng: random.Random, step: int) -> Message:
     return Message(
-        topic=rng.choice(("A", "B")),
-        body=rng.randbytes(rng.choice((0, 1, 40, 500, 900))),
-        queue_id=rng.randrange(2),
-        tags=rng.choice(("", "t", "long" * 30)),
+        topic=rng.choice(("A", "B")), body=rng.randbytes(rng.choice((0, 1, 40, 500, 900))),
+        queue_id=rng.randrange(2), tags=rng.choice(("", "t", "long" * 30)),
         keys=rng.choice(("", f"k{step}", f"a{step} b")),
         properties={"p": "v" * rng.choice((1, 300))} if rng.random() < 0.4 else None,
-        delay_level=3 if rng.random() < 0.1 else 0,
-    )
+        delay_level=3 if rng.random() < 0.1 else 0)  # fmt: skip
 
 
 def _batched(rng: random.Random, step: int) -> Message:
@@ -224,8 +217,7 @@ class Judge:
                 path = f"{COMMIT_LOG}/{segment_name(segment)}"
                 files.names_of[path] = number
                 files.contents[number] = bytearray(
-                    prefix[segment : segment + size].ljust(size, b"\0")
-                )
+                    prefix[segment : segment + size].ljust(size, b"\0"))  # fmt: skip
             writer = open_memory(files, given, Clock(1_900_000_000_000))
             assert writer.log.end == end
             writer.append(LAST_WORD)

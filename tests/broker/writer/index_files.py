@@ -26,11 +26,8 @@ def puts(*each: Put) -> np.ndarray:
     return np.array(list(each), INDEX_PUT)
 
 
-def index_file(
-    header: Sequence[int],
-    slots: Sequence[int] = (0,) * SLOTS,
-    entries: Sequence[Sequence[int]] = (),
-) -> bytes:
+def index_file(header: Sequence[int], slots: Sequence[int] = (0,) * SLOTS,
+               entries: Sequence[Sequence[int]] = ()) -> bytes:  # fmt: skip
     """header, entries: as of `pack_index`."""
     return pack_index(header, slots, entries, ENTRIES)
 

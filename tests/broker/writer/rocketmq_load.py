@@ -74,9 +74,8 @@ class Load:
         """How often each key is found afterwards. log: each record's keys, once each."""
         if not self.crashed:
             return self.indexed
-        put = {
-            key: times for key, times in log.items() if key[1] >= max(self.start, self.end_offset)
-        }
+        put = {key: times for key, times in log.items() if key[1] >= max(
+            self.start, self.end_offset)}  # fmt: skip
         return self.indexed + Counter(put)
 
 

@@ -7,12 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.layouts import (
-    RECORD_HEAD_BYTES,
-    SYS_BORN_HOST_V6,
-    SYS_STORE_HOST_V6,
-    SYS_TRANSACTION_MASK,
-)
+from reput.store_format import layouts
 from reput.store_format.log.record import Record, read_body, read_one
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.walk import Read
@@ -20,10 +15,8 @@ from reput.store_format.message.message import Message
 from reput.store_format.release.settings import WriterSettings, writer_settings_from
 
 RULES = RecordRules(True, True)
-TINY = {
-    "mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 16,
-    "maxIndexNum": 20,
-}  # fmt: skip
+TINY = {"mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 16,
+        "maxIndexNum": 20}  # fmt: skip
 
 
 def settings(**named: object) -> WriterSettings:
@@ -42,9 +35,8 @@ class Clock:
 
 def open_writer(root: Path, clock: Clock | None = None, **options: object) -> CommitLogWriter:
     """A writer without threads on a tiny store; words that are settings' names set those."""
-    named = {
-        k: options.pop(k) for k in list(options) if k[0].islower() and any(map(str.isupper, k))
-    }
+    named = {k: options.pop(k) for k in list(options) if k[0].islower() and any(
+        map(str.isupper, k))}  # fmt: skip
     options.setdefault("background", False)
     return CommitLogWriter.open(str(root), settings(**named), clock=clock or Clock(), **options)
 
@@ -52,9 +44,9 @@ def open_writer(root: Path, clock: Clock | None = None, **options: object) -> Co
 def read_stored(read: Read, at: int, segment_end: int, rules: RecordRules) -> Record | None:
     """The record at a physical offset with its body; None where no sound record is."""
     left = segment_end - at
-    if left < RECORD_HEAD_BYTES:
+    if left < layouts.RECORD_HEAD_BYTES:
         return None  # a BLANK at most
-    _, record = read_one(read, at, segment_end, rules, RECORD_HEAD_BYTES)
+    _, record = read_one(read, at, segment_end, rules, layouts.RECORD_HEAD_BYTES)
     return None if record is None else record._replace(body=read_body(read, record))
 
 
@@ -84,14 +76,13 @@ def host_text(raw: bytes) -> str:
 
 def as_message(record: Record) -> Message:
     """The message whose record it is, its properties as they are."""
-    known = SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
-    return Message(
-        topic=record.topic, body=record.body, queue_id=record.queue_id,
-        properties=record.properties, flag=record.flag, transaction=record.transaction,
-        sys_flag=record.sys_flag & ~known, prepared_offset=record.prepared_offset,
-        born_timestamp=record.born_timestamp, born_host=host_text(record.born_host),
-        store_host=host_text(record.store_host), reconsume_times=record.reconsume_times,
-    )  # fmt: skip
+    known = layouts.SYS_TRANSACTION_MASK | layouts.SYS_BORN_HOST_V6 | layouts.SYS_STORE_HOST_V6
+    return Message(topic=record.topic, body=record.body, queue_id=record.queue_id,
+                   properties=record.properties, flag=record.flag, transaction=record.transaction,
+                   sys_flag=record.sys_flag & ~known, prepared_offset=record.prepared_offset,
+                   born_timestamp=record.born_timestamp, born_host=host_text(record.born_host),
+                   store_host=host_text(record.store_host),
+                   reconsume_times=record.reconsume_times)  # fmt: skip
 
 
 def no_counter(raw: bytes) -> bytes:

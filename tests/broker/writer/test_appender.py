@@ -9,14 +9,8 @@ import pytest
 
 from reput.broker.writer.appender import Appender, Request, UsageGuard, check_fits
 from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.message import refusals
 from reput.store_format.message.message import Message
-from reput.store_format.message.refusals import (
-    BatchQueueTopic,
-    ForkedWriter,
-    MessageTooLarge,
-    WriterClosed,
-    WriterFailed,
-)
 from tests.broker.writer.stores import Clock, settings
 from tests.faults.memory_files import MemoryFiles
 
@@ -30,20 +24,15 @@ def clock() -> Clock:
 
 @pytest.fixture
 def writer(clock: Clock) -> Iterator[CommitLogWriter]:
-    writer = CommitLogWriter.open(
-        "", settings(), clock=clock, files=MemoryFiles(), background=False, batch_topics=["Batch"]
-    )
+    writer = CommitLogWriter.open("", settings(), clock=clock, files=MemoryFiles(),
+                                  background=False, batch_topics=["Batch"])  # fmt: skip
     yield writer
     writer.abandon()
 
 
 def request(writer: CommitLogWriter, *queues: int, topic: str = "T", **more: Any) -> Request:
-    return Request(
-        [
-            writer.encoder.draft(Message(topic, b"x" * 100, queue, properties=b"", **more))
-            for queue in queues
-        ]
-    )
+    return Request([writer.encoder.draft(Message(topic, b"x" * 100, queue, properties=b"",
+                                                 **more)) for queue in queues])  # fmt: skip
 
 
 def placed(appender: Appender, *requests: Request) -> list[tuple[int, int, int]]:
@@ -52,9 +41,7 @@ def placed(appender: Appender, *requests: Request) -> list[tuple[int, int, int]]
     return [(each.queue_offset, each.physical_offset, each.end) for each in requests]
 
 
-def test_no_store_timestamp_is_less_than_the_one_before(
-    writer: CommitLogWriter, clock: Clock
-) -> None:
+def test_no_store_timestamp_is_less_than_the_one_before(writer, clock: Clock) -> None:
     times = []
     for step in (0, 5, -1000, 1, 999):
         clock.now += step
@@ -71,35 +58,31 @@ def test_no_store_timestamp_is_less_than_the_one_before(
 def test_one_request_that_is_refused_leaves_the_others(writer: CommitLogWriter) -> None:
     refused = request(writer, 0, topic="Batch")
     assert placed(writer.appender, request(writer, 0), refused, request(writer, 0)) == [
-        (0, 0, SIZE), (-1, -1, 0), (1, SIZE, 2 * SIZE),
-    ]  # fmt: skip
-    assert isinstance(refused.error, BatchQueueTopic)
+        (0, 0, SIZE), (-1, -1, 0), (1, SIZE, 2 * SIZE)]  # fmt: skip
+    assert isinstance(refused.error, refusals.BatchQueueTopic)
 
 
 def test_nothing_is_written_where_the_check_raises(writer: CommitLogWriter) -> None:
     def closed() -> None:
-        raise WriterClosed("closed")
+        raise refusals.WriterClosed("closed")
 
-    with pytest.raises(WriterClosed):
+    with pytest.raises(refusals.WriterClosed):
         writer.appender.append([request(writer, 0)], closed)
     assert writer.log.end == 0
     writer.guard.closing = True
-    with pytest.raises(WriterClosed):
+    with pytest.raises(refusals.WriterClosed):
         writer.appender.append([request(writer, 0)])
-    with pytest.raises(WriterClosed), writer.appender.appending():
+    with pytest.raises(refusals.WriterClosed), writer.appender.appending():
         pass
     writer.appender.append([request(writer, 0)], lambda: None)
     assert writer.log.end == SIZE
 
 
-def test_a_batch_is_no_longer_than_a_segment_less_eight_bytes(writer: CommitLogWriter) -> None:
+def test_a_batch_has_its_size_and_positions_can_be_set(writer: CommitLogWriter) -> None:
     batch = request(writer, 0, 0)
     check_fits(batch, 2 * SIZE + 8)
-    with pytest.raises(MessageTooLarge, match=f"a segment takes {2 * SIZE - 1}"):
+    with pytest.raises(refusals.MessageTooLarge, match=f"a segment takes {2 * SIZE - 1}"):
         check_fits(batch, 2 * SIZE + 7)
-
-
-def test_positions_can_be_set_by_another_service(writer: CommitLogWriter) -> None:
     assert writer.appender.next_offset(("T", 5)) == 0
     writer.appender.set_next_offset(("T", 5), 40)
     assert placed(writer.appender, request(writer, 5))[0][0] == 40
@@ -112,27 +95,21 @@ def test_positions_can_be_set_by_another_service(writer: CommitLogWriter) -> Non
 # --- A writer may be used by its own process, until it is closed or a write has failed.
 
 
-def test_the_first_error_stays_and_is_told_before_that_it_is_closed() -> None:
+def test_the_first_os_error_ends_the_writer_and_the_callers_own_does_not() -> None:
     guard = UsageGuard()
     guard.fail(OSError("first"))
     guard.fail(OSError("second"))
     guard.closing = True
     assert not guard.is_usable
     for check in (guard.check_sound, guard.check_usable):
-        with pytest.raises(WriterFailed, match="first"):
+        with pytest.raises(refusals.WriterFailed, match="first"):
             check()
-
-
-def test_an_error_that_is_the_callers_own_does_not_end_the_writer() -> None:
     guard = UsageGuard()
     with pytest.raises(ValueError, match="wrong"), guard.failing():
         raise ValueError("wrong")
     assert guard.is_usable
-
-
-def test_an_os_error_ends_the_writer() -> None:
     guard = UsageGuard()
-    with pytest.raises(WriterFailed, match="no space") as failed, guard.failing():
+    with pytest.raises(refusals.WriterFailed, match="no space") as failed, guard.failing():
         raise OSError("no space")
     assert isinstance(failed.value.__cause__, OSError)
     assert not guard.is_usable
@@ -142,7 +119,7 @@ def test_an_os_error_ends_the_writer() -> None:
 def _said(guard: UsageGuard) -> list[str]:
     said = []
     for check in (guard.check_process, guard.check_usable):
-        with pytest.raises(ForkedWriter) as error:
+        with pytest.raises(refusals.ForkedWriter) as error:
             check()
         said.append(str(error.value))
     assert guard.is_fork

@@ -10,40 +10,27 @@ import pytest
 
 from reput.store_format.layouts import SYS_TRANSACTION_MASK
 from reput.store_format.message import refusals as errors
-from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.message_rows import BadRow, append_arrow, message_from
 from tests import golden_stores
 from tests.broker.writer.appending import run_append
 from tests.broker.writer.stores import no_counter, open_writer, stored_records
 
-ROWS = [
-    {
-        "topic": ["A", "B", "%RETRY%" + "g" * 200][number % 3],
-        "queue_id": number % 4,
-        "body": bytes([number % 256]) * (number * 7 % 400),
-        "tags": [None, "t", "ünï"][number % 3],
-        "keys": [None, "k1 k2", f"k{number}", ""][number % 4],
-        "properties": None if number % 5 else [("p", "v"), ("q", f"{number}")],
-        "flag": number,
-    }
-    for number in range(200)
-]
-SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()), ("queue_id", pa.int64()), ("body", pa.binary()),
-        ("tags", pa.string()), ("keys", pa.string()),
-        ("properties", pa.map_(pa.string(), pa.string())), ("flag", pa.int32()),
-    ]
-)  # fmt: skip
+ROWS = [{"topic": ["A", "B", "%RETRY%" + "g" * 200][number % 3], "queue_id": number % 4,
+         "body": bytes([number % 256]) * (number * 7 % 400), "tags": [None, "t", "ünï"][number % 3],
+         "keys": [None, "k1 k2", f"k{number}", ""][number % 4],
+         "properties": None if number % 5 else [("p", "v"), ("q", f"{number}")],
+         "flag": number} for number in range(200)]  # fmt: skip
+SCHEMA = pa.schema([
+    ("topic", pa.string()), ("queue_id", pa.int64()), ("body", pa.binary()), ("tags", pa.string()),
+    ("keys", pa.string()), ("properties", pa.map_(pa.string(), pa.string())),
+    ("flag", pa.int32())])  # fmt: skip
 
 
-@pytest.mark.parametrize(("crc", "release"), [("true", "5.3.3"), ("false", "5.3.3"),
-                                              ("false", "5.1.4")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("crc", "release"), [("true", "5.3.3"), ("false", "5.3.3"), ("false", "5.1.4")])  # fmt: skip
 @pytest.mark.parametrize("host", ["127.0.0.1:10911", "[::1]:10911"])
-def test_a_table_makes_the_records_that_single_appends_make(
-    tmp_path: Path, crc: str, release: str, host: str
-) -> None:
+def test_a_table_makes_the_records_that_single_appends_make(tmp_path, crc, release, host) -> None:
     named = {"enabledAppendPropCRC": crc, "host": host, "mappedFileSizeCommitLog": 16384}
     named["release"] = release
     roots = tmp_path / "bulk", tmp_path / "single"
@@ -62,23 +49,13 @@ def test_a_table_makes_the_records_that_single_appends_make(
     assert blank[0] == blank[1]
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "error"),
-    [
-        ("topic", "a/b", errors.TopicCharacters),
-        ("body", bytes(5000), errors.BodyTooLarge),
-        ("tags", "a\x01", errors.SeparatorInProperty),
-        ("keys", "a\x02", errors.SeparatorInProperty),
-        ("keys", "k" * 32768, errors.PropertiesTooLarge),
-        ("properties", [("p", "\x01")], errors.SeparatorInProperty),
-        ("topic", None, BadRow),
-        ("queue_id", 1 << 40, BadRow),
-        ("queue_id", -1, errors.FieldRange),
-    ],
-)
-def test_a_bad_row_is_refused_before_anything_is_written(
-    tmp_path: Path, column: str, value: object, error: type[Exception]
-) -> None:
+@pytest.mark.parametrize(("column", "value", "error"), [
+    ("topic", "a/b", errors.TopicCharacters), ("body", bytes(5000), errors.BodyTooLarge),
+    ("tags", "a\x01", errors.SeparatorInProperty), ("keys", "a\x02", errors.SeparatorInProperty),
+    ("keys", "k" * 32768, errors.PropertiesTooLarge),
+    ("properties", [("p", "\x01")], errors.SeparatorInProperty), ("topic", None, BadRow),
+    ("queue_id", 1 << 40, BadRow), ("queue_id", -1, errors.FieldRange)])  # fmt: skip
+def test_a_bad_row_is_refused_before_anything_is_written(tmp_path, column, value, error) -> None:
     rows = [dict(row) for row in ROWS]
     rows[150][column] = value
     with open_writer(tmp_path, maxMessageSize=4000, mappedFileSizeCommitLog=1 << 17) as writer:
@@ -107,21 +84,6 @@ def kept(record: object) -> object:
     )
 
 
-def test_crc_properties_are_made_anew_in_a_copy(tmp_path: Path) -> None:
-    with open_writer(tmp_path / "a", enabledAppendPropCRC="true") as writer:
-        for number in range(20):
-            writer.append(Message("T", b"x" * number, tags="t"))
-    sizes = [f"--set={n}={v}" for n, v in {
-        "mappedFileSizeCommitLog": 8192, "enabledAppendPropCRC": "true",
-        "forceVerifyPropCRC": "true", "maxHashSlotNum": 16, "maxIndexNum": 20,
-    }.items()]  # fmt: skip
-    target = str(tmp_path / "b")
-    assert run_append([target, "--from-store", str(tmp_path / "a"), *sizes]) == 0
-    found = list(stored_records(tmp_path / "b" / "commitlog"))
-    assert [r.body for r in found] == [b"x" * number for number in range(20)]
-    assert all(r.properties.count(b"__CRC32#") == 1 for r in found)
-
-
 def test_the_command_takes_json_lines_parquet_and_arrow(tmp_path, capsys) -> None:
     table = pa.Table.from_pylist([r for r in ROWS if r["topic"] != "B"], SCHEMA)
     pq.write_table(table, tmp_path / "m.parquet")
@@ -142,53 +104,33 @@ def test_the_command_takes_json_lines_parquet_and_arrow(tmp_path, capsys) -> Non
         answer = json.loads(capsys.readouterr().out)
         assert answer["messages"] == len(table)
         assert not (tmp_path / suffix / "abort").exists()
-        logs.append(
-            [
-                (r.topic, r.queue_id, r.queue_offset, r.body, r.flag)
-                for r in stored_records(tmp_path / suffix / "commitlog")
-            ]
-        )
+        logs.append([(r.topic, r.queue_id, r.queue_offset, r.body, r.flag) for r in stored_records(
+            tmp_path / suffix / "commitlog")])  # fmt: skip
     assert logs[0] == logs[1] == logs[2]
-    assert all(
-        r.sys_flag & SYS_TRANSACTION_MASK == 0
-        for r in stored_records(tmp_path / "jsonl" / "commitlog")
-    )
+    assert all(r.sys_flag & SYS_TRANSACTION_MASK == 0 for r in stored_records(
+        tmp_path / "jsonl" / "commitlog"))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ('{"topic":"T"}', "one of body and body_base64"),
-        ('{"topic":"T","body":"","body_base64":""}', "one of body and body_base64"),
-        ('{"topic":"T","body_base64":"*"}', "body_base64"),
-        ('{"body":""}', "topic is missing"),
-        ('{"topic":"T","body":"","queue":1}', "unknown field 'queue'"),
-        (
-            '{"topic":"T","body":"","queue_id":"1"}',
-            "queue_id is of a wrong type: expected a whole",
-        ),
-        (
-            '{"topic":"T","body":"","queue_id":true}',
-            "queue_id is of a wrong type: expected a whole",
-        ),
-        ('{"topic":"T","body":"","properties":{"a":1}}', "names and values are text"),
-        ('{"topic":"T","body":"","properties":[1]}', "properties is of a wrong type"),
-        ('{"topic":"T","body":"","properties":[["a","b"]]}', "properties is of a wrong type"),
-        ('{"topic":"T","body":"","keys":[1]}', "keys: expected text or a list of texts"),
-        ('{"topic":"T","body":"","keys":{"a":1}}', "keys is of a wrong type"),
-        ('{"topic":"T","body":"","tags":["secret"]}', "tags is of a wrong type: expected text"),
-        ('{"topic":"T","body":"","queue_id":-1}', "queue_id=-1"),
-        ('{"topic":"T","body":"","queue_id":1e400}', "queue_id is of a wrong type"),
-        ('{"topic":"T","body":"","properties":{"DELAY":"soon"}}', "DELAY is not a number"),
-        ('{"topic":"T","body":"","properties":{"TIMER_DELAY_SEC":"x"}}', "TIMER_DELAY_SEC"),
-        ('{"topic":"T","body":5}', "body is text"),
-        ("[" * 100_000, "recursion"),
-        ("\ufffe", "line 2"),
-        ("[]", "expected a JSON object"),
-        ("{", "line 2"),
-        ('{"topic":"a/b","body":""}', "TopicCharacters, MESSAGE_ILLEGAL"),
-    ],
-)
+@pytest.mark.parametrize(("line", "reason"), [
+    ('{"topic":"T"}', "one of body and body_base64"),
+    ('{"topic":"T","body":"","body_base64":""}', "one of body and body_base64"),
+    ('{"topic":"T","body_base64":"*"}', "body_base64"), ('{"body":""}', "topic is missing"),
+    ('{"topic":"T","body":"","queue":1}', "unknown field 'queue'"),
+    ('{"topic":"T","body":"","queue_id":"1"}', "queue_id is of a wrong type: expected a whole"),
+    ('{"topic":"T","body":"","queue_id":true}', "queue_id is of a wrong type: expected a whole"),
+    ('{"topic":"T","body":"","properties":{"a":1}}', "names and values are text"),
+    ('{"topic":"T","body":"","properties":[1]}', "properties is of a wrong type"),
+    ('{"topic":"T","body":"","properties":[["a","b"]]}', "properties is of a wrong type"),
+    ('{"topic":"T","body":"","keys":[1]}', "keys: expected text or a list of texts"),
+    ('{"topic":"T","body":"","keys":{"a":1}}', "keys is of a wrong type"),
+    ('{"topic":"T","body":"","tags":["secret"]}', "tags is of a wrong type: expected text"),
+    ('{"topic":"T","body":"","queue_id":-1}', "queue_id=-1"),
+    ('{"topic":"T","body":"","queue_id":1e400}', "queue_id is of a wrong type"),
+    ('{"topic":"T","body":"","properties":{"DELAY":"soon"}}', "DELAY is not a number"),
+    ('{"topic":"T","body":"","properties":{"TIMER_DELAY_SEC":"x"}}', "TIMER_DELAY_SEC"),
+    ('{"topic":"T","body":5}', "body is text"), ("[" * 100_000, "recursion"), ("\ufffe", "line 2"),
+    ("[]", "expected a JSON object"), ("{", "line 2"),
+    ('{"topic":"a/b","body":""}', "TopicCharacters, MESSAGE_ILLEGAL")])  # fmt: skip
 def test_a_bad_line_is_named_and_those_before_it_are_appended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, reason: str
 ) -> None:

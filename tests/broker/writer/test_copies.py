@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reput.broker.writer import copies, recovery
 from reput.broker.writer.copies import (
     Copied,
     CopyChoice,
@@ -16,27 +17,32 @@ from reput.broker.writer.copies import (
     stored_at,
     text_of,
 )
+from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import Fault
+from reput.store_format.files.disk import DiskFiles
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
+from reput.store_format.log import record as log_record
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record import Record
+from reput.store_format.log.records import RecordRules
 from reput.store_format.message.message import Message as RecordsMessage
 from reput.store_format.message.refusals import Refused, TopicTooLong, TopicUnsafe
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import settings_from, writer_settings_from
+from tests import golden_stores
 from tests.broker.services.stores import disk, opened
-from tests.broker.writer.stores import RULES, open_writer, stored_records
+from tests.broker.writer.stores import RULES, Clock, as_message, open_writer, stored_records
 from tests.logs.encoder import Message, build_log, encode, properties
 
 SEGMENT = 512
 ALL = CopyChoice()
 START = 1_700_000_000_000
 HOST = bytes((10, 1, 2, 3, 0, 0, 0x2A, 0x9F))
-MADE = [
-    Message(
-        "TU"[n % 2], 3, 40 + n, b"body %d" % n, properties(("KEYS", f"k{n}")), START + 1000 * n,
-        flag=n, born_timestamp=START - n, born_host=HOST, store_host=HOST, reconsume_times=2,
-    )
-    for n in range(8)
-]  # fmt: skip
+MADE = [Message("TU"[n % 2], 3, 40 + n, b"body %d" % n, properties(("KEYS", f"k{n}")),
+                START + 1000 * n, flag=n, born_timestamp=START - n, born_host=HOST, store_host=HOST,
+                reconsume_times=2) for n in range(8)]  # fmt: skip
 
 
 def source(segments: dict[int, bytes]) -> list[SourceSegment]:
@@ -51,10 +57,8 @@ def source(segments: dict[int, bytes]) -> list[SourceSegment]:
     return [reading(*each) for each in segments.items()]
 
 
-def copied(
-    root: Path, segments: dict[int, bytes], wanted: CopyChoice = ALL, skip: int = 0,
-    **named: Any,
-) -> tuple[Copied, list[Record]]:  # fmt: skip
+def copied(root: Path, segments: dict[int, bytes], wanted: CopyChoice = ALL, skip: int = 0,
+           **named: Any) -> tuple[Copied, list[Record]]:  # fmt: skip
     with open_writer(root, **named) as writer:
         found = copy_messages(writer, source(segments), RULES, wanted, skip)
     return found, list(stored_records(root / "commitlog"))
@@ -69,36 +73,39 @@ def test_what_belongs_to_a_message_stays_and_its_place_is_new(tmp_path: Path) ->
         assert (record.body, record.properties) == (made.body, made.properties)
         assert (record.flag, record.reconsume_times) == (n, 2)
         assert (record.born_timestamp, record.born_host, record.store_host) == (
-            START - n, HOST, HOST,
-        )  # fmt: skip
+            START - n, HOST, HOST)  # fmt: skip
     assert records[1].physical_offset == records[0].size
 
 
-@pytest.mark.parametrize(
-    ("wanted", "skip", "numbers"),
-    [
-        (CopyChoice("T"), 0, [0, 2, 4, 6]), (CopyChoice("None"), 0, []), (CopyChoice("TT"), 0, []),
-        (CopyChoice("", START + 2000, START + 4000), 0, [2, 3]),
-        (CopyChoice("U", START + 2000, START + 6000), 0, [3, 5]),
-        (CopyChoice("U"), 3, [7]), (CopyChoice("U"), 9, []),
-    ],
-)  # fmt: skip
-def test_one_topics_messages_of_a_time_are_copied(
-    tmp_path: Path, wanted: CopyChoice, skip: int, numbers: list[int]
-) -> None:
+@pytest.mark.parametrize(("wanted", "skip", "numbers"), [
+    (CopyChoice("T"), 0, [0, 2, 4, 6]), (CopyChoice("None"), 0, []), (CopyChoice("TT"), 0, []),
+    (CopyChoice("", START + 2000, START + 4000), 0, [2, 3]),
+    (CopyChoice("U", START + 2000, START + 6000), 0, [3, 5]), (CopyChoice("U"), 3, [7]),
+    (CopyChoice("U"), 9, [])])  # fmt: skip
+def test_one_topics_messages_of_a_time_are_copied(tmp_path, wanted, skip, numbers) -> None:
     """The time is from `since` on, and before `until`; what is skipped was wanted."""
     found, records = copied(tmp_path, build_log(MADE, SEGMENT), wanted, skip)
     assert (found.seen, found.copied) == (8, len(numbers))
     assert [record.flag for record in records] == numbers
 
 
-def test_a_topic_whose_name_goes_on_is_another(tmp_path: Path) -> None:
+def test_a_topic_whose_name_goes_on_is_another_and_why_there_is_none_is_said(tmp_path) -> None:
     made = [Message(topic, body=b"b", flag=n) for n, topic in enumerate(("T", "TU", "UT", "T"))]
     _, records = copied(tmp_path, build_log(made, SEGMENT), CopyChoice("T"))
     assert [record.flag for record in records] == [0, 3]
+    (tmp_path := tmp_path / "later").mkdir()
+    files = disk(tmp_path / "store")
+    with open_writer(tmp_path / "store") as writer:
+        writer.append(RecordsMessage("T", b"one", properties=b""))
+    with opened(files) as store:
+        assert stored_at(store.log, 0).body == b"one"
+        with pytest.raises(NoRecord):
+            stored_at(store.log, 1)
+        with pytest.raises(NotInLog):
+            stored_at(store.log, 1 << 40)
 
 
-def test_the_copy_ends_at_the_sources_first_fault(tmp_path: Path) -> None:
+def test_the_copy_ends_at_the_sources_first_fault_and_each_append_is_told_of(tmp_path) -> None:
     segments = build_log(MADE, SEGMENT)
     size = len(encode(MADE[0], 0))
     broken = bytearray(segments[0])
@@ -107,9 +114,7 @@ def test_the_copy_ends_at_the_sources_first_fault(tmp_path: Path) -> None:
     assert found == Copied(1, 1, Fault.BODY_CRC, size)
     assert [record.flag for record in records] == [0]
     assert copied(tmp_path / "none", {})[0] == Copied(0, 0, Fault.NONE, 0)
-
-
-def test_each_append_is_told_of(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     told: list[int] = []
     with open_writer(tmp_path) as writer:
         copy_messages(writer, source(build_log(MADE, SEGMENT)), RULES, CopyChoice("T"), 1,
@@ -140,9 +145,7 @@ def test_a_topic_that_no_producer_may_name_is_copied(tmp_path: Path, topic: str)
          TopicUnsafe),
     ],
 )  # fmt: skip
-def test_what_no_folder_can_be_named_by_is_not(
-    tmp_path: Path, made: Message, kind: type[Refused]
-) -> None:
+def test_what_no_folder_can_be_named_by_is_not(tmp_path, made, kind: type[Refused]) -> None:
     with open_writer(tmp_path, release="4.9.7", enableMultiDispatch="true") as writer:
         with pytest.raises(kind):
             copy_messages(writer, source(build_log([made], SEGMENT)), RULES, ALL)
@@ -159,16 +162,6 @@ def test_a_crc_of_the_old_place_does_not_stay(tmp_path: Path, adds: str) -> None
 
 
 # --- A record read back with its body, or why there is none.
-def test_a_log_that_is_open_for_reading_says_why_there_is_none(tmp_path: Path) -> None:
-    files = disk(tmp_path / "store")
-    with open_writer(tmp_path / "store") as writer:
-        writer.append(RecordsMessage("T", b"one", properties=b""))
-    with opened(files) as store:
-        assert stored_at(store.log, 0).body == b"one"
-        with pytest.raises(NoRecord):
-            stored_at(store.log, 1)
-        with pytest.raises(NotInLog):
-            stored_at(store.log, 1 << 40)
 
 
 # --- A record put once more: what belongs to the message stays, and the sysFlag's own bits are new.
@@ -177,23 +170,18 @@ COMPRESSED, MULTI_TAGS, PREPARED, BORN_V6, STORE_V6 = 1, 2, 4, 0x10, 0x20
 
 
 def record(**more: object) -> Record:
-    given = {
-        "topic_bytes": b"Half", "queue_id": 9, "queue_offset": 8, "physical_offset": 7, "size": 6,
-        "magic": 5, "body_crc": 4, "flag": 3, "sys_flag": 0, "born_timestamp": 2, "born_host": V4,
-        "store_timestamp": 1, "store_host": V4, "reconsume_times": 12, "prepared_offset": 11,
-        "body_at": 0, "body_length": 4, "properties": b"A\x01b\x02", "body": b"body",
-    } | more  # fmt: skip
+    given = {"topic_bytes": b"Half", "queue_id": 9, "queue_offset": 8, "physical_offset": 7,
+             "size": 6, "magic": 5, "body_crc": 4, "flag": 3, "sys_flag": 0, "born_timestamp": 2,
+             "born_host": V4, "store_timestamp": 1, "store_host": V4, "reconsume_times": 12,
+             "prepared_offset": 11, "body_at": 0, "body_length": 4, "properties": b"A\x01b\x02",
+             "body": b"body"} | more  # fmt: skip
     return Record(**given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("sys_flag", "born", "store", "written"),
-    [
-        (0, V4, V4, SYS_TRANSACTION_COMMIT),
-        (COMPRESSED | MULTI_TAGS | PREPARED, V4, V4, COMPRESSED | MULTI_TAGS | 8),
-        (BORN_V6, V6, V4, BORN_V6 | 8), (STORE_V6 | BORN_V6, V4, V6, STORE_V6 | 8),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("sys_flag", "born", "store", "written"), [
+    (0, V4, V4, SYS_TRANSACTION_COMMIT),
+    (COMPRESSED | MULTI_TAGS | PREPARED, V4, V4, COMPRESSED | MULTI_TAGS | 8),
+    (BORN_V6, V6, V4, BORN_V6 | 8), (STORE_V6 | BORN_V6, V4, V6, STORE_V6 | 8)])  # fmt: skip
 def test_flags_are_the_messages_own_and_hosts_and_type_are_as_they_are_now(
     tmp_path: Path, sys_flag: int, born: bytes, store: bytes, written: int
 ) -> None:
@@ -210,10 +198,159 @@ def test_flags_are_the_messages_own_and_hosts_and_type_are_as_they_are_now(
 
 
 @pytest.mark.parametrize(("adds", "names"), [("true", ["A"]), ("false", ["A", "__CRC32#"])])
-def test_a_crc_is_left_out_where_the_append_makes_it_anew(
-    tmp_path: Path, adds: str, names: list[str]
-) -> None:
+def test_a_crc_is_left_out_where_the_append_makes_it_anew(tmp_path, adds, names: list[str]) -> None:
     with open_writer(tmp_path, enabledAppendPropCRC=adds) as writer:
         given = record(properties=b"A\x01b\x02__CRC32#\x010123456789\x02")
         assert list(properties_of(writer, given)) == names
         assert text_of(writer, {"A": "b"}) == b"A\x01b\x02"
+
+
+# --- Records longer than a window: recovery and copying hold no more than that of them.
+SEGMENT_long = 1 << 15
+WINDOW = 1000
+BODY = bytes(range(1, 256)) * 20
+LONG = Message(body=BODY, topic="L", properties=properties(("KEYS", "k"), ("p", "v" * 600)))
+LOG = [Message(topic="S"), LONG, Message(topic="S"), LONG, LONG, Message(topic="S")]
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_WINDOW_BYTES", WINDOW)
+    monkeypatch.setattr(copies, "_WINDOW_BYTES", WINDOW)
+    monkeypatch.setattr(log_record, "_PIECE_BYTES", WINDOW)
+
+
+class Measured(DiskFiles):
+    """Notes the longest piece that is read."""
+
+    longest = 0
+
+    def open_read(self, path: str) -> Any:
+        file = super().open_read(path)
+        read_at = file.read_at
+
+        def measured(at: int, buffer: Any) -> None:
+            self.longest = max(self.longest, len(buffer))
+            read_at(at, buffer)
+
+        file.read_at = measured  # type: ignore[method-assign]
+        return file
+
+
+def found(root: Path, raw: bytes, durable: int | None) -> tuple[recovery.LogEnd, int]:
+    """The log's end as recovery finds it, and the longest piece it has read."""
+    (root / "commitlog").mkdir(parents=True, exist_ok=True)
+    (root / "commitlog" / f"{0:020d}").write_bytes(raw)
+    files = Measured(str(root))
+    rules = scan_rules(profile("5.3.3"), settings_from({}), ())
+    checkpoint = None if durable is None else Checkpoint(durable, durable, 0)
+    log = recovery.LogRecovery(files, SEGMENT_long, rules, checkpoint)
+    return log.find_end(), files.longest
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("durable", [None, 0])
+def test_recovery_holds_no_body(durable: int | None, tmp_path: Path) -> None:
+    raw = build_log(LOG, SEGMENT_long)[0]
+    end, longest = found(tmp_path, raw, durable)
+    last = _records(tmp_path / "whole", raw)[-1]
+    assert (end.fault, end.end) == (Fault.ZEROS, last.physical_offset + last.size)
+    assert longest <= WINDOW < len(BODY)
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_recovery_ends_the_log_at_a_long_record_that_is_wrong(tmp_path: Path) -> None:
+    raw = bytearray(build_log(LOG, SEGMENT_long)[0])
+    places = [r.physical_offset for r in _records(tmp_path / "whole", bytes(raw))]
+    end_of_last_long = places[5]
+    torn, flipped = raw.copy(), raw.copy()
+    sector = (end_of_last_long - 400) // 512 * 512
+    torn[sector : min(sector + 512, end_of_last_long)] = bytes(
+        min(sector + 512, end_of_last_long) - sector)  # fmt: skip
+    flipped[places[4] + 3000] ^= 1
+    for number, (data, fault) in enumerate(((torn, Fault.LENGTHS), (flipped, Fault.BODY_CRC))):
+        end, _ = found(tmp_path / str(number), bytes(data), 0)
+        assert (end.end, end.fault) == (places[4], fault)
+
+
+def _records(root: Path, raw: bytes) -> list[Any]:
+    root.mkdir()
+    (root / f"{0:020d}").write_bytes(raw)
+    return list(stored_records(root))
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize(("topic", "many"), [("", 6), ("L", 3), ("S", 3)])
+def test_long_messages_are_copied_whole(topic: str, many: int, tmp_path: Path) -> None:
+    raw = np.frombuffer(build_log(LOG, SEGMENT_long)[0], np.uint8)
+    longest = [0]
+
+    def read(at: int, buffer: Any) -> None:
+        longest[0] = max(longest[0], len(buffer))
+        buffer[:] = raw[at : at + len(buffer)]
+
+    writer = open_writer(tmp_path, mappedFileSizeCommitLog=SEGMENT_long)
+    source = [SourceSegment(0, SEGMENT_long, read)]
+    copied = copy_messages(writer, source, RecordRules(True, True), CopyChoice(topic))
+    writer.close()
+    assert (copied.seen, copied.copied, copied.fault) == (6, many, Fault.ZEROS)
+    kept = [(m.topic, m.body) for m in LOG if topic in ("", m.topic)]
+    assert [(r.topic, r.body) for r in stored_records(tmp_path / "commitlog")] == kept
+    assert longest[0] <= (WINDOW if topic == "S" else len(BODY) + 1000)
+
+
+# --- Records that RocketMQ wrote, appended anew: the same log, queues and index, byte for byte.
+# Whole logs from offset 0 on, with nothing after their end.
+NAMES = (
+    pytest.param("broker_clean_5.3.3", marks=pytest.mark.long),  # an index of 420 MB
+    "many_queues_5.3.3",
+    "mixed_4.1.0",
+    "mixed_4.9.7",
+    "mixed_5.3.3",
+    "mixed_5.4.0",
+    "mixed_5.5.0",
+    "tiny_5.3.3",
+)
+# Up to 4.1.0 what follows a BLANK's eight bytes is what the buffer held.
+DIRTY_BLANKS = ("mixed_4.1.0",)
+
+
+@pytest.fixture(params=NAMES)
+def golden(request: pytest.FixtureRequest) -> golden_stores.GoldenStore:
+    return golden_stores.unpack(request.param)
+
+
+def append_anew(golden: golden_stores.GoldenStore, root: Path) -> None:
+    settings = writer_settings_from({n: str(v) for n, v in golden.settings.items()})
+    clock = Clock()
+    writer = CommitLogWriter.open(
+        str(root), settings, clock=clock, release=golden.version, background=False)  # fmt: skip
+    for record in stored_records(golden.input / "commitlog"):
+        clock.now = record.store_timestamp
+        # RocketMQ follows a clock that goes back; the writer does not, but for this test.
+        writer.appender.last_timestamp = 0
+        result = writer.put(writer.encoder.draft(as_message(record)))
+        assert result.queue_offset == record.queue_offset
+    writer.close()
+
+
+def test_the_log_and_all_that_is_derived_are_rocketmqs(golden, tmp_path) -> None:
+    append_anew(golden, tmp_path)
+    if not golden.root.name.startswith(DIRTY_BLANKS):
+        assert_same(golden.input / "commitlog", tmp_path / "commitlog")
+    assert_same(golden.expect / "consumequeue", tmp_path / "consumequeue")
+    expected = sorted((golden.expect / "index").iterdir())
+    found = sorted((tmp_path / "index").iterdir())
+    assert len(found) == len(expected)
+    for one, other in zip(expected, found, strict=True):
+        assert one.stat().st_size == other.stat().st_size
+        assert np.array_equal(np.memmap(one, np.uint8, "r"), np.memmap(other, np.uint8, "r")), one
+
+
+def assert_same(expected: Path, found: Path) -> None:
+    names = sorted(str(p.relative_to(expected)) for p in expected.rglob("*") if p.is_file())
+    there = sorted(str(p.relative_to(found)) for p in found.rglob("*") if p.is_file())
+    # RocketMQ prepares the next segment ahead; a wholly zero one says nothing
+    assert [n for n in names if any((expected / n).read_bytes())] == there
+    for name in there:
+        assert (expected / name).read_bytes() == (found / name).read_bytes(), name

@@ -1,4 +1,4 @@
-"""Crash states at every operation, failing disks, and a real process killed a hundred times."""
+"""Crash states at every operation, failing disks, and a real process killed again and again."""
 
 import copy
 import os
@@ -7,23 +7,34 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from reput.store_format.log.record import Record
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterFailed
-from tests.broker.writer.crashes import Judge, check_all, open_memory, work
-from tests.broker.writer.stores import Clock, open_writer, settings, stored_records
+from tests.broker.writer.crashes import Judge, check_all, log_bytes, open_memory, work
+from tests.broker.writer.stores import (
+    RULES,
+    Clock,
+    open_writer,
+    read_stored,
+    settings,
+    stored_records,
+)
 from tests.faults.memory_files import Crash, MemoryFiles, Op, crash_states
 from tests.seeds import examples, seed, seeds
 
 MODES = {
-    "sync": {"flushDiskType": "SYNC_FLUSH"},
-    "async": {},
+    "sync": {"flushDiskType": "SYNC_FLUSH"}, "async": {},
     "buffered": {"transientStorePoolEnable": "true"},
-    "crc": {"enabledAppendPropCRC": "true", "flushDiskType": "SYNC_FLUSH"},
-}
+    "crc": {"enabledAppendPropCRC": "true", "flushDiskType": "SYNC_FLUSH"}}  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -46,12 +57,11 @@ def test_power_lost_as_the_index_changes_takes_no_message_that_it_names(mode: st
 
 @pytest.mark.long
 @pytest.mark.explore
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("mode", MODES)
-def test_crash_states_by_the_ten_thousand(mode: str) -> None:
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "sync"])  # as crc, but for it
+def test_crash_states_by_the_thousand(mode: str) -> None:
     """In each mode; `make explore` goes on with others."""
     checked, number = 0, seed(100)
-    while checked < examples(6_000):
+    while checked < examples(900):
         number += 1
         checked += check_all(work(number, 40, **MODES[mode]), number, 6)
 
@@ -63,7 +73,7 @@ def test_a_crash_while_recovering_changes_nothing_of_what_is_recovered(seed: int
 
 @pytest.mark.long
 @pytest.mark.explore
-@pytest.mark.parametrize("seed", seeds([0, *range(3, 22)]))
+@pytest.mark.parametrize("seed", seeds([3, 9, 12]))
 def test_more_crashes_while_recovering(seed: int) -> None:
     check_recovery(seed, 6)
 
@@ -165,9 +175,8 @@ def _kill_and_check(root: Path, kills: int, seed: int) -> int:
     acknowledged: list[tuple[int, int, str]] = []
     for number in range(kills):
         here = str(Path(__file__).parents[2])
-        worker = subprocess.Popen(
-            [sys.executable, "-c", _WORKER, str(root), str(number), here], stdout=subprocess.PIPE
-        )
+        worker = subprocess.Popen([sys.executable, "-c", _WORKER, str(root), str(number), here],
+                                  stdout=subprocess.PIPE)  # fmt: skip
         assert worker.stdout is not None
         first = worker.stdout.readline()
         time.sleep(rng.random() * 0.05)
@@ -178,10 +187,8 @@ def _kill_and_check(root: Path, kills: int, seed: int) -> int:
             if line.endswith(b"\n"):
                 physical, queue, body = line.decode().split()
                 acknowledged.append((int(physical), int(queue), body))
-    with open_writer(
-        root, mappedFileSizeCommitLog=65536, maxHashSlotNum=50, maxIndexNum=200,
-        mappedFileSizeConsumeQueue=2000,
-    ) as writer:  # fmt: skip
+    with open_writer(root, mappedFileSizeCommitLog=65536, maxHashSlotNum=50, maxIndexNum=200,
+                     mappedFileSizeConsumeQueue=2000) as writer:  # fmt: skip
         assert writer.recovered is not None
     records = {r.physical_offset: r for r in stored_records(root / "commitlog")}
     for physical, queue, body in acknowledged:
@@ -201,5 +208,110 @@ def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_hundred_kills(tmp_path: Path) -> None:
-    assert _kill_and_check(tmp_path, 100, 2) >= 100
+def test_twenty_kills(tmp_path: Path) -> None:
+    assert _kill_and_check(tmp_path, 20, 2) >= 20
+
+
+# --- A writer against a list, with reopening, crashes, rolls and damage at the end as steps.
+SEGMENT = 2048
+
+
+class WriterMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.files, self.clock = MemoryFiles(), Clock()
+        self.given = settings(mappedFileSizeCommitLog=SEGMENT)
+        self.writer = open_memory(self.files, self.given, self.clock)
+        self.model: list[tuple[int, str, int, int, bytes]] = []  # offset, topic, queue, position
+
+    def expect(self, physical: int, topic: str, queue: int, position: int, body: bytes) -> None:
+        known = [m for m in self.model if m[1:3] == (topic, queue)]
+        assert position == len(known)
+        self.model.append((physical, topic, queue, position, body))
+
+    @rule(topic=st.sampled_from("AB"), queue=st.integers(0, 1), body=st.binary(max_size=900))
+    def append(self, topic: str, queue: int, body: bytes) -> None:
+        result = self.writer.append(Message(topic, body, queue, keys="k"))
+        self.expect(result.physical_offset, topic, queue, result.queue_offset, body)
+
+    @rule(bodies=st.lists(st.binary(max_size=200), min_size=1, max_size=4))
+    def append_batch(self, bodies: list[bytes]) -> None:
+        result = self.writer.append_batch([Message("A", body, 1) for body in bodies])
+        for number, body in enumerate(bodies):
+            self.expect(result.offsets[number], "A", 1, result.queue_offset + number, body)
+
+    @rule()
+    def roll(self) -> None:
+        body = bytes(SEGMENT - 200)
+        result = self.writer.append(Message("B", body, 0))
+        self.expect(result.physical_offset, "B", 0, result.queue_offset, body)
+
+    @rule(milliseconds=st.integers(-5_000, 100_000))
+    def wait(self, milliseconds: int) -> None:
+        self.clock.now += milliseconds
+
+    @rule()
+    def dispatch(self) -> None:
+        self.writer.dispatch()
+
+    @rule()
+    def flush_and_keep_checkpoint(self) -> None:
+        self.writer.flush()
+        self.writer.keep_checkpoint()
+
+    @rule()
+    def reopen(self) -> None:
+        self.writer.close()
+        self.writer = open_memory(self.files, self.given, self.clock)
+
+    @rule()
+    def crash(self) -> None:
+        self.writer.abandon()
+        self.writer = open_memory(self.files, self.given, self.clock)
+
+    @precondition(lambda self: self.model)
+    @rule(cut=st.integers(0, 100))
+    def truncate(self, cut: int) -> None:
+        """The last record loses its end, as a crash before the checkpoint may leave it."""
+        physical = self.model[-1][0]
+        if self.writer.store.checkpoint.physic_msg_timestamp >= self.writer.appender.last_timestamp:
+            return  # it is known to be durable: that would be damage
+        end = self.writer.log.end
+        self.writer.abandon()
+        segment = physical - physical % SEGMENT
+        content = self.files.contents[self.files.names_of[f"commitlog/{segment:020d}"]]
+        at = physical - segment + min(cut, end - physical - 1)
+        content[at : end - segment] = bytes(end - segment - at)
+        del self.model[-1]
+        self.writer = open_memory(self.files, self.given, self.clock)
+
+    @invariant()
+    def the_log_is_the_list(self) -> None:
+        end = self.writer.log.end
+        raw = log_bytes(self.files, SEGMENT, -(-end // SEGMENT) * SEGMENT)
+        found = [(r.physical_offset, r.topic, r.queue_id, r.queue_offset, r.body) for r in _records(
+            raw)]  # fmt: skip
+        assert found == self.model
+
+    def teardown(self) -> None:
+        self.writer.close()
+        positions = {(k.topic, k.queue_id): s.position for k,
+                     s in self.writer.queues.states.items()}  # fmt: skip
+        for key, position in positions.items():
+            assert position == len([m for m in self.model if m[1:3] == key])
+
+
+def _records(raw: bytes) -> Iterator[Record]:
+    def read(at: int, buffer: np.ndarray) -> None:
+        buffer[:] = np.frombuffer(raw[at : at + len(buffer)], np.uint8)
+
+    for segment in range(0, len(raw), SEGMENT):
+        at = segment
+        while record := read_stored(read, at, segment + SEGMENT, RULES):
+            yield record
+            at += record.size
+
+
+TestWriterMachine = WriterMachine.TestCase
+TestWriterMachine.settings = hypothesis_settings(
+    max_examples=20, stateful_step_count=30, deadline=None)  # fmt: skip

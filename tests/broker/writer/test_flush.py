@@ -46,9 +46,8 @@ class SlowDisk(DiskFiles):
         return file
 
 
-def sync_writer(
-    tmp_path: Path, seconds: float, **named: object
-) -> tuple[CommitLogWriter, SlowDisk]:
+def sync_writer(tmp_path: Path, seconds: float, **named: object) -> tuple[
+    CommitLogWriter, SlowDisk]:  # fmt: skip
     disk = SlowDisk(str(tmp_path), seconds)
     given = settings(flushDiskType="SYNC_FLUSH", mappedFileSizeCommitLog=1 << 20, **named)
     return CommitLogWriter.open("", given, clock=Clock(), files=disk), disk
@@ -81,9 +80,7 @@ def test_many_callers_share_one_sync_and_each_is_reported_after_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize("ends", [(50, 200), (200, 50), (50, 60)])
-def test_a_caller_whose_records_are_durable_does_not_answer_for_his_group(
-    ends: tuple[int, int],
-) -> None:
+def test_a_caller_whose_records_are_durable_does_not_answer_for_his_group(ends) -> None:
     syncs: list[int] = []
     group = GroupCommit(lambda: syncs.append(200) or 200, lambda error: None)  # type: ignore[func-returns-value]
     group.flushed = 100
@@ -116,16 +113,14 @@ def test_a_second_sync_tells_no_more_than_the_first(tmp_path: Path, fails: bool)
     writer.abandon()
 
 
-def test_wait_false_does_not_wait(tmp_path: Path) -> None:
+def test_a_caller_that_need_not_wait_or_waited_too_long_is_told(tmp_path: Path) -> None:
     writer, disk = sync_writer(tmp_path, 0)
     disk.may_end.clear()
     assert writer.append(Message("T", b"x", wait=False)).status == "PUT_OK"
     assert writer.log.flushed == 0
     disk.may_end.set()
     writer.close()
-
-
-def test_a_sync_that_takes_too_long_is_a_timeout(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     writer, disk = sync_writer(tmp_path, 0, syncFlushTimeout=20)
     disk.may_end.clear()
     assert writer.append(Message("T", b"x")).status == "FLUSH_DISK_TIMEOUT"
@@ -172,7 +167,7 @@ def test_what_was_asked_for_before_a_close_is_written(tmp_path: Path) -> None:
     assert sorted(reported) == [r.physical_offset for r in stored_records(tmp_path / "commitlog")]
 
 
-def test_a_failed_sync_ends_the_writer_for_all_who_wait(tmp_path: Path) -> None:
+def test_a_failed_sync_or_write_ends_the_writer_for_all_who_wait(tmp_path: Path) -> None:
     writer, disk = sync_writer(tmp_path, 0.05)
     writer.append(Message("T", b"kept"))
     disk.fail = True
@@ -197,9 +192,7 @@ def test_a_failed_sync_ends_the_writer_for_all_who_wait(tmp_path: Path) -> None:
     assert (tmp_path / "abort").exists()
     with open_writer(tmp_path, mappedFileSizeCommitLog=1 << 20) as again:
         assert again.recovered is not None
-
-
-def test_a_failed_write_ends_the_writer(tmp_path: Path) -> None:
+    (tmp_path := tmp_path / "later").mkdir()
     failing = []
 
     def fail(op: Op) -> bool:
@@ -265,11 +258,8 @@ def test_each_caller_wakes_the_one_behind_him() -> None:
         if request is not third:
             assert group._leave(request)
     assert reported == [
-        [False, True, True, True],
-        [False, False, True, True],
-        [False, False, True, False],
-        [False, False, True, False],
-    ]
+        [False, True, True, True], [False, False, True, True], [False, False, True, False],
+        [False, False, True, False]]  # fmt: skip
 
 
 class HeldGroup(GroupCommit):
@@ -328,14 +318,14 @@ def finish(group: HeldGroup, threads: list[threading.Thread]) -> None:
 
 
 def test_the_thread_takes_the_next_group_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When all before it are reported, so that they may be of the next group."""
+    group, threads = held_group()
+    assert group.third.wait(60)
+    finish(group, threads)
+    # When all before it are reported, so that they may be of the next group.
     monkeypatch.setattr(flush, "_TURN_SECONDS", 30)
     group, threads = held_group()
     assert not group.third.wait(0.2), "a sync began while one of the last group was not reported"
     finish(group, threads)
-
-
-def test_the_thread_does_not_wait_for_one_who_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "_TURN_SECONDS", 30)
     group = HeldGroup()
     group.may_sync.set()
@@ -348,37 +338,18 @@ def test_the_thread_does_not_wait_for_one_who_is_alone(monkeypatch: pytest.Monke
     group.stop()
 
 
-def test_who_keeps_the_others_keeps_the_thread_for_a_moment_only() -> None:
-    group, threads = held_group()
-    assert group.third.wait(60)
-    finish(group, threads)
-
-
-@pytest.mark.parametrize(
-    ("written", "done", "time", "due"),
-    [
-        (0, 0, 0, False),
-        (4 * 4096 - 1, 0, 0, False),
-        (4 * 4096, 0, 0, True),
-        (5 * 4096, 4096 + 1, 0, True),
-        (5 * 4096 - 1, 4096, 0, False),
-        (1, 0, 9_999, False),
-        (1, 0, 10_000, True),
-        (1, 1, 10_000, False),
-    ],
-)
-def test_flushing_is_due_by_pages_or_after_a_while(
-    written: int, done: int, time: int, due: bool
-) -> None:
+@pytest.mark.parametrize(("written", "done", "time", "due"), [
+    (0, 0, 0, False), (4 * 4096 - 1, 0, 0, False), (4 * 4096, 0, 0, True),
+    (5 * 4096, 4096 + 1, 0, True), (5 * 4096 - 1, 4096, 0, False), (1, 0, 9_999, False),
+    (1, 0, 10_000, True), (1, 1, 10_000, False)])  # fmt: skip
+def test_flushing_is_due_by_pages_or_after_a_while(written, done, time: int, due: bool) -> None:
     assert FlushDue(4, 10_000).now(written, done, time, 0) is due
 
 
 def test_threads_flush_and_dispatch_by_themselves(tmp_path: Path) -> None:
     writer = CommitLogWriter.open(
-        str(tmp_path),
-        settings(flushIntervalCommitLog=10, flushCommitLogThoroughInterval=0),
-        clock=lambda: time.time_ns() // 1_000_000,
-    )
+        str(tmp_path), settings(flushIntervalCommitLog=10, flushCommitLogThoroughInterval=0),
+        clock=lambda: time.time_ns() // 1_000_000)  # fmt: skip
     writer.append(Message("T", b"x"))
     assert until(lambda: writer.reput.at == writer.log.end == writer.log.flushed)
     writer.close()
@@ -386,9 +357,8 @@ def test_threads_flush_and_dispatch_by_themselves(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("background", [False, True])
 def test_the_next_segment_is_prepared_and_warmed(tmp_path: Path, background: bool) -> None:
-    writer = CommitLogWriter.open(
-        str(tmp_path), settings(warmMapedFileEnable="true"), clock=Clock(), background=background
-    )
+    writer = CommitLogWriter.open(str(tmp_path), settings(warmMapedFileEnable="true"),
+                                  clock=Clock(), background=background)  # fmt: skip
     writer.append(Message("T", b"x"))
     writer.append(Message("T", bytes(3800)))
     writer.append(Message("T", bytes(3800)))
@@ -417,22 +387,16 @@ def zeros_written(files: MemoryFiles) -> list[tuple[int, int]]:
     return zeros
 
 
-@pytest.mark.parametrize(
-    ("named", "wanted"),
-    [
-        ({"flushDiskType": "SYNC_FLUSH"}, True),
-        ({}, False),
-        ({"flushDiskType": "SYNC_FLUSH", "warmMapedFileEnable": "true"}, False),
-    ],
-)
+@pytest.mark.parametrize(("named", "wanted"), [
+    ({"flushDiskType": "SYNC_FLUSH"}, True), ({}, False),
+    ({"flushDiskType": "SYNC_FLUSH", "warmMapedFileEnable": "true"}, False)])  # fmt: skip
 def test_a_synchronous_log_is_written_with_zeros_before_records_come(
     monkeypatch: pytest.MonkeyPatch, named: dict[str, str], wanted: bool
 ) -> None:
     monkeypatch.setattr(commit_log, "ZEROS_AHEAD_BYTES", 700)
     files = MemoryFiles()
-    with CommitLogWriter.open(
-        "", settings(**named), clock=Clock(), files=files, background=False
-    ) as writer:
+    with CommitLogWriter.open("", settings(**named), clock=Clock(), files=files,
+                              background=False) as writer:  # fmt: skip
         for step in range(60):
             writer.append(Message("T", b"x" * (step * 7)))
         end = writer.log.end
@@ -448,24 +412,21 @@ def test_a_synchronous_log_is_written_with_zeros_before_records_come(
 def twenty_appends_without_room_for_zeros(error: int) -> list[int]:
     """The queue offsets of twenty messages; zeros ahead of them end with that error."""
     files = MemoryFiles()
-    writer = CommitLogWriter.open(
-        "", settings(flushDiskType="SYNC_FLUSH"), clock=Clock(), files=files, background=False
-    )
+    writer = CommitLogWriter.open("", settings(flushDiskType="SYNC_FLUSH"), clock=Clock(),
+                                  files=files, background=False)  # fmt: skip
     writer.append(Message("T", b"x"))
     files.error = error
     files.fail = lambda op: (
-        op.kind == "write" and op.path.startswith("commitlog/") and not any(op.data)
-    )
+        op.kind == "write" and op.path.startswith("commitlog/") and not any(op.data))  # fmt: skip
     return [writer.append(Message("T", b"x" * 200)).queue_offset for _ in range(20)]
 
 
-def test_zeros_that_have_no_room_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zeros_that_have_no_room_are_done_without_and_a_disk_that_fails_ends_the_writer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The record itself may have room."""
     monkeypatch.setattr(commit_log, "ZEROS_AHEAD_BYTES", 700)
     assert twenty_appends_without_room_for_zeros(errno.ENOSPC) == list(range(1, 21))
-
-
-def test_a_disk_that_fails_at_zeros_ends_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_log, "ZEROS_AHEAD_BYTES", 700)
     with pytest.raises(WriterFailed):
         twenty_appends_without_room_for_zeros(errno.EIO)

@@ -1,5 +1,6 @@
 """Who dispatches when, and in what pieces: what is derived is the same."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,15 +30,15 @@ def opened(root: Path | None = None, files: MemoryFiles | None = None) -> Commit
     return CommitLogWriter.open(str(root), given, clock=Clock(), files=files)
 
 
-def test_one_who_appends_dispatches_what_is_behind(tmp_path: Path, no_looks: None) -> None:
+def test_one_who_appends_dispatches_what_is_behind_and_the_thread_the_rest(
+    tmp_path: Path, no_looks: None
+) -> None:
     with opened(tmp_path) as w:
         for n in range(40):
             w.append(Message("T", bytes(100), n % 3, keys=f"k{n}"))
             assert w.log.end - w.reput.at < _BEHIND
         assert w.reput.at > 0
-
-
-def test_the_thread_leaves_it_to_those_who_append(tmp_path: Path, no_looks: None) -> None:
+    (tmp_path := tmp_path / "later").mkdir()
     with opened(tmp_path) as w:
         assert w._pace is not None
         w.append(Message("T", bytes(300)))
@@ -45,11 +46,7 @@ def test_the_thread_leaves_it_to_those_who_append(tmp_path: Path, no_looks: None
         assert w.reput.at == 0
         w._pace.look()  # nothing came since the last look
         assert w.reput.at == w.log.end
-
-
-def test_the_thread_dispatches_where_those_who_append_come_too_late(
-    tmp_path: Path, no_looks: None
-) -> None:
+    (tmp_path := tmp_path / "1").mkdir()
     with opened(tmp_path) as w:
         assert w._pace is not None
         with w.store._lock:  # another is at work on the queues: nobody who appends waits for it
@@ -101,3 +98,77 @@ def test_what_is_derived_does_not_depend_on_the_pieces(tmp_path, monkeypatch) ->
     assert len(derived[0]) > 8
     for other in derived[1:]:
         assert other == derived[0]
+
+
+# --- When a log is made durable, by its flush mode; without threads each sync is the caller's.
+PAGE = 4096
+
+
+class Opened:
+    def __init__(self, **named: object) -> None:
+        self.clock, self.files = Clock(), MemoryFiles()
+        given = settings(mappedFileSizeCommitLog=1 << 20, **named)
+        self.writer = CommitLogWriter.open(
+            "", given, clock=self.clock, files=self.files, background=False)  # fmt: skip
+        self.log, self.durability = self.writer.log, self.writer._durability
+
+    def append(self, size: int, wait: bool = True) -> str:
+        """A record of this many bytes."""
+        body = b"x" * (size - 91 - 1)
+        return self.writer.append(Message("T", body, properties=b"", wait=wait)).status
+
+
+@pytest.fixture
+def lazy() -> Iterator[Opened]:
+    opened = Opened()
+    yield opened
+    opened.writer.abandon()
+
+
+def test_sync_flush_makes_each_append_durable_and_a_buffer_is_no_more_than_written() -> None:
+    for wait in [True, False]:
+        opened = Opened(flushDiskType="SYNC_FLUSH")
+        assert opened.append(200, wait) == "PUT_OK"
+        assert opened.log.flushed == 200
+        opened.writer.abandon()
+    opened = Opened(transientStorePoolEnable="true")
+    opened.append(200)
+    opened.clock.now += 20_000
+    opened.durability.flush_if_due()
+    assert (opened.log.flushed, opened.durability.durable_before) == (0, 0)
+    opened.durability.commit_if_due()  # commitCommitLogThoroughInterval: 200 ms
+    assert (opened.log.committed, opened.log.flushed) == (200, 0)
+    opened.append(200)
+    opened.clock.now += 20_000
+    opened.durability.flush_if_due()
+    assert (opened.log.flushed, opened.durability.durable_before) == (200, 0)
+    assert opened.durability.sync() == 400  # commits first
+    opened.writer.abandon()
+
+
+def test_async_flush_is_due_by_pages_or_by_time(lazy: Opened) -> None:
+    """flushCommitLogLeastPages is 4, flushCommitLogThoroughInterval 10 s."""
+    assert lazy.append(4 * PAGE - 1) == "PUT_OK"
+    lazy.durability.flush_if_due()
+    assert lazy.log.flushed == 0
+    lazy.append(100)
+    lazy.durability.flush_if_due()
+    assert lazy.log.flushed == 4 * PAGE + 99
+    lazy.append(100)
+    lazy.clock.now += 9_999
+    lazy.durability.flush_if_due()
+    assert lazy.log.flushed == 4 * PAGE + 99
+    lazy.clock.now += 1
+    lazy.durability.flush_if_due()
+    assert lazy.log.flushed == 4 * PAGE + 199
+
+
+def test_what_was_stored_before_a_sync_is_durable_by_its_time(lazy: Opened) -> None:
+    at = lazy.clock.now
+    lazy.append(200)
+    lazy.clock.now += 50
+    assert lazy.durability.sync() == 200
+    assert lazy.durability.durable_before == at  # of the last record, not of the sync
+    lazy.append(200)
+    lazy.durability.sync()
+    assert lazy.durability.durable_before == at + 50

@@ -2,8 +2,6 @@
 
 import errno
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,24 +45,15 @@ def test_a_header_is_read_and_the_mark_is_taken_from_it() -> None:
     ((_, _, other, _, _, marked),) = headers(full(202))
     assert (other.physical_offset, marked) == (202, False)
     assert IndexFolder(MemoryFiles(), SLOTS).headers() == []
-
-
-def test_a_file_without_entries_has_the_mark_over_the_file_before() -> None:
     for end, marked in ((200, False), (201, True)):
         _, last = headers(full(), index_file((T0, T0, 200, end, 0, 1)))
         assert (last.end.physical_offset, last.marked) == (200, marked)
     (alone,) = headers(index_file((0, 0, 0, 0, 0, 1)))
     assert not alone.marked
-
-
-@pytest.mark.parametrize("raw", [b"", b"x" * 39, full()[:40], full()[: 40 + 16 + 59]])
-def test_a_file_that_is_too_short_has_no_mark(raw: bytes) -> None:
-    (found,) = headers(raw)
-    assert not found.marked
-    assert found.next_entry == (3 if len(raw) >= 40 else 0)
-
-
-def test_a_name_that_is_no_index_files_is_passed_over_and_stays() -> None:
+    for raw in [b"", b"x" * 39, full()[:40], full()[: 40 + 16 + 59]]:
+        (found,) = headers(raw)
+        assert not found.marked
+        assert found.next_entry == (3 if len(raw) >= 40 else 0)
     files = holding(full())
     before = IndexFolder(files, SLOTS).headers()
     files.create("index/other")
@@ -72,12 +61,13 @@ def test_a_name_that_is_no_index_files_is_passed_over_and_stays() -> None:
     assert "other" in files.names("index")
 
 
-@pytest.mark.parametrize(("last", "held"), [(200, 3), (100, 0), (7, 0)])
-def test_the_last_entries_of_one_message_are_counted_over_files(last: int, held: int) -> None:
-    second = index_file((T0, T0, 200, 200, 1, 3), (0, 2, 0, 0), [(5, 200, 0, 0), (9, 200, 0, 1)])
-    files = holding(full(), second)
-    folder = IndexFolder(files, SLOTS)
-    assert folder.count_held(folder.headers(), last) == held
+def test_the_last_entries_of_one_message_are_counted_over_files() -> None:
+    for last, held in [(200, 3), (100, 0), (7, 0)]:
+        second = index_file(
+            (T0, T0, 200, 200, 1, 3), (0, 2, 0, 0), [(5, 200, 0, 0), (9, 200, 0, 1)])  # fmt: skip
+        files = holding(full(), second)
+        folder = IndexFolder(files, SLOTS)
+        assert folder.count_held(folder.headers(), last) == held
 
 
 @pytest.mark.parametrize("exchanges", [True, False])
@@ -144,14 +134,9 @@ def test_a_header_is_written_over_and_files_go_from_the_last() -> None:
     assert len(files.ops) == 3
 
 
-@pytest.mark.parametrize(
-    "made",
-    [lambda index, to: index.symlink_to(to), lambda index, _: index.touch()],
-    ids=["link", "file"],
-)
-def test_a_store_whose_index_is_a_link_is_left_as_it_is(
-    made: Callable[[Path, Path], None], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("made", [lambda index, to: index.symlink_to(to), lambda index,
+                                  _: index.touch()], ids=["link", "file"])  # fmt: skip
+def test_a_store_whose_index_is_a_link_is_left_as_it_is(made, tmp_path) -> None:
     """What grows beside it takes the place of `index/` itself, not of what a link leads to."""
     for name in ("own", "other"):
         with open_writer(tmp_path / name) as writer:
@@ -196,37 +181,29 @@ def test_a_slot_names_its_newest_entry_and_that_the_one_before() -> None:
     assert finished(files, index) == WHOLE
     apart, again = begun("5.3.3", FIRST[:1], FIRST[1:2], FIRST[2:])
     assert finished(apart, again) == WHOLE
+    for release, count in [("4.9.7", 0), ("5.0.0", 1)]:
+        files, index = begun(release, FIRST)
+        index.finish(False)
+        index.begin(NAMES[1])
+        end = (T0 + 1999, 200)
+        assert (index.room, index.ended) == (4, end)
+        assert finished(files, index) == index_file((end[0], end[0], end[1], end[1], 0, count))
+        index.wanted = False  # it only holds the mark, which the count tells of
+        assert index.header(True) == index_file((end[0], end[0], 200, 201, 0, 1 - count))[:40]
 
 
-@pytest.mark.parametrize(("release", "count"), [("4.9.7", 0), ("5.0.0", 1)])
-def test_a_file_without_entries_keeps_the_end_of_the_file_before(release: str, count: int) -> None:
-    files, index = begun(release, FIRST)
-    index.finish(False)
-    index.begin(NAMES[1])
-    end = (T0 + 1999, 200)
-    assert (index.room, index.ended) == (4, end)
-    assert finished(files, index) == index_file((end[0], end[0], end[1], end[1], 0, count))
-    index.wanted = False  # it only holds the mark, which the count tells of
-    assert index.header(True) == index_file((end[0], end[0], 200, 201, 0, 1 - count))[:40]
-
-
-@pytest.mark.parametrize("bad", [0, 5, -5, (1 << 31) - 1])
-def test_a_file_that_is_taken_up_is_copied_and_goes_on(bad: int) -> None:
+def test_a_file_that_is_taken_up_is_copied_and_goes_on_unless_it_is_full() -> None:
     """A slot's value that is no entry's number counts as 0."""
-    files = holding(index_file((T0, T0, 100, 100, 2, 3), (bad, 2, 0, 0), GROWING_ENTRIES[:2]))
-    index = growing(files)
-    (header,) = IndexFolder(files, SLOTS).headers()
-    index.take_up(header, NO_MESSAGE)
-    assert not index.is_staged
-    index.append(puts((200, T0 + 1999, 6), (300, T0 + 3000, 8)))
-    assert finished(files, index) == index_file(
-        (T0, T0 + 3000, 100, 300, 4, 5), (4, 2, 3, 0),
-        [*GROWING_ENTRIES[:2], (6, 200, 1, 0), (8, 300, 3, 0)],
-    )  # fmt: skip
-    assert index.room == 0
-
-
-def test_a_full_file_is_taken_up_as_it_is() -> None:
+    for bad in [0, 5, -5, (1 << 31) - 1]:
+        files = holding(index_file((T0, T0, 100, 100, 2, 3), (bad, 2, 0, 0), GROWING_ENTRIES[:2]))
+        index = growing(files)
+        (header,) = IndexFolder(files, SLOTS).headers()
+        index.take_up(header, NO_MESSAGE)
+        assert not index.is_staged
+        index.append(puts((200, T0 + 1999, 6), (300, T0 + 3000, 8)))
+        assert finished(files, index) == index_file((T0, T0 + 3000, 100, 300, 4, 5), (4, 2, 3, 0), [
+            *GROWING_ENTRIES[:2], (6, 200, 1, 0), (8, 300, 3, 0)])  # fmt: skip
+        assert index.room == 0
     raw = index_file((T0, T0, 100, 100, 1, 5), (0, 4, 0, 0), [(1, 100, 0, n) for n in range(4)])
     files = holding(raw)
     index = growing(files)

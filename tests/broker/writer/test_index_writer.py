@@ -1,14 +1,23 @@
 """All index files of a store: which can be trusted, when they are published, what is put twice."""
 
+import shutil
 import struct
+from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from reput.broker.writer.index_writer import IndexWriter
+from reput.jobs.recover import recover
+from reput.jobs.verify import verify
+from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
 from tests.broker.writer.index_files import ENTRIES, NAMES, T0, holding, index_file, puts, sizes
+from tests.broker.writer.stores import TINY, Clock, open_writer
 from tests.faults.memory_files import MemoryFiles
+from tests.in_process import Session
+from tests.trees import contents
 
 STAGED = ".reput-index"
 A = [(1, 100, 0, 0), (2, 100, 0, 0), (3, 200, 0, 0), (4, 200, 0, 0)]
@@ -33,35 +42,25 @@ class Written:
 
     def published(self) -> list[tuple[str, int, int]]:
         """(name, indexCount, endPhyOffset) of the files in index/."""
-        return [
-            (path.rpartition("/")[2], *struct.unpack_from(">i", raw, 36),
-             *struct.unpack_from(">q", raw, 24))
-            for path, raw in sorted(self.files.tree().items()) if path.startswith("index/")
-        ]  # fmt: skip
+        return [(path.rpartition("/")[2], *struct.unpack_from(">i", raw, 36),
+                 *struct.unpack_from(">q", raw, 24)) for path,
+                raw in sorted(self.files.tree().items()) if path.startswith("index/")]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("safe", "files", "to", "whole"),
-    [
+def test_which_files_can_be_trusted() -> None:
+    """After a crash: `safe` is the checkpoint's indexMsgTimestamp."""
+    for safe, files, to, whole in [
         (None, (FULL, part()), 300, False),  # a clean stop: all are trusted
         (T0 + 9, (FULL, part()), 200, False),  # the last is neither full nor marked
         (T0 + 9, (FULL, part(mark=True)), 300, True),
         (T0 + 8, (FULL, part(mark=True)), 200, False),  # a broker deletes it when it loads
         (T0 + 4, (FULL, part(mark=True)), -1, False),
         (T0 + 9, (part(1000),), -1, False),
-    ],
-)
-def test_which_files_can_be_trusted(
-    safe: int | None, files: tuple[bytes, ...], to: int, whole: bool
-) -> None:
-    """After a crash: `safe` is the checkpoint's indexMsgTimestamp."""
-    written = Written(holding(*files))
-    index = written.load(safe)
-    assert (index.indexed_to, index.whole) == (to, whole)
-    assert len(written.files.names("index")) == len(files)  # nothing is changed yet
-
-
-def test_files_of_messages_that_the_log_does_not_have_are_not_trusted() -> None:
+    ]:
+        written = Written(holding(*files))
+        index = written.load(safe)
+        assert (index.indexed_to, index.whole) == (to, whole)
+        assert len(written.files.names("index")) == len(files)  # nothing is changed yet
     for end, to in ((301, 300), (300, 200), (200, -1)):
         assert Written(holding(FULL, part())).load(None, end).indexed_to == to
     gone = Written(holding(FULL))
@@ -69,19 +68,27 @@ def test_files_of_messages_that_the_log_does_not_have_are_not_trusted() -> None:
     assert gone.published() == []
 
 
-def test_a_replay_adds_no_key_twice_and_completes_the_last_messages_keys() -> None:
+def test_a_replay_adds_no_key_twice_and_need_not_index_what_is_published() -> None:
     """Of message 300 there is one key of three."""
     files = holding(FULL, part())
     index = Written(files).load()
-    every = [*((place, T0, n) for n, place in enumerate((100, 100, 200, 200))),
-             (300, T0 + 9, 5), (300, T0 + 9, 6), (300, T0 + 9, 7), (400, T0 + 9, 8)]  # fmt: skip
+    every = [*((place, T0, n) for n, place in enumerate((100, 100, 200, 200))), (300, T0 + 9, 5),
+             (300, T0 + 9, 6), (300, T0 + 9, 7), (400, T0 + 9, 8)]  # fmt: skip
     index.append_new(puts(*every))
     index.append_new(puts(*every))
-    keys = [struct.unpack_from(">i", files.tree()[f"index/{NAMES[1]}"], 76 + 20 * n)[0]
-            for n in range(4)]  # fmt: skip
+    keys = [struct.unpack_from(">i", files.tree()[f"index/{NAMES[1]}"],
+                               76 + 20 * n)[0] for n in range(4)]  # fmt: skip
     assert keys == [5, 6, 7, 8]
     assert index.indexed_to == 400
     assert np.frombuffer(files.tree()[f"index/{NAMES[0]}"], np.uint8).tobytes() == FULL
+    written = Written(holding(FULL))
+    index = written.load()
+    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]
+    index.append(puts((300, T0 + 7, 1)))
+    assert index.covered((T0 + 99, 999)) == (T0 + 5, 200)  # type: ignore[arg-type]
+    assert index.covered((T0 + 1, 100)) == (T0 + 1, 100)  # type: ignore[arg-type]
+    index.publish()
+    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]
 
 
 def test_a_store_that_was_closed_cleanly_is_marked_before_abort_is_there() -> None:
@@ -110,12 +117,55 @@ def test_files_that_a_broker_deletes_are_gone_for_good_before_their_time_is_vouc
     assert [op.kind for op in written.files.ops if op.path == "index"][-1] == "sync folder"
 
 
-def test_what_recovery_need_not_index_again_is_what_is_published() -> None:
-    written = Written(holding(FULL))
-    index = written.load()
-    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]
-    index.append(puts((300, T0 + 7, 1)))
-    assert index.covered((T0 + 99, 999)) == (T0 + 5, 200)  # type: ignore[arg-type]
-    assert index.covered((T0 + 1, 100)) == (T0 + 1, 100)  # type: ignore[arg-type]
-    index.publish()
-    assert index.covered((T0 + 99, 999)) == (T0 + 99, 999)  # type: ignore[arg-type]
+# --- A kill after `abort` has gone leaves a clean store with the mark: no command minds it.
+SETTINGS = {name: str(size) for name, size in TINY.items()}
+
+
+def fill(store: Path, messages: int, **named: object) -> None:
+    clock = Clock()
+    with open_writer(store, clock, **named) as writer:
+        for number in range(messages):
+            clock.now += 1000
+            writer.append(Message("T", b"x" * number, 1, keys=f"k{number}", unique_key=f"{number}"))
+
+
+@pytest.mark.parametrize("keyed", [3, 10, 11])  # a part of a file; some full ones and a part
+@pytest.mark.parametrize("entries", [20, 21])  # maxIndexNum: a file becomes full at a message's end
+def test_a_kill_before_the_mark_is_taken_off(tmp_path: Path, keyed: int, entries: int) -> None:
+    store = tmp_path / "store"
+    with mock.patch.object(IndexWriter, "settle"):
+        fill(store, keyed, maxIndexNum=entries)
+    assert not (store / "abort").exists()
+    settings = SETTINGS | {"maxIndexNum": str(entries)}
+    report = verify(Session(), str(store), rocketmq="5.3.3", settings=settings)
+    assert not report.differences
+    assert not report.behind
+    found = recover(
+        Session(), str(store), rocketmq="5.3.3", settings=settings, dry_run=True)  # fmt: skip
+    assert not found.written
+    assert not found.removed
+    # the next open and close leave what a clean stop does
+    open_writer(store, maxIndexNum=entries).close()
+    fill(tmp_path / "clean", keyed, maxIndexNum=entries)
+    there, wanted = (list(contents(s).values()) for s in (store, tmp_path / "clean"))
+    assert len(there) == len(wanted)
+    index = [n for n, name in enumerate(sorted(contents(store))) if name.startswith("index/")]
+    assert [there[n] for n in index] == [wanted[n] for n in index]
+
+
+@pytest.mark.parametrize("entries", [20, 21])
+@pytest.mark.parametrize("keyed", [3, 10, 11])
+def test_a_killed_writers_store_is_behind_and_not_wrong(tmp_path, keyed: int, entries: int) -> None:
+    store = tmp_path / "store"
+    fill(store, keyed, maxIndexNum=entries)
+    writer = open_writer(store, Clock(1_800_000_000_000), maxIndexNum=entries)
+    writer.append(Message("T", b"later", 1, keys="later"))
+    writer.abandon()
+    settings = SETTINGS | {"maxIndexNum": str(entries)}
+    report = verify(Session(), str(store), rocketmq="5.3.3", settings=settings)
+    assert not report.differences
+    recover(Session(), str(store), rocketmq="5.3.3", settings=settings)
+    report = verify(Session(), str(store), rocketmq="5.3.3", settings=settings)
+    assert not report.differences
+    assert not report.behind
+    shutil.rmtree(store)

@@ -48,9 +48,8 @@ def entry(put: Put) -> bytes:
     return ENTRY.pack(put.place, 10, put.place)
 
 
-def writer(
-    files: Files, release: str = "5.3.3", writes: bool = True, file: int = FILE
-) -> QueueWriter:
+def writer(files: Files, release: str = "5.3.3", writes: bool = True,
+           file: int = FILE) -> QueueWriter:  # fmt: skip
     given = settings(mappedFileSizeConsumeQueue=file)
     return QueueWriter(files, given, place_rules(profile(release)), writes)
 
@@ -73,11 +72,20 @@ def packed(*puts: Put) -> bytes:
     return b"".join(map(entry, puts)).rstrip(b"\0")
 
 
-def test_a_kill_leaves_no_file_without_its_length(tmp_path: Path) -> None:
+def test_a_file_has_its_length_at_each_kill_and_is_durable_after_a_sync(
+    tmp_path: Path, monkeypatch
+) -> None:
     """MappedFileQueue.load refuses an empty one before 5.1.3."""
     more = runs(*in_order(0, 6))
     work = lambda root: writer(DiskFiles(root)).append([Q], more)  # noqa: E731
     assert lengths_at_each_kill(tmp_path, work) == {FILE}
+    monkeypatch.setattr(queue_writer, "_OPEN_FILES", 1)
+    files = MemoryFiles()
+    queues = writer(files)
+    queues.append([Q], runs(*in_order(0, 9)))
+    queues.sync()
+    *_, lost = crash_states(MemoryFiles(), files.ops, 1, 0)
+    assert (lost.how, lost.files.tree()) == ("names only", files.tree())
 
 
 def test_what_a_queue_holds_already_is_not_appended_again() -> None:
@@ -93,28 +101,20 @@ def test_what_a_queue_holds_already_is_not_appended_again() -> None:
     assert queues.states[Q].position == 5
 
 
-@pytest.mark.parametrize(
-    ("cut", "left"), [(1000, 6), (151, 6), (150, 5), (141, 5), (140, 4), (111, 2), (110, 1)]
-)
-def test_entries_of_records_from_the_cut_on_are_removed(cut: int, left: int) -> None:
-    files, puts = MemoryFiles(), in_order(0, 6)
-    writer(files).append([Q], runs(*puts))
-    queues = opened(files, cut)
-    assert queues.states == {Q: QueueState(left, 100 + 10 * left)}
-    expected = {0: packed(*puts[:left][:4])}
-    assert content(files) == expected | ({FILE: packed(*puts[4:left])} if left > 4 else {})
-
-
-def test_a_queue_of_which_nothing_is_left_has_no_files() -> None:
+def test_entries_of_records_from_the_cut_on_are_removed() -> None:
+    for cut, left in [(1000, 6), (151, 6), (150, 5), (141, 5), (140, 4), (111, 2), (110, 1)]:
+        files, puts = MemoryFiles(), in_order(0, 6)
+        writer(files).append([Q], runs(*puts))
+        queues = opened(files, cut)
+        assert queues.states == {Q: QueueState(left, 100 + 10 * left)}
+        expected = {0: packed(*puts[:left][:4])}
+        assert content(files) == expected | ({FILE: packed(*puts[4:left])} if left > 4 else {})
     files = MemoryFiles()
     writer(files).append([Q], runs(Put(100, 2), Put(110, 3)))
     assert opened(files, 100, writes=False).states == {}
     assert content(files) == {0: (BLANK * 2 + packed(Put(100, 2), Put(110, 3))).rstrip(b"\0")}
     assert opened(files, 100).states == {}  # what fills it up to its first entry is none
     assert files.names(FOLDER) == []
-
-
-def test_what_a_crash_left_behind_the_end_is_zero_and_the_length_is_put_right() -> None:
     files, puts = MemoryFiles(), in_order(0, 3)
     writer(files).append([Q], runs(*puts))
     file = files.open(f"{FOLDER}/{0:020d}")
@@ -127,12 +127,9 @@ def test_what_a_crash_left_behind_the_end_is_zero_and_the_length_is_put_right() 
     assert content(files) == {0: packed(*puts, Put(130, 3))}
 
 
-@pytest.mark.parametrize(
-    ("left", "length"), [(0, 2100), (102, 2100), (102, 2090), (105, 2100), (110, 2100)]
-)
-def test_a_power_cut_while_entries_are_cut_off_leaves_what_the_next_open_cuts(
-    left: int, length: int
-) -> None:
+@pytest.mark.parametrize(("left", "length"), [
+    (0, 2100), (102, 2100), (102, 2090), (105, 2100), (110, 2100)])  # fmt: skip
+def test_a_power_cut_while_entries_are_cut_off_leaves_what_the_next_open_cuts(left, length) -> None:
     """Entry 102 has its offset in one sector, its size in another. In the end all is durable."""
     files = MemoryFiles()
     writer(files, file=2100).append([Q], runs(*in_order(0, 207)))
@@ -149,19 +146,7 @@ def test_a_power_cut_while_entries_are_cut_off_leaves_what_the_next_open_cuts(
         assert crash.files.tree() == files.tree(), where
 
 
-def test_a_file_that_is_closed_for_another_is_durable_after_a_sync(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(queue_writer, "_OPEN_FILES", 1)
-    files = MemoryFiles()
-    queues = writer(files)
-    queues.append([Q], runs(*in_order(0, 9)))
-    queues.sync()
-    *_, lost = crash_states(MemoryFiles(), files.ops, 1, 0)
-    assert (lost.how, lost.files.tree()) == ("names only", files.tree())
-
-
-def test_names_of_no_queue_and_no_queue_file_are_passed_over_and_stay() -> None:
+def test_a_name_or_folder_of_no_queue_file_is_passed_over_and_a_link_refused(tmp_path) -> None:
     files = MemoryFiles()
     for folder in ("consumequeue/T/x", "consumequeue/T/01"):
         files.make_folder(folder)
@@ -171,9 +156,6 @@ def test_names_of_no_queue_and_no_queue_file_are_passed_over_and_stay() -> None:
     files.create(f"{FOLDER}/name")
     assert opened(files, 1000).states == {}
     assert files.names(FOLDER) == ["name"]
-
-
-def test_a_folder_of_a_queue_files_name_is_passed_over_and_a_link_refused(tmp_path: Path) -> None:
     files = DiskFiles(str(tmp_path))
     (tmp_path / FOLDER / f"{FILE:020d}").mkdir(parents=True)
     (tmp_path / FOLDER / f"{0:020d}").write_bytes(packed(*in_order(0, 2)).ljust(FILE, b"\0"))

@@ -97,10 +97,7 @@ def test_what_is_cut_twice_is_kept_twice() -> None:
     cutter(files, starts, "cut").cut(20, False)
     assert content(files, f"cut/{20:020d}") == b"a" * 10
     assert content(files, f"cut/{20:020d}.1") == b"b"
-
-
-def test_behind_a_blank_the_next_segment_stays_if_it_is_the_end() -> None:
-    """A prepared segment of zeros behind the end is no harm; the end is in the one before."""
+    # A prepared segment of zeros behind the end is no harm; the end is in the one before.
     files, starts = log_of(b"a" * SIZE, b"")
     assert cutter(files, starts).cut(SIZE, True) == 0
     assert starts == [0, SIZE]
@@ -130,9 +127,8 @@ def log(count: int, **more: Any) -> dict[int, bytearray]:
     return {start: bytearray(raw) for start, raw in build_log(made, SEGMENT, **more).items()}
 
 
-def recovery(
-    segments: dict[int, bytearray], checkpoint: Checkpoint | None = None, lost: bool = False
-) -> tuple[LogRecovery, MemoryFiles]:
+def recovery(segments: dict[int, bytearray], checkpoint: Checkpoint | None = None,
+             lost: bool = False) -> tuple[LogRecovery, MemoryFiles]:  # fmt: skip
     files = MemoryFiles()
     files.make_folder("commitlog")
     for start, raw in segments.items():
@@ -145,26 +141,17 @@ def found(segments: dict[int, bytearray], checkpoint: Checkpoint | None = None) 
     return recovery(segments, checkpoint)[0].find()
 
 
-@pytest.mark.parametrize(
-    ("count", "more", "end", "checked", "fault"),
-    [
+def test_after_a_clean_stop_the_last_segment_with_a_record_is_looked_at() -> None:
+    for count, more, end, checked, fault in [
         (1, {}, LOG_SIZE, 0, Fault.ZEROS),
         (3, {}, SEGMENT + LOG_SIZE, SEGMENT, Fault.ZEROS),
         (4, {}, SEGMENT + 2 * LOG_SIZE, SEGMENT, Fault.ZEROS),
         (3, {"extra_segments": 2}, SEGMENT + LOG_SIZE, SEGMENT, Fault.ZEROS),
         (3, {"first_offset": 512}, 512 + SEGMENT + LOG_SIZE, 512 + SEGMENT, Fault.ZEROS),
-    ],
-)
-def test_after_a_clean_stop_the_last_segment_with_a_record_is_looked_at(
-    count: int, more: dict[str, int], end: int, checked: int, fault: Fault
-) -> None:
-    start = more.get("first_offset", 0)
-    assert found(log(count, **more)) == LogEnd(
-        start, end, checked, START + 1000 * (count - 1), fault
-    )
-
-
-def test_an_empty_log_begins_at_0_and_one_that_ends_with_a_blank_at_the_next_segment() -> None:
+    ]:
+        start = more.get("first_offset", 0)
+        assert found(log(count, **more)) == LogEnd(
+            start, end, checked, START + 1000 * (count - 1), fault)  # fmt: skip
     assert found({}) == LogEnd(0, 0, 0)
     whole = log(5)
     del whole[2 * SEGMENT]
@@ -175,42 +162,32 @@ def test_an_empty_log_begins_at_0_and_one_that_ends_with_a_blank_at_the_next_seg
     assert found(whole).end == 2 * SEGMENT  # what is behind a BLANK's 8 bytes is arbitrary
 
 
-@pytest.mark.parametrize(
-    ("vouched", "checked"), [(4000, 512), (3999, 256), (2000, 256), (1999, 0), (-1, 0), (9000, 768)]
-)
-def test_after_a_crash_the_last_segment_that_the_checkpoint_vouches_for_is_the_first(
-    vouched: int, checked: int
-) -> None:
+def test_after_a_crash_the_last_segment_that_the_checkpoint_vouches_for_is_the_first() -> None:
     """StoreCheckpoint.getMinTimestamp: three seconds less than the lesser of its times."""
-    for times in ((3000, 9999), (9999, 3000)):
-        checkpoint = Checkpoint(*(START + vouched + time for time in times))
-        end = found(log(8), checkpoint)
-        assert (end.checked_from, end.end) == (checked, 3 * SEGMENT + 2 * LOG_SIZE)
+    for vouched, checked in [
+        (4000, 512), (3999, 256), (2000, 256), (1999, 0), (-1, 0), (9000, 768)]:  # fmt: skip
+        for times in ((3000, 9999), (9999, 3000)):
+            checkpoint = Checkpoint(*(START + vouched + time for time in times))
+            end = found(log(8), checkpoint)
+            assert (end.checked_from, end.end) == (checked, 3 * SEGMENT + 2 * LOG_SIZE)
 
 
-@pytest.mark.parametrize("length", [1, LOG_SIZE + 1, SEGMENT - 1])
-def test_a_last_segment_that_is_too_short_is_completed_after_a_crash_only(length: int) -> None:
-    segments = log(3)
-    segments[SEGMENT] = segments[SEGMENT][:length]
-    with pytest.raises(StoreError, match=f"has {length} bytes"):
-        recovery(segments)
-    log_end, files = recovery(segments, LATE)
-    assert len(files.tree()[f"commitlog/{SEGMENT:020d}"]) == SEGMENT
-    assert log_end.find().end == SEGMENT + (LOG_SIZE if length > LOG_SIZE else 0)
-
-
-@pytest.mark.parametrize(
-    ("gone", "grown", "told"),
-    [(SEGMENT, None, "a hole before it"), (None, SEGMENT, "has 257 bytes")],
-)
-def test_a_hole_and_another_length_are_refused(
-    gone: int | None, grown: int | None, told: str
-) -> None:
-    segments = {start: raw for start, raw in log(5).items() if start != gone}
-    if grown is not None:
-        segments[grown] += b"\0"
-    with pytest.raises(StoreError, match=told):
-        recovery(segments, LATE)
+def test_a_short_last_segment_is_completed_after_a_crash_and_a_hole_refused() -> None:
+    for length in [1, LOG_SIZE + 1, SEGMENT - 1]:
+        segments = log(3)
+        segments[SEGMENT] = segments[SEGMENT][:length]
+        with pytest.raises(StoreError, match=f"has {length} bytes"):
+            recovery(segments)
+        log_end, files = recovery(segments, LATE)
+        assert len(files.tree()[f"commitlog/{SEGMENT:020d}"]) == SEGMENT
+        assert log_end.find().end == SEGMENT + (LOG_SIZE if length > LOG_SIZE else 0)
+    for gone, grown, told in [
+        (SEGMENT, None, "a hole before it"), (None, SEGMENT, "has 257 bytes")]:  # fmt: skip
+        segments = {start: raw for start, raw in log(5).items() if start != gone}
+        if grown is not None:
+            segments[grown] += b"\0"
+        with pytest.raises(StoreError, match=told):
+            recovery(segments, LATE)
 
 
 def damaged(later: int) -> dict[int, bytearray]:
@@ -221,32 +198,26 @@ def damaged(later: int) -> dict[int, bytearray]:
     return segments
 
 
-@pytest.mark.parametrize(("later", "refused"), [(-1, False), (0, True), (2000, True)])
-def test_after_a_clean_stop_a_record_as_new_as_the_last_live_one_is_damage(
-    later: int, refused: bool
-) -> None:
-    at, _ = recovery(damaged(later))
-    if refused:
-        with pytest.raises(DamageFound, match=f"live records follow from {SEGMENT + LOG_SIZE} on"):
-            at.find()
-    end = at.find_end()
-    assert (end.end, end.last_timestamp, end.fault) == (SEGMENT, START + 1000, Fault.BODY_CRC)
-
-
-@pytest.mark.parametrize(
-    ("durable", "lost", "refused"),
-    [(START + 3000, False, False), (START + 3001, False, True), (0, False, False), (0, True, True)],
-)
-def test_after_a_crash_a_record_that_was_durable_is_damage(
-    durable: int, lost: bool, refused: bool
-) -> None:
-    """The record after the fault was stored at START + 3000."""
-    at, _ = recovery(damaged(2000), Checkpoint(durable, durable), lost)
-    if refused:
-        with pytest.raises(DamageFound):
-            at.find()
-    else:
-        assert at.find().end == SEGMENT
+def test_a_record_as_new_as_the_last_live_one_or_durable_is_damage() -> None:
+    for later, refused in [(-1, False), (0, True), (2000, True)]:
+        at, _ = recovery(damaged(later))
+        if refused:
+            with pytest.raises(
+                DamageFound,
+                match=f"live records follow from {SEGMENT + LOG_SIZE} on"):  # fmt: skip
+                at.find()
+        end = at.find_end()
+        assert (end.end, end.last_timestamp, end.fault) == (SEGMENT, START + 1000, Fault.BODY_CRC)
+    # The record after the fault was stored at START + 3000.
+    for durable, lost, refused in [
+        (START + 3000, False, False), (START + 3001, False, True), (0, False, False),
+        (0, True, True)]:  # fmt: skip
+        at, _ = recovery(damaged(2000), Checkpoint(durable, durable), lost)
+        if refused:
+            with pytest.raises(DamageFound):
+                at.find()
+        else:
+            assert at.find().end == SEGMENT
 
 
 @pytest.mark.parametrize(("durable", "torn"), [(START, True), (START + 1, False)])
@@ -314,11 +285,15 @@ def zeroed(raw: bytes, start: int, end: int | None = None) -> bytes:
     return raw[:start] + bytes(end - start) + raw[end:]
 
 
-def test_a_whole_record_is_not_torn() -> None:
+def test_a_whole_record_is_not_torn_nor_one_with_nuls_of_its_own() -> None:
     assert torn(record(0), 0) == 1
     assert torn(record(0, 0), 0) == 1
     two = record(0) + record(len(record(0)))
     assert torn(two, 0) == 2
+    # As 5.2.0 leaves them after the properties of an LMQ message, or a producer may send them.
+    for nuls in range(2, 40):
+        at = 512 - (PROPERTIES + 40) + nuls - 1  # all but the first are in the next sector
+        assert torn(zeroed(record(at), PROPERTIES + 40 - nuls), at) == 1
 
 
 @pytest.mark.parametrize("place", [TOPIC, TOPIC + 10, PROPERTIES, PROPERTIES + 7, PROPERTIES + 39])
@@ -335,31 +310,11 @@ def test_zeros_from_a_sectors_start_to_its_end_show_it(place: int, sector: int) 
         assert torn(raw, sector - place, behind=bytes(gap) + b"\x01") == number, gap
 
 
-def test_nuls_that_begin_before_a_sector_were_written_so() -> None:
-    """As 5.2.0 leaves them after the properties of an LMQ message, or a producer may send them."""
-    for nuls in range(2, 40):
-        at = 512 - (PROPERTIES + 40) + nuls - 1  # all but the first are in the next sector
-        assert torn(zeroed(record(at), PROPERTIES + 40 - nuls), at) == 1
-
-
-@pytest.mark.parametrize("left", range(6))
-def test_an_intact_record_behind_it_shows_that_no_sector_is_lost(left: int) -> None:
-    """The first record ends so many bytes before its sector does, and its last sector is zeros."""
-    at = 512 - PROPERTIES
-    first = zeroed(record(at, 512 - left), PROPERTIES)
-    two = first + record(at + len(first))
-    # the upper three bytes of a totalSize are 0: such a sector may be lost
-    assert torn(two, at) == (0 if left < 4 else 2)
-
-
-def test_a_sector_within_the_properties_is_lost_whatever_follows() -> None:
+def test_a_sector_within_the_properties_is_lost_and_the_first_of_several_is_found() -> None:
     raw = record(0, 1600)
     assert torn(zeroed(raw, 512, 1024), 0, behind=b"next") == 0
     assert torn(zeroed(raw, 512, 1023), 0) == 1
     assert torn(zeroed(raw, 500, 1024), 0) == 1
-
-
-def test_the_first_of_several_is_found_and_what_was_durable_is_not_looked_at() -> None:
     size = len(record(0, 1200))
     three = b"".join(record(size * n, 1200) for n in range(3))
     lost = [(size * n + 600) // 512 * 512 for n in (1, 2)]
@@ -367,17 +322,20 @@ def test_the_first_of_several_is_found_and_what_was_durable_is_not_looked_at() -
     assert torn(bad, 0) == 1
     assert torn(bad, 0, START) == 1
     assert torn(bad, 0, START + 1) == 3
+    # The first record ends so many bytes before its sector does, and its last sector is zeros.
+    for left in range(6):
+        at = 512 - PROPERTIES
+        first = zeroed(record(at, 512 - left), PROPERTIES)
+        two = first + record(at + len(first))
+        # the upper three bytes of a totalSize are 0: such a sector may be lost
+        assert torn(two, at) == (0 if left < 4 else 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "partial"),
-    [
-        (b"a\1b\2", False), (b"a\1b\2" + bytes(20), True), (b"a\1b\0", True),
-        (b"INNER_MULTI_DISPATCH\1%LMQ%u\2" + bytes(20), False),
-        (b"INNER_MULTI_DISPATCH\1%LMQ%u\2" + bytes(19), True),
-        (b"INNER_MULTI_DISPATCH\1%LMQ%u" + bytes(20), True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "partial"), [
+    (b"a\1b\2", False), (b"a\1b\2" + bytes(20), True), (b"a\1b\0", True),
+    (b"INNER_MULTI_DISPATCH\1%LMQ%u\2" + bytes(20), False),
+    (b"INNER_MULTI_DISPATCH\1%LMQ%u\2" + bytes(19), True),
+    (b"INNER_MULTI_DISPATCH\1%LMQ%u" + bytes(20), True)])  # fmt: skip
 def test_room_that_a_release_leaves_is_not_what_a_kill_left(text: bytes, partial: bool) -> None:
     """5.2.0 with enableLmq: crc32ReservedLength bytes that nobody writes (#8350)."""
     raw = np.frombuffer(encode(Message(b"t", properties=text), 0), np.uint8)
@@ -390,6 +348,5 @@ def test_room_that_a_release_leaves_is_not_what_a_kill_left(text: bytes, partial
     walk = Walk(read, len(raw), RecordRules(True, True), Checks(), buffer, rows)
     (step,) = walk.steps(0, len(raw))
     found = written_in_part(
-        Folder(FilesRead(MemoryFiles()), ""), Checkpoint(), step.window, step.rows[0]
-    )
+        Folder(FilesRead(MemoryFiles()), ""), Checkpoint(), step.window, step.rows[0])  # fmt: skip
     assert found is partial

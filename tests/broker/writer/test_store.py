@@ -34,9 +34,8 @@ START = 1_700_000_000_000
 
 
 def made(count: int) -> list[Message]:
-    return [
-        Message(queue_offset=n, body=b"%028d" % n, store_timestamp=START + n) for n in range(count)
-    ]
+    return [Message(queue_offset=n, body=b"%028d" % n, store_timestamp=START + n) for n in range(
+        count)]  # fmt: skip
 
 
 class Dispatched:
@@ -70,26 +69,13 @@ def test_it_goes_as_far_as_it_is_told_and_reads_nothing_behind() -> None:
     assert dispatched.run(SIZE) == (SIZE, 1, 0)
     assert dispatched.run(SEGMENT + SIZE) == (SEGMENT + SIZE, 3, 2)
     assert dispatched.run(2 * SEGMENT + SIZE) == (2 * SEGMENT + SIZE, 5, 4)
+    for transaction in [SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK]:
+        messages = [made(1)[0], Message(body=b"x" * 28, sys_flag=transaction,
+                                        store_timestamp=START)]  # fmt: skip
+        assert Dispatched(messages).run(2 * SIZE) == (2 * SIZE, 1, 0)
 
 
-@pytest.mark.parametrize("transaction", [SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK])
-def test_half_and_rolled_back_messages_are_in_no_queue(transaction: int) -> None:
-    messages = [made(1)[0], Message(body=b"x" * 28, sys_flag=transaction, store_timestamp=START)]
-    assert Dispatched(messages).run(2 * SIZE) == (2 * SIZE, 1, 0)
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_a_body_that_this_writer_wrote_is_not_checked(known: bool) -> None:
-    dispatched = Dispatched(made(2))
-    dispatched.log[SIZE + 100] ^= 1
-    if known:
-        assert dispatched.run(2 * SIZE) == (2 * SIZE, 2, 1)
-        return
-    with pytest.raises(DamageFound, match=f"at offset {SIZE}: bodyCRC"):
-        dispatched.run(2 * SIZE, known)
-
-
-def test_a_record_that_is_none_is_named_and_nothing_behind_it_is_dispatched() -> None:
+def test_a_record_that_is_none_is_named_and_a_body_of_this_writer_not_checked() -> None:
     dispatched = Dispatched(made(4))
     dispatched.log[SEGMENT + 4] ^= 1  # the magic
     with pytest.raises(DamageFound) as found:
@@ -97,6 +83,14 @@ def test_a_record_that_is_none_is_named_and_nothing_behind_it_is_dispatched() ->
     assert f"{SEGMENT:020d}: at offset {SEGMENT}: magic" in str(found.value)
     assert dispatched.reput.at == SEGMENT
     assert dispatched.queues.states[NamedQueue("T", 0, False)].position == 2
+    for known in [True, False]:
+        dispatched = Dispatched(made(2))
+        dispatched.log[SIZE + 100] ^= 1
+        if known:
+            assert dispatched.run(2 * SIZE) == (2 * SIZE, 2, 1)
+            return
+        with pytest.raises(DamageFound, match=f"at offset {SIZE}: bodyCRC"):
+            dispatched.run(2 * SIZE, known)
 
 
 # --- Opening a store: its lock, its end, its queues; what is refused and what is taken up.
@@ -117,7 +111,7 @@ def lock_state(root: Path) -> str:
     return done.stdout.strip()
 
 
-def test_the_lock_is_held_from_open_to_close(tmp_path: Path) -> None:
+def test_a_lock_is_held_from_open_to_close_also_by_another_process(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
     assert lock_state(tmp_path) == "held"
     with pytest.raises(StoreInUse):
@@ -126,6 +120,19 @@ def test_the_lock_is_held_from_open_to_close(tmp_path: Path) -> None:
     writer.close()
     assert lock_state(tmp_path) == "free"
     assert (tmp_path / "lock").read_bytes() == b"lock"  # not before: closing it would unlock it
+    open_writer(tmp_path).close()
+    (tmp_path := tmp_path / "1").mkdir()
+    open_writer(tmp_path).close()
+    script = (
+        "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 0); "
+        "print('held', flush=True); sys.stdin.read()")  # fmt: skip
+    holder = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "lock")],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    with pytest.raises(StoreInUse):
+        open_writer(tmp_path)
+    holder.communicate(b"")
     open_writer(tmp_path).close()
 
 
@@ -157,25 +164,7 @@ def test_a_lock_that_is_no_file_is_named(kind: str, tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_store_that_another_process_holds_is_refused(tmp_path: Path) -> None:
-    open_writer(tmp_path).close()
-    script = (
-        "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 0); "
-        "print('held', flush=True); sys.stdin.read()"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "lock")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == b"held\n"
-    with pytest.raises(StoreInUse):
-        open_writer(tmp_path)
-    holder.communicate(b"")
-    open_writer(tmp_path).close()
-
-
-def test_abort_is_there_while_open_and_the_checkpoint_after(tmp_path: Path) -> None:
+def test_abort_is_there_while_open_and_the_checkpoint_after_vouches_for_no_more(tmp_path) -> None:
     clock = Clock()
     writer = open_writer(tmp_path, clock)
     assert (tmp_path / "abort").read_text().isdigit()
@@ -189,10 +178,8 @@ def test_abort_is_there_while_open_and_the_checkpoint_after(tmp_path: Path) -> N
     with pytest.raises(WriterClosed):
         writer.append(WriterMessage("T", b"x"))
     writer.close()
-
-
-def test_the_checkpoint_does_not_vouch_for_entries_that_are_not_in_index_yet(tmp_path) -> None:
-    """RocketMQ dispatches from the checkpoint on: it would never put the keys that are missing."""
+    # RocketMQ dispatches from the checkpoint on: it would never put the keys that are missing.
+    (tmp_path := tmp_path / "later").mkdir()
     clock = Clock()
     with open_writer(tmp_path, clock) as writer:
         writer.append(WriterMessage("T", b"x", keys="k0"))
@@ -215,6 +202,14 @@ def test_queue_offsets_go_on_where_the_queues_end(tmp_path: Path) -> None:
             writer.append(WriterMessage("T", b"x", 2))
     with open_writer(tmp_path) as writer:
         assert writer.append(WriterMessage("T", b"x", 2)).queue_offset == 30
+    (tmp_path := tmp_path / "1").mkdir()
+    with open_writer(tmp_path) as writer:
+        writer.append(WriterMessage("T", b"x"))
+    (tmp_path / "commitlog" / f"{4096:020d}").touch()
+    with open_writer(tmp_path) as writer:
+        writer.append(WriterMessage("T", bytes(3800)))
+        writer.append(WriterMessage("T", bytes(3800)))
+    assert len(list(stored_records(tmp_path / "commitlog"))) == 3
 
 
 @pytest.mark.parametrize("gone", ["consumequeue", "consumequeue/A", "consumequeue/A/1"])
@@ -222,9 +217,8 @@ def test_queues_that_are_gone_come_back_from_the_log(tmp_path: Path, gone: str) 
     with open_writer(tmp_path) as writer:
         for number in range(60):
             writer.append(WriterMessage("AB"[number % 2], b"x", number // 2 % 2, keys=f"k{number}"))
-    before = {
-        p: p.read_bytes() for p in sorted((tmp_path / "consumequeue/T").glob("*/0*")) if p.is_file()
-    }
+    before = {p: p.read_bytes() for p in sorted((tmp_path / "consumequeue/T").glob("*/0*"))
+              if p.is_file()}  # fmt: skip
     shutil.rmtree(tmp_path / gone)
     with open_writer(tmp_path) as writer:
         assert writer.append(WriterMessage("A", b"x", 1)).queue_offset == 15
@@ -234,55 +228,24 @@ def test_queues_that_are_gone_come_back_from_the_log(tmp_path: Path, gone: str) 
             assert path.read_bytes()[: 15 * 20] == content[: 15 * 20]
 
 
-def test_without_dispatch_only_the_log_grows_and_a_later_open_catches_up(tmp_path: Path) -> None:
+def test_without_dispatch_the_log_grows_and_a_crash_is_put_right(tmp_path: Path) -> None:
     for root, dispatches in ((tmp_path / "a", True), (tmp_path / "b", False)):
         for _ in range(2):
             with open_writer(root, dispatches=dispatches) as writer:
                 for number in range(20):
-                    writer.append(
-                        WriterMessage(
-                            "T", b"x", number % 2, keys=f"k{number}", unique_key=f"{number}"
-                        )
-                    )
+                    writer.append(WriterMessage("T", b"x", number % 2, keys=f"k{number}",
+                                                unique_key=f"{number}"))  # fmt: skip
     assert not (tmp_path / "b" / "consumequeue").exists()
     open_writer(tmp_path / "b").close()
     for folder in ("commitlog", "consumequeue", "index"):
         names = sorted((tmp_path / "a" / folder).rglob("*"))
         assert [p.name for p in names] == [
-            p.name for p in sorted((tmp_path / "b" / folder).rglob("*"))
-        ]
+            p.name for p in sorted((tmp_path / "b" / folder).rglob("*"))]  # fmt: skip
         for path in names:
             other = tmp_path / "b" / path.relative_to(tmp_path / "a")
             assert path.is_dir() or path.read_bytes() == other.read_bytes(), path
-
-
-def test_a_recovery_does_not_go_back_far_though_no_index_file_became_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`index/` changes once the log has grown by so much, so that the checkpoint can follow."""
-    monkeypatch.setattr(index_files, "PUBLISH_LOG_BYTES", 3 * 4096)
-    clock = Clock()
-    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
-    for number in range(200):
-        clock.now += 1000
-        writer.append(WriterMessage("T", bytes(900), keys=f"k{number}"))
-        writer.dispatch()
-        if number % 4 == 3:
-            writer.flush()
-            writer.keep_checkpoint()
-    writer.abandon()
-    assert len(list((tmp_path / "index").iterdir())) == 1
-    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
-    assert writer.recovered is not None
-    assert writer.log.end - writer.recovered.checked_from <= 3 * 4096 + 3 * 4096
-    assert writer.log.end > 40 * 4096
-    writer.close()
-    found = sum((entries(p.read_bytes(), 16) for p in (tmp_path / "index").iterdir()), Counter())
-    assert sum(found.values()) == len(found) == 400
-
-
-def test_what_a_crash_left_is_put_right_even_without_dispatch(tmp_path: Path) -> None:
-    """`abort` is gone afterwards, and a broker believes queues and index."""
+    # `abort` is gone afterwards, and a broker believes queues and index.
+    (tmp_path := tmp_path / "later").mkdir()
     with open_writer(tmp_path) as writer:
         for number in range(5):
             writer.append(WriterMessage("T", b"x", keys=f"k{number}"))
@@ -303,7 +266,7 @@ def test_what_a_crash_left_is_put_right_even_without_dispatch(tmp_path: Path) ->
         assert writer.append(WriterMessage("T", b"x", 1)).queue_offset == 31
 
 
-def test_damage_with_live_records_after_it_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_damage_before_live_records_or_a_lost_end_is_refused_and_left_alone(tmp_path: Path) -> None:
     clock = Clock()
     with open_writer(tmp_path, clock) as writer:
         for number in range(10):
@@ -320,6 +283,22 @@ def test_damage_with_live_records_after_it_is_refused_and_left_alone(tmp_path: P
     with pytest.raises(DamageFound):
         # durable long before, as the checkpoint tells: no crash leaves that
         open_writer(tmp_path, clock)
+    # The log's end is gone, and the queue shows that it was longer.
+    (tmp_path := tmp_path / "later").mkdir()
+    with open_writer(tmp_path) as writer:
+        first = writer.append(WriterMessage("T", b"first"))
+        last = writer.append(WriterMessage("T", b"second"))
+    segment = tmp_path / "commitlog" / ("0" * 20)
+    raw = segment.read_bytes()
+    segment.write_bytes(raw[: last.physical_offset].ljust(len(raw), b"\0"))
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with pytest.raises(StoreError, match="1 entries of queues lie past the log's end at"):
+        open_writer(tmp_path)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+    (tmp_path / "abort").touch()  # after a crash the end may not have been durable
+    with open_writer(tmp_path) as writer:
+        assert (writer.entries_cut, writer.log.end) == (1, first.size)
+        assert writer.append(WriterMessage("T", b"third")).queue_offset == 1
 
 
 @pytest.mark.parametrize("verified", [True, False])
@@ -344,8 +323,7 @@ def test_a_torn_record_is_cut_off_wherever_it_was_torn(tmp_path: Path) -> None:
     with open_writer(whole) as writer:
         writer.append(WriterMessage("T", b"first", keys="a", tags="t"))
         last = writer.append(
-            WriterMessage("T", b"second", keys="b c", tags="t", properties={"p": "q"})
-        )
+            WriterMessage("T", b"second", keys="b c", tags="t", properties={"p": "q"}))  # fmt: skip
     raw = (whole / "commitlog" / ("0" * 20)).read_bytes()
     for cut in range(last.size):
         root = tmp_path / str(cut)
@@ -362,28 +340,8 @@ def test_a_torn_record_is_cut_off_wherever_it_was_torn(tmp_path: Path) -> None:
         assert bodies == [b"first", b"third"]
 
 
-def test_no_message_takes_the_place_of_one_that_the_log_lost(tmp_path: Path) -> None:
-    """The log's end is gone, and the queue shows that it was longer."""
-    with open_writer(tmp_path) as writer:
-        first = writer.append(WriterMessage("T", b"first"))
-        last = writer.append(WriterMessage("T", b"second"))
-    segment = tmp_path / "commitlog" / ("0" * 20)
-    raw = segment.read_bytes()
-    segment.write_bytes(raw[: last.physical_offset].ljust(len(raw), b"\0"))
-    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    with pytest.raises(StoreError, match="1 entries of queues lie past the log's end at"):
-        open_writer(tmp_path)
-    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-    (tmp_path / "abort").touch()  # after a crash the end may not have been durable
-    with open_writer(tmp_path) as writer:
-        assert (writer.entries_cut, writer.log.end) == (1, first.size)
-        assert writer.append(WriterMessage("T", b"third")).queue_offset == 1
-
-
-GOLDEN = (
-    "continued_5.3.3", "expired_5.3.3", "garbage_tail_5.3.3", "bad_magic_tail_5.3.3",
-    "torn_tail_5.3.3", "one_queue_5.3.3", "odd_5.3.3",
-)  # fmt: skip
+GOLDEN = ("continued_5.3.3", "expired_5.3.3", "garbage_tail_5.3.3", "bad_magic_tail_5.3.3",
+          "torn_tail_5.3.3", "one_queue_5.3.3", "odd_5.3.3")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -410,45 +368,22 @@ def test_stores_of_rocketmq_are_continued_and_nothing_stale_comes_back(tmp_path,
 
 
 @pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_magic_5.3.3", "middle_size_5.3.3"])
-def test_damaged_stores_of_rocketmq_are_refused(tmp_path: Path, name: str) -> None:
+def test_a_refusal_leaves_a_clean_store_clean(tmp_path: Path, name: str) -> None:
+    """RocketMQ would cut a store with `abort` at the damage. A second open refuses as the first."""
     golden = golden_stores.unpack(name)
     root = golden_stores.copy_input(golden, tmp_path / "store")
-    shutil.rmtree(root / "consumequeue", ignore_errors=True)  # then the whole log is looked at
-    with pytest.raises(DamageFound):
-        open_writer(root, release=golden.version, **golden.settings)
-
-
-def test_a_refusal_leaves_a_clean_store_clean(tmp_path: Path) -> None:
-    """RocketMQ would cut a store with `abort` at the damage."""
-    golden = golden_stores.unpack("middle_crc_5.3.3")
-    root = golden_stores.copy_input(golden, tmp_path / "store")
-    (root / "abort").unlink()
+    (root / "abort").unlink(missing_ok=True)
+    if name != "middle_crc_5.3.3":
+        shutil.rmtree(root / "consumequeue", ignore_errors=True)  # the whole log is looked at
     for _ in range(2):
         with pytest.raises(DamageFound):
             open_writer(root, release=golden.version, **golden.settings)
         assert not (root / "abort").exists()
 
 
-def test_a_second_open_refuses_as_the_first_did(tmp_path: Path) -> None:
-    """The first must not leave a checkpoint that the second would believe."""
-    golden = golden_stores.unpack("middle_crc_5.3.3")
-    root = golden_stores.copy_input(golden, tmp_path / "store")
-    for _ in range(2):
-        with pytest.raises(DamageFound):
-            open_writer(root, release=golden.version, **golden.settings)
-
-
-def test_an_empty_last_segment_file_is_no_segment(tmp_path: Path) -> None:
-    with open_writer(tmp_path) as writer:
-        writer.append(WriterMessage("T", b"x"))
-    (tmp_path / "commitlog" / f"{4096:020d}").touch()
-    with open_writer(tmp_path) as writer:
-        writer.append(WriterMessage("T", bytes(3800)))
-        writer.append(WriterMessage("T", bytes(3800)))
-    assert len(list(stored_records(tmp_path / "commitlog"))) == 3
-
-
-def test_thirty_crashes_do_not_mean_reading_all_again(tmp_path: Path) -> None:
+def test_neither_thirty_crashes_nor_a_small_index_mean_reading_all_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The checkpoint moves on as a store is reopened, by as much as is durable."""
     clock = Clock()
     read = []
@@ -461,3 +396,24 @@ def test_thirty_crashes_do_not_mean_reading_all_again(tmp_path: Path) -> None:
         writer.abandon()
     assert read[-1] <= read[1] + 2 * 4096
     open_writer(tmp_path, clock).close()
+    # `index/` changes once the log has grown by so much, so that the checkpoint can follow.
+    (tmp_path := tmp_path / "later").mkdir()
+    monkeypatch.setattr(index_files, "PUBLISH_LOG_BYTES", 3 * 4096)
+    clock = Clock()
+    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
+    for number in range(200):
+        clock.now += 1000
+        writer.append(WriterMessage("T", bytes(900), keys=f"k{number}"))
+        writer.dispatch()
+        if number % 4 == 3:
+            writer.flush()
+            writer.keep_checkpoint()
+    writer.abandon()
+    assert len(list((tmp_path / "index").iterdir())) == 1
+    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
+    assert writer.recovered is not None
+    assert writer.log.end - writer.recovered.checked_from <= 3 * 4096 + 3 * 4096
+    assert writer.log.end > 40 * 4096
+    writer.close()
+    found = sum((entries(p.read_bytes(), 16) for p in (tmp_path / "index").iterdir()), Counter())
+    assert sum(found.values()) == len(found) == 400

@@ -12,10 +12,12 @@ FOLDER = Path(__file__).parent.parent / "notebooks"
 ALL = sorted(path for path in FOLDER.glob("*.py") if path.stem != "queue_chart")  # a picture
 
 
-def ran(name: str, work: Path) -> str:
-    """What a notebook prints, run as a script in a folder of its own."""
+def ran(work: Path, *names: str) -> str:
+    """What notebooks print, run as scripts in a folder of their own, one after the other."""
+    program = "import runpy, sys\nfor name in sys.argv[1:]: runpy.run_path(name)"
+    paths = [FOLDER / name for name in names]
     result = run_python(
-        FOLDER / name, env={"REPUT_NOTEBOOK_WORK": str(work)}, cwd=work, timeout=300
+        "-c", program, *paths, env={"REPUT_NOTEBOOK_WORK": str(work)}, cwd=work, timeout=300
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -23,26 +25,14 @@ def ran(name: str, work: Path) -> str:
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_the_notebook_rebuilds_verifies_and_draws(tmp_path: Path) -> None:
-    said = ran("rebuild_store.py", tmp_path)
+def test_the_notebooks_rebuild_inspect_and_lose_one_message_and_not_thousands(tmp_path) -> None:
+    said = ran(tmp_path, "rebuild_store.py", "inspect_store.py", "after_crash.py")
     assert re.search(r"^messages .*\n-+ .*\n *3,750 +19 ", said, re.M)
     assert "the same, byte for byte" in said
     assert (tmp_path / "queues.svg").read_text().count("<rect") == 19
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_a_store_is_inspected(tmp_path: Path) -> None:
-    said = ran("inspect_store.py", tmp_path)
     assert "Sound: 3,750 messages" in said
     assert re.search(r"^topic +kind +queues +messages$", said, re.M)
     assert (tmp_path / "report.html").stat().st_size > 800_000
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_after_a_crash_one_message_is_lost_and_not_thousands(tmp_path: Path) -> None:
-    said = ran("after_crash.py", tmp_path)
     assert re.search(r"^ *270,392 +521 +magic not a record's magic number", said, re.M)
     assert "1 message lost" in said
     assert "before: Not sound" in said
@@ -52,7 +42,7 @@ def test_after_a_crash_one_message_is_lost_and_not_thousands(tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_the_archive_grows_and_can_be_looked_back_at(tmp_path: Path) -> None:
-    said = ran("message_archive.py", tmp_path)
+    said = ran(tmp_path, "message_archive.py")
     assert "exported 3,333 messages" in said
     assert "added 3 messages, then 0" in said
     assert re.search(r"^ *\d+ +3,333\n *\d+ +3,336$", said, re.M)
@@ -60,7 +50,7 @@ def test_the_archive_grows_and_can_be_looked_back_at(tmp_path: Path) -> None:
 
 
 def test_what_never_arrived_is_found(tmp_path: Path) -> None:
-    said = ran("never_arrived.py", tmp_path)
+    said = ran(tmp_path, "never_arrived.py")
     assert "never delivered" in said
     assert re.search(r"^pending +\d", said, re.M)
     assert {"skipped.html", "lived.html"} <= {path.name for path in tmp_path.iterdir()}

@@ -23,7 +23,7 @@ from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import copy, empty_files
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages, replace_derived
 
-pytestmark = pytest.mark.rocketmq
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 # Small segments, and log, queues and checkpoint on disk five times a second: without that, a
 # broker that lived for seconds would always recover from its very first segment. (A thorough
@@ -35,7 +35,7 @@ OFTEN = {
     # One index file that is never full, as the first of any broker for a long time.
     "maxIndexNum": 100_000,
 }
-MOMENTS = range(12)  # each release twice
+LOCAL = pytest.mark.parametrize("reput", ["local"], indirect=True)
 # StoreCheckpoint.getMinTimestamp takes three seconds off.
 _CHECKPOINT_SECONDS = 3
 _VOUCHED_WITHIN_SECONDS = 120
@@ -140,7 +140,7 @@ def _assert_never_less(sent: list[list[Any]], theirs: Served, ours: Served) -> N
     assert all(ours.by_key), "a key of an acknowledged message is not found"
 
 
-@pytest.mark.long
+@LOCAL
 def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(folder, reput) -> None:
     version = "5.3.3"
     with Driver(version) as client:
@@ -152,8 +152,8 @@ def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(folder, rep
     assert lost > 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("moment", MOMENTS)
+@LOCAL
+@pytest.mark.parametrize("moment", range(len(VERSIONS)))
 def test_what_a_client_reads_after_a_kill_is_never_less(moment, folder, reput) -> None:
     version = VERSIONS[moment % len(VERSIONS)]
     seconds = random.Random(f"moment {moment}").uniform(0.2, 8)

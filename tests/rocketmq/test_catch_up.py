@@ -98,6 +98,8 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, kills: str, tm
     """
     # few index files: RocketMQ names them by the millisecond, and in a recovery fills one of 200
     # keys in less, so that the next one takes its name and place
+    if (driver.version == "5.5.0") != (kills == KILLS[0]):
+        pytest.skip("5.5.0 is killed at each step, the others at random moments")
     sizes = SIZES | {"maxIndexNum": 600}
     store, settings = tmp_path / "store", as_text(sizes)
     put(driver, store, 60, sizes)

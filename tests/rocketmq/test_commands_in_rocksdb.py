@@ -28,16 +28,10 @@ SENT = 60
 @pytest.mark.parametrize(
     ("kind", "version"),
     [
-        ("alone", "5.2.0"),
-        ("alone", "5.5.1"),
-        ("index", "5.5.1"),
-        ("double", "5.3.3"),
-        ("double", "5.5.1"),
-        ("apart", "5.5.0"),
-        ("v2", "5.4.0"),
+        ("alone", "5.2.0"), ("index", "5.5.1"), ("apart", "5.5.0"), ("v2", "5.4.0"),
         ("single", "5.5.1"),
     ],
-)
+)  # fmt: skip
 def test_every_reading_command(kind: str, version: str, tmp_path, capsys) -> None:
     store = tmp_path / "store"
     given = APART if kind == "apart" else KINDS[kind]

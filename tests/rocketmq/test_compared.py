@@ -17,17 +17,19 @@ from reput.jobs.compare import compare
 from reput.jobs.comparing.report import BEHIND, PARTED, SAME, CompareReport
 from reput.jobs.convert import convert
 from reput.jobs.engines.local import local_engine
+from reput.jobs.replicate import replicate_from
+from reput.jobs.replicating.target import ReplicaDiffers, Replicated
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.groups import read_epochs
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
-from tests.rocketmq.replicas import SLAVE, until
+from tests.rocketmq.replicas import SLAVE, consumed, log_of, until
 from tests.rocketmq.two_brokers import VERSION, ends, is_master, killed_behind, large, two_brokers
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
-_ID = 3  # of what `send` and `read` answer: the UNIQ_KEY
+ID = 3  # of what `send` and `read` answer: the UNIQ_KEY
 
 
 def patiently(ask: Callable[[], list[list[Any]]]) -> list[str]:
@@ -36,7 +38,7 @@ def patiently(ask: Callable[[], list[list[Any]]]) -> list[str]:
     """
     for left in reversed(range(5)):
         try:
-            return [each[_ID] for each in ask()]
+            return [each[ID] for each in ask()]
         except JobFailedError as error:
             if not left or "updateTopicRouteInfo" not in str(error):
                 raise
@@ -95,7 +97,7 @@ def test_a_master_that_was_killed_before_its_slave_had_all(tmp_path: Path) -> No
         both = acknowledged(client, messages(3000))
         assert until(lambda: ends(second) == ends(first))
         sent = killed_behind(first, second, client, large(300, 3000))
-        late = {each[_ID] for each in sent}
+        late = {each[ID] for each in sent}
         second.driver.kill()
     report, lines = found_by(master, slave)
     assert report.pairs[0].verdict == BEHIND
@@ -122,33 +124,6 @@ def test_a_master_that_was_killed_before_its_slave_had_all(tmp_path: Path) -> No
     assert read_ids(merged(master, slave)) == of_master | of_slave
 
 
-def test_a_failover_under_a_controller_parts_the_logs_where_the_epochs_say(tmp_path: Path) -> None:
-    with two_brokers(tmp_path) as (master, slave, client, slave_store):
-        (master_store,) = {tmp_path / "0", tmp_path / "1"} - {slave_store}
-        both = acknowledged(client, messages(3000))
-        assert until(lambda: ends(slave) == ends(master))
-        sent = killed_behind(master, slave, client, large(300, 3000))
-        late = {each[_ID] for each in sent}
-        assert until(lambda: is_master(slave), 120)
-        after = acknowledged(client, messages(1500, first=5000))
-        slave.driver.kill()
-    report, lines = found_by(master_store, slave_store)
-    (pair,) = report.pairs
-    assert pair.verdict == PARTED
-    behind = ids_only_of(master_store, lines)
-    assert behind
-    assert behind <= late
-    assert ids_only_of(slave_store, lines) == after
-    assert not behind & both
-    epochs = [
-        read_epochs(Folder(LocalStorage(), str(store))) for store in (master_store, slave_store)
-    ]
-    assert all(epochs)
-    assert pair.epochs.differ
-    assert pair.epochs.point == pair.at
-    assert read_ids(merged(master_store, slave_store)) == both | behind | after
-
-
 def test_a_slave_that_was_stopped_cleanly_with_its_master_is_the_same(tmp_path: Path) -> None:
     with master_and_slave(tmp_path) as (master, slave, client):
         acknowledged(client, messages(2000))
@@ -158,3 +133,63 @@ def test_a_slave_that_was_stopped_cleanly_with_its_master_is_the_same(tmp_path: 
     report, lines = found_by(tmp_path / "master", tmp_path / "slave")
     assert report.pairs[0].verdict == SAME
     assert lines == []
+
+
+# --- A replica of a master under a real controller that is killed, so that another takes its place.
+
+
+def copied(broker: Broker, replica: Path) -> Replicated:
+    return replicate_from(f"127.0.0.1:{broker.port + 1}", str(replica), controller=True)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_replica_goes_on_with_the_log_that_survived_or_says_why_not(lost, tmp_path) -> None:
+    """lost: the master had records that its slave had not yet, and that the replica has."""
+    replica = tmp_path / "replica"
+    with two_brokers(tmp_path) as (master, slave, client, store):
+        both = acknowledged(client, messages(3000))
+        assert copied(master, replica).records == 3000
+        assert until(lambda: ends(slave) == ends(master))
+        if lost:
+
+            def copy_them() -> None:
+                assert copied(master, replica).records == 300
+
+            late = killed_behind(master, slave, client, large(300, 3000), copy_them)
+        master.driver.kill()
+        assert until(lambda: is_master(slave), 120)
+        if lost:
+            with pytest.raises(ReplicaDiffers, match="the master's log ends at"):
+                copied(slave, replica)
+        after = acknowledged(client, messages(1500, first=5000))
+        if lost:
+            after |= acknowledged(client, large(300, 7000))
+            with pytest.raises(ReplicaDiffers, match="is not a beginning of that log"):
+                copied(slave, replica)
+            replica = tmp_path / "another"
+        copied(slave, replica)
+        found = sorted(map(str, client.read()))
+        slave.stop()
+    assert log_of(replica) == log_of(store)
+    assert consumed(VERSION, replica) == found
+    if lost:
+        (killed,) = {tmp_path / "0", tmp_path / "1"} - {store}
+        _part_where_the_epochs_say(killed, store, both, {each[ID] for each in late}, after)
+
+
+def _part_where_the_epochs_say(
+    master: Path, slave: Path, both: set[str], late: set[str], after: set[str]
+) -> None:
+    """Of the two logs, by what their clients were acknowledged."""
+    report, lines = found_by(master, slave)
+    (pair,) = report.pairs
+    assert pair.verdict == PARTED
+    behind = ids_only_of(master, lines)
+    assert behind
+    assert behind <= late
+    assert ids_only_of(slave, lines) == after
+    assert not behind & both
+    assert all(read_epochs(Folder(LocalStorage(), str(store))) for store in (master, slave))
+    assert pair.epochs.differ
+    assert pair.epochs.point == pair.at
+    assert read_ids(merged(master, slave)) == both | behind | after

@@ -5,6 +5,8 @@ anew; merged and split ones too. What waits or is in flight: whole/cases.py.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,29 +31,40 @@ def without_places(rows: Rows) -> Rows:
     return sorted([*row[:PLACE], *row[PLACE + 1 :]] for row in rows)
 
 
-def written(version: str, store: Path, client: Driver, first: int = 0) -> tuple[Rows, Rows]:
-    """What a client reads from a broker, and what a group that stopped has left; some transactions
-    are committed and rolled back, and a pending one is left.
+Stores = Callable[[str, int], tuple[Path, Rows, Rows]]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    """Of a release the store with messages from a number on: what a client reads from its broker,
+    and what a group that stopped has left; some transactions are committed and rolled back, and a
+    pending one is left.
     """
-    with Broker(version, store) as broker:
-        asking = Client(client, broker.namesrv)
-        asking.send(messages(COUNT, first))
-        outcomes = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "COMMIT_MESSAGE")
-        half = [{"t": "Live0", "b": 30, "bs": i, "outcome": o} for i, o in enumerate(outcomes)]
-        asking.ask("transactions", messages=half)
-        asking.read(group="saver", save=True, limit=SAVED_AT)
-        rows = asking.read(group="before")
-        left = asking.read(group="saver", **{"from": "saved"})
-        broker.stop()
-    return rows, left
+
+    @cache
+    def made(version: str, first: int = 0) -> tuple[Path, Rows, Rows]:
+        store = tmp_path_factory.mktemp("written") / "store"
+        with Driver(version) as client, Broker(version, store) as broker:
+            asking = Client(client, broker.namesrv)
+            asking.send(messages(COUNT, first))
+            outcomes = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "COMMIT_MESSAGE")
+            half = [{"t": "Live0", "b": 30, "bs": i, "outcome": o} for i, o in enumerate(outcomes)]
+            asking.ask("transactions", messages=half)
+            asking.read(group="saver", save=True, limit=SAVED_AT)
+            rows = asking.read(group="before")
+            left = asking.read(group="saver", **{"from": "saved"})
+            broker.stop()
+        return store, rows, left
+
+    return made
 
 
 def read(
-    version: str, store: Path, client: Driver, topics: tuple[str, ...] = TOPICS,
-    queues: int = QUEUES, **settings: object,
+    version: str, store: Path, topics: tuple[str, ...] = TOPICS, queues: int = QUEUES,
+    **settings: object,
 ) -> tuple[Rows, Rows]:  # fmt: skip
     """The same of a broker on a store that it dispatches nothing of."""
-    with Broker(version, store, **settings) as broker:
+    with Driver(version) as client, Broker(version, store, **settings) as broker:
         assert broker.status()["dispatched"] == 0
         asking = Client(client, broker.namesrv)
         wanted = dict.fromkeys(topics, queues)
@@ -61,36 +74,32 @@ def read(
     return rows, left
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("5.3.3", "5.3.3"), ("4.9.7", "5.5.0"), ("5.3.3", "4.9.7")]
-)
+@pytest.mark.parametrize(("old", "new"), [("4.9.7", "5.5.0"), ("5.3.3", "4.9.7")])
 def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
-    old: str, new: str, tmp_path: Path
+    old: str, new: str, written: Stores, tmp_path: Path
 ) -> None:
-    store, made = tmp_path / "store", tmp_path / "made"
-    with Driver(old) as client:
-        rows, left = written(old, store, client)
-        summary = convert(
-            str(store), str(made), rocketmq=old, settings=OURS, to_rocketmq=new, store_host=HOST,
-            to_settings={name: str(size) for name, size in SIZES.items()},
-        )  # fmt: skip
-        assert summary.messages > COUNT
-        after, resumed = read(new, made, client, **SIZES)
+    store, rows, left = written(old, 0)
+    made = tmp_path / "made"
+    summary = convert(
+        str(store), str(made), rocketmq=old, settings=OURS, to_rocketmq=new, store_host=HOST,
+        to_settings={name: str(size) for name, size in SIZES.items()},
+    )  # fmt: skip
+    assert summary.messages > COUNT
+    after, resumed = read(new, made, **SIZES)
     assert len(after) == COUNT + 2
     assert without_places(after) == without_places(rows)
     assert without_places(resumed) == without_places(left)
     assert [row[PLACE] for row in after] != [row[PLACE] for row in rows]
 
 
-def test_one_topic_of_a_store_under_a_new_name(tmp_path: Path) -> None:
-    store, made = tmp_path / "store", tmp_path / "made"
-    with Driver("5.3.3") as client:
-        rows, left = written("5.3.3", store, client)
-        convert(
-            str(store), str(made), rocketmq="5.3.3", settings=OURS, topics=["Live0"],
-            rename={"Live0": "OldOrders"},
-        )  # fmt: skip
-        after, resumed = read("5.3.3", made, client, ("OldOrders",))
+def test_one_topic_of_a_store_under_a_new_name(written: Stores, tmp_path: Path) -> None:
+    store, rows, left = written("5.3.3", 0)
+    made = tmp_path / "made"
+    convert(
+        str(store), str(made), rocketmq="5.3.3", settings=OURS, topics=["Live0"],
+        rename={"Live0": "OldOrders"},
+    )  # fmt: skip
+    after, resumed = read("5.3.3", made, ("OldOrders",))
 
     def of_topic(some: Rows) -> Rows:
         return without_places([["OldOrders", *row[1:]] for row in some if row[0] == "Live0"])
@@ -100,18 +109,13 @@ def test_one_topic_of_a_store_under_a_new_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["apart", "renumber"])
-def test_two_stores_as_one(how: str, tmp_path: Path) -> None:
-    stores, made = [tmp_path / "one", tmp_path / "two"], tmp_path / "made"
-    with Driver("5.3.3") as client:
-        both = [
-            written("5.3.3", store, client, first)
-            for store, first in zip(stores, (0, COUNT), strict=True)
-        ]
-        convert(
-            str(stores[0]), str(made), rocketmq="5.3.3", settings=OURS, merge=[str(stores[1])],
-            meet=how,
-        )  # fmt: skip
-        after, resumed = read("5.3.3", made, client, queues=QUEUES * (1 + (how == "apart")))
+def test_two_stores_as_one(how: str, written: Stores, tmp_path: Path) -> None:
+    (one, *of_one), (two, *of_two) = written("5.3.3", 0), written("5.3.3", COUNT)
+    both, made = (of_one, of_two), tmp_path / "made"
+    convert(
+        str(one), str(made), rocketmq="5.3.3", settings=OURS, merge=[str(two)], meet=how
+    )  # fmt: skip
+    after, resumed = read("5.3.3", made, queues=QUEUES * (1 + (how == "apart")))
     if how == "apart":
         rows, left = (
             [[row[0], row[1] + QUEUES * n, *row[2:]] for n, some in enumerate(both)

@@ -33,7 +33,7 @@ def names(store: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+@pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
 def test_what_a_broker_deletes(version: str, tmp_path: Path) -> None:
     """Ten segments of any age (fileReservedTime=0), then queue and index files; a broker starts on
     what reput leaves, and changes nothing."""
@@ -70,10 +70,9 @@ def keys_in_log(store: Path) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
-def test_three_rounds_of_broker_expire_broker(version: str, tmp_path: Path) -> None:
+def test_three_rounds_of_broker_expire_broker(tmp_path: Path) -> None:
     """What stays in the log is what clients read, each once; new messages come behind it."""
-    store, wanted = tmp_path / "store", Counter[str]()
+    version, store, wanted = "5.3.3", tmp_path / "store", Counter[str]()
     settings = as_text({**SETTINGS, **SMALL, "fileReservedTime": 0})
 
     def run(**options: Any) -> Expired:

@@ -18,16 +18,15 @@ from tests.store_format.fate.judge import (
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+@pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
 def test_what_was_done_is_reported(version: str, tmp_path: Path) -> None:
     with Driver(version) as client:
         done = live(version, tmp_path / "store", client)
     compare_done(tmp_path / "store", vars(done))
 
 
-@pytest.mark.parametrize("version", ["5.4.0", "5.5.0", "5.5.1"])
-def test_what_rocksdb_tells_a_broker_of_is_reported(version: str, tmp_path: Path) -> None:
-    store = tmp_path / "store"
+def test_what_rocksdb_tells_a_broker_of_is_reported(tmp_path: Path) -> None:
+    version, store = "5.5.1", tmp_path / "store"
     with Driver(version) as client:
         done = in_rocksdb(version, store, client)
         compare_in_rocksdb(store, done)
@@ -39,12 +38,9 @@ def test_what_rocksdb_tells_a_broker_of_is_reported(version: str, tmp_path: Path
     assert {key for key in before if after[key] > before[key]} == will_be
 
 
-# Which release goes on past a delivery that failed (#9248): 5.0.0 to 5.3.2.
-@pytest.mark.parametrize(
-    ("version", "reported"), [("5.2.0", "never delivered"), ("5.3.3", "delivered")]
-)
-def test_what_is_due_while_a_broker_refuses_puts(version: str, reported: str, tmp_path) -> None:
-    with Driver(version) as client:
-        done = skipped(version, tmp_path / "store", client)
-    states = {"before": "delivered", "meanwhile": reported, "after": "delivered"}
+def test_what_is_due_while_a_broker_refuses_puts(tmp_path) -> None:
+    """From 5.0.0 to 5.3.2 it goes on past a delivery that failed (#9248)."""
+    with Driver("5.2.0") as client:
+        done = skipped("5.2.0", tmp_path / "store", client)
+    states = {"before": "delivered", "meanwhile": "never delivered", "after": "delivered"}
     compare_skipped(tmp_path / "store", {"delays": done}, states)

@@ -23,6 +23,7 @@ from tests.logs import encoder
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import Drivers
 from tests.rocketmq.live import SETTINGS, Broker, Client
+from tests.spread import spread
 from tests.store_format.filter import golden
 from tests.store_format.filter.expressions import Expressions, properties
 
@@ -147,8 +148,7 @@ def test_inner_batches(release: str, drivers: Drivers) -> None:
     assert found == batch
 
 
-@pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(("release", "kind"), spread(RELEASES, [*TYPES]))
 def test_bodies_of_a_real_client(release: str, kind: str, folder: Path) -> None:
     store, topic = folder / "store", "Live0"
     with (

@@ -57,9 +57,7 @@ def _listed(store: Path, version: str) -> set[tuple[str, int, int]]:
     return {(row.group, row.queue_id, row.offset) for row in rows}
 
 
-@pytest.mark.parametrize(
-    ("version", "in_rocksdb"), [("5.3.3", False), ("5.5.0", False), ("5.5.0", True)]
-)
+@pytest.mark.parametrize(("version", "in_rocksdb"), [("5.3.3", False), ("5.5.0", True)])
 def test_a_killed_brokers_messages_in_flight(version: str, in_rocksdb: bool, folder: Path) -> None:
     store, port = folder / "store", free_port()
     settings = {

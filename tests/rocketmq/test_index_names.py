@@ -138,7 +138,7 @@ MESSAGES = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["5.4.0", "5.5.0"])
+@pytest.mark.parametrize(("reput", "version"), [("local", "5.5.0")], indirect=["reput"])
 def test_without_index_files(version: str, folder: Path, drivers: Drivers, reput: Reput) -> None:
     store, theirs, ours = folder / "store", folder / "theirs", folder / "ours"
     drivers.get(version).ask("put", store=str(store), settings=GIVEN, messages=MESSAGES)

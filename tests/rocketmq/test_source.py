@@ -14,7 +14,6 @@ from reput.jobs.export import export
 from reput.jobs.sources.log_source import CommitLogSource, LogStream
 from tests.jobs.sources.reading import table
 from tests.logs.encoder import Message, build_log, properties
-from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
 from tests.trees import flip
@@ -46,7 +45,7 @@ def _new(stream: LogStream, start: dict[str, int]) -> tuple[list[list[Any]], dic
     return sorted(_reported(row) for batch in batches for row in batch.to_pylist()), end
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ["4.1.0", "5.5.1"])
 def test_rows_are_what_a_client_consumes(version: str, folder: Path) -> None:
     store = folder / "store"
     given = {"path": str(store), "columns": _COLUMNS, "subscribe": ",".join(TOPICS),
@@ -99,9 +98,9 @@ def _hex(text: str) -> str:
     return text.encode("utf-16-be").hex()
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
-def test_hostile_properties_are_what_a_client_is_given(version: str, folder: Path) -> None:
+def test_hostile_properties_are_what_a_client_is_given(folder: Path) -> None:
     """Char for char, of records that no client would send, and bodies byte for byte."""
+    version = "4.9.7"
     store, size = folder / "store", int(str(SETTINGS["mappedFileSizeCommitLog"]))
     made = [
         Message(topic=TOPICS[n % 2], queue_id=0, queue_offset=n // 2, properties=raw,

@@ -114,7 +114,11 @@ PROGRAMS = {
 def missing(language: str) -> str | None:
     """Why a consumer cannot be made here; None where it can, or is there."""
     tool = PROGRAMS[language].tool
-    if _made(language).is_dir() or shutil.which(tool):
+    if _made(language).is_dir():
+        return None
+    if language == "rust" and not os.environ.get("REPUT_EVERY"):
+        return "the consumer in rust, which cargo builds for minutes: with REPUT_EVERY=1"
+    if shutil.which(tool):
         return None
     return f"no {tool}, which makes the consumer in {language}"
 

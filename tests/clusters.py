@@ -41,13 +41,10 @@ def daemon(folder: Path, says: str, *words: str, **more: str) -> Iterator[str]:
     }
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(SPARK_HOME / "bin" / "spark-class"), *words],
-            cwd=folder,
-            env=environment(**{**options, **more}),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
+            [str(SPARK_HOME / "bin" / "spark-class"), *words], cwd=folder,
+            env=environment(**{**options, **more}), stdin=subprocess.DEVNULL, stdout=output,
             stderr=subprocess.STDOUT,
-        )
+        )  # fmt: skip
     try:
         for _ in range(600):
             found = re.search(says, log.read_text(errors="replace"))

@@ -85,14 +85,13 @@ def _nothing_is_left(request: pytest.FixtureRequest, _in_its_time_zone: None) ->
 def _sharing(session: pytest.Session) -> set[Path]:
     """Files of which a test that runs asks for what others share: an engine, a JVM, a server."""
     return {
-        item.path
-        for item in session.items
+        item.path for item in session.items
         if not {"spark", "local", "engine"}.isdisjoint(getattr(item, "fixturenames", ()))
         or (
             any(map(item.get_closest_marker, ("real", "long")))
             and not _in(_place(item.path), LEAVES_NOTHING)
         )
-    }
+    }  # fmt: skip
 
 
 def _place(path: Path) -> str:

@@ -65,15 +65,12 @@ def read(root: Path) -> GoldenStore:
     topics = root / "input" / "config" / "topics.json"
     table = json.loads(topics.read_text())["topicConfigTable"] if topics.exists() else {}
     return GoldenStore(
-        root=root,
-        version=golden["rocketmq"],
-        settings=golden["sizes"],
+        root=root, version=golden["rocketmq"], settings=golden["sizes"],
         topic_attributes={
-            topic: config["attributes"]
-            for topic, config in table.items()
+            topic: config["attributes"] for topic, config in table.items()
             if config.get("attributes")
         },
-    )
+    )  # fmt: skip
 
 
 def _archives() -> dict[str, Path]:

@@ -187,12 +187,9 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
 
 
 def rebuild_log(
-    log: Log,
-    cut: Cut | None = None,
-    session: Session | None = None,
-    on_damage: str = TRUNCATE,
+    log: Log, cut: Cut | None = None, session: Session | None = None, on_damage: str = TRUNCATE,
     storage: MemoryStorage | None = None,
-) -> Rebuilt:
+) -> Rebuilt:  # fmt: skip
     """reput.jobs.rebuild.rebuild of a drawn log; nothing but its output is left behind."""
     storage = storage or storage_of(log)
     before = dict(storage.files)

@@ -59,10 +59,9 @@ def _files() -> frozenset[tuple[int, str]]:
         with contextlib.suppress(OSError):  # the one that lists
             mode = os.fstat(int(name)).st_mode
             if (
-                stat.S_ISREG(mode)
-                or stat.S_ISDIR(mode)
+                stat.S_ISREG(mode) or stat.S_ISDIR(mode)
                 or (stat.S_ISSOCK(mode) and not of_jvm and _family(int(name)) != socket.AF_UNIX)
-            ):
+            ):  # fmt: skip
                 target = os.readlink(f"/proc/self/fd/{name}")
                 if not target.startswith(("/proc/", "/dev/")) and "/reput-spark-" not in target:
                     found.add((int(name), target))

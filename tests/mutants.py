@@ -107,10 +107,9 @@ class Code:
         if gone or not names:
             raise Lost(f"{bug.name}: no test is called {', '.join(gone) or 'anything'}")
         return [
-            f"{file}::{name}{bracket}{case}"
-            for name, bracket, case in names.values()
+            f"{file}::{name}{bracket}{case}" for name, bracket, case in names.values()
             for file in self._tests[name]
-        ]
+        ]  # fmt: skip
 
     @cached_property
     def _tests(self) -> dict[str, list[str]]:
@@ -145,10 +144,9 @@ class Code:
         if name and paths is None:
             return self._anywhere.get(name, [])
         return [
-            (path, *span)
-            for path in (self._texts if paths is None else paths)
+            (path, *span) for path in (self._texts if paths is None else paths)
             for span in (self._spans(path).get(name, ()) if name else [(0, len(self._texts[path]))])
-        ]
+        ]  # fmt: skip
 
     @cached_property
     def _anywhere(self) -> dict[str, list[tuple[Path, int, int]]]:

@@ -38,10 +38,9 @@ def test_the_slope_is_of_the_marginal_cost() -> None:
 def test_a_row_of_the_same_store_has_rocketmqs_time_beside_it() -> None:
     rows = {
         "usual": {"rocketmq_seconds": 15.0, "reput_seconds": 5.0},
-        "one core": {"reput_seconds": 6.0},
-        "cluster": {"cluster_stages": 2.0},
+        "one core": {"reput_seconds": 6.0}, "cluster": {"cluster_stages": 2.0},
         "large by cores": {"reput_seconds": 20.0},
-    }
+    }  # fmt: skip
     put_beside(rows)
     assert rows["one core"] == {"rocketmq_seconds": 15.0, "reput_seconds": 6.0, "ratio": 2.5}
     assert rows["cluster"]["rocketmq_seconds"] == 15.0

@@ -80,12 +80,9 @@ def workers_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = python_without(tmp_path_factory.mktemp("python") / "env")
     program = "import numba, pyarrow, pandas\ntry: import reput\nexcept ImportError: print('none')"
     done = subprocess.run(
-        [python, "-c", program],
-        cwd=python.parent,
-        env=environment(),
-        capture_output=True,
+        [python, "-c", program], cwd=python.parent, env=environment(), capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert done.stdout == "none\n", done.stderr
     return python
 
@@ -102,9 +99,7 @@ def submit(
          "--output", str(output), "--rocketmq", store.version, "--json", *settings, *more],
         cwd=output.parent,
         env=environment(PYSPARK_PYTHON=str(python), PYSPARK_DRIVER_PYTHON=sys.executable),
-        capture_output=True,
-        text=True,
-        timeout=200,
+        capture_output=True, text=True, timeout=200,
     )  # fmt: skip
 
 
@@ -152,12 +147,13 @@ import reput
 def origins(batches):
     import os, sys
     import numba, pyarrow, reput.store_format.kernels.jit, reput.udfs.rebuild.scan
+    from reput.store_format.files.private import cache_folder
     for batch in batches:
         modules = (reput.udfs.rebuild.scan, reput.store_format.kernels.jit, reput)
         yield pyarrow.RecordBatch.from_pydict({
             "python": [sys.executable], "cwd": [os.getcwd()],
             "files": [[module.__file__ for module in modules]],
-            "cached": [reput.store_format.kernels.jit._CACHE_FOLDER],
+            "cached": [cache_folder().path],
         })
 
 store, damaged, made = sys.argv[1:]

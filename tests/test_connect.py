@@ -84,13 +84,9 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
     out = tmp_path / "out"
     settings = [f"{name}={str(value).lower()}" for name, value in golden.settings.items()]
     with daemon(
-        tmp_path / "server",
-        "(Spark Connect server started)",
-        *words,
-        PYSPARK_PYTHON=python,
-        PYTHONSAFEPATH="1",
-        SPARK_DAEMON_MEMORY="1g",
-    ):
+        tmp_path / "server", "(Spark Connect server started)", *words, PYSPARK_PYTHON=python,
+        PYTHONSAFEPATH="1", SPARK_DAEMON_MEMORY="1g",
+    ):  # fmt: skip
         done = subprocess.run(
             [python, "-c", _CLIENT, f"sc://127.0.0.1:{port}", str(archive), str(golden.input),
              str(out), *settings],

@@ -162,10 +162,7 @@ def _rebuild(engine: Any, store: GoldenStore, output: Path, cut: Cut) -> str | N
     return files_difference(output, store.expect)
 
 
-@pytest.mark.parametrize(
-    ("splits", "ranges", "partitions"),
-    [(2, 16, 1), (7, 7, None), (64, 2, 7)],
-)
+@pytest.mark.parametrize(("splits", "ranges", "partitions"), [(2, 16, 1), (7, 7, None), (64, 2, 7)])
 def test_cuts_on_an_engine(
     engine: Engine, tmp_path: Path, splits: int, ranges: int, partitions: int | None
 ) -> None:

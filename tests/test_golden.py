@@ -71,10 +71,9 @@ def check_manifest(output: Path, summary: Summary) -> None:
     """The manifest has every file there is, with its length and digest, and nothing else."""
     manifest = json.loads((output / "manifest.json").read_text())
     there = {
-        path.relative_to(output).as_posix(): path
-        for path in output.rglob("*")
+        path.relative_to(output).as_posix(): path for path in output.rglob("*")
         if path.is_file() and path.name != "manifest.json"
-    }
+    }  # fmt: skip
     assert {file["path"] for file in manifest["files"]} == there.keys()
     for file in manifest["files"]:
         path = there[file["path"]]

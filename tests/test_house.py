@@ -34,20 +34,16 @@ SHORT = {
 # Words of a command's start, and what it may load of this. Nothing that is not here may be loaded.
 HEAVY = ("numba", "pyarrow", "pyspark", "pandas", "lark", "numpy")
 STARTS = {
-    ("--help",): (),
-    ("check", "--help"): ("numpy",),
-    ("query", "--help"): ("numpy",),
-    ("export", "--help"): ("numpy",),
-    ("query", "STORE", "--key", "nobody"): ("numpy",),
+    ("--help",): (), ("check", "--help"): ("numpy",), ("query", "--help"): ("numpy",),
+    ("export", "--help"): ("numpy",), ("query", "STORE", "--key", "nobody"): ("numpy",),
     ("topics", "STORE"): ("numpy", "numba"),
     ("trace", "STORE", "--key", "nobody"): ("numpy", "numba"),
-}
+}  # fmt: skip
 
 
 # Commands whose own module loads more than numpy, before it knows what it is asked.
 HEAVY_COMMANDS = {
-    "install": {"pyarrow"}, "append": {"pyarrow"},
-    "clean": {"pyarrow"},
+    "install": {"pyarrow"}, "append": {"pyarrow"}, "clean": {"pyarrow"},
 }  # fmt: skip
 
 

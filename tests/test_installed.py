@@ -24,9 +24,8 @@ def python_of(version: str) -> str:
     """An interpreter that starts; skips where there is none."""
     name = f"python{version}"
     candidates = [
-        shutil.which(name),
-        *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python")),
-    ]
+        shutil.which(name), *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python")),
+    ]  # fmt: skip
     for found in filter(None, candidates):
         done = subprocess.run([found, "-c", "import sys; print(sys.version)"], capture_output=True,
                               text=True, check=False)  # fmt: skip

@@ -27,8 +27,7 @@ ALLOWED = {
 }  # fmt: skip
 # S3's client is imported when an s3:// URL is given.
 EXCEPTIONS = {
-    "store_format/files/s3.py": {"botocore"},
-    "store_format/files/arrow.py": {"pyarrow"},
+    "store_format/files/s3.py": {"botocore"}, "store_format/files/arrow.py": {"pyarrow"},
     # its zstd
     "store_format/files/frames.py": {"pyarrow"},
     # queues, index and config that brokers keep in RocksDB
@@ -44,11 +43,10 @@ EXCEPTIONS = {
     # what Prometheus reads
     "jobs/metrics.py": {"prometheus_client"},
     # where a shell asks
-    "jobs/completion.py": {"argcomplete"},
-    "jobs/cli.py": {"argcomplete"},
+    "jobs/completion.py": {"argcomplete"}, "jobs/cli.py": {"argcomplete"},
     # what numba compiles with, and comes with
     "store_format/kernels/compiler.py": {"llvmlite"},
-}
+}  # fmt: skip
 
 
 def modules(package: str) -> Iterator[Path]:
@@ -121,10 +119,9 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
     assert wheel.stat().st_size < 3_000_000
     assert "reput = reput.jobs.cli:command" in commands
     plain = [
-        line
-        for line in metadata.splitlines()
+        line for line in metadata.splitlines()
         if line.startswith("Requires-Dist") and "extra" not in line
-    ]
+    ]  # fmt: skip
     assert "LICENSE" in about
     assert not any("pyspark" in line for line in plain)
 
@@ -143,10 +140,9 @@ def test_the_zip_has_the_packages_and_is_reproducible(tmp_path: Path) -> None:
 def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
     target = tmp_path / "reput.zip"
     subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "make_zip.py"), str(target)],
-        check=True,
+        [sys.executable, str(ROOT / "scripts" / "make_zip.py"), str(target)], check=True,
         capture_output=True,
-    )
+    )  # fmt: skip
     # -S leaves out site-packages, and with it the line that points to this checkout.
     program = (
         f"import sys; sys.path[:0] = [{str(target)!r}]\n"

@@ -85,17 +85,12 @@ def test_a_key_for_any_hash(target: int) -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"\xed\xa0\x80", "\ufffd"),
-        (b"\xed\xa0", "\ufffd"),
-        (b"\xed\xa0A", "\ufffdA"),
-        (b"\xed\xa0\x80\xed\xb0\x80", "\ufffd\ufffd"),
-        (b"\xed\x9f\xbf", "\ud7ff"),
-        (b"\xc0\x80", "\ufffd\ufffd"),
-        (b"\xe2\x82", "\ufffd"),
-        (b"\xf0\x9f\x98\x80", "\U0001f600"),
+        (b"\xed\xa0\x80", "\ufffd"), (b"\xed\xa0", "\ufffd"), (b"\xed\xa0A", "\ufffdA"),
+        (b"\xed\xa0\x80\xed\xb0\x80", "\ufffd\ufffd"), (b"\xed\x9f\xbf", "\ud7ff"),
+        (b"\xc0\x80", "\ufffd\ufffd"), (b"\xe2\x82", "\ufffd"), (b"\xf0\x9f\x98\x80", "\U0001f600"),
         (b"\xf4\x90\x80\x80", "\ufffd" * 4),
     ],
-)
+)  # fmt: skip
 def test_utf8_as_java_decodes_it(data: bytes, text: str) -> None:
     assert decode_utf8(b"x" + data + b"y") == "x" + text + "y" or data[-1] > 0x7F
     assert decode_utf8(data) == text
@@ -173,12 +168,10 @@ ON = {"enableMultiDispatch": True, "enableLmq": True, "messageIndexEnable": Fals
 @pytest.mark.parametrize(
     ("topic", "last"),
     [
-        ("%RETRY%g", "5.1.0"),
-        ("SCHEDULE_TOPIC_XXXX", "5.1.1"),
-        ("rmq_sys_wheel_timer", "5.1.1"),
+        ("%RETRY%g", "5.1.0"), ("SCHEDULE_TOPIC_XXXX", "5.1.1"), ("rmq_sys_wheel_timer", "5.1.1"),
         ("rmq_sys_other", "5.1.4"),
     ],
-)
+)  # fmt: skip
 def test_topics_left_out_of_multi_dispatch(topic: str, last: str) -> None:
     message = multi("%LMQ%a", "0", topic)
     assert "%LMQ%a/0" in queues_of(derived(message, **ON, version=last))

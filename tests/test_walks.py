@@ -84,10 +84,9 @@ def _flip(store: Path) -> None:
 _BROKEN = {
     "no index": lambda store: shutil.rmtree(store / "index"),
     "no queues": lambda store: shutil.rmtree(store / "consumequeue"),
-    "a killed broker": lambda store: (store / "abort").touch(),
-    "a flipped bit": _flip,
+    "a killed broker": lambda store: (store / "abort").touch(), "a flipped bit": _flip,
     "no last segment": lambda store: max((store / "commitlog").iterdir()).unlink(),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("broken", list(_BROKEN))

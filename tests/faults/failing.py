@@ -20,10 +20,9 @@ class Failure(NamedTuple):
 
 
 FAILURES = {
-    "EIO": Failure(errno.EIO),
-    "ENOSPC": Failure(errno.ENOSPC),
+    "EIO": Failure(errno.EIO), "ENOSPC": Failure(errno.ENOSPC),
     "a short write, then ENOSPC": Failure(errno.ENOSPC, torn=True),
-}
+}  # fmt: skip
 
 
 def fail_at(files: MemoryFiles, number: int, how: Failure, for_ever: bool) -> None:

@@ -32,8 +32,7 @@ UNCOVERED = (
 )  # fmt: skip
 # Of these nothing is derived: a flip there changes no file.
 NOT_DERIVED = (
-    "flag", "bornTimestamp", "bornHost", "storeHost", "reconsumeTimes",
-    "preparedTransactionOffset",
+    "flag", "bornTimestamp", "bornHost", "storeHost", "reconsumeTimes", "preparedTransactionOffset",
 )  # fmt: skip
 _HOST_FLAGS = 0x30  # of sysFlag: they say how long hosts are, so that the lengths no longer fit
 _HEAD = (

@@ -30,14 +30,13 @@ ARTIFACT_VERSIONS = {"4.1.0": "4.1.0-incubating"}
 OTHERS_OF = {"5.5.1": "5.5.0"}
 # What 4.x and netty reach into on Java 17 to unmap files.
 JAVA_OPTIONS = (
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
     # A full disk is this machine's affair: the store must not start to delete files for it.
     "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
     "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.99",
-)
+)  # fmt: skip
 
 
 class NoMavenError(RuntimeError):
@@ -100,14 +99,12 @@ def build(version: str) -> Path:
         under_way = cache / f"{folder.name}.tmp"
         shutil.rmtree(under_way, ignore_errors=True)
         command = [
-            "mvn",
-            *("-q", "-B", "-f", str(DRIVER / "pom.xml")),
+            "mvn", *("-q", "-B", "-f", str(DRIVER / "pom.xml")),
             f"-Dmaven.repo.local={cache_folder() / 'maven'}",
             f"-Drocketmq.version={(artifact := ARTIFACT_VERSIONS.get(version, version))}",
-            f"-Drocketmq.others={OTHERS_OF.get(version, artifact)}",
-            f"-Dbuild.folder={under_way}",
+            f"-Drocketmq.others={OTHERS_OF.get(version, artifact)}", f"-Dbuild.folder={under_way}",
             "compile",
-        ]
+        ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")

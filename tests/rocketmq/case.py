@@ -81,23 +81,17 @@ def case(seed: int, version: str | None = None) -> Case:
     )  # fmt: skip
     mode = "crash" if version == "4.9.7" and not delays else derive_mode(version)
     return Case(
-        seed=seed,
-        version=version,
-        settings=settings,
-        put_settings=put_settings,
+        seed=seed, version=version, settings=settings, put_settings=put_settings,
         messages=Workload(seed, shape).messages(),
         topic_attributes={topic: {"queue.type": "BatchCQ"} for topic in batch_topics},
-        edits=_edits(r, version, mode),
-        expired=r.random() < 0.15,
-        spare_segment=r.random() < 0.15,
-        halt_after_ms=r.randrange(250) if r.random() < 0.08 else None,
-        mode=mode,
-    )
+        edits=_edits(r, version, mode), expired=r.random() < 0.15, spare_segment=r.random() < 0.15,
+        halt_after_ms=r.randrange(250) if r.random() < 0.08 else None, mode=mode,
+    )  # fmt: skip
 
 
 def _sizes(r: random.Random) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        "mappedFileSizeCommitLog": r.choice((40_000, 65_536, 100_001, 262_144, 1 << 20)),
+        "mappedFileSizeCommitLog": r.choice((40_000, 65_536, 100_001, 262_144, 1 << 20))
     }
     if r.random() < 0.9:
         # With files of a single entry RocketMQ's recovery loops for ever.

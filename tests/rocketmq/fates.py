@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests import unpacking
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import Broker, Client, messages
+from tests.rocketmq.live import Client, living, messages
 from tests.store_format.fate.stores import (
     ARCHIVES,
     IN_ROCKSDB,
@@ -31,9 +31,8 @@ SETTINGS: dict[str, object] = {
 FIVE: dict[str, object] = {"timerWheelEnable": True, "transactionOpBatchInterval": 100}
 # From 5.4.0 on: half messages in a topic of their own, which a broker looks after by RocksDB.
 TRANSACTIONS_IN_ROCKSDB: dict[str, object] = {
-    "transRocksDBEnable": True,
-    "transWriteOriginTransHalfEnable": False,
-}
+    "transRocksDBEnable": True, "transWriteOriginTransHalfEnable": False,
+}  # fmt: skip
 BOTH_IN_ROCKSDB = {**TRANSACTIONS_IN_ROCKSDB, "timerRocksDBEnable": True}
 GROUP = "failing"
 
@@ -53,8 +52,10 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
     """Have a broker of a release live it, and stop it."""
     done = Done()
     five = version[0] == "5"
-    with Broker(version, store, **SETTINGS, **(FIVE if five else {})) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **SETTINGS, **(FIVE if five else {}), driver=client) as (
+        broker,
+        asked,
+    ):
         done.plain = asked.send(messages(20, seed))[0][3]
         begun = time.monotonic()
         for key in transactions(asked, ["UNKNOW"] * 2, seed + 100):
@@ -79,8 +80,6 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
         broker.driver.ask("broker.checks", most=1000)
         for key in transactions(asked, ["UNKNOW"] * 2, seed + 600):
             done.transactions[key] = "pending"
-        broker.catch_up()
-        broker.stop()
     return done
 
 
@@ -94,8 +93,7 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
     by_timer: dict[str, str] = {}
     given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "transactionCheckMax": 2}
     given["mappedFileSizeCommitLog"] = 4096  # so that the first pending one is not in the last
-    with Broker(version, store, **given) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **given, driver=client) as (broker, asked):
         late = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3600"}  # no check before
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"], 0, **late), "pending")
         asked.send(messages(10))
@@ -118,8 +116,6 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 400, **soon), "asked")
         time.sleep(3)
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 500, **late), "pending")
-        broker.catch_up()
-        broker.stop()
     return {"transactions": reported, "timers": by_timer}
 
 
@@ -129,12 +125,9 @@ def again(version: str, store: Path, client: Driver) -> set[str]:
     """
     given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "mappedFileSizeCommitLog": 4096}
     given["transactionCheckMax"] = 1000  # on a busy machine it was asked often by now
-    with Broker(version, store, **given) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **given, driver=client) as (_, asked):
         answer = asked.ask("await_checks", topic="Live0", checks=2)
         time.sleep(4)
-        broker.catch_up()
-        broker.stop()
     return set(answer["checked"])
 
 
@@ -156,8 +149,7 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
     Returns each one's UNIQ_KEY with the time at which it was due: "before", "meanwhile", "after".
     """
     reported: dict[str, str] = {}
-    with Broker(version, store, **SETTINGS) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **SETTINGS, driver=client) as (broker, asked):
         for when in ("before", "meanwhile", "after"):
             for message in asked.send(delayed(3, 2, seed + len(reported))):
                 reported[message[3]] = when
@@ -165,8 +157,6 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
                 broker.driver.ask("broker.writable", on=False)
             time.sleep(4)
             broker.driver.ask("broker.writable", on=True)
-        broker.catch_up()
-        broker.stop()
     return reported
 
 

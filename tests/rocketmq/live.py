@@ -7,14 +7,13 @@ import random
 import shutil
 import socket
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tests.rocketmq.driver import Answer, Driver, JobFailedError, remove_derived
-from tests.rocketmq.engines import Reput
-from tests.rocketmq.judge import derived_files
+from tests.rocketmq.judge import Reput, derived_files
 
 TOPICS = ("Live0", "Live1", "Live2")
 QUEUES = 4
@@ -44,14 +43,9 @@ class Broker:
     """One JVM with a name server and a broker on a store."""
 
     def __init__(
-        self,
-        version: str,
-        store: Path,
-        port: int | None = None,
-        namesrv: str = "",
-        controller: Path | str | None = None,
-        **settings: object,
-    ):
+        self, version: str, store: Path, port: int | None = None, namesrv: str = "",
+        controller: Path | str | None = None, **settings: object,
+    ):  # fmt: skip
         """controller: a folder, where one is started that elects this broker; or the address of
         one that is there.
         """
@@ -106,6 +100,19 @@ class Client:
     def read(self, topics: tuple[str, ...] = TOPICS, **options: Any) -> list[list[Any]]:
         queues = dict.fromkeys(topics, QUEUES)
         return self.ask("pull", queues=queues, **options)["messages"]
+
+
+@contextmanager
+def living(
+    version: str, store: Path, *places: Any, driver: Driver | None = None, **settings: Any
+) -> Iterator[tuple[Broker, Client]]:
+    """A broker and a client of it; stopped in the end, when all is dispatched."""
+    with ExitStack() as stack:
+        driver = driver or stack.enter_context(Driver(version))
+        broker = stack.enter_context(Broker(version, store, *places, **settings))
+        yield broker, Client(driver, broker.namesrv)
+        broker.catch_up()
+        broker.stop()
 
 
 def warmed(driver: Driver, namesrv: str) -> Client:
@@ -194,7 +201,6 @@ def snapshot(store: Path) -> dict[str, tuple[int, str]]:
 def contents(store: Path) -> dict[str, bytes]:
     """Queue files without their unused tails: what must still begin them when others follow."""
     return {
-        name: path.read_bytes().rstrip(b"\0")
-        for name, path in derived_files(store)
+        name: path.read_bytes().rstrip(b"\0") for name, path in derived_files(store)
         if not name.startswith("index/")
-    }
+    }  # fmt: skip

@@ -61,12 +61,11 @@ def proxy(version: str, namesrv: str, folder: Path) -> Iterator[str]:
         *(f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
         f"-Drmq.logback.configurationFile={DRIVER / 'conf' / 'rmq.logback.xml'}",
         *(
-            "-cp",
-            f"{libraries('rocketmq-proxy', version)}/*",
+            "-cp", f"{libraries('rocketmq-proxy', version)}/*",
             "org.apache.rocketmq.proxy.ProxyStartup",
         ),
         *("-pc", str(home / "conf" / "rmq-proxy.json")),
-    ]
+    ]  # fmt: skip
     output = home / "output"
     with output.open("w") as file, subprocess.Popen(
         command, stdout=file, stderr=subprocess.STDOUT, cwd=home, env={"ROCKETMQ_HOME": str(home)}

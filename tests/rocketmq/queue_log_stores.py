@@ -33,23 +33,19 @@ def messages(count: int) -> list[dict[str, Any]]:
     """Every fourth is of the plain topic; of the others many share a key."""
     return [
         {
-            "t": COMPACTED if n % 4 else PLAIN,
-            "q": n % 2,
-            "b": 10 + n % 9,
-            "bs": n,
+            "t": COMPACTED if n % 4 else PLAIN, "q": n % 2, "b": 10 + n % 9, "bs": n,
             "born": 1_700_000_000_000 + n,
             "p": {"KEYS": f"key{n % 37}", "UNIQ_KEY": f"U{n:08d}", "TAGS": "AB"[n % 2]},
         }
         for n in range(count)
-    ]
+    ]  # fmt: skip
 
 
 def make_compacted(store: Path, count: int, version: str = VERSION, **settings: int) -> None:
     """A store whose broker compacts while messages come, a millisecond after each."""
     with Driver(version) as driver:
         driver.ask(
-            "put", store=str(store), settings={**SETTINGS, **settings},
-            topic_attributes=ATTRIBUTES,
+            "put", store=str(store), settings={**SETTINGS, **settings}, topic_attributes=ATTRIBUTES,
             messages=messages(count), pace=1,
         )  # fmt: skip
     table = {

@@ -46,12 +46,9 @@ def _compiled(version: str) -> str:
 
 
 def run(
-    version: str,
-    namesrv: str,
-    steps: list[Step],
-    timeout: float = 300,
+    version: str, namesrv: str, steps: list[Step], timeout: float = 300,
     options: tuple[str, ...] = (),
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """The answers of a client's steps, one JVM for all: `{"answer": ...}` or `{"error": trace}`.
 
     options: of the JVM, as TLS wants them.

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import TOPICS, Broker, Client
+from tests.rocketmq.live import TOPICS, living
 
 SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
 
@@ -27,9 +26,8 @@ def until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
 
 def consumed(version: str, store: Path) -> list[str]:
     """The messages that a client reads from a broker that starts on a copy."""
-    with Broker(version, store) as broker, Driver(version) as driver:
-        found = sorted(map(str, Client(driver, broker.namesrv).read(TOPICS)))
-        broker.stop()
+    with living(version, store) as (_, client):
+        found = sorted(map(str, client.read(TOPICS)))
     return found
 
 

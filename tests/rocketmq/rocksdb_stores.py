@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import unpacking
-from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import SETTINGS
-from tests.rocketmq.live import Broker, Client, messages
+from tests.rocketmq.live import living, messages
 from tests.store_format.rocksdb.stores import ARCHIVES, NAMES, SUFFIX
 
 ALONE: dict[str, object] = {"storeType": "defaultRocksDB"}
@@ -30,16 +29,11 @@ def live(name: str, store: Path, count: int = 150) -> list[list[Any]]:
     returns what a client sent to it. Group `reading` consumes some of topic Live0.
     """
     kind, _, version = name.partition("_")
-    with (
-        Driver(version) as client,
-        Broker(version, store, **{**SETTINGS, **KINDS[kind]}) as broker,
-    ):
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **{**SETTINGS, **KINDS[kind]}) as (broker, asked):
         sent = asked.send(messages(count), send_timeout_ms=60_000)
         asked.ask("sql", group="reading", topic="Live0", sql="n > 100", quiet_ms=3000)
         broker.catch_up()
         time.sleep(1.5)  # offsets are persisted once a second
-        broker.stop()
     return sent
 
 

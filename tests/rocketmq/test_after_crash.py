@@ -19,8 +19,7 @@ import pytest
 from reput.store_format.derived import checkpoint
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver, JobFailedError
-from tests.rocketmq.engines import Reput
-from tests.rocketmq.judge import copy, empty_files
+from tests.rocketmq.judge import Reput, copy, empty_files
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages, replace_derived
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -30,11 +29,10 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 # flush of the log, every 10 s by default, is what moves the checkpoint's physicMsgTimestamp.)
 THOROUGH = {"flushCommitLogThoroughInterval": 200, "flushConsumeQueueThoroughInterval": 200}
 OFTEN = {
-    **THOROUGH,
-    "mappedFileSizeCommitLog": 1 << 16,
+    **THOROUGH, "mappedFileSizeCommitLog": 1 << 16,
     # One index file that is never full, as the first of any broker for a long time.
     "maxIndexNum": 100_000,
-}
+}  # fmt: skip
 LOCAL = pytest.mark.parametrize("reput", ["local"], indirect=True)
 # StoreCheckpoint.getMinTimestamp takes three seconds off.
 _CHECKPOINT_SECONDS = 3

@@ -10,8 +10,7 @@ import pytest
 
 from reput.jobs.verify import verify
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.engines import Reput
-from tests.rocketmq.judge import copy
+from tests.rocketmq.judge import Reput, copy
 from tests.rocketmq.live import (
     CHECK_SOON,
     DELAY_LEVEL,
@@ -20,6 +19,7 @@ from tests.rocketmq.live import (
     Client,
     answers,
     contents,
+    living,
     messages,
     replace_derived,
     snapshot,
@@ -68,8 +68,7 @@ def test_a_broker_lives_on_with_our_files(version: str, folder: Path, reput: Rep
         _opens_without_a_change(version, store, folder / "opened")
         before = contents(store)
         soon = CHECK_SOON if version != "4.1.0" else {}
-        with Broker(version, store, live["port"], **soon) as broker:
-            asking = Client(client, broker.namesrv)
+        with living(version, store, live["port"], **soon, driver=client) as (_, asking):
             assert answers(asking, live["sent"], "ours") == live["reported"]
             assert asking.read(group="saver", **{"from": "saved"}) == live["resumed"]
             assert until(asking, "Late", {f"late{i}" for i in range(5)}, 60)
@@ -77,7 +76,6 @@ def test_a_broker_lives_on_with_our_files(version: str, folder: Path, reput: Rep
                 checked = asking.ask("await_checks", topic="Checks", checks=1, seconds=60)
                 assert set(checked["checked"]) == set(live["pending"])
             _takes_new_messages(asking)
-            broker.stop()
         after = contents(store)
         assert all(after[name].startswith(old) for name, old in before.items())
     settings = {name: str(value) for name, value in SETTINGS.items()}

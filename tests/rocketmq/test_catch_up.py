@@ -30,10 +30,9 @@ from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
 pytestmark = [pytest.mark.rocketmq]
 VERSIONS = [
-    pytest.param("4.9.7", marks=pytest.mark.long),
-    "5.3.3",
+    pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3",
     pytest.param("5.5.0", marks=pytest.mark.long),
-]
+]  # fmt: skip
 DERIVED = ("consumequeue", "index", "checkpoint")
 
 

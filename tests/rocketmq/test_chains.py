@@ -80,11 +80,9 @@ def lost_keys(store: Path, settings: Mapping[str, Any], behind: bool = True) -> 
     there = indexed(store, settings)
     newest = max((offset for offset, _ in there), default=0)
     return sum(
-        max(count - there[key], 0)
-        for offset, wanted in keys_of_all(store)
-        if behind or offset < newest
-        for key, count in wanted.items()
-    )
+        max(count - there[key], 0) for offset, wanted in keys_of_all(store)
+        if behind or offset < newest for key, count in wanted.items()
+    )  # fmt: skip
 
 
 def messages_indexed_twice(store: Path, settings: Mapping[str, Any]) -> int:
@@ -138,7 +136,7 @@ def test_a_killed_store_of_several_releases(releases, kills, tmp_path) -> None:
     # Of each kill one message may be there twice. Rarely a 5.5.0 has put a whole file's keys again
     # (docs/formats/indexfile.md), which no rule of the index explains: a rebuild alone mends it.
     sound = not lost and twice <= len(kills)
-    assert checked.sound == sound, (lost, twice, checked.differences)
+    assert checked.sound == sound, (lost, twice, checked.findings, checked.differences)
     if stopped:
         return
     copy(store, theirs)

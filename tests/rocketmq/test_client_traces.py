@@ -116,6 +116,5 @@ def test_a_trace_is_what_mqadmin_says(release: str, tmp_path: Path) -> None:
     assert len(whole) == 21 + 2 * (21 if release == "5.5.0" else 23) + 2
     with open_store(str(store)) as opened:
         assert [(each.event, each.group) for each in opened.trace(ids[0])][-1] == (
-            "has passed it",
-            "quiet",
-        )
+            "has passed it", "quiet",
+        )  # fmt: skip

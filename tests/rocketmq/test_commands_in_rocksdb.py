@@ -13,7 +13,7 @@ import pytest
 
 from reput.jobs.cli import main
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Client, living, messages
 from tests.rocketmq.rocksdb_stores import KINDS
 from tests.rocketmq.served import Made, by_reput
 
@@ -38,8 +38,7 @@ def test_every_reading_command(kind: str, version: str, tmp_path, capsys) -> Non
     if given.get("rocksdbCQDoubleWriteEnable") and version >= "5.5":
         given = {**given, "combineCQUseRocksdbForLmq": True}  # else the broker does not start
     with Driver(version) as driver:
-        with Broker(version, store, **given) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, store, **given, driver=driver) as (broker, client):
             sent = client.send(messages(SENT), send_timeout_ms=60_000)
             client.read(group="reading", save=True, **{"from": "saved"})
             broker.catch_up()
@@ -50,7 +49,6 @@ def test_every_reading_command(kind: str, version: str, tmp_path, capsys) -> Non
             asked.refuses("install", "--undo", store, "--yes")
             asked.refuses("expire", store, "--yes")
             sent += client.send(messages(1, SENT), send_timeout_ms=60_000)  # it goes on
-            broker.stop()
         assert asked.said("check", store, *asked.given)["sound"]
         before = _files(store)
         asked.all(sent, tmp_path / "stopped")
@@ -75,8 +73,7 @@ class _Asked:
     """The commands on one store."""
 
     def __init__(
-        self, store: Path, version: str, given: dict[str, Any],
-        capsys: pytest.CaptureFixture[str],
+        self, store: Path, version: str, given: dict[str, Any], capsys: pytest.CaptureFixture[str],
     ) -> None:  # fmt: skip
         self.store, self.capsys = store, capsys
         self.given = ["--rocketmq", version]

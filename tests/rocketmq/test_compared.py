@@ -24,7 +24,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.groups import read_epochs
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver, JobFailedError
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, living, messages
 from tests.rocketmq.replicas import SLAVE, consumed, log_of, until
 from tests.rocketmq.two_brokers import VERSION, ends, is_master, killed_behind, large, two_brokers
 
@@ -64,10 +64,8 @@ def ids_only_of(store: Path, lines: list[dict[str, Any]]) -> set[str]:
 
 def read_ids(store: Path) -> set[str]:
     """The UNIQ_KEYs of what a client reads from a broker that starts on the store, none twice."""
-    with Broker(VERSION, store) as broker, Driver(VERSION) as driver:
-        client = Client(driver, broker.namesrv)
+    with living(VERSION, store) as (_, client):
         found = patiently(lambda: client.read(TOPICS))
-        broker.stop()
     assert len(found) == len(set(found))
     return set(found)
 

@@ -16,7 +16,7 @@ from reput.jobs.convert import convert
 from tests.converted import BATCHES, batch, light, records
 from tests.logs.encoder import build_log
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, Broker, Client, messages
+from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, living, messages
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -44,8 +44,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Stores:
     @cache
     def made(version: str, first: int = 0) -> tuple[Path, Rows, Rows]:
         store = tmp_path_factory.mktemp("written") / "store"
-        with Driver(version) as client, Broker(version, store) as broker:
-            asking = Client(client, broker.namesrv)
+        with living(version, store) as (_, asking):
             asking.send(messages(COUNT, first))
             outcomes = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "COMMIT_MESSAGE")
             half = [{"t": "Live0", "b": 30, "bs": i, "outcome": o} for i, o in enumerate(outcomes)]
@@ -53,7 +52,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Stores:
             asking.read(group="saver", save=True, limit=SAVED_AT)
             rows = asking.read(group="before")
             left = asking.read(group="saver", **{"from": "saved"})
-            broker.stop()
         return store, rows, left
 
     return made
@@ -64,13 +62,11 @@ def read(
     **settings: object,
 ) -> tuple[Rows, Rows]:  # fmt: skip
     """The same of a broker on a store that it dispatches nothing of."""
-    with Driver(version) as client, Broker(version, store, **settings) as broker:
+    with living(version, store, **settings) as (broker, asking):
         assert broker.status()["dispatched"] == 0
-        asking = Client(client, broker.namesrv)
         wanted = dict.fromkeys(topics, queues)
         rows = asking.ask("pull", queues=wanted, group="after")["messages"]
         left = asking.ask("pull", queues=wanted, group="saver", **{"from": "saved"})["messages"]
-        broker.stop()
     return rows, left
 
 

@@ -10,9 +10,8 @@ from reput.jobs.convert import convert
 from reput.jobs.verify import verify
 from tests.in_process import Session, as_text, run
 from tests.rocketmq.dledger import SETTINGS, VERSION, derive_anew, group, live, mixed
-from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import difference
-from tests.rocketmq.live import TOPICS, Broker, Client
+from tests.rocketmq.live import TOPICS, living
 from tests.store_format.log.dledger_stores import unpack
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
@@ -42,9 +41,8 @@ def test_a_plain_brokers_store_that_goes_on_as_a_groups(tmp_path: Path) -> None:
 def test_a_plain_broker_serves_each_committed_message_of_a_converted_store(name, tmp_path) -> None:
     store, about = unpack(name, tmp_path / "store")
     convert(Session(), str(store), str(tmp_path / "out"), **GIVEN)
-    with Driver(VERSION) as client, Broker(VERSION, tmp_path / "out", **SETTINGS) as broker:
-        found = Client(client, broker.namesrv).read(group="plain")
-        broker.stop()
+    with living(VERSION, tmp_path / "out", **SETTINGS) as (_, client):
+        found = client.read(group="plain")
     read = [tuple(message[:4]) for message in found]
     assert len(read) == len(set(read))
     queues = {(t, q, o, key) for t, q, o, key, _ in about["sent"] if t in TOPICS}

@@ -16,7 +16,7 @@ from reput.store_format.names import COMMIT_LOG
 from tests.broker.writer.stores import stored_records
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, living, messages
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 FOLDERS = (COMMIT_LOG, "consumequeue", "index")
@@ -26,11 +26,9 @@ SMALL = {"mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 400, 
 def names(store: Path) -> set[str]:
     """The files that hold anything: a broker prepares segments ahead."""
     return {
-        str(path.relative_to(store))
-        for folder in FOLDERS
-        for path in (store / folder).rglob("*")
+        str(path.relative_to(store)) for folder in FOLDERS for path in (store / folder).rglob("*")
         if path.is_file() and (folder != COMMIT_LOG or any(path.read_bytes()))
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
@@ -38,9 +36,8 @@ def test_what_a_broker_deletes(version: str, tmp_path: Path) -> None:
     """Ten segments of any age (fileReservedTime=0), then queue and index files; a broker starts on
     what reput leaves, and changes nothing."""
     store = tmp_path / "store"
-    with Driver(version) as client, Broker(version, store, **SMALL) as broker:
-        Client(client, broker.namesrv).send(messages(3000))
-        broker.stop()
+    with living(version, store, **SMALL) as (_, client):
+        client.send(messages(3000))
     ours = tmp_path / "ours"
     shutil.copytree(store, ours)
     whole = names(store)
@@ -65,9 +62,8 @@ def keys_in_log(store: Path) -> Counter[str]:
     """The UNIQ_KEYs of the clients' messages, by the log."""
     return Counter(
         parse_properties(record.properties)["UNIQ_KEY"]
-        for record in stored_records(store / COMMIT_LOG)
-        if record.topic in TOPICS
-    )
+        for record in stored_records(store / COMMIT_LOG) if record.topic in TOPICS
+    )  # fmt: skip
 
 
 def test_three_rounds_of_broker_expire_broker(tmp_path: Path) -> None:
@@ -80,17 +76,14 @@ def test_three_rounds_of_broker_expire_broker(tmp_path: Path) -> None:
 
     with Driver(version) as driver:
         for round_ in range(4):
-            with Broker(version, store, **SMALL) as broker:
-                client = Client(driver, broker.namesrv)
+            with living(version, store, **SMALL, driver=driver) as (broker, client):
                 if round_:  # else there is no topic to read
                     assert Counter(each[3] for each in client.read(group="one")) == wanted
                 if round_ == 3:
-                    broker.stop()
                     break
                 sent = client.send(messages(1500, 1500 * round_))
                 wanted += Counter(each[3] for each in sent)
                 assert Counter(each[3] for each in client.read(group="two")) == wanted
-                broker.stop()
             before = keys_in_log(store)
             assert before == wanted
             # a group that has read nothing of one topic needs all of it

@@ -51,10 +51,9 @@ def test_expressions(release: str, drivers: Drivers) -> None:
     )
     rules = profile(release)
     wrong = [
-        (text, ours, theirs)
-        for text, theirs in zip(expressions, said["answers"], strict=True)
+        (text, ours, theirs) for text, theirs in zip(expressions, said["answers"], strict=True)
         if (ours := golden.ours(lambda t=text: sql_filter(t, rules), raw, False)) != theirs
-    ]
+    ]  # fmt: skip
     assert wrong == [], f"seed {seed}: {len(wrong)}: {wrong[:5]}"
     parsed = [answer for answer in said["answers"] if answer is not None]
     assert EXPRESSIONS // 3 < len(parsed) < EXPRESSIONS

@@ -29,7 +29,7 @@ from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import FIVE, SETTINGS
 from tests.rocketmq.live import SETTINGS as REBUILT_SETTINGS
 from tests.rocketmq.live import SETTINGS as SETTINGS_OF_LIVE
-from tests.rocketmq.live import TOPICS, Broker, Client, messages, until
+from tests.rocketmq.live import TOPICS, Broker, Client, living, messages, until
 from tests.rocketmq.rocksdb_stores import ALONE
 from tests.trees import contents
 
@@ -193,13 +193,10 @@ def early(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """(store, settings): a topic's messages first, then those of others."""
     store = tmp_path_factory.mktemp("early") / "store"
     given = {"storeType": "defaultRocksDB", "mappedFileSizeCommitLog": 1 << 15}
-    with Driver(VERSION) as client, Broker(VERSION, store, **given) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(VERSION, store, **given) as (_, asked):
         asked.send(messages(3), send_timeout_ms=60_000)
         asked.send([{**m, "t": "Early", "q": 0} for m in messages(120)], send_timeout_ms=60_000)
         asked.send(messages(417, 3), send_timeout_ms=60_000)
-        broker.catch_up()
-        broker.stop()
     return store, given
 
 
@@ -234,11 +231,9 @@ def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(
     double: dict[str, Any] = {"rocksdbCQDoubleWriteEnable": True, "combineCQUseRocksdbForLmq": True}
     alone, said = {"storeType": "defaultRocksDB"}, []
     for life, given in enumerate((double, {}, double)):  # a double write is off for a life (#8589)
-        with Driver(version) as client, Broker(version, tmp_path, **given) as broker:
+        with living(version, tmp_path, **given) as (_, client):
             some = messages(60, 60 * life)
-            Client(client, broker.namesrv).send(some, send_timeout_ms=60_000)
-            broker.catch_up()
-            broker.stop()
+            client.send(some, send_timeout_ms=60_000)
         settings = as_text({**SETTINGS_OF_LIVE, **double})
         report = check(Session(), str(tmp_path), rocketmq=version, settings=settings)
         said.append(any("missing in RocksDB" in each.text() for each in report.differences))
@@ -285,8 +280,9 @@ def test_two_rounds_lose_and_repeat_nothing(version: str, config: Any, tmp_path:
     with Driver(version) as driver:
         for number in range(4):  # queues in files, and in RocksDB, in turn
             in_rocksdb = number % 2 == 1
-            with Broker(version, store, **config, **(ALONE if in_rocksdb else {})) as broker:
-                client = Client(driver, broker.namesrv)
+            with living(
+                version, store, **config, **(ALONE if in_rocksdb else {}), driver=driver
+            ) as (broker, client):
                 if number and not config:  # what the conversion made is all there
                     found = client.read(group=f"all{number}")
                     assert sorted(message[7] for message in found) == sorted(sent)
@@ -303,7 +299,6 @@ def test_two_rounds_lose_and_repeat_nothing(version: str, config: Any, tmp_path:
                 assert sorted(consumed) == sorted(sent)
                 broker.catch_up()
                 time.sleep(6)  # offsets are persisted every five seconds
-                broker.stop()
             proven(store, store, version)
             if in_rocksdb:  # what the broker has by now is what the log gives, key by key
                 rebuilt(store, tmp_path / "again", version, "rocksdb")
@@ -323,8 +318,7 @@ def test_a_broker_answers_by_an_index_that_reput_built(tmp_path: Path) -> None:
     settings = {**SIZES, "indexRocksDBEnable": "true", "indexFileWriteEnable": "false"}
     with Driver(version) as driver:
         for number in range(2):
-            with Broker(version, store, **given) as broker:
-                client = Client(driver, broker.namesrv)
+            with living(version, store, **given, driver=driver) as (broker, client):
                 wanted = [m["p"]["KEYS"].split()[0] for m in messages(A_ROUND * number)]
                 if wanted:
                     asked = [["Live0", key] for key in wanted[::3]]
@@ -333,7 +327,6 @@ def test_a_broker_answers_by_an_index_that_reput_built(tmp_path: Path) -> None:
                 client.send(messages(A_ROUND, A_ROUND * number), send_timeout_ms=60_000)
                 broker.catch_up()
                 time.sleep(6)  # the index is written in batches, behind the queues
-                broker.stop()
             made = rebuild(
                 Session(), str(store), str(tmp_path / "set"), rocketmq=version, settings=settings,
                 replace=True,

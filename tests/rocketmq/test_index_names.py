@@ -23,8 +23,7 @@ from tests.broker.writer.stores import stored_records
 from tests.in_process import as_text, run
 from tests.jobs.checking import run_check
 from tests.rocketmq.driver import Driver, remove_derived
-from tests.rocketmq.engines import Reput
-from tests.rocketmq.judge import Drivers, copy, difference
+from tests.rocketmq.judge import Drivers, Reput, copy, difference
 from tests.rocketmq.puts import SIZES, put
 
 pytestmark = pytest.mark.rocketmq

@@ -19,7 +19,7 @@ from tests.in_process import Session, as_text
 from tests.jobs.deriving.rocksdb_rows import rows
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy, difference
-from tests.rocketmq.live import SETTINGS, Broker, Client, messages
+from tests.rocketmq.live import SETTINGS, Client, living, messages
 from tests.rocketmq.rocksdb_stores import ALONE
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -82,8 +82,7 @@ def test_a_broker_serves_lmq_queues_that_were_moved(version: str, tmp_path: Path
     with Driver(version) as driver:
         for number, kind in enumerate(("files", "rocksdb", "files")):
             given = {**LITE, **(ALONE if kind == "rocksdb" else {})}
-            with Broker(version, store, **given) as broker:
-                client = Client(driver, broker.namesrv)
+            with living(version, store, **given, driver=driver) as (broker, client):
                 if number:
                     assert in_lmq(client, f"moved{number}") == wanted
                     assert broker.status()["dispatched"] == 0
@@ -94,7 +93,6 @@ def test_a_broker_serves_lmq_queues_that_were_moved(version: str, tmp_path: Path
                         wanted[name].append(message["p"]["KEYS"])
                 broker.catch_up()
                 assert in_lmq(client, f"all{number}") == wanted
-                broker.stop()
             other, output = {"files": "rocksdb", "rocksdb": "files"}[kind], tmp_path / "set"
             for queues in (kind, other):  # the broker's own, and those that it goes on with
                 rebuild(Session(), str(store), str(output), rocketmq=version, settings=settings,

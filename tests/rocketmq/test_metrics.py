@@ -56,9 +56,8 @@ def samples(text: str, name: str) -> Samples:
     found = (each for family in text_string_to_metric_families(text) for each in family.samples)
     return {
         tuple(each.labels[label] for label in own if label in each.labels): each.value
-        for each in found
-        if each.name == name
-    }
+        for each in found if each.name == name
+    }  # fmt: skip
 
 
 def queried(port: int, query: str) -> float:

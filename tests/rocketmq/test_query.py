@@ -12,7 +12,7 @@ import pytest
 from reput.jobs.opening.questions import Store, open_store
 from reput.store_format.query.reader import StoredMessage
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, Broker, Client, messages, replace_derived
+from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, living, messages, replace_derived
 
 pytestmark = pytest.mark.rocketmq
 
@@ -37,8 +37,7 @@ def _all(found: Iterable[StoredMessage]) -> list[list[Any]]:
 
 def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
     """A broker's life, and what its client was reported of each question."""
-    with Broker(version, store) as broker:
-        asking = Client(client, broker.namesrv)
+    with living(version, store, driver=client) as (broker, asking):
         sent = asking.send(messages(SENT))
         keys = [["Live0", "key0"], ["Live1", "key1"], ["Live2", "all2"], ["Live0", "no such key"]]
         keys += [[TOPICS[n % 3], f"key{n}"] for n in range(0, SENT, 29)]
@@ -52,7 +51,6 @@ def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
             for topic in TOPICS[:2] for queue in range(QUEUES) for time in (0, *around, FAR)
         ]  # fmt: skip
         reported = asking.ask("find", keys=keys, ids=ids, times=times)
-        broker.stop()
     return {"keys": keys, "ids": ids, "times": times, **reported}
 
 

@@ -185,10 +185,9 @@ def _compare(
     # RocketMQ has written to its last file as it stopped
     asked.index = IndexReader(Folder(asked.storage, str(asked.store)), asked.settings)
     wrong = [
-        (question, theirs)
-        for question, theirs in zip(ours, answer["answers"], strict=True)
+        (question, theirs) for question, theirs in zip(ours, answer["answers"], strict=True)
         if not asked.agrees(question, theirs)
-    ]
+    ]  # fmt: skip
     assert not wrong, f"{len(wrong)} of {len(questions)}: {wrong[:12]}"
     assert len(questions) > 20
 

@@ -14,8 +14,7 @@ from reput.store_format.files.protocol import StoreInUse
 from tests import golden_stores, in_process
 from tests.in_process import as_text
 from tests.jobs.recovering import run
-from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, Broker, Client, contents, messages
+from tests.rocketmq.live import SETTINGS, contents, living, messages
 from tests.rocketmq.opened import opens_without_a_change
 
 pytestmark = [pytest.mark.rocketmq]
@@ -44,8 +43,7 @@ def test_a_live_brokers_store(tmp_path: Path) -> None:
     """Its lock is seen, nothing is installed, and a rebuild ends where the log did."""
     store = tmp_path / "store"
     settings = as_text(SETTINGS)
-    with Driver("5.3.3") as client, Broker("5.3.3", store) as broker:
-        asking = Client(client, broker.namesrv)
+    with living("5.3.3", store) as (_, asking):
         asking.send(messages(200))
         sending = threading.Thread(
             target=lambda: [asking.send(messages(50, first=200 + 50 * n)) for n in range(6)]
@@ -59,7 +57,6 @@ def test_a_live_brokers_store(tmp_path: Path) -> None:
         assert 200 <= summary.messages <= 500
         with pytest.raises(StoreInUse):
             install_set(str(store), str(tmp_path / "set"))
-        broker.stop()
     with pytest.raises(StoreChanged, match="has grown"):
         install_set(str(store), str(tmp_path / "set"))
     again = in_process.run(str(store), str(tmp_path / "whole"), rocketmq="5.3.3", settings=settings)

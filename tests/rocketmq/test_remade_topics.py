@@ -17,7 +17,7 @@ from reput.store_format.derived.queues import FileQueues
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import Session
-from tests.rocketmq.driver import Driver, once, remove_derived
+from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -38,6 +38,11 @@ def put(store: Path, topic: str, many: int, size: int = 30) -> None:
     assert answer["statuses"] == {"PUT_OK": many}
 
 
+def derive(store: Path) -> None:
+    with Driver(VERSION) as driver:
+        driver.derive(store, SIZES, mode="crash")
+
+
 def queue_of(store: Path, topic: str) -> dict[str, bytes]:
     folder = store / "consumequeue" / topic
     return {
@@ -56,12 +61,12 @@ def test_the_new_life_stays_and_the_log_alone_joins_both(tmp_path: Path) -> None
     assert check(Session(), str(store), **GIVEN).sound
     rebuild(Session(), str(store), str(tmp_path / "kept"), **GIVEN)
     assert queue_of(tmp_path / "kept", "Remade") == kept
-    once(VERSION, "derive", store=str(store), settings=SIZES, mode="crash")
+    derive(store)
     assert queue_of(store, "Remade") == kept
     remove_derived(store)
     summary = rebuild(Session(), str(store), str(tmp_path / "alone"), **GIVEN)
     assert len(summary.in_no_queue) == 8
-    once(VERSION, "derive", store=str(store), settings=SIZES, mode="crash")
+    derive(store)
     assert_same(derived(tmp_path / "alone"), derived(store))
 
 

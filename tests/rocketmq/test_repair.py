@@ -10,7 +10,7 @@ import pytest
 from reput.jobs.repair import repair
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy
-from tests.rocketmq.live import SETTINGS, Broker, Client, messages
+from tests.rocketmq.live import SETTINGS, Broker, Client, living, messages
 from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -23,13 +23,11 @@ LOST = "REPUT_LOST"
 
 def _written(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], list[list[Any]]]:
     """All messages, in the log's order; and what a group that had saved its offsets has left."""
-    with Broker(version, store) as broker:
-        asking = Client(client, broker.namesrv)
+    with living(version, store, driver=client) as (_, asking):
         asking.send(messages(COUNT))
         asking.read(group="saver", save=True, limit=SAVED_AT)
         sent = asking.read(group="before")
         left = asking.read(group="saver", **{"from": "saved"})
-        broker.stop()
     assert len(sent) == COUNT
     return sorted(sent, key=lambda message: message[4]), left
 

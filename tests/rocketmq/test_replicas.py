@@ -23,7 +23,7 @@ from reput.store_format.files.local import LocalStorage
 from tests.in_process import as_text
 from tests.jobs.replicating.stores import record_starts
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, free_port, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, free_port, living, messages
 from tests.rocketmq.replicas import SLAVE, consumed, log_of, until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(1200)]
@@ -43,11 +43,9 @@ def assert_prefix(replica: Path, source: Path, end: int) -> None:
 @pytest.fixture(scope="module", params=["4.9.7", "5.5.0"])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
     version, store = request.param, tmp_path_factory.mktemp("written") / "master"
-    with Broker(version, store) as broker, Driver(version) as driver:
-        client = Client(driver, broker.namesrv)
+    with living(version, store) as (_, client):
         client.send(messages(3000))
         found = sorted(map(str, client.read()))
-        broker.stop()
     return version, store, found
 
 
@@ -75,8 +73,7 @@ def test_a_live_master_is_copied_and_the_copy_serves(version, under, tmp_path) -
     """
     master, replica = tmp_path / "master", tmp_path / "replica"
     controller = tmp_path / under if under else None
-    with Broker(version, master, controller=controller) as broker, Driver(version) as driver:
-        client = Client(driver, broker.namesrv)
+    with living(version, master, controller=controller) as (broker, client):
         client.send(messages(6000))
         address = f"127.0.0.1:{broker.port + 1}"
         assert until(lambda: broker.status()["behind"] == 0)
@@ -87,12 +84,10 @@ def test_a_live_master_is_copied_and_the_copy_serves(version, under, tmp_path) -
         assert about.resumed_at > 1 << 20
         assert about.records == 1000
         found = sorted(map(str, client.read()))
-        broker.stop()
     assert log_of(replica) == log_of(master)
-    with Broker(version, replica) as broker, Driver(version) as driver:
+    with living(version, replica) as (broker, client):
         assert broker.status()["dispatched"] == 0
-        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
-        broker.stop()
+        assert sorted(map(str, client.read(TOPICS))) == found
 
 
 def test_a_real_slave_copies_and_then_serves(written: Written, tmp_path, monkeypatch) -> None:
@@ -104,10 +99,9 @@ def test_a_real_slave_copies_and_then_serves(written: Written, tmp_path, monkeyp
     end = log.now().end
     with HaMaster(log, ("127.0.0.1", 0)) as ours:
         options = {
-            **SLAVE,
-            "haHousekeepingInterval": 10_000,
+            **SLAVE, "haHousekeepingInterval": 10_000,
             "haMasterAddress": f"{ours.address[0]}:{ours.address[1]}",
-        }
+        }  # fmt: skip
         with Broker(version, slave, **options) as broker:
             assert ours.wait_for(end, 60) == PUT_OK
             assert ours.wait_for(end + 1, 0.1) == FLUSH_SLAVE_TIMEOUT
@@ -196,8 +190,7 @@ def test_ten_kills_while_a_master_is_copied(tmp_path: Path) -> None:
     """SIGKILL of the copying process, ten times; a broker starts on what is left."""
     version = "5.3.3"
     master, replica = tmp_path / "master", tmp_path / "replica"
-    with Broker(version, master) as broker, Driver(version) as driver:
-        client = Client(driver, broker.namesrv)
+    with living(version, master) as (broker, client):
         client.send(messages(3000))
         command = [
             sys.executable, "-m", "reput", "replicate", "--master", f"127.0.0.1:{broker.port + 1}",
@@ -222,5 +215,4 @@ def test_ten_kills_while_a_master_is_copied(tmp_path: Path) -> None:
                     other.stop()
                 assert_prefix(copied, master, end)
         replicate_from(f"127.0.0.1:{broker.port + 1}", str(replica))
-        broker.stop()
     assert log_of(replica) == log_of(master)

@@ -217,9 +217,8 @@ CLOCKS: dict[str, Callable[[int, int], int]] = {
     "the first of 2100": lambda n, t: 4_102_444_800_000 if n == 0 else t,
     "the last of 2100": lambda n, t: 4_102_444_800_000 if n == 699 else t,
     "1970 from a dead battery on": lambda n, t: n if n >= 350 else t,
-    "0": lambda n, t: 0 if n == 300 else t,
-    "below 0": lambda n, t: -1000 if n == 300 else t,
-}
+    "0": lambda n, t: 0 if n == 300 else t, "below 0": lambda n, t: -1000 if n == 300 else t,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CLOCKS)
@@ -246,8 +245,7 @@ LMQ = {"enableLmq": True, "enableMultiDispatch": True}
 LIVES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "an index of other sizes": ([{}, {"maxHashSlotNum": 80, "maxIndexNum": 300}], {}, NOT),
     "messageIndexEnable off for a life": ([{}, {"messageIndexEnable": False}, {}], {}, NOT),
-    "enableLmq on": ([{}, LMQ], LMQ, SOUND),
-    "enableLmq off": ([LMQ, {}], {}, SOUND),
+    "enableLmq on": ([{}, LMQ], LMQ, SOUND), "enableLmq off": ([LMQ, {}], {}, SOUND),
     "enabledAppendPropCRC on": ([{}, {"enabledAppendPropCRC": True}], {}, SOUND),
     "enabledAppendPropCRC off": ([{"enabledAppendPropCRC": True}, {}], {}, SOUND),
     "transientStorePoolEnable": (

@@ -19,7 +19,7 @@ from tests.broker.writer.stores import open_writer, stored_records
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import FIVE
 from tests.rocketmq.fates import SETTINGS as FATES
-from tests.rocketmq.live import TOPICS, Broker, Client, messages
+from tests.rocketmq.live import TOPICS, Client, living, messages
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -89,12 +89,12 @@ def keys_in(client: Client, group: str) -> Counter[str]:
 def test_what_a_broker_delivers_is_delivered(tmp_path: Path) -> None:
     version, store = "5.5.0", tmp_path / "store"
     with Driver(version) as driver:
-        with Broker(version, store, **settings(version, **_NO_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, store, **settings(version, **_NO_CHECKS), driver=driver) as (
+            _,
+            client,
+        ):
             plain = [each[3] for each in client.send(messages(6, 0))]
             sent = client.send(waiting(version, 100))
-            broker.catch_up()
-            broker.stop()
         due = {each[3] for each in sent[:6] + sent[9:14]}
         theirs, ours = tmp_path / "theirs", tmp_path / "ours"
         for copy in (theirs, ours):
@@ -102,11 +102,11 @@ def test_what_a_broker_delivers_is_delivered(tmp_path: Path) -> None:
         end = log_end(store)
         assert not set(delivered(store, 0)) & due
         time.sleep(WAIT + 3)
-        with Broker(version, theirs, **settings(version, **_NO_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, theirs, **settings(version, **_NO_CHECKS), driver=driver) as (
+            _,
+            client,
+        ):
             until(client, due)
-            broker.catch_up()
-            broker.stop()
         report = reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS)
         assert (report.delivered, report.refused) == (len(due), [])
         made, wanted = delivered(ours, end), delivered(theirs, end)
@@ -114,15 +114,12 @@ def test_what_a_broker_delivers_is_delivered(tmp_path: Path) -> None:
         assert made == wanted
         # the same release goes on with what the job has left
         before = log_end(ours)
-        with Broker(version, ours, **settings(version, **_NO_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, ours, **settings(version, **_NO_CHECKS), driver=driver) as (_, client):
             assert keys_in(client, "one") == Counter([*plain, *due])
             more = client.send([{**each, "delay": 1} for each in messages(3, 300)])
             until(client, {each[3] for each in more})
             time.sleep(8)
             assert keys_in(client, "two") == Counter([*plain, *due, *(each[3] for each in more)])
-            broker.catch_up()
-            broker.stop()
         assert not set(delivered(ours, before)) & due
         assert reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS).due == 0
 
@@ -138,22 +135,19 @@ def until(client: Client, keys: set[str], seconds: float = 90) -> None:
 def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
     version, store = "5.3.3", tmp_path / "store"
     with Driver(version) as driver:
-        with Broker(version, store, **settings(version, **_NO_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, store, **settings(version, **_NO_CHECKS), driver=driver) as (
+            _,
+            client,
+        ):
             client.send(messages(6, 0))
             keys = halves(client, 5, 100)
-            broker.catch_up()
-            broker.stop()
         theirs, ours = tmp_path / "theirs", tmp_path / "ours"
         for copy in (theirs, ours):
             shutil.copytree(store, copy)
         end = log_end(store)
-        with Broker(version, theirs, **settings(version, **_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, theirs, **settings(version, **_CHECKS), driver=driver) as (_, client):
             client.ask("await_checks", topic="Live0", checks=len(keys), seconds=60)
             time.sleep(4)  # ops are gathered
-            broker.catch_up()
-            broker.stop()
         report = reput.resolve_transactions(
             str(ours), decide="commit", rocketmq=version, settings=OURS
         )
@@ -164,15 +158,13 @@ def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
         assert made == wanted
         assert {each.transaction for each in made.values()} == {SYS_TRANSACTION_COMMIT}
         # a broker agrees: it asks about none of them
-        with Broker(version, ours, **settings(version, **_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, ours, **settings(version, **_CHECKS), driver=driver) as (_, client):
             reported = client.ask("await_checks", topic="Live0", checks=1, seconds=8)
             assert reported["checked"] == []
             assert {key: keys_in(client, "one")[key] for key in keys} == dict.fromkeys(keys, 1)
             pending = halves(client, 1, 200)
             reported = client.ask("await_checks", topic="Live0", checks=1, seconds=60)
             assert set(reported["checked"]) == set(pending)
-            broker.stop()
         count = Counter(r.topic for r in stored_records(ours / "commitlog"))
         assert count["TRANS_CHECK_MAX_TIME_TOPIC"] == 0
         assert count[HALF_TOPIC] > len(keys)
@@ -184,15 +176,15 @@ def test_three_rounds_of_broker_job_broker(tmp_path: Path) -> None:
     with Driver(version) as driver:
         for round_ in range(3):
             first = 1000 * round_
-            with Broker(version, store, **settings(version, **_CHECKS)) as broker:
-                client = Client(driver, broker.namesrv)
+            with living(version, store, **settings(version, **_CHECKS), driver=driver) as (
+                _,
+                client,
+            ):
                 wanted += Counter(each[3] for each in client.send(messages(6, first)))
                 sent = client.send(waiting(version, first + 100))
                 wanted += Counter(each[3] for each in sent[:6] + sent[9:14])
                 hour |= {each[3] for each in sent[6:9] + sent[14:]}
                 keys = halves(client, 2, first + 200)
-                broker.catch_up()
-                broker.stop()
             decisions = dict(zip(keys, ("commit", "rollback"), strict=True))
             wanted[keys[0]] = 1
             # delivered before their time: the next broker finds that done
@@ -204,12 +196,10 @@ def test_three_rounds_of_broker_job_broker(tmp_path: Path) -> None:
             assert (made.refused, ended.refused, ended.pending) == ([], [], 0)
             again = reput.deliver_delayed(str(store), until=soon, rocketmq=version, settings=OURS)
             assert again.due == 0
-        with Broker(version, store, **settings(version, **_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, store, **settings(version, **_CHECKS), driver=driver) as (_, client):
             reported = client.ask("await_checks", topic="Other", checks=1, seconds=WAIT + 8)
             assert reported["checked"] == []
             assert keys_in(client, "all") == wanted
-            broker.stop()
     # what waits for an hour still does
     with reput.open_store(str(store), settings=OURS) as opened:
         rows = opened.delayed()

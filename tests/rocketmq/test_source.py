@@ -15,7 +15,7 @@ from reput.jobs.sources.log_source import CommitLogSource, LogStream
 from tests.jobs.sources.reading import table
 from tests.logs.encoder import Message, build_log, properties
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, living, messages
 from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -52,8 +52,7 @@ def test_rows_are_what_a_client_consumes(version: str, folder: Path) -> None:
              "rocketmq": version}  # fmt: skip
     source = CommitLogSource(given)
     with Driver(version) as client:
-        with Broker(version, store) as broker:
-            asking = Client(client, broker.namesrv)
+        with living(version, store, driver=client) as (broker, asking):
             asking.send(messages(SENT))
             consumed = sorted(asking.read(group="first"))
             assert len(consumed) == SENT
@@ -65,7 +64,6 @@ def test_rows_are_what_a_client_consumes(version: str, folder: Path) -> None:
             after, end = _new(stream, end)
             consumed = sorted(asking.read(group="second"))
             assert sorted(before + after) == consumed
-            broker.stop()
         assert _rows(version, store, minPartitions=7) == consumed
         assert _new(stream, end) == ([], _new(stream, end)[1])
         damaged = sorted(consumed, key=lambda message: message[4])[DAMAGED]
@@ -83,14 +81,11 @@ _HOSTILE = [
     properties((b"\xc3", b"\xe4\xb8"), (b"\xed\xa0\x80", b"\xf4\x90\x80\x80"), (b"x", b"\xff\xfe")),
     properties(*((f"n{i}", f"v{i}") for i in range(200))),
     properties(("区", "😀"), ("\u202ename", "<script>\u2028"), ("nul", "a\0b"), ("line", "\r\n\t")),
-    b"x\x01\x02\x01\x02noise\x02KEYS\x01 a  b \x02x\x01y\x01z",
-    b"\x01\x02\x01v\x02name\x01",
-    b"only a name",
-    properties(("long", "v" * 30_000)),
+    b"x\x01\x02\x01\x02noise\x02KEYS\x01 a  b \x02x\x01y\x01z", b"\x01\x02\x01v\x02name\x01",
+    b"only a name", properties(("long", "v" * 30_000)),
     properties((b"bom", b"\xef\xbb\xbfx"), (b"overlong", b"\xc0\x80\xe0\x80\x80")),
-    properties((b"half", b"\xe2\x82")),
-    b"",
-]
+    properties((b"half", b"\xe2\x82")), b"",
+]  # fmt: skip
 _CLIENTS_OWN = {"MIN_OFFSET", "MAX_OFFSET"}  # PullAPIWrapper.processPullResult
 
 
@@ -138,11 +133,9 @@ def test_a_broker_serves_an_exported_store(folder: Path) -> None:
     version = "5.3.3"
     store, made = folder / "store", folder / "made"
     with Driver(version) as client:
-        with Broker(version, store) as broker:
-            asking = Client(client, broker.namesrv)
+        with living(version, store, driver=client) as (_, asking):
             asking.send(messages(SENT))
             consumed = asking.read(group="first")
-            broker.stop()
         topic = TOPICS[1]
         export(None, str(store), str(made), format="rocketmq", rocketmq=version, topics=[topic])
         with Broker(version, made) as broker:

@@ -19,8 +19,7 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(600)]
 Wants = tuple[tuple[str, dict[str, object]], ...]
 IN_FILES: Wants = (
     ("4.9.3", {"enableLmq": True, "enableMultiDispatch": True}),
-    ("5.0.0", {"timerWheelEnable": True}),
-    ("5.1.0", {"enableCompaction": True}),
+    ("5.0.0", {"timerWheelEnable": True}), ("5.1.0", {"enableCompaction": True}),
     ("5.3.2", {"popConsumerKVServiceEnable": True}),
     ("5.4.0", {"timerWheelSnapshotFlush": True, "timerWheelSnapshotIntervalMs": 500,
                "indexRocksDBEnable": True}),
@@ -71,8 +70,7 @@ def rows_of(store: Path) -> dict[str, StateFile | None]:
 
 
 @pytest.mark.parametrize(
-    ("version", "kind"),
-    [*QUICK, *(pytest.param(*each, marks=pytest.mark.long) for each in LONG)],
+    ("version", "kind"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.long) for each in LONG)]
 )
 def test_each_file_of_a_broker_has_a_row_of_a_release_that_writes_it(
     version: str, kind: str, tmp_path: Path

@@ -16,11 +16,10 @@ pytestmark = [pytest.mark.rocketmq]
 @pytest.mark.parametrize(
     "version",
     [
-        pytest.param("4.9.7", marks=pytest.mark.long),
-        "5.3.3",
+        pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3",
         pytest.param("5.5.0", marks=pytest.mark.long),
     ],
-)
+)  # fmt: skip
 def test_puts_by_topic(version: str, tmp_path: Path) -> None:
     """Plain, delayed and half messages, and batches."""
     messages = [
@@ -30,12 +29,11 @@ def test_puts_by_topic(version: str, tmp_path: Path) -> None:
     ]  # fmt: skip
     messages += [
         {
-            "t": "B",
-            "q": 0,
+            "t": "B", "q": 0,
             "batch": [{"b": 10 + i, "bs": i, "p": {"KEYS": f"b{i}"}} for i in range(n)],
         }
         for n in (1, 3, 7)
-    ]
+    ]  # fmt: skip
     store = tmp_path / "store"
     with Driver(version) as driver:
         answer = driver.ask(

@@ -20,12 +20,11 @@ def _field(random: Random, kind: str, spoilt: bool, types: int) -> str:
     if spoilt and random.random() < 0.2:
         return random.choice(_NUMBERS + _TEXTS)
     return {
-        "n": str(random.randrange(1 << 31)),
-        "t": str(random.randrange(types)),
+        "n": str(random.randrange(1 << 31)), "t": str(random.randrange(types)),
         "b": random.choice(("true", "false")),
         "l": random.choice(("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW")),
         "s": random.choice(_TEXTS),
-    }[kind]
+    }[kind]  # fmt: skip
 
 
 def body(seed: int, kinds: Sequence[str] = KINDS, types: int = 5) -> bytes:

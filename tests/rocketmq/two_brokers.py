@@ -34,12 +34,9 @@ def two_brokers(folder: Path) -> Iterator[tuple[Broker, Broker, Client, Path]]:
 
 
 def killed_behind(
-    master: Broker,
-    slave: Broker,
-    client: Client,
-    some: list[dict[str, Any]],
+    master: Broker, slave: Broker, client: Client, some: list[dict[str, Any]],
     before_the_kill: Callable[[], None] = lambda: None,
-) -> list[list[Any]]:
+) -> list[list[Any]]:  # fmt: skip
     """Kill a master that has acknowledged messages while its slave did nothing; these as sent.
 
     The client ends after the kill: its end asks each broker to forget it, and waits for a slave

@@ -9,32 +9,12 @@ from typing import Any
 Message = dict[str, Any]
 BASE_TIME = 1_700_000_000_000
 TAGS = (
-    "TagA",
-    "TagB",
-    "a||b",
-    "标签",
-    "😀",
-    "é",
-    "x" * 60,
-    "Aa",
-    "BB",
-    " spaced ",
+    "TagA", "TagB", "a||b", "标签", "😀", "é", "x" * 60, "Aa", "BB", " spaced ",
     "polygenelubricants",
-)
+)  # fmt: skip
 WORDS = (
-    "order",
-    "k",
-    "Aa",
-    "BB",
-    "订单",
-    "😀",
-    "polygenelubricants",
-    "naïve",
-    "1",
-    "-",
-    "UNIQ",
-    "#",
-)
+    "order", "k", "Aa", "BB", "订单", "😀", "polygenelubricants", "naïve", "1", "-", "UNIQ", "#",
+)  # fmt: skip
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 SYSTEM = (
     "%RETRY%group0", "%RETRY%group1", "%DLQ%group0", "RMQ_SYS_TRANS_HALF_TOPIC",
@@ -155,9 +135,8 @@ class Workload:
         if r.random() < 0.1:
             offsets.pop()
         return {
-            "INNER_MULTI_DISPATCH": ",".join(names),
-            "INNER_MULTI_QUEUE_OFFSET": ",".join(offsets),
-        }
+            "INNER_MULTI_DISPATCH": ",".join(names), "INNER_MULTI_QUEUE_OFFSET": ",".join(offsets),
+        }  # fmt: skip
 
     # The kinds; each changes a plain message.
 

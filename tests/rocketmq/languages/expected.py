@@ -9,10 +9,8 @@ from tests.rocketmq.languages.programs import Received
 from tests.rocketmq.live import TOPICS
 
 _CHOSEN: dict[str, Callable[[int], bool]] = {
-    "*": lambda n: True,
-    "A": lambda n: n % 2 == 0,
-    "n > 300": lambda n: n > 300,
-}
+    "*": lambda n: True, "A": lambda n: n % 2 == 0, "n > 300": lambda n: n > 300,
+}  # fmt: skip
 
 
 def keys_of(topic: str, expression: str) -> list[str]:

@@ -145,8 +145,7 @@ def _built(language: str) -> Path:
 
 def consume(
     language: str, address: str, group: str, topic: str, *, mode: str = "simple",
-    kind: str = "tag", expression: str = "*", wanted: int, seconds: float = 60,
-    kept: str = NOTHING,
+    kind: str = "tag", expression: str = "*", wanted: int, seconds: float = 60, kept: str = NOTHING,
 ) -> list[Received]:  # fmt: skip
     """What a consumer is given, in order."""
     words = (mode, group, topic, kind, expression, str(wanted), str(int(seconds * 1000)), kept)

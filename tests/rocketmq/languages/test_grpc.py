@@ -25,11 +25,10 @@ KEPT = "7"  # these messages are not acknowledged before their third time
 ORDERED = "ordered"  # a group that is given each queue's messages in order
 # name of the group: what its consumer is asked to read
 SIMPLE: dict[str, dict[str, Any]] = {
-    "all": {"topic": "Live0"},
-    "tag": {"topic": "Live1", "expression": "A"},
+    "all": {"topic": "Live0"}, "tag": {"topic": "Live1", "expression": "A"},
     "sql": {"topic": "Live1", "expression": "n > 300", "kind": "sql"},
     "kept": {"topic": "Live2", "kept": KEPT},
-}
+}  # fmt: skip
 PUSH = {f"push-{name}": {**words, "mode": "push"} for name, words in SIMPLE.items()}
 PUSH[ORDERED] = {"topic": "Live0", "mode": "push"}
 CLIENTS = {
@@ -59,9 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
 def _by_grpc(language: str, version: str, namesrv: str, folder: Path) -> dict[str, list[Received]]:
     with proxy(version, namesrv, folder) as endpoint:
         return {
-            group: consume(
-                language, endpoint, group, **words, seconds=120, wanted=_wanted(words)
-            )
+            group: consume(language, endpoint, group, **words, seconds=120, wanted=_wanted(words))
             for group, words in CLIENTS[language].items()
         }  # fmt: skip
 

@@ -21,12 +21,11 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(3600)]
 VERSION = "5.3.3"
 # name of the group: what its consumer is asked to read
 BOTH: dict[str, dict[str, Any]] = {
-    "push": {"topic": "Live0"},
-    "orderly": {"topic": "Live0", "mode": "orderly"},
+    "push": {"topic": "Live0"}, "orderly": {"topic": "Live0", "mode": "orderly"},
     "broadcast": {"topic": "Live2", "mode": "broadcast"},
     "tags": {"topic": "Live1", "expression": "A"},
     "SQL92": {"topic": "Live1", "expression": "n > 300", "kind": "sql"},
-}
+}  # fmt: skip
 CLIENTS = {
     "go": BOTH | {"pull": {"topic": "Live2", "mode": "pull"}},
     "rust": BOTH | {"POP": {"topic": "Live2", "mode": "pop"}},

@@ -20,16 +20,8 @@ from tests.rocketmq.whole.life import LMQ, READERS, Made, copied
 ROOT = Path(__file__).parents[3]
 _DAYS = 10 * 24 * 3600
 _TOPICS = (
-    "Plain",
-    "Timers",
-    "Delayed",
-    "Half",
-    "Failed",
-    "Popped",
-    "PoppedInOrder",
-    "Batch",
-    "Compacted",
-)
+    "Plain", "Timers", "Delayed", "Half", "Failed", "Popped", "PoppedInOrder", "Batch", "Compacted",
+)  # fmt: skip
 
 
 class CommandFailed(AssertionError):
@@ -174,11 +166,9 @@ def expire(ways: Ways) -> Served:
             os.utime(path, (time.time() - _DAYS,) * 2)
     before, expected = len(list((store / "commitlog").iterdir())), Expected.of(ways.made)
     ignored = [
-        word
-        for each in expected.readers
-        if each.topic == "Plain"
+        word for each in expected.readers if each.topic == "Plain"
         for word in ("--ignore-group", each.group)
-    ]
+    ]  # fmt: skip
     ways.reput("expire", store, "--any-hour", "--yes", *ignored)
     assert len(list((store / "commitlog").iterdir())) < before, ways.said
     expected.readers = [each for each in expected.readers if each.topic != "Plain"]
@@ -357,30 +347,25 @@ def _case(run: Callable[[Ways], Served], *needs: str, **more: Any) -> Case:
 # Pop's rows in RocksDB do not tell the names that their check points in the log would have.
 _BY_NAME = "rocksdb"
 CASES: dict[str, Case] = {
-    "untouched": _case(untouched, small=True),
-    "untouched-killed": _case(untouched_killed),
+    "untouched": _case(untouched, small=True), "untouched-killed": _case(untouched_killed),
     "move": _case(move, killed=True, small=True),
     "move-other-engine": _case(move_other_engine, "rocksdb", refused="files"),
-    "repair": _case(repair, killed=True),
-    "recover": _case(recover, killed=True, refused="rocksdb"),
+    "repair": _case(repair, killed=True), "recover": _case(recover, killed=True, refused="rocksdb"),
     "catch-up": _case(catch_up, killed=True, refused="rocksdb"),
-    "expire": _case(expire, killed=True),
-    "convert": _case(convert, killed=True, refused=_BY_NAME),
+    "expire": _case(expire, killed=True), "convert": _case(convert, killed=True, refused=_BY_NAME),
     "convert-topics": _case(convert_topics, refused=_BY_NAME),
-    "convert-lmq": _case(convert_lmq, "lmq"),
-    "convert-drop": _case(convert_drop, refused=_BY_NAME),
+    "convert-lmq": _case(convert_lmq, "lmq"), "convert-drop": _case(convert_drop, refused=_BY_NAME),
     "convert-rename": _case(convert_rename, refused=_BY_NAME),
     "merge-apart": _case(merge_apart, refused=_BY_NAME),
     "merge-renumber": _case(merge_renumber, refused=_BY_NAME),
     "replicate": _case(replicate, killed=True, refused="rocksdb"),
-    "back-up": _case(back_up, killed=True),
-    "back-up-cut": _case(back_up_cut, small=True),
+    "back-up": _case(back_up, killed=True), "back-up-cut": _case(back_up_cut, small=True),
     "export": _case(export, refused="both"),
     "export-messages": _case(export_messages, refused="rocksdb"),
     "append": _case(append, killed=True, refused="rocksdb"),
     "deliver-delayed": _case(deliver_delayed, killed=True, refused="rocksdb"),
     "resolve-transactions": _case(resolve_transactions, killed=True, refused="rocksdb"),
-}
+}  # fmt: skip
 
 
 def wrong(served: Served, got: Any) -> dict[str, str]:

@@ -93,8 +93,7 @@ def run(
             _go_on(client, broker.namesrv, expected)
             if expected.pending:
                 client.tell(
-                    "await_checks", namesrv=broker.namesrv, topic="Checks",
-                    checks=expected.pending,
+                    "await_checks", namesrv=broker.namesrv, topic="Checks", checks=expected.pending,
                     seconds=_REVIVED_SECONDS + max(0.0, expected.last_due - time.time()),
                 )  # fmt: skip
             ledger.to_the_end()
@@ -166,10 +165,9 @@ class _Reading:
         end = max(self._expected.last_due, begun) + _REVIVED_SECONDS
         self._quiet = begun + _QUIET_SECONDS
         while (now := time.time()) < end and not (
-            now > self._quiet
-            and now > self._expected.last_due
+            now > self._quiet and now > self._expected.last_due
             and not self.ledger.wrong(self._expected, self._consumers)
-        ):
+        ):  # fmt: skip
             self.read()
             time.sleep(0.2)
 

@@ -94,18 +94,16 @@ PARTS = {"nothing": 0.0, "quarter": 0.25, "half": 0.5, "all": 1.0}
 READERS = {
     "plain": [*(Reader(f"part-{name}", "Plain") for name in PARTS)],
     "java": [Reader("pushed", "Plain", "push"), Reader("pushed-orderly", "Plain", "push-orderly")],
-    "delayed": [Reader("arrivals", "Delayed")],
-    "half": [Reader("arrivals", "Half")],
+    "delayed": [Reader("arrivals", "Delayed")], "half": [Reader("arrivals", "Half")],
     "retry": [
         Reader(FAILING, f"%RETRY%{FAILING}", queues=1),
         Reader("buried", f"%DLQ%{FAILING}", queues=1),
     ],
-    "lmq": [Reader("%LMQ%reader", LMQ, queues=1)],
-    "timers": [Reader("arrivals", "Timers")],
+    "lmq": [Reader("%LMQ%reader", LMQ, queues=1)], "timers": [Reader("arrivals", "Timers")],
     "pop": [Reader("popper", "Popped", "pop"), Reader("orderly", "PoppedInOrder", "ordered")],
     "batch": [Reader("part-batch", "Batch", queues=1)],
     "compaction": [Reader("part-compacted", "Compacted", queues=1)],
-}
+}  # fmt: skip
 
 
 def readers(has: frozenset[str]) -> list[Reader]:

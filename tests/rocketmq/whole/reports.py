@@ -1,7 +1,7 @@
 """Public reports on timers, pop and transactions after crashes, moves and failovers, as cases.
 
-Each does to a store what its report says a crash or failover did; then RocketMQ alone, or a command
-before it, goes on with that. Numbers are RocketMQ's issues.
+Each does to a store what its report says a crash or failover did; then a command, and RocketMQ, go
+on with that. Numbers are RocketMQ's issues.
 """
 
 from __future__ import annotations
@@ -75,32 +75,24 @@ REPORTS: dict[str, Report] = {
 }
 
 
-def _harmed(report: Report, ways: Ways, recovered: bool) -> Served:
-    store, expected = ways.copy("killed"), Expected.of(ways.made)
-    report.harm(store, ways.made)
-    if report.cut:
-        for reader, keys in ways.made.tail.items():
-            expected.keys[reader] = expected.keys[reader] - Counter(keys)
-    if recovered:
+def _recovered(report: Report) -> Case:
+    def run(ways: Ways) -> Served:
+        store, expected = ways.copy("killed"), Expected.of(ways.made)
+        report.harm(store, ways.made)
+        if report.cut:
+            for reader, keys in ways.made.tail.items():
+                expected.keys[reader] = expected.keys[reader] - Counter(keys)
         # Queues name messages that the log has lost: that is said, and the exit code 1.
         ways.reput("recover", store, "--yes", leaves=store)
         ways.ended_with = 0 if report.cut else ways.ended_with
-    return ways.served(store, expected)
+        return ways.served(store, expected)
 
-
-def _alone(report: Report) -> Case:
-    return Case(lambda ways: _harmed(report, ways, recovered=False), frozenset(report.needs))
-
-
-def _recovered(report: Report) -> Case:
-    return Case(lambda ways: _harmed(report, ways, recovered=True), frozenset(report.needs))
+    return Case(run, frozenset(report.needs))
 
 
 # A report on a failover, where a slave goes on with what it had of the master's files: the store is
 # replicated. #2357: delayOffset.json was older; #9957: pop's rows in RocksDB are not sent.
 _FAILOVERS = {
-    "2357": Case(replicate),
-    "9957": Case(replicate, frozenset({"kv"}), refused="rocksdb"),
-}
+    "2357": Case(replicate), "9957": Case(replicate, frozenset({"kv"}), refused="rocksdb"),
+}  # fmt: skip
 BY_REPUT = {number: _recovered(report) for number, report in REPORTS.items()} | _FAILOVERS
-ALONE = {number: _alone(report) for number, report in REPORTS.items()}

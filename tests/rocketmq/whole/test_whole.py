@@ -104,10 +104,9 @@ def test_a_command_that_was_killed_and_run_again(
 
 
 MADE = [
-    (version, queues)
-    for version in RELEASES
+    (version, queues) for version in RELEASES
     for queues in ("files", "rocksdb")[: 1 + ("rocksdb" in features(version))]
-]
+]  # fmt: skip
 
 
 def _some(made: list[tuple[str, str]], place: int) -> list[tuple[str, str]]:
@@ -119,11 +118,10 @@ def _some(made: list[tuple[str, str]], place: int) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("version", "queues", "name"),
     [
-        (*made, name)
-        for place, (name, case) in enumerate(CASES.items())
+        (*made, name) for place, (name, case) in enumerate(CASES.items())
         for made in _some([made for made in MADE if case.needs <= features(*made)], place)
     ],
-)
+)  # fmt: skip
 def test_a_store_is_whole_after(
     version: str, queues: str, name: str, each_once: Callable[..., None]
 ) -> None:

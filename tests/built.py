@@ -5,8 +5,6 @@
 Each step gives the builder back. What is derived is the slow reference's, never our own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,10 +17,8 @@ from tests.memory_storage import MemoryStorage
 from tests.reference import derive
 
 T0 = 1_700_000_000_000
-SIZES: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 2048, "mappedFileSizeConsumeQueue": 200, "maxHashSlotNum": 7,
-    "maxIndexNum": 50,
-}  # fmt: skip
+SIZES: dict[str, Any] = {"mappedFileSizeCommitLog": 2048, "mappedFileSizeConsumeQueue": 200,
+                         "maxHashSlotNum": 7, "maxIndexNum": 50}  # fmt: skip
 
 
 @dataclass

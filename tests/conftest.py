@@ -23,24 +23,21 @@ pytest_plugins = ["tests.ledger.plugin", "tests.scheduling"]
 
 # Rooms whose files have a local time of their own, and those whose files leave nothing behind.
 # An engine's pool, a JVM or a server that a session shares would be what others leave.
-LOCAL = (
-    "broker/change/", "broker/serving/", "broker/services/", "jobs/exporting/", "jobs/opening/",
-    "jobs/replicating/", "jobs/sockets/", "store_format/derived/", "store_format/fate/",
-    "store_format/files/", "store_format/query/", "store_format/rocksdb/",
-)  # fmt: skip
+LOCAL = ("broker/change/", "broker/serving/", "broker/services/", "jobs/exporting/",
+         "jobs/opening/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
+         "store_format/fate/", "store_format/files/", "store_format/query/",
+         "store_format/rocksdb/")  # fmt: skip
 # These leave nothing open where they run real things too; all others' quick tests do.
-LEAVES_NOTHING = (
-    "broker/change/", "broker/services/", "broker/serving/", "broker/wire/",
-    "jobs/judging/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
-    "store_format/describe/", "store_format/fate/", "store_format/log/", "store_format/query/",
-    "store_format/rocksdb/", "store_format/state/",
-)  # fmt: skip
+LEAVES_NOTHING = ("broker/change/", "broker/services/", "broker/serving/", "broker/wire/",
+                  "jobs/judging/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
+                  "store_format/describe/", "store_format/fate/", "store_format/log/",
+                  "store_format/query/", "store_format/rocksdb/",
+                  "store_format/state/")  # fmt: skip
 
 # Their quick tests have commands run in this process, but those marked `own_engine`.
-IN_PROCESS = (
-    "attack/", "chains/", "faults/", "jobs/", "store_format/describe/", "store_format/discover/",
-    "store_format/files/test_queue_logs", "store_format/rocksdb/",
-)  # fmt: skip
+IN_PROCESS = ("attack/", "chains/", "faults/", "jobs/", "store_format/describe/",
+              "store_format/discover/", "store_format/files/test_queue_logs",
+              "store_format/rocksdb/")  # fmt: skip
 
 # A kernel may have to be compiled during an example, so no example has a deadline.
 # The same examples are drawn each time, here and on CI, so that a red run is the change's own;

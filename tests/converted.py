@@ -30,10 +30,9 @@ def converted(
     cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, 2)
     with mock.patch.multiple(stages, _PIECES_A_TASK=1):
         try:
-            summary = convert(
-                Session(seed), STORE, OUTPUT, rocketmq=log.version, settings=as_text(log.settings),
-                storage=storage, cut=cut, **options,
-            )  # fmt: skip
+            summary = convert(Session(seed), STORE, OUTPUT, rocketmq=log.version,
+                              settings=as_text(log.settings), storage=storage, cut=cut,
+                              **options)  # fmt: skip
         except BaseException:
             assert storage.files == before
             raise
@@ -87,10 +86,8 @@ def written(
 
 def log_of(storage: MemoryStorage, folder: str = OUTPUT) -> dict[int, bytes]:
     prefix = f"{folder}/commitlog/"
-    return {
-        int(path.removeprefix(prefix)): storage.files[path]
-        for path in storage.files if path.startswith(prefix)
-    }  # fmt: skip
+    return {int(path.removeprefix(prefix)): storage.files[path]
+            for path in storage.files if path.startswith(prefix)}  # fmt: skip
 
 
 def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
@@ -134,10 +131,8 @@ LMQ = "%LMQ%dev"
 
 def light(topic: str, n: int, number: int, time: int, more: str = "", numbers: str = "") -> Message:
     """Message n of a topic, which is number `number` of the LMQ too."""
-    pairs = properties(
-        ("KEYS", "k"), ("INNER_MULTI_QUEUE_OFFSET", f"{number}{numbers}"),
-        ("INNER_MULTI_DISPATCH", f"{LMQ}{more}"), ("TAGS", "t"),
-    )  # fmt: skip
+    pairs = properties(("KEYS", "k"), ("INNER_MULTI_QUEUE_OFFSET", f"{number}{numbers}"),
+                       ("INNER_MULTI_DISPATCH", f"{LMQ}{more}"), ("TAGS", "t"))  # fmt: skip
     return Message(topic, 0, n, b"m", pairs, store_timestamp=START + time, crc_property=n % 2 == 0)
 
 

@@ -175,10 +175,9 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
     """reput.jobs.rebuild.rebuild in this process."""
     session = session or Session()
     most, at_once = session.small
-    sizes: dict[str, Any] = {
-        "MOST_ENTRIES": most, "_RUNS_AT_ONCE": at_once, "_ENTRIES_AT_ONCE": 4 * at_once,
-        "CARRIED_ENTRIES": (1 << 20, most)[session.seed % 2],
-    }  # fmt: skip
+    sizes: dict[str, Any] = {"MOST_ENTRIES": most, "_RUNS_AT_ONCE": at_once,
+                             "_ENTRIES_AT_ONCE": 4 * at_once,
+                             "CARRIED_ENTRIES": (1 << 20, most)[session.seed % 2]}  # fmt: skip
     with (
         mock.patch.multiple(queues, **sizes),
         mock.patch.multiple(stages, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
@@ -194,10 +193,8 @@ def rebuild_log(
     storage = storage or storage_of(log)
     before = dict(storage.files)
     try:
-        summary = run(
-            STORE, OUTPUT, session, rocketmq=log.version, settings=as_text(log.settings),
-            on_damage=on_damage, cut=cut, storage=storage,
-        )  # fmt: skip
+        summary = run(STORE, OUTPUT, session, rocketmq=log.version, settings=as_text(log.settings),
+                      on_damage=on_damage, cut=cut, storage=storage)  # fmt: skip
     except BaseException:
         assert storage.files == before
         raise

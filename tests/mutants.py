@@ -5,8 +5,6 @@ so that code and tests may move. `make mutants`, or `python -m tests.mutants [PA
 plants all, or those of such a name, one a core; those whose room changed lately come first.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import fcntl
@@ -36,11 +34,9 @@ _LATELY = "HEAD~30"  # what has changed since is planted first
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "target", ".hypothesis", "__pycache__", ".ledger", "build"
 )
-_STORES = (
-    "/tests/golden", "/tests/chains/stores", "/tests/store_format/fate/stores",
-    "/tests/store_format/rocksdb/stores", "/tests/store_format/files/stores",
-    "/tests/jobs/sockets/answers",
-)  # fmt: skip
+_STORES = ("/tests/golden", "/tests/chains/stores", "/tests/store_format/fate/stores",
+           "/tests/store_format/rocksdb/stores", "/tests/store_format/files/stores",
+           "/tests/jobs/sockets/answers")  # fmt: skip
 _TEST = re.compile(
     r"^[ ]*(?:async )?def (test_\w+)|^class (Test\w*)|^(test_\w+|Test\w*) *=", re.MULTILINE
 )
@@ -66,11 +62,9 @@ class Lost(Exception):
 
 def bugs_of(root: Path = ROOT) -> list[Bug]:
     """All bugs, in the order of the rooms' files."""
-    return [
-        Bug(name, row["in"], row["sound"], row["broken"], tuple(row["tests"]))
-        for path in sorted((root / "tests" / "bugs").glob("*.toml"))
-        for name, row in tomllib.loads(path.read_text("utf-8")).items()
-    ]
+    return [Bug(name, row["in"], row["sound"], row["broken"], tuple(row["tests"]))
+            for path in sorted((root / "tests" / "bugs").glob("*.toml")) for name,
+            row in tomllib.loads(path.read_text("utf-8")).items()]  # fmt: skip
 
 
 class Code:
@@ -106,10 +100,8 @@ class Code:
         gone = [name for name, *_ in names.values() if name not in self._tests]
         if gone or not names:
             raise Lost(f"{bug.name}: no test is called {', '.join(gone) or 'anything'}")
-        return [
-            f"{file}::{name}{bracket}{case}" for name, bracket, case in names.values()
-            for file in self._tests[name]
-        ]  # fmt: skip
+        return [f"{file}::{name}{bracket}{case}" for name, bracket, case in names.values()
+                for file in self._tests[name]]  # fmt: skip
 
     @cached_property
     def _tests(self) -> dict[str, list[str]]:
@@ -163,12 +155,10 @@ class Code:
         gone = f"{name} of {left} no longer has"
         if not left:
             gone = f"nothing is called {bug.place}, which had"
-        now = [
-            f"{module_name(path)}.{found}"
-            for path, text in self._texts.items() if bug.sound in text
-            for found, some in self._spans(path).items()
-            if any(bug.sound in text[start:end] for start, end in some)
-        ]  # fmt: skip
+        now = [f"{module_name(path)}.{found}" for path,
+               text in self._texts.items() if bug.sound in text for found,
+               some in self._spans(path).items()
+               if any(bug.sound in text[start:end] for start, end in some)]  # fmt: skip
         where = f" (it is in {', '.join(now)})" if 0 < len(now) < 5 else ""
         return f"{gone} {' '.join(bug.sound.split())!r}{where}"
 
@@ -334,10 +324,9 @@ class _Planting:
         bug = self.left.pop(0)
         name = hashlib.sha1(bug.name.encode()).hexdigest()[:8]
         log = ROOT / "build" / "mutants" / f"{name}.txt"
-        return budget.Job(
-            [sys.executable, "-m", "tests.mutants", "--one", bug.name], log,
-            lambda code: self._done(bug, log, code), limit=_HANG_SECONDS, folder=ROOT,
-        )  # fmt: skip
+        return budget.Job([sys.executable, "-m", "tests.mutants", "--one", bug.name], log,
+                          lambda code: self._done(bug, log, code), limit=_HANG_SECONDS,
+                          folder=ROOT)  # fmt: skip
 
     def _done(self, bug: Bug, log: Path, code: int | None) -> None:
         if code is None:  # the budget's end, or ctrl-c

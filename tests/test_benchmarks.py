@@ -21,26 +21,18 @@ def test_no_benchmark_uses_what_is_gone(path: Path) -> None:
 
 
 def test_the_slope_is_of_the_marginal_cost() -> None:
-    usual = {
-        "rocketmq_seconds": 12.0, "reput_seconds": 6.0, "no_check_seconds": 5.0, "bare_work": 1.0,
-        "spark_seconds": 8.0,
-    }  # fmt: skip
-    large = {
-        "rocketmq_seconds": 82.0, "reput_seconds": 16.0, "no_check_seconds": 12.0, "bare_work": 4.5,
-        "spark_seconds": 18.0,
-    }  # fmt: skip
-    assert slopes(usual, large) == {
-        "slope_ratio": 7.0, "no_check_slope_ratio": 10.0, "bare_slope_ratio": 20.0,
-        "spark_slope_ratio": 7.0,
-    }  # fmt: skip
+    usual = {"rocketmq_seconds": 12.0, "reput_seconds": 6.0, "no_check_seconds": 5.0,
+             "bare_work": 1.0, "spark_seconds": 8.0}  # fmt: skip
+    large = {"rocketmq_seconds": 82.0, "reput_seconds": 16.0, "no_check_seconds": 12.0,
+             "bare_work": 4.5, "spark_seconds": 18.0}  # fmt: skip
+    assert slopes(usual, large) == {"slope_ratio": 7.0, "no_check_slope_ratio": 10.0,
+                                    "bare_slope_ratio": 20.0, "spark_slope_ratio": 7.0}  # fmt: skip
 
 
 def test_a_row_of_the_same_store_has_rocketmqs_time_beside_it() -> None:
-    rows = {
-        "usual": {"rocketmq_seconds": 15.0, "reput_seconds": 5.0},
-        "one core": {"reput_seconds": 6.0}, "cluster": {"cluster_stages": 2.0},
-        "large by cores": {"reput_seconds": 20.0},
-    }  # fmt: skip
+    rows = {"usual": {"rocketmq_seconds": 15.0, "reput_seconds": 5.0},
+            "one core": {"reput_seconds": 6.0}, "cluster": {"cluster_stages": 2.0},
+            "large by cores": {"reput_seconds": 20.0}}  # fmt: skip
     put_beside(rows)
     assert rows["one core"] == {"rocketmq_seconds": 15.0, "reput_seconds": 6.0, "ratio": 2.5}
     assert rows["cluster"]["rocketmq_seconds"] == 15.0
@@ -48,10 +40,8 @@ def test_a_row_of_the_same_store_has_rocketmqs_time_beside_it() -> None:
 
 
 def test_a_table_has_all_rows_and_says_what_differs() -> None:
-    rows = {
-        "good": {"messages": 1000, "log_bytes": 2_000_000_000, "same_bytes": True},
-        "bad": {"messages": 1, "same_bytes": False, "speed_up": 1.9},
-    }
+    rows = {"good": {"messages": 1000, "log_bytes": 2_000_000_000, "same_bytes": True},
+            "bad": {"messages": 1, "same_bytes": False, "speed_up": 1.9}}  # fmt: skip
     _, good, bad = table(rows).splitlines()
     assert good.split()[:3] == ["good", "1,000", "2.00"]
     assert "the same" in good

@@ -61,10 +61,8 @@ def test_the_rebuild_runs_twice_with_its_own_words(
 ) -> None:
     """rebuild, then verify, as Databricks calls them: in a process that has a session."""
     golden = golden_stores.unpack("small_all_5.3.3")
-    given = {
-        "store": str(golden.input), "output": str(tmp_path / "out"), "staging": str(tmp_path),
-        "rocketmq": "5.3.3",
-    }  # fmt: skip
+    given = {"store": str(golden.input), "output": str(tmp_path / "out"), "staging": str(tmp_path),
+             "rocketmq": "5.3.3"}  # fmt: skip
     sizes = [f"--set={name}={str(value).lower()}" for name, value in golden.settings.items()]
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "client.4.0")
     for task in 2 * JOBS["reput_rebuild"]["tasks"]:

@@ -71,16 +71,14 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    conf = {
-        "spark.connect.grpc.binding.port": port, "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.ui.enabled": "false",
-    }  # fmt: skip
+    conf = {"spark.connect.grpc.binding.port": port,
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.ui.enabled": "false"}  # fmt: skip
     words = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
     for name, value in conf.items():
         words += ["--conf", f"{name}={value}"]
-    words += [
-        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal",
-    ]  # fmt: skip
+    words += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+              "spark-internal"]  # fmt: skip
     out = tmp_path / "out"
     settings = [f"{name}={str(value).lower()}" for name, value in golden.settings.items()]
     with daemon(

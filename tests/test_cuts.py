@@ -28,10 +28,8 @@ CUTS = (1, 2, 7, 64)
 MEMORY = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
 )
-SMALL: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
-    "maxIndexNum": 9,
-}  # fmt: skip
+SMALL: dict[str, Any] = {"mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 100,
+                         "maxHashSlotNum": 7, "maxIndexNum": 9}  # fmt: skip
 
 
 def split_bytes(log: Log, splits: int) -> int:
@@ -75,16 +73,13 @@ def forged_logs(draw: st.DrawFn) -> Log:
         places = sum(len(encode(message, 0)) for message in messages)
         padding = draw(st.sampled_from([0, 1, 300, 1000]))
         at = places + 88 + padding  # of the forged record: fixed fields, then the body
-        inner = Message(
-            topic="Forged", queue_offset=number, properties=properties(("KEYS", "forged")),
-            size=draw(st.sampled_from(FORGED_SIZES)),
-            body=b"x" * draw(st.sampled_from([0, 5, 500])),
-        )  # fmt: skip
+        inner = Message(topic="Forged", queue_offset=number,
+                        properties=properties(("KEYS", "forged")),
+                        size=draw(st.sampled_from(FORGED_SIZES)),
+                        body=b"x" * draw(st.sampled_from([0, 5, 500])))  # fmt: skip
         body = bytes(padding) + encode(inner, at) + bytes(draw(st.sampled_from([0, 3, 700])))
-        outer = Message(
-            topic=f"T{number % 2}", queue_offset=number // 2, body=body,
-            properties=properties(("KEYS", f"k{number}"), ("TAGS", "a")),
-        )  # fmt: skip
+        outer = Message(topic=f"T{number % 2}", queue_offset=number // 2, body=body,
+                        properties=properties(("KEYS", f"k{number}"), ("TAGS", "a")))  # fmt: skip
         assume(places + len(encode(outer, places)) + 8 <= size)
         messages.append(outer)
     segments = build_log(messages, size, extra_segments=draw(st.sampled_from([0, 1])))
@@ -155,10 +150,8 @@ STORES = ("mixed_5.4.0", "lmq_batch_5.3.3")
 
 
 def _rebuild(engine: Any, store: GoldenStore, output: Path, cut: Cut) -> str | None:
-    rebuild(
-        engine, str(store.input), str(output), rocketmq=store.version,
-        settings=as_text(store.settings), on_damage=TRUNCATE, cut=cut,
-    )  # fmt: skip
+    rebuild(engine, str(store.input), str(output), rocketmq=store.version,
+            settings=as_text(store.settings), on_damage=TRUNCATE, cut=cut)  # fmt: skip
     return files_difference(output, store.expect)
 
 

@@ -13,9 +13,8 @@ from reput.store_format.state_table import FILES
 from tests import golden_stores
 from tests.format_pages import FIELD_ROW, FOLDER, LINE, QUEUE_LOGS, Block, fields, parts, text_of
 
-PAGES = (
-    "batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names", "state",
-)  # fmt: skip
+PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names",
+         "state")  # fmt: skip
 
 
 def test_every_page_of_a_structure_is_decoded_here() -> None:
@@ -112,9 +111,8 @@ def test_the_record_is_explained_to_its_last_byte() -> None:
         assert before.offset + len(before.raw) == after.offset
     assert found[0].value == found[-1].offset  # totalSize leads to the next record
     text = b"".join(part.raw for part in found if part.name in ("name", "value"))
-    assert text.decode().split("\x02")[:3] == [
-        "KEYS\x01BB5 订单12 🚀go46", "UNIQ_KEY\x01ZL9HAECFNB5BYSL9W3JDA1T28HXAXEDV", "TAGS\x01x",
-    ]  # fmt: skip
+    assert text.decode().split("\x02")[:3] == ["KEYS\x01BB5 订单12 🚀go46",
+        "UNIQ_KEY\x01ZL9HAECFNB5BYSL9W3JDA1T28HXAXEDV", "TAGS\x01x"]  # fmt: skip
 
 
 def test_the_table_of_faults_is_the_list_of_reasons() -> None:

@@ -37,10 +37,8 @@ BAD_TAILS = {
 def rebuild_golden(
     engine: Engine, store: GoldenStore, output: Path, on_damage: str = REFUSE
 ) -> Summary:
-    return rebuild(
-        engine, str(store.input), str(output), rocketmq=store.version,
-        settings=as_text(store.settings), on_damage=on_damage,
-    )  # fmt: skip
+    return rebuild(engine, str(store.input), str(output), rocketmq=store.version,
+                   settings=as_text(store.settings), on_damage=on_damage)  # fmt: skip
 
 
 # The small ones are rebuilt without an engine's processes: test_golden_in_process.
@@ -70,10 +68,8 @@ def test_a_golden_store_is_rebuilt_byte_for_byte(engine: Engine, name: str, tmp_
 def check_manifest(output: Path, summary: Summary) -> None:
     """The manifest has every file there is, with its length and digest, and nothing else."""
     manifest = json.loads((output / "manifest.json").read_text())
-    there = {
-        path.relative_to(output).as_posix(): path for path in output.rglob("*")
-        if path.is_file() and path.name != "manifest.json"
-    }  # fmt: skip
+    there = {path.relative_to(output).as_posix(): path for path in output.rglob("*")
+             if path.is_file() and path.name != "manifest.json"}  # fmt: skip
     assert {file["path"] for file in manifest["files"]} == there.keys()
     for file in manifest["files"]:
         path = there[file["path"]]
@@ -118,8 +114,6 @@ def test_what_a_task_says_of_a_store_comes_out_as_it_was(engine: Engine, tmp_pat
     (tmp_path / "store" / "commitlog" / f"{0:020d}").write_bytes(segments[0])
     says = r"^topic 'T', queue 0: the record at physical offset 0: queueOffset -1 is out of range"
     with pytest.raises(DamageFound, match=says):
-        rebuild(
-            engine, str(tmp_path / "store"), str(tmp_path / "output"), rocketmq="5.3.3",
-            settings={"mappedFileSizeCommitLog": "4096"},
-        )  # fmt: skip
+        rebuild(engine, str(tmp_path / "store"), str(tmp_path / "output"), rocketmq="5.3.3",
+                settings={"mappedFileSizeCommitLog": "4096"})  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["store"]

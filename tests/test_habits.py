@@ -11,10 +11,8 @@ import pytest
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parent.parent
-_YAML = [
-    *(ROOT / ".ci").glob("*.yml"), *(ROOT / ".github").rglob("*.yml"),
-    ROOT / ".pre-commit-config.yaml",
-]  # fmt: skip
+_YAML = [*(ROOT / ".ci").glob("*.yml"), *(ROOT / ".github").rglob("*.yml"),
+         ROOT / ".pre-commit-config.yaml"]  # fmt: skip
 _TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
 
 

@@ -97,10 +97,8 @@ def tool_of_uv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", str(top / "venv")], check=True)
     python = top / "venv" / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "uv"], check=True)
-    env = {
-        **os.environ, "UV_TOOL_DIR": str(top / "tools"), "UV_TOOL_BIN_DIR": str(top / "bin"),
-        "UV_HTTP_TIMEOUT": "600", "REPUT_CACHE": str(top / "cache"),
-    }  # fmt: skip
+    env = {**os.environ, "UV_TOOL_DIR": str(top / "tools"), "UV_TOOL_BIN_DIR": str(top / "bin"),
+           "UV_HTTP_TIMEOUT": "600", "REPUT_CACHE": str(top / "cache")}  # fmt: skip
     words = [python.with_name("uv"), "tool", "install", f"{wheel}[spark,java]"]
     done = subprocess.run([*words, "--python", str(python)], env=env, capture_output=True,
                           text=True, timeout=800, check=False)  # fmt: skip
@@ -131,10 +129,8 @@ def test_each_java_and_none_in_silence(java: int | None, tool_of_uv: Path, tmp_p
         if home is None:
             pytest.skip(f"there is no Java {java}")
         env["JAVA_HOME"] = str(home)
-    words = [
-        str(tool_of_uv / "bin" / "reput"), "rebuild", str(store), "--output", "out", "--engine",
-        "spark",
-    ]  # fmt: skip
+    words = [str(tool_of_uv / "bin" / "reput"), "rebuild", str(store), "--output", "out",
+             "--engine", "spark"]  # fmt: skip
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True,
                           timeout=800, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr

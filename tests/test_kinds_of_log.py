@@ -19,10 +19,9 @@ from tests.logs.fields import MALFORMED, MIN_VALUE, ODD_BYTES, _malform
 from tests.reference import Derivation, derive
 from tests.reference.javatext import hash_code
 
-SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
-    "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 7, "maxIndexNum": 10,
-}  # fmt: skip
+SETTINGS: dict[str, Any] = {"mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
+                            "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 7,
+                            "maxIndexNum": 10}  # fmt: skip
 OLD, NEW = "4.1.0-incubating", "5.5.0"
 START = 1_700_000_000_000
 HOST_V6 = bytes(range(16)) + HOST[4:]
@@ -99,10 +98,9 @@ def lmq(names: str, offsets: str) -> bytes:
 
 
 def delayed(level: object, number: int) -> Message:
-    return Message(
-        topic="SCHEDULE_TOPIC_XXXX", queue_id=2, queue_offset=number, store_timestamp=START,
-        properties=properties(("DELAY", str(level)), ("TAGS", "t")),
-    )  # fmt: skip
+    return Message(topic="SCHEDULE_TOPIC_XXXX", queue_id=2, queue_offset=number,
+                   store_timestamp=START,
+                   properties=properties(("DELAY", str(level)), ("TAGS", "t")))  # fmt: skip
 
 
 MULTI = {"enableMultiDispatch": True, "enableLmq": True}

@@ -14,10 +14,15 @@ ALL = sorted(path for path in FOLDER.glob("*.py") if path.stem != "queue_chart")
 
 def ran(work: Path, *names: str) -> str:
     """What notebooks print, run as scripts in a folder of their own, one after the other."""
-    program = "import runpy, sys\nsys.path.insert(0, sys.argv.pop(1))\nfor name in sys.argv[1:]: runpy.run_path(name)"
-    paths = [FOLDER, *(FOLDER / name for name in names)]
+    program = "import runpy, sys\nfor name in sys.argv[1:]: runpy.run_path(name)"
+    paths = [FOLDER / name for name in names]
     result = run_python(
-        "-c", program, *paths, env={"REPUT_NOTEBOOK_WORK": str(work)}, cwd=work, timeout=300
+        "-c",
+        program,
+        *paths,
+        cwd=work,
+        timeout=300,
+        env={"REPUT_NOTEBOOK_WORK": str(work), "PYTHONPATH": str(FOLDER)},
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

@@ -89,9 +89,8 @@ def shipped() -> set[str]:
     paths = {module.as_posix() for package in PACKAGES for module in modules(package)}
     paths |= {"store_format/release/harmless_settings.txt"}
     paths |= {each.relative_to(ROOT).as_posix() for each in (ROOT / "jobs/page/assets").iterdir()}
-    return {f"reput/{path}" for path in paths} | {
-        "reput/__init__.py", "reput/__main__.py", "reput/py.typed",
-    }  # fmt: skip
+    return {f"reput/{path}" for path in paths} | {"reput/__init__.py", "reput/__main__.py",
+                                                  "reput/py.typed"}  # fmt: skip
 
 
 def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
@@ -101,10 +100,8 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
     (tmp_path / MAN).parent.mkdir()
     (tmp_path / MAN).write_bytes((ROOT / MAN).read_bytes())
     for package in (*PACKAGES, "reput"):
-        shutil.copytree(
-            ROOT / package, tmp_path / package, symlinks=True,
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )  # fmt: skip
+        shutil.copytree(ROOT / package, tmp_path / package, symlinks=True,
+                        ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
     build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
     done = run_python("-c", build, cwd=tmp_path, check=True)
     wheel = tmp_path / done.stdout.splitlines()[-1]
@@ -118,10 +115,8 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
     assert page.endswith(".data/data/share/man/man1/reput.1")
     assert wheel.stat().st_size < 3_000_000
     assert "reput = reput.jobs.cli:command" in commands
-    plain = [
-        line for line in metadata.splitlines()
-        if line.startswith("Requires-Dist") and "extra" not in line
-    ]  # fmt: skip
+    plain = [line for line in metadata.splitlines() if line.startswith("Requires-Dist")
+             and "extra" not in line]  # fmt: skip
     assert "LICENSE" in about
     assert not any("pyspark" in line for line in plain)
 
@@ -139,10 +134,8 @@ def test_the_zip_has_the_packages_and_is_reproducible(tmp_path: Path) -> None:
 
 def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
     target = tmp_path / "reput.zip"
-    subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "make_zip.py"), str(target)], check=True,
-        capture_output=True,
-    )  # fmt: skip
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "make_zip.py"), str(target)], check=True,
+                   capture_output=True)  # fmt: skip
     # -S leaves out site-packages, and with it the line that points to this checkout.
     program = (
         f"import sys; sys.path[:0] = [{str(target)!r}]\n"

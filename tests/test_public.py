@@ -19,11 +19,10 @@ def test_every_public_name_is_there(name: str) -> None:
 
 def test_type_checkers_see_every_public_name() -> None:
     """They read the imports under TYPE_CHECKING; Python reads the table. Both say the same."""
-    seen = {
-        alias.asname: f"{node.module}.{alias.name}"
-        for node in ast.walk(ast.parse((ROOT / "reput" / "__init__.py").read_text("utf-8")))
-        if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname
-    }  # fmt: skip
+    seen = {alias.asname: f"{node.module}.{alias.name}"
+            for node in ast.walk(ast.parse((ROOT / "reput" / "__init__.py").read_text("utf-8")))
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names if alias.asname}  # fmt: skip
     assert seen == {name: f"{module}.{name}" for name, module in reput._PUBLIC.items()}
 
 
@@ -34,11 +33,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_an_import_loads_nothing_else() -> None:
     """A worker pays for what it uses alone; `reput.rebuild` is named without Spark."""
-    program = (
-        "import sys, reput\n" "print([m for m in sys.modules if m.split('.')[0] in "
-        "('numba', 'numpy', 'pyspark', 'pyarrow', 'pandas') or m.startswith('reput.')])\n"
-        "sys.modules['pyspark'] = None\n" "print(reput.rebuild.__name__)"
-    )  # fmt: skip
+    program = ("import sys, reput\n" "print([m for m in sys.modules if m.split('.')[0] in "
+               "('numba', 'numpy', 'pyspark', 'pyarrow', 'pandas') or m.startswith('reput.')])\n"
+               "sys.modules['pyspark'] = None\n" "print(reput.rebuild.__name__)")  # fmt: skip
     done = run_python("-c", program, check=True)
     assert done.stdout.splitlines() == ["[]", "rebuild"]
 

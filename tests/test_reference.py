@@ -17,10 +17,9 @@ from tests.logs import Log, Message, build_log, encode, key_with_hash, logs, pro
 from tests.reference import Derivation, compare, derive, records
 from tests.reference.javatext import decode_utf8, hash_code, is_blank, parse_integer, split
 
-SMALL: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
-    "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 3, "maxIndexNum": 4,
-}  # fmt: skip
+SMALL: dict[str, Any] = {"mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
+                         "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 3,
+                         "maxIndexNum": 4}  # fmt: skip
 QUEUE = "consumequeue/T/0/00000000000000000000"
 
 

@@ -104,10 +104,9 @@ def test_holes_of_every_length() -> None:
 
 def _end_after_crash(store: Small, segment: bytes) -> int:
     """Where the log ends as the writer opens a store that was not closed."""
-    files = MemoryFiles(
-        names_of={f"commitlog/{0:020d}": 1, "abort": 2},
-        contents={1: bytearray(segment), 2: bytearray()}, folders={"", "commitlog"},
-    )  # fmt: skip
+    files = MemoryFiles(names_of={f"commitlog/{0:020d}": 1, "abort": 2},
+                        contents={1: bytearray(segment), 2: bytearray()},
+                        folders={"", "commitlog"})  # fmt: skip
     given = writer_settings_from(as_text(store.settings))
     writer = open_memory(files, given, Clock(1_900_000_000_000))
     end = writer.log.end

@@ -40,10 +40,8 @@ class Walker:
         (folder / "home").mkdir()
 
     def python(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *words], cwd=self.folder, env=self.env, capture_output=True,
-            text=True, timeout=300, check=False,
-        )  # fmt: skip
+        done = subprocess.run([sys.executable, *words], cwd=self.folder, env=self.env,
+                              capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -51,10 +49,9 @@ class Walker:
         """Run `reput ...` as it is written; returns what it says. code: the exit code."""
         name, *words = shlex.split(command)
         assert name == "reput"
-        done = subprocess.run(
-            [sys.executable, "-m", "reput", *words], cwd=self.folder, env=self.env,
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+        done = subprocess.run([sys.executable, "-m", "reput", *words], cwd=self.folder,
+                              env=self.env, capture_output=True, text=True, timeout=300,
+                              check=False)  # fmt: skip
         assert done.returncode == code, (command, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done.stdout
@@ -122,10 +119,8 @@ def test_a_data_engineer_takes_the_messages_along(walker: Walker) -> None:
     walker.runs("reput export store --output nothing --topic Nobody", 1)
     pytest.importorskip("deltalake")
     walker.runs("reput export store --output delta --as delta", 0)
-    read = (
-        "from deltalake import DeltaTable\n"
-        "print(DeltaTable('delta/messages').to_pyarrow_table().num_rows)"
-    )
+    read = ("from deltalake import DeltaTable\n"
+            "print(DeltaTable('delta/messages').to_pyarrow_table().num_rows)")  # fmt: skip
     assert walker.python("-c", read).strip() == many
     assert 'spark.read.format("commitlog").load(' in _README
 

@@ -19,10 +19,8 @@ class Failure(NamedTuple):
     torn: bool = False
 
 
-FAILURES = {
-    "EIO": Failure(errno.EIO), "ENOSPC": Failure(errno.ENOSPC),
-    "a short write, then ENOSPC": Failure(errno.ENOSPC, torn=True),
-}  # fmt: skip
+FAILURES = {"EIO": Failure(errno.EIO), "ENOSPC": Failure(errno.ENOSPC),
+            "a short write, then ENOSPC": Failure(errno.ENOSPC, torn=True)}  # fmt: skip
 
 
 def fail_at(files: MemoryFiles, number: int, how: Failure, for_ever: bool) -> None:

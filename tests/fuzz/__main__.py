@@ -54,10 +54,8 @@ def main() -> None:
         _keep_at_exit(folder, kept)
     target = TARGETS[args.target]
     target(seeds(args.target)[0])  # compiled before the clock starts
-    limits = [
-        f"-max_total_time={args.seconds}", f"-seed={args.seed}", "-max_len=4096", "-timeout=20",
-        "-rss_limit_mb=4096",
-    ]  # fmt: skip
+    limits = [f"-max_total_time={args.seconds}", f"-seed={args.seed}", "-max_len=4096",
+              "-timeout=20", "-rss_limit_mb=4096"]  # fmt: skip
     atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={crashes}", str(folder)], target)
     atheris.Fuzz()
 

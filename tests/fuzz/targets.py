@@ -105,10 +105,9 @@ def _queues(messages: list[TheirMessage]) -> Queues:
 
 
 def _puts(messages: list[TheirMessage]) -> Puts:
-    return [
-        (abs(hash_code(key)) & 0x7FFFFFFF, message.physical_offset, message.store_timestamp)
-        for message in messages if message.transaction != 0xC for key in _KEYS._keys(message)
-    ]  # fmt: skip
+    return [(abs(hash_code(key)) & 0x7FFFFFFF, message.physical_offset, message.store_timestamp)
+            for message in messages if message.transaction != 0xC
+            for key in _KEYS._keys(message)]  # fmt: skip
 
 
 def _same_files(segment: bytes) -> None:
@@ -236,9 +235,8 @@ def seeds(name: str) -> list[bytes]:
         sealed = build_log([_LOG.messages[0], *small("IPv6", True).messages[-2:]], SEGMENT)[0]
         return [whole[_LOG.places[1] : _LOG.places[4]], sealed[len(_FIRST) :].rstrip(b"\0")]
     if name == "properties":
-        return [
-            b"KEYS\1a b\2TAGS\1t\2UNIQ_KEY\1u\2DELAY\0013\2", b"INNER_NUM\0012\2INNER_BASE\0010\2",
-        ]  # fmt: skip
+        return [b"KEYS\1a b\2TAGS\1t\2UNIQ_KEY\1u\2DELAY\0013\2",
+                b"INNER_NUM\0012\2INNER_BASE\0010\2"]  # fmt: skip
     if name == "topic":
         return [b"Topic", b"..", b"%RETRY%g", b"0" * 20, b"20240101000000000"]
     if name == "remoting":
@@ -246,9 +244,8 @@ def seeds(name: str) -> list[bytes]:
         kinds = [
             Command(11, 1, 0, fields, b"body", "remark", 479, 0, kind) for kind in Serialization
         ]
-        return [
-            b"".join(map(frame, kinds)), frame(Command(10, 1, 0, {}, bytes(400))) + frame(kinds[0]),
-        ]  # fmt: skip
+        return [b"".join(map(frame, kinds)),
+                frame(Command(10, 1, 0, {}, bytes(400))) + frame(kinds[0])]  # fmt: skip
     files = rebuild_log(_LOG.log()).files
     if name == "index":
         return [files["index/0"][: 40 + 4 * SLOTS + 20 * 8]]

@@ -1,7 +1,5 @@
 """RocketMQ's own recovery of the same damaged logs: one JVM, a store after the other."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping

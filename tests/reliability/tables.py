@@ -1,7 +1,5 @@
 """The tables of docs/reliability.md: what was counted, as Markdown."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -70,10 +68,8 @@ def _count(
     theirs = engines.map(lambda engine, each: engine.recover(store, each), inputs)
     for each, their in zip(inputs, theirs, strict=True):
         mine = ours(store, each)
-        yield (
-            each, classify(store, mine_sound, mine, each.number),
-            classify(store, theirs_sound, their, each.number), mine,
-        )  # fmt: skip
+        yield (each, classify(store, mine_sound, mine, each.number),
+               classify(store, theirs_sound, their, each.number), mine)  # fmt: skip
 
 
 def _row(name: str, counts: Counter[Class]) -> str:
@@ -106,11 +102,9 @@ def flips_table(engines: Engines, every: int) -> Iterator[str]:
     yield "| field | bits | named by reput | reput: others lost | RocketMQ: others lost |"
     yield "|---|---:|---:|---:|---:|"
     for name, found in fields.items():
-        yield (
-            f"| {name} | {found['bits']} | {found['named']} | "
-            f"{found['reput OTHERS_LOST'] + found['reput ALL_LOST']} | "
-            f"{found['RocketMQ OTHERS_LOST'] + found['RocketMQ ALL_LOST']} |"
-        )
+        yield (f"| {name} | {found['bits']} | {found['named']} | "
+               f"{found['reput OTHERS_LOST'] + found['reput ALL_LOST']} | "
+               f"{found['RocketMQ OTHERS_LOST'] + found['RocketMQ ALL_LOST']} |")  # fmt: skip
 
 
 def tails_table(engines: Engines, every: int) -> Iterator[str]:
@@ -185,13 +179,9 @@ def random_table(engines: Engines, every: int) -> Iterator[str]:
             made = salvaged(hurt, with_queues)
             total.add(judge(hurt, queues_of(made.files), named_in(made.summary), with_queues))
             logs += 1
-        yield (
-            f"| {kind} | {logs} | {total.untouched:,} | {total.displaced} | "
-            f"{total.fabricated} | {total.unnamed} | {total.contradicted} |"
-        )
+        yield (f"| {kind} | {logs} | {total.untouched:,} | {total.displaced} | "
+               f"{total.fabricated} | {total.unnamed} | {total.contradicted} |")  # fmt: skip
 
 
-TABLES = {
-    "random": random_table, "flips": flips_table, "tails": tails_table, "derived": derived_table,
-    "hostile": hostile_table,
-}  # fmt: skip
+TABLES = {"random": random_table, "flips": flips_table, "tails": tails_table,
+          "derived": derived_table, "hostile": hostile_table}  # fmt: skip

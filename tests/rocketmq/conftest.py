@@ -1,7 +1,5 @@
 """Fixtures of the tests that need the real RocketMQ: one JVM a version, one of each engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`python -m tests.rocketmq.dledger`: groups of real DLedger brokers, and the stores they leave."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile
@@ -24,9 +22,8 @@ SETTINGS: dict[str, object] = {
     "transactionOpBatchInterval": 100,
 }  # fmt: skip
 # What a broker's own file says of a group; the role is only that before the first election.
-GROUP: dict[str, object] = {
-    "enableDLegerCommitLog": True, "dLegerGroup": "group", "brokerRole": "SLAVE", "brokerId": -1,
-}  # fmt: skip
+GROUP: dict[str, object] = {"enableDLegerCommitLog": True, "dLegerGroup": "group",
+                            "brokerRole": "SLAVE", "brokerId": -1}  # fmt: skip
 # How an entry that no majority has is tried: the client does not wait long for it.
 UNHEARD = {"until_killed": True, "send_timeout_ms": 1500}
 

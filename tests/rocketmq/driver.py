@@ -133,11 +133,9 @@ class Driver:
         may_refuse: bool = False, **options: object,
     ) -> Answer:  # fmt: skip
         """Let RocketMQ make all derived files of a store that has none, in place."""
-        answer = self.ask(
-            "derive", store=str(store), settings=dict(settings),
-            topic_attributes=topics or topic_attributes(store),
-            mode=mode or derive_mode(self.version), **options,
-        )  # fmt: skip
+        answer = self.ask("derive", store=str(store), settings=dict(settings),
+                          topic_attributes=topics or topic_attributes(store), mode=mode
+                          or derive_mode(self.version), **options)  # fmt: skip
         if answer.get("refused") and not may_refuse:
             raise JobFailedError(f"RocketMQ {self.version} refused to load {store}\n{self.log}")
         return answer

@@ -1,7 +1,5 @@
 """`python -m tests.rocketmq.fates`: brokers' lives in which every fate of a message occurs."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time
@@ -30,9 +28,8 @@ SETTINGS: dict[str, object] = {
 # Of 5.x alone: the timer wheel, and how long ops are gathered before they are written.
 FIVE: dict[str, object] = {"timerWheelEnable": True, "transactionOpBatchInterval": 100}
 # From 5.4.0 on: half messages in a topic of their own, which a broker looks after by RocksDB.
-TRANSACTIONS_IN_ROCKSDB: dict[str, object] = {
-    "transRocksDBEnable": True, "transWriteOriginTransHalfEnable": False,
-}  # fmt: skip
+TRANSACTIONS_IN_ROCKSDB: dict[str, object] = {"transRocksDBEnable": True,
+                                              "transWriteOriginTransHalfEnable": False}  # fmt: skip
 BOTH_IN_ROCKSDB = {**TRANSACTIONS_IN_ROCKSDB, "timerRocksDBEnable": True}
 GROUP = "failing"
 

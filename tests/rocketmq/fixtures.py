@@ -5,8 +5,6 @@ index files' names follows from a kind and a version, and those are made to: so 
 archives come out again, and `--check` can compare them with the SHA256SUMS beside them.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
@@ -29,10 +27,8 @@ from tests.rocketmq.workload import Shape, Workload
 from tests.unpacking import pack
 
 PREFIX = "small_"
-SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
-    "maxIndexNum": 20,
-}  # fmt: skip
+SETTINGS: dict[str, Any] = {"mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 100,
+                            "maxHashSlotNum": 7, "maxIndexNum": 20}  # fmt: skip
 _TIMES = [edits.times]
 _ODD = [*_TIMES, edits.queue_offsets, edits.properties, edits.negative_lengths, edits.system_flags]
 
@@ -145,10 +141,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     parser.add_argument("part", nargs="?", default="", help="of the names to make")
     args = parser.parse_args()
-    wanted = [
-        (kind, version) for kind, (versions, _) in KINDS.items() for version in versions
-        if args.part in f"{kind}_{version}"
-    ]  # fmt: skip
+    wanted = [(kind, version) for kind, (versions, _) in KINDS.items() for version in versions
+              if args.part in f"{kind}_{version}"]  # fmt: skip
     listed = ARCHIVES / "SHA256SUMS"
     known = dict(reversed(line.split()) for line in listed.read_text().splitlines())
     with tempfile.TemporaryDirectory(prefix="reput-fixtures-") as folder:

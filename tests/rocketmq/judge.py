@@ -36,10 +36,8 @@ class Reput:
     def rebuild(
         self, version: str, settings: Mapping[str, object], store: Path, output: Path
     ) -> None:
-        rebuild(
-            self.engine, str(store), str(output), rocketmq=version, settings=as_text(settings),
-            on_damage="truncate",
-        )  # fmt: skip
+        rebuild(self.engine, str(store), str(output), rocketmq=version, settings=as_text(settings),
+                on_damage="truncate")  # fmt: skip
 
 
 class Drivers:
@@ -128,9 +126,7 @@ def _file_difference(mine: Path, right: Path) -> str | None:
             if chunk != other:
                 i = next(i for i in range(len(chunk)) if chunk[i] != other[i])
                 low = max(0, i // 20 * 20)
-                return (
-                    f"byte {at + i}: {chunk[low : low + 24].hex()}, "
-                    f"RocketMQ's {other[low : low + 24].hex()}"
-                )
+                return (f"byte {at + i}: {chunk[low : low + 24].hex()}, "
+                        f"RocketMQ's {other[low : low + 24].hex()}")  # fmt: skip
             at += len(chunk)
     return None

@@ -149,11 +149,9 @@ def answers(client: Client, sent: list[list[Any]], group: str) -> dict[str, Any]
     del found["key_seconds"]  # for benchmarks
     every = client.read(group=f"{group}-all")
     queues = {message[1] for message in every if message[0] == "Live0"}
-    return {
-        **found, "all": every, "again": client.read(group=f"{group}-more"),
-        "tag A": client.read(group=f"{group}-tag", expression="A"),
-        "sql": _by_sql(client, f"{group}-sql", queues),
-    }  # fmt: skip
+    return {**found, "all": every, "again": client.read(group=f"{group}-more"),
+            "tag A": client.read(group=f"{group}-tag", expression="A"),
+            "sql": _by_sql(client, f"{group}-sql", queues)}  # fmt: skip
 
 
 def _by_sql(client: Client, group: str, queues: set[int]) -> list[Any]:
@@ -192,15 +190,11 @@ def replace_derived(
 
 
 def snapshot(store: Path) -> dict[str, tuple[int, str]]:
-    return {
-        name: (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
-        for name, path in derived_files(store)
-    }
+    return {name: (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()) for name,
+            path in derived_files(store)}  # fmt: skip
 
 
 def contents(store: Path) -> dict[str, bytes]:
     """Queue files without their unused tails: what must still begin them when others follow."""
-    return {
-        name: path.read_bytes().rstrip(b"\0") for name, path in derived_files(store)
-        if not name.startswith("index/")
-    }  # fmt: skip
+    return {name: path.read_bytes().rstrip(b"\0") for name, path in derived_files(store)
+            if not name.startswith("index/")}  # fmt: skip

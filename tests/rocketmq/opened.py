@@ -1,7 +1,5 @@
 """A store that RocketMQ opens and leaves as it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from reput.store_format.names import COMMIT_LOG

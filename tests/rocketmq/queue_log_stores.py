@@ -4,8 +4,6 @@
 tests/store_format/files/test_queue_logs.py is of such.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -44,10 +42,8 @@ def messages(count: int) -> list[dict[str, Any]]:
 def make_compacted(store: Path, count: int, version: str = VERSION, **settings: int) -> None:
     """A store whose broker compacts while messages come, a millisecond after each."""
     with Driver(version) as driver:
-        driver.ask(
-            "put", store=str(store), settings={**SETTINGS, **settings}, topic_attributes=ATTRIBUTES,
-            messages=messages(count), pace=1,
-        )  # fmt: skip
+        driver.ask("put", store=str(store), settings={**SETTINGS, **settings},
+                   topic_attributes=ATTRIBUTES, messages=messages(count), pace=1)  # fmt: skip
     table = {
         name: {
             "topicName": name, "readQueueNums": 2, "writeQueueNums": 2, "perm": 6,
@@ -69,11 +65,9 @@ def tier(store: Path, folder: Path, segment: int, queue: int) -> dict[str, list[
     with tempfile.TemporaryDirectory() as home:
         copy = Path(home) / "store"
         shutil.copytree(store, copy, ignore=shutil.ignore_patterns("compaction"))
-        command = [
-            java(), *JAVA_OPTIONS, f"-Duser.home={home}",
-            "-cp", f"{libraries('rocketmq-tiered-store', VERSION)}/*", str(_TIERED),
-            str(copy), str(folder), str(segment), str(queue), *queues,
-        ]  # fmt: skip
+        command = [java(), *JAVA_OPTIONS, f"-Duser.home={home}", "-cp",
+                   f"{libraries('rocketmq-tiered-store', VERSION)}/*", str(_TIERED), str(copy),
+                   str(folder), str(segment), str(queue), *queues]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"Tiered.java failed:\n{done.stderr[-3000:]}")

@@ -4,8 +4,6 @@ They are compiled by javac alone, against the driver that build.py has made for 
 folder has RocketMQ's client, tools and ACL as well.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

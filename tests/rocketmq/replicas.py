@@ -1,7 +1,5 @@
 """Brokers and their replicas: logs, and what a client reads."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +25,7 @@ def until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
 def consumed(version: str, store: Path) -> list[str]:
     """The messages that a client reads from a broker that starts on a copy."""
     with living(version, store) as (_, client):
-        found = sorted(map(str, client.read(TOPICS)))
-    return found
+        return sorted(map(str, client.read(TOPICS)))
 
 
 SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}

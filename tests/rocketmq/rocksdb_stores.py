@@ -1,7 +1,5 @@
 """`python -m tests.rocketmq.rocksdb_stores`: stores whose brokers keep queues in RocksDB."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -4,8 +4,6 @@ A test that has seen a client read what it reads from the real broker notes it, 
 page; `python -m tests.rocketmq.seen` writes the page's table anew.
 """
 
-from __future__ import annotations
-
 import fcntl
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A store that a real broker made, and all that clients and tools ask of whoever serves it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

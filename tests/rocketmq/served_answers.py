@@ -3,8 +3,6 @@
 Each rule has its reason beside it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

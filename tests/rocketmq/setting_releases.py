@@ -5,8 +5,6 @@
 Jars come from Maven Central, without what they depend on; that is taken from one built driver.
 """
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ begins at the last segment that its checkpoint vouches for, and on its way delet
 file newer than the last one that was full: the keys in it of earlier segments are not put back.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -2,8 +2,6 @@
 a broker starts on each, has each message up to it once, timers too, and groups where they were.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import time
@@ -25,10 +23,8 @@ from tests.seeds import seed
 pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(1800)]
 
 TOPICS, QUEUES, GROUPS = ("Plain", "Timers", "Half"), 2, ("one", "two", "three", "four")
-SIZES = {
-    "mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 100,
-    "maxIndexNum": 400, "flushConsumerOffsetInterval": 500,
-}  # fmt: skip
+SIZES = {"mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 2000,
+         "maxHashSlotNum": 100, "maxIndexNum": 400, "flushConsumerOffsetInterval": 500}  # fmt: skip
 _TIMER = "rmq_sys_wheel_timer"
 
 

@@ -1,7 +1,5 @@
 """Push consumers that ask the broker which queues they read, and whether they pull or pop them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.rocketmq import seen, served
@@ -19,10 +17,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
 
 
 def _push(group: str, **more: object) -> Step:
-    return {
-        "do": "push", "group": group, "topic": "Live0", "least": served.EACH,
-        "broker_balances": True, **more,
-    }  # fmt: skip
+    return {"do": "push", "group": group, "topic": "Live0", "least": served.EACH,
+            "broker_balances": True, **more}  # fmt: skip
 
 
 def test_a_push_consumer_whose_broker_says_which_queues_it_reads(made) -> None:

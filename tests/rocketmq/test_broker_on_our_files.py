@@ -1,7 +1,5 @@
 """A real broker serves CommitLog and config as they were with the files that reput derived."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any
@@ -49,17 +47,14 @@ def _live(version: str, store: Path, client: Driver) -> dict[str, Any]:
 
         asking.send(delayed)
         end = broker.stop()["max_offset"]
-        return {
-            "sent": sent, "reported": reported, "resumed": resumed, "pending": pending,
-            "port": broker.port, "end": end,
-        }  # fmt: skip
+        return {"sent": sent, "reported": reported, "resumed": resumed, "pending": pending,
+                "port": broker.port, "end": end}  # fmt: skip
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("reput", "version"), [("local", "4.1.0"), ("local", "4.9.7"), ("spark", "5.5.1")],
-    indirect=["reput"],
-)  # fmt: skip
+@pytest.mark.parametrize(("reput", "version"),
+                         [("local", "4.1.0"), ("local", "4.9.7"), ("spark", "5.5.1")],
+                         indirect=["reput"])  # fmt: skip
 def test_a_broker_lives_on_with_our_files(version: str, folder: Path, reput: Reput) -> None:
     store = folder / "store"
     with Driver(version) as client:

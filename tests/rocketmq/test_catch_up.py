@@ -4,8 +4,6 @@ The log grows under RocketMQ; queues, index and checkpoint stay those of before,
 been copied in. What reput makes of it is what RocketMQ itself made.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -29,10 +27,8 @@ from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
 pytestmark = [pytest.mark.rocketmq]
-VERSIONS = [
-    pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3",
-    pytest.param("5.5.0", marks=pytest.mark.long),
-]  # fmt: skip
+VERSIONS = [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3",
+            pytest.param("5.5.0", marks=pytest.mark.long)]  # fmt: skip
 DERIVED = ("consumequeue", "index", "checkpoint")
 
 
@@ -191,10 +187,8 @@ def _kill(store: Path, version: str, settings: dict[str, str], after: float) -> 
     """Kill a catch-up so many seconds after it began to write."""
     import json
 
-    job = subprocess.Popen(
-        [sys.executable, "-c", _JOB, str(store), version, json.dumps(settings)],
-        stdout=subprocess.PIPE, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    job = subprocess.Popen([sys.executable, "-c", _JOB, str(store), version, json.dumps(settings)],
+                           stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])  # fmt: skip
     assert job.stdout is not None
     assert job.stdout.readline() == b"ready\n"
     time.sleep(after)

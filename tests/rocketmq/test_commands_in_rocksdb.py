@@ -2,8 +2,6 @@
 RocksDB: while the broker runs, and when it has stopped. Nothing in the store is changed.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -17,9 +15,8 @@ from tests.rocketmq.live import SETTINGS, TOPICS, Client, living, messages
 from tests.rocketmq.rocksdb_stores import KINDS
 from tests.rocketmq.served import Made, by_reput
 
-pytestmark = [
-    pytest.mark.rocketmq, pytest.mark.long, pytest.mark.usefixtures("commands_in_process"),
-]  # fmt: skip
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long,
+              pytest.mark.usefixtures("commands_in_process")]  # fmt: skip
 
 APART = {"rocksdbCQDoubleWriteEnable": True, "useSeparateStorePathForRocksdbCQ": True}
 SENT = 60
@@ -57,16 +54,13 @@ def test_every_reading_command(kind: str, version: str, tmp_path, capsys) -> Non
         with by_reput(made, *asked.given) as namesrv:
             served = Client(driver, namesrv)
             found = served.read(group="new")
-            assert sorted(m[7] for m in found) == sorted(
-                m["p"]["KEYS"] for m in messages(SENT + 1)
-            )  # fmt: skip
+            assert sorted(m[7] for m in found) == sorted(m["p"]["KEYS"]
+                                                         for m in messages(SENT + 1))  # fmt: skip
 
 
 def _files(store: Path) -> dict[str, tuple[int, int]]:
-    return {
-        str(path): (path.stat().st_size, path.stat().st_mtime_ns)
-        for path in store.rglob("*") if path.is_file()
-    }  # fmt: skip
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns)
+            for path in store.rglob("*") if path.is_file()}  # fmt: skip
 
 
 class _Asked:

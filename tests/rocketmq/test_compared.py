@@ -2,8 +2,6 @@
 their clients were acknowledged, and what clients read from either.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -73,10 +71,8 @@ def read_ids(store: Path) -> set[str]:
 def merged(master: Path, slave: Path) -> Path:
     made = master.parent / "merged"
     with local_engine(2) as engine:
-        summary = convert(
-            engine, str(master), str(made), merge=[str(slave)], meet="renumber", rocketmq=VERSION,
-            settings=as_text(SETTINGS),
-        )  # fmt: skip
+        summary = convert(engine, str(master), str(made), merge=[str(slave)], meet="renumber",
+                          rocketmq=VERSION, settings=as_text(SETTINGS))  # fmt: skip
     assert summary.shared[1] >= 3000
     return made
 

@@ -2,8 +2,6 @@
 anew; merged and split ones too. What waits or is in flight: whole/cases.py.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import cache
@@ -76,10 +74,9 @@ def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
 ) -> None:
     store, rows, left = written(old, 0)
     made = tmp_path / "made"
-    summary = convert(
-        str(store), str(made), rocketmq=old, settings=OURS, to_rocketmq=new, store_host=HOST,
-        to_settings={name: str(size) for name, size in SIZES.items()},
-    )  # fmt: skip
+    summary = convert(str(store), str(made), rocketmq=old, settings=OURS, to_rocketmq=new,
+                      store_host=HOST,
+                      to_settings={name: str(size) for name, size in SIZES.items()})  # fmt: skip
     assert summary.messages > COUNT
     after, resumed = read(new, made, **SIZES)
     assert len(after) == COUNT + 2
@@ -91,10 +88,8 @@ def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
 def test_one_topic_of_a_store_under_a_new_name(written: Stores, tmp_path: Path) -> None:
     store, rows, left = written("5.3.3", 0)
     made = tmp_path / "made"
-    convert(
-        str(store), str(made), rocketmq="5.3.3", settings=OURS, topics=["Live0"],
-        rename={"Live0": "OldOrders"},
-    )  # fmt: skip
+    convert(str(store), str(made), rocketmq="5.3.3", settings=OURS, topics=["Live0"],
+            rename={"Live0": "OldOrders"})  # fmt: skip
     after, resumed = read("5.3.3", made, ("OldOrders",))
 
     def of_topic(some: Rows) -> Rows:
@@ -108,9 +103,8 @@ def test_one_topic_of_a_store_under_a_new_name(written: Stores, tmp_path: Path) 
 def test_two_stores_as_one(how: str, written: Stores, tmp_path: Path) -> None:
     (one, *of_one), (two, *of_two) = written("5.3.3", 0), written("5.3.3", COUNT)
     both, made = (of_one, of_two), tmp_path / "made"
-    convert(
-        str(one), str(made), rocketmq="5.3.3", settings=OURS, merge=[str(two)], meet=how
-    )  # fmt: skip
+    convert(str(one), str(made), rocketmq="5.3.3", settings=OURS, merge=[str(two)],
+            meet=how)  # fmt: skip
     after, resumed = read("5.3.3", made, queues=QUEUES * (1 + (how == "apart")))
     if how == "apart":
         rows, left = (
@@ -151,18 +145,15 @@ def test_rocketmq_reads_each_message_of_a_queue_whose_numbers_are_in_properties(
             (tmp_path / f"{store}" / folder).mkdir(parents=True)
             (tmp_path / f"{store}" / folder / name).write_bytes(raw)
     made = tmp_path / "made"
-    convert(
-        str(tmp_path / "0"), str(made), rocketmq="5.3.3", settings=settings, meet="renumber",
-        merge=[str(tmp_path / "1")],
-    )  # fmt: skip
+    convert(str(tmp_path / "0"), str(made), rocketmq="5.3.3", settings=settings, meet="renumber",
+            merge=[str(tmp_path / "1")])  # fmt: skip
     places = [at for at, _ in records({0: (made / "commitlog" / f"{0:020d}").read_bytes()})]
     both = [size for size in sizes for _ in (0, 1)] if kind == "batch" else [1] * 24
     wanted = [place for place, size in zip(places, both, strict=True) for _ in range(size)]
     asked = [["get", topic, 0, at, 1] for at in range(len(wanted))]
     with Driver("5.3.3") as driver:
-        answers = driver.ask(
-            "query", store=str(made), settings=settings, topic_attributes={"B": attributes},
-            questions=[["max", topic, 0], *asked],
-        )["answers"]  # fmt: skip
+        answers = driver.ask("query", store=str(made), settings=settings,
+                             topic_attributes={"B": attributes},
+                             questions=[["max", topic, 0], *asked])["answers"]  # fmt: skip
     assert answers[0] == len(wanted)
     assert [each[3][0][1] for each in answers[1:]] == wanted

@@ -1,7 +1,5 @@
 """A real DLedger group that is killed and fails over: what is derived from its members' logs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A broker on one copy of a store deletes what has expired, `reput expire` on another: the same."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -25,10 +23,9 @@ SMALL = {"mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 400, 
 
 def names(store: Path) -> set[str]:
     """The files that hold anything: a broker prepares segments ahead."""
-    return {
-        str(path.relative_to(store)) for folder in FOLDERS for path in (store / folder).rglob("*")
-        if path.is_file() and (folder != COMMIT_LOG or any(path.read_bytes()))
-    }  # fmt: skip
+    return {str(path.relative_to(store)) for folder in FOLDERS
+            for path in (store / folder).rglob("*") if path.is_file()
+            and (folder != COMMIT_LOG or any(path.read_bytes()))}  # fmt: skip
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
@@ -45,10 +42,8 @@ def test_what_a_broker_deletes(version: str, tmp_path: Path) -> None:
         broker.driver.ask("broker.clean", queues=True)
         broker.stop()
     settings = as_text({**SETTINGS, **SMALL, "fileReservedTime": 0})
-    done = expire(
-        str(ours), rocketmq=version, settings=settings, any_hour=True, even_unread=True,
-        even_delayed=True, even_pending=True,
-    )  # fmt: skip
+    done = expire(str(ours), rocketmq=version, settings=settings, any_hour=True, even_unread=True,
+                  even_delayed=True, even_pending=True)  # fmt: skip
     assert len(done.segments) == 10
     assert names(ours) == names(store)
     assert {each.path for each in (*done.segments, *done.files)} == whole - names(ours)
@@ -76,7 +71,7 @@ def test_three_rounds_of_broker_expire_broker(tmp_path: Path) -> None:
 
     with Driver(version) as driver:
         for round_ in range(4):
-            with living(version, store, **SMALL, driver=driver) as (broker, client):
+            with living(version, store, **SMALL, driver=driver) as (_, client):
                 if round_:  # else there is no topic to read
                     assert Counter(each[3] for each in client.read(group="one")) == wanted
                 if round_ == 3:

@@ -1,7 +1,5 @@
 """Brokers live every fate of a message; what is reported about their stores is what was done."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Filters, bodies and allocation against RocketMQ's own classes and a real client, at length."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from pathlib import Path
@@ -83,11 +81,9 @@ def test_allocation(release: str, drivers: Drivers) -> None:
     first = Random().randrange(1 << 30)
     asked = [cases.case(first + n) for n in range(1000)]
     answers = drivers.get(release).ask("allocate", cases=asked)["answers"]
-    wrong = [
-        (first + n, one["strategy"])
-        for n, (one, theirs) in enumerate(zip(asked, answers, strict=True))
-        if cases.ours(one) != theirs
-    ]
+    wrong = [(first + n, one["strategy"]) for n,
+             (one, theirs) in enumerate(zip(asked, answers, strict=True))
+             if cases.ours(one) != theirs]  # fmt: skip
     assert wrong == []
 
 
@@ -117,10 +113,8 @@ def test_bodies(release: str, drivers: Drivers) -> None:
         assert [decompressed(one, flag, CAP) for one in made] == plain
         bodies += [(damaged(random, one), flag) for one in made for _ in range(25)]
     bodies += [(random.randbytes(30), flag) for flag in (0, 0x1, 0x401, 0x501, 0x701, 0x300)]
-    records = [
-        base64_of(encoder.encode(encoder.Message(body=body, sys_flag=flag), 0))
-        for body, flag in bodies
-    ]
+    records = [base64_of(encoder.encode(encoder.Message(body=body, sys_flag=flag), 0)) for body,
+               flag in bodies]  # fmt: skip
     answers = driver.ask("bodies.decode", records=records)["answers"]
     stricter = 0
     for (body, flag), theirs in zip(bodies, answers, strict=True):

@@ -1,7 +1,5 @@
 """The small stores of tests/golden come out again, byte for byte, of the RocketMQ they are from."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a real broker had in flight when it was killed, as `reput groups --in-flight` lists it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -60,10 +58,8 @@ def _listed(store: Path, version: str) -> set[tuple[str, int, int]]:
 @pytest.mark.parametrize(("version", "in_rocksdb"), [("5.3.3", False), ("5.5.0", True)])
 def test_a_killed_brokers_messages_in_flight(version: str, in_rocksdb: bool, folder: Path) -> None:
     store, port = folder / "store", free_port()
-    settings = {
-        **_SOON, "timerWheelEnable": True, "popConsumerKVServiceEnable": in_rocksdb,
-        "popConsumerKVServiceInit": in_rocksdb,
-    }  # fmt: skip
+    settings = {**_SOON, "timerWheelEnable": True, "popConsumerKVServiceEnable": in_rocksdb,
+                "popConsumerKVServiceInit": in_rocksdb}  # fmt: skip
     with Driver(version) as driver, Broker(version, store, port, **settings) as broker:
         Client(driver, broker.namesrv).send(to_send(300))
         with Peer(f"127.0.0.1:{port}") as peer:

@@ -1,7 +1,5 @@
 """What brokers from 5.4.0 on leave in RocksDB: nothing by default, and what is named otherwise."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
@@ -92,10 +90,8 @@ def _positions(store: Path) -> set[tuple[str, int, int, str]]:
     if not (store / "commitlog").exists():
         return set()
     with reput.open_store(str(store)) as asked:
-        return {
-            (topic, message.queue_id, message.queue_offset, message.unique_key or "")
-            for topic in TOPICS for message in asked.messages(topic)
-        }  # fmt: skip
+        return {(topic, message.queue_id, message.queue_offset, message.unique_key or "")
+                for topic in TOPICS for message in asked.messages(topic)}  # fmt: skip
 
 
 def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(tmp_path: Path) -> None:
@@ -263,10 +259,8 @@ def proven(store: Path, against: Path, version: str) -> None:
 
 
 def rebuilt(store: Path, output: Path, version: str, queues: str) -> None:
-    made = rebuild(
-        Session(), str(store), str(output), rocketmq=version, settings=SIZES, queues=queues,
-        replace=True,
-    )  # fmt: skip
+    made = rebuild(Session(), str(store), str(output), rocketmq=version, settings=SIZES,
+                   queues=queues, replace=True)  # fmt: skip
     assert made.queues_in == queues
     proven(store, output, version)
 
@@ -311,10 +305,8 @@ def test_two_rounds_lose_and_repeat_nothing(version: str, config: Any, tmp_path:
 
 def test_a_broker_answers_by_an_index_that_reput_built(tmp_path: Path) -> None:
     version, store = VERSION, tmp_path / "store"
-    given = {
-        **ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False,
-        "indexFileReadEnable": False,
-    }  # fmt: skip
+    given = {**ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False,
+             "indexFileReadEnable": False}  # fmt: skip
     settings = {**SIZES, "indexRocksDBEnable": "true", "indexFileWriteEnable": "false"}
     with Driver(version) as driver:
         for number in range(2):
@@ -327,10 +319,8 @@ def test_a_broker_answers_by_an_index_that_reput_built(tmp_path: Path) -> None:
                 client.send(messages(A_ROUND, A_ROUND * number), send_timeout_ms=60_000)
                 broker.catch_up()
                 time.sleep(6)  # the index is written in batches, behind the queues
-            made = rebuild(
-                Session(), str(store), str(tmp_path / "set"), rocketmq=version, settings=settings,
-                replace=True,
-            )  # fmt: skip
+            made = rebuild(Session(), str(store), str(tmp_path / "set"), rocketmq=version,
+                           settings=settings, replace=True)  # fmt: skip
             assert (made.queues_in, made.index_in) == ("rocksdb", "rocksdb")
             ours = index_rows(tmp_path / "set" / "rocksdbstore")
             assert ours == index_rows(store / "rocksdbstore")

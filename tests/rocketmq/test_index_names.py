@@ -3,8 +3,6 @@
 RocketMQ names index files in local time and orders them by name at each start (IndexService.load).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,9 +73,8 @@ def test_a_broker_that_moves_west_twice_leaves_a_file_half_filled(new_york, tmp_
             put(running, tmp_path, 100)
     put(new_york, tmp_path, 100)
     by_name = sorted((tmp_path / "index").iterdir())
-    assert [decode_header(path.read_bytes()).entries for path in by_name] == [
-        199, 101, 199, 3, 199, 199,
-    ]  # fmt: skip
+    assert [decode_header(path.read_bytes()).entries for path in by_name] == [199, 101, 199, 3, 199,
+                                                                              199]  # fmt: skip
     assert run_check(str(tmp_path), "5.3.3", SIZES).sound
 
 
@@ -126,14 +123,11 @@ def test_a_broker_west_of_utc_finds_every_key_after(change, new_york, tmp_path) 
 
 # --- indexFileWriteEnable=false, from 5.4.0 on: no index/ in RocketMQ's store, nor in ours.
 
-GIVEN = {
-    "indexFileWriteEnable": "false", "mappedFileSizeCommitLog": "65536",
-    "mappedFileSizeConsumeQueue": "2000", "maxHashSlotNum": "100", "maxIndexNum": "400",
-}  # fmt: skip
-MESSAGES = [
-    {"t": "T", "q": n % 2, "p": {"KEYS": f"k{n}", "TAGS": "a"}, "b": 100, "bs": n}
-    for n in range(300)
-]
+GIVEN = {"indexFileWriteEnable": "false", "mappedFileSizeCommitLog": "65536",
+         "mappedFileSizeConsumeQueue": "2000", "maxHashSlotNum": "100",
+         "maxIndexNum": "400"}  # fmt: skip
+MESSAGES = [{"t": "T", "q": n % 2, "p": {"KEYS": f"k{n}", "TAGS": "a"}, "b": 100, "bs": n}
+            for n in range(300)]  # fmt: skip
 
 
 @pytest.mark.long

@@ -2,8 +2,6 @@
 are without them), and moved there and back by reput.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 what mqadmin's library says, on which rocketmq-exporter stands.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -54,10 +52,8 @@ def samples(text: str, name: str) -> Samples:
 
     own = ("group", "queueId", "topic")
     found = (each for family in text_string_to_metric_families(text) for each in family.samples)
-    return {
-        tuple(each.labels[label] for label in own if label in each.labels): each.value
-        for each in found if each.name == name
-    }  # fmt: skip
+    return {tuple(each.labels[label] for label in own if label in each.labels): each.value
+            for each in found if each.name == name}  # fmt: skip
 
 
 def queried(port: int, query: str) -> float:
@@ -126,10 +122,8 @@ def test_beside_a_broker_under_load(tmp_path: Path) -> None:
                     assert queried(own, f"min_over_time(up{span})") == 1
                     for name in ("reput_group_lag_seconds", "rocketmq_producer_offset"):
                         # none is missing: at most one scrape a second is due
-                        assert (
-                            queried(own, f'count_over_time({name}{{topic=~"Live."}}{span})')
-                            >= SECONDS - 25
-                        )
+                        assert (queried(own, f'count_over_time({name}{{topic=~"Live."}}{span})')
+                                >= SECONDS - 25)  # fmt: skip
             half = len(memory) // 2
             assert max(memory[half:]) <= max(memory[5:half]) + 4
             _has_what_the_broker_says(f"http://127.0.0.1:{at}/metrics", version, broker)

@@ -1,7 +1,5 @@
 """A broker's store whose offsets `reput offsets` has moved: consumers go on exactly there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

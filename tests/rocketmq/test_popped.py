@@ -1,7 +1,5 @@
 """POP beside a real broker on the same store: the same requests, and what is answered to each."""
 
-from __future__ import annotations
-
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -72,10 +70,8 @@ class Script:
         self.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **wanted)
 
     def offset(self, group: str, queue: int = 0) -> None:
-        self.ask(
-            RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup=group, topic=TOPIC, queueId=queue,
-            setZeroIfNotFound="false",
-        )  # fmt: skip
+        self.ask(RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup=group, topic=TOPIC, queueId=queue,
+                 setZeroIfNotFound="false")  # fmt: skip
 
 
 def _in_order(script: Script) -> None:
@@ -247,10 +243,8 @@ def test_what_a_broker_gave_again_is_popped_from_its_retry_topic(separator, fold
         ours = everything(peer, 3_600_000, left)
         assert len(ours) == left
         assert {each.retry for each in ours} == {"2" if separator == "+" else "1"}
-        acked = [
-            peer.ask(request(RequestCode.ACK_MESSAGE, **ack_of(GROUP, each, name))).code
-            for each in ours
-        ]
+        acked = [peer.ask(request(RequestCode.ACK_MESSAGE, **ack_of(GROUP, each, name))).code
+                 for each in ours]  # fmt: skip
         assert acked == [ResponseCode.SUCCESS] * left
     assert _of(ours) == _of(theirs)
 

@@ -1,7 +1,5 @@
 """A store is asked by a real client through its broker, and by us from its files: one answer."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,10 +23,9 @@ def _reported(message: StoredMessage) -> list[Any]:
     """As Consumers.told has a message."""
     record = message.record
     body = hashlib.sha1(message.body()).hexdigest()
-    return [
-        record.topic, record.queue_id, record.queue_offset, message.unique_key,
-        record.physical_offset, body, str(message.tags), message.properties.get("KEYS", "null"),
-    ]  # fmt: skip
+    return [record.topic, record.queue_id, record.queue_offset, message.unique_key,
+            record.physical_offset, body, str(message.tags),
+            message.properties.get("KEYS", "null")]  # fmt: skip
 
 
 def _all(found: Iterable[StoredMessage]) -> list[list[Any]]:
@@ -37,7 +34,7 @@ def _all(found: Iterable[StoredMessage]) -> list[list[Any]]:
 
 def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
     """A broker's life, and what its client was reported of each question."""
-    with living(version, store, driver=client) as (broker, asking):
+    with living(version, store, driver=client) as (_, asking):
         sent = asking.send(messages(SENT))
         keys = [["Live0", "key0"], ["Live1", "key1"], ["Live2", "all2"], ["Live0", "no such key"]]
         keys += [[TOPICS[n % 3], f"key{n}"] for n in range(0, SENT, 29)]
@@ -46,10 +43,8 @@ def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
         with open_store(str(store), rocketmq=version) as opened:  # while the broker has it
             stamps = sorted({each.store_timestamp for each in opened.messages(scan=True)})
         around = [stamp + more for stamp in stamps[:: len(stamps) // 4] for more in (-1, 0, 1)]
-        times = [
-            [topic, queue, time]
-            for topic in TOPICS[:2] for queue in range(QUEUES) for time in (0, *around, FAR)
-        ]  # fmt: skip
+        times = [[topic, queue, time] for topic in TOPICS[:2] for queue in range(QUEUES)
+                 for time in (0, *around, FAR)]  # fmt: skip
         reported = asking.ask("find", keys=keys, ids=ids, times=times)
     return {"keys": keys, "ids": ids, "times": times, **reported}
 

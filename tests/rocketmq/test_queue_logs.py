@@ -1,7 +1,5 @@
 """Logs of single queues that RocketMQ writes, read by us: what its own readers give of them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

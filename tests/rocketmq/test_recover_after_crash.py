@@ -7,8 +7,6 @@ and no queue has fewer entries than after RocketMQ's own recovery of the same st
 RocketMQ keeps unseen: a torn text, and what 5.5.0 does not look at (docs/formats/checkpoint.md).
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import threading
@@ -30,10 +28,9 @@ from tests.seeds import seeds
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
-OFTEN = {
-    **SETTINGS, "mappedFileSizeCommitLog": 1 << 16, "maxIndexNum": 900,
-    "flushCommitLogThoroughInterval": 200, "flushConsumeQueueThoroughInterval": 200,
-}  # fmt: skip
+OFTEN = {**SETTINGS, "mappedFileSizeCommitLog": 1 << 16, "maxIndexNum": 900,
+         "flushCommitLogThoroughInterval": 200,
+         "flushConsumeQueueThoroughInterval": 200}  # fmt: skip
 FLUSHES = ("flushCommitLogThoroughInterval", "flushConsumeQueueThoroughInterval")
 STORE_SETTINGS = {name: value for name, value in OFTEN.items() if name not in FLUSHES}
 RELEASES = ("4.9.7", "5.3.3", "5.5.0")

@@ -1,7 +1,5 @@
 """The real RocketMQ opens what recover and install leave, and finds nothing to do."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from pathlib import Path

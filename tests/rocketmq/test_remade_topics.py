@@ -2,8 +2,6 @@
 store keeps is what reput derives.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -29,10 +27,8 @@ GIVEN: dict[str, Any] = {
 
 
 def put(store: Path, topic: str, many: int, size: int = 30) -> None:
-    messages = [
-        {"t": topic, "q": 0, "b": size, "bs": n, "born": 1, "p": {"KEYS": f"{topic}{n}"}}
-        for n in range(many)
-    ]
+    messages = [{"t": topic, "q": 0, "b": size, "bs": n, "born": 1, "p": {"KEYS": f"{topic}{n}"}}
+                for n in range(many)]  # fmt: skip
     with Driver(VERSION) as driver:
         answer = driver.ask("put", store=str(store), settings=SIZES, messages=messages)
     assert answer["statuses"] == {"PUT_OK": many}
@@ -45,10 +41,8 @@ def derive(store: Path) -> None:
 
 def queue_of(store: Path, topic: str) -> dict[str, bytes]:
     folder = store / "consumequeue" / topic
-    return {
-        str(path.relative_to(store)): path.read_bytes()
-        for path in sorted(folder.rglob("*")) if path.is_file()
-    }  # fmt: skip
+    return {str(path.relative_to(store)): path.read_bytes()
+            for path in sorted(folder.rglob("*")) if path.is_file()}  # fmt: skip
 
 
 def test_the_new_life_stays_and_the_log_alone_joins_both(tmp_path: Path) -> None:

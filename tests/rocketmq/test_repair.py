@@ -1,7 +1,5 @@
 """A real broker serves a repaired store past its damage; RocketMQ alone loses what follows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

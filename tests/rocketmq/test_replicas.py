@@ -1,7 +1,5 @@
 """Real brokers on the other side of the wire: as the master that is copied, and as our slave."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -98,10 +96,8 @@ def test_a_real_slave_copies_and_then_serves(written: Written, tmp_path, monkeyp
     log = StoreLog(StoreAt(LocalStorage(), str(master), version, as_text(SETTINGS)))
     end = log.now().end
     with HaMaster(log, ("127.0.0.1", 0)) as ours:
-        options = {
-            **SLAVE, "haHousekeepingInterval": 10_000,
-            "haMasterAddress": f"{ours.address[0]}:{ours.address[1]}",
-        }  # fmt: skip
+        options = {**SLAVE, "haHousekeepingInterval": 10_000,
+                   "haMasterAddress": f"{ours.address[0]}:{ours.address[1]}"}  # fmt: skip
         with Broker(version, slave, **options) as broker:
             assert ours.wait_for(end, 60) == PUT_OK
             assert ours.wait_for(end + 1, 0.1) == FLUSH_SLAVE_TIMEOUT
@@ -124,11 +120,10 @@ def test_what_is_appended_waits_for_a_real_slave(written: Written, tmp_path: Pat
     each = ({"topic": "Live0", "queue_id": n % 4, "body": f"more{n}"} for n in range(200))
     more.write_text("".join(f"{json.dumps(message)}\n" for message in each))
     address = f"127.0.0.1:{free_port()}"
-    command = [
-        sys.executable, "-m", "reput", "append", str(master), "--from", str(more), "--json",
-        "--yes", "--rocketmq", version, "--ha-listen", address, "--set", "brokerRole=SYNC_MASTER",
-        "--set", "slaveTimeout=20000", "--set", "inSyncReplicas=2", *SIZES,
-    ]  # fmt: skip
+    command = [sys.executable, "-m", "reput", "append", str(master), "--from", str(more), "--json",
+               "--yes", "--rocketmq", version, "--ha-listen", address, "--set",
+               "brokerRole=SYNC_MASTER", "--set", "slaveTimeout=20000", "--set", "inSyncReplicas=2",
+               *SIZES]  # fmt: skip
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
         Broker(version, slave, **SLAVE, haMasterAddress=address) as broker,
@@ -192,10 +187,9 @@ def test_ten_kills_while_a_master_is_copied(tmp_path: Path) -> None:
     master, replica = tmp_path / "master", tmp_path / "replica"
     with living(version, master) as (broker, client):
         client.send(messages(3000))
-        command = [
-            sys.executable, "-m", "reput", "replicate", "--master", f"127.0.0.1:{broker.port + 1}",
-            str(replica), "--rate", "2M", "--follow", "--derive-every", "0.5",
-        ]  # fmt: skip
+        command = [sys.executable, "-m", "reput", "replicate", "--master",
+                   f"127.0.0.1:{broker.port + 1}", str(replica), "--rate", "2M", "--follow",
+                   "--derive-every", "0.5"]  # fmt: skip
         for number in range(10):
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             client.send(messages(150, first=3000 + 150 * number))

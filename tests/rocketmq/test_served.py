@@ -2,8 +2,6 @@
 releases are reported the same. What is not compared, and why, is in served_answers.py.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -24,11 +22,9 @@ KINDS = ("push", "orderly", "broadcast", "pull", "lite pull", "tags", "SQL92")
 )
 def test_consumers_and_tools_are_given_what_the_broker_gives(version, client, folder) -> None:
     made = served.make(version, folder)
-    kinds = (
-        (same_to_mqadmin, lambda at: served.tool_steps(made, at)),
-        (same_to_a_client, lambda _: served.client_steps(made)),
-        (same_of_a_consumer, lambda _: served.seen_steps(made)),
-    )
+    kinds = ((same_to_mqadmin, lambda at: served.tool_steps(made, at)),
+             (same_of_a_consumer, lambda _: served.seen_steps(made)),
+             (same_to_a_client, lambda _: served.client_steps(made)))  # fmt: skip
 
     def all_steps(at: str) -> list[Step]:
         return [step for _, steps in kinds for step in steps(at)]
@@ -82,11 +78,10 @@ _NOT_OURS = re.compile(
 # When the process began, what was given since, how full the disk is by now, how far a timer's
 # thread is behind at the moment. And 4.9.7 looks for the earliest message in a segment only if that
 # has 8 MB.
-_OF_PROCESS = {
-    "bootTimestamp", "runtime", "getTransferredTps", "getTransferedTps", "msgGetTotalTodayNow",
-    "earliestMessageTimeStamp", "commitLogDiskRatio", "consumeQueueDiskRatio",
-    "putMessageTimesTotal", "timerReadBehind", "timerOffsetBehind", "timerCongestNum",
-}  # fmt: skip
+_OF_PROCESS = {"bootTimestamp", "runtime", "getTransferredTps", "getTransferedTps",
+               "msgGetTotalTodayNow", "earliestMessageTimeStamp", "commitLogDiskRatio",
+               "consumeQueueDiskRatio", "putMessageTimesTotal", "timerReadBehind",
+               "timerOffsetBehind", "timerCongestNum"}  # fmt: skip
 
 
 def _without_lags(answer: dict[str, Any]) -> list[str]:

@@ -1,7 +1,5 @@
 """RocketMQ's own clients sign and encrypt what they ask `reput serve`, or are refused."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """`reput serve --salvage` of random damaged stores beside a real broker on the undamaged ones."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

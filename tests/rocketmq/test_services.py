@@ -1,7 +1,5 @@
 """What a real broker does with messages that wait, the jobs do to a copy of its store."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections import Counter
@@ -69,10 +67,9 @@ def delivered(store: Path, after: int) -> dict[str, Record]:
                 pair = f"{name}\x01{properties[name]}\x02".encode()
                 # what a check added changes the order of a HashMap not at all: it is left out
                 text = (text + b"\x02").replace(pair, b"").rstrip(b"\x02")
-        found[properties["UNIQ_KEY"]] = record._replace(
-            properties=text.rstrip(b"\x02"), queue_offset=0, physical_offset=0, store_timestamp=0,
-            prepared_offset=0, size=0, body_at=0,
-        )  # fmt: skip
+        found[properties["UNIQ_KEY"]] = record._replace(properties=text.rstrip(b"\x02"),
+            queue_offset=0, physical_offset=0, store_timestamp=0, prepared_offset=0, size=0,
+            body_at=0)  # fmt: skip
     return found
 
 
@@ -211,10 +208,9 @@ def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> Non
 
     RocketMQ allocates in a thread of its own, so a segment or two more may get the buffer in time.
     """
-    pool: dict[str, object] = {
-        "transientStorePoolEnable": "true", "transientStorePoolSize": 1,
-        "fastFailIfNoBufferInStorePool": "true", "mappedFileSizeCommitLog": 4096,
-    }  # fmt: skip
+    pool: dict[str, object] = {"transientStorePoolEnable": "true", "transientStorePoolSize": 1,
+                               "fastFailIfNoBufferInStorePool": "true",
+                               "mappedFileSizeCommitLog": 4096}  # fmt: skip
     # the broker's own service must not write the buffer meanwhile
     late = {"commitIntervalCommitLog": 60_000, "commitCommitLogThoroughInterval": 60_000}
     sizes = {"maxHashSlotNum": 50, "maxIndexNum": 600, "mappedFileSizeConsumeQueue": 2000}

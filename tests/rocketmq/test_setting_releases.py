@@ -1,7 +1,5 @@
 """The table of settings has the names and defaults of RocketMQ's own classes."""
 
-from __future__ import annotations
-
 import pytest
 
 from reput.store_format.release.profiles import RELEASES, release_key

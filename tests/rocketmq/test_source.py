@@ -1,7 +1,5 @@
 """The source's rows are what a real client consumes from a broker on the same store."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from pathlib import Path
@@ -26,11 +24,9 @@ _COLUMNS = "topic,queueId,queueOffset,uniqueKey,physicalOffset,body,tags,propert
 
 def _reported(row: dict[str, Any]) -> list[Any]:
     """As Consumers.told has a message."""
-    return [
-        row["topic"], row["queueId"], row["queueOffset"], row["uniqueKey"], row["physicalOffset"],
-        hashlib.sha1(row["body"]).hexdigest(), str(row["tags"]),
-        dict(row["properties"]).get("KEYS", "null"),
-    ]  # fmt: skip
+    return [row["topic"], row["queueId"], row["queueOffset"], row["uniqueKey"],
+            row["physicalOffset"], hashlib.sha1(row["body"]).hexdigest(), str(row["tags"]),
+            dict(row["properties"]).get("KEYS", "null")]  # fmt: skip
 
 
 def _rows(version: str, store: Path, **options: Any) -> list[list[Any]]:
@@ -52,7 +48,7 @@ def test_rows_are_what_a_client_consumes(version: str, folder: Path) -> None:
              "rocketmq": version}  # fmt: skip
     source = CommitLogSource(given)
     with Driver(version) as client:
-        with living(version, store, driver=client) as (broker, asking):
+        with living(version, store, driver=client) as (_, asking):
             asking.send(messages(SENT))
             consumed = sorted(asking.read(group="first"))
             assert len(consumed) == SENT

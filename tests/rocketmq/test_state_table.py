@@ -1,7 +1,5 @@
 """Brokers with the settings that write most: each of their files has its row in the state table."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -32,9 +30,8 @@ IN_ROCKSDB: Wants = (
 )  # fmt: skip
 CONFIG_V2: Wants = (("5.3.3", {"storeType": "defaultRocksDB", "configManagerVersion": "v2"}),)
 CONTROLLED: Wants = (("5.3.3", {}),)
-KINDS = {
-    "files": IN_FILES, "rocksdb": IN_ROCKSDB, "config_v2": CONFIG_V2, "controller": CONTROLLED,
-}  # fmt: skip
+KINDS = {"files": IN_FILES, "rocksdb": IN_ROCKSDB, "config_v2": CONFIG_V2,
+         "controller": CONTROLLED}  # fmt: skip
 QUICK = [("4.1.0", "files"), ("5.5.0", "files"), ("5.4.0", "rocksdb")]
 LONG = [("4.9.7", "files"), *(("5.5.1", kind) for kind in KINDS if kind != "files")]
 
@@ -77,10 +74,8 @@ def test_each_file_of_a_broker_has_a_row_of_a_release_that_writes_it(
 ) -> None:
     found = rows_of(live(version, kind, tmp_path))
     assert [path for path, row in found.items() if row is None] == []
-    too_new = [
-        path for path, row in found.items()
-        if row is not None and release_key(row.first) > release_key(version)
-    ]  # fmt: skip
+    too_new = [path for path, row in found.items() if row is not None
+               and release_key(row.first) > release_key(version)]  # fmt: skip
     assert too_new == []
     if kind == "files":
         written = {row.path for row in found.values() if row is not None}

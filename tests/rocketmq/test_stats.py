@@ -1,7 +1,5 @@
 """What `reput stats` counts in a log is what StoreStatsService counted as it was written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """RocketMQ and reput derive the same bytes from stores of random kinds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

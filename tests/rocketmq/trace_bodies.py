@@ -19,12 +19,10 @@ _SHAPES = {  # n: a number, s: a text, b: true or false, t: a message type, l: a
 def _field(random: Random, kind: str, spoilt: bool, types: int) -> str:
     if spoilt and random.random() < 0.2:
         return random.choice(_NUMBERS + _TEXTS)
-    return {
-        "n": str(random.randrange(1 << 31)), "t": str(random.randrange(types)),
-        "b": random.choice(("true", "false")),
-        "l": random.choice(("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW")),
-        "s": random.choice(_TEXTS),
-    }[kind]  # fmt: skip
+    return {"n": str(random.randrange(1 << 31)), "t": str(random.randrange(types)),
+            "b": random.choice(("true", "false")),
+            "l": random.choice(("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW")),
+            "s": random.choice(_TEXTS)}[kind]  # fmt: skip
 
 
 def body(seed: int, kinds: Sequence[str] = KINDS, types: int = 5) -> bytes:

@@ -1,7 +1,5 @@
 """A master and its slave under a real controller, in JVMs that can be stopped and killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,16 +1,13 @@
 """What consumers of a store that served.py made must be given: its messages by number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tests.rocketmq import served
 from tests.rocketmq.languages.programs import Received
 from tests.rocketmq.live import TOPICS
 
-_CHOSEN: dict[str, Callable[[int], bool]] = {
-    "*": lambda n: True, "A": lambda n: n % 2 == 0, "n > 300": lambda n: n > 300,
-}  # fmt: skip
+_CHOSEN: dict[str, Callable[[int], bool]] = {"*": lambda n: True, "A": lambda n: n % 2 == 0,
+                                             "n > 300": lambda n: n > 300}  # fmt: skip
 
 
 def keys_of(topic: str, expression: str) -> list[str]:

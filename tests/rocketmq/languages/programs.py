@@ -10,8 +10,6 @@ milliseconds are over. One that acknowledges leaves alone, until its third time,
 which a key ends with KEPT.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -72,10 +70,8 @@ def _java_command(made: Path) -> list[str]:
 
 def _build_python(made: Path) -> None:
     _run(sys.executable, "-m", "venv", "venv", folder=made)
-    _run(
-        made / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes",
-        "-r", "requirements.lock", folder=made,
-    )  # fmt: skip
+    _run(made / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes",
+         "-r", "requirements.lock", folder=made)  # fmt: skip
 
 
 def _build_rust(made: Path) -> None:
@@ -151,10 +147,9 @@ def consume(
     words = (mode, group, topic, kind, expression, str(wanted), str(int(seconds * 1000)), kept)
     command = [*PROGRAMS[language].command(_built(language)), address, *words]
     with tempfile.TemporaryDirectory(prefix="reput-consumer-") as home:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=seconds + 120,
-            env={**os.environ, "HOME": home}, cwd=home,
-        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False,
+                              timeout=seconds + 120, env={**os.environ, "HOME": home},
+                              cwd=home)  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"the consumer in {language} died:\n{done.stderr[-3000:]}")
     lines = [line.split(" ") for line in done.stdout.splitlines() if line[:1].isdigit()]

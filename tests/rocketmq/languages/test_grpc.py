@@ -2,8 +2,6 @@
 the real broker gives them on the same store.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -31,15 +29,11 @@ SIMPLE: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 PUSH = {f"push-{name}": {**words, "mode": "push"} for name, words in SIMPLE.items()}
 PUSH[ORDERED] = {"topic": "Live0", "mode": "push"}
-CLIENTS = {
-    "java": SIMPLE | {name: PUSH[name] for name in ("push-kept", ORDERED)},
-    "python": {"kept": SIMPLE["kept"], "push-tag": PUSH["push-tag"]},
-    "node": {"sql": SIMPLE["sql"]},
-}
-READS = {
-    "all": "each message once", "tag": "tags", "sql": "SQL92",
-    "kept": "again what it does not acknowledge", ORDERED: "orderly",
-}  # fmt: skip
+CLIENTS = {"java": SIMPLE | {name: PUSH[name] for name in ("push-kept", ORDERED)},
+           "python": {"kept": SIMPLE["kept"], "push-tag": PUSH["push-tag"]},
+           "node": {"sql": SIMPLE["sql"]}}  # fmt: skip
+READS = {"all": "each message once", "tag": "tags", "sql": "SQL92",
+         "kept": "again what it does not acknowledge", ORDERED: "orderly"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +42,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
     path = made.store / "config" / "subscriptionGroup.json"
     config = json.loads(path.read_text())
     groups = config["subscriptionGroupTable"]
-    groups[ORDERED] = {
-        **groups[served.GROUP], "groupName": ORDERED, "consumeMessageOrderly": True
-    }  # fmt: skip
+    groups[ORDERED] = {**groups[served.GROUP], "groupName": ORDERED,
+                       "consumeMessageOrderly": True}  # fmt: skip
     path.write_text(json.dumps(config))
     return made
 

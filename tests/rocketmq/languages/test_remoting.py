@@ -2,8 +2,6 @@
 them on the same store.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +24,8 @@ BOTH: dict[str, dict[str, Any]] = {
     "tags": {"topic": "Live1", "expression": "A"},
     "SQL92": {"topic": "Live1", "expression": "n > 300", "kind": "sql"},
 }  # fmt: skip
-CLIENTS = {
-    "go": BOTH | {"pull": {"topic": "Live2", "mode": "pull"}},
-    "rust": BOTH | {"POP": {"topic": "Live2", "mode": "pop"}},
-}
+CLIENTS = {"go": BOTH | {"pull": {"topic": "Live2", "mode": "pull"}},
+           "rust": BOTH | {"POP": {"topic": "Live2", "mode": "pop"}}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Each command that makes or changes a store, how it is run here, and what then is to come."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -165,10 +163,8 @@ def expire(ways: Ways) -> Served:
         if path.is_file():
             os.utime(path, (time.time() - _DAYS,) * 2)
     before, expected = len(list((store / "commitlog").iterdir())), Expected.of(ways.made)
-    ignored = [
-        word for each in expected.readers if each.topic == "Plain"
-        for word in ("--ignore-group", each.group)
-    ]  # fmt: skip
+    ignored = [word for each in expected.readers if each.topic == "Plain"
+               for word in ("--ignore-group", each.group)]  # fmt: skip
     ways.reput("expire", store, "--any-hour", "--yes", *ignored)
     assert len(list((store / "commitlog").iterdir())) < before, ways.said
     expected.readers = [each for each in expected.readers if each.topic != "Plain"]
@@ -215,10 +211,8 @@ def _chosen(ways: Ways, topics: set[str], *words: str) -> Served:
 def convert_rename(ways: Ways) -> Served:
     renamed = {name: f"{name}2" for name in _TOPICS}
     has = {reader.topic for reader in Expected.of(ways.made).readers}
-    words = [
-        word for old, new in renamed.items() if old in has | {"Failed"}
-        for word in ("--rename", f"{old}={new}")
-    ]  # fmt: skip
+    words = [word for old, new in renamed.items() if old in has | {"Failed"}
+             for word in ("--rename", f"{old}={new}")]  # fmt: skip
     ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *words)
     expected = Expected.of(ways.made)
     keys = [expected.keys[str(each)] for each in expected.readers]
@@ -249,10 +243,8 @@ def _merged(ways: Ways, meet: str, times: int) -> Served:
     one, two = Expected.of(mine), Expected.of(other)
     # An LMQ has one queue, which a group reads from the first message on that it lacks.
     lmq = frozenset(str(each) for each in one.readers if each.topic == LMQ)
-    readers = [
-        each._replace(queues=each.queues * (1 if str(each) in lmq else times))
-        for each in one.readers
-    ]
+    readers = [each._replace(queues=each.queues * (1 if str(each) in lmq else times))
+               for each in one.readers]  # fmt: skip
     keys = {str(each): one.keys[str(each)] + two.keys[str(each)] for each in readers}
     last_due = max(one.last_due, two.last_due)
     due, pending = one.due | two.due, one.pending + two.pending

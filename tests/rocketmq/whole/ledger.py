@@ -39,10 +39,8 @@ class Expected:
         keys = {reader: Counter(each) for reader, each in made.expected.items()}
         # With check points in RocksDB a broker of 5.3.3 does not keep how far a group has popped.
         again = {str(each) for each in READERS["pop"][:1] if made.queues == "rocksdb"}
-        return cls(
-            readers(made.has), keys, dict(made.due), made.last_due, len(made.pending),
-            frozenset(again),
-        )  # fmt: skip
+        return cls(readers(made.has), keys, dict(made.due), made.last_due, len(made.pending),
+                   frozenset(again))  # fmt: skip
 
 
 @dataclass

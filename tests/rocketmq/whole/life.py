@@ -20,10 +20,8 @@ from tests.rocketmq.whole.consumer import Consumer, PopConsumer
 QUEUES = 2
 LMQ = "%LMQ%dev"
 FAILING = "failing"
-SIZES: dict[str, object] = {
-    "mappedFileSizeCommitLog": 1 << 14, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 100,
-    "maxIndexNum": 400,
-}  # fmt: skip
+SIZES: dict[str, object] = {"mappedFileSizeCommitLog": 1 << 14, "mappedFileSizeConsumeQueue": 2000,
+                            "maxHashSlotNum": 100, "maxIndexNum": 400}  # fmt: skip
 # A check point is written to the log a second after it was popped, not after ten.
 _SOON = {"popCkStayBufferTime": 1000, "popCkStayBufferTimeOut": 500}
 _ROCKSDB = {"storeType": "defaultRocksDB"}
@@ -59,11 +57,9 @@ def features(version: str, queues: str = "files") -> frozenset[str]:
     compaction from 5.1, queues in RocksDB from 5.2 (where batch queues and compaction are not
     read), check points there (popConsumerKVServiceEnable) from 5.3.2.
     """
-    since = {
-        "plain": "4.3.0", "delayed": "4.1.0", "half": "4.3.0", "retry": "4.1.0", "lmq": "4.9.3",
-        "timers": "5.0.0", "pop": "5.0.0", "batch": "5.0.0", "compaction": "5.1.0",
-        "rocksdb": "5.2.0", "kv": "5.3.2",
-    }  # fmt: skip
+    since = {"plain": "4.3.0", "delayed": "4.1.0", "half": "4.3.0", "retry": "4.1.0",
+             "lmq": "4.9.3", "timers": "5.0.0", "pop": "5.0.0", "batch": "5.0.0",
+             "compaction": "5.1.0", "rocksdb": "5.2.0", "kv": "5.3.2"}  # fmt: skip
     has = {each for each, first in since.items() if _number(version) >= _number(first)}
     return frozenset(has - {"batch", "compaction"} if queues == "rocksdb" else has)
 

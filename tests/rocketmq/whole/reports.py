@@ -4,8 +4,6 @@ Each does to a store what its report says a crash or failover did; then a comman
 on with that. Numbers are RocketMQ's issues.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -92,7 +90,6 @@ def _recovered(report: Report) -> Case:
 
 # A report on a failover, where a slave goes on with what it had of the master's files: the store is
 # replicated. #2357: delayOffset.json was older; #9957: pop's rows in RocksDB are not sent.
-_FAILOVERS = {
-    "2357": Case(replicate), "9957": Case(replicate, frozenset({"kv"}), refused="rocksdb"),
-}  # fmt: skip
+_FAILOVERS = {"2357": Case(replicate),
+              "9957": Case(replicate, frozenset({"kv"}), refused="rocksdb")}  # fmt: skip
 BY_REPUT = {number: _recovered(report) for number, report in REPORTS.items()} | _FAILOVERS

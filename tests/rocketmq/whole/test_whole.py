@@ -4,8 +4,6 @@ All with the small size; REPUT_WHOLE names another one for the long tests (`full
 `python -m tests.rocketmq.whole` prints a table.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -103,10 +101,8 @@ def test_a_command_that_was_killed_and_run_again(
     each_once(name, RELEASE, "files", "small", kill)
 
 
-MADE = [
-    (version, queues) for version in RELEASES
-    for queues in ("files", "rocksdb")[: 1 + ("rocksdb" in features(version))]
-]  # fmt: skip
+MADE = [(version, queues) for version in RELEASES
+        for queues in ("files", "rocksdb")[: 1 + ("rocksdb" in features(version))]]  # fmt: skip
 
 
 def _some(made: list[tuple[str, str]], place: int) -> list[tuple[str, str]]:

@@ -1,13 +1,16 @@
 """The benchmarks' own arithmetic; what they measure is measured by `make bench`."""
 
 import importlib
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import benchmarks
 from benchmarks.flame import boxes, read
+from benchmarks.one_core import one_core
 from benchmarks.process_tree import Run, Sample, run
 from benchmarks.rebuild import main, put_beside, slopes, table
 from benchmarks.rows import ROWS
@@ -83,3 +86,27 @@ def test_a_flame_graph_starts_where_it_is_asked_to() -> None:
     drawn = boxes(top, 0, 0, 100, top.samples)
     assert len(drawn) == 2
     assert "x: 75.0%" in drawn[1]
+
+
+# --- The benchmark's threads on one core, and the others as before.
+
+
+def test_threads_on_one_core_and_the_others_as_before() -> None:
+    def cores_of_a_thread() -> set[int]:
+        found: list[set[int]] = []
+        thread = threading.Thread(target=lambda: found.append(os.sched_getaffinity(0)))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    before = os.sched_getaffinity(0)
+    with one_core():
+        assert len(cores_of_a_thread()) == 1
+    assert os.sched_getaffinity(0) == cores_of_a_thread() == before
+
+
+def test_one_core_does_nothing_where_the_system_has_no_such_call(monkeypatch) -> None:
+    monkeypatch.delattr(os, "sched_setaffinity")
+    before = os.sched_getaffinity(0)
+    with one_core():
+        assert os.sched_getaffinity(0) == before

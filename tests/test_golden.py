@@ -12,6 +12,7 @@ from reput.jobs.outputs.report import Summary
 from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.store_format.faults import DamageFound
 from tests import golden_stores
+from tests.golden_rebuilds import rebuild_difference
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text
 from tests.logs.encoder import Message, build_log
@@ -41,7 +42,7 @@ def rebuild_golden(
                    settings=as_text(store.settings), on_damage=on_damage)  # fmt: skip
 
 
-# The small ones are rebuilt without an engine's processes: test_golden_in_process.
+# The small ones are rebuilt without an engine's processes: below.
 LARGE = [name for name in golden_stores.names() if not name.startswith("small_")]
 # A store of each kind: those that are rebuilt on Spark in `make test` too.
 BOTH = ("mixed_4.1.0", "mixed_5.3.3", "lmq_batch_5.3.3", "expired_5.3.3", "many_queues_5.3.3",
@@ -117,3 +118,17 @@ def test_what_a_task_says_of_a_store_comes_out_as_it_was(engine: Engine, tmp_pat
         rebuild(engine, str(tmp_path / "store"), str(tmp_path / "output"), rocketmq="5.3.3",
                 settings={"mappedFileSizeCommitLog": "4096"})  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+# --- RocketMQ's own bytes without Spark: what `make mutants` breaks rules against, one by one.
+
+STORES = [name for name in golden_stores.names() if not name.startswith(("default_", "broker_"))]
+
+
+# three slot ranges an index file, or one, as where files are many; and queues in shares then
+CASES = [(name, 3) for name in STORES] + [(n, 1) for n in STORES if n == "mixed_5.3.3"]
+
+
+@pytest.mark.parametrize(("name", "ranges"), CASES)
+def test_a_golden_store_in_this_process(name: str, ranges: int, tmp_path: Path) -> None:
+    assert rebuild_difference(name, ranges, tmp_path) is None

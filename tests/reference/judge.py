@@ -22,7 +22,7 @@ SETTINGS_SINCE = {
     "mapperFileSizeBatchConsumeQueue": (5, 0, 0), "forceVerifyPropCRC": (5, 2, 0),
 }  # fmt: skip
 
-# With these RocketMQ makes RocksDB files too (tests/rocketmq/test_lmq_in_rocksdb.py).
+# With these RocketMQ makes RocksDB files too (tests/rocketmq/test_commands_in_rocksdb.py).
 IN_ROCKSDB = {"rocksdbCQDoubleWriteEnable", "combineCQUseRocksdbForLmq"}
 
 

@@ -23,8 +23,18 @@ from reput.store_format.log.groups import read_epochs
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, living, messages
-from tests.rocketmq.replicas import SLAVE, consumed, log_of, until
-from tests.rocketmq.two_brokers import VERSION, ends, is_master, killed_behind, large, two_brokers
+from tests.rocketmq.two_brokers import (
+    SLAVE,
+    VERSION,
+    consumed,
+    ends,
+    is_master,
+    killed_behind,
+    large,
+    log_of,
+    two_brokers,
+    until,
+)
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 ID = 3  # of what `send` and `read` answer: the UNIQ_KEY

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +11,20 @@ from typing import Any
 import pytest
 
 from tests import golden_stores
+from tests.broker.writer.stores import stored_records
 from tests.jobs.sockets.asking import Peer
 from tests.jobs.sockets.broker_answers import reported, requests
 from tests.jobs.sockets.cutting import GIVEN, RELEASE, cut, differences, random_store, times
 from tests.jobs.sockets.serving import Serving
-from tests.rocketmq import real_clients
-from tests.rocketmq.live import Broker
+from tests.rocketmq import real_clients, seen, served
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.judge import copy
+from tests.rocketmq.live import Broker, Client
 from tests.rocketmq.real_clients import Step
-from tests.rocketmq.replicas import until
+from tests.rocketmq.seen import Seen
+from tests.rocketmq.two_brokers import until
+from tests.seeds import seeds
+from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -150,3 +157,86 @@ def test_clients_and_the_dashboard_see_all_but_the_damaged_message() -> None:
     ends = [int(end) for each in reported[2:7] for end in re.findall(r'"maxOffset":(\d+)', each)]
     assert sum(ends) == len(places)
     assert set(TOPICS) <= set(json.loads(reported[1])["topicList"])
+
+
+# --- `reput serve --salvage` of random damaged stores beside a real broker on the undamaged ones.
+
+QUEUES = dict.fromkeys("TUV", 3)
+
+
+def damage(seed: int, store: Path) -> set[int]:
+    """Flip a bit of some records; their physical offsets."""
+    drawn = random.Random(seed)
+    records = list(stored_records(store / "commitlog"))
+    hurt = drawn.sample(records, drawn.randrange(1, 8))
+    for record in hurt:
+        (path,) = (
+            p for p in (store / "commitlog").iterdir()
+            if int(p.name) <= record.physical_offset < int(p.name) + p.stat().st_size
+        )  # fmt: skip
+        at = record.physical_offset - int(path.name) + drawn.randrange(record.size)
+        flip(path, at, 1 << drawn.randrange(8))
+    return {record.physical_offset for record in hurt}
+
+
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds([0]))
+def test_what_is_undamaged_is_served_as_a_broker_served_it(seed: int, tmp_path: Path) -> None:
+    store, whole = tmp_path / "store", tmp_path / "whole"
+    random_store(seed, store)
+    copy(store, whole)
+    hurt = damage(seed, store)
+    settings = {name: int(size) for name, size in GIVEN.items() if name != "brokerName"}
+    with Driver(RELEASE) as client:
+        with Broker(RELEASE, whole, brokerPermission=4, **settings) as broker:
+            assert until(lambda: broker.status()["behind"] == 0)
+            theirs = Client(client, broker.namesrv).ask("pull", queues=QUEUES)["messages"]
+        words = [word for name, value in GIVEN.items() for word in ("--set", f"{name}={value}")]
+        with Serving(store, "--rocketmq", RELEASE, "--salvage", *words, seconds=300) as serving:
+            ours = Client(client, serving.address).ask("pull", queues=QUEUES)["messages"]
+    before = {each[4]: each for each in theirs}
+    served = {each[4]: each for each in ours}
+    assert len(served) == len(ours)
+    assert served.keys() <= before.keys()
+    assert before.keys() - served.keys() <= hurt
+    assert [each for each in ours if each[4] not in hurt] == [
+        each for each in theirs if each[4] in served.keys() - hurt
+    ]
+
+
+# --- Push consumers that ask the broker which queues they read, and whether they pull or pop them.
+
+VERSION, CLIENT = "5.3.3", "5.5.0"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
+    return served.make(VERSION, tmp_path_factory.mktemp("popped"))
+
+
+def _push(group: str, **more: object) -> Step:
+    return {"do": "push", "group": group, "topic": "Live0", "least": served.EACH,
+            "broker_balances": True, **more}  # fmt: skip
+
+
+def test_a_push_consumer_whose_broker_says_which_queues_it_reads(made) -> None:
+    """By pulls and by POP: each message, whatever the mode; three members share them."""
+    steps = [_push("pull"), _push("pulls", members=3), _push("ordered", orderly=True)]
+    for group in ("pop", "pops"):
+        words = ("-b", f"127.0.0.1:{made.port}", "-t", "Live0", "-g", group, "-m", "POP", "-q", 8)
+        steps.append(served.mqadmin("setConsumeMode", *words))
+    steps += [_push("pop"), _push("pops", members=3)]
+    with served.by_reput(made) as address:
+        answers = served.ask(CLIENT, address, steps)
+    places = {(topic, queue, offset) for topic, queue, offset, *_ in made.sent if topic == "Live0"}
+    for step, answer in zip(steps, answers, strict=True):
+        if step["do"] == "push":
+            assert "answer" in answer, answer["error"]
+            messages = answer["answer"]["messages"]
+            assert {tuple(message[:3]) for message in messages} == places, step
+            if "members" not in step:
+                assert len(messages) == len(places), step
+        else:
+            assert "success" in str(answer).lower(), answer
+    for reads in ("pulls of the queues that the broker assigns", "orderly", "POP"):
+        seen.note(Seen("Java, push with clientRebalance=false", CLIENT, "remoting", reads))

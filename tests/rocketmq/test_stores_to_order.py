@@ -1,12 +1,15 @@
 """RocketMQ and reput derive the same bytes from stores of random kinds."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from tests import golden_stores
+from tests.golden_stores import ARCHIVES
 from tests.rocketmq.case import case
 from tests.rocketmq.driver import derive_mode, topic_attributes
+from tests.rocketmq.fixtures import KINDS, make_fixture
 from tests.rocketmq.judge import Drivers, NoVerdictError, Reput, copy, difference, judge
 from tests.seeds import seeds
 
@@ -50,3 +53,17 @@ def test_the_judge_derives_a_golden_store_as_it_was_derived_before(name, folder,
         store, golden.settings, topic_attributes(store), derive_mode(version), pace=20
     )
     assert difference(store, golden.expect) is None
+
+
+# --- The small stores of tests/golden come out again, byte for byte, of the RocketMQ they are
+# from.
+
+ALL = [(kind, version) for kind, (versions, _) in KINDS.items() for version in versions]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "version"), ALL)
+def test_a_fixture_comes_out_again(kind: str, version: str, tmp_path: Path) -> None:
+    archive = make_fixture(kind, version, tmp_path)
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert f"{digest}  {archive.name}" in (ARCHIVES / "SHA256SUMS").read_text().splitlines()

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import QUEUES, Broker, Client, messages
-from tests.rocketmq.replicas import until
+from tests.rocketmq.live import QUEUES, TOPICS, Broker, Client, living, messages
 
 VERSION = "5.3.3"
 
@@ -78,3 +77,30 @@ def ends(broker: Broker) -> int:
 
 def _dispatched(broker: Broker) -> int:
     return int(broker.status()["dispatched"])
+
+
+# --- Brokers and their replicas: logs, and what a client reads.
+
+SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
+
+
+def log_of(store: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((store / "commitlog").iterdir())}
+
+
+def until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def consumed(version: str, store: Path) -> list[str]:
+    """The messages that a client reads from a broker that starts on a copy."""
+    with living(version, store) as (_, client):
+        return sorted(map(str, client.read(TOPICS)))
+
+
+SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}

@@ -1,7 +1,6 @@
 """Each command, then a real broker past all due times: what its consumers get, each message once.
 
 All with the small size; REPUT_WHOLE names another one for the long tests (`full`: 1,000 timers).
-`python -m tests.rocketmq.whole` prints a table.
 """
 
 import os

@@ -1,5 +1,5 @@
 """What was in flight when a broker ended: by check points, orders and RocksDB. That real brokers
-leave just that is in tests/rocketmq/test_in_flight.py.
+leave just that is in tests/rocketmq/test_popped.py.
 """
 
 from collections.abc import Iterator

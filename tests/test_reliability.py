@@ -9,20 +9,8 @@ from tests.broker.writer.crashes import open_memory
 from tests.broker.writer.stores import Clock
 from tests.faults.memory_files import MemoryFiles
 from tests.in_process import as_text
-from tests.reliability import derived
-from tests.reliability.inputs import (
-    COUNT,
-    HOLES,
-    LAST,
-    NOT_DERIVED,
-    PLACES,
-    Input,
-    Small,
-    cuts,
-    flips,
-    holes,
-    small,
-)
+from tests.reliability import derived, inputs
+from tests.reliability.inputs import COUNT, Input, Small, small
 from tests.reliability.outcome import Class, Outcome, classify, ours, refuse
 
 # Each so many-th bit or byte; prime to 8, so that all bits of a byte come up. (Every one:
@@ -56,28 +44,30 @@ def judge(store: Small, sound: Outcome, given: Input) -> Class:
     if given.field and given.covered:
         assert outcome.reported, f"{given.field}, {given.what}: unseen"
         assert found in (Class.LOST, Class.SAME)
-    if given.field in NOT_DERIVED and not given.covered:
+    if given.field in inputs.NOT_DERIVED and not given.covered:
         assert found == Class.SAME, f"{given.field}, {given.what}: {found}"
     return found
 
 
-def judge_tail(kind: str, every: int, crc_property: bool, lengths: Iterable[int] = HOLES) -> None:
+def judge_tail(
+    kind: str, every: int, crc_property: bool, lengths: Iterable[int] = inputs.HOLES
+) -> None:
     store = small(kind, crc_property)
     sound = ours(store)
     gone = store.segment[: store.places[-1]].rstrip(b"\0")
-    for given in [*cuts(store)][::every]:
+    for given in [*inputs.cuts(store)][::every]:
         found = judge(store, sound, given)
         assert found in ((Class.LOST,) if given.covered else (Class.WRONG, Class.SAME)), given.what
         # of a record of which nothing is there, nothing can be said
         there = given.segment.rstrip(b"\0") != gone
         assert ours(store, given).reported == (given.covered and there), given.what
-    for given in [*holes(store, lengths)][::every]:
+    for given in [*inputs.holes(store, lengths)][::every]:
         found = judge(store, sound, given)
         assert not crc_property or found == Class.LOST, given.what
 
 
 @pytest.mark.parametrize("crc_property", [False, True])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", inputs.PLACES)
 @EVERY
 def test_flipped_bits(place: str, crc_property: bool, every: int) -> None:
     """With `__CRC32#` and forceVerifyPropCRC every single one is seen, and costs its message."""
@@ -85,12 +75,12 @@ def test_flipped_bits(place: str, crc_property: bool, every: int) -> None:
     sound = ours(store)
     assert sound.messages == COUNT
     assert not sound.reported
-    for given in flips(store, PLACES[place], every):
+    for given in inputs.flips(store, inputs.PLACES[place], every):
         judge(store, sound, given)
 
 
 @pytest.mark.parametrize("crc_property", [False, True])
-@pytest.mark.parametrize("kind", LAST)
+@pytest.mark.parametrize("kind", inputs.LAST)
 @EVERY
 def test_a_torn_last_record(kind: str, crc_property: bool, every: int) -> None:
     judge_tail(kind, every, crc_property)
@@ -114,11 +104,11 @@ def _end_after_crash(store: Small, segment: bytes) -> int:
     return end
 
 
-@pytest.mark.parametrize("kind", LAST)
+@pytest.mark.parametrize("kind", inputs.LAST)
 def test_a_writer_cuts_each_torn_record_off(kind: str) -> None:
     """Also one that ends within its properties: no text ends with a NUL."""
     store = small(kind)
-    for given in cuts(store):
+    for given in inputs.cuts(store):
         assert _end_after_crash(store, given.segment) == store.places[-1], given.what
 
 

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 
 from reput.broker.wire.remoting import BadFrame, Command, Frames, Serialization, frame
-from reput.store_format.describe.files import (
-    IndexFileView,
-    describe_checkpoint,
-    describe_queue,
-    index_sizes,
-)
+from reput.store_format.describe import files
 from reput.store_format.dispatch.dispatch import unpacked
 from reput.store_format.dispatch.scan import Buffers, End, IndexPuts, Stretch, scan, scan_rules
 from reput.store_format.faults import DamageFound, Fault
@@ -148,19 +143,19 @@ def _reader(data: bytes) -> Callable[[int, np.ndarray], None]:
 def queue(data: bytes) -> None:
     """A ConsumeQueue and a batch queue file, of any length."""
     for batch, size in ((False, 20), (True, 46)):
-        items = list(describe_queue(_reader(data), len(data), 40 * size, batch))
+        items = list(files.describe_queue(_reader(data), len(data), 40 * size, batch))
         entries = sum(item.get("entries", 1) for item in items if item["kind"] != "damage")
         assert entries <= len(data) // size + 1
-    list(describe_checkpoint(data))
+    list(files.describe_checkpoint(data))
 
 
 def index(data: bytes) -> None:
     """An index file: header, entries, slots, and each slot's chain, which may be a cycle."""
     try:
-        sizes = index_sizes(len(data), SLOTS)
+        sizes = files.index_sizes(len(data), SLOTS)
     except ValueError:
         return
-    view = IndexFileView(_reader(data), sizes)
+    view = files.IndexFileView(_reader(data), sizes)
     items = [*view.describe_header(), *view.describe_entries(), *view.describe_slots()]
     assert len(items) < 10 * (sizes.slots + sizes.entries) * (sizes.entries + 1)
 

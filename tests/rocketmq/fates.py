@@ -9,16 +9,7 @@ from pathlib import Path
 from tests import unpacking
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Client, living, messages
-from tests.store_format.fate.stores import (
-    ARCHIVES,
-    IN_ROCKSDB,
-    KEPT,
-    KEPT_OF_CONFIG,
-    LEFT_OUT,
-    LIVED,
-    SKIPPED,
-    SUFFIX,
-)
+from tests.store_format.fate import stores
 
 SETTINGS: dict[str, object] = {
     "mappedFileSizeCommitLog": 1 << 17, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 50,
@@ -202,20 +193,22 @@ def with_rocksdb(version: str, folder: Path) -> Path:
 def pack(folder: Path, archive: Path) -> None:
     """An archive of what tests need: small, and with nothing of the machine that made it."""
     store = folder / "store"
-    kept = [path for name in KEPT if (path := store / name).exists()]
-    kept += [path for name in KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
+    kept = [path for name in stores.KEPT if (path := store / name).exists()]
+    kept += [path for name in stores.KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
     paths = [(path, path.relative_to(folder).as_posix()) for path in (folder / "done.json", *kept)]
-    unpacking.pack(archive, paths, lambda name: name in LEFT_OUT or name.startswith("OPTIONS-"))
+    unpacking.pack(
+        archive, paths, lambda name: name in stores.LEFT_OUT or name.startswith("OPTIONS-")
+    )
 
 
 def main() -> None:
     """Have brokers write tests/store_format/fate/stores anew; times in them differ each time."""
-    for name in (*LIVED, SKIPPED, IN_ROCKSDB):
+    for name in (*stores.LIVED, stores.SKIPPED, stores.IN_ROCKSDB):
         kind, _, version = name.partition("_")
         with tempfile.TemporaryDirectory(prefix="reput-fates-") as folder:
             makes = {"live": lived, "skipped": skipping, "rocksdb": with_rocksdb}
             makes[kind](version, Path(folder))
-            archive = ARCHIVES / f"{name}{SUFFIX}"
+            archive = stores.ARCHIVES / f"{name}{stores.SUFFIX}"
             pack(Path(folder), archive)
         print(f"{archive.name}: {archive.stat().st_size:,} bytes", flush=True)
 

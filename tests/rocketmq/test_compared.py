@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.compare import compare
-from reput.jobs.comparing.report import BEHIND, PARTED, SAME, CompareReport
+from reput.jobs.comparing.report import BEHIND, PARTED, CompareReport
 from reput.jobs.convert import convert
 from reput.jobs.engines.local import local_engine
 from reput.jobs.replicate import replicate_from
@@ -21,20 +21,10 @@ from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.groups import read_epochs
 from tests.in_process import as_text
+from tests.rocketmq import two_brokers as pairs
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, living, messages
-from tests.rocketmq.two_brokers import (
-    SLAVE,
-    VERSION,
-    consumed,
-    ends,
-    is_master,
-    killed_behind,
-    large,
-    log_of,
-    two_brokers,
-    until,
-)
+from tests.rocketmq.two_brokers import VERSION, two_brokers, until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 ID = 3  # of what `send` and `read` answer: the UNIQ_KEY
@@ -90,7 +80,7 @@ def merged(master: Path, slave: Path) -> Path:
 @contextmanager
 def master_and_slave(folder: Path) -> Iterator[tuple[Broker, Broker, Client]]:
     with Broker(VERSION, folder / "master") as master, Driver(VERSION) as driver:
-        options = {**SLAVE, "haMasterAddress": f"127.0.0.1:{master.port + 1}"}
+        options = {**pairs.SLAVE, "haMasterAddress": f"127.0.0.1:{master.port + 1}"}
         with Broker(VERSION, folder / "slave", namesrv=master.namesrv, **options) as slave:
             yield master, slave, Client(driver, master.namesrv)
 
@@ -99,8 +89,8 @@ def test_a_master_that_was_killed_before_its_slave_had_all(tmp_path: Path) -> No
     master, slave = tmp_path / "master", tmp_path / "slave"
     with master_and_slave(tmp_path) as (first, second, client):
         both = acknowledged(client, messages(3000))
-        assert until(lambda: ends(second) == ends(first))
-        sent = killed_behind(first, second, client, large(300, 3000))
+        assert until(lambda: pairs.ends(second) == pairs.ends(first))
+        sent = pairs.killed_behind(first, second, client, pairs.large(300, 3000))
         late = {each[ID] for each in sent}
         second.driver.kill()
     report, lines = found_by(master, slave)
@@ -128,17 +118,6 @@ def test_a_master_that_was_killed_before_its_slave_had_all(tmp_path: Path) -> No
     assert read_ids(merged(master, slave)) == of_master | of_slave
 
 
-def test_a_slave_that_was_stopped_cleanly_with_its_master_is_the_same(tmp_path: Path) -> None:
-    with master_and_slave(tmp_path) as (master, slave, client):
-        acknowledged(client, messages(2000))
-        assert until(lambda: ends(slave) == ends(master))
-        slave.stop()
-        master.stop()
-    report, lines = found_by(tmp_path / "master", tmp_path / "slave")
-    assert report.pairs[0].verdict == SAME
-    assert lines == []
-
-
 # --- A replica of a master under a real controller that is killed, so that another takes its place.
 
 
@@ -153,29 +132,29 @@ def test_the_replica_goes_on_with_the_log_that_survived_or_says_why_not(lost, tm
     with two_brokers(tmp_path) as (master, slave, client, store):
         both = acknowledged(client, messages(3000))
         assert copied(master, replica).records == 3000
-        assert until(lambda: ends(slave) == ends(master))
+        assert until(lambda: pairs.ends(slave) == pairs.ends(master))
         if lost:
 
             def copy_them() -> None:
                 assert copied(master, replica).records == 300
 
-            late = killed_behind(master, slave, client, large(300, 3000), copy_them)
+            late = pairs.killed_behind(master, slave, client, pairs.large(300, 3000), copy_them)
         master.driver.kill()
-        assert until(lambda: is_master(slave), 120)
+        assert until(lambda: pairs.is_master(slave), 120)
         if lost:
             with pytest.raises(ReplicaDiffers, match="the master's log ends at"):
                 copied(slave, replica)
         after = acknowledged(client, messages(1500, first=5000))
         if lost:
-            after |= acknowledged(client, large(300, 7000))
+            after |= acknowledged(client, pairs.large(300, 7000))
             with pytest.raises(ReplicaDiffers, match="is not a beginning of that log"):
                 copied(slave, replica)
             replica = tmp_path / "another"
         copied(slave, replica)
         found = sorted(map(str, client.read()))
         slave.stop()
-    assert log_of(replica) == log_of(store)
-    assert consumed(VERSION, replica) == found
+    assert pairs.log_of(replica) == pairs.log_of(store)
+    assert pairs.consumed(VERSION, replica) == found
     if lost:
         (killed,) = {tmp_path / "0", tmp_path / "1"} - {store}
         _part_where_the_epochs_say(killed, store, both, {each[ID] for each in late}, after)

@@ -1,10 +1,8 @@
 """Real brokers on converted stores: each message once, at its queueOffset, and nothing dispatched
-anew; merged and split ones too. What waits or is in flight: whole/cases.py.
+anew. Merged and split ones, what waits or is in flight: whole/cases.py.
 """
 
 import json
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from reput.jobs.convert import convert
 from tests.converted import BATCHES, batch, light, records
 from tests.logs.encoder import build_log
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, living, messages
+from tests.rocketmq.live import SETTINGS, living, messages
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -29,51 +27,32 @@ def without_places(rows: Rows) -> Rows:
     return sorted([*row[:PLACE], *row[PLACE + 1 :]] for row in rows)
 
 
-Stores = Callable[[str, int], tuple[Path, Rows, Rows]]
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Stores:
-    """Of a release the store with messages from a number on: what a client reads from its broker,
-    and what a group that stopped has left; some transactions are committed and rolled back, and a
-    pending one is left.
+def written(version: str, store: Path) -> tuple[Rows, Rows]:
+    """What a client reads from a broker, and what a group that stopped has left; some transactions
+    are committed and rolled back, and a pending one is left.
     """
-
-    @cache
-    def made(version: str, first: int = 0) -> tuple[Path, Rows, Rows]:
-        store = tmp_path_factory.mktemp("written") / "store"
-        with living(version, store) as (_, asking):
-            asking.send(messages(COUNT, first))
-            outcomes = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "COMMIT_MESSAGE")
-            half = [{"t": "Live0", "b": 30, "bs": i, "outcome": o} for i, o in enumerate(outcomes)]
-            asking.ask("transactions", messages=half)
-            asking.read(group="saver", save=True, limit=SAVED_AT)
-            rows = asking.read(group="before")
-            left = asking.read(group="saver", **{"from": "saved"})
-        return store, rows, left
-
-    return made
+    with living(version, store) as (_, asking):
+        asking.send(messages(COUNT))
+        outcomes = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "COMMIT_MESSAGE")
+        half = [{"t": "Live0", "b": 30, "bs": i, "outcome": o} for i, o in enumerate(outcomes)]
+        asking.ask("transactions", messages=half)
+        asking.read(group="saver", save=True, limit=SAVED_AT)
+        return asking.read(group="before"), asking.read(group="saver", **{"from": "saved"})
 
 
-def read(
-    version: str, store: Path, topics: tuple[str, ...] = TOPICS, queues: int = QUEUES,
-    **settings: object,
-) -> tuple[Rows, Rows]:  # fmt: skip
+def read(version: str, store: Path, **settings: object) -> tuple[Rows, Rows]:
     """The same of a broker on a store that it dispatches nothing of."""
     with living(version, store, **settings) as (broker, asking):
         assert broker.status()["dispatched"] == 0
-        wanted = dict.fromkeys(topics, queues)
-        rows = asking.ask("pull", queues=wanted, group="after")["messages"]
-        left = asking.ask("pull", queues=wanted, group="saver", **{"from": "saved"})["messages"]
-    return rows, left
+        return asking.read(group="after"), asking.read(group="saver", **{"from": "saved"})
 
 
 @pytest.mark.parametrize(("old", "new"), [("4.9.7", "5.5.0"), ("5.3.3", "4.9.7")])
 def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
-    old: str, new: str, written: Stores, tmp_path: Path
+    old: str, new: str, tmp_path: Path
 ) -> None:
-    store, rows, left = written(old, 0)
-    made = tmp_path / "made"
+    store, made = tmp_path / "store", tmp_path / "made"
+    rows, left = written(old, store)
     summary = convert(str(store), str(made), rocketmq=old, settings=OURS, to_rocketmq=new,
                       store_host=HOST,
                       to_settings={name: str(size) for name, size in SIZES.items()})  # fmt: skip
@@ -83,46 +62,6 @@ def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
     assert without_places(after) == without_places(rows)
     assert without_places(resumed) == without_places(left)
     assert [row[PLACE] for row in after] != [row[PLACE] for row in rows]
-
-
-def test_one_topic_of_a_store_under_a_new_name(written: Stores, tmp_path: Path) -> None:
-    store, rows, left = written("5.3.3", 0)
-    made = tmp_path / "made"
-    convert(str(store), str(made), rocketmq="5.3.3", settings=OURS, topics=["Live0"],
-            rename={"Live0": "OldOrders"})  # fmt: skip
-    after, resumed = read("5.3.3", made, ("OldOrders",))
-
-    def of_topic(some: Rows) -> Rows:
-        return without_places([["OldOrders", *row[1:]] for row in some if row[0] == "Live0"])
-
-    assert without_places(after) == of_topic(rows)
-    assert without_places(resumed) == of_topic(left)
-
-
-@pytest.mark.parametrize("how", ["apart", "renumber"])
-def test_two_stores_as_one(how: str, written: Stores, tmp_path: Path) -> None:
-    (one, *of_one), (two, *of_two) = written("5.3.3", 0), written("5.3.3", COUNT)
-    both, made = (of_one, of_two), tmp_path / "made"
-    convert(str(one), str(made), rocketmq="5.3.3", settings=OURS, merge=[str(two)],
-            meet=how)  # fmt: skip
-    after, resumed = read("5.3.3", made, queues=QUEUES * (1 + (how == "apart")))
-    if how == "apart":
-        rows, left = (
-            [[row[0], row[1] + QUEUES * n, *row[2:]] for n, some in enumerate(both)
-             for row in some[which]]
-            for which in (0, 1)
-        )  # fmt: skip
-        assert without_places(after) == without_places(rows)
-        assert without_places(resumed) == without_places(left)
-        return
-    unique = 3
-    assert sorted(row[unique] for row in after) == sorted(
-        row[unique] for rows, _ in both for row in rows
-    )
-    positions = {(row[0], row[1], row[2]) for row in after}
-    assert len(positions) == len(after)
-    unread = {row[unique] for _, left in both for row in left}
-    assert unread <= {row[unique] for row in resumed}
 
 
 @pytest.mark.parametrize("kind", ["lmq", "batch"])

@@ -1,7 +1,6 @@
 """A broker on one copy of a store deletes what has expired, `reput expire` on another: the same."""
 
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +8,15 @@ import pytest
 
 from reput.jobs.check import check
 from reput.jobs.expire import expire
-from reput.jobs.in_place.expire import Expired
 from reput.jobs.rebuild import rebuild
 from reput.jobs.repair import repair
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.message.message import parse_properties
 from reput.store_format.names import COMMIT_LOG
-from tests.broker.writer.stores import stored_records
 from tests.in_process import Session, as_text
 from tests.rocketmq.driver import Driver, remove_derived
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, living, messages
+from tests.rocketmq.live import SETTINGS, Broker, living, messages
 from tests.rocketmq.puts import SIZES, assert_same, derived
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -58,46 +54,6 @@ def test_what_a_broker_deletes(version: str, tmp_path: Path) -> None:
     with Broker(version, ours, **SMALL) as broker:
         broker.stop()
     assert names(ours) >= left
-
-
-def keys_in_log(store: Path) -> Counter[str]:
-    """The UNIQ_KEYs of the clients' messages, by the log."""
-    return Counter(
-        parse_properties(record.properties)["UNIQ_KEY"]
-        for record in stored_records(store / COMMIT_LOG) if record.topic in TOPICS
-    )  # fmt: skip
-
-
-def test_three_rounds_of_broker_expire_broker(tmp_path: Path) -> None:
-    """What stays in the log is what clients read, each once; new messages come behind it."""
-    version, store, wanted = "5.3.3", tmp_path / "store", Counter[str]()
-    settings = as_text({**SETTINGS, **SMALL, "fileReservedTime": 0})
-
-    def run(**options: Any) -> Expired:
-        return expire(str(store), rocketmq=version, settings=settings, any_hour=True, **options)
-
-    with Driver(version) as driver:
-        for round_ in range(4):
-            with living(version, store, **SMALL, driver=driver) as (_, client):
-                if round_:  # else there is no topic to read
-                    assert Counter(each[3] for each in client.read(group="one")) == wanted
-                if round_ == 3:
-                    break
-                sent = client.send(messages(1500, 1500 * round_))
-                wanted += Counter(each[3] for each in sent)
-                assert Counter(each[3] for each in client.read(group="two")) == wanted
-            before = keys_in_log(store)
-            assert before == wanted
-            # a group that has read nothing of one topic needs all of it
-            late = '{"offsetTable":{"Live0@late":{0:0}}}'
-            (store / "config" / "consumerOffset.json").write_text(late)
-            kept = run(dry_run=True)
-            assert kept.segments == []
-            assert "'late'" in kept.kept[0].who
-            done = run(even_unread=True)
-            assert done.segments
-            wanted = keys_in_log(store)
-            assert wanted < before
 
 
 # --- A topic that was deleted and made again, and a queue whose messages have expired: what the

@@ -171,42 +171,6 @@ def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
         assert count[HALF_TOPIC] > len(keys)
 
 
-def test_three_rounds_of_broker_job_broker(tmp_path: Path) -> None:
-    version, store = "4.9.7", tmp_path / "store"
-    wanted, hour = Counter[str](), set[str]()
-    with Driver(version) as driver:
-        for round_ in range(3):
-            first = 1000 * round_
-            with living(version, store, **settings(version, **_CHECKS), driver=driver) as (
-                _,
-                client,
-            ):
-                wanted += Counter(each[3] for each in client.send(messages(6, first)))
-                sent = client.send(waiting(version, first + 100))
-                wanted += Counter(each[3] for each in sent[:6] + sent[9:14])
-                hour |= {each[3] for each in sent[6:9] + sent[14:]}
-                keys = halves(client, 2, first + 200)
-            decisions = dict(zip(keys, ("commit", "rollback"), strict=True))
-            wanted[keys[0]] = 1
-            # delivered before their time: the next broker finds that done
-            soon = time.time_ns() // 1_000_000 + 60_000
-            made = reput.deliver_delayed(str(store), until=soon, rocketmq=version, settings=OURS)
-            ended = reput.resolve_transactions(
-                str(store), decide=decisions, rocketmq=version, settings=OURS
-            )
-            assert (made.refused, ended.refused, ended.pending) == ([], [], 0)
-            again = reput.deliver_delayed(str(store), until=soon, rocketmq=version, settings=OURS)
-            assert again.due == 0
-        with living(version, store, **settings(version, **_CHECKS), driver=driver) as (_, client):
-            reported = client.ask("await_checks", topic="Other", checks=1, seconds=WAIT + 8)
-            assert reported["checked"] == []
-            assert keys_in(client, "all") == wanted
-    # what waits for an hour still does
-    with reput.open_store(str(store), settings=OURS) as opened:
-        rows = opened.delayed()
-        assert {row.unique_key for row in rows if row.state == "waiting"} == hour
-
-
 def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> None:
     """5.3.3: with one buffer, the second segment has none until the first is in its file.
 

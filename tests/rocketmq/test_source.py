@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from reput.jobs.export import export
 from reput.jobs.sources.log_source import CommitLogSource, LogStream
 from tests.jobs.sources.reading import table
 from tests.logs.encoder import Message, build_log, properties
@@ -123,24 +122,3 @@ def test_hostile_properties_are_what_a_client_is_given(folder: Path) -> None:
     }  # fmt: skip
     assert len(ours) == len(_HOSTILE)
     assert ours == reported
-
-
-def test_a_broker_serves_an_exported_store(folder: Path) -> None:
-    version = "5.3.3"
-    store, made = folder / "store", folder / "made"
-    with Driver(version) as client:
-        with living(version, store, driver=client) as (_, asking):
-            asking.send(messages(SENT))
-            consumed = asking.read(group="first")
-        topic = TOPICS[1]
-        export(None, str(store), str(made), format="rocketmq", rocketmq=version, topics=[topic])
-        with Broker(version, made) as broker:
-            served = Client(client, broker.namesrv).read((topic,), group="second")
-            broker.stop()
-    wanted = [message for message in consumed if message[0] == topic]
-
-    def kept(reported: list[Any]) -> list[Any]:  # all but positions
-        return [reported[0], reported[1], reported[3], *reported[5:]]
-
-    assert sorted(map(kept, served)) == sorted(map(kept, wanted))
-    assert len(served) == SENT // len(TOPICS)

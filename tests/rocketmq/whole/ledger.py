@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.jobs.sockets.asking import Peer
-from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import CHECK_SOON, Broker
 from tests.rocketmq.whole.consumer import Consumer, PopConsumer
@@ -97,7 +96,6 @@ def run(
             ledger.to_the_end()
         if expected.pending:
             client.answer("await_checks")
-        _pushed(version, broker.namesrv, expected, ledger.ledger)
         broker.driver.kill()  # all is read; a JVM with RocksDB may crash in a clean stop
     return ledger.ledger
 
@@ -125,27 +123,12 @@ def _go_on(client: Driver, namesrv: str, expected: Expected) -> None:
     client.ask("send", namesrv=namesrv, **asked)
 
 
-def _pushed(version: str, namesrv: str, expected: Expected, ledger: Ledger) -> None:
-    """What Java's own consumers get, one after the other."""
-    readers = [each for each in expected.readers if each.kind.startswith("push")]
-    steps = [
-        {"do": "push", "group": each.group, "topic": each.topic, "quiet_ms": 2000,
-         "least": expected.keys[str(each)].total(), "orderly": each.kind == "push-orderly"}
-        for each in readers
-    ]  # fmt: skip
-    answers = real_clients.run(version, namesrv, steps) if steps else []
-    for reader, told in zip(readers, answers, strict=True):
-        assert "answer" in told, told
-        ledger.got[str(reader)] = [each[-1]["KEYS"] for each in told["answer"]["messages"]]
-
-
 class _Reading:
     """Consumers of one broker, all of which are asked again and again."""
 
     def __init__(self, peer: Peer, expected: Expected) -> None:
         self._expected = expected
-        asked = [each for each in expected.readers if not each.kind.startswith("push")]
-        self._consumers = {str(each): _consumer(peer, each) for each in asked}
+        self._consumers = {str(each): _consumer(peer, each) for each in expected.readers}
         self.ledger = Ledger({reader: [] for reader in self._consumers})
         self._quiet = 0.0
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,25 +30,18 @@ _HOUR = 3600
 class Size(NamedTuple):
     """How much of each kind, and for how many seconds after the life's begin something waits."""
 
-    plain: int
-    timers: int
-    delayed: int
-    half: int
-    popped: int
-    due: int
-    roll: int  # timerRollWindowSlot: timers due later than that are rolled
-    java: bool = True  # whether Java's own consumers are asked as well, which takes seconds
+    plain: int = 4
+    timers: int = 8
+    delayed: int = 4
+    half: int = 4
+    popped: int = 8
+    due: int = 26
+    roll: int = 13  # timerRollWindowSlot: timers due later than that are rolled
 
     def on_this_machine(self) -> Size:
         """What waits must not be due before the life's end: longer, where a machine is busy."""
         times = max(1.0, min(6.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 2))
         return self._replace(due=int(self.due * times), roll=int(self.roll * times))
-
-
-SMALL = Size(4, 8, 4, 4, 8, due=26, roll=13, java=False)
-SHORT = Size(24, 64, 24, 24, 40, due=60, roll=30)
-FULL = Size(200, 1000, 200, 200, 200, due=240, roll=100)
-BY_NAME = {"small": SMALL, "short": SHORT, "full": FULL}
 
 
 def features(version: str, queues: str = "files") -> frozenset[str]:
@@ -73,9 +65,7 @@ _ORDER = ("plain", "pop", "lmq", "batch", "compaction", "timers", "delayed", "ha
 
 
 class Reader(NamedTuple):
-    """A group that reads a topic. kind: pull, pop, ordered (popped in order); push or push-orderly
-    are Java's.
-    """
+    """A group that reads a topic. kind: pull, pop, ordered (popped in order)."""
 
     group: str
     topic: str
@@ -89,7 +79,6 @@ class Reader(NamedTuple):
 PARTS = {"nothing": 0.0, "quarter": 0.25, "half": 0.5, "all": 1.0}
 READERS = {
     "plain": [*(Reader(f"part-{name}", "Plain") for name in PARTS)],
-    "java": [Reader("pushed", "Plain", "push"), Reader("pushed-orderly", "Plain", "push-orderly")],
     "delayed": [Reader("arrivals", "Delayed")], "half": [Reader("arrivals", "Half")],
     "retry": [
         Reader(FAILING, f"%RETRY%{FAILING}", queues=1),
@@ -128,8 +117,7 @@ class Made:
 
     @property
     def has(self) -> frozenset[str]:
-        has = features(self.version, self.queues)
-        return has | {"java"} if Size(*self.size).java else has
+        return features(self.version, self.queues)
 
     @property
     def words(self) -> list[str]:
@@ -139,13 +127,6 @@ class Made:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             told += ["--set", f"{name}={text}"]
         return told
-
-    def keep(self, folder: Path) -> None:
-        (folder / "made.json").write_text(json.dumps(asdict(self), indent=1))
-
-
-def kept(folder: Path) -> Made:
-    return Made(**json.loads((folder / "made.json").read_text()))
 
 
 def settings(version: str, queues: str, size: Size) -> dict[str, object]:
@@ -176,7 +157,6 @@ def live(
 
     mark: begins each key of a second store, whose size is that of the first one's `Made`.
     """
-    size = size.on_this_machine() if not mark else size
     given = settings(version, queues, size)
     made = Made(
         version, queues, dict(given), *(str(folder / each) for each in ("store", "killed", "early"))
@@ -196,7 +176,6 @@ def live(
         life.tail()
         _frozen(broker, store, Path(made.killed))
         broker.stop()
-    made.keep(folder)
     return made
 
 
@@ -253,8 +232,6 @@ class _Life:
         self.broker.catch_up()
         for reader, part in zip(READERS["plain"], PARTS.values(), strict=True):
             self._part_way(reader, part, self.size.plain)
-        for reader in READERS["java"] if self.size.java else ():
-            self._part_way(reader, 0.5, self.size.plain)
 
     def lmq(self) -> None:
         sent = self._messages("lmq", self.size.plain, "Behind")
@@ -396,7 +373,6 @@ class _Life:
         """The last messages, which a crash may take: two timers, and two that a group has read."""
         sent = self._messages("tail", 2, "Plain")
         self._send(sent)
-        readers = [*READERS["plain"], *(READERS["java"] if self.size.java else ())]
         if "timers" in self.made.has:
             for n, message in enumerate(self._messages("tail-timer", 2, "Timers")):
                 due = int((self.begun + self.size.due) * 1000) - 500 * n
@@ -405,7 +381,7 @@ class _Life:
                 self._send([message])
                 self._tail(READERS["timers"][0], [message["p"]["KEYS"]])
         self.broker.catch_up()
-        for reader in readers:
+        for reader in READERS["plain"]:
             self._tail(reader, [message["p"]["KEYS"] for message in sent])
             if reader.group == "part-all":
                 consumer = Consumer(self.peer, reader.group, reader.topic, reader.queues)

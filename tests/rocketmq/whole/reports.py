@@ -57,19 +57,13 @@ def empty_metrics(store: Path, _: Made) -> None:
             path.write_bytes(b"")
 
 
-def as_it_was(_: Path, __: Made) -> None:
-    """A kill is all: half messages that are decided must not be asked about again."""
-
-
 REPORTS: dict[str, Report] = {
-    "10668": Report(cut, ("timers",), cut=True),  # timerlog names places behind the log's end
-    "7480": Report(cut, ("timers",), cut=True),  # so does timercheck
-    "8239": Report(cut, cut=True),  # and a group's offset
+    # timerlog and timercheck (#7480) name places behind the log's end, and a group's offset (#8239)
+    "10668": Report(cut, ("timers",), cut=True),
     "9735": Report(no_wheel, ("timers",)),
     "3473": Report(no_delay_offsets),
     "7077": Report(delay_offsets_past_the_end),
     "9412": Report(empty_metrics, ("timers",)),
-    "2117": Report(as_it_was, ("half",)),
 }
 
 
@@ -89,7 +83,7 @@ def _recovered(report: Report) -> Case:
 
 
 # A report on a failover, where a slave goes on with what it had of the master's files: the store is
-# replicated. #2357: delayOffset.json was older; #9957: pop's rows in RocksDB are not sent.
-_FAILOVERS = {"2357": Case(replicate),
-              "9957": Case(replicate, frozenset({"kv"}), refused="rocksdb")}  # fmt: skip
+# replicated, and pop's rows in RocksDB are not sent. (#2357, an older delayOffset.json, is case
+# `replicate`; #2117, a kill alone, is `recover`.)
+_FAILOVERS = {"9957": Case(replicate, frozenset({"kv"}), refused="rocksdb")}
 BY_REPUT = {number: _recovered(report) for number, report in REPORTS.items()} | _FAILOVERS

@@ -1,7 +1,4 @@
-"""Each command, then a real broker past all due times: what its consumers get, each message once.
-
-All with the small size; REPUT_WHOLE names another one for the long tests (`full`: 1,000 timers).
-"""
+"""Each command, then a real broker past all due times: consumers get each message once."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -13,7 +10,7 @@ import pytest
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, Case, Refused, Ways, wrong
-from tests.rocketmq.whole.life import BY_NAME, Made, Size, features, live
+from tests.rocketmq.whole.life import Made, Size, features, live
 from tests.rocketmq.whole.reports import BY_REPUT
 from tests.spread import spread
 
@@ -21,18 +18,14 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(1800)]
 
 RELEASE = "5.3.3"
 RELEASES = ("4.9.7", RELEASE, "5.1.4", "5.4.0", "5.5.1")
-SIZE = os.environ.get("REPUT_WHOLE", "small")
 KILL_AFTER = (0.7, 1.4, 2.1)  # seconds
-# What is not right yet, by case and engine of queues ("": both). Where a case comes right its row
-# goes: the marks are strict.
-WRONG: dict[tuple[str, str], str] = {}
 # Reports whose stores are of one release or engine; of all others RELEASE, and files.
-OF_REPORTS = {"7480": ("5.1.4", "files"), "9957": (RELEASE, "rocksdb"), "10668": ("5.5.1", "files")}
+OF_REPORTS = {"9957": (RELEASE, "rocksdb"), "10668": ("5.5.1", "files")}
 EVERY = CASES | {f"#{number}": case for number, case in BY_REPUT.items()}
 
 
 class Lives:
-    """One life by release, engine of queues and size, for all tests of a session."""
+    """One life by release and engine of queues, for all tests of a session."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder, self._stack = folder, stack
@@ -44,12 +37,12 @@ class Lives:
             self._clients[version] = self._stack.enter_context(Driver(version))
         return self._clients[version]
 
-    def made(self, version: str, queues: str, size: str, mark: str = "") -> Made:
-        name = f"{version}-{queues}-{size}-{mark}"
+    def made(self, version: str, queues: str, mark: str = "") -> Made:
+        name = f"{version}-{queues}-{mark}"
         if name not in self._made:
             folder = self._folder / name
             folder.mkdir(exist_ok=True)
-            own = Size(*self.made(version, queues, size).size) if mark else BY_NAME[size]
+            own = Size(*self.made(version, queues).size) if mark else Size().on_this_machine()
             self._made[name] = live(version, folder, self.client(version), own, queues, mark)
         return self._made[name]
 
@@ -61,15 +54,12 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
 
 
 @pytest.fixture
-def each_once(lives: Lives, folder: Path, request: pytest.FixtureRequest) -> Callable[..., None]:
+def each_once(lives: Lives, folder: Path) -> Callable[..., None]:
     """Runs a case, and a broker on what it made."""
 
-    def run(name: str, version: str, queues: str, size: str, kill: float | None = None) -> None:
-        for engine in (queues, ""):
-            if (name, engine) in WRONG:
-                request.applymarker(pytest.mark.xfail(reason=WRONG[name, engine], strict=True))
-        made = lives.made(version, queues, size)
-        other = lambda: lives.made(version, queues, size, "second-")  # noqa: E731
+    def run(name: str, version: str, queues: str, kill: float | None = None) -> None:
+        made = lives.made(version, queues)
+        other = lambda: lives.made(version, queues, "second-")  # noqa: E731
         ways, case = Ways(made, folder, other, kill), EVERY[name]
         if case.is_refused(queues):
             with pytest.raises(Refused, match="reput: error: "):
@@ -89,7 +79,7 @@ def _names(true: Callable[[Case], bool] = lambda _: True) -> list[str]:
 
 @pytest.mark.parametrize("name", _names(lambda case: case.small))
 def test_a_small_store_is_whole_after(name: str, each_once: Callable[..., None]) -> None:
-    each_once(name, RELEASE, "files", "small")
+    each_once(name, RELEASE, "files")
 
 
 @pytest.mark.long
@@ -97,7 +87,7 @@ def test_a_small_store_is_whole_after(name: str, each_once: Callable[..., None])
 def test_a_command_that_was_killed_and_run_again(
     name: str, kill: float, each_once: Callable[..., None]
 ) -> None:
-    each_once(name, RELEASE, "files", "small", kill)
+    each_once(name, RELEASE, "files", kill)
 
 
 MADE = [(version, queues) for version in RELEASES
@@ -120,10 +110,10 @@ def _some(made: list[tuple[str, str]], place: int) -> list[tuple[str, str]]:
 def test_a_store_is_whole_after(
     version: str, queues: str, name: str, each_once: Callable[..., None]
 ) -> None:
-    each_once(name, version, queues, SIZE)
+    each_once(name, version, queues)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", ["10668", "9735", "3473", "7077", "9412", "9957"])
+@pytest.mark.parametrize("number", BY_REPUT)
 def test_what_a_public_report_is_of(number: str, each_once: Callable[..., None]) -> None:
-    each_once(f"#{number}", *OF_REPORTS.get(number, (RELEASE, "files")), "small")
+    each_once(f"#{number}", *OF_REPORTS.get(number, (RELEASE, "files")))

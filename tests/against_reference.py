@@ -62,6 +62,5 @@ def first_offsets(log: Log) -> list[int]:
     return list(first.values())
 
 
-ANY = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
-)
+ANY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+               deadline=None)  # fmt: skip

@@ -29,8 +29,7 @@ def environment(**more: str) -> dict[str, str]:
 def daemon(folder: Path, says: str, *words: str, **more: str) -> Iterator[str]:
     """A Spark daemon, with `more` in its environment.
 
-    Yields what the pattern `says` found in its log, when it is there.
-    """
+    Yields what the pattern `says` found in its log, when it is there."""
     folder.mkdir(parents=True)
     log = folder.with_suffix(".log")
     options = {"SPARK_DAEMON_MEMORY": "256m",

@@ -59,8 +59,7 @@ hypothesis.settings.load_profile(_PROFILE or "default")
 def _in_its_time_zone(request: pytest.FixtureRequest) -> Iterator[None]:
     """A file of tests has one of three local times, by its name: each time the same.
 
-    Index files are named, and deleteWhen is looked at, by the local clock.
-    """
+    Index files are named, and deleteWhen is looked at, by the local clock."""
     place = _place(request.path)
     with time_zone(ZONES[zlib.crc32(place.encode()) % len(ZONES)] if _in(place, LOCAL) else "UTC"):
         yield
@@ -103,8 +102,7 @@ def _in(place: str, some: tuple[str, ...]) -> bool:
 def spark(request: pytest.FixtureRequest) -> Iterator["SparkSession"]:
     """A session as the command starts it, on two cores.
 
-    A process has one JVM, so it has Delta's jars if any test of this run wants them.
-    """
+    A process has one JVM, so it has Delta's jars if any test of this run wants them."""
     from reput.jobs.engines.session import local_session
     from tests.jobs.sources import delta_session
 
@@ -183,8 +181,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Skip a test whose RocketMQ cannot be had here (build.NoMavenError); fail, not skip, a test of
-    what Maven brings where it is said to be there (on CI).
-    """
+    what Maven brings where it is said to be there (on CI)."""
     report = yield
     if call.excinfo and call.excinfo.typename == "NoMavenError":
         report.outcome = "skipped"

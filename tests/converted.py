@@ -108,8 +108,7 @@ def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
 def stores_of(stores: list[list[Message]], config: Any = (), apart: bool = False) -> MemoryStorage:
     """Stores STORE0, STORE1, ... with these messages. config: of each store, file -> content.
 
-    apart: each one's log begins a segment after that of the one before.
-    """
+    apart: each one's log begins a segment after that of the one before."""
     files = {}
     for n, messages in enumerate(stores):
         for base, content in build_log(messages, SEGMENT, n * SEGMENT * apart).items():

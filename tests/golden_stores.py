@@ -2,8 +2,7 @@
 
 `tests/golden/` holds the archives that are committed; a folder named by `REPUT_GOLDEN`, or one
 beside the checkout, may add others. They unpack once into a cache folder, `REPUT_CACHE` or
-`~/.cache/reput`.
-"""
+`~/.cache/reput`."""
 
 import hashlib
 import json

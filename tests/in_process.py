@@ -2,8 +2,7 @@
 
 The jobs themselves run, unchanged: plan, scan, link, survey, number, build, name and publish. What
 an engine leaves open (the order of rows after a shuffle, of tasks, where a batch ends, whether a
-task runs twice) is drawn from a seed.
-"""
+task runs twice) is drawn from a seed."""
 
 import itertools
 import json
@@ -159,9 +158,8 @@ class Rebuilt:
 def storage_of(log: Log) -> MemoryStorage:
     """A store that has this log, and topics as they are."""
     topics = {name: {"attributes": about} for name, about in log.topic_attributes.items()}
-    files = {
-        f"{STORE}/commitlog/{base:020d}": bytes(segment) for base, segment in log.segments.items()
-    }
+    files = {f"{STORE}/commitlog/{base:020d}": bytes(segment) for base,
+             segment in log.segments.items()}  # fmt: skip
     files[f"{STORE}/config/topics.json"] = json.dumps({"topicConfigTable": topics}).encode()
     return MemoryStorage(files)
 

@@ -2,8 +2,7 @@
 
 The bugs are data, `tests/bugs/ROOM.toml`: what is broken and the tests that see it, both by name,
 so that code and tests may move. `make mutants`, or `python -m tests.mutants [PART OF A NAME]`,
-plants all, or those of such a name, one a core; those whose room changed lately come first.
-"""
+plants all, or those of such a name, one a core; those whose room changed lately come first."""
 
 import argparse
 import ast
@@ -31,23 +30,20 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("store_format", "broker", "udfs", "jobs", "reput")
 _HANG_SECONDS = 1800.0
 _LATELY = "HEAD~30"  # what has changed since is planted first
-_LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", "target", ".hypothesis", "__pycache__", ".ledger", "build"
-)
+_LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "target", ".hypothesis", "__pycache__",
+                                   ".ledger", "build")  # fmt: skip
 _STORES = ("/tests/golden", "/tests/chains/stores", "/tests/store_format/fate/stores",
            "/tests/store_format/rocksdb/stores", "/tests/store_format/files/stores",
            "/tests/jobs/sockets/answers")  # fmt: skip
-_TEST = re.compile(
-    r"^[ ]*(?:async )?def (test_\w+)|^class (Test\w*)|^(test_\w+|Test\w*) *=", re.MULTILINE
-)
+_TEST = re.compile(r"^[ ]*(?:async )?def (test_\w+)|^class (Test\w*)|^(test_\w+|Test\w*) *=",
+                   re.MULTILINE)  # fmt: skip
 
 
 class Bug(NamedTuple):
     """Where `place` says, the first `sound` becomes `broken`, and one of `tests` must turn red.
 
     place: MODULE.NAME or MODULE.CLASS.NAME of the function, the class or what is assigned (`in`).
-    tests: names of functions or classes, with [id] where one of a test's cases sees the bug.
-    """
+    tests: names of functions or classes, with [id] where one of a test's cases sees the bug."""
 
     name: str
     place: str
@@ -116,8 +112,7 @@ class Code:
     def _found(self, bug: Bug) -> dict[Path, int]:
         """The modules that have the bug's text in the place of its name, and where it begins.
 
-        The module's name counts only where it has such a place: that is why a move does no harm.
-        """
+        The module's name counts only where it has such a place: that is why a move does no harm."""
         module, _, name = bug.place.partition(".")
         found: dict[Path, int] = {}
         mine = self._places(name, self._modules.get(module, []))
@@ -131,8 +126,7 @@ class Code:
         self, name: str, paths: Iterable[Path] | None = None
     ) -> list[tuple[Path, int, int]]:
         """Where in these, or anywhere, what has a qualified name begins and ends; whole modules
-        for none: a statement that names nothing.
-        """
+        for none: a statement that names nothing."""
         if name and paths is None:
             return self._anywhere.get(name, [])
         return [
@@ -203,8 +197,7 @@ def _qualified(body: Iterable[ast.AST], above: str = "") -> Iterator[tuple[str, 
 def plant(bug: Bug) -> str | None:
     """Run the bug's tests with it planted; the first test that failed, None if none did.
 
-    Raises Lost where they cannot be run.
-    """
+    Raises Lost where they cannot be run."""
     code = Code(ROOT)
     (path, source), tests = code.planted(bug), code.tests(bug)
     try:
@@ -244,8 +237,7 @@ def _tree() -> Iterator[Path]:
 def same_tree(root: Path, copy: Path) -> None:
     """Make a folder a copy of the tree: what is there with the same time and size stays.
 
-    The stores are read, never written: a link to each folder of them is enough.
-    """
+    The stores are read, never written: a link to each folder of them is enough."""
     copy.mkdir(exist_ok=True)
     names = {entry.name: entry for entry in os.scandir(root)}
     for name in _LEFT_OUT(str(root), list(names)):

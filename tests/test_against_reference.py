@@ -1,8 +1,7 @@
 """What reput derives from a log, and what the slow reference derives, on logs of every kind.
 
 The jobs run in this process (tests.in_process); how the work is cut is drawn along with the log.
-Stores that the real RocketMQ wrote are in test_golden.
-"""
+Stores that the real RocketMQ wrote are in test_golden."""
 
 import struct
 from collections import Counter
@@ -100,8 +99,7 @@ def first_live(log: Log, end: int) -> int | None:
     """Where the first record of a live queue stands after `end`, looked for at every byte.
 
     Its records are sound, in their own places, and stored no earlier than the last record before.
-    A queue is live if one of them has a queueOffset that it does not have yet.
-    """
+    A queue is live if one of them has a queueOffset that it does not have yet."""
     rules = Rules(parse_version(log.version), log.settings, log.topic_attributes)
     greatest: dict[tuple[str, int], int] = {}
     first: dict[tuple[str, int], int] = {}

@@ -16,9 +16,8 @@ from benchmarks.rebuild import main, put_beside, slopes, table
 from benchmarks.rows import ROWS
 
 
-@pytest.mark.parametrize(
-    "path", sorted(Path(benchmarks.__path__[0]).glob("*.py")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted(Path(benchmarks.__path__[0]).glob("*.py")),
+                         ids=lambda path: path.stem)  # fmt: skip
 def test_no_benchmark_uses_what_is_gone(path: Path) -> None:
     importlib.import_module(f"benchmarks.{path.stem}")
 

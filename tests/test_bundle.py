@@ -119,9 +119,8 @@ def test_it_is_what_the_databricks_cli_takes() -> None:
     if file:
         text = Path(file).read_text("utf-8")
     elif shutil.which("databricks"):
-        said = subprocess.run(
-            ["databricks", "bundle", "schema"], capture_output=True, text=True, check=True
-        )
+        said = subprocess.run(["databricks", "bundle", "schema"], capture_output=True, text=True,
+                              check=True)  # fmt: skip
         text = said.stdout
     else:
         pytest.skip("no databricks CLI, and REPUT_BUNDLE_SCHEMA names no schema of one")
@@ -176,9 +175,8 @@ def test_the_dev_container_is_built_from_what_is_there() -> None:
 
 @pytest.mark.long
 def test_a_release_is_built_and_looked_at() -> None:
-    done = subprocess.run(
-        ["make", "release"], cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False
-    )
+    done = subprocess.run(["make", "release"], cwd=ROOT, capture_output=True, text=True,
+                          timeout=3600, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     made = {path.name for path in (ROOT / "dist").iterdir()}
     assert made == {"reput-0.1.0-py3-none-any.whl", "reput.zip", "reput-0.1.0-docs.tar.gz"}

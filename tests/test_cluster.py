@@ -1,7 +1,6 @@
 """A standalone cluster on loopback addresses, and reput submitted to it with its zip.
 
-The workers' Python has what reput depends on, and nothing of reput.
-"""
+The workers' Python has what reput depends on, and nothing of reput."""
 
 import json
 import subprocess
@@ -86,9 +85,8 @@ def workers_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def submit(
     cluster: Cluster, python: Path, store: GoldenStore, output: Path, *more: str
 ) -> subprocess.CompletedProcess[str]:
-    settings = [
-        word for name, value in store.settings.items() for word in ("--set", f"{name}={value}")
-    ]
+    settings = [word for name, value in store.settings.items()
+                for word in ("--set", f"{name}={value}")]  # fmt: skip
     return subprocess.run(
         [str(ROOT / "spark-submit.sh"), "--master", cluster.url, *SMALL,
          "rebuild", str(store.input),

@@ -2,8 +2,7 @@
 
 The session shows none of its settings, as on serverless.
 
-docs/clusters.md has the recipe. Needs a package index, or pip's cache, for grpcio.
-"""
+docs/clusters.md has the recipe. Needs a package index, or pip's cache, for grpcio."""
 
 import site
 import socket

@@ -25,9 +25,8 @@ from tests.reference import derive
 from tests.rocketmq.judge import difference as files_difference
 
 CUTS = (1, 2, 7, 64)
-MEMORY = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
-)
+MEMORY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+                  deadline=None)  # fmt: skip
 SMALL: dict[str, Any] = {"mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 100,
                          "maxHashSlotNum": 7, "maxIndexNum": 9}  # fmt: skip
 

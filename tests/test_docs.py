@@ -165,8 +165,7 @@ def test_examples_run_and_say_what_the_page_shows(page: Path, tmp_path: Path) ->
 
     What follows a command on the page is what it prints, line by line; `...` stands for whatever.
     `<!-- first: COMMAND -->` breaks the store out of sight: who reads it has a broken one already,
-    and pastes what is shown.
-    """
+    and pastes what is shown."""
     as_left("small_all_5.3.3", tmp_path)
     shutil.copytree(golden_stores.unpack("middle_crc_5.3.3").input, tmp_path / "damaged")
     here = tmp_path / "bin"

@@ -72,9 +72,8 @@ def test_the_tables_of_fields_are_the_layouts(page: str) -> None:
 
 @pytest.mark.parametrize("page", LAYOUTS)
 def test_an_example_shows_every_field_of_its_layouts(page: str) -> None:
-    shown = [
-        (part.name, len(part.raw) * 8) for b in blocks() if b.page == page for part in parts(b)
-    ]
+    shown = [(part.name, len(part.raw) * 8) for b in blocks() if b.page == page
+             for part in parts(b)]  # fmt: skip
     for layout in LAYOUTS[page]:
         for _, bits, name in fields(layout):
             assert (name, bits) in shown or name == "newest", name
@@ -117,9 +116,8 @@ def test_the_record_is_explained_to_its_last_byte() -> None:
 
 def test_the_table_of_faults_is_the_list_of_reasons() -> None:
     rows = re.findall(r"^\| ([A-Z_]+) \| (\S+) \|", text_of("commitlog"), re.MULTILINE)
-    assert [(name, field.strip("`")) for name, field in rows] == [
-        (fault.name, field) for fault, (field, _) in REASONS.items()
-    ]
+    assert [(name, field.strip("`")) for name, field in rows] == [(fault.name, field) for fault,
+        (field, _) in REASONS.items()]  # fmt: skip
 
 
 def test_examples_of_names() -> None:

@@ -80,9 +80,8 @@ def check_manifest(output: Path, summary: Summary) -> None:
             assert hashlib.sha256(used).hexdigest() == file["sha256"], path
             assert not any(content.read()), path
     assert manifest["messages"] == summary.messages
-    assert [file["length"] for file in manifest["inputs"]] == [
-        Path(file["path"]).stat().st_size for file in manifest["inputs"]
-    ]
+    assert [file["length"] for file in manifest["inputs"]] == [Path(file["path"]).stat().st_size
+        for file in manifest["inputs"]]  # fmt: skip
 
 
 @pytest.mark.parametrize(

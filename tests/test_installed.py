@@ -1,7 +1,6 @@
 """The wheel in a new environment, as somebody gets it who has no clone: installed, warmed, used.
 
-Needs a package index, or pip's cache. Each Python, and each Java, that the machine has.
-"""
+Needs a package index, or pip's cache. Each Python, and each Java, that the machine has."""
 
 import json
 import os
@@ -91,8 +90,7 @@ def test_the_first_five_minutes(version: str, wheel: Path, tmp_path: Path) -> No
 @pytest.fixture(scope="module")
 def tool_of_uv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """README's other way: a command on PATH, of an environment that uv makes and keeps, to which
-    the wheel's extra has brought a Java.
-    """
+    the wheel's extra has brought a Java."""
     top = tmp_path_factory.mktemp("tool")
     subprocess.run([sys.executable, "-m", "venv", str(top / "venv")], check=True)
     python = top / "venv" / "bin" / "python"

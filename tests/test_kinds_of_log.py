@@ -1,8 +1,7 @@
 """One log for each kind that the rules name, derived by reput and by the slow reference.
 
 Drawn logs have all of them now and then (test_against_reference); here each is there for sure,
-which a look at the reference's files proves, and each is cut in several ways.
-"""
+which a look at the reference's files proves, and each is cut in several ways."""
 
 import struct
 from collections.abc import Callable, Iterable

@@ -21,13 +21,9 @@ def ran(work: Path, *names: str) -> str:
     program = "import runpy, sys\nfor name in sys.argv[1:]: runpy.run_path(name)"
     paths = [FOLDER / name for name in names]
     result = run_python(
-        "-c",
-        program,
-        *paths,
-        cwd=work,
-        timeout=300,
+        "-c", program, *paths, cwd=work, timeout=300,
         env={"REPUT_NOTEBOOK_WORK": str(work), "PYTHONPATH": str(FOLDER)},
-    )
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
     return result.stdout
 

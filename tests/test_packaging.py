@@ -200,9 +200,8 @@ with open_writer("/data/store") as writer:
 def test_a_users_program_passes_mypy_strict(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_TYPED)
-    done = run_python(
-        "-m", "mypy", "--strict", "--cache-dir", tmp_path / "c", program, cwd=tmp_path
-    )
+    done = run_python("-m", "mypy", "--strict", "--cache-dir", tmp_path / "c", program,
+                      cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("Revealed type") == 5
     assert '"Any"' not in done.stdout

@@ -2,8 +2,7 @@
 
 What agrees with the reference can only be as right as the reference is: so its expectations here
 are bytes and numbers computed by hand from RocketMQ's source, never by the reference. Those of
-each kind of log are in test_kinds_of_log.
-"""
+each kind of log are in test_kinds_of_log."""
 
 import struct
 from pathlib import Path

@@ -2,8 +2,7 @@
 lines alone: an operator with five broken stores, a data engineer, a reader of report and site.
 
 Each begins in a new home; only compiled kernels are there already. What stands in capitals in a
-`next` line is what a person fills in: DIR, COPY, and VERSION, the release of the broker.
-"""
+`next` line is what a person fills in: DIR, COPY, and VERSION, the release of the broker."""
 
 import os
 import re

@@ -1,8 +1,7 @@
 """A disk that takes a part of what it is given: the rest is written after it, or it is reported.
 
 The system's own calls are shortened, under the storage of jobs and the file layer of what changes
-a store. Files in memory that are torn are in the tests of each work's crashes.
-"""
+a store. Files in memory that are torn are in the tests of each work's crashes."""
 
 import errno
 import re

@@ -1,8 +1,7 @@
 """`python -m tests.fuzz TARGET [--seconds 60]`: fuzz one target; `make fuzz` does all.
 
 Inputs that reach something new are kept in tests/fuzz/corpus/TARGET while they are few and
-small; one that fails is written beside it as `crash-...`, and becomes a test by lying there.
-"""
+small; one that fails is written beside it as `crash-...`, and becomes a test by lying there."""
 
 # ruff: noqa: F401 - the order of imports is what matters here
 import os

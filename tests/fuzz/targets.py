@@ -3,8 +3,7 @@
 Kernels are compiled, so that atheris sees no branches of theirs. What guides it are the readers
 that are plain Python: the reference, which reads the same bytes beside the kernels and must find
 the same, and what describes files. NUMBA_BOUNDSCHECK makes a kernel that reads outside an array
-raise IndexError.
-"""
+raise IndexError."""
 
 import os
 import struct
@@ -180,8 +179,7 @@ def topic(data: bytes) -> None:
 
 def remoting(data: bytes) -> None:
     """Frames of the wire protocol: the same commands however the stream is cut, and each of them
-    written and read again.
-    """
+    written and read again."""
     whole, parts = Frames(300), Frames(300)
     found, error = _commands(whole, data)
     again = list[Command]()
@@ -218,9 +216,8 @@ def _commands(frames: Frames, data: bytes) -> tuple[list[Command], bool]:
     return found, False
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (record, properties, queue, index, topic, remoting)
-}
+TARGETS: dict[str, Callable[[bytes], None]] = {target.__name__: target
+    for target in (record, properties, queue, index, topic, remoting)}  # fmt: skip
 
 
 def seeds(name: str) -> list[bytes]:
@@ -236,9 +233,8 @@ def seeds(name: str) -> list[bytes]:
         return [b"Topic", b"..", b"%RETRY%g", b"0" * 20, b"20240101000000000"]
     if name == "remoting":
         fields = {"topic": "T", "queueId": "0"}
-        kinds = [
-            Command(11, 1, 0, fields, b"body", "remark", 479, 0, kind) for kind in Serialization
-        ]
+        kinds = [Command(11, 1, 0, fields, b"body", "remark", 479, 0, kind)
+                 for kind in Serialization]  # fmt: skip
         return [b"".join(map(frame, kinds)),
                 frame(Command(10, 1, 0, {}, bytes(400))) + frame(kinds[0])]  # fmt: skip
     files = rebuild_log(_LOG.log()).files

@@ -158,8 +158,7 @@ def _mine(given: Hostile) -> str:
 
 def random_table(engines: Engines, every: int) -> Iterator[str]:
     """Random damage of every kind, with and without `__CRC32#` and queue files, judged against the
-    truth. RocketMQ is not asked.
-    """
+    truth. RocketMQ is not asked."""
     yield "| kind | logs | untouched | displaced or lost | made up | kept, unnamed | contradicted |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for kind in [*drawn.KINDS][::every]:

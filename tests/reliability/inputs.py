@@ -106,8 +106,7 @@ def flips(store: Small, number: int, every: int = 1) -> Iterator[Input]:
 def cuts(store: Small) -> Iterator[Input]:
     """The last record ended at each of its bytes: zeros follow.
 
-    Where all of its lengths are still there, nothing covers the properties that are gone.
-    """
+    Where all of its lengths are still there, nothing covers the properties that are gone."""
     place, size = store.places[-1], store.size(COUNT - 1)
     whole = size - len(store.messages[-1].properties)
     before = store.segment

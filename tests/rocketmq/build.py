@@ -1,8 +1,7 @@
 """Builds the Java driver for one RocketMQ version with Maven, once, into the cache folder.
 
 After that neither Maven nor a network is needed for this version, until the driver's sources
-change: their hash is part of the folder's name.
-"""
+change: their hash is part of the folder's name."""
 
 import fcntl
 import hashlib
@@ -111,8 +110,7 @@ def build(version: str) -> Path:
 
 def _drop_older(cache: Path, version: str) -> None:
     """Each change of the driver's sources makes a new folder of up to 90 MB; as many worktrees as
-    are at work on one machine may each have their own.
-    """
+    are at work on one machine may each have their own."""
     older = sorted(cache.glob(f"{version}-*[0-9a-f]"), key=lambda p: p.stat().st_mtime)
     for path in older[:-6]:
         shutil.rmtree(path, ignore_errors=True)

@@ -1,7 +1,6 @@
 """Stores of brokers that were upgraded: releases of RocketMQ go on with one store, one by one.
 
-python -m tests.rocketmq.chains        (writes those of tests/chains/stores anew)
-"""
+python -m tests.rocketmq.chains        (writes those of tests/chains/stores anew)"""
 
 import random
 import shutil
@@ -57,8 +56,7 @@ def chain(
 ) -> Iterator[str]:  # fmt: skip
     """Have each release put so many messages more; yields it once it has stopped.
 
-    kills: after how many milliseconds a release, by its number, is killed.
-    """
+    kills: after how many milliseconds a release, by its number, is killed."""
     for number, release in enumerate(releases):
         job = {"store": str(store), "settings": dict(settings),
                "messages": messages(seed, number * count, count)}  # fmt: skip

@@ -161,8 +161,7 @@ def derive_mode(version: str) -> str:
     stop 4.1.0 dispatches nothing of an existing log. 4.9.7 after a crash dispatches before it has
     read the delay levels, so that delayed messages get no delivery time: there the running
     dispatch after a clean stop is the one to compare with. (From 5.4.0 on either recovery would
-    read the last ten segments alone; the driver sets commitLogRecoverMaxNum against that.)
-    """
+    read the last ten segments alone; the driver sets commitLogRecoverMaxNum against that.)"""
     return "clean" if version == "4.9.7" else "crash"
 
 

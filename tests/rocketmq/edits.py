@@ -1,8 +1,7 @@
 """Edits of a CommitLog in place, before RocketMQ derives from it: what its API never writes.
 
 Each edit is drawn from a seed. `damages` says that the log ends at the edit, so that a rebuild
-is asked to truncate there; the others leave every record whole in RocketMQ's eyes.
-"""
+is asked to truncate there; the others leave every record whole in RocketMQ's eyes."""
 
 import random
 import struct

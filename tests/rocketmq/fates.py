@@ -41,9 +41,8 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
     done = Done()
     five = version[0] == "5"
     with living(version, store, **SETTINGS, **(FIVE if five else {}), driver=client) as (
-        broker,
-        asked,
-    ):
+        broker, asked,
+    ):  # fmt: skip
         done.plain = asked.send(messages(20, seed))[0][3]
         begun = time.monotonic()
         for key in transactions(asked, ["UNKNOW"] * 2, seed + 100):
@@ -75,8 +74,7 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
     """Transactions and timers that RocksDB tells a broker of; returns each one's state by UNIQ_KEY.
 
     "given up": asked about transactionCheckMax times, after which the broker removes its row in
-    RocksDB and writes nothing into the log; "asked": pending, and asked about at least once.
-    """
+    RocksDB and writes nothing into the log; "asked": pending, and asked about at least once."""
     reported: dict[str, str] = {}
     by_timer: dict[str, str] = {}
     given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "transactionCheckMax": 2}
@@ -109,8 +107,7 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
 
 def again(version: str, store: Path, client: Driver) -> set[str]:
     """Start a broker on what `in_rocksdb` has left, and stop it; returns the UNIQ_KEYs of the
-    transactions that it asks about.
-    """
+    transactions that it asks about."""
     given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "mappedFileSizeCommitLog": 4096}
     given["transactionCheckMax"] = 1000  # on a busy machine it was asked often by now
     with living(version, store, **given, driver=client) as (_, asked):
@@ -196,9 +193,8 @@ def pack(folder: Path, archive: Path) -> None:
     kept = [path for name in stores.KEPT if (path := store / name).exists()]
     kept += [path for name in stores.KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
     paths = [(path, path.relative_to(folder).as_posix()) for path in (folder / "done.json", *kept)]
-    unpacking.pack(
-        archive, paths, lambda name: name in stores.LEFT_OUT or name.startswith("OPTIONS-")
-    )
+    unpacking.pack(archive, paths, lambda name: name in stores.LEFT_OUT
+                   or name.startswith("OPTIONS-"))  # fmt: skip
 
 
 def main() -> None:

@@ -2,8 +2,7 @@
 
 Each is a few kilobytes: a log that RocketMQ wrote, and what RocketMQ derived from it. All but the
 index files' names follows from a kind and a version, and those are made to: so that the same
-archives come out again, and `--check` can compare them with the SHA256SUMS beside them.
-"""
+archives come out again, and `--check` can compare them with the SHA256SUMS beside them."""
 
 import argparse
 import hashlib

@@ -23,8 +23,7 @@ class NoVerdictError(RuntimeError):
 
     Of those is known: a queue whose newest file is still empty, because the first entry that
     wanted it was then skipped, makes ConsumeQueue.correctMinOffset seek to -20. By then all is
-    dispatched, so that files which are the same do count.
-    """
+    dispatched, so that files which are the same do count."""
 
 
 class Reput:

@@ -29,8 +29,7 @@ DELAY_LEVEL = 4  # 30 s: past the first broker's stop, soon after the second one
 def free_port() -> int:
     """A port with its neighbours free: two below a slave asks for topics (the VIP channel), one
     above is replication. It is below those that the kernel gives to connections, of which any may
-    otherwise take one of the three before a broker is there, or while it is being restarted.
-    """
+    otherwise take one of the three before a broker is there, or while it is being restarted."""
     while True:
         port = random.randrange(20_000, 32_000)
         with suppress(OSError), ExitStack() as stack:
@@ -47,8 +46,7 @@ class Broker:
         controller: Path | str | None = None, **settings: object,
     ):  # fmt: skip
         """controller: a folder, where one is started that elects this broker; or the address of
-        one that is there.
-        """
+        one that is there."""
         self.driver = Driver(version, log_level="WARN")
         job: dict[str, Any] = {"store": str(store), "settings": {**SETTINGS, **settings}}
         if port:
@@ -117,8 +115,7 @@ def living(
 
 def warmed(driver: Driver, namesrv: str) -> Client:
     """A client that has asked for something: where a machine is busy, the first answer between two
-    new JVMs comes too late for a producer.
-    """
+    new JVMs comes too late for a producer."""
     client = Client(driver, namesrv)
     with suppress(JobFailedError):
         client.read(("TBW102",), limit=1)
@@ -157,8 +154,7 @@ def answers(client: Client, sent: list[list[Any]], group: str) -> dict[str, Any]
 def _by_sql(client: Client, group: str, queues: set[int]) -> list[Any]:
     """What a filter lets through. A push consumer's first pulls may take longer than the quiet
     that ends the question, on a busy machine and one queue after the other (4.1.0): an answer
-    that has not messages of all these queues is asked for again, more patiently.
-    """
+    that has not messages of all these queues is asked for again, more patiently."""
     found: list[Any] = []
     for seconds in (3, 10, 30):
         asked = {"group": f"{group}{seconds}", "topic": "Live0", "quiet_ms": seconds * 1000}

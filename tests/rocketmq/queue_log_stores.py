@@ -1,8 +1,7 @@
 """Stores with logs of single queues, by RocketMQ itself: a compacted topic's, and a tiered store's.
 
 `python -m tests.rocketmq.queue_log_stores FOLDER` makes both small; the archive beside
-tests/store_format/files/test_queue_logs.py is of such.
-"""
+tests/store_format/files/test_queue_logs.py is of such."""
 
 import json
 import shutil
@@ -58,8 +57,7 @@ def make_compacted(store: Path, count: int, version: str = VERSION, **settings: 
 
 def tier(store: Path, folder: Path, segment: int, queue: int) -> dict[str, list[list[str]]]:
     """Tier both topics' queue 0 and 1; what RocketMQ reads back of each folder of a queue: topic,
-    queue, queueOffset, offset, size.
-    """
+    queue, queueOffset, offset, size."""
     folder.mkdir()
     queues = [f"{topic}:{number}" for topic in ATTRIBUTES for number in (0, 1)]
     with tempfile.TemporaryDirectory() as home:

@@ -24,8 +24,7 @@ _LEFT_OUT = {"LOCK", "IDENTITY"}
 
 def live(name: str, store: Path, count: int = 150) -> list[list[Any]]:
     """Have a broker write the store `name` (see tests.store_format.rocksdb.stores), and stop it;
-    returns what a client sent to it. Group `reading` consumes some of topic Live0.
-    """
+    returns what a client sent to it. Group `reading` consumes some of topic Live0."""
     kind, _, version = name.partition("_")
     with living(version, store, **{**SETTINGS, **KINDS[kind]}) as (broker, asked):
         sent = asked.send(messages(count), send_timeout_ms=60_000)

@@ -2,8 +2,7 @@
 
     python -m tests.rocketmq.setting_releases        (writes settings/releases.tsv anew)
 
-Jars come from Maven Central, without what they depend on; that is taken from one built driver.
-"""
+Jars come from Maven Central, without what they depend on; that is taken from one built driver."""
 
 import subprocess
 import tempfile

@@ -2,8 +2,7 @@
 
 RocketMQ recovers one copy of the store, reput rebuilds the other, a broker serves both. RocketMQ
 begins at the last segment that its checkpoint vouches for, and on its way deletes every index
-file newer than the last one that was full: the keys in it of earlier segments are not put back.
-"""
+file newer than the last one that was full: the keys in it of earlier segments are not put back."""
 
 import random
 import threading
@@ -56,8 +55,7 @@ def _killed(
 ) -> list[list[Any]]:
     """What the broker had acknowledged when it was killed, `seconds` after the first messages.
 
-    settled: messages that its checkpoint vouches for by then: the kill waits for that.
-    """
+    settled: messages that its checkpoint vouches for by then: the kill waits for that."""
     with Broker(version, store, **settings) as broker:
         asking = Client(client, broker.namesrv)
         first = asking.send(messages(12 + settled))

@@ -1,6 +1,5 @@
 """A broker under load that is backed up every few seconds, killed, and restored to random moments:
-a broker starts on each, has each message up to it once, timers too, and groups where they were.
-"""
+a broker starts on each, has each message up to it once, timers too, and groups where they were."""
 
 import json
 import random
@@ -54,8 +53,7 @@ def _load(client: Client, version: str, number: int) -> None:
 
 def lived(version: str, folder: Path, client_driver: Driver, rounds: int) -> tuple[Path, set[str]]:
     """(a repository of a broker that was killed; the store is beside it, what was popped and
-    acknowledged).
-    """
+    acknowledged)."""
     acknowledged = set[str]()
     store, repository, draws = folder / "store", folder / "repository", random.Random(7)
     with (
@@ -128,9 +126,8 @@ def test_a_broker_starts_on_any_moment(version: str, moments: int, folder: Path)
     last = json.loads(runs[-1].read_text())["end"]
     for number in range(moments):
         made = folder / f"restored{number}"
-        (about,) = restore(
-            str(repository), str(made), to_offset=draws.randrange(last // 8, last + 1)
-        ).stores
+        (about,) = restore(str(repository), str(made),
+                           to_offset=draws.randrange(last // 8, last + 1)).stores  # fmt: skip
         end = about.log_end
         log = _log(made)
         assert log[:end] == original[:end]

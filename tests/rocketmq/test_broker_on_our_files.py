@@ -31,9 +31,8 @@ def _live(version: str, store: Path, client: Driver) -> dict[str, Any]:
         asking.read(group="saver", save=True, limit=SAVED_AT)
         reported = live.answers(asking, sent, "live")
         resumed = asking.read(group="saver", **{"from": "saved"})
-        delayed = [
-            {"t": "Late", "p": {"KEYS": f"late{i}"}, "delay": live.DELAY_LEVEL} for i in range(5)
-        ]
+        delayed = [{"t": "Late", "p": {"KEYS": f"late{i}"}, "delay": live.DELAY_LEVEL}
+                   for i in range(5)]  # fmt: skip
 
         asking.send(delayed)
         end = broker.stop()["max_offset"]

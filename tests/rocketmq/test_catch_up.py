@@ -1,8 +1,7 @@
 """RocketMQ goes on after a catch-up, and a catch-up after RocketMQ, three rounds: the same bytes.
 
 The log grows under RocketMQ; queues, index and checkpoint stay those of before, as if the log had
-been copied in. What reput makes of it is what RocketMQ itself made.
-"""
+been copied in. What reput makes of it is what RocketMQ itself made."""
 
 import os
 import shutil
@@ -89,8 +88,7 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, kills: str, tm
     (broker/writer/index_folder.py): endPhyOffset is one more than the last message's place.
     RocketMQ's recovery dispatches every message again, skips in the index what lies before
     endPhyOffset (IndexService.buildIndex), and so writes nothing there: the mark stays until the
-    next message comes.
-    """
+    next message comes."""
     # few index files: RocketMQ names them by the millisecond, and in a recovery fills one of 200
     # keys in less, so that the next one takes its name and place
     if (driver.version == "5.5.0") != (kills == KILLS[0]):

@@ -2,8 +2,7 @@
 
 Each boundary of the profiles is crossed, one by one and at once, with clean stops and with kills.
 After a kill RocketMQ loses keys of earlier segments (test_after_crash): then, and only then, check
-says that the index lacks them.
-"""
+says that the index lacks them."""
 
 import shutil
 from collections import Counter
@@ -69,8 +68,7 @@ def test_a_store_of_several_releases(releases: tuple[str, ...], tmp_path: Path) 
 def lost_keys(store: Path, settings: Mapping[str, Any], behind: bool = True) -> int:
     """How many keys of the log the index lacks; those of tags do not count.
 
-    behind: count those of the messages from the newest indexed one on, too.
-    """
+    behind: count those of the messages from the newest indexed one on, too."""
     there = indexed(store, settings)
     newest = max((offset for offset, _ in there), default=0)
     return sum(max(count - there[key], 0) for offset, wanted in keys_of_all(store) if behind
@@ -80,9 +78,8 @@ def lost_keys(store: Path, settings: Mapping[str, Any], behind: bool = True) -> 
 def messages_indexed_twice(store: Path, settings: Mapping[str, Any]) -> int:
     """How many messages have more entries of a key in the index than they have such keys."""
     there = indexed(store, settings)
-    return sum(
-        any(there[key] > count for key, count in wanted.items()) for _, wanted in keys_of_all(store)
-    )
+    return sum(any(there[key] > count for key, count in wanted.items()) for _,
+               wanted in keys_of_all(store))  # fmt: skip
 
 
 def keys_of_all(store: Path) -> Iterator[tuple[int, Counter[tuple[int, int]]]]:

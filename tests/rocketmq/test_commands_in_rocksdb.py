@@ -1,6 +1,5 @@
 """Every command that reads a store, on those of brokers that keep queues, index or config in
-RocksDB: while the broker runs, and when it has stopped. Nothing in the store is changed.
-"""
+RocksDB: while the broker runs, and when it has stopped. Nothing in the store is changed."""
 
 import json
 import shutil
@@ -95,16 +94,14 @@ class _Asked:
         assert code == 0, (words, out[-2000:], err[-2000:])
         assert "cannot be read" not in out + err, (words, err)
         lines = out.splitlines()
-        return (
-            json.loads(out) if len(lines) == 1 or lines[0] == "{" else list(map(json.loads, lines))
-        )
+        return (json.loads(out) if len(lines) == 1
+                or lines[0] == "{" else list(map(json.loads, lines)))  # fmt: skip
 
     def await_offsets(self) -> None:
         """Until the broker has persisted them: the first time 10 s after its start."""
         for _ in range(30):
-            code, out, _ = self.run(
-                "groups", self.store, "--group", "reading", *self.given, "--json"
-            )
+            code, out, _ = self.run("groups", self.store, "--group", "reading", *self.given,
+                                    "--json")  # fmt: skip
             if code == 0 and out:
                 return
             time.sleep(1)

@@ -1,6 +1,5 @@
 """Pairs of a real master and slave that kills made diverge: what `compare` says of them is what
-their clients were acknowledged, and what clients read from either.
-"""
+their clients were acknowledged, and what clients read from either."""
 
 import io
 import json
@@ -32,8 +31,7 @@ ID = 3  # of what `send` and `read` answer: the UNIQ_KEY
 
 def patiently(ask: Callable[[], list[list[Any]]]) -> list[str]:
     """The UNIQ_KEYs of what a client sends or reads. On a busy machine a new name server may answer
-    too late when it is first asked for a route: then nothing was done, and it is done again.
-    """
+    too late when it is first asked for a route: then nothing was done, and it is done again."""
     for left in reversed(range(5)):
         try:
             return [each[ID] for each in ask()]
@@ -50,9 +48,8 @@ def acknowledged(client: Client, some: list[dict[str, Any]]) -> set[str]:
 def found_by(master: Path, slave: Path) -> tuple[CompareReport, list[dict[str, Any]]]:
     lines = io.BytesIO()
     with local_engine(2) as engine:
-        report = compare(
-            engine, str(master), [str(slave)], settings=as_text(SETTINGS), messages=lines
-        )
+        report = compare(engine, str(master), [str(slave)], settings=as_text(SETTINGS),
+                         messages=lines)  # fmt: skip
     return report, [json.loads(line) for line in lines.getvalue().splitlines()]
 
 

@@ -1,6 +1,5 @@
 """Real brokers on converted stores: each message once, at its queueOffset, and nothing dispatched
-anew. Merged and split ones, what waits or is in flight: whole/cases.py.
-"""
+anew. Merged and split ones, what waits or is in flight: whole/cases.py."""
 
 import json
 from pathlib import Path
@@ -29,8 +28,7 @@ def without_places(rows: Rows) -> Rows:
 
 def written(version: str, store: Path) -> tuple[Rows, Rows]:
     """What a client reads from a broker, and what a group that stopped has left; some transactions
-    are committed and rolled back, and a pending one is left.
-    """
+    are committed and rolled back, and a pending one is left."""
     with living(version, store) as (_, asking):
         asking.send(messages(COUNT))
         outcomes = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "COMMIT_MESSAGE")

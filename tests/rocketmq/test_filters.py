@@ -44,9 +44,8 @@ def test_expressions(release: str, drivers: Drivers) -> None:
     expressions = [source.one() for _ in range(EXPRESSIONS)]
     raw = [encoder.properties(*properties(seed + n).items()) for n in range(MESSAGES - 3)]
     raw += golden.raw_properties()[-3:]
-    said = drivers.get(release).ask(
-        "filter.sql", expressions=expressions, records=golden.records(raw)
-    )
+    said = drivers.get(release).ask("filter.sql", expressions=expressions,
+                                    records=golden.records(raw))  # fmt: skip
     rules = profile(release)
     wrong = [
         (text, ours, theirs) for text, theirs in zip(expressions, said["answers"], strict=True)

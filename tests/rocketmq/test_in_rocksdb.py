@@ -96,8 +96,7 @@ def _positions(store: Path) -> set[tuple[str, int, int, str]]:
 
 def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(tmp_path: Path) -> None:
     """So `rebuild --queues rocksdb` refuses a batch queue: of a batch RocksDB has the row of its
-    first queueOffset alone, and a queue ends behind the row of its last batch.
-    """
+    first queueOffset alone, and a queue ends behind the row of its last batch."""
     version, read = VERSION, {}
     for kind, given in (("files", {}), ("rocksdb", {"storeType": "defaultRocksDB"})):
         store = tmp_path / kind
@@ -265,9 +264,8 @@ def rebuilt(store: Path, output: Path, version: str, queues: str) -> None:
     proven(store, output, version)
 
 
-@pytest.mark.parametrize(
-    ("version", "config"), [("5.2.0", {}), ("5.5.1", {"configManagerVersion": "v2"})]
-)
+@pytest.mark.parametrize(("version", "config"),
+                         [("5.2.0", {}), ("5.5.1", {"configManagerVersion": "v2"})])  # fmt: skip
 def test_two_rounds_lose_and_repeat_nothing(version: str, config: Any, tmp_path: Path) -> None:
     """A config of v2 is in config/rdb with queues of either kind, and no conversion touches it."""
     store, sent, consumed = tmp_path / "store", list[str](), list[str]()
@@ -325,9 +323,8 @@ def test_a_broker_answers_by_an_index_that_reput_built(tmp_path: Path) -> None:
             ours = index_rows(tmp_path / "set" / "rocksdbstore")
             assert ours == index_rows(store / "rocksdbstore")
             for against in (store, tmp_path / "set"):
-                report = verify(
-                    Session(), str(store), against=str(against), rocketmq=version, settings=settings
-                )
+                report = verify(Session(), str(store), against=str(against), rocketmq=version,
+                                settings=settings)  # fmt: skip
                 assert report.same, report.differences
             if not number:
                 for folder in ("consumequeue", "rocksdbstore"):

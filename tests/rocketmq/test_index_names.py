@@ -31,8 +31,7 @@ MANY = 150  # messages, of three keys each: more than two index files
 
 def put_many(running: Driver, store: Path) -> None:
     """In lives of less than a file each: a warm broker with much to dispatch fills a file within a
-    millisecond, gives the next one the same name, and writes over it (5 of 75 stores).
-    """
+    millisecond, gives the next one the same name, and writes over it (5 of 75 stores)."""
     for _ in range(3):
         put(running, store, MANY // 3)
 

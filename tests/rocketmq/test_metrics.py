@@ -1,6 +1,5 @@
 """`reput metrics` beside a running broker: it is scraped without a gap, and its values are what
-mqadmin's library says, on which rocketmq-exporter stands.
-"""
+mqadmin's library says, on which rocketmq-exporter stands."""
 
 import json
 import os

@@ -266,8 +266,7 @@ def _of(some: list[Popped]) -> list[tuple[str, int, int, int]]:
 
 def _times(peer: Peer, rounds: int) -> list[list[int]]:
     """How often each message was given, until all were given in so many rounds; none is
-    acknowledged before the last one.
-    """
+    acknowledged before the last one."""
     counts: dict[int, int] = dict.fromkeys(range(rounds), 0)
     end = time.monotonic() + _SECONDS
     while counts[rounds - 1] < SENT // 3 and time.monotonic() < end:

@@ -74,9 +74,8 @@ def _compare(life: dict[str, Any], opened: Store) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("reput", "version"), [("local", "4.9.7"), ("local", "5.5.0")], indirect=["reput"]
-)
+@pytest.mark.parametrize(("reput", "version"), [("local", "4.9.7"), ("local", "5.5.0")],
+                         indirect=["reput"])  # fmt: skip
 def test_files_of_the_broker_and_ours_answer_as_they_did(version, folder, reput) -> None:
     store = folder / "store"
     with Driver(version) as client:
@@ -114,9 +113,8 @@ def test_puts_by_topic(version: str, tmp_path: Path) -> None:
     ]  # fmt: skip
     store = tmp_path / "store"
     with Driver(version) as driver:
-        answer = driver.ask(
-            "put", store=str(store), settings=SIZES, messages=messages, as_broker=True
-        )
+        answer = driver.ask("put", store=str(store), settings=SIZES, messages=messages,
+                            as_broker=True)  # fmt: skip
     assert set(answer["statuses"]) == {"PUT_OK"}
     with open_store(str(store), settings={n: str(v) for n, v in SIZES.items()}) as opened:
         rows = opened.stats(("topic",))

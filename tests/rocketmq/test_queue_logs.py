@@ -107,8 +107,7 @@ def test_a_compaction_made_from_the_log_is_rocketmqs_to_the_byte(dispatched, ver
 @pytest.mark.parametrize("lost", ["compaction", "log"])
 def test_a_broker_serves_what_the_log_has_and_what_comes(dispatched, lost) -> None:
     """Without `compaction/` a broker with whole queues would serve nothing of the topic; with one
-    that is ahead of the log it would serve what is gone, and nothing new.
-    """
+    that is ahead of the log it would serve what is gone, and nothing new."""
     store = dispatched(**LARGE)
     if lost == "compaction":
         shutil.rmtree(store / "compaction")

@@ -50,9 +50,8 @@ class Asked:
         self.profile = profile(golden.version)
         self.settings = settings_from({k: str(v) for k, v in golden.settings.items()})
         rules = scan_rules(self.profile, self.settings, ())
-        segments = find_segments(
-            self.storage, [f"{self.store}/commitlog"], self.settings.mapped_file_size_commit_log
-        )
+        segments = find_segments(self.storage, [f"{self.store}/commitlog"],
+                                 self.settings.mapped_file_size_commit_log)  # fmt: skip
         self.log = LogReader(self.storage, segments, rules.records, rules.checks)
         self.records = {r.physical_offset: r for r in self.log.records(self.log.start)}
         self._date_files()

@@ -37,9 +37,8 @@ def test_an_installed_set(tmp_path: Path) -> None:
     golden = golden_stores.unpack("mixed_5.3.3")
     store = golden_stores.copy_input(golden, tmp_path / "store")
     shutil.rmtree(store / "consumequeue", ignore_errors=True)
-    in_process.run(
-        str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=as_text(golden.settings)
-    )
+    in_process.run(str(store), str(tmp_path / "set"), rocketmq="5.3.3",
+                   settings=as_text(golden.settings))  # fmt: skip
     install_set(str(store), str(tmp_path / "set"))
     opens_without_a_change("5.3.3", store, golden.settings)
 
@@ -55,9 +54,8 @@ def test_a_live_brokers_store(tmp_path: Path) -> None:
             target=lambda: [asking.send(messages(50, first=200 + 50 * n)) for n in range(6)]
         )
         sending.start()
-        summary = in_process.run(
-            str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=settings
-        )
+        summary = in_process.run(str(store), str(tmp_path / "set"), rocketmq="5.3.3",
+                                 settings=settings)  # fmt: skip
         sending.join()
         assert "holds its lock" in summary.warnings[0]
         assert 200 <= summary.messages <= 500
@@ -124,8 +122,7 @@ def killed(version: str, store: Path, seconds: float) -> None:
 def lose_pages(store: Path, rng: random.Random) -> int:
     """Zeros in the log's pages that nobody synced: those behind the last durable record.
 
-    Each is lost or not. Returns how many are.
-    """
+    Each is lost or not. Returns how many are."""
     durable = decode((store / "checkpoint").read_bytes()).physic_msg_timestamp
     end = 0
     for record in stored_records(store / "commitlog"):
@@ -153,8 +150,7 @@ def begins_behind(before: Path, after: Path, end: int) -> bool:
     """Whether RocketMQ 5.5.0 never looks at the fault at `end`, as queues were flushed past it.
 
     Its recovery begins at the last segment with a whole first record that is not behind the
-    checkpoint's logicsPhysicalOffset, which says nothing of the log's own pages.
-    """
+    checkpoint's logicsPhysicalOffset, which says nothing of the log's own pages."""
     flushed = decode((before / "checkpoint").read_bytes()).logics_physical_offset
     whole = {record.physical_offset for record in stored_records(after / "commitlog")}
     firsts = {int(path.name) for path in (after / "commitlog").iterdir()}
@@ -190,9 +186,8 @@ def test_no_crash_needs_a_decision(version: str, moment: int, tmp_path: Path) ->
         assert about.crashed
         opens_without_a_change(version, ours, STORE_SETTINGS)  # type: ignore[arg-type]
         with Driver(version) as driver:
-            found = driver.derive(
-                theirs, STORE_SETTINGS, mode="as-is", may_refuse=bool(empty_files(theirs))
-            )
+            found = driver.derive(theirs, STORE_SETTINGS, mode="as-is",
+                                  may_refuse=bool(empty_files(theirs)))  # fmt: skip
         if found.get("refused"):  # a file without a length, which RocketMQ takes from 5.1.3 on
             assert version == "4.9.7"
             continue

@@ -67,8 +67,7 @@ def served_store(store: Path, *words: str) -> Iterator[str]:
 def test_a_live_master_is_copied_and_the_copy_serves(version, under, tmp_path) -> None:
     """All of its log, which a new slave of RocketMQ does not get (#9580), while it is written.
 
-    Under a controller its AutoSwitchHAService wants a handshake, and sends epochs.
-    """
+    Under a controller its AutoSwitchHAService wants a handshake, and sends epochs."""
     master, replica = tmp_path / "master", tmp_path / "replica"
     controller = tmp_path / under if under else None
     with living(version, master, controller=controller) as (broker, client):
@@ -165,9 +164,8 @@ def test_a_live_brokers_folder_is_copied(tmp_path: Path) -> None:
         client = Client(driver, broker.namesrv)
         sent = 0
         for count in (500, 3000, 1500):
-            driver.tell(
-                "send", messages=messages(count, first=sent), queues=4, namesrv=broker.namesrv
-            )
+            driver.tell("send", messages=messages(count, first=sent), queues=4,
+                        namesrv=broker.namesrv)  # fmt: skip
             sent += count
             if (master / "commitlog").is_dir() and list((master / "commitlog").iterdir()):
                 about = replicate(str(master), str(replica), rocketmq=version, settings=settings)

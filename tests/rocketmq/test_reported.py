@@ -1,6 +1,5 @@
 """Situations of public reports on a store that the real RocketMQ wrote: whether it starts, and what
-`check` says. docs/reports.md has a row of each.
-"""
+`check` says. docs/reports.md has a row of each."""
 
 import os
 import shutil

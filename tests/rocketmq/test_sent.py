@@ -87,8 +87,7 @@ def test_dead_letters_come_back_to_their_consumer_each_once(
     version: str, batch: str, times: int, tmp_path: Path
 ) -> None:
     """Sent while their broker runs, and killed again and again; also letters that were dead at
-    their first failure, which have no ORIGIN_MESSAGE_ID in some releases (RocketMQ #2868).
-    """
+    their first failure, which have no ORIGIN_MESSAGE_ID in some releases (RocketMQ #2868)."""
     store, checkpoint = tmp_path / "store", str(tmp_path / "checkpoint")
     words = ("--topic", f"%DLQ%{GROUP}", "--to-topic", "ORIGIN", "--checkpoint", checkpoint,
              "--batch", batch)  # fmt: skip

@@ -1,6 +1,5 @@
 """`reput serve` and the real name server and broker on the same store: clients and tools of three
-releases are reported the same. What is not compared, and why, is in served_answers.py.
-"""
+releases are reported the same. What is not compared, and why, is in served_answers.py."""
 
 import re
 from typing import Any
@@ -17,9 +16,8 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 KINDS = ("push", "orderly", "broadcast", "pull", "lite pull", "tags", "SQL92")
 
 
-@pytest.mark.parametrize(
-    ("version", "client"), [("5.5.0", "5.5.0"), ("4.9.7", "5.5.0"), ("5.3.3", "4.9.7")]
-)
+@pytest.mark.parametrize(("version", "client"),
+                         [("5.5.0", "5.5.0"), ("4.9.7", "5.5.0"), ("5.3.3", "4.9.7")])  # fmt: skip
 def test_consumers_and_tools_are_given_what_the_broker_gives(version, client, folder) -> None:
     made = served.make(version, folder)
     kinds = ((same_to_mqadmin, lambda at: served.tool_steps(made, at)),
@@ -95,8 +93,7 @@ _UNKNOWN = re.compile(r"CODE: 3  DESC:\s+request type \d+ not supported")
 
 def _is_newer(theirs: object) -> bool:
     """Whether a broker does not know the request: a later release's tool asks for more, and is
-    answered here, whatever release the store is of.
-    """
+    answered here, whatever release the store is of."""
     return _UNKNOWN.search(str(theirs)) is not None
 
 

@@ -161,9 +161,8 @@ def test_what_is_undamaged_is_served_as_a_broker_served_it(seed: int, tmp_path: 
     assert len(served) == len(ours)
     assert served.keys() <= before.keys()
     assert before.keys() - served.keys() <= hurt
-    assert [each for each in ours if each[4] not in hurt] == [
-        each for each in theirs if each[4] in served.keys() - hurt
-    ]
+    assert [each for each in ours if each[4] not in hurt] == [each
+        for each in theirs if each[4] in served.keys() - hurt]  # fmt: skip
 
 
 # --- Push consumers that ask the broker which queues they read, and whether they pull or pop them.

@@ -91,9 +91,8 @@ def test_what_a_broker_delivers_is_delivered(tmp_path: Path) -> None:
     version, store = "5.5.0", tmp_path / "store"
     with Driver(version) as driver:
         with living(version, store, **settings(version, **_NO_CHECKS), driver=driver) as (
-            _,
-            client,
-        ):
+            _, client,
+        ):  # fmt: skip
             plain = [each[3] for each in client.send(messages(6, 0))]
             sent = client.send(waiting(version, 100))
         due = {each[3] for each in sent[:6] + sent[9:14]}
@@ -104,9 +103,8 @@ def test_what_a_broker_delivers_is_delivered(tmp_path: Path) -> None:
         assert not set(delivered(store, 0)) & due
         time.sleep(WAIT + 3)
         with living(version, theirs, **settings(version, **_NO_CHECKS), driver=driver) as (
-            _,
-            client,
-        ):
+            _, client,
+        ):  # fmt: skip
             until(client, due)
         report = reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS)
         assert (report.delivered, report.refused) == (len(due), [])
@@ -137,9 +135,8 @@ def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
     version, store = "5.3.3", tmp_path / "store"
     with Driver(version) as driver:
         with living(version, store, **settings(version, **_NO_CHECKS), driver=driver) as (
-            _,
-            client,
-        ):
+            _, client,
+        ):  # fmt: skip
             client.send(messages(6, 0))
             keys = halves(client, 5, 100)
         theirs, ours = tmp_path / "theirs", tmp_path / "ours"
@@ -149,9 +146,8 @@ def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
         with living(version, theirs, **settings(version, **_CHECKS), driver=driver) as (_, client):
             client.ask("await_checks", topic="Live0", checks=len(keys), seconds=60)
             time.sleep(4)  # ops are gathered
-        report = reput.resolve_transactions(
-            str(ours), decide="commit", rocketmq=version, settings=OURS
-        )
+        report = reput.resolve_transactions(str(ours), decide="commit", rocketmq=version,
+                                            settings=OURS)  # fmt: skip
         assert (report.committed, report.refused) == (len(keys), [])
         made = delivered(ours, end)
         wanted = {key: each for key, each in delivered(theirs, end).items() if key in keys}
@@ -184,9 +180,8 @@ def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> Non
     sizes = {"maxHashSlotNum": 50, "maxIndexNum": 600, "mappedFileSizeConsumeQueue": 2000}
     made = [{"t": "T", "q": 0, "p": {}, "b": 400, "bs": number} for number in range(40)]
     with Driver("5.3.3") as driver:
-        theirs = driver.ask(
-            "put", store=str(tmp_path / "theirs"), settings={**pool, **late, **sizes}, messages=made
-        )
+        theirs = driver.ask("put", store=str(tmp_path / "theirs"),
+                            settings={**pool, **late, **sizes}, messages=made)  # fmt: skip
     ours: Counter[str] = Counter()
     with open_writer(tmp_path / "ours", **pool) as writer:
         for _ in made:

@@ -49,9 +49,8 @@ def test_the_judge_derives_a_golden_store_as_it_was_derived_before(name, folder,
     version = golden.version.removesuffix("-incubating")
     copy(golden.input, folder / "store")
     store = folder / "store"
-    drivers.get(version).derive(
-        store, golden.settings, topic_attributes(store), derive_mode(version), pace=20
-    )
+    drivers.get(version).derive(store, golden.settings, topic_attributes(store),
+                                derive_mode(version), pace=20)  # fmt: skip
     assert difference(store, golden.expect) is None
 
 

@@ -28,8 +28,7 @@ def _field(random: Random, kind: str, spoilt: bool, types: int) -> str:
 def body(seed: int, kinds: Sequence[str] = KINDS, types: int = 5) -> bytes:
     """A few contexts; every other body is spoilt: fields, their number, separators or bytes.
 
-    kinds, types: the contexts and so many message types that a release knows.
-    """
+    kinds, types: the contexts and so many message types that a release knows."""
     random = Random(seed)
     spoilt, parts = seed % 2 == 1, []
     for _ in range(random.randrange(1, 5)):

@@ -37,8 +37,7 @@ def killed_behind(
     """Kill a master that has acknowledged messages while its slave did nothing; these as sent.
 
     The client ends after the kill: its end asks each broker to forget it, and waits for a slave
-    that does nothing for longer than the controller waits for it.
-    """
+    that does nothing for longer than the controller waits for it."""
     with _stopped(slave):
         before = _dispatched(master)
         client.driver.tell("send", namesrv=client.namesrv, messages=some, queues=QUEUES)

@@ -7,8 +7,7 @@ Each is built once, from its lock file, into the cache folder. All take the same
 and print a line for each message that they are given: how often it was given, its id, its keys,
 its body in hexadecimal digits. They end when they have printed WANTED lines, or when the
 milliseconds are over. One that acknowledges leaves alone, until its third time, each message of
-which a key ends with KEPT.
-"""
+which a key ends with KEPT."""
 
 import hashlib
 import os

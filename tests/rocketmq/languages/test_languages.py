@@ -1,6 +1,5 @@
 """Clients in other languages, by RocketMQ's own Proxy and by remoting: from `reput serve` they are
-given what the real broker gives them on the same store.
-"""
+given what the real broker gives them on the same store."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -63,9 +62,8 @@ def _by_grpc(language: str, version: str, namesrv: str, folder: Path) -> dict[st
 
 def _wanted(words: dict[str, Any]) -> int:
     keys = keys_of(words["topic"], words.get("expression", "*"))
-    return len(keys) + 2 * sum(
-        KEPT in words.get("kept", "") and each.endswith(KEPT) for each in keys
-    )
+    return len(keys) + 2 * sum(KEPT in words.get("kept", "") and each.endswith(KEPT)
+                               for each in keys)  # fmt: skip
 
 
 _CHOSEN: dict[str, Callable[[int], bool]] = {"*": lambda n: True, "A": lambda n: n % 2 == 0,

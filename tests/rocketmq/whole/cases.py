@@ -60,8 +60,7 @@ class Ways:
         self, *words: object, told: list[str] | None = None, leaves: Path | None = None
     ) -> None:
         """Runs a command. Raises CommandFailed where it ends with anything but 0, unless that is 1
-        and what it `leaves` is there: then consumers say what is wrong with it, too.
-        """
+        and what it `leaves` is there: then consumers say what is wrong with it, too."""
         told = self.made.words if told is None else told
         command = [sys.executable, "-m", "reput", *map(str, words), *told]
         if self.kill_after is not None:
@@ -216,9 +215,8 @@ def convert_rename(ways: Ways) -> Served:
     ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *words)
     expected = Expected.of(ways.made)
     keys = [expected.keys[str(each)] for each in expected.readers]
-    expected.readers = [
-        each._replace(topic=renamed.get(each.topic, each.topic)) for each in expected.readers
-    ]
+    expected.readers = [each._replace(topic=renamed.get(each.topic, each.topic))
+                        for each in expected.readers]  # fmt: skip
     expected.keys = dict(zip(map(str, expected.readers), keys, strict=True))
     return ways.anew(ways.folder / "new", expected)
 

@@ -130,9 +130,8 @@ class PopConsumer:
             request(RequestCode.POP_MESSAGE, **fields(self.group, self.topic, **wanted))
         )
         body = answer.body or b""
-        popped = messages(
-            Answer(answer.code, None, answer.fields, b"", (memoryview(body),)), BROKER
-        )
+        popped = messages(Answer(answer.code, None, answer.fields, b"", (memoryview(body),)),
+                          BROKER)  # fmt: skip
         return list(zip(decoded(body), popped, strict=True)) if popped else []
 
     def ack(self, each: Popped) -> None:

@@ -81,8 +81,7 @@ def run(
     version: str, store: Path, client: Driver, expected: Expected, settings: dict[str, Any]
 ) -> Ledger:
     """Start a broker on a store, with consumers, a producer that goes on, and one that commits what
-    it is asked about, until all is past.
-    """
+    it is asked about, until all is past."""
     with Broker(version, store, **settings, **CHECK_SOON) as broker:
         with Peer(f"127.0.0.1:{broker.port}", 60) as peer:
             ledger = _Reading(peer, expected)

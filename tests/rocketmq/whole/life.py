@@ -47,8 +47,7 @@ class Size(NamedTuple):
 def features(version: str, queues: str = "files") -> frozenset[str]:
     """What a release has of it: LMQ from 4.9.3, timers, pop and batch queues from 5.0, topics with
     compaction from 5.1, queues in RocksDB from 5.2 (where batch queues and compaction are not
-    read), check points there (popConsumerKVServiceEnable) from 5.3.2.
-    """
+    read), check points there (popConsumerKVServiceEnable) from 5.3.2."""
     since = {"plain": "4.3.0", "delayed": "4.1.0", "half": "4.3.0", "retry": "4.1.0",
              "lmq": "4.9.3", "timers": "5.0.0", "pop": "5.0.0", "batch": "5.0.0",
              "compaction": "5.1.0", "rocksdb": "5.2.0", "kv": "5.3.2"}  # fmt: skip
@@ -155,12 +154,10 @@ def live(
     """Have a broker live it and stop; folder then has `store`, a copy that was made as if the
     broker had been killed just before its stop (`killed`), and derived files of an earlier moment.
 
-    mark: begins each key of a second store, whose size is that of the first one's `Made`.
-    """
+    mark: begins each key of a second store, whose size is that of the first one's `Made`."""
     given = settings(version, queues, size)
-    made = Made(
-        version, queues, dict(given), *(str(folder / each) for each in ("store", "killed", "early"))
-    )
+    made = Made(version, queues, dict(given),
+                *(str(folder / each) for each in ("store", "killed", "early")))  # fmt: skip
     made.size = list(size)
     store = Path(made.store)
     with Broker(version, store, **given) as broker, Peer(f"127.0.0.1:{broker.port}", 60) as peer:
@@ -328,8 +325,7 @@ class _Life:
         """All are popped, in order and not, and a third acknowledged. What follows in the log fills
         the segment: nothing else keeps these messages from being deleted, not even their check
         points. What is invisible for longer than timers are rolled a broker gives again even where
-        it was acknowledged.
-        """
+        it was acknowledged."""
         for reader, kind in zip(READERS["pop"], ("popped", "inorder"), strict=True):
             sent = self._messages(kind, self.size.popped, reader.topic)
             if reader.kind == "ordered":
@@ -338,9 +334,8 @@ class _Life:
             self._send(sent)
             self._send([{"t": "Filler", "q": 0, "b": 5000} for _ in range(3)])
             self.broker.catch_up()
-            consumer = PopConsumer(
-                self.peer, reader.group, reader.topic, int(reader.kind == "ordered")
-            )
+            consumer = PopConsumer(self.peer, reader.group, reader.topic,
+                                   int(reader.kind == "ordered"))  # fmt: skip
             keys = [message["p"]["KEYS"] for message in sent]
             invisible = (self.size.roll - 2) * 1000
             popped = consumer.pop(invisible)

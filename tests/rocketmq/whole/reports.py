@@ -1,8 +1,7 @@
 """Public reports on timers, pop and transactions after crashes, moves and failovers, as cases.
 
 Each does to a store what its report says a crash or failover did; then a command, and RocketMQ, go
-on with that. Numbers are RocketMQ's issues.
-"""
+on with that. Numbers are RocketMQ's issues."""
 
 import re
 from collections import Counter
@@ -59,12 +58,10 @@ def empty_metrics(store: Path, _: Made) -> None:
 
 REPORTS: dict[str, Report] = {
     # timerlog and timercheck (#7480) name places behind the log's end, and a group's offset (#8239)
-    "10668": Report(cut, ("timers",), cut=True),
-    "9735": Report(no_wheel, ("timers",)),
-    "3473": Report(no_delay_offsets),
-    "7077": Report(delay_offsets_past_the_end),
+    "10668": Report(cut, ("timers",), cut=True), "9735": Report(no_wheel, ("timers",)),
+    "3473": Report(no_delay_offsets), "7077": Report(delay_offsets_past_the_end),
     "9412": Report(empty_metrics, ("timers",)),
-}
+}  # fmt: skip
 
 
 def _recovered(report: Report) -> Case:

@@ -4,7 +4,7 @@ from html import escape
 
 from reput.jobs.console.voice import safe
 from reput.jobs.outputs.report import Summary
-from reput.store_format.names import INDEX
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 
 _ROW, _LEFT, _BAR, _TOP = 20, 380, 400, 50
 
@@ -14,7 +14,7 @@ def queue_chart(summary: Summary) -> str:
     entries: dict[str, int] = {}
     for file in summary.files:
         folder, _, queue_path = file.path.partition("/")
-        if queue_path and folder != INDEX:
+        if folder in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
             queue = queue_path.rsplit("/", 1)[0]
             entries[queue] = entries.get(queue, 0) + file.entries
     most = max(entries.values(), default=1)

@@ -1,7 +1,7 @@
 """The state of a store: each file that a broker reads at its start or serves from, and each topic
 in which it keeps state of its own; who decides what is in it, and what a copy does with it.
 
-Every other list of such names is read from here. `tests/rocketmq/test_state_table.py` runs brokers
+Every other list of such names is read from here. `tests/rocketmq/test_fates.py` runs brokers
 with the settings that write most, and fails on a file that is no row's. Settings may move some
 files out of the store (storePathCommitLog, storePathEpochFile, storePathBrokerIdentity). Not here
 is what lies in no store: files of controllers, name servers and proxies, conf/plain_acl.yml.

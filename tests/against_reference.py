@@ -47,11 +47,9 @@ def difference(rebuilt: Rebuilt, derivation: Derivation) -> str | None:
     if derivation.stop == "end of segments":  # RocketMQ stands before the last BLANK, we behind it
         ends = {rebuilt.summary.inputs[-1].length + int(rebuilt.summary.inputs[-1].path[-20:])}
     if summary.log_end not in ends or summary.messages != derivation.messages:
-        return (
-            f"the log ends at {summary.log_end} after {summary.messages} messages "
-            f"({summary.end_reason}), should at {derivation.end} after {derivation.messages} "
-            f"({derivation.stop})"
-        )
+        return (f"the log ends at {summary.log_end} after {summary.messages} messages "
+                f"({summary.end_reason}), should at {derivation.end} after {derivation.messages} "
+                f"({derivation.stop})")  # fmt: skip
     return None
 
 
@@ -64,6 +62,5 @@ def first_offsets(log: Log) -> list[int]:
     return list(first.values())
 
 
-ANY = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
-)
+ANY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+               deadline=None)  # fmt: skip

@@ -25,10 +25,8 @@ def messages(count: int) -> Built:
 
 def state(offset: int) -> dict[str, bytes]:
     """What the log does not decide: a group of that offset."""
-    return {
-        "config/topics.json": json.dumps({"topicConfigTable": TOPICS}).encode(),
-        "config/consumerOffset.json": b'{"offsetTable":{"T@g":{0:%d}}}' % offset,
-    }
+    return {"config/topics.json": json.dumps({"topicConfigTable": TOPICS}).encode(),
+            "config/consumerOffset.json": b'{"offsetTable":{"T@g":{0:%d}}}' % offset}  # fmt: skip
 
 
 @pytest.fixture

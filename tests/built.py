@@ -2,10 +2,7 @@
 
     store = Built().put("T", count=9, keys="k").derive().flip("index", 150).write(tmp_path)
 
-Each step gives the builder back. What is derived is the slow reference's, never our own.
-"""
-
-from __future__ import annotations
+Each step gives the builder back. What is derived is the slow reference's, never our own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +16,8 @@ from tests.memory_storage import MemoryStorage
 from tests.reference import derive
 
 T0 = 1_700_000_000_000
-SIZES: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 2048, "mappedFileSizeConsumeQueue": 200, "maxHashSlotNum": 7,
-    "maxIndexNum": 50,
-}  # fmt: skip
+SIZES: dict[str, Any] = {"mappedFileSizeCommitLog": 2048, "mappedFileSizeConsumeQueue": 200,
+                         "maxHashSlotNum": 7, "maxIndexNum": 50}  # fmt: skip
 
 
 @dataclass
@@ -42,8 +37,7 @@ class Built:
     ) -> Self:
         """Messages one after the other, at the queue's next positions, a second apart.
 
-        keys: each has its own of this name and its number. more: fields of `Message`.
-        """
+        keys: each has its own of this name and its number. more: fields of `Message`."""
         for _ in range(count):
             number = len(self.messages)
             made = Message(topic, queue_id, self._next(topic, queue_id), b"body %d" % number,
@@ -120,9 +114,8 @@ class Built:
         return write(folder, self.contents())
 
     def _next(self, topic: str, queue_id: int) -> int:
-        there = [
-            m.queue_offset for m in self.messages if (m.topic, m.queue_id) == (topic, queue_id)
-        ]
+        there = [m.queue_offset
+                 for m in self.messages if (m.topic, m.queue_id) == (topic, queue_id)]  # fmt: skip
         return max(there, default=-1) + 1
 
 

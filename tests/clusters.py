@@ -21,33 +21,23 @@ def environment(**more: str) -> dict[str, str]:
     """No Spark, Java or Python settings of the machine's, but ours."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     kept.pop("PYTHONPATH", None)
-    return {
-        **kept, "JAVA_HOME": str(find_java_home().home), "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1", **more,
-    }  # fmt: skip
+    return {**kept, "JAVA_HOME": str(find_java_home().home), "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1", **more}  # fmt: skip
 
 
 @contextmanager
 def daemon(folder: Path, says: str, *words: str, **more: str) -> Iterator[str]:
     """A Spark daemon, with `more` in its environment.
 
-    Yields what the pattern `says` found in its log, when it is there.
-    """
+    Yields what the pattern `says` found in its log, when it is there."""
     folder.mkdir(parents=True)
     log = folder.with_suffix(".log")
-    options = {
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    }
+    options = {"SPARK_DAEMON_MEMORY": "256m",
+               "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}  # fmt: skip
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [str(SPARK_HOME / "bin" / "spark-class"), *words],
-            cwd=folder,
-            env=environment(**{**options, **more}),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        process = subprocess.Popen([str(SPARK_HOME / "bin" / "spark-class"), *words], cwd=folder,
+                                   env=environment(**{**options, **more}), stdin=subprocess.DEVNULL,
+                                   stdout=output, stderr=subprocess.STDOUT)  # fmt: skip
     try:
         for _ in range(600):
             found = re.search(says, log.read_text(errors="replace"))

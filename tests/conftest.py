@@ -23,24 +23,21 @@ pytest_plugins = ["tests.ledger.plugin", "tests.scheduling"]
 
 # Rooms whose files have a local time of their own, and those whose files leave nothing behind.
 # An engine's pool, a JVM or a server that a session shares would be what others leave.
-LOCAL = (
-    "broker/change/", "broker/serving/", "broker/services/", "jobs/exporting/", "jobs/opening/",
-    "jobs/replicating/", "jobs/sockets/", "store_format/derived/", "store_format/fate/",
-    "store_format/files/", "store_format/query/", "store_format/rocksdb/",
-)  # fmt: skip
+LOCAL = ("broker/change/", "broker/serving/", "broker/services/", "jobs/exporting/",
+         "jobs/opening/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
+         "store_format/fate/", "store_format/files/", "store_format/query/",
+         "store_format/rocksdb/")  # fmt: skip
 # These leave nothing open where they run real things too; all others' quick tests do.
-LEAVES_NOTHING = (
-    "broker/change/", "broker/services/", "broker/serving/", "broker/wire/",
-    "jobs/judging/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
-    "store_format/describe/", "store_format/fate/", "store_format/log/", "store_format/query/",
-    "store_format/rocksdb/", "store_format/state/",
-)  # fmt: skip
+LEAVES_NOTHING = ("broker/change/", "broker/services/", "broker/serving/", "broker/wire/",
+                  "jobs/judging/", "jobs/replicating/", "jobs/sockets/", "store_format/derived/",
+                  "store_format/describe/", "store_format/fate/", "store_format/log/",
+                  "store_format/query/", "store_format/rocksdb/",
+                  "store_format/state/")  # fmt: skip
 
 # Their quick tests have commands run in this process, but those marked `own_engine`.
-IN_PROCESS = (
-    "attack/", "chains/", "faults/", "jobs/", "store_format/describe/", "store_format/discover/",
-    "store_format/files/test_queue_logs", "store_format/rocksdb/",
-)  # fmt: skip
+IN_PROCESS = ("attack/", "chains/", "faults/", "jobs/", "store_format/describe/",
+              "store_format/discover/", "store_format/files/test_queue_logs",
+              "store_format/rocksdb/")  # fmt: skip
 
 # A kernel may have to be compiled during an example, so no example has a deadline.
 # The same examples are drawn each time, here and on CI, so that a red run is the change's own;
@@ -62,8 +59,7 @@ hypothesis.settings.load_profile(_PROFILE or "default")
 def _in_its_time_zone(request: pytest.FixtureRequest) -> Iterator[None]:
     """A file of tests has one of three local times, by its name: each time the same.
 
-    Index files are named, and deleteWhen is looked at, by the local clock.
-    """
+    Index files are named, and deleteWhen is looked at, by the local clock."""
     place = _place(request.path)
     with time_zone(ZONES[zlib.crc32(place.encode()) % len(ZONES)] if _in(place, LOCAL) else "UTC"):
         yield
@@ -85,14 +81,13 @@ def _nothing_is_left(request: pytest.FixtureRequest, _in_its_time_zone: None) ->
 def _sharing(session: pytest.Session) -> set[Path]:
     """Files of which a test that runs asks for what others share: an engine, a JVM, a server."""
     return {
-        item.path
-        for item in session.items
+        item.path for item in session.items
         if not {"spark", "local", "engine"}.isdisjoint(getattr(item, "fixturenames", ()))
         or (
             any(map(item.get_closest_marker, ("real", "long")))
             and not _in(_place(item.path), LEAVES_NOTHING)
         )
-    }
+    }  # fmt: skip
 
 
 def _place(path: Path) -> str:
@@ -107,8 +102,7 @@ def _in(place: str, some: tuple[str, ...]) -> bool:
 def spark(request: pytest.FixtureRequest) -> Iterator["SparkSession"]:
     """A session as the command starts it, on two cores.
 
-    A process has one JVM, so it has Delta's jars if any test of this run wants them.
-    """
+    A process has one JVM, so it has Delta's jars if any test of this run wants them."""
     from reput.jobs.engines.session import local_session
     from tests.jobs.sources import delta_session
 
@@ -187,8 +181,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Skip a test whose RocketMQ cannot be had here (build.NoMavenError); fail, not skip, a test of
-    what Maven brings where it is said to be there (on CI).
-    """
+    what Maven brings where it is said to be there (on CI)."""
     report = yield
     if call.excinfo and call.excinfo.typename == "NoMavenError":
         report.outcome = "skipped"

@@ -39,10 +39,9 @@ def converted(
     cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, 2)
     with mock.patch.multiple(stages, _PIECES_A_TASK=1):
         try:
-            summary = convert(
-                Session(seed), STORE, OUTPUT, rocketmq=log.version, settings=as_text(log.settings),
-                storage=storage, cut=cut, **options,
-            )  # fmt: skip
+            summary = convert(Session(seed), STORE, OUTPUT, rocketmq=log.version,
+                              settings=as_text(log.settings), storage=storage, cut=cut,
+                              **options)  # fmt: skip
         except BaseException:
             assert storage.files == before
             raise
@@ -96,10 +95,8 @@ def written(
 
 def log_of(storage: MemoryStorage, folder: str = OUTPUT) -> dict[int, bytes]:
     prefix = f"{folder}/commitlog/"
-    return {
-        int(path.removeprefix(prefix)): storage.files[path]
-        for path in storage.files if path.startswith(prefix)
-    }  # fmt: skip
+    return {int(path.removeprefix(prefix)): storage.files[path]
+            for path in storage.files if path.startswith(prefix)}  # fmt: skip
 
 
 def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
@@ -120,8 +117,7 @@ def derived_of(storage: MemoryStorage) -> dict[str, bytes]:
 def stores_of(stores: list[list[Message]], config: Any = (), apart: bool = False) -> MemoryStorage:
     """Stores STORE0, STORE1, ... with these messages. config: of each store, file -> content.
 
-    apart: each one's log begins a segment after that of the one before.
-    """
+    apart: each one's log begins a segment after that of the one before."""
     files = {}
     for n, messages in enumerate(stores):
         for base, content in build_log(messages, SEGMENT, n * SEGMENT * apart).items():
@@ -193,10 +189,8 @@ LMQ = "%LMQ%dev"
 
 def light(topic: str, n: int, number: int, time: int, more: str = "", numbers: str = "") -> Message:
     """Message n of a topic, which is number `number` of the LMQ too."""
-    pairs = properties(
-        ("KEYS", "k"), ("INNER_MULTI_QUEUE_OFFSET", f"{number}{numbers}"),
-        ("INNER_MULTI_DISPATCH", f"{LMQ}{more}"), ("TAGS", "t"),
-    )  # fmt: skip
+    pairs = properties(("KEYS", "k"), ("INNER_MULTI_QUEUE_OFFSET", f"{number}{numbers}"),
+                       ("INNER_MULTI_DISPATCH", f"{LMQ}{more}"), ("TAGS", "t"))  # fmt: skip
     return Message(topic, 0, n, b"m", pairs, store_timestamp=START + time, crc_property=n % 2 == 0)
 
 

@@ -81,8 +81,7 @@ def damaged(made: list[Message] | None = None, segment: int = SEGMENT, **more: A
 
 def salvage(log: Log, splits: int = 1, seed: int = 0) -> Rebuilt:
     """Rebuild with --on-damage salvage, each segment cut into so many splits, queues in shares
-    where that is an even number.
-    """
+    where that is an even number."""
     partitions = 2 if splits % 2 else None
     cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, partitions)
     return rebuild_log(log, cut, Session(seed), SALVAGE)

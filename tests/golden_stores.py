@@ -2,8 +2,7 @@
 
 `tests/golden/` holds the archives that are committed; a folder named by `REPUT_GOLDEN`, or one
 beside the checkout, may add others. They unpack once into a cache folder, `REPUT_CACHE` or
-`~/.cache/reput`.
-"""
+`~/.cache/reput`."""
 
 import hashlib
 import json
@@ -65,15 +64,12 @@ def read(root: Path) -> GoldenStore:
     topics = root / "input" / "config" / "topics.json"
     table = json.loads(topics.read_text())["topicConfigTable"] if topics.exists() else {}
     return GoldenStore(
-        root=root,
-        version=golden["rocketmq"],
-        settings=golden["sizes"],
+        root=root, version=golden["rocketmq"], settings=golden["sizes"],
         topic_attributes={
-            topic: config["attributes"]
-            for topic, config in table.items()
+            topic: config["attributes"] for topic, config in table.items()
             if config.get("attributes")
         },
-    )
+    )  # fmt: skip
 
 
 def _archives() -> dict[str, Path]:

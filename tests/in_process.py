@@ -2,8 +2,7 @@
 
 The jobs themselves run, unchanged: plan, scan, link, survey, number, build, name and publish. What
 an engine leaves open (the order of rows after a shuffle, of tasks, where a batch ends, whether a
-task runs twice) is drawn from a seed.
-"""
+task runs twice) is drawn from a seed."""
 
 import itertools
 import json
@@ -159,9 +158,8 @@ class Rebuilt:
 def storage_of(log: Log) -> MemoryStorage:
     """A store that has this log, and topics as they are."""
     topics = {name: {"attributes": about} for name, about in log.topic_attributes.items()}
-    files = {
-        f"{STORE}/commitlog/{base:020d}": bytes(segment) for base, segment in log.segments.items()
-    }
+    files = {f"{STORE}/commitlog/{base:020d}": bytes(segment) for base,
+             segment in log.segments.items()}  # fmt: skip
     files[f"{STORE}/config/topics.json"] = json.dumps({"topicConfigTable": topics}).encode()
     return MemoryStorage(files)
 
@@ -175,10 +173,9 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
     """reput.jobs.rebuild.rebuild in this process."""
     session = session or Session()
     most, at_once = session.small
-    sizes: dict[str, Any] = {
-        "MOST_ENTRIES": most, "_RUNS_AT_ONCE": at_once, "_ENTRIES_AT_ONCE": 4 * at_once,
-        "CARRIED_ENTRIES": (1 << 20, most)[session.seed % 2],
-    }  # fmt: skip
+    sizes: dict[str, Any] = {"MOST_ENTRIES": most, "_RUNS_AT_ONCE": at_once,
+                             "_ENTRIES_AT_ONCE": 4 * at_once,
+                             "CARRIED_ENTRIES": (1 << 20, most)[session.seed % 2]}  # fmt: skip
     with (
         mock.patch.multiple(queues, **sizes),
         mock.patch.multiple(stages, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
@@ -187,20 +184,15 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
 
 
 def rebuild_log(
-    log: Log,
-    cut: Cut | None = None,
-    session: Session | None = None,
-    on_damage: str = TRUNCATE,
+    log: Log, cut: Cut | None = None, session: Session | None = None, on_damage: str = TRUNCATE,
     storage: MemoryStorage | None = None,
-) -> Rebuilt:
+) -> Rebuilt:  # fmt: skip
     """reput.jobs.rebuild.rebuild of a drawn log; nothing but its output is left behind."""
     storage = storage or storage_of(log)
     before = dict(storage.files)
     try:
-        summary = run(
-            STORE, OUTPUT, session, rocketmq=log.version, settings=as_text(log.settings),
-            on_damage=on_damage, cut=cut, storage=storage,
-        )  # fmt: skip
+        summary = run(STORE, OUTPUT, session, rocketmq=log.version, settings=as_text(log.settings),
+                      on_damage=on_damage, cut=cut, storage=storage)  # fmt: skip
     except BaseException:
         assert storage.files == before
         raise

@@ -34,8 +34,7 @@ def left_since(before: Open) -> str:
     """What is open that was not, in words; waits a moment for what is about to end.
 
     What nobody can reach is not left: a dropped file is closed at once, but one in a cycle (such as
-    a traceback's) whenever Python looks for cycles, which would depend on what else has run.
-    """
+    a traceback's) whenever Python looks for cycles, which would depend on what else has run."""
     if _more(before, open_now()):
         gc.collect()
     until(lambda: not _more(before, open_now()), _PATIENCE_SECONDS)
@@ -50,8 +49,7 @@ def _more(before: Open, now: Open) -> str:
 
 def _files() -> frozenset[tuple[int, str]]:
     """Regular files, folders and sockets; pipes and Unix sockets are an engine's, a library's or
-    pytest's, others a JVM's where a session of Spark runs.
-    """
+    pytest's, others a JVM's where a session of Spark runs."""
     found = set()
     pyspark = sys.modules.get("pyspark")
     of_jvm = pyspark is not None and pyspark.SparkContext._gateway is not None
@@ -59,10 +57,9 @@ def _files() -> frozenset[tuple[int, str]]:
         with contextlib.suppress(OSError):  # the one that lists
             mode = os.fstat(int(name)).st_mode
             if (
-                stat.S_ISREG(mode)
-                or stat.S_ISDIR(mode)
+                stat.S_ISREG(mode) or stat.S_ISDIR(mode)
                 or (stat.S_ISSOCK(mode) and not of_jvm and _family(int(name)) != socket.AF_UNIX)
-            ):
+            ):  # fmt: skip
                 target = os.readlink(f"/proc/self/fd/{name}")
                 if not target.startswith(("/proc/", "/dev/")) and "/reput-spark-" not in target:
                     found.add((int(name), target))

@@ -14,8 +14,7 @@ def mib_of(status: str, field: str) -> int:
 class Peak:
     """MiB that are added from here on, at most.
 
-    Not `ru_maxrss`: a process begins with its parent's, and it never falls.
-    """
+    Not `ru_maxrss`: a process begins with its parent's, and it never falls."""
 
     def __init__(self) -> None:
         _CLEAR.write_text("5")  # forget VmHWM so far (proc(5))

@@ -2,10 +2,7 @@
 
 The bugs are data, `tests/bugs/ROOM.toml`: what is broken and the tests that see it, both by name,
 so that code and tests may move. `make mutants`, or `python -m tests.mutants [PART OF A NAME]`,
-plants all, or those of such a name, one a core; those whose room changed lately come first.
-"""
-
-from __future__ import annotations
+plants all, or those of such a name, one a core; those whose room changed lately come first."""
 
 import argparse
 import ast
@@ -33,25 +30,20 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("store_format", "broker", "udfs", "jobs", "reput")
 _HANG_SECONDS = 1800.0
 _LATELY = "HEAD~30"  # what has changed since is planted first
-_LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", "target", ".hypothesis", "__pycache__", ".ledger", "build"
-)
-_STORES = (
-    "/tests/golden", "/tests/chains/stores", "/tests/store_format/fate/stores",
-    "/tests/store_format/rocksdb/stores", "/tests/store_format/files/stores",
-    "/tests/jobs/sockets/answers",
-)  # fmt: skip
-_TEST = re.compile(
-    r"^[ ]*(?:async )?def (test_\w+)|^class (Test\w*)|^(test_\w+|Test\w*) *=", re.MULTILINE
-)
+_LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "target", ".hypothesis", "__pycache__",
+                                   ".ledger", "build")  # fmt: skip
+_STORES = ("/tests/golden", "/tests/chains/stores", "/tests/store_format/fate/stores",
+           "/tests/store_format/rocksdb/stores", "/tests/store_format/files/stores",
+           "/tests/jobs/sockets/answers")  # fmt: skip
+_TEST = re.compile(r"^[ ]*(?:async )?def (test_\w+)|^class (Test\w*)|^(test_\w+|Test\w*) *=",
+                   re.MULTILINE)  # fmt: skip
 
 
 class Bug(NamedTuple):
     """Where `place` says, the first `sound` becomes `broken`, and one of `tests` must turn red.
 
     place: MODULE.NAME or MODULE.CLASS.NAME of the function, the class or what is assigned (`in`).
-    tests: names of functions or classes, with [id] where one of a test's cases sees the bug.
-    """
+    tests: names of functions or classes, with [id] where one of a test's cases sees the bug."""
 
     name: str
     place: str
@@ -66,11 +58,9 @@ class Lost(Exception):
 
 def bugs_of(root: Path = ROOT) -> list[Bug]:
     """All bugs, in the order of the rooms' files."""
-    return [
-        Bug(name, row["in"], row["sound"], row["broken"], tuple(row["tests"]))
-        for path in sorted((root / "tests" / "bugs").glob("*.toml"))
-        for name, row in tomllib.loads(path.read_text("utf-8")).items()
-    ]
+    return [Bug(name, row["in"], row["sound"], row["broken"], tuple(row["tests"]))
+            for path in sorted((root / "tests" / "bugs").glob("*.toml")) for name,
+            row in tomllib.loads(path.read_text("utf-8")).items()]  # fmt: skip
 
 
 class Code:
@@ -106,11 +96,8 @@ class Code:
         gone = [name for name, *_ in names.values() if name not in self._tests]
         if gone or not names:
             raise Lost(f"{bug.name}: no test is called {', '.join(gone) or 'anything'}")
-        return [
-            f"{file}::{name}{bracket}{case}"
-            for name, bracket, case in names.values()
-            for file in self._tests[name]
-        ]
+        return [f"{file}::{name}{bracket}{case}" for name, bracket, case in names.values()
+                for file in self._tests[name]]  # fmt: skip
 
     @cached_property
     def _tests(self) -> dict[str, list[str]]:
@@ -125,8 +112,7 @@ class Code:
     def _found(self, bug: Bug) -> dict[Path, int]:
         """The modules that have the bug's text in the place of its name, and where it begins.
 
-        The module's name counts only where it has such a place: that is why a move does no harm.
-        """
+        The module's name counts only where it has such a place: that is why a move does no harm."""
         module, _, name = bug.place.partition(".")
         found: dict[Path, int] = {}
         mine = self._places(name, self._modules.get(module, []))
@@ -140,15 +126,13 @@ class Code:
         self, name: str, paths: Iterable[Path] | None = None
     ) -> list[tuple[Path, int, int]]:
         """Where in these, or anywhere, what has a qualified name begins and ends; whole modules
-        for none: a statement that names nothing.
-        """
+        for none: a statement that names nothing."""
         if name and paths is None:
             return self._anywhere.get(name, [])
         return [
-            (path, *span)
-            for path in (self._texts if paths is None else paths)
+            (path, *span) for path in (self._texts if paths is None else paths)
             for span in (self._spans(path).get(name, ()) if name else [(0, len(self._texts[path]))])
-        ]
+        ]  # fmt: skip
 
     @cached_property
     def _anywhere(self) -> dict[str, list[tuple[Path, int, int]]]:
@@ -165,12 +149,10 @@ class Code:
         gone = f"{name} of {left} no longer has"
         if not left:
             gone = f"nothing is called {bug.place}, which had"
-        now = [
-            f"{module_name(path)}.{found}"
-            for path, text in self._texts.items() if bug.sound in text
-            for found, some in self._spans(path).items()
-            if any(bug.sound in text[start:end] for start, end in some)
-        ]  # fmt: skip
+        now = [f"{module_name(path)}.{found}" for path,
+               text in self._texts.items() if bug.sound in text for found,
+               some in self._spans(path).items()
+               if any(bug.sound in text[start:end] for start, end in some)]  # fmt: skip
         where = f" (it is in {', '.join(now)})" if 0 < len(now) < 5 else ""
         return f"{gone} {' '.join(bug.sound.split())!r}{where}"
 
@@ -215,8 +197,7 @@ def _qualified(body: Iterable[ast.AST], above: str = "") -> Iterator[tuple[str, 
 def plant(bug: Bug) -> str | None:
     """Run the bug's tests with it planted; the first test that failed, None if none did.
 
-    Raises Lost where they cannot be run.
-    """
+    Raises Lost where they cannot be run."""
     code = Code(ROOT)
     (path, source), tests = code.planted(bug), code.tests(bug)
     try:
@@ -256,8 +237,7 @@ def _tree() -> Iterator[Path]:
 def same_tree(root: Path, copy: Path) -> None:
     """Make a folder a copy of the tree: what is there with the same time and size stays.
 
-    The stores are read, never written: a link to each folder of them is enough.
-    """
+    The stores are read, never written: a link to each folder of them is enough."""
     copy.mkdir(exist_ok=True)
     names = {entry.name: entry for entry in os.scandir(root)}
     for name in _LEFT_OUT(str(root), list(names)):
@@ -336,10 +316,9 @@ class _Planting:
         bug = self.left.pop(0)
         name = hashlib.sha1(bug.name.encode()).hexdigest()[:8]
         log = ROOT / "build" / "mutants" / f"{name}.txt"
-        return budget.Job(
-            [sys.executable, "-m", "tests.mutants", "--one", bug.name], log,
-            lambda code: self._done(bug, log, code), limit=_HANG_SECONDS, folder=ROOT,
-        )  # fmt: skip
+        return budget.Job([sys.executable, "-m", "tests.mutants", "--one", bug.name], log,
+                          lambda code: self._done(bug, log, code), limit=_HANG_SECONDS,
+                          folder=ROOT)  # fmt: skip
 
     def _done(self, bug: Bug, log: Path, code: int | None) -> None:
         if code is None:  # the budget's end, or ctrl-c

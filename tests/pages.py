@@ -7,9 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 _BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.M | re.S)
-_TOLD = re.compile(
-    r"^( *)(?:<!-- first: (.*?) -->\n+ *)?```console[^\n]*\n(.*?)^ *```", re.M | re.S
-)
+_TOLD = re.compile(r"^( *)(?:<!-- first: (.*?) -->\n+ *)?```console[^\n]*\n(.*?)^ *```",
+                   re.M | re.S)  # fmt: skip
 _TEXTS = {p: p.read_text("utf-8") for p in PAGES}
 
 

@@ -16,10 +16,9 @@ def run_python(
     timeout: float = 300, check: bool = False,
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """This Python with these words, and what it said; env: what is added to the environment."""
-    return subprocess.run(
-        [sys.executable, *map(str, words)], cwd=cwd, env={**os.environ, **(env or {})},
-        capture_output=True, text=True, timeout=timeout, check=check,
-    )  # fmt: skip
+    return subprocess.run([sys.executable, *map(str, words)], cwd=cwd,
+                          env={**os.environ, **(env or {})}, capture_output=True, text=True,
+                          timeout=timeout, check=check)  # fmt: skip
 
 
 def until(true: Callable[[], bool], seconds: float = 60) -> bool:

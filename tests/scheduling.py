@@ -14,8 +14,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "Files | Non
 class Files(LoadFileScheduling):
     """xdist's own would give a test that ended its process to the next one, again and again; fail
     where two end at once: one is given work before it has said which tests it has found; and wait
-    for ever for one that was given a single test, as it begins none before it knows the next.
-    """
+    for ever for one that was given a single test, as it begins none before it knows the next."""
 
     def remove_node(self, node: Any) -> str | None:
         work = self.assigned_work.pop(node)

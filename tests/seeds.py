@@ -2,8 +2,7 @@
 
 Such a test has fixed seeds, with which it holds a promise like any other. REPUT_SEED=N has it take
 that one seed alone: `make explore` does so with ever new ones (tests/ledger), and the
-same line repeats a failure. With `--hypothesis-seed=N` drawn examples are the same again too.
-"""
+same line repeats a failure. With `--hypothesis-seed=N` drawn examples are the same again too."""
 
 import os
 from collections.abc import Iterable

@@ -44,11 +44,9 @@ def test_a_command_runs_with_them(tmp_path: Path) -> None:
     (conf / "spark-defaults.conf").write_text(
         text.replace("/var/tmp/reput-numba", str(tmp_path / "numba"))
     )
-    done = run_python(
-        "-m", "reput", "check", str(stores.healthy(tmp_path)), "--rocketmq", "5.3.3", "--master",
-        "local[2]", env={"SPARK_CONF_DIR": str(conf)}, cwd=Path(__file__).parent.parent,
-        timeout=300,
-    )  # fmt: skip
+    done = run_python("-m", "reput", "check", str(stores.healthy(tmp_path)), "--rocketmq", "5.3.3",
+                      "--master", "local[2]", env={"SPARK_CONF_DIR": str(conf)},
+                      cwd=Path(__file__).parent.parent, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "sound" in done.stdout
     assert " WARN " not in done.stderr

@@ -2,8 +2,7 @@
 
 The session shows none of its settings, as on serverless.
 
-docs/clusters.md has the recipe. Needs a package index, or pip's cache, for grpcio.
-"""
+docs/clusters.md has the recipe. Needs a package index, or pip's cache, for grpcio."""
 
 import site
 import socket
@@ -71,26 +70,20 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    conf = {
-        "spark.connect.grpc.binding.port": port, "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.ui.enabled": "false",
-    }  # fmt: skip
+    conf = {"spark.connect.grpc.binding.port": port,
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.ui.enabled": "false"}  # fmt: skip
     words = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
     for name, value in conf.items():
         words += ["--conf", f"{name}={value}"]
-    words += [
-        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal",
-    ]  # fmt: skip
+    words += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+              "spark-internal"]  # fmt: skip
     out = tmp_path / "out"
     settings = [f"{name}={str(value).lower()}" for name, value in golden.settings.items()]
     with daemon(
-        tmp_path / "server",
-        "(Spark Connect server started)",
-        *words,
-        PYSPARK_PYTHON=python,
-        PYTHONSAFEPATH="1",
-        SPARK_DAEMON_MEMORY="1g",
-    ):
+        tmp_path / "server", "(Spark Connect server started)", *words, PYSPARK_PYTHON=python,
+        PYTHONSAFEPATH="1", SPARK_DAEMON_MEMORY="1g",
+    ):  # fmt: skip
         done = subprocess.run(
             [python, "-c", _CLIENT, f"sc://127.0.0.1:{port}", str(archive), str(golden.input),
              str(out), *settings],
@@ -105,4 +98,43 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
     assert page == "True False"
     assert (tmp_path / "report.html").read_bytes().startswith(BEGINS)
     assert counts.split() == [str(messages), str(messages), str(entries)]
+    assert difference(golden.expect, out) is None
+
+
+# --- A session of Sail, which speaks PySpark's API without a JVM: the pipeline runs on it
+# unchanged.
+
+_NEEDS_SAIL = ("pysail==0.7.2", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
+_CLIENT_SAIL = """
+import sys
+from pysail.spark import SparkConnectServer
+from pyspark.sql import SparkSession
+import reput
+server = SparkConnectServer(ip="127.0.0.1", port=0)
+server.start(background=True)
+spark = SparkSession.builder.remote(f"sc://127.0.0.1:{server.listening_address[1]}").getOrCreate()
+settings = dict(word.split("=") for word in sys.argv[3:])
+how = {"rocketmq": "5.3.3", "settings": settings}
+for _ in range(3):  # its tasks are threads of one process, which keep what they used
+    print(reput.rebuild(spark, sys.argv[1], sys.argv[2], replace=True, **how).text())
+print(reput.verify(spark, sys.argv[1], against=sys.argv[2], **how).same)
+"""
+
+
+@pytest.mark.long
+def test_a_store_is_rebuilt_in_a_session_of_sail(tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    subprocess.run([f"{venv}/bin/pip", "install", "--quiet", *_NEEDS_SAIL], check=True)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    (packages / "ours.pth").write_text("\n".join([*site.getsitepackages(), str(ROOT)]))
+    golden = golden_stores.unpack("mixed_5.3.3")
+    settings = [f"{key}={str(value).lower()}" for key, value in golden.settings.items()]
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [f"{venv}/bin/python", "-c", _CLIENT_SAIL, str(golden.input), str(out), *settings],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "True"
     assert difference(golden.expect, out) is None

@@ -31,9 +31,8 @@ _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z][a-z-]*)\b(?= |`|$)", re.M)
 _WORDS = {"help"}  # no row of the table
 # pages of the site that scripts/site_pages.py makes: none of them is a file of docs/
-_MADE = {
-    "api.md", "changes.md", "commands.md", "contributing.md", "imports.md", "security.md",
-}  # fmt: skip
+_MADE = {"api.md", "changes.md", "commands.md", "contributing.md", "imports.md",
+         "security.md"}  # fmt: skip
 # test_docs.py of tests/store_format/query and of fate run these, each on stores of its own
 _RUN_THERE = (ROOT / "docs/query.md", ROOT / "docs/fate.md")
 _RUN = [p for p in PAGES if "```console" in _TEXTS[p] and p not in _RUN_THERE]
@@ -84,9 +83,8 @@ def test_each_module_that_a_page_a_comment_or_a_docstring_names_is_there() -> No
     texts += [(page.name, _TEXTS[page]) for page in PAGES]
     texts += [(str(page), page.read_text("utf-8")) for page in (ROOT / "tests").rglob("*.md")]
     assert [(name, each) for name, text in texts for each in missing(text, there)] == []
-    assert missing("as `gone/zlib.py` and zlib.py have, and Maven.pyx", there) == [
-        "gone/zlib.py", "zlib.py"
-    ]  # fmt: skip
+    assert missing("as `gone/zlib.py` and zlib.py have, and Maven.pyx", there) == ["gone/zlib.py",
+        "zlib.py"]  # fmt: skip
 
 
 def test_each_page_that_the_code_names_is_there() -> None:
@@ -167,8 +165,7 @@ def test_examples_run_and_say_what_the_page_shows(page: Path, tmp_path: Path) ->
 
     What follows a command on the page is what it prints, line by line; `...` stands for whatever.
     `<!-- first: COMMAND -->` breaks the store out of sight: who reads it has a broken one already,
-    and pastes what is shown.
-    """
+    and pastes what is shown."""
     as_left("small_all_5.3.3", tmp_path)
     shutil.copytree(golden_stores.unpack("middle_crc_5.3.3").input, tmp_path / "damaged")
     here = tmp_path / "bin"
@@ -178,10 +175,8 @@ def test_examples_run_and_say_what_the_page_shows(page: Path, tmp_path: Path) ->
     env = {**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
 
     def shell(command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True,
-            timeout=600, check=False,
-        )  # fmt: skip
+        return subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True,
+                              text=True, timeout=600, check=False)  # fmt: skip
 
     for before, code in told(page):
         if before:

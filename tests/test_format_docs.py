@@ -13,9 +13,8 @@ from reput.store_format.state_table import FILES
 from tests import golden_stores
 from tests.format_pages import FIELD_ROW, FOLDER, LINE, QUEUE_LOGS, Block, fields, parts, text_of
 
-PAGES = (
-    "batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names", "state",
-)  # fmt: skip
+PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names",
+         "state")  # fmt: skip
 
 
 def test_every_page_of_a_structure_is_decoded_here() -> None:
@@ -56,13 +55,11 @@ def test_an_example_is_what_the_store_holds(block: Block) -> None:
 
 LAYOUTS = {
     "commitlog": [layouts.RECORD_HEAD, layouts.RECORD_MIDDLE, layouts.BLANK],
-    "consumequeue": [layouts.QUEUE_ENTRY],
-    "batchconsumequeue": [layouts.BATCH_QUEUE_ENTRY],
+    "consumequeue": [layouts.QUEUE_ENTRY], "batchconsumequeue": [layouts.BATCH_QUEUE_ENTRY],
     "indexfile": [
         layouts.INDEX_HEADER, np.dtype([("newest", layouts.INDEX_SLOT)]), layouts.INDEX_ENTRY
     ],
-    "checkpoint": [layouts.CHECKPOINT],
-    "state": [layouts.TIMER_UNIT, layouts.TIMER_CHECK],
+    "checkpoint": [layouts.CHECKPOINT], "state": [layouts.TIMER_UNIT, layouts.TIMER_CHECK],
 }  # fmt: skip
 
 
@@ -75,9 +72,8 @@ def test_the_tables_of_fields_are_the_layouts(page: str) -> None:
 
 @pytest.mark.parametrize("page", LAYOUTS)
 def test_an_example_shows_every_field_of_its_layouts(page: str) -> None:
-    shown = [
-        (part.name, len(part.raw) * 8) for b in blocks() if b.page == page for part in parts(b)
-    ]
+    shown = [(part.name, len(part.raw) * 8) for b in blocks() if b.page == page
+             for part in parts(b)]  # fmt: skip
     for layout in LAYOUTS[page]:
         for _, bits, name in fields(layout):
             assert (name, bits) in shown or name == "newest", name
@@ -114,18 +110,14 @@ def test_the_record_is_explained_to_its_last_byte() -> None:
         assert before.offset + len(before.raw) == after.offset
     assert found[0].value == found[-1].offset  # totalSize leads to the next record
     text = b"".join(part.raw for part in found if part.name in ("name", "value"))
-    assert text.decode().split("\x02")[:3] == [
-        "KEYS\x01BB5 订单12 🚀go46",
-        "UNIQ_KEY\x01ZL9HAECFNB5BYSL9W3JDA1T28HXAXEDV",
-        "TAGS\x01x",
-    ]
+    assert text.decode().split("\x02")[:3] == ["KEYS\x01BB5 订单12 🚀go46",
+        "UNIQ_KEY\x01ZL9HAECFNB5BYSL9W3JDA1T28HXAXEDV", "TAGS\x01x"]  # fmt: skip
 
 
 def test_the_table_of_faults_is_the_list_of_reasons() -> None:
     rows = re.findall(r"^\| ([A-Z_]+) \| (\S+) \|", text_of("commitlog"), re.MULTILINE)
-    assert [(name, field.strip("`")) for name, field in rows] == [
-        (fault.name, field) for fault, (field, _) in REASONS.items()
-    ]
+    assert [(name, field.strip("`")) for name, field in rows] == [(fault.name, field) for fault,
+        (field, _) in REASONS.items()]  # fmt: skip
 
 
 def test_examples_of_names() -> None:
@@ -148,10 +140,9 @@ def test_every_release_that_changes_something_is_one(page: str) -> None:
 def test_every_change_of_a_profile_is_on_some_page() -> None:
     releases = [release.removesuffix("-incubating") for release in profiles.RELEASES]
     named = {
-        release
-        for page in (*PAGES, "remoting")
+        release for page in (*PAGES, "remoting")
         for release in re.findall(r"^\| (\d+\.\d+\.\d+) \|", text_of(page), re.MULTILINE)
-    }
+    }  # fmt: skip
     for rule, values in profiles.differences():
         changed = releases[[value != values[0] for value in values].index(True)]
         assert changed in named, rule

@@ -12,6 +12,7 @@ from reput.jobs.outputs.report import Summary
 from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.store_format.faults import DamageFound
 from tests import golden_stores
+from tests.golden_rebuilds import rebuild_difference
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text
 from tests.logs.encoder import Message, build_log
@@ -37,13 +38,11 @@ BAD_TAILS = {
 def rebuild_golden(
     engine: Engine, store: GoldenStore, output: Path, on_damage: str = REFUSE
 ) -> Summary:
-    return rebuild(
-        engine, str(store.input), str(output), rocketmq=store.version,
-        settings=as_text(store.settings), on_damage=on_damage,
-    )  # fmt: skip
+    return rebuild(engine, str(store.input), str(output), rocketmq=store.version,
+                   settings=as_text(store.settings), on_damage=on_damage)  # fmt: skip
 
 
-# The small ones are rebuilt without an engine's processes: test_golden_in_process.
+# The small ones are rebuilt without an engine's processes: below.
 LARGE = [name for name in golden_stores.names() if not name.startswith("small_")]
 # A store of each kind: those that are rebuilt on Spark in `make test` too.
 BOTH = ("mixed_4.1.0", "mixed_5.3.3", "lmq_batch_5.3.3", "expired_5.3.3", "many_queues_5.3.3",
@@ -70,11 +69,8 @@ def test_a_golden_store_is_rebuilt_byte_for_byte(engine: Engine, name: str, tmp_
 def check_manifest(output: Path, summary: Summary) -> None:
     """The manifest has every file there is, with its length and digest, and nothing else."""
     manifest = json.loads((output / "manifest.json").read_text())
-    there = {
-        path.relative_to(output).as_posix(): path
-        for path in output.rglob("*")
-        if path.is_file() and path.name != "manifest.json"
-    }
+    there = {path.relative_to(output).as_posix(): path for path in output.rglob("*")
+             if path.is_file() and path.name != "manifest.json"}  # fmt: skip
     assert {file["path"] for file in manifest["files"]} == there.keys()
     for file in manifest["files"]:
         path = there[file["path"]]
@@ -84,9 +80,8 @@ def check_manifest(output: Path, summary: Summary) -> None:
             assert hashlib.sha256(used).hexdigest() == file["sha256"], path
             assert not any(content.read()), path
     assert manifest["messages"] == summary.messages
-    assert [file["length"] for file in manifest["inputs"]] == [
-        Path(file["path"]).stat().st_size for file in manifest["inputs"]
-    ]
+    assert [file["length"] for file in manifest["inputs"]] == [Path(file["path"]).stat().st_size
+        for file in manifest["inputs"]]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -119,8 +114,20 @@ def test_what_a_task_says_of_a_store_comes_out_as_it_was(engine: Engine, tmp_pat
     (tmp_path / "store" / "commitlog" / f"{0:020d}").write_bytes(segments[0])
     says = r"^topic 'T', queue 0: the record at physical offset 0: queueOffset -1 is out of range"
     with pytest.raises(DamageFound, match=says):
-        rebuild(
-            engine, str(tmp_path / "store"), str(tmp_path / "output"), rocketmq="5.3.3",
-            settings={"mappedFileSizeCommitLog": "4096"},
-        )  # fmt: skip
+        rebuild(engine, str(tmp_path / "store"), str(tmp_path / "output"), rocketmq="5.3.3",
+                settings={"mappedFileSizeCommitLog": "4096"})  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+# --- RocketMQ's own bytes without Spark: what `make mutants` breaks rules against, one by one.
+
+STORES = [name for name in golden_stores.names() if not name.startswith(("default_", "broker_"))]
+
+
+# three slot ranges an index file, or one, as where files are many; and queues in shares then
+CASES = [(name, 3) for name in STORES] + [(n, 1) for n in STORES if n == "mixed_5.3.3"]
+
+
+@pytest.mark.parametrize(("name", "ranges"), CASES)
+def test_a_golden_store_in_this_process(name: str, ranges: int, tmp_path: Path) -> None:
+    assert rebuild_difference(name, ranges, tmp_path) is None

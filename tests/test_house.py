@@ -33,21 +33,15 @@ SHORT = {
 }
 # Words of a command's start, and what it may load of this. Nothing that is not here may be loaded.
 HEAVY = ("numba", "pyarrow", "pyspark", "pandas", "lark", "numpy")
-STARTS = {
-    ("--help",): (),
-    ("check", "--help"): ("numpy",),
-    ("query", "--help"): ("numpy",),
-    ("export", "--help"): ("numpy",),
-    ("query", "STORE", "--key", "nobody"): ("numpy",),
-    ("topics", "STORE"): ("numpy", "numba"),
-    ("trace", "STORE", "--key", "nobody"): ("numpy", "numba"),
-}
+STARTS = {("--help",): (), ("check", "--help"): ("numpy",), ("query", "--help"): ("numpy",),
+          ("export", "--help"): ("numpy",), ("query", "STORE", "--key", "nobody"): ("numpy",),
+          ("topics", "STORE"): ("numpy", "numba"),
+          ("trace", "STORE", "--key", "nobody"): ("numpy", "numba")}  # fmt: skip
 
 
 # Commands whose own module loads more than numpy, before it knows what it is asked.
 HEAVY_COMMANDS = {
-    "install": {"pyarrow"}, "append": {"pyarrow"},
-    "clean": {"pyarrow"},
+    "install": {"pyarrow"}, "append": {"pyarrow"}, "clean": {"pyarrow"},
 }  # fmt: skip
 
 
@@ -84,10 +78,9 @@ def test_no_circle_of_imports_those_in_functions_counted() -> None:
     for module in modules():
         own = f"reput.{module[:-3].replace('/', '.')}".removesuffix(".__init__")
         tree = ast.parse((ROOT / module).read_text("utf-8"))
-        typing = {
-            id(inner) for node in ast.walk(tree) if isinstance(node, ast.If)
-            if getattr(node.test, "id", "") == "TYPE_CHECKING" for inner in ast.walk(node)
-        }  # fmt: skip
+        typing = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If)
+                  if getattr(node.test, "id", "") == "TYPE_CHECKING"
+                  for inner in ast.walk(node)}  # fmt: skip
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and id(node) not in typing:
                 for alias in node.names:
@@ -123,12 +116,10 @@ def test_a_command_s_start_loads_no_more_than_it_needs(
 def test_a_command_s_module_loads_no_more_than_it_did(commands: str | None) -> None:
     """None: all others, one after the other in one process."""
     others = [name for name in cli._COMMANDS if name not in HEAVY_COMMANDS]
-    code = (
-        "import contextlib, io, sys\nfrom reput.jobs.cli import main\n"
-        f"for command in {[commands] if commands else others!r}:\n"
-        "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
-        "        main([command, '--help'])\n"
-        f"print(*(name for name in {HEAVY!r} if name in sys.modules))\n"
-    )
+    code = ("import contextlib, io, sys\nfrom reput.jobs.cli import main\n"
+            f"for command in {[commands] if commands else others!r}:\n"
+            "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+            "        main([command, '--help'])\n"
+            f"print(*(name for name in {HEAVY!r} if name in sys.modules))\n")  # fmt: skip
     done = run_python("-c", code, check=True)
     assert set(done.stdout.split()) <= {"numpy"} | HEAVY_COMMANDS.get(commands or "", set())

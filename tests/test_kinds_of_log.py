@@ -1,8 +1,7 @@
 """One log for each kind that the rules name, derived by reput and by the slow reference.
 
 Drawn logs have all of them now and then (test_against_reference); here each is there for sure,
-which a look at the reference's files proves, and each is cut in several ways.
-"""
+which a look at the reference's files proves, and each is cut in several ways."""
 
 import struct
 from collections.abc import Callable, Iterable
@@ -19,10 +18,9 @@ from tests.logs.fields import MALFORMED, MIN_VALUE, ODD_BYTES, _malform
 from tests.reference import Derivation, derive
 from tests.reference.javatext import hash_code
 
-SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
-    "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 7, "maxIndexNum": 10,
-}  # fmt: skip
+SETTINGS: dict[str, Any] = {"mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
+                            "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 7,
+                            "maxIndexNum": 10}  # fmt: skip
 OLD, NEW = "4.1.0-incubating", "5.5.0"
 START = 1_700_000_000_000
 HOST_V6 = bytes(range(16)) + HOST[4:]
@@ -45,13 +43,12 @@ def of(count: int, **fields: Any) -> list[Message]:
     return [
         Message(
             **{
-                "queue_offset": number,
-                "store_timestamp": START + number * 1000,
+                "queue_offset": number, "store_timestamp": START + number * 1000,
                 **{k: v(number) if callable(v) else v for k, v in fields.items()},
             }
         )
         for number in range(count)
-    ]
+    ]  # fmt: skip
 
 
 def keys(text: str | bytes) -> bytes:
@@ -100,10 +97,9 @@ def lmq(names: str, offsets: str) -> bytes:
 
 
 def delayed(level: object, number: int) -> Message:
-    return Message(
-        topic="SCHEDULE_TOPIC_XXXX", queue_id=2, queue_offset=number, store_timestamp=START,
-        properties=properties(("DELAY", str(level)), ("TAGS", "t")),
-    )  # fmt: skip
+    return Message(topic="SCHEDULE_TOPIC_XXXX", queue_id=2, queue_offset=number,
+                   store_timestamp=START,
+                   properties=properties(("DELAY", str(level)), ("TAGS", "t")))  # fmt: skip
 
 
 MULTI = {"enableMultiDispatch": True, "enableLmq": True}
@@ -122,19 +118,14 @@ KINDS: dict[str, Kind] = {
     ),
     "IPv6 hosts": Kind(
         of(
-            8,
-            sys_flag=lambda n: (n % 4) << 4,
-            born_host=lambda n: HOST_V6 if n & 1 else HOST,
-            store_host=lambda n: HOST_V6 if n & 2 else HOST,
-            properties=keys("k"),
+            8, sys_flag=lambda n: (n % 4) << 4, born_host=lambda n: HOST_V6 if n & 1 else HOST,
+            store_host=lambda n: HOST_V6 if n & 2 else HOST, properties=keys("k"),
         ),
-        lambda d: d.messages == 8 and len({e.size for e in entries(d)}) == 3,
-        ("4.6.0", NEW),
+        lambda d: d.messages == 8 and len({e.size for e in entries(d)}) == 3, ("4.6.0", NEW),
     ),
     "flags of IPv6 hosts before there were any": Kind(
         of(8, sys_flag=lambda n: (n % 4) << 4),
-        lambda d: len({e.size for e in entries(d)}) == 1 and d.messages == 8,
-        (OLD, "4.5.2"),
+        lambda d: len({e.size for e in entries(d)}) == 1 and d.messages == 8, (OLD, "4.5.2"),
     ),
     "every transaction kind": Kind(
         of(8, sys_flag=lambda n: (n % 4) << 2, properties=lambda n: keys(f"k{n}"),
@@ -149,8 +140,7 @@ KINDS: dict[str, Kind] = {
     "delay levels of other settings": Kind(
         [delayed(level, n) for n, level in enumerate((1, 2, 3, 4))],
         lambda d: [e.tags_code - START for e in entries(d, "consumequeue/SCHEDULE_TOPIC_XXXX/2")]
-        == [-2000, 86400000, 86400000, 86400000],
-        settings={"messageDelayLevel": "-2s 1d"},
+        == [-2000, 86400000, 86400000, 86400000], settings={"messageDelayLevel": "-2s 1d"},
     ),
     "a delay that is not a number": Kind(
         [delayed(1, 0), delayed("3 ", 1), delayed(1, 2)], lambda d: d.messages == 1
@@ -178,8 +168,7 @@ KINDS: dict[str, Kind] = {
         lambda d: entries(d)[0].tags_code == -5,
     ),
     "hash MIN_VALUE": Kind(
-        [Message(properties=keys(f"a {MIN_KEY} b"))],
-        lambda d: puts(d)[0][1][0] == 0,
+        [Message(properties=keys(f"a {MIN_KEY} b"))], lambda d: puts(d)[0][1][0] == 0,
     ),
     "surrogates and invalid UTF-8": Kind(
         [
@@ -208,8 +197,7 @@ KINDS: dict[str, Kind] = {
     "a repeat after a full file opens the next": Kind(
         of(6, queue_offset=lambda n: min(n, 4)),
         lambda d: sum(name.startswith("consumequeue") for name in d.files) == 2
-        and len(entries(d)) == 5,
-        (NEW,),
+        and len(entries(d)) == 5, (NEW,),
     ),
     "a first offset in the middle of a file": Kind(
         of(4, queue_offset=lambda n: 13 + n),
@@ -272,8 +260,7 @@ KINDS: dict[str, Kind] = {
         of(7, properties=lambda n: properties(("INNER_BASE", str(5 + n * 3)), ("INNER_NUM", "3"))
            if n % 2 else b""),
         lambda d: queues(d) == {"batchconsumequeue/T/0"}
-        and sum(name.startswith("batch") for name in d.files) == 4,
-        ("5.0.0", NEW), topics=BATCH,
+        and sum(name.startswith("batch") for name in d.files) == 4, ("5.0.0", NEW), topics=BATCH,
     ),
     "batch numbers that are negative, or none": Kind(
         of(5, properties=lambda n: properties(

@@ -7,28 +7,26 @@ from tests.conftest import REAL
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("store_format", "broker", "udfs", "jobs", "reput")
-_DECIDES = (ast.If, ast.IfExp, ast.While, ast.For, ast.Match, ast.BoolOp, ast.Try,
-            ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)  # fmt: skip
+_DECIDES = (ast.If, ast.IfExp, ast.While, ast.For, ast.Match, ast.BoolOp, ast.Try, ast.ListComp,
+            ast.GeneratorExp, ast.SetComp, ast.DictComp)  # fmt: skip
 
 # Modules that act on a whole process or on Spark, and those whose one function another room's tests
 # hold already: where these are.
-ELSEWHERE = {
-    "jobs/pipeline/stages.py": "tests/jobs/pipeline/test_pipeline.py",
-    "jobs/serve.py": "tests/jobs/sockets/test_server.py",
-    "store_format/files/by_url.py": "tests/store_format/files/test_s3.py",
-    "jobs/engines/preload.py": "tests/jobs/engines/test_local_local_engine.py",
-    "jobs/expire.py": "tests/broker/change/test_expire.py",
-    "jobs/warm.py": "tests/test_installed.py",
-    "store_format/faults.py": "tests/jobs/console/test_endings.py",
-    "store_format/kernels/jit.py": "tests/store_format/kernels/test_compiler.py",
-    "store_format/kernels/llvm.py": "tests/store_format/kernels/test_bytes.py",
-    "store_format/log/there.py": "tests/attack/test_strangers.py",
-    "store_format/query/compacted.py": "tests/broker/change/test_compaction.py",
-    "store_format/rewrite/changes.py": "tests/jobs/converting/test_carried.py",
-    "store_format/rewrite/numbers.py": "tests/jobs/converting/test_new_log.py",
-    "store_format/layouts.py": "tests/test_format_docs.py",
-    "udfs/warm.py": "tests/store_format/files/test_private.py",
-}
+ELSEWHERE = {"jobs/pipeline/stages.py": "tests/jobs/pipeline/test_pipeline.py",
+             "jobs/serve.py": "tests/jobs/sockets/test_server.py",
+             "store_format/files/by_url.py": "tests/store_format/files/test_s3.py",
+             "jobs/engines/preload.py": "tests/jobs/engines/test_local_local_engine.py",
+             "jobs/expire.py": "tests/broker/change/test_expire.py",
+             "jobs/warm.py": "tests/test_installed.py",
+             "store_format/faults.py": "tests/jobs/console/test_endings.py",
+             "store_format/kernels/jit.py": "tests/store_format/kernels/test_compiler.py",
+             "store_format/kernels/llvm.py": "tests/store_format/kernels/test_bytes.py",
+             "store_format/log/there.py": "tests/attack/test_strangers.py",
+             "store_format/query/compacted.py": "tests/broker/change/test_compaction.py",
+             "store_format/rewrite/changes.py": "tests/jobs/converting/test_carried.py",
+             "store_format/rewrite/numbers.py": "tests/jobs/converting/test_new_log.py",
+             "store_format/layouts.py": "tests/test_format_docs.py",
+             "udfs/warm.py": "tests/store_format/files/test_private.py"}  # fmt: skip
 
 
 def modules() -> list[str]:

@@ -77,11 +77,10 @@ def test_the_function_of_the_rule_is_changed_and_no_other(tree: Path) -> None:
     [
         ("Table.second", "self.size + 1", "        return 0"),
         ("Table.second", "@property\n    def second(self):\n        return self.size + 1", "    0"),
-        ("Table.size", "1", "    size = 0"),
-        ("LEAST", "2", "LIMIT, LEAST = 4, 0  # of all"),
+        ("Table.size", "1", "    size = 0"), ("LEAST", "2", "LIMIT, LEAST = 4, 0  # of all"),
         ("fourth", "n\n", "        return 0"),
     ],
-)
+)  # fmt: skip
 def test_methods_decorators_and_what_is_assigned_are_places(
     tree: Path, name: str, sound: str, line: str
 ) -> None:

@@ -1,48 +1,43 @@
 """The notebooks run as they are, from the same source as on Databricks, and prove what they say."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from notebooks.helpers import Notebook
+from notebooks.queue_chart import queue_chart
+from reput.jobs.outputs.report import OutputFile, Summary
 from tests.processes import run_python
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 ALL = sorted(path for path in FOLDER.glob("*.py") if path.stem != "queue_chart")  # a picture
 
 
-def ran(name: str, work: Path) -> str:
-    """What a notebook prints, run as a script in a folder of its own."""
+def ran(work: Path, *names: str) -> str:
+    """What notebooks print, run as scripts in a folder of their own, one after the other."""
+    program = "import runpy, sys\nfor name in sys.argv[1:]: runpy.run_path(name)"
+    paths = [FOLDER / name for name in names]
     result = run_python(
-        FOLDER / name, env={"REPUT_NOTEBOOK_WORK": str(work)}, cwd=work, timeout=300
-    )
+        "-c", program, *paths, cwd=work, timeout=300,
+        env={"REPUT_NOTEBOOK_WORK": str(work), "PYTHONPATH": str(FOLDER)},
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_the_notebook_rebuilds_verifies_and_draws(tmp_path: Path) -> None:
-    said = ran("rebuild_store.py", tmp_path)
+def test_the_notebooks_rebuild_inspect_and_lose_one_message_and_not_thousands(tmp_path) -> None:
+    said = ran(tmp_path, "rebuild_store.py", "inspect_store.py", "after_crash.py")
     assert re.search(r"^messages .*\n-+ .*\n *3,750 +19 ", said, re.M)
     assert "the same, byte for byte" in said
     assert (tmp_path / "queues.svg").read_text().count("<rect") == 19
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_a_store_is_inspected(tmp_path: Path) -> None:
-    said = ran("inspect_store.py", tmp_path)
     assert "Sound: 3,750 messages" in said
     assert re.search(r"^topic +kind +queues +messages$", said, re.M)
     assert (tmp_path / "report.html").stat().st_size > 800_000
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_after_a_crash_one_message_is_lost_and_not_thousands(tmp_path: Path) -> None:
-    said = ran("after_crash.py", tmp_path)
     assert re.search(r"^ *270,392 +521 +magic not a record's magic number", said, re.M)
     assert "1 message lost" in said
     assert "before: Not sound" in said
@@ -52,7 +47,7 @@ def test_after_a_crash_one_message_is_lost_and_not_thousands(tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_the_archive_grows_and_can_be_looked_back_at(tmp_path: Path) -> None:
-    said = ran("message_archive.py", tmp_path)
+    said = ran(tmp_path, "message_archive.py")
     assert "exported 3,333 messages" in said
     assert "added 3 messages, then 0" in said
     assert re.search(r"^ *\d+ +3,333\n *\d+ +3,336$", said, re.M)
@@ -60,7 +55,7 @@ def test_the_archive_grows_and_can_be_looked_back_at(tmp_path: Path) -> None:
 
 
 def test_what_never_arrived_is_found(tmp_path: Path) -> None:
-    said = ran("never_arrived.py", tmp_path)
+    said = ran(tmp_path, "never_arrived.py")
     assert "never delivered" in said
     assert re.search(r"^pending +\d", said, re.M)
     assert {"skipped.html", "lived.html"} <= {path.name for path in tmp_path.iterdir()}
@@ -113,3 +108,60 @@ def test_a_notebook_is_imports_prose_calls_and_pictures(path: Path) -> None:
     assert "here = Notebook(globals())" in source
     assert source.count("import os") == 0
     assert f"python notebooks/{path.name}" in source.replace("\n# MAGIC ", " ")
+
+
+# --- The chart of a rebuild's queues: a bar for each, as long as it has entries.
+
+SVG = "{http://www.w3.org/2000/svg}"
+LONGEST = 400  # pixels of the longest bar
+
+
+def drawn(*files: tuple[str, int]) -> list[tuple[str, int, str]]:
+    """(queue, pixels of its bar, number beside it) of each row."""
+    made = [OutputFile(path, 20, "", entries) for path, entries in files]
+    summary = Summary("s", "o", "5.3.3", {}, {}, 0, 0, "", files=made)
+    root = ElementTree.fromstring(queue_chart(summary))
+    texts = [str(each.text) for each in root.iter(f"{SVG}text")]
+    assert texts[0] == "Entries a queue"
+    widths = [int(each.attrib["width"]) for each in root.iter(f"{SVG}rect")]
+    return list(zip(texts[1::2], widths, texts[2::2], strict=True))
+
+
+def test_a_queue_s_bar_has_the_entries_of_all_its_files() -> None:
+    assert drawn(
+        ("consumequeue/T/0/00000000000000000000", 300),
+        ("consumequeue/T/0/00000000000000006000", 100),
+        ("batchconsumequeue/B/1/00000000000000000000", 100),
+    ) == [("B/1", LONGEST // 4, "100"), ("T/0", LONGEST, "400")]
+
+
+def test_index_and_checkpoint_are_no_queues() -> None:
+    files = (("index/20261125000000000", 9000), ("checkpoint", 0), ("consumequeue/T/0/0", 2))
+    assert drawn(*files) == [("T/0", LONGEST, "2")]
+
+
+def test_without_queues_the_chart_is_its_title() -> None:
+    assert drawn() == []
+
+
+def test_a_short_queue_has_a_bar_too_and_many_entries_are_grouped_by_thousands() -> None:
+    many = drawn(("consumequeue/A/0/0", 1), ("consumequeue/B/0/0", 1_000_000))
+    assert many == [("A/0", 1, "1"), ("B/0", LONGEST, "1,000,000")]
+
+
+@pytest.mark.parametrize("topic", ["</svg><script>", "a&b", '"x"'])
+def test_a_topic_s_name_is_text_and_no_markup(topic: str) -> None:
+    assert drawn((f"consumequeue/{topic}/0/0", 1))[0][0] == f"{topic}/0"
+
+
+def test_a_character_that_xml_does_not_know_is_escaped() -> None:
+    assert drawn(("consumequeue/a\x00\x1bb/0/0", 1))[0][0] == r"a\x00\x1bb/0"
+
+
+def test_each_queue_has_a_row_of_its_own_within_the_picture() -> None:
+    files = [OutputFile(f"consumequeue/T/{n}/0", 20, "", 1) for n in range(3)]
+    text = queue_chart(Summary("s", "o", "5.3.3", {}, {}, 0, 0, "", files=files))
+    rows = [int(y) for y in re.findall(r'<rect x="\d+" y="(\d+)"', text)]
+    assert sorted(set(rows)) == rows
+    assert {b - a for a, b in pairwise(rows)} == {20}
+    assert rows[-1] + 13 <= int(re.findall(r' height="(\d+)"', text)[0])

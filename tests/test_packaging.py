@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import reput
 from tests.processes import run_python
 
 ROOT = Path(__file__).parent.parent
@@ -27,8 +28,7 @@ ALLOWED = {
 }  # fmt: skip
 # S3's client is imported when an s3:// URL is given.
 EXCEPTIONS = {
-    "store_format/files/s3.py": {"botocore"},
-    "store_format/files/arrow.py": {"pyarrow"},
+    "store_format/files/s3.py": {"botocore"}, "store_format/files/arrow.py": {"pyarrow"},
     # its zstd
     "store_format/files/frames.py": {"pyarrow"},
     # queues, index and config that brokers keep in RocksDB
@@ -44,11 +44,10 @@ EXCEPTIONS = {
     # what Prometheus reads
     "jobs/metrics.py": {"prometheus_client"},
     # where a shell asks
-    "jobs/completion.py": {"argcomplete"},
-    "jobs/cli.py": {"argcomplete"},
+    "jobs/completion.py": {"argcomplete"}, "jobs/cli.py": {"argcomplete"},
     # what numba compiles with, and comes with
     "store_format/kernels/compiler.py": {"llvmlite"},
-}
+}  # fmt: skip
 
 
 def modules(package: str) -> Iterator[Path]:
@@ -91,9 +90,8 @@ def shipped() -> set[str]:
     paths = {module.as_posix() for package in PACKAGES for module in modules(package)}
     paths |= {"store_format/release/harmless_settings.txt"}
     paths |= {each.relative_to(ROOT).as_posix() for each in (ROOT / "jobs/page/assets").iterdir()}
-    return {f"reput/{path}" for path in paths} | {
-        "reput/__init__.py", "reput/__main__.py", "reput/py.typed",
-    }  # fmt: skip
+    return {f"reput/{path}" for path in paths} | {"reput/__init__.py", "reput/__main__.py",
+                                                  "reput/py.typed"}  # fmt: skip
 
 
 def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
@@ -103,10 +101,8 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
     (tmp_path / MAN).parent.mkdir()
     (tmp_path / MAN).write_bytes((ROOT / MAN).read_bytes())
     for package in (*PACKAGES, "reput"):
-        shutil.copytree(
-            ROOT / package, tmp_path / package, symlinks=True,
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )  # fmt: skip
+        shutil.copytree(ROOT / package, tmp_path / package, symlinks=True,
+                        ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
     build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
     done = run_python("-c", build, cwd=tmp_path, check=True)
     wheel = tmp_path / done.stdout.splitlines()[-1]
@@ -120,11 +116,8 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
     assert page.endswith(".data/data/share/man/man1/reput.1")
     assert wheel.stat().st_size < 3_000_000
     assert "reput = reput.jobs.cli:command" in commands
-    plain = [
-        line
-        for line in metadata.splitlines()
-        if line.startswith("Requires-Dist") and "extra" not in line
-    ]
+    plain = [line for line in metadata.splitlines() if line.startswith("Requires-Dist")
+             and "extra" not in line]  # fmt: skip
     assert "LICENSE" in about
     assert not any("pyspark" in line for line in plain)
 
@@ -142,11 +135,8 @@ def test_the_zip_has_the_packages_and_is_reproducible(tmp_path: Path) -> None:
 
 def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
     target = tmp_path / "reput.zip"
-    subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "make_zip.py"), str(target)],
-        check=True,
-        capture_output=True,
-    )
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "make_zip.py"), str(target)], check=True,
+                   capture_output=True)  # fmt: skip
     # -S leaves out site-packages, and with it the line that points to this checkout.
     program = (
         f"import sys; sys.path[:0] = [{str(target)!r}]\n"
@@ -155,3 +145,63 @@ def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
     )
     done = run_python("-S", "-c", program, cwd=tmp_path, check=True)
     assert str(target) in done.stdout
+
+
+# --- What `import reput` gives, and what it costs.
+
+
+@pytest.mark.parametrize("name", reput.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(reput, name) is not None
+    assert name in dir(reput)
+
+
+def test_type_checkers_see_every_public_name() -> None:
+    """They read the imports under TYPE_CHECKING; Python reads the table. Both say the same."""
+    seen = {alias.asname: f"{node.module}.{alias.name}"
+            for node in ast.walk(ast.parse((ROOT / "reput" / "__init__.py").read_text("utf-8")))
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names if alias.asname}  # fmt: skip
+    assert seen == {name: f"{module}.{name}" for name, module in reput._PUBLIC.items()}
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'rebuilt'"):
+        _ = reput.rebuilt  # type: ignore[attr-defined]
+
+
+def test_an_import_loads_nothing_else() -> None:
+    """A worker pays for what it uses alone; `reput.rebuild` is named without Spark."""
+    program = ("import sys, reput\n" "print([m for m in sys.modules if m.split('.')[0] in "
+               "('numba', 'numpy', 'pyspark', 'pyarrow', 'pandas') or m.startswith('reput.')])\n"
+               "sys.modules['pyspark'] = None\n" "print(reput.rebuild.__name__)")  # fmt: skip
+    done = run_python("-c", program, check=True)
+    assert done.stdout.splitlines() == ["[]", "rebuild"]
+
+
+_TYPED = """
+from __future__ import annotations
+
+import reput
+from reput import Message, open_store, open_writer
+
+store = open_store("/data/store", rocketmq="5.3.3", settings={"maxIndexNum": "400"})
+topics: list[str] = [row.topic for row in store.topics()]
+reveal_type(store.query("T", "k"))
+reveal_type(reput.rebuild("/data/store", "/data/to", rocketmq="5.3.3"))
+reveal_type(reput.verify("/data/store", "/data/to"))
+reveal_type(reput.check("/data/store"))
+with open_writer("/data/store") as writer:
+    reveal_type(writer.append(Message(topic="T", body=b"")).status)
+"""
+
+
+@pytest.mark.long
+def test_a_users_program_passes_mypy_strict(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_TYPED)
+    done = run_python("-m", "mypy", "--strict", "--cache-dir", tmp_path / "c", program,
+                      cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("Revealed type") == 5
+    assert '"Any"' not in done.stdout

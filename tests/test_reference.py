@@ -2,8 +2,7 @@
 
 What agrees with the reference can only be as right as the reference is: so its expectations here
 are bytes and numbers computed by hand from RocketMQ's source, never by the reference. Those of
-each kind of log are in test_kinds_of_log.
-"""
+each kind of log are in test_kinds_of_log."""
 
 import struct
 from pathlib import Path
@@ -17,10 +16,9 @@ from tests.logs import Log, Message, build_log, encode, key_with_hash, logs, pro
 from tests.reference import Derivation, compare, derive, records
 from tests.reference.javatext import decode_utf8, hash_code, is_blank, parse_integer, split
 
-SMALL: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
-    "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 3, "maxIndexNum": 4,
-}  # fmt: skip
+SMALL: dict[str, Any] = {"mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 100,
+                         "mapperFileSizeBatchConsumeQueue": 92, "maxHashSlotNum": 3,
+                         "maxIndexNum": 4}  # fmt: skip
 QUEUE = "consumequeue/T/0/00000000000000000000"
 
 
@@ -85,17 +83,12 @@ def test_a_key_for_any_hash(target: int) -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"\xed\xa0\x80", "\ufffd"),
-        (b"\xed\xa0", "\ufffd"),
-        (b"\xed\xa0A", "\ufffdA"),
-        (b"\xed\xa0\x80\xed\xb0\x80", "\ufffd\ufffd"),
-        (b"\xed\x9f\xbf", "\ud7ff"),
-        (b"\xc0\x80", "\ufffd\ufffd"),
-        (b"\xe2\x82", "\ufffd"),
-        (b"\xf0\x9f\x98\x80", "\U0001f600"),
+        (b"\xed\xa0\x80", "\ufffd"), (b"\xed\xa0", "\ufffd"), (b"\xed\xa0A", "\ufffdA"),
+        (b"\xed\xa0\x80\xed\xb0\x80", "\ufffd\ufffd"), (b"\xed\x9f\xbf", "\ud7ff"),
+        (b"\xc0\x80", "\ufffd\ufffd"), (b"\xe2\x82", "\ufffd"), (b"\xf0\x9f\x98\x80", "\U0001f600"),
         (b"\xf4\x90\x80\x80", "\ufffd" * 4),
     ],
-)
+)  # fmt: skip
 def test_utf8_as_java_decodes_it(data: bytes, text: str) -> None:
     assert decode_utf8(b"x" + data + b"y") == "x" + text + "y" or data[-1] > 0x7F
     assert decode_utf8(data) == text
@@ -173,12 +166,10 @@ ON = {"enableMultiDispatch": True, "enableLmq": True, "messageIndexEnable": Fals
 @pytest.mark.parametrize(
     ("topic", "last"),
     [
-        ("%RETRY%g", "5.1.0"),
-        ("SCHEDULE_TOPIC_XXXX", "5.1.1"),
-        ("rmq_sys_wheel_timer", "5.1.1"),
+        ("%RETRY%g", "5.1.0"), ("SCHEDULE_TOPIC_XXXX", "5.1.1"), ("rmq_sys_wheel_timer", "5.1.1"),
         ("rmq_sys_other", "5.1.4"),
     ],
-)
+)  # fmt: skip
 def test_topics_left_out_of_multi_dispatch(topic: str, last: str) -> None:
     message = multi("%LMQ%a", "0", topic)
     assert "%LMQ%a/0" in queues_of(derived(message, **ON, version=last))

@@ -35,10 +35,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def submitted(checkout: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     env = environment(SPARK_HOME=str(checkout / "spark"), **more)
-    return subprocess.run(
-        [str(checkout / "spark-submit.sh"), *words], env=env, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    return subprocess.run([str(checkout / "spark-submit.sh"), *words], env=env, capture_output=True,
+                          text=True, check=False)  # fmt: skip
 
 
 def said(done: subprocess.CompletedProcess[str]) -> tuple[list[str], str, str]:
@@ -123,10 +121,8 @@ def test_a_checkout_that_cannot_be_written(checkout: Path, tmp_path: Path) -> No
     shutil.copytree(checkout, root, ignore=shutil.ignore_patterns("dist"))
     (root / "dist").write_text("")
     script = [sys.executable, str(root / "scripts" / "make_zip.py")]
-    done = subprocess.run(
-        script, env={**os.environ, "REPUT_CACHE": str(tmp_path / "cache")}, capture_output=True,
-        text=True, check=True,
-    )  # fmt: skip
+    done = subprocess.run(script, env={**os.environ, "REPUT_CACHE": str(tmp_path / "cache")},
+                          capture_output=True, text=True, check=True)  # fmt: skip
     assert Path(done.stdout.strip()).is_relative_to(tmp_path / "cache")
     assert Path(done.stdout.strip()).is_file()
     done = subprocess.run([*script, str(root / "dist" / "x.zip")], capture_output=True, text=True)

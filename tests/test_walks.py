@@ -2,8 +2,7 @@
 lines alone: an operator with five broken stores, a data engineer, a reader of report and site.
 
 Each begins in a new home; only compiled kernels are there already. What stands in capitals in a
-`next` line is what a person fills in: DIR, COPY, and VERSION, the release of the broker.
-"""
+`next` line is what a person fills in: DIR, COPY, and VERSION, the release of the broker."""
 
 import os
 import re
@@ -40,10 +39,8 @@ class Walker:
         (folder / "home").mkdir()
 
     def python(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *words], cwd=self.folder, env=self.env, capture_output=True,
-            text=True, timeout=300, check=False,
-        )  # fmt: skip
+        done = subprocess.run([sys.executable, *words], cwd=self.folder, env=self.env,
+                              capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -51,10 +48,9 @@ class Walker:
         """Run `reput ...` as it is written; returns what it says. code: the exit code."""
         name, *words = shlex.split(command)
         assert name == "reput"
-        done = subprocess.run(
-            [sys.executable, "-m", "reput", *words], cwd=self.folder, env=self.env,
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+        done = subprocess.run([sys.executable, "-m", "reput", *words], cwd=self.folder,
+                              env=self.env, capture_output=True, text=True, timeout=300,
+                              check=False)  # fmt: skip
         assert done.returncode == code, (command, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done.stdout
@@ -84,10 +80,9 @@ def _flip(store: Path) -> None:
 _BROKEN = {
     "no index": lambda store: shutil.rmtree(store / "index"),
     "no queues": lambda store: shutil.rmtree(store / "consumequeue"),
-    "a killed broker": lambda store: (store / "abort").touch(),
-    "a flipped bit": _flip,
+    "a killed broker": lambda store: (store / "abort").touch(), "a flipped bit": _flip,
     "no last segment": lambda store: max((store / "commitlog").iterdir()).unlink(),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("broken", list(_BROKEN))
@@ -123,10 +118,8 @@ def test_a_data_engineer_takes_the_messages_along(walker: Walker) -> None:
     walker.runs("reput export store --output nothing --topic Nobody", 1)
     pytest.importorskip("deltalake")
     walker.runs("reput export store --output delta --as delta", 0)
-    read = (
-        "from deltalake import DeltaTable\n"
-        "print(DeltaTable('delta/messages').to_pyarrow_table().num_rows)"
-    )
+    read = ("from deltalake import DeltaTable\n"
+            "print(DeltaTable('delta/messages').to_pyarrow_table().num_rows)")  # fmt: skip
     assert walker.python("-c", read).strip() == many
     assert 'spark.read.format("commitlog").load(' in _README
 

@@ -17,8 +17,7 @@ def pack(
     archive: Path, paths: Iterable[tuple[Path, str]], left_out: Callable[[str], bool] | None = None
 ) -> None:
     """Paths with their names in the archive, folders with all that is in them but the files whose
-    names are left out: small, the same bytes each time, nothing of the machine that made it.
-    """
+    names are left out: small, the same bytes each time, nothing of the machine that made it."""
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         member.mtime = member.uid = member.gid = 0

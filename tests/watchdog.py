@@ -3,8 +3,7 @@
 pytest-timeout raises in Python, and once: a loop in a kernel or a mutex never hears of it, nor
 does what waits in a fixture's end after it. A minute later this process says which test it is, has
 faulthandler show where (SIGABRT), and ends it with all that it started: a fork would keep xdist's
-pipe open. xdist takes the test for failed and goes on in a new process.
-"""
+pipe open. xdist takes the test for failed and goes on in a new process."""
 
 import contextlib
 import os

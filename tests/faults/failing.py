@@ -19,11 +19,8 @@ class Failure(NamedTuple):
     torn: bool = False
 
 
-FAILURES = {
-    "EIO": Failure(errno.EIO),
-    "ENOSPC": Failure(errno.ENOSPC),
-    "a short write, then ENOSPC": Failure(errno.ENOSPC, torn=True),
-}
+FAILURES = {"EIO": Failure(errno.EIO), "ENOSPC": Failure(errno.ENOSPC),
+            "a short write, then ENOSPC": Failure(errno.ENOSPC, torn=True)}  # fmt: skip
 
 
 def fail_at(files: MemoryFiles, number: int, how: Failure, for_ever: bool) -> None:
@@ -68,8 +65,7 @@ class Writes:
     """The system's writes: `count` of them were asked for; the one of number `at` is short.
 
     for_ever: all from it on are short. then: the error that the write after it ends with, and
-    with for_ever all after that one.
-    """
+    with for_ever all after that one."""
 
     def __init__(self, at: int = -1, for_ever: bool = False, then: int = 0) -> None:
         self.at, self.for_ever, self.then = at, for_ever, then

@@ -1,8 +1,7 @@
 """A Storage over `Files`: a real job's work on files that are recorded, lost, or fail.
 
 What is done to names and to durability is LocalStorage's own (`put_in_place`); what it does with
-descriptors, modes and locks is not here.
-"""
+descriptors, modes and locks is not here."""
 
 import hashlib
 from collections.abc import Iterable

@@ -13,8 +13,7 @@ CHANGES = {"os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.truncate", "os.
 def killed_at(step: int, work: Callable[[], object]) -> tuple[int, int]:
     """Run it in a child that SIGKILLs itself before the given change to the file system.
 
-    (steps taken, the child's end: -9 where it was killed, 0 where it had come to its end).
-    """
+    (steps taken, the child's end: -9 where it was killed, 0 where it had come to its end)."""
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
@@ -48,8 +47,7 @@ def killed_at(step: int, work: Callable[[], object]) -> tuple[int, int]:
 def lengths_at_each_kill(root: Path, work: Callable[[str], object]) -> set[int]:
     """The lengths of all files that the work leaves below a folder, killed before each change.
 
-    work: is given a new folder each time.
-    """
+    work: is given a new folder each time."""
     found, step, code = set(), 0, -signal.SIGKILL
     while code:
         assert code == -signal.SIGKILL

@@ -4,8 +4,7 @@ What a disk may do is `reput.store_format.files.protocol`'s list of assumptions,
 
 - bytes not synced are there or not, sector by sector, in any order of the sectors;
 - a length not synced is there or not; names not synced are there or not, folder by folder;
-- after a failed sync what was not durable never becomes so, though it can still be read.
-"""
+- after a failed sync what was not durable never becomes so, though it can still be read."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ class MemoryFile:
 class MemoryFiles:
     """A folder tree in memory. `fail` says which operations raise OSError(error).
 
-    torn: a write that fails has taken the first half of its data.
-    """
+    torn: a write that fails has taken the first half of its data."""
 
     fail: Callable[[Op], bool] = lambda op: False
     error: int = errno.EIO
@@ -408,8 +406,7 @@ def crash_states(
     """The states after each operation (or `every` so many): killed, power lost, and mixtures.
 
     killed: all is there. lost: nothing that was not synced. last lost, last torn: all but the
-    last write, or half of it. mixtures: each sector, length and name there or not, by chance.
-    """
+    last write, or half of it. mixtures: each sector, length and name there or not, by chance."""
     disk = _Disk(start)
     rng = random.Random(seed)
     for number in range(len(ops) + 1):

@@ -2,8 +2,7 @@
 
 Whoever writes, by whichever call: before and after each change of a name, and at each sync, the
 folder is compared with what it was. So nothing that a command does is out of sight, but that the
-order of writes between two syncs is lost, which a disk does not keep either.
-"""
+order of writes between two syncs is lost, which a disk does not keep either."""
 
 import os
 import shutil

@@ -1,7 +1,6 @@
 """The power is cut at any step of any command that writes: run again, it ends as if it never was.
 
-And what a command has done when it ends is durable: it stays though power goes at that moment.
-"""
+And what a command has done when it ends is durable: it stays though power goes at that moment."""
 
 import os
 import shutil
@@ -83,8 +82,7 @@ def messages(store: Path) -> list[Row]:
 
 def state(top: Path) -> dict[str, Any]:
     """What is there for good: each file by name, those of an index by their order, and of files
-    that tell of a run that they are there.
-    """
+    that tell of a run that they are there."""
     found: dict[str, Any] = {}
     if (top / "repo").is_dir():
         found["repo"] = newest(top / "repo")

@@ -1,8 +1,7 @@
 """A disk that takes a part of what it is given: the rest is written after it, or it is reported.
 
 The system's own calls are shortened, under the storage of jobs and the file layer of what changes
-a store. Files in memory that are torn are in the tests of each work's crashes.
-"""
+a store. Files in memory that are torn are in the tests of each work's crashes."""
 
 import errno
 import re
@@ -73,10 +72,8 @@ class Rebuild(Work):
         self._rebuild("older")
 
     def _rebuild(self, name: str) -> None:
-        run(
-            str(self.top / name), str(self.folder / "set"), rocketmq="5.3.3", settings=SETTINGS,
-            replace=(self.folder / "set").exists(), output_storage=self.storage,
-        )  # fmt: skip
+        run(str(self.top / name), str(self.folder / "set"), rocketmq="5.3.3", settings=SETTINGS,
+            replace=(self.folder / "set").exists(), output_storage=self.storage)  # fmt: skip
 
     def do(self) -> None:
         self._rebuild("store")
@@ -165,9 +162,8 @@ def are_those_of_or_zero(some: bytes, others: bytes) -> bool:
     return all(one in (0, other) for one, other in zip(some, others[: len(some)], strict=True))
 
 
-WORKS: dict[str, Callable[[Path], Work]] = {
-    "rebuild": Rebuild, "volume": RebuildOnVolume, "install": Install, "recover": Recover,
-}  # fmt: skip
+WORKS: dict[str, Callable[[Path], Work]] = {"rebuild": Rebuild, "volume": RebuildOnVolume,
+                                            "install": Install, "recover": Recover}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=WORKS)

@@ -1,8 +1,7 @@
 """`python -m tests.fuzz TARGET [--seconds 60]`: fuzz one target; `make fuzz` does all.
 
 Inputs that reach something new are kept in tests/fuzz/corpus/TARGET while they are few and
-small; one that fails is written beside it as `crash-...`, and becomes a test by lying there.
-"""
+small; one that fails is written beside it as `crash-...`, and becomes a test by lying there."""
 
 # ruff: noqa: F401 - the order of imports is what matters here
 import os
@@ -54,10 +53,8 @@ def main() -> None:
         _keep_at_exit(folder, kept)
     target = TARGETS[args.target]
     target(seeds(args.target)[0])  # compiled before the clock starts
-    limits = [
-        f"-max_total_time={args.seconds}", f"-seed={args.seed}", "-max_len=4096", "-timeout=20",
-        "-rss_limit_mb=4096",
-    ]  # fmt: skip
+    limits = [f"-max_total_time={args.seconds}", f"-seed={args.seed}", "-max_len=4096",
+              "-timeout=20", "-rss_limit_mb=4096"]  # fmt: skip
     atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={crashes}", str(folder)], target)
     atheris.Fuzz()
 

@@ -3,8 +3,7 @@
 Kernels are compiled, so that atheris sees no branches of theirs. What guides it are the readers
 that are plain Python: the reference, which reads the same bytes beside the kernels and must find
 the same, and what describes files. NUMBA_BOUNDSCHECK makes a kernel that reads outside an array
-raise IndexError.
-"""
+raise IndexError."""
 
 import os
 import struct
@@ -15,12 +14,7 @@ from typing import Any
 import numpy as np
 
 from reput.broker.wire.remoting import BadFrame, Command, Frames, Serialization, frame
-from reput.store_format.describe.files import (
-    IndexFileView,
-    describe_checkpoint,
-    describe_queue,
-    index_sizes,
-)
+from reput.store_format.describe import files
 from reput.store_format.dispatch.dispatch import unpacked
 from reput.store_format.dispatch.scan import Buffers, End, IndexPuts, Stretch, scan, scan_rules
 from reput.store_format.faults import DamageFound, Fault
@@ -105,12 +99,9 @@ def _queues(messages: list[TheirMessage]) -> Queues:
 
 
 def _puts(messages: list[TheirMessage]) -> Puts:
-    return [
-        (abs(hash_code(key)) & 0x7FFFFFFF, message.physical_offset, message.store_timestamp)
-        for message in messages
-        if message.transaction != 0xC
-        for key in _KEYS._keys(message)
-    ]
+    return [(abs(hash_code(key)) & 0x7FFFFFFF, message.physical_offset, message.store_timestamp)
+            for message in messages if message.transaction != 0xC
+            for key in _KEYS._keys(message)]  # fmt: skip
 
 
 def _same_files(segment: bytes) -> None:
@@ -151,19 +142,19 @@ def _reader(data: bytes) -> Callable[[int, np.ndarray], None]:
 def queue(data: bytes) -> None:
     """A ConsumeQueue and a batch queue file, of any length."""
     for batch, size in ((False, 20), (True, 46)):
-        items = list(describe_queue(_reader(data), len(data), 40 * size, batch))
+        items = list(files.describe_queue(_reader(data), len(data), 40 * size, batch))
         entries = sum(item.get("entries", 1) for item in items if item["kind"] != "damage")
         assert entries <= len(data) // size + 1
-    list(describe_checkpoint(data))
+    list(files.describe_checkpoint(data))
 
 
 def index(data: bytes) -> None:
     """An index file: header, entries, slots, and each slot's chain, which may be a cycle."""
     try:
-        sizes = index_sizes(len(data), SLOTS)
+        sizes = files.index_sizes(len(data), SLOTS)
     except ValueError:
         return
-    view = IndexFileView(_reader(data), sizes)
+    view = files.IndexFileView(_reader(data), sizes)
     items = [*view.describe_header(), *view.describe_entries(), *view.describe_slots()]
     assert len(items) < 10 * (sizes.slots + sizes.entries) * (sizes.entries + 1)
 
@@ -188,8 +179,7 @@ def topic(data: bytes) -> None:
 
 def remoting(data: bytes) -> None:
     """Frames of the wire protocol: the same commands however the stream is cut, and each of them
-    written and read again.
-    """
+    written and read again."""
     whole, parts = Frames(300), Frames(300)
     found, error = _commands(whole, data)
     again = list[Command]()
@@ -226,9 +216,8 @@ def _commands(frames: Frames, data: bytes) -> tuple[list[Command], bool]:
     return found, False
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (record, properties, queue, index, topic, remoting)
-}
+TARGETS: dict[str, Callable[[bytes], None]] = {target.__name__: target
+    for target in (record, properties, queue, index, topic, remoting)}  # fmt: skip
 
 
 def seeds(name: str) -> list[bytes]:
@@ -238,21 +227,16 @@ def seeds(name: str) -> list[bytes]:
         sealed = build_log([_LOG.messages[0], *small("IPv6", True).messages[-2:]], SEGMENT)[0]
         return [whole[_LOG.places[1] : _LOG.places[4]], sealed[len(_FIRST) :].rstrip(b"\0")]
     if name == "properties":
-        return [
-            b"KEYS\1a b\2TAGS\1t\2UNIQ_KEY\1u\2DELAY\0013\2",
-            b"INNER_NUM\0012\2INNER_BASE\0010\2",
-        ]
+        return [b"KEYS\1a b\2TAGS\1t\2UNIQ_KEY\1u\2DELAY\0013\2",
+                b"INNER_NUM\0012\2INNER_BASE\0010\2"]  # fmt: skip
     if name == "topic":
         return [b"Topic", b"..", b"%RETRY%g", b"0" * 20, b"20240101000000000"]
     if name == "remoting":
         fields = {"topic": "T", "queueId": "0"}
-        kinds = [
-            Command(11, 1, 0, fields, b"body", "remark", 479, 0, kind) for kind in Serialization
-        ]
-        return [
-            b"".join(map(frame, kinds)),
-            frame(Command(10, 1, 0, {}, bytes(400))) + frame(kinds[0]),
-        ]
+        kinds = [Command(11, 1, 0, fields, b"body", "remark", 479, 0, kind)
+                 for kind in Serialization]  # fmt: skip
+        return [b"".join(map(frame, kinds)),
+                frame(Command(10, 1, 0, {}, bytes(400))) + frame(kinds[0])]  # fmt: skip
     files = rebuild_log(_LOG.log()).files
     if name == "index":
         return [files["index/0"][: 40 + 4 * SLOTS + 20 * 8]]

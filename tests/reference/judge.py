@@ -20,7 +20,7 @@ from tests.rocketmq.driver import Driver, JobFailedError, derive_mode
 SETTINGS_SINCE = {"enableMultiDispatch": (4, 9, 3), "enableLmq": (4, 9, 3),
     "mapperFileSizeBatchConsumeQueue": (5, 0, 0), "forceVerifyPropCRC": (5, 2, 0)}  # fmt: skip
 
-# With these RocketMQ makes RocksDB files too (tests/rocketmq/test_lmq_in_rocksdb.py).
+# With these RocketMQ makes RocksDB files too (tests/rocketmq/test_commands_in_rocksdb.py).
 IN_ROCKSDB = {"rocksdbCQDoubleWriteEnable", "combineCQUseRocksdbForLmq"}
 
 

@@ -170,8 +170,7 @@ STORES = (
             "90 messages", COUNT),
     Hostile("queueOffset -1 within a queue", one(queue_offset=-1), DAMAGE, "90 messages", COUNT),
     Hostile("queueId -1", one(queue_id=-1, queue_offset=0), DONE, "4 queues in", COUNT),
-    Hostile("queueId -2^31", one(queue_id=-(1 << 31), queue_offset=0), DONE,
-            "4 queues in", COUNT),
+    Hostile("queueId -2^31", one(queue_id=-(1 << 31), queue_offset=0), DONE, "4 queues in", COUNT),
     *(
         Hostile(f"store and born timestamps {shown}",
                 each(store_timestamp=value, born_timestamp=value), DONE, "90 messages", COUNT)

@@ -26,22 +26,18 @@ LAST: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 # Fields that no check covers while there is no `__CRC32#`: a flip stays unseen there.
-UNCOVERED = (
-    "queueId", "flag", "queueOffset", "sysFlag", "bornTimestamp", "bornHost", "storeTimestamp",
-    "storeHost", "reconsumeTimes", "preparedTransactionOffset", "topic", "properties",
-)  # fmt: skip
+UNCOVERED = ("queueId", "flag", "queueOffset", "sysFlag", "bornTimestamp", "bornHost",
+             "storeTimestamp", "storeHost", "reconsumeTimes", "preparedTransactionOffset", "topic",
+             "properties")  # fmt: skip
 # Of these nothing is derived: a flip there changes no file.
 NOT_DERIVED = (
-    "flag", "bornTimestamp", "bornHost", "storeHost", "reconsumeTimes",
-    "preparedTransactionOffset",
+    "flag", "bornTimestamp", "bornHost", "storeHost", "reconsumeTimes", "preparedTransactionOffset",
 )  # fmt: skip
 _HOST_FLAGS = 0x30  # of sysFlag: they say how long hosts are, so that the lengths no longer fit
-_HEAD = (
-    ("totalSize", 4), ("magic", 4), ("bodyCRC", 4), ("queueId", 4), ("flag", 4),
-    ("queueOffset", 8), ("physicalOffset", 8), ("sysFlag", 4), ("bornTimestamp", 8),
-    ("bornHost", 8), ("storeTimestamp", 8), ("storeHost", 8), ("reconsumeTimes", 4),
-    ("preparedTransactionOffset", 8), ("bodyLength", 4),
-)  # fmt: skip
+_HEAD = (("totalSize", 4), ("magic", 4), ("bodyCRC", 4), ("queueId", 4), ("flag", 4),
+         ("queueOffset", 8), ("physicalOffset", 8), ("sysFlag", 4), ("bornTimestamp", 8),
+         ("bornHost", 8), ("storeTimestamp", 8), ("storeHost", 8), ("reconsumeTimes", 4),
+         ("preparedTransactionOffset", 8), ("bodyLength", 4))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,8 +106,7 @@ def flips(store: Small, number: int, every: int = 1) -> Iterator[Input]:
 def cuts(store: Small) -> Iterator[Input]:
     """The last record ended at each of its bytes: zeros follow.
 
-    Where all of its lengths are still there, nothing covers the properties that are gone.
-    """
+    Where all of its lengths are still there, nothing covers the properties that are gone."""
     place, size = store.places[-1], store.size(COUNT - 1)
     whole = size - len(store.messages[-1].properties)
     before = store.segment

@@ -39,9 +39,8 @@ class Outcome:
 def ours(store: Small, given: Input | None = None) -> Outcome:
     """`reput rebuild --on-damage salvage`; any error but a StoreError goes through."""
     try:
-        rebuilt = rebuild_log(
-            store.log(given and given.segment), _WHOLE, Session(), on_damage=SALVAGE
-        )
+        rebuilt = rebuild_log(store.log(given and given.segment), _WHOLE, Session(),
+                              on_damage=SALVAGE)  # fmt: skip
     except StoreError as error:
         return Outcome(0, {}, True, str(error))
     damage = rebuilt.summary.damage

@@ -1,7 +1,5 @@
 """RocketMQ's own recovery of the same damaged logs: one JVM, a store after the other."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -61,8 +59,7 @@ class RocketMQ:
         """A store with one file's bit flipped, opened and closed again: right, wrong or fails.
 
         After a clean stop; for the checkpoint, which is read for that, after a crash. right:
-        queues and index are in the end as they were.
-        """
+        queues and index are in the end as they were."""
 
         def once() -> Outcome:
             root = self._fresh()
@@ -101,9 +98,8 @@ class RocketMQ:
 
     def _derive(self, root: Path, settings: Mapping[str, object], mode: str = "crash") -> Outcome:
         try:
-            answer = self._driver.derive(
-                root, settings, {}, mode, may_refuse=True, seconds=_SECONDS, timeout=2 * _SECONDS
-            )
+            answer = self._driver.derive(root, settings, {}, mode, may_refuse=True,
+                                         seconds=_SECONDS, timeout=2 * _SECONDS)  # fmt: skip
         except (JobFailedError, TimeoutError) as error:
             self._driver.kill()
             why = str(error).split("\n")[0].removeprefix(f"RocketMQ {VERSION}, derive: ")

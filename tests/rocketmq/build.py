@@ -1,10 +1,7 @@
 """Builds the Java driver for one RocketMQ version with Maven, once, into the cache folder.
 
 After that neither Maven nor a network is needed for this version, until the driver's sources
-change: their hash is part of the folder's name.
-"""
-
-from __future__ import annotations
+change: their hash is part of the folder's name."""
 
 import fcntl
 import hashlib
@@ -18,9 +15,8 @@ from pathlib import Path
 DRIVER = Path(__file__).parent / "driver"
 VERSIONS = ("4.1.0", "4.9.7", "5.3.3", "5.4.0", "5.5.0", "5.5.1")
 # Those that only the writer's records are compared with (tests/broker/writer).
-RECORD_VERSIONS = (
-    "4.3.2", "4.5.2", "4.7.1", "4.9.0", "4.9.1", "4.9.3", "5.0.0", "5.1.1", "5.1.4", "5.2.0",
-)  # fmt: skip
+RECORD_VERSIONS = ("4.3.2", "4.5.2", "4.7.1", "4.9.0", "4.9.1", "4.9.3", "5.0.0", "5.1.1", "5.1.4",
+                   "5.2.0")  # fmt: skip
 # Those that only stores of several releases are made with (test_chains.py).
 CHAIN_VERSIONS = ("4.5.0", "4.6.1", "4.7.0")
 # The one release whose artifacts are named otherwise than its version.
@@ -30,14 +26,13 @@ ARTIFACT_VERSIONS = {"4.1.0": "4.1.0-incubating"}
 OTHERS_OF = {"5.5.1": "5.5.0"}
 # What 4.x and netty reach into on Java 17 to unmap files.
 JAVA_OPTIONS = (
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
     # A full disk is this machine's affair: the store must not start to delete files for it.
     "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
     "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.99",
-)
+)  # fmt: skip
 
 
 class NoMavenError(RuntimeError):
@@ -99,15 +94,11 @@ def build(version: str) -> Path:
             return folder
         under_way = cache / f"{folder.name}.tmp"
         shutil.rmtree(under_way, ignore_errors=True)
-        command = [
-            "mvn",
-            *("-q", "-B", "-f", str(DRIVER / "pom.xml")),
-            f"-Dmaven.repo.local={cache_folder() / 'maven'}",
-            f"-Drocketmq.version={(artifact := ARTIFACT_VERSIONS.get(version, version))}",
-            f"-Drocketmq.others={OTHERS_OF.get(version, artifact)}",
-            f"-Dbuild.folder={under_way}",
-            "compile",
-        ]
+        command = ["mvn", *("-q", "-B", "-f", str(DRIVER / "pom.xml")),
+                   f"-Dmaven.repo.local={cache_folder() / 'maven'}",
+                   f"-Drocketmq.version={(artifact := ARTIFACT_VERSIONS.get(version, version))}",
+                   f"-Drocketmq.others={OTHERS_OF.get(version, artifact)}",
+                   f"-Dbuild.folder={under_way}", "compile"]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
@@ -119,8 +110,7 @@ def build(version: str) -> Path:
 
 def _drop_older(cache: Path, version: str) -> None:
     """Each change of the driver's sources makes a new folder of up to 90 MB; as many worktrees as
-    are at work on one machine may each have their own.
-    """
+    are at work on one machine may each have their own."""
     older = sorted(cache.glob(f"{version}-*[0-9a-f]"), key=lambda p: p.stat().st_mtime)
     for path in older[:-6]:
         shutil.rmtree(path, ignore_errors=True)
@@ -130,9 +120,7 @@ def java_command(version: str, home: Path, log_level: str = "ERROR") -> list[str
     """The command line that answers jobs; `home` keeps RocketMQ's logs out of the user's home."""
     folder = build(version)
     conf = DRIVER / "conf"
-    return [
-        java(), *JAVA_OPTIONS, f"-Duser.home={home}", f"-Dreput.log.level={log_level}",
-        f"-Dlogback.configurationFile={conf / 'logback.xml'}",
-        f"-Drmq.logback.configurationFile={conf / 'rmq.logback.xml'}",
-        *("-cp", f"{folder / 'classes'}:{folder / 'lib'}/*"), "reput.judge.Main",
-    ]  # fmt: skip
+    return [java(), *JAVA_OPTIONS, f"-Duser.home={home}", f"-Dreput.log.level={log_level}",
+            f"-Dlogback.configurationFile={conf / 'logback.xml'}",
+            f"-Drmq.logback.configurationFile={conf / 'rmq.logback.xml'}",
+            *("-cp", f"{folder / 'classes'}:{folder / 'lib'}/*"), "reput.judge.Main"]  # fmt: skip

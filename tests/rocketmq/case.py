@@ -74,30 +74,22 @@ def case(seed: int, version: str | None = None) -> Case:
     # 4.9.7 forgets the delay levels after a crash (driver.derive_mode), and only after a crash
     # it reads a damaged log as the other versions do.
     delays = version != "4.9.7" or r.random() < 0.5
-    shape = Shape(
-        version=numbers, messages=r.choice((1, 3, 50, 300, 800, 1500, 2500)),
-        topics=_topics(r, numbers), queues=r.choice((1, 2, 4, 8)), biggest=biggest, delays=delays,
-        lmq=lmq, batch_topics=batch_topics,
-    )  # fmt: skip
+    shape = Shape(version=numbers, messages=r.choice((1, 3, 50, 300, 800, 1500, 2500)),
+                  topics=_topics(r, numbers), queues=r.choice((1, 2, 4, 8)), biggest=biggest,
+                  delays=delays, lmq=lmq, batch_topics=batch_topics)  # fmt: skip
     mode = "crash" if version == "4.9.7" and not delays else derive_mode(version)
     return Case(
-        seed=seed,
-        version=version,
-        settings=settings,
-        put_settings=put_settings,
+        seed=seed, version=version, settings=settings, put_settings=put_settings,
         messages=Workload(seed, shape).messages(),
         topic_attributes={topic: {"queue.type": "BatchCQ"} for topic in batch_topics},
-        edits=_edits(r, version, mode),
-        expired=r.random() < 0.15,
-        spare_segment=r.random() < 0.15,
-        halt_after_ms=r.randrange(250) if r.random() < 0.08 else None,
-        mode=mode,
-    )
+        edits=_edits(r, version, mode), expired=r.random() < 0.15, spare_segment=r.random() < 0.15,
+        halt_after_ms=r.randrange(250) if r.random() < 0.08 else None, mode=mode,
+    )  # fmt: skip
 
 
 def _sizes(r: random.Random) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        "mappedFileSizeCommitLog": r.choice((40_000, 65_536, 100_001, 262_144, 1 << 20)),
+        "mappedFileSizeCommitLog": r.choice((40_000, 65_536, 100_001, 262_144, 1 << 20))
     }
     if r.random() < 0.9:
         # With files of a single entry RocketMQ's recovery loops for ever.
@@ -166,10 +158,9 @@ def _items(case: Case) -> list[tuple[str, dict[str, str]]]:
 
 
 def _put(case: Case, store: Path, driver: Driver) -> None:
-    job: dict[str, Any] = {
-        "store": str(store), "settings": case.put_settings,
-        "topic_attributes": case.topic_attributes, "messages": case.messages,
-    }  # fmt: skip
+    job: dict[str, Any] = {"store": str(store), "settings": case.put_settings,
+                           "topic_attributes": case.topic_attributes,
+                           "messages": case.messages}  # fmt: skip
     if case.halt_after_ms is None:
         answer = driver.ask("put", **job)
         assert answer["statuses"].keys() <= {"PUT_OK"}, answer["statuses"]

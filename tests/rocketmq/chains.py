@@ -1,9 +1,6 @@
 """Stores of brokers that were upgraded: releases of RocketMQ go on with one store, one by one.
 
-python -m tests.rocketmq.chains        (writes those of tests/chains/stores anew)
-"""
-
-from __future__ import annotations
+python -m tests.rocketmq.chains        (writes those of tests/chains/stores anew)"""
 
 import random
 import shutil
@@ -18,10 +15,8 @@ from tests.rocketmq.driver import Driver
 
 KEPT = Path(__file__).parents[1] / "chains" / "stores"
 CHAINS = (("5.3.3", "5.5.0"), ("4.9.7", "5.3.3", "5.5.0"), ("4.7.0", "4.9.7"))
-SMALL: dict[str, int] = {
-    "mappedFileSizeCommitLog": 16_384, "mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 20,
-    "maxIndexNum": 100,
-}  # fmt: skip
+SMALL: dict[str, int] = {"mappedFileSizeCommitLog": 16_384, "mappedFileSizeConsumeQueue": 400,
+                         "maxHashSlotNum": 20, "maxIndexNum": 100}  # fmt: skip
 MANY_A_FILE = {"mappedFileSizeConsumeQueue": 2000, "maxIndexNum": 150}
 Message = dict[str, Any]
 
@@ -40,10 +35,9 @@ def _message(r: random.Random, number: int) -> Message:
         properties["KEYS"] = " ".join(f"k{r.randrange(300)}" for _ in range(r.choice((1, 1, 2, 3))))
     if r.random() < 0.7:
         properties["TAGS"] = r.choice(("A", "B", "paid", "a||b"))
-    message = {
-        "t": f"Topic{r.randrange(3)}", "q": r.randrange(4), "born": 1_700_000_000_000 + number,
-        "b": r.randrange(1, 300), "bs": r.randrange(1 << 30), "p": properties,
-    }  # fmt: skip
+    message = {"t": f"Topic{r.randrange(3)}", "q": r.randrange(4),
+               "born": 1_700_000_000_000 + number, "b": r.randrange(1, 300),
+               "bs": r.randrange(1 << 30), "p": properties}  # fmt: skip
     kind = r.random()
     if kind < 0.08:
         message |= {"t": "SCHEDULE_TOPIC_XXXX", "q": 17}
@@ -62,13 +56,10 @@ def chain(
 ) -> Iterator[str]:  # fmt: skip
     """Have each release put so many messages more; yields it once it has stopped.
 
-    kills: after how many milliseconds a release, by its number, is killed.
-    """
+    kills: after how many milliseconds a release, by its number, is killed."""
     for number, release in enumerate(releases):
-        job = {
-            "store": str(store), "settings": dict(settings),
-            "messages": messages(seed, number * count, count),
-        }  # fmt: skip
+        job = {"store": str(store), "settings": dict(settings),
+               "messages": messages(seed, number * count, count)}  # fmt: skip
         with Driver(release) as driver:
             if number in (kills or {}):
                 driver.tell("put", halt_after_ms=(kills or {})[number], **job)

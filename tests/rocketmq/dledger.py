@@ -1,7 +1,5 @@
 """`python -m tests.rocketmq.dledger`: groups of real DLedger brokers, and the stores they leave."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile
@@ -24,9 +22,8 @@ SETTINGS: dict[str, object] = {
     "transactionOpBatchInterval": 100,
 }  # fmt: skip
 # What a broker's own file says of a group; the role is only that before the first election.
-GROUP: dict[str, object] = {
-    "enableDLegerCommitLog": True, "dLegerGroup": "group", "brokerRole": "SLAVE", "brokerId": -1,
-}  # fmt: skip
+GROUP: dict[str, object] = {"enableDLegerCommitLog": True, "dLegerGroup": "group",
+                            "brokerRole": "SLAVE", "brokerId": -1}  # fmt: skip
 # How an entry that no majority has is tried: the client does not wait long for it.
 UNHEARD = {"until_killed": True, "send_timeout_ms": 1500}
 
@@ -48,9 +45,8 @@ class Group:
     def start(self, *members: int) -> None:
         for member in members:
             settings = {**self._settings, "dLegerSelfId": f"n{member}"}
-            self.brokers[member] = Broker(
-                VERSION, self.store(member), self.ports[member], self.namesrv, **settings
-            )
+            self.brokers[member] = Broker(VERSION, self.store(member), self.ports[member],
+                                          self.namesrv, **settings)  # fmt: skip
 
     def kill(self, member: int) -> None:
         self.brokers.pop(member).driver.kill()
@@ -109,8 +105,7 @@ def group(folder: Path, members: int = 3) -> Iterator[Group]:
 def live(made: Group) -> dict[str, Any]:
     """The life of a group of three: a leader is killed, another one writes what nobody else has, is
     killed as well, and comes back as a follower. Returns what was acknowledged, and each store's
-    name by what it has.
-    """
+    name by what it has."""
     client = made.client
     made.start(0, 1, 2)
     first = made.leader()
@@ -190,8 +185,7 @@ def derive_anew(store: Path) -> None:
     """Have a broker derive all from the log alone, into `expect` in the store.
 
     It takes it for a store that was killed: after a clean stop it dispatches nothing that is there
-    (5.3.3 begins at the committed index). It finds no other member.
-    """
+    (5.3.3 begins at the committed index). It finds no other member."""
     with tempfile.TemporaryDirectory(prefix="reput-dledger-") as folder:
         copy = Path(shutil.copytree(store, Path(folder) / "copy"))
         for name in ("consumequeue", "index", "checkpoint", "abort", "lock"):
@@ -210,8 +204,7 @@ def derive_anew(store: Path) -> None:
 
 def pack(store: Path, archive: Path, about: dict[str, Any]) -> None:
     """The store as an archive, without what no reader asks for: the members' index files are kept
-    up to what they hold, of 160 MiB each.
-    """
+    up to what they hold, of 160 MiB each."""
     for index in store.glob("dledger-*/index/*"):
         with index.open("r+b") as file:
             file.truncate(INDEX_KEPT)

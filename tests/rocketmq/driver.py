@@ -65,13 +65,10 @@ class Driver:
             self._rest = b""
             with (self._home / "stderr").open("ab") as errors:
                 self._process = subprocess.Popen(
-                    self._command(),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
+                    self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
                     # File names and texts are UTF-8 here, whatever the caller's locale.
                     env={**os.environ, "LC_ALL": "C.UTF-8"},
-                )
+                )  # fmt: skip
         return self._process
 
     def ask(self, command: str, timeout: float = 600, **job: Any) -> Answer:
@@ -131,20 +128,14 @@ class Driver:
     # The jobs, as functions.
 
     def derive(
-        self,
-        store: Path,
-        settings: Mapping[str, object],
-        topics: Mapping[str, Mapping[str, str]] | None = None,
-        mode: str | None = None,
-        may_refuse: bool = False,
-        **options: object,
-    ) -> Answer:
+        self, store: Path, settings: Mapping[str, object],
+        topics: Mapping[str, Mapping[str, str]] | None = None, mode: str | None = None,
+        may_refuse: bool = False, **options: object,
+    ) -> Answer:  # fmt: skip
         """Let RocketMQ make all derived files of a store that has none, in place."""
-        answer = self.ask(
-            "derive", store=str(store), settings=dict(settings),
-            topic_attributes=topics or topic_attributes(store),
-            mode=mode or derive_mode(self.version), **options,
-        )  # fmt: skip
+        answer = self.ask("derive", store=str(store), settings=dict(settings),
+                          topic_attributes=topics or topic_attributes(store), mode=mode
+                          or derive_mode(self.version), **options)  # fmt: skip
         if answer.get("refused") and not may_refuse:
             raise JobFailedError(f"RocketMQ {self.version} refused to load {store}\n{self.log}")
         return answer
@@ -170,8 +161,7 @@ def derive_mode(version: str) -> str:
     stop 4.1.0 dispatches nothing of an existing log. 4.9.7 after a crash dispatches before it has
     read the delay levels, so that delayed messages get no delivery time: there the running
     dispatch after a clean stop is the one to compare with. (From 5.4.0 on either recovery would
-    read the last ten segments alone; the driver sets commitLogRecoverMaxNum against that.)
-    """
+    read the last ten segments alone; the driver sets commitLogRecoverMaxNum against that.)"""
     return "clean" if version == "4.9.7" else "crash"
 
 
@@ -190,25 +180,3 @@ def remove_derived(store: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-
-
-def once(version: str, command: str, **job: Any) -> Answer:
-    """One job in a JVM of its own; the answer has `wall_seconds`, of the whole process."""
-    home = Path(tempfile.mkdtemp(prefix="reput-rocketmq-"))
-    try:
-        begin = time.monotonic()
-        done = subprocess.run(
-            [*java_command(version, home), json.dumps({"command": command, **job})],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
-        )
-        wall = time.monotonic() - begin
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-    lines = done.stdout.splitlines()
-    answer = json.loads(lines[-1]) if lines else {"ok": False, "error": done.stderr}
-    if not answer.pop("ok"):
-        raise JobFailedError(f"RocketMQ {version}, {command}: {answer['error']}")
-    return {**answer, "wall_seconds": wall}

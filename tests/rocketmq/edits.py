@@ -1,10 +1,7 @@
 """Edits of a CommitLog in place, before RocketMQ derives from it: what its API never writes.
 
 Each edit is drawn from a seed. `damages` says that the log ends at the edit, so that a rebuild
-is asked to truncate there; the others leave every record whole in RocketMQ's eyes.
-"""
-
-from __future__ import annotations
+is asked to truncate there; the others leave every record whole in RocketMQ's eyes."""
 
 import random
 import struct
@@ -62,9 +59,8 @@ def properties(r: random.Random, log: Log) -> None:
 def _malformed(r: random.Random, old: bytes) -> bytes:
     new = bytearray(old)
     pieces = (b"\x01", b"\x02", b"\x01\x01", b"\x02\x02", b"\x01\x02", b"\x02\x01", b" ", b"  ")
-    invalid = (
-        b"\xed\xa0\x80", b"\xed\xbf", b"\xff", b"\xc3", b"\xe2\x82", b"\xf0\x9f", b"\xc0\x80",
-    )  # fmt: skip
+    invalid = (b"\xed\xa0\x80", b"\xed\xbf", b"\xff", b"\xc3", b"\xe2\x82", b"\xf0\x9f",
+               b"\xc0\x80")  # fmt: skip
     kind = r.random()
     if kind < 0.15:
         new[-1:] = r.choice((b"x", b"\x01", b" "))
@@ -178,9 +174,8 @@ def _some(r: random.Random, log: Log, share: float) -> list[Record]:
     return [record for record in log.records() if r.random() < share]
 
 
-HARMLESS: tuple[Edit, ...] = (
-    queue_offsets, first_offsets, properties, topics, negative_lengths, system_flags,
-)  # fmt: skip
+HARMLESS: tuple[Edit, ...] = (queue_offsets, first_offsets, properties, topics, negative_lengths,
+                              system_flags)  # fmt: skip
 ENDINGS: tuple[Edit, ...] = (torn_tail, damaged_record, cut_and_continued)
 # Where nothing after the end looks like a part of the log.
 QUIET_ENDINGS: tuple[Edit, ...] = (cut_and_continued,)

@@ -1,7 +1,5 @@
 """`python -m tests.rocketmq.fates`: brokers' lives in which every fate of a message occurs."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time
@@ -10,17 +8,8 @@ from pathlib import Path
 
 from tests import unpacking
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import Broker, Client, messages
-from tests.store_format.fate.stores import (
-    ARCHIVES,
-    IN_ROCKSDB,
-    KEPT,
-    KEPT_OF_CONFIG,
-    LEFT_OUT,
-    LIVED,
-    SKIPPED,
-    SUFFIX,
-)
+from tests.rocketmq.live import Client, living, messages
+from tests.store_format.fate import stores
 
 SETTINGS: dict[str, object] = {
     "mappedFileSizeCommitLog": 1 << 17, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 50,
@@ -30,10 +19,8 @@ SETTINGS: dict[str, object] = {
 # Of 5.x alone: the timer wheel, and how long ops are gathered before they are written.
 FIVE: dict[str, object] = {"timerWheelEnable": True, "transactionOpBatchInterval": 100}
 # From 5.4.0 on: half messages in a topic of their own, which a broker looks after by RocksDB.
-TRANSACTIONS_IN_ROCKSDB: dict[str, object] = {
-    "transRocksDBEnable": True,
-    "transWriteOriginTransHalfEnable": False,
-}
+TRANSACTIONS_IN_ROCKSDB: dict[str, object] = {"transRocksDBEnable": True,
+                                              "transWriteOriginTransHalfEnable": False}  # fmt: skip
 BOTH_IN_ROCKSDB = {**TRANSACTIONS_IN_ROCKSDB, "timerRocksDBEnable": True}
 GROUP = "failing"
 
@@ -53,8 +40,9 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
     """Have a broker of a release live it, and stop it."""
     done = Done()
     five = version[0] == "5"
-    with Broker(version, store, **SETTINGS, **(FIVE if five else {})) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **SETTINGS, **(FIVE if five else {}), driver=client) as (
+        broker, asked,
+    ):  # fmt: skip
         done.plain = asked.send(messages(20, seed))[0][3]
         begun = time.monotonic()
         for key in transactions(asked, ["UNKNOW"] * 2, seed + 100):
@@ -79,8 +67,6 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
         broker.driver.ask("broker.checks", most=1000)
         for key in transactions(asked, ["UNKNOW"] * 2, seed + 600):
             done.transactions[key] = "pending"
-        broker.catch_up()
-        broker.stop()
     return done
 
 
@@ -88,14 +74,12 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
     """Transactions and timers that RocksDB tells a broker of; returns each one's state by UNIQ_KEY.
 
     "given up": asked about transactionCheckMax times, after which the broker removes its row in
-    RocksDB and writes nothing into the log; "asked": pending, and asked about at least once.
-    """
+    RocksDB and writes nothing into the log; "asked": pending, and asked about at least once."""
     reported: dict[str, str] = {}
     by_timer: dict[str, str] = {}
     given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "transactionCheckMax": 2}
     given["mappedFileSizeCommitLog"] = 4096  # so that the first pending one is not in the last
-    with Broker(version, store, **given) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **given, driver=client) as (broker, asked):
         late = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3600"}  # no check before
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"], 0, **late), "pending")
         asked.send(messages(10))
@@ -118,23 +102,17 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 400, **soon), "asked")
         time.sleep(3)
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 500, **late), "pending")
-        broker.catch_up()
-        broker.stop()
     return {"transactions": reported, "timers": by_timer}
 
 
 def again(version: str, store: Path, client: Driver) -> set[str]:
     """Start a broker on what `in_rocksdb` has left, and stop it; returns the UNIQ_KEYs of the
-    transactions that it asks about.
-    """
+    transactions that it asks about."""
     given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "mappedFileSizeCommitLog": 4096}
     given["transactionCheckMax"] = 1000  # on a busy machine it was asked often by now
-    with Broker(version, store, **given) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **given, driver=client) as (_, asked):
         answer = asked.ask("await_checks", topic="Live0", checks=2)
         time.sleep(4)
-        broker.catch_up()
-        broker.stop()
     return set(answer["checked"])
 
 
@@ -156,8 +134,7 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
     Returns each one's UNIQ_KEY with the time at which it was due: "before", "meanwhile", "after".
     """
     reported: dict[str, str] = {}
-    with Broker(version, store, **SETTINGS) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **SETTINGS, driver=client) as (broker, asked):
         for when in ("before", "meanwhile", "after"):
             for message in asked.send(delayed(3, 2, seed + len(reported))):
                 reported[message[3]] = when
@@ -165,8 +142,6 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
                 broker.driver.ask("broker.writable", on=False)
             time.sleep(4)
             broker.driver.ask("broker.writable", on=True)
-        broker.catch_up()
-        broker.stop()
     return reported
 
 
@@ -215,20 +190,21 @@ def with_rocksdb(version: str, folder: Path) -> Path:
 def pack(folder: Path, archive: Path) -> None:
     """An archive of what tests need: small, and with nothing of the machine that made it."""
     store = folder / "store"
-    kept = [path for name in KEPT if (path := store / name).exists()]
-    kept += [path for name in KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
+    kept = [path for name in stores.KEPT if (path := store / name).exists()]
+    kept += [path for name in stores.KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
     paths = [(path, path.relative_to(folder).as_posix()) for path in (folder / "done.json", *kept)]
-    unpacking.pack(archive, paths, lambda name: name in LEFT_OUT or name.startswith("OPTIONS-"))
+    unpacking.pack(archive, paths, lambda name: name in stores.LEFT_OUT
+                   or name.startswith("OPTIONS-"))  # fmt: skip
 
 
 def main() -> None:
     """Have brokers write tests/store_format/fate/stores anew; times in them differ each time."""
-    for name in (*LIVED, SKIPPED, IN_ROCKSDB):
+    for name in (*stores.LIVED, stores.SKIPPED, stores.IN_ROCKSDB):
         kind, _, version = name.partition("_")
         with tempfile.TemporaryDirectory(prefix="reput-fates-") as folder:
             makes = {"live": lived, "skipped": skipping, "rocksdb": with_rocksdb}
             makes[kind](version, Path(folder))
-            archive = ARCHIVES / f"{name}{SUFFIX}"
+            archive = stores.ARCHIVES / f"{name}{stores.SUFFIX}"
             pack(Path(folder), archive)
         print(f"{archive.name}: {archive.stat().st_size:,} bytes", flush=True)
 

@@ -2,10 +2,7 @@
 
 Each is a few kilobytes: a log that RocketMQ wrote, and what RocketMQ derived from it. All but the
 index files' names follows from a kind and a version, and those are made to: so that the same
-archives come out again, and `--check` can compare them with the SHA256SUMS beside them.
-"""
-
-from __future__ import annotations
+archives come out again, and `--check` can compare them with the SHA256SUMS beside them."""
 
 import argparse
 import hashlib
@@ -23,16 +20,14 @@ from tests.rocketmq import edits
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.case import NO_DELIVERY, Case, make
 from tests.rocketmq.driver import Driver, derive_mode
-from tests.rocketmq.judge import QUEUES, copy
+from tests.rocketmq.judge import copy
 from tests.rocketmq.log import BLANK, Log
 from tests.rocketmq.workload import Shape, Workload
 from tests.unpacking import pack
 
 PREFIX = "small_"
-SETTINGS: dict[str, Any] = {
-    "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
-    "maxIndexNum": 20,
-}  # fmt: skip
+SETTINGS: dict[str, Any] = {"mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 100,
+                            "maxHashSlotNum": 7, "maxIndexNum": 20}  # fmt: skip
 _TIMES = [edits.times]
 _ODD = [*_TIMES, edits.queue_offsets, edits.properties, edits.negative_lengths, edits.system_flags]
 
@@ -48,14 +43,12 @@ def _record_crcs(_: random.Random, log: Log) -> None:
 
 # What there is of each kind: its versions, and what makes the case from a version.
 KINDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "all": (VERSIONS, {}),
-    "odd": (("4.9.7", "5.5.0"), {"edits": _ODD}),
+    "all": (VERSIONS, {}), "odd": (("4.9.7", "5.5.0"), {"edits": _ODD}),
     "expired": (("5.3.3",), {"edits": [*_TIMES, edits.first_offsets], "expired": True}),
     "crc": (
         ("5.4.0",),
         {
-            "put": {"enabledAppendPropCRC": True},
-            "settings": {"forceVerifyPropCRC": True},
+            "put": {"enabledAppendPropCRC": True}, "settings": {"forceVerifyPropCRC": True},
             "edits": [*_TIMES, _record_crcs],
         },
     ),
@@ -66,7 +59,7 @@ KINDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "shape": {"lmq": True, "batch_topics": ["BatchTopic"]},
         },
     ),
-}
+}  # fmt: skip
 
 
 def _case(kind: str, version: str) -> Case:
@@ -83,17 +76,14 @@ def _case(kind: str, version: str) -> Case:
     )
     seed = sorted(KINDS).index(kind)
     return Case(
-        seed=seed,
-        version=version,
-        settings=SETTINGS | given.get("settings", {}),
+        seed=seed, version=version, settings=SETTINGS | given.get("settings", {}),
         put_settings={
             "messageIndexEnable": False, "messageDelayLevel": NO_DELIVERY,
             "mappedFileSizeCommitLog": SETTINGS["mappedFileSizeCommitLog"], **given.get("put", {}),
         },
         messages=Workload(seed, shape).messages(),
         topic_attributes={t: {"queue.type": "BatchCQ"} for t in shape.batch_topics},
-        edits=given.get("edits", _TIMES),
-        expired=given.get("expired", False),
+        edits=given.get("edits", _TIMES), expired=given.get("expired", False),
         mode=derive_mode(version),
     )  # fmt: skip
 
@@ -112,7 +102,7 @@ def make_fixture(kind: str, version: str, folder: Path) -> Path:
         theirs = folder / "theirs"
         copy(root / "input", theirs)
         driver.derive(theirs, case.settings, case.topic_attributes, case.mode, pace=case.pace)
-    for part in QUEUES:
+    for part in ("consumequeue", "batchconsumequeue"):
         if (theirs / part).is_dir():
             (theirs / part).rename(_made(root / "expect") / part)
     for number, path in enumerate(sorted((theirs / "index").iterdir())):
@@ -150,12 +140,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     parser.add_argument("part", nargs="?", default="", help="of the names to make")
     args = parser.parse_args()
-    wanted = [
-        (kind, version)
-        for kind, (versions, _) in KINDS.items()
-        for version in versions
-        if args.part in f"{kind}_{version}"
-    ]
+    wanted = [(kind, version) for kind, (versions, _) in KINDS.items() for version in versions
+              if args.part in f"{kind}_{version}"]  # fmt: skip
     listed = ARCHIVES / "SHA256SUMS"
     known = dict(reversed(line.split()) for line in listed.read_text().splitlines())
     with tempfile.TemporaryDirectory(prefix="reput-fixtures-") as folder:

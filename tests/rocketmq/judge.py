@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
+from reput.jobs.rebuild import rebuild
+from tests.in_process import as_text
 from tests.reference.compare import derived_files
 from tests.rocketmq.case import Case, make
 from tests.rocketmq.driver import Driver
 
 CHUNK = 1 << 22
-QUEUES = ("consumequeue", "batchconsumequeue")
 
 
 class NoVerdictError(RuntimeError):
@@ -21,14 +23,20 @@ class NoVerdictError(RuntimeError):
 
     Of those is known: a queue whose newest file is still empty, because the first entry that
     wanted it was then skipped, makes ConsumeQueue.correctMinOffset seek to -20. By then all is
-    dispatched, so that files which are the same do count.
-    """
+    dispatched, so that files which are the same do count."""
 
 
-class Rebuild(Protocol):
-    """What is judged: derived files of `store` written below `output`."""
+class Reput:
+    """`reput.jobs.rebuild.rebuild` from this process, on one engine or session for all cases."""
 
-    def __call__(self, case: Case, store: Path, output: Path) -> None: ...
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    def rebuild(
+        self, version: str, settings: Mapping[str, object], store: Path, output: Path
+    ) -> None:
+        rebuild(self.engine, str(store), str(output), rocketmq=version, settings=as_text(settings),
+                on_damage="truncate")  # fmt: skip
 
 
 class Drivers:
@@ -56,7 +64,7 @@ class Drivers:
         return self._drivers[version]
 
 
-def judge(case: Case, folder: Path, drivers: Drivers, rebuild: Rebuild) -> str | None:
+def judge(case: Case, folder: Path, drivers: Drivers, reput: Reput) -> str | None:
     """Make the store in `folder`, have both derive from it, compare; None where all agree."""
     store, theirs, output = folder / "store", folder / "theirs", folder / "ours"
     driver = drivers.get(case.version)
@@ -66,7 +74,7 @@ def judge(case: Case, folder: Path, drivers: Drivers, rebuild: Rebuild) -> str |
     copy(store, theirs)
     topics, pace = case.topic_attributes, case.pace
     answer = driver.derive(theirs, case.settings, topics, case.mode, pace=pace, may_refuse=True)
-    rebuild(case, store, output)
+    reput.rebuild(case.version, case.settings, store, output)
     found = difference(output, theirs)
     if found and answer["dispatched"] > answer.get("dispatched_by_recovery", 0) > 0:
         # 4.9.7 goes on, after a crash's recovery, at the end of what the queues hold: what comes
@@ -117,9 +125,7 @@ def _file_difference(mine: Path, right: Path) -> str | None:
             if chunk != other:
                 i = next(i for i in range(len(chunk)) if chunk[i] != other[i])
                 low = max(0, i // 20 * 20)
-                return (
-                    f"byte {at + i}: {chunk[low : low + 24].hex()}, "
-                    f"RocketMQ's {other[low : low + 24].hex()}"
-                )
+                return (f"byte {at + i}: {chunk[low : low + 24].hex()}, "
+                        f"RocketMQ's {other[low : low + 24].hex()}")  # fmt: skip
             at += len(chunk)
     return None

@@ -7,14 +7,13 @@ import random
 import shutil
 import socket
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tests.rocketmq.driver import Answer, Driver, JobFailedError, remove_derived
-from tests.rocketmq.engines import Reput
-from tests.rocketmq.judge import derived_files
+from tests.rocketmq.judge import Reput, derived_files
 
 TOPICS = ("Live0", "Live1", "Live2")
 QUEUES = 4
@@ -30,8 +29,7 @@ DELAY_LEVEL = 4  # 30 s: past the first broker's stop, soon after the second one
 def free_port() -> int:
     """A port with its neighbours free: two below a slave asks for topics (the VIP channel), one
     above is replication. It is below those that the kernel gives to connections, of which any may
-    otherwise take one of the three before a broker is there, or while it is being restarted.
-    """
+    otherwise take one of the three before a broker is there, or while it is being restarted."""
     while True:
         port = random.randrange(20_000, 32_000)
         with suppress(OSError), ExitStack() as stack:
@@ -44,17 +42,11 @@ class Broker:
     """One JVM with a name server and a broker on a store."""
 
     def __init__(
-        self,
-        version: str,
-        store: Path,
-        port: int | None = None,
-        namesrv: str = "",
-        controller: Path | str | None = None,
-        **settings: object,
-    ):
+        self, version: str, store: Path, port: int | None = None, namesrv: str = "",
+        controller: Path | str | None = None, **settings: object,
+    ):  # fmt: skip
         """controller: a folder, where one is started that elects this broker; or the address of
-        one that is there.
-        """
+        one that is there."""
         self.driver = Driver(version, log_level="WARN")
         job: dict[str, Any] = {"store": str(store), "settings": {**SETTINGS, **settings}}
         if port:
@@ -108,10 +100,22 @@ class Client:
         return self.ask("pull", queues=queues, **options)["messages"]
 
 
+@contextmanager
+def living(
+    version: str, store: Path, *places: Any, driver: Driver | None = None, **settings: Any
+) -> Iterator[tuple[Broker, Client]]:
+    """A broker and a client of it; stopped in the end, when all is dispatched."""
+    with ExitStack() as stack:
+        driver = driver or stack.enter_context(Driver(version))
+        broker = stack.enter_context(Broker(version, store, *places, **settings))
+        yield broker, Client(driver, broker.namesrv)
+        broker.catch_up()
+        broker.stop()
+
+
 def warmed(driver: Driver, namesrv: str) -> Client:
     """A client that has asked for something: where a machine is busy, the first answer between two
-    new JVMs comes too late for a producer.
-    """
+    new JVMs comes too late for a producer."""
     client = Client(driver, namesrv)
     with suppress(JobFailedError):
         client.read(("TBW102",), limit=1)
@@ -142,18 +146,15 @@ def answers(client: Client, sent: list[list[Any]], group: str) -> dict[str, Any]
     del found["key_seconds"]  # for benchmarks
     every = client.read(group=f"{group}-all")
     queues = {message[1] for message in every if message[0] == "Live0"}
-    return {
-        **found, "all": every, "again": client.read(group=f"{group}-more"),
-        "tag A": client.read(group=f"{group}-tag", expression="A"),
-        "sql": _by_sql(client, f"{group}-sql", queues),
-    }  # fmt: skip
+    return {**found, "all": every, "again": client.read(group=f"{group}-more"),
+            "tag A": client.read(group=f"{group}-tag", expression="A"),
+            "sql": _by_sql(client, f"{group}-sql", queues)}  # fmt: skip
 
 
 def _by_sql(client: Client, group: str, queues: set[int]) -> list[Any]:
     """What a filter lets through. A push consumer's first pulls may take longer than the quiet
     that ends the question, on a busy machine and one queue after the other (4.1.0): an answer
-    that has not messages of all these queues is asked for again, more patiently.
-    """
+    that has not messages of all these queues is asked for again, more patiently."""
     found: list[Any] = []
     for seconds in (3, 10, 30):
         asked = {"group": f"{group}{seconds}", "topic": "Live0", "quiet_ms": seconds * 1000}
@@ -185,16 +186,11 @@ def replace_derived(
 
 
 def snapshot(store: Path) -> dict[str, tuple[int, str]]:
-    return {
-        name: (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
-        for name, path in derived_files(store)
-    }
+    return {name: (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()) for name,
+            path in derived_files(store)}  # fmt: skip
 
 
 def contents(store: Path) -> dict[str, bytes]:
     """Queue files without their unused tails: what must still begin them when others follow."""
-    return {
-        name: path.read_bytes().rstrip(b"\0")
-        for name, path in derived_files(store)
-        if not name.startswith("index/")
-    }
+    return {name: path.read_bytes().rstrip(b"\0") for name, path in derived_files(store)
+            if not name.startswith("index/")}  # fmt: skip

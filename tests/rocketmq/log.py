@@ -1,8 +1,6 @@
 """The records of a CommitLog, for the tests that edit one: no rule of reput's or RocketMQ's
 reading is shared here, only where the fields are."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass

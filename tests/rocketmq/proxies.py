@@ -1,7 +1,5 @@
 """RocketMQ's own Proxy in cluster mode, towards any name server."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -51,22 +49,19 @@ def proxy(version: str, namesrv: str, folder: Path) -> Iterator[str]:
     home = folder / f"proxy-{time.time_ns()}"
     (home / "conf").mkdir(parents=True)
     grpc, remoting = free_port(), free_port()
-    config = {
-        "rocketMQClusterName": NAME, "namesrvAddr": namesrv, "proxyMode": "cluster",
-        "grpcServerPort": grpc, "remotingListenPort": remoting,
-    }  # fmt: skip
+    config = {"rocketMQClusterName": NAME, "namesrvAddr": namesrv, "proxyMode": "cluster",
+              "grpcServerPort": grpc, "remotingListenPort": remoting}  # fmt: skip
     (home / "conf" / "rmq-proxy.json").write_text(json.dumps(config))
     command = [
         *(java(), *QUICK_TO_START, *JAVA_OPTIONS, "-Xmx512m"),
         *(f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
         f"-Drmq.logback.configurationFile={DRIVER / 'conf' / 'rmq.logback.xml'}",
         *(
-            "-cp",
-            f"{libraries('rocketmq-proxy', version)}/*",
+            "-cp", f"{libraries('rocketmq-proxy', version)}/*",
             "org.apache.rocketmq.proxy.ProxyStartup",
         ),
         *("-pc", str(home / "conf" / "rmq-proxy.json")),
-    ]
+    ]  # fmt: skip
     output = home / "output"
     with output.open("w") as file, subprocess.Popen(
         command, stdout=file, stderr=subprocess.STDOUT, cwd=home, env={"ROCKETMQ_HOME": str(home)}

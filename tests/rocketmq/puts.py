@@ -8,10 +8,8 @@ from typing import Any
 from reput.store_format.message.message import Message
 from tests.rocketmq.driver import Driver
 
-SIZES = {
-    "mappedFileSizeCommitLog": 65536, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 50,
-    "maxIndexNum": 200,
-}  # fmt: skip
+SIZES = {"mappedFileSizeCommitLog": 65536, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 50,
+         "maxIndexNum": 200}  # fmt: skip
 
 
 def derived(root: Path) -> dict[str, bytes]:
@@ -57,9 +55,7 @@ def as_job(message: Message) -> dict[str, Any]:
         p["DELAY"] = str(message.delay_level)
     assert message.unique_key
     p["UNIQ_KEY"] = message.unique_key
-    return {
-        "t": message.topic, "q": message.queue_id, "p": p, "flag": message.flag,
-        "body": base64.b64encode(message.body).decode(), "born": message.born_timestamp,
-        "bh": message.born_host, "sh": message.store_host, "rc": message.reconsume_times,
-        "sys": message.sys_flag | message.transaction,
-    }  # fmt: skip
+    return {"t": message.topic, "q": message.queue_id, "p": p, "flag": message.flag,
+            "body": base64.b64encode(message.body).decode(), "born": message.born_timestamp,
+            "bh": message.born_host, "sh": message.store_host, "rc": message.reconsume_times,
+            "sys": message.sys_flag | message.transaction}  # fmt: skip

@@ -1,10 +1,7 @@
 """Stores with logs of single queues, by RocketMQ itself: a compacted topic's, and a tiered store's.
 
 `python -m tests.rocketmq.queue_log_stores FOLDER` makes both small; the archive beside
-tests/store_format/files/test_queue_logs.py is of such.
-"""
-
-from __future__ import annotations
+tests/store_format/files/test_queue_logs.py is of such."""
 
 import json
 import shutil
@@ -33,25 +30,19 @@ def messages(count: int) -> list[dict[str, Any]]:
     """Every fourth is of the plain topic; of the others many share a key."""
     return [
         {
-            "t": COMPACTED if n % 4 else PLAIN,
-            "q": n % 2,
-            "b": 10 + n % 9,
-            "bs": n,
+            "t": COMPACTED if n % 4 else PLAIN, "q": n % 2, "b": 10 + n % 9, "bs": n,
             "born": 1_700_000_000_000 + n,
             "p": {"KEYS": f"key{n % 37}", "UNIQ_KEY": f"U{n:08d}", "TAGS": "AB"[n % 2]},
         }
         for n in range(count)
-    ]
+    ]  # fmt: skip
 
 
 def make_compacted(store: Path, count: int, version: str = VERSION, **settings: int) -> None:
     """A store whose broker compacts while messages come, a millisecond after each."""
     with Driver(version) as driver:
-        driver.ask(
-            "put", store=str(store), settings={**SETTINGS, **settings},
-            topic_attributes=ATTRIBUTES,
-            messages=messages(count), pace=1,
-        )  # fmt: skip
+        driver.ask("put", store=str(store), settings={**SETTINGS, **settings},
+                   topic_attributes=ATTRIBUTES, messages=messages(count), pace=1)  # fmt: skip
     table = {
         name: {
             "topicName": name, "readQueueNums": 2, "writeQueueNums": 2, "perm": 6,
@@ -66,18 +57,15 @@ def make_compacted(store: Path, count: int, version: str = VERSION, **settings: 
 
 def tier(store: Path, folder: Path, segment: int, queue: int) -> dict[str, list[list[str]]]:
     """Tier both topics' queue 0 and 1; what RocketMQ reads back of each folder of a queue: topic,
-    queue, queueOffset, offset, size.
-    """
+    queue, queueOffset, offset, size."""
     folder.mkdir()
     queues = [f"{topic}:{number}" for topic in ATTRIBUTES for number in (0, 1)]
     with tempfile.TemporaryDirectory() as home:
         copy = Path(home) / "store"
         shutil.copytree(store, copy, ignore=shutil.ignore_patterns("compaction"))
-        command = [
-            java(), *JAVA_OPTIONS, f"-Duser.home={home}",
-            "-cp", f"{libraries('rocketmq-tiered-store', VERSION)}/*", str(_TIERED),
-            str(copy), str(folder), str(segment), str(queue), *queues,
-        ]  # fmt: skip
+        command = [java(), *JAVA_OPTIONS, f"-Duser.home={home}", "-cp",
+                   f"{libraries('rocketmq-tiered-store', VERSION)}/*", str(_TIERED), str(copy),
+                   str(folder), str(segment), str(queue), *queues]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"Tiered.java failed:\n{done.stderr[-3000:]}")

@@ -1,10 +1,7 @@
 """Real clients and tools of a release against any name server: `clients/*.java`, a JVM a script.
 
 They are compiled by javac alone, against the driver that build.py has made for the release: its
-folder has RocketMQ's client, tools and ACL as well.
-"""
-
-from __future__ import annotations
+folder has RocketMQ's client, tools and ACL as well."""
 
 import hashlib
 import json
@@ -46,16 +43,12 @@ def _compiled(version: str) -> str:
 
 
 def run(
-    version: str,
-    namesrv: str,
-    steps: list[Step],
-    timeout: float = 300,
+    version: str, namesrv: str, steps: list[Step], timeout: float = 300,
     options: tuple[str, ...] = (),
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """The answers of a client's steps, one JVM for all: `{"answer": ...}` or `{"error": trace}`.
 
-    options: of the JVM, as TLS wants them.
-    """
+    options: of the JVM, as TLS wants them."""
     with tempfile.TemporaryDirectory(prefix="reput-client-") as home:
         conf = Path(home) / "conf"
         conf.mkdir()

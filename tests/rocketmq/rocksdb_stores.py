@@ -1,7 +1,5 @@
 """`python -m tests.rocketmq.rocksdb_stores`: stores whose brokers keep queues in RocksDB."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
@@ -10,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import unpacking
-from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import SETTINGS
-from tests.rocketmq.live import Broker, Client, messages
+from tests.rocketmq.live import living, messages
 from tests.store_format.rocksdb.stores import ARCHIVES, NAMES, SUFFIX
 
 ALONE: dict[str, object] = {"storeType": "defaultRocksDB"}
@@ -27,19 +24,13 @@ _LEFT_OUT = {"LOCK", "IDENTITY"}
 
 def live(name: str, store: Path, count: int = 150) -> list[list[Any]]:
     """Have a broker write the store `name` (see tests.store_format.rocksdb.stores), and stop it;
-    returns what a client sent to it. Group `reading` consumes some of topic Live0.
-    """
+    returns what a client sent to it. Group `reading` consumes some of topic Live0."""
     kind, _, version = name.partition("_")
-    with (
-        Driver(version) as client,
-        Broker(version, store, **{**SETTINGS, **KINDS[kind]}) as broker,
-    ):
-        asked = Client(client, broker.namesrv)
+    with living(version, store, **{**SETTINGS, **KINDS[kind]}) as (broker, asked):
         sent = asked.send(messages(count), send_timeout_ms=60_000)
         asked.ask("sql", group="reading", topic="Live0", sql="n > 100", quiet_ms=3000)
         broker.catch_up()
         time.sleep(1.5)  # offsets are persisted once a second
-        broker.stop()
     return sent
 
 

@@ -1,10 +1,7 @@
 """Which clients were seen to read what from `reput serve`: the table of docs/serve.md.
 
 A test that has seen a client read what it reads from the real broker notes it, in a file and in the
-page; `python -m tests.rocketmq.seen` writes the page's table anew.
-"""
-
-from __future__ import annotations
+page; `python -m tests.rocketmq.seen` writes the page's table anew."""
 
 import fcntl
 from pathlib import Path
@@ -43,8 +40,7 @@ def note(*seen: Seen) -> None:
 
 def table() -> str:
     """The table as the page has it: a row for each client, and for releases and ways of one that
-    read the same.
-    """
+    read the same."""
     reads: dict[tuple[str, ...], list[str]] = {}
     for row in noted():
         reads.setdefault(row[:3], []).append(row.reads)

@@ -1,7 +1,5 @@
 """A store that a real broker made, and all that clients and tools ask of whoever serves it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -99,13 +97,10 @@ def tool_steps(made: Made, namesrv: str) -> list[Step]:
     broker = ("-b", f"127.0.0.1:{made.port}")
     topic, queue, offset, unique, of_broker = made.sent[7]
     return [
-        mqadmin("topicList", *to),
-        mqadmin("topicList", *to, "-c", NAME),
+        mqadmin("topicList", *to), mqadmin("topicList", *to, "-c", NAME),
         *(mqadmin("topicStatus", *to, "-t", name) for name in (*TOPICS, "NoSuchTopic")),
-        mqadmin("topicRoute", *to, "-t", "Live0"),
-        mqadmin("topicRoute", *to, "-t", "NoSuchTopic"),
-        mqadmin("topicClusterList", *to, "-t", "Live0"),
-        mqadmin("consumerProgress", *to),
+        mqadmin("topicRoute", *to, "-t", "Live0"), mqadmin("topicRoute", *to, "-t", "NoSuchTopic"),
+        mqadmin("topicClusterList", *to, "-t", "Live0"), mqadmin("consumerProgress", *to),
         mqadmin("consumerProgress", *to, "-g", GROUP),
         mqadmin("consumerProgress", *to, "-g", "pushed"),
         mqadmin("consumerProgress", *to, "-g", "no-such-group"),
@@ -126,16 +121,11 @@ def tool_steps(made: Made, namesrv: str) -> list[Step]:
                 "-d", "false"),
         mqadmin("queryCq", *to, "-t", "Live0", "-q", 0, "-i", 0, "-c", 3),
         mqadmin("queryCq", *to, "-t", "Live0", "-q", 0, "-i", 0, "-c", 3, *broker),
-        mqadmin("brokerStatus", *to, *broker),
-        mqadmin("brokerConsumeStats", *to, *broker),
-        mqadmin("statsAll", *to),
-        mqadmin("statsAll", *to, "-a", "-t", "Live0"),
-        mqadmin("clusterList", *to),
-        mqadmin("clusterList", *to, "-m"),
-        mqadmin("getBrokerConfig", *to, *broker),
-        mqadmin("getConsumerConfig", *to, "-g", GROUP),
-        mqadmin("getNamesrvConfig", *to),
-        mqadmin("haStatus", *to, *broker),
+        mqadmin("brokerStatus", *to, *broker), mqadmin("brokerConsumeStats", *to, *broker),
+        mqadmin("statsAll", *to), mqadmin("statsAll", *to, "-a", "-t", "Live0"),
+        mqadmin("clusterList", *to), mqadmin("clusterList", *to, "-m"),
+        mqadmin("getBrokerConfig", *to, *broker), mqadmin("getConsumerConfig", *to, "-g", GROUP),
+        mqadmin("getNamesrvConfig", *to), mqadmin("haStatus", *to, *broker),
         mqadmin("producer", *to, *broker),
         mqadmin("allocateMQ", *to, "-t", "Live0", "-i", "10.0.0.1,10.0.0.2"),
         mqadmin("exportMetadata", *to, "-c", NAME, "-f", "/dev/null/none"),
@@ -178,17 +168,15 @@ def client_steps(made: Made) -> list[Step]:
 def seen_steps(made: Made) -> list[Step]:
     """What tools tell of a consumer that is there."""
     return [
-        # it tells how far it has come every five seconds, and looks for its %RETRY% after twenty
-        {"do": "push.start", "group": "seen", "topic": "Live2", "quiet_ms": 25_000},
-        mqadmin("consumerProgress", "-g", "seen"),
-        mqadmin("consumerConnection", "-g", "seen"),
+        # it tells how far it has come every five seconds, for the first time after ten
+        {"do": "push.start", "group": "seen", "topic": "Live2", "quiet_ms": 13_000},
+        mqadmin("consumerProgress", "-g", "seen"), mqadmin("consumerConnection", "-g", "seen"),
         mqadmin("queryMsgById", "-i", made.sent[2][4], "-t", "Live2"),
         mqadmin("consumerStatus", "-g", "seen", "-s"),
         mqadmin("consumerStatus", "-g", "no-such-group"),
-        mqadmin("getConsumerStatus", "-g", "seen", "-t", "Live2"),
-        dashboard_step(made),
+        mqadmin("getConsumerStatus", "-g", "seen", "-t", "Live2"), dashboard_step(made),
         {"do": "push.stop"},
-    ]
+    ]  # fmt: skip
 
 
 def dashboard_step(made: Made) -> Step:
@@ -197,33 +185,22 @@ def dashboard_step(made: Made) -> Step:
     return {
         "do": "admin",
         "calls": [
-            ["examineBrokerClusterInfo"],
-            ["fetchAllTopicList"],
-            ["fetchTopicsByCLuster", NAME],
-            ["getTopicClusterList", "Live0"],
-            ["examineTopicStats", "Live0"],
-            ["examineTopicRouteInfo", "Live0"],
-            ["examineTopicConfig", broker, "Live0"],
-            ["examineSubscriptionGroupConfig", broker, "pushed"],
-            ["examineConsumeStats", "pushed"],
-            ["examineConsumeStats", GROUP, "Live0"],
-            ["examineConsumeStats", "no-such-group"],
+            ["examineBrokerClusterInfo"], ["fetchAllTopicList"], ["fetchTopicsByCLuster", NAME],
+            ["getTopicClusterList", "Live0"], ["examineTopicStats", "Live0"],
+            ["examineTopicRouteInfo", "Live0"], ["examineTopicConfig", broker, "Live0"],
+            ["examineSubscriptionGroupConfig", broker, "pushed"], ["examineConsumeStats", "pushed"],
+            ["examineConsumeStats", GROUP, "Live0"], ["examineConsumeStats", "no-such-group"],
             ["examineConsumerConnectionInfo", "seen"],
             ["examineConsumerConnectionInfo", "no-such-group"],
             ["examineProducerConnectionInfo", "no-such-group", "Live0"],
-            ["queryTopicConsumeByWho", "Live0"],
-            ["queryTopicsByConsumer", GROUP],
-            ["querySubscription", "seen", "Live2"],
-            ["queryConsumeTimeSpan", "Live0", GROUP],
+            ["queryTopicConsumeByWho", "Live0"], ["queryTopicsByConsumer", GROUP],
+            ["querySubscription", "seen", "Live2"], ["queryConsumeTimeSpan", "Live0", GROUP],
             ["fetchBrokerRuntimeStats", broker],
             ["viewBrokerStatsData", broker, "TOPIC_PUT_NUMS", "Live0"],
             ["fetchConsumeStatsInBroker", broker, False, 3000],
-            ["getAllSubscriptionGroup", broker, 3000],
-            ["getUserSubscriptionGroup", broker, 3000],
-            ["getAllTopicConfig", broker, 3000],
-            ["getUserTopicConfig", broker, False, 3000],
-            ["getBrokerConfig", broker],
-            ["getAllProducerInfo", broker],
+            ["getAllSubscriptionGroup", broker, 3000], ["getUserSubscriptionGroup", broker, 3000],
+            ["getAllTopicConfig", broker, 3000], ["getUserTopicConfig", broker, False, 3000],
+            ["getBrokerConfig", broker], ["getAllProducerInfo", broker],
             ["viewMessage", "Live0", made.sent[0][4]],
             ["getConsumerRunningInfo", "seen", CONSUMER, True],
             ["getConsumerRunningInfo", "seen", "nobody", False],
@@ -235,10 +212,9 @@ def dashboard_step(made: Made) -> Step:
             # these change the broker's store, and are refused here
             ["deleteTopicInBroker", [broker], "Live0"],
             ["deleteSubscriptionGroup", broker, "pushed"],
-            ["createAndUpdateKvConfig", "N", "K", "V"],
-            ["cleanUnusedTopicByAddr", broker],
+            ["createAndUpdateKvConfig", "N", "K", "V"], ["cleanUnusedTopicByAddr", broker],
         ],
-    }
+    }  # fmt: skip
 
 
 def ask(version: str, namesrv: str, steps: list[Step], **options: Any) -> list[Any]:

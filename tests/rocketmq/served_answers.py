@@ -1,9 +1,6 @@
 """What of two servers' answers is compared: all but what two processes cannot have in common.
 
-Each rule has its reason beside it.
-"""
-
-from __future__ import annotations
+Each rule has its reason beside it."""
 
 import json
 import re

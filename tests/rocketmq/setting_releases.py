@@ -2,13 +2,11 @@
 
     python -m tests.rocketmq.setting_releases        (writes settings/releases.tsv anew)
 
-Jars come from Maven Central, without what they depend on; that is taken from one built driver.
-"""
-
-from __future__ import annotations
+Jars come from Maven Central, without what they depend on; that is taken from one built driver."""
 
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from reput.store_format.release.profiles import RELEASES, release_key
@@ -36,9 +34,9 @@ _OF_THE_MACHINE = frozenset((
 Row = tuple[str, str, str, str]  # name, class, type, default
 
 
-def fetch(folder: Path) -> None:
-    """The jars of all releases, into a folder, by Maven. Raises RuntimeError."""
-    items = sorted({jar for release in ASKED for jar in _jars(release)})
+def fetch(folder: Path, releases: Sequence[str]) -> None:
+    """The jars of releases, into a folder, by Maven. Raises RuntimeError."""
+    items = sorted({jar for release in releases for jar in _jars(release)})
     named = "".join(
         f"<artifactItem><groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-{part}"
         f"</artifactId><version>{release}</version></artifactItem>"
@@ -92,8 +90,8 @@ def read(folder: Path, release: str) -> list[Row]:
 def table(rows: dict[str, list[Row]]) -> str:
     """releases.tsv: a line a name and class, with the releases that have it and its defaults."""
     kinds: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
-    for release in ASKED:
-        for name, owner, kind, default in rows[release]:
+    for release, some in rows.items():
+        for name, owner, kind, default in some:
             shown = "*" if name in _OF_THE_MACHINE else default
             number = release.split("-")[0]
             kinds.setdefault((name, owner), []).append((number, kind, shown))
@@ -108,13 +106,12 @@ def table(rows: dict[str, list[Row]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_all() -> str:
-    """releases.tsv as the jars have it."""
+def read_all(releases: Sequence[str]) -> dict[str, list[Row]]:
+    """Each release's rows as its jars have them."""
     with tempfile.TemporaryDirectory(prefix="reput-settings-") as name:
-        folder = Path(name)
-        fetch(folder)
-        return table({release: read(folder, release) for release in ASKED})
+        fetch(Path(name), releases)
+        return {release: read(Path(name), release) for release in releases}
 
 
 if __name__ == "__main__":
-    (FOLDER / "releases.tsv").write_text(read_all())
+    (FOLDER / "releases.tsv").write_text(table(read_all(ASKED)))

@@ -2,10 +2,7 @@
 
 RocketMQ recovers one copy of the store, reput rebuilds the other, a broker serves both. RocketMQ
 begins at the last segment that its checkpoint vouches for, and on its way deletes every index
-file newer than the last one that was full: the keys in it of earlier segments are not put back.
-"""
-
-from __future__ import annotations
+file newer than the last one that was full: the keys in it of earlier segments are not put back."""
 
 import random
 import threading
@@ -16,26 +13,26 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.repair import repair
 from reput.store_format.derived import checkpoint
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver, JobFailedError
-from tests.rocketmq.engines import Reput
-from tests.rocketmq.judge import copy, empty_files
-from tests.rocketmq.live import SETTINGS, Broker, Client, messages, replace_derived
+from tests.rocketmq.judge import Reput, copy, empty_files
+from tests.rocketmq.live import SETTINGS, Broker, Client, living, messages, replace_derived
+from tests.trees import flip
 
-pytestmark = pytest.mark.rocketmq
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 # Small segments, and log, queues and checkpoint on disk five times a second: without that, a
 # broker that lived for seconds would always recover from its very first segment. (A thorough
 # flush of the log, every 10 s by default, is what moves the checkpoint's physicMsgTimestamp.)
 THOROUGH = {"flushCommitLogThoroughInterval": 200, "flushConsumeQueueThoroughInterval": 200}
 OFTEN = {
-    **THOROUGH,
-    "mappedFileSizeCommitLog": 1 << 16,
+    **THOROUGH, "mappedFileSizeCommitLog": 1 << 16,
     # One index file that is never full, as the first of any broker for a long time.
     "maxIndexNum": 100_000,
-}
-MOMENTS = range(12)  # each release twice
+}  # fmt: skip
+LOCAL = pytest.mark.parametrize("reput", ["local"], indirect=True)
 # StoreCheckpoint.getMinTimestamp takes three seconds off.
 _CHECKPOINT_SECONDS = 3
 _VOUCHED_WITHIN_SECONDS = 120
@@ -58,8 +55,7 @@ def _killed(
 ) -> list[list[Any]]:
     """What the broker had acknowledged when it was killed, `seconds` after the first messages.
 
-    settled: messages that its checkpoint vouches for by then: the kill waits for that.
-    """
+    settled: messages that its checkpoint vouches for by then: the kill waits for that."""
     with Broker(version, store, **settings) as broker:
         asking = Client(client, broker.namesrv)
         first = asking.send(messages(12 + settled))
@@ -140,7 +136,7 @@ def _assert_never_less(sent: list[list[Any]], theirs: Served, ours: Served) -> N
     assert all(ours.by_key), "a key of an acknowledged message is not found"
 
 
-@pytest.mark.long
+@LOCAL
 def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(folder, reput) -> None:
     version = "5.3.3"
     with Driver(version) as client:
@@ -152,10 +148,68 @@ def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(folder, rep
     assert lost > 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("moment", MOMENTS)
+@LOCAL
+@pytest.mark.parametrize("moment", range(len(VERSIONS)))
 def test_what_a_client_reads_after_a_kill_is_never_less(moment, folder, reput) -> None:
     version = VERSIONS[moment % len(VERSIONS)]
     seconds = random.Random(f"moment {moment}").uniform(0.2, 8)
     with Driver(version) as client:
         _assert_never_less(*_both(version, folder, reput, client, seconds))
+
+
+# --- A real broker serves a repaired store past its damage; RocketMQ alone loses what follows.
+
+COUNT, DAMAGED, SAVED_AT = 50, 10, 3
+# the byte of the record whose lowest bit is flipped, by the name of its field
+BYTES = {"totalSize": 2, "magic": 5, "body": 100}
+LOST = "REPUT_LOST"
+
+
+def _written(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], list[list[Any]]]:
+    """All messages, in the log's order; and what a group that had saved its offsets has left."""
+    with living(version, store, driver=client) as (_, asking):
+        asking.send(messages(COUNT))
+        asking.read(group="saver", save=True, limit=SAVED_AT)
+        sent = asking.read(group="before")
+        left = asking.read(group="saver", **{"from": "saved"})
+    assert len(sent) == COUNT
+    return sorted(sent, key=lambda message: message[4]), left
+
+
+def _read(version: str, store: Path, client: Driver) -> tuple[list[list[Any]], list[list[Any]]]:
+    with Broker(version, store) as broker:
+        asking = Client(client, broker.namesrv)
+        return asking.read(group="after"), asking.read(group="saver", **{"from": "saved"})
+
+
+@pytest.mark.parametrize("reput", ["local"], indirect=True)
+@pytest.mark.parametrize(
+    ("version", "field"), [("4.1.0", "totalSize"), ("4.9.7", "magic"), ("5.5.1", "body")]
+)
+def test_one_flipped_bit_costs_one_message(version, field, folder, reput) -> None:
+    store, repaired = folder / "store", folder / "repaired"
+    settings = {name: str(value) for name, value in SETTINGS.items()}
+    with Driver(version) as client:
+        sent, left = _written(version, store, client)
+        damaged = sent[DAMAGED]
+        flip(store / "commitlog" / f"{0:020d}", damaged[4] + BYTES[field])
+        repair(reput.engine, str(store), str(repaired), rocketmq=version, settings=settings)
+        copy(store, folder / "alone")
+        alone, _ = _read(version, folder / "alone", client)
+        after, resumed = _read(version, repaired, client)
+    print(f"{version}, {field}: {len(alone)} of {COUNT} left by RocketMQ alone")
+    assert len(alone) == DAMAGED
+    if field == "body":  # it keeps its place; what its body says is another thing
+        assert len(after) == COUNT
+        wanted = [m for m in sent if m != damaged]
+        assert [m for m in _in_order(after) if m[4] != damaged[4]] == wanted
+        return
+    fillers = [m for m in after if m[6] == LOST]
+    assert [m[:3] + m[4:5] for m in fillers] == [damaged[:3] + damaged[4:5]]
+    others = [m for m in _in_order(after) if m[6] != LOST]
+    assert others == [m for m in sent if m != damaged]
+    assert [m for m in resumed if m[6] != LOST] == [m for m in left if m != damaged]
+
+
+def _in_order(read: list[list[Any]]) -> list[list[Any]]:
+    return sorted(read, key=lambda message: message[4])

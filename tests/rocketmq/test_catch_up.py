@@ -1,10 +1,7 @@
 """RocketMQ goes on after a catch-up, and a catch-up after RocketMQ, three rounds: the same bytes.
 
 The log grows under RocketMQ; queues, index and checkpoint stay those of before, as if the log had
-been copied in. What reput makes of it is what RocketMQ itself made.
-"""
-
-from __future__ import annotations
+been copied in. What reput makes of it is what RocketMQ itself made."""
 
 import os
 import shutil
@@ -29,11 +26,8 @@ from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
 pytestmark = [pytest.mark.rocketmq]
-VERSIONS = [
-    pytest.param("4.9.7", marks=pytest.mark.long),
-    "5.3.3",
-    pytest.param("5.5.0", marks=pytest.mark.long),
-]
+VERSIONS = [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3",
+            pytest.param("5.5.0", marks=pytest.mark.long)]  # fmt: skip
 DERIVED = ("consumequeue", "index", "checkpoint")
 
 
@@ -94,10 +88,11 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, kills: str, tm
     (broker/writer/index_folder.py): endPhyOffset is one more than the last message's place.
     RocketMQ's recovery dispatches every message again, skips in the index what lies before
     endPhyOffset (IndexService.buildIndex), and so writes nothing there: the mark stays until the
-    next message comes.
-    """
+    next message comes."""
     # few index files: RocketMQ names them by the millisecond, and in a recovery fills one of 200
     # keys in less, so that the next one takes its name and place
+    if (driver.version == "5.5.0") != (kills == KILLS[0]):
+        pytest.skip("5.5.0 is killed at each step, the others at random moments")
     sizes = SIZES | {"maxIndexNum": 600}
     store, settings = tmp_path / "store", as_text(sizes)
     put(driver, store, 60, sizes)
@@ -190,10 +185,8 @@ def _kill(store: Path, version: str, settings: dict[str, str], after: float) -> 
     """Kill a catch-up so many seconds after it began to write."""
     import json
 
-    job = subprocess.Popen(
-        [sys.executable, "-c", _JOB, str(store), version, json.dumps(settings)],
-        stdout=subprocess.PIPE, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    job = subprocess.Popen([sys.executable, "-c", _JOB, str(store), version, json.dumps(settings)],
+                           stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])  # fmt: skip
     assert job.stdout is not None
     assert job.stdout.readline() == b"ready\n"
     time.sleep(after)

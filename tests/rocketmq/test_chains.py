@@ -1,16 +1,12 @@
 """Real releases go on with one store, one after the other: nothing is said of it, and it goes on.
 
-Each boundary of the profiles is crossed, in pairs and in threes, with clean stops and with kills.
+Each boundary of the profiles is crossed, one by one and at once, with clean stops and with kills.
 After a kill RocketMQ loses keys of earlier segments (test_after_crash): then, and only then, check
-says that the index lacks them.
-"""
-
-from __future__ import annotations
+says that the index lacks them."""
 
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +26,13 @@ from tests.rocketmq.judge import copy, difference
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
-SETTINGS = {
-    "mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 2000,
-    "maxHashSlotNum": 100, "maxIndexNum": 400,
-}  # fmt: skip
+SETTINGS = {"mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 2000,
+            "maxHashSlotNum": 100, "maxIndexNum": 400}  # fmt: skip
 COUNT = 400
 IN_TURN = ("4.5.0", "4.6.1", "4.7.0", "4.7.1", "4.9.0", "4.9.7", "5.0.0", "5.1.4", "5.3.3", "5.4.0",
            "5.5.0")  # fmt: skip
-PAIRS = list(pairwise(IN_TURN))
-FAR = [("4.5.0", "5.5.0"), ("4.7.0", "5.3.3"), ("5.3.3", "5.5.0"), ("5.0.0", "5.4.0")]
-THREES = [("4.5.0", "4.7.1", "5.5.0"), ("4.7.0", "4.9.7", "5.4.0"), ("4.6.1", "4.9.0", "5.1.4"),
-          ("4.9.7", "5.3.3", "5.5.0"), ("5.0.0", "5.3.3", "5.4.0")]  # fmt: skip
-KILLED: list[tuple[tuple[str, ...], dict[int, int]]] = [
-    (("5.3.3", "5.5.0"), {0: 120}), (("5.3.3", "5.5.0"), {1: 3}), (("5.3.3", "5.5.0"), {1: 150}),
-    (("4.7.0", "5.3.3", "5.5.0"), {0: 100, 1: 100}), (("4.9.7", "5.3.3", "5.5.0"), {1: 3, 2: 3}),
-    (("5.3.3", "5.3.3"), {0: 150}), (("5.5.0", "5.5.0"), {0: 200}),
-]  # fmt: skip
+KILLED: list[tuple[tuple[str, ...], dict[int, int]]] = [(("5.3.3", "5.5.0"), {0: 120}),
+    (("4.9.7", "5.3.3", "5.5.0"), {1: 3, 2: 3}), (("5.5.0", "5.5.0"), {0: 200})]  # fmt: skip
 
 
 def made(store: Path, releases: tuple[str, ...], **more: Any) -> None:
@@ -57,44 +44,42 @@ def named(releases: tuple[str, ...]) -> str:
     return "_".join(releases)
 
 
-@pytest.mark.parametrize("releases", [*PAIRS, *FAR, *THREES], ids=named)
+@pytest.mark.parametrize(
+    "releases", [IN_TURN, ("4.5.0", "5.5.0"), ("4.7.0", "5.3.3"), ("5.0.0", "5.4.0")], ids=named
+)
 def test_a_store_of_several_releases(releases: tuple[str, ...], tmp_path: Path) -> None:
-    """Quiet; and what the newest one appends, derived by catch-up, is what it derives itself."""
-    store, theirs = tmp_path / "store", tmp_path / "theirs"
-    made(store, releases)
-    assert said(store, None, {}) == []  # type: ignore[arg-type]
-    copy(store, theirs)
-    for _ in chain(theirs, releases[-1:], SETTINGS, COUNT, seed=2):
-        pass
-    assert said(theirs, None, {}) == []  # type: ignore[arg-type]
-    shutil.rmtree(store / "commitlog")
-    copy(theirs / "commitlog", store / "commitlog")
-    assert catch_up(str(store)).done
-    assert difference(store, theirs) is None
-    assert said(store, None, {}) == []  # type: ignore[arg-type]
+    """Quiet; and what each later one appends, derived by catch-up, is what it derives itself."""
+    theirs = tmp_path / "theirs"
+    for release in chain(theirs, releases, SETTINGS, COUNT):
+        assert said(theirs, None, {}) == []  # type: ignore[arg-type]
+        if release == releases[0]:
+            continue
+        store = tmp_path / release
+        copy(theirs, store)
+        made(theirs, (release,), seed=2)
+        shutil.rmtree(store / "commitlog")
+        copy(theirs / "commitlog", store / "commitlog")
+        assert catch_up(str(store)).done
+        assert difference(store, theirs) is None
+        for each in (store, theirs):
+            assert said(each, None, {}) == []  # type: ignore[arg-type]
 
 
 def lost_keys(store: Path, settings: Mapping[str, Any], behind: bool = True) -> int:
     """How many keys of the log the index lacks; those of tags do not count.
 
-    behind: count those of the messages from the newest indexed one on, too.
-    """
+    behind: count those of the messages from the newest indexed one on, too."""
     there = indexed(store, settings)
     newest = max((offset for offset, _ in there), default=0)
-    return sum(
-        max(count - there[key], 0)
-        for offset, wanted in keys_of_all(store)
-        if behind or offset < newest
-        for key, count in wanted.items()
-    )
+    return sum(max(count - there[key], 0) for offset, wanted in keys_of_all(store) if behind
+               or offset < newest for key, count in wanted.items())  # fmt: skip
 
 
 def messages_indexed_twice(store: Path, settings: Mapping[str, Any]) -> int:
     """How many messages have more entries of a key in the index than they have such keys."""
     there = indexed(store, settings)
-    return sum(
-        any(there[key] > count for key, count in wanted.items()) for _, wanted in keys_of_all(store)
-    )
+    return sum(any(there[key] > count for key, count in wanted.items()) for _,
+               wanted in keys_of_all(store))  # fmt: skip
 
 
 def keys_of_all(store: Path) -> Iterator[tuple[int, Counter[tuple[int, int]]]]:
@@ -140,7 +125,7 @@ def test_a_killed_store_of_several_releases(releases, kills, tmp_path) -> None:
     # Of each kill one message may be there twice. Rarely a 5.5.0 has put a whole file's keys again
     # (docs/formats/indexfile.md), which no rule of the index explains: a rebuild alone mends it.
     sound = not lost and twice <= len(kills)
-    assert checked.sound == sound, (lost, twice, checked.differences)
+    assert checked.undamaged == sound, (lost, twice, checked.findings, checked.differences)
     if stopped:
         return
     copy(store, theirs)
@@ -155,8 +140,7 @@ def test_a_killed_store_of_several_releases(releases, kills, tmp_path) -> None:
     assert difference(store, opened) is None
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_brokers_one_after_the_other(killed: bool, tmp_path: Path) -> None:
+def test_brokers_one_after_the_other(tmp_path: Path) -> None:
     """Whole brokers with a client that sends to them, not stores alone."""
     with Driver("5.5.0") as client:
         life = Life("4.9.7", tmp_path, client)
@@ -165,9 +149,9 @@ def test_brokers_one_after_the_other(killed: bool, tmp_path: Path) -> None:
             with life.broker() as (broker, asking):
                 life.send(asking, 600)
                 broker.catch_up()
-                if killed and version != "5.5.0":
+                if version != "5.5.0":
                     broker.driver.kill()
                 else:
                     broker.stop()
-        lost = killed and lost_keys(life.store, life.settings)
+        lost = lost_keys(life.store, life.settings)
         assert (said(life.store, None, {}) == []) == (not lost)  # type: ignore[arg-type]

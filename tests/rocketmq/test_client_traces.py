@@ -1,7 +1,5 @@
 """Client traces as RocketMQ's own classes read them: TraceDataEncoder, mqadmin."""
 
-from __future__ import annotations
-
 import base64
 import time
 from datetime import UTC, datetime
@@ -115,7 +113,5 @@ def test_a_trace_is_what_mqadmin_says(release: str, tmp_path: Path) -> None:
     # of a batch's messages, which lack TRACE_ON, consumers of 5.5.0 trace nothing
     assert len(whole) == 21 + 2 * (21 if release == "5.5.0" else 23) + 2
     with open_store(str(store)) as opened:
-        assert [(each.event, each.group) for each in opened.trace(ids[0])][-1] == (
-            "has passed it",
-            "quiet",
-        )
+        assert [(each.event, each.group) for each in opened.trace(ids[0])][-1] == ("has passed it",
+            "quiet")  # fmt: skip

@@ -1,10 +1,8 @@
 """Every command that reads a store, on those of brokers that keep queues, index or config in
-RocksDB: while the broker runs, and when it has stopped. Nothing in the store is changed.
-"""
-
-from __future__ import annotations
+RocksDB: while the broker runs, and when it has stopped. Nothing in the store is changed."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,21 @@ from typing import Any
 import pytest
 
 from reput.jobs.cli import main
+from reput.jobs.install import install_set
+from reput.jobs.rebuild import rebuild
+from reput.jobs.verify import verify
+from reput.store_format.release.setting_table import SettingError
+from tests import golden_stores
+from tests.in_process import Session, as_text
+from tests.jobs.deriving.rocksdb_rows import rows
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
-from tests.rocketmq.rocksdb_stores import KINDS
+from tests.rocketmq.judge import copy, difference
+from tests.rocketmq.live import SETTINGS, TOPICS, Client, living, messages
+from tests.rocketmq.rocksdb_stores import ALONE, KINDS
 from tests.rocketmq.served import Made, by_reput
 
-pytestmark = [
-    pytest.mark.rocketmq, pytest.mark.long, pytest.mark.usefixtures("commands_in_process"),
-]  # fmt: skip
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long,
+              pytest.mark.usefixtures("commands_in_process")]  # fmt: skip
 
 APART = {"rocksdbCQDoubleWriteEnable": True, "useSeparateStorePathForRocksdbCQ": True}
 SENT = 60
@@ -28,24 +33,17 @@ SENT = 60
 @pytest.mark.parametrize(
     ("kind", "version"),
     [
-        ("alone", "5.2.0"),
-        ("alone", "5.5.1"),
-        ("index", "5.5.1"),
-        ("double", "5.3.3"),
-        ("double", "5.5.1"),
-        ("apart", "5.5.0"),
-        ("v2", "5.4.0"),
+        ("alone", "5.2.0"), ("index", "5.5.1"), ("apart", "5.5.0"), ("v2", "5.4.0"),
         ("single", "5.5.1"),
     ],
-)
+)  # fmt: skip
 def test_every_reading_command(kind: str, version: str, tmp_path, capsys) -> None:
     store = tmp_path / "store"
     given = APART if kind == "apart" else KINDS[kind]
     if given.get("rocksdbCQDoubleWriteEnable") and version >= "5.5":
         given = {**given, "combineCQUseRocksdbForLmq": True}  # else the broker does not start
     with Driver(version) as driver:
-        with Broker(version, store, **given) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, store, **given, driver=driver) as (broker, client):
             sent = client.send(messages(SENT), send_timeout_ms=60_000)
             client.read(group="reading", save=True, **{"from": "saved"})
             broker.catch_up()
@@ -56,7 +54,6 @@ def test_every_reading_command(kind: str, version: str, tmp_path, capsys) -> Non
             asked.refuses("install", "--undo", store, "--yes")
             asked.refuses("expire", store, "--yes")
             sent += client.send(messages(1, SENT), send_timeout_ms=60_000)  # it goes on
-            broker.stop()
         assert asked.said("check", store, *asked.given)["sound"]
         before = _files(store)
         asked.all(sent, tmp_path / "stopped")
@@ -65,24 +62,20 @@ def test_every_reading_command(kind: str, version: str, tmp_path, capsys) -> Non
         with by_reput(made, *asked.given) as namesrv:
             served = Client(driver, namesrv)
             found = served.read(group="new")
-            assert sorted(m[7] for m in found) == sorted(
-                m["p"]["KEYS"] for m in messages(SENT + 1)
-            )  # fmt: skip
+            assert sorted(m[7] for m in found) == sorted(m["p"]["KEYS"]
+                                                         for m in messages(SENT + 1))  # fmt: skip
 
 
 def _files(store: Path) -> dict[str, tuple[int, int]]:
-    return {
-        str(path): (path.stat().st_size, path.stat().st_mtime_ns)
-        for path in store.rglob("*") if path.is_file()
-    }  # fmt: skip
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns)
+            for path in store.rglob("*") if path.is_file()}  # fmt: skip
 
 
 class _Asked:
     """The commands on one store."""
 
     def __init__(
-        self, store: Path, version: str, given: dict[str, Any],
-        capsys: pytest.CaptureFixture[str],
+        self, store: Path, version: str, given: dict[str, Any], capsys: pytest.CaptureFixture[str],
     ) -> None:  # fmt: skip
         self.store, self.capsys = store, capsys
         self.given = ["--rocketmq", version]
@@ -101,16 +94,14 @@ class _Asked:
         assert code == 0, (words, out[-2000:], err[-2000:])
         assert "cannot be read" not in out + err, (words, err)
         lines = out.splitlines()
-        return (
-            json.loads(out) if len(lines) == 1 or lines[0] == "{" else list(map(json.loads, lines))
-        )
+        return (json.loads(out) if len(lines) == 1
+                or lines[0] == "{" else list(map(json.loads, lines)))  # fmt: skip
 
     def await_offsets(self) -> None:
         """Until the broker has persisted them: the first time 10 s after its start."""
         for _ in range(30):
-            code, out, _ = self.run(
-                "groups", self.store, "--group", "reading", *self.given, "--json"
-            )
+            code, out, _ = self.run("groups", self.store, "--group", "reading", *self.given,
+                                    "--json")  # fmt: skip
             if code == 0 and out:
                 return
             time.sleep(1)
@@ -165,3 +156,87 @@ class _Asked:
         code, out, err = self.run("catch-up", store, "--dry-run", *given)
         assert code == 2, (out, err)
         assert len(err) < 300
+
+
+# --- LMQ queues in RocksDB: in double writing stores (combineCQUseRocksdbForLmq, 5.5.0 on: the
+# files are without them), and moved there and back by reput.
+
+IN_ROCKSDB = {"rocksdbCQDoubleWriteEnable": True, "combineCQUseRocksdbForLmq": True}
+APART_LMQ = {"useSeparateStorePathForRocksdbCQ": True}
+
+
+@pytest.mark.parametrize(("reput", "version"), [("local", "5.5.1")], indirect=["reput"])
+def test_files_have_no_entries_of_lmq(version, folder, drivers, reput) -> None:
+    golden = golden_stores.unpack("small_lmq_batch_5.5.0")
+    assert any(path.name.startswith("%LMQ%") for path in (golden.expect / "consumequeue").iterdir())
+    given = {**golden.settings, **IN_ROCKSDB}
+    store, theirs, ours = folder / "store", folder / "theirs", folder / "ours"
+    copy(golden.input, store)
+    shutil.rmtree(store / "config")  # RocketMQ fails with batch queues and RocksDB at once
+    copy(store, theirs)
+    drivers.get(version).derive(theirs, {**given, **APART_LMQ}, pace=20)
+    assert (theirs / "consumequeue_rocksdb" / "CURRENT").exists()
+    reput.rebuild(version, given, store, ours)
+    assert not any(path.name.startswith("%LMQ%") for path in (ours / "consumequeue").iterdir())
+    assert difference(ours, theirs) is None
+    report = verify(Session(), str(theirs), rocketmq=version, settings=as_text(given))
+    # inner batches have no place in RocksDB: RocketMQ leaves rows there that it does not read
+    assert all("/BatchTopic/" in each.path for each in report.differences), report.text()
+    assert report.in_rocksdb
+    with pytest.raises(SettingError, match=r"has queues in files and in RocksDB .* --queues files"):
+        reput.rebuild(version, given, theirs, folder / "again")
+
+
+# A client of 5.3.3 goes through its topics as a HashMap does: these come after Live0, whose route
+# leads it to the broker.
+LMQ = ("%LMQ%f", "%LMQ%用户")
+LITE: dict[str, object] = {"enableLmq": True, "enableMultiDispatch": True}
+
+
+def multi(count: int, first: int) -> list[dict[str, Any]]:
+    """Messages of which each is for LMQ queues too, in turn for the first, the second, and both."""
+    made = messages(count, first)
+    for number, message in enumerate(made):
+        names = LMQ if number % 3 == 2 else LMQ[number % 3 :][:1]
+        message["p"]["INNER_MULTI_DISPATCH"] = ",".join(names)
+    return made
+
+
+def in_lmq(client: Client, group: str) -> dict[str, list[str]]:
+    """The KEYS of the messages in each LMQ queue, in its order, as a client reads them."""
+    before = len(client.ask("pull", group=group, queues={"Live0": 1})["messages"])
+    found = {}
+    for name in LMQ:  # the other topic's route leads to the broker
+        read = client.ask("pull", group=group, queues={"Live0": 1, name: 1})["messages"]
+        found[name] = [message[7] for message in read[before:]]
+    return found
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
+def test_a_broker_serves_lmq_queues_that_were_moved(version: str, tmp_path: Path) -> None:
+    store, wanted = tmp_path / "store", {name: list[str]() for name in LMQ}
+    settings = as_text({**SETTINGS, **LITE})
+    with Driver(version) as driver:
+        for number, kind in enumerate(("files", "rocksdb", "files")):
+            given = {**LITE, **(ALONE if kind == "rocksdb" else {})}
+            with living(version, store, **given, driver=driver) as (broker, client):
+                if number:
+                    assert in_lmq(client, f"moved{number}") == wanted
+                    assert broker.status()["dispatched"] == 0
+                made = multi(30, 30 * number)
+                client.send(made, send_timeout_ms=60_000)
+                for message in made:
+                    for name in message["p"]["INNER_MULTI_DISPATCH"].split(","):
+                        wanted[name].append(message["p"]["KEYS"])
+                broker.catch_up()
+                assert in_lmq(client, f"all{number}") == wanted
+            other, output = {"files": "rocksdb", "rocksdb": "files"}[kind], tmp_path / "set"
+            for queues in (kind, other):  # the broker's own, and those that it goes on with
+                rebuild(Session(), str(store), str(output), rocketmq=version, settings=settings,
+                        queues=queues, replace=True)  # fmt: skip
+                report = verify(Session(), str(store), against=str(output), rocketmq=version,
+                                settings=settings)  # fmt: skip
+                assert report.same, report.differences
+                if queues == "rocksdb" == kind:
+                    assert rows(output / "consumequeue") == rows(store / "consumequeue")
+            assert install_set(str(store), str(output)).done

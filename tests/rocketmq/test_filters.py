@@ -1,7 +1,5 @@
 """Filters, bodies and allocation against RocketMQ's own classes and a real client, at length."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from pathlib import Path
@@ -23,6 +21,7 @@ from tests.logs import encoder
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import Drivers
 from tests.rocketmq.live import SETTINGS, Broker, Client
+from tests.spread import spread
 from tests.store_format.filter import golden
 from tests.store_format.filter.expressions import Expressions, properties
 
@@ -45,15 +44,13 @@ def test_expressions(release: str, drivers: Drivers) -> None:
     expressions = [source.one() for _ in range(EXPRESSIONS)]
     raw = [encoder.properties(*properties(seed + n).items()) for n in range(MESSAGES - 3)]
     raw += golden.raw_properties()[-3:]
-    said = drivers.get(release).ask(
-        "filter.sql", expressions=expressions, records=golden.records(raw)
-    )
+    said = drivers.get(release).ask("filter.sql", expressions=expressions,
+                                    records=golden.records(raw))  # fmt: skip
     rules = profile(release)
     wrong = [
-        (text, ours, theirs)
-        for text, theirs in zip(expressions, said["answers"], strict=True)
+        (text, ours, theirs) for text, theirs in zip(expressions, said["answers"], strict=True)
         if (ours := golden.ours(lambda t=text: sql_filter(t, rules), raw, False)) != theirs
-    ]
+    ]  # fmt: skip
     assert wrong == [], f"seed {seed}: {len(wrong)}: {wrong[:5]}"
     parsed = [answer for answer in said["answers"] if answer is not None]
     assert EXPRESSIONS // 3 < len(parsed) < EXPRESSIONS
@@ -83,11 +80,9 @@ def test_allocation(release: str, drivers: Drivers) -> None:
     first = Random().randrange(1 << 30)
     asked = [cases.case(first + n) for n in range(1000)]
     answers = drivers.get(release).ask("allocate", cases=asked)["answers"]
-    wrong = [
-        (first + n, one["strategy"])
-        for n, (one, theirs) in enumerate(zip(asked, answers, strict=True))
-        if cases.ours(one) != theirs
-    ]
+    wrong = [(first + n, one["strategy"]) for n,
+             (one, theirs) in enumerate(zip(asked, answers, strict=True))
+             if cases.ours(one) != theirs]  # fmt: skip
     assert wrong == []
 
 
@@ -117,10 +112,8 @@ def test_bodies(release: str, drivers: Drivers) -> None:
         assert [decompressed(one, flag, CAP) for one in made] == plain
         bodies += [(damaged(random, one), flag) for one in made for _ in range(25)]
     bodies += [(random.randbytes(30), flag) for flag in (0, 0x1, 0x401, 0x501, 0x701, 0x300)]
-    records = [
-        base64_of(encoder.encode(encoder.Message(body=body, sys_flag=flag), 0))
-        for body, flag in bodies
-    ]
+    records = [base64_of(encoder.encode(encoder.Message(body=body, sys_flag=flag), 0)) for body,
+               flag in bodies]  # fmt: skip
     answers = driver.ask("bodies.decode", records=records)["answers"]
     stricter = 0
     for (body, flag), theirs in zip(bodies, answers, strict=True):
@@ -147,8 +140,7 @@ def test_inner_batches(release: str, drivers: Drivers) -> None:
     assert found == batch
 
 
-@pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(("release", "kind"), spread(RELEASES, [*TYPES]))
 def test_bodies_of_a_real_client(release: str, kind: str, folder: Path) -> None:
     store, topic = folder / "store", "Live0"
     with (

@@ -1,7 +1,5 @@
 """What brokers from 5.4.0 on leave in RocksDB: nothing by default, and what is named otherwise."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
@@ -29,19 +27,19 @@ from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import FIVE, SETTINGS
 from tests.rocketmq.live import SETTINGS as REBUILT_SETTINGS
 from tests.rocketmq.live import SETTINGS as SETTINGS_OF_LIVE
-from tests.rocketmq.live import TOPICS, Broker, Client, messages, until
+from tests.rocketmq.live import TOPICS, Broker, Client, living, messages, until
 from tests.rocketmq.rocksdb_stores import ALONE
 from tests.trees import contents
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
-VERSIONS = ["5.4.0", "5.5.0", "5.5.1"]
+VERSION = "5.5.1"
 
 
-def lived(version: str, store: Path, killed: bool = False, **settings: object) -> list[str]:
+def lived(store: Path, killed: bool = False, **settings: object) -> list[str]:
     """What is reported about a store after a broker's start, ten messages and its end."""
     given = {**SETTINGS, **FIVE, **settings}
-    with Driver(version) as client, Broker(version, store, **given) as broker:  # type: ignore[arg-type]
+    with Driver(VERSION) as client, Broker(VERSION, store, **given) as broker:  # type: ignore[arg-type]
         Client(client, broker.namesrv).send(messages(10), send_timeout_ms=60_000)
         broker.catch_up()
         if not killed:
@@ -49,28 +47,28 @@ def lived(version: str, store: Path, killed: bool = False, **settings: object) -
     return not_derived(Folder(LocalStorage(), str(store)), {})
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_store_without_these_settings_is_quiet(version: str, tmp_path: Path) -> None:
+def test_a_store_without_these_settings_is_quiet(tmp_path: Path) -> None:
     for killed in (False, True):  # as it is made and stopped; started again and killed
-        assert lived(version, tmp_path, killed) == []
+        assert lived(tmp_path, killed) == []
         assert (tmp_path / "rocksdbstore" / "CURRENT").exists()
     assert config_in_rocksdb(Folder(LocalStorage(), str(tmp_path)), "topics.json") is None
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_an_index_in_rocksdb_is_compared(version: str, tmp_path: Path) -> None:
-    assert lived(version, tmp_path, indexRocksDBEnable=True) == []
+def test_an_index_in_rocksdb_is_compared_and_a_config_is_read(tmp_path: Path) -> None:
+    assert lived(tmp_path, indexRocksDBEnable=True, configManagerVersion="v2") == []
+    with reput.open_store(str(tmp_path)) as store:
+        assert store.groups().notes == []
     given = {**SETTINGS, **FIVE, "indexRocksDBEnable": True}
-    report = run_check(tmp_path, version, given)
+    report = run_check(tmp_path, VERSION, given)
     assert report.sound  # the index files are whole, and so are the rows
     assert report.in_rocksdb
     assert not report.warnings
 
 
-@pytest.mark.parametrize("version", ["5.2.0", "5.3.3", *VERSIONS])
+@pytest.mark.parametrize("version", ["5.2.0", "5.5.1"])
 def test_queues_of_a_live_and_of_a_killed_broker_are_read(version: str, tmp_path: Path) -> None:
     given: dict[str, object] = {**SETTINGS, "storeType": "defaultRocksDB"}
-    for killed in (False, True, True):
+    for killed in (False, True):
         before = _positions(tmp_path)
         with Driver(version) as client, Broker(version, tmp_path, **given) as broker:  # type: ignore[arg-type]
             sent = Client(client, broker.namesrv).send(messages(300), send_timeout_ms=60_000)
@@ -92,25 +90,14 @@ def _positions(store: Path) -> set[tuple[str, int, int, str]]:
     if not (store / "commitlog").exists():
         return set()
     with reput.open_store(str(store)) as asked:
-        return {
-            (topic, message.queue_id, message.queue_offset, message.unique_key or "")
-            for topic in TOPICS for message in asked.messages(topic)
-        }  # fmt: skip
+        return {(topic, message.queue_id, message.queue_offset, message.unique_key or "")
+                for topic in TOPICS for message in asked.messages(topic)}  # fmt: skip
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_config_in_rocksdb_is_read(version: str, tmp_path: Path) -> None:
-    assert lived(version, tmp_path, configManagerVersion="v2") == []
-    with reput.open_store(str(tmp_path)) as store:
-        assert store.groups().notes == []
-
-
-@pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
-def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(version: str, tmp_path: Path) -> None:
+def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(tmp_path: Path) -> None:
     """So `rebuild --queues rocksdb` refuses a batch queue: of a batch RocksDB has the row of its
-    first queueOffset alone, and a queue ends behind the row of its last batch.
-    """
-    read = {}
+    first queueOffset alone, and a queue ends behind the row of its last batch."""
+    version, read = VERSION, {}
     for kind, given in (("files", {}), ("rocksdb", {"storeType": "defaultRocksDB"})):
         store = tmp_path / kind
         with Driver(version) as driver, Broker(version, store, **given) as broker:
@@ -196,24 +183,22 @@ SITUATIONS: dict[str, tuple[Callable[[Path], Any], str, str, bool, int]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["5.3.3", "5.5.1"])
-def early(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """(version, store, settings): a topic's messages first, then those of others."""
+@pytest.fixture(scope="module")
+def early(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(store, settings): a topic's messages first, then those of others."""
     store = tmp_path_factory.mktemp("early") / "store"
     given = {"storeType": "defaultRocksDB", "mappedFileSizeCommitLog": 1 << 15}
-    with Driver(request.param) as client, Broker(request.param, store, **given) as broker:
-        asked = Client(client, broker.namesrv)
+    with living(VERSION, store, **given) as (_, asked):
         asked.send(messages(3), send_timeout_ms=60_000)
         asked.send([{**m, "t": "Early", "q": 0} for m in messages(120)], send_timeout_ms=60_000)
         asked.send(messages(417, 3), send_timeout_ms=60_000)
-        broker.catch_up()
-        broker.stop()
-    return request.param, store, given
+    return store, given
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_a_reported_situation_in_rocksdb(early: Any, name: str, tmp_path: Path) -> None:
-    (version, made, given), (change, state, following, starts, served) = early, SITUATIONS[name]
+    version = VERSION
+    (made, given), (change, state, following, starts, served) = early, SITUATIONS[name]
     store = Path(shutil.copytree(made, tmp_path / "store"))
     change(store)
     settings = as_text({**SETTINGS_OF_LIVE, **given})
@@ -234,19 +219,16 @@ def test_a_reported_situation_in_rocksdb(early: Any, name: str, tmp_path: Path) 
         assert sent[2] == 120  # it goes on where the queue had ended
 
 
-@pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
 def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(
-    version: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    double: dict[str, Any] = {"rocksdbCQDoubleWriteEnable": True}
-    double |= {"combineCQUseRocksdbForLmq": True} if version >= "5.5" else {}
+    version = VERSION
+    double: dict[str, Any] = {"rocksdbCQDoubleWriteEnable": True, "combineCQUseRocksdbForLmq": True}
     alone, said = {"storeType": "defaultRocksDB"}, []
     for life, given in enumerate((double, {}, double)):  # a double write is off for a life (#8589)
-        with Driver(version) as client, Broker(version, tmp_path, **given) as broker:
+        with living(version, tmp_path, **given) as (_, client):
             some = messages(60, 60 * life)
-            Client(client, broker.namesrv).send(some, send_timeout_ms=60_000)
-            broker.catch_up()
-            broker.stop()
+            client.send(some, send_timeout_ms=60_000)
         settings = as_text({**SETTINGS_OF_LIVE, **double})
         report = check(Session(), str(tmp_path), rocketmq=version, settings=settings)
         said.append(any("missing in RocksDB" in each.text() for each in report.differences))
@@ -265,7 +247,6 @@ def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(
 
 
 # --- Real brokers go on with queues that reput has moved to RocksDB and back.
-REBUILT_VERSIONS = ["5.2.0", "5.3.3", "5.4.0", "5.5.0", "5.5.1"]
 SIZES = {name: str(value) for name, value in REBUILT_SETTINGS.items()}
 A_ROUND = 60
 
@@ -277,87 +258,57 @@ def proven(store: Path, against: Path, version: str) -> None:
 
 
 def rebuilt(store: Path, output: Path, version: str, queues: str) -> None:
-    made = rebuild(
-        Session(), str(store), str(output), rocketmq=version, settings=SIZES, queues=queues,
-        replace=True,
-    )  # fmt: skip
+    made = rebuild(Session(), str(store), str(output), rocketmq=version, settings=SIZES,
+                   queues=queues, replace=True)  # fmt: skip
     assert made.queues_in == queues
     proven(store, output, version)
 
 
-@pytest.mark.parametrize("version", REBUILT_VERSIONS)
-def test_three_rounds_lose_and_repeat_nothing(version: str, tmp_path: Path) -> None:
-    store, consumed = tmp_path / "store", list[str]()
-    with Driver(version) as driver:
-        for number in range(6):  # queues in files, and in RocksDB, in turn
-            in_rocksdb = number % 2 == 1
-            with Broker(version, store, **(ALONE if in_rocksdb else {})) as broker:
-                client = Client(driver, broker.namesrv)
-                sent = [m["p"]["KEYS"] for m in messages(A_ROUND * number)]
-                if number:  # what the conversion made is all there, and nothing is dispatched
-                    found = client.read(group=f"all{number}")
-                    assert sorted(message[7] for message in found) == sorted(sent)
-                    assert broker.status()["dispatched"] == 0
-                client.send(messages(A_ROUND, A_ROUND * number), send_timeout_ms=60_000)
-                new = [m["p"]["KEYS"] for m in messages(A_ROUND, A_ROUND * number)]
-                for at, topic in enumerate(TOPICS):
-                    assert until(client, topic, set(new[at::3]), 30)
-                # a group goes on where it was before the conversion
-                found = client.read(group="reading", save=True, **{"from": "saved"})
-                consumed += [message[7] for message in found]
-                assert sorted(consumed) == sorted(sent + new)
-                broker.catch_up()
-                time.sleep(6)  # offsets are persisted every five seconds
-                broker.stop()
-            proven(store, store, version)
-            if in_rocksdb:  # what the broker has by now is what the log gives, key by key
-                rebuilt(store, tmp_path / "again", version, "rocksdb")
-                assert rows(tmp_path / "again" / "consumequeue") == rows(store / "consumequeue")
-            rebuilt(store, tmp_path / "set", version, "files" if in_rocksdb else "rocksdb")
-            assert install_set(str(store), str(tmp_path / "set")).done
-
-
-@pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
-def test_config_of_v2_is_as_good_with_either_kind(version: str, tmp_path: Path) -> None:
-    """It is in config/rdb with queues of either kind, and no conversion touches it."""
+@pytest.mark.parametrize(("version", "config"),
+                         [("5.2.0", {}), ("5.5.1", {"configManagerVersion": "v2"})])  # fmt: skip
+def test_two_rounds_lose_and_repeat_nothing(version: str, config: Any, tmp_path: Path) -> None:
+    """A config of v2 is in config/rdb with queues of either kind, and no conversion touches it."""
     store, sent, consumed = tmp_path / "store", list[str](), list[str]()
     with Driver(version) as driver:
         for number in range(4):  # queues in files, and in RocksDB, in turn
             in_rocksdb = number % 2 == 1
-            given: dict[str, object] = {"configManagerVersion": "v2"}
-            with Broker(version, store, **given, **(ALONE if in_rocksdb else {})) as broker:
-                client = Client(driver, broker.namesrv)
-                # such a broker forgets topics that it made by itself, so they are made anew
+            with living(
+                version, store, **config, **(ALONE if in_rocksdb else {}), driver=driver
+            ) as (broker, client):
+                if number and not config:  # what the conversion made is all there
+                    found = client.read(group=f"all{number}")
+                    assert sorted(message[7] for message in found) == sorted(sent)
+                    assert broker.status()["dispatched"] == 0
+                # a broker of v2 forgets topics that it made by itself, so they are made anew
                 client.send(messages(A_ROUND, A_ROUND * number), send_timeout_ms=60_000)
                 sent += [m["p"]["KEYS"] for m in messages(A_ROUND, A_ROUND * number)]
                 for at, topic in enumerate(TOPICS):
                     assert until(client, topic, set(sent[at::3]), 30)
-                assert sorted(m[7] for m in client.read(group=f"all{number}")) == sorted(sent)
+                assert sorted(m[7] for m in client.read(group=f"whole{number}")) == sorted(sent)
+                # a group goes on where it was before the conversion
                 found = client.read(group="reading", save=True, **{"from": "saved"})
                 consumed += [message[7] for message in found]
                 assert sorted(consumed) == sorted(sent)
                 broker.catch_up()
-                time.sleep(6)
-                broker.stop()
+                time.sleep(6)  # offsets are persisted every five seconds
             proven(store, store, version)
+            if in_rocksdb:  # what the broker has by now is what the log gives, key by key
+                rebuilt(store, tmp_path / "again", version, "rocksdb")
+                assert rows(tmp_path / "again" / "consumequeue") == rows(store / "consumequeue")
             rebuilt(store, tmp_path / "set", version, "files" if in_rocksdb else "rocksdb")
             before = contents(store / "config")
             assert install_set(str(store), str(tmp_path / "set")).done
             assert contents(store / "config") == before
 
 
-@pytest.mark.parametrize("version", ["5.4.0", "5.5.0", "5.5.1"])
-def test_a_broker_answers_by_an_index_that_reput_built(version: str, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    given = {
-        **ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False,
-        "indexFileReadEnable": False,
-    }  # fmt: skip
+def test_a_broker_answers_by_an_index_that_reput_built(tmp_path: Path) -> None:
+    version, store = VERSION, tmp_path / "store"
+    given = {**ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False,
+             "indexFileReadEnable": False}  # fmt: skip
     settings = {**SIZES, "indexRocksDBEnable": "true", "indexFileWriteEnable": "false"}
     with Driver(version) as driver:
         for number in range(2):
-            with Broker(version, store, **given) as broker:
-                client = Client(driver, broker.namesrv)
+            with living(version, store, **given, driver=driver) as (broker, client):
                 wanted = [m["p"]["KEYS"].split()[0] for m in messages(A_ROUND * number)]
                 if wanted:
                     asked = [["Live0", key] for key in wanted[::3]]
@@ -366,18 +317,14 @@ def test_a_broker_answers_by_an_index_that_reput_built(version: str, tmp_path: P
                 client.send(messages(A_ROUND, A_ROUND * number), send_timeout_ms=60_000)
                 broker.catch_up()
                 time.sleep(6)  # the index is written in batches, behind the queues
-                broker.stop()
-            made = rebuild(
-                Session(), str(store), str(tmp_path / "set"), rocketmq=version, settings=settings,
-                replace=True,
-            )  # fmt: skip
+            made = rebuild(Session(), str(store), str(tmp_path / "set"), rocketmq=version,
+                           settings=settings, replace=True)  # fmt: skip
             assert (made.queues_in, made.index_in) == ("rocksdb", "rocksdb")
             ours = index_rows(tmp_path / "set" / "rocksdbstore")
             assert ours == index_rows(store / "rocksdbstore")
             for against in (store, tmp_path / "set"):
-                report = verify(
-                    Session(), str(store), against=str(against), rocketmq=version, settings=settings
-                )
+                report = verify(Session(), str(store), against=str(against), rocketmq=version,
+                                settings=settings)  # fmt: skip
                 assert report.same, report.differences
             if not number:
                 for folder in ("consumequeue", "rocksdbstore"):

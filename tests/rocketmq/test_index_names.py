@@ -3,8 +3,6 @@
 RocketMQ names index files in local time and orders them by name at each start (IndexService.load).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +21,7 @@ from tests.broker.writer.stores import stored_records
 from tests.in_process import as_text, run
 from tests.jobs.checking import run_check
 from tests.rocketmq.driver import Driver, remove_derived
-from tests.rocketmq.engines import Reput
-from tests.rocketmq.judge import Drivers, copy, difference
+from tests.rocketmq.judge import Drivers, Reput, copy, difference
 from tests.rocketmq.puts import SIZES, put
 
 pytestmark = pytest.mark.rocketmq
@@ -34,8 +31,7 @@ MANY = 150  # messages, of three keys each: more than two index files
 
 def put_many(running: Driver, store: Path) -> None:
     """In lives of less than a file each: a warm broker with much to dispatch fills a file within a
-    millisecond, gives the next one the same name, and writes over it (5 of 75 stores).
-    """
+    millisecond, gives the next one the same name, and writes over it (5 of 75 stores)."""
     for _ in range(3):
         put(running, store, MANY // 3)
 
@@ -76,9 +72,8 @@ def test_a_broker_that_moves_west_twice_leaves_a_file_half_filled(new_york, tmp_
             put(running, tmp_path, 100)
     put(new_york, tmp_path, 100)
     by_name = sorted((tmp_path / "index").iterdir())
-    assert [decode_header(path.read_bytes()).entries for path in by_name] == [
-        199, 101, 199, 3, 199, 199,
-    ]  # fmt: skip
+    assert [decode_header(path.read_bytes()).entries for path in by_name] == [199, 101, 199, 3, 199,
+                                                                              199]  # fmt: skip
     assert run_check(str(tmp_path), "5.3.3", SIZES).sound
 
 
@@ -127,18 +122,15 @@ def test_a_broker_west_of_utc_finds_every_key_after(change, new_york, tmp_path) 
 
 # --- indexFileWriteEnable=false, from 5.4.0 on: no index/ in RocketMQ's store, nor in ours.
 
-GIVEN = {
-    "indexFileWriteEnable": "false", "mappedFileSizeCommitLog": "65536",
-    "mappedFileSizeConsumeQueue": "2000", "maxHashSlotNum": "100", "maxIndexNum": "400",
-}  # fmt: skip
-MESSAGES = [
-    {"t": "T", "q": n % 2, "p": {"KEYS": f"k{n}", "TAGS": "a"}, "b": 100, "bs": n}
-    for n in range(300)
-]
+GIVEN = {"indexFileWriteEnable": "false", "mappedFileSizeCommitLog": "65536",
+         "mappedFileSizeConsumeQueue": "2000", "maxHashSlotNum": "100",
+         "maxIndexNum": "400"}  # fmt: skip
+MESSAGES = [{"t": "T", "q": n % 2, "p": {"KEYS": f"k{n}", "TAGS": "a"}, "b": 100, "bs": n}
+            for n in range(300)]  # fmt: skip
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["5.4.0", "5.5.0"])
+@pytest.mark.parametrize(("reput", "version"), [("local", "5.5.0")], indirect=["reput"])
 def test_without_index_files(version: str, folder: Path, drivers: Drivers, reput: Reput) -> None:
     store, theirs, ours = folder / "store", folder / "theirs", folder / "ours"
     drivers.get(version).ask("put", store=str(store), settings=GIVEN, messages=MESSAGES)

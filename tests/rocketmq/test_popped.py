@@ -1,10 +1,10 @@
 """POP beside a real broker on the same store: the same requests, and what is answered to each."""
 
-from __future__ import annotations
-
 import json
+import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,10 @@ import pytest
 from reput.broker.serving.broker import Answer
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.broker.wire.remoting import Command
+from reput.jobs.opening.questions import open_store
+from reput.jobs.sockets.opened import ServedSource, open_broker, take_in_flight
+from tests.jobs.sockets import popping
+from tests.jobs.sockets.asked import Asked
 from tests.jobs.sockets.asking import Peer, request
 from tests.jobs.sockets.popping import Popped, ack_of, batch, fields, messages
 from tests.jobs.sockets.serving import Serving
@@ -21,7 +25,7 @@ from tests.rocketmq import served
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, free_port, warmed
 from tests.rocketmq.live import messages as to_send
-from tests.rocketmq.replicas import until
+from tests.rocketmq.two_brokers import until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -30,11 +34,6 @@ VERSION = "5.3.3"
 _HOUR = 3_600_000
 _DAYS = 3 * 24 * _HOUR  # timerMaxDelaySec
 _ROUGHLY = 10_000  # milliseconds
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
-    return served.make(VERSION, tmp_path_factory.mktemp("popped"))
 
 
 class Script:
@@ -78,10 +77,8 @@ class Script:
         self.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **wanted)
 
     def offset(self, group: str, queue: int = 0) -> None:
-        self.ask(
-            RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup=group, topic=TOPIC, queueId=queue,
-            setZeroIfNotFound="false",
-        )  # fmt: skip
+        self.ask(RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup=group, topic=TOPIC, queueId=queue,
+                 setZeroIfNotFound="false")  # fmt: skip
 
 
 def _in_order(script: Script) -> None:
@@ -180,32 +177,28 @@ def _looks(script: Script) -> None:
         script.pop("everything", queueId=-1)
 
 
-SCRIPTS = {"in order": _in_order, "handles": _handles, "looks": _looks}
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_each_request_is_answered_as_a_broker_does(made, name, folder) -> None:
-    said = []
+def test_each_request_is_answered_as_a_broker_does(folder: Path) -> None:
+    made = served.make(VERSION, folder)
     with served.by_broker(made, folder) as _:
-        said.append(_said(SCRIPTS[name], made.port))
+        theirs = _said(made.port)
     with served.by_reput(made) as _:
-        said.append(_said(SCRIPTS[name], made.port))
-    theirs, ours = said
+        ours = _said(made.port)
     assert len(theirs) == len(ours)
     wrong = [pair for pair in zip(theirs, ours, strict=True) if pair[0] != pair[1]]
     assert not wrong, "\n".join(f"{real}\n{own}\n" for real, own in wrong)
 
 
-def _said(script: Callable[[Script], None], port: int) -> list[Any]:
+def _said(port: int) -> list[Any]:
     with Peer(f"127.0.0.1:{port}", 60) as peer:
         going = Script(peer)
-        script(going)
+        for script in (_in_order, _handles, _looks):
+            script(going)
     return going.said
 
 
 # --- What is popped and not acknowledged comes again: as often as at a real broker, and what the
 # dead broker had already given again, into its retry topics, from these.
-AGAIN_TOPIC, GROUP, AGAIN_VERSION = "Live0", "g", "5.3.3"
+GROUP = "g"
 SENT = 90  # a third of it to the topic
 # a broker's check points are written soon, and so looked at soon
 _SOON = {"popCkStayBufferTime": 1000, "popCkStayBufferTimeOut": 500, "timerWheelEnable": True}
@@ -213,11 +206,15 @@ _SECONDS = 90
 _WAIT = 30_000  # milliseconds
 
 
-def pop(peer: Peer, invisible: int, queue: int = -1) -> list[Popped]:
-    wanted = fields(GROUP, AGAIN_TOPIC, invisibleTime=invisible, queueId=queue)
+def popped(peer: Peer, group: str, **more: Any) -> list[Popped]:
+    wanted = fields(group, TOPIC, **{"invisibleTime": _INVISIBLE, **more})
     answer = peer.ask(request(RequestCode.POP_MESSAGE, **wanted))
     body = (memoryview(answer.body or b""),)
     return messages(Answer(answer.code, None, answer.fields, b"", body), served.NAME)
+
+
+def pop(peer: Peer, invisible: int) -> list[Popped]:
+    return popped(peer, GROUP, invisibleTime=invisible)
 
 
 def everything(peer: Peer, invisible: int, wanted: int) -> list[Popped]:
@@ -237,17 +234,17 @@ def test_what_a_broker_gave_again_is_popped_from_its_retry_topic(separator, fold
     """Version 1 of the retry topic's name is group_topic, version 2 is group+topic."""
     settings = {**_SOON, "enableRetryTopicV2": separator == "+"}
     store, port = folder / "store", free_port()
-    with Driver(AGAIN_VERSION) as driver, Broker(AGAIN_VERSION, store, port, **settings) as broker:
+    with Driver(VERSION) as driver, Broker(VERSION, store, port, **settings) as broker:
         warmed(driver, broker.namesrv).send(to_send(SENT))
         with Peer(f"127.0.0.1:{port}") as peer:
             first = everything(peer, 3000, SENT // 3)
             for each in first[::3]:
-                peer.ask(request(RequestCode.ACK_MESSAGE, **ack_of(GROUP, each, AGAIN_TOPIC)))
+                peer.ask(request(RequestCode.ACK_MESSAGE, **ack_of(GROUP, each, TOPIC)))
             left = len(first) - len(first[::3])
-            name = f"%RETRY%{GROUP}{separator}{AGAIN_TOPIC}"
+            name = f"%RETRY%{GROUP}{separator}{TOPIC}"
             assert until(lambda: _in_retry_topic(peer, name) == left, _SECONDS), name
         broker.stop()
-    made = served.Made(AGAIN_VERSION, store, port, [], [], 0)
+    made = served.Made(VERSION, store, port, [], [], 0)
     with (
         served.by_broker(made, folder, brokerPermission=6, **settings),
         Peer(f"127.0.0.1:{port}") as peer,
@@ -257,10 +254,8 @@ def test_what_a_broker_gave_again_is_popped_from_its_retry_topic(separator, fold
         ours = everything(peer, 3_600_000, left)
         assert len(ours) == left
         assert {each.retry for each in ours} == {"2" if separator == "+" else "1"}
-        acked = [
-            peer.ask(request(RequestCode.ACK_MESSAGE, **ack_of(GROUP, each, name))).code
-            for each in ours
-        ]
+        acked = [peer.ask(request(RequestCode.ACK_MESSAGE, **ack_of(GROUP, each, name))).code
+                 for each in ours]  # fmt: skip
         assert acked == [ResponseCode.SUCCESS] * left
     assert _of(ours) == _of(theirs)
 
@@ -271,15 +266,14 @@ def _of(some: list[Popped]) -> list[tuple[str, int, int, int]]:
 
 def _times(peer: Peer, rounds: int) -> list[list[int]]:
     """How often each message was given, until all were given in so many rounds; none is
-    acknowledged before the last one.
-    """
+    acknowledged before the last one."""
     counts: dict[int, int] = dict.fromkeys(range(rounds), 0)
     end = time.monotonic() + _SECONDS
     while counts[rounds - 1] < SENT // 3 and time.monotonic() < end:
         for each in pop(peer, 1000):
             counts[each.times] = counts.get(each.times, 0) + 1
             if each.times == rounds - 1:
-                name = AGAIN_TOPIC if each.retry == "0" else f"%RETRY%{GROUP}_{AGAIN_TOPIC}"
+                name = TOPIC if each.retry == "0" else f"%RETRY%{GROUP}_{TOPIC}"
                 peer.ask(request(RequestCode.ACK_MESSAGE, **ack_of(GROUP, each, name)))
         time.sleep(0.1)
     time.sleep(3)
@@ -288,10 +282,10 @@ def _times(peer: Peer, rounds: int) -> list[list[int]]:
 
 def test_it_comes_again_as_often_as_at_a_broker(folder: Path) -> None:
     store, port = folder / "store", free_port()
-    with Driver(AGAIN_VERSION) as driver, Broker(AGAIN_VERSION, store, port) as broker:
+    with Driver(VERSION) as driver, Broker(VERSION, store, port) as broker:
         warmed(driver, broker.namesrv).send(to_send(SENT))
         broker.stop()
-    made = served.Made(AGAIN_VERSION, store, port, [], [], 0)
+    made = served.Made(VERSION, store, port, [], [], 0)
     with (
         served.by_broker(made, folder, brokerPermission=6, **_SOON),
         Peer(f"127.0.0.1:{port}") as peer,
@@ -305,11 +299,11 @@ def test_it_comes_again_as_often_as_at_a_broker(folder: Path) -> None:
 def test_a_pop_that_waits_gets_what_a_broker_stores_meanwhile(folder: Path) -> None:
     """`serve --follow` on the store of a broker that writes: by socket, and a Java consumer."""
     store, port = folder / "store", free_port()
-    with Driver(AGAIN_VERSION) as driver, Broker(AGAIN_VERSION, store, port) as broker:
+    with Driver(VERSION) as driver, Broker(VERSION, store, port) as broker:
         client = warmed(driver, broker.namesrv)
         client.send(to_send(3))
         assert until(lambda: broker.status()["behind"] == 0)
-        with Serving(store, "--rocketmq", AGAIN_VERSION, "--follow") as serving:
+        with Serving(store, "--rocketmq", VERSION, "--follow") as serving:
             _by_socket(client, serving.address)
             _by_java(client, serving.address)
 
@@ -327,20 +321,20 @@ def _by_socket(client: Client, address: str) -> None:
 
 
 def _waiting(group: str) -> dict[str, object]:
-    return fields(group, AGAIN_TOPIC, pollTime=_WAIT, bornTime=int(time.time() * 1000))
+    return fields(group, TOPIC, pollTime=_WAIT, bornTime=int(time.time() * 1000))
 
 
 def _by_java(client: Client, address: str) -> None:
     """A push consumer that pops, while messages are stored."""
     wanted = 12 + 40
-    words = ("-b", address, "-t", AGAIN_TOPIC, "-g", "java", "-m", "POP", "-q", 8)
+    words = ("-b", address, "-t", TOPIC, "-g", "java", "-m", "POP", "-q", 8)
     steps = [
         served.mqadmin("setConsumeMode", *words),
-        {"do": "push", "group": "java", "topic": AGAIN_TOPIC, "least": wanted,
+        {"do": "push", "group": "java", "topic": TOPIC, "least": wanted,
          "broker_balances": True, "quiet_ms": 1000},
     ]  # fmt: skip
     with ThreadPoolExecutor(1) as pool:
-        going = pool.submit(served.ask, AGAIN_VERSION, address, steps)
+        going = pool.submit(served.ask, VERSION, address, steps)
         for number in range(40):
             client.send(to_send(3, first=600 + 3 * number))
             time.sleep(0.2)
@@ -349,3 +343,62 @@ def _by_java(client: Client, address: str) -> None:
     found = [tuple(each[:3]) for each in answer["answer"]["messages"]]
     assert len(found) == len(set(found))
     assert len(found) >= 40
+
+
+# --- What a real broker had in flight when it was killed, as `reput groups --in-flight` lists it.
+
+_INVISIBLE = 600_000
+_WRITTEN_SECONDS = 60
+
+
+def _ack(peer: Peer, group: str, some: Iterable[Popped]) -> None:
+    for each in some:
+        assert peer.ask(request(RequestCode.ACK_MESSAGE, **ack_of(group, each, TOPIC))).code == 0
+
+
+def _listed(store: Path, version: str) -> set[tuple[str, int, int]]:
+    with open_store(str(store), rocketmq=version) as opened:
+        rows = opened.in_flight()
+    assert {row.topic for row in rows} <= {TOPIC}
+    assert all(row.until - row.since == _INVISIBLE for row in rows)
+    return {(row.group, row.queue_id, row.offset) for row in rows}
+
+
+@pytest.mark.parametrize(("version", "in_rocksdb"), [("5.3.3", False), ("5.5.0", True)])
+def test_a_killed_brokers_messages_in_flight(version: str, in_rocksdb: bool, folder: Path) -> None:
+    store, port = folder / "store", free_port()
+    settings = {**_SOON, "popConsumerKVServiceEnable": in_rocksdb,
+                "popConsumerKVServiceInit": in_rocksdb}  # fmt: skip
+    with Driver(version) as driver, Broker(version, store, port, **settings) as broker:
+        Client(driver, broker.namesrv).send(to_send(300))
+        with Peer(f"127.0.0.1:{port}") as peer:
+            first = popped(peer, "some", maxMsgNums=20)
+            _ack(peer, "some", first[::3])
+            second = popped(peer, "some", maxMsgNums=7)
+            third = popped(peer, "none")
+            ordered = popped(peer, "ordered", order="true", maxMsgNums=5, queueId=1)
+            _ack(peer, "ordered", ordered[:2])
+            left = {("some", each.queue, each.position) for each in first + second}
+            left -= {("some", each.queue, each.position) for each in first[::3]}
+            left |= {("none", each.queue, each.position) for each in third}
+            left |= {("ordered", each.queue, each.position) for each in ordered[2:]}
+            assert len(first) == 20
+            assert third
+            end = time.monotonic() + _WRITTEN_SECONDS
+            while (found := _listed(store, version)) != left:
+                assert time.monotonic() < end, (sorted(found), sorted(left))
+                time.sleep(1)
+        assert broker.driver.pid is not None
+        os.kill(broker.driver.pid, signal.SIGKILL)
+    assert _listed(store, version) == left
+    asked = Asked(open_broker(ServedSource(str(store), version), lambda _: None))
+    take_in_flight(asked.broker, lambda _: None)
+    asked.now += _INVISIBLE
+    given = list[tuple[str, int, int]]()
+    for group in ("some", "none"):
+        while some := popping.pop(asked, group, TOPIC):
+            given += [(group, each.queue, each.position) for each in some]
+            # what the offset is not past, as it was saved last, is given for the first time
+            assert {given[n - len(some)] for n, each in enumerate(some) if each.times} <= left
+    assert len(given) == len(set(given))
+    assert {row for row in left if row[0] != "ordered"} <= set(given)

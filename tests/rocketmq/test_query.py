@@ -1,7 +1,5 @@
 """A store is asked by a real client through its broker, and by us from its files: one answer."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,8 +10,8 @@ import pytest
 from reput.jobs.opening.questions import Store, open_store
 from reput.store_format.query.reader import StoredMessage
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.engines import Reput
-from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, Broker, Client, messages, replace_derived
+from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, living, messages, replace_derived
+from tests.rocketmq.puts import SIZES
 
 pytestmark = pytest.mark.rocketmq
 
@@ -26,10 +24,9 @@ def _reported(message: StoredMessage) -> list[Any]:
     """As Consumers.told has a message."""
     record = message.record
     body = hashlib.sha1(message.body()).hexdigest()
-    return [
-        record.topic, record.queue_id, record.queue_offset, message.unique_key,
-        record.physical_offset, body, str(message.tags), message.properties.get("KEYS", "null"),
-    ]  # fmt: skip
+    return [record.topic, record.queue_id, record.queue_offset, message.unique_key,
+            record.physical_offset, body, str(message.tags),
+            message.properties.get("KEYS", "null")]  # fmt: skip
 
 
 def _all(found: Iterable[StoredMessage]) -> list[list[Any]]:
@@ -38,8 +35,7 @@ def _all(found: Iterable[StoredMessage]) -> list[list[Any]]:
 
 def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
     """A broker's life, and what its client was reported of each question."""
-    with Broker(version, store) as broker:
-        asking = Client(client, broker.namesrv)
+    with living(version, store, driver=client) as (_, asking):
         sent = asking.send(messages(SENT))
         keys = [["Live0", "key0"], ["Live1", "key1"], ["Live2", "all2"], ["Live0", "no such key"]]
         keys += [[TOPICS[n % 3], f"key{n}"] for n in range(0, SENT, 29)]
@@ -48,12 +44,9 @@ def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
         with open_store(str(store), rocketmq=version) as opened:  # while the broker has it
             stamps = sorted({each.store_timestamp for each in opened.messages(scan=True)})
         around = [stamp + more for stamp in stamps[:: len(stamps) // 4] for more in (-1, 0, 1)]
-        times = [
-            [topic, queue, time]
-            for topic in TOPICS[:2] for queue in range(QUEUES) for time in (0, *around, FAR)
-        ]  # fmt: skip
+        times = [[topic, queue, time] for topic in TOPICS[:2] for queue in range(QUEUES)
+                 for time in (0, *around, FAR)]  # fmt: skip
         reported = asking.ask("find", keys=keys, ids=ids, times=times)
-        broker.stop()
     return {"keys": keys, "ids": ids, "times": times, **reported}
 
 
@@ -80,25 +73,50 @@ def _compare(life: dict[str, Any], opened: Store) -> None:
     assert [rows[topic].messages for topic in TOPICS] == [SENT // len(TOPICS)] * len(TOPICS)
 
 
-VERSIONS = ["4.9.7", "5.3.3", "5.5.0"]
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("version", VERSIONS)
-def test_files_answer_as_broker_and_client_did(version: str, folder: Path) -> None:
+@pytest.mark.parametrize(("reput", "version"), [("local", "4.9.7"), ("local", "5.5.0")],
+                         indirect=["reput"])  # fmt: skip
+def test_files_of_the_broker_and_ours_answer_as_they_did(version, folder, reput) -> None:
     store = folder / "store"
     with Driver(version) as client:
         life = _life(version, store, client)
     with open_store(str(store), rocketmq=version) as opened:
         _compare(life, opened)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("version", VERSIONS)
-def test_files_that_we_derived_answer_the_same(version: str, folder: Path, reput: Reput) -> None:
-    store = folder / "store"
-    with Driver(version) as client:
-        life = _life(version, store, client)
     replace_derived(reput, version, store, folder / "ours", SETTINGS)
     with open_store(str(store), rocketmq=version) as opened:
         _compare(life, opened)
+
+
+# --- What `reput stats` counts in a log is what StoreStatsService counted as it was written.
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3",
+        pytest.param("5.5.0", marks=pytest.mark.long),
+    ],
+)  # fmt: skip
+def test_puts_by_topic(version: str, tmp_path: Path) -> None:
+    """Plain, delayed and half messages, and batches."""
+    messages = [
+        {"t": f"T{n % 3}", "q": n % 2, "b": n * 31 % 500, "bs": n, "born": 1,
+         "p": {"UNIQ_KEY": f"U{n}", "DELAY": str(n % 4 + 1)} if n % 5 == 0 else {"KEYS": f"k{n}"}}
+        for n in range(200)
+    ]  # fmt: skip
+    messages += [
+        {
+            "t": "B", "q": 0,
+            "batch": [{"b": 10 + i, "bs": i, "p": {"KEYS": f"b{i}"}} for i in range(n)],
+        }
+        for n in (1, 3, 7)
+    ]  # fmt: skip
+    store = tmp_path / "store"
+    with Driver(version) as driver:
+        answer = driver.ask("put", store=str(store), settings=SIZES, messages=messages,
+                            as_broker=True)  # fmt: skip
+    assert set(answer["statuses"]) == {"PUT_OK"}
+    with open_store(str(store), settings={n: str(v) for n, v in SIZES.items()}) as opened:
+        rows = opened.stats(("topic",))
+    assert {row.topic: row.messages for row in rows} == answer["times"]
+    assert {row.topic: row.bytes for row in rows} == answer["sizes"]

@@ -1,7 +1,5 @@
 """Logs of single queues that RocketMQ writes, read by us: what its own readers give of them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +15,7 @@ from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
-from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import Broker, Client
+from tests.rocketmq.live import living
 from tests.rocketmq.queue_log_stores import COMPACTED, SETTINGS, VERSION, make_compacted, tier
 from tests.rocketmq.queue_log_stores import messages as of_both_topics
 
@@ -55,9 +52,8 @@ def test_a_compacted_queue_has_what_a_consumer_is_given(store: Path, tmp_path: P
     """A consumer is not given what RocketMQ forgot as it compacted, which verify finds."""
     copy = Path(shutil.copytree(store, tmp_path / "copy"))
     settings = {**SETTINGS, "compactionScheduleInternal": 3_600_000}
-    with Broker(VERSION, copy, **settings) as broker, Driver(VERSION) as driver:
-        given = Client(driver, broker.namesrv).ask("pull", queues={COMPACTED: 2})["messages"]
-        broker.stop()
+    with living(VERSION, copy, **settings) as (_, client):
+        given = client.ask("pull", queues={COMPACTED: 2})["messages"]
     assert given
     for queue in (0, 1):
         url = f"compacted:{store}/compaction/compactionLog/{COMPACTED}/{queue}"
@@ -111,22 +107,19 @@ def test_a_compaction_made_from_the_log_is_rocketmqs_to_the_byte(dispatched, ver
 @pytest.mark.parametrize("lost", ["compaction", "log"])
 def test_a_broker_serves_what_the_log_has_and_what_comes(dispatched, lost) -> None:
     """Without `compaction/` a broker with whole queues would serve nothing of the topic; with one
-    that is ahead of the log it would serve what is gone, and nothing new.
-    """
+    that is ahead of the log it would serve what is gone, and nothing new."""
     store = dispatched(**LARGE)
     if lost == "compaction":
         shutil.rmtree(store / "compaction")
         settled(store)
     else:
         lose_half(store)
-    with Broker(VERSION, store, **{**SETTINGS, **LARGE}) as broker, Driver(VERSION) as driver:
-        client = Client(driver, broker.namesrv)
+    with living(VERSION, store, **{**SETTINGS, **LARGE}) as (broker, client):
         there = client.ask("pull", queues={COMPACTED: 2}, group="first")["messages"]
         new = [each for each in of_both_topics(40) if each["t"] == COMPACTED]
         client.ask("send", messages=new, queues=2)
         broker.catch_up()
         given = client.ask("pull", queues={COMPACTED: 2}, group="second")["messages"]
-        broker.stop()
     assert len(there) == (300 if lost == "compaction" else 150)
     assert len(given) == len(there) + len(new)
     for queue in (0, 1):

@@ -1,8 +1,5 @@
 """Situations of public reports on a store that the real RocketMQ wrote: whether it starts, and what
-`check` says. docs/reports.md has a row of each.
-"""
-
-from __future__ import annotations
+`check` says. docs/reports.md has a row of each."""
 
 import os
 import shutil
@@ -210,16 +207,14 @@ def test_other_file_sizes_than_the_broker_s_settings_are_refused(broker, written
     assert broker.derive(store, SIZES, mode="as-is", may_refuse=True)["refused"]
 
 
-CLOCKS: dict[str, Callable[[int, int], int]] = {
-    "back an hour": lambda n, t: t - (HOUR if n >= 400 else 0),
-    "a year ahead for a while": lambda n, t: t + (8760 * HOUR if 200 <= n < 400 else 0),
-    "one of 2100": lambda n, t: 4_102_444_800_000 if n == 300 else t,
-    "the first of 2100": lambda n, t: 4_102_444_800_000 if n == 0 else t,
-    "the last of 2100": lambda n, t: 4_102_444_800_000 if n == 699 else t,
-    "1970 from a dead battery on": lambda n, t: n if n >= 350 else t,
-    "0": lambda n, t: 0 if n == 300 else t,
-    "below 0": lambda n, t: -1000 if n == 300 else t,
-}
+CLOCKS: dict[str, Callable[[int, int], int]] = {"back an hour": lambda n,
+    t: t - (HOUR if n >= 400 else 0), "a year ahead for a while": lambda n,
+    t: t + (8760 * HOUR if 200 <= n < 400 else 0), "one of 2100": lambda n,
+    t: 4_102_444_800_000 if n == 300 else t, "the first of 2100": lambda n,
+    t: 4_102_444_800_000 if n == 0 else t, "the last of 2100": lambda n,
+    t: 4_102_444_800_000 if n == 699 else t, "1970 from a dead battery on": lambda n,
+    t: n if n >= 350 else t, "0": lambda n, t: 0 if n == 300 else t, "below 0": lambda n,
+    t: -1000 if n == 300 else t}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CLOCKS)
@@ -246,8 +241,7 @@ LMQ = {"enableLmq": True, "enableMultiDispatch": True}
 LIVES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "an index of other sizes": ([{}, {"maxHashSlotNum": 80, "maxIndexNum": 300}], {}, NOT),
     "messageIndexEnable off for a life": ([{}, {"messageIndexEnable": False}, {}], {}, NOT),
-    "enableLmq on": ([{}, LMQ], LMQ, SOUND),
-    "enableLmq off": ([LMQ, {}], {}, SOUND),
+    "enableLmq on": ([{}, LMQ], LMQ, SOUND), "enableLmq off": ([LMQ, {}], {}, SOUND),
     "enabledAppendPropCRC on": ([{}, {"enabledAppendPropCRC": True}], {}, SOUND),
     "enabledAppendPropCRC off": ([{"enabledAppendPropCRC": True}, {}], {}, SOUND),
     "transientStorePoolEnable": (
@@ -270,9 +264,8 @@ def test_settings_that_change_from_life_to_life(broker: Driver, name: str, tmp_p
         ]  # fmt: skip
         job = {"store": str(store), "settings": {**SIZES, **settings}, "messages": messages}
         assert broker.ask("put", **job)["statuses"] == {"PUT_OK": 120}
-    report = check(
-        Session(), str(store), rocketmq=VERSION, settings={**GIVEN["settings"], **as_text(given)}
-    )  # fmt: skip
+    report = check(Session(), str(store), rocketmq=VERSION,
+                   settings={**GIVEN["settings"], **as_text(given)})  # fmt: skip
     assert report.state == state, (report.findings, report.differences)
     assert report.messages == 120 * len(lives)
     assert report.warnings == []  # with duplicationEnable: that each record begins a life

@@ -1,7 +1,5 @@
 """Real brokers take what `reput send` sends again: dead letters come back to their consumer."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket
@@ -89,8 +87,7 @@ def test_dead_letters_come_back_to_their_consumer_each_once(
     version: str, batch: str, times: int, tmp_path: Path
 ) -> None:
     """Sent while their broker runs, and killed again and again; also letters that were dead at
-    their first failure, which have no ORIGIN_MESSAGE_ID in some releases (RocketMQ #2868).
-    """
+    their first failure, which have no ORIGIN_MESSAGE_ID in some releases (RocketMQ #2868)."""
     store, checkpoint = tmp_path / "store", str(tmp_path / "checkpoint")
     words = ("--topic", f"%DLQ%{GROUP}", "--to-topic", "ORIGIN", "--checkpoint", checkpoint,
              "--batch", batch)  # fmt: skip
@@ -100,10 +97,9 @@ def test_dead_letters_come_back_to_their_consumer_each_once(
         broker.catch_up()
         kills = 0
         for more in (2, 3, 4, 3):  # lines of the checkpoint: one before a request, one after it
-            running = sent_until(
-                lines_of(checkpoint) + more, send(store, broker.namesrv, *words, "--rate", "4"),
-                checkpoint,
-            )  # fmt: skip
+            running = sent_until(lines_of(checkpoint) + more,
+                                 send(store, broker.namesrv, *words, "--rate", "4"),
+                                 checkpoint)  # fmt: skip
             running.send_signal(signal.SIGKILL)
             running.communicate()
             kills += running.returncode == -signal.SIGKILL
@@ -166,10 +162,9 @@ ACL_2 = {
     "initAuthenticationUser": json.dumps(dict(zip(("username", "password"), ADMIN, strict=True))),
 }  # fmt: skip
 OUTGOING = Outgoing((0, 0), TOPIC, 0, {"UNIQ_KEY": "none"}, b"refused", 0, 0)
-TOPIC_FIELDS = {
-    "topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6,
-    "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false",
-}  # fmt: skip
+TOPIC_FIELDS = {"topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 4,
+                "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0,
+                "order": "false"}  # fmt: skip
 
 
 @contextmanager
@@ -271,9 +266,7 @@ def test_two_brokers_of_a_route_by_tls_and_signed_of_which_one_dies(
         there[0][0].kill()
         whole = ended(running)
         assert (whole["sent"], whole["failed"]) == (MANY, 0)
-    found = Counter(
-        message.properties["UNIQ_KEY"] for name in "ab"
-        for message in open_store(str(tmp_path / name)).messages(TOPIC)
-    )  # fmt: skip
+    found = Counter(message.properties["UNIQ_KEY"] for name in "ab"
+                    for message in open_store(str(tmp_path / name)).messages(TOPIC))  # fmt: skip
     assert len(found) == MANY
     assert found.total() - MANY <= len(whole["twice"]) <= 1

@@ -1,10 +1,7 @@
 """RocketMQ's own clients sign and encrypt what they ask `reput serve`, or are refused."""
 
-from __future__ import annotations
-
 import itertools
-import json
-import re
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,14 +9,20 @@ from typing import Any
 import pytest
 
 from tests import golden_stores
+from tests.broker.writer.stores import stored_records
 from tests.jobs.sockets.asking import Peer
 from tests.jobs.sockets.broker_answers import reported, requests
 from tests.jobs.sockets.cutting import GIVEN, RELEASE, cut, differences, random_store, times
 from tests.jobs.sockets.serving import Serving
-from tests.rocketmq import real_clients
-from tests.rocketmq.live import Broker
-from tests.rocketmq.real_clients import VERSIONS, Step
-from tests.rocketmq.replicas import until
+from tests.rocketmq import real_clients, seen, served
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.judge import copy
+from tests.rocketmq.live import Broker, Client
+from tests.rocketmq.real_clients import Step
+from tests.rocketmq.seen import Seen
+from tests.rocketmq.two_brokers import until
+from tests.seeds import seeds
+from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -30,11 +33,6 @@ TLS = Path(__file__).parent.parent / "jobs/sockets/tls"
 # each reads from the beginning: the store has offsets of groups of its own, g10 is one of them
 _GROUPS = itertools.count()
 TRUSTING = ("-Dtls.enable=true", "-Dtls.test.mode.enable=true")
-
-
-@pytest.fixture(params=VERSIONS)
-def client(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def _words(folder: Path, *, keys: bool = False, tls: str = "") -> Iterator[str]:
@@ -79,7 +77,8 @@ def _is_served(reported: tuple[int, str]) -> None:
     assert "brokerAddrTable" in reported[1]
 
 
-def test_signed_requests_are_answered_and_others_are_not(client: str, tmp_path: Path) -> None:
+def test_signed_requests_are_answered_and_others_are_not(tmp_path: Path) -> None:
+    client = "5.5.0"
     with _serving(tmp_path, keys=True) as serving:
         _is_served(_reported(client, serving.address, **KEYS))
         unsigned = _reported(client, serving.address, refused=True)
@@ -91,7 +90,8 @@ def test_signed_requests_are_answered_and_others_are_not(client: str, tmp_path: 
     assert "Check signature failed for accessKey=reader" in wrong[1]
 
 
-def test_tls_is_taken_where_it_may_be_and_wanted_where_it_must(client: str, tmp_path: Path) -> None:
+def test_tls_is_taken_where_it_may_be_and_wanted_where_it_must(tmp_path: Path) -> None:
+    client = "4.9.7"
     with _serving(tmp_path, tls="permissive") as serving:
         _is_served(_reported(client, serving.address, *TRUSTING, tls=True))
         _is_served(_reported(client, serving.address))
@@ -105,9 +105,8 @@ def test_tls_is_taken_where_it_may_be_and_wanted_where_it_must(client: str, tmp_
 # --- `reput serve --at` beside a real broker whose log ended at that time: random stores.
 
 
-@pytest.mark.parametrize("seed", range(10, 13))
-def test_at_a_time_is_as_a_real_broker_that_was_stopped_then(seed: int, tmp_path: Path) -> None:
-    store = tmp_path / "store"
+def test_at_a_time_is_as_a_real_broker_that_was_stopped_then(tmp_path: Path) -> None:
+    seed, store = 10, tmp_path / "store"
     random_store(seed, store)
     asked = list(requests(store))
     time = times(seed, store)[0]
@@ -122,38 +121,83 @@ def test_at_a_time_is_as_a_real_broker_that_was_stopped_then(seed: int, tmp_path
     assert not wrong, (len(wrong), len(asked), wrong[:3])
 
 
-# --- What docs/serve.md shows: a client and the dashboard's requests against a damaged store.
+# --- `reput serve --salvage` of random damaged stores beside a real broker on the undamaged ones.
 
-DAMAGED = 270_392  # the record whose body does not match its CRC
-TOPICS = tuple(f"Topic{n}" for n in range(5))
-
-
-def steps(address: str) -> list[Step]:
-    pushed: list[Step] = [
-        {"do": "push", "group": "look", "topic": topic, "least": 100} for topic in TOPICS
-    ]
-    calls: list[list[Any]] = [
-        ["examineBrokerClusterInfo"], ["fetchAllTopicList"],
-        *(["examineTopicStats", topic] for topic in TOPICS),
-        ["examineTopicRouteInfo", "Topic0"], ["fetchBrokerRuntimeStats", address],
-        ["examineConsumeStats", "look"], ["queryTopicConsumeByWho", "Topic0"],
-        ["getAllSubscriptionGroup", address, 3000], ["getBrokerConfig", address],
-    ]  # fmt: skip
-    return [*pushed, {"do": "admin", "calls": calls}]
+QUEUES = dict.fromkeys("TUV", 3)
 
 
-# 4.9.7's consumer fails by itself at a message without a body (ProcessQueue.putMessage)
-@pytest.mark.parametrize("client", [version for version in VERSIONS if version > "5"])
-def test_clients_and_the_dashboard_see_all_but_the_damaged_message(client: str) -> None:
-    store = golden_stores.unpack("middle_crc_5.3.3").input
-    with Serving(store, "--rocketmq", "5.3.3", "--salvage", seconds=300) as serving:
-        *pushed, admin = real_clients.run(client, serving.address, steps(serving.address))
-    places = sorted(message[4] for each in pushed for message in each["answer"]["messages"])
-    assert len(set(places)) == len(places)
-    assert places[0] < DAMAGED < places[-1]
-    assert DAMAGED not in places
-    reported = admin["answer"]
-    assert not [each for each in reported if "CODE" in str(each)]
-    ends = [int(end) for each in reported[2:7] for end in re.findall(r'"maxOffset":(\d+)', each)]
-    assert sum(ends) == len(places)
-    assert set(TOPICS) <= set(json.loads(reported[1])["topicList"])
+def damage(seed: int, store: Path) -> set[int]:
+    """Flip a bit of some records; their physical offsets."""
+    drawn = random.Random(seed)
+    records = list(stored_records(store / "commitlog"))
+    hurt = drawn.sample(records, drawn.randrange(1, 8))
+    for record in hurt:
+        (path,) = (
+            p for p in (store / "commitlog").iterdir()
+            if int(p.name) <= record.physical_offset < int(p.name) + p.stat().st_size
+        )  # fmt: skip
+        at = record.physical_offset - int(path.name) + drawn.randrange(record.size)
+        flip(path, at, 1 << drawn.randrange(8))
+    return {record.physical_offset for record in hurt}
+
+
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds([0]))
+def test_what_is_undamaged_is_served_as_a_broker_served_it(seed: int, tmp_path: Path) -> None:
+    store, whole = tmp_path / "store", tmp_path / "whole"
+    random_store(seed, store)
+    copy(store, whole)
+    hurt = damage(seed, store)
+    settings = {name: int(size) for name, size in GIVEN.items() if name != "brokerName"}
+    with Driver(RELEASE) as client:
+        with Broker(RELEASE, whole, brokerPermission=4, **settings) as broker:
+            assert until(lambda: broker.status()["behind"] == 0)
+            theirs = Client(client, broker.namesrv).ask("pull", queues=QUEUES)["messages"]
+        words = [word for name, value in GIVEN.items() for word in ("--set", f"{name}={value}")]
+        with Serving(store, "--rocketmq", RELEASE, "--salvage", *words, seconds=300) as serving:
+            ours = Client(client, serving.address).ask("pull", queues=QUEUES)["messages"]
+    before = {each[4]: each for each in theirs}
+    served = {each[4]: each for each in ours}
+    assert len(served) == len(ours)
+    assert served.keys() <= before.keys()
+    assert before.keys() - served.keys() <= hurt
+    assert [each for each in ours if each[4] not in hurt] == [each
+        for each in theirs if each[4] in served.keys() - hurt]  # fmt: skip
+
+
+# --- Push consumers that ask the broker which queues they read, and whether they pull or pop them.
+
+VERSION, CLIENT = "5.3.3", "5.5.0"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> served.Made:
+    return served.make(VERSION, tmp_path_factory.mktemp("popped"))
+
+
+def _push(group: str, **more: object) -> Step:
+    return {"do": "push", "group": group, "topic": "Live0", "least": served.EACH,
+            "broker_balances": True, **more}  # fmt: skip
+
+
+def test_a_push_consumer_whose_broker_says_which_queues_it_reads(made) -> None:
+    """By pulls and by POP: each message, whatever the mode; three members share them."""
+    steps = [_push("pull"), _push("pulls", members=3), _push("ordered", orderly=True)]
+    for group in ("pop", "pops"):
+        words = ("-b", f"127.0.0.1:{made.port}", "-t", "Live0", "-g", group, "-m", "POP", "-q", 8)
+        steps.append(served.mqadmin("setConsumeMode", *words))
+    steps += [_push("pop"), _push("pops", members=3)]
+    with served.by_reput(made) as address:
+        answers = served.ask(CLIENT, address, steps)
+    places = {(topic, queue, offset) for topic, queue, offset, *_ in made.sent if topic == "Live0"}
+    for step, answer in zip(steps, answers, strict=True):
+        if step["do"] == "push":
+            assert "answer" in answer, answer["error"]
+            messages = answer["answer"]["messages"]
+            assert {tuple(message[:3]) for message in messages} == places, step
+            if "members" not in step:
+                assert len(messages) == len(places), step
+        else:
+            assert "success" in str(answer).lower(), answer
+    for reads in ("pulls of the queues that the broker assigns", "orderly", "POP"):
+        seen.note(Seen("Java, push with clientRebalance=false", CLIENT, "remoting", reads))

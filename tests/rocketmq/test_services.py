@@ -1,7 +1,6 @@
 """What a real broker does with messages that wait, the jobs do to a copy of its store."""
 
-from __future__ import annotations
-
+import json
 import shutil
 import time
 from collections import Counter
@@ -11,19 +10,21 @@ from typing import Any
 import pytest
 
 import reput
+from reput.jobs.offsets import OffsetsReport, offsets
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import HALF_TOPIC, Message, parse_properties
 from reput.store_format.message.refusals import Unavailable
 from tests.broker.writer.stores import open_writer, stored_records
+from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import FIVE
 from tests.rocketmq.fates import SETTINGS as FATES
-from tests.rocketmq.live import TOPICS, Broker, Client, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, living, messages
+from tests.rocketmq.rocksdb_stores import KINDS
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
-VERSIONS = ["4.9.7", "5.3.3", "5.5.0"]
 WAIT = 20  # seconds of level 2 and of timers: longer than a broker takes to stop
 LEVELS = f"1s {WAIT}s 30s 1h"
 OURS = {"messageDelayLevel": LEVELS}
@@ -31,11 +32,6 @@ OURS = {"messageDelayLevel": LEVELS}
 _CHECKS = {"transactionTimeOut": 500, "transactionCheckInterval": 500, "transactionCheckMax": 1000}
 _NO_CHECKS = {"transactionTimeOut": 3_600_000, "transactionCheckInterval": 3_600_000}
 _TIMES = ("TIMER_DEQUEUE_MS", "TRANSACTION_CHECK_TIMES")
-
-
-@pytest.fixture(params=VERSIONS)
-def version(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def settings(version: str, **more: object) -> dict[str, object]:
@@ -75,10 +71,9 @@ def delivered(store: Path, after: int) -> dict[str, Record]:
                 pair = f"{name}\x01{properties[name]}\x02".encode()
                 # what a check added changes the order of a HashMap not at all: it is left out
                 text = (text + b"\x02").replace(pair, b"").rstrip(b"\x02")
-        found[properties["UNIQ_KEY"]] = record._replace(
-            properties=text.rstrip(b"\x02"), queue_offset=0, physical_offset=0, store_timestamp=0,
-            prepared_offset=0, size=0, body_at=0,
-        )  # fmt: skip
+        found[properties["UNIQ_KEY"]] = record._replace(properties=text.rstrip(b"\x02"),
+            queue_offset=0, physical_offset=0, store_timestamp=0, prepared_offset=0, size=0,
+            body_at=0)  # fmt: skip
     return found
 
 
@@ -92,15 +87,14 @@ def keys_in(client: Client, group: str) -> Counter[str]:
     return Counter(message[3] for message in read)
 
 
-def test_what_a_broker_delivers_is_delivered(version: str, tmp_path: Path) -> None:
-    store = tmp_path / "store"
+def test_what_a_broker_delivers_is_delivered(tmp_path: Path) -> None:
+    version, store = "5.5.0", tmp_path / "store"
     with Driver(version) as driver:
-        with Broker(version, store, **settings(version, **_NO_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, store, **settings(version, **_NO_CHECKS), driver=driver) as (
+            _, client,
+        ):  # fmt: skip
             plain = [each[3] for each in client.send(messages(6, 0))]
             sent = client.send(waiting(version, 100))
-            broker.catch_up()
-            broker.stop()
         due = {each[3] for each in sent[:6] + sent[9:14]}
         theirs, ours = tmp_path / "theirs", tmp_path / "ours"
         for copy in (theirs, ours):
@@ -108,11 +102,10 @@ def test_what_a_broker_delivers_is_delivered(version: str, tmp_path: Path) -> No
         end = log_end(store)
         assert not set(delivered(store, 0)) & due
         time.sleep(WAIT + 3)
-        with Broker(version, theirs, **settings(version, **_NO_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, theirs, **settings(version, **_NO_CHECKS), driver=driver) as (
+            _, client,
+        ):  # fmt: skip
             until(client, due)
-            broker.catch_up()
-            broker.stop()
         report = reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS)
         assert (report.delivered, report.refused) == (len(due), [])
         made, wanted = delivered(ours, end), delivered(theirs, end)
@@ -120,15 +113,12 @@ def test_what_a_broker_delivers_is_delivered(version: str, tmp_path: Path) -> No
         assert made == wanted
         # the same release goes on with what the job has left
         before = log_end(ours)
-        with Broker(version, ours, **settings(version, **_NO_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, ours, **settings(version, **_NO_CHECKS), driver=driver) as (_, client):
             assert keys_in(client, "one") == Counter([*plain, *due])
             more = client.send([{**each, "delay": 1} for each in messages(3, 300)])
             until(client, {each[3] for each in more})
             time.sleep(8)
             assert keys_in(client, "two") == Counter([*plain, *due, *(each[3] for each in more)])
-            broker.catch_up()
-            broker.stop()
         assert not set(delivered(ours, before)) & due
         assert reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS).due == 0
 
@@ -141,28 +131,23 @@ def until(client: Client, keys: set[str], seconds: float = 90) -> None:
         time.sleep(1)
 
 
-def test_what_a_broker_commits_is_committed(version: str, tmp_path: Path) -> None:
-    store = tmp_path / "store"
+def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
+    version, store = "5.3.3", tmp_path / "store"
     with Driver(version) as driver:
-        with Broker(version, store, **settings(version, **_NO_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, store, **settings(version, **_NO_CHECKS), driver=driver) as (
+            _, client,
+        ):  # fmt: skip
             client.send(messages(6, 0))
             keys = halves(client, 5, 100)
-            broker.catch_up()
-            broker.stop()
         theirs, ours = tmp_path / "theirs", tmp_path / "ours"
         for copy in (theirs, ours):
             shutil.copytree(store, copy)
         end = log_end(store)
-        with Broker(version, theirs, **settings(version, **_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, theirs, **settings(version, **_CHECKS), driver=driver) as (_, client):
             client.ask("await_checks", topic="Live0", checks=len(keys), seconds=60)
             time.sleep(4)  # ops are gathered
-            broker.catch_up()
-            broker.stop()
-        report = reput.resolve_transactions(
-            str(ours), decide="commit", rocketmq=version, settings=OURS
-        )
+        report = reput.resolve_transactions(str(ours), decide="commit", rocketmq=version,
+                                            settings=OURS)  # fmt: skip
         assert (report.committed, report.refused) == (len(keys), [])
         made = delivered(ours, end)
         wanted = {key: each for key, each in delivered(theirs, end).items() if key in keys}
@@ -170,56 +155,16 @@ def test_what_a_broker_commits_is_committed(version: str, tmp_path: Path) -> Non
         assert made == wanted
         assert {each.transaction for each in made.values()} == {SYS_TRANSACTION_COMMIT}
         # a broker agrees: it asks about none of them
-        with Broker(version, ours, **settings(version, **_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
+        with living(version, ours, **settings(version, **_CHECKS), driver=driver) as (_, client):
             reported = client.ask("await_checks", topic="Live0", checks=1, seconds=8)
             assert reported["checked"] == []
             assert {key: keys_in(client, "one")[key] for key in keys} == dict.fromkeys(keys, 1)
             pending = halves(client, 1, 200)
             reported = client.ask("await_checks", topic="Live0", checks=1, seconds=60)
             assert set(reported["checked"]) == set(pending)
-            broker.stop()
         count = Counter(r.topic for r in stored_records(ours / "commitlog"))
         assert count["TRANS_CHECK_MAX_TIME_TOPIC"] == 0
         assert count[HALF_TOPIC] > len(keys)
-
-
-def test_three_rounds_of_broker_job_broker(version: str, tmp_path: Path) -> None:
-    store, wanted = tmp_path / "store", Counter[str]()
-    hour: set[str] = set()
-    with Driver(version) as driver:
-        for round_ in range(3):
-            first = 1000 * round_
-            with Broker(version, store, **settings(version, **_CHECKS)) as broker:
-                client = Client(driver, broker.namesrv)
-                wanted += Counter(each[3] for each in client.send(messages(6, first)))
-                sent = client.send(waiting(version, first + 100))
-                wanted += Counter(each[3] for each in sent[:6] + sent[9:14])
-                hour |= {each[3] for each in sent[6:9] + sent[14:]}
-                keys = halves(client, 2, first + 200)
-                broker.catch_up()
-                broker.stop()
-            decisions = dict(zip(keys, ("commit", "rollback"), strict=True))
-            wanted[keys[0]] = 1
-            # delivered before their time: the next broker finds that done
-            soon = time.time_ns() // 1_000_000 + 60_000
-            made = reput.deliver_delayed(str(store), until=soon, rocketmq=version, settings=OURS)
-            ended = reput.resolve_transactions(
-                str(store), decide=decisions, rocketmq=version, settings=OURS
-            )
-            assert (made.refused, ended.refused, ended.pending) == ([], [], 0)
-            again = reput.deliver_delayed(str(store), until=soon, rocketmq=version, settings=OURS)
-            assert again.due == 0
-        with Broker(version, store, **settings(version, **_CHECKS)) as broker:
-            client = Client(driver, broker.namesrv)
-            reported = client.ask("await_checks", topic="Other", checks=1, seconds=WAIT + 8)
-            assert reported["checked"] == []
-            assert keys_in(client, "all") == wanted
-            broker.stop()
-    # what waits for an hour still does
-    with reput.open_store(str(store), settings=OURS) as opened:
-        rows = opened.delayed()
-        assert {row.unique_key for row in rows if row.state == "waiting"} == hour
 
 
 def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> None:
@@ -227,18 +172,16 @@ def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> Non
 
     RocketMQ allocates in a thread of its own, so a segment or two more may get the buffer in time.
     """
-    pool: dict[str, object] = {
-        "transientStorePoolEnable": "true", "transientStorePoolSize": 1,
-        "fastFailIfNoBufferInStorePool": "true", "mappedFileSizeCommitLog": 4096,
-    }  # fmt: skip
+    pool: dict[str, object] = {"transientStorePoolEnable": "true", "transientStorePoolSize": 1,
+                               "fastFailIfNoBufferInStorePool": "true",
+                               "mappedFileSizeCommitLog": 4096}  # fmt: skip
     # the broker's own service must not write the buffer meanwhile
     late = {"commitIntervalCommitLog": 60_000, "commitCommitLogThoroughInterval": 60_000}
     sizes = {"maxHashSlotNum": 50, "maxIndexNum": 600, "mappedFileSizeConsumeQueue": 2000}
     made = [{"t": "T", "q": 0, "p": {}, "b": 400, "bs": number} for number in range(40)]
     with Driver("5.3.3") as driver:
-        theirs = driver.ask(
-            "put", store=str(tmp_path / "theirs"), settings={**pool, **late, **sizes}, messages=made
-        )
+        theirs = driver.ask("put", store=str(tmp_path / "theirs"),
+                            settings={**pool, **late, **sizes}, messages=made)  # fmt: skip
     ours: Counter[str] = Counter()
     with open_writer(tmp_path / "ours", **pool) as writer:
         for _ in made:
@@ -249,3 +192,82 @@ def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> Non
     assert ours == {"PUT_OK": 8, "CREATE_MAPPED_FILE_FAILED": 32}
     assert theirs["statuses"].keys() == ours.keys()
     assert theirs["statuses"]["PUT_OK"] in (8, 16, 24)  # whole segments of 8
+
+
+# --- A broker's store whose offsets `reput offsets` has moved: consumers go on exactly there.
+
+EACH = 5  # messages in each queue of Live0
+LIGHT = {"enableLmq": True, "enableMultiDispatch": True}
+Places = dict[int, list[int]]  # queue id -> the queueOffsets that came
+
+
+def given(settings: dict[str, object]) -> dict[str, str]:
+    return {name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in {**SETTINGS, **settings}.items()}  # fmt: skip
+
+
+def pushed(version: str, namesrv: str, least: dict[str, int]) -> dict[str, Places]:
+    """What comes to a push consumer of each group, at least so many messages."""
+    steps = [{"do": "push", "group": group, "topic": "Live0", "least": many}
+             for group, many in least.items()]  # fmt: skip
+    found = {}
+    for group, said in zip(least, real_clients.run(version, namesrv, steps), strict=True):
+        places: Places = {}
+        for message in said["answer"]["messages"]:
+            places.setdefault(message[1], []).append(message[2])
+        found[group] = {queue: sorted(at) for queue, at in sorted(places.items())}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("version", "settings"),
+    [
+        ("4.9.7", {}), ("5.3.3", LIGHT), ("5.3.3", KINDS["alone"]), ("5.5.0", KINDS["v2"]),
+        ("5.5.1", KINDS["single"]),
+    ],
+    ids=["files-4.9.7", "lmq-5.3.3", "rocksdb-5.3.3", "v2-5.5.0", "single-5.5.1"],
+)  # fmt: skip
+def test_consumers_go_on_where_they_are_set(
+    version: str, settings: dict[str, object], tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+
+    def asked(action: str, **more: Any) -> OffsetsReport:
+        return offsets(str(store), action=action, settings=given(settings), **more)
+
+    with Driver(version) as driver:
+        with Broker(version, store, **settings) as broker:
+            Client(driver, broker.namesrv).send(messages(12 * EACH), send_timeout_ms=60_000)
+            whole = {queue: list(range(EACH)) for queue in range(4)}
+            least = {"billing": 4 * EACH, "kept": 4 * EACH}
+            assert pushed(version, broker.namesrv, least) == {"billing": whole, "kept": whole}
+            broker.catch_up()
+            broker.stop()
+        # with some kinds of RocksDB a broker that is stopped keeps not all that it was told
+        left = {row.queue: row.offset for row in asked("dump", groups=["kept"]).rows}
+        assert asked("set", groups=["billing"], topics=["Live0"], to_offset=4).done
+        assert asked("set", groups=["billing"], topics=["Live0"], queues=[2], to_offset=0).done
+        report = asked("set", groups=["billing"], topics=["Live0"], queues=[3], to_offset=99)
+        assert [(move.offset, move.asked) for move in report.moves] == [(EACH, 99)]
+        assert asked("clone", groups=["billing"], to_group="copy").done
+        assert asked("set", groups=["fresh"], topics=["Live0"], to_end=True).done
+        rows = tmp_path / "rows"  # as of an export without the first two messages of queue 1
+        rows.write_text("".join(json.dumps({"topic": "Live0", "queue": 1, "old": old, "new": new})
+                                + "\n" for old, new in ((2, 0), (EACH, EACH - 2))))  # fmt: skip
+        assert asked("map", groups=["kept"], map=str(rows)).done
+        moved = {0: [4], 1: [4], 2: [0, 1, 2, 3, 4]}
+        goes_on = {queue: left.get(queue, 0) for queue in range(4)}
+        goes_on[1] = max(goes_on[1] - 2, 0)
+        kept = {queue: list(range(at, EACH)) for queue, at in sorted(goes_on.items()) if at < EACH}
+        with Broker(version, store, **settings) as broker:
+            # to queue 0 of Live0; a broker of v2 that is started again has no route before
+            Client(driver, broker.namesrv).send(messages(1), send_timeout_ms=60_000)
+            for places in (moved, kept):
+                places[0] = [*places.get(0, []), EACH]
+            wanted = {"billing": moved, "copy": moved, "kept": dict(sorted(kept.items())),
+                      "fresh": {0: [EACH]}}  # fmt: skip
+            least = {group: sum(map(len, found.values())) for group, found in wanted.items()}
+            assert pushed(version, broker.namesrv, least) == wanted
+            broker.stop()
+        assert asked("set", undo=True).done  # of the map: before the second life
+        assert asked("dump", groups=["kept"], queues=[1]).rows[0].offset == left.get(1, 0)

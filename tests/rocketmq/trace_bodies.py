@@ -19,20 +19,16 @@ _SHAPES = {  # n: a number, s: a text, b: true or false, t: a message type, l: a
 def _field(random: Random, kind: str, spoilt: bool, types: int) -> str:
     if spoilt and random.random() < 0.2:
         return random.choice(_NUMBERS + _TEXTS)
-    return {
-        "n": str(random.randrange(1 << 31)),
-        "t": str(random.randrange(types)),
-        "b": random.choice(("true", "false")),
-        "l": random.choice(("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW")),
-        "s": random.choice(_TEXTS),
-    }[kind]
+    return {"n": str(random.randrange(1 << 31)), "t": str(random.randrange(types)),
+            "b": random.choice(("true", "false")),
+            "l": random.choice(("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW")),
+            "s": random.choice(_TEXTS)}[kind]  # fmt: skip
 
 
 def body(seed: int, kinds: Sequence[str] = KINDS, types: int = 5) -> bytes:
     """A few contexts; every other body is spoilt: fields, their number, separators or bytes.
 
-    kinds, types: the contexts and so many message types that a release knows.
-    """
+    kinds, types: the contexts and so many message types that a release knows."""
     random = Random(seed)
     spoilt, parts = seed % 2 == 1, []
     for _ in range(random.randrange(1, 5)):

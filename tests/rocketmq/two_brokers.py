@@ -1,7 +1,5 @@
 """A master and its slave under a real controller, in JVMs that can be stopped and killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -11,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import QUEUES, Broker, Client, messages
-from tests.rocketmq.replicas import until
+from tests.rocketmq.live import QUEUES, TOPICS, Broker, Client, living, messages
 
 VERSION = "5.3.3"
 
@@ -34,17 +31,13 @@ def two_brokers(folder: Path) -> Iterator[tuple[Broker, Broker, Client, Path]]:
 
 
 def killed_behind(
-    master: Broker,
-    slave: Broker,
-    client: Client,
-    some: list[dict[str, Any]],
+    master: Broker, slave: Broker, client: Client, some: list[dict[str, Any]],
     before_the_kill: Callable[[], None] = lambda: None,
-) -> list[list[Any]]:
+) -> list[list[Any]]:  # fmt: skip
     """Kill a master that has acknowledged messages while its slave did nothing; these as sent.
 
     The client ends after the kill: its end asks each broker to forget it, and waits for a slave
-    that does nothing for longer than the controller waits for it.
-    """
+    that does nothing for longer than the controller waits for it."""
     with _stopped(slave):
         before = _dispatched(master)
         client.driver.tell("send", namesrv=client.namesrv, messages=some, queues=QUEUES)
@@ -83,3 +76,30 @@ def ends(broker: Broker) -> int:
 
 def _dispatched(broker: Broker) -> int:
     return int(broker.status()["dispatched"])
+
+
+# --- Brokers and their replicas: logs, and what a client reads.
+
+SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
+
+
+def log_of(store: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((store / "commitlog").iterdir())}
+
+
+def until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def consumed(version: str, store: Path) -> list[str]:
+    """The messages that a client reads from a broker that starts on a copy."""
+    with living(version, store) as (_, client):
+        return sorted(map(str, client.read(TOPICS)))
+
+
+SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}

@@ -1,45 +1,19 @@
 """Random messages of every kind, as `Put.java` reads them: the same seed, the same messages."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from typing import Any
 
 Message = dict[str, Any]
 BASE_TIME = 1_700_000_000_000
-TAGS = (
-    "TagA",
-    "TagB",
-    "a||b",
-    "标签",
-    "😀",
-    "é",
-    "x" * 60,
-    "Aa",
-    "BB",
-    " spaced ",
-    "polygenelubricants",
-)
-WORDS = (
-    "order",
-    "k",
-    "Aa",
-    "BB",
-    "订单",
-    "😀",
-    "polygenelubricants",
-    "naïve",
-    "1",
-    "-",
-    "UNIQ",
-    "#",
-)
+TAGS = ("TagA", "TagB", "a||b", "标签", "😀", "é", "x" * 60, "Aa", "BB", " spaced ",
+        "polygenelubricants")  # fmt: skip
+WORDS = ("order", "k", "Aa", "BB", "订单", "😀", "polygenelubricants", "naïve", "1", "-", "UNIQ",
+         "#")  # fmt: skip
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
-SYSTEM = (
-    "%RETRY%group0", "%RETRY%group1", "%DLQ%group0", "RMQ_SYS_TRANS_HALF_TOPIC",
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "rmq_sys_wheel_timer",
-)  # fmt: skip
+SYSTEM = ("%RETRY%group0", "%RETRY%group1", "%DLQ%group0", "RMQ_SYS_TRANS_HALF_TOPIC",
+          "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
+          "rmq_sys_wheel_timer")  # fmt: skip
 PREPARED, COMMIT, ROLLBACK = 4, 8, 12
 INNER_BATCH = 1 << 7
 
@@ -81,12 +55,11 @@ class Workload:
             kinds += ["delay", "delay"]
         if self.shape.batch_topics:
             kinds += ["inner", "inner", "inner"]
-        message: Message = {
-            "t": r.choice(self.shape.topics), "q": r.randrange(self.shape.queues),
-            "born": BASE_TIME + number, "flag": r.choice((0, 0, 0, 1, -1)),
-            "sys": r.choice((0, 0, 0, 0, 1, 2)), "rc": 0, "bs": r.randrange(1 << 30),
-            "b": self._size(), "p": self._properties(),
-        }  # fmt: skip
+        message: Message = {"t": r.choice(self.shape.topics), "q": r.randrange(self.shape.queues),
+                            "born": BASE_TIME + number, "flag": r.choice((0, 0, 0, 1, -1)),
+                            "sys": r.choice((0, 0, 0, 0, 1, 2)), "rc": 0,
+                            "bs": r.randrange(1 << 30), "b": self._size(),
+                            "p": self._properties()}  # fmt: skip
         self._hosts(message)
         getattr(self, f"_{r.choice(kinds)}")(message)
         return message
@@ -132,10 +105,8 @@ class Workload:
 
     def _keys(self, unique: str | None) -> str:
         r = self.random
-        tokens = [
-            r.choice(WORDS) + (str(r.randrange(50)) if r.random() < 0.7 else "")
-            for _ in range(r.choice((1, 1, 1, 2, 3, 6)))
-        ]
+        tokens = [r.choice(WORDS) + (str(r.randrange(50)) if r.random() < 0.7 else "")
+                  for _ in range(r.choice((1, 1, 1, 2, 3, 6)))]  # fmt: skip
         if r.random() < 0.2:
             tokens.append(tokens[0])
         if unique and r.random() < 0.1:
@@ -154,10 +125,8 @@ class Workload:
         offsets = [str(r.choice((0, 0, r.randrange(40)))) for _ in names]
         if r.random() < 0.1:
             offsets.pop()
-        return {
-            "INNER_MULTI_DISPATCH": ",".join(names),
-            "INNER_MULTI_QUEUE_OFFSET": ",".join(offsets),
-        }
+        return {"INNER_MULTI_DISPATCH": ",".join(names),
+                "INNER_MULTI_QUEUE_OFFSET": ",".join(offsets)}  # fmt: skip
 
     # The kinds; each changes a plain message.
 

@@ -7,10 +7,7 @@ Each is built once, from its lock file, into the cache folder. All take the same
 and print a line for each message that they are given: how often it was given, its id, its keys,
 its body in hexadecimal digits. They end when they have printed WANTED lines, or when the
 milliseconds are over. One that acknowledges leaves alone, until its third time, each message of
-which a key ends with KEPT.
-"""
-
-from __future__ import annotations
+which a key ends with KEPT."""
 
 import hashlib
 import os
@@ -72,10 +69,8 @@ def _java_command(made: Path) -> list[str]:
 
 def _build_python(made: Path) -> None:
     _run(sys.executable, "-m", "venv", "venv", folder=made)
-    _run(
-        made / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes",
-        "-r", "requirements.lock", folder=made,
-    )  # fmt: skip
+    _run(made / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes",
+         "-r", "requirements.lock", folder=made)  # fmt: skip
 
 
 def _build_rust(made: Path) -> None:
@@ -114,7 +109,11 @@ PROGRAMS = {
 def missing(language: str) -> str | None:
     """Why a consumer cannot be made here; None where it can, or is there."""
     tool = PROGRAMS[language].tool
-    if _made(language).is_dir() or shutil.which(tool):
+    if _made(language).is_dir():
+        return None
+    if language == "rust" and not os.environ.get("REPUT_EVERY"):
+        return "the consumer in rust, which cargo builds for minutes: with REPUT_EVERY=1"
+    if shutil.which(tool):
         return None
     return f"no {tool}, which makes the consumer in {language}"
 
@@ -141,17 +140,15 @@ def _built(language: str) -> Path:
 
 def consume(
     language: str, address: str, group: str, topic: str, *, mode: str = "simple",
-    kind: str = "tag", expression: str = "*", wanted: int, seconds: float = 60,
-    kept: str = NOTHING,
+    kind: str = "tag", expression: str = "*", wanted: int, seconds: float = 60, kept: str = NOTHING,
 ) -> list[Received]:  # fmt: skip
     """What a consumer is given, in order."""
     words = (mode, group, topic, kind, expression, str(wanted), str(int(seconds * 1000)), kept)
     command = [*PROGRAMS[language].command(_built(language)), address, *words]
     with tempfile.TemporaryDirectory(prefix="reput-consumer-") as home:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=seconds + 120,
-            env={**os.environ, "HOME": home}, cwd=home,
-        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False,
+                              timeout=seconds + 120, env={**os.environ, "HOME": home},
+                              cwd=home)  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"the consumer in {language} died:\n{done.stderr[-3000:]}")
     lines = [line.split(" ") for line in done.stdout.splitlines() if line[:1].isdigit()]

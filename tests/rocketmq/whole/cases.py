@@ -1,7 +1,5 @@
 """Each command that makes or changes a store, how it is run here, and what then is to come."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -20,16 +18,8 @@ from tests.rocketmq.whole.life import LMQ, READERS, Made, copied
 ROOT = Path(__file__).parents[3]
 _DAYS = 10 * 24 * 3600
 _TOPICS = (
-    "Plain",
-    "Timers",
-    "Delayed",
-    "Half",
-    "Failed",
-    "Popped",
-    "PoppedInOrder",
-    "Batch",
-    "Compacted",
-)
+    "Plain", "Timers", "Delayed", "Half", "Failed", "Popped", "PoppedInOrder", "Batch", "Compacted",
+)  # fmt: skip
 
 
 class CommandFailed(AssertionError):
@@ -70,8 +60,7 @@ class Ways:
         self, *words: object, told: list[str] | None = None, leaves: Path | None = None
     ) -> None:
         """Runs a command. Raises CommandFailed where it ends with anything but 0, unless that is 1
-        and what it `leaves` is there: then consumers say what is wrong with it, too.
-        """
+        and what it `leaves` is there: then consumers say what is wrong with it, too."""
         told = self.made.words if told is None else told
         command = [sys.executable, "-m", "reput", *map(str, words), *told]
         if self.kill_after is not None:
@@ -173,12 +162,8 @@ def expire(ways: Ways) -> Served:
         if path.is_file():
             os.utime(path, (time.time() - _DAYS,) * 2)
     before, expected = len(list((store / "commitlog").iterdir())), Expected.of(ways.made)
-    ignored = [
-        word
-        for each in expected.readers
-        if each.topic == "Plain"
-        for word in ("--ignore-group", each.group)
-    ]
+    ignored = [word for each in expected.readers if each.topic == "Plain"
+               for word in ("--ignore-group", each.group)]  # fmt: skip
     ways.reput("expire", store, "--any-hour", "--yes", *ignored)
     assert len(list((store / "commitlog").iterdir())) < before, ways.said
     expected.readers = [each for each in expected.readers if each.topic != "Plain"]
@@ -225,16 +210,13 @@ def _chosen(ways: Ways, topics: set[str], *words: str) -> Served:
 def convert_rename(ways: Ways) -> Served:
     renamed = {name: f"{name}2" for name in _TOPICS}
     has = {reader.topic for reader in Expected.of(ways.made).readers}
-    words = [
-        word for old, new in renamed.items() if old in has | {"Failed"}
-        for word in ("--rename", f"{old}={new}")
-    ]  # fmt: skip
+    words = [word for old, new in renamed.items() if old in has | {"Failed"}
+             for word in ("--rename", f"{old}={new}")]  # fmt: skip
     ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *words)
     expected = Expected.of(ways.made)
     keys = [expected.keys[str(each)] for each in expected.readers]
-    expected.readers = [
-        each._replace(topic=renamed.get(each.topic, each.topic)) for each in expected.readers
-    ]
+    expected.readers = [each._replace(topic=renamed.get(each.topic, each.topic))
+                        for each in expected.readers]  # fmt: skip
     expected.keys = dict(zip(map(str, expected.readers), keys, strict=True))
     return ways.anew(ways.folder / "new", expected)
 
@@ -259,10 +241,8 @@ def _merged(ways: Ways, meet: str, times: int) -> Served:
     one, two = Expected.of(mine), Expected.of(other)
     # An LMQ has one queue, which a group reads from the first message on that it lacks.
     lmq = frozenset(str(each) for each in one.readers if each.topic == LMQ)
-    readers = [
-        each._replace(queues=each.queues * (1 if str(each) in lmq else times))
-        for each in one.readers
-    ]
+    readers = [each._replace(queues=each.queues * (1 if str(each) in lmq else times))
+               for each in one.readers]  # fmt: skip
     keys = {str(each): one.keys[str(each)] + two.keys[str(each)] for each in readers}
     last_due = max(one.last_due, two.last_due)
     due, pending = one.due | two.due, one.pending + two.pending
@@ -357,30 +337,25 @@ def _case(run: Callable[[Ways], Served], *needs: str, **more: Any) -> Case:
 # Pop's rows in RocksDB do not tell the names that their check points in the log would have.
 _BY_NAME = "rocksdb"
 CASES: dict[str, Case] = {
-    "untouched": _case(untouched, small=True),
-    "untouched-killed": _case(untouched_killed),
+    "untouched": _case(untouched, small=True), "untouched-killed": _case(untouched_killed),
     "move": _case(move, killed=True, small=True),
     "move-other-engine": _case(move_other_engine, "rocksdb", refused="files"),
-    "repair": _case(repair, killed=True),
-    "recover": _case(recover, killed=True, refused="rocksdb"),
+    "repair": _case(repair, killed=True), "recover": _case(recover, killed=True, refused="rocksdb"),
     "catch-up": _case(catch_up, killed=True, refused="rocksdb"),
-    "expire": _case(expire, killed=True),
-    "convert": _case(convert, killed=True, refused=_BY_NAME),
+    "expire": _case(expire, killed=True), "convert": _case(convert, killed=True, refused=_BY_NAME),
     "convert-topics": _case(convert_topics, refused=_BY_NAME),
-    "convert-lmq": _case(convert_lmq, "lmq"),
-    "convert-drop": _case(convert_drop, refused=_BY_NAME),
+    "convert-lmq": _case(convert_lmq, "lmq"), "convert-drop": _case(convert_drop, refused=_BY_NAME),
     "convert-rename": _case(convert_rename, refused=_BY_NAME),
     "merge-apart": _case(merge_apart, refused=_BY_NAME),
     "merge-renumber": _case(merge_renumber, refused=_BY_NAME),
     "replicate": _case(replicate, killed=True, refused="rocksdb"),
-    "back-up": _case(back_up, killed=True),
-    "back-up-cut": _case(back_up_cut, small=True),
+    "back-up": _case(back_up, killed=True), "back-up-cut": _case(back_up_cut, small=True),
     "export": _case(export, refused="both"),
     "export-messages": _case(export_messages, refused="rocksdb"),
     "append": _case(append, killed=True, refused="rocksdb"),
     "deliver-delayed": _case(deliver_delayed, killed=True, refused="rocksdb"),
     "resolve-transactions": _case(resolve_transactions, killed=True, refused="rocksdb"),
-}
+}  # fmt: skip
 
 
 def wrong(served: Served, got: Any) -> dict[str, str]:

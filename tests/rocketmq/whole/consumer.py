@@ -1,7 +1,5 @@
 """A consumer by socket: pulls, pops and acknowledges as the Java client does, without a JVM."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -89,10 +87,8 @@ class Consumer:
             after = int(answer.fields.get("nextBeginOffset", at))
             found = list(decoded(answer.body or b"")) if answer.code == _FOUND else []
             if self.topic.startswith(LMQ_PREFIX):  # the message has the position in its own topic
-                found = [
-                    each._replace(position=int(each.properties["INNER_MULTI_QUEUE_OFFSET"]))
-                    for each in found
-                ]
+                found = [each._replace(position=int(each.properties["INNER_MULTI_QUEUE_OFFSET"]))
+                         for each in found]  # fmt: skip
             found = [each for each in found if each.position >= at][:left]
             yield from found
             if left is not None:
@@ -134,9 +130,8 @@ class PopConsumer:
             request(RequestCode.POP_MESSAGE, **fields(self.group, self.topic, **wanted))
         )
         body = answer.body or b""
-        popped = messages(
-            Answer(answer.code, None, answer.fields, b"", (memoryview(body),)), BROKER
-        )
+        popped = messages(Answer(answer.code, None, answer.fields, b"", (memoryview(body),)),
+                          BROKER)  # fmt: skip
         return list(zip(decoded(body), popped, strict=True)) if popped else []
 
     def ack(self, each: Popped) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.jobs.sockets.asking import Peer
-from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import CHECK_SOON, Broker
 from tests.rocketmq.whole.consumer import Consumer, PopConsumer
@@ -39,10 +38,8 @@ class Expected:
         keys = {reader: Counter(each) for reader, each in made.expected.items()}
         # With check points in RocksDB a broker of 5.3.3 does not keep how far a group has popped.
         again = {str(each) for each in READERS["pop"][:1] if made.queues == "rocksdb"}
-        return cls(
-            readers(made.has), keys, dict(made.due), made.last_due, len(made.pending),
-            frozenset(again),
-        )  # fmt: skip
+        return cls(readers(made.has), keys, dict(made.due), made.last_due, len(made.pending),
+                   frozenset(again))  # fmt: skip
 
 
 @dataclass
@@ -84,8 +81,7 @@ def run(
     version: str, store: Path, client: Driver, expected: Expected, settings: dict[str, Any]
 ) -> Ledger:
     """Start a broker on a store, with consumers, a producer that goes on, and one that commits what
-    it is asked about, until all is past.
-    """
+    it is asked about, until all is past."""
     with Broker(version, store, **settings, **CHECK_SOON) as broker:
         with Peer(f"127.0.0.1:{broker.port}", 60) as peer:
             ledger = _Reading(peer, expected)
@@ -93,14 +89,12 @@ def run(
             _go_on(client, broker.namesrv, expected)
             if expected.pending:
                 client.tell(
-                    "await_checks", namesrv=broker.namesrv, topic="Checks",
-                    checks=expected.pending,
+                    "await_checks", namesrv=broker.namesrv, topic="Checks", checks=expected.pending,
                     seconds=_REVIVED_SECONDS + max(0.0, expected.last_due - time.time()),
                 )  # fmt: skip
             ledger.to_the_end()
         if expected.pending:
             client.answer("await_checks")
-        _pushed(version, broker.namesrv, expected, ledger.ledger)
         broker.driver.kill()  # all is read; a JVM with RocksDB may crash in a clean stop
     return ledger.ledger
 
@@ -128,27 +122,12 @@ def _go_on(client: Driver, namesrv: str, expected: Expected) -> None:
     client.ask("send", namesrv=namesrv, **asked)
 
 
-def _pushed(version: str, namesrv: str, expected: Expected, ledger: Ledger) -> None:
-    """What Java's own consumers get, one after the other."""
-    readers = [each for each in expected.readers if each.kind.startswith("push")]
-    steps = [
-        {"do": "push", "group": each.group, "topic": each.topic, "quiet_ms": 2000,
-         "least": expected.keys[str(each)].total(), "orderly": each.kind == "push-orderly"}
-        for each in readers
-    ]  # fmt: skip
-    answers = real_clients.run(version, namesrv, steps) if steps else []
-    for reader, told in zip(readers, answers, strict=True):
-        assert "answer" in told, told
-        ledger.got[str(reader)] = [each[-1]["KEYS"] for each in told["answer"]["messages"]]
-
-
 class _Reading:
     """Consumers of one broker, all of which are asked again and again."""
 
     def __init__(self, peer: Peer, expected: Expected) -> None:
         self._expected = expected
-        asked = [each for each in expected.readers if not each.kind.startswith("push")]
-        self._consumers = {str(each): _consumer(peer, each) for each in asked}
+        self._consumers = {str(each): _consumer(peer, each) for each in expected.readers}
         self.ledger = Ledger({reader: [] for reader in self._consumers})
         self._quiet = 0.0
 
@@ -166,10 +145,9 @@ class _Reading:
         end = max(self._expected.last_due, begun) + _REVIVED_SECONDS
         self._quiet = begun + _QUIET_SECONDS
         while (now := time.time()) < end and not (
-            now > self._quiet
-            and now > self._expected.last_due
+            now > self._quiet and now > self._expected.last_due
             and not self.ledger.wrong(self._expected, self._consumers)
-        ):
+        ):  # fmt: skip
             self.read()
             time.sleep(0.2)
 

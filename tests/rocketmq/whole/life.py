@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +19,8 @@ from tests.rocketmq.whole.consumer import Consumer, PopConsumer
 QUEUES = 2
 LMQ = "%LMQ%dev"
 FAILING = "failing"
-SIZES: dict[str, object] = {
-    "mappedFileSizeCommitLog": 1 << 14, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 100,
-    "maxIndexNum": 400,
-}  # fmt: skip
+SIZES: dict[str, object] = {"mappedFileSizeCommitLog": 1 << 14, "mappedFileSizeConsumeQueue": 2000,
+                            "maxHashSlotNum": 100, "maxIndexNum": 400}  # fmt: skip
 # A check point is written to the log a second after it was popped, not after ten.
 _SOON = {"popCkStayBufferTime": 1000, "popCkStayBufferTimeOut": 500}
 _ROCKSDB = {"storeType": "defaultRocksDB"}
@@ -33,14 +30,13 @@ _HOUR = 3600
 class Size(NamedTuple):
     """How much of each kind, and for how many seconds after the life's begin something waits."""
 
-    plain: int
-    timers: int
-    delayed: int
-    half: int
-    popped: int
-    due: int
-    roll: int  # timerRollWindowSlot: timers due later than that are rolled
-    java: bool = True  # whether Java's own consumers are asked as well, which takes seconds
+    plain: int = 4
+    timers: int = 8
+    delayed: int = 4
+    half: int = 4
+    popped: int = 8
+    due: int = 26
+    roll: int = 13  # timerRollWindowSlot: timers due later than that are rolled
 
     def on_this_machine(self) -> Size:
         """What waits must not be due before the life's end: longer, where a machine is busy."""
@@ -48,22 +44,13 @@ class Size(NamedTuple):
         return self._replace(due=int(self.due * times), roll=int(self.roll * times))
 
 
-SMALL = Size(4, 8, 4, 4, 8, due=26, roll=13, java=False)
-SHORT = Size(24, 64, 24, 24, 40, due=60, roll=30)
-FULL = Size(200, 1000, 200, 200, 200, due=240, roll=100)
-BY_NAME = {"small": SMALL, "short": SHORT, "full": FULL}
-
-
 def features(version: str, queues: str = "files") -> frozenset[str]:
     """What a release has of it: LMQ from 4.9.3, timers, pop and batch queues from 5.0, topics with
     compaction from 5.1, queues in RocksDB from 5.2 (where batch queues and compaction are not
-    read), check points there (popConsumerKVServiceEnable) from 5.3.2.
-    """
-    since = {
-        "plain": "4.3.0", "delayed": "4.1.0", "half": "4.3.0", "retry": "4.1.0", "lmq": "4.9.3",
-        "timers": "5.0.0", "pop": "5.0.0", "batch": "5.0.0", "compaction": "5.1.0",
-        "rocksdb": "5.2.0", "kv": "5.3.2",
-    }  # fmt: skip
+    read), check points there (popConsumerKVServiceEnable) from 5.3.2."""
+    since = {"plain": "4.3.0", "delayed": "4.1.0", "half": "4.3.0", "retry": "4.1.0",
+             "lmq": "4.9.3", "timers": "5.0.0", "pop": "5.0.0", "batch": "5.0.0",
+             "compaction": "5.1.0", "rocksdb": "5.2.0", "kv": "5.3.2"}  # fmt: skip
     has = {each for each, first in since.items() if _number(version) >= _number(first)}
     return frozenset(has - {"batch", "compaction"} if queues == "rocksdb" else has)
 
@@ -77,9 +64,7 @@ _ORDER = ("plain", "pop", "lmq", "batch", "compaction", "timers", "delayed", "ha
 
 
 class Reader(NamedTuple):
-    """A group that reads a topic. kind: pull, pop, ordered (popped in order); push or push-orderly
-    are Java's.
-    """
+    """A group that reads a topic. kind: pull, pop, ordered (popped in order)."""
 
     group: str
     topic: str
@@ -93,19 +78,16 @@ class Reader(NamedTuple):
 PARTS = {"nothing": 0.0, "quarter": 0.25, "half": 0.5, "all": 1.0}
 READERS = {
     "plain": [*(Reader(f"part-{name}", "Plain") for name in PARTS)],
-    "java": [Reader("pushed", "Plain", "push"), Reader("pushed-orderly", "Plain", "push-orderly")],
-    "delayed": [Reader("arrivals", "Delayed")],
-    "half": [Reader("arrivals", "Half")],
+    "delayed": [Reader("arrivals", "Delayed")], "half": [Reader("arrivals", "Half")],
     "retry": [
         Reader(FAILING, f"%RETRY%{FAILING}", queues=1),
         Reader("buried", f"%DLQ%{FAILING}", queues=1),
     ],
-    "lmq": [Reader("%LMQ%reader", LMQ, queues=1)],
-    "timers": [Reader("arrivals", "Timers")],
+    "lmq": [Reader("%LMQ%reader", LMQ, queues=1)], "timers": [Reader("arrivals", "Timers")],
     "pop": [Reader("popper", "Popped", "pop"), Reader("orderly", "PoppedInOrder", "ordered")],
     "batch": [Reader("part-batch", "Batch", queues=1)],
     "compaction": [Reader("part-compacted", "Compacted", queues=1)],
-}
+}  # fmt: skip
 
 
 def readers(has: frozenset[str]) -> list[Reader]:
@@ -134,8 +116,7 @@ class Made:
 
     @property
     def has(self) -> frozenset[str]:
-        has = features(self.version, self.queues)
-        return has | {"java"} if Size(*self.size).java else has
+        return features(self.version, self.queues)
 
     @property
     def words(self) -> list[str]:
@@ -145,13 +126,6 @@ class Made:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             told += ["--set", f"{name}={text}"]
         return told
-
-    def keep(self, folder: Path) -> None:
-        (folder / "made.json").write_text(json.dumps(asdict(self), indent=1))
-
-
-def kept(folder: Path) -> Made:
-    return Made(**json.loads((folder / "made.json").read_text()))
 
 
 def settings(version: str, queues: str, size: Size) -> dict[str, object]:
@@ -180,13 +154,10 @@ def live(
     """Have a broker live it and stop; folder then has `store`, a copy that was made as if the
     broker had been killed just before its stop (`killed`), and derived files of an earlier moment.
 
-    mark: begins each key of a second store, whose size is that of the first one's `Made`.
-    """
-    size = size.on_this_machine() if not mark else size
+    mark: begins each key of a second store, whose size is that of the first one's `Made`."""
     given = settings(version, queues, size)
-    made = Made(
-        version, queues, dict(given), *(str(folder / each) for each in ("store", "killed", "early"))
-    )
+    made = Made(version, queues, dict(given),
+                *(str(folder / each) for each in ("store", "killed", "early")))  # fmt: skip
     made.size = list(size)
     store = Path(made.store)
     with Broker(version, store, **given) as broker, Peer(f"127.0.0.1:{broker.port}", 60) as peer:
@@ -202,7 +173,6 @@ def live(
         life.tail()
         _frozen(broker, store, Path(made.killed))
         broker.stop()
-    made.keep(folder)
     return made
 
 
@@ -259,8 +229,6 @@ class _Life:
         self.broker.catch_up()
         for reader, part in zip(READERS["plain"], PARTS.values(), strict=True):
             self._part_way(reader, part, self.size.plain)
-        for reader in READERS["java"] if self.size.java else ():
-            self._part_way(reader, 0.5, self.size.plain)
 
     def lmq(self) -> None:
         sent = self._messages("lmq", self.size.plain, "Behind")
@@ -357,8 +325,7 @@ class _Life:
         """All are popped, in order and not, and a third acknowledged. What follows in the log fills
         the segment: nothing else keeps these messages from being deleted, not even their check
         points. What is invisible for longer than timers are rolled a broker gives again even where
-        it was acknowledged.
-        """
+        it was acknowledged."""
         for reader, kind in zip(READERS["pop"], ("popped", "inorder"), strict=True):
             sent = self._messages(kind, self.size.popped, reader.topic)
             if reader.kind == "ordered":
@@ -367,9 +334,8 @@ class _Life:
             self._send(sent)
             self._send([{"t": "Filler", "q": 0, "b": 5000} for _ in range(3)])
             self.broker.catch_up()
-            consumer = PopConsumer(
-                self.peer, reader.group, reader.topic, int(reader.kind == "ordered")
-            )
+            consumer = PopConsumer(self.peer, reader.group, reader.topic,
+                                   int(reader.kind == "ordered"))  # fmt: skip
             keys = [message["p"]["KEYS"] for message in sent]
             invisible = (self.size.roll - 2) * 1000
             popped = consumer.pop(invisible)
@@ -402,7 +368,6 @@ class _Life:
         """The last messages, which a crash may take: two timers, and two that a group has read."""
         sent = self._messages("tail", 2, "Plain")
         self._send(sent)
-        readers = [*READERS["plain"], *(READERS["java"] if self.size.java else ())]
         if "timers" in self.made.has:
             for n, message in enumerate(self._messages("tail-timer", 2, "Timers")):
                 due = int((self.begun + self.size.due) * 1000) - 500 * n
@@ -411,7 +376,7 @@ class _Life:
                 self._send([message])
                 self._tail(READERS["timers"][0], [message["p"]["KEYS"]])
         self.broker.catch_up()
-        for reader in readers:
+        for reader in READERS["plain"]:
             self._tail(reader, [message["p"]["KEYS"] for message in sent])
             if reader.group == "part-all":
                 consumer = Consumer(self.peer, reader.group, reader.topic, reader.queues)

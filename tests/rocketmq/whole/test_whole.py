@@ -1,10 +1,4 @@
-"""Each command, then a real broker past all due times: what its consumers get, each message once.
-
-By size: `small` is for `make test-real`, `short` for `make test-long`, and what REPUT_WHOLE names
-(`full`: 1,000 timers) takes the place of `short`. `python -m tests.rocketmq.whole` prints a table.
-"""
-
-from __future__ import annotations
+"""Each command, then a real broker past all due times: consumers get each message once."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -16,25 +10,22 @@ import pytest
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, Case, Refused, Ways, wrong
-from tests.rocketmq.whole.life import BY_NAME, Made, Size, features, live
+from tests.rocketmq.whole.life import Made, Size, features, live
 from tests.rocketmq.whole.reports import BY_REPUT
+from tests.spread import spread
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(1800)]
 
 RELEASE = "5.3.3"
-RELEASES = ("4.9.7", "5.1.4", "5.4.0", "5.5.1")
-LARGE = os.environ.get("REPUT_WHOLE", "short")
+RELEASES = ("4.9.7", RELEASE, "5.1.4", "5.4.0", "5.5.1")
 KILL_AFTER = (0.7, 1.4, 2.1)  # seconds
-# What is not right yet, by case and engine of queues ("": both). Where a case comes right its row
-# goes: the marks are strict.
-WRONG: dict[tuple[str, str], str] = {}
 # Reports whose stores are of one release or engine; of all others RELEASE, and files.
-OF_REPORTS = {"7480": ("5.1.4", "files"), "9957": (RELEASE, "rocksdb"), "10668": ("5.5.1", "files")}
+OF_REPORTS = {"9957": (RELEASE, "rocksdb"), "10668": ("5.5.1", "files")}
 EVERY = CASES | {f"#{number}": case for number, case in BY_REPUT.items()}
 
 
 class Lives:
-    """One life by release, engine of queues and size, for all tests of a session."""
+    """One life by release and engine of queues, for all tests of a session."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder, self._stack = folder, stack
@@ -46,12 +37,12 @@ class Lives:
             self._clients[version] = self._stack.enter_context(Driver(version))
         return self._clients[version]
 
-    def made(self, version: str, queues: str, size: str, mark: str = "") -> Made:
-        name = f"{version}-{queues}-{size}-{mark}"
+    def made(self, version: str, queues: str, mark: str = "") -> Made:
+        name = f"{version}-{queues}-{mark}"
         if name not in self._made:
             folder = self._folder / name
             folder.mkdir(exist_ok=True)
-            own = Size(*self.made(version, queues, size).size) if mark else BY_NAME[size]
+            own = Size(*self.made(version, queues).size) if mark else Size().on_this_machine()
             self._made[name] = live(version, folder, self.client(version), own, queues, mark)
         return self._made[name]
 
@@ -63,15 +54,12 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
 
 
 @pytest.fixture
-def each_once(lives: Lives, folder: Path, request: pytest.FixtureRequest) -> Callable[..., None]:
+def each_once(lives: Lives, folder: Path) -> Callable[..., None]:
     """Runs a case, and a broker on what it made."""
 
-    def run(name: str, version: str, queues: str, size: str, kill: float | None = None) -> None:
-        for engine in (queues, ""):
-            if (name, engine) in WRONG:
-                request.applymarker(pytest.mark.xfail(reason=WRONG[name, engine], strict=True))
-        made = lives.made(version, queues, size)
-        other = lambda: lives.made(version, queues, size, "second-")  # noqa: E731
+    def run(name: str, version: str, queues: str, kill: float | None = None) -> None:
+        made = lives.made(version, queues)
+        other = lambda: lives.made(version, queues, "second-")  # noqa: E731
         ways, case = Ways(made, folder, other, kill), EVERY[name]
         if case.is_refused(queues):
             with pytest.raises(Refused, match="reput: error: "):
@@ -91,55 +79,41 @@ def _names(true: Callable[[Case], bool] = lambda _: True) -> list[str]:
 
 @pytest.mark.parametrize("name", _names(lambda case: case.small))
 def test_a_small_store_is_whole_after(name: str, each_once: Callable[..., None]) -> None:
-    each_once(name, RELEASE, "files", "small")
+    each_once(name, RELEASE, "files")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("queues", ["files", "rocksdb"])
-@pytest.mark.parametrize("name", _names())
-def test_a_store_is_whole_after(name: str, queues: str, each_once: Callable[..., None]) -> None:
-    each_once(name, RELEASE, queues, LARGE)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kill", KILL_AFTER)
-@pytest.mark.parametrize("name", _names(lambda case: case.killed))
+@pytest.mark.parametrize(("kill", "name"), spread(KILL_AFTER, _names(lambda case: case.killed)))
 def test_a_command_that_was_killed_and_run_again(
     name: str, kill: float, each_once: Callable[..., None]
 ) -> None:
-    each_once(name, RELEASE, "files", "small", kill)
+    each_once(name, RELEASE, "files", kill)
 
 
-MADE = [
-    (version, queues)
-    for version in RELEASES
-    for queues in ("files", "rocksdb")[: 1 + ("rocksdb" in features(version))]
-]
+MADE = [(version, queues) for version in RELEASES
+        for queues in ("files", "rocksdb")[: 1 + ("rocksdb" in features(version))]]  # fmt: skip
 
 
 def _some(made: list[tuple[str, str]], place: int) -> list[tuple[str, str]]:
-    """Two of them, which take turns; all with REPUT_EVERY=1."""
-    if os.environ.get("REPUT_EVERY") or len(made) < 2:
-        return made
-    return [made[(place + more) % len(made)] for more in (0, len(made) // 2)]
+    """One of them, which take turns; all with REPUT_EVERY=1."""
+    return made if os.environ.get("REPUT_EVERY") else [made[place % len(made)]]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("version", "queues", "name"),
     [
-        (*made, name)
-        for place, (name, case) in enumerate(CASES.items())
+        (*made, name) for place, (name, case) in enumerate(CASES.items())
         for made in _some([made for made in MADE if case.needs <= features(*made)], place)
     ],
-)
-def test_other_releases(
+)  # fmt: skip
+def test_a_store_is_whole_after(
     version: str, queues: str, name: str, each_once: Callable[..., None]
 ) -> None:
-    each_once(name, version, queues, "small")
+    each_once(name, version, queues)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", BY_REPUT)
 def test_what_a_public_report_is_of(number: str, each_once: Callable[..., None]) -> None:
-    each_once(f"#{number}", *OF_REPORTS.get(number, (RELEASE, "files")), "small")
+    each_once(f"#{number}", *OF_REPORTS.get(number, (RELEASE, "files")))

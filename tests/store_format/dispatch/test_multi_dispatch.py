@@ -63,7 +63,7 @@ def test_lists_and_topics_that_are_left_out() -> None:
 @pytest.mark.parametrize("double", ["false", "true"])
 @pytest.mark.parametrize("for_lmq", ["false", "true"])
 def test_lmq_queues_in_rocksdb_have_no_files(release: str, double: str, for_lmq: str) -> None:
-    """tests/rocketmq/test_lmq_in_rocksdb.py has RocketMQ's own."""
+    """tests/rocketmq/test_commands_in_rocksdb.py has RocketMQ's own."""
     given = {"rocksdbCQDoubleWriteEnable": double, "combineCQUseRocksdbForLmq": for_lmq}
     lists = properties(("INNER_MULTI_DISPATCH", "%LMQ%a"), ("INNER_MULTI_QUEUE_OFFSET", "1"))
     message = Message(topic="T", queue_id=5, properties=lists)

@@ -56,7 +56,7 @@ def test_nothing_is_published(change, when, tmp_path, monkeypatch) -> None:
             change(last)
         return rows
 
-    monkeypatch.setattr(convert_store, "write_log", changing)
+    monkeypatch.setattr(convert_store.new_log, "write_log", changing)
     with local_engine(1) as engine, pytest.raises(StoreError):
         convert(
             engine, str(store), str(tmp_path / "out"), rocketmq=golden.version,

@@ -179,7 +179,6 @@ def config_of(topic: Topic) -> dict[str, object]:
 
 @answers(codes.RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
 def system_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The topics that a broker uses itself."""
     own = [name for name in broker.store.topics if name.startswith("rmq_sys_")]
     named = [broker.name, broker.cluster, f"{broker.cluster}_REPLY_TOPIC"]
     return found(codes.fastjson({"topicList": list(dict.fromkeys([*_SYSTEM, *named, *own]))}))

@@ -167,7 +167,6 @@ def columns_of(*texts: str | OutputColumn) -> tuple[OutputColumn, ...]:
 
 
 def write_table(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:
-    """Write rows as a table with a heading."""
     texts = [[column.title for column in columns]]
     texts += [[column.cell(row) for column in columns] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*texts, strict=True)]

@@ -49,7 +49,6 @@ class Source:
     new_marks: dict[_Mark, int | None] = field(default_factory=dict)
 
     def new_queue(self, key: new_log.QueueKey) -> new_log.QueueKey:
-        """The queue's topic and id in the new log."""
         decision = self.changes.of_queue(*key)
         return new_log.QueueKey(
             self.changes.renamed(key.topic), key.queue_id + decision.queue_shift

@@ -118,7 +118,6 @@ class Exported:
 
     @property
     def messages(self) -> int:
-        """The number of exported messages."""
         return self.sums.messages
 
     @property
@@ -267,7 +266,6 @@ class Chosen:
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns of the files."""
         return SCHEMA if self.bodies else SCHEMA.remove(_BODY)
 
     @property

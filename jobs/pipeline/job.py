@@ -37,7 +37,6 @@ class FoundStore:
         return time.monotonic() - self.started
 
     def job(self, staging: Staging) -> Pipeline:
-        """The job on this store in a staging folder."""
         return Pipeline(self.engine, self.plan, staging, self.cut, self.progress)
 
     def output(

@@ -128,7 +128,6 @@ class Pipeline:
         self.rules = replace(self.rules, check_property_crc=self.plan.profile.property_crc)
 
     def scan(self) -> link.Linked:
-        """Scan and link all splits."""
         return link.link_all(self.plan.splits, self._scan)
 
     def scan_segments(self) -> tuple[dict[int, link.SegmentWalk], dict[int, link.Scanned]]:

@@ -287,7 +287,6 @@ def _cut_offsets(
 def _make_anew(
     made: Place, database: Database, old: Mapping[str, Any], new: Mapping[str, Any], about: Restored
 ) -> None:
-    """Make a RocksDB anew, with other offsets."""
     changed = [{name: {int(queue): at for queue, at in queues.items() if is_queue_id(queue)}
                 for name, queues in table.items() if old[name] != new.get(name)}
                for table in (old, new)]  # fmt: skip

@@ -326,7 +326,6 @@ def fitting_sizes(segments: Sequence[Segment]) -> list[int]:
 
 
 def queue_size(queues: Iterable[Sequence[NamedFile]], batch: bool) -> Size | None:
-    """The size of queue files. queues: the files of each queue."""
     unit = entry_bytes(batch)
     votes: Counter[int] = Counter()
     there: list[NamedFile] = []

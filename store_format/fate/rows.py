@@ -283,7 +283,6 @@ def gather_shown(
     store: OpenedStore, keep: Keep, notes: Notes, every: bool = False,
     also: Callable[[Step], None] | None = None,
 ) -> Gathered:  # fmt: skip
-    """`gather`, with progress."""
     log = store.log
     notes.to_scan += log.end - log.start
     before = notes.scanned

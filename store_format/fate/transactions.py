@@ -82,7 +82,6 @@ class Transaction(NamedTuple):
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
-    """Which marks are of transactions."""
     own: npt.NDArray[np.bool_] = np.isin(
         marks["kind"], (HALF, OP, DISCARDED, ROCKSDB_HALF, ROCKSDB_OP)
     )
@@ -167,7 +166,6 @@ def _by_rows(found: Marks, rows: HalfRows) -> None:
 
 
 def _least(ends: Numbers, starts: Numbers) -> Numbers:
-    """The least end of each group, or NONE."""
     found = np.minimum.reduceat(np.where(ends == NONE, _FAR, ends), starts)
     return np.where(found == _FAR, NONE, found)
 

@@ -97,8 +97,6 @@ def topic_folders(store: Folder, kind: str, topic: str) -> list[QueuePath]:
 
 
 class _Folders:
-    """What is a folder, by one listing of each folder."""
-
     def __init__(self, store: Folder) -> None:
         self._store = store
         self._known: dict[str, set[str]] = {}

@@ -234,8 +234,6 @@ class _Blank:
 
 
 class _WithBlank(ReaderOf):
-    """A segment whose records end in zeros, with a BLANK in their place."""
-
     def __init__(self, reader: protocol.Reader, end: int | None) -> None:
         super().__init__(reader)
         self._end = end

@@ -389,7 +389,6 @@ def has_mark_only(head: IndexHeader) -> bool:
 
 
 def _not_zero(file: Reader, start: int) -> int | None:
-    """Where the first byte from `start` on is that is not zero."""
     at, size = start, file.state.size
     while at < size:
         if isinstance(file, LocalReader):

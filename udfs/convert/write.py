@@ -371,7 +371,6 @@ class _Stream:
         self._done = 0
 
     def fill(self, chunk: _Chunk, stop: int) -> None:
-        """Put the records whose places are before `stop` into a chunk."""
         while True:
             if self._rows is None:
                 self._rows, self._done = next(self.steps, None), 0

@@ -192,7 +192,6 @@ class SmallQueues:
 
 
 def built_rows(stream: bytes) -> Iterator[pa.RecordBatch]:
-    """The BUILT rows of one `SmallQueues.take`."""
     with pa.ipc.open_stream(stream) as rows:
         yield from rows
 

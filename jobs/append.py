@@ -13,40 +13,13 @@ import pyarrow as pa
 from reput.broker.services.files import add_topics
 from reput.broker.writer.copies import Copied, CopyChoice, copy_messages
 from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.console import options
 from reput.jobs.console.endings import room_of
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    FAILED,
-    TIME_FORMS,
-    USAGE,
-    WRITES_AS,
-    add_broker,
-    add_consent,
-    add_timezone,
-    consent,
-    host_port,
-    milliseconds,
-    new_file,
-    setting_layers,
-    show,
-)
 from reput.jobs.console.progress import progress_of
 from reput.jobs.console.voice import add_output, complain, remark
 from reput.jobs.deriving.timers import mend_written
 from reput.jobs.engines.signals import Stopped, StopSignals
-from reput.jobs.exporting.append import (
-    FromExport,
-    JsonLines,
-    Line,
-    Lines,
-    NumberedRows,
-    append_exported,
-    closing_source,
-    longest_line,
-    segments_of,
-    source_of,
-)
+from reput.jobs.exporting import append
 from reput.jobs.exporting.files import export_manifest
 from reput.jobs.exporting.read_back import exported_row, is_exported
 from reput.jobs.opening.held import refuse_shared_files, refuse_what_is_no_store
@@ -125,18 +98,18 @@ examples:
         "--topic", default="", help="of another store or an export: only this topic"
     )
     parser.add_argument(
-        "--since", type=milliseconds, metavar="TIME",
-        help=f"of another store or an export: stored then or later: {TIME_FORMS}",
+        "--since", type=options.milliseconds, metavar="TIME",
+        help=f"of another store or an export: stored then or later: {options.TIME_FORMS}",
     )  # fmt: skip
     parser.add_argument(
         "--until",
-        type=milliseconds,
+        type=options.milliseconds,
         metavar="TIME",
         help="of another store or an export: stored before that",
     )
-    add_broker(parser, WRITES_AS)
-    add_timezone(parser)
-    add_consent(parser)
+    options.add_broker(parser, options.WRITES_AS)
+    options.add_timezone(parser)
+    options.add_consent(parser)
     parser.add_argument(
         "--offset-map", metavar="FILE",
         help="of another store or an export: write where its positions are in STORE, for `reput "
@@ -185,10 +158,10 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_shared_files(store)
     if arguments.rocketmq:
         profile(arguments.rocketmq)
-    settings = merge_layers(*setting_layers(arguments))
-    listen = host_port("--ha-listen", arguments.ha_listen) if arguments.ha_listen else None
+    settings = merge_layers(*options.setting_layers(arguments))
+    listen = options.host_port("--ha-listen", arguments.ha_listen) if arguments.ha_listen else None
     # opened before the store, which must not be made if the file is missing
-    with closing_source(_opened(arguments)) as source:
+    with append.closing_source(_opened(arguments)) as source:
         return _run(arguments, store, settings, source, is_new, listen)
 
 
@@ -203,7 +176,7 @@ def _run(
     if arguments.dry_run:
         return _would_append(arguments, store, settings, source, is_new)
     if not is_new:
-        consent(arguments.yes)(f"append to the log of {store}, in place")
+        options.consent(arguments.yes)(f"append to the log of {store}, in place")
     writer = open_writer(
         arguments.store,
         rocketmq=arguments.rocketmq,
@@ -214,7 +187,7 @@ def _run(
         discovered=discovered,
     )
     start = writer.log.end
-    code, said, topics, waits = DONE, "", list[str](), list[str]()
+    code, said, topics, waits = options.DONE, "", list[str](), list[str]()
     progress = progress_of(arguments)
     # until the writer is closed, no signal may end the process
     counted: Counted | None = None
@@ -223,7 +196,7 @@ def _run(
             counted = Counted(stop.check)
             if writer.recovered is not None:  # before other records stand where the log was cut
                 waits = mend_written(writer, store, settings)
-            if (file := new_file(arguments, "offset_map", settings)) is not None:
+            if (file := options.new_file(arguments, "offset_map", settings)) is not None:
                 lines = MapLines(stack.enter_context(file.writing()))
                 stack.callback(lines.end)
                 writer.placed = lines.add
@@ -241,11 +214,14 @@ def _run(
                 with progress.stage("append", shown):
                     code, said = _append_from(arguments, writer, source, counted, stop.waiting)
             except Unavailable as error:  # the store takes no message at all now
-                code, said = FAILED, f"{store}: {error} ({type(error).__name__}, {error.status})"
+                code, said = (
+                    options.FAILED,
+                    f"{store}: {error} ({type(error).__name__}, {error.status})",
+                )
                 if isinstance(error, DiskFull):
                     said += f"; {room_of(store)}"
             except Refused as error:
-                code, said = USAGE, _refusal(arguments, error)
+                code, said = options.USAGE, _refusal(arguments, error)
             except Stopped as error:
                 code, said = error.exit_code, str(error)
             writer.flush()
@@ -262,17 +238,17 @@ def _run(
     }
     _report(arguments, done, writer, warnings, discovered, topics, waits)
     if said:
-        nothing = code == DAMAGE and not counted.messages
+        nothing = code == options.DAMAGE and not counted.messages
         complain(said if nothing else f"{said}; {_progress_of(arguments, counted.messages)}")
-    return DAMAGE if code == DONE and writer.entries_cut else code
+    return options.DAMAGE if code == options.DONE and writer.entries_cut else code
 
 
 def _opened(arguments: argparse.Namespace) -> Any:
     """The opened source. Raises SettingError if it is missing or unreadable, StoreError."""
     try:
         if arguments.from_store:
-            return segments_of(arguments.from_store)
-        return source_of(arguments.source, arguments.skip, _wanted(arguments))
+            return append.segments_of(arguments.from_store)
+        return append.source_of(arguments.source, arguments.skip, _wanted(arguments))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         option = "--from-store" if arguments.from_store else "--from"
         name, why = arguments.from_store or arguments.source, os.strerror(error.errno or 0)
@@ -299,14 +275,16 @@ def _would_append(
     try:
         code, said = _append_from(arguments, trial, source, counted)
     except Refused as error:
-        code, said = USAGE, _refusal(arguments, error)
+        code, said = options.USAGE, _refusal(arguments, error)
     messages = counted.messages
     whole = {"messages": messages, "store": store, "new": is_new, "dry_run": True}
     what = "which would be made" if is_new else "whose log goes on"
-    show(arguments, whole, f"would append {plain_count(messages, 'message')} to {store}, {what}")
+    options.show(
+        arguments, whole, f"would append {plain_count(messages, 'message')} to {store}, {what}"
+    )
     if said:
         complain(said)
-    return DAMAGE if messages and code == DONE else code
+    return options.DAMAGE if messages and code == options.DONE else code
 
 
 def _append_from(
@@ -314,7 +292,7 @@ def _append_from(
     waiting: Callable[[Any], Any] = iter,
 ) -> tuple[int, str]:  # fmt: skip
     """Append a source; (exit code, text) of its damage, or that it has nothing of the topic."""
-    code, said = DONE, ""
+    code, said = options.DONE, ""
     if arguments.from_store:
         copied = copy_messages(
             writer, source, record_rules(writer.profile), _wanted(arguments), arguments.skip,
@@ -322,12 +300,12 @@ def _append_from(
         )  # fmt: skip
         code, said = _source_damage(arguments.from_store, copied)
     else:
-        if isinstance(source, JsonLines):
-            source.most = longest_line(writer.settings.max_message_size)
+        if isinstance(source, append.JsonLines):
+            source.most = append.longest_line(writer.settings.max_message_size)
         _append_all(writer, waiting(source), counted)
     if arguments.topic and not (said or counted.messages or arguments.skip):
         where = arguments.from_store or arguments.source
-        code, said = DAMAGE, f"{where}: has no such message of topic {arguments.topic!r}"
+        code, said = options.DAMAGE, f"{where}: has no such message of topic {arguments.topic!r}"
     return code, said
 
 
@@ -364,9 +342,9 @@ def _progress_of(arguments: argparse.Namespace, messages: int) -> str:
 def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
     """(exit code, text) about damage in the source of a copy; no text if its log was sound."""
     if copied.fault in (Fault.BLANK, Fault.ZEROS, Fault.NONE):
-        return DONE, ""
+        return options.DONE, ""
     field, reason = REASONS[copied.fault]
-    return DAMAGE, f"{store}: stopped at {copied.stopped_at}: {field}: {reason}"
+    return options.DAMAGE, f"{store}: stopped at {copied.stopped_at}: {field}: {reason}"
 
 
 def _inputs(arguments: argparse.Namespace) -> list[Place]:
@@ -388,16 +366,18 @@ def _wanted(arguments: argparse.Namespace) -> CopyChoice:
 
 
 def _append_all(
-    writer: CommitLogWriter, source: Iterator[Lines | NumberedRows | FromExport], counted: Counted
+    writer: CommitLogWriter,
+    source: Iterator[append.Lines | append.NumberedRows | append.FromExport],
+    counted: Counted,
 ) -> None:
     """Append a source's messages. Raises Refused at the first refusal, naming line or row."""
     rows = JsonRows(writer.profile.property_map_capacity)
     try:
         for item in source:
-            if isinstance(item, NumberedRows):
+            if isinstance(item, append.NumberedRows):
                 append_arrow(writer, item.batch, item.first, counted.add)
-            elif isinstance(item, FromExport):
-                append_exported(writer, item.where, item.row)
+            elif isinstance(item, append.FromExport):
+                append.append_exported(writer, item.where, item.row)
                 counted.add(1)
             else:
                 _append_lines(writer, item, rows, counted)
@@ -405,7 +385,9 @@ def _append_all(
         raise BadRow(f"cannot be read: {error}") from None
 
 
-def _append_lines(writer: CommitLogWriter, lines: Lines, rows: JsonRows, counted: Counted) -> None:
+def _append_lines(
+    writer: CommitLogWriter, lines: append.Lines, rows: JsonRows, counted: Counted
+) -> None:
     """Append lines as a table's rows if they can be; from what is refused on one by one."""
     before, table = counted.messages, rows.table(lines.raw)
     if table is not None:
@@ -417,7 +399,7 @@ def _append_lines(writer: CommitLogWriter, lines: Lines, rows: JsonRows, counted
         counted.add(1)
 
 
-def _append_line(writer: CommitLogWriter, line: Line) -> None:
+def _append_line(writer: CommitLogWriter, line: append.Line) -> None:
     try:
         fields = json.loads(line.text)
         if not isinstance(fields, dict):
@@ -425,7 +407,7 @@ def _append_line(writer: CommitLogWriter, line: Line) -> None:
         if not is_exported(fields):
             writer.append(message_from(fields))
         elif BODY_BASE64 in fields:
-            append_exported(writer, "of an export", exported_row(fields))
+            append.append_exported(writer, "of an export", exported_row(fields))
         else:
             raise BadRow("was exported with --no-bodies")
     except Refused as error:
@@ -469,4 +451,4 @@ def _report(
     lines += guessed_lines(discovered) if done.messages else []
     lines += [f"  waits     {line}" for line in waits]
     lines += [f"  warning   {warning}" for warning in warnings]
-    show(arguments, whole, "\n".join(lines), found_lines(discovered))
+    options.show(arguments, whole, "\n".join(lines), found_lines(discovered))

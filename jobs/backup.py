@@ -8,17 +8,8 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import OfStore, add_options, option, shown
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    TextFile,
-    add_broker,
-    asked_of,
-    byte_rate,
-    duration,
-    show,
-)
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
@@ -80,13 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="a store's root, path or URL")
     add_options(parser, Backup)
     parser.add_argument(
-        "--every", type=duration, metavar="TIME",
+        "--every", type=options.duration, metavar="TIME",
         help="go on until stopped: again each 5m, 1h, ..., a line each time",
     )  # fmt: skip
     parser.add_argument(
         "--textfile", metavar="FILE.prom", help="write metrics for node_exporter after each backup"
     )
-    add_broker(parser, "the release of its broker; without it, as the store's files show")
+    options.add_broker(parser, "the release of its broker; without it, as the store's files show")
     add_output(parser)
 
 
@@ -94,18 +85,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Back up, and say what is new: 0 done; 1 where the log has damage, which is kept as it is, or
     with --dry-run where something is new.
     """
-    rate = None if arguments.rate is None else byte_rate(arguments.rate)
+    rate = None if arguments.rate is None else options.byte_rate(arguments.rate)
     if arguments.every is not None and arguments.dry_run:
         raise SettingError("--dry-run says what is there now: not with --every")
     arguments.conf = arguments.broker_conf
-    asked = asked_of(arguments, Backup, rate=rate)
+    asked = options.asked_of(arguments, Backup, rate=rate)
     tell = _metrics(arguments.textfile, asked)
     while arguments.every is not None:
         began = time.monotonic()
         try:
             about = backup(asked)
             tell(about)
-            show(arguments, about.as_json(), about.line() if about.good else about.text())
+            options.show(arguments, about.as_json(), about.line() if about.good else about.text())
             sys.stdout.flush()
         except (OSError, StoreError) as error:  # a lost connection, a cleaned segment: next time
             if isinstance(error, SettingError):
@@ -116,8 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         time.sleep(max(arguments.every / 1000 - (time.monotonic() - began), 0))
     about = backup(asked)
     tell(about)
-    show(arguments, about.as_json(), about.text(), good=about.good)
-    return DONE if about.good and not (about.dry_run and about.new) else DAMAGE
+    options.show(arguments, about.as_json(), about.text(), good=about.good)
+    return options.DONE if about.good and not (about.dry_run and about.new) else options.DAMAGE
 
 
 # ---
@@ -139,7 +130,7 @@ def _metrics(path: str | None, asked: Backup) -> "Callable[[BackedUp | None], No
     """What writes the file after a round; None: it failed. Raises SettingError, StoreError."""
     if path is None or asked.dry_run:
         return lambda about: None
-    file = TextFile(path, asked.store, asked.settings or {}, b"# HELP reput_backup_")
+    file = options.TextFile(path, asked.store, asked.settings or {}, b"# HELP reput_backup_")
     found = dict[str, float](failures=0, branches=0)
 
     def tell(about: "BackedUp | None") -> None:

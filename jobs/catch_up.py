@@ -7,16 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import InPlace, OfLog, OfStore, add_options, option
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_consent,
-    add_store,
-    add_timezone,
-    asked_of,
-    show,
-)
 from reput.jobs.engines.choice import alone
 from reput.store_format.discover.purpose import CATCH_UP, CATCH_UP_IN_PLACE
 from reput.store_format.faults import StoreError
@@ -147,9 +139,9 @@ def follow(asked: Follow) -> "CaughtUp | None":
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
-    add_store(parser, in_place=True)
-    add_timezone(parser)
-    add_consent(parser)
+    options.add_store(parser, in_place=True)
+    options.add_timezone(parser)
+    options.add_consent(parser)
     add_options(parser, CatchUp)
     parser.add_argument(
         "--follow", action="store_true", help="go on while the log is copied in, until it ends"
@@ -165,17 +157,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Catch up, and report: 0 done, or nothing new; 1 with --dry-run if there are new messages, or
     if queues lack older messages of the log.
     """
-    asked = asked_of(arguments, CatchUp)
+    asked = options.asked_of(arguments, CatchUp)
     _check_words(arguments)
     lacking = False
 
     def say(about: "CaughtUp") -> None:
         nonlocal lacking
         lacking |= bool(about.lacking)
-        show(arguments, asdict(about), about.text(), about.details(), not about.lacking)
+        options.show(arguments, asdict(about), about.text(), about.details(), not about.lacking)
 
     if arguments.follow:
-        rounds = asked_of(arguments, Follow, said=say)
+        rounds = options.asked_of(arguments, Follow, said=say)
         if arguments.checkpoint:
             from reput.jobs.engines.session import command_session
             from reput.jobs.in_place.follow_stream import follow_stream
@@ -185,10 +177,14 @@ def run(arguments: argparse.Namespace) -> int:
                 follow_stream(spark, arguments.checkpoint, rounds, held, at)
         else:
             follow(rounds)
-        return DAMAGE if lacking else DONE
+        return options.DAMAGE if lacking else options.DONE
     about = catch_up(asked)
     say(about)
-    return DAMAGE if about.left_out or lacking or (about.needed and not about.done) else DONE
+    return (
+        options.DAMAGE
+        if about.left_out or lacking or (about.needed and not about.done)
+        else options.DONE
+    )
 
 
 def _check_words(arguments: argparse.Namespace) -> None:

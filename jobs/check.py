@@ -4,32 +4,7 @@ import argparse
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from reput.jobs.console.declared import (
-    OfLog,
-    add_options,
-    all_ranges,
-    assumed_names,
-    given,
-    option,
-    remade_lives,
-    staging,
-)
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    USAGE,
-    VERSIONS,
-    add_job,
-    answer,
-    asked_of,
-    asks_store,
-    engine_for,
-    given_words,
-    new_file,
-    new_ranges,
-    number,
-    show,
-)
+from reput.jobs.console import declared, options
 from reput.jobs.console.progress import progress_of
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
@@ -52,17 +27,17 @@ examples:
   reput check /data/store --json --picture log.svg
   reput check /backup/repository --restore 3
 
-{VERSIONS}"""
+{options.VERSIONS}"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check(OfLog):
+class Check(declared.OfLog):
     """What `reput check` is asked."""
 
-    ranges: "BinaryIO | None" = all_ranges()
-    assume_names: bool = assumed_names()
-    remade: str = remade_lives()
-    staging_folder: str | None = staging()
+    ranges: "BinaryIO | None" = declared.all_ranges()
+    assume_names: bool = declared.assumed_names()
+    remade: str = declared.remade_lives()
+    staging_folder: str | None = declared.staging()
 
 
 @on_engine(Check)
@@ -79,7 +54,7 @@ def check(engine: Engine, asked: Check) -> "CheckReport":
 
 
 @dataclass(frozen=True)
-class CheckRepository(OfLog):
+class CheckRepository(declared.OfLog):
     """What `reput check` is asked of a backup repository. store: its path or URL.
 
     name: of one store in it.
@@ -87,9 +62,9 @@ class CheckRepository(OfLog):
 
     _: KW_ONLY
     name: str | None = None
-    restore: int = option(
+    restore: int = declared.option(
         "of a repository as a whole: restore N random moments of each store to a temporary folder, "
-        "and check the stores that they are", 0, type=number, metavar="N",
+        "and check the stores that they are", 0, type=options.number, metavar="N",
     )  # fmt: skip
 
 
@@ -108,37 +83,37 @@ def check_repository(engine: Engine, asked: CheckRepository) -> "CheckedReposito
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, OfLog, _HELP, times=True)
+    options.add_job(parser, declared.OfLog, _HELP, times=True)
     parser.set_defaults(whole_repository=False)
     parser.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
-    add_options(parser, Check)
-    add_options(parser, CheckRepository, "restore")
+    declared.add_options(parser, Check)
+    declared.add_options(parser, CheckRepository, "restore")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and say what was found: 0 sound; 1 not; 2 the store is of another release."""
     if arguments.whole_repository:
-        of_repository = given(
+        of_repository = declared.given(
             arguments, CheckRepository, name=arguments.store_name, progress=progress_of(arguments)
         )
-        with engine_for(arguments) as engine:
+        with options.engine_for(arguments) as engine:
             about = check_repository(engine, of_repository)
-        return answer(arguments, about, about.good)
+        return options.answer(arguments, about, about.good)
     if arguments.restore:
         raise SettingError("--restore: is of a backup repository, as a whole")
-    asked = asked_of(arguments, Check)
-    picture = new_file(arguments, "picture", asked.settings)
+    asked = options.asked_of(arguments, Check)
+    picture = options.new_file(arguments, "picture", asked.settings)
     with (
-        new_ranges(arguments, asked.settings) as ranges,
-        engine_for(arguments, asks_store(asked, CHECK)) as engine,
+        options.new_ranges(arguments, asked.settings) as ranges,
+        options.engine_for(arguments, options.asks_store(asked, CHECK)) as engine,
     ):
         report = check(engine, replace(asked, ranges=ranges))
     from reput.jobs.judging.shown import details, svg, text
 
     if picture:
         picture.write(svg(report).encode())
-    shown = text(report, arguments.verbose, given_words(arguments), arguments.of_moment)
-    show(arguments, report.as_json(), shown, details(report), report.sound)
+    shown = text(report, arguments.verbose, options.given_words(arguments), arguments.of_moment)
+    options.show(arguments, report.as_json(), shown, details(report), report.sound)
     if report.looks_like:
-        return USAGE
-    return DONE if report.sound else DAMAGE
+        return options.USAGE
+    return options.DONE if report.sound else options.DAMAGE

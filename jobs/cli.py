@@ -300,7 +300,6 @@ class _Command(_Words):
         return found, rest
 
     def fill(self) -> None:
-        """Add the command's own options, once."""
         if self._filled:
             return
         self._filled = True

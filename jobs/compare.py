@@ -6,17 +6,8 @@ from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import OfStore, add_options, option, shown, staging
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_broker,
-    add_engine,
-    asked_of,
-    engine_for,
-    new_file,
-    show,
-)
 from reput.jobs.console.store_there import check_store
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import on_engine
@@ -86,36 +77,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "store", metavar="MASTER", help="a store's root, path or URL: it holds commitlog/"
     )
     add_options(parser, Compare, "others")
-    add_broker(
+    options.add_broker(
         parser, "the release of their broker; without it, as the stores' files show",
         "one setting by RocketMQ's name, for all stores; the files show sizes",
     )  # fmt: skip
     add_options(parser, Compare, "messages")
-    add_engine(parser)
+    options.add_engine(parser)
     add_options(parser, Compare, "staging_folder")
     add_output(parser, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, and say what was found: 0 the same; 1 they differ."""
-    asked = asked_of(arguments, Compare)
+    asked = options.asked_of(arguments, Compare)
     for other in asked.others:
         check_store(other, asked.settings or {})
     file = _messages_file(arguments, asked.settings or {})
     with (
         nullcontext() if file is None else file.writing() as messages,
-        engine_for(arguments) as engine,
+        options.engine_for(arguments) as engine,
     ):
         report = compare(engine, replace(asked, messages=messages))
     from reput.jobs.comparing.report import details, text
 
-    show(arguments, report.as_json(), text(report), details(report), report.same)
-    return DONE if report.same else DAMAGE
+    options.show(arguments, report.as_json(), text(report), details(report), report.same)
+    return options.DONE if report.same else options.DAMAGE
 
 
 def _messages_file(arguments: argparse.Namespace, settings: Mapping[str, str]) -> "NewFile | None":
     """The file of --messages, which may lie in none of the stores. Raises StoreError."""
-    file = new_file(arguments, "messages", settings)
+    file = options.new_file(arguments, "messages", settings)
     if file is None:
         return None
     from reput.jobs.outputs.output import inputs_of

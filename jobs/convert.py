@@ -6,16 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import OfLog, option, remade_lives
-from reput.jobs.console.options import (
-    DAMAGE,
-    VERSIONS,
-    add_job,
-    answer,
-    asked_of,
-    asks_store,
-    engine_for,
-)
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.discover.purpose import CONVERT
@@ -43,7 +35,7 @@ examples:
   reput convert /data/store --output /data/new --to-rocketmq 5.3.3 --store-host 10.0.0.7:10911
 
 """
-    + VERSIONS
+    + options.VERSIONS
 )
 
 
@@ -136,7 +128,7 @@ def _each_once(stores: "list[FoundStore]") -> "list[FoundStore]":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, Convert, _HELP, timezone=True)
+    options.add_job(parser, Convert, _HELP, timezone=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -150,14 +142,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingError("--output DIR says where to write; --dry-run writes nothing: give one")
     if arguments.to_rocketmq:
         release_named(arguments.to_rocketmq)
-    asked = asked_of(
+    asked = options.asked_of(
         arguments,
         Convert,
         to_settings=parse_assignments(arguments.to_settings),
         rename=parse_renames(arguments.rename),
     )
-    with engine_for(arguments, asks_store(asked, CONVERT)) as engine:
+    with options.engine_for(arguments, options.asks_store(asked, CONVERT)) as engine:
         summary = convert(engine, asked)
     whole = not (summary.lacks or summary.left_out or summary.first)
-    code = answer(arguments, summary, whole)
-    return DAMAGE if asked.dry_run else code
+    code = options.answer(arguments, summary, whole)
+    return options.DAMAGE if asked.dry_run else code

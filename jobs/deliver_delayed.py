@@ -5,16 +5,8 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import OfService, option
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    TIME_FORMS,
-    add_service,
-    asked_of,
-    milliseconds,
-    show,
-)
 from reput.jobs.console.voice import time_text
 from reput.jobs.engines.choice import alone
 from reput.jobs.outputs.report import counted
@@ -84,7 +76,10 @@ class DeliverDelayed(OfService):
     """What `reput deliver-delayed` is asked. until: milliseconds since 1970, by default now."""
 
     until: int | None = option(
-        f"what is due then: {TIME_FORMS}", type=milliseconds, metavar="TIME", required=True
+        f"what is due then: {options.TIME_FORMS}",
+        type=options.milliseconds,
+        metavar="TIME",
+        required=True,
     )
     missed: bool = option(
         "also what a broker has skipped, as those of 5.0.0 to 5.3.2 do (reput delayed: never "
@@ -151,14 +146,14 @@ def deliver_delayed(asked: DeliverDelayed) -> DeliverReport:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_service(parser, DeliverDelayed, _EPILOG, times=True)
+    options.add_service(parser, DeliverDelayed, _EPILOG, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    report = deliver_delayed(asked_of(arguments, DeliverDelayed))
-    show(arguments, asdict(report), report.text())
+    report = deliver_delayed(options.asked_of(arguments, DeliverDelayed))
+    options.show(arguments, asdict(report), report.text())
     if report.stopped:
         return report.stopped
     if report.refused or (arguments.dry_run and report.due):
-        return DAMAGE
-    return DONE
+        return options.DAMAGE
+    return options.DONE

@@ -6,16 +6,8 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import OfRepository, add_options, given, option
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_consent,
-    at_least_one,
-    consent,
-    duration,
-    show,
-)
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import alone
 from reput.store_format.release.settings import SettingError
@@ -39,9 +31,11 @@ class ForgetBackups(OfRepository):
 
     _: KW_ONLY
     keep: int | None = option(
-        "keep backups of the last 30d, 12h, ...", type=duration, metavar="TIME"
+        "keep backups of the last 30d, 12h, ...", type=options.duration, metavar="TIME"
     )
-    keep_last: int | None = option("keep the last N of each store", type=at_least_one, metavar="N")
+    keep_last: int | None = option(
+        "keep the last N of each store", type=options.at_least_one, metavar="N"
+    )
     dry_run: bool = False
     confirm: Callable[[str], None] = lambda _: None
 
@@ -66,14 +60,14 @@ def forget(asked: ForgetBackups) -> "list[Forgotten]":
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_options(parser, ForgetBackups)
-    add_consent(parser)
+    options.add_consent(parser)
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Remove, and say what: 0 done, or nothing to remove; 1 with --dry-run where there is."""
-    asked = given(arguments, ForgetBackups, confirm=consent(arguments.yes))
+    asked = given(arguments, ForgetBackups, confirm=options.consent(arguments.yes))
     found = forget(asked)
     whole = {"repository": asked.repository, "stores": [each.as_json() for each in found]}
-    show(arguments, whole, "\n".join(each.text() for each in found) or "no stores")
-    return DAMAGE if any(each.needed and not each.done for each in found) else DONE
+    options.show(arguments, whole, "\n".join(each.text() for each in found) or "no stores")
+    return options.DAMAGE if any(each.needed and not each.done for each in found) else options.DONE

@@ -39,16 +39,7 @@ from reput.jobs.in_place.install import (
 )
 from reput.jobs.opening.held import refuse_group_log
 from reput.jobs.opening.plan import ROCKSDB, refuse_foreign_store
-from reput.jobs.outputs.output import (
-    CONVERTED,
-    EXPORTED_STORE,
-    REBUILT,
-    REPAIRED,
-    RESTORED,
-    files_of,
-    parse_manifest,
-    refuse_overlap,
-)
+from reput.jobs.outputs import output
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.outputs.report import files_text
 from reput.store_format.derived.queues import FileQueues
@@ -124,12 +115,12 @@ def install_set(
     target = Target(store)
     local = LocalStorage()
     for path in (target.path, kept_name(target.path)):
-        refuse_overlap(Place(local, path), [Place(local, folder)])
+        output.refuse_overlap(Place(local, path), [Place(local, folder)])
     manifest = read_manifest(folder)
     source = FixedFiles(folder)
     wanted = [
         SetFile(path, file["length"], file["sha256"], file.get("written"))
-        for path, _, file in files_of(Folder(local, folder), manifest, REBUILT)
+        for path, _, file in output.files_of(Folder(local, folder), manifest, output.REBUILT)
     ]
     there = {file.path.partition("/")[0] for file in wanted}
     if CHECKPOINT not in there or (manifest.get("messages") and len(there) == 1):
@@ -235,13 +226,13 @@ def read_manifest(folder: str) -> dict[str, Any]:
     path = f"{folder}/{MANIFEST}"
     try:
         raw = LocalStorage().read_bytes(path)
-        for kind in (REPAIRED, CONVERTED, EXPORTED_STORE, RESTORED):
+        for kind in (output.REPAIRED, output.CONVERTED, output.EXPORTED_STORE, output.RESTORED):
             if f'"{kind.format}"'.encode() in raw:
                 raise StoreError(
                     f"{folder}: is {kind.what}, log and all: start a broker on it, in place of the "
                     f"old store; install takes a set that `reput rebuild` made"
                 )
-        manifest = parse_manifest(raw, path, REBUILT)
+        manifest = output.parse_manifest(raw, path, output.REBUILT)
     except FileNotFoundError:
         raise StoreError(f"{path}: no such file: this is no set that reput has rebuilt") from None
     wrong = wrong_in(manifest)

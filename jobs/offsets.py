@@ -8,17 +8,8 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import InPlace, option, timed
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    TIME_FORMS,
-    add_service,
-    asked_of,
-    milliseconds,
-    number,
-    show,
-)
 from reput.jobs.console.voice import remark, safe
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreChanged, StoreError
@@ -70,19 +61,24 @@ class OfOffsets(InPlace):
     groups: Sequence[str] = option("only this group; may be repeated", (), "--group", metavar="G")
     topics: Sequence[str] = option("only this topic; may be repeated", (), "--topic", metavar="T")
     queues: Sequence[int] = option(
-        "only the queue with this id; may be repeated", (), "--queue", metavar="ID", type=number
+        "only the queue with this id; may be repeated",
+        (),
+        "--queue",
+        metavar="ID",
+        type=options.number,
     )
     to_time: int | None = timed(
-        f"set: the first message stored then or later: {TIME_FORMS}", type=milliseconds
+        f"set: the first message stored then or later: {options.TIME_FORMS}",
+        type=options.milliseconds,
     )
-    to_offset: int | None = option("set: this position", metavar="N", type=number)
+    to_offset: int | None = option("set: this position", metavar="N", type=options.number)
     to_end: bool = option("set: the end of each queue", False)
     from_dump: str | None = option(
         "set: the offsets in a dump; map: map these, not the store's", metavar="FILE"
     )
     as_of_trace: int | None = timed(
         "set: after the last message that was consumed by then, as clients' traces tell",
-        type=milliseconds,
+        type=options.milliseconds,
     )
     to_group: str | None = option("clone: the group that gets the offsets", metavar="G")
     map: str | None = option("map: the offset map", metavar="FILE")
@@ -305,19 +301,19 @@ def _live(folder: Folder, asked: OfOffsets, notes: Notes | None = None) -> "Live
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("dump", "set", "clone", "map"), help="what to do")
-    add_service(parser, OfOffsets, _EPILOG, times=True)
+    options.add_service(parser, OfOffsets, _EPILOG, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a dump, or say what was moved: 1 where something is left, or lacking."""
-    report = offsets(asked_of(arguments, OfOffsets))
+    report = offsets(options.asked_of(arguments, OfOffsets))
     if report.action == "dump":
         for line in report.notes:
             remark(line)
         for row in report.rows:
             sys.stdout.write(json.dumps(row._asdict(), ensure_ascii=False) + "\n")
-        return DAMAGE if report.lacking else DONE
+        return options.DAMAGE if report.lacking else options.DONE
     moves = [move._asdict() for move in report.moves]
-    show(arguments, {**asdict(report), "moves": moves}, report.text(),
+    options.show(arguments, {**asdict(report), "moves": moves}, report.text(),
          good=not report.left)  # fmt: skip
-    return DAMAGE if report.left or (report.moves and not report.done) else DONE
+    return options.DAMAGE if report.left or (report.moves and not report.done) else options.DONE

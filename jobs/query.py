@@ -8,21 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from reput.jobs.console import rows
 from reput.jobs.console.options import DONE, at_least_one, before, milliseconds, new_file, number
-from reput.jobs.console.rows import (
-    NOTHING,
-    RowWriter,
-    add_asked_store,
-    add_limit,
-    add_message_id,
-    asked_store,
-    body_of,
-    for_programs,
-    inner_of,
-    inner_row,
-    message_id,
-    read_keys,
-)
 from reput.jobs.console.voice import in_zone, remark, safe, time_text
 from reput.jobs.opening.questions import Store
 from reput.store_format.faults import StoreError, WrongFilter
@@ -129,21 +116,21 @@ _BODIES: dict[str, Callable[[bytes], str]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_asked_store(parser)
+    rows.add_asked_store(parser)
     parser.add_argument("--topic", metavar="T", help="messages of this topic")
     parser.add_argument("--key", metavar="K", help="a key of --topic: one of KEYS or the UNIQ_KEY")
     parser.add_argument(
         "--keys-file", metavar="FILE", help="look up all keys of a file (UTF-8, one a line)"
     )
     parser.add_argument("--unique-key", metavar="K", help="the id that the client gave (UNIQ_KEY)")
-    add_message_id(parser)
+    rows.add_message_id(parser)
     parser.add_argument("--queue", type=number, metavar="Q", help="only this queue of --topic")
     parser.add_argument(
         "--offset", type=number, metavar="N",
         help="a position in --queue of --topic; without these a physical offset",
     )  # fmt: skip
     how_many = parser.add_mutually_exclusive_group()
-    add_limit(how_many, f" (a terminal: {_SCREEN})")
+    rows.add_limit(how_many, f" (a terminal: {_SCREEN})")
     how_many.add_argument("--all", action="store_true", help="show all, on a terminal too")
     parser.add_argument(
         "--since", dest="begin", type=milliseconds, metavar="TIME", help="stored then or later"
@@ -182,15 +169,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    arguments.message_id = message_id(arguments)
+    arguments.message_id = rows.message_id(arguments)
     refuse_words(arguments)
-    with asked_store(arguments) as store:
+    with rows.asked_store(arguments) as store:
         messages = _limited(_found(store, arguments), arguments)
         body = arguments.body
         if body and body not in _BODIES:
             return _write_body(store, messages, arguments)
-        show = (_rows_shown if for_programs(arguments) else _table_shown)(arguments)
-        many = _show_first(messages, show, _shown_most(arguments), for_programs(arguments))
+        show = (_rows_shown if rows.for_programs(arguments) else _table_shown)(arguments)
+        many = _show_first(messages, show, _shown_most(arguments), rows.for_programs(arguments))
         if not many:
             _say_nothing(store, arguments)
     return DONE
@@ -201,7 +188,7 @@ def _shown_most(arguments: argparse.Namespace) -> int | None:
     if arguments.offset is not None and arguments.limit is not None:
         return None  # --limit is obeyed where the queue is read
     given = arguments.limit is not None or arguments.most is not None or arguments.all
-    if given or for_programs(arguments) or arguments.keys_file or not sys.stdout.isatty():
+    if given or rows.for_programs(arguments) or arguments.keys_file or not sys.stdout.isatty():
         return None if arguments.all else arguments.limit
     return _SCREEN
 
@@ -229,7 +216,7 @@ def _show_first(
 def _say_nothing(store: Store, arguments: argparse.Namespace) -> None:
     topic = arguments.topic
     unknown = topic is not None and not arguments.scan and topic not in store.topic_names()
-    remark(NOTHING + (f": the store has no topic {topic!r}" if unknown else ""))
+    remark(rows.NOTHING + (f": the store has no topic {topic!r}" if unknown else ""))
 
 
 def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessage]:
@@ -258,8 +245,8 @@ def _by_keys(
 ) -> Iterator[StoredMessage]:
     """The messages with the keys of a file; at the end a remark names keys without messages."""
     found = store.query_keys(
-        arguments.topic, read_keys(arguments.keys_file), begin=arguments.begin, end=arguments.end,
-        where=where, scan=arguments.scan,
+        arguments.topic, rows.read_keys(arguments.keys_file), begin=arguments.begin,
+        end=arguments.end, where=where, scan=arguments.scan,
     )  # fmt: skip
     yield from found
     if found.missing:
@@ -299,17 +286,17 @@ def _limited(
 
 
 def _rows_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], None]:
-    body, decompress, writer = arguments.body, arguments.decompress, RowWriter(arguments)
+    body, decompress, writer = arguments.body, arguments.decompress, rows.RowWriter(arguments)
 
     def show(message: StoredMessage) -> None:
         row: dict[str, Any] = message.row()
         if body:
-            raw = body_of(message, decompress)
+            raw = rows.body_of(message, decompress)
             row["body"] = _BODIES[body](raw)
-            inner = inner_of(message, raw) if decompress else []
+            inner = rows.inner_of(message, raw) if decompress else []
             if inner:
                 row["messages"] = [
-                    inner_row(message, n, one) | {"body": _BODIES[body](one.body)}
+                    rows.inner_row(message, n, one) | {"body": _BODIES[body](one.body)}
                     for n, one in enumerate(inner)
                 ]
         writer.write(row)
@@ -342,12 +329,12 @@ def _table_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], Non
             sys.stdout.write(f"    {safe(name)} = {safe(value)}\n")
         if not body:
             return
-        raw = body_of(message, decompress)
-        inner = inner_of(message, raw) if decompress else []
+        raw = rows.body_of(message, decompress)
+        inner = rows.inner_of(message, raw) if decompress else []
         if not inner:
             sys.stdout.write(f"    body: {safe(_BODIES[body](raw))}\n")
         for n, one in enumerate(inner):
-            row = inner_row(message, n, one)
+            row = rows.inner_row(message, n, one)
             sys.stdout.write(f"    message {row['queueOffset']} of the batch, flag {one.flag}\n")
             for name, value in row["properties"].items():
                 sys.stdout.write(f"        {safe(name)} = {safe(value)}\n")
@@ -368,7 +355,7 @@ def _write_body(
         raise StoreError(f"--body {arguments.body}: several messages were found: expected one")
     assert file is not None
     with file.writing() as output:
-        body = body_of(first, arguments.decompress)
+        body = rows.body_of(first, arguments.decompress)
         output.write(body)
     remark(f"{arguments.body}: {len(body)} bytes")
     return DONE

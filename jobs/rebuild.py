@@ -4,24 +4,7 @@ import argparse
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from reput.jobs.console.declared import (
-    OfLog,
-    all_ranges,
-    assumed_names,
-    option,
-    remade_lives,
-    shown,
-)
-from reput.jobs.console.options import (
-    ANY_DAMAGE,
-    VERSIONS,
-    add_job,
-    answer,
-    asked_of,
-    asks_store,
-    engine_for,
-    new_ranges,
-)
+from reput.jobs.console import declared, options
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format import faults
@@ -35,7 +18,7 @@ if TYPE_CHECKING:
 REFUSE, TRUNCATE, SALVAGE = faults.REFUSE, faults.TRUNCATE, faults.SALVAGE
 
 _HELP = f"""\
-{VERSIONS}
+{options.VERSIONS}
 STORE and DIR are paths or URLs (docs/storage.md; credentials come from the environment):
   reput rebuild s3://bucket/store --output s3://bucket/rebuilt --rocketmq 5.3.3
   reput rebuild /data/store --output webhdfs://namenode:9870/rebuilt --rocketmq 5.3.3
@@ -43,28 +26,30 @@ STORE and DIR are paths or URLs (docs/storage.md; credentials come from the envi
 
 
 @dataclass(frozen=True)
-class Rebuild(OfLog):
+class Rebuild(declared.OfLog):
     """What `reput rebuild` is asked. output_storage: only writes."""
 
-    output: str = field(metadata=shown("absent or empty folder, or its URL", metavar="DIR"))
+    output: str = field(
+        metadata=declared.shown("absent or empty folder, or its URL", metavar="DIR")
+    )
     _: KW_ONLY
     output_storage: "Storage | None" = None
     on_damage: str = REFUSE
-    replace: bool = option("replace the set in DIR, if it is a rebuilt one", False)
-    index_start_name: str | None = option(
+    replace: bool = declared.option("replace the set in DIR, if it is a rebuilt one", False)
+    index_start_name: str | None = declared.option(
         "name of the first index file (default: its first message's store time)",
         metavar="yyyyMMddHHmmssSSS",
     )
-    queues: str | None = option(
+    queues: str | None = declared.option(
         "what queues are built (default: as STORE has them)", choices=("files", "rocksdb")
     )
-    index: str | None = option(
+    index: str | None = declared.option(
         "what index is built (default: files, unless indexFileWriteEnable=false)",
         choices=("files", "rocksdb"),
     )
-    remade: str = remade_lives()
-    ranges: "BinaryIO | None" = all_ranges(" (with --on-damage salvage)")
-    assume_names: bool = assumed_names(" (with --on-damage salvage)")
+    remade: str = declared.remade_lives()
+    ranges: "BinaryIO | None" = declared.all_ranges(" (with --on-damage salvage)")
+    assume_names: bool = declared.assumed_names(" (with --on-damage salvage)")
 
 
 @on_engine(Rebuild)
@@ -104,17 +89,17 @@ def rebuild(engine: Engine, asked: Rebuild) -> "Summary":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, Rebuild, _HELP, timezone=True, on_damage=ANY_DAMAGE)
+    options.add_job(parser, Rebuild, _HELP, timezone=True, on_damage=options.ANY_DAMAGE)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Rebuild, and say what was done: 0 done; 1 where something is left out that nobody named."""
-    asked = asked_of(arguments, Rebuild)
+    asked = options.asked_of(arguments, Rebuild)
     with (
-        new_ranges(arguments, asked.settings) as ranges,
-        engine_for(arguments, asks_store(asked, REBUILD)) as engine,
+        options.new_ranges(arguments, asked.settings) as ranges,
+        options.engine_for(arguments, options.asks_store(asked, REBUILD)) as engine,
     ):
         summary = rebuild(engine, replace(asked, ranges=ranges))
     unread = summary.damage and summary.damage["left_out"]
     whole = not (summary.left_out or summary.in_no_queue or unread)
-    return answer(arguments, summary, whole)
+    return options.answer(arguments, summary, whole)

@@ -6,19 +6,8 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import InPlace, OfLog, remade_lives
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    VERSIONS,
-    add_consent,
-    add_job,
-    add_timezone,
-    asked_of,
-    asks_store,
-    engine_for,
-    show,
-)
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.held import refuse_group_log, refuse_shared_segments
@@ -35,7 +24,7 @@ examples:
   reput recover /data/store --dry-run
   reput recover /data/store --yes
 
-{VERSIONS}"""
+{options.VERSIONS}"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +87,9 @@ def _refuse(store: str) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, Recover, _HELP, on_damage=("refuse", "truncate"), in_place=True)
-    add_timezone(parser)
-    add_consent(parser)
+    options.add_job(parser, Recover, _HELP, on_damage=("refuse", "truncate"), in_place=True)
+    options.add_timezone(parser)
+    options.add_consent(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -108,11 +97,11 @@ def run(arguments: argparse.Namespace) -> int:
     where a queue that was written lacks messages, where queues name messages that the log does not
     have, and where something else keeps a broker from its start.
     """
-    asked = asked_of(arguments, Recover)
+    asked = options.asked_of(arguments, Recover)
     purpose = RECOVER_DRY_RUN if asked.dry_run else RECOVER
-    with engine_for(arguments, asks_store(asked, purpose)) as engine:
+    with options.engine_for(arguments, options.asks_store(asked, purpose)) as engine:
         about = recover(engine, asked)
     whole = {"needed": about.needed, **asdict(about)}
-    show(arguments, whole, about.text(), about.details() if about.needed else ())
+    options.show(arguments, whole, about.text(), about.details() if about.needed else ())
     lost = about.left_out or about.lost_past_end or about.in_the_way
-    return DAMAGE if lost or (about.needed and not about.done) else DONE
+    return options.DAMAGE if lost or (about.needed and not about.done) else options.DONE

@@ -6,18 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import add_options, option, shown
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_broker,
-    add_consent,
-    add_timezone,
-    asked_of,
-    byte_rate,
-    host_port,
-    show,
-)
 from reput.jobs.console.voice import add_output
 from reput.jobs.engines.choice import alone
 from reput.store_format.faults import StoreError
@@ -155,10 +145,10 @@ def replicate_from(asked: ReplicateFrom) -> "Replicated":
     from reput.jobs.replicating.replicate import from_master
 
     started = time.monotonic()
-    address = host_port("--master", asked.master, least=1)
+    address = options.host_port("--master", asked.master, least=1)
     broker = (address[0], address[1] - 1) if asked.broker is None else None
     if asked.broker:
-        broker = host_port("--broker", asked.broker, least=1)
+        broker = options.host_port("--broker", asked.broker, least=1)
     about = from_master(asked, address, broker, _local(asked.target))
     about.seconds = time.monotonic() - started
     return about
@@ -174,9 +164,9 @@ def _local(target: str) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_options(parser, Replicate, "source", "target")
-    add_broker(parser, "the source's release; without it, as its files show")
-    add_timezone(parser)
-    add_consent(parser)
+    options.add_broker(parser, "the source's release; without it, as its files show")
+    options.add_timezone(parser)
+    options.add_consent(parser)
     add_options(parser, ReplicateFrom, "master", "broker", "from_offset", "controller")
     add_options(parser, OfReplica)
     add_options(parser, Replicate, "verify")
@@ -186,15 +176,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Replicate, and say what was copied: 0 done, 1 --dry-run found something to copy."""
     _check_words(arguments)
-    rate = None if arguments.rate is None else byte_rate(arguments.rate)
+    rate = None if arguments.rate is None else options.byte_rate(arguments.rate)
     # over the wire CRCs are a matter of the copy, not of the settings of the replica
     arguments.no_check_crc = not (arguments.check_crc or arguments.master)
     if arguments.master:
-        about = replicate_from(asked_of(arguments, ReplicateFrom, rate=rate))
+        about = replicate_from(options.asked_of(arguments, ReplicateFrom, rate=rate))
     else:
-        about = replicate(asked_of(arguments, Replicate, rate=rate, source=arguments.store))
-    show(arguments, asdict(about), about.text())
-    return DAMAGE if about.dry_run and about.end > about.resumed_at else DONE
+        about = replicate(options.asked_of(arguments, Replicate, rate=rate, source=arguments.store))
+    options.show(arguments, asdict(about), about.text())
+    return options.DAMAGE if about.dry_run and about.end > about.resumed_at else options.DONE
 
 
 def _check_words(arguments: argparse.Namespace) -> None:

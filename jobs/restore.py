@@ -7,18 +7,9 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import OfLog, add_options, given, option, remade_lives, shown
 from reput.jobs.console.moment import add_moment, wanted_of
-from reput.jobs.console.options import (
-    ANY_DAMAGE,
-    add_broker,
-    add_engine,
-    add_timezone,
-    answer,
-    engine_for,
-    milliseconds,
-    setting_layers,
-)
 from reput.jobs.console.progress import progress_of
 from reput.jobs.console.voice import add_output, remark
 from reput.jobs.engines.choice import on_engine
@@ -62,7 +53,7 @@ class Restore(OfLog):
     to_message_id: str | None = None
     on_damage: str = option(
         "damage that the log had when it was backed up, with live records after it: as for "
-        "`reput rebuild`", REFUSE, choices=ANY_DAMAGE,
+        "`reput rebuild`", REFUSE, choices=options.ANY_DAMAGE,
     )  # fmt: skip
     remade: str = remade_lives()
     to_rocketmq: str | None = option("write the store anew, for this release", metavar="VERSION")
@@ -210,20 +201,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="REPO", help="a backup repository, path or URL")
     add_moment(parser, None)
     add_options(parser, Restore)
-    add_broker(parser, "the release whose rules hold; without it that of the backup's broker")
-    add_timezone(parser)
-    add_engine(parser)
+    options.add_broker(
+        parser, "the release whose rules hold; without it that of the backup's broker"
+    )
+    options.add_timezone(parser)
+    options.add_engine(parser)
     add_output(parser, times=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Restore, and say what was made: 0 done; 1 where messages are in no queue."""
-    wanted = wanted_of(arguments, milliseconds, remark)
+    wanted = wanted_of(arguments, options.milliseconds, remark)
     asked = given(
-        arguments, Restore, settings=merge_layers(*setting_layers(arguments)), name=wanted.store,
-        at=wanted.at, to_settings=parse_assignments(arguments.to_settings), tell=remark,
-        progress=progress_of(arguments),
+        arguments, Restore, settings=merge_layers(*options.setting_layers(arguments)),
+        name=wanted.store, at=wanted.at, to_settings=parse_assignments(arguments.to_settings),
+        tell=remark, progress=progress_of(arguments),
     )  # fmt: skip
-    with engine_for(arguments) as engine:
+    with options.engine_for(arguments) as engine:
         about = restore(engine, asked)
-    return answer(arguments, about, about.good)
+    return options.answer(arguments, about, about.good)

@@ -9,22 +9,8 @@ from contextlib import ExitStack, closing
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import add_options, option, shown, timed
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    TIME_FORMS,
-    Ago,
-    add_broker,
-    add_consent,
-    asked_of,
-    at_least_one,
-    consent,
-    host_port,
-    milliseconds,
-    number,
-    show,
-)
 from reput.jobs.console.rows import RowWriter, for_programs, read_keys
 from reput.jobs.console.voice import CSV, add_output, remark
 from reput.jobs.engines.choice import alone
@@ -67,9 +53,11 @@ class Send:
     )  # fmt: skip
     topic: str | None = option("messages of this topic (default: no retries, dead letters or "
                                "system topics)", metavar="T")  # fmt: skip
-    queue: int | None = option("only this queue of --topic", metavar="Q", type=number)
-    since: int | None = timed(f"stored then or later: {TIME_FORMS}", type=milliseconds)
-    until: int | None = timed("stored before that", type=milliseconds)
+    queue: int | None = option("only this queue of --topic", metavar="Q", type=options.number)
+    since: int | None = timed(
+        f"stored then or later: {options.TIME_FORMS}", type=options.milliseconds
+    )
+    until: int | None = timed("stored before that", type=options.milliseconds)
     sql: str | None = option("only what a subscription would get", metavar="EXPRESSION")
     keys: Sequence[str] | None = option(
         "only messages with a key or UNIQ_KEY of a file (UTF-8, one a line)",
@@ -79,8 +67,10 @@ class Send:
         "only what this consumer group has not consumed: from its offset on", metavar="GROUP"
     )
     ordered: bool = option("each queue's messages one after the other into one queue", False)
-    rate: int | None = option("messages a second at most", type=at_least_one, metavar="N")
-    batch: int = option("messages in a request at most (32)", 32, type=at_least_one, metavar="N")
+    rate: int | None = option("messages a second at most", type=options.at_least_one, metavar="N")
+    batch: int = option(
+        "messages in a request at most (32)", 32, type=options.at_least_one, metavar="N"
+    )
     checkpoint: str | None = option(
         "the file by which a killed run goes on (default: reput-send-....jsonl in this folder)",
         metavar="FILE",
@@ -157,14 +147,15 @@ def send(asked: Send) -> Sent:
     from reput.store_format.files.local import LocalStorage
 
     started = time.monotonic()
-    servers = [host_port("--to", each, least=1) for each in asked.to.split(";")]
+    servers = [options.host_port("--to", each, least=1) for each in asked.to.split(";")]
     cluster = Cluster(servers, _signing(asked), _tls(asked))
     with ExitStack() as stack:
         selected = stack.enter_context(closing(Selected(asked)))
         stack.enter_context(closing(cluster))
         times: list[Any] = [asked.since, asked.until]
         name = selected.name(
-            [each.word if isinstance(each, Ago) else each for each in times], sorted(servers)
+            [each.word if isinstance(each, options.Ago) else each for each in times],
+            sorted(servers),
         )
         path = os.path.abspath(asked.checkpoint or f"reput-send-{name}.jsonl")
         source = Place(selected.storage, selected.folder.path)
@@ -263,8 +254,10 @@ def _tls(asked: Send) -> Any:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _HELP
     add_options(parser, Send)
-    add_broker(parser, "the release of the store's broker; without it, the newest's rules hold")
-    add_consent(parser)
+    options.add_broker(
+        parser, "the release of the store's broker; without it, the newest's rules hold"
+    )
+    options.add_consent(parser)
     add_output(parser, rows=True, times=True)
 
 
@@ -284,13 +277,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     keys = None if arguments.keys_file is None else read_keys(arguments.keys_file)
     arguments.store = None  # it may be an export
-    confirm = None if arguments.yes else consent(False)
-    asked = asked_of(arguments, Send, keys=keys, row=row, tell=remark, confirm=confirm)
+    confirm = None if arguments.yes else options.consent(False)
+    asked = options.asked_of(arguments, Send, keys=keys, row=row, tell=remark, confirm=confirm)
     done = send(asked)
     if arguments.format != CSV:
-        show(arguments, asdict(done), done.text(), good=not done.failed)
+        options.show(arguments, asdict(done), done.text(), good=not done.failed)
     found = done.dry_run and done.sent
-    return DAMAGE if done.failed or done.lacking or found else DONE
+    return options.DAMAGE if done.failed or done.lacking or found else options.DONE
 
 
 _SHOWN = 20  # messages of which it is said why they failed, or on which disks they are not

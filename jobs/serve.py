@@ -9,23 +9,10 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.options import (
-    DONE,
-    add_broker,
-    add_store_path,
-    host_port,
-    setting_layers,
-    show,
-)
+from reput.jobs.console import options
 from reput.jobs.console.store_there import check_store
 from reput.jobs.console.voice import add_output, remark
-from reput.jobs.sockets.access import (
-    add_access_arguments,
-    add_slave_arguments,
-    arrange_access,
-    serve_slaves,
-    tls_of,
-)
+from reput.jobs.sockets import access
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import SettingError, merge_layers
 
@@ -55,8 +42,10 @@ exit codes: 0 ended by a signal, 2 wrong usage or no such store, 3 a file or the
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    add_store_path(parser, at_of_store="serve what was stored by then, no more; a repository ")
-    add_broker(
+    options.add_store_path(
+        parser, at_of_store="serve what was stored by then, no more; a repository "
+    )
+    options.add_broker(
         parser,
         f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]}; default: the newest",
         "one setting by RocketMQ's name, such as brokerName; the files show sizes",
@@ -94,20 +83,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-connections", type=int, default=4096, metavar="N", help="at once (default: 4096)"
     )
-    add_access_arguments(parser)
-    add_slave_arguments(parser)
+    access.add_access_arguments(parser)
+    access.add_slave_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from reput.jobs.sockets.opened import ServedSource, derived_anew, has_queues, open_broker
     from reput.jobs.sockets.server import Limits, Server
 
-    listen = [host_port("--listen", text) for text in arguments.listen or [_DEFAULT]]
+    listen = [options.host_port("--listen", text) for text in arguments.listen or [_DEFAULT]]
     if arguments.address:
-        host_port("--address", arguments.address)
+        options.host_port("--address", arguments.address)
     _check_words(arguments)
-    tls = tls_of(arguments)
-    settings = merge_layers(*setting_layers(arguments))
+    tls = access.tls_of(arguments)
+    settings = merge_layers(*options.setting_layers(arguments))
     check_store(arguments.store, settings)
     # SIGTERM and ctrl-c end the server with code 0, even before it answers
     with suppress(KeyboardInterrupt), ExitStack() as stack:
@@ -127,18 +116,18 @@ def run(arguments: argparse.Namespace) -> int:
         )  # fmt: skip
         broker = open_broker(source, remark)
         stack.callback(broker.store.close)
-        stack.callback(arrange_access(arguments, settings, broker, remark))
+        stack.callback(access.arrange_access(arguments, settings, broker, remark))
         if arguments.in_flight:
             from reput.jobs.sockets.opened import take_in_flight
 
             take_in_flight(broker, remark)
         if arguments.ha_listen:
-            slaves_at = host_port("--ha-listen", arguments.ha_listen)
-            stack.callback(serve_slaves(arguments, slaves_at, settings, broker, remark))
+            slaves_at = options.host_port("--ha-listen", arguments.ha_listen)
+            stack.callback(access.serve_slaves(arguments, slaves_at, settings, broker, remark))
         limits = Limits(connections=arguments.max_connections)
         server = partial(Server, broker, limits, remark, arguments.follow, tls)
         asyncio.run(_serve(server, listen, arguments))
-    return DONE
+    return options.DONE
 
 
 async def _serve(
@@ -154,7 +143,7 @@ async def _serve(
             if port > _VIP_BELOW:
                 with suppress(OSError):  # for clients up to 4.4.0; the port may be taken
                     server.listen(host, port - _VIP_BELOW)
-        show(arguments, {"ready": addresses}, f"ready {' '.join(addresses)}")
+        options.show(arguments, {"ready": addresses}, f"ready {' '.join(addresses)}")
         sys.stdout.flush()
         await ended.wait()
     finally:

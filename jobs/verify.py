@@ -4,16 +4,8 @@ import argparse
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import OfLog, option, remade_lives, staging
-from reput.jobs.console.options import (
-    ANY_DAMAGE,
-    VERSIONS,
-    add_job,
-    answer,
-    asked_of,
-    asks_store,
-    engine_for,
-)
 from reput.jobs.console.store_there import check_folder
 from reput.jobs.engines.choice import on_engine
 from reput.jobs.engines.engine import Engine
@@ -30,7 +22,7 @@ examples:
   reput verify /data/store
   reput verify /data/store --against /data/rebuilt
 
-{VERSIONS}"""
+{options.VERSIONS}"""
 
 
 @dataclass(frozen=True)
@@ -113,15 +105,15 @@ def verify(engine: Engine, asked: Verify) -> "Report":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_job(parser, Verify, _HELP, on_damage=ANY_DAMAGE)
+    options.add_job(parser, Verify, _HELP, on_damage=options.ANY_DAMAGE)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify, and say what was found: 0 the same; 1 there are differences."""
     if arguments.against:
         check_folder("--against", arguments.against)
-    asked = asked_of(arguments, Verify)
-    asks = asks_store(asked, VERIFY, asked.against or asked.store)
-    with engine_for(arguments, asks) as engine:
+    asked = options.asked_of(arguments, Verify)
+    asks = options.asks_store(asked, VERIFY, asked.against or asked.store)
+    with options.engine_for(arguments, asks) as engine:
         report = verify(engine, asked)
-    return answer(arguments, report, report.same)
+    return options.answer(arguments, report, report.same)

@@ -229,7 +229,6 @@ def check_queue_topic(topic: str) -> str:
 
 
 def is_queue_topic(topic: str) -> bool:
-    """Whether `check_queue_topic` takes the topic."""
     try:
         check_queue_topic(topic)
     except UnsafeName:

@@ -16,42 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.broker.writer.recovery import LogCutter
+from reput.store_format import layouts, names
 from reput.store_format.derived.queue_files import QueueEntry
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Files, OpenFile, read_small, replace_small
-from reput.store_format.layouts import (
-    BATCH_QUEUE_ENTRY,
-    BATCH_QUEUE_ENTRY_BYTES,
-    BLANK,
-    BLANK_BYTES,
-    MAGIC_BLANK,
-    RECORD_AT,
-)
-from reput.store_format.names import (
-    COMPACTION,
-    COMPACTION_LOG,
-    COMPACTION_POSITIONS,
-    COMPACTION_QUEUE,
-    CUT,
-    segment_name,
-)
 from reput.store_format.notes import Notes
-from reput.store_format.query.compacted import (
-    CompactedQueue,
-    Entries,
-    compacted_queue,
-    compacted_queues,
-    compacted_topics,
-    entries_of,
-    lacking,
-)
+from reput.store_format.query import compacted
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.release.settings import Settings, settings_from
 
 _WINDOW_BYTES = 1 << 20
 _POSITIONS_MOST = 64 << 20
 _LEAST_QUEUES = 5  # a log's file is as long as so many of its queue files, at least
-_KINDS = (COMPACTION_LOG, COMPACTION_QUEUE)
+_KINDS = (names.COMPACTION_LOG, names.COMPACTION_QUEUE)
 _END = (-1, 0, 0, 0, 0, 0, -1, 0)  # SparseConsumeQueue.putEndPositionInfo
 
 
@@ -64,8 +41,8 @@ class Settled(NamedTuple):
     @property
     def lines(self) -> list[str]:
         """What was done, as lines for people."""
-        cut = f"{self.cut:,} messages that the log lost are cut off {COMPACTION}/"
-        written = f"{self.written:,} messages of the log written to {COMPACTION}/"
+        cut = f"{self.cut:,} messages that the log lost are cut off {names.COMPACTION}/"
+        written = f"{self.written:,} messages of the log written to {names.COMPACTION}/"
         return [text for text, n in ((cut, self.cut), (written, self.written)) if n]
 
 
@@ -78,22 +55,22 @@ def settle(
     files: of the store, which `storage` has at `store`; given: settings as text. notes: gets what
     is left out. Raises OSError, BadQueue, StoreError for a link: run again.
     """
-    topics = compacted_topics(store, settings_from(given, release=release), release)
+    topics = compacted.compacted_topics(store, settings_from(given, release=release), release)
     if not topics:
         return Settled()
     written = cut = 0
     with OpenedStore(store, release, given, notes) as opened:
-        queues = list(compacted_queues(opened, topics))
+        queues = list(compacted.compacted_queues(opened, topics))
         sizes = _sizes(opened, queues)
         for queue in queues:
             own = _OwnLog(files, opened, queue, sizes)
             if queue.ahead:
                 cut += own.cut()
-                own.queue = compacted_queue(opened, queue.topic, queue.queue_id)
+                own.queue = compacted.compacted_queue(opened, queue.topic, queue.queue_id)
             new = own.write(notes)
             if new and opened.log.start and not own.queue.starts:
                 notes.note(
-                    f"{queue.folder(COMPACTION_LOG)}: is made of a log that begins at "
+                    f"{queue.folder(names.COMPACTION_LOG)}: is made of a log that begins at "
                     f"{opened.log.start:,}: what the broker kept of older messages is in the old "
                     "store alone; copy its folder first, where there is one"
                 )
@@ -101,7 +78,7 @@ def settle(
     return Settled(written, cut)
 
 
-def _sizes(opened: OpenedStore, queues: list[CompactedQueue]) -> tuple[int, int]:
+def _sizes(opened: OpenedStore, queues: list[compacted.CompactedQueue]) -> tuple[int, int]:
     """Bytes of a log's file and of its queue file: those of the files that there are. A broker
     refuses to start on files of another length (MappedFileQueue.load).
     """
@@ -113,13 +90,13 @@ def _sizes(opened: OpenedStore, queues: list[CompactedQueue]) -> tuple[int, int]
             if sizes:
                 found[kind] = max(sizes)
                 break
-    return found[COMPACTION_LOG], found[COMPACTION_QUEUE]
+    return found[names.COMPACTION_LOG], found[names.COMPACTION_QUEUE]
 
 
 def _by_settings(settings: Settings) -> tuple[int, int]:
     """The same by CompactionLog.getCompactionLogSize."""
-    entries = settings.compaction_cq_mapped_file_size // BATCH_QUEUE_ENTRY_BYTES
-    queue = max(entries, 2) * BATCH_QUEUE_ENTRY_BYTES
+    entries = settings.compaction_cq_mapped_file_size // layouts.BATCH_QUEUE_ENTRY_BYTES
+    queue = max(entries, 2) * layouts.BATCH_QUEUE_ENTRY_BYTES
     whole, rest = divmod(settings.compaction_mapped_file_size, queue)
     if whole < _LEAST_QUEUES:
         return _LEAST_QUEUES * queue, queue
@@ -130,7 +107,11 @@ class _OwnLog:
     """The log and the queue of one queue of a compacted topic."""
 
     def __init__(
-        self, files: Files, opened: OpenedStore, queue: CompactedQueue, sizes: tuple[int, int]
+        self,
+        files: Files,
+        opened: OpenedStore,
+        queue: compacted.CompactedQueue,
+        sizes: tuple[int, int],
     ) -> None:
         self.files, self.opened, self.queue = files, opened, queue
         self.log_bytes, self.queue_bytes = sizes
@@ -142,7 +123,7 @@ class _OwnLog:
         """
         found = []
         for folder, length in zip(self.folders, (self.log_bytes, self.queue_bytes), strict=True):
-            path = f"{folder}/{segment_name(start)}"
+            path = f"{folder}/{names.segment_name(start)}"
             there = self.files.exists(path)
             if not there:
                 self.files.make_folder(folder)
@@ -159,35 +140,39 @@ class _OwnLog:
     def cut(self) -> int:
         """Leave no message past the queue's end, and keep what is cut; how many messages it was."""
         end, gone = self.queue.queue_end or 0, 0
-        kept: list[tuple[int, Entries]] = []
+        kept: list[tuple[int, compacted.Entries]] = []
         for start in self.queue.starts:
-            entries = entries_of(self.opened.folder, self.queue, start)
+            entries = compacted.entries_of(self.opened.folder, self.queue, start)
             good = int(np.searchsorted(entries["baseOffset"], end))
             gone += len(entries) - good
             if good or (not len(entries) and not gone):
                 kept.append((start, entries[:good]))
         self._lower_position(end - 1)
-        last, entries = kept[-1] if kept else (self.queue.starts[0], np.empty(0, BATCH_QUEUE_ENTRY))
+        last, entries = (
+            kept[-1] if kept else (self.queue.starts[0], np.empty(0, layouts.BATCH_QUEUE_ENTRY))
+        )
         places = _after(entries) if len(entries) else last, last + entries.nbytes
         sizes = self.log_bytes, self.queue_bytes
         # the entries last: as long as one is there, the next run cuts again
         for folder, place, size in zip(self.folders, places, sizes, strict=True):
             window = np.empty(min(_WINDOW_BYTES, size), np.uint8)
             starts = [s for s in self.queue.starts if self._there(folder, s)]
-            cutter = LogCutter(self.files, list(starts), size, window, f"{CUT}/{folder}", folder)
+            cutter = LogCutter(
+                self.files, list(starts), size, window, f"{names.CUT}/{folder}", folder
+            )
             cutter.cut(place, after_blank=bool(kept))
             for start in starts:  # without a message, too: both kinds have one set of names
                 if start > last and self._there(folder, start):
-                    self.files.remove(f"{folder}/{segment_name(start)}")
+                    self.files.remove(f"{folder}/{names.segment_name(start)}")
             self.files.sync_folder(folder)
         return gone
 
     def _there(self, folder: str, start: int) -> bool:
-        return self.files.exists(f"{folder}/{segment_name(start)}")
+        return self.files.exists(f"{folder}/{names.segment_name(start)}")
 
     def _lower_position(self, last: int) -> None:
         """No message after the cut counts as compacted already (CompactionPositionMgr)."""
-        path = f"{COMPACTION}/{COMPACTION_POSITIONS}"
+        path = f"{names.COMPACTION}/{names.COMPACTION_POSITIONS}"
         name = f"{self.queue.topic}_{self.queue.queue_id}"
         try:
             noted: dict[str, Any] = json.loads(read_small(self.files, path, _POSITIONS_MOST))
@@ -198,7 +183,7 @@ class _OwnLog:
             return
         positions[name] = last
         replace_small(self.files, path, json.dumps(noted).encode())
-        self.files.sync_folder(COMPACTION)
+        self.files.sync_folder(names.COMPACTION)
 
     # --- writing -----------------------------------------------------------------------------
 
@@ -206,9 +191,9 @@ class _OwnLog:
         """Write what the log has after the last message; how many messages it was."""
         count = 0
         with closing(_Tail(self)) as tail:
-            for each in lacking(self.opened, self.queue, notes):
+            for each in compacted.lacking(self.opened, self.queue, notes):
                 size = each.record.size
-                if size + BLANK_BYTES > self.log_bytes:
+                if size + layouts.BLANK_BYTES > self.log_bytes:
                     notes.note(f"{tail.folder}: has no room for a message of {size:,} bytes")
                     continue
                 raw = np.empty(size, np.uint8)
@@ -218,7 +203,7 @@ class _OwnLog:
         return count
 
 
-def _after(entries: Entries) -> int:
+def _after(entries: compacted.Entries) -> int:
     """Where the record of the last entry ends in the queue's own log."""
     return int(entries[-1]["physicalOffset"]) + int(entries[-1]["size"])
 
@@ -227,7 +212,7 @@ class _Tail:
     """The end of a queue's own log, for appending (CompactionAppendMessageCallback)."""
 
     def __init__(self, own: _OwnLog) -> None:
-        self._own, self.folder = own, own.queue.folder(COMPACTION_LOG)
+        self._own, self.folder = own, own.queue.folder(names.COMPACTION_LOG)
         self._files: list[OpenFile] = []
         self._start = self._at = self._count = -1
         self._records, self._entries = bytearray(), bytearray()
@@ -236,17 +221,17 @@ class _Tail:
         if not self._files:
             self._open_last()
         own, size = self._own, len(raw)
-        full = (self._count + 1) * BATCH_QUEUE_ENTRY_BYTES >= own.queue_bytes
-        if full or size + BLANK_BYTES > own.log_bytes - self._at:
+        full = (self._count + 1) * layouts.BATCH_QUEUE_ENTRY_BYTES >= own.queue_bytes
+        if full or size + layouts.BLANK_BYTES > own.log_bytes - self._at:
             self._end_file()
             self._roll(self._start + own.log_bytes)
         place = self._start + self._at
-        raw[RECORD_AT.physicalOffset : RECORD_AT.physicalOffset + 8] = np.frombuffer(
-            place.to_bytes(8, "big"), np.uint8
+        raw[layouts.RECORD_AT.physicalOffset : layouts.RECORD_AT.physicalOffset + 8] = (
+            np.frombuffer(place.to_bytes(8, "big"), np.uint8)
         )
         self._records += raw.tobytes()
         fields = (place, size, message.tags_code, store_timestamp, message.position, 1, -1, 0)
-        self._entries += np.array([fields], BATCH_QUEUE_ENTRY).tobytes()
+        self._entries += np.array([fields], layouts.BATCH_QUEUE_ENTRY).tobytes()
         self._at, self._count = self._at + size, self._count + 1
         if len(self._records) >= _WINDOW_BYTES:
             self._flush()
@@ -257,7 +242,7 @@ class _Tail:
             self._roll(0)
             return
         start = own.queue.starts[-1]
-        entries = entries_of(own.opened.folder, own.queue, start)
+        entries = compacted.entries_of(own.opened.folder, own.queue, start)
         self._use(start, _after(entries) - start if len(entries) else 0, len(entries))
 
     def _roll(self, start: int) -> None:
@@ -272,15 +257,15 @@ class _Tail:
     def _end_file(self) -> None:
         """A full file ends in a BLANK, and its queue file in an entry of no message."""
         left = self._own.log_bytes - self._at
-        self._records += np.array([(left, MAGIC_BLANK)], BLANK).tobytes()
-        self._entries += np.array([_END], BATCH_QUEUE_ENTRY).tobytes()
-        self._at, self._count = self._at + BLANK_BYTES, self._count + 1
+        self._records += np.array([(left, layouts.MAGIC_BLANK)], layouts.BLANK).tobytes()
+        self._entries += np.array([_END], layouts.BATCH_QUEUE_ENTRY).tobytes()
+        self._at, self._count = self._at + layouts.BLANK_BYTES, self._count + 1
         self._flush()
 
     def _flush(self) -> None:
         if not self._files:
             return
-        ends = (self._at, self._count * BATCH_QUEUE_ENTRY_BYTES)
+        ends = (self._at, self._count * layouts.BATCH_QUEUE_ENTRY_BYTES)
         for file, end, held in zip(self._files, ends, (self._records, self._entries), strict=True):
             if held:
                 file.write_at(end - len(held), bytes(held))

@@ -12,20 +12,13 @@ import numpy as np
 
 from reput.broker.change.position import DispatchedLog, LogRest, Position, QueueEnd, look_ahead
 from reput.broker.writer.recovery import LogEnd, LogRecovery
+from reput.store_format import names
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes
 from reput.store_format.dispatch.runs import PositionRules, start_position
 from reput.store_format.dispatch.scan import Buffers, NamedQueue, Runs, ScanRules, scan
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.log.segments import FIND_FIRST, Stretch
-from reput.store_format.names import (
-    BATCH_CONSUME_QUEUE,
-    CONSUME_QUEUE,
-    QueuePath,
-    UnsafeName,
-    check_queue_topic,
-    is_queue_topic,
-)
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
 
@@ -80,8 +73,8 @@ class _Sorting:
     def _first(self, key: NamedQueue, first: int, place: int) -> None:
         """Note a queue without an entry. Raises StoreError for an impossible queueOffset."""
         try:
-            check_queue_topic(key.topic)
-        except UnsafeName as error:
+            names.check_queue_topic(key.topic)
+        except names.UnsafeName as error:
             self.new.unsafe.add(key)
             if len(self.new.left_out) < _LEFT_OUT_SHOWN and str(error) not in self.new.left_out:
                 self.new.left_out.append(str(error))
@@ -173,7 +166,7 @@ def _without_files(log: DispatchedLog, position: Position, rules: ScanRules) -> 
             if isinstance(out, Runs):
                 found.update(key for n, key in enumerate(out.queues) if out.runs.count[n])
         at = segment_end
-    return {key for key in found - set(position.ends) if is_queue_topic(key.topic)}
+    return {key for key in found - set(position.ends) if names.is_queue_topic(key.topic)}
 
 
 def _find_lost(
@@ -231,9 +224,9 @@ def _find_lost(
     return lost
 
 
-def _folder(key: NamedQueue) -> QueuePath:
-    kind = BATCH_CONSUME_QUEUE if key.batch else CONSUME_QUEUE
-    return QueuePath(kind, key.topic, key.queue_id)
+def _folder(key: NamedQueue) -> names.QueuePath:
+    kind = names.BATCH_CONSUME_QUEUE if key.batch else names.CONSUME_QUEUE
+    return names.QueuePath(kind, key.topic, key.queue_id)
 
 
 def _ends_in_zeros(log: DispatchedLog, ahead: LogRest) -> bool:

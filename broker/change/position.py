@@ -9,15 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from reput.store_format.derived import queue_files
 from reput.store_format.derived.extent import IndexTail, QueueTail, tail
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
-from reput.store_format.derived.queue_files import (
-    BadQueue,
-    Entries,
-    decode_entries,
-    entry_bytes,
-    queue_folder,
-)
 from reput.store_format.dispatch.dispatch import key_hashes
 from reput.store_format.dispatch.scan import (
     Buffers,
@@ -85,7 +79,7 @@ class Position(NamedTuple):
 class Dispatched(NamedTuple):
     """What one record gives: its queues' entries, its keys' hashes, its storeTimestamp."""
 
-    entries: dict[NamedQueue, Entries]
+    entries: dict[NamedQueue, queue_files.Entries]
     hashes: frozenset[int]
     timestamp: int
 
@@ -134,7 +128,7 @@ class _Asked:
             return None
         segment = log.segment_of(at)
         stretch = Stretch(segment, segment + log.segment_bytes, at, at + 1, at)
-        entries: dict[NamedQueue, Entries] = {}
+        entries: dict[NamedQueue, queue_files.Entries] = {}
         hashes: set[int] = set()
         end = End()
         for out in scan(log.read, stretch, self._rules, self._buffers):
@@ -149,12 +143,12 @@ class _Asked:
         return Dispatched(entries, frozenset(hashes), end.last_timestamp)
 
 
-def _entries(out: Runs) -> dict[NamedQueue, Entries]:
+def _entries(out: Runs) -> dict[NamedQueue, queue_files.Entries]:
     runs, found = out.runs, {}
     for number, key in enumerate(out.queues):
         at, count = int(runs.entries_at[number]), int(runs.count[number])
-        raw = runs.entries[at : at + count * entry_bytes(key.batch)].copy()
-        found[key] = decode_entries(raw, key.batch)
+        raw = runs.entries[at : at + count * queue_files.entry_bytes(key.batch)].copy()
+        found[key] = queue_files.decode_entries(raw, key.batch)
     return found
 
 
@@ -162,12 +156,14 @@ def _check_queue(store: str, queue: QueueTail, log: DispatchedLog, asked: _Asked
     """The storeTimestamp of a queue's last record; 0 where it has expired or there is none."""
     if queue.greatest_offset < log.start:
         return 0
-    path = queue_folder(store, queue.topic, queue.queue_id, queue.batch)
+    path = queue_files.queue_folder(store, queue.topic, queue.queue_id, queue.batch)
     record = asked.record(queue.greatest_offset)
 
-    def bad(field: str, value: int, reason: str) -> BadQueue:
-        at = (queue.entries_end - 1) * entry_bytes(queue.batch)
-        return BadQueue(path, at, field, value, f"of the last entry: {reason}: {_OTHER_LOG}")
+    def bad(field: str, value: int, reason: str) -> queue_files.BadQueue:
+        at = (queue.entries_end - 1) * queue_files.entry_bytes(queue.batch)
+        return queue_files.BadQueue(
+            path, at, field, value, f"of the last entry: {reason}: {_OTHER_LOG}"
+        )
 
     if record is None:
         raise bad("physicalOffset", queue.greatest_offset, "no sound record stands there")

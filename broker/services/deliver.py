@@ -9,13 +9,7 @@ the log what was delivered, and goes on there (`plan_delivery`).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from reput.broker.services.files import (
-    check_can_replace,
-    integer_key,
-    read_offsets,
-    replace_timer_files,
-    write_json,
-)
+from reput.broker.services import files
 from reput.broker.writer.copies import properties_of, put_again, stored_at, text_of
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.delays import Delayed, DelayState
@@ -174,7 +168,7 @@ def deliver(
     # a file that cannot be written at the end is to be found before anything is put
     _level_offsets(writer)
     if plan.wheel is not None:
-        check_can_replace(writer.store.files)
+        files.check_can_replace(writer.store.files)
     written = write_times(store.folder, plan.timers["physicalOffset"])
     stays, counts = dict(plan.levels), [0, 0, 0]
     held: set[int] = set()  # levels whose queue stops at a message that was refused
@@ -221,7 +215,7 @@ def deliver(
         units = units_of(stay, plan.timers[-1:], written, turned)
         least = writer.settings.mapped_file_size_timer_log
         size = timer_file_bytes(store.folder, least)
-        replace_timer_files(writer.store.files, Timers(units, turned, len(waits)), size)
+        files.replace_timer_files(writer.store.files, Timers(units, turned, len(waits)), size)
     return Delivered(counts[0], counts[1], counts[2], refused)
 
 
@@ -259,15 +253,17 @@ def _tell_levels(writer: CommitLogWriter, stays: dict[int, tuple[int, int] | Non
     for level, first in stays.items():
         end = ends.get((SCHEDULE_TOPIC, level - 1), 0)
         table[level] = end if first is None else first[1]
-    whole["offsetTable"] = {integer_key(level): table[level] for level in sorted(table)}
-    write_json(writer.store.files, DELAYS_PATH, whole, writer.profile)
+    whole["offsetTable"] = {files.integer_key(level): table[level] for level in sorted(table)}
+    files.write_json(writer.store.files, DELAYS_PATH, whole, writer.profile)
 
 
 def _level_offsets(writer: CommitLogWriter) -> tuple[dict[str, Any], dict[int, Any]]:
     """The JSON object of config/delayOffset.json, and its offsets by level. Raises StoreError."""
-    whole, table = read_offsets(writer.store.files, DELAYS_PATH)
+    whole, table = files.read_offsets(writer.store.files, DELAYS_PATH)
     try:
-        return whole, {int(key.removeprefix(integer_key(""))): at for key, at in table.items()}
+        return whole, {
+            int(key.removeprefix(files.integer_key(""))): at for key, at in table.items()
+        }
     except ValueError:
         raise StoreError(
             f"{DELAYS_PATH}: offsetTable: a key is not a delay level; it is left as it is"

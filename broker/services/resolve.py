@@ -23,14 +23,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import (
-    CHECK_MAX_TOPIC,
-    HALF_TOPIC,
-    OP_TOPIC,
-    Message,
-    encode_properties,
-    parse_properties,
-)
+from reput.store_format.message import message
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG, OFFSETS
 from reput.store_format.query.reader import OpenedStore
@@ -131,11 +124,11 @@ class Transactions:
         writer = self.writer
         rules = writer.profile
         comma = "," if rules.op_message_lists else ""
-        op = Message(
-            topic=OP_TOPIC,
+        op = message.Message(
+            topic=message.OP_TOPIC,
             queue_id=queue_id,
             body="".join(f"{offset}{comma}" for offset in half_offsets).encode(),
-            properties=encode_properties(
+            properties=message.encode_properties(
                 {"TAGS": _REMOVE_TAG, "WAIT": "true"}, _OP_MAP_CAPACITY, rules.property_text_ends
             ),
             wait=False,
@@ -144,7 +137,8 @@ class Transactions:
 
 
 _OFFSETS_FILE = f"{CONFIG}/{OFFSETS}"
-_CHECKER = f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"  # ConsumerOffsetManager's key of the group that checks
+# ConsumerOffsetManager's key of the group that checks
+_CHECKER = f"{message.HALF_TOPIC}@CID_RMQ_SYS_TRANS"
 _ENDED = {
     TransactionState.COMMITTED: Outcome.COMMIT,
     TransactionState.ROLLED_BACK: Outcome.ROLLBACK,
@@ -267,7 +261,7 @@ class _Names:
     def _has_key(self, each: Transaction, key: str) -> bool:
         """Whether a transaction has the key itself, and not only a key with the same hash."""
         record = self._log.record_at(each.first)
-        return parse_properties(record.properties, self._split).get("UNIQ_KEY") == key
+        return message.parse_properties(record.properties, self._split).get("UNIQ_KEY") == key
 
     def tell_of(self, each: Transaction) -> None:
         """Raise StoreError where a half message of a release before 4.3.0 is named."""
@@ -316,7 +310,7 @@ def resolve_planned(
                 _commit(ends.transactions, record)
             elif what == "discard":  # DefaultTransactionalMessageCheckListener: one queue
                 text = text_of(writer, properties_of(writer, record))
-                put_again(writer, record, CHECK_MAX_TOPIC, 0, text, record.transaction)
+                put_again(writer, record, message.CHECK_MAX_TOPIC, 0, text, record.transaction)
         except Refused as error:
             refused.append(f"physical {each.last}: {error} ({type(error).__name__})")
             left.append(each)
@@ -379,7 +373,7 @@ def _tell_position(writer: CommitLogWriter, left: list[Transaction], before: int
         for each in left if not each.in_rocksdb
         for offset in (*each.open_offsets, each.half_offset)
     ]  # fmt: skip
-    end = writer.store.positions().get((HALF_TOPIC, 0), 0)
+    end = writer.store.positions().get((message.HALF_TOPIC, 0), 0)
     position = min((offset for offset in still if offset >= before), default=end)
     if position <= before:
         return

@@ -20,13 +20,7 @@ from reput.broker.serving.broker import (
     writing,
 )
 from reput.broker.serving.store import PERM_READ, Topic
-from reput.broker.wire.codes import (
-    Entries,
-    RequestCode,
-    ResponseCode,
-    fastjson,
-    reads_standard_json,
-)
+from reput.broker.wire import codes
 from reput.broker.wire.remoting import Command
 from reput.store_format.names import CONFIG, DELAY_OFFSETS, TIMER_CHECK_FILE, TIMER_METRICS
 from reput.store_format.release.profiles import release_key
@@ -37,12 +31,12 @@ from reput.store_format.release.profiles import release_key
 MASTER_ID = 0  # MixAll.MASTER_ID
 
 
-@answers(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+@answers(codes.RequestCode.GET_ROUTEINFO_BY_TOPIC)
 def route(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The route of a topic: one broker, which may only be read (TopicRouteData)."""
     said = "No topic route info in name server for the topic: {}"
     topic = the_topic(broker, text(request, "topic"), said)
-    standard = reads_standard_json(request.version) or flag(request, "acceptStandardJsonOnly")
+    standard = codes.reads_standard_json(request.version) or flag(request, "acceptStandardJsonOnly")
     answer = {
         "brokerDatas": [broker_data(broker, caller)],
         "filterServerTable": {},
@@ -55,7 +49,7 @@ def route(broker: Broker, request: Command, caller: Caller) -> Answer:
         }],
     }  # fmt: skip
     # no client shows the remark: it is for people who ask why a producer finds no queue
-    return found(fastjson(answer, standard))._replace(remark=READ_ONLY)
+    return found(codes.fastjson(answer, standard))._replace(remark=READ_ONLY)
 
 
 def broker_data(broker: Broker, caller: Caller) -> dict[str, object]:
@@ -72,43 +66,43 @@ def broker_data(broker: Broker, caller: Caller) -> dict[str, object]:
 # Requests to a name server other than routes (DefaultRequestProcessor, RouteInfoManager).
 
 
-@answers(RequestCode.GET_BROKER_CLUSTER_INFO)
+@answers(codes.RequestCode.GET_BROKER_CLUSTER_INFO)
 def cluster_info(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All clusters and brokers: there is one of each (ClusterInfo)."""
     brokers = {broker.name: broker_data(broker, caller)}
     names = {broker.cluster: [broker.name]}
-    return found(fastjson({"brokerAddrTable": brokers, "clusterAddrTable": names}))
+    return found(codes.fastjson({"brokerAddrTable": brokers, "clusterAddrTable": names}))
 
 
-@answers(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+@answers(codes.RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
 def all_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The names of all topics (TopicList)."""
-    return found(fastjson({"topicList": list(broker.store.topics)}))
+    return found(codes.fastjson({"topicList": list(broker.store.topics)}))
 
 
-@answers(RequestCode.GET_TOPICS_BY_CLUSTER)
+@answers(codes.RequestCode.GET_TOPICS_BY_CLUSTER)
 def topics_of_cluster(broker: Broker, request: Command, caller: Caller) -> Answer:
     here = text(request, "cluster") == broker.cluster
-    return found(fastjson({"topicList": list(broker.store.topics) if here else []}))
+    return found(codes.fastjson({"topicList": list(broker.store.topics) if here else []}))
 
 
-@answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+@answers(codes.RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
 def system_names(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A name server's system topics: those named like the cluster and like the broker."""
     names = list(dict.fromkeys([broker.cluster, broker.name]))
     answer = {"brokerAddr": broker.address_for(caller), "topicList": names}
-    return found(fastjson(answer))
+    return found(codes.fastjson(answer))
 
 
-@answers(RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE)
+@answers(codes.RequestCode.GET_KV_CONFIG, codes.RequestCode.GET_KVLIST_BY_NAMESPACE)
 def no_item(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A value of the name server's key-value settings, which are empty (KVConfigManager)."""
     namespace, key = text(request, "namespace"), request.fields.get("key")
     which = f"Namespace: {namespace}" + (f" Key: {key}" if key is not None else "")
-    return refused(ResponseCode.QUERY_NOT_FOUND, f"No config item, {which}")
+    return refused(codes.ResponseCode.QUERY_NOT_FOUND, f"No config item, {which}")
 
 
-@answers(RequestCode.GET_NAMESRV_CONFIG)
+@answers(codes.RequestCode.GET_NAMESRV_CONFIG)
 def name_server_settings(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The name server's settings: only the address at which it listens (getConfig)."""
     host, _, port = caller.local.rpartition(":")
@@ -127,7 +121,7 @@ _SYSTEM = (  # TopicValidator.SYSTEM_TOPIC_SET
 )  # fmt: skip
 
 
-@answers(RequestCode.GET_TOPIC_STATS_INFO)
+@answers(codes.RequestCode.GET_TOPIC_STATS_INFO)
 def stats(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Each queue's ends, and when its last message was stored (TopicStatsTable)."""
     name = text(request, "topic")
@@ -144,7 +138,7 @@ def stats(broker: Broker, request: Command, caller: Caller) -> Answer:
             "minOffset": 0 if queue is None else queue.minimum,
         }
         pairs.append((message_queue(broker, name, queue_id), facts))
-    return found(fastjson({"offsetTable": Entries(pairs), "topicPutTps": 0.0}))
+    return found(codes.fastjson({"offsetTable": codes.Entries(pairs), "topicPutTps": 0.0}))
 
 
 def message_queue(broker: Broker, topic: str, queue_id: int) -> dict[str, object]:
@@ -152,21 +146,21 @@ def message_queue(broker: Broker, topic: str, queue_id: int) -> dict[str, object
     return {"brokerName": broker.name, "queueId": queue_id, "topic": topic}
 
 
-@answers(RequestCode.GET_TOPIC_CONFIG)
+@answers(codes.RequestCode.GET_TOPIC_CONFIG)
 def configuration(broker: Broker, request: Command, caller: Caller) -> Answer:
     """One topic's configuration (TopicConfigAndQueueMapping)."""
     said = "No topic in this broker. topic: {}"
-    return found(fastjson(config_of(the_topic(broker, text(request, "topic"), said))))
+    return found(codes.fastjson(config_of(the_topic(broker, text(request, "topic"), said))))
 
 
-@answers(RequestCode.GET_ALL_TOPIC_CONFIG)
+@answers(codes.RequestCode.GET_ALL_TOPIC_CONFIG)
 def configurations(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All topics' configurations (TopicConfigAndMappingSerializeWrapper)."""
     facts = {
         "dataVersion": data_version(broker),
         "topicConfigTable": {name: config_of(each) for name, each in broker.store.topics.items()},
     }
-    return found(fastjson(facts))
+    return found(codes.fastjson(facts))
 
 
 def config_of(topic: Topic) -> dict[str, object]:
@@ -183,12 +177,11 @@ def config_of(topic: Topic) -> dict[str, object]:
     }
 
 
-@answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+@answers(codes.RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
 def system_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The topics that a broker uses itself."""
     own = [name for name in broker.store.topics if name.startswith("rmq_sys_")]
     named = [broker.name, broker.cluster, f"{broker.cluster}_REPLY_TOPIC"]
-    return found(fastjson({"topicList": list(dict.fromkeys([*_SYSTEM, *named, *own]))}))
+    return found(codes.fastjson({"topicList": list(dict.fromkeys([*_SYSTEM, *named, *own]))}))
 
 
 # ---
@@ -201,10 +194,10 @@ _POOLS = ("send", "pull", "litePull", "query", "ack")  # a broker's queues of re
 _SINCE_5 = ("brokerActive", "timer")  # prefixes of the figures that 4.x does not have
 
 
-@answers(RequestCode.GET_BROKER_RUNTIME_INFO)
+@answers(codes.RequestCode.GET_BROKER_RUNTIME_INFO)
 def figures(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The figures that brokerStatus and clusterList show (KVTable)."""
-    return found(fastjson({"table": _figures(broker, caller.now)}))
+    return found(codes.fastjson({"table": _figures(broker, caller.now)}))
 
 
 def _figures(broker: Broker, now: int) -> dict[str, str]:
@@ -266,7 +259,7 @@ def _spoken(seconds: int) -> str:
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"
 
 
-@answers(RequestCode.GET_BROKER_CONFIG)
+@answers(codes.RequestCode.GET_BROKER_CONFIG)
 def broker_settings(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The broker_settings in force here that may matter to a client (getBrokerConfig)."""
     host, _, port = broker.address_for(caller).rpartition(":")
@@ -284,21 +277,21 @@ def broker_settings(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found("".join(f"{name}={value}\n" for name, value in facts.items()).encode())
 
 
-@answers(RequestCode.GET_BROKER_HA_STATUS)
+@answers(codes.RequestCode.GET_BROKER_HA_STATUS)
 def replication(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The replicas of this broker: there are none (HARuntimeInfo)."""
     facts = {
         "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,
         "masterCommitLogMaxOffset": broker.store.served_end(),
     }  # fmt: skip
-    return found(fastjson(facts))
+    return found(codes.fastjson(facts))
 
 
-@answers(RequestCode.VIEW_BROKER_STATS_DATA)
+@answers(codes.RequestCode.VIEW_BROKER_STATS_DATA)
 def no_stats(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A broker's counters of the last day: none are kept here; a new broker has none either."""
     name, key = text(request, "statsName"), text(request, "statsKey")
-    return refused(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
+    return refused(codes.ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
 
 
 # ---
@@ -310,22 +303,22 @@ _NOT_WRITTEN = "rocksdbCQWriteEnable is false, checkRocksdbCqWriteProgressComman
 _COLD_OF_GROUP, _COLD_OF_ALL = 3 << 20, 100 << 20  # cgColdReadThreshold, globalColdReadThreshold
 
 
-@answers(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
+@answers(codes.RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
 def cold_reads(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Groups that read cold data: none are counted (ColdDataCgCtrService)."""
     facts = {
         "runtimeTable": {}, "configTable": {}, "cgColdReadThreshold": _COLD_OF_GROUP,
         "globalColdReadThreshold": _COLD_OF_ALL, "globalAcc": 0,
     }  # fmt: skip
-    return found(fastjson(facts))
+    return found(codes.fastjson(facts))
 
 
-@answers(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS)
+@answers(codes.RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS)
 def queues_in_rocksdb(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Whether queues in RocksDB equal those in files; a broker notes the result only in its log."""
     if release_key(broker.store.opened.profile.release) < (5, 3, 1):
-        return found(fastjson({"diffResult": _NOT_WRITTEN}))
-    return found(fastjson({"checkStatus": _IN_PROGRESS}))
+        return found(codes.fastjson({"diffResult": _NOT_WRITTEN}))
+    return found(codes.fastjson({"checkStatus": _IN_PROGRESS}))
 
 
 # ---
@@ -337,7 +330,7 @@ def queues_in_rocksdb(broker: Broker, request: Command, caller: Caller) -> Answe
 _TIMER_CHECKPOINT_BYTES = 56  # TimerCheckpoint.encode
 
 
-@answers(RequestCode.REGISTER_BROKER)
+@answers(codes.RequestCode.REGISTER_BROKER)
 def register(broker: Broker, request: Command, caller: Caller) -> Answer:
     """RegisterBrokerResponseHeader for a slave; a master is refused, as nothing is written here."""
     if broker.slaves_at is None or number(request, "brokerId") == 0:
@@ -349,7 +342,7 @@ def register(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(haServerAddr=f"{host}:{port}", masterAddr=ours)
 
 
-@answers(RequestCode.UNREGISTER_BROKER)
+@answers(codes.RequestCode.UNREGISTER_BROKER)
 def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
     """A slave leaves; nothing was kept of it."""
     return writing(broker, request, caller) if broker.slaves_at is None else found()
@@ -361,10 +354,10 @@ def _beside(broker: Broker, name: str, absent: str) -> Answer:
     try:
         return found(opened.storage.read_bytes(f"{opened.path}/{CONFIG}/{name}"))
     except (FileNotFoundError, NotADirectoryError):
-        return refused(ResponseCode.SYSTEM_ERROR, absent)
+        return refused(codes.ResponseCode.SYSTEM_ERROR, absent)
 
 
-@answers(RequestCode.GET_ALL_DELAY_OFFSET)
+@answers(codes.RequestCode.GET_ALL_DELAY_OFFSET)
 def delay_offsets(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The offsets up to which delayed messages are delivered (getAllDelayOffset). A slave without
     them would deliver all delayed messages again, once it is a master.
@@ -372,14 +365,14 @@ def delay_offsets(broker: Broker, request: Command, caller: Caller) -> Answer:
     return _beside(broker, DELAY_OFFSETS, "No delay offset in this broker")
 
 
-@answers(RequestCode.GET_TIMER_CHECK_POINT)
+@answers(codes.RequestCode.GET_TIMER_CHECK_POINT)
 def timer_checkpoint(broker: Broker, request: Command, caller: Caller) -> Answer:
     """How far timer messages are delivered (getTimerCheckPoint): the file's first seven longs."""
     said = _beside(broker, TIMER_CHECK_FILE, "The checkpoint is null")
     return said._replace(body=said.body[:_TIMER_CHECKPOINT_BYTES])
 
 
-@answers(RequestCode.GET_TIMER_METRICS)
+@answers(codes.RequestCode.GET_TIMER_METRICS)
 def timer_metrics(broker: Broker, request: Command, caller: Caller) -> Answer:
     """How many timer messages wait, by topic (getTimerMetrics)."""
     return _beside(broker, TIMER_METRICS, "The timerMessageStore is null")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.broker.serving import reading
 from reput.broker.serving.broker import (
     Answer,
     Broker,
@@ -21,17 +22,6 @@ from reput.broker.serving.broker import (
 from reput.broker.serving.group_requests import begins_in_memory, check_group
 from reput.broker.serving.handles import ORDER_QUEUE, REVIVE_QUEUES, Infos, retry_topics
 from reput.broker.serving.popped import CheckPoint, OrderInfo
-from reput.broker.serving.reading import (
-    EVERYTHING,
-    UNPARSED,
-    Got,
-    PullFilter,
-    illegal_queue,
-    read_topic,
-    subscription_of,
-    take,
-    wanted_by,
-)
 from reput.broker.serving.records import BodyPiece, given_again
 from reput.broker.serving.store import Topic, bounds
 from reput.broker.wire.codes import Refused, RequestCode, ResponseCode
@@ -73,9 +63,9 @@ def checked(broker: Broker, request: Command, caller: Caller) -> Asked:
     """The group, topic and queues that a request asks for. Raises Refused."""
     name, group = text(request, "topic"), text(request, "consumerGroup")
     queue_id = number(request, "queueId")
-    topic = read_topic(broker, name, to_be="peeking")
+    topic = reading.read_topic(broker, name, to_be="peeking")
     if queue_id >= topic.read_queues:
-        raise illegal_queue(ResponseCode.INVALID_PARAMETER, topic, queue_id, caller)
+        raise reading.illegal_queue(ResponseCode.INVALID_PARAMETER, topic, queue_id, caller)
     check_group(broker, group)
     return Asked(group, topic, queue_id)
 
@@ -169,7 +159,7 @@ _PASSED_OVER = ("NO_MATCHED_MESSAGE", "MESSAGE_WAS_REMOVING")
 class _Pop:
     broker: Broker
     asked: Asked
-    wanted: PullFilter
+    wanted: reading.PullFilter
     now: int
     pop_time: int
     most: int
@@ -210,11 +200,11 @@ class _Pop:
         if waits or not self._has_room(name, queue_id):
             self.rest += max(queue.maximum - offset, 0)
             return
-        got = take(broker, topic, queue, offset, self.most - self.given, self.wanted)
+        got = reading.take(broker, topic, queue, offset, self.most - self.given, self.wanted)
         if got.status in _MOVED:
             offset = got.next
             broker.offsets.commit(group, name, queue_id, offset)
-            got = take(broker, topic, queue, offset, self.most - self.given, self.wanted)
+            got = reading.take(broker, topic, queue, offset, self.most - self.given, self.wanted)
         self.rest += max(got.maximum - got.next, 0)
         if got.given:
             self._give(topic, queue_id, offset, got)
@@ -227,7 +217,7 @@ class _Pop:
             return self.broker.orders.has_room(self.asked.group, topic, queue_id)
         return self.broker.in_flight.has_room(self.asked.group, topic)
 
-    def _give(self, topic: Topic, queue_id: int, offset: int, got: Got) -> None:
+    def _give(self, topic: Topic, queue_id: int, offset: int, got: reading.Got) -> None:
         broker, group, name = self.broker, self.asked.group, topic.name
         positions = np.concatenate(got.positions).tolist()
         # first, as it may raise Refused, before anything is noted of these messages
@@ -307,12 +297,12 @@ def pop(broker: Broker, request: Command, caller: Caller) -> Answer:
         )
     asked = checked(broker, request, caller)
     try:
-        own = subscription_of(
+        own = reading.subscription_of(
             asked.topic.name, request.fields.get("exp"), request.fields.get("expType"), 0
         )
-        wanted = wanted_by(own, broker.store.opened.profile)
+        wanted = reading.wanted_by(own, broker.store.opened.profile)
     except (WrongTags, WrongExpression):
-        return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, UNPARSED)
+        return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, reading.UNPARSED)
     turn = next(broker.pops)
     names = [topic.name for topic in asked.topics(broker)]
     going = _Pop(
@@ -424,9 +414,9 @@ def peek(broker: Broker, request: Command, caller: Caller) -> Answer:
             rest += 0 if queue is None else max(queue.maximum - offset, 0)
             if given >= most:
                 continue
-            got = take(broker, topic, queue, offset, most - given, EVERYTHING)
+            got = reading.take(broker, topic, queue, offset, most - given, reading.EVERYTHING)
             if got.status in ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY"):
-                got = take(broker, topic, queue, got.next, most - given, EVERYTHING)
+                got = reading.take(broker, topic, queue, got.next, most - given, reading.EVERYTHING)
             pieces += got.pieces
             given += got.given
     fields = {

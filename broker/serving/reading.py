@@ -189,7 +189,6 @@ def read_topic(broker: Broker, name: str, to_be: str = "") -> Topic:
 
 
 def illegal_queue(code: int, topic: Topic, queue_id: int, caller: Caller) -> Refused:
-    """The refusal of a queue that a topic does not have."""
     return Refused(
         f"queueId[{queue_id}] is illegal, topic:[{topic.name}] "
         f"topicConfig.readQueueNums:[{topic.read_queues}] consumer:[{caller.peer}]", code,

@@ -6,18 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from reput.broker.wire import replication
 from reput.broker.wire.codes import RequestCode
-from reput.broker.wire.replication import (
-    LogChunk,
-    ProtocolError,
-    ReportReader,
-    SwitchMasterReader,
-    TransferReader,
-    encode_header,
-    encode_report,
-    encode_slave_hello,
-    encode_slave_report,
-)
 from reput.store_format.names import DELAY_OFFSETS, GROUPS, OFFSETS, TOPICS
 
 # ---
@@ -33,38 +23,38 @@ HEARTBEAT_SECONDS = 5.0  # haSendHeartbeatInterval
 HOUSEKEEPING_SECONDS = 20.0  # haHousekeepingInterval
 
 
-class WrongOffset(ProtocolError):
+class WrongOffset(replication.ProtocolError):
     """The master sends its log from another offset than was asked for."""
 
 
 class Slave:
     """One connection to a master that is not under a controller. now: seconds of any clock."""
 
-    _reader: TransferReader | SwitchMasterReader
+    _reader: replication.TransferReader | replication.SwitchMasterReader
 
     def __init__(self, start: int) -> None:
         """start: the physical offset where the master is to begin."""
         self._next = self._reported = max(start, 1)
         self._unsent = not start  # a master cannot be asked for the log's first byte
         self._sent_at = self._heard_at = 0.0
-        self._reader = TransferReader()
+        self._reader = replication.TransferReader()
 
     def hello(self, now: float) -> bytes:
         self._sent_at = self._heard_at = now
-        return encode_report(self._reported)
+        return replication.encode_report(self._reported)
 
-    def receive(self, data: bytes, now: float) -> list[LogChunk]:
+    def receive(self, data: bytes, now: float) -> list[replication.LogChunk]:
         """The log's bytes in `data`, without heartbeats. Raises ProtocolError."""
         self._heard_at = now
         parts = [part for part in self._reader.feed(data) if self._log(part)]
         if parts and self._unsent:
             self._unsent = False
-            parts.insert(0, LogChunk(0, b"\0", False))
+            parts.insert(0, replication.LogChunk(0, b"\0", False))
         return parts
 
     def report(self, end: int, now: float) -> bytes:
         """What is to be sent now: a report of how far the log goes, or no bytes."""
-        return encode_report(self._reported) if self._due(end, now) else b""
+        return replication.encode_report(self._reported) if self._due(end, now) else b""
 
     def silent(self, now: float) -> bool:
         """Whether the master has sent nothing for so long that the connection counts as dead."""
@@ -76,7 +66,7 @@ class Slave:
         self._reported, self._sent_at = max(end, self._reported), now
         return True
 
-    def _log(self, part: LogChunk) -> bool:
+    def _log(self, part: replication.LogChunk) -> bool:
         """Whether `part` has the log's next bytes; False for a heartbeat. Raises WrongOffset."""
         if part.offset != self._next and (part.data or part.offset >= 0):
             raise WrongOffset(
@@ -94,11 +84,11 @@ class SwitchSlave(Slave):
         super().__init__(start)
         self._next = self._reported = start
         self._unsent = self._asked = False
-        self._reader = self._frames = SwitchMasterReader()
+        self._reader = self._frames = replication.SwitchMasterReader()
 
     def hello(self, now: float) -> bytes:
         self._sent_at = self._heard_at = now
-        return encode_slave_hello()
+        return replication.encode_slave_hello()
 
     def report(self, end: int, now: float) -> bytes:
         if not self._frames.shaken:
@@ -107,7 +97,7 @@ class SwitchSlave(Slave):
             self._asked, self._sent_at = True, now
         elif not self._due(end, now):
             return b""
-        return encode_slave_report(self._reported)
+        return replication.encode_slave_report(self._reported)
 
 
 # ---
@@ -144,7 +134,7 @@ class SlaveConnection:
         self._next = -1  # the next byte to send
         self._heard_at = self._sent_at = now
         self._batch = batch
-        self._reader = ReportReader()
+        self._reader = replication.ReportReader()
 
     def receive(self, data: bytes, log: MasterLog, now: float) -> None:
         """Take bytes that the slave sent. Raises ProtocolError."""
@@ -162,7 +152,7 @@ class SlaveConnection:
             return None
         self._sent_at, at = now, self._next
         self._next += size
-        return Send(encode_header(at, size), at, size)
+        return Send(replication.encode_header(at, size), at, size)
 
     def silent(self, now: float) -> bool:
         """Whether the slave has sent nothing for so long that the connection counts as dead."""
@@ -171,14 +161,14 @@ class SlaveConnection:
     def _reported(self, offset: int, log: MasterLog) -> None:
         """Take a report. ProtocolError: the slave's log ends after (since 4.9.5) or before ours."""
         if offset > log.end:
-            raise ProtocolError(
+            raise replication.ProtocolError(
                 f"report: the slave's log goes on to {offset}, the master's only to {log.end}"
             )
         self.acked = offset
         if self._next < 0:
             self._next = offset if offset else log.start
             if self._next < log.start:
-                raise ProtocolError(
+                raise replication.ProtocolError(
                     f"report: the slave stands at {offset}, but the log now begins at {log.start}"
                 )
 
@@ -239,4 +229,6 @@ def runtime_info(body: bytes) -> dict[str, str]:
         table: dict[str, Any] = json.loads(body)["table"]
         return {str(name): str(value) for name, value in table.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ProtocolError(f"GET_BROKER_RUNTIME_INFO: cannot be read: {error}") from None
+        raise replication.ProtocolError(
+            f"GET_BROKER_RUNTIME_INFO: cannot be read: {error}"
+        ) from None

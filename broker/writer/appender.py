@@ -12,19 +12,9 @@ from reput.broker.writer.store import OpenStore
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import Files
 from reput.store_format.layouts import BLANK_BYTES
+from reput.store_format.message import refusals
 from reput.store_format.message.encode import Draft, finish
 from reput.store_format.message.ids import Clock
-from reput.store_format.message.refusals import (
-    CreateFileFailed,
-    DiskFull,
-    ForkedWriter,
-    MessageTooLarge,
-    PageCacheBusy,
-    Refused,
-    WriterClosed,
-    WriterFailed,
-    batch_queue_topic,
-)
 from reput.store_format.release.settings import WriterSettings
 
 
@@ -101,7 +91,7 @@ class Appender:
                 try:
                     queue_offset = self.next_offset(key)
                     after = self._number(request)
-                except (Refused, StoreError) as error:
+                except (refusals.Refused, StoreError) as error:
                     request.error = error
                     continue
             drafts, size = request.drafts, request.size
@@ -112,7 +102,7 @@ class Appender:
                     records, held = [], 0
                 try:
                     log.make_room(size)
-                except CreateFileFailed as error:
+                except refusals.CreateFileFailed as error:
                     request.error = error
                     continue
                 finally:
@@ -162,7 +152,7 @@ class Appender:
         if offset is not None:
             return offset
         if key[0] in self._batch_topics:
-            raise batch_queue_topic(key[0])
+            raise refusals.batch_queue_topic(key[0])
         self._store.learn_queues()
         for known, position in self._store.positions().items():
             self._next.setdefault(known, position)
@@ -186,7 +176,7 @@ def check_fits(request: Request, segment_bytes: int) -> None:
     """Raise MessageTooLarge for a batch that no segment can take."""
     most = segment_bytes - BLANK_BYTES
     if request.size > most:
-        raise MessageTooLarge(f"a batch of {request.size} bytes; a segment takes {most}")
+        raise refusals.MessageTooLarge(f"a batch of {request.size} bytes; a segment takes {most}")
 
 
 # ---
@@ -219,13 +209,13 @@ class Admission:
     def check(self) -> None:
         """Raise DiskFull or PageCacheBusy."""
         if self.is_full:
-            raise DiskFull(
+            raise refusals.DiskFull(
                 f"the disk is {self._files.used_share():.0%} full, more than "
                 f"diskSpaceWarningLevelRatio ({self._ratio:.0%}): make room, or set that higher"
             )
         began = self._appender.began
         if began and self._busy_after < self._clock() - began < _NO_APPEND_MS:
-            raise PageCacheBusy(
+            raise refusals.PageCacheBusy(
                 f"another message has been on its way for {self._clock() - began} ms "
                 f"(osPageCacheBusyTimeOutMills is {self._busy_after})"
             )
@@ -272,7 +262,7 @@ class UsageGuard:
         Called before a lock is taken: in a fork, locks that other threads held are never released.
         """
         if self.is_fork:
-            raise ForkedWriter(
+            raise refusals.ForkedWriter(
                 f"the writer was opened by process {self._process}, and this is a fork of it: "
                 f"open the store anew once that one has closed it"
             )
@@ -282,7 +272,7 @@ class UsageGuard:
         self.check_process()
         self.check_sound()
         if self.closing:
-            raise WriterClosed("the writer is closed")
+            raise refusals.WriterClosed("the writer is closed")
 
     def check_sound(self) -> None:
         """Raise WriterFailed where a write has failed."""
@@ -302,10 +292,10 @@ class UsageGuard:
         except OSError as error:
             raise self.failed(error) from error
 
-    def failed(self, error: OSError) -> WriterFailed:
+    def failed(self, error: OSError) -> refusals.WriterFailed:
         """Note the error that ends the writer; returns what the caller is to raise."""
         self.fail(error)
         return self._ended()
 
-    def _ended(self) -> WriterFailed:
-        return WriterFailed(f"the writer has ended: {self.error}; the next open recovers")
+    def _ended(self) -> refusals.WriterFailed:
+        return refusals.WriterFailed(f"the writer has ended: {self.error}; the next open recovers")

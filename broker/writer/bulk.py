@@ -13,16 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.broker.writer.writer import CommitLogWriter, Trial
+from reput.store_format import layouts
 from reput.store_format.java import hash_map_order
-from reput.store_format.layouts import (
-    BLANK_BYTES,
-    CRC_PROPERTY_BYTES,
-    IPV6_HOST,
-    PROPERTY_END,
-    SYS_BORN_HOST_V6,
-    SYS_STORE_HOST_V6,
-)
 from reput.store_format.log.records import needs_v2, record_bytes
+from reput.store_format.message import message, refusals
 from reput.store_format.message.bulk import (
     NAMES,
     Alike,
@@ -34,23 +28,7 @@ from reput.store_format.message.bulk import (
     encode_rows,
 )
 from reput.store_format.message.encode import Encoder
-from reput.store_format.message.message import (
-    QUEUE_ID_MAX,
-    check_property,
-    check_sendable,
-    check_topic,
-    encode_host,
-)
 from reput.store_format.message.multi_dispatch import NAMED
-from reput.store_format.message.refusals import (
-    BodyTooLarge,
-    FieldRange,
-    MessageTooLarge,
-    MultiDispatch,
-    PropertiesTooLarge,
-    Refused,
-    TopicTooLong,
-)
 
 _NAMED = NAMED.encode()
 CHUNK_BYTES = 1 << 20  # written at once, under one storeTimestamp
@@ -111,13 +89,15 @@ class _Bulk:
         ]
         ends = np.cumsum([0, *map(len, topics)], dtype=np.int64)
         self.topics = Texts(ends, np.frombuffer(b"".join(topics) or b"\0", np.uint8))
-        host = np.frombuffer(encode_host(encoder.host), np.uint8)
+        host = np.frombuffer(message.encode_host(encoder.host), np.uint8)
         fixed = encoder.unique_ids.fixed
         names = tuple(name.decode() for name in NAMES)
         rules = encoder.profile
         self.alike = Alike(
             host=host,
-            sys_flag=SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6 if len(host) == IPV6_HOST else 0,
+            sys_flag=layouts.SYS_BORN_HOST_V6 | layouts.SYS_STORE_HOST_V6
+            if len(host) == layouts.IPV6_HOST
+            else 0,
             unique_prefix=np.frombuffer(fixed.hex().upper().encode(), np.uint8),
             order=np.array(hash_map_order(names, rules.property_map_capacity)),
             text_ends=rules.property_text_ends,
@@ -157,7 +137,7 @@ class _Bulk:
                 log = writer.log
                 before = int(ends[done] - self.sizes[done])
                 log.make_room(int(self.sizes[done]))
-                room = min(log.room - BLANK_BYTES, len(out))
+                room = min(log.room - layouts.BLANK_BYTES, len(out))
                 stop = int(np.searchsorted(ends, before + room, side="right"))
                 ids = writer.encoder.unique_ids
                 to = Destination(log.end, now, next_offsets, ids.time_part(), ids.take(stop - done))
@@ -180,26 +160,28 @@ class _Bulk:
         body = c.body.lengths()
         most = settings.max_message_size
         said = f"a body of {{}} bytes; maxMessageSize is {most}"
-        _refuse(BodyTooLarge, body, body > most, said)
-        said = f"queue_id={{}}: expected 0 to {QUEUE_ID_MAX}"
-        _refuse(FieldRange, c.queue_id, c.queue_id < 0, said)
+        _refuse(refusals.BodyTooLarge, body, body > most, said)
+        said = f"queue_id={{}}: expected 0 to {message.QUEUE_ID_MAX}"
+        _refuse(refusals.FieldRange, c.queue_id, c.queue_id < 0, said)
         for name, texts in (("TAGS", c.tags), ("KEYS", c.keys)):
-            if len(texts.data) and int(texts.data.min()) <= PROPERTY_END:
-                place = int(np.flatnonzero(texts.data <= PROPERTY_END)[0])
+            if len(texts.data) and int(texts.data.min()) <= layouts.PROPERTY_END:
+                place = int(np.flatnonzero(texts.data <= layouts.PROPERTY_END)[0])
                 row = int(np.searchsorted(texts.ends, place, side="right")) - 1
                 value = texts.data[texts.ends[row] : texts.ends[row + 1]].tobytes()
-                _at(check_property, row, name, value.decode("utf-8", "replace"))
+                _at(message.check_property, row, name, value.decode("utf-8", "replace"))
         if encoder.numbering.is_on:
             for row, (at, end) in enumerate(itertools.pairwise(c.properties.ends)):
                 if _NAMED in c.properties.data[at:end].tobytes():
-                    raise _refused(MultiDispatch, row, f"{NAMED}: append it by itself")
+                    raise _refused(refusals.MultiDispatch, row, f"{NAMED}: append it by itself")
         properties = self._property_lengths()
         said = f"{{}} bytes of properties; at most {_PROPERTIES_MAX}"
-        _refuse(PropertiesTooLarge, properties, properties > _PROPERTIES_MAX, said)
+        _refuse(refusals.PropertiesTooLarge, properties, properties > _PROPERTIES_MAX, said)
         topic = self.topics.lengths()[c.topic]
         sizes: Int64s = record_bytes(2 * len(self.alike.host), body, topic, properties)
-        most = min(settings.mapped_file_size_commit_log - BLANK_BYTES, most + _SPARE_BYTES)
-        _refuse(MessageTooLarge, sizes, sizes > most, f"a record of {{}} bytes; at most {most}")
+        most = min(settings.mapped_file_size_commit_log - layouts.BLANK_BYTES, most + _SPARE_BYTES)
+        _refuse(
+            refusals.MessageTooLarge, sizes, sizes > most, f"a record of {{}} bytes; at most {most}"
+        )
         return sizes
 
     def _property_lengths(self) -> Int64s:
@@ -212,7 +194,7 @@ class _Bulk:
         made -= not self.alike.text_ends
         raw = c.properties.lengths()
         lengths = np.where(raw > 0, raw, made)
-        return lengths + CRC_PROPERTY_BYTES if self.alike.crc else lengths
+        return lengths + layouts.CRC_PROPERTY_BYTES if self.alike.crc else lengths
 
     def _queues(self) -> tuple[list[tuple[str, int]], Int64s, Int64s]:
         """The queues of the messages, the first row of each queue, and each message's queue."""
@@ -233,14 +215,14 @@ class _Bulk:
         )  # fmt: skip
 
 
-def _refuse(kind: type[Refused], values: Any, wrong: Any, said: str) -> None:
+def _refuse(kind: type[refusals.Refused], values: Any, wrong: Any, said: str) -> None:
     """Raise an error that says `said` of the first wrong value, if there is one."""
     rows = np.flatnonzero(wrong)
     if len(rows):
         raise _refused(kind, rows[0], said.format(values[rows[0]]))
 
 
-def _refused(kind: type[Refused], row: Any, reason: str) -> Refused:
+def _refused(kind: type[refusals.Refused], row: Any, reason: str) -> refusals.Refused:
     error = kind(reason)
     error.row = int(row)
     return error
@@ -250,15 +232,17 @@ def _at(check: Callable[..., Any], row: int, *given: Any) -> Any:
     """The result of a check; a Refused that it raises gets the number of this row."""
     try:
         return check(*given)
-    except Refused as error:
+    except refusals.Refused as error:
         error.row = row
         raise
 
 
 def _checked_topic(topic: str, encoder: Encoder) -> bytes:
-    check_sendable(topic)
-    raw = check_topic(topic, encoder.settings.max_topic_length)
+    message.check_sendable(topic)
+    raw = message.check_topic(topic, encoder.settings.max_topic_length)
     v2 = encoder.profile.long_topics and encoder.settings.auto_message_version_on_topic_len
     if needs_v2(len(raw)) and not v2:
-        raise TopicTooLong(f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)")
+        raise refusals.TopicTooLong(
+            f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)"
+        )
     return raw

@@ -8,12 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derived.queue_files import (
-    decode_entries,
-    entry_bytes,
-    pre_blank,
-    segment_bytes,
-)
+from reput.store_format.derived import queue_files
 from reput.store_format.dispatch.runs import (
     NO_POSITION,
     REPEATED,
@@ -67,8 +62,8 @@ class QueueWriter:
         self.states: dict[NamedQueue, QueueState] = {}
         self.ignored: frozenset[NamedQueue] = frozenset()  # queues that `append` leaves out
         self._sizes = {
-            False: segment_bytes(settings.mapped_file_size_consume_queue, False),
-            True: segment_bytes(settings.mapper_file_size_batch_consume_queue, True),
+            False: queue_files.segment_bytes(settings.mapped_file_size_consume_queue, False),
+            True: queue_files.segment_bytes(settings.mapper_file_size_batch_consume_queue, True),
         }
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
         self._dirty: dict[str, tuple[int, int]] = {}  # by file: [from, to) that is not durable
@@ -90,7 +85,7 @@ class QueueWriter:
         return past
 
     def _load_queue(self, key: NamedQueue, cut: int, log_end: int) -> int:
-        path, size = self._folder(key), entry_bytes(key.batch)
+        path, size = self._folder(key), queue_files.entry_bytes(key.batch)
         names = segments_among(self.files.names(path))
         # a broker passes folders over; a link is refused, as what it leads to would be changed
         starts = [int(name) for name in names if not self.files.is_folder(f"{path}/{name}")]
@@ -124,7 +119,7 @@ class QueueWriter:
     def _entries_before(self, path: str, start: int, batch: bool, cut: int) -> int:
         """How many entries at a file's start are for records before the cut, by bisection."""
         with closing(self.files.open(f"{path}/{segment_name(start)}")) as file:
-            low, high = 0, file.length() // entry_bytes(batch)
+            low, high = 0, file.length() // queue_files.entry_bytes(batch)
             while low < high:
                 middle = (low + high) // 2
                 entry = _read_entry(file, middle, batch)
@@ -185,7 +180,7 @@ class QueueWriter:
             count = int(runs.count[number])
             if count and key not in self.ignored:
                 at = int(runs.entries_at[number])
-                entries = runs.entries[at : at + count * entry_bytes(key.batch)]
+                entries = runs.entries[at : at + count * queue_files.entry_bytes(key.batch)]
                 offsets_at = int(runs.offsets_at[number])
                 offsets = (
                     _NO_OFFSETS if offsets_at < 0 else runs.offsets[offsets_at : offsets_at + count]
@@ -200,7 +195,7 @@ class QueueWriter:
         first: int,
         count: int,
     ) -> None:
-        rows = entries.reshape(count, entry_bytes(key.batch))
+        rows = entries.reshape(count, queue_files.entry_bytes(key.batch))
         state = self.states.get(key)
         if state is not None and _end_of(rows[0]) <= state.end:
             # the queue holds some of the run: recovery starts before the end of some queues
@@ -235,7 +230,7 @@ class QueueWriter:
                 self._write(key, state.position, taken.reshape(-1))
             state.end = _end_of(taken[-1])
         state.position = position
-        at, file_size = position * entry_bytes(False), self._sizes[False]
+        at, file_size = position * queue_files.entry_bytes(False), self._sizes[False]
         if skipped_last and self.writes and at % file_size == 0:
             # RocketMQ makes the next file before it skips an entry
             # (ConsumeQueue.putMessagePositionInfo)
@@ -243,15 +238,15 @@ class QueueWriter:
 
     def _fill_before(self, key: NamedQueue, position: int) -> None:
         """Fill a queue's first file up to its first entry (ConsumeQueue.fillPreBlank)."""
-        size = entry_bytes(False)
+        size = queue_files.entry_bytes(False)
         blanks = position % (self._sizes[False] // size)
         if blanks:
-            data = np.frombuffer(pre_blank(blanks), np.uint8)
+            data = np.frombuffer(queue_files.pre_blank(blanks), np.uint8)
             self._write(key, position - blanks, data)
 
     def _write(self, key: NamedQueue, position: int, data: Bytes) -> None:
         file_size = self._sizes[key.batch]
-        at = position * entry_bytes(key.batch)
+        at = position * queue_files.entry_bytes(key.batch)
         while len(data):
             start = at - at % file_size
             part = data[: start + file_size - at]
@@ -309,13 +304,14 @@ class QueueWriter:
 
 
 def _read_entry(file: OpenFile, number: int, batch: bool) -> np.void:
-    size = entry_bytes(batch)
+    size = queue_files.entry_bytes(batch)
     buffer = np.empty(size, np.uint8)
     file.read_at(number * size, buffer)
-    entry: np.void = decode_entries(buffer, batch)[0]
+    entry: np.void = queue_files.decode_entries(buffer, batch)[0]
     return entry
 
 
 def _end_of(row: Bytes) -> int:
-    entry = decode_entries(row[: entry_bytes(False)])[0]  # a batch entry has the same first fields
+    # a batch entry has the same first fields
+    entry = queue_files.decode_entries(row[: queue_files.entry_bytes(False)])[0]
     return int(entry["physicalOffset"]) + int(entry["size"])

@@ -12,6 +12,7 @@ from reput.broker.writer.commit_log import CommitLog, Spawn
 from reput.broker.writer.index_writer import IndexWriter
 from reput.broker.writer.queue_writer import QueueWriter
 from reput.broker.writer.recovery import LogEnd, LogRecovery
+from reput.store_format import names
 from reput.store_format.derived.checkpoint import Checkpoint, read_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.derived.index_file import IndexedMessage
@@ -33,16 +34,6 @@ from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.log.groups import refuse_dledger
 from reput.store_format.log.segments import Stretch
 from reput.store_format.message.ids import Clock
-from reput.store_format.names import (
-    ABORT,
-    BATCH_CONSUME_QUEUE,
-    COMMIT_LOG,
-    CONSUME_QUEUE,
-    CUT,
-    INDEX,
-    refuse_foreign,
-    segment_name,
-)
 from reput.store_format.names import CHECKPOINT as CHECKPOINT_FILE
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import WriterSettings
@@ -96,8 +87,8 @@ class Reput:
             if stood.fault not in (Fault.NONE, Fault.BLANK):
                 field, reason = REASONS[stood.fault]
                 raise DamageFound(
-                    f"{COMMIT_LOG}/{segment_name(segment)}: at offset {stood.next}: {field}: "
-                    f"{reason}; live records follow. Use `reput recover` first"
+                    f"{names.COMMIT_LOG}/{names.segment_name(segment)}: at offset {stood.next}: "
+                    f"{field}: {reason}; live records follow. Use `reput recover` first"
                 )
             self.at = stood.next
 
@@ -124,7 +115,7 @@ class Reput:
 # ---
 # A store while it is open: `abort`, log, queues, index and checkpoint, from recovery to close.
 
-_DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
+_DERIVED = (names.CONSUME_QUEUE, names.BATCH_CONSUME_QUEUE, names.INDEX)
 
 
 def in_utc(timestamp: int) -> int:
@@ -161,9 +152,9 @@ class OpenStore:
     def open(self, prepare_ahead: bool, spawn: Spawn | None) -> None:
         """Recover, load queues and index, and dispatch what they lack."""
         files, settings = self.files, self.settings
-        refuse_foreign("", files.names)
+        names.refuse_foreign("", files.names)
         refuse_dledger("", files.names)
-        crashed = files.exists(ABORT)
+        crashed = files.exists(names.ABORT)
         only_log = not self.dispatches
         # `close` removes `abort`, and then a broker trusts the files that a crash has left
         self.dispatches |= crashed and any(map(files.names, _DERIVED))
@@ -193,8 +184,8 @@ class OpenStore:
         else:
             self.index.protect()
             self._write_abort()
-        files.make_folder(COMMIT_LOG)
-        recovery.cut(end, CUT)
+        files.make_folder(names.COMMIT_LOG)
+        recovery.cut(end, names.CUT)
         self.recovered = end if crashed else None
         self.last_timestamp = max(end.last_timestamp, 0)
         self.queues.cut_off()
@@ -261,7 +252,7 @@ class OpenStore:
     def _write_abort(self) -> None:
         """DefaultMessageStore.createTempFile: `abort` is there while a store is open."""
         process = str(os.getpid()) if self.profile.abort_process_id else ""
-        write_small(self.files, ABORT, process.encode())
+        write_small(self.files, names.ABORT, process.encode())
         self.files.sync_folder("")
         self.made_abort = True
 
@@ -357,7 +348,7 @@ class OpenStore:
 
     def _remove_abort(self) -> None:
         """Without `abort` a broker does not recover, so the index may lose its mark."""
-        self.files.remove(ABORT)
+        self.files.remove(names.ABORT)
         self.files.sync_folder("")
         self.index.settle()
 

@@ -7,26 +7,11 @@ from typing import Any, NamedTuple
 from reput.jobs.comparing.logs import Side, Span
 from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.pipeline.stages import stage_by_tasks
-from reput.store_format.discover.config import (
-    Offsets,
-    config_table,
-    configured_topics,
-    consumer_offsets,
-    subscription_groups,
-)
+from reput.store_format.discover import config
 from reput.store_format.names import DELAY_OFFSETS
 from reput.store_format.notes import Notes, Progress
 from reput.store_format.query.inventory import kind_of
-from reput.udfs.compare.logs import (
-    DESCRIBED,
-    LISTED,
-    MATCHED,
-    DescribeMessages,
-    ListPrints,
-    MatchPrints,
-    Walked,
-    Walks,
-)
+from reput.udfs.compare import logs
 from reput.udfs.compare.logs import KINDS as KINDS
 from reput.udfs.staging import Staging
 
@@ -98,7 +83,7 @@ def find_messages(
     lines: whether to write all of these messages as JSON lines too.
     Raises StoreChanged, OSError, EngineFailed.
     """
-    walks = Walks(tuple(side.log for side in sides), tuple(walks_of(sides, spans)))
+    walks = logs.Walks(tuple(side.log for side in sides), tuple(walks_of(sides, spans)))
     count = len(walks.walks)
     found = Found(), Found()
     if not count:
@@ -110,9 +95,9 @@ def find_messages(
     with stage_by_tasks(engine, progress, "matched messages", total, "bytes"):
         matched = (
             engine.numbers(numbers)
-            .run(ListPrints(walks, staging, shares), LISTED)
+            .run(logs.ListPrints(walks, staging, shares), logs.LISTED)
             .by_key(shares, ["share"], ["log", "name", "at"])
-            .run(MatchPrints(staging, (0, 1)), MATCHED)
+            .run(logs.MatchPrints(staging, (0, 1)), logs.MATCHED)
             .collect()
         )
     places: tuple[list[tuple[str, int]], ...] = ([], [])
@@ -121,12 +106,12 @@ def find_messages(
         if row["count"]:
             places[row["log"]].append((row["name"], row["count"]))
     if any(places):
-        described = DescribeMessages(
+        described = logs.DescribeMessages(
             walks, staging, tuple(side.path for side in sides), tuple(map(tuple, places)), _SHOWN,
             lines,
         )  # fmt: skip
         with stage_by_tasks(engine, progress, "counted messages", total, "bytes"):
-            rows = engine.numbers(numbers).run(described, DESCRIBED).collect()
+            rows = engine.numbers(numbers).run(described, logs.DESCRIBED).collect()
         _add_up(rows, found)
     return found
 
@@ -145,7 +130,7 @@ def _add_up(rows: list[Row], found: tuple[Found, Found]) -> None:
         found[key[0]].queues.append(queues[key])
 
 
-def walks_of(sides: Sequence[Side], spans: Sequence[Span]) -> Iterator[Walked]:
+def walks_of(sides: Sequence[Side], spans: Sequence[Span]) -> Iterator[logs.Walked]:
     """The records of all sides that reach into the spans, segment by segment."""
     for number, side in enumerate(sides):
         for n, segment in enumerate(side.log.segments):
@@ -153,7 +138,7 @@ def walks_of(sides: Sequence[Side], spans: Sequence[Span]) -> Iterator[Walked]:
             here = tuple((max(a, segment.start), min(b, stop))
                          for a, b in spans if a < stop and segment.start < b)  # fmt: skip
             if here:
-                yield Walked(number, n, here)
+                yield logs.Walked(number, n, here)
 
 
 def _least(one: int, other: int) -> int:
@@ -205,16 +190,21 @@ def compare_configs(ours: Side, theirs: Side) -> ConfigsDiffer:
     """Read and compare config/. A table that one store lacks is not compared, but noted."""
     found = ConfigsDiffer()
     notes = Notes(found.notes.append)
-    for name, look in (("topics", configured_topics), ("groups", subscription_groups)):
+    for name, look in (
+        ("topics", config.configured_topics),
+        ("groups", config.subscription_groups),
+    ):
         tables = [look(side.plan.folder, notes) for side in (ours, theirs)]
         if tables[0] is not None and tables[1] is not None:
             setattr(found, name, _named(tables[0], tables[1]))
         else:
             _note_missing(found, name, tables, (ours, theirs))
     found.offsets = list(
-        _offsets(*(consumer_offsets(s.plan.folder, notes) for s in (ours, theirs)))
+        _offsets(*(config.consumer_offsets(s.plan.folder, notes) for s in (ours, theirs)))
     )
-    delays = [config_table(side.plan.folder, DELAY_OFFSETS, notes) or {} for side in (ours, theirs)]
+    delays = [
+        config.config_table(side.plan.folder, DELAY_OFFSETS, notes) or {} for side in (ours, theirs)
+    ]
     found.delays = [
         (level, delays[0].get(level), delays[1].get(level))
         for level in sorted({**delays[0], **delays[1]})
@@ -248,7 +238,7 @@ def _fields(ours: Any, theirs: Any) -> dict[str, tuple[Any, Any]]:
     return {n: (ours.get(n), theirs.get(n)) for n in names if ours.get(n) != theirs.get(n)}
 
 
-def _offsets(ours: Offsets, theirs: Offsets) -> Iterator[OffsetDiffers]:
+def _offsets(ours: config.Offsets, theirs: config.Offsets) -> Iterator[OffsetDiffers]:
     for group, topic in sorted({**ours, **theirs}):
         one, other = ours.get((group, topic), {}), theirs.get((group, topic), {})
         for queue_id in sorted({**one, **other}):

@@ -127,7 +127,6 @@ class CompareReport:
         return all(pair.same for pair in self.pairs)
 
     def as_json(self) -> dict[str, Any]:
-        """The content of --json."""
         return {
             "same": self.same,
             "stores": [

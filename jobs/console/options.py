@@ -15,23 +15,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from reput.jobs.console import voice
 from reput.jobs.console.declared import OfService, OfStore, add_options, given
 from reput.jobs.console.moment import add_moment, take_moment
 from reput.jobs.console.progress import progress_of, tell_of_first_run
 from reput.jobs.console.store_there import check_discovery, check_ending, check_store
-from reput.jobs.console.voice import (
-    CSV,
-    EPOCH,
-    TABLE,
-    add_output,
-    csv_text,
-    first_time,
-    is_quiet,
-    is_verbose,
-    painted,
-    remark,
-    shown_zone,
-)
 from reput.jobs.engines.choice import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import StoreError
@@ -130,7 +118,7 @@ def add_store(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
         )
     add_engine(parser)
-    add_output(parser, times=times)
+    voice.add_output(parser, times=times)
 
 
 def add_job(
@@ -174,7 +162,7 @@ def add_store_path(
 def as_of(arguments: argparse.Namespace) -> None:
     """Have a command read a backup repository, where STORE is one, as of the moment it names."""
     if arguments.store:
-        take_moment(arguments, milliseconds, remark)
+        take_moment(arguments, milliseconds, voice.remark)
 
 
 def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _ONE_SETTING) -> None:
@@ -203,7 +191,7 @@ def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
         known, unknown = known_settings(broker_conf(arguments.broker_conf))
         layers.append(known)
         if unknown:
-            remark(f"--broker-conf {arguments.broker_conf}: {unknown}")
+            voice.remark(f"--broker-conf {arguments.broker_conf}: {unknown}")
     if getattr(arguments, "timezone", None):
         layers.append({"user.timezone": arguments.timezone})
     return [*layers, parse_assignments(arguments.assignments)]
@@ -258,7 +246,7 @@ def asked_of(arguments: argparse.Namespace, options: type[T], **more: Any) -> T:
     settings = _settings(arguments)
     known: dict[str, Any] = {"settings": settings, "progress": progress_of(arguments)}
     if issubclass(options, OfService):
-        known["tell"] = remark
+        known["tell"] = voice.remark
     elif arguments.store is not None:
         check_store(arguments.store, settings)
     if hasattr(arguments, "yes"):
@@ -321,8 +309,8 @@ def milliseconds(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: {TIME_FORMS}") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=shown_zone())
-    return (moment - EPOCH) // timedelta(milliseconds=1)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=voice.shown_zone())
+    return (moment - voice.EPOCH) // timedelta(milliseconds=1)
 
 
 def seconds(text: str) -> float:
@@ -404,15 +392,17 @@ def show(
 
     good: whether the result is good, for the colour of the first line.
     """
-    if getattr(arguments, "format", TABLE) == CSV:
-        sys.stdout.write(csv_text([list(whole), list(whole.values())]))
+    if getattr(arguments, "format", voice.TABLE) == voice.CSV:
+        sys.stdout.write(voice.csv_text([list(whole), list(whole.values())]))
     elif arguments.json:
         sys.stdout.write(json.dumps(whole) + "\n")
-    elif not is_quiet():
+    elif not voice.is_quiet():
         lines = text.split("\n")  # where it is of several stores, they may say the same
-        lines += [line for line in dict.fromkeys(details) if is_verbose() and line not in lines]
+        lines += [
+            line for line in dict.fromkeys(details) if voice.is_verbose() and line not in lines
+        ]
         lines = [line for line in lines if _unsaid(line)]
-        sys.stdout.write(painted("\n".join(lines), good) + "\n")
+        sys.stdout.write(voice.painted("\n".join(lines), good) + "\n")
 
 
 def answer(arguments: argparse.Namespace, report: Any, good: bool) -> int:
@@ -424,7 +414,7 @@ def answer(arguments: argparse.Namespace, report: Any, good: bool) -> int:
 def _unsaid(line: str) -> bool:
     """False for a warning that standard error has already."""
     label, _, text = line.strip().partition(" ")
-    return label != "warning" or first_time(text.strip())
+    return label != "warning" or voice.first_time(text.strip())
 
 
 # ---
@@ -443,7 +433,7 @@ def add_service(
     add_options(parser, options)
     add_broker(parser, WRITES_AS)
     add_consent(parser)
-    add_output(parser, times=times)
+    voice.add_output(parser, times=times)
 
 
 # ---

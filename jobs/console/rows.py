@@ -10,37 +10,12 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_broker,
-    add_store_path,
-    at_least_one,
-    setting_layers,
-)
+from reput.jobs.console import options, voice
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store
-from reput.jobs.console.voice import (
-    CSV,
-    add_output,
-    camel_case,
-    csv_text,
-    in_zone,
-    is_quiet,
-    remark,
-    safe,
-    time_text,
-)
 from reput.jobs.opening.questions import Store, open_store
 from reput.store_format.faults import StoreError
-from reput.store_format.message.bodies import (
-    BODY_MOST,
-    BodyError,
-    InnerMessage,
-    decompressed,
-    inner_messages,
-    is_batch,
-)
+from reput.store_format.message import bodies
 from reput.store_format.message.message import parse_properties
 from reput.store_format.notes import Progress
 from reput.store_format.query.reader import StoredMessage
@@ -55,8 +30,8 @@ NOTHING = "nothing was found"
 
 def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
     """Add STORE and options of a command that only reads it. scan: whether to add --scan."""
-    add_store_path(parser)
-    add_broker(
+    options.add_store_path(parser)
+    options.add_broker(
         parser,
         f"the release of its broker, {RELEASES[0]} .. {RELEASES[-1]}: answers differ where "
         "properties are malformed, and with --as-rocketmq",
@@ -66,7 +41,7 @@ def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
         parser.add_argument(
             "--scan", action="store_true", help="read the log itself, not queues and index"
         )
-    add_output(parser, rows=True, times=True)
+    voice.add_output(parser, rows=True, times=True)
 
 
 def add_listing(parser: argparse.ArgumentParser, scan: bool = True) -> None:
@@ -83,7 +58,7 @@ def add_listing(parser: argparse.ArgumentParser, scan: bool = True) -> None:
 def add_limit(parser: "argparse._ActionsContainer", terminal: str = "") -> None:
     """Add --limit. terminal: help on what a terminal is shown without it."""
     parser.add_argument(
-        "--limit", type=at_least_one, metavar="N",
+        "--limit", type=options.at_least_one, metavar="N",
         help=f"show the first N, and say how many more there are{terminal}",
     )  # fmt: skip
 
@@ -105,11 +80,11 @@ def message_id(arguments: argparse.Namespace) -> str | None:
 
 def asked_store(arguments: argparse.Namespace) -> Store:
     """The store, opened. Raises StoreError, SettingError, UnknownRelease, OSError."""
-    settings = merge_layers(*setting_layers(arguments))
-    silent = is_quiet() or os.path.sameopenfile(1, 2)  # no progress within the answer
+    settings = merge_layers(*options.setting_layers(arguments))
+    silent = voice.is_quiet() or os.path.sameopenfile(1, 2)  # no progress within the answer
     try:
         return open_store(
-            arguments.store, rocketmq=arguments.rocketmq, settings=settings, tell=remark,
+            arguments.store, rocketmq=arguments.rocketmq, settings=settings, tell=voice.remark,
             progress=Progress() if silent else ShownProgress(),
         )  # fmt: skip
     except StoreError:
@@ -121,7 +96,7 @@ class RowWriter:
     """Writes rows for programs: JSON lines, or CSV with a heading."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self._csv = arguments.format == CSV
+        self._csv = arguments.format == voice.CSV
         self._columns: list[str] = []
 
     def write(self, row: Mapping[str, Any]) -> None:
@@ -131,13 +106,13 @@ class RowWriter:
             return
         if not self._columns:
             self._columns = list(row)
-            sys.stdout.write(csv_text([self._columns]))
-        sys.stdout.write(csv_text([[row.get(name) for name in self._columns]]))
+            sys.stdout.write(voice.csv_text([self._columns]))
+        sys.stdout.write(voice.csv_text([[row.get(name) for name in self._columns]]))
 
 
 def for_programs(arguments: argparse.Namespace) -> bool:
     """Whether rows are wanted as JSON or CSV."""
-    return bool(arguments.json or arguments.format == CSV)
+    return bool(arguments.json or arguments.format == voice.CSV)
 
 
 # ---
@@ -146,7 +121,7 @@ def for_programs(arguments: argparse.Namespace) -> bool:
 
 def at(milliseconds: int) -> str | None:
     """A time for a table; None if negative."""
-    return None if milliseconds < 0 else time_text(milliseconds)
+    return None if milliseconds < 0 else voice.time_text(milliseconds)
 
 
 class OutputColumn(NamedTuple):
@@ -161,13 +136,13 @@ class OutputColumn(NamedTuple):
 
     @property
     def title(self) -> str:
-        return in_zone(self.name) if self.shown is at else self.name
+        return voice.in_zone(self.name) if self.shown is at else self.name
 
     def cell(self, row: Any) -> str:
         value = self.value(row)
         value = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
         cell = None if value is None else self.shown(value)
-        return "-" if cell is None else safe(str(cell))
+        return "-" if cell is None else voice.safe(str(cell))
 
 
 def time_column(name: str, value: Callable[[Any], int | None]) -> OutputColumn:
@@ -192,7 +167,6 @@ def columns_of(*texts: str | OutputColumn) -> tuple[OutputColumn, ...]:
 
 
 def write_table(columns: Sequence[OutputColumn], rows: Iterable[Any]) -> None:
-    """Write rows as a table with a heading."""
     texts = [[column.title for column in columns]]
     texts += [[column.cell(row) for column in columns] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*texts, strict=True)]
@@ -229,7 +203,7 @@ def run_listing(
     with asked_store(arguments) as store:
         found = [row for row in rows_of(store) if topic in (None, row.topic)]
         show_rows(arguments, found, columns, as_table, as_row)
-        return DAMAGE if store.lacking else DONE
+        return options.DAMAGE if store.lacking else options.DONE
 
 
 def show_rows(
@@ -244,15 +218,15 @@ def show_rows(
     if for_programs(arguments):
         writer = RowWriter(arguments)
         for row in rows:
-            writer.write(camel_case(as_row(row)))
+            writer.write(voice.camel_case(as_row(row)))
     elif as_table is not None:
         as_table(rows)
     elif rows:
         write_table(columns, rows)
     if len(found) > len(rows):
-        remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
+        voice.remark(f"{len(found) - len(rows):,} more: --limit {limit} leaves them out")
     if not rows:
-        remark(NOTHING)
+        voice.remark(NOTHING)
 
 
 # ---
@@ -289,30 +263,32 @@ def body_of(message: StoredMessage, decompress: bool) -> bytes:
     """
     body, record = message.body(), message.record
     if body and zlib.crc32(body) & 0x7FFFFFFF != record.body_crc:
-        remark(f"physical offset {record.physical_offset}: bodyCRC does not match the body")
+        voice.remark(f"physical offset {record.physical_offset}: bodyCRC does not match the body")
     if not decompress:
         return body
     try:
-        return decompressed(body, message.record.sys_flag, BODY_MOST)
-    except BodyError as error:
-        remark(f"physical offset {message.physical_offset}: {error}; it is shown as it stands")
+        return bodies.decompressed(body, message.record.sys_flag, bodies.BODY_MOST)
+    except bodies.BodyError as error:
+        voice.remark(
+            f"physical offset {message.physical_offset}: {error}; it is shown as it stands"
+        )
         return body
 
 
-def inner_of(message: StoredMessage, body: bytes) -> list[InnerMessage]:
+def inner_of(message: StoredMessage, body: bytes) -> list[bodies.InnerMessage]:
     """The messages in an inner batch's decompressed body; empty if the message is no batch.
     Of a damaged body the messages before the damage, with a line on standard error.
     """
-    found: list[InnerMessage] = []
-    if is_batch(message.record.sys_flag):
+    found: list[bodies.InnerMessage] = []
+    if bodies.is_batch(message.record.sys_flag):
         try:
-            found.extend(inner_messages(body))
-        except BodyError as error:
-            remark(f"physical offset {message.physical_offset}: {error}")
+            found.extend(bodies.inner_messages(body))
+        except bodies.BodyError as error:
+            voice.remark(f"physical offset {message.physical_offset}: {error}")
     return found
 
 
-def inner_row(message: StoredMessage, number: int, inner: InnerMessage) -> dict[str, Any]:
+def inner_row(message: StoredMessage, number: int, inner: bodies.InnerMessage) -> dict[str, Any]:
     """The fields of an inner message except its body. number: its place in the batch, from 0.
     Its other fields are those of the record (MessageDecoder.decodeMessage).
     """

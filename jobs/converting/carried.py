@@ -262,7 +262,6 @@ def _with_names(about: Any, changes: Changes) -> Any:
 
 
 def batch_topics_in(config: Config) -> list[str]:
-    """The topics that have batch queues."""
     whole = json.loads(quoted_keys(config.get(TOPICS, b"{}")))
     table = whole.get(_BY_TOPIC[TOPICS])
     return batch_topics_of(table) if isinstance(table, dict) else []

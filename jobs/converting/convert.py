@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from reput.jobs.converting import new_log, ordered, report
 from reput.jobs.converting.carried import (
     MEET_REFUSE,
     SCHEDULE,
@@ -19,36 +20,8 @@ from reput.jobs.converting.carried import (
     refuse_unknown_topics,
 )
 from reput.jobs.converting.in_flight import Target, in_flight, moved, next_timer, with_check_points
-from reput.jobs.converting.new_log import (
-    MeasuredLog,
-    NewLog,
-    QueueKey,
-    measure,
-    place_records,
-    start_of,
-    write_log,
-)
-from reput.jobs.converting.ordered import (
-    Source,
-    complete_groups,
-    digits_wanted,
-    earlier_logs,
-    place_in_order,
-)
-from reput.jobs.converting.report import (
-    ConvertSummary,
-    refuse_places_in_bodies,
-    topic_fates,
-    waiting,
-)
+from reput.jobs.deriving import kept
 from reput.jobs.deriving.derive_set import ToDerive, derive_files
-from reput.jobs.deriving.kept import (
-    LastEntry,
-    StateCopy,
-    expired_queues,
-    new_checkpoint,
-    settle_copy,
-)
 from reput.jobs.deriving.timers import service_files
 from reput.jobs.engines.engine import Row
 from reput.jobs.opening.plan import ROCKSDB, Plan, check_unchanged, kind_of_index, kind_of_queues
@@ -138,7 +111,7 @@ def _refuse_unobeyed(name: str) -> None:
         )
 
 
-def look_at(stores: Sequence[FoundStore], to: Wanted) -> ConvertSummary:
+def look_at(stores: Sequence[FoundStore], to: Wanted) -> report.ConvertSummary:
     """The summary of what a conversion would do; only writes temporary files."""
     first = stores[0]
     with first.temporarily(Temporary.CONVERT, also=all_inputs(stores[1:])) as job:
@@ -147,7 +120,7 @@ def look_at(stores: Sequence[FoundStore], to: Wanted) -> ConvertSummary:
     return summary
 
 
-def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> ConvertSummary:
+def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> report.ConvertSummary:
     """Write the new store. place: the output, whose inputs are those of all stores.
 
     Raises StoreError (also DamageFound); a failed conversion leaves nothing in the output.
@@ -168,7 +141,7 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
         rules = replace(
             _rules(to, looked.config, kinds), older_delays=_older_delays(job, looked.log, to)
         )
-        rows = write_log(job, looked.log, to.segment_bytes, rules)
+        rows = new_log.write_log(job, looked.log, to.segment_bytes, rules)
         for each in stores:
             check_unchanged(each.plan)
         target = begin_set(job.staging, place)
@@ -186,9 +159,9 @@ def convert_store(stores: Sequence[FoundStore], to: Wanted, place: Output) -> Co
             _carry_services(job, made.folder, looked, to.segment_bytes)
         if not to.changes.by_topic:
             plan = job.plan
-            StateCopy(plan.storage, plan.store, storage, target, summary).copy((COMPACTION,))
+            kept.StateCopy(plan.storage, plan.store, storage, target, summary).copy((COMPACTION,))
         _derive(first, made, job.staging, rows, looked, rules, kinds)
-        settle_copy(made, summary.warnings)
+        kept.settle_copy(made, summary.warnings)
         end_set(job.staging, summary.manifest(), place)
     summary.seconds = first.seconds()
     return summary
@@ -206,15 +179,15 @@ def _jobs(job: Pipeline, stores: Sequence[FoundStore]) -> list[Pipeline]:
 class _LookedAt(NamedTuple):
     """The plan of a conversion, before a log is written."""
 
-    log: NewLog
+    log: new_log.NewLog
     config: Config
-    expired: dict[tuple[str, int], LastEntry]  # queues without a message in the log
+    expired: dict[tuple[str, int], kept.LastEntry]  # queues without a message in the log
     ends: dict[tuple[str, int], int]  # of the first store's queues the next position
-    summary: ConvertSummary
+    summary: report.ConvertSummary
 
 
 def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
-    sources: list[Source] = []
+    sources: list[ordered.Source] = []
     for job in jobs:
         sources.append(_source(job, to.changes, sources))
     there = {
@@ -225,14 +198,14 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     refuse_unknown_topics(to.changes, there | configured)
     for source in sources:
         queues = source.measured.queues
-        refuse_places_in_bodies(
+        report.refuse_places_in_bodies(
             source.job.plan, {key.topic for key, seen in queues.items() if seen.taken}
         )
         _refuse_misfits(source, to)
     if to.changes.merges:
         _refuse_delays(sources, to)
     meet(sources, to.meet)
-    complete_groups(sources)
+    ordered.complete_groups(sources)
     _with_digits(sources)
     notes = Notes()
     for source in sources:
@@ -240,12 +213,12 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
         source.pops = in_flight(source.job.plan, source.changes, topics, notes)
     for source in sources:
         source.marks = positions_of(source, [pop for each in sources for pop in each.pops])
-    start = start_of((source.measured.start for source in sources), to.segment_bytes)
+    start = new_log.start_of((source.measured.start for source in sources), to.segment_bytes)
     if to.changes.selects:
-        log = place_in_order(sources, to.segment_bytes, start)
+        log = ordered.place_in_order(sources, to.segment_bytes, start)
     else:
         source = sources[0]
-        log = place_records(jobs[0], source.measured, source.changes, to.segment_bytes)
+        log = new_log.place_records(jobs[0], source.measured, source.changes, to.segment_bytes)
     warnings = list(notes.lines)
     expired, popped = _expired(sources, warnings), moved(sources)
     if popped.points:
@@ -254,12 +227,12 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
         target = Target(to.release, to.settings, to.segment_bytes, to.changes.store_host)
         log = with_check_points(log, sources, popped.points, at, target)
     plans = [job.plan for job in jobs]
-    summary = ConvertSummary(
+    summary = report.ConvertSummary(
         [plan.store for plan in plans], "", to.release, plans[0].profile.release, to.settings,
         [source.measured.start for source in sources], [source.measured.end for source in sources],
         log.segments[0].start, log.end,
         [sum(seen.shared for seen in source.measured.queues.values()) for source in sources],
-        topics=[fate for source in sources for fate in topic_fates(source)],
+        topics=[fate for source in sources for fate in report.topic_fates(source)],
         discovered=plans[0].discovered.as_json(), in_flight=popped.lines(),
     )  # fmt: skip
     for source in sources:
@@ -276,17 +249,19 @@ def _looked_at(jobs: Sequence[Pipeline], to: Wanted) -> _LookedAt:
     return _LookedAt(log, config, expired, ends, summary)
 
 
-def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, int], LastEntry]:
+def _expired(
+    sources: Sequence[ordered.Source], warnings: list[str]
+) -> dict[tuple[str, int], kept.LastEntry]:
     """The last entries of queues without a live message, by new topic and queue id."""
     live = {
         source.new_queue(key) for source in sources
         for key, seen in source.measured.queues.items() if seen.counted
     }  # fmt: skip
-    found: dict[tuple[str, int], LastEntry] = {}
+    found: dict[tuple[str, int], kept.LastEntry] = {}
     for source in sources:
         own = {(*key,) for key, seen in source.measured.queues.items() if seen.positions}
-        for queue, last in expired_queues(source.job.plan, own.copy, warnings).items():
-            new = source.new_queue(QueueKey(*queue))
+        for queue, last in kept.expired_queues(source.job.plan, own.copy, warnings).items():
+            new = source.new_queue(new_log.QueueKey(*queue))
             left_out = source.changes.of_queue(*queue).fate == Fate.LEFT_OUT
             if left_out or new in live:
                 continue
@@ -295,32 +270,32 @@ def _expired(sources: Sequence[Source], warnings: list[str]) -> dict[tuple[str, 
     return found
 
 
-def _source(job: Pipeline, changes: Changes, earlier: Sequence[Source]) -> Source:
+def _source(job: Pipeline, changes: Changes, earlier: Sequence[ordered.Source]) -> ordered.Source:
     if changes.merges:
         # delivered messages are left out: a merged queue would mix them with those that wait
         starts = delivered_up_to(job.plan).items()
         changes = replace(changes, starts=tuple((SCHEDULE, queue, at) for queue, at in starts))
-    logs = earlier_logs(earlier)
+    logs = ordered.earlier_logs(earlier)
     changes = _with_retries(job.plan, changes, set())
-    measured = measure(job, changes, changes.selects, (), logs)
+    measured = new_log.measure(job, changes, changes.selects, (), logs)
     begins = _lives(job, measured)
     known = _with_retries(job.plan, changes, {key.topic for key in measured.queues})
     if begins or known != changes:
         changes = replace(known, begins=begins)
-        measured = measure(job, changes, changes.selects, (), logs)
-    waits = waiting(job.plan, changes, {key.topic for key in measured.queues})
+        measured = new_log.measure(job, changes, changes.selects, (), logs)
+    waits = report.waiting(job.plan, changes, {key.topic for key in measured.queues})
     if waits:
-        measured = measure(job, changes, True, waits, logs)
-    return Source(job, changes, measured, waits)
+        measured = new_log.measure(job, changes, True, waits, logs)
+    return ordered.Source(job, changes, measured, waits)
 
 
-def _with_digits(sources: Sequence[Source]) -> None:
+def _with_digits(sources: Sequence[ordered.Source]) -> None:
     """Measure again where numbers in properties change, now that their greatest is known."""
-    digits = digits_wanted(sources)
+    digits = ordered.digits_wanted(sources)
     for n, source in enumerate(sources if digits else ()):
         source.changes = replace(source.changes, digits=digits)
-        source.measured = measure(
-            source.job, source.changes, True, source.waits, earlier_logs(sources[:n])
+        source.measured = new_log.measure(
+            source.job, source.changes, True, source.waits, ordered.earlier_logs(sources[:n])
         )
 
 
@@ -335,7 +310,7 @@ def _with_retries(plan: Plan, changes: Changes, topics: set[str]) -> Changes:
     return replace(changes, retries=retried_topics(topics, topics, groups, consumed))
 
 
-def _lives(job: Pipeline, measured: MeasuredLog) -> tuple[tuple[str, int, int], ...]:
+def _lives(job: Pipeline, measured: new_log.MeasuredLog) -> tuple[tuple[str, int, int], ...]:
     """Changes.begins: where queues begin whose topics were deleted and made again."""
     found = []
     for key, seen in measured.queues.items():
@@ -349,7 +324,7 @@ def _lives(job: Pipeline, measured: MeasuredLog) -> tuple[tuple[str, int, int], 
     return tuple(found)
 
 
-def _of_lives(sources: Iterable[Source], summary: ConvertSummary) -> None:
+def _of_lives(sources: Iterable[ordered.Source], summary: report.ConvertSummary) -> None:
     """Say of each queue with several lives what becomes of them."""
     for source in sources:
         begun = {(topic, queue_id): at for topic, queue_id, at in source.changes.begins}
@@ -372,7 +347,7 @@ def _configured(plan: Plan) -> Iterable[str]:
     return configured_topics(plan.folder, Notes()) or {}
 
 
-def _refuse_misfits(source: Source, to: Wanted) -> None:
+def _refuse_misfits(source: ordered.Source, to: Wanted) -> None:
     """Raise StoreError if the new store's release cannot read some of the taken records."""
     plan = source.job.plan
     if to.release == plan.profile.release and not to.changes.store_host:
@@ -391,7 +366,7 @@ def _refuse_misfits(source: Source, to: Wanted) -> None:
         )
 
 
-def _write_config(target: Place, config: Config, summary: ConvertSummary) -> None:
+def _write_config(target: Place, config: Config, summary: report.ConvertSummary) -> None:
     target.storage.make_folders(f"{target}/{CONFIG}")
     for name, content in config.items():
         output = target.storage.create(f"{target}/{CONFIG}/{name}")
@@ -426,7 +401,7 @@ def _rules(to: Wanted, config: Config, kinds: Kinds) -> ScanRules:
     return rocksdb_rules(found, rules, settings) if kinds.of_queues == ROCKSDB else found
 
 
-def _older_delays(job: Pipeline, log: NewLog, to: Wanted) -> OlderDelays:
+def _older_delays(job: Pipeline, log: new_log.NewLog, to: Wanted) -> OlderDelays:
     """By places of the new log, the delays that gave its records their times of delivery: a broker
     keeps those of what waits, whatever it is set to later. Stores that are merged have one set.
     """
@@ -438,7 +413,7 @@ def _older_delays(job: Pipeline, log: NewLog, to: Wanted) -> OlderDelays:
     return (*ends, *([(log.end, old.rules.delays)] if old.rules.delays != now else []))
 
 
-def _refuse_delays(sources: Iterable[Source], to: Wanted) -> None:
+def _refuse_delays(sources: Iterable[ordered.Source], to: Wanted) -> None:
     """Raise StoreError if messages wait by another delay than their level has in a merged store."""
     now = dict(enumerate(settings_from(to.settings).delays, 1))
     for source in sources:
@@ -446,7 +421,7 @@ def _refuse_delays(sources: Iterable[Source], to: Wanted) -> None:
         begins = waiting_from(plan.folder, delivered_up_to(plan))
         eras = [*rules.older_delays, (source.measured.end, rules.delays)]
         for level in range(1, len(rules.delays) + 1):
-            seen = source.measured.queues.get(QueueKey(SCHEDULE, level - 1))
+            seen = source.measured.queues.get(new_log.QueueKey(SCHEDULE, level - 1))
             begin = begins.get(level - 1, -1)
             known = {each[level - 1] for end, each in eras if end > begin and len(each) >= level}
             if seen and seen.counted and known != {now.get(level)}:
@@ -489,7 +464,7 @@ def _derive(
         ) from None
     to_derive = ToDerive(queues=kinds.of_queues, index=kinds.of_index, expired=looked.expired)
     named, _ = derive_files(job, linked, built, to_derive)
-    checkpoint = new_checkpoint(made.plan, linked, named)
+    checkpoint = kept.new_checkpoint(made.plan, linked, named)
     summary.derived = put_derived(staging, named, checkpoint, at.path)
     summary.warnings += [*built.warnings, *warnings]
     summary.left_out += [*built.left_out, *built.in_no_queue]

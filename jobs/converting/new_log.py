@@ -153,7 +153,6 @@ def piece_of(job: Pipeline, row: Scanned, records: Any, at: int) -> Piece:
 def old_log(
     job: Pipeline, measured: MeasuredLog, changes: Changes, pieces: Sequence[Piece], ordered: bool
 ) -> OldLog:
-    """The description of an old log for the tasks."""
     return OldLog(
         job.plan.storage, job.rules, changes, tuple(pieces), measured.start, measured.end,
         ordered=ordered,

@@ -6,14 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from reput.jobs.converting.new_log import (
-    MeasuredLog,
-    NewLog,
-    QueueKey,
-    old_log,
-    piece_of,
-    records_of,
-)
+from reput.jobs.converting import new_log
 from reput.jobs.pipeline.link import Scanned
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.discover.config import Offsets, consumer_offsets
@@ -48,17 +41,18 @@ class Source:
 
     job: Pipeline
     changes: Changes
-    measured: MeasuredLog
+    measured: new_log.MeasuredLog
     waits: tuple[int, ...] = ()
     pops: list[Pop] = field(default_factory=list)
     groups: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     marks: Marks = field(default_factory=dict)
     new_marks: dict[_Mark, int | None] = field(default_factory=dict)
 
-    def new_queue(self, key: QueueKey) -> QueueKey:
-        """The queue's topic and id in the new log."""
+    def new_queue(self, key: new_log.QueueKey) -> new_log.QueueKey:
         decision = self.changes.of_queue(*key)
-        return QueueKey(self.changes.renamed(key.topic), key.queue_id + decision.queue_shift)
+        return new_log.QueueKey(
+            self.changes.renamed(key.topic), key.queue_id + decision.queue_shift
+        )
 
     def offset(self, topic: str, queue_id: int, offset: int) -> int | None:
         """The new position, which the same records follow; None: none is taken. topic: old one."""
@@ -88,13 +82,13 @@ def digits_wanted(sources: Sequence[Source]) -> int:
     return len(str(max(ends.values()) - 1)) if changed else 0
 
 
-def renumbered(sources: Sequence[Source]) -> dict[QueueKey, int]:
+def renumbered(sources: Sequence[Source]) -> dict[new_log.QueueKey, int]:
     """The queues whose records are numbered anew: new queue -> its first new queueOffset.
 
     These are the queues of which only some records are taken, and queues of several stores.
     """
-    least: dict[QueueKey, int] = {}
-    found: set[QueueKey] = set()
+    least: dict[new_log.QueueKey, int] = {}
+    found: set[new_log.QueueKey] = set()
     for source in sources:
         for key, queue in source.measured.queues.items():
             if queue.counted:
@@ -108,7 +102,7 @@ def renumbered(sources: Sequence[Source]) -> dict[QueueKey, int]:
 class _Feed:
     """The records of one store, split by split."""
 
-    def __init__(self, source: Source, indices: Mapping[QueueKey, int]) -> None:
+    def __init__(self, source: Source, indices: Mapping[new_log.QueueKey, int]) -> None:
         self._source, self._indices = source, indices
         self._rows = iter([row for row in source.measured.rows if row["taken"]])
         self._row: Scanned | None = None
@@ -125,7 +119,7 @@ class _Feed:
         if row is None:
             return False
         job = self._source.job
-        records = records_of(job, row, segment_bytes)
+        records = new_log.records_of(job, row, segment_bytes)
         order = measured_order(job.staging, row["run"], row["taken"])
         puts = measured_puts(job.staging, row["run"], order)
         times = np.maximum.accumulate(order["storeTimestamp"].astype(np.int64))
@@ -136,13 +130,13 @@ class _Feed:
         there = split_queues(job.staging, row["run"])
         ours = np.full(max(each["number"] for each in there) + 1, -1)
         for each in there:
-            new = self._source.new_queue(QueueKey(each["topic"], each["queue_id"]))
+            new = self._source.new_queue(new_log.QueueKey(each["topic"], each["queue_id"]))
             ours[each["number"]] = self._indices.get(new, -1)
         self.queues = ours[puts["queue"]]
         self._offsets = puts["queueOffset"].astype(np.int64)
         self.messages = puts["messages"].astype(np.int64)
         self.places, self.numbers = np.empty_like(self.sizes), np.empty_like(self.messages)
-        self.pieces.append(piece_of(job, row, records, 0))
+        self.pieces.append(new_log.piece_of(job, row, records, 0))
         return True
 
     def finish_split(self) -> None:
@@ -174,7 +168,7 @@ class _Feed:
         """Queue index -> the marks of the queue."""
         found: dict[int, list[_Mark]] = {}
         for (topic, queue_id), marks in self._source.marks.items():
-            key = QueueKey(topic, queue_id)
+            key = new_log.QueueKey(topic, queue_id)
             seen = self._source.measured.queues.get(key)
             if seen is None or not seen.positions:
                 continue
@@ -191,7 +185,7 @@ class _Feed:
         for queue, wanted in self._wanted.items():
             for name in wanted:
                 if name not in self._source.new_marks:
-                    seen = self._source.measured.queues[QueueKey(name[0], name[1])]
+                    seen = self._source.measured.queues[new_log.QueueKey(name[0], name[1])]
                     over = max(name[2] - seen.greatest - 1, 0)
                     self._source.new_marks[name] = int(following[queue]) + over
 
@@ -265,7 +259,7 @@ class _Merge:
         ]  # fmt: skip
 
 
-def place_in_order(sources: Sequence[Source], segment_bytes: int, start: int) -> NewLog:
+def place_in_order(sources: Sequence[Source], segment_bytes: int, start: int) -> new_log.NewLog:
     """Place all records by store time, in each store's own order; fills in new_marks.
 
     If times are equal, records of the store named first come first.
@@ -287,11 +281,13 @@ def place_in_order(sources: Sequence[Source], segment_bytes: int, start: int) ->
     for feed in feeds:
         feed.end_marks(following)
     olds = tuple(
-        old_log(source.job, source.measured, source.changes, feed.pieces, True)
+        new_log.old_log(source.job, source.measured, source.changes, feed.pieces, True)
         for source, feed in zip(sources, feeds, strict=True)
     )  # fmt: skip
     ends = [(len(feed.pieces), 0) for feed in feeds]
-    return NewLog(olds, list(_segments(begins, ends, olds)) or [NewSegment(at, (), True)], at)
+    return new_log.NewLog(
+        olds, list(_segments(begins, ends, olds)) or [NewSegment(at, (), True)], at
+    )
 
 
 def _segments(
@@ -366,7 +362,7 @@ def _begin(one: Source, known: Offsets, other: Source, more: Offsets) -> None:
     """
     for (group, topic), queues in more.items():
         for queue_id in queues:
-            key = QueueKey(topic, queue_id)
+            key = new_log.QueueKey(topic, queue_id)
             seen = one.measured.queues.get(key)
             joined = one.new_queue(key) == other.new_queue(key)
             if seen and seen.counted and joined and queue_id not in known.get((group, topic), {}):

@@ -119,7 +119,6 @@ class ConvertSummary:
         return whole
 
     def text(self) -> str:
-        """The summary for people."""
         stores = ", ".join(self.stores)
         begins = (
             f"would convert {stores}" if self.dry_run else f"converted {stores} -> {self.output}"

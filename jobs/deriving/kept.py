@@ -51,8 +51,6 @@ QueueBytes = Callable[[str], int]
 
 
 class LastEntry(NamedTuple):
-    """The last entry of a queue."""
-
     place: int  # physicalOffset
     position: int  # queueOffset; of a batch queue's entry that of its first message
     size: int = RECORD_FIXED_BYTES  # the shortest possible, if the true size is unknown

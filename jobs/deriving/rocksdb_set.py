@@ -34,28 +34,11 @@ from reput.store_format.rocksdb.queues import (
     queue_key,
 )
 from reput.store_format.rocksdb.rows import FAMILY, LAST_OFFSET, LAST_TIME
+from reput.udfs.rebuild import rocksdb_queues
 from reput.udfs.rebuild.queues import refuse_first
-from reput.udfs.rebuild.rocksdb_queues import (
-    CARRYING,
-    COUNTED,
-    SHARED,
-    TABLE,
-    BuildTables,
-    CountRuns,
-    ShareRuns,
-    copy_in,
-    cuts_of,
-    merge_counts,
-)
 from reput.udfs.rebuild.runs import LIFE, LOG_ORDER, QUEUE_KEY, FindLives, Row, key_of
 from reput.udfs.staging import Staging, attempt_name, local_folder, pieces_of, rows_in
-from reput.udfs.table.rocksdb_index import (
-    INDEX_TABLE,
-    RUN_OF_ROWS,
-    BuildIndexTables,
-    ListIndexRows,
-    index_cuts,
-)
+from reput.udfs.table import rocksdb_index
 
 # ---
 # Builds the tables of an index in RocksDB: sorts each split's rows, then merges ranges of keys.
@@ -80,12 +63,12 @@ def index_runs(job: Pipeline, linked: Linked) -> list[dict[str, Any]]:
     stretches = tuple((row["split"], row["first"], row["next"]) for row in accepted)
     if not stretches:
         return []
-    task = ListIndexRows(
+    task = rocksdb_index.ListIndexRows(
         plan.storage, job.staging, plan.splits, plan.record_rules,
         plan.profile.split_properties, stretches,
     )  # fmt: skip
     with job.stages.by_tasks("indexed", sum(row["records"] for row in accepted), "messages"):
-        return job.ids(len(stretches)).run(task, RUN_OF_ROWS).collect()
+        return job.ids(len(stretches)).run(task, rocksdb_index.RUN_OF_ROWS).collect()
 
 
 def index_tables(job: Pipeline, linked: Linked) -> IndexTables:
@@ -93,10 +76,12 @@ def index_tables(job: Pipeline, linked: Linked) -> IndexTables:
     runs = index_runs(job, linked)
     if not runs:
         return IndexTables([], 0, -1, -1)
-    cuts = index_cuts(runs, job.cut.index_ranges or job.cores * _RANGES_A_CORE, _ROWS_OF_A_TABLE)
-    task = BuildIndexTables(job.staging, tuple(runs), cuts)
+    cuts = rocksdb_index.index_cuts(
+        runs, job.cut.index_ranges or job.cores * _RANGES_A_CORE, _ROWS_OF_A_TABLE
+    )
+    task = rocksdb_index.BuildIndexTables(job.staging, tuple(runs), cuts)
     with job.stages.by_tasks("built", sum(run["rows"] for run in runs), "index rows"):
-        tables = job.ids(len(cuts) + 1).run(task, INDEX_TABLE).collect()
+        tables = job.ids(len(cuts) + 1).run(task, rocksdb_index.INDEX_TABLE).collect()
     return IndexTables(
         [row["name"] for row in tables], sum(row["rows"] for row in tables),
         max(run["last_offset"] for run in runs), max(run["last_time"] for run in runs),
@@ -206,7 +191,7 @@ def _built(staging: Staging, path: str, folder: str, file: str, kind: str) -> Bu
     name = f"{folder}/{file}"
     if local_folder(staging) is None:
         name = attempt_name("rocksdb")
-        copy_in(staging, path, name)
+        rocksdb_queues.copy_in(staging, path, name)
     else:
         os.chmod(path, 0o600)
     return {
@@ -235,10 +220,10 @@ def queue_tables(job: Pipeline, linked: Linked) -> "Tables":
     """Build the tables of all queues in staging. Raises StoreError, DamageFound."""
     files = job.staged_runs(linked)
     messages = sum(row["records"] for row in linked.accepted)
-    counted = job.runs_rows(linked).run(CountRuns(files), COUNTED)
+    counted = job.runs_rows(linked).run(rocksdb_queues.CountRuns(files), rocksdb_queues.COUNTED)
     counted = counted.by_key(job.queue_tasks(linked), QUEUE_KEY, LOG_ORDER)
     with job.stages.by_tasks("counted", messages, "messages"):
-        queues = counted.run(merge_counts, COUNTED).as_table()
+        queues = counted.run(rocksdb_queues.merge_counts, rocksdb_queues.COUNTED).as_table()
     for row in rows_in(queues.sort_by([(name, "ascending") for name in QUEUE_KEY])):
         if row["batch"]:
             raise StoreError(
@@ -251,14 +236,19 @@ def queue_tables(job: Pipeline, linked: Linked) -> "Tables":
     worth = -(-total // _ENTRIES_WORTH_A_TASK)
     ranges = job.cut.partitions or min(job.cores * _RANGES_A_CORE, max(worth, 1))
     whole = files.firsts == SALVAGE
-    cuts = cuts_of(queues, ranges, _ENTRIES_OF_A_TABLE, whole)
+    cuts = rocksdb_queues.cuts_of(queues, ranges, _ENTRIES_OF_A_TABLE, whole)
     carries = job.carries(linked) and not whole  # a vote may cut runs, not their times
     rows = job.carried_rows(linked, timed=True) if carries else job.runs_rows(linked)
-    shared = rows.run(ShareRuns(files, cuts), CARRYING if carries else SHARED)
+    shared = rows.run(
+        rocksdb_queues.ShareRuns(files, cuts),
+        rocksdb_queues.CARRYING if carries else rocksdb_queues.SHARED,
+    )
     parts = min(len(cuts) + 1, 4 * job.tasks_of(total * _ROW_BYTES))
     tables = shared.by_key(parts, ("range",), LOG_ORDER)
     begins = {queue_key(row["topic"], row["queue_id"]): row["begin"] for row in lives}
-    built = tables.run(BuildTables(files, cuts, linked.lost, begins), TABLE)
+    built = tables.run(
+        rocksdb_queues.BuildTables(files, cuts, linked.lost, begins), rocksdb_queues.TABLE
+    )
     with job.stages.by_tasks("built", messages, "messages"):
         return Tables(built.as_table(), lives, [] if whole else _past_ends(queues, begins))
 

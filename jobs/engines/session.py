@@ -15,16 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reput.jobs.engines import folders
 from reput.jobs.engines.engine import NoSparkError, SparkFailed
-from reput.jobs.engines.folders import (
-    abandoned_session_folders,
-    environment,
-    make_session_folder,
-    on_databricks,
-    our_packages,
-    remove_session_folder,
-    session_given,
-)
 from reput.jobs.engines.java import (
     Java,
     NoJavaError,
@@ -87,7 +79,7 @@ def command_session(
     `master`: a local one by default, on all cores, with more `settings`. A query's failure leaves
     as SparkFailed. meanwhile: what is done before; where it raises, nothing waits for Spark.
     """
-    if not session_given() and re.match(r"local(\[|$)", master or "local"):
+    if not folders.session_given() and re.match(r"local(\[|$)", master or "local"):
         with local_session(master or "local[*]", memory, settings, meanwhile) as spark:
             yield spark
         return
@@ -109,7 +101,7 @@ def command_session(
         with _failures_in_words():
             yield spark
     finally:
-        if not on_databricks():  # its session is not ours to stop
+        if not folders.on_databricks():  # its session is not ours to stop
             spark.stop()
 
 
@@ -137,9 +129,9 @@ def local_session(
     """
     java = installed()
     meanwhile()
-    for path in abandoned_session_folders():
-        remove_session_folder(path)
-    folder, release = make_session_folder()
+    for path in folders.abandoned_session_folders():
+        folders.remove_session_folder(path)
+    folder, release = folders.make_session_folder()
     try:
         with ended_first(partial(end_jvm, folder)), _death_in_words():
             spark = _started(folder, java, local_settings(master, folder, memory, settings))
@@ -152,7 +144,7 @@ def local_session(
     finally:
         _close_gateway(folder)
         release()
-        remove_session_folder(folder)
+        folders.remove_session_folder(folder)
 
 
 def installed() -> Java:
@@ -188,7 +180,7 @@ def _started(folder: str, java: Java, settings: Mapping[str, str]) -> SparkSessi
     log = Path(folder, _LOG)
     try:
         with (
-            environment(_java_variables(java)),
+            folders.environment(_java_variables(java)),
             _stderr_to(log),
             _failures_in_words(),
             handlers_kept(),
@@ -202,7 +194,7 @@ def _started(folder: str, java: Java, settings: Mapping[str, str]) -> SparkSessi
 
 def _java_variables(java: Java) -> dict[str, str]:
     variables = {
-        **our_packages(os.environ),
+        **folders.our_packages(os.environ),
         "PYSPARK_PYTHON": sys.executable,  # not PATH's
         "JAVA_HOME": str(home_for_spark(java)),
         "SPARK_LOCAL_IP": "127.0.0.1",

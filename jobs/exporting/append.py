@@ -151,7 +151,6 @@ class Lines(NamedTuple):
     raw: bytes
 
     def each(self) -> Iterator[Line]:
-        """Each nonblank line."""
         for number, text in enumerate(io.BytesIO(self.raw), self.first):
             if text.strip():
                 yield Line(number, text)

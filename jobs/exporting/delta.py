@@ -7,15 +7,8 @@ from collections.abc import Mapping
 from reput.jobs.engines.choice import SPARK
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.spark import SparkEngine
+from reput.jobs.exporting import delta_table
 from reput.jobs.exporting.chosen import ChosenLog
-from reput.jobs.exporting.delta_table import (
-    MESSAGES,
-    RUNS,
-    DeltaTables,
-    MessageTable,
-    Range,
-    chosen_in,
-)
 from reput.jobs.exporting.files import Chosen, ComparedExport, Exported
 from reput.jobs.outputs.output import OutputInUse
 from reput.jobs.sources.opened_log import end_of_log
@@ -29,7 +22,7 @@ from reput.udfs.table.export import MessageSums
 _DIFFERENCES_MOST = 100
 
 
-def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
+def writer_of(delta_by: str, engine: Engine) -> delta_table.DeltaTables:
     """The writer of the tables. Raises SettingError if its package or session is missing."""
     if delta_by == SPARK:
         from reput.jobs.exporting.delta_writers import DeltaSpark
@@ -47,15 +40,15 @@ def writer_of(delta_by: str, engine: Engine) -> DeltaTables:
 def _refuse_other_files(folder: Folder, make: bool) -> None:
     """Raise StoreError if a folder has other files than the tables, or (make=False) no tables."""
     there = {name for name, _ in folder.listed()}
-    if not make and MESSAGES not in there:
-        raise StoreError(f"{folder}: is not an export: it has no table {MESSAGES}")
-    if there - {MESSAGES, RUNS}:
-        other = min(set(there) - {MESSAGES, RUNS})
+    if not make and delta_table.MESSAGES not in there:
+        raise StoreError(f"{folder}: is not an export: it has no table {delta_table.MESSAGES}")
+    if there - {delta_table.MESSAGES, delta_table.RUNS}:
+        other = min(set(there) - {delta_table.MESSAGES, delta_table.RUNS})
         raise OutputInUse(f"{folder}: holds {other!r}; give another folder")
 
 
 def export_delta(
-    writer: DeltaTables, store: str, to: str, chosen: Chosen, rocketmq: str | None,
+    writer: delta_table.DeltaTables, store: str, to: str, chosen: Chosen, rocketmq: str | None,
     settings: Mapping[str, str], keep_repeats: bool = False, engine: Engine | None = None,
 ) -> Exported:  # fmt: skip
     """Add the new messages of the log to the tables; each range is added whole or not at all.
@@ -65,7 +58,7 @@ def export_delta(
     began = time.monotonic()
     job = ChosenLog(engine, store, to, rocketmq, settings, chosen)
     _refuse_other_files(Folder(job.target, job.folder), make=True)
-    table = MessageTable(writer, job)
+    table = delta_table.MessageTable(writer, job)
     _refuse_other_log(job, table)
     log, begin = job.log, job.log.segments[0].start
     start = begin if table.end is None else table.end
@@ -86,7 +79,7 @@ def export_delta(
         done.notes = [f"{lost:,} bytes before {start} were deleted unread"]
     job.look_through(start, end, {}, keep_repeats, done.warnings)
     for first, stop in job.ranges(start, end):
-        sums, notes = table.add(Range(first, stop, lost if first == start else 0))
+        sums, notes = table.add(delta_table.Range(first, stop, lost if first == start else 0))
         done.sums.join(sums)
         done.left_out += len(notes)
         done.notes += notes
@@ -96,7 +89,7 @@ def export_delta(
     return done
 
 
-def _refuse_other_log(job: ChosenLog, table: MessageTable) -> None:
+def _refuse_other_log(job: ChosenLog, table: delta_table.MessageTable) -> None:
     """Raise StoreError if the log has another record at the place of the table's last message."""
     last, log = table.last(), job.log
     if last is None or not log.segments[0].start <= last.place < log.segments[-1].end:
@@ -115,18 +108,18 @@ def _refuse_other_log(job: ChosenLog, table: MessageTable) -> None:
 
 
 def compare_delta(
-    writer: DeltaTables, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str],
-    engine: Engine | None = None,
+    writer: delta_table.DeltaTables, store: str, to: str, rocketmq: str | None,
+    settings: Mapping[str, str], engine: Engine | None = None,
 ) -> ComparedExport:  # fmt: skip
     """Compare the tables with each other and with the log, as far as it still exists.
 
     The options are read from the table. Raises as export_delta does.
     """
     target = storage_for(to)
-    chosen = Chosen.from_json(chosen_in(writer, target.resolve(to)))
+    chosen = Chosen.from_json(delta_table.chosen_in(writer, target.resolve(to)))
     job = ChosenLog(engine, store, to, rocketmq, settings, chosen)
     _refuse_other_files(Folder(target, job.folder), make=False)
-    table = MessageTable(writer, job)
+    table = delta_table.MessageTable(writer, job)
     differences: list[str] = []
     try:
         total = _differences(job, table, differences)
@@ -136,7 +129,7 @@ def compare_delta(
     return ComparedExport(job.store, job.folder, total, differences[:_DIFFERENCES_MOST])
 
 
-def _differences(job: ChosenLog, table: MessageTable, differences: list[str]) -> int:
+def _differences(job: ChosenLog, table: delta_table.MessageTable, differences: list[str]) -> int:
     """Add a line for each difference; the number of messages in the table."""
     total, begin = 0, job.log.segments[0].start
     crcs_differ = job.chosen.other_crcs

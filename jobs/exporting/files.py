@@ -31,17 +31,8 @@ from reput.store_format.filter.texts import LEAST, Repeats
 from reput.store_format.names import MANIFEST, SYSTEM_PREFIX, SYSTEM_TOPICS
 from reput.store_format.release.settings import SettingError
 from reput.udfs.staging import Staging
+from reput.udfs.table import export
 from reput.udfs.table.columns import SCHEMA, Choice, QueueRange
-from reput.udfs.table.export import (
-    EXPORTED,
-    JSONL,
-    NOTES_MOST,
-    PARQUET,
-    ChosenMessages,
-    ExportParts,
-    MessageSums,
-    wrong_bodies,
-)
 from reput.udfs.table.log_parts import LogPart, LogParts
 from reput.udfs.table.redaction import BODY, BODY_HASH, FOUND, PROPERTY, LookThrough, Redaction
 
@@ -114,7 +105,7 @@ class Exported:
     log_start: int
     log_end: int  # offset up to which the log was read
     chosen: dict[str, Any]  # the options that choose messages and columns
-    sums: MessageSums
+    sums: export.MessageSums
     segment_bytes: int = 0  # of the log; `append` gives a new store the same
     files: list[dict[str, Any]] = field(default_factory=list)  # path, length, sha256, messages
     left_out: int = 0
@@ -127,7 +118,6 @@ class Exported:
 
     @property
     def messages(self) -> int:
-        """The number of exported messages."""
         return self.sums.messages
 
     @property
@@ -145,7 +135,7 @@ class Exported:
     def without(self, lost: Sequence[str]) -> None:
         """Note what the log is known to have lost at its end."""
         self.left_out += len(lost)
-        self.notes = [*lost, *self.notes][:NOTES_MOST]
+        self.notes = [*lost, *self.notes][: export.NOTES_MOST]
 
     def manifest(self) -> dict[str, Any]:
         """The content of the set's manifest."""
@@ -276,7 +266,6 @@ class Chosen:
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns of the files."""
         return SCHEMA if self.bodies else SCHEMA.remove(_BODY)
 
     @property
@@ -334,7 +323,7 @@ def export_set(
             segment_bytes=plan.settings.mapped_file_size_commit_log,
             system=sum(row["system"] for row in rows),
             left_out=sum(row["left_out"] for row in rows),
-            notes=[note for row in rows for note in row["notes"]][:NOTES_MOST],
+            notes=[note for row in rows for note in row["notes"]][:export.NOTES_MOST],
         )  # fmt: skip
         done.without(chosen.lacks(plan, done.log_end))
         done.files = [
@@ -377,16 +366,16 @@ def check_set(folder: Folder) -> ComparedExport:
     return ComparedExport(None, folder.path, there.messages, differences)
 
 
-def _read_back(folder: Folder, manifest: dict[str, Any]) -> tuple[MessageSums, list[str]]:
+def _read_back(folder: Folder, manifest: dict[str, Any]) -> tuple[export.MessageSums, list[str]]:
     """(sums over an export's messages, what its files are not that its manifest says)."""
-    there, differences = MessageSums(), wrong_files(folder, manifest)
+    there, differences = export.MessageSums(), wrong_files(folder, manifest)
     files = zip(manifest["files"], batches_in(folder, manifest), strict=True)
     for said, (path, batches) in files:
         before = there.messages
         try:
             for batch in batches:
                 there.add(batch)
-                differences += wrong_bodies(path, batch)
+                differences += export.wrong_bodies(path, batch)
         except (*UNREADABLE, OSError) as error:
             differences.append(f"{path}: cannot be read ({type(error).__name__})")
             continue
@@ -409,7 +398,7 @@ def wrong_files(folder: Folder, manifest: dict[str, Any]) -> list[str]:
             wrong.append(f"{path}: has {state.size:,} bytes, {said}")
         elif (digest := file_digest(folder.storage, path)) != each["sha256"]:
             wrong.append(f"{path}: has the SHA-256 {digest}, its manifest says {each['sha256']}")
-    more = sorted(name for name in there if name.endswith((PARQUET, JSONL)))
+    more = sorted(name for name in there if name.endswith((export.PARQUET, export.JSONL)))
     return wrong + [f"{folder}/{name}: is not in the manifest" for name in more]
 
 
@@ -458,12 +447,12 @@ def _run(
     if not parts:
         return []
     columns = chosen.columns if kind else _SUMMED
-    messages = ChosenMessages(
+    messages = export.ChosenMessages(
         log, tuple(parts), chosen.choice, chosen.wanted(plan), columns, chosen.decompress,
         system_topics=chosen.with_system, redaction=redacted,
     )  # fmt: skip
-    task = ExportParts(messages, kind, staging)
-    rows = engine.numbers(range(len(parts))).run(task, EXPORTED).collect()
+    task = export.ExportParts(messages, kind, staging)
+    rows = engine.numbers(range(len(parts))).run(task, export.EXPORTED).collect()
     return sorted(rows, key=lambda row: row["part"])
 
 
@@ -481,8 +470,8 @@ def _look(
     return found
 
 
-def _added(rows: Iterable[dict[str, Any]]) -> MessageSums:
-    whole = MessageSums()
+def _added(rows: Iterable[dict[str, Any]]) -> export.MessageSums:
+    whole = export.MessageSums()
     for row in rows:
-        whole.join(MessageSums(*(row[name] for name in vars(whole))))
+        whole.join(export.MessageSums(*(row[name] for name in vars(whole))))
     return whole

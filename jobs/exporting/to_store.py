@@ -17,16 +17,8 @@ from reput.jobs.exporting.append import append_exported
 from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.files import Chosen, Exported
 from reput.jobs.opening.open_writer import open_writer
+from reput.jobs.outputs import publish
 from reput.jobs.outputs.output import EXPORTED_STORE, STORE_FORMAT, Output
-from reput.jobs.outputs.publish import (
-    Temporary,
-    begin_set,
-    beside,
-    end_set,
-    remove_leftovers,
-    staging_folder,
-    temporary_folder,
-)
 from reput.jobs.outputs.report import left_behind
 from reput.jobs.sources.opened_log import end_of_log
 from reput.store_format.faults import NotAFile
@@ -72,7 +64,7 @@ def export_store(
     job, local = ChosenLog(engine, store, to, rocketmq, settings, chosen), LocalStorage()
     output = Output(job.target, job.folder, EXPORTED_STORE, replace, tuple(job.inputs))
     output.check()
-    cleaned = remove_leftovers(Place(job.target, job.folder), job.inputs)
+    cleaned = publish.remove_leftovers(Place(job.target, job.folder), job.inputs)
     log, plan = job.log, job.plan
     _refuse_topics(job)
     start = log.segments[0].start
@@ -85,19 +77,21 @@ def export_store(
     configured = _configured(job)
     done.warnings += left_behind(plan.folder, (*_CONFIGURED, COMPACTION))
     job.look_through(start, end, configured, keep_repeats, done.warnings)
-    with staging_folder(*beside(Place(job.target, job.folder))) as staging:
+    with publish.staging_folder(*publish.beside(Place(job.target, job.folder))) as staging:
         if isinstance(job.target, ManifestLast):
             base = Place(local, tempfile.gettempdir())
-            with temporary_folder(base, Temporary.EXPORT_STORE, job.inputs) as there:
+            with publish.temporary_folder(
+                base, publish.Temporary.EXPORT_STORE, job.inputs
+            ) as there:
                 made = _make(job, there.path("store"), configured, done)
-                target = begin_set(staging, output)
+                target = publish.begin_set(staging, output)
                 done.files = [_copied(job.target, made, path, target) for path in _paths(made)]
         else:
             made = _make(job, staging.path("store"), configured, done)
             done.files = [_looked_at(made, path) for path in _paths(made)]
-            target = begin_set(staging, output)
+            target = publish.begin_set(staging, output)
             local.move_all((f"{made}/{name}", f"{target}/{name}") for name in os.listdir(made))
-        end_set(staging, {**done.manifest(), "format": STORE_FORMAT}, output)
+        publish.end_set(staging, {**done.manifest(), "format": STORE_FORMAT}, output)
     done.seconds = time.monotonic() - began
     return done
 

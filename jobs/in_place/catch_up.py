@@ -27,15 +27,9 @@ from reput.jobs.outputs.publish import (
     temporary_folder,
 )
 from reput.jobs.outputs.report import Summary, counted, found_lines, guessed_lines, summary_of
+from reput.store_format.derived import queue_files
 from reput.store_format.derived.index_header import decode_header, listed_index
 from reput.store_format.derived.index_names import NameZone
-from reput.store_format.derived.queue_files import (
-    decode_entries,
-    is_batch,
-    is_message,
-    is_pre_blank,
-    layout_of,
-)
 from reput.store_format.discover.config import configured_topics
 from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.dispatch.scan import place_rules, scan_rules
@@ -382,14 +376,14 @@ def _stage(made: Folder, path: str, staging: Staging) -> Built:
     reader = made.open(path)
     output = staging.storage.create(staging.path(row["name"]), digest=True)
     length = reader.state.size
-    batch = is_batch(folder)
+    batch = queue_files.is_batch(folder)
     for number, raw in enumerate(
-        _chunks(reader, length, _CHUNK_ENTRIES * layout_of(batch).itemsize)
+        _chunks(reader, length, _CHUNK_ENTRIES * queue_files.layout_of(batch).itemsize)
     ):
         output.write(raw)
         if folder != INDEX:
-            entries = decode_entries(raw, batch)
-            used = is_message(entries) & ~is_pre_blank(entries)
+            entries = queue_files.decode_entries(raw, batch)
+            used = queue_files.is_message(entries) & ~queue_files.is_pre_blank(entries)
             row["entries"] += int(np.count_nonzero(used))
         elif number == 0:
             row["entries"] = decode_header(raw).entries

@@ -10,18 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.broker.change.expire import (
-    AgedSegment,
-    FileToDelete,
-    delete,
-    delete_reason,
-    expired_segments,
-    files_below,
-)
+from reput.broker.change import expire
 from reput.jobs.opening.held import HeldStore, refuse_links
 from reput.jobs.opening.plan import Plan, check_unchanged, make_plan
 from reput.jobs.opening.questions import Store, open_store
 from reput.jobs.outputs.report import counted
+from reput.store_format import names
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.discover.purpose import EXPIRE
@@ -35,14 +29,6 @@ from reput.store_format.files.protocol import Bytes
 from reput.store_format.files.runs import Piece
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.log.there import derived_files, said_of_strangers
-from reput.store_format.names import (
-    COMMIT_LOG,
-    CONFIG,
-    CONSUME_QUEUE,
-    POP_RETRY_SIGNS,
-    RETRY_PREFIX,
-    segment_name,
-)
 from reput.store_format.notes import Notes, Progress
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.log_scan import log_gaps
@@ -116,8 +102,8 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
     offsets = consumer_offsets(opened.folder, notes)
     asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
     for group, topic in list(asked):  # each group also reads its own retry topics
-        for own in (group, *(f"{group}{sign}{topic}" for sign in POP_RETRY_SIGNS)):
-            asked.setdefault((group, f"{RETRY_PREFIX}{own}"), {})
+        for own in (group, *(f"{group}{sign}{topic}" for sign in names.POP_RETRY_SIGNS)):
+            asked.setdefault((group, f"{names.RETRY_PREFIX}{own}"), {})
     for (group, topic), read in sorted(asked.items()):
         queues = opened.queues.of(topic)
         for queue_id, batch in queues:
@@ -127,7 +113,7 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
             if first is not None:
                 yield Needed(
                     first, f"group {group!r} has read topic {topic!r}, queue {queue_id}, up to "
-                    f"{offset:,} ({CONFIG}/consumerOffset.json)",
+                    f"{offset:,} ({names.CONFIG}/consumerOffset.json)",
                 )  # fmt: skip
     lacking = list(_not_in_queues(opened))
     # Messages of check points stand before these in the log: each must be known, if need be of it.
@@ -265,8 +251,8 @@ class Expired:
     rocketmq: str
     occasion: str  # why a broker would delete now; '' if it would not
     log_start: int  # offset after the deletion
-    segments: list[FileToDelete] = field(default_factory=list)
-    files: list[FileToDelete] = field(default_factory=list)  # files of queues and index
+    segments: list[expire.FileToDelete] = field(default_factory=list)
+    files: list[expire.FileToDelete] = field(default_factory=list)  # files of queues and index
     kept: list[Needed] = field(default_factory=list)  # who needs an expired segment
     kept_segments: int = 0  # number of segments that have expired but are needed
     done: bool = False
@@ -365,7 +351,7 @@ def expire_store(
         if (again.segments, again.files) != (about.segments, about.files):
             raise StoreChanged(f"{held.path}: changed since; nothing is deleted: run it again")
     held.changed = True
-    delete(held.files, paths)
+    expire.delete(held.files, paths)
     about.done = True
     return about
 
@@ -376,8 +362,8 @@ def _expired(
 ) -> Expired:  # fmt: skip
     plan, settings = planned
     segments = [
-        AgedSegment(
-            f"{COMMIT_LOG}/{segment_name(s.start)}", s.start, s.state.size,
+        expire.AgedSegment(
+            f"{names.COMMIT_LOG}/{names.segment_name(s.start)}", s.start, s.state.size,
             s.state.mtime // _MILLION,
         )
         for s in plan.segments
@@ -385,28 +371,28 @@ def _expired(
     logs = commit_log_folders(
         held.path, replace(plan.settings, read_only_commit_log_store_paths="")
     )
-    queues = f"{held.path}/{CONSUME_QUEUE}"
-    at = delete_reason(
+    queues = f"{held.path}/{names.CONSUME_QUEUE}"
+    at = expire.delete_reason(
         settings, plan.profile, datetime.fromtimestamp(when.now / 1000, when.zone).hour,
         (min(map(when.used, logs)), when.used(queues if os.path.isdir(queues) else held.path)),
         when.any_hour,
     )  # fmt: skip
     about = Expired(held.path, plan.profile.release, at.why, segments[0].start)
     about.warnings = [*plan.notes, *plan.warnings]
-    expired = expired_segments(segments, settings, when.now, at)
+    expired = expire.expired_segments(segments, settings, when.now, at)
     if expired:
         end = segments[len(expired) - 1].end
         lacking = [] if backed_up is None else [beyond_backups(plan, backed_up, end)]
         _choose(about, held, plan, even, segments, expired, lacking, progress)
     among = derived_files(held.folder).strangers
     about.warnings += said_of_strangers(among, plan.profile)
-    about.files = list(files_below(held.files, plan.settings, about.log_start))
+    about.files = list(expire.files_below(held.files, plan.settings, about.log_start))
     return about
 
 
 def _choose(
-    about: Expired, held: HeldStore, plan: Plan, even: Even, segments: list[AgedSegment],
-    expired: list[FileToDelete], lacking: list[Needed], progress: Progress,
+    about: Expired, held: HeldStore, plan: Plan, even: Even, segments: list[expire.AgedSegment],
+    expired: list[expire.FileToDelete], lacking: list[Needed], progress: Progress,
 ) -> None:  # fmt: skip
     """Choose the segments to delete: the expired ones before the first that somebody needs, or that
     is `lacking` in a repository.

@@ -18,15 +18,9 @@ from reput.jobs.outputs.publish import Temporary
 from reput.jobs.outputs.report import SLASH
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.link import Linked
-from reput.jobs.salvaging.damage_map import (
-    DamageMap,
-    PointingIndex,
-    add_range,
-    index_of_older_log,
-    index_past_end,
-    write_ranges,
-)
+from reput.jobs.salvaging import damage_map
 from reput.jobs.salvaging.damage_search import map_damage, odd_times
+from reput.store_format import layouts
 from reput.store_format.damage.contradictions import SURE_MS
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
@@ -38,12 +32,6 @@ from reput.store_format.faults import Fault, StoreError
 from reput.store_format.files.backups import BackedUp
 from reput.store_format.files.folder import slash_queue
 from reput.store_format.files.protocol import Storage
-from reput.store_format.layouts import (
-    INDEX_ENTRY,
-    INDEX_ENTRY_BYTES,
-    INDEX_HEADER_BYTES,
-    INDEX_SLOT_BYTES,
-)
 from reput.store_format.log.segments import Finding
 from reput.store_format.log.there import derived_files, of_strangers
 from reput.store_format.names import CHECKPOINT, CONSUME_QUEUE, DELAY_OFFSETS, INDEX, POP_DB
@@ -63,7 +51,7 @@ if TYPE_CHECKING:
 # The log's end: whether its last records are whole, and whether other files point past it.
 
 
-def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> None:
+def add_torn(job: "Pipeline", found: damage_map.DamageMap, known: Checkpoint | None) -> None:
     """Add the records of the last segment whose topic or properties a crash has torn.
 
     Lengths and body CRC of such a record are right, so RocketMQ and a rebuild accept it. `recover`
@@ -85,12 +73,12 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
             follows = "record" if at + torn["size"] < end else "the log's end"
             size = torn["size"]
             kind, fault = DamageKind.CONTENT, Fault.TORN
-            add_range(found, Damage(at, at + size, kind, fault, size, None, follows))
+            damage_map.add_range(found, Damage(at, at + size, kind, fault, size, None, follows))
 
 
 def past_the_end(
-    job: "Pipeline", found: DamageMap, known: Checkpoint | None, index: PointingIndex | None,
-    older: str,
+    job: "Pipeline", found: damage_map.DamageMap, known: Checkpoint | None,
+    index: damage_map.PointingIndex | None, older: str,
 ) -> list[Finding]:  # fmt: skip
     """Findings of what points past the log's end: queues, index, checkpoint, consumer offsets.
 
@@ -141,7 +129,7 @@ def greatest_fall(linked: Linked) -> tuple[int, int]:
 
 
 def _derived(
-    store: str, found: DamageMap, index: PointingIndex | None
+    store: str, found: damage_map.DamageMap, index: damage_map.PointingIndex | None
 ) -> Iterator[tuple[str, str]]:
     """(path, text) of the queues, and of the last index file that points past the end."""
     end = found.linked.end
@@ -222,7 +210,7 @@ def _of_state(job: "Pipeline", linked: Linked, crashed: bool) -> list[Finding]:
 # A check: read the whole log with every CRC, and compare the derived files with it.
 
 
-Seen = Callable[["Pipeline", DamageMap], None]
+Seen = Callable[["Pipeline", damage_map.DamageMap], None]
 
 
 def check_store_of(
@@ -265,7 +253,7 @@ def _check(
         if not plan.in_use:
             add_torn(job, damage, known)
         if ranges:
-            write_ranges(job.staging, damage, ranges)
+            damage_map.write_ranges(job.staging, damage, ranges)
         report = report_of(plan, damage)
         report.crashed, report.lock_unknown = left_open(plan)
         report.fall_of_time = fall_of_time(damage.linked)
@@ -291,8 +279,8 @@ def _check(
         if slash is not None:
             report.findings.append(Finding(f"{plan.store}/{slash}", SLASH))
         if not plan.in_use:
-            index = index_past_end(plan.folder, damage.linked.end)
-            older = index_of_older_log(plan, index[1]) if index else ""
+            index = damage_map.index_past_end(plan.folder, damage.linked.end)
+            older = damage_map.index_of_older_log(plan, index[1]) if index else ""
             report.findings += _of_state(job, damage.linked, report.crashed)
             report.findings += past_the_end(job, damage, known, index, older)
             report.index_of_older_log = bool(older)
@@ -329,15 +317,16 @@ def _entry_of(difference: Difference, plan: Plan) -> int:
     with closing(plan.storage.open(difference.path)) as file:
         head, first = (
             read_header(file),
-            INDEX_HEADER_BYTES + INDEX_SLOT_BYTES * (plan.settings.max_hash_slot_num),
+            layouts.INDEX_HEADER_BYTES
+            + layouts.INDEX_SLOT_BYTES * (plan.settings.max_hash_slot_num),
         )
-        if difference.offset < INDEX_HEADER_BYTES:
+        if difference.offset < layouts.INDEX_HEADER_BYTES:
             return head.end_offset if difference.offset == _END_AT else head.begin_offset
-        number = (difference.offset - first) // INDEX_ENTRY_BYTES
-        raw = np.zeros(INDEX_ENTRY_BYTES, np.uint8)
-        if number > 0 and first + (number + 1) * INDEX_ENTRY_BYTES <= file.state.size:
-            file.read_into(first + number * INDEX_ENTRY_BYTES, raw)
-        return int(raw.view(INDEX_ENTRY)[0]["physicalOffset"])
+        number = (difference.offset - first) // layouts.INDEX_ENTRY_BYTES
+        raw = np.zeros(layouts.INDEX_ENTRY_BYTES, np.uint8)
+        if number > 0 and first + (number + 1) * layouts.INDEX_ENTRY_BYTES <= file.state.size:
+            file.read_into(first + number * layouts.INDEX_ENTRY_BYTES, raw)
+        return int(raw.view(layouts.INDEX_ENTRY)[0]["physicalOffset"])
 
 
 _END_AT = 8  # endTimestamp in an index header

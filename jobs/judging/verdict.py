@@ -19,20 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from reput.jobs.engines.engine import Row, TaskRows
-from reput.jobs.judging.report import (
-    FILE_LENGTH,
-    MISSING,
-    MISSING_AT_END,
-    NO_SUCH_FILE,
-    ONE_TOO_MANY,
-    Difference,
-)
+from reput.jobs.judging import report
 from reput.jobs.judging.rocksdb import ROCKSDB_STORE, compare_index, compare_rocksdb
 from reput.jobs.opening.open_writer import dispatched_again_from
 from reput.jobs.outputs.publish import Built, OfQueues, name_files, of_queues
 from reput.jobs.outputs.report import counted
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.pipeline.pipeline import NO_PUTS, OldIndex, Pipeline
+from reput.store_format import names
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.derived.extent import begins_expired, expired_puts
 from reput.store_format.derived.index_header import IndexHeader, index_files, read_header
@@ -41,15 +35,6 @@ from reput.store_format.discover.config import configured_topics, files_are_live
 from reput.store_format.files.folder import Folder, read_part
 from reput.store_format.files.protocol import InputStorage, open_followed
 from reput.store_format.log.there import Stranger, derived_files
-from reput.store_format.names import (
-    ABORT,
-    BATCH_CONSUME_QUEUE,
-    CONSUME_QUEUE,
-    INDEX,
-    LMQ_PREFIX,
-    parse_queue_path,
-    parse_segment_name,
-)
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import every_put_counts_up_to
 from reput.store_format.rocksdb.queues import queues_folder
@@ -86,7 +71,7 @@ def batch_entries(
 
 def first_difference(
     wanted: Iterable[BatchEntryAt], there: Iterable[BatchEntryAt], last: str, log_start: int
-) -> tuple[Difference, int] | None:
+) -> tuple[report.Difference, int] | None:
     """(the first difference, physicalOffset of its entry); None if there is no difference.
 
     Only entries of live messages count: physicalOffset >= log_start.
@@ -98,20 +83,20 @@ def first_difference(
         place = int(entry["physicalOffset"])
         found = next(live, None)
         if found is None:
-            return Difference(last, 0, MISSING_AT_END, None, None), place
+            return report.Difference(last, 0, report.MISSING_AT_END, None, None), place
         path, at, other = found
         if other.tobytes() != entry.tobytes():
             name = next(n for n in entry.dtype.names if other[n] != entry[n])
-            return Difference(path, at, name, int(other[name]), int(entry[name])), place
+            return report.Difference(path, at, name, int(other[name]), int(entry[name])), place
     more = next(live, None)
     if more is None:
         return None
     path, at, entry = more
     place = int(entry["physicalOffset"])
-    return Difference(path, at, ONE_TOO_MANY, place, 0), place
+    return report.Difference(path, at, report.ONE_TOO_MANY, place, 0), place
 
 
-_FILE_QUEUES = (f"{CONSUME_QUEUE}/", f"{BATCH_CONSUME_QUEUE}/")
+_FILE_QUEUES = (f"{names.CONSUME_QUEUE}/", f"{names.BATCH_CONSUME_QUEUE}/")
 
 
 @dataclass
@@ -119,8 +104,9 @@ class Verdict:
     """The result. Paths begin with the judged folder."""
 
     named: list[Built]  # the derived files, each with its path below a store
-    differences: list[Difference] = field(default_factory=list)
-    behind: list[Difference] = field(default_factory=list)  # files that a broker will complete
+    differences: list[report.Difference] = field(default_factory=list)
+    # files that a broker will complete
+    behind: list[report.Difference] = field(default_factory=list)
     expired: list[str] = field(default_factory=list)  # files that RocketMQ's cleaning removes next
     unused: list[str] = field(default_factory=list)  # queues' next files, made but not written to
     deleted_topics: list[str] = field(default_factory=list)  # whose messages the log still has
@@ -174,7 +160,7 @@ class _Judging:
         own = against.path == job.plan.store
         self.growing = own and job.plan.in_use
         self.again_from = NEVER
-        if own and (self.growing or ABORT in dict(against.listed())):
+        if own and (self.growing or names.ABORT in dict(against.listed())):
             self.again_from = dispatched_again_from(job.plan)
         self.early: Mapping[int, int] = {}  # see IndexFiles.begins_early
         self.topics: Collection[str] | None = None  # the topics of config/topics.json
@@ -185,7 +171,7 @@ class _Judging:
         found, strangers = derived_files(self.against)
         files = set(found)
         headed = index_files(self.against)
-        index = [f"{INDEX}/{each.name}" for each, _ in headed]
+        index = [f"{names.INDEX}/{each.name}" for each, _ in headed]
         self.job.lives = self.job.lives._replace(queues=OldQueues(self.against))
         expired_index, before = self._expired_index(index)
         puts, _ = self.job.index(self.linked, before)
@@ -208,27 +194,27 @@ class _Judging:
             verdict.rocksdb += each.notes
             verdict.differences += each.differences
             verdict.behind += each.behind
-        kept = [row for row in verdict.named if not (alone and row["folder"] != INDEX)]
+        kept = [row for row in verdict.named if not (alone and row["folder"] != names.INDEX)]
         if indexed is not None and not index:
-            kept = [row for row in kept if row["folder"] != INDEX]
+            kept = [row for row in kept if row["folder"] != names.INDEX]
         verdict.files = len(kept)
         index = index[expired_index:]
-        wanted = [row for row in kept if row["folder"] == INDEX]
+        wanted = [row for row in kept if row["folder"] == names.INDEX]
         partner = dict(zip((row["path"] for row in wanted), index, strict=False))
         for path in index[len(wanted) :]:
             # begun by a broker after the job began, or the last file, with a writer's mark alone
             since = self.growing and self._index_header(path).begin_offset >= self.log_end
             marked = path == index[-1] and has_mark_only(self._index_header(path))
             if not since and not marked:
-                more = Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
+                more = report.Difference(self._path(path), 0, report.NO_SUCH_FILE, None, None)
                 verdict.differences.append(more)
-        queues = {path for path in files if not (alone or path.startswith(f"{INDEX}/"))}
+        queues = {path for path in files if not (alone or path.startswith(f"{names.INDEX}/"))}
         streams, pairs = self._streams(kept, queues), []
         for row in kept:
             if row["folder"] in streams:
                 continue
             of_queue = row["path"] if row["path"] in queues else None
-            there = partner.get(row["path"]) if row["folder"] == INDEX else of_queue
+            there = partner.get(row["path"]) if row["folder"] == names.INDEX else of_queue
             if there is None:
                 self._missing(verdict, row)
                 continue
@@ -279,7 +265,7 @@ class _Judging:
             "there": self._path(path),
             "derived": self.job.staging.path(row["name"]),
             "used": row["used"],
-            "unknown_before": row["folder"] == INDEX
+            "unknown_before": row["folder"] == names.INDEX
             and (row["number"] in self.early or (self.log_start > 0 and not row["number"])),
         }
 
@@ -297,7 +283,7 @@ class _Judging:
             rows = asked.collect()
         for row in rows:
             found = verdict.behind if row.pop("behind") else verdict.differences
-            found.append(Difference(**row))
+            found.append(report.Difference(**row))
 
     def _table(self, rows: list[Row], columns: pa.Schema) -> TaskRows:
         return self.job.engine.table(pa.Table.from_pylist(rows, columns), self.job.cores * 4)
@@ -340,28 +326,29 @@ class _Judging:
     def _missing(self, verdict: Verdict, row: Built) -> None:
         """Judge a missing file: deleted with its topic, not made yet, or lost."""
         path = row["path"]
-        topic = "" if row["folder"] == INDEX else parse_queue_path(row["folder"]).topic
+        topic = "" if row["folder"] == names.INDEX else names.parse_queue_path(row["folder"]).topic
         if topic and self._deleted(topic):
             if topic not in verdict.deleted_topics:
                 verdict.deleted_topics.append(topic)
             return
-        found = Difference(self._path(path), 0, MISSING, None, None)
+        found = report.Difference(self._path(path), 0, report.MISSING, None, None)
         behind = self.again_from < NEVER and self._first_place(row) >= self.again_from
         (verdict.behind if behind else verdict.differences).append(found)
 
     def _deleted(self, topic: str) -> bool:
         """Whether the store's list of topics lacks the topic, and it has no queue file either."""
-        if not self.topics or topic in self.topics or topic.startswith(LMQ_PREFIX):
+        if not self.topics or topic in self.topics or topic.startswith(names.LMQ_PREFIX):
             return False
         return not any(
-            self.against.listed(f"{kind}/{topic}") for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
+            self.against.listed(f"{kind}/{topic}")
+            for kind in (names.CONSUME_QUEUE, names.BATCH_CONSUME_QUEUE)
         )
 
     def _first_place(self, row: Built) -> int:
         """The first physicalOffset in a derived file; the log's end if it has no entry."""
         staging = self.job.staging
         path, storage = staging.path(row["name"]), staging.storage
-        if row["folder"] == INDEX:
+        if row["folder"] == names.INDEX:
             with closing(open_followed(storage, path)) as file:
                 head = read_header(file)
             return head.begin_offset if head.entries else self.log_end
@@ -379,7 +366,7 @@ class _Judging:
         """
         if not self.log_start:
             return set()
-        batch = f"{BATCH_CONSUME_QUEUE}/"
+        batch = f"{names.BATCH_CONSUME_QUEUE}/"
         have = {path.rpartition("/")[0] for path in there if path.startswith(batch)}
         return {row["folder"] for row in named if row["folder"].startswith(batch)} & have
 
@@ -393,7 +380,8 @@ class _Judging:
         lengths = {path: _size(self.against.storage, self._path(path)) for path in paths}
         wrong = [path for path in paths if lengths[path] != size]
         verdict.differences += [
-            Difference(self._path(path), 0, FILE_LENGTH, lengths[path], size) for path in wrong
+            report.Difference(self._path(path), 0, report.FILE_LENGTH, lengths[path], size)
+            for path in wrong
         ]
         if wrong:
             return
@@ -406,9 +394,9 @@ class _Judging:
         if found is None:
             return
         difference, place = found
-        if difference.field == ONE_TOO_MANY and self.growing and place >= self.log_end:
+        if difference.field == report.ONE_TOO_MANY and self.growing and place >= self.log_end:
             return
-        behind = difference.field == MISSING_AT_END and place >= self.again_from
+        behind = difference.field == report.MISSING_AT_END and place >= self.again_from
         (verdict.behind if behind else verdict.differences).append(difference)
 
     def _left(self, verdict: Verdict, paths: set[str]) -> None:
@@ -431,24 +419,28 @@ class _Judging:
         path, size = row["path"], self.job.queue_bytes(row["folder"])
         last = newest.get(row["folder"])
         if row["size"] != size:
-            verdict.differences.append(Difference(path, 0, FILE_LENGTH, row["size"], size))
+            verdict.differences.append(
+                report.Difference(path, 0, report.FILE_LENGTH, row["size"], size)
+            )
         elif row["zeros"]:
             if not _prepared(path, last, size):
-                verdict.differences.append(Difference(path, 0, NO_SUCH_FILE, None, None))
+                verdict.differences.append(
+                    report.Difference(path, 0, report.NO_SUCH_FILE, None, None)
+                )
             elif last is not None and not self.growing:  # else it alone shows the next position
                 verdict.unused.append(path)
         elif row["greatest"] is not None and row["greatest"] < self.log_start:
             if path != last:
                 verdict.expired.append(path)
         elif not (self.growing and row["least"] is not None and row["least"] >= self.log_end):
-            verdict.differences.append(Difference(path, 0, NO_SUCH_FILE, None, None))
+            verdict.differences.append(report.Difference(path, 0, report.NO_SUCH_FILE, None, None))
 
 
 def _prepared(path: str, last: str | None, size: int) -> bool:
     """Whether a file of zeros directly follows its queue's last file with entries."""
     try:
-        start = parse_segment_name(path.rpartition("/")[2])
-        return last is None or start == parse_segment_name(last.rpartition("/")[2]) + size
+        start = names.parse_segment_name(path.rpartition("/")[2])
+        return last is None or start == names.parse_segment_name(last.rpartition("/")[2]) + size
     except ValueError:
         return False
 

@@ -9,16 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from reput.store_format import names
 from reput.store_format.derived.index_header import index_files
 from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zone, offset_text
 from reput.store_format.derived.queues import FileQueues
+from reput.store_format.discover import config
 from reput.store_format.discover.committed import committed, emptied
-from reput.store_format.discover.config import (
-    files_are_live,
-    has_rows,
-    not_derived,
-    topic_attributes,
-)
 from reput.store_format.discover.config_faults import config_faults, seal_faults
 from reput.store_format.discover.delay_levels import assumed_delays
 from reput.store_format.discover.purpose import Purpose
@@ -44,16 +40,6 @@ from reput.store_format.log.segments import (
 )
 from reput.store_format.log.there import of_strangers, strangers
 from reput.store_format.log.walk import proven_names
-from reput.store_format.names import (
-    COMPACTION,
-    COMPACTION_LOG,
-    CONSUME_QUEUE,
-    CURRENT,
-    IN_ROCKSDB,
-    INDEX,
-    ROCKSDB_QUEUES,
-    refuse_foreign,
-)
 from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import Era, Profile, profile
 from reput.store_format.release.settings import (
@@ -182,12 +168,12 @@ class Plan:
     @property
     def has_queues(self) -> bool:
         """Whether the store has queue files, and no broker is writing to them."""
-        return not self.in_use and bool(self.folder.listed(CONSUME_QUEUE))
+        return not self.in_use and bool(self.folder.listed(names.CONSUME_QUEUE))
 
     @property
     def has_index(self) -> bool:
         """Whether the store has index files, and no broker is writing to them."""
-        return not self.in_use and bool(self.folder.listed(INDEX))
+        return not self.in_use and bool(self.folder.listed(names.INDEX))
 
     def assumed_delays(self, levels: Set[int]) -> list[str]:
         """What is assumed of the levels of messages that are dispatched (`assumed_delays`)."""
@@ -240,7 +226,7 @@ def make_plan(
     storage, store = at.storage, at.folder
     rules = profile(discovered.release)
     parsed = settings_from(discovered.settings, release=rules.release)
-    refuse_unsupported(parsed, IN_ROCKSDB if purpose.rocksdb else ())
+    refuse_unsupported(parsed, names.IN_ROCKSDB if purpose.rocksdb else ())
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = discovered.log_folders or log_folders(store, parsed)
     holder = storage.lock_holder(at.path)
@@ -273,7 +259,7 @@ def make_plan(
     findings += unread if purpose.maps else []
     warnings += [] if purpose.maps else [f"{each.path}: {each.reason}" for each in unread]
     said_of_config = Notes()
-    topics = topic_attributes(store, said_of_config)
+    topics = config.topic_attributes(store, said_of_config)
     faults = config_faults(store, holder is not None)
     faults += seal_faults(storage, segments, discovered.found)
     paths = tuple(fault.path for fault in faults)
@@ -284,12 +270,13 @@ def make_plan(
         else:
             warnings.append(str(fault))
     notes = [
-        f"topic {name!r} is compacted: install, recover and repair bring {COMPACTION}/ to the log; "
-        f"`reput query {COMPACTED}:STORE/{COMPACTION}/{COMPACTION_LOG}/{name}/0` reads queue 0"
+        f"topic {name!r} is compacted: install, recover and repair bring {names.COMPACTION}/ "
+        f"to the log; `reput query {COMPACTED}:STORE/{names.COMPACTION}/{names.COMPACTION_LOG}/"
+        f"{name}/0` reads queue 0"
         for name, about in topics.items()
         if about.get("cleanup.policy") == "COMPACTION"
     ]
-    notes += not_derived(store, discovered.settings)
+    notes += config.not_derived(store, discovered.settings)
     notes += _followed(segments, folders)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
@@ -359,17 +346,17 @@ def _unread_rows(store: Folder, given: Mapping[str, str]) -> list[Finding]:
     for name in (_PREFERRED, _ASSIGNS) if given.get(_SELECTIVE) == "true" else ():
         if given.get(name, "default") != "default":  # CombineConsumeQueueStore's constructor
             reason = f"with {_SELECTIVE}=true and {name}={given[name]} no broker starts"
-            return [Finding(f"{store}/{CONSUME_QUEUE}", reason, todo=f"set {name}=default")]
+            return [Finding(f"{store}/{names.CONSUME_QUEUE}", reason, todo=f"set {name}=default")]
     if folder is None or any(name.startswith(("combineCQ", "rocksdbCQ")) for name in given):
         return []
     if kind == "defaultRocksDB" and apart in ("true", "false"):
-        if folder == store / ROCKSDB_QUEUES[apart == "true"]:
+        if folder == store / names.ROCKSDB_QUEUES[apart == "true"]:
             return []
         other = "false" if apart == "true" else "true"  # RocksDBConsumeQueueStore's constructor
         reason = f"the queues' RocksDB is here, so that with {_APART}={apart} no broker starts"
-        return [Finding(f"{folder}/{CURRENT}", reason, todo=f"set {_APART}={other}")]
+        return [Finding(f"{folder}/{names.CURRENT}", reason, todo=f"set {_APART}={other}")]
     alone = kind == "default" and not FileQueues(store, lambda batch: 0).topics()
-    if alone and has_rows(folder):
+    if alone and config.has_rows(folder):
         reason = "the queues are here alone, and a broker with storeType=default reads none of them"
         return [Finding(folder.path, reason, todo="set storeType=defaultRocksDB")]
     return []
@@ -389,7 +376,7 @@ def _followed(segments: list[Segment], folders: Sequence[str]) -> list[str]:
 
 def refuse_foreign_store(store: Folder, even_rocksdb: bool = False) -> None:
     """Raise StoreError for queues that reput does not build. even_rocksdb: RocksDB is allowed."""
-    refuse_foreign(
+    names.refuse_foreign(
         store.path,
         lambda name: [n for n, _ in store.listed(name)],
         even_rocksdb,
@@ -467,7 +454,7 @@ def _kind_there(plan: Plan, of_both: str | None) -> str:
     if folder is None or _STORE_TYPES[store_type] == ROCKSDB:
         return _STORE_TYPES[store_type]
     if FileQueues(plan.folder, lambda batch: 0).topics():
-        in_files = files_are_live(plan.folder)
+        in_files = config.files_are_live(plan.folder)
         if in_files is not None:
             return FILES if in_files else ROCKSDB
         if of_both is not None:

@@ -28,15 +28,7 @@ from reput.store_format.names import (
     next_index_time,
     parse_index_name,
 )
-from reput.udfs.rebuild.built_files import (
-    MOVE,
-    MOVED,
-    SHARD,
-    KeptFiles,
-    MoveFiles,
-    PublishFiles,
-    queue_path,
-)
+from reput.udfs.rebuild import built_files
 from reput.udfs.staging import PLACED_TREE, Staging, attempt_name
 
 Built = dict[str, Any]  # one BUILT row, see reput.udfs.staging
@@ -64,7 +56,7 @@ def name_files(
         if row["folder"] == INDEX:
             named.append({**row, "path": f"{INDEX}/{next(index_names)}"})
         else:
-            named.append({**row, "path": queue_path(row, queue_bytes)})
+            named.append({**row, "path": built_files.queue_path(row, queue_bytes)})
     return named
 
 
@@ -197,7 +189,7 @@ def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
 
 def publish(
     staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output,
-    engine: Engine | None = None, kept: KeptFiles | None = None,
+    engine: Engine | None = None, kept: built_files.KeptFiles | None = None,
 ) -> None:  # fmt: skip
     """Move the accepted files into one folder, add the checkpoint, and publish it. engine: whose
     tasks move them, where there are many on S3. kept: more files, which the manifest lists in
@@ -221,11 +213,13 @@ def put_derived(
     return [*files, _write(staging.storage, target, CHECKPOINT, checkpoint)]
 
 
-def publish_kept(kept: KeptFiles, target: str, engine: Engine | None) -> list[dict[str, Any]]:
+def publish_kept(
+    kept: built_files.KeptFiles, target: str, engine: Engine | None
+) -> list[dict[str, Any]]:
     """Move files that the driver has no rows of into a set's folder. SHARD rows, by path."""
-    shards, task = kept.shards(), PublishFiles(kept.staging, target, kept.queue_bytes)
+    shards, task = kept.shards(), built_files.PublishFiles(kept.staging, target, kept.queue_bytes)
     if engine is not None and getattr(kept.staging.storage, "moves_by_copies", False):
-        rows = engine.table(shards, max(shards.num_rows, 1)).run(task, SHARD).collect()
+        rows = engine.table(shards, max(shards.num_rows, 1)).run(task, built_files.SHARD).collect()
     else:  # a rename cannot be repeated, as a task may be
         rows = [row for some in task(iter(shards.to_batches(1))) for row in some.to_pylist()]
     return sorted(rows, key=lambda row: row["path"])
@@ -253,9 +247,9 @@ def move_in(
     by_tasks = storage.moves_by_copies and len(moved) > _MOVES_OF_A_TASK
     if engine is not None and by_tasks and not engine.one_machine:
         names, paths = zip(*moved, strict=True)
-        table = pa.Table.from_arrays([pa.array(names), pa.array(paths)], schema=MOVE)
+        table = pa.Table.from_arrays([pa.array(names), pa.array(paths)], schema=built_files.MOVE)
         rows = engine.table(table, -(-len(moved) // _MOVES_OF_A_TASK))
-        rows.run(MoveFiles(staging, target), MOVED).collect()
+        rows.run(built_files.MoveFiles(staging, target), built_files.MOVED).collect()
         return
     for below in dict.fromkeys(path.rpartition("/")[0] for _, path in moved):
         if below:

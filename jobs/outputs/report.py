@@ -295,7 +295,6 @@ def damage_line(damage: dict[str, Any]) -> str:
 
 
 def cause_line(cause: dict[str, Any]) -> str:
-    """A line with the ranges and bytes of one cause."""
     return (
         f"{cause['ranges']:,} {cause['kind']}, {counted(cause['bytes'], 'byte')}: "
         f"{cause['field']}: {cause['reason']}"

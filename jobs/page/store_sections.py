@@ -12,39 +12,21 @@ from importlib.resources import files
 
 from reput.jobs.console.voice import duration, time_text
 from reput.jobs.outputs.report import counted
+from reput.jobs.page import log_sections, model
 from reput.jobs.page.facts import Facts, section_of
 from reput.jobs.page.headline import headline
-from reput.jobs.page.log_sections import (
-    damage_section,
-    derived_section,
-    put_section,
-    sizes_section,
-    topics_section,
-)
-from reput.jobs.page.model import (
-    BARS_MOST,
-    Bar,
-    PageColumn,
-    Section,
-    bars,
-    drawable,
-    labels,
-    lanes,
-    name_text,
-    table,
-)
 from reput.store_format.derived.index_reader import IndexFileStats
 from reput.store_format.fate.rows import ENDED, OPEN, FateSums
 from reput.store_format.query.inventory import QueueRow
 
 
 @section_of("queues", "Queues", "queues")
-def queues_section(section: Section, facts: Facts, rows: list[QueueRow]) -> None:
+def queues_section(section: model.Section, facts: Facts, rows: list[QueueRow]) -> None:
     if not rows:
         section.words.append("There is no queue.")
         return
     deepest = sorted(rows, key=lambda row: (-row.messages, row.topic, row.queue_id))
-    shown = deepest[:BARS_MOST]
+    shown = deepest[: model.BARS_MOST]
     section.words.append(
         f"{counted(len(rows), 'queue')}, with {sum(row.messages for row in rows):,} messages that "
         f"the log still has{_most(rows, shown)}."
@@ -54,10 +36,10 @@ def queues_section(section: Section, facts: Facts, rows: list[QueueRow]) -> None
     if apart > 0:
         be = "is" if apart == 1 else "are"
         section.words.append(f"{counted(apart, 'message')} of the log {be} in no queue.")
-    names = labels(f"{row.topic} / {row.queue_id}" for row in shown)
-    drawn = [Bar(name, row.messages) for name, row in zip(names, shown, strict=True)]
+    names = model.labels(f"{row.topic} / {row.queue_id}" for row in shown)
+    drawn = [model.Bar(name, row.messages) for name, row in zip(names, shown, strict=True)]
     if len(drawn) > 1:
-        section.draw("Messages in each queue", bars(drawn, "messages"))
+        section.draw("Messages in each queue", model.bars(drawn, "messages"))
     section.show(
         "Queues", deepest, "topic", "queue=queue_id#", "messages#", "first position=min_offset#",
         "end=max_offset#", "bytes#", "oldest (UTC)=min_timestamp@", "newest (UTC)=max_timestamp@",
@@ -69,7 +51,7 @@ def _most(rows: Sequence[object], shown: Sequence[object]) -> str:
 
 
 @section_of("groups", "Consumer groups", "queues", noted=False)
-def groups_section(section: Section, facts: Facts, _: list[QueueRow]) -> None:
+def groups_section(section: model.Section, facts: Facts, _: list[QueueRow]) -> None:
     if not facts.groups:
         section.words.append("No group has an offset in config/consumerOffset.json.")
         return
@@ -77,15 +59,17 @@ def groups_section(section: Section, facts: Facts, _: list[QueueRow]) -> None:
     for row in facts.groups:
         lags[row.group] = lags.get(row.group, 0) + max(row.lag, 0)
     most = sorted(lags, key=lambda group: (-lags[group], group))
-    shown = most[:BARS_MOST]
+    shown = most[: model.BARS_MOST]
     behind = sum(lag > 0 for lag in lags.values())
     section.words.append(
         f"{counted(len(lags), 'group')}, {behind:,} of them with messages not yet consumed"
         f"{_most(most, shown)}."
     )
-    drawn = [Bar(name, lags[group]) for name, group in zip(labels(shown), shown, strict=True)]
+    drawn = [
+        model.Bar(name, lags[group]) for name, group in zip(model.labels(shown), shown, strict=True)
+    ]
     if len(drawn) > 1 and behind:
-        section.draw("Messages not yet consumed, by group", bars(drawn, "messages"))
+        section.draw("Messages not yet consumed, by group", model.bars(drawn, "messages"))
     section.show(
         "Groups", sorted(facts.groups, key=lambda row: -row.lag), "group", "topic",
         "queue=queue_id#", "next position=consumer_offset#", "queue's end=max_offset#", "lag#",
@@ -93,7 +77,7 @@ def groups_section(section: Section, facts: Facts, _: list[QueueRow]) -> None:
 
 
 @section_of("index", "Index files", "index")
-def index_section(section: Section, facts: Facts, files: list[IndexFileStats]) -> None:
+def index_section(section: model.Section, facts: Facts, files: list[IndexFileStats]) -> None:
     """Index files: how full they are, how long their chains are, which times they cover."""
     if not files:
         section.words.append(
@@ -110,33 +94,35 @@ def index_section(section: Section, facts: Facts, files: list[IndexFileStats]) -
         f"A query by key reads the entries of one slot's chain; the longest chain has "
         f"{max(file.longest for file in files):,}."
     )
-    shown = files[-BARS_MOST:]
-    names = labels(_file_name(file) for file in shown)
-    full = [Bar(name, file.header.entries) for name, file in zip(names, shown, strict=True)]
+    shown = files[-model.BARS_MOST :]
+    names = model.labels(_file_name(file) for file in shown)
+    full = [model.Bar(name, file.header.entries) for name, file in zip(names, shown, strict=True)]
     if len(full) > 1:
         newest = f"of the newest {len(shown):,} index files" if len(files) > len(shown) else "file"
-        section.draw(f"Entries in each {newest}", bars(full, f"entries, of {shown[-1].room:,}"))
+        section.draw(
+            f"Entries in each {newest}", model.bars(full, f"entries, of {shown[-1].room:,}")
+        )
     if len(chains) > 1:
         drawn = [
-            Bar("1 entry" if n == 1 else f"{n} to {2 * n - 1} entries", slots)
+            model.Bar("1 entry" if n == 1 else f"{n} to {2 * n - 1} entries", slots)
             for n, slots in sorted(chains.items())
         ]
-        section.draw("Slots, by how many entries their chain has", bars(drawn, "slots"))
+        section.draw("Slots, by how many entries their chain has", model.bars(drawn, "slots"))
     times = [
         (name, file.header.begin_timestamp, file.header.end_timestamp)
         for name, file in zip(names, shown, strict=True)
         if file.header.entries
-        and drawable(file.header.begin_timestamp)
-        and drawable(file.header.end_timestamp)
+        and model.drawable(file.header.begin_timestamp)
+        and model.drawable(file.header.end_timestamp)
     ]
     if len(times) > 1:
-        section.draw("From the oldest to the newest message of each file", lanes(times))
+        section.draw("From the oldest to the newest message of each file", model.lanes(times))
     section.show(
-        "Index files", files, PageColumn("file", _file_name), "entries=header.entries#",
+        "Index files", files, model.PageColumn("file", _file_name), "entries=header.entries#",
         "room for=room#", "slots in use=header.slots_used#", "of slots=slots#",
-        PageColumn("longest chain", lambda file: file.longest or None, True),
+        model.PageColumn("longest chain", lambda file: file.longest or None, True),
         "oldest (UTC)=header.begin_timestamp@", "newest (UTC)=header.end_timestamp@",
-        PageColumn("age", lambda file: duration(facts.now - file.header.end_timestamp)),
+        model.PageColumn("age", lambda file: duration(facts.now - file.header.end_timestamp)),
     )  # fmt: skip
 
 
@@ -145,51 +131,57 @@ def _file_name(file: IndexFileStats) -> str:
 
 
 @section_of("fates", "Half and delayed messages", "fates")
-def fates_section(section: Section, facts: Facts, found: FateSums) -> None:
+def fates_section(section: model.Section, facts: Facts, found: FateSums) -> None:
     """Half messages and delayed messages, by what became of them."""
     if not found.transactions and not found.delayed:
         section.words.append("The log has none.")
         return
     section.words.append("What had become of them when the log ended:")
     if found.transactions:
-        drawn = [Bar(str(state), many) for state, many in sorted(found.transactions.items())]
+        drawn = [model.Bar(str(state), many) for state, many in sorted(found.transactions.items())]
         if len(drawn) > 1:
-            section.draw("Half messages, by what became of them", bars(drawn, "half messages"))
+            section.draw(
+                "Half messages, by what became of them", model.bars(drawn, "half messages")
+            )
         else:
             section.words.append(f"Half messages: {drawn[0].value:,} {drawn[0].label}.")
         section.show(
             "Half messages that are not decided, or were given up", found.open_transactions,
             "state", "topic", "unique key=unique_key", "producer group=producer_group",
-            "put (UTC)=store_timestamp@", PageColumn("age", lambda row: duration(row.age)),
+            "put (UTC)=store_timestamp@", model.PageColumn("age", lambda row: duration(row.age)),
             "checks#", all_rows=sum(found.transactions.get(state, 0) for state in OPEN),
         )  # fmt: skip
     if found.delayed:
-        drawn = [Bar(str(state), many, by) for (by, state), many in sorted(found.delayed.items())]
+        drawn = [
+            model.Bar(str(state), many, by) for (by, state), many in sorted(found.delayed.items())
+        ]
         parts = sorted({by for by, _ in found.delayed})
         if len(drawn) > 1:
             section.draw(
                 "Delayed messages, by what became of them",
-                bars(drawn, "delayed messages", parts if len(parts) > 1 else ()),
+                model.bars(drawn, "delayed messages", parts if len(parts) > 1 else ()),
             )
         else:
             section.words.append(f"Delayed messages: {drawn[0].value:,} {drawn[0].label}.")
         section.show(
             "Delayed messages that have not arrived", found.open_delayed, "state",
-            PageColumn("by", lambda row: f"level {row.level}" if row.level else "timer"), "topic",
-            "unique key=unique_key", "due (UTC)=due@",
-            PageColumn("late by", lambda row: None if row.late is None else duration(row.late)),
+            model.PageColumn("by", lambda row: f"level {row.level}" if row.level else "timer"),
+            "topic", "unique key=unique_key", "due (UTC)=due@",
+            model.PageColumn(
+                "late by", lambda row: None if row.late is None else duration(row.late)
+            ),
             all_rows=sum(many for (_, state), many in found.delayed.items() if state not in ENDED),
         )  # fmt: skip
     counts = [("half", "", state, many) for state, many in sorted(found.transactions.items())]
     counts += [("delayed", by, state, many) for (by, state), many in sorted(found.delayed.items())]
-    section.tables.insert(0, table(
-        "How many", counts, "messages=0", "by=1", PageColumn("state", lambda row: str(row[2])),
-        "how many=3#",
+    section.tables.insert(0, model.table(
+        "How many", counts, "messages=0", "by=1",
+        model.PageColumn("state", lambda row: str(row[2])), "how many=3#",
     ))  # fmt: skip
 
 
 @section_of("disk", "Disk")
-def disk_section(section: Section, facts: Facts) -> None:
+def disk_section(section: model.Section, facts: Facts) -> None:
     """The size of the store's folders, and what cleaning would free."""
     expired = facts.expired
     freed: dict[str, int] = {}
@@ -216,22 +208,22 @@ def disk_section(section: Section, facts: Facts) -> None:
         section.notes.append(facts.not_known("disk"))
         return
     drawn, parts = [], ["stays"] + (["cleaning frees it"] if freed else [])
-    for row, name in zip(facts.disk, labels(row.name for row in facts.disk), strict=True):
+    for row, name in zip(facts.disk, model.labels(row.name for row in facts.disk), strict=True):
         gone = min(freed.get(row.name, 0), row.bytes)
-        drawn.append(Bar(name, row.bytes - gone, "stays"))
+        drawn.append(model.Bar(name, row.bytes - gone, "stays"))
         if gone:
-            drawn.append(Bar(name, gone, "cleaning frees it"))
+            drawn.append(model.Bar(name, gone, "cleaning frees it"))
     section.words.append(
         f"{sum(row.bytes for row in facts.disk):,} bytes in "
         f"{counted(sum(row.files for row in facts.disk), 'file')}, by the files' lengths. A file "
         f"that a broker has prepared takes less of the disk."
     )
     if len(facts.disk) > 1:
-        drawn = drawn[:BARS_MOST]
-        section.draw("Bytes in each folder", bars(drawn, "bytes", parts if freed else ()))
+        drawn = drawn[: model.BARS_MOST]
+        section.draw("Bytes in each folder", model.bars(drawn, "bytes", parts if freed else ()))
     section.show(
         "Folders", facts.disk, "folder=name", "files#", "bytes#",
-        PageColumn("cleaning frees", lambda row: freed.get(row.name, 0), True),
+        model.PageColumn("cleaning frees", lambda row: freed.get(row.name, 0), True),
     )  # fmt: skip
 
 
@@ -245,8 +237,9 @@ def disk_section(section: Section, facts: Facts) -> None:
 BEGINS = b'<!doctype html>\n<html lang="en">\n<meta name="generator" content="reput report">\n'
 _SCRIPTS = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js", "page.js")
 _SECTIONS = (
-    put_section, topics_section, sizes_section, queues_section, groups_section, index_section,
-    damage_section, derived_section, fates_section, disk_section,
+    log_sections.put_section, log_sections.topics_section, log_sections.sizes_section,
+    queues_section, groups_section, index_section, log_sections.damage_section,
+    log_sections.derived_section, fates_section, disk_section,
 )  # fmt: skip
 
 
@@ -254,12 +247,12 @@ def page(facts: Facts) -> bytes:
     """The page, as UTF-8."""
     sections = [_printable(make(facts)) for make in _SECTIONS]
     sections.sort(key=lambda section: not section.alarms)  # what is wrong comes first
-    title = f"RocketMQ store {name_text(facts.store)}"
+    title = f"RocketMQ store {model.name_text(facts.store)}"
     whole = {
         "title": title,
         "made": f"Read by reput at {time_text(facts.now)}. The store was not changed.",
         **headline(facts),
-        "notes": [name_text(each) for each in facts.notes["store"]],
+        "notes": [model.name_text(each) for each in facts.notes["store"]],
         "sections": [asdict(section) for section in sections],
     }
     scripts = [_asset(name) for name in _SCRIPTS]
@@ -291,10 +284,10 @@ def as_data(value: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _printable(section: Section) -> Section:
+def _printable(section: model.Section) -> model.Section:
     """The section with printable sentences, which may name files and topics; no empty tables."""
     for lines in (section.words, section.alarms, section.notes):
-        lines[:] = map(name_text, lines)
+        lines[:] = map(model.name_text, lines)
     section.tables = [each for each in section.tables if each.rows]
     return section
 

@@ -8,14 +8,8 @@ from dataclasses import dataclass, replace
 
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.outputs import publish
 from reput.jobs.outputs.output import Output, SetKind, inputs_of
-from reput.jobs.outputs.publish import (
-    Temporary,
-    beside,
-    remove_leftovers,
-    staging_folder,
-    temporary_folder,
-)
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.store_format.discover.purpose import Purpose
 from reput.store_format.discover.store import Discovered, StoreAt, discover
@@ -43,7 +37,6 @@ class FoundStore:
         return time.monotonic() - self.started
 
     def job(self, staging: Staging) -> Pipeline:
-        """The job on this store in a staging folder."""
         return Pipeline(self.engine, self.plan, staging, self.cut, self.progress)
 
     def output(
@@ -60,14 +53,14 @@ class FoundStore:
         Raises StoreError or OSError if nothing may be published at the target.
         """
         target.check()
-        cleaned = remove_leftovers(target, self.inputs)
-        with staging_folder(*beside(target)) as staging:
+        cleaned = publish.remove_leftovers(target, self.inputs)
+        with publish.staging_folder(*publish.beside(target)) as staging:
             yield self.job(staging), cleaned
 
     @contextmanager
     def temporarily(
         self,
-        prefix: Temporary,
+        prefix: publish.Temporary,
         folder: str | None = None,
         storage: Storage | None = None,
         also: Iterable[Place] = (),
@@ -75,7 +68,9 @@ class FoundStore:
         """Yield the job with staging in `folder`, or in a temporary one. also: further inputs."""
         folder = folder or tempfile.gettempdir()
         storage = storage or storage_for(folder)
-        with temporary_folder(Place(storage, folder), prefix, (*self.inputs, *also)) as staging:
+        with publish.temporary_folder(
+            Place(storage, folder), prefix, (*self.inputs, *also)
+        ) as staging:
             yield self.job(staging)
 
 

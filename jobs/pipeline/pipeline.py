@@ -12,15 +12,7 @@ from typing import NamedTuple
 from reput.jobs.engines.engine import Engine, Row, TaskRows
 from reput.jobs.opening.plan import Plan
 from reput.jobs.outputs.publish import Built
-from reput.jobs.pipeline.link import (
-    Linked,
-    Rescan,
-    Scanned,
-    SegmentWalk,
-    by_split,
-    link_all,
-    link_segment,
-)
+from reput.jobs.pipeline import link
 from reput.jobs.pipeline.stages import Stages, guided, messages
 from reput.store_format.damage.contradictions import OldQueues
 from reput.store_format.damage.queue_findings import QueueFindings
@@ -135,11 +127,10 @@ class Pipeline:
         """Check `__CRC32#` properties, as nothing else covers a record's header and text."""
         self.rules = replace(self.rules, check_property_crc=self.plan.profile.property_crc)
 
-    def scan(self) -> Linked:
-        """Scan and link all splits."""
-        return link_all(self.plan.splits, self._scan)
+    def scan(self) -> link.Linked:
+        return link.link_all(self.plan.splits, self._scan)
 
-    def scan_segments(self) -> tuple[dict[int, SegmentWalk], dict[int, Scanned]]:
+    def scan_segments(self) -> tuple[dict[int, link.SegmentWalk], dict[int, link.Scanned]]:
         """({segment: its walk}, {split: SCANNED row}) of all segments but those of a wrong size."""
         splits = self.plan.splits
         limit = splits.segments[-1].end if splits.limit is None else splits.limit
@@ -148,8 +139,8 @@ class Pipeline:
             for n, segment in enumerate(splits.segments)
             if n not in self.plan.odd and (n == 0 or segment.start < limit)
         ]
-        walks: dict[int, SegmentWalk] = {}
-        scanned: dict[int, Scanned] = {}
+        walks: dict[int, link.SegmentWalk] = {}
+        scanned: dict[int, link.Scanned] = {}
         firsts: dict[int, int] = {}
         numbers = tuple(
             split
@@ -163,8 +154,8 @@ class Pipeline:
             firsts = {}
             for n in segments:
                 if n not in walks:
-                    walk = link_segment(splits, scanned, n)
-                    if isinstance(walk, Rescan):
+                    walk = link.link_segment(splits, scanned, n)
+                    if isinstance(walk, link.Rescan):
                         firsts[walk.split] = walk.first
                     else:
                         walks[n] = walk
@@ -172,7 +163,10 @@ class Pipeline:
         return walks, scanned
 
     def _scan(
-        self, scanned: dict[int, Scanned], numbers: range | tuple[int, ...], firsts: dict[int, int]
+        self,
+        scanned: dict[int, link.Scanned],
+        numbers: range | tuple[int, ...],
+        firsts: dict[int, int],
     ) -> None:
         split_bytes = self.plan.splits.split_bytes
         groups = guided(len(numbers), self.engine.most_cores, split_bytes)
@@ -182,7 +176,7 @@ class Pipeline:
         )  # fmt: skip
         rows = self.ids(len(groups)).run(task, SCANNED)
         with self.stages.scanned(numbers, groups):
-            scanned.update(by_split(rows.as_table()))
+            scanned.update(link.by_split(rows.as_table()))
 
     def map_segments(self, task: MapSegments) -> list[Row]:
         """Scan damaged segments past their damage; one MAPPED row each."""
@@ -208,7 +202,7 @@ class Pipeline:
             return self.ids(1).run(judge, VERDICTS).collect()
 
     def search_queues(
-        self, linked: Linked, most: int, lines: bool, ask_queues: bool = False
+        self, linked: link.Linked, most: int, lines: bool, ask_queues: bool = False
     ) -> QueueFindings:
         """Find lost positions of queues, and records that do not belong to their queue.
 
@@ -226,7 +220,7 @@ class Pipeline:
             return rows.collect()
 
     def build(
-        self, linked: Linked, before: OldIndex = NO_PUTS, queues: bool = True,
+        self, linked: link.Linked, before: OldIndex = NO_PUTS, queues: bool = True,
         indexes: bool = True,
     ) -> list[Built]:  # fmt: skip
         """Build all queue and index files in staging; one BUILT row each.
@@ -237,7 +231,7 @@ class Pipeline:
         return rows + list(kept_rows(self.staging, (row["name"] for row in kept.rows)))
 
     def build_and_keep(
-        self, linked: Linked, before: OldIndex = NO_PUTS, queues: bool = True,
+        self, linked: link.Linked, before: OldIndex = NO_PUTS, queues: bool = True,
         indexes: bool = True,
     ) -> tuple[list[Built], KeptFiles]:  # fmt: skip
         """Build all queue and index files in staging. Returns BUILT rows and, where tasks on many
@@ -274,7 +268,7 @@ class Pipeline:
         names += [row["name"] for row in kept.rows]
         return list(kept_rows(self.staging, names)), none
 
-    def _refuse_padding(self, linked: Linked) -> None:
+    def _refuse_padding(self, linked: link.Linked) -> None:
         """Raise StoreError where files are sent with more zeros than the log has bytes, unless the
         user has given the size of these files.
         """
@@ -293,7 +287,7 @@ class Pipeline:
                 f"={size} to send them"
             )
 
-    def alone(self, linked: Linked, few: bool, index: IndexFiles, files: int) -> InTurn:
+    def alone(self, linked: link.Linked, few: bool, index: IndexFiles, files: int) -> InTurn:
         """The tasks that need no shuffle: index files if each is built as a whole, and shares of
         queues if there are few runs (`few`). files: number of index files.
         """
@@ -305,18 +299,18 @@ class Pipeline:
             tasks.append((shares, BuildShares(self._numbered(linked), shares)))
         return InTurn(tuple(tasks))
 
-    def index(self, linked: Linked, before: OldIndex = NO_PUTS) -> tuple[IndexFiles, int]:
+    def index(self, linked: link.Linked, before: OldIndex = NO_PUTS) -> tuple[IndexFiles, int]:
         """(the description of the index files, their number)."""
         wanted = self.plan.settings.builds_index
         files = index_file_count(self.plan, linked, before) if wanted else 0
         return index_files(self.plan, self.staging, linked, self._ranges(linked), before), files
 
-    def _shares(self, linked: Linked) -> int:
+    def _shares(self, linked: link.Linked) -> int:
         """The number of shares of queues: one per core, or up to two per core if they are large."""
         wanted = messages(linked) // _ENTRIES_OF_A_SHARE
         return min(max(self.cores, wanted), 2 * self.cores)
 
-    def _has_few_runs(self, linked: Linked) -> bool:
+    def _has_few_runs(self, linked: link.Linked) -> bool:
         """Whether runs are so few that every task can read the lists of all runs."""
         if self.cut.partitions or len(linked.runs) > _LISTS_READ_BY_ALL:
             return False
@@ -330,7 +324,7 @@ class Pipeline:
         """How many tasks share `output` bytes: one for each core, some 128 to 256 MB each."""
         return self.cut.partitions or max(self.cores, -(-output // _BYTES_OF_A_TASK))
 
-    def queue_tasks(self, linked: Linked) -> int:
+    def queue_tasks(self, linked: link.Linked) -> int:
         """How many tasks share the queues, by the bytes that they hold and write. Where zeros are
         sent as well, each queue has a file of full length.
         """
@@ -340,19 +334,19 @@ class Pipeline:
             size = max(size, queues * self.plan.settings.mapped_file_size_consume_queue)
         return self.tasks_of(size)
 
-    def carries(self, linked: Linked) -> bool:
+    def carries(self, linked: link.Linked) -> bool:
         """Whether short runs travel with their bytes, as each read of them would be a request."""
         if self.engine.one_machine:
             remote = isinstance(self.staging.storage, ManifestLast)
             return remote and messages(linked) <= _ENTRIES_THROUGH_ONE_PROCESS
         return True
 
-    def runs_rows(self, linked: Linked, topics: tuple[str, ...] = ()) -> TaskRows:
+    def runs_rows(self, linked: link.Linked, topics: tuple[str, ...] = ()) -> TaskRows:
         """The RUN rows of the accepted splits. topics: of their queues alone, if any is given."""
         return self._listing(linked).run(ListRuns(self.staging, linked.runs, topics), RUN)
 
     def queue_ends(
-        self, linked: Linked, topics: tuple[str, ...] = ()
+        self, linked: link.Linked, topics: tuple[str, ...] = ()
     ) -> dict[tuple[str, int], int]:
         """(topic, queue id) -> the next position there; NO_END for batch queues."""
         rows = self.runs_rows(linked, topics).extremes(QUEUE_KEY, greatest=("greatest",)).collect()
@@ -361,11 +355,11 @@ class Pipeline:
             for row in sorted(rows, key=lambda row: not row["batch"])
         }
 
-    def _listing(self, linked: Linked) -> TaskRows:
+    def _listing(self, linked: link.Linked) -> TaskRows:
         """The numbers of all splits, for the tasks that list their runs."""
         return self.ids(self.plan.splits.total, self.queue_tasks(linked))
 
-    def staged_runs(self, linked: Linked) -> StagedRuns:
+    def staged_runs(self, linked: link.Linked) -> StagedRuns:
         """The reader of the runs of the accepted splits."""
         settings = self.plan.settings
         return StagedRuns(
@@ -379,22 +373,22 @@ class Pipeline:
             self.lives,
         )
 
-    def carried_rows(self, linked: Linked, timed: bool = False) -> TaskRows:
+    def carried_rows(self, linked: link.Linked, timed: bool = False) -> TaskRows:
         """CARRIED rows of accepted splits, or TIMED ones; RUN rows where a read is no request."""
         if not self.carries(linked):
             return self.runs_rows(linked)
         task = CarryRuns(self.staged_runs(linked), timed)
         return self._listing(linked).run(task, TIMED if timed else CARRIED)
 
-    def _runs_by_queue(self, linked: Linked) -> TaskRows:
+    def _runs_by_queue(self, linked: link.Linked) -> TaskRows:
         """RUN rows with each queue in one partition, in the log's order."""
         runs = self.carried_rows(linked)
         return runs.by_key(self.queue_tasks(linked), QUEUE_KEY, LOG_ORDER)
 
-    def _numbered(self, linked: Linked) -> NumberRuns:
+    def _numbered(self, linked: link.Linked) -> NumberRuns:
         return NumberRuns(self.staged_runs(linked), linked.lost, self.carries(linked))
 
-    def queue_rows(self, linked: Linked) -> TaskRows:
+    def queue_rows(self, linked: link.Linked) -> TaskRows:
         """BUILT rows of the queues' segments."""
         number = self._numbered(linked)
         placed = self._runs_by_queue(linked).run(number, PLACED)
@@ -408,7 +402,7 @@ class Pipeline:
         chained = chained.by_key(files, ("file",), ("range",))
         return chained.run(MergeRanges(index), BUILT)
 
-    def _ranges(self, linked: Linked) -> int:
+    def _ranges(self, linked: link.Linked) -> int:
         """The number of slot ranges in which each index file is built: 1 if there is a file for
         each core, or if more tasks would cost more time than they save.
         """
@@ -429,7 +423,7 @@ class Pipeline:
 
 
 def index_files(
-    plan: Plan, staging: Staging, linked: Linked, ranges: int, before: OldIndex = NO_PUTS
+    plan: Plan, staging: Staging, linked: link.Linked, ranges: int, before: OldIndex = NO_PUTS
 ) -> IndexFiles:
     """The description of the index files, with the running totals of puts of accepted splits."""
     ends, total = [before.puts], before.puts
@@ -449,7 +443,7 @@ def index_files(
     )
 
 
-def index_file_count(plan: Plan, linked: Linked, before: OldIndex = NO_PUTS) -> int:
+def index_file_count(plan: Plan, linked: link.Linked, before: OldIndex = NO_PUTS) -> int:
     """The number of index files that RocketMQ makes of the log.
 
     If the last file is full, RocketMQ makes the next file at the next message, before it checks
@@ -468,5 +462,5 @@ def index_file_count(plan: Plan, linked: Linked, before: OldIndex = NO_PUTS) -> 
     return files + 1 if last_is_full and last_record > last_put else files
 
 
-def _runs(linked: Linked) -> int:
+def _runs(linked: link.Linked) -> int:
     return sum(row["runs"] for row in linked.accepted)

@@ -15,15 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from reput.broker.wire import peers
 from reput.broker.wire.codes import RequestCode
-from reput.broker.wire.peers import (
-    CONFIG_FILES,
-    HEARTBEAT_SECONDS,
-    Slave,
-    SwitchSlave,
-    WrongOffset,
-    runtime_info,
-)
 from reput.broker.wire.producing import request
 from reput.broker.wire.remoting import BadFrame
 from reput.broker.wire.replication import LogChunk, ProtocolError
@@ -88,7 +81,7 @@ class Asking:
     def says(self) -> MasterSays:
         """The master's log start and end, release and settings. Raises as `ask`."""
         said = MasterSays()
-        info = runtime_info(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
+        info = peers.runtime_info(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
         said.start = _number(info, "commitLogMinOffset")
         said.end = _number(info, "commitLogMaxOffset")
         with suppress(UnknownRelease):
@@ -100,7 +93,7 @@ class Asking:
 
     def config(self, name: str) -> bytes:
         """The content of a file of config/, requested as by SlaveSynchronize; in CONFIG_FILES."""
-        return self.ask(next(code for code, file in CONFIG_FILES.items() if file == name))
+        return self.ask(next(code for code, file in peers.CONFIG_FILES.items() if file == name))
 
 
 def _number(info: Mapping[str, str], name: str) -> int:
@@ -115,7 +108,7 @@ _SYNC_BYTES = 256 << 20
 _CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 0.5
 _CONFIG_SECONDS = 10.0  # SlaveSynchronize's interval
-_QUIET_SECONDS = 2 * HEARTBEAT_SECONDS  # without new records ends a copy whose end is unknown
+_QUIET_SECONDS = 2 * peers.HEARTBEAT_SECONDS  # without new records ends a copy whose end is unknown
 _TRIES = 10  # successive connections without a new record
 _GARBAGE_TRIES = 3  # successive connections with bytes that no RocketMQ sends, also with `follow`
 _BACKOFF = 0.5, 30.0  # seconds: first and longest wait before reconnecting
@@ -190,7 +183,7 @@ class WireReplication:
             try:
                 self._one()
                 continue
-            except WrongOffset as error:  # reconnecting would give the same
+            except peers.WrongOffset as error:  # reconnecting would give the same
                 raise PeerFailed(f"{name}: {error}") from None
             except (OSError, ProtocolError) as error:
                 why = error
@@ -222,7 +215,7 @@ class WireReplication:
         self._checked, self._begun = log.end, False
         # the last record is received again, to be compared
         self._at = self.target.last if self.target.last >= 0 else log.end
-        slave = SwitchSlave(self._at) if self.options.controller else Slave(self._at)
+        slave = peers.SwitchSlave(self._at) if self.options.controller else peers.Slave(self._at)
         with socket.create_connection(self.address, _CONNECT_SECONDS) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.settimeout(_CONNECT_SECONDS)
@@ -264,7 +257,7 @@ class WireReplication:
         """Write received bytes; bytes that the target already has must be the same."""
         log, data = self.target.log, part.data
         if part.offset != self._at:
-            raise WrongOffset(f"the log comes from {part.offset} on, not from {self._at}")
+            raise peers.WrongOffset(f"the log comes from {part.offset} on, not from {self._at}")
         self._at += len(data)
         known = min(max(log.end - part.offset, 0), len(data))
         if known:
@@ -380,7 +373,7 @@ class WireReplication:
             return
         target = self.target
         names = config_to_carry(positions=self.options.wanted == ALL_WANTED)
-        for name in CONFIG_FILES.values():
+        for name in peers.CONFIG_FILES.values():
             if name not in names:
                 continue
             try:

@@ -7,17 +7,8 @@ import time
 from itertools import count
 from socket import create_connection, socket
 
+from reput.broker.wire import remoting
 from reput.broker.wire.producing import TargetBroker, parse_route, route_request
-from reput.broker.wire.remoting import (
-    ACCESS_KEY,
-    FRAME_MOST,
-    SIGNATURE,
-    BadFrame,
-    Command,
-    Frames,
-    frame,
-    signature,
-)
 from reput.store_format.faults import PeerFailed
 
 Address = tuple[str, int]
@@ -40,7 +31,7 @@ class Cluster:
         tls: ssl.SSLContext | None = None,
     ) -> None:  # fmt: skip
         self._servers, self._keys, self._tls = servers or [], keys, tls
-        self._open: dict[Address, tuple[socket, Frames, float]] = {}
+        self._open: dict[Address, tuple[socket, remoting.Frames, float]] = {}
         self._routes: dict[str, list[TargetBroker]] = {}
         self._numbers = count(1)
 
@@ -60,10 +51,10 @@ class Cluster:
             try:
                 answer = self.ask(address, route_request(topic))
                 if answer.code not in (_OK, _NO_TOPIC):
-                    raise BadFrame(f"answers {answer.code} {answer.remark or ''}")
+                    raise remoting.BadFrame(f"answers {answer.code} {answer.remark or ''}")
                 found = parse_route(answer.body or b"") if answer.code == _OK else []
                 return self._routes.setdefault(topic, found)
-            except (OSError, BadFrame) as error:
+            except (OSError, remoting.BadFrame) as error:
                 why = f"{address[0]}:{address[1]}: {error}"
         raise PeerFailed(f"name server {why}")
 
@@ -71,20 +62,20 @@ class Cluster:
         """Ask for the route anew when it is needed next."""
         self._routes.pop(topic, None)
 
-    def ask(self, address: Address, command: Command) -> Command:
+    def ask(self, address: Address, command: remoting.Command) -> remoting.Command:
         """The answer to a request. Raises NotReached; after that OSError or BadFrame, by which
         nobody knows whether the request was obeyed.
         """
         peer, frames = self._connected(address)
         sent = command._replace(opaque=next(self._numbers))
         if self._keys is not None:
-            fields = {**sent.fields, ACCESS_KEY: self._keys[0]}
-            fields[SIGNATURE] = signature(fields, sent.body or b"", self._keys[1])
+            fields = {**sent.fields, remoting.ACCESS_KEY: self._keys[0]}
+            fields[remoting.SIGNATURE] = remoting.signature(fields, sent.body or b"", self._keys[1])
             sent = sent._replace(fields=fields)
         deadline = time.monotonic() + _ANSWER_SECONDS
         try:
             peer.settimeout(_ANSWER_SECONDS)
-            peer.sendall(frame(sent))
+            peer.sendall(remoting.frame(sent))
             while (
                 (found := frames.next()) is None
                 or not found.is_response
@@ -108,7 +99,7 @@ class Cluster:
         self._open[address] = peer, frames, time.monotonic()
         return found
 
-    def _connected(self, address: Address) -> tuple[socket, Frames]:
+    def _connected(self, address: Address) -> tuple[socket, remoting.Frames]:
         if address in self._open:
             peer, frames, used = self._open[address]
             if time.monotonic() - used < _IDLE_SECONDS:  # brokers close those that are idle
@@ -121,7 +112,7 @@ class Cluster:
         except (OSError, ValueError) as error:  # ValueError: what is no host's name
             why = getattr(error, "strerror", None) or error
             raise NotReached(f"cannot be reached: {why}") from None
-        frames = Frames(FRAME_MOST)
+        frames = remoting.Frames(remoting.FRAME_MOST)
         self._open[address] = peer, frames, time.monotonic()
         return peer, frames
 

@@ -10,18 +10,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from reput.broker.change import replica
 from reput.broker.change.catch_up import NOTE as CATCH_UP_NOTE
 from reput.broker.change.catch_up import CatchUp, is_noted, read_note
 from reput.broker.change.new_messages import New, Rules
 from reput.broker.change.position import DispatchedLog, LogRest, Position, find_position
-from reput.broker.change.replica import (
-    NOTE,
-    ReplicaLog,
-    Standing,
-    first_difference,
-    read_standing,
-    write_standing,
-)
 from reput.broker.writer.recovery import LogRecovery
 from reput.jobs.console.voice import time_text
 from reput.jobs.deriving.kept import expired_file, last_entries
@@ -67,7 +60,7 @@ from reput.store_format.query.reader import OpenedStore
 from reput.store_format.state.timers import DELAYS_PATH
 
 _DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
-_NOTES = {NOTE, CATCH_UP_NOTE}
+_NOTES = {replica.NOTE, CATCH_UP_NOTE}
 _WINDOW_BYTES = 1 << 20
 _HEAD_BYTES = 4096  # compared at the log's start
 _BODIES = Checks(body=True)
@@ -108,7 +101,7 @@ def check_target(path: str, inputs: tuple[Place, ...]) -> None:
     if os.path.islink(path) or not os.path.isdir(path):
         raise StoreError(f"{path}: is there, and is not a folder; a replica is a folder of its own")
     names = set(os.listdir(path))
-    if names - {"lock", "lost+found"} and not names & {COMMIT_LOG, NOTE}:
+    if names - {"lock", "lost+found"} and not names & {COMMIT_LOG, replica.NOTE}:
         raise StoreError(f"{path}: is not empty and holds no {COMMIT_LOG}; give another folder")
     for name in (COMMIT_LOG, CONFIG, *_DERIVED):
         _refuse_links(f"{path}/{name}")
@@ -146,11 +139,12 @@ class ReplicaTarget:
         # without the source's paths
         self.settings = {n: v for n, v in settings.items() if "storepath" not in n.lower()}
         self.segment_bytes = rules.settings.mapped_file_size_commit_log
-        self.standing = read_standing(self.files)
+        self.standing = replica.read_standing(self.files)
         self.config = dict(self.standing.config) if self.standing else {}
         self.segments = self._segments()
         self.last = -1
-        self.log = ReplicaLog(self.files, self.segment_bytes, 0)  # its own by take_up or stand
+        # its own by take_up or stand
+        self.log = replica.ReplicaLog(self.files, self.segment_bytes, 0)
         self._refuse_another_crash()
 
     def _segments(self) -> list[int]:
@@ -263,13 +257,13 @@ class ReplicaTarget:
             self._compare(source, max(start, first), low)
         elif start <= first:
             self._compare(source, first, min(first + _HEAD_BYTES, low))
-        differs = first_difference(self.read, source, low, end, self.segment_bytes)
+        differs = replica.first_difference(self.read, source, low, end, self.segment_bytes)
         if differs < end and differs >= begin and self.held.crashed:
             end, last, _ = self._walk(begin, last, differs)  # cut what a power cut has torn
         elif differs < end:
             self._refuse(differs)
         self.last = last
-        self.log = ReplicaLog(self.files, self.segment_bytes, end)
+        self.log = replica.ReplicaLog(self.files, self.segment_bytes, end)
 
     def stand(self, start: int) -> None:
         """Find where a source that only sends what follows goes on; `last` is compared later."""
@@ -279,13 +273,13 @@ class ReplicaTarget:
         _, end, self.last = found
         if self.last < start:  # the master has deleted that record
             self.last = -1
-        self.log = ReplicaLog(self.files, self.segment_bytes, end)
+        self.log = replica.ReplicaLog(self.files, self.segment_bytes, end)
 
     def _found_end(self, start: int) -> tuple[int, int, int] | None:
         """`find_end`; without a record the replica begins at `start`. Raises ReplicaDiffers."""
         found = self.find_end()
         if found is None:
-            self.log = ReplicaLog(self.files, self.segment_bytes, start)
+            self.log = replica.ReplicaLog(self.files, self.segment_bytes, start)
         elif found[1] < start:
             raise ReplicaDiffers(
                 f"{self.name}: ends at {found[1]}, but the source's log now begins at {start}: "
@@ -294,7 +288,7 @@ class ReplicaTarget:
         return found
 
     def _compare(self, source: Read, low: int, end: int) -> None:
-        differs = first_difference(self.read, source, low, end, self.segment_bytes)
+        differs = replica.first_difference(self.read, source, low, end, self.segment_bytes)
         if differs < end:
             self._refuse(differs)
 
@@ -348,8 +342,8 @@ class ReplicaTarget:
         """Make the log durable, and write its end to the note. Raises OSError."""
         self.last = last if last >= 0 else self.last
         self.log.sync()
-        self.standing = Standing(self.source, self.log.end, self.last, self.config)
-        write_standing(self.files, self.standing)
+        self.standing = replica.Standing(self.source, self.log.end, self.last, self.config)
+        replica.write_standing(self.files, self.standing)
 
     def derive(self, settle_too: Callable[[], object]) -> int:
         """Extend queues and index to the log's end; the number of new queue entries. settle_too: as

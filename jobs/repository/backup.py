@@ -280,7 +280,6 @@ class _Backup:
             self.about.stored += len(packed)
 
     def _put(self, path: str, content: bytes, broken: bool) -> None:
-        """Put a file, in the place of one that is broken."""
         assert self.claim is not None
         if broken:
             self.claim.check()

@@ -15,18 +15,8 @@ from typing import Any
 
 from reput.jobs.outputs.output import refuse_overlap
 from reput.store_format.faults import StoreError
+from reput.store_format.files import catalogue
 from reput.store_format.files.by_url import storage_for
-from reput.store_format.files.catalogue import (
-    CHECKS,
-    CLAIM,
-    LOG,
-    MARKER,
-    NAME,
-    RUNS,
-    STATE,
-    Catalogue,
-    stores_of,
-)
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
@@ -51,13 +41,13 @@ class Repository:
         """Raises StoreError if nothing may be written there: it is no repository, overlaps what is
         backed up, or others could change it; OSError.
         """
-        if not NAME.fullmatch(store):
+        if not catalogue.NAME.fullmatch(store):
             raise StoreError(
                 f"{store!r} is not a name for a store in a repository: 1 to 100 of A-Z a-z 0-9 . _ "
                 f"-, and no dot in front; --store NAME gives one"
             )
-        own = [f"{self.root}/{store}", *(f"{self.root}/{store}/{each}" for each in
-                                         (RUNS, LOG, STATE, CHECKS))]  # fmt: skip
+        folders = (catalogue.RUNS, catalogue.LOG, catalogue.STATE, catalogue.CHECKS)
+        own = [f"{self.root}/{store}", *(f"{self.root}/{store}/{each}" for each in folders)]
         for path in (self.root, *own):
             refuse_overlap(Place(self.storage, path), inputs)
             if isinstance(self.storage, LocalStorage) and os.path.lexists(path):
@@ -69,15 +59,16 @@ class Repository:
         except NotADirectoryError:
             raise StoreError(f"{self.root}: is there and is not a folder") from None
         if not all(name.endswith(PART) for name, _ in there):
-            stores_of(self.storage, self.root)
+            catalogue.stores_of(self.storage, self.root)
 
     def make(self, store: str) -> None:
         """Make the repository, and the folders for a store. Raises OSError, StoreError."""
         self._make_folder(self.root)
-        path = f"{self.root}/{MARKER}"
+        path = f"{self.root}/{catalogue.MARKER}"
         self.storage.put_new(path, as_bytes({"format": FORMAT}))
-        stores_of(self.storage, self.root)  # raises if another version has made it meanwhile
-        for name in (LOG, STATE, RUNS):
+        # raises if another version has made it meanwhile
+        catalogue.stores_of(self.storage, self.root)
+        for name in (catalogue.LOG, catalogue.STATE, catalogue.RUNS):
             self._make_folder(f"{self.root}/{store}/{name}")
 
     def _make_folder(self, path: str) -> None:
@@ -86,8 +77,8 @@ class Repository:
         else:
             self.storage.make_folders(path)
 
-    def catalogue(self, store: str) -> Catalogue:
-        return Catalogue(self.storage, self.root, store)
+    def catalogue(self, store: str) -> catalogue.Catalogue:
+        return catalogue.Catalogue(self.storage, self.root, store)
 
 
 def _refuse_others(path: str) -> None:
@@ -121,7 +112,7 @@ class Claim:
     """What this process holds, and says again from time to time while it lives."""
 
     def __init__(self, repository: Repository, store: str, what: str) -> None:
-        self.storage, self.path = repository.storage, f"{repository.root}/{store}/{CLAIM}"
+        self.storage, self.path = repository.storage, f"{repository.root}/{store}/{catalogue.CLAIM}"
         self._id, self._checked = uuid.uuid4().hex, 0.0
         self._about = {"format": FORMAT, "what": what, "host": socket.gethostname(),
                        "process": os.getpid(), "boot": _boot(), "id": self._id}  # fmt: skip

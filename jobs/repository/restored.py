@@ -23,12 +23,7 @@ from reput.jobs.outputs.publish import begin_set, end_set
 from reput.jobs.outputs.report import OutputFile, counted, files_text, found_lines
 from reput.jobs.pipeline.job import FoundStore
 from reput.store_format.derived.queues import Queues
-from reput.store_format.discover.config import (
-    LIGHT,
-    config_content,
-    config_in_rocksdb,
-    configured_topics,
-)
+from reput.store_format.discover import config
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.faults import REFUSE
 from reput.store_format.files.by_url import storage_for
@@ -219,7 +214,7 @@ def _table(store: Place, name: str) -> dict[str, Any]:
 
 
 def _whole(store: Place, name: str) -> dict[str, Any]:
-    content = config_content(store, f"{CONFIG}/{name}", []) or b"{}"
+    content = config.config_content(store, f"{CONFIG}/{name}", []) or b"{}"
     return _rows_of(json.loads(quoted_keys(content)))
 
 
@@ -227,7 +222,7 @@ def _add_topics(
     made: Place, later: Mapping[str, Any], there: Collection[str], about: Restored
 ) -> None:
     """Configure topics of which there are messages, and that the state does not have yet."""
-    known = configured_topics(made, Notes()) or {}
+    known = config.configured_topics(made, Notes()) or {}
     new = {
         name: about_it for name, about_it in later.items() if name in there and name not in known
     }
@@ -276,7 +271,7 @@ def _cut_offsets(
         cut += count
         if count or gone:
             _replace(made, path, whole)
-    folder = config_in_rocksdb(made, OFFSETS)
+    folder = config.config_in_rocksdb(made, OFFSETS)
     if folder is not None:
         with closing(open_database(folder)) as database:
             old = config_rows(database, OFFSETS)
@@ -292,7 +287,6 @@ def _cut_offsets(
 def _make_anew(
     made: Place, database: Database, old: Mapping[str, Any], new: Mapping[str, Any], about: Restored
 ) -> None:
-    """Make a RocksDB anew, with other offsets."""
     changed = [{name: {int(queue): at for queue, at in queues.items() if is_queue_id(queue)}
                 for name, queues in table.items() if old[name] != new.get(name)}
                for table in (old, new)]  # fmt: skip
@@ -325,7 +319,7 @@ def _without(whole: Any, rows: Sequence[StateTopic], about: Restored) -> bool:
 
 def cut_offsets(whole: Any, end: Ends) -> int:
     """Cut the offsets of a consumerOffset.json to the ends of their queues; how many were past."""
-    offsets, light = (_rows_of(_rows_of(whole).get(name)) for name in ("offsetTable", LIGHT))
+    offsets, light = (_rows_of(_rows_of(whole).get(name)) for name in ("offsetTable", config.LIGHT))
     found = [(queues, queue, key, int(queue)) for key, queues in offsets.items()
              for queue in _rows_of(queues) if is_queue_id(queue)]  # fmt: skip
     count = 0

@@ -12,17 +12,9 @@ from reput.jobs.pipeline.link import Break, Linked
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap, write_ranges
 from reput.jobs.salvaging.damage_search import map_damage
+from reput.store_format import faults
 from reput.store_format.derived.after_crash import was_durable
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.faults import (
-    CRC_FAULTS,
-    HEAD_FIELDS,
-    REASONS,
-    REFUSE,
-    SALVAGE,
-    DamageFound,
-    Fault,
-)
 from reput.store_format.log.walk import proven_names
 from reput.udfs.damage.searches import SURVEYED, SurveySplits
 from reput.udfs.rebuild.runs import QUEUE_KEY
@@ -68,8 +60,8 @@ def _choices(salvages: bool, truncate: str) -> str:
 def _plain_damage(plan: Plan, broke: Break, salvages: bool, truncate: str) -> str:
     """The plain error message for damage that live records follow."""
     why = "checksum does not match"
-    if broke.fault not in CRC_FAULTS:
-        name, reason = REASONS[broke.fault]
+    if broke.fault not in faults.CRC_FAULTS:
+        name, reason = faults.REASONS[broke.fault]
         why = f"{name} {broke.size}: {reason}" if name == "totalSize" else f"{name}: {reason}"
     segment = plan.splits.segment(broke.split)
     skips = "salvage skips it, " if salvages else ""
@@ -91,13 +83,13 @@ def _judge_blanks(
     for number, row in enumerate(linked.accepted):
         if row["wrong_blank"] < 0:
             continue
-        broke = Break(row["split"], row["wrong_blank"], Fault.BLANK_SIZE, row["size"], False)
+        broke = Break(row["split"], row["wrong_blank"], faults.Fault.BLANK_SIZE, row["size"], False)
         before = Linked(linked.accepted[: number + 1], broke.offset, broke)
         where = describe_break(job.plan, before)
         live = first_live_record(job, before)
         next_one = "goes on with the next segment as RocketMQ does"
-        if live is not None and on_damage == REFUSE and not _lost_by_crash(job, live, crash):
-            raise DamageFound(
+        if live is not None and on_damage == faults.REFUSE and not _lost_by_crash(job, live, crash):
+            raise faults.DamageFound(
                 f"{where}; live records follow, the first at offset {live}: "
                 + _choices(salvages, "with the next segment as RocketMQ does"),
                 _plain_damage(job.plan, broke, salvages, next_one),
@@ -114,12 +106,12 @@ def _judge_break(
         return job.plan.ends_by, []
     if broke is None:
         return "the last segment's end", []
-    _, reason = REASONS[broke.fault]
+    _, reason = faults.REASONS[broke.fault]
     if broke.rest_is_zero:
         return reason, []
     where = describe_break(job.plan, linked)
     ends_so, stops = "ends the log here as RocketMQ does", "stops there as RocketMQ does"
-    if broke.fault == Fault.PLACE:
+    if broke.fault == faults.Fault.PLACE:
         where += " (RocketMQ does not look at that: it dispatches such a record, and goes on)"
         ends_so = "ends the log here, where RocketMQ does not"
         stops = "stops there, where RocketMQ goes on"
@@ -127,11 +119,11 @@ def _judge_break(
     if live is not None and _lost_by_crash(job, live, crash):
         return reason, [f"{where}; what follows was not durable before the crash"]
     if live is None:
-        if broke.fault == Fault.PLACE and on_damage == REFUSE:
+        if broke.fault == faults.Fault.PLACE and on_damage == faults.REFUSE:
             _refuse_misnamed(job.plan, where)
         return reason, [f"{where}; nothing live follows: the log ends there"]
-    if on_damage == REFUSE:
-        raise DamageFound(
+    if on_damage == faults.REFUSE:
+        raise faults.DamageFound(
             f"{where}; live records follow, the first at offset {live}: "
             + _choices(salvages, ends_so),
             _plain_damage(job.plan, broke, salvages, stops),
@@ -144,7 +136,7 @@ def _refuse_misnamed(plan: Plan, where: str) -> None:
     names = proven_names(plan.storage, plan.segments, plan.splits.segment_bytes, assume=False)
     for path, reason, *_ in names.findings:
         plain = f"{path}: {reason}, with `reput repair`"
-        raise DamageFound(f"{where}; {plain}", plain)
+        raise faults.DamageFound(f"{where}; {plain}", plain)
 
 
 def describe_break(plan: Plan, linked: Linked) -> str:
@@ -152,9 +144,9 @@ def describe_break(plan: Plan, linked: Linked) -> str:
     broke = linked.broke
     assert broke is not None
     segment = plan.splits.segment(broke.split)
-    name, reason = REASONS[broke.fault]
-    field = HEAD_FIELDS.get(broke.fault, "totalSize")
-    value = f" ({field} {broke.size})" if broke.fault != Fault.ZEROS else ""
+    name, reason = faults.REASONS[broke.fault]
+    field = faults.HEAD_FIELDS.get(broke.fault, "totalSize")
+    value = f" ({field} {broke.size})" if broke.fault != faults.Fault.ZEROS else ""
     return (
         f"{segment.path}: offset {broke.offset - segment.start} "
         f"(physical {broke.offset}): {name} {reason}{value}"
@@ -200,7 +192,7 @@ class LogRead(NamedTuple):
 
 def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> LogRead:
     """Scan the log. Raises DamageFound if live records follow damage and on_damage is REFUSE."""
-    if on_damage != SALVAGE:
+    if on_damage != faults.SALVAGE:
         linked = job.scan()
         return LogRead(linked, *judge_end(job, linked, on_damage), None)
     job.check_property_crc()

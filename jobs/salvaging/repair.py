@@ -10,31 +10,13 @@ from typing import Any
 import numpy as np
 
 from reput.jobs.opening.plan import Plan
+from reput.jobs.outputs import report
 from reput.jobs.outputs.output import REPAIR_FORMAT
-from reput.jobs.outputs.report import (
-    OutputFile,
-    counted,
-    damage_line,
-    files_text,
-    found_lines,
-    range_text,
-    short_range,
-)
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap, all_ranges, read_places, segment_of
+from reput.store_format.damage import repair
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.repair import (
-    LostPositions,
-    Patch,
-    Testimony,
-    by_checksum,
-    by_testimony,
-    least_bytes,
-    magic,
-    own_place,
-    plain,
-)
 from reput.store_format.damage.resync import Parts, Prover
 from reput.store_format.faults import REFUSE, Fault
 from reput.store_format.files.adapters import Overlay, Patched
@@ -54,9 +36,9 @@ _MOST_BYTES = 1 << 16  # of a record, as each of its bits is flipped and the che
 _BY_LOG = (Fault.PROPERTY_CRC, Fault.BAD_MAGIC, Fault.PLACE)
 
 
-def restorations(job: "Pipeline", found: DamageMap) -> list[Patch]:
+def restorations(job: "Pipeline", found: DamageMap) -> list[repair.Patch]:
     """A patch for each field that a witness knows, in the log's order."""
-    by_place: dict[int, Damage | Testimony] = {}
+    by_place: dict[int, Damage | repair.Testimony] = {}
     for damage in (*all_ranges(job.staging, found), *found.strays):
         by_log = damage.fault in _BY_LOG and damage.kind != DamageKind.CONTENT
         if (by_log or damage.fault == Fault.KEPT_OUT) and len(by_place) < _MOST_RESTORED:
@@ -67,8 +49,8 @@ def restorations(job: "Pipeline", found: DamageMap) -> list[Patch]:
 
 
 def _patches(
-    job: "Pipeline", found: DamageMap, by_place: dict[int, Damage | Testimony]
-) -> Iterator[Patch]:
+    job: "Pipeline", found: DamageMap, by_place: dict[int, Damage | repair.Testimony]
+) -> Iterator[repair.Patch]:
     held: Segment | None = None
     for place, segment, read in read_places(job.plan.storage, found, sorted(by_place)):
         if segment != held:
@@ -81,26 +63,28 @@ def _patches(
             yield from _of(by_place[place], record, parts, behind)
 
 
-def _of(said: Damage | Testimony, record: bytes, parts: Parts, behind: bytes) -> list[Patch]:
-    if isinstance(said, Testimony):
+def _of(
+    said: Damage | repair.Testimony, record: bytes, parts: Parts, behind: bytes
+) -> list[repair.Patch]:
+    if isinstance(said, repair.Testimony):
         at = parts.body_at - said.place + parts.body_length + topic_length_bytes(parts.magic)
         end = len(record) - parts.properties_length - PROPERTIES_LENGTH
-        return by_testimony(said, record, at, record[at:end])
+        return repair.by_testimony(said, record, at, record[at:end])
     place = said.offset
     if said.fault == Fault.PROPERTY_CRC:
-        patch = by_checksum(place, record, parts.body_at - place, parts.body_length)
+        patch = repair.by_checksum(place, record, parts.body_at - place, parts.body_length)
     elif said.fault == Fault.BAD_MAGIC:
-        patch = magic(place, record[RECORD_AT.magic : RECORD_AT.magic + 4])
+        patch = repair.magic(place, record[RECORD_AT.magic : RECORD_AT.magic + 4])
     elif said.fault == Fault.PLACE:
         raw = record[RECORD_AT.physicalOffset : RECORD_AT.sysFlag]
-        patch = own_place(place, raw, parts.size, behind[RECORD_AT.physicalOffset :])
+        patch = repair.own_place(place, raw, parts.size, behind[RECORD_AT.physicalOffset :])
     else:
         raw = record[RECORD_AT.sysFlag : RECORD_AT.bornTimestamp]
-        patch = plain(place, raw, "the queue that misses it")
+        patch = repair.plain(place, raw, "the queue that misses it")
     return [patch] if patch else []
 
 
-def restored(plan: "Plan", found: DamageMap, patches: list[Patch]) -> "Plan":
+def restored(plan: "Plan", found: DamageMap, patches: list[repair.Patch]) -> "Plan":
     """The plan with a storage that reads the patched fields."""
     overlays: dict[str, list[Overlay]] = {}
     for patch in patches:
@@ -134,9 +118,9 @@ class RepairSummary:
     restored: list[dict[str, Any]] = field(default_factory=list)  # see restore.Patch.as_json
     filled: list[dict[str, Any]] = field(default_factory=list)  # lost positions with a filler
     not_filled: list[dict[str, Any]] = field(default_factory=list)  # gaps without room for fillers
-    segments: list[OutputFile] = field(default_factory=list)
-    saved: list[OutputFile] = field(default_factory=list)  # files with the damaged bytes
-    derived: list[OutputFile] = field(default_factory=list)
+    segments: list[report.OutputFile] = field(default_factory=list)
+    saved: list[report.OutputFile] = field(default_factory=list)  # files with the damaged bytes
+    derived: list[report.OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
     waits: list[str] = field(default_factory=list)  # timers and delays: files written for them
     on_damage: str = REFUSE  # by which the files were derived; `verify` of the copy needs it
@@ -166,29 +150,29 @@ class RepairSummary:
         lines = [
             f"repaired {self.store} -> {self.output} (RocketMQ {self.releases or self.rocketmq})",
             f"  log       {self.log_start:,} to {self.log_end:,}, "
-            f"{counted(self.messages, 'message')}, {files_text(files)}",
-            f"  damage    {damage_line(self.damage)}",
-            *(f"  range     {short_range(each)}" for each in self.damage["ranges"][:_SHORT]),
+            f"{report.counted(self.messages, 'message')}, {report.files_text(files)}",
+            f"  damage    {report.damage_line(self.damage)}",
+            *(f"  range     {report.short_range(each)}" for each in self.damage["ranges"][:_SHORT]),
         ]
         if self.fillers:
             lines.append(
-                f"  fillers   {counted(self.fillers, 'record')}, of which {kept:,} "
+                f"  fillers   {report.counted(self.fillers, 'record')}, of which {kept:,} "
                 f"{'keeps' if kept == 1 else 'keep'} a lost message's position"
             )
         if self.corrected:
             lines.append(
-                f"  kept      {counted(self.corrected, 'record')} whose checksum is wrong: the "
-                "copy's is made anew"
+                f"  kept      {report.counted(self.corrected, 'record')} whose checksum is wrong: "
+                "the copy's is made anew"
             )
         if self.saved:
             saved = sum(file.length for file in self.saved)
-            lines.append(f"  saved     {counted(saved, 'damaged byte')} in {DAMAGED}/")
+            lines.append(f"  saved     {report.counted(saved, 'damaged byte')} in {DAMAGED}/")
         lines += [
             f"  put back  {each['field']} of the record at {each['record']}: "
             f"{', '.join(each['bits'])}; by {each['by']}"
             for each in self.restored[:_SHOWN]
         ]
-        ranges = {range_text(each) for each in self.damage["ranges"]}  # -v shows these
+        ranges = {report.range_text(each) for each in self.damage["ranges"]}  # -v shows these
         lines += [f"  waits     {line}" for line in self.waits]
         lines += [f"  warning   {each}" for each in self.warnings if each not in ranges]
         lines += [f"  left out  {line}" for line in self.left_out]
@@ -206,8 +190,8 @@ class RepairSummary:
 
     def details(self) -> list[str]:
         return [
-            *(f"  range     {range_text(each)}" for each in self.damage["ranges"][:_SHOWN]),
-            *found_lines(self.discovered),
+            *(f"  range     {report.range_text(each)}" for each in self.damage["ranges"][:_SHOWN]),
+            *report.found_lines(self.discovered),
         ]
 
 
@@ -217,7 +201,7 @@ class RepairSummary:
 
 def place_lost(
     staging: Staging, found: DamageMap, summary: RepairSummary, crc_property: bool, spare_crc: bool
-) -> dict[int, list[LostPositions]]:
+) -> dict[int, list[repair.LostPositions]]:
     """The lost positions that each range keeps: range offset -> positions, in queue order.
 
     spare_crc: whether fillers may lack the `__CRC32#` property if room is short.
@@ -261,7 +245,7 @@ def _begins(gap: Gap) -> bool:
 
 def _place(
     pieces: list[tuple[int, int]], gaps: list[Gap], crc_property: bool, last: Sequence[Gap] = ()
-) -> tuple[dict[int, list[LostPositions]], list[Gap]]:
+) -> tuple[dict[int, list[repair.LostPositions]], list[Gap]]:
     """(range offset -> the positions that it has room for, the gaps without room).
 
     The gap that ends first takes the first range between its neighbours, as gaps that end later
@@ -269,12 +253,12 @@ def _place(
     """
     starts = np.array([start for start, _ in pieces], np.int64)
     room = [length for _, length in pieces]
-    placed: dict[int, list[LostPositions]] = {}
+    placed: dict[int, list[repair.LostPositions]] = {}
     over = []
     for gap in (gap for some in (gaps, last) for gap in sorted(some, key=attrgetter("before"))):
         low, high = map(int, np.searchsorted(starts, (gap.after, gap.before)))
         first, left = gap.first, gap.count
-        need = least_bytes(gap.topic, crc_property)
+        need = repair.least_bytes(gap.topic, crc_property)
         short = max(left - sum(each // need for each in room[low:high]), 0)
         if short and _begins(gap):
             over.append(replace(gap, count=short))
@@ -282,7 +266,7 @@ def _place(
         for at in range(low, high):
             many = min(left, room[at] // need)
             if many:
-                position = LostPositions(gap.topic, gap.queue_id, first, many)
+                position = repair.LostPositions(gap.topic, gap.queue_id, first, many)
                 placed.setdefault(int(starts[at]), []).append(position)
                 room[at] -= many * need
                 first, left = first + many, left - many
@@ -352,7 +336,7 @@ def uses_crc_property(plan: Plan, found: DamageMap) -> bool:
 
 
 def _task(
-    job: Pipeline, found: DamageMap, lost: dict[int, list[LostPositions]], crc_property: bool
+    job: Pipeline, found: DamageMap, lost: dict[int, list[repair.LostPositions]], crc_property: bool
 ) -> RepairSegments:
     plan, size = job.plan, found.segment_bytes
     sources = {segment.start: n for n, segment in enumerate(plan.segments[: found.in_use])}
@@ -361,7 +345,7 @@ def _task(
     for scanned in found.linked.accepted:
         if scanned["records"]:
             times[scanned["split"] // plan.splits.in_segment] = scanned["last_timestamp"]
-    by_segment: dict[int, dict[int, tuple[LostPositions, ...]]] = {}
+    by_segment: dict[int, dict[int, tuple[repair.LostPositions, ...]]] = {}
     for at, positions in lost.items():
         by_segment.setdefault(at // size * size, {})[at] = tuple(positions)
     segments = []
@@ -394,13 +378,15 @@ def move_segments(
         if row["start"] < summary.log_end or row is rows[0]:
             path = f"{COMMIT_LOG}/{name}"
             moves.append((staging.path(row["name"]), f"{target}/{path}"))
-            summary.segments.append(OutputFile(path, row["length"], row["sha256"], 0, row["used"]))
+            summary.segments.append(
+                report.OutputFile(path, row["length"], row["sha256"], 0, row["used"])
+            )
         for column, suffix in (("saved", ""), ("listing", ".json")):
             if row[column]:
                 path = f"{DAMAGED}/{name}{suffix}"
                 moves.append((staging.path(row[column]), f"{target}/{path}"))
                 length = row["saved_bytes"] if column == "saved" else 0
-                summary.saved.append(OutputFile(path, length, ""))
+                summary.saved.append(report.OutputFile(path, length, ""))
         summary.fillers += row["fillers"]
         summary.corrected += row["corrected"]
     storage.move_all(moves)

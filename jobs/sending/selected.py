@@ -17,14 +17,7 @@ from reput.store_format.files.folder import Folder
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record import Record
-from reput.store_format.message.bodies import (
-    BODY_MOST,
-    BodyError,
-    InnerMessage,
-    decompressed,
-    inner_messages,
-    is_batch,
-)
+from reput.store_format.message import bodies
 from reput.store_format.message.message import check_sendable, parse_properties
 from reput.store_format.message.refusals import Refused
 from reput.store_format.names import COMMIT_LOG, DLQ_PREFIX, RETRY_PREFIX
@@ -161,12 +154,12 @@ class Selected:
         """A message, or those of an inner batch one by one."""
         record, topic, refused = message.record, self.asked.to_topic or message.topic, ""
         body, flags, place = message.body(), kept_flags(record.sys_flag), record.physical_offset
-        parts = [InnerMessage(record.flag, body, record.properties)]
-        if is_batch(record.sys_flag):
+        parts = [bodies.InnerMessage(record.flag, body, record.properties)]
+        if bodies.is_batch(record.sys_flag):
             try:
-                whole = decompressed(body, record.sys_flag, BODY_MOST)
-                parts, flags = list(inner_messages(whole)), 0
-            except BodyError as error:
+                whole = bodies.decompressed(body, record.sys_flag, bodies.BODY_MOST)
+                parts, flags = list(bodies.inner_messages(whole)), 0
+            except bodies.BodyError as error:
                 refused = str(error)
         for number, (flag, content, raw) in enumerate(parts):
             properties = parse_properties(raw)

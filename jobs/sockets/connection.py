@@ -17,14 +17,7 @@ from dataclasses import dataclass
 
 from reput.broker.serving.records import BodyPiece
 from reput.broker.serving.store import LogRange
-from reput.broker.wire.remoting import (
-    FIRST_BYTES,
-    BadFrame,
-    Command,
-    Frames,
-    frame_head,
-    protocol_of,
-)
+from reput.broker.wire import remoting
 from reput.store_format.faults import StoreError
 
 # ---
@@ -145,8 +138,9 @@ class Connection:
 
     def __init__(
         self, sock: socket.socket, number: int, peer: str, local: str,
-        came: Callable[["Connection", Command], None], closed: Callable[["Connection"], None],
-        now: Callable[[], float], tls: TlsMode | None = None,
+        came: Callable[["Connection", remoting.Command], None],
+        closed: Callable[["Connection"], None], now: Callable[[], float],
+        tls: TlsMode | None = None,
     ) -> None:  # fmt: skip
         """came: called with each command; closed: called once at the end; now: clock in seconds."""
         self.number, self.peer, self.local = number, peer, local
@@ -154,14 +148,14 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._tls_mode, self._begun = tls, False
         self._tls: Tls | None = None
-        self._frames = Frames()
+        self._frames = remoting.Frames()
         self._first = b""  # the client's first bytes
         self.foreign: str | None = None  # the client's protocol, if that is not remoting
         self._unsent = deque[Sendable]()
         self._unsent_bytes = 0
         self._reading = self._writing = False
         self._awaited = 0  # requests being answered elsewhere
-        self._next: Command | None = None  # a received command that waits for its turn
+        self._next: remoting.Command | None = None  # a received command that waits for its turn
         self._turn_due = False
         self.open = True
         self.since = self._now()  # when it was accepted
@@ -193,7 +187,7 @@ class Connection:
             self.close()
             return
         self.heard = self._now()
-        self._first = self._first or data[:FIRST_BYTES]
+        self._first = self._first or data[: remoting.FIRST_BYTES]
         if self._tls_mode is not None:
             data = self._decrypted(data, self._tls_mode)
         self._frames.feed(data)
@@ -232,8 +226,8 @@ class Connection:
                 self.proven = True
                 self._came(self, command)
                 self._next = self._frames.next()
-        except BadFrame:
-            self.foreign = protocol_of(self._first)
+        except remoting.BadFrame:
+            self.foreign = remoting.protocol_of(self._first)
             self.close()
         if not self.is_half_way:
             self.half_since = None
@@ -370,11 +364,11 @@ class Connection:
         self._closed(self)
 
 
-def framed(command: Command, pieces: tuple[Sendable, ...] = ()) -> list[Sendable]:
+def framed(command: remoting.Command, pieces: tuple[Sendable, ...] = ()) -> list[Sendable]:
     """The frame of a command whose body goes on with `pieces`."""
     body = command.body or b""
     length = sum(each.length if isinstance(each, LogRange) else len(each) for each in pieces)
-    return [frame_head(command, len(body) + length) + body, *pieces]
+    return [remoting.frame_head(command, len(body) + length) + body, *pieces]
 
 
 def _bytes(piece: Sendable) -> bytes | memoryview:

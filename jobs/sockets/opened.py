@@ -22,12 +22,7 @@ from reput.broker.wire.codes import Refused, ordinal
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.publish import Temporary, temporary_folder
 from reput.jobs.outputs.report import counted
-from reput.store_format.discover.config import (
-    Offsets,
-    consumer_offsets,
-    offsets_as_of,
-    subscription_groups,
-)
+from reput.store_format.discover import config
 from reput.store_format.discover.purpose import LOOK
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, StoreError
@@ -91,8 +86,8 @@ def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
     cluster = source.settings.get("brokerClusterName", _CLUSTER)
     for each in booted_topics(opened.profile.release, name, cluster):
         store.make_topic(each)
-    groups = subscription_groups(at, notes)
-    offsets = consumer_offsets(at, notes)
+    groups = config.subscription_groups(at, notes)
+    offsets = config.consumer_offsets(at, notes)
     return Broker(
         store,
         name,
@@ -106,7 +101,7 @@ def open_broker(source: ServedSource, tell: Callable[[str], None]) -> Broker:
     )
 
 
-def _as_of(store: ServedStore, offsets: Offsets, notes: Notes) -> Offsets:
+def _as_of(store: ServedStore, offsets: config.Offsets, notes: Notes) -> config.Offsets:
     """Groups' offsets, no further than the end that each queue had at the time that is served; what
     they mean to a consumer is noted.
     """
@@ -115,7 +110,7 @@ def _as_of(store: ServedStore, offsets: Offsets, notes: Notes) -> Offsets:
         queue = store.queue(topic, queue_id)
         return None if queue is None else queue.maximum
 
-    found, text = offsets_as_of(offsets, end)
+    found, text = config.offsets_as_of(offsets, end)
     if text:
         notes.note(text)
     return found

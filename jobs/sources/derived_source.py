@@ -50,14 +50,7 @@ from reput.store_format.files.manifest_last import all_below
 from reput.store_format.files.protocol import ANY_TIME, Listed
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_id
 from reput.store_format.query.reader import NEWEST
-from reput.udfs.table.derived import (
-    INDEX,
-    QUEUES,
-    IndexPart,
-    QueueRange,
-    index_batches,
-    queue_batches,
-)
+from reput.udfs.table import derived
 from reput.udfs.worker_garbage import settle
 
 if TYPE_CHECKING:
@@ -205,7 +198,7 @@ class QueueBatch(_Reader):
         """Raises StoreError, UnsafeName, OSError."""
         return self._parts(list(self._queues().values()))
 
-    def _parts(self, queues: list[QueueRange]) -> list[InputPartition]:
+    def _parts(self, queues: list[derived.QueueRange]) -> list[InputPartition]:
         held = sum(state.size for queue in queues for _, state in queue.there or () if state)
         count = self.options.parts or max(self.cores * _PARTS_A_CORE, held // _BYTES_A_PART)
         size = max(-(-len(queues) // count), 1)
@@ -234,7 +227,7 @@ class QueueBatch(_Reader):
                 wanted.append(begun)
         return self._parts(wanted)
 
-    def _check_gone(self, offset: Offset, queues: Mapping[str, QueueRange]) -> None:
+    def _check_gone(self, offset: Offset, queues: Mapping[str, derived.QueueRange]) -> None:
         """Raises StoreError where a queue of the offset is gone: what it had since is unknown."""
         gone = [name for name in offset if name not in queues and _end(offset, name)]
         if gone and not self.options.may_miss:
@@ -249,7 +242,7 @@ class QueueBatch(_Reader):
         files = QueueFiles(Folder(self.storage, queue.folder), queue.batch, queue.there)
         return _place_before(files, end)
 
-    def _there(self, name: str, queue: QueueRange, start: Offset) -> tuple[int, int]:
+    def _there(self, name: str, queue: derived.QueueRange, start: Offset) -> tuple[int, int]:
         """(the queue's first position, the position after its last entry). Raises StoreError if a
         stream with failOnDataLoss cannot go on from `start`.
         """
@@ -272,7 +265,7 @@ class QueueBatch(_Reader):
             raise _other_store(f"{queue.folder}: the entry at {begun - 1}")
         return first, end
 
-    def _queues(self) -> dict[str, QueueRange]:
+    def _queues(self) -> dict[str, derived.QueueRange]:
         """Folder below the store -> range with its files, for each chosen queue."""
         found = {}
         for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
@@ -288,12 +281,14 @@ class QueueBatch(_Reader):
             for topic in self.options.choice.of_topics(list(files)):
                 for queue, there in files[topic].items():
                     folder = queue_folder(self.store, topic, int(queue), batch)
-                    ranged = QueueRange(folder, topic, int(queue), batch, there=tuple(there))
+                    ranged = derived.QueueRange(
+                        folder, topic, int(queue), batch, there=tuple(there)
+                    )
                     found[f"{kind}/{topic}/{int(queue)}"] = ranged
         return found
 
-    def _read(self, value: tuple[QueueRange, ...]) -> Iterator[pa.RecordBatch]:
-        return queue_batches(self.storage, value, self.columns)
+    def _read(self, value: tuple[derived.QueueRange, ...]) -> Iterator[pa.RecordBatch]:
+        return derived.queue_batches(self.storage, value, self.columns)
 
 
 def _place_before(files: QueueFiles, end: int) -> int | None:
@@ -386,8 +381,8 @@ class IndexBatch(_Reader):
             raise BadIndex(f"{self.store}/index", 0, "length", 0, unknown)
         return IndexReader(store, settings)
 
-    def _read(self, value: IndexPart) -> Iterator[pa.RecordBatch]:
-        return index_batches(self.storage, value, self.columns)
+    def _read(self, value: derived.IndexPart) -> Iterator[pa.RecordBatch]:
+        return derived.index_batches(self.storage, value, self.columns)
 
 
 def _numbers(reader: IndexReader) -> list[tuple[str, int]]:
@@ -410,7 +405,7 @@ def _parts(reader: IndexReader, start: Offset, end: Offset) -> list[InputPartiti
         path, state = reader.files[number]
         stop = _end(end, name) + 1
         for first in range(_end(start, name) + 1, stop, _ENTRIES_A_PART):
-            part = IndexPart(
+            part = derived.IndexPart(
                 path, state._replace(mtime=ANY_TIME), reader.slots, reader.most, first,
                 min(first + _ENTRIES_A_PART, stop),
             )  # fmt: skip
@@ -457,7 +452,7 @@ class _Source(DataSource):
 class ConsumeQueueSource(_Source):
     """One row for each entry of a queue."""
 
-    known, makes = QUEUES, QueueBatch
+    known, makes = derived.QUEUES, QueueBatch
     takes = (PATH, COLUMNS, TOPICS, PATTERN, PARTS, *_OF_STREAMS)
 
     @classmethod
@@ -468,7 +463,7 @@ class ConsumeQueueSource(_Source):
 class IndexFileSource(_Source):
     """One row for each entry of an index file."""
 
-    known, makes = INDEX, IndexBatch
+    known, makes = derived.INDEX, IndexBatch
     takes = (PATH, COLUMNS, ROCKETMQ, *_OF_STREAMS)
 
     @classmethod

@@ -23,18 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from reput.jobs.opening.plan import Plan
-from reput.jobs.sources.opened_log import (
-    checked_start,
-    crc_before,
-    cut,
-    end_of_log,
-    judged,
-    log_now,
-    offset_after,
-    parts_log,
-    place_of,
-    plan_of,
-)
+from reput.jobs.sources import opened_log
 from reput.jobs.sources.options import (
     DATA_LOSS,
     END,
@@ -190,12 +179,12 @@ class LogBatch(LogReading, DataSourceReader):
     @said_first
     def partitions(self) -> list[InputPartition]:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
-        plan = plan_of(self.options)
-        log = parts_log(plan, self.options, self.check_body, grows=False)
-        log = judged(plan, self.options, log, grows=False)
+        plan = opened_log.plan_of(self.options)
+        log = opened_log.parts_log(plan, self.options, self.check_body, grows=False)
+        log = opened_log.judged(plan, self.options, log, grows=False)
         start = log.segments[0].start
         if self.options.start >= 0:
-            start = place_of(log, self.options.start)
+            start = opened_log.place_of(log, self.options.start)
         stop = log.segments[-1].end if plan.splits.limit is None else plan.splits.limit
         if self.options.end >= 0:
             stop = min(stop, self.options.end)
@@ -207,7 +196,9 @@ class LogBatch(LogReading, DataSourceReader):
         return [InputPartition(whole.around(part)) for whole, part in found]
 
     def _cut(self, log: LogParts, start: int, stop: int) -> list[LogPart]:
-        return cut(log, start, stop, self.cores, self.options.parts) if start < stop else []
+        return (
+            opened_log.cut(log, start, stop, self.cores, self.options.parts) if start < stop else []
+        )
 
     def _by_queues(self, plan: Plan, log: LogParts, start: int) -> tuple[LogParts, int]:
         """(the log by the queues of the single wanted topic, the physical offset up to which they
@@ -240,7 +231,7 @@ _OFFSET, _BEFORE = "physicalOffset", "crcBefore"
 
 
 def _offset(log: LogParts, at: int) -> dict[str, int]:
-    before = crc_before(log, at)
+    before = opened_log.crc_before(log, at)
     return {_OFFSET: at} if before is None else {_OFFSET: at, _BEFORE: before}
 
 
@@ -259,15 +250,15 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _log(self) -> LogParts:
         """The log now: only its segments are listed anew each time, as Spark calls often."""
         if self._opened is None:
-            plan = plan_of(self.options)
-            log = parts_log(plan, self.options, self.check_body, grows=True)
-            self._opened = plan, judged(plan, self.options, log, grows=True)
-        return log_now(*self._opened)
+            plan = opened_log.plan_of(self.options)
+            log = opened_log.parts_log(plan, self.options, self.check_body, grows=True)
+            self._opened = plan, opened_log.judged(plan, self.options, log, grows=True)
+        return opened_log.log_now(*self._opened)
 
     @said_first
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
         log = self._log()
-        return _offset(log, place_of(log, self.options.start))
+        return _offset(log, opened_log.place_of(log, self.options.start))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self.options.most_rows
@@ -276,23 +267,27 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
     @said_first
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         log = self._log()
-        self.target = end_of_log(log, log.segments[0].start)
+        self.target = opened_log.end_of_log(log, log.segments[0].start)
 
     @said_first
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         log = self._log()
         at = self._start(log, start)
-        self.seen = end = end_of_log(log, max(at, self.seen))
+        self.seen = end = opened_log.end_of_log(log, max(at, self.seen))
         if self.target is not None:
             end = min(end, self.target)
         if isinstance(limit, ReadMaxRows) and end > at:
-            end = offset_after(log, at, limit.max_rows, end)
+            end = opened_log.offset_after(log, at, limit.max_rows, end)
         return _offset(log, end) if end > start[_OFFSET] else start
 
     def _start(self, log: LogParts, start: dict[str, int]) -> int:
         """As checked_start. Raises StoreError also where other bytes than those read are before."""
-        at, known = checked_start(log, start[_OFFSET]), start.get(_BEFORE)
-        if known is not None and not log.may_miss and crc_before(log, at) not in (None, known):
+        at, known = opened_log.checked_start(log, start[_OFFSET]), start.get(_BEFORE)
+        if (
+            known is not None
+            and not log.may_miss
+            and opened_log.crc_before(log, at) not in (None, known)
+        ):
             raise StoreError(
                 f"{self.options.path}: before physical offset {at} is not what was read: this is "
                 f"another log, or one that was cut and written anew; option {DATA_LOSS}=false goes "
@@ -310,7 +305,7 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return []
         log = self._log()
         at = self._start(log, start)
-        parts = cut(log, at, end[_OFFSET], self.cores, self.options.parts, known=True)
+        parts = opened_log.cut(log, at, end[_OFFSET], self.cores, self.options.parts, known=True)
         return [InputPartition(log.around(part)) for part in parts]
 
     def commit(self, end: dict[str, Any]) -> None:

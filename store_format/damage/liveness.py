@@ -8,17 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.damage.evidence import (
-    NextOffset,
-    OwnQueues,
-    Queue,
-    QueueSpan,
-    StretchFacts,
-    judge_stretch,
-    packed,
-    votes_before,
-    votes_behind,
-)
+from reput.store_format.damage import evidence
 from reput.store_format.damage.queue_ends import NEVER, QueueEnds
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.dispatch.scan import ScanRules
@@ -46,12 +36,12 @@ class SoundStretch(NamedTuple):
     firsts, behind_time: the next stretch's first queueOffsets and first storeTimestamp.
     """
 
-    spans: dict[Queue, QueueSpan]
+    spans: dict[evidence.Queue, evidence.QueueSpan]
     time: int
     end: int
     largest: int  # the longest record, in bytes
     behind: int
-    firsts: dict[Queue, int]
+    firsts: dict[evidence.Queue, int]
     behind_time: int
 
 
@@ -59,7 +49,7 @@ class Stretches:
     """Looks ahead in one segment that ends at `end`."""
 
     def __init__(self, read: Read, start: int, end: int, rules: ScanRules) -> None:
-        self.own_queues = OwnQueues(rules)
+        self.own_queues = evidence.OwnQueues(rules)
         self._end = end
         buffer = np.empty(min(_WINDOW_BYTES, end - start), np.uint8)
         self._prover = Prover(read, start, end, rules.records)
@@ -74,7 +64,7 @@ class Stretches:
 
         newer: if not None, the stretch ends before the first record with at least this time.
         """
-        spans: dict[Queue, QueueSpan] = {}
+        spans: dict[evidence.Queue, evidence.QueueSpan] = {}
         end, fault, largest, time, last = at, Fault.NONE, 0, 0, at
         for step in self._walk.steps(at, self._end):
             rows, end, fault = step.rows, step.next, step.fault
@@ -102,19 +92,21 @@ class Stretches:
         firsts = self._firsts(first.window, first.rows)
         return SoundStretch(spans, time, end, largest, behind, firsts, behind_time)
 
-    def _add(self, spans: dict[Queue, QueueSpan], window: Bytes, rows: Rows) -> None:
+    def _add(
+        self, spans: dict[evidence.Queue, evidence.QueueSpan], window: Bytes, rows: Rows
+    ) -> None:
         """Add a window's records to the queues' spans: those at its beginning, and at its end."""
         ends = [rows[:_READ_OF_EACH], rows[_READ_OF_EACH:][-_READ_OF_EACH:]]
         for part in ends:
             for row in part:
                 taken = self.own_queues.of(window, row)
                 if taken is not None:
-                    begin = QueueSpan(taken.first, taken.first - 1, batch=taken.batch)
+                    begin = evidence.QueueSpan(taken.first, taken.first - 1, batch=taken.batch)
                     old = spans.get(taken.queue, begin)
                     spans[taken.queue] = old.then(taken.first, taken.last)
 
-    def _firsts(self, window: Bytes, rows: Rows) -> dict[Queue, int]:
-        firsts: dict[Queue, int] = {}
+    def _firsts(self, window: Bytes, rows: Rows) -> dict[evidence.Queue, int]:
+        firsts: dict[evidence.Queue, int] = {}
         for row in rows[:_READ_OF_EACH]:
             taken = self.own_queues.of(window, row)
             if taken is not None:
@@ -149,7 +141,7 @@ class Before(NamedTuple):
     """
 
     timestamp: int | None
-    known: Callable[[str, int], NextOffset | None]
+    known: Callable[[str, int], evidence.NextOffset | None]
     is_last: bool = True
     given: Sequence[Given] = ()
 
@@ -232,28 +224,28 @@ class Live:
         # The next stretch is no witness where it may be as old as this one.
         since = max(found.time, self._before.timestamp or 0 if newer is None else newer)
         is_newer = found.behind >= 0 and found.behind_time >= since
-        facts = StretchFacts(
+        facts = evidence.StretchFacts(
             newer is not None and (ends_log or found.behind >= 0),
             is_newer,
             lost > 2 * found.largest or (lost > 0 and self._frame_at(self.end, at)),
-            votes_before(found.spans, known, lost),
-            votes_behind(
+            evidence.votes_before(found.spans, known, lost),
+            evidence.votes_behind(
                 found.spans, known, found.firsts.items() if is_newer else (),
                 found.behind - found.end, found.behind - self.end,
             ),
             is_younger and is_newer, at == self._segment,
         )  # fmt: skip
-        verdict = judge_stretch(facts)
+        verdict = evidence.judge_stretch(facts)
         self.stale_end = at if verdict.live else found.end
-        self.stale_by = packed(verdict)
+        self.stale_by = evidence.packed(verdict)
 
-    def _last_offset(self, queue: Queue) -> NextOffset | None:
+    def _last_offset(self, queue: evidence.Queue) -> evidence.NextOffset | None:
         """The queueOffset that a queue goes on from."""
         here = self._followed.last(queue)
         if here != NEVER:
-            return NextOffset(here, self._lost)
+            return evidence.NextOffset(here, self._lost)
         had = self._before.known(*queue)
-        return NextOffset(had.last, had.lost + self._lost) if had else None
+        return evidence.NextOffset(had.last, had.lost + self._lost) if had else None
 
     def _repeats(self, window: Bytes, row: Any) -> bool:
         taken = self._stretches.own_queues.of(window, row)

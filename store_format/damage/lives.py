@@ -206,7 +206,6 @@ def _compare(state: Claims, claims: Claims, room: int = 1 << 62) -> tuple[int, i
 
 
 def _firsts(pieces: Sequence[Piece]) -> State:
-    """The first claim of each queue in the next pieces."""
     firsts: State = {}
     for each in reversed(pieces[:_AHEAD]):
         firsts |= each.claims
@@ -214,7 +213,6 @@ def _firsts(pieces: Sequence[Piece]) -> State:
 
 
 def _lasts(pieces: Sequence[Piece]) -> State:
-    """The last claim of each queue in pieces."""
     lasts: State = {}
     for each in pieces:
         lasts |= each.claims

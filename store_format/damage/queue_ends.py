@@ -397,12 +397,10 @@ def all_offsets(files: RunReader, run: Run) -> np.ndarray:
 
 
 def all_entries(files: RunReader, run: Run) -> Entries:
-    """The entries of a run, decoded."""
     return decode_entries(files.entries(run, 0, run["count"]), run["batch"])
 
 
 def entry_at(files: RunReader, run: Run, number: int) -> Any:
-    """An entry of a run, decoded."""
     return decode_entries(files.entries(run, number, number + 1))[0]
 
 

@@ -6,18 +6,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from reput.store_format.layouts import (
-    BLANK_BYTES,
-    CRC_PROPERTY_BYTES,
-    MAGIC_V1,
-    MAGIC_V2,
-    MIDDLE_AT,
-    RECORD_AT,
-    RECORD_HEAD_BYTES,
-    RECORD_MIDDLE_BYTES,
-    SYS_TRANSACTION_MASK,
-    SYS_TRANSACTION_ROLLBACK,
-)
+from reput.store_format import layouts
 from reput.store_format.log.records import needs_v2, record_bytes
 from reput.store_format.message.encode import (
     BORN,
@@ -67,7 +56,7 @@ class Stamp(NamedTuple):
 def least_bytes(topic: str, crc: bool) -> int:
     """The shortest filler of a topic, without its tag."""
     raw = topic.encode()
-    properties = len(_needed(topic)) + (CRC_PROPERTY_BYTES if crc else 0)
+    properties = len(_needed(topic)) + (layouts.CRC_PROPERTY_BYTES if crc else 0)
     return int(record_bytes(2 * len(HOST), 0, len(raw), properties))
 
 
@@ -84,7 +73,7 @@ def fill(
     ends_segment: the range ends where the segment does, so that a BLANK ends it. Raises
     ValueError where the positions do not fit, or the range is too short for any record.
     """
-    room = length - (BLANK_BYTES if ends_segment else 0)
+    room = length - (layouts.BLANK_BYTES if ends_segment else 0)
     need = _need(lost, stamp)
     if need > room and stamp.crc_property:  # without `__CRC32#` more positions can be kept
         stamp = Stamp(stamp.timestamp, False)
@@ -118,7 +107,7 @@ def _need(lost: Sequence[LostPositions], stamp: Stamp) -> int:
 
 def _to_the_end(at: int, end: int, stamp: Stamp, first: bool) -> Iterator[bytes]:
     """A BLANK; and before it a record, if the segment would have none: recovery wants one."""
-    if first and end - at >= BLANK_BYTES + own_least_bytes(stamp.crc_property):
+    if first and end - at >= layouts.BLANK_BYTES + own_least_bytes(stamp.crc_property):
         record = _own(at, own_least_bytes(stamp.crc_property), stamp)
         at += len(record)
         yield record
@@ -144,7 +133,7 @@ def _own(at: int, size: int, stamp: Stamp) -> bytes:
     if size < least_bytes(topic, stamp.crc_property):
         topic = "R"
     body = size - least_bytes(topic, stamp.crc_property)
-    return _filler(topic, 0, 0, at, b"", body, stamp, SYS_TRANSACTION_ROLLBACK)
+    return _filler(topic, 0, 0, at, b"", body, stamp, layouts.SYS_TRANSACTION_ROLLBACK)
 
 
 def _needed(topic: str) -> bytes:
@@ -156,9 +145,9 @@ def _filler(
     sys_flag: int = 0,
 ) -> bytes:  # fmt: skip
     raw = topic.encode()
-    magic = MAGIC_V2 if needs_v2(len(raw)) else MAGIC_V1
+    magic = layouts.MAGIC_V2 if needs_v2(len(raw)) else layouts.MAGIC_V1
     body = bytes(body_bytes)
-    reserved = CRC_PROPERTY_BYTES if stamp.crc_property else 0
+    reserved = layouts.CRC_PROPERTY_BYTES if stamp.crc_property else 0
     tail = record_tail(HOST, 0, 0, body, magic, raw, tag + _needed(topic), reserved)
     size = least_bytes(topic, stamp.crc_property) + len(tag) + body_bytes
     crc = zlib.crc32(body) & 0x7FFFFFFF if body else 0
@@ -222,7 +211,7 @@ def by_checksum(place: int, record: bytes, body_at: int, body_bytes: int) -> Pat
 
     None where no bit, or more than one, would make it right. The body has a CRC of its own.
     """
-    end = len(record) - CRC_PROPERTY_BYTES
+    end = len(record) - layouts.CRC_PROPERTY_BYTES
     was, now = record[end:], crc_property(record[:end])
     differing = [(n, a ^ b) for n, (a, b) in enumerate(zip(was, now, strict=True)) if a != b]
     if len(differing) == 1 and differing[0][1].bit_count() == 1:
@@ -251,22 +240,22 @@ def field_at(at: int, body_at: int) -> str:
     """The field that a record's byte `at` belongs to; body_at: where its body begins."""
     if at >= body_at:
         return "topic/properties"
-    middle = at - (body_at - RECORD_MIDDLE_BYTES)
-    if middle < 0 and at >= RECORD_HEAD_BYTES:
+    middle = at - (body_at - layouts.RECORD_MIDDLE_BYTES)
+    if middle < 0 and at >= layouts.RECORD_HEAD_BYTES:
         return "bornHost/storeTimestamp/storeHost"
-    fields, place = (MIDDLE_AT, middle) if middle >= 0 else (RECORD_AT, at)
+    fields, place = (layouts.MIDDLE_AT, middle) if middle >= 0 else (layouts.RECORD_AT, at)
     return str([name for name, start in fields._asdict().items() if start <= place][-1])
 
 
 def magic(place: int, raw: bytes) -> Patch | None:
     """The magic number that one flipped bit makes of these four bytes."""
     value = int.from_bytes(raw, "big")
-    able = [each & 0xFFFFFFFF for each in (MAGIC_V1, MAGIC_V2)]
+    able = [each & 0xFFFFFFFF for each in (layouts.MAGIC_V1, layouts.MAGIC_V2)]
     near = [each for each in able if (each ^ value).bit_count() == 1]
     if len(near) != 1:
         return None
     now = near[0].to_bytes(4, "big")
-    return Patch(place, place + RECORD_AT.magic, "magic", raw, now, "the record's lengths")
+    return Patch(place, place + layouts.RECORD_AT.magic, "magic", raw, now, "the record's lengths")
 
 
 def own_place(place: int, raw: bytes, size: int, behind: bytes) -> Patch | None:
@@ -279,17 +268,17 @@ def own_place(place: int, raw: bytes, size: int, behind: bytes) -> Patch | None:
     said = int.from_bytes(raw, "big")
     if (said ^ place).bit_count() != 1 or int.from_bytes(behind, "big") == said + size:
         return None
-    now, at = place.to_bytes(8, "big"), place + RECORD_AT.physicalOffset
+    now, at = place.to_bytes(8, "big"), place + layouts.RECORD_AT.physicalOffset
     return Patch(place, at, "physicalOffset", raw, now, "the record's place")
 
 
 def plain(place: int, raw: bytes, by: str) -> Patch | None:
     """SysFlag without its transaction type, if one flipped bit made that type."""
     value = int.from_bytes(raw, "big")
-    if (value & SYS_TRANSACTION_MASK).bit_count() != 1:
+    if (value & layouts.SYS_TRANSACTION_MASK).bit_count() != 1:
         return None
-    now = (value & ~SYS_TRANSACTION_MASK).to_bytes(4, "big")
-    return Patch(place, place + RECORD_AT.sysFlag, "sysFlag", raw, now, by)
+    now = (value & ~layouts.SYS_TRANSACTION_MASK).to_bytes(4, "big")
+    return Patch(place, place + layouts.RECORD_AT.sysFlag, "sysFlag", raw, now, by)
 
 
 def by_testimony(said: Testimony, record: bytes, topic_at: int, topic: bytes) -> list[Patch]:
@@ -303,10 +292,10 @@ def by_testimony(said: Testimony, record: bytes, topic_at: int, topic: bytes) ->
     fields = [("topic", topic_at, wanted)]
     if said.queue_id is not None:
         raw = said.queue_id.to_bytes(4, "big", signed=True)
-        fields.append(("queueId", RECORD_AT.queueId, raw))
+        fields.append(("queueId", layouts.RECORD_AT.queueId, raw))
     if said.queue_offset is not None:
         raw = said.queue_offset.to_bytes(8, "big", signed=True)
-        fields.append(("queueOffset", RECORD_AT.queueOffset, raw))
+        fields.append(("queueOffset", layouts.RECORD_AT.queueOffset, raw))
     return [
         Patch(said.place, said.place + at, name, was, now, said.by)
         for name, at, now in fields

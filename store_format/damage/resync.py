@@ -15,46 +15,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format import layouts
 from reput.store_format.faults import Fault
 from reput.store_format.kernels.crc import PrefixCrc, Read, shift
-from reput.store_format.layouts import (
-    BLANK,
-    BLANK_BYTES,
-    CRC_PROPERTY_BYTES,
-    DLEDGER_BLANK,
-    DLEDGER_HEAD,
-    DLEDGER_NORMAL,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    PROPERTIES_LENGTH,
-    RECORD_FIXED_BYTES,
-    RECORD_HEAD,
-    RECORD_HEAD_BYTES,
-    RECORD_MIDDLE,
-    RECORD_PREFIX_MAX,
-    SYS_BORN_HOST_V6,
-    SYS_STORE_HOST_V6,
-    TIMESTAMP_BYTES,
-    as_struct,
-)
+from reput.store_format.log import records
 from reput.store_format.log.properties import CRC_PROPERTY_NAME
-from reput.store_format.log.records import (
-    Bytes,
-    RecordRules,
-    Rows,
-    find_record,
-    head_bytes,
-    prefix_bytes,
-    store_timestamp_at,
-    topic_length_bytes,
-)
 
 NOT_FOUND = -1
 _WINDOW_BYTES = 1 << 20
-_HEAD, _MIDDLE, _BLANK = as_struct(RECORD_HEAD), as_struct(RECORD_MIDDLE), as_struct(BLANK)
-_MAGIC, _PLACE = map((RECORD_HEAD.names or ()).index, ("magic", "physicalOffset"))
-_HOST_FLAGS = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+_HEAD, _MIDDLE, _BLANK = (
+    layouts.as_struct(layouts.RECORD_HEAD),
+    layouts.as_struct(layouts.RECORD_MIDDLE),
+    layouts.as_struct(layouts.BLANK),
+)
+_MAGIC, _PLACE = map((layouts.RECORD_HEAD.names or ()).index, ("magic", "physicalOffset"))
+_HOST_FLAGS = layouts.SYS_BORN_HOST_V6 | layouts.SYS_STORE_HOST_V6
 _CRC_START, _CRC_END = b"__CRC32#\x01", b"\x02"
 
 
@@ -82,21 +57,25 @@ class Prover:
     however many offsets look like records.
     """
 
-    def __init__(self, read: Read, start: int, end: int, rules: RecordRules) -> None:
+    def __init__(self, read: Read, start: int, end: int, rules: records.RecordRules) -> None:
         self._read, self._end, self._rules = read, end, rules
         self._start = start
-        self.head: int = head_bytes(end, rules)  # bytes before each record
-        self._first_bytes = self.head + RECORD_HEAD_BYTES  # enough to tell a record
+        self.head: int = records.head_bytes(end, rules)  # bytes before each record
+        self._first_bytes = self.head + layouts.RECORD_HEAD_BYTES  # enough to tell a record
         self._window = np.empty(0, np.uint8)
         self._window_at = 0
         self._crcs: PrefixCrc | None = None
-        flags = (0, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, _HOST_FLAGS)
+        flags = (0, layouts.SYS_BORN_HOST_V6, layouts.SYS_STORE_HOST_V6, _HOST_FLAGS)
         # A damaged segment may ask a million times, and to call a kernel from Python costs more
         # than this little arithmetic: so the results are kept.
-        self._prefixes = {each: int(prefix_bytes(each, rules)) for each in flags}
-        self._stored = {each: int(store_timestamp_at(each, rules)) for each in flags}
-        self._topic_bytes = {m: int(topic_length_bytes(m)) for m in (MAGIC_V1, MAGIC_V2)}
-        self._magics = (MAGIC_V1, MAGIC_V2) if rules.long_topics else (MAGIC_V1,)
+        self._prefixes = {each: int(records.prefix_bytes(each, rules)) for each in flags}
+        self._stored = {each: int(records.store_timestamp_at(each, rules)) for each in flags}
+        self._topic_bytes = {
+            m: int(records.topic_length_bytes(m)) for m in (layouts.MAGIC_V1, layouts.MAGIC_V2)
+        }
+        self._magics = (
+            (layouts.MAGIC_V1, layouts.MAGIC_V2) if rules.long_topics else (layouts.MAGIC_V1,)
+        )
 
     @property
     def hashed(self) -> int:
@@ -124,7 +103,7 @@ class Prover:
     def _next(self, at: int, takes: Callable[[int], bool]) -> int:
         while at + self._first_bytes <= self._end:
             window = self._load(at)
-            found = int(find_record(window, 0, len(window), at, self._rules))
+            found = int(records.find_record(window, 0, len(window), at, self._rules))
             if found < 0:
                 at += len(window) - self._first_bytes + 1
                 continue
@@ -137,9 +116,11 @@ class Prover:
     def next_blank(self, at: int) -> int:
         """The first offset from `at` on of a BLANK as long as the segment's rest, or NOT_FOUND."""
         of_head = self.head > 0
-        magic = (DLEDGER_BLANK if of_head else MAGIC_BLANK).to_bytes(4, "big", signed=True)
+        magic = (layouts.DLEDGER_BLANK if of_head else layouts.MAGIC_BLANK).to_bytes(
+            4, "big", signed=True
+        )
         before, size_at = (0, 4) if of_head else (4, -4)  # which of the two numbers comes first
-        while at + BLANK_BYTES <= self._end:
+        while at + layouts.BLANK_BYTES <= self._end:
             raw = self._load(at).tobytes()
             found = raw.find(magic, before)
             while found >= 0:
@@ -147,7 +128,7 @@ class Prover:
                 if len(size) == 4 and int.from_bytes(size, "big") == self._end - place:
                     return place
                 found = raw.find(magic, found + 1)
-            at += len(raw) - BLANK_BYTES + 1
+            at += len(raw) - layouts.BLANK_BYTES + 1
         return NOT_FOUND
 
     def proves(self, at: int) -> bool:
@@ -168,13 +149,13 @@ class Prover:
     def lengths(self, at: int) -> Parts | None:
         """The parts of the record at `at` if its lengths add up, whatever its physicalOffset."""
         start, at = at, at + self.head
-        head = self._peek(at, RECORD_PREFIX_MAX).tobytes()
-        if len(head) < RECORD_FIXED_BYTES:
+        head = self._peek(at, layouts.RECORD_PREFIX_MAX).tobytes()
+        if len(head) < layouts.RECORD_FIXED_BYTES:
             return None
         size, magic, crc, _, _, _, place, flags, _ = _HEAD.unpack_from(head)
         prefix = self._prefixes[flags & _HOST_FLAGS]
-        topic_bytes = self._topic_bytes.get(magic, self._topic_bytes[MAGIC_V1])
-        least = prefix + topic_bytes + PROPERTIES_LENGTH
+        topic_bytes = self._topic_bytes.get(magic, self._topic_bytes[layouts.MAGIC_V1])
+        least = prefix + topic_bytes + layouts.PROPERTIES_LENGTH
         if not least <= size <= self._end - at or prefix > len(head):
             return None
         *_, body = _MIDDLE.unpack_from(head, prefix - _MIDDLE.size)
@@ -186,11 +167,11 @@ class Prover:
         if not 0 <= topic <= left:
             return None
         after_topic = at + prefix + body + topic_bytes + topic
-        properties = max(_signed(self._peek(after_topic, PROPERTIES_LENGTH).tobytes()), 0)
+        properties = max(_signed(self._peek(after_topic, layouts.PROPERTIES_LENGTH).tobytes()), 0)
         if properties != left - topic:
             return None
         stored = self._stored[flags & _HOST_FLAGS]
-        timestamp = _signed(head[stored : stored + TIMESTAMP_BYTES])
+        timestamp = _signed(head[stored : stored + layouts.TIMESTAMP_BYTES])
         return Parts(
             at + size - start, magic, place - self.head, crc, at + prefix, body, properties,
             timestamp,
@@ -200,16 +181,16 @@ class Prover:
         """Whether a record, a BLANK, zeros or the segment's end are at `at`."""
         if at == self._end:
             return True
-        head = self._peek(at, RECORD_HEAD_BYTES)
-        if len(head) < BLANK_BYTES:
+        head = self._peek(at, layouts.RECORD_HEAD_BYTES)
+        if len(head) < layouts.BLANK_BYTES:
             return False
-        if not head[:BLANK_BYTES].any() or self.starts_surely(at):
+        if not head[: layouts.BLANK_BYTES].any() or self.starts_surely(at):
             return True
         if self.head:
-            entry = self._fields(at, DLEDGER_HEAD)
-            return bool(entry["magic"] == DLEDGER_NORMAL or entry["pos"] == at)
-        first = self._fields(at, RECORD_HEAD)
-        whole = len(head) == RECORD_HEAD_BYTES
+            entry = self._fields(at, layouts.DLEDGER_HEAD)
+            return bool(entry["magic"] == layouts.DLEDGER_NORMAL or entry["pos"] == at)
+        first = self._fields(at, layouts.RECORD_HEAD)
+        whole = len(head) == layouts.RECORD_HEAD_BYTES
         return first["magic"] in self._magics or (whole and int(first["physicalOffset"]) == at)
 
     def starts_surely(self, at: int) -> bool:
@@ -217,23 +198,24 @@ class Prover:
         if self.is_blank(at):
             return True
         if self.head:
-            entry = self._fields(at, DLEDGER_HEAD)
-            return bool(entry["magic"] == DLEDGER_NORMAL and entry["pos"] == at)
-        head = self._peek(at, RECORD_HEAD_BYTES).tobytes()
-        if len(head) < RECORD_HEAD_BYTES:
+            entry = self._fields(at, layouts.DLEDGER_HEAD)
+            return bool(entry["magic"] == layouts.DLEDGER_NORMAL and entry["pos"] == at)
+        head = self._peek(at, layouts.RECORD_HEAD_BYTES).tobytes()
+        if len(head) < layouts.RECORD_HEAD_BYTES:
             return False
         fields = _HEAD.unpack(head)
         return fields[_MAGIC] in self._magics and fields[_PLACE] == at
 
     def is_blank(self, at: int) -> bool:
         """Whether a BLANK as long as the segment's rest is at `at`."""
-        head = self._peek(at, BLANK_BYTES).tobytes()
-        if len(head) < BLANK_BYTES:
+        head = self._peek(at, layouts.BLANK_BYTES).tobytes()
+        if len(head) < layouts.BLANK_BYTES:
             return False
         size, magic = _BLANK.unpack(head)
         if self.head:
-            return bool(size == DLEDGER_BLANK and magic == self._end - at)  # the other way round
-        return bool(magic == MAGIC_BLANK and size == self._end - at)
+            # the other way round
+            return bool(size == layouts.DLEDGER_BLANK and magic == self._end - at)
+        return bool(magic == layouts.MAGIC_BLANK and size == self._end - at)
 
     def _fields(self, at: int, layout: np.dtype[Any]) -> Any:
         """The fields of a head at `at`; what is past the segment's end reads as zeros."""
@@ -248,13 +230,13 @@ class Prover:
         if not self.starts_surely(at) or self.is_blank(at):
             return NOT_FOUND
         start = at + self.head
-        head = self._peek(start, RECORD_PREFIX_MAX).tobytes()
+        head = self._peek(start, layouts.RECORD_PREFIX_MAX).tobytes()
         size, magic, _, _, _, _, _, flags, _ = _HEAD.unpack_from(head)
         prefix = self._prefixes[flags & _HOST_FLAGS]
-        if not RECORD_FIXED_BYTES <= size <= self._end - start or prefix > len(head):
+        if not layouts.RECORD_FIXED_BYTES <= size <= self._end - start or prefix > len(head):
             return NOT_FOUND
         after = start + prefix + max(_MIDDLE.unpack_from(head, prefix - _MIDDLE.size)[-1], 0)
-        for length in (self._topic_bytes[magic], PROPERTIES_LENGTH):
+        for length in (self._topic_bytes[magic], layouts.PROPERTIES_LENGTH):
             after += length + max(_signed(self._peek(after, length).tobytes()), 0)
         return NOT_FOUND if after < start + size and self.starts_surely(after) else start + size
 
@@ -278,11 +260,11 @@ class Prover:
         return (shift(zlib.crc32(head), length) ^ rest.crc(end - length, end)) & 0x7FFFFFFF
 
     def _crc_of_all(self, at: int, parts: Parts) -> bool | None:
-        if parts.properties_length < CRC_PROPERTY_BYTES:
+        if parts.properties_length < layouts.CRC_PROPERTY_BYTES:
             return None
-        end = at + parts.size - CRC_PROPERTY_BYTES
+        end = at + parts.size - layouts.CRC_PROPERTY_BYTES
         at += self.head
-        raw = self._peek(end, CRC_PROPERTY_BYTES).tobytes()
+        raw = self._peek(end, layouts.CRC_PROPERTY_BYTES).tobytes()
         if not (raw.startswith(_CRC_START) and raw.endswith(_CRC_END)):
             return None
         digits = raw[len(_CRC_START) : -len(_CRC_END)][::-1]
@@ -293,7 +275,7 @@ class Prover:
             self._crcs = PrefixCrc(self._read, self._start, self._end)
         return self._crcs.crc(at, end) & 0x7FFFFFFF
 
-    def _load(self, at: int) -> Bytes:
+    def _load(self, at: int) -> records.Bytes:
         """Bytes from `at` on: at least a record's first fields, unless the segment ends."""
         within = at - self._window_at
         wanted = min(self._first_bytes, self._end - at)
@@ -303,7 +285,7 @@ class Prover:
             self._window_at, within = at, 0
         return self._window[within:]
 
-    def _peek(self, at: int, length: int) -> Bytes:
+    def _peek(self, at: int, length: int) -> records.Bytes:
         """At most `length` bytes at `at`: fewer where the segment ends."""
         within, length = at - self._window_at, max(min(length, self._end - at), 0)
         if within >= 0 and within + length <= len(self._window):
@@ -328,7 +310,7 @@ _SEPARATORS = b"\x01\x02"
 _CONTROL = bytes(range(0x20))
 
 
-def lost_its_end(window: Bytes, rows: Rows, ends_log: bool) -> Fault:
+def lost_its_end(window: records.Bytes, rows: records.Rows, ends_log: bool) -> Fault:
     """The fault of the last record, after which damage begins; NONE where the record is whole.
 
     ends_log: only zeros follow, as after every log's end. A torn record ends in zeros itself.
@@ -348,10 +330,10 @@ def lost_its_end(window: Bytes, rows: Rows, ends_log: bool) -> Fault:
     return Fault.TEXT if len(plain.translate(None, _CONTROL)) < len(plain) else Fault.NONE
 
 
-def _properties(window: Bytes, row: Any) -> bytes:
+def _properties(window: records.Bytes, row: Any) -> bytes:
     at = int(row["propertiesAt"])
     return window[at : at + int(row["propertiesLength"])].tobytes()
 
 
 def _is_sealed(properties: bytes) -> bool:
-    return CRC_PROPERTY_NAME in properties[-CRC_PROPERTY_BYTES:]
+    return CRC_PROPERTY_NAME in properties[-layouts.CRC_PROPERTY_BYTES :]

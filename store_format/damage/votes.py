@@ -270,7 +270,6 @@ class _Chain:
         return 0 <= piece.first <= lost // RECORD_FIXED_BYTES
 
     def _place(self, part: _Part, number: int) -> int:
-        """Where the record of a part's entry stands."""
         return place_of(self._files, part.held.row, part.at + number)
 
     def _done(self) -> Iterator[Run]:
@@ -344,7 +343,6 @@ class _Chain:
 
 
 def _part(row: Run, offsets: np.ndarray, start: int, stop: int) -> Run:
-    """The entries [start, stop) of a run, as a run of their own."""
     mine = offsets[start:stop]
     decided = max(min(row["decided"] - start, stop - start), 0)
     part = run_part(row, start, stop)

@@ -8,18 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format import layouts
 from reput.store_format.derived.index_header import IndexHeader, read_header
 from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.files.folder import Folder, queue_folders
 from reput.store_format.files.protocol import Reader
-from reput.store_format.layouts import (
-    INDEX_ENTRY,
-    INDEX_ENTRY_BYTES,
-    INDEX_HEADER_BYTES,
-    INDEX_MESSAGE,
-    INDEX_SLOT_BYTES,
-)
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from reput.store_format.release.settings import Settings
 
@@ -123,17 +117,17 @@ class ExpiredPuts(NamedTuple):
 
 def entries_at(slots: int) -> int:
     """The byte offset of entry 0 in an index file; slots: maxHashSlotNum."""
-    return INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
+    return layouts.INDEX_HEADER_BYTES + slots * layouts.INDEX_SLOT_BYTES
 
 
 def index_entries(file: Reader, slots: int, first: int, count: int) -> npt.NDArray[Any]:
     """INDEX_ENTRY rows [first, first + count) of an index file, as many as it has room for."""
-    at = entries_at(slots) + first * INDEX_ENTRY_BYTES
-    room = (file.state.size - at) // INDEX_ENTRY_BYTES
-    raw = np.empty(max(min(count, room), 0) * INDEX_ENTRY_BYTES, np.uint8)
+    at = entries_at(slots) + first * layouts.INDEX_ENTRY_BYTES
+    room = (file.state.size - at) // layouts.INDEX_ENTRY_BYTES
+    raw = np.empty(max(min(count, room), 0) * layouts.INDEX_ENTRY_BYTES, np.uint8)
     if len(raw):
         file.read_into(at, raw)
-    return raw.view(INDEX_ENTRY)
+    return raw.view(layouts.INDEX_ENTRY)
 
 
 def begins_expired(file: Reader, slots: int, log_start: int) -> bool:
@@ -155,7 +149,7 @@ def expired_puts(file: Reader, slots: int, log_start: int) -> Iterator[ExpiredPu
         expired = entries[: int(live[0])] if len(live) else entries
         if not len(expired):
             return
-        messages = np.empty(len(expired), INDEX_MESSAGE)
+        messages = np.empty(len(expired), layouts.INDEX_MESSAGE)
         messages["physicalOffset"] = expired["physicalOffset"]
         messages["storeTimestamp"] = begin + expired["timeDiff"].astype(np.int64) * _MILLISECONDS
         if not done:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format import layouts
 from reput.store_format.derived.index_header import (
     IndexHeader,
     index_by_name,
@@ -22,12 +23,6 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Bytes, FileState, InputStorage, Reader
 from reput.store_format.java import hash_text
-from reput.store_format.layouts import (
-    INDEX_ENTRY,
-    INDEX_ENTRY_BYTES,
-    INDEX_HEADER_BYTES,
-    INDEX_SLOT_BYTES,
-)
 from reput.store_format.names import INDEX
 from reput.store_format.release.settings import Settings
 
@@ -42,9 +37,9 @@ def capacity(max_index_num: int) -> int:
 
 def file_bytes(max_hash_slot_num: int, max_index_num: int) -> int:
     return (
-        INDEX_HEADER_BYTES
-        + max_hash_slot_num * INDEX_SLOT_BYTES
-        + max_index_num * INDEX_ENTRY_BYTES
+        layouts.INDEX_HEADER_BYTES
+        + max_hash_slot_num * layouts.INDEX_SLOT_BYTES
+        + max_index_num * layouts.INDEX_ENTRY_BYTES
     )
 
 
@@ -143,21 +138,23 @@ class IndexFileReader:
 
     def slot(self, number: int) -> int:
         """The newest entry's number in a slot, 0 for none."""
-        return int.from_bytes(self._bytes(self._slot_at(number), INDEX_SLOT_BYTES), signed=True)
+        return int.from_bytes(
+            self._bytes(self._slot_at(number), layouts.INDEX_SLOT_BYTES), signed=True
+        )
 
     def entry(self, number: int) -> IndexEntry:
         """Entry `number`, from 1 on. Raises BadIndex where no entry can be."""
         if not 0 < number < self.most:
             at = self._entry_at(max(min(number, self.most - 1), 0))
             raise BadIndex(self.path, at, "entry", number, f"not in 1..{self.most - 1}")
-        raw = self._bytes(self._entry_at(number), INDEX_ENTRY_BYTES)
-        return IndexEntry(number, *np.frombuffer(raw, INDEX_ENTRY)[0].item())
+        raw = self._bytes(self._entry_at(number), layouts.INDEX_ENTRY_BYTES)
+        return IndexEntry(number, *np.frombuffer(raw, layouts.INDEX_ENTRY)[0].item())
 
     def entries_at(self, number: int, count: int) -> Any:
         """Entries [number, number + count), as an array of INDEX_ENTRY."""
-        raw = np.empty(count * INDEX_ENTRY_BYTES, np.uint8)
+        raw = np.empty(count * layouts.INDEX_ENTRY_BYTES, np.uint8)
         self.read_entries(number, raw)
-        return raw.view(INDEX_ENTRY)
+        return raw.view(layouts.INDEX_ENTRY)
 
     def read_slots(self, number: int, buffer: Bytes) -> None:
         """Fill the buffer with the slots from `number` on (INDEX_SLOT)."""
@@ -227,10 +224,10 @@ class IndexFileReader:
                 return
 
     def _slot_at(self, number: int) -> int:
-        return INDEX_HEADER_BYTES + number * INDEX_SLOT_BYTES
+        return layouts.INDEX_HEADER_BYTES + number * layouts.INDEX_SLOT_BYTES
 
     def _entry_at(self, number: int) -> int:
-        return self._slot_at(self.slots) + number * INDEX_ENTRY_BYTES
+        return self._slot_at(self.slots) + number * layouts.INDEX_ENTRY_BYTES
 
     def _bytes(self, at: int, length: int) -> bytes:
         buffer = np.empty(length, np.uint8)
@@ -363,11 +360,11 @@ def index_stats(file: IndexFileReader) -> IndexFileStats:
     if not entries or file.slots > _SLOTS_MOST:
         return IndexFileStats(file.path, file.header, file.slots, room, {}, 0)
     lengths = np.zeros(file.slots, np.int32)
-    buffer = np.empty(_WINDOW * INDEX_ENTRY_BYTES, np.uint8)
+    buffer = np.empty(_WINDOW * layouts.INDEX_ENTRY_BYTES, np.uint8)
     for first in range(1, entries + 1, _WINDOW):
-        part = buffer[: min(_WINDOW, entries + 1 - first) * INDEX_ENTRY_BYTES]
+        part = buffer[: min(_WINDOW, entries + 1 - first) * layouts.INDEX_ENTRY_BYTES]
         file.read_entries(first, part)
-        hashes = part.view(INDEX_ENTRY)["keyHash"].astype(np.int32)
+        hashes = part.view(layouts.INDEX_ENTRY)["keyHash"].astype(np.int32)
         np.add.at(lengths, hashes % np.int32(file.slots), np.int32(1))
     # a length has as many bits as the power of two that is not above it, and one bit more
     bits = np.bincount(np.frexp(lengths.astype(np.float64))[1])

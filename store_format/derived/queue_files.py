@@ -7,23 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format import layouts, names
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState, Listed, Reader, is_folder
-from reput.store_format.layouts import (
-    BATCH_QUEUE_ENTRY,
-    BATCH_QUEUE_ENTRY_BYTES,
-    PRE_BLANK,
-    QUEUE_ENTRY,
-    QUEUE_ENTRY_BYTES,
-)
-from reput.store_format.names import (
-    BATCH_CONSUME_QUEUE,
-    CONSUME_QUEUE,
-    QueuePath,
-    check_queue_topic,
-    segment_start,
-)
 
 # ---
 # ConsumeQueue segments: fixed-size files of entries, addressed by position.
@@ -35,7 +22,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def entry_bytes(batch: bool) -> int:
-    return BATCH_QUEUE_ENTRY_BYTES if batch else QUEUE_ENTRY_BYTES
+    return layouts.BATCH_QUEUE_ENTRY_BYTES if batch else layouts.QUEUE_ENTRY_BYTES
 
 
 def segment_bytes(configured: int, batch: bool) -> int:
@@ -49,7 +36,7 @@ def segment_bytes(configured: int, batch: bool) -> int:
 
 def pre_blank(count: int) -> bytes:
     """The entries before a queue's first one (ConsumeQueue.fillPreBlank)."""
-    return PRE_BLANK.tobytes() * count
+    return layouts.PRE_BLANK.tobytes() * count
 
 
 # ---
@@ -70,12 +57,12 @@ class QueueEntry(NamedTuple):
 
 
 def layout_of(batch: bool) -> np.dtype[Any]:
-    return BATCH_QUEUE_ENTRY if batch else QUEUE_ENTRY
+    return layouts.BATCH_QUEUE_ENTRY if batch else layouts.QUEUE_ENTRY
 
 
 def is_batch(folder: str) -> bool:
     """Whether a queue's folder, below the store, is a batch queue's."""
-    return folder.split("/")[0] == BATCH_CONSUME_QUEUE
+    return folder.split("/")[0] == names.BATCH_CONSUME_QUEUE
 
 
 def decode_entries(raw: bytes | Bytes, batch: bool = False) -> Entries:
@@ -106,7 +93,7 @@ def is_message(entries: Any) -> Any:
 
 def is_pre_blank(entries: Any) -> Any:
     """One bool for each entry: it only fills a queue's first file up to its first message."""
-    blank = PRE_BLANK.item()
+    blank = layouts.PRE_BLANK.item()
     return (entries["physicalOffset"] == blank[0]) & (entries["size"] == blank[1])
 
 
@@ -130,8 +117,8 @@ class QueueFile:
 
 def queue_folder(store: str, topic: str, queue_id: int, batch: bool = False) -> str:
     """Where a queue's files are. Raises UnsafeName."""
-    folder = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
-    return f"{store}/{QueuePath(folder, check_queue_topic(topic), queue_id)}"
+    folder = names.BATCH_CONSUME_QUEUE if batch else names.CONSUME_QUEUE
+    return f"{store}/{names.QueuePath(folder, names.check_queue_topic(topic), queue_id)}"
 
 
 class QueueFiles:
@@ -151,7 +138,7 @@ class QueueFiles:
         self.all: list[QueueFile] = []
         for name, state in folder.listed() if there is None else there:
             path = f"{folder}/{name}"
-            start = segment_start(name)
+            start = names.segment_start(name)
             if start is None or (state is None and is_folder(folder.storage, path)):
                 continue  # log/there names it
             if state is None:  # RocketMQ reads what a link leads to

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derived.queue_files import (
-    BadQueue,
-    OpenQueueFile,
-    QueueFile,
-    entry_of,
-    queue_folder,
-    record_of,
-)
+from reput.store_format.derived import queue_files
 from reput.store_format.derived.queue_reader import NoEntry, QueueReader
 from reput.store_format.faults import StoreChanged
 from reput.store_format.files.folder import Folder, queue_folders, topic_folders
@@ -68,8 +61,8 @@ def no_entries() -> Slice:
 class QueueSlices(QueueReader):
     """A queue that is read in slices. `close` lets go of the file that it has open."""
 
-    _held: OpenQueueFile | None = None
-    _held_file: QueueFile | None = None
+    _held: queue_files.OpenQueueFile | None = None
+    _held_file: queue_files.QueueFile | None = None
 
     def some(self, first: int, most: int) -> Slice:
         """At most `most` entries from the one with position `first` on, all of one file."""
@@ -101,10 +94,10 @@ class QueueSlices(QueueReader):
         for file in reversed(self.files):
             with self._files.open(file) as entries:
                 used = entries.used()
-                at = entries.bisect(0, used, lambda e: sum(record_of(e)) <= limit)
+                at = entries.bisect(0, used, lambda e: sum(queue_files.record_of(e)) <= limit)
                 if at:
                     before = self._files.position(file, at - 1)
-                    entry = entry_of(entries[at - 1], before, self.batch)
+                    entry = queue_files.entry_of(entries[at - 1], before, self.batch)
                     return entry.position + entry.messages
         return max(self._first_position(), 0)
 
@@ -115,7 +108,7 @@ class QueueSlices(QueueReader):
             with suppress(StoreChanged):  # its entries were read as they were
                 held.__exit__()
 
-    def _opened(self, file: QueueFile) -> OpenQueueFile:
+    def _opened(self, file: queue_files.QueueFile) -> queue_files.OpenQueueFile:
         if self._held is None or self._held_file is not file:
             self.close()
             self._held, self._held_file = self._files.open(file).__enter__(), file
@@ -216,7 +209,7 @@ class FileQueues:
         return self._of[topic]
 
     def open(self, topic: str, queue_id: int, batch: bool) -> QueueSlices:
-        folder = queue_folder(self.store.path, topic, queue_id, batch)
+        folder = queue_files.queue_folder(self.store.path, topic, queue_id, batch)
         return QueueSlices(Folder(self.store.storage, folder), batch)
 
     def file_bytes(self, batch: bool) -> int:
@@ -251,7 +244,7 @@ def past_end(queues: Queues, end: int) -> Iterator[PastEnd]:
             try:
                 with closing(queues.open(topic, queue_id, batch)) as queue:
                     first, last = queue.end_within(end), queue.maximum()
-            except BadQueue:
+            except queue_files.BadQueue:
                 continue
             if first < last:
                 yield PastEnd(topic, queue_id, first, last - first)
@@ -259,9 +252,9 @@ def past_end(queues: Queues, end: int) -> Iterator[PastEnd]:
 
 def entry_place(store: Folder, topic: str, queue_id: int, position: int) -> int:
     """The physical offset that a queue file of a store has at a position; -1 where it has none."""
-    folder = queue_folder(store.path, topic, queue_id, False)
+    folder = queue_files.queue_folder(store.path, topic, queue_id, False)
     try:
         with closing(QueueSlices(Folder(store.storage, folder), False)) as queue:
             return queue.entry(position).physical_offset
-    except (BadQueue, NoEntry):
+    except (queue_files.BadQueue, NoEntry):
         return -1

@@ -10,27 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format import layouts
 from reput.store_format.dispatch.dispatch import Dispatching, Puts, dispatch, unpacked
 from reput.store_format.dispatch.queue_table import batch_topics, clear, new_table
 from reput.store_format.dispatch.scan import ScanRules, by_era, older_dispatching
 from reput.store_format.faults import HEAD_FIELDS, REASONS, Fault
 from reput.store_format.kernels.java_text import decode
-from reput.store_format.layouts import (
-    BLANK,
-    BLANK_BYTES,
-    DLEDGER_BLANK_LAYOUT,
-    DLEDGER_HEAD,
-    INDEX_MESSAGE,
-    MAGIC_V2,
-    PROPERTY_END,
-    PROPERTY_NAME_END,
-    QUEUE_PUT,
-    RECORD_HEAD,
-    RECORD_HEAD_BYTES,
-    RECORD_MIDDLE,
-    SYS_TRANSACTION_MASK,
-    TIMESTAMP_BYTES,
-)
 from reput.store_format.log.properties import new_spans
 from reput.store_format.log.records import Bytes, born_host_bytes
 from reput.store_format.log.walk import Read, Walk
@@ -42,7 +27,7 @@ from reput.store_format.message.message import host_text
 Item = dict[str, Any]
 
 TRANSACTIONS = {0: "none", 0x4: "prepared", 0x8: "commit", 0xC: "rollback"}
-_NAME_END, _PAIR_END = bytes([PROPERTY_NAME_END]), bytes([PROPERTY_END])
+_NAME_END, _PAIR_END = bytes([layouts.PROPERTY_NAME_END]), bytes([layouts.PROPERTY_END])
 
 
 def fields_at(buf: Bytes, layout: np.dtype[Any], at: int) -> Item:
@@ -59,20 +44,23 @@ def describe_record(buf: Bytes, row: Any, start: int, rules: ScanRules) -> Item:
     """
     at, place = int(row["at"]), int(row["physicalOffset"])
     topic_at = int(row["topicAt"])
-    middle_at = int(row["bodyAt"]) - RECORD_MIDDLE.itemsize
-    head, middle = fields_at(buf, RECORD_HEAD, at), fields_at(buf, RECORD_MIDDLE, middle_at)
-    hosts = buf[at + RECORD_HEAD_BYTES : middle_at].tobytes()
+    middle_at = int(row["bodyAt"]) - layouts.RECORD_MIDDLE.itemsize
+    head, middle = (
+        fields_at(buf, layouts.RECORD_HEAD, at),
+        fields_at(buf, layouts.RECORD_MIDDLE, middle_at),
+    )
+    hosts = buf[at + layouts.RECORD_HEAD_BYTES : middle_at].tobytes()
     born = born_host_bytes(head["sysFlag"], rules.records)
     return {
         "kind": "record",
         "at": place - start,
         "physicalOffset": place,
         "size": head["totalSize"],
-        "version": 2 if head["magic"] == MAGIC_V2 else 1,
+        "version": 2 if head["magic"] == layouts.MAGIC_V2 else 1,
         "topic": decode(buf[topic_at : topic_at + int(row["topicLength"])].tobytes()),
         "queueId": head["queueId"],
         "queueOffset": head["queueOffset"],
-        "transaction": TRANSACTIONS[head["sysFlag"] & SYS_TRANSACTION_MASK],
+        "transaction": TRANSACTIONS[head["sysFlag"] & layouts.SYS_TRANSACTION_MASK],
         "storeTimestamp": int(row["storeTimestamp"]),
         "bornTimestamp": head["bornTimestamp"],
         "bodyLength": middle["bodyLength"],
@@ -81,7 +69,7 @@ def describe_record(buf: Bytes, row: Any, start: int, rules: ScanRules) -> Item:
         "flag": head["flag"],
         "sysFlag": head["sysFlag"],
         "bornHost": host_text(hosts[:born]),
-        "storeHost": host_text(hosts[born + TIMESTAMP_BYTES :]),
+        "storeHost": host_text(hosts[born + layouts.TIMESTAMP_BYTES :]),
         "reconsumeTimes": middle["reconsumeTimes"],
         "preparedTransactionOffset": middle["preparedTransactionOffset"],
     }
@@ -157,9 +145,9 @@ class _Segment:
         self.walk = Walk(read, end, rules.records, rules.checks, buffer)
         self.table = new_table(_ROOM, 4 * _ROOM)
         self.puts = Puts(
-            np.zeros(_ROOM, QUEUE_PUT),
+            np.zeros(_ROOM, layouts.QUEUE_PUT),
             np.zeros(_ROOM, np.int32),
-            np.zeros(_ROOM, INDEX_MESSAGE),
+            np.zeros(_ROOM, layouts.INDEX_MESSAGE),
             np.zeros(3, np.int64),
         )
         self.dispatching = Dispatching(
@@ -222,9 +210,9 @@ class _Segment:
         """Index and term of the DLedger entry of the record at `place`."""
         if not self.walk.head:
             return {}
-        raw = np.empty(DLEDGER_HEAD.itemsize, np.uint8)
+        raw = np.empty(layouts.DLEDGER_HEAD.itemsize, np.uint8)
         self.read(place - self.walk.head, raw)
-        head = fields_at(raw, DLEDGER_HEAD, 0)
+        head = fields_at(raw, layouts.DLEDGER_HEAD, 0)
         return {"index": head["index"], "term": head["term"]}
 
     def _judge(self, item: Item) -> Item:
@@ -257,9 +245,9 @@ class _Segment:
         return item
 
     def _blank(self, at: int) -> Generator[Item, None, int]:
-        layout = DLEDGER_BLANK_LAYOUT if self.walk.head else BLANK
-        size = fields_at(self.walk.load(at, BLANK_BYTES), layout, 0)["size"]
-        behind = at + BLANK_BYTES
+        layout = layouts.DLEDGER_BLANK_LAYOUT if self.walk.head else layouts.BLANK
+        size = fields_at(self.walk.load(at, layouts.BLANK_BYTES), layout, 0)["size"]
+        behind = at + layouts.BLANK_BYTES
         rest_is_zero = self._zeros_end(behind) == self.end
         where = {"at": at - self.start, "physicalOffset": at}
         yield {"kind": "blank"} | where | {"size": size, "restIsZero": rest_is_zero}
@@ -294,9 +282,9 @@ class _Segment:
         """The value of the field at fault, if its place is known."""
         of_head = fault in HEAD_FIELDS
         place = at if of_head else min(at + self.walk.head, self.end)
-        raw = np.zeros(RECORD_HEAD_BYTES, np.uint8)
+        raw = np.zeros(layouts.RECORD_HEAD_BYTES, np.uint8)
         self.read(place, raw[: self.end - place])
-        layout = DLEDGER_HEAD if of_head else RECORD_HEAD
+        layout = layouts.DLEDGER_HEAD if of_head else layouts.RECORD_HEAD
         return fields_at(raw, layout, 0).get(REASONS[fault][0])
 
     def _zeros_end(self, at: int) -> int:

@@ -7,15 +7,8 @@ from typing import Any
 import numpy as np
 
 from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
+from reput.store_format.rocksdb import queues
 from reput.store_format.rocksdb.database import Database
-from reput.store_format.rocksdb.queues import (
-    CHECKPOINT_KEY,
-    ENTRIES,
-    OFFSETS,
-    parse_entry_key,
-    parse_offset_key,
-    topic_of,
-)
 from reput.store_format.rocksdb.rows import FAMILY as INDEX
 from reput.store_format.rocksdb.rows import HALVES, TIMERS
 
@@ -39,27 +32,27 @@ def describe_database(database: Database, properties: bool) -> Iterator[Item]:
 
 def _known(families: set[str], properties: bool) -> dict[str, Describe]:
     """How to read rows, by family. The families show which database it is."""
-    if OFFSETS in families:
-        return {ENTRIES: _entry, OFFSETS: _offset}
+    if queues.OFFSETS in families:
+        return {queues.ENTRIES: _entry, queues.OFFSETS: _offset}
     if TIMERS in families:
         return {INDEX: partial(_index, properties=properties), TIMERS: _timer, HALVES: _half}
     return {}
 
 
 def _entry(key: bytes, value: bytes) -> Item | None:
-    found = parse_entry_key(key)
+    found = queues.parse_entry_key(key)
     if found is None or len(value) != ROCKSDB_ENTRY.itemsize:
         return None
-    topic, queue_id = topic_of(found[0])
+    topic, queue_id = queues.topic_of(found[0])
     return {"topic": topic, "queueId": queue_id, "queueOffset": found[1]} | _fields(
         value, ROCKSDB_ENTRY
     )
 
 
 def _offset(key: bytes, value: bytes) -> Item | None:
-    if key == CHECKPOINT_KEY:
+    if key == queues.CHECKPOINT_KEY:
         return {"row": "dispatch checkpoint", "physicalOffset": _number(value)}
-    about = parse_offset_key(key)
+    about = queues.parse_offset_key(key)
     if about is None or len(value) != ROCKSDB_OFFSET.itemsize:
         return None
     named = {"row": about.kind.decode(), "topic": about.topic, "queueId": about.queue_id}

@@ -13,19 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format import layouts
 from reput.store_format.derived.extent import queue_tails
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.discover.config import consumer_offsets
 from reput.store_format.faults import DamageFound, EmptyLog, StoreError
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage
-from reput.store_format.layouts import (
-    DLEDGER_BLANK,
-    DLEDGER_HEAD,
-    DLEDGER_HEAD_BYTES,
-    DLEDGER_INDEX_UNIT,
-    DLEDGER_NORMAL,
-)
 from reput.store_format.log.groups import heads_from
 from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment
@@ -120,7 +114,7 @@ def _end_of(folder: Folder, segments: Sequence[Segment], index: int) -> tuple[in
         return at, 0
     for segment in reversed(segments):
         first = _head(folder.storage, segment, segment.start)
-        if first["magic"] == DLEDGER_NORMAL and 0 <= first["index"] <= index:
+        if first["magic"] == layouts.DLEDGER_NORMAL and 0 <= first["index"] <= index:
             left, end = index - int(first["index"]), segment.start
             for rows in _rows(folder.storage, segments, segment, segment.start):
                 if left < len(rows):
@@ -139,11 +133,11 @@ def _ends_at(
     later = [each for each in segments if each.start > segment.start]
     if any(_head(storage, each, each.start)["size"] for each in later):
         return False
-    return end == segment.end or _head(storage, segment, end)["magic"] in (0, DLEDGER_BLANK)
+    return end == segment.end or _head(storage, segment, end)["magic"] in (0, layouts.DLEDGER_BLANK)
 
 
 def _end_by_unit(folder: Folder, segments: Sequence[Segment], index: int) -> int | None:
-    place, size = index * DLEDGER_INDEX_UNIT.itemsize, DLEDGER_INDEX_UNIT.itemsize
+    place, size = index * layouts.DLEDGER_INDEX_UNIT.itemsize, layouts.DLEDGER_INDEX_UNIT.itemsize
     for name, state in folder.listed():
         start = segment_start(name)
         if start is None or state is None or not start <= place <= start + state.size - size:
@@ -151,10 +145,10 @@ def _end_by_unit(folder: Folder, segments: Sequence[Segment], index: int) -> int
         raw = np.zeros(size, np.uint8)
         with closing(folder.open(name)) as reader:
             reader.read_into(place - start, raw)
-        unit = raw.view(DLEDGER_INDEX_UNIT)[0]
+        unit = raw.view(layouts.DLEDGER_INDEX_UNIT)[0]
         pos = int(unit["pos"])
         segment = next((each for each in segments if each.start <= pos < each.end), None)
-        if segment is None or unit["magic"] != DLEDGER_NORMAL or unit["index"] != index:
+        if segment is None or unit["magic"] != layouts.DLEDGER_NORMAL or unit["index"] != index:
             return None
         head = _head(folder.storage, segment, pos)
         agree = head["index"] == index and head["pos"] == pos and head["size"] == unit["size"]
@@ -169,7 +163,7 @@ def _entries_from(storage: InputStorage, segments: Sequence[Segment], end: int) 
         if segment.end <= end:
             continue
         at = max(end, segment.start)
-        if _head(storage, segment, at)["magic"] == DLEDGER_NORMAL:
+        if _head(storage, segment, at)["magic"] == layouts.DLEDGER_NORMAL:
             count += sum(map(len, _rows(storage, segments, segment, at)))
     return count
 
@@ -190,10 +184,10 @@ def _rows(
 
 def _head(storage: InputStorage, segment: Segment, at: int) -> Any:
     """The bytes at a place as a DLedger head; zeros after the segment's end."""
-    raw = np.zeros(DLEDGER_HEAD_BYTES, np.uint8)
+    raw = np.zeros(layouts.DLEDGER_HEAD_BYTES, np.uint8)
     with closing(storage.open(segment.path, _any_time(segment))) as reader:
         segment.read_by(reader)(at, raw[: segment.end - at])
-    return raw.view(DLEDGER_HEAD)[0]
+    return raw.view(layouts.DLEDGER_HEAD)[0]
 
 
 def _any_time(segment: Segment) -> FileState:

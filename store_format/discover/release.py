@@ -35,20 +35,7 @@ from reput.store_format.names import (
     TOPICS,
 )
 from reput.store_format.notes import Notes
-from reput.store_format.release.profiles import (
-    RELEASES,
-    Clue,
-    Has,
-    Period,
-    UnknownRelease,
-    differing,
-    groups,
-    left_by,
-    merged,
-    profile,
-    release_key,
-    span,
-)
+from reput.store_format.release import profiles
 from reput.store_format.release.settings import Settings
 from reput.store_format.state_table import FILES, FIRST
 
@@ -79,9 +66,9 @@ class Clues(NamedTuple):
     text_ends: whether an 02 ends the properties of the last message in the index.
     """
 
-    hard: list[Clue]
-    hints: list[Clue]
-    periods: list[Period]
+    hard: list[profiles.Clue]
+    hints: list[profiles.Clue]
+    periods: list[profiles.Period]
     has_keys: bool
     text_ends: bool | None
     again: tuple[tuple[int, int], ...]  # messages indexed twice, see ScanRules
@@ -94,27 +81,33 @@ def clues_of(
     """The clues in a store. derived: where its derived files are; sweeps: as for `discover`."""
     hard = list(_of_the_root(store))
     if slash_queue(derived) is not None:
-        hard.append(Clue("a queue of an LMQ with a slash in its name (up to 5.1.1)", "", "5.1.1"))
+        hard.append(
+            profiles.Clue("a queue of an LMQ with a slash in its name (up to 5.1.1)", "", "5.1.1")
+        )
     of_checkpoint, hints = _of_the_checkpoint(derived)
     hard += of_checkpoint
     # a broker may be writing to the segments
     growing = LiveFiles(store.storage)
-    rules = record_rules(profile(RELEASES[-1]), heads_from(segments))
+    rules = record_rules(profiles.profile(profiles.RELEASES[-1]), heads_from(segments))
     with LogReader(growing, list(segments), rules) as log:
         sweeps = sweeps and _may_be_indexed_again(store, derived)
         index = of_the_index(derived, log, settings, sweeps)
     long_record = any(record.magic == MAGIC_V2 for record in index.last_records)
     if long_record or (not settings.enable_multi_dispatch and _has_long_queue(derived)):
-        hard.append(Clue("a record with a long topic (since 5.1.0)", "5.1.0"))
-    periods = merged([Period(0, ())], index.counts, index.tags)
-    if not any(clue.since and release_key(clue.since) >= (5,) for clue in hard):
-        hints.append(Clue("no file of a broker of 5.0.0 or later", "", "4.9.8"))
+        hard.append(profiles.Clue("a record with a long topic (since 5.1.0)", "5.1.0"))
+    periods = profiles.merged([profiles.Period(0, ())], index.counts, index.tags)
+    if not any(clue.since and profiles.release_key(clue.since) >= (5,) for clue in hard):
+        hints.append(profiles.Clue("no file of a broker of 5.0.0 or later", "", "4.9.8"))
     newest = periods[-1].clues
-    if left_by(newest) and left_by(hard) and not left_by([*hard, *newest]):
+    if (
+        profiles.left_by(newest)
+        and profiles.left_by(hard)
+        and not profiles.left_by([*hard, *newest])
+    ):
         # a newer broker wrote last, but has put no key yet that would show it
-        periods.append(Period(index.end, ()))
-    if not all(left_by(period.clues) for period in periods):
-        periods = [Period(0, ())]  # no broker makes such files
+        periods.append(profiles.Period(index.end, ()))
+    if not all(profiles.left_by(period.clues) for period in periods):
+        periods = [profiles.Period(0, ())]  # no broker makes such files
     hard += [clue for clue in periods[-1].clues if clue not in hard]
     texts = [record.properties for record in index.last_records if record.properties]
     return Clues(
@@ -137,24 +130,24 @@ def _may_be_indexed_again(store: Folder, derived: Folder) -> bool:
     return bool(halves) or has_rows(store / STORE_DB)
 
 
-def _of_the_root(store: Folder) -> Iterator[Clue]:
+def _of_the_root(store: Folder) -> Iterator[profiles.Clue]:
     names = dict(store.listed())
     for name, since in _ROOT.items():
         if name in names:
             slash = "" if names[name] else "/"
-            yield Clue(f"{name}{slash} (since {since})", since)
+            yield profiles.Clue(f"{name}{slash} (since {since})", since)
     abort = names.get(ABORT)
     if abort is not None and abort.size:
-        yield Clue("abort has a process id (since 5.0.0)", "5.0.0")
+        yield profiles.Clue("abort has a process id (since 5.0.0)", "5.0.0")
     try:
         topics = configured_topics(store, Notes()) or {}
     except (OSError, StoreError):
         return  # whoever reads topics.json for its own sake reports this
     if any(isinstance(about, dict) and "attributes" in about for about in topics.values()):
-        yield Clue(f"{CONFIG}/{TOPICS} has attributes (since 5.0.0)", "5.0.0")
+        yield profiles.Clue(f"{CONFIG}/{TOPICS} has attributes (since 5.0.0)", "5.0.0")
 
 
-def _of_the_checkpoint(folder: Folder) -> tuple[list[Clue], list[Clue]]:
+def _of_the_checkpoint(folder: Folder) -> tuple[list[profiles.Clue], list[profiles.Clue]]:
     """(clues, hints) of a checkpoint: a field that is 0 may still be written later.
 
     A broker without a slave keeps masterFlushedOffset at 0. A broker that never had another state
@@ -174,9 +167,9 @@ def _of_the_checkpoint(folder: Folder) -> tuple[list[Clue], list[Clue]]:
         ("logicsPhysicalOffset", there.logics_physical_offset, "5.5.0"),
     ):
         if value:
-            hard.append(Clue(f"{CHECKPOINT} has {name} (since {since})", since))
+            hard.append(profiles.Clue(f"{CHECKPOINT} has {name} (since {since})", since))
     if not there.logics_physical_offset:
-        hints.append(Clue(f"{CHECKPOINT} has no logicsPhysicalOffset", "", "5.4.0"))
+        hints.append(profiles.Clue(f"{CHECKPOINT} has no logicsPhysicalOffset", "", "5.4.0"))
     return hard, hints
 
 
@@ -200,8 +193,8 @@ class ReleaseFound(NamedTuple):
 
 
 def release_found(
-    clues: Sequence[Clue], hints: Sequence[Clue], has: Has,
-    look: Callable[[Has], Has] = lambda has: has, assume: bool = False,
+    clues: Sequence[profiles.Clue], hints: Sequence[profiles.Clue], has: profiles.Has,
+    look: Callable[[profiles.Has], profiles.Has] = lambda has: has, assume: bool = False,
 ) -> ReleaseFound:  # fmt: skip
     """The release that wrote last.
 
@@ -210,38 +203,40 @@ def release_found(
 
     Raises UnknownRelease where more than one is left: it lists them.
     """
-    releases = left_by(clues)
+    releases = profiles.left_by(clues)
     seen = "; ".join(dict.fromkeys(clue.seen for clue in clues)) or "the files show nothing"
     if not releases:
-        raise UnknownRelease(f"{_WHICH} Its files fit no single one: {seen}. {_EXAMPLE}")
-    grouped, by = groups(releases, has), "write the same"
+        raise profiles.UnknownRelease(f"{_WHICH} Its files fit no single one: {seen}. {_EXAMPLE}")
+    grouped, by = profiles.groups(releases, has), "write the same"
     plain = has._replace(odd_positions=False, malformed=False, index_without_keys=False)
-    if len(grouped) > 1 and not assume and len(groups(releases, plain)) == 1:
-        grouped, by = groups(releases, look(has)), "derive the same from this log"
+    if len(grouped) > 1 and not assume and len(profiles.groups(releases, plain)) == 1:
+        grouped, by = profiles.groups(releases, look(has)), "derive the same from this log"
     if len(grouped) > 1 and not assume:
-        raise UnknownRelease(
+        raise profiles.UnknownRelease(
             f"{_WHICH} Its files don't say: it may be {_any_of(grouped)}. {_EXAMPLE}"
         )
     chosen = releases[-1]
     for release in reversed(grouped[-1]):
-        if all(release in left_by([hint]) for hint in hints):
+        if all(release in profiles.left_by([hint]) for hint in hints):
             chosen = release
             break
     if len(grouped) > 1:
         others = tuple(group[-1] for group in reversed(grouped[:-1]))
-        fit = groups(releases, plain)
+        fit = profiles.groups(releases, plain)
         older = (fit if len(fit) > 1 else grouped)[:-1]
-        alike = f"{span(grouped[-1])} assumed; {_any_of(older)} would fit as well"
-        return ReleaseFound(chosen, f"assumed, of {span(releases)}: {seen}", others, alike)
-    by = f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen
-    return ReleaseFound(chosen, by, alike=span(releases))
+        alike = f"{profiles.span(grouped[-1])} assumed; {_any_of(older)} would fit as well"
+        return ReleaseFound(chosen, f"assumed, of {profiles.span(releases)}: {seen}", others, alike)
+    by = f"{profiles.span(releases)} {by}: {seen}" if len(releases) > 1 else seen
+    return ReleaseFound(chosen, by, alike=profiles.span(releases))
 
 
 def _any_of(grouped: Sequence[Sequence[str]]) -> str:
     """`4.7.1 to 4.9.0 or 4.9.1 to 5.3.4`; of many only the first and the last."""
     if len(grouped) > _LISTED:
         return f"any from {grouped[0][0]} to {grouped[-1][-1]}"
-    return " or ".join(filter(None, (", ".join(map(span, grouped[:-1])), span(grouped[-1]))))
+    return " or ".join(
+        filter(None, (", ".join(map(profiles.span, grouped[:-1])), profiles.span(grouped[-1])))
+    )
 
 
 # ---
@@ -263,14 +258,14 @@ def open_all(storage: InputStorage, segments: Sequence[Segment]) -> None:
 
 
 def looked_at(
-    storage: InputStorage, segments: Sequence[Segment], releases: Sequence[str], has: Has,
+    storage: InputStorage, segments: Sequence[Segment], releases: Sequence[str], has: profiles.Has,
     settings: Settings,
-) -> Has:  # fmt: skip
+) -> profiles.Has:  # fmt: skip
     """`has`, less what the log does not hold, as far as these releases differ in it."""
     if sum(segment.state.size for segment in segments) > _READ_MOST:
         return has
-    rules = differing(releases, has)
-    rules_of_log = record_rules(profile(RELEASES[-1]), heads_from(segments))
+    rules = profiles.differing(releases, has)
+    rules_of_log = record_rules(profiles.profile(profiles.RELEASES[-1]), heads_from(segments))
     with LogReader(LiveFiles(storage), list(segments), rules_of_log) as log:
         if "empty_index_count" in rules:
             has = has._replace(index_without_keys=not _begins_with_keys(log))
@@ -306,7 +301,7 @@ def _has_odd_positions(log: LogReader, settings: Settings) -> bool:
     from reput.store_format.dispatch.scan import Runs, scan_rules
 
     heads = heads_from(log.segments)
-    rules = scan_rules(profile(RELEASES[-1]), settings, (), heads_from=heads)
+    rules = scan_rules(profiles.profile(profiles.RELEASES[-1]), settings, (), heads_from=heads)
     expected: dict[Any, int] = {}
     for out in _scanned(log, rules):
         if not isinstance(out, Runs):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.store_format import layouts, names
 from reput.store_format.derived.index_header import decode_header
 from reput.store_format.derived.index_reader import file_bytes
 from reput.store_format.derived.queue_files import entry_bytes, segment_bytes
@@ -22,22 +23,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import FilesRead
 from reput.store_format.files.folder import Folder, queue_folders
 from reput.store_format.files.protocol import Bytes, Files, InputStorage
-from reput.store_format.layouts import (
-    INDEX_ENTRY,
-    INDEX_ENTRY_BYTES,
-    INDEX_HEADER_BYTES,
-    INDEX_SLOT_BYTES,
-)
 from reput.store_format.log.groups import log_folders
 from reput.store_format.log.segments import Segment, list_segments
-from reput.store_format.names import (
-    BATCH_CONSUME_QUEUE,
-    COMMIT_LOG,
-    CONSUME_QUEUE,
-    INDEX,
-    is_index_name,
-    segment_start,
-)
 from reput.store_format.release.settings import (
     SettingError,
     Settings,
@@ -79,7 +66,7 @@ class SeenIndex(NamedTuple):
 
 
 def seen_index(file: SeenFile) -> SeenIndex:
-    raw = np.empty(INDEX_HEADER_BYTES, np.uint8)
+    raw = np.empty(layouts.INDEX_HEADER_BYTES, np.uint8)
     file.read(0, raw)
     head = decode_header(raw)
     return SeenIndex(file, head.begin_offset, head.end_offset, head.next_entry)
@@ -106,14 +93,16 @@ def pair_of(
 
 def _slots(length: int, entries: int) -> int | None:
     """How many slots leave room for `entries` entries; None where no number does."""
-    rest = length - INDEX_HEADER_BYTES - entries * INDEX_ENTRY_BYTES
-    fits = entries > 0 and rest > 0 and rest % INDEX_SLOT_BYTES == 0
-    return rest // INDEX_SLOT_BYTES if fits else None
+    rest = length - layouts.INDEX_HEADER_BYTES - entries * layouts.INDEX_ENTRY_BYTES
+    fits = entries > 0 and rest > 0 and rest % layouts.INDEX_SLOT_BYTES == 0
+    return rest // layouts.INDEX_SLOT_BYTES if fits else None
 
 
 def _entries(length: int, slots: int) -> int:
     """How many whole entries follow `slots` slots."""
-    return (length - INDEX_HEADER_BYTES - slots * INDEX_SLOT_BYTES) // INDEX_ENTRY_BYTES
+    return (
+        length - layouts.INDEX_HEADER_BYTES - slots * layouts.INDEX_SLOT_BYTES
+    ) // layouts.INDEX_ENTRY_BYTES
 
 
 def _places(seen: SeenIndex) -> Iterator[int]:
@@ -122,12 +111,12 @@ def _places(seen: SeenIndex) -> Iterator[int]:
     The entries go up to the file's end, so each starts a multiple of its size before the end.
     """
     length = seen.file.length
-    whole = (length - INDEX_HEADER_BYTES) // INDEX_ENTRY_BYTES
+    whole = (length - layouts.INDEX_HEADER_BYTES) // layouts.INDEX_ENTRY_BYTES
     for left in range(whole, 0, -_WINDOW_ENTRIES):
         many = min(left, _WINDOW_ENTRIES)
-        buffer = np.empty(many * INDEX_ENTRY_BYTES, np.uint8)
-        seen.file.read(length - left * INDEX_ENTRY_BYTES, buffer)
-        rows = np.frombuffer(buffer, INDEX_ENTRY)
+        buffer = np.empty(many * layouts.INDEX_ENTRY_BYTES, np.uint8)
+        seen.file.read(length - left * layouts.INDEX_ENTRY_BYTES, buffer)
+        rows = np.frombuffer(buffer, layouts.INDEX_ENTRY)
         starts = (rows["physicalOffset"] == seen.begin) & (rows["previous"] == 0)
         for row in np.flatnonzero(starts & (rows["keyHash"] > 0)):
             yield left - int(row) + 1  # entry 0 is before it, and never used
@@ -140,15 +129,18 @@ def _fits(seen: SeenIndex, slots: int) -> bool:
     The last entry's physicalOffset may be one less than the header's endPhyOffset, where reput's
     writer has left its mark (writer/index_folder).
     """
-    at = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
-    last = at + (seen.next_entry - 1) * INDEX_ENTRY_BYTES
-    if last + INDEX_ENTRY_BYTES > seen.file.length:
+    at = layouts.INDEX_HEADER_BYTES + slots * layouts.INDEX_SLOT_BYTES
+    last = at + (seen.next_entry - 1) * layouts.INDEX_ENTRY_BYTES
+    if last + layouts.INDEX_ENTRY_BYTES > seen.file.length:
         return False
-    rows = [_entry(seen.file, at + INDEX_ENTRY_BYTES), _entry(seen.file, last)]
-    slot = np.empty(INDEX_SLOT_BYTES, np.uint8)
+    rows = [_entry(seen.file, at + layouts.INDEX_ENTRY_BYTES), _entry(seen.file, last)]
+    slot = np.empty(layouts.INDEX_SLOT_BYTES, np.uint8)
     if min(int(row["keyHash"]) for row in rows) < 0:
         return False
-    seen.file.read(INDEX_HEADER_BYTES + int(rows[1]["keyHash"]) % slots * INDEX_SLOT_BYTES, slot)
+    seen.file.read(
+        layouts.INDEX_HEADER_BYTES + int(rows[1]["keyHash"]) % slots * layouts.INDEX_SLOT_BYTES,
+        slot,
+    )
     return (
         int(rows[0]["physicalOffset"]) == seen.begin
         and int(rows[1]["physicalOffset"]) in (seen.end, seen.end - 1)
@@ -157,9 +149,9 @@ def _fits(seen: SeenIndex, slots: int) -> bool:
 
 
 def _entry(file: SeenFile, at: int) -> np.void:
-    raw = np.empty(INDEX_ENTRY_BYTES, np.uint8)
+    raw = np.empty(layouts.INDEX_ENTRY_BYTES, np.uint8)
     file.read(at, raw)
-    entry: np.void = np.frombuffer(raw, INDEX_ENTRY, 1)[0]
+    entry: np.void = np.frombuffer(raw, layouts.INDEX_ENTRY, 1)[0]
     return entry
 
 
@@ -230,7 +222,7 @@ class FileSizes:
             Segment(f"{folder}/{name}", start, state)
             for folder in self._folders
             for name, state in Folder(self._storage, folder).listed()
-            if (start := segment_start(name)) is not None and state is not None and state.size
+            if (start := names.segment_start(name)) is not None and state is not None and state.size
         ]
         return sorted(found, key=lambda each: each.start)
 
@@ -262,13 +254,13 @@ class FileSizes:
 
     def queues(self, batch: bool, topics: int | None = None) -> Iterator[list[NamedFile]]:
         """The files of each queue; topics: only of this many topics."""
-        kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
+        kind = names.BATCH_CONSUME_QUEUE if batch else names.CONSUME_QUEUE
         for queue in queue_folders(self.derived, kind, topics):
             folder = self.derived / queue
             yield [
                 NamedFile(start, file.size, f"{folder}/{name}")
                 for name, file in folder.listed()
-                if (start := segment_start(name)) is not None and file is not None
+                if (start := names.segment_start(name)) is not None and file is not None
             ]
 
     def index(
@@ -279,11 +271,13 @@ class FileSizes:
         usual: RocketMQ's defaults. At most four files are searched, the newest first. every: all
         files are searched, and a file that is only a header counts too.
         """
-        least = INDEX_HEADER_BYTES if every else INDEX_HEADER_BYTES + 1
+        least = layouts.INDEX_HEADER_BYTES if every else layouts.INDEX_HEADER_BYTES + 1
         files = [
             (each.name, each.state.size)
-            for each in self.derived.listed(INDEX)
-            if each.state and is_index_name(each.name) and each.state.size >= INDEX_HEADER_BYTES
+            for each in self.derived.listed(names.INDEX)
+            if each.state
+            and names.is_index_name(each.name)
+            and each.state.size >= layouts.INDEX_HEADER_BYTES
         ]
         lengths = Counter(size for _, size in files if least <= size <= FILE_BYTES_MOST)
         if not lengths:
@@ -293,8 +287,8 @@ class FileSizes:
         for name in (name for name, size in reversed(files) if size == length):
             if pair is not None or (searched == _SEARCHED_MOST and not every):
                 break
-            with closing(self.derived.open(f"{INDEX}/{name}")) as reader:
-                seen = seen_index(SeenFile(f"{INDEX}/{name}", length, reader.read_into))
+            with closing(self.derived.open(f"{names.INDEX}/{name}")) as reader:
+                seen = seen_index(SeenFile(f"{names.INDEX}/{name}", length, reader.read_into))
                 pair, end = pair_of([seen], given, usual), max(end, seen.end)
                 searched += seen.next_entry > 1
         odd = next((each for each in files if each[1] != length), None)
@@ -332,7 +326,6 @@ def fitting_sizes(segments: Sequence[Segment]) -> list[int]:
 
 
 def queue_size(queues: Iterable[Sequence[NamedFile]], batch: bool) -> Size | None:
-    """The size of queue files. queues: the files of each queue."""
     unit = entry_bytes(batch)
     votes: Counter[int] = Counter()
     there: list[NamedFile] = []
@@ -400,8 +393,8 @@ def settings_to_read(
     if shown is None or shown.length == file_bytes(usual[SLOTS], usual[ENTRIES]):
         return settings, None
     return settings, (
-        f"{files.derived}/{INDEX}: the files have {shown.length} bytes, which do not show {SLOTS} "
-        f"and {ENTRIES}: give them with --set"
+        f"{files.derived}/{names.INDEX}: the files have {shown.length} bytes, which do not show "
+        f"{SLOTS} and {ENTRIES}: give them with --set"
     )
 
 
@@ -431,7 +424,7 @@ def _sizes_of_all(
 ) -> dict[str, int]:
     """The sizes that all files have; a size that no file shows is left out."""
     storage = FilesRead(files)
-    there = FileSizes(storage, [COMMIT_LOG], Folder(storage, ""))
+    there = FileSizes(storage, [names.COMMIT_LOG], Folder(storage, ""))
     found = {}
     for name, some in (
         (SEGMENT, [NamedFile(each.start, each.state.size, each.path) for each in there.segments]),
@@ -477,16 +470,16 @@ def _one_pair(
     if shown.odd is not None:
         name, length = shown.odd
         raise SizeDisagrees(
-            f"{INDEX}/{name}: has {length} bytes, and others have {shown.length}: the store was "
-            f"written with two sizes of {SLOTS} and {ENTRIES}"
+            f"{names.INDEX}/{name}: has {length} bytes, and others have {shown.length}: the store "
+            f"was written with two sizes of {SLOTS} and {ENTRIES}"
         )
     if shown.pair is not None:
-        return agreed_pair(f"{INDEX}/", shown, shown.pair, given)
+        return agreed_pair(f"{names.INDEX}/", shown, shown.pair, given)
     slots, entries = given.get(SLOTS, usual[SLOTS]), given.get(ENTRIES, usual[ENTRIES])
     if shown.length == file_bytes(slots, entries) and not shown.has_entries:
         return {SLOTS: slots, ENTRIES: entries}
     raise SizeDisagrees(
-        f"{INDEX}/: its files have {shown.length} bytes, and {SLOTS}={slots} with {ENTRIES}="
+        f"{names.INDEX}/: its files have {shown.length} bytes, and {SLOTS}={slots} with {ENTRIES}="
         f"{entries} makes {file_bytes(slots, entries)}; their content does not show them: "
         f"give --set {SLOTS}=... --set {ENTRIES}=... as the broker has them"
     )

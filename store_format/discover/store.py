@@ -11,24 +11,12 @@ from typing import Any, NamedTuple
 
 from reput.store_format.derived.index_names import INDEX_NAMES
 from reput.store_format.derived.index_reader import file_bytes
+from reput.store_format.discover import sizes
 from reput.store_format.discover.config import FoundConf, found_conf
 from reput.store_format.discover.config_faults import FORCED, unsealed
 from reput.store_format.discover.delay_levels import SCHEDULE, SETTING, OlderDelays, shown_delays
 from reput.store_format.discover.purpose import Purpose, Unknown
 from reput.store_format.discover.release import Clues, clues_of, looked_at, open_all, release_found
-from reput.store_format.discover.sizes import (
-    BATCH_QUEUE,
-    ENTRIES,
-    QUEUE,
-    SEGMENT,
-    SIZES,
-    SLOTS,
-    FileSizes,
-    SizeDisagrees,
-    agreed_pair,
-    fitting_sizes,
-    rounded,
-)
 from reput.store_format.faults import StoreError
 from reput.store_format.files.by_url import place_at
 from reput.store_format.files.folder import Folder, Place
@@ -44,18 +32,7 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     MANIFEST,
 )
-from reput.store_format.release.profiles import (
-    RELEASES,
-    Clue,
-    Era,
-    Has,
-    UnknownRelease,
-    eras_of,
-    eras_text,
-    left_by,
-    release_named,
-    span,
-)
+from reput.store_format.release import profiles
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import Settings, merge_layers, settings_from
 
@@ -91,11 +68,11 @@ def store_at(
 RELEASE, ERAS = "rocketmq", "eras"
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _PHRASES = {
-    SEGMENT: "segments of {}",
-    QUEUE: "queue files of {}",
-    BATCH_QUEUE: "batch queue files of {}",
-    SLOTS: "index files of {} slots",
-    ENTRIES: "{} entries",  # said after the slots
+    sizes.SEGMENT: "segments of {}",
+    sizes.QUEUE: "queue files of {}",
+    sizes.BATCH_QUEUE: "batch queue files of {}",
+    sizes.SLOTS: "index files of {} slots",
+    sizes.ENTRIES: "{} entries",  # said after the slots
     RELEASE: "RocketMQ {}",
     ERAS: "releases {}",
     INDEX_NAMES: "index files named in {}",
@@ -114,7 +91,7 @@ def _phrase(name: str, value: Any) -> str:
     form = _PHRASES.get(name)
     if form is None:
         return f"{name}={setting_text(value)}"
-    if name in (SEGMENT, QUEUE, BATCH_QUEUE):
+    if name in (sizes.SEGMENT, sizes.QUEUE, sizes.BATCH_QUEUE):
         return form.format(size_text(value))
     return form.format(f"{value:,}" if isinstance(value, int) else value)
 
@@ -154,7 +131,9 @@ class Discovered:
     found: dict[str, FoundValue] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     torn: str = ""  # why the size of segments is in doubt: the only one seems to be a part
-    eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
+    eras: tuple[
+        profiles.Era, ...
+    ] = ()  # the releases that the store's broker had, where it had several
     again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
     others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
     left: tuple[str, ...] = ()  # the releases that may have written last, where the user named none
@@ -178,7 +157,7 @@ class Discovered:
         older = tuple(era for era in self.eras[:-1] if era.start < start)
         eras = (*older, self.eras[-1]._replace(start=start))
         again = tuple(each for each in self.again if each[0] < start)
-        found = {**self.found, ERAS: self.found[ERAS]._replace(value=eras_text(eras))}
+        found = {**self.found, ERAS: self.found[ERAS]._replace(value=profiles.eras_text(eras))}
         return replace(self, eras=eras, again=again, found=found)
 
     def of_one_release(self) -> "Discovered":
@@ -186,8 +165,8 @@ class Discovered:
         if len(self.eras) < 2:
             return replace(self, again=())
         text = (
-            f"the store's own files are of several releases ({eras_text(self.eras)}); all is "
-            f"derived as RocketMQ {self.release} would, which wrote last"
+            f"the store's own files are of several releases ({profiles.eras_text(self.eras)}); all "
+            f"is derived as RocketMQ {self.release} would, which wrote last"
         )
         return replace(self, eras=(), again=(), warnings=[*self.warnings, text])
 
@@ -221,10 +200,10 @@ def discover(
 
     try:
         found = discovered(at)
-    except UnknownRelease:
+    except profiles.UnknownRelease:
         if purpose.unknown is not Unknown.NEWEST or at.rocketmq:
             raise
-        found = discovered(at._replace(rocketmq=RELEASES[-1]))
+        found = discovered(at._replace(rocketmq=profiles.RELEASES[-1]))
     if purpose.agrees and found.contradicted:  # what is added would not fit
         raise SettingError(f"{found.contradicted}; leave --rocketmq out")
     if purpose.due_times and found.delays_wrong:  # other times of delivery than the queues have
@@ -238,7 +217,7 @@ class _Discovery:
     def __init__(self, at: StoreAt, purpose: Purpose, derived: Folder) -> None:
         self.purpose = purpose
         self.store = store = at.folder
-        self.release = release_named(at.rocketmq) if at.rocketmq else None
+        self.release = profiles.release_named(at.rocketmq) if at.rocketmq else None
         self.derived = derived
         self.conf: FoundConf | None = found_conf(store)
         self.user = merge_layers(dict(at.settings))
@@ -250,11 +229,11 @@ class _Discovery:
         self.conf_names = {BY_NAME[name].name for layer in self.conf_layers for name in layer}
         self.of_conf = settings_from(*self.conf_layers).by_name()
         self.folders = log_folders(store, settings_from(*self.conf_layers, self.user))
-        self.files = FileSizes(store.storage, self.folders, derived)
+        self.files = sizes.FileSizes(store.storage, self.folders, derived)
         self.found: dict[str, FoundValue] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
         self.torn = self.contradicted = self.alike = self.delays_wrong = ""
-        self.eras: tuple[Era, ...] = ()
+        self.eras: tuple[profiles.Era, ...] = ()
         self.others, self.left = tuple[str, ...](), tuple[str, ...]()
         self.again: tuple[tuple[int, int], ...] = ()
         self.by_manifest = False
@@ -265,7 +244,7 @@ class _Discovery:
     def result(self) -> Discovered:
         self._of_the_conf()
         self._segments()
-        for name, kind in ((QUEUE, CONSUME_QUEUE), (BATCH_QUEUE, BATCH_CONSUME_QUEUE)):
+        for name, kind in ((sizes.QUEUE, CONSUME_QUEUE), (sizes.BATCH_QUEUE, BATCH_CONSUME_QUEUE)):
             self._queues(name, kind)
         self._index()
         self._multi_dispatch()
@@ -289,10 +268,12 @@ class _Discovery:
         release, settings = manifest.get(RELEASE), manifest.get("settings")
         by = f"by {self.derived}/{MANIFEST}"
         if self.release is None and isinstance(release, str):
-            self.release, self.by_manifest = release_named(release), True
+            self.release, self.by_manifest = profiles.release_named(release), True
             self._add(RELEASE, self.release, by)
         for name, value in settings.items() if isinstance(settings, dict) else ():
-            counts = name in _DEFAULTS and "storepath" not in name.lower() and name not in SIZES
+            counts = (
+                name in _DEFAULTS and "storepath" not in name.lower() and name not in sizes.SIZES
+            )
             if counts and name not in self.given and value != _DEFAULTS[name]:
                 BY_NAME[name].value(setting_text(value))
                 self._add(name, value, by)
@@ -303,7 +284,7 @@ class _Discovery:
     def _of_the_conf(self) -> None:
         for name, text in self.conf.settings.items() if self.conf else ():
             known = BY_NAME[name]
-            counts = known.name in self.of_conf and known.name not in (*SIZES, *self.given)
+            counts = known.name in self.of_conf and known.name not in (*sizes.SIZES, *self.given)
             if counts and known.differs(text, name):
                 self._add(known.name, self.of_conf[known.name], f"by {self.conf_path}")
 
@@ -312,32 +293,34 @@ class _Discovery:
     def _segments(self) -> None:
         shown = self.files.segment()
         if shown is None:
-            self._nobody(SEGMENT)
-            if SEGMENT in self.found and self.found[SEGMENT].by == _NOBODY:
+            self._nobody(sizes.SEGMENT)
+            if sizes.SEGMENT in self.found and self.found[sizes.SEGMENT].by == _NOBODY:
                 self._unshown()
             return
-        wanted = self.given.get(SEGMENT)
+        wanted = self.given.get(sizes.SEGMENT)
         short = shown.files < 2 and wanted is not None and shown.value < wanted
         if wanted is not None and wanted not in shown.lengths and not short:
-            self._disagrees(SEGMENT, wanted, shown.value, "segments", shown.files)
-        self._size(SEGMENT, shown.value)
+            self._disagrees(sizes.SEGMENT, wanted, shown.value, "segments", shown.files)
+        self._size(sizes.SEGMENT, shown.value)
 
     def _unshown(self) -> None:
         """Doubt the default where there are segments of another length, which show none."""
         segments = self.files.segments
-        wrong = next((each for each in segments if each.state.size != _DEFAULTS[SEGMENT]), None)
+        wrong = next(
+            (each for each in segments if each.state.size != _DEFAULTS[sizes.SEGMENT]), None
+        )
         if wrong is None or self.store.storage.back_to_back:
             return
-        able = ", ".join(f"{size} ({size_text(size)})" for size in fitting_sizes(segments))
+        able = ", ".join(f"{size} ({size_text(size)})" for size in sizes.fitting_sizes(segments))
         self.torn = (
             f"{wrong.path}: has {wrong.state.size} bytes, and no file shows how long the broker "
-            f"makes its segments; its broker.conf does: --broker-conf FILE, or --set {SEGMENT}=..."
-            + (f", of which these would fit: {able}" if able else "")
+            f"makes its segments; its broker.conf does: --broker-conf FILE, or --set "
+            f"{sizes.SEGMENT}=..." + (f", of which these would fit: {able}" if able else "")
         )
         self.warnings.append(self.torn)
 
     def _queues(self, name: str, kind: str) -> None:
-        batch = name == BATCH_QUEUE
+        batch = name == sizes.BATCH_QUEUE
         shown = self.files.queue(batch)
         if shown is None:
             if not batch:
@@ -345,61 +328,64 @@ class _Discovery:
             return
         wanted = self.given.get(name)
         if wanted is not None:
-            wanted = rounded(name, wanted)
+            wanted = sizes.rounded(name, wanted)
             if wanted not in shown.lengths and (shown.files > 1 or shown.value > wanted):
                 self._disagrees(name, wanted, shown.value, f"files in {kind}/", shown.files)
         self._size(name, shown.value)
 
     def _index(self) -> None:
-        given = {name: self.given[name] for name in (SLOTS, ENTRIES) if name in self.given}
-        usual = {name: self.of_conf[name] for name in (SLOTS, ENTRIES)}
+        given = {
+            name: self.given[name] for name in (sizes.SLOTS, sizes.ENTRIES) if name in self.given
+        }
+        usual = {name: self.of_conf[name] for name in (sizes.SLOTS, sizes.ENTRIES)}
         shown = self.files.index(usual, given)
         if shown is None:
-            self._nobody(SLOTS, ENTRIES)
+            self._nobody(sizes.SLOTS, sizes.ENTRIES)
             return
         self._doubt(shown.end)
         if shown.pair is None:
             self._index_without_entries(shown.length, usual | given)
             return
-        pair = agreed_pair(f"{self.derived}/{INDEX}", shown, shown.pair, given)
+        pair = sizes.agreed_pair(f"{self.derived}/{INDEX}", shown, shown.pair, given)
         for name, value in pair.items():
             self._size(name, value, "by their length and first entry")
 
     def _doubt(self, index_end: int) -> None:
         """Warn if the log's only segment is a part: the index has messages after its end."""
         segments = self.files.segments
-        if self.torn or SEGMENT not in self.found or len(segments) != 1:
+        if self.torn or sizes.SEGMENT not in self.found or len(segments) != 1:
             return
         if index_end >= (only := segments[0]).end:
             self.torn = (
                 f"{only.path}: ends at {only.end}, but the index has messages up to {index_end}: "
-                f"it is a part of a larger segment (--set {SEGMENT}=... says how large it was), or "
-                f"later segments are missing (--set {SEGMENT}={only.end - only.start})"
+                "it is a part of a larger segment "
+                f"(--set {sizes.SEGMENT}=... says how large it was), or "
+                f"later segments are missing (--set {sizes.SEGMENT}={only.end - only.start})"
             )
             self.warnings.append(self.torn)
 
     def _index_without_entries(self, length: int, pair: dict[str, int]) -> None:
         """Take the given or default sizes for index files without any entry, if they fit."""
-        if SLOTS in self.given and ENTRIES in self.given:
+        if sizes.SLOTS in self.given and sizes.ENTRIES in self.given:
             return
-        if file_bytes(pair[SLOTS], pair[ENTRIES]) == length:
-            for name in (SLOTS, ENTRIES):
+        if file_bytes(pair[sizes.SLOTS], pair[sizes.ENTRIES]) == length:
+            for name in (sizes.SLOTS, sizes.ENTRIES):
                 self._size(name, pair[name], "by their length")
             return
         self.warnings.append(
             f"{self.derived}/{INDEX}: files of {length} bytes and no entry that would show "
-            f"{SLOTS} and {ENTRIES}: RocketMQ's defaults are taken; --set gives others"
+            f"{sizes.SLOTS} and {sizes.ENTRIES}: RocketMQ's defaults are taken; --set gives others"
         )
 
     def _size(self, name: str, value: int, by: str = "by their size") -> None:
         if name in self.given:
             return
-        if name != SEGMENT and value > _TIMES_DEFAULT * _DEFAULTS[name]:
+        if name != sizes.SEGMENT and value > _TIMES_DEFAULT * _DEFAULTS[name]:
             raise SettingError(
                 f"{self.store}: its files say {name}={value}, more than {_TIMES_DEFAULT} times "
                 f"RocketMQ's default {_DEFAULTS[name]}; if that is so, give --set {name}={value}"
             )
-        if name in self.conf_names and rounded(name, self.of_conf[name]) != value:
+        if name in self.conf_names and sizes.rounded(name, self.of_conf[name]) != value:
             self.warnings.append(
                 f"{self.conf_path}: {name}={self.of_conf[name]}, but the store's files say "
                 f"{value}, which is obeyed"
@@ -412,7 +398,7 @@ class _Discovery:
             self._add(name, self.of_conf[name], by)
 
     def _disagrees(self, name: str, wanted: int, value: int, what: str, files: int) -> None:
-        raise SizeDisagrees(
+        raise sizes.SizeDisagrees(
             f"{self.store}: {files:,} {what} have {value} bytes, and {name} is {wanted}; "
             f"give --set {name}={value}, or leave it out"
         )
@@ -460,39 +446,43 @@ class _Discovery:
             return self.release
         if not self.files.segments:  # whoever reads the log reports what is missing
             if self.purpose.adds:
-                self._add(RELEASE, RELEASES[-1], NEW_STORE)
-            return RELEASES[-1]
+                self._add(RELEASE, profiles.RELEASES[-1], NEW_STORE)
+            return profiles.RELEASES[-1]
         parsed = settings_from(settings)
         self.log = self.files.log(parsed.mapped_file_size_commit_log)
         clues = clues_of(self.store, self.log, parsed, self.derived, self.purpose.index)
         release, self.again = self.release or self._which(clues, parsed), clues.again
-        left = left_by(clues.hard)
+        left = profiles.left_by(clues.hard)
         if left and release not in left:
-            shown = next(clue.seen for clue in clues.hard if release not in left_by([clue]))
+            shown = next(
+                clue.seen for clue in clues.hard if release not in profiles.left_by([clue])
+            )
             self.contradicted = (
-                f"--rocketmq {release}: the store's files are of {span(left)}: {shown}"
+                f"--rocketmq {release}: the store's files are of {profiles.span(left)}: {shown}"
             )
             self.warnings.append(self.contradicted)
         elif len(clues.periods) > 1:
-            self.eras = eras_of(clues.periods, release, left)
+            self.eras = profiles.eras_of(clues.periods, release, left)
             if len(self.eras) > 1:
-                self._add(ERAS, eras_text(self.eras), "by what the index shows")
+                self._add(ERAS, profiles.eras_text(self.eras), "by what the index shows")
         return release
 
     def _which(self, clues: Clues, settings: Settings) -> str:
         hints = list(clues.hints)
         if self.purpose.adds and clues.text_ends is not None:
-            hints.append(Clue("", "5.2.0") if clues.text_ends else Clue("", "", "5.1.4"))
-        has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.purpose.adds)
+            hints.append(
+                profiles.Clue("", "5.2.0") if clues.text_ends else profiles.Clue("", "", "5.1.4")
+            )
+        has = profiles.Has(settings.enable_multi_dispatch, not clues.has_keys, self.purpose.adds)
 
-        def look(has: Has) -> Has:
+        def look(has: profiles.Has) -> profiles.Has:
             return looked_at(self.store.storage, self.log, self.left, has, settings)
 
-        self.left = tuple(left_by(clues.hard))
+        self.left = tuple(profiles.left_by(clues.hard))
         try:
             compared = self.purpose.unknown is Unknown.NEWEST_LEFT
             found = release_found(clues.hard, hints, has, look, compared)
-        except UnknownRelease:
+        except profiles.UnknownRelease:
             open_all(self.store.storage, self.log)  # an unreadable segment is reported as that
             raise
         self.others, self.alike = found.others, found.alike

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format import layouts
 from reput.store_format.dispatch.dispatch import Dispatching, DispatchRules, Puts, dispatch
 from reput.store_format.dispatch.queue_table import (
     BATCH_TOPIC,
@@ -26,14 +27,6 @@ from reput.store_format.dispatch.queue_table import (
 from reput.store_format.dispatch.runs import PositionRules, QueueRuns, Room, group_by_queue
 from reput.store_format.faults import HEAD_FIELDS, Fault
 from reput.store_format.kernels.java_text import decode
-from reput.store_format.layouts import (
-    DLEDGER_HEAD,
-    INDEX_MESSAGE,
-    QUEUE_PUT,
-    RECORD_FIXED_BYTES,
-    RECORD_HEAD,
-    RECORD_HEAD_BYTES,
-)
 from reput.store_format.log.properties import new_spans
 from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows, find_record
 from reput.store_format.log.rules import NO_HEADS
@@ -165,15 +158,15 @@ class Buffers:
         self.stretch_bytes = stretch_bytes
         self.window_bytes = window_bytes = window_bytes or WINDOW_BYTES
         # A short stretch needs only small tables, so that tests and tiny stores start at once.
-        most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
+        most = min(most_puts, max(stretch_bytes // layouts.RECORD_FIXED_BYTES, 0) + (1 << 16))
         self.window = np.empty(min(window_bytes, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
         self.rows = np.zeros(most_rows(len(self.window)), RECORD_ROW)
         self.table = new_table(most, min(NAME_BYTES, stretch_bytes + (1 << 17)))
         most_hashes = min(INDEX_PUTS, stretch_bytes // 2 + (1 << 16))
         self.puts = Puts(
-            np.zeros(most, QUEUE_PUT),
+            np.zeros(most, layouts.QUEUE_PUT),
             np.zeros(most_hashes, np.int32),
-            np.zeros(most_hashes, INDEX_MESSAGE),
+            np.zeros(most_hashes, layouts.INDEX_MESSAGE),
             np.zeros(3, np.int64),
         )
         self.spans = new_spans()
@@ -373,7 +366,7 @@ class Scan:
         """The first record that starts at its own physicalOffset; NONE_FOUND if none does."""
         s = self.stretch
         # A record that starts in the stretch may have some of its first fields after the end.
-        before = self.walk.head + RECORD_HEAD_BYTES - 1
+        before = self.walk.head + layouts.RECORD_HEAD_BYTES - 1
         limit = min(s.end + before, s.segment_end)
         for at, window in self.walk.windows(s.start, limit, before):
             if window.max(initial=0):  # `any` takes five times as long
@@ -392,11 +385,13 @@ class Scan:
 
     def _value_at(self, at: int) -> int:
         """The totalSize, or a DLedger head's field at fault, by default its size."""
-        head = np.zeros(RECORD_HEAD.itemsize, np.uint8)
+        head = np.zeros(layouts.RECORD_HEAD.itemsize, np.uint8)
         self.read(at, head[: self.stretch.segment_end - at])
         if not self.walk.head:
-            return int(np.frombuffer(head, RECORD_HEAD)[0]["totalSize"])
-        return int(np.frombuffer(head, DLEDGER_HEAD)[0][HEAD_FIELDS.get(self.end.fault, "size")])
+            return int(np.frombuffer(head, layouts.RECORD_HEAD)[0]["totalSize"])
+        return int(
+            np.frombuffer(head, layouts.DLEDGER_HEAD)[0][HEAD_FIELDS.get(self.end.fault, "size")]
+        )
 
 
 def _runs(numbered: list[TableQueue], puts: Rows, room: Room, times: bool) -> Runs:

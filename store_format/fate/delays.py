@@ -24,25 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.discover.delay_levels import LevelDelays
-from reput.store_format.fate.gather import (
-    BAD_OUT,
-    BAD_REAL_QID,
-    NO_REAL_TOPIC,
-    NONE,
-    OTHER,
-    SCHEDULE,
-    SKIPPED_MOST,
-    WHEEL,
-    Gathered,
-    Marks,
-    Skipped,
-)
+from reput.store_format.fate import gather
 from reput.store_format.fate.transactions import concerns as of_transactions
 from reput.store_format.rocksdb.rows import Timers
 
 # For this long after a message was due its delivery may be on its way.
 _ON_ITS_WAY_MS = 10_000
-_UNDELIVERABLE = BAD_REAL_QID | NO_REAL_TOPIC | BAD_OUT
+_UNDELIVERABLE = gather.BAD_REAL_QID | gather.NO_REAL_TOPIC | gather.BAD_OUT
 
 
 class DelayState(StrEnum):
@@ -97,19 +85,19 @@ class Read(NamedTuple):
     timers: Timers | None = None  # of a broker that keeps them in RocksDB
 
 
-def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
+def concerns(marks: gather.Marks) -> npt.NDArray[np.bool_]:
     """Which marks are of delayed messages and of deliveries."""
     waits = _waits(marks)
-    waits |= (marks["kind"] == OTHER) & (marks["sentOn"] == 1)
+    waits |= (marks["kind"] == gather.OTHER) & (marks["sentOn"] == 1)
     return waits
 
 
-def any_fate(marks: Marks) -> npt.NDArray[np.bool_]:
+def any_fate(marks: gather.Marks) -> npt.NDArray[np.bool_]:
     """Which marks are of delayed messages, of deliveries or of transactions."""
     return concerns(marks) | of_transactions(marks)
 
 
-def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterator[Delayed]:
+def resolve(gathered: gather.Gathered, delays: Mapping[int, int], read: Read) -> Iterator[Delayed]:
     """All delayed messages that the log has and a broker can deliver, by their places.
 
     delays: each level's milliseconds. Holds what was gathered, and some numbers a message.
@@ -118,7 +106,7 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
         yield Delayed(STATES[state], *numbers)
 
 
-def judged(gathered: Gathered, delays: Mapping[int, int], read: Read) -> npt.NDArray[Any]:
+def judged(gathered: gather.Gathered, delays: Mapping[int, int], read: Read) -> npt.NDArray[Any]:
     """What `resolve` gives, as rows (DELAYED)."""
     marks, last = gathered.marks, gathered.last_timestamp
     waits = _waits(marks)
@@ -126,16 +114,16 @@ def judged(gathered: Gathered, delays: Mapping[int, int], read: Read) -> npt.NDA
     asks = marks[deletes]
     marks = marks[~(deletes | waits & (marks["flaws"] & _UNDELIVERABLE != 0))]
     deliveries, superseded = _deliveries(marks)
-    levels = np.where(marks["kind"] == WHEEL, 0, marks["queueId"].astype(np.int64) + 1)
+    levels = np.where(marks["kind"] == gather.WHEEL, 0, marks["queueId"].astype(np.int64) + 1)
     chosen = _waits(marks) & ~superseded
-    chosen &= (marks["kind"] == WHEEL) | np.isin(levels, list(delays))
+    chosen &= (marks["kind"] == gather.WHEEL) | np.isin(levels, list(delays))
     marks, found = marks[chosen], np.zeros(np.count_nonzero(chosen), DELAYED)
     for name in ("physicalOffset", "queueOffset"):
         found[name] = marks[name]
     found["level"], found["delivery"], found["due"] = (
         levels[chosen], deliveries[chosen], marks["out"]
     )  # fmt: skip
-    level, due, delivered = found["level"], found["due"], found["delivery"] != NONE
+    level, due, delivered = found["level"], found["due"], found["delivery"] != gather.NONE
     passed = _timers_passed(read, found, delivered)
     for each in np.unique(level[level > 0]).tolist():
         mine = np.flatnonzero(level == each)
@@ -174,24 +162,26 @@ def _timers_passed(
     return passed
 
 
-def unread(gathered: Gathered, delays: Mapping[int, int]) -> list[Skipped]:
+def unread(gathered: gather.Gathered, delays: Mapping[int, int]) -> list[gather.Skipped]:
     """Messages in queues of the schedule topic that are no level's, which brokers do not read."""
     marks = gathered.marks
     level = marks["queueId"].astype(np.int64) + 1
-    wrong = (marks["kind"] == SCHEDULE) & ~np.isin(level, list(delays))
+    wrong = (marks["kind"] == gather.SCHEDULE) & ~np.isin(level, list(delays))
     reason = f"is none of the {len(delays)} levels of messageDelayLevel: brokers do not read it"
     return [
-        Skipped(int(mark["physicalOffset"]), "queueId", reason)
-        for mark in marks[wrong][:SKIPPED_MOST]
+        gather.Skipped(int(mark["physicalOffset"]), "queueId", reason)
+        for mark in marks[wrong][: gather.SKIPPED_MOST]
     ]
 
 
-def _waits(marks: Marks) -> npt.NDArray[np.bool_]:
-    waits: npt.NDArray[np.bool_] = (marks["kind"] == SCHEDULE) | (marks["kind"] == WHEEL)
+def _waits(marks: gather.Marks) -> npt.NDArray[np.bool_]:
+    waits: npt.NDArray[np.bool_] = (marks["kind"] == gather.SCHEDULE) | (
+        marks["kind"] == gather.WHEEL
+    )
     return waits
 
 
-def _recalled(marks: Marks, asks: Marks) -> npt.NDArray[np.bool_]:
+def _recalled(marks: gather.Marks, asks: gather.Marks) -> npt.NDArray[np.bool_]:
     """Which messages of the timer wheel were recalled.
 
     The message that recalls it names its UNIQ_KEY, from 5.3.2 on with the topic before it, and is
@@ -207,11 +197,11 @@ def _recalled(marks: Marks, asks: Marks) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _deliveries(marks: Marks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _deliveries(marks: gather.Marks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """For each mark the place of its delivered record, or NONE; and whether the message was put
     back into the timer topic, so that a later mark stands for it.
     """
-    found = np.full(len(marks), NONE, np.int64)
+    found = np.full(len(marks), gather.NONE, np.int64)
     superseded = np.zeros(len(marks), np.bool_)
     if not len(marks):
         return found, superseded
@@ -227,7 +217,7 @@ def _deliveries(marks: Marks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.boo
     for start, stop in zip(starts[more].tolist(), stops[more].tolist(), strict=True):
         waiting: deque[int] = deque()
         for i in order[start:stop].tolist():
-            if marks["kind"][i] == OTHER:
+            if marks["kind"][i] == gather.OTHER:
                 if waiting:
                     found[waiting.popleft()] = marks["physicalOffset"][i]
                 continue

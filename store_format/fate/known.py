@@ -11,38 +11,15 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format import names
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config import config_table, consumer_offsets, has_rows
+from reput.store_format.fate import gather
 from reput.store_format.fate.delays import Read
-from reput.store_format.fate.gather import (
-    ENDED,
-    HALF,
-    MARK,
-    NAMED,
-    OP,
-    ROCKSDB_HALF,
-    ROCKSDB_OP,
-    WHEEL,
-    Gathered,
-    Keep,
-    Marks,
-    gather_on_all_cores,
-    mark_records,
-    named_by_op,
-)
 from reput.store_format.files.folder import Folder
 from reput.store_format.layouts import TIMER_CHECK, TIMER_UNIT
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, ROCKSDB_OP_TOPIC
-from reput.store_format.names import (
-    ABORT,
-    CONFIG,
-    DELAY_OFFSETS,
-    STORE_DB,
-    TIMER_CHECK_FILE,
-    TIMER_LOG,
-    parse_segment_name,
-)
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.rocksdb.database import Database, RocksDBError, open_database
@@ -58,7 +35,7 @@ def gather_few(
     op_queue: Callable[[str], Queue],
     split: bool,
     near_end: int,
-) -> Gathered:
+) -> gather.Gathered:
     """Gather the marks of one message's records, whose places are known, without a walk.
 
     op_queue: opens a topic's queue of op messages, if there is a half message; op messages after
@@ -66,8 +43,8 @@ def gather_few(
     a record is, 0 if not known. Raises NoRecord, NotInLog, BadQueue.
     """
     marks = [_mark(log, place, split) for place in sorted(set(places))]
-    halves = [each for each in marks if each["kind"][0] == HALF]
-    ended = [np.zeros(0, ENDED)]
+    halves = [each for each in marks if each["kind"][0] == gather.HALF]
+    ended = [np.zeros(0, gather.ENDED)]
     wanted = {int(half["queueOffset"][0]): int(half["physicalOffset"][0]) for half in halves}
     if halves:
         first = int(halves[0]["physicalOffset"][0])
@@ -76,7 +53,7 @@ def gather_few(
             if not wanted:
                 break
             record = log.record_at(entry.physical_offset)
-            named, _ = named_by_op(
+            named, _ = gather.named_by_op(
                 record.physical_offset, record.store_timestamp, record.properties, log.body(record)
             )
             at = record.physical_offset  # an op stands behind its half message
@@ -85,42 +62,46 @@ def gather_few(
                 for half in named["halfOffset"].tolist():
                     wanted.pop(half, None)
                 ended.append(named)
-                op = np.zeros(1, MARK)
-                op["kind"], op["physicalOffset"] = OP, record.physical_offset
+                op = np.zeros(1, gather.MARK)
+                op["kind"], op["physicalOffset"] = gather.OP, record.physical_offset
                 marks.append(op)
     marks += _ops_of_places(log, marks, op_queue, split)
-    found = np.concatenate([np.zeros(0, MARK), *marks])
+    found = np.concatenate([np.zeros(0, gather.MARK), *marks])
     found = found[np.argsort(found["physicalOffset"], kind="stable")]
-    return Gathered(found, np.concatenate(ended), [], 0, last_timestamp(log, near_end), [], 0)
+    return gather.Gathered(
+        found, np.concatenate(ended), [], 0, last_timestamp(log, near_end), [], 0
+    )
 
 
 def gather_since(
-    log: LogReader, places: Iterable[int], since: int, keep: Keep, split: bool, end: int
-) -> Gathered:
+    log: LogReader, places: Iterable[int], since: int, keep: gather.Keep, split: bool, end: int
+) -> gather.Gathered:
     """Gather the marks at known places, and of all records from `since` on, which is read on all
     cores. Raises NoRecord, NotInLog.
     """
     segments = [segment for segment in log.segments if segment.end > since]
-    late = gather_on_all_cores(log, segments, keep, split, end)
+    late = gather.gather_on_all_cores(log, segments, keep, split, end)
     known = [
         _mark(log, place, split)
         for place in sorted(places)
         if log.start <= place < segments[0].start
     ]
-    return late._replace(marks=np.concatenate([np.zeros(0, MARK), *known, late.marks]))
+    return late._replace(marks=np.concatenate([np.zeros(0, gather.MARK), *known, late.marks]))
 
 
 def _ops_of_places(
-    log: LogReader, marks: list[Marks], op_queue: Callable[[str], Queue], split: bool
-) -> list[Marks]:
+    log: LogReader, marks: list[gather.Marks], op_queue: Callable[[str], Queue], split: bool
+) -> list[gather.Marks]:
     """The marks of op messages that name half messages in RocksDB's topic, by their places."""
-    wanted = {int(each["physicalOffset"][0]) for each in marks if each["kind"][0] == ROCKSDB_HALF}
-    found: list[Marks] = []
+    wanted = {
+        int(each["physicalOffset"][0]) for each in marks if each["kind"][0] == gather.ROCKSDB_HALF
+    }
+    found: list[gather.Marks] = []
     if wanted:
         ops = op_queue(ROCKSDB_OP_TOPIC)
         for entry in ops.entries(_position_after(ops, min(wanted))):
             op = _mark(log, entry.physical_offset, split)
-            if op["kind"][0] == ROCKSDB_OP and int(op["prepared"][0]) in wanted:
+            if op["kind"][0] == gather.ROCKSDB_OP and int(op["prepared"][0]) in wanted:
                 wanted.discard(int(op["prepared"][0]))
                 found.append(op)
             if not wanted:
@@ -128,12 +109,14 @@ def _ops_of_places(
     return found
 
 
-def _mark(log: LogReader, place: int, split: bool) -> Marks:
+def _mark(log: LogReader, place: int, split: bool) -> gather.Marks:
     """The mark (MARK, one) of the record at a place."""
-    mark: Marks = np.zeros(1, MARK)
+    mark: gather.Marks = np.zeros(1, gather.MARK)
     start = log.start_of(place)
     for step in log.steps(start, start + 1):
-        mark_records(step.window, step.rows, split, True, np.empty((NAMED, 2), np.int64), mark)
+        gather.mark_records(
+            step.window, step.rows, split, True, np.empty((gather.NAMED, 2), np.int64), mark
+        )
     return mark
 
 
@@ -170,9 +153,9 @@ def _position_after(queue: Queue, place: int) -> int:
 _Rows = TypeVar("_Rows")
 
 
-def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows | None:
+def half_rows(store: OpenedStore, gathered: gather.Gathered, notes: Notes) -> HalfRows | None:
     """RocksDB's rows of half messages; None where the log has none, or they cannot be read."""
-    if not np.any(gathered.marks["kind"] == ROCKSDB_HALF):
+    if not np.any(gathered.marks["kind"] == gather.ROCKSDB_HALF):
         return None
     unread = "which half messages of transRocksDBEnable were checked or given up is not known"
     return _read(store, read_half_rows, unread, notes)
@@ -180,9 +163,9 @@ def half_rows(store: OpenedStore, gathered: Gathered, notes: Notes) -> HalfRows 
 
 def timers_in_rocksdb(store: Folder) -> Timers | None:
     """RocksDB's rows of timers (timerRocksDBEnable); None without any. Raises RocksDBError."""
-    if not has_rows(store / STORE_DB):
+    if not has_rows(store / names.STORE_DB):
         return None
-    with closing(open_database(store / STORE_DB)) as database:
+    with closing(open_database(store / names.STORE_DB)) as database:
         return _in_use(store, database)
 
 
@@ -196,9 +179,9 @@ def _in_use(store: Folder, database: Database) -> Timers | None:
     return None
 
 
-def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes) -> Read:
+def with_timers(store: OpenedStore, gathered: gather.Gathered, read: Read, notes: Notes) -> Read:
     """`read`, with RocksDB's rows of timers where the log has timers."""
-    if not np.any(gathered.marks["kind"] == WHEEL):
+    if not np.any(gathered.marks["kind"] == gather.WHEEL):
         return read
     unread = "which timers of timerRocksDBEnable are delivered for good is not known"
     rows = _read(store, partial(_in_use, store.folder), unread, notes)
@@ -208,7 +191,7 @@ def with_timers(store: OpenedStore, gathered: Gathered, read: Read, notes: Notes
 def _read(
     store: OpenedStore, rows: Callable[[Database], _Rows], unread: str, notes: Notes
 ) -> _Rows | None:
-    folder = store.folder / STORE_DB
+    folder = store.folder / names.STORE_DB
     if not has_rows(folder):
         return None
     try:
@@ -263,9 +246,9 @@ def furthest_unit(store: Folder) -> int:
 def timer_log_names(store: Folder) -> list[tuple[str, int]]:
     """The files of timerlog, with their lengths in bytes; other names are left out."""
     found = []
-    for name, state in store.listed(TIMER_LOG):
+    for name, state in store.listed(names.TIMER_LOG):
         try:
-            parse_segment_name(name)
+            names.parse_segment_name(name)
         except ValueError:
             continue
         if state is not None:
@@ -286,7 +269,7 @@ def timer_rows(store: Folder) -> Iterator[tuple[int, Units]]:
     to the zeros after its last unit, and some of these.
     """
     for name, length in timer_log_names(store):
-        with closing(store.open(f"{TIMER_LOG}/{name}")) as reader:
+        with closing(store.open(f"{names.TIMER_LOG}/{name}")) as reader:
             for start in range(0, length // _UNIT, _READ_UNITS):
                 raw = np.zeros(min(_READ_UNITS, length // _UNIT - start) * _UNIT, np.uint8)
                 reader.read_into(start * _UNIT, raw)
@@ -304,7 +287,7 @@ _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that check
 
 def read_timer_check(store: Folder) -> np.void | None:
     """The fields (TIMER_CHECK) of timercheck; None without one."""
-    head = store.head(f"{CONFIG}/{TIMER_CHECK_FILE}", TIMER_CHECK.itemsize)
+    head = store.head(f"{names.CONFIG}/{names.TIMER_CHECK_FILE}", TIMER_CHECK.itemsize)
     if head is None or len(head) < TIMER_CHECK.itemsize:
         return None
     check: np.void = np.frombuffer(head, TIMER_CHECK)[0]
@@ -313,7 +296,7 @@ def read_timer_check(store: Folder) -> np.void | None:
 
 def read_progress(store: Folder, notes: Notes) -> Read:
     """How far the broker has delivered. What cannot be read is noted, and counts as missing."""
-    table = config_table(store, DELAY_OFFSETS, notes)
+    table = config_table(store, names.DELAY_OFFSETS, notes)
     levels = None
     if table is not None:
         levels = {
@@ -324,7 +307,7 @@ def read_progress(store: Folder, notes: Notes) -> Read:
     check, position, read = read_timer_check(store), None, 0
     if check is not None:
         position, read = int(check["lastTimerQueueOffset"]), int(check["lastReadTimeMs"])
-    stopped = store.head(ABORT, 0) is None
+    stopped = store.head(names.ABORT, 0) is None
     waiting = cache(lambda: waiting_units(store, read))  # timerlog, once it is asked for
 
     return Read(levels, position, read, stopped, lambda places: np.isin(places, waiting()))

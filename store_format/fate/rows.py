@@ -11,13 +11,7 @@ import numpy.typing as npt
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
-from reput.store_format.discover.delay_levels import (
-    LEVELS_MOST,
-    SCHEDULE,
-    LevelDelays,
-    last_delay,
-    shown_in,
-)
+from reput.store_format.discover import delay_levels
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.gather import NONE, Gathered, Keep, Skipped, gather
 from reput.store_format.fate.known import (
@@ -31,14 +25,7 @@ from reput.store_format.fate.trace import Event, Follows, TraceSettings, events
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.walk import Step
-from reput.store_format.message.message import (
-    HALF_TOPIC,
-    OP_TOPIC,
-    ROCKSDB_HALF_TOPIC,
-    ROCKSDB_OP_TOPIC,
-    TIMER_TOPIC,
-    parse_properties,
-)
+from reput.store_format.message import message
 from reput.store_format.names import LMQ_PREFIX
 from reput.store_format.notes import Notes
 from reput.store_format.query.log_scan import queue_gaps
@@ -103,8 +90,13 @@ OPEN = (
     transactions.TransactionState.ABANDONED,
 )
 ENDED = (delays.DelayState.DELIVERED, delays.DelayState.DELETED)
-_HALF_TOPICS = (HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC)
-_DELAY_TOPICS = (SCHEDULE, TIMER_TOPIC)
+_HALF_TOPICS = (
+    message.HALF_TOPIC,
+    message.OP_TOPIC,
+    message.ROCKSDB_HALF_TOPIC,
+    message.ROCKSDB_OP_TOPIC,
+)
+_DELAY_TOPICS = (delay_levels.SCHEDULE, message.TIMER_TOPIC)
 
 
 def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[TransactionRow]:
@@ -126,7 +118,7 @@ def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list
     _note_unlisted(left, notes)
     if asked and store.given and store.given.get("transRocksDBEnable") != "true":
         notes.note(
-            f"{asked:,} of {ROCKSDB_HALF_TOPIC} pending: a broker asks about these with "
+            f"{asked:,} of {message.ROCKSDB_HALF_TOPIC} pending: a broker asks about these with "
             "transRocksDBEnable=true alone"
         )
     return rows
@@ -258,18 +250,18 @@ def _near_end(store: OpenedStore) -> int:
         return 0
 
 
-def level_delays(store: OpenedStore, notes: Notes) -> LevelDelays:
+def level_delays(store: OpenedStore, notes: Notes) -> delay_levels.LevelDelays:
     """Each level's milliseconds: of messageDelayLevel, or what the schedule topic's queues show.
 
     A queue entry there has the time of delivery in place of a tagsCode.
     """
-    found = LevelDelays(dict(enumerate(store.settings.delays, 1)))
-    for queue_id, batch in store.queues.of(SCHEDULE)[:LEVELS_MOST]:
+    found = delay_levels.LevelDelays(dict(enumerate(store.settings.delays, 1)))
+    for queue_id, batch in store.queues.of(delay_levels.SCHEDULE)[: delay_levels.LEVELS_MOST]:
         level = queue_id + 1
         try:
-            queue = None if batch else store.queue(SCHEDULE, queue_id, False)
-            shown = None if queue is None else last_delay(queue, store.log, level)
-            found.keep(level, shown_in(queue, store.log) if queue is not None else ())
+            queue = None if batch else store.queue(delay_levels.SCHEDULE, queue_id, False)
+            shown = None if queue is None else delay_levels.last_delay(queue, store.log, level)
+            found.keep(level, delay_levels.shown_in(queue, store.log) if queue is not None else ())
         except BadQueue as error:
             notes.note(f"{error}; messageDelayLevel counts")
             continue
@@ -291,7 +283,6 @@ def gather_shown(
     store: OpenedStore, keep: Keep, notes: Notes, every: bool = False,
     also: Callable[[Step], None] | None = None,
 ) -> Gathered:  # fmt: skip
-    """`gather`, with progress."""
     log = store.log
     notes.to_scan += log.end - log.start
     before = notes.scanned
@@ -343,7 +334,7 @@ def transaction_row(
 ) -> TransactionRow:
     """A transaction with its records' fields; now: milliseconds. Raises NoRecord, NotInLog."""
     half = store.log.record_at(found.first)
-    properties = parse_properties(half.properties, store.profile.split_properties)
+    properties = message.parse_properties(half.properties, store.profile.split_properties)
     ended = None if found.end == NONE else store.log.record_at(found.end).store_timestamp
     return TransactionRow(
         str(found.state), properties.get("REAL_TOPIC"), properties.get("REAL_QID"),
@@ -356,7 +347,7 @@ def transaction_row(
 def delayed_row(store: OpenedStore, found: delays.Delayed, now: int) -> DelayedRow:
     """A delayed message with its record's fields; now: milliseconds. Raises NoRecord, NotInLog."""
     record = store.log.record_at(found.physical_offset)
-    properties = parse_properties(record.properties, store.profile.split_properties)
+    properties = message.parse_properties(record.properties, store.profile.split_properties)
     is_late = found.due < now and found.delivery == NONE
     return DelayedRow(
         str(found.state), "level" if found.level else "timer", found.level or None, found.due,

@@ -13,28 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format import layouts
 from reput.store_format.discover.config import consumer_offsets
-from reput.store_format.fate import delays, transactions
+from reput.store_format.fate import delays, gather, transactions
 from reput.store_format.fate.delays import Read
-from reput.store_format.fate.gather import (
-    DISCARDED,
-    HALF,
-    NONE,
-    OP,
-    OTHER,
-    ROCKSDB_HALF,
-    ROCKSDB_OP,
-    SCHEDULE,
-    WHEEL,
-    Gathered,
-    Marks,
-    hash_text,
-)
-from reput.store_format.layouts import (
-    SYS_TRANSACTION_COMMIT,
-    SYS_TRANSACTION_PREPARED,
-    SYS_TRANSACTION_ROLLBACK,
-)
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.bodies import BODY_MOST, BodyError, decompressed
 from reput.store_format.message.message import host_text, parse_properties
@@ -90,19 +72,19 @@ class Follows:
     def __init__(self, unique_key: str, origin_id: str) -> None:
         """origin_id: a broker's id, in capitals as brokers write it; "" for none."""
         self.unique_key, self.origin_id = unique_key, origin_id
-        self._key = np.uint64(hash_text(unique_key.encode()))
-        self._origin = np.uint64(hash_text(origin_id.encode()))
+        self._key = np.uint64(gather.hash_text(unique_key.encode()))
+        self._origin = np.uint64(gather.hash_text(origin_id.encode()))
         self._half = _NOWHERE  # where its first half message is
 
-    def __call__(self, marks: Marks) -> npt.NDArray[np.bool_]:
+    def __call__(self, marks: gather.Marks) -> npt.NDArray[np.bool_]:
         own: npt.NDArray[np.bool_] = np.zeros(len(marks), np.bool_)
         if self._key:
             own |= marks["key"] == self._key
         if self._origin:
             own |= marks["origin"] == self._origin
-        halves = marks["physicalOffset"][own & (marks["kind"] == HALF)]
+        halves = marks["physicalOffset"][own & (marks["kind"] == gather.HALF)]
         self._half = min([self._half, *halves.tolist()])
-        own |= (marks["kind"] == OP) & (marks["physicalOffset"] > self._half)
+        own |= (marks["kind"] == gather.OP) & (marks["physicalOffset"] > self._half)
         return own
 
     def admits(self, properties: Mapping[str, str]) -> bool:
@@ -113,22 +95,23 @@ class Follows:
 
 
 def events(
-    log: LogReader, gathered: Gathered, follows: Follows, known: TraceSettings
+    log: LogReader, gathered: gather.Gathered, follows: Follows, known: TraceSettings
 ) -> list[Event]:
     """The steps that gathered marks show, in the log's order; their records are read again."""
     marks, records = gathered.marks, {}
-    named_by_place = marks["kind"] == ROCKSDB_OP
-    for i in np.flatnonzero((marks["kind"] != OP) & ~named_by_place).tolist():
+    named_by_place = marks["kind"] == gather.ROCKSDB_OP
+    for i in np.flatnonzero((marks["kind"] != gather.OP) & ~named_by_place).tolist():
         record = log.record_at(int(marks["physicalOffset"][i]))
         properties = parse_properties(record.properties, known.split)
         if follows.admits(properties):
             records[i] = record, properties
-    halves = marks[[i for i in records if marks["kind"][i] == HALF]]
+    halves = marks[[i for i in records if marks["kind"][i] == gather.HALF]]
     named = gathered.ended[np.isin(gathered.ended["halfOffset"], halves["queueOffset"])]
     half = transactions.newest_before(
         halves["queueOffset"], halves["physicalOffset"], named["halfOffset"], named
     )
-    named = named[half != NONE]  # an op before was of another half message at that queue offset
+    # an op before was of another half message at that queue offset
+    named = named[half != gather.NONE]
     ops = np.isin(marks["physicalOffset"], named["physicalOffset"])
     places = [int(marks["physicalOffset"][i]) for i in records]
     ops |= named_by_place & np.isin(marks["prepared"], places)
@@ -159,34 +142,34 @@ def _events(
     state = states.get(record.physical_offset)
     level = due = checks = None
     names = []
-    if record.transaction == SYS_TRANSACTION_ROLLBACK:
+    if record.transaction == layouts.SYS_TRANSACTION_ROLLBACK:
         names.append("rolled back")
-    elif record.transaction == SYS_TRANSACTION_PREPARED:
+    elif record.transaction == layouts.SYS_TRANSACTION_PREPARED:
         names.append("half")
-    elif record.transaction == SYS_TRANSACTION_COMMIT and not waiting.get(home):
+    elif record.transaction == layouts.SYS_TRANSACTION_COMMIT and not waiting.get(home):
         names.append("committed")
-    if kind in (HALF, ROCKSDB_HALF):
+    if kind in (gather.HALF, gather.ROCKSDB_HALF):
         checks = int(mark["checks"])
         names.append("checked" if checks else "half")
-    elif kind == DISCARDED:
+    elif kind == gather.DISCARDED:
         checks = int(mark["checks"])
         names.append("discarded")
-    elif kind == SCHEDULE:
+    elif kind == gather.SCHEDULE:
         level = record.queue_id + 1
         if level in delay_levels:
             due = record.store_timestamp + delay_levels[level]
         names.append("delayed")
         waiting.setdefault(home, deque()).append(record.physical_offset)
-    elif kind == WHEEL:
+    elif kind == gather.WHEEL:
         due = int(mark["out"])
         names.append("rolled" if mark["rolled"] else "timed")
         if mark["deletes"]:
             names = ["recalled"]
         elif not (mark["rolled"] and waiting.get(home)):
             waiting.setdefault(home, deque()).append(record.physical_offset)
-    elif kind == OTHER and not names:
+    elif kind == gather.OTHER and not names:
         names.append(_at_home(record, waiting.get(home)))
-    if waiting.get(home) and kind == OTHER:
+    if waiting.get(home) and kind == gather.OTHER:
         waiting[home].popleft()
     return [_event(name, record, properties, level, due, checks, state) for name in names]
 

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format import layouts
 from reput.store_format.fate.gather import (
     DISCARDED,
     HALF,
@@ -42,11 +43,6 @@ from reput.store_format.fate.gather import (
     ROCKSDB_OP,
     Gathered,
     Marks,
-)
-from reput.store_format.layouts import (
-    SYS_TRANSACTION_COMMIT,
-    SYS_TRANSACTION_PREPARED,
-    SYS_TRANSACTION_ROLLBACK,
 )
 from reput.store_format.rocksdb.rows import HalfRows
 
@@ -86,7 +82,6 @@ class Transaction(NamedTuple):
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
-    """Which marks are of transactions."""
     own: npt.NDArray[np.bool_] = np.isin(
         marks["kind"], (HALF, OP, DISCARDED, ROCKSDB_HALF, ROCKSDB_OP)
     )
@@ -125,13 +120,13 @@ def judged(
     not known. Holds what was gathered, and some numbers a half message.
     """
     marks = gathered.marks
-    prepared = (marks["kind"] == OTHER) & (marks["transaction"] == SYS_TRANSACTION_PREPARED)
+    prepared = (marks["kind"] == OTHER) & (marks["transaction"] == layouts.SYS_TRANSACTION_PREPARED)
     halves = marks[np.isin(marks["kind"], (HALF, ROCKSDB_HALF)) | prepared]
     commits, backs = (
         _by_place(halves, marks[(marks["transaction"] == each) & (marks["kind"] != HALF)])
-        for each in (SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_ROLLBACK)
+        for each in (layouts.SYS_TRANSACTION_COMMIT, layouts.SYS_TRANSACTION_ROLLBACK)
     )
-    _by_key(halves, marks[marks["transaction"] == SYS_TRANSACTION_COMMIT], commits)
+    _by_key(halves, marks[marks["transaction"] == layouts.SYS_TRANSACTION_COMMIT], commits)
     ops = np.maximum(
         _by_op(halves, gathered.ended), _by_place(halves, marks[marks["kind"] == ROCKSDB_OP])
     )
@@ -171,7 +166,6 @@ def _by_rows(found: Marks, rows: HalfRows) -> None:
 
 
 def _least(ends: Numbers, starts: Numbers) -> Numbers:
-    """The least end of each group, or NONE."""
     found = np.minimum.reduceat(np.where(ends == NONE, _FAR, ends), starts)
     return np.where(found == _FAR, NONE, found)
 

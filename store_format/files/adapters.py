@@ -10,50 +10,40 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.protocol import (
-    ANY_TIME,
-    Bytes,
-    Files,
-    FileState,
-    InputStorage,
-    Listed,
-    OpenFile,
-    Reader,
-    Storage,
-)
+from reput.store_format.files import protocol
 
 # ---
 # Base classes of storages that read another storage's files in their own way.
 
 
-class ReadBy(InputStorage):
+class ReadBy(protocol.InputStorage):
     """Another storage, which is only listed and read. A subclass has `open`."""
 
-    def __init__(self, storage: InputStorage) -> None:
+    def __init__(self, storage: protocol.InputStorage) -> None:
         self.storage = storage
         self.window_bytes, self.back_to_back = storage.window_bytes, storage.back_to_back
 
-    def list(self, folder: str) -> list[Listed]:
+    def list(self, folder: str) -> list[protocol.Listed]:
         return self.storage.list(folder)
 
     def read_bytes(self, path: str) -> bytes:
         return self.storage.read_bytes(path)
 
-    def follow(self, path: str) -> tuple[str, FileState | None]:
+    def follow(self, path: str) -> tuple[str, protocol.FileState | None]:
         return self.storage.follow(path)
 
 
 class ReaderOf:
     """Another storage's open file. A subclass changes some of the methods."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: protocol.Reader) -> None:
         self._reader = reader
 
     @property
-    def state(self) -> FileState:
+    def state(self) -> protocol.FileState:
         return self._reader.state
 
-    def read_into(self, offset: int, buffer: Bytes) -> None:
+    def read_into(self, offset: int, buffer: protocol.Bytes) -> None:
         self._reader.read_into(offset, buffer)
 
     def close(self) -> None:
@@ -67,16 +57,16 @@ class ReaderOf:
 class LiveFiles(ReadBy):
     """Another storage, whose files a running broker may write to while they are read."""
 
-    def open(self, path: str, state: FileState | None = None) -> Reader:
+    def open(self, path: str, state: protocol.FileState | None = None) -> protocol.Reader:
         if state is None:
             return _GrowingReader(self.storage.open(path))
-        return self.storage.open(path, state._replace(mtime=ANY_TIME))
+        return self.storage.open(path, state._replace(mtime=protocol.ANY_TIME))
 
 
 class GrowingFiles(ReadBy):
     """Another storage, whose files may grow while they are read but not become shorter."""
 
-    def open(self, path: str, state: FileState | None = None) -> Reader:
+    def open(self, path: str, state: protocol.FileState | None = None) -> protocol.Reader:
         """state: from an earlier listing. Raises StoreChanged if the file is shorter now."""
         reader = self.storage.open(path)
         if state is not None and reader.state.size < state.size:
@@ -87,7 +77,7 @@ class GrowingFiles(ReadBy):
 
 
 class _GrowingReader(ReaderOf):
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: protocol.Reader) -> None:
         super().__init__(reader)
         if hasattr(reader, "fileno"):
             self.fileno = reader.fileno
@@ -105,22 +95,22 @@ class _GrowingReader(ReaderOf):
 class CountedReads(ReadBy):
     """Another storage; `read` is how many bytes of its files were read so far."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: protocol.Storage) -> None:
         super().__init__(storage)
         self.resolve, self.read = storage.resolve, 0
 
-    def open(self, path: str, state: FileState | None = None) -> Reader:
+    def open(self, path: str, state: protocol.FileState | None = None) -> protocol.Reader:
         return _CountedReader(self, self.storage.open(path, state))
 
-    read_bytes = InputStorage.read_bytes  # by `open`
+    read_bytes = protocol.InputStorage.read_bytes  # by `open`
 
 
 class _CountedReader(ReaderOf):
-    def __init__(self, counted: CountedReads, reader: Reader) -> None:
+    def __init__(self, counted: CountedReads, reader: protocol.Reader) -> None:
         super().__init__(reader)
         self._counted = counted
 
-    def read_into(self, offset: int, buffer: Bytes) -> None:
+    def read_into(self, offset: int, buffer: protocol.Bytes) -> None:
         self._reader.read_into(offset, buffer)
         self._counted.read += len(buffer)
 
@@ -139,7 +129,9 @@ class Overlay(NamedTuple):
 class Patched:
     """Another storage whose files are read with overlays. overlays: by path."""
 
-    def __init__(self, storage: InputStorage, overlays: Mapping[str, Sequence[Overlay]]) -> None:
+    def __init__(
+        self, storage: protocol.InputStorage, overlays: Mapping[str, Sequence[Overlay]]
+    ) -> None:
         self._storage, self._overlays = storage, dict(overlays)
 
     def __getattr__(self, name: str) -> Any:
@@ -147,17 +139,17 @@ class Patched:
             raise AttributeError(name)
         return getattr(self._storage, name)
 
-    def open(self, path: str, state: FileState | None = None) -> Reader:
+    def open(self, path: str, state: protocol.FileState | None = None) -> protocol.Reader:
         reader = self._storage.open(path, state)
         return _PatchedReader(reader, self._overlays[path]) if path in self._overlays else reader
 
 
 class _PatchedReader(ReaderOf):
-    def __init__(self, reader: Reader, overlays: Sequence[Overlay]) -> None:
+    def __init__(self, reader: protocol.Reader, overlays: Sequence[Overlay]) -> None:
         super().__init__(reader)
         self._overlays = overlays
 
-    def read_into(self, offset: int, buffer: Bytes) -> None:
+    def read_into(self, offset: int, buffer: protocol.Bytes) -> None:
         self._reader.read_into(offset, buffer)
         end = offset + len(buffer)
         for at, raw in self._overlays:
@@ -177,20 +169,20 @@ class _PatchedReader(ReaderOf):
 BLOCK_BYTES = 1 << 20
 BLOCKS_MOST = 64
 
-_Key = tuple[str, FileState, int]
+_Key = tuple[str, protocol.FileState, int]
 
 
 class BlockCache(ReadBy):
     """Files of another storage, read a block at a time. Not thread-safe."""
 
-    def __init__(self, storage: InputStorage) -> None:
+    def __init__(self, storage: protocol.InputStorage) -> None:
         super().__init__(storage)
-        self._blocks: OrderedDict[_Key, Bytes] = OrderedDict()
+        self._blocks: OrderedDict[_Key, protocol.Bytes] = OrderedDict()
 
-    def open(self, path: str, state: FileState | None = None) -> Reader:
+    def open(self, path: str, state: protocol.FileState | None = None) -> protocol.Reader:
         return _BlockReader(self, path, self.storage.open(path, state))
 
-    def block(self, reader: Reader, path: str, number: int) -> Bytes:
+    def block(self, reader: protocol.Reader, path: str, number: int) -> protocol.Bytes:
         """A block of a file. Raises as the storage does."""
         key = path, reader.state, number
         found = self._blocks.get(key)
@@ -206,11 +198,11 @@ class BlockCache(ReadBy):
 
 
 class _BlockReader(ReaderOf):
-    def __init__(self, cache: BlockCache, path: str, reader: Reader) -> None:
+    def __init__(self, cache: BlockCache, path: str, reader: protocol.Reader) -> None:
         super().__init__(reader)
         self._cache, self._path = cache, path
 
-    def read_into(self, offset: int, buffer: Bytes) -> None:
+    def read_into(self, offset: int, buffer: protocol.Bytes) -> None:
         view, done = memoryview(buffer).cast("B"), 0
         if offset + len(view) > self.state.size:
             self._reader.read_into(offset, buffer)  # raises the right error
@@ -227,19 +219,19 @@ class _BlockReader(ReaderOf):
 # A writer's `Files`, listed and read as a storage is.
 
 
-class FilesRead(InputStorage):
+class FilesRead(protocol.InputStorage):
     """Lists and reads a `Files`. Paths are below its root, with or without a leading slash."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: protocol.Files) -> None:
         self._files = files
 
     window_bytes = 1 << 20
 
-    def list(self, folder: str) -> list[Listed]:
+    def list(self, folder: str) -> list[protocol.Listed]:
         names = self._files.names(folder.lstrip("/"))
-        return [Listed(name, self._state(f"{folder}/{name}")) for name in names]
+        return [protocol.Listed(name, self._state(f"{folder}/{name}")) for name in names]
 
-    def _state(self, path: str) -> FileState | None:
+    def _state(self, path: str) -> protocol.FileState | None:
         try:
             if self._files.is_folder(path.lstrip("/")):
                 return None
@@ -248,19 +240,19 @@ class FilesRead(InputStorage):
         with closing(self.open(path)) as reader:
             return reader.state
 
-    def open(self, path: str, state: FileState | None = None) -> Reader:
+    def open(self, path: str, state: protocol.FileState | None = None) -> protocol.Reader:
         return _Reader(self._files.open_read(path.lstrip("/")))
 
 
 class _Reader:
-    def __init__(self, file: OpenFile) -> None:
+    def __init__(self, file: protocol.OpenFile) -> None:
         self._file = file
 
     @property
-    def state(self) -> FileState:
-        return FileState(self._file.length(), 0, 0)
+    def state(self) -> protocol.FileState:
+        return protocol.FileState(self._file.length(), 0, 0)
 
-    def read_into(self, offset: int, buffer: Bytes) -> None:
+    def read_into(self, offset: int, buffer: protocol.Bytes) -> None:
         self._file.read_at(offset, buffer)
 
     def close(self) -> None:

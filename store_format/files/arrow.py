@@ -16,12 +16,7 @@ from typing import Any, NamedTuple
 from pyarrow import ArrowException, fs
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.files.manifest_last import (
-    ManifestLast,
-    SequentialWriter,
-    WatchedReader,
-    for_all,
-)
+from reput.store_format.files import manifest_last
 from reput.store_format.files.overlap import Whereabouts, by_key
 from reput.store_format.files.protocol import Bytes, FileState, Listed
 
@@ -123,7 +118,7 @@ def _state(about: Any) -> FileState:
     return FileState(int(about.size), int(about.mtime_ns or 0), "")
 
 
-class ArrowStorage(ManifestLast):
+class ArrowStorage(manifest_last.ManifestLast):
     """A file system of pyarrow. Google's folders appear and vanish with their files."""
 
     def resolve(self, path: str) -> str:
@@ -182,7 +177,7 @@ class ArrowStorage(ManifestLast):
                 _of(place).create_dir(place.path, recursive=True)
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
-        for_all(_move, moves)
+        manifest_last.for_all(_move, moves)
 
     def remove(self, path: str) -> None:
         place = _place(path)
@@ -196,7 +191,7 @@ class ArrowStorage(ManifestLast):
             return
 
     def remove_all(self, paths: Iterable[str]) -> None:
-        for_all(self.remove, paths)
+        manifest_last.for_all(self.remove, paths)
 
     def remove_folder(self, path: str) -> None:
         """Remove an empty folder, if the file system has folders."""
@@ -228,7 +223,7 @@ def _move(names: tuple[str, str]) -> None:
             files.delete_file(source.path)
 
 
-class ArrowReader(WatchedReader):
+class ArrowReader(manifest_last.WatchedReader):
     _file: Any = None
 
     def _now(self) -> FileState:
@@ -263,7 +258,7 @@ class ArrowReader(WatchedReader):
         super().close()
 
 
-class ArrowWriter(SequentialWriter):
+class ArrowWriter(manifest_last.SequentialWriter):
     """A stream, in parts of some MiB that pyarrow holds."""
 
     def __init__(self, path: str, digest: bool) -> None:

@@ -65,7 +65,6 @@ class DiskFile:
         return os.fstat(self._descriptor).st_size
 
     def give_name(self, path: str) -> None:
-        """Name a file that was opened without a name."""
         # Only with a folder's descriptor, which counts for nothing beside a whole path, does Python
         # follow the link in /proc (linkat with AT_SYMLINK_FOLLOW).
         source = f"/proc/self/fd/{self._descriptor}"

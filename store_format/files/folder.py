@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reput.store_format.files.protocol import (
-    Bytes,
-    FileState,
-    InputStorage,
-    Listed,
-    Reader,
-    Storage,
-)
+from reput.store_format.files import protocol
 from reput.store_format.names import (
     CONSUME_QUEUE,
     LMQ_PREFIX,
@@ -27,7 +20,7 @@ from reput.store_format.names import (
 class Folder:
     """A folder, such as a store. `folder / "config"` is one in it; as text it is its path."""
 
-    storage: InputStorage
+    storage: protocol.InputStorage
     path: str
 
     def __truediv__(self, name: str | QueuePath) -> "Folder":
@@ -36,7 +29,7 @@ class Folder:
     def __str__(self) -> str:
         return self.path
 
-    def listed(self, name: str = "") -> list[Listed]:
+    def listed(self, name: str = "") -> list[protocol.Listed]:
         """What is in it, or in a folder in it; nothing if there is no folder. Raises OSError if it
         cannot be listed: an empty list would tell the caller that it is empty.
         """
@@ -45,7 +38,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def open(self, name: str, state: FileState | None = None) -> Reader:
+    def open(self, name: str, state: protocol.FileState | None = None) -> protocol.Reader:
         return self.storage.open(f"{self.path}/{name}", state)
 
     def read(self, name: str) -> bytes:
@@ -68,7 +61,7 @@ class Folder:
 class Place(Folder):
     """A folder, or a file, of a whole file system: one in which files can be made."""
 
-    storage: Storage
+    storage: protocol.Storage
 
 
 _LMQS_MOST = 1000  # a store may have hundreds of thousands
@@ -104,8 +97,6 @@ def topic_folders(store: Folder, kind: str, topic: str) -> list[QueuePath]:
 
 
 class _Folders:
-    """What is a folder, by one listing of each folder."""
-
     def __init__(self, store: Folder) -> None:
         self._store = store
         self._known: dict[str, set[str]] = {}
@@ -121,8 +112,12 @@ class _Folders:
 
 
 def read_part(
-    storage: InputStorage, path: str, at: int, length: int, state: FileState | None = None
-) -> Bytes:
+    storage: protocol.InputStorage,
+    path: str,
+    at: int,
+    length: int,
+    state: protocol.FileState | None = None,
+) -> protocol.Bytes:
     """`length` bytes of a file, from byte `at` on.
 
     state: from an earlier listing. Raises as `open`, `read_into` and `close` do.

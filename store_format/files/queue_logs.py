@@ -12,45 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from reput.store_format import layouts, names
 from reput.store_format.faults import StoreError
+from reput.store_format.files import protocol
 from reput.store_format.files.adapters import ReaderOf
 from reput.store_format.files.overlap import Whereabouts
-from reput.store_format.files.protocol import (
-    Bytes,
-    FileState,
-    InputStorage,
-    Listed,
-    Reader,
-    Storage,
-)
-from reput.store_format.layouts import (
-    BATCH_QUEUE_ENTRY,
-    BATCH_QUEUE_ENTRY_BYTES,
-    BLANK,
-    BLANK_BYTES,
-    MAGIC_BLANK,
-)
-from reput.store_format.names import (
-    COMMIT_LOG,
-    COMPACTION_LOG,
-    COMPACTION_QUEUE,
-    CONFIG,
-    TIERED_LOG,
-    TIERED_QUEUE,
-    parse_segment_name,
-    segment_name,
-    segment_start,
-    tiered_name,
-    tiered_start,
-)
 
 COMPACTED, TIERED = "compacted", "tiered"
-Segments = list[Listed]
+Segments = list[protocol.Listed]
 Files = list[tuple[str, int, int]]  # path, first byte in the queue, length
 _HOLE = "hole"  # the tag of a missing segment
 
 
-class ReadOnly(InputStorage):
+class ReadOnly(protocol.InputStorage):
     """Files of another storage, shown as a store's by paths that begin with a scheme."""
 
     scheme: str
@@ -68,7 +42,7 @@ class ReadOnly(InputStorage):
 class QueueLog(ReadOnly):
     """A queue's own log on another storage, as a store of this log alone."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: protocol.Storage) -> None:
         self.storage = storage
         self.window_bytes, self.reads_ahead = storage.window_bytes, storage.reads_ahead
 
@@ -78,30 +52,30 @@ class QueueLog(ReadOnly):
 
     def list(self, folder: str) -> Segments:
         root, _, name = folder.rpartition("/")
-        if name == COMMIT_LOG:
+        if name == names.COMMIT_LOG:
             return self._segments(self._inner(root))
-        if name == CONFIG:
-            return self.storage.list(f"{self._store(self._inner(root))}/{CONFIG}")
+        if name == names.CONFIG:
+            return self.storage.list(f"{self._store(self._inner(root))}/{names.CONFIG}")
         inner = self._inner(folder)
         self._segments(inner)  # raises if there is no such log
-        return [Listed(COMMIT_LOG, None)]
+        return [protocol.Listed(names.COMMIT_LOG, None)]
 
     def read_bytes(self, path: str) -> bytes:
         """A small file's content; only files of config/ exist."""
         root, _, name = path.rpartition("/")
         root, _, folder = root.rpartition("/")
-        if folder != CONFIG:
+        if folder != names.CONFIG:
             raise FileNotFoundError(path)
-        return self.storage.read_bytes(f"{self._store(self._inner(root))}/{CONFIG}/{name}")
+        return self.storage.read_bytes(f"{self._store(self._inner(root))}/{names.CONFIG}/{name}")
 
     def whereabouts(self, path: str) -> Whereabouts:
         """The whereabouts of the queue's folder, for any path in it."""
         root = self._inner(path)
-        for name in (COMMIT_LOG, CONFIG):
+        for name in (names.COMMIT_LOG, names.CONFIG):
             root = root.partition(f"/{name}/")[0].removesuffix(f"/{name}")
         return self.storage.whereabouts(root)
 
-    def walk(self, folder: str) -> Iterator[Listed]:
+    def walk(self, folder: str) -> Iterator[protocol.Listed]:
         yield from self.list(folder)
 
     def lock_holder(self, store: str) -> int | None:
@@ -134,28 +108,32 @@ class CompactedLog(QueueLog):
     scheme = COMPACTED
 
     def _store(self, folder: str) -> str:
-        store, separator, _ = folder.rpartition(f"/{COMPACTION_LOG}/")
+        store, separator, _ = folder.rpartition(f"/{names.COMPACTION_LOG}/")
         return store if separator else ""
 
     def _segments(self, folder: str) -> Segments:
         there = {name: state for name, state in self.storage.list(folder)
-                 if segment_start(name) is not None and state is not None}  # fmt: skip
-        starts = sorted(map(parse_segment_name, there))
+                 if names.segment_start(name) is not None and state is not None}  # fmt: skip
+        starts = sorted(map(names.parse_segment_name, there))
         found: Segments = []
         for number, start in enumerate(starts):
-            name = segment_name(start)
+            name = names.segment_name(start)
             state = there[name]
-            found.append(Listed(name, state))
+            found.append(protocol.Listed(name, state))
             after = starts[number + 1] if number + 1 < len(starts) else 0
             hole = start + state.size
             while state.size and hole + state.size <= after:
-                found.append(Listed(segment_name(hole), FileState(state.size, 0, _HOLE)))
+                found.append(
+                    protocol.Listed(
+                        names.segment_name(hole), protocol.FileState(state.size, 0, _HOLE)
+                    )
+                )
                 hole += state.size
         return found
 
-    def open(self, path: str, state: FileState | None = None) -> Reader:
+    def open(self, path: str, state: protocol.FileState | None = None) -> protocol.Reader:
         root, _, name = path.rpartition("/")
-        root = self._inner(root).removesuffix(f"/{COMMIT_LOG}")
+        root = self._inner(root).removesuffix(f"/{names.COMMIT_LOG}")
         segments = dict(self._segments(root))
         there = segments.get(name) if state is None else state
         if there is not None and there.tag == _HOLE:
@@ -166,15 +144,17 @@ class CompactedLog(QueueLog):
         return _WithBlank(reader, self._end_of(root, name))
 
     @staticmethod
-    def is_there(state: FileState) -> bool:
+    def is_there(state: protocol.FileState) -> bool:
         """Whether a segment of this state has a file."""
         return state.tag != _HOLE
 
     def queue_file(self, path: str) -> tuple[str, bytes | None]:
         """(path, content) of a segment's queue file; the content is None without such a file."""
         root, _, name = self._inner(path).rpartition("/")
-        log, _, queue = root.removesuffix(f"/{COMMIT_LOG}").rpartition(f"/{COMPACTION_LOG}/")
-        path = f"{log}/{COMPACTION_QUEUE}/{queue}/{name}"
+        log, _, queue = root.removesuffix(f"/{names.COMMIT_LOG}").rpartition(
+            f"/{names.COMPACTION_LOG}/"
+        )
+        path = f"{log}/{names.COMPACTION_QUEUE}/{queue}/{name}"
         try:
             return path, self.storage.read_bytes(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -185,13 +165,13 @@ class CompactedLog(QueueLog):
         _, raw = self.queue_file(f"{root}/{name}")
         if raw is None:
             return None
-        whole = len(raw) // BATCH_QUEUE_ENTRY_BYTES * BATCH_QUEUE_ENTRY_BYTES
-        entries = np.frombuffer(raw[:whole], BATCH_QUEUE_ENTRY)
+        whole = len(raw) // layouts.BATCH_QUEUE_ENTRY_BYTES * layouts.BATCH_QUEUE_ENTRY_BYTES
+        entries = np.frombuffer(raw[:whole], layouts.BATCH_QUEUE_ENTRY)
         used = np.flatnonzero((entries["size"] > 0) & (entries["batchSize"] > 0))
         if not len(used):
             return 0
         last = entries[used[-1]]
-        return int(last["physicalOffset"]) + int(last["size"]) - parse_segment_name(name)
+        return int(last["physicalOffset"]) + int(last["size"]) - names.parse_segment_name(name)
 
 
 class TieredLog(QueueLog):
@@ -205,31 +185,33 @@ class TieredLog(QueueLog):
 
     def _segments(self, folder: str) -> Segments:
         found = []
-        for name, state in self.storage.list(f"{folder}/{TIERED_LOG}"):
-            start = tiered_start(name)
+        for name, state in self.storage.list(f"{folder}/{names.TIERED_LOG}"):
+            start = names.tiered_start(name)
             if start is not None and state is not None and state.size:
-                found.append(Listed(segment_name(start), state))
+                found.append(protocol.Listed(names.segment_name(start), state))
         return sorted(found)
 
     def queue_files(self, store: str) -> Files:
         """The queue's ConsumeQueue files in order."""
-        folder = f"{self._inner(store)}/{TIERED_QUEUE}"
+        folder = f"{self._inner(store)}/{names.TIERED_QUEUE}"
         try:
             there = self.storage.list(folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        starts = ((tiered_start(name), name, state) for name, state in there)
+        starts = ((names.tiered_start(name), name, state) for name, state in there)
         found = [(start, name, state.size) for start, name, state in starts
                  if start is not None and state is not None and state.size]  # fmt: skip
         return [(f"{folder}/{name}", start, size) for start, name, size in sorted(found)]
 
-    def open(self, path: str, state: FileState | None = None) -> Reader:
+    def open(self, path: str, state: protocol.FileState | None = None) -> protocol.Reader:
         root, _, name = path.rpartition("/")
-        folder = self._inner(root).removesuffix(f"/{COMMIT_LOG}")
-        return self.storage.open(f"{folder}/{TIERED_LOG}/{tiered_name(int(name))}", state)
+        folder = self._inner(root).removesuffix(f"/{names.COMMIT_LOG}")
+        return self.storage.open(
+            f"{folder}/{names.TIERED_LOG}/{names.tiered_name(int(name))}", state
+        )
 
 
-def queue_log(url: str, inner: Callable[[str], Storage]) -> QueueLog | None:
+def queue_log(url: str, inner: Callable[[str], protocol.Storage]) -> QueueLog | None:
     """The storage of a `compacted:` or `tiered:` path, else None. inner: for the path after it."""
     for kind in (CompactedLog, TieredLog):
         if url.startswith(f"{kind.scheme}:"):
@@ -240,10 +222,10 @@ def queue_log(url: str, inner: Callable[[str], Storage]) -> QueueLog | None:
 class _Blank:
     """A missing segment: a BLANK, then zeros."""
 
-    def __init__(self, state: FileState) -> None:
+    def __init__(self, state: protocol.FileState) -> None:
         self.state = state
 
-    def read_into(self, offset: int, buffer: Bytes) -> None:
+    def read_into(self, offset: int, buffer: protocol.Bytes) -> None:
         buffer[:] = 0
         _put_blank(buffer, -offset, self.state.size)
 
@@ -252,29 +234,27 @@ class _Blank:
 
 
 class _WithBlank(ReaderOf):
-    """A segment whose records end in zeros, with a BLANK in their place."""
-
-    def __init__(self, reader: Reader, end: int | None) -> None:
+    def __init__(self, reader: protocol.Reader, end: int | None) -> None:
         super().__init__(reader)
         self._end = end
         size = reader.state.size
-        if end is None or not 0 <= end <= size - BLANK_BYTES:
+        if end is None or not 0 <= end <= size - layouts.BLANK_BYTES:
             self._end = None
         else:  # bytes that are there already stay, right or wrong
-            head = np.zeros(BLANK_BYTES, np.uint8)
+            head = np.zeros(layouts.BLANK_BYTES, np.uint8)
             reader.read_into(end, head)
             if head.any():
                 self._end = None
 
-    def read_into(self, offset: int, buffer: Bytes) -> None:
+    def read_into(self, offset: int, buffer: protocol.Bytes) -> None:
         self._reader.read_into(offset, buffer)
         if self._end is not None:
             _put_blank(buffer, self._end - offset, self.state.size - self._end)
 
 
-def _put_blank(buffer: Bytes, at: int, size: int) -> None:
+def _put_blank(buffer: protocol.Bytes, at: int, size: int) -> None:
     """Put the part of a BLANK that overlaps the buffer into it. at: its start, may be negative."""
-    blank = np.array([(size, MAGIC_BLANK)], BLANK).view(np.uint8)
-    first, stop = max(at, 0), min(at + BLANK_BYTES, len(buffer))
+    blank = np.array([(size, layouts.MAGIC_BLANK)], layouts.BLANK).view(np.uint8)
+    first, stop = max(at, 0), min(at + layouts.BLANK_BYTES, len(buffer))
     if first < stop:
         buffer[first:stop] = blank[first - at : stop - at]

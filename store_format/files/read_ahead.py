@@ -104,6 +104,5 @@ class _ReadAhead(ReaderOf):
         return room
 
     def close(self) -> None:
-        """Close the file, and cancel requests that nobody waits for."""
         self._pool.shutdown(cancel_futures=True)
         self._reader.close()

@@ -189,7 +189,6 @@ def _list(each: Rule) -> Rule:
 
 
 def _object(make: Callable[..., Any], **of: Rule) -> Rule:
-    """What `make` makes of an object's fields, in this order."""
     return lambda value: make(
         *(_at(name, check, _table(value).get(name)) for name, check in of.items())
     )

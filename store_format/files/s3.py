@@ -294,7 +294,6 @@ class S3Reader:
                 raise OSError(f"{self.path}: the connection broke {tries} times at {offset + done}")
 
     def _read_some(self, offset: int, view: memoryview) -> int:
-        """Read as many bytes as one connection gives. Returns how many."""
         wanted = {"Range": f"bytes={offset}-{offset + len(view) - 1}"}
         if self._state is not None:
             wanted["IfMatch"] = str(self._state.tag)

@@ -103,8 +103,6 @@ def _binary(left: Subexpression, right: Subexpression, op: Op, jump: Op | None) 
 
 
 def _comparison(op: Op) -> Callable[[Any, Subexpression, Subexpression], Subexpression]:
-    """The callback of <, <=, > or >=."""
-
     def compared(_: Any, left: Subexpression, right: Subexpression) -> Subexpression:
         _check_ordered(left)
         _check_ordered(right)
@@ -148,8 +146,6 @@ def _check_bounds(low: Subexpression, high: Subexpression) -> None:
 
 
 def _text_test(op: Op) -> Callable[[Any, Subexpression, Token], Subexpression]:
-    """The callback of CONTAINS, STARTSWITH, ENDSWITH, or of one of them with NOT."""
-
     def tested(_: Any, part: Subexpression, token: Token) -> Subexpression:
         text = unquoted(token)
         if not text:  # FALSE: the left side is not even evaluated
@@ -160,8 +156,6 @@ def _text_test(op: Op) -> Callable[[Any, Subexpression, Token], Subexpression]:
 
 
 def _within(op: Op) -> Callable[[Any, Subexpression, tuple[str, ...]], Subexpression]:
-    """The callback of IN, or of NOT IN."""
-
     def within(_: Any, part: Subexpression, texts: tuple[str, ...]) -> Subexpression:
         if not part.name:
             raise Refusal("IN takes a property on its left", part)
@@ -171,12 +165,10 @@ def _within(op: Op) -> Callable[[Any, Subexpression, tuple[str, ...]], Subexpres
 
 
 def _logic(op: Op, jump: Op) -> Callable[[Any, Subexpression, Subexpression], Subexpression]:
-    """The callback of AND, or of OR."""
     return lambda _, left, right: _binary(as_boolean(left), as_boolean(right), op, jump)
 
 
 def _literal(value: Value) -> Callable[[Any, Token], Subexpression]:
-    """The callback of TRUE, FALSE or NULL."""
     return lambda _, token: _constant(token, value, boolean=True)
 
 

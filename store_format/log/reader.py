@@ -15,15 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from reput.store_format import layouts
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.files.protocol import Bytes, Files, InputStorage, OpenFile, Reader
-from reput.store_format.layouts import (
-    BLANK_BYTES,
-    RECORD_AT,
-    RECORD_FIXED_BYTES,
-    RECORD_HEAD_BYTES,
-    TIMESTAMP_BYTES,
-)
 from reput.store_format.log.record import Read, read_body, read_one, record_from
 from reput.store_format.log.record import Record as Record
 from reput.store_format.log.rules import (
@@ -174,7 +168,7 @@ class LogReader:
         segment = self.segment_at(start)
         head = head_bytes(segment.end, self.rules)
         if head:
-            raw = np.zeros(head + BLANK_BYTES, np.uint8)[: segment.end - start]
+            raw = np.zeros(head + layouts.BLANK_BYTES, np.uint8)[: segment.end - start]
             self._read(segment, start, raw)
             window = raw.tobytes()
             fault, _ = entry(window, 0, len(window), segment.end - start, start, self.rules)
@@ -284,14 +278,16 @@ class LogReader:
             segment = self.segment_at(place)
         except NotInLog:
             return -1
-        if size < RECORD_FIXED_BYTES or place + size > segment.end:
+        if size < layouts.RECORD_FIXED_BYTES or place + size > segment.end:
             return -1
-        head = np.empty(RECORD_FIXED_BYTES, np.uint8)
+        head = np.empty(layouts.RECORD_FIXED_BYTES, np.uint8)
         self.read_into(place, head)
         raw = head.tobytes()
-        sys_flag = int.from_bytes(raw[RECORD_AT.sysFlag : RECORD_AT.sysFlag + 4], "big")
+        sys_flag = int.from_bytes(
+            raw[layouts.RECORD_AT.sysFlag : layouts.RECORD_AT.sysFlag + 4], "big"
+        )
         at = int(store_timestamp_at(sys_flag, self.rules))
-        return int.from_bytes(raw[at : at + TIMESTAMP_BYTES], "big", signed=True)
+        return int.from_bytes(raw[at : at + layouts.TIMESTAMP_BYTES], "big", signed=True)
 
     def close(self) -> None:
         """Close all files. Raises StoreChanged where one was changed meanwhile."""
@@ -320,7 +316,7 @@ class LogReader:
 
     def is_zero_from(self, place: int) -> bool:
         """Whether every segment that starts at this physical offset or after begins with zeros."""
-        head = np.zeros(RECORD_HEAD_BYTES, np.uint8)
+        head = np.zeros(layouts.RECORD_HEAD_BYTES, np.uint8)
         for segment in self.segments[bisect_left(self._starts, place) :]:
             self.read_into(segment.start, head[: segment.state.size])
             if head.any():

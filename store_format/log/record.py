@@ -7,20 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format import layouts
 from reput.store_format.faults import Fault
 from reput.store_format.java import decode
-from reput.store_format.layouts import (
-    PROPERTIES_LENGTH,
-    RECORD_HEAD,
-    RECORD_HEAD_BYTES,
-    RECORD_MIDDLE,
-    RECORD_PREFIX_MAX,
-    SYS_TRANSACTION_MASK,
-    TIMESTAMP_BYTES,
-    TOPIC_LENGTH_V1,
-    TOPIC_LENGTH_V2,
-    as_struct,
-)
 from reput.store_format.log.rules import (
     RECORD_ROW,
     RecordRules,
@@ -39,7 +28,7 @@ Bytes = npt.NDArray[np.uint8]
 Read = Callable[[int, Bytes], None]
 
 # The most that follows a body: both lengths, a topic and properties of 32,767 bytes.
-_TAIL_MAX = TOPIC_LENGTH_V2 + PROPERTIES_LENGTH + 2 * 0x7FFF
+_TAIL_MAX = layouts.TOPIC_LENGTH_V2 + layouts.PROPERTIES_LENGTH + 2 * 0x7FFF
 _PIECE_BYTES = 1 << 20
 
 
@@ -52,14 +41,16 @@ def read_oversize(
     The body is not read; the caller compares its CRC (see crc_of).
     """
     row = np.zeros(1, RECORD_ROW)
-    head = np.empty(RECORD_PREFIX_MAX, np.uint8)
+    head = np.empty(layouts.RECORD_PREFIX_MAX, np.uint8)
     read(place, head)
-    first = np.frombuffer(head, RECORD_HEAD, 1)[0]
+    first = np.frombuffer(head, layouts.RECORD_HEAD, 1)[0]
     prefix = prefix_bytes(int(first["sysFlag"]), rules)
-    middle = np.frombuffer(head, RECORD_MIDDLE, 1, prefix - RECORD_MIDDLE.itemsize)[0]
+    middle = np.frombuffer(head, layouts.RECORD_MIDDLE, 1, prefix - layouts.RECORD_MIDDLE.itemsize)[
+        0
+    ]
     body = max(int(middle["bodyLength"]), 0)
     tail = size - prefix - body
-    if tail < TOPIC_LENGTH_V1 + PROPERTIES_LENGTH:
+    if tail < layouts.TOPIC_LENGTH_V1 + layouts.PROPERTIES_LENGTH:
         return Fault.BODY_LENGTH, head, row
     # no tail has more than _TAIL_MAX bytes: if more are left, a length is wrong, and this many
     # bytes suffice to say which one
@@ -89,7 +80,7 @@ def crc_of(read: Read, at: int, length: int) -> int:
 # ---
 # One record of a log as a value: from a walk's window, or read alone, without compiled kernels.
 
-_HEAD, _MIDDLE = as_struct(RECORD_HEAD), as_struct(RECORD_MIDDLE)
+_HEAD, _MIDDLE = layouts.as_struct(layouts.RECORD_HEAD), layouts.as_struct(layouts.RECORD_MIDDLE)
 
 
 class Record(NamedTuple):
@@ -122,7 +113,7 @@ class Record(NamedTuple):
 
     @property
     def transaction(self) -> int:
-        return self.sys_flag & SYS_TRANSACTION_MASK
+        return self.sys_flag & layouts.SYS_TRANSACTION_MASK
 
 
 def record_from(window: Any, row: tuple[int, ...], rules: RecordRules) -> Record:
@@ -146,9 +137,9 @@ def record_from(window: Any, row: tuple[int, ...], rules: RecordRules) -> Record
         flag,
         sys_flag,
         born,
-        bytes(window[at + RECORD_HEAD_BYTES : born_end]),
+        bytes(window[at + layouts.RECORD_HEAD_BYTES : born_end]),
         stored,
-        bytes(window[born_end + TIMESTAMP_BYTES : middle_at]),
+        bytes(window[born_end + layouts.TIMESTAMP_BYTES : middle_at]),
         reconsumed,
         prepared,
         place + body_at - at,
@@ -167,7 +158,7 @@ def read_one(
     end: where the segment ends; ahead: how many bytes are read at first, which often suffice. Of
     a longer record all but the body is read.
     """
-    buffer = np.empty(min(max(ahead, RECORD_PREFIX_MAX), end - place), np.uint8)
+    buffer = np.empty(min(max(ahead, layouts.RECORD_PREFIX_MAX), end - place), np.uint8)
     read(place, buffer)
     window, row = buffer.tobytes(), Row()
     code, size = frame(window, 0, len(window), end - place, rules)

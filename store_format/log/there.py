@@ -7,21 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from reput.store_format import names
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import Files, FileState, Listed, is_folder
 from reput.store_format.log.segments import Finding
-from reput.store_format.names import (
-    BATCH_CONSUME_QUEUE,
-    COMMIT_LOG,
-    CONSUME_QUEUE,
-    CURRENT,
-    INDEX,
-    LMQ_PREFIX,
-    is_index_name,
-    is_queue_folder,
-    queues_of_topic,
-    segment_start,
-)
 from reput.store_format.release.profiles import Profile
 
 # What is in a folder below a store; nothing if there is no such folder.
@@ -47,7 +36,7 @@ class Stranger(NamedTuple):
         MappedFileQueue.doLoad passes folders over from 5.1.0 on, removes an empty file that is the
         last of all names from 5.1.3 on, and ends at any other file of another length.
         """
-        if self.folder == INDEX:
+        if self.folder == names.INDEX:
             return not self._is_number
         if self.empty:
             return profile.removes_empty_last and not self.behind
@@ -70,7 +59,7 @@ class Stranger(NamedTuple):
         what = "is not a file of RocketMQ's" if self.state else "is neither a file nor RocketMQ's"
         if passed:
             return f"{what}, which passes it over; it is left as it is"
-        if self._is_number and (self.state or self.folder == INDEX):
+        if self._is_number and (self.state or self.folder == names.INDEX):
             return f"{what}, which takes it for a file of its own; it is left as it is"
         if self.state is None:
             return f"{what}, which before 5.1.0 does not start with it; it is left as it is"
@@ -118,9 +107,9 @@ def derived_there(lists: Lists) -> Iterator[Found]:
 
     Of a RocksDB of queues nothing is named.
     """
-    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+    for kind in (names.CONSUME_QUEUE, names.BATCH_CONSUME_QUEUE):
         topics = list(lists(kind))
-        in_rocksdb = any(name == CURRENT for name, _ in topics)
+        in_rocksdb = any(name == names.CURRENT for name, _ in topics)
         for topic, state in topics:
             if state is None:
                 yield from _of_topic(lists, kind, topic)
@@ -131,15 +120,15 @@ def derived_there(lists: Lists) -> Iterator[Found]:
 
 def index_there(lists: Lists) -> Iterator[Found]:
     """The index files below a store, and what lies among them."""
-    for name, state in lists(INDEX):
-        path = f"{INDEX}/{name}"
-        yield path if is_index_name(name) else Stranger(path, INDEX, state)
+    for name, state in lists(names.INDEX):
+        path = f"{names.INDEX}/{name}"
+        yield path if names.is_index_name(name) else Stranger(path, names.INDEX, state)
 
 
 def _of_topic(lists: Lists, kind: str, topic: str) -> Iterator[Found]:
-    if topic.startswith(LMQ_PREFIX):
+    if topic.startswith(names.LMQ_PREFIX):
         folders: dict[str, set[str]] = {}
-        for queue in queues_of_topic(
+        for queue in names.queues_of_topic(
             kind, topic, partial(_noted, lists, folders), partial(_is_folder, folders)
         ):
             files = (each for each in lists(str(queue)) if each.state is not None)
@@ -147,7 +136,7 @@ def _of_topic(lists: Lists, kind: str, topic: str) -> Iterator[Found]:
         return
     for name, state in lists(f"{kind}/{topic}"):
         path = f"{kind}/{topic}/{name}"
-        if state is None and is_queue_folder(name):
+        if state is None and names.is_queue_folder(name):
             yield from _mapped(path, kind, lists(path))
         else:
             yield Stranger(path, kind, state, mapped=False)
@@ -168,7 +157,7 @@ def _mapped(folder: str, kind: str, there: Iterable[Listed]) -> Iterator[Found]:
     """What lies in a folder of files that a MappedFileQueue loads."""
     for name, state in there:
         path = f"{folder}/{name}"
-        is_file = state is not None and segment_start(name) is not None
+        is_file = state is not None and names.segment_start(name) is not None
         yield path if is_file else Stranger(path, kind, state)
 
 
@@ -189,7 +178,7 @@ def derived_files(store: Folder) -> There:
         [
             _below(store.path, each)
             for each in found
-            if isinstance(each, Stranger) and each.folder != INDEX
+            if isinstance(each, Stranger) and each.folder != names.INDEX
         ],
     )
 
@@ -211,7 +200,7 @@ def strangers(store: Folder, log_folders: Sequence[str]) -> list[Stranger]:
     found = []
     ended = False  # whether a segment's name was passed, from the last on
     for number, (name, folder, state) in reversed(list(enumerate(among))):
-        is_segment = segment_start(name) is not None and not (
+        is_segment = names.segment_start(name) is not None and not (
             state is None and is_folder(store.storage, f"{folder}/{name}")
         )
         last = number == len(among) - 1
@@ -219,7 +208,7 @@ def strangers(store: Folder, log_folders: Sequence[str]) -> list[Stranger]:
         if empty or not is_segment:
             behind = "" if last else among[-1][0]
             path = f"{folder}/{name}"
-            found.append(Stranger(path, COMMIT_LOG, state, empty=empty, behind=behind))
+            found.append(Stranger(path, names.COMMIT_LOG, state, empty=empty, behind=behind))
         ended |= is_segment
     found.reverse()
     index = index_there(of_storage(store))

@@ -20,38 +20,26 @@ import numpy.typing as npt
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.layouts import CRC_PROPERTY_BYTES, RECORD_FIXED_BYTES, RECORD_HEAD_BYTES
+from reput.store_format.log import records
 from reput.store_format.log.properties import CRC_PROPERTY_NAME, new_spans
 from reput.store_format.log.record import Read as Read
 from reput.store_format.log.record import crc_of, read_oversize
-from reput.store_format.log.records import (
-    RECORD_ROW,
-    Bytes,
-    RecordRules,
-    Rows,
-    bad_bodies,
-    bad_property_crcs,
-    entry,
-    find_record,
-    frame,
-    goes_on,
-    head_bytes,
-    walk,
-)
 from reput.store_format.log.rules import NO_CHECKS as NO_CHECKS
 from reput.store_format.log.rules import Checks as Checks
 from reput.store_format.log.segments import Finding, Segment, begins_at, rename_text
 from reput.store_format.names import segment_name
 
 Marks = npt.NDArray[np.uint8]
-Buffers = tuple[Bytes, Rows]  # room for a window, and for the RECORD_ROWs of its records
+# room for a window, and for the RECORD_ROWs of its records
+Buffers = tuple[records.Bytes, records.Rows]
 
 
 class Step(NamedTuple):
     """One window of a walk. The window and rows are valid until the walk goes on."""
 
     at: int  # the physical offset of the window's first byte
-    window: Bytes
-    rows: Rows  # RECORD_ROW: records that are whole, and start at their physicalOffset
+    window: records.Bytes
+    rows: records.Rows  # RECORD_ROW: records that are whole, and start at their physicalOffset
     wrong: Marks | None  # uint8 for each row: the Fault of its CRC, or 0; None where all are right
     next: int  # the physical offset that the walk has reached
     fault: Fault  # what stands there; NONE: a record, or the walk was asked to stop there
@@ -79,10 +67,10 @@ class Walk:
         self,
         read: Read,
         end: int,
-        rules: RecordRules,
+        rules: records.RecordRules,
         checks: Checks,
-        buffer: Bytes,
-        rows: Rows | None = None,
+        buffer: records.Bytes,
+        rows: records.Rows | None = None,
         doubt: Callable[[int], Fault] | None = None,
     ) -> None:
         """end: where the segment ends; buffer: room for a window; rows: RECORD_ROW, as many as may
@@ -94,12 +82,13 @@ class Walk:
         times.
         """
         self.read, self.end = read, end
-        self.head: int = head_bytes(end, rules)  # bytes before each record, where the walk stands
+        # bytes before each record, where the walk stands
+        self.head: int = records.head_bytes(end, rules)
         self._rules, self._checks, self._doubt = rules, checks, doubt
         # In a DLedger log: index and term of the first entry, and of the last; else -1.
         self.sequence = np.full(4, -1, np.int64)
         self._buffer = buffer
-        self._rows = np.zeros(most_rows(len(buffer)), RECORD_ROW) if rows is None else rows
+        self._rows = np.zeros(most_rows(len(buffer)), records.RECORD_ROW) if rows is None else rows
         self._spans = new_spans() if checks.property else None
         self._window = buffer[:0]
         self._window_at = 0
@@ -125,7 +114,7 @@ class Walk:
         self.sequence[:] = -1
         while at < stop:
             window = self.load(at)
-            count, stood, code = walk(
+            count, stood, code = records.walk(
                 window, 0, len(window), stop - at, self.end - at, at, self._rules, self._rows,
                 self.sequence,
             )  # fmt: skip
@@ -150,7 +139,7 @@ class Walk:
             if step.fault != Fault.NONE:
                 return
 
-    def _more_for(self, at: int, window: Bytes) -> Fault:
+    def _more_for(self, at: int, window: records.Bytes) -> Fault:
         """What to do about a record that reaches past the window. NEED_MORE: read a new window;
         NONE: it is longer than any window; else the fault for which it is not worth reading.
         """
@@ -165,23 +154,23 @@ class Walk:
             return Fault.NEED_MORE
         return Fault.NONE
 
-    def _long(self, at: int, window: Bytes) -> Step:
+    def _long(self, at: int, window: records.Bytes) -> Step:
         """The step of one record that is longer than a window."""
         place, rules = at + self.head, self._rules
         if self.head:
-            _, size = entry(window, 0, len(window), self.end - at, at, rules)
+            _, size = records.entry(window, 0, len(window), self.end - at, at, rules)
         else:
-            _, size = frame(window, 0, len(window), self.end - at, rules)
+            _, size = records.frame(window, 0, len(window), self.end - at, rules)
         fault, around, row = read_oversize(self.read, place, size, rules)
         if fault == Fault.NONE and self.head:
-            fault = Fault(goes_on(window, 0, self.sequence))
+            fault = Fault(records.goes_on(window, 0, self.sequence))
         if fault != Fault.NONE:
             return Step(at, window, row[:0], None, at, fault, self.head)
         wrong = self._mark_of_long(place, around, row)
         marks = None if wrong == Fault.NONE else np.array([wrong], np.uint8)
         return Step(place, around, row, marks, place + size, Fault.NONE, self.head)
 
-    def _mark_of_long(self, at: int, around: Bytes, rows: Rows) -> Fault:
+    def _mark_of_long(self, at: int, around: records.Bytes, rows: records.Rows) -> Fault:
         checks, row = self._checks, rows[0]
         body, body_crc = int(row["bodyLength"]), int(row["bodyCRC"])
         properties = around[int(row["propertiesAt"]) :]
@@ -197,7 +186,7 @@ class Walk:
                 return Fault.BODY_CRC
         return Fault.PROPERTY_CRC if bad_seal else Fault.NONE
 
-    def marks(self, window: Bytes, rows: Rows) -> Marks | None:
+    def marks(self, window: records.Bytes, rows: records.Rows) -> Marks | None:
         """The CRC fault of each row, or 0; None where no row has one."""
         wrong: Marks | None = None
         if self._checks.property:
@@ -206,15 +195,17 @@ class Walk:
                 wrong = np.zeros(len(rows), np.uint8)
                 wrong[bad] = Fault.PROPERTY_CRC
         if self._checks.body:
-            bad = bad_bodies(window, rows)
+            bad = records.bad_bodies(window, rows)
             if np.count_nonzero(bad):
                 wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
                 wrong[bad] = Fault.BODY_CRC
         return wrong
 
-    def _bad_property_crcs(self, window: Bytes, rows: Rows) -> npt.NDArray[np.bool_]:
+    def _bad_property_crcs(
+        self, window: records.Bytes, rows: records.Rows
+    ) -> npt.NDArray[np.bool_]:
         assert self._spans is not None
-        return bad_property_crcs(window, rows, self._checks.split_properties, self._spans)
+        return records.bad_property_crcs(window, rows, self._checks.split_properties, self._spans)
 
     def places(self, at: int, end: int) -> Iterator[int]:
         """The offsets in [at, end) at which a magic number and the right physicalOffset stand.
@@ -226,14 +217,14 @@ class Walk:
             window = self.load(at, least, end)
             found = -1
             if at > self._window_at or window.any():
-                found = find_record(window, 0, len(window), at, self._rules)
+                found = records.find_record(window, 0, len(window), at, self._rules)
             if found < 0:
                 at += len(window) - least + 1
             else:
                 yield at + found
                 at += found + 1
 
-    def windows(self, at: int, end: int, overlap: int = 0) -> Iterator[tuple[int, Bytes]]:
+    def windows(self, at: int, end: int, overlap: int = 0) -> Iterator[tuple[int, records.Bytes]]:
         """[at, end) in pieces (physical offset, bytes). Each piece begins with the last `overlap`
         bytes of the piece before, and is valid until the next piece.
         """
@@ -244,7 +235,7 @@ class Walk:
                 return
             at += len(window) - overlap
 
-    def load(self, at: int, least: int = 1, end: int | None = None) -> Bytes:
+    def load(self, at: int, least: int = 1, end: int | None = None) -> records.Bytes:
         """The bytes from `at` on that are in the window. A new window is read where these are fewer
         than `least`. Nothing is read past `end`, by default the segment's.
         """

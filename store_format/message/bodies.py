@@ -4,24 +4,15 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from reput.store_format import layouts
 from reput.store_format.faults import StoreError
-from reput.store_format.layouts import (
-    INNER_MESSAGE,
-    PROPERTIES_LENGTH,
-    SYS_COMPRESSED,
-    SYS_COMPRESSION_MASK,
-    SYS_COMPRESSION_SHIFT,
-    SYS_INNER_BATCH,
-    SYS_NEED_UNWRAP,
-    as_struct,
-)
 
 # CompressionType.findByValue. Releases before 4.9.4 leave these bits 0.
 _ZLIB, _LZ4, _ZSTD = "zlib", "lz4", "zstd"
 _CODECS = {0: _ZLIB, 1: _LZ4, 2: _ZSTD, 3: _ZLIB}
 _PIECE = 1 << 16
 BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ accepts messages of 4 MiB
-_INNER = as_struct(INNER_MESSAGE)
+_INNER = layouts.as_struct(layouts.INNER_MESSAGE)
 
 
 class BodyError(StoreError):
@@ -61,9 +52,9 @@ class InnerMessage(NamedTuple):
 
 def compression(sys_flag: int) -> str | None:
     """`zlib`, `lz4` or `zstd`, by sysFlag; None: not compressed. Raises UnknownCompression."""
-    if not sys_flag & SYS_COMPRESSED:
+    if not sys_flag & layouts.SYS_COMPRESSED:
         return None
-    kind = (sys_flag & SYS_COMPRESSION_MASK) >> SYS_COMPRESSION_SHIFT
+    kind = (sys_flag & layouts.SYS_COMPRESSION_MASK) >> layouts.SYS_COMPRESSION_SHIFT
     if kind not in _CODECS:
         raise UnknownCompression(f"sysFlag {sys_flag:#x}: RocketMQ has no compression {kind}")
     return _CODECS[kind]
@@ -115,7 +106,7 @@ def _streamed(body: bytes, codec: str, cap: int) -> bytes:
 
 def is_batch(sys_flag: int) -> bool:
     """Whether a record's body has several messages, which a client takes apart (5.0.0 on)."""
-    both = SYS_INNER_BATCH | SYS_NEED_UNWRAP
+    both = layouts.SYS_INNER_BATCH | layouts.SYS_NEED_UNWRAP
     return sys_flag & both == both
 
 
@@ -130,9 +121,9 @@ def inner_messages(body: bytes) -> Iterator[InnerMessage]:
             raise _broken(at, "totalSize", "a message's first fields are cut short")
         _, _, _, flag, length = _INNER.unpack_from(body, at)
         body_at, end = at + _INNER.size, at + _INNER.size + length
-        if length < 0 or end + PROPERTIES_LENGTH > len(body):
+        if length < 0 or end + layouts.PROPERTIES_LENGTH > len(body):
             raise _broken(at, "bodyLength", f"{length} is negative, or reaches past the batch")
-        properties_at = end + PROPERTIES_LENGTH
+        properties_at = end + layouts.PROPERTIES_LENGTH
         count = int.from_bytes(body[end:properties_at], "big", signed=True)
         if count < 0 or properties_at + count > len(body):
             raise _broken(at, "propertiesLength", f"{count} is negative, or reaches past the batch")
@@ -144,9 +135,9 @@ def encode_inner(messages: Iterable[InnerMessage]) -> bytes:
     """The body of an inner batch (MessageDecoder.encodeMessage, which leaves magic and CRC 0)."""
     made = []
     for flag, body, properties in messages:
-        size = _INNER.size + len(body) + PROPERTIES_LENGTH + len(properties)
+        size = _INNER.size + len(body) + layouts.PROPERTIES_LENGTH + len(properties)
         made += [_INNER.pack(size, 0, 0, flag, len(body)), body]
-        made += [len(properties).to_bytes(PROPERTIES_LENGTH, "big"), properties]
+        made += [len(properties).to_bytes(layouts.PROPERTIES_LENGTH, "big"), properties]
     return b"".join(made)
 
 

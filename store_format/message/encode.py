@@ -12,27 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.layouts import (
-    BLANK,
-    BLANK_BYTES,
-    CRC_PROPERTY_BYTES,
-    IPV6_HOST,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    PROPERTIES_LENGTH,
-    RECORD_HEAD,
-    RECORD_HEAD_BYTES,
-    RECORD_MIDDLE,
-    SYS_BORN_HOST_V6,
-    SYS_STORE_HOST_V6,
-    SYS_TRANSACTION_COMMIT,
-    SYS_TRANSACTION_MASK,
-    TIMESTAMP_BYTES,
-    TOPIC_LENGTH_V1,
-    TOPIC_LENGTH_V2,
-)
+from reput.store_format import layouts
 from reput.store_format.log.records import needs_v2
+from reput.store_format.message import refusals
 from reput.store_format.message.hooks import DELAY, TIMERS, DelayRules, delay_level, place_delayed
 from reput.store_format.message.ids import Clock, UniqueIds
 from reput.store_format.message.message import (
@@ -50,12 +32,6 @@ from reput.store_format.message.message import (
     wrong_type,
 )
 from reput.store_format.message.multi_dispatch import NAMED, Further, Numbering
-from reput.store_format.message.refusals import (
-    HostFamily,
-    MessageTooLarge,
-    PropertiesTooLarge,
-    TopicTooLong,
-)
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import WriterSettings
 
@@ -71,11 +47,11 @@ def _packer(layout: np.dtype[Any], first: str = "", last: str = "") -> struct.St
     return struct.Struct(">" + "".join(_CODES[layout[name].str] for name in names[start:stop]))
 
 
-START = _packer(RECORD_HEAD, "totalSize", "flag")
-BORN = _packer(RECORD_HEAD, "sysFlag", "bornTimestamp")
-_PLACE = _packer(RECORD_HEAD, "queueOffset", "physicalOffset")
-_MIDDLE = _packer(RECORD_MIDDLE)
-_BLANK = _packer(BLANK)
+START = _packer(layouts.RECORD_HEAD, "totalSize", "flag")
+BORN = _packer(layouts.RECORD_HEAD, "sysFlag", "bornTimestamp")
+_PLACE = _packer(layouts.RECORD_HEAD, "queueOffset", "physicalOffset")
+_MIDDLE = _packer(layouts.RECORD_MIDDLE)
+_BLANK = _packer(layouts.BLANK)
 _PROPERTIES_MAX = 0x7FFF  # Short.MAX_VALUE
 _SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be this much over maxMessageSize
 # what Python raises if a field's value is of a wrong type, or does not fit
@@ -111,7 +87,7 @@ def finish(draft: Draft, queue_offset: int, physical_offset: int, store_timestam
             draft.start,
             _PLACE.pack(queue_offset, physical_offset),
             draft.born,
-            store_timestamp.to_bytes(TIMESTAMP_BYTES, "big"),
+            store_timestamp.to_bytes(layouts.TIMESTAMP_BYTES, "big"),
             draft.tail,
         )
     )
@@ -128,9 +104,12 @@ def record_tail(
             store_host,
             _MIDDLE.pack(reconsume_times, prepared_offset, len(body)),
             body,
-            len(topic).to_bytes(TOPIC_LENGTH_V1 if magic == MAGIC_V1 else TOPIC_LENGTH_V2, "big"),
+            len(topic).to_bytes(
+                layouts.TOPIC_LENGTH_V1 if magic == layouts.MAGIC_V1 else layouts.TOPIC_LENGTH_V2,
+                "big",
+            ),
             topic,
-            (len(properties) + reserved).to_bytes(PROPERTIES_LENGTH, "big"),
+            (len(properties) + reserved).to_bytes(layouts.PROPERTIES_LENGTH, "big"),
             properties,
         )
     )
@@ -149,7 +128,7 @@ def crc_property_of(crc: int) -> bytes:
 
 def blank(size: int) -> bytes:
     """The eight bytes that end a segment with `size` bytes left."""
-    return _BLANK.pack(size, MAGIC_BLANK)
+    return _BLANK.pack(size, layouts.MAGIC_BLANK)
 
 
 def message_id(store_host: bytes, physical_offset: int) -> str:
@@ -180,7 +159,7 @@ class Encoder:
         self._capacity = self.profile.property_map_capacity
         self._text_ends = self.profile.property_text_ends
         self.numbering = Numbering(self.profile, self.settings)
-        self._record_max = self.settings.mapped_file_size_commit_log - BLANK_BYTES
+        self._record_max = self.settings.mapped_file_size_commit_log - layouts.BLANK_BYTES
         self._host = encode_host(self.host)
 
     def draft(
@@ -206,7 +185,7 @@ class Encoder:
             return self._draft(message, message.topic, message.queue_id, given, hosts)
         properties = self.properties(message)
         topic, queue_id = message.topic, message.queue_id
-        if message.transaction in (0, SYS_TRANSACTION_COMMIT):
+        if message.transaction in (0, layouts.SYS_TRANSACTION_COMMIT):
             topic, queue_id = self.place(topic, queue_id, properties)
         raw = encode_properties(properties, self._capacity, self._text_ends)
         return self._draft(message, topic, queue_id, raw, hosts)
@@ -252,7 +231,9 @@ class Encoder:
             )
             total += _BATCH_FIXED_BYTES + len(message.body) + len(given)
         if total > self._body_max:
-            raise MessageTooLarge(f"a batch of {total} bytes; maxMessageSize is {self._body_max}")
+            raise refusals.MessageTooLarge(
+                f"a batch of {total} bytes; maxMessageSize is {self._body_max}"
+            )
         return drafts
 
     def properties(self, message: Message) -> dict[str, str]:
@@ -302,43 +283,54 @@ class Encoder:
         body = message.body
         topic_bytes = check_topic(topic, self._topic_max)
         check_body(body, self._body_max)
-        magic = MAGIC_V1
+        magic = layouts.MAGIC_V1
         if needs_v2(len(topic_bytes)):
             if not (self.profile.long_topics and self.settings.auto_message_version_on_topic_len):
-                raise TopicTooLong(f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)")
-            magic = MAGIC_V2
+                raise refusals.TopicTooLong(
+                    f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)"
+                )
+            magic = layouts.MAGIC_V2
         if self.adds_crc and properties and properties[-1] != 2:
             properties += VALUE_END.encode()
-        reserved = CRC_PROPERTY_BYTES if self.adds_crc else 0
+        reserved = layouts.CRC_PROPERTY_BYTES if self.adds_crc else 0
         if len(properties) + reserved > _PROPERTIES_MAX:
-            raise PropertiesTooLarge(
+            raise refusals.PropertiesTooLarge(
                 f"{len(properties) + reserved} bytes of properties; at most {_PROPERTIES_MAX}"
             )
         if b"\0" in properties:
             check_property("raw", "\0")
         born_host, store_host = hosts
         sys_flag = message.sys_flag | message.transaction
-        if len(born_host) == IPV6_HOST:
-            sys_flag |= SYS_BORN_HOST_V6
-        if len(store_host) == IPV6_HOST:
-            sys_flag |= SYS_STORE_HOST_V6
-        if sys_flag & (SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6) and not self.profile.ipv6_hosts:
-            raise HostFamily(f"RocketMQ {self.profile.release} has no IPv6 hosts")
+        if len(born_host) == layouts.IPV6_HOST:
+            sys_flag |= layouts.SYS_BORN_HOST_V6
+        if len(store_host) == layouts.IPV6_HOST:
+            sys_flag |= layouts.SYS_STORE_HOST_V6
+        if (
+            sys_flag & (layouts.SYS_BORN_HOST_V6 | layouts.SYS_STORE_HOST_V6)
+            and not self.profile.ipv6_hosts
+        ):
+            raise refusals.HostFamily(f"RocketMQ {self.profile.release} has no IPv6 hosts")
         born = message.born_timestamp
         tail = record_tail(
             store_host, message.reconsume_times, message.prepared_offset, body, magic,
             topic_bytes, properties, reserved,
         )  # fmt: skip
-        size = RECORD_HEAD_BYTES + len(born_host) + TIMESTAMP_BYTES + len(tail) + reserved
+        size = (
+            layouts.RECORD_HEAD_BYTES
+            + len(born_host)
+            + layouts.TIMESTAMP_BYTES
+            + len(tail)
+            + reserved
+        )
         draft = Draft(
             topic, queue_id, size,
             START.pack(size, magic, zlib.crc32(body) & 0x7FFFFFFF, queue_id, message.flag),
             BORN.pack(sys_flag, self.clock() if born is None else born) + born_host,
             tail, store_host, self.adds_crc, message.wait,
-            sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),
+            sys_flag & layouts.SYS_TRANSACTION_MASK in (0, layouts.SYS_TRANSACTION_COMMIT),
         )  # fmt: skip
         if size > min(self._record_max, self._body_max + _SPARE_BYTES):
-            raise MessageTooLarge(
+            raise refusals.MessageTooLarge(
                 f"a record of {size} bytes; a segment takes {self._record_max}, "
                 f"maxMessageSize allows {self._body_max + _SPARE_BYTES}"
             )
@@ -362,7 +354,7 @@ class Encoder:
             raw = encode_properties(made, self._capacity, self._text_ends, checked=False)
             draft = self._draft(message, topic, queue_id, raw, hosts, number=False)
             if self.profile.multi_keeps_wait and draft.size > self._body_max:
-                raise MessageTooLarge(
+                raise refusals.MessageTooLarge(
                     f"a record of {draft.size} bytes with further queues; maxMessageSize is "
                     f"{self._body_max}"
                 )

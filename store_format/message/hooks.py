@@ -105,5 +105,4 @@ def _number(properties: Mapping[str, str], name: str) -> int:
 
 
 def _java_long(value: int) -> int:
-    """The value in Java's 64 bits."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

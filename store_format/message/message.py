@@ -8,20 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from reput.store_format.java import decode, hash_map_order
-from reput.store_format.message.refusals import (
-    BodyMissing,
-    BodyTooLarge,
-    FieldRange,
-    FieldType,
-    HostInvalid,
-    PropertyBlank,
-    SeparatorInProperty,
-    TopicBlank,
-    TopicCharacters,
-    TopicForbidden,
-    TopicTooLong,
-    TopicUnsafe,
-)
+from reput.store_format.message import refusals
 from reput.store_format.names import RETRY_PREFIX, UnsafeName
 from reput.store_format.names import check_topic as check_folder
 
@@ -98,11 +85,11 @@ def check_topic(topic: str, longest: int) -> bytes:
     raw = topic.encode("utf-8", "replace")
     most = _RETRY_TOPIC_MAX if topic.startswith(RETRY_PREFIX) else min(longest, _RETRY_TOPIC_MAX)
     if len(raw) > most:
-        raise TopicTooLong(f"topic {topic[:40]!r}...: {len(raw)} bytes; at most {most}")
+        raise refusals.TopicTooLong(f"topic {topic[:40]!r}...: {len(raw)} bytes; at most {most}")
     try:
         check_folder(topic)
     except UnsafeName as error:
-        raise TopicUnsafe(str(error)) from None
+        raise refusals.TopicUnsafe(str(error)) from None
     return raw
 
 
@@ -110,9 +97,9 @@ def check_topic(topic: str, longest: int) -> bytes:
 def _check_characters(topic: str) -> None:
     """TopicValidator.validateTopic, except for the length."""
     if not topic.strip():
-        raise TopicBlank("the topic is blank")
+        raise refusals.TopicBlank("the topic is blank")
     if not _TOPIC(topic):
-        raise TopicCharacters(f"topic {topic[:80]!r}: only ^[%|a-zA-Z0-9_-]+$ is allowed")
+        raise refusals.TopicCharacters(f"topic {topic[:80]!r}: only ^[%|a-zA-Z0-9_-]+$ is allowed")
 
 
 def check_sendable(topic: str, queue_id: int = 0) -> None:
@@ -123,38 +110,40 @@ def check_sendable(topic: str, queue_id: int = 0) -> None:
     queue has to be named.
     """
     if not isinstance(topic, str):
-        raise FieldType(f"topic: expected text, not {type(topic).__name__}")
+        raise refusals.FieldType(f"topic: expected text, not {type(topic).__name__}")
     _check_characters(topic)
     if topic in _FORBIDDEN:
-        raise TopicForbidden(f"topic {topic}: only the broker writes to it")
+        raise refusals.TopicForbidden(f"topic {topic}: only the broker writes to it")
     try:
         if not 0 <= queue_id <= QUEUE_ID_MAX:
-            raise FieldRange(f"queue_id={queue_id}: expected 0 to {QUEUE_ID_MAX}")
+            raise refusals.FieldRange(f"queue_id={queue_id}: expected 0 to {QUEUE_ID_MAX}")
     except TypeError:
         kind = type(queue_id).__name__
-        raise FieldType(f"queue_id: expected a whole number, not {kind}") from None
+        raise refusals.FieldType(f"queue_id: expected a whole number, not {kind}") from None
 
 
 def check_body(body: bytes | None, most: int) -> None:
     """Raise BodyMissing or BodyTooLarge. An empty body passes, as in the broker."""
     if body is None:
-        raise BodyMissing("the message has no body")
+        raise refusals.BodyMissing("the message has no body")
     if len(body) > most:
-        raise BodyTooLarge(f"a body of {len(body)} bytes; maxMessageSize is {most}")
+        raise refusals.BodyTooLarge(f"a body of {len(body)} bytes; maxMessageSize is {most}")
 
 
 def check_property(name: str, value: str) -> None:
     """What a client checks of a property that is put: raise SeparatorInProperty, PropertyBlank."""
     check_separators(name, value)
     if not name.strip() or not value.strip():
-        raise PropertyBlank(f"property {name[:80]!r}: its name or value is blank")
+        raise refusals.PropertyBlank(f"property {name[:80]!r}: its name or value is blank")
 
 
 def check_separators(name: str, value: str) -> None:
     """Raise SeparatorInProperty."""
     for text, what in ((name, "name"), (value, "value")):
         if NAME_END in text or VALUE_END in text or _NUL in text:
-            raise SeparatorInProperty(f"property {name[:80]!r}: its {what} has 0x01, 0x02 or a NUL")
+            raise refusals.SeparatorInProperty(
+                f"property {name[:80]!r}: its {what} has 0x01, 0x02 or a NUL"
+            )
 
 
 @lru_cache(maxsize=4096)
@@ -167,7 +156,7 @@ def encode_host(host: str) -> bytes:
     except ValueError:
         number = -1
     if not colon or not 0 <= number <= 0xFFFF:
-        raise HostInvalid(f"host {host!r} is not address:port")
+        raise refusals.HostInvalid(f"host {host!r} is not address:port")
     return packed + number.to_bytes(4, "big")
 
 
@@ -188,9 +177,9 @@ _WIDTHS = {
 _NONE_ALLOWED = ("born_timestamp", "born_host", "store_host", "unique_key")
 
 
-def wrong_type(name: str, wanted: str, value: Any) -> FieldType:
+def wrong_type(name: str, wanted: str, value: Any) -> refusals.FieldType:
     """The error. It quotes the value's type but not the value, which may be a property's."""
-    return FieldType(f"{name}: expected {wanted}, not {type(value).__name__}")
+    return refusals.FieldType(f"{name}: expected {wanted}, not {type(value).__name__}")
 
 
 def check_types(message: Message) -> None:
@@ -237,7 +226,7 @@ def _check_properties(properties: Any) -> None:
 def check_range(name: str, value: int, bits: int) -> None:
     """Raise FieldRange if a signed field of `bits` bits cannot hold the value."""
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise FieldRange(f"{name}={value} does not fit into {bits} bits")
+        raise refusals.FieldRange(f"{name}={value} does not fit into {bits} bits")
 
 
 # ---

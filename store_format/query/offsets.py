@@ -208,7 +208,6 @@ def confined(
 
 
 def with_moves(offsets: Offsets, moves: Iterable[Move]) -> Offsets:
-    """The offsets after the moves."""
     made = {key: dict(queues) for key, queues in offsets.items()}
     for move in moves:
         if move.offset >= 0:

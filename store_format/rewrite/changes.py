@@ -7,19 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from reput.store_format.layouts import (
-    IPV4_HOST,
-    SYS_BORN_HOST_V6,
-    SYS_INNER_BATCH,
-    SYS_STORE_HOST_V6,
-)
-from reput.store_format.message.message import (
-    HALF_TOPIC,
-    OP_TOPIC,
-    ROCKSDB_HALF_TOPIC,
-    ROCKSDB_OP_TOPIC,
-    TIMER_TOPIC,
-)
+from reput.store_format import layouts
+from reput.store_format.message import message
 from reput.store_format.names import (
     DLQ_PREFIX,
     LMQ_PREFIX,
@@ -40,11 +29,13 @@ from reput.store_format.release.profiles import Profile
 
 # If a record has several of them, the last in this order names the message's own topic.
 TOPIC_PROPERTIES = (b"REAL_TOPIC", b"DLQ_ORIGIN_TOPIC", b"RETRY_TOPIC")
-TRANSACTIONS = frozenset((HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC))
+TRANSACTIONS = frozenset(
+    (message.HALF_TOPIC, message.OP_TOPIC, message.ROCKSDB_HALF_TOPIC, message.ROCKSDB_OP_TOPIC)
+)
 # Other files and bodies refer to positions in these topics. Of a topic that is not taken whole only
 # messages that still wait are taken: nothing refers to them, and a broker begins with them anew.
-WHOLE = TRANSACTIONS | {TIMER_TOPIC}
-WAIT = (HALF_TOPIC, TIMER_TOPIC)
+WHOLE = TRANSACTIONS | {message.TIMER_TOPIC}
+WAIT = (message.HALF_TOPIC, message.TIMER_TOPIC)
 # Pop's check points and acknowledgements name positions too: REVIVE_TOPIC is left out, and check
 # points of what is in flight are written anew.
 
@@ -269,18 +260,18 @@ def misfits(seen: Iterable[Seen], store_host: bytes, to: Profile) -> list[str]:
 
 
 def _why_not(seen: Seen, store_host: bytes, to: Profile) -> str:
-    hosts = SYS_BORN_HOST_V6
+    hosts = layouts.SYS_BORN_HOST_V6
     if not store_host:
-        hosts |= SYS_STORE_HOST_V6
+        hosts |= layouts.SYS_STORE_HOST_V6
     if seen.long and not to.long_topics:
         return "its name is over 127 bytes (magic DAA320AB), which is read from 5.1.0 on"
     if seen.sys_flags & hosts and not to.ipv6_hosts:
         return "has hosts of IPv6 (sysFlag 0x10, 0x20), which are read from 4.6.0 on"
-    if len(store_host) > IPV4_HOST and not to.ipv6_hosts:
+    if len(store_host) > layouts.IPV4_HOST and not to.ipv6_hosts:
         return "would get a storeHost of IPv6, which is read from 4.6.0 on"
-    if (seen.batch_queue or seen.sys_flags & SYS_INNER_BATCH) and not to.batch_queues:
+    if (seen.batch_queue or seen.sys_flags & layouts.SYS_INNER_BATCH) and not to.batch_queues:
         return "has batches in one record, for a batch queue, which there is from 5.0.0 on"
-    if seen.topic == TIMER_TOPIC and not to.timer_messages:
+    if seen.topic == message.TIMER_TOPIC and not to.timer_messages:
         return "messages wait for the timer, which there is from 5.0.0 on"
     if seen.topic in TRANSACTIONS and not to.half_topic:
         return "half messages have a topic of their own from 4.3.0 on"

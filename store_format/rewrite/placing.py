@@ -155,7 +155,6 @@ def prepared_offsets(buf: Bytes, rows: Rows, prepared: Numbers) -> int:
 
 @kernel
 def _copy(out: Bytes, at: int, source: Bytes, start: int, end: int) -> int:
-    """Copy source[start:end] to `at`; returns where that ends."""
     copy_bytes(out, at, source, start, end - start)
     return at + end - start
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format import layouts
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
@@ -19,14 +20,6 @@ from reput.store_format.fate.known import (
     timers_in_rocksdb,
 )
 from reput.store_format.files.folder import Folder
-from reput.store_format.layouts import (
-    MAGIC_TIMER_BLANK,
-    TIMER_CHECK,
-    TIMER_DELETE,
-    TIMER_ROLL,
-    TIMER_UNIT,
-    TIMER_WHEEL_FILE_BYTES,
-)
 from reput.store_format.log.groups import BadEpochs, read_epochs
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.segments import Finding
@@ -60,13 +53,7 @@ from reput.store_format.query.pop_leftovers import end_of_popped, kept_pops, ord
 from reput.store_format.query.reader import OpenedStore
 from reput.store_format.rocksdb.database import CURRENT, RocksDBError, open_database
 from reput.store_format.rocksdb.rows import Timers
-from reput.store_format.state.timers import (
-    TIMER_CHECK_PATH,
-    Ends,
-    delivery_of,
-    read_from,
-    wheel_slots,
-)
+from reput.store_format.state import timers
 from reput.store_format.state_table import FILES, Copies, row_of
 
 # ---
@@ -86,7 +73,7 @@ class _Read(NamedTuple):
     then: str  # what comes of a position past the queue's end
 
 
-def past_the_queues(store: Folder, ends: Ends, log_start: int = 0) -> list[Finding]:
+def past_the_queues(store: Folder, ends: timers.Ends, log_start: int = 0) -> list[Finding]:
     """Findings of positions past their queues' ends; queues that the log lacks do not count, but
     for those of `end_of_popped`. log_start: physical.
     """
@@ -109,7 +96,7 @@ def past_the_queues(store: Folder, ends: Ends, log_start: int = 0) -> list[Findi
     ]
 
 
-def _end(read: _Read, ends: Ends, log_start: int) -> int | None:
+def _end(read: _Read, ends: timers.Ends, log_start: int) -> int | None:
     of_pop = read.path == POP_DB
     queue = read.topic, read.queue_id
     return end_of_popped(queue, ends, log_start) if of_pop else ends.get(queue)
@@ -197,8 +184,8 @@ def timer_faults(
         return
     queue = opened.queue(TIMER_TOPIC, 0, False)
     end = queue.end_within(log_end)
-    path = f"{opened.path}/{TIMER_CHECK_PATH}"
-    head = opened.folder.head(TIMER_CHECK_PATH, TIMER_CHECK.itemsize)
+    path = f"{opened.path}/{timers.TIMER_CHECK_PATH}"
+    head = opened.folder.head(timers.TIMER_CHECK_PATH, layouts.TIMER_CHECK.itemsize)
     if not any(head or b""):
         first = queue.minimum(opened.log.start, opened.profile)
         if found := _delivered(opened, _some_places(queue, first, end)):
@@ -206,7 +193,9 @@ def timer_faults(
             yield Finding(path, f"{what}, and timers were delivered {found}")
         return
     # a broker maps the whole file, so that it reads a short one as if zeros followed
-    check = np.frombuffer((head or b"").ljust(TIMER_CHECK.itemsize, b"\0"), TIMER_CHECK)[0]
+    check = np.frombuffer(
+        (head or b"").ljust(layouts.TIMER_CHECK.itemsize, b"\0"), layouts.TIMER_CHECK
+    )[0]
     wheel = _wheel_of(opened, check)
     if past := int(np.count_nonzero(wheel.units["physicalOffset"] >= log_end)):
         yield Finding(
@@ -245,7 +234,7 @@ def _of_other_lengths(store: Folder) -> Iterator[Finding]:
     wanted = max((length for _, length in timer_log_names(store)), default=0)
     files = [(TIMER_LOG, f"{name} ", size, wanted) for name, size in timer_log_names(store)]
     wheels = [state.size for name, state in store.listed() if name == TIMER_WHEEL and state]
-    files += [(TIMER_WHEEL, "", size, TIMER_WHEEL_FILE_BYTES) for size in wheels if size]
+    files += [(TIMER_WHEEL, "", size, layouts.TIMER_WHEEL_FILE_BYTES) for size in wheels if size]
     for path, name, size, wanted in files:
         if size != wanted:
             reason = f"has {size:,} bytes, expected {wanted:,}: no broker with timers starts"
@@ -283,16 +272,16 @@ def _wheel_of(opened: OpenedStore, check: Any) -> _Wheel:
     """It reads units of the last files, up to the first that is none, and sets the last unit of
     each slot by them; from there it goes by `previous` (TimerMessageStore.recover, dequeue).
     """
-    first = read_from(opened.folder, int(check["lastTimerLogFlushPos"]))
+    first = timers.read_from(opened.folder, int(check["lastTimerLogFlushPos"]))
     read = int(check["lastReadTimeMs"])
-    none = np.zeros(0, TIMER_UNIT)
+    none = np.zeros(0, layouts.TIMER_UNIT)
     found, waiting, passed = [np.zeros(0, np.int64)], [none], [none]
     end, last, newest = -1, -1, -1
     for start, units in timer_rows(opened.folder):
-        positions = start + np.arange(len(units)) * TIMER_UNIT.itemsize
-        good = (units["size"] == TIMER_UNIT.itemsize) & (units["magic"] & ~0xF == 0)
+        positions = start + np.arange(len(units)) * layouts.TIMER_UNIT.itemsize
+        good = (units["size"] == layouts.TIMER_UNIT.itemsize) & (units["magic"] & ~0xF == 0)
         newest = max(newest, int(units["physicalOffset"][good].max(initial=-1)))
-        bad = ~good & (units["magic"] != MAGIC_TIMER_BLANK) & (positions >= first)
+        bad = ~good & (units["magic"] != layouts.MAGIC_TIMER_BLANK) & (positions >= first)
         if end < 0 and bad.any():
             end = int(positions[np.argmax(bad)])
         if end >= 0:
@@ -303,11 +292,11 @@ def _wheel_of(opened: OpenedStore, check: Any) -> _Wheel:
         found.append(positions[waits])
         waiting.append(units[waits])
         passed.append(units[good & ~waits])
-    places, units = np.concatenate(found), np.concatenate(waiting).astype(TIMER_UNIT)
+    places, units = np.concatenate(found), np.concatenate(waiting).astype(layouts.TIMER_UNIT)
     due, before = _due(units).tolist(), units["previous"].tolist()
     number = {place: i for i, place in enumerate(places.tolist())}
     lasts: dict[int, int] = {}  # due -> the last unit's place
-    for slot in wheel_slots(opened.folder) if first else ():
+    for slot in timers.wheel_slots(opened.folder) if first else ():
         at = number.get(int(slot["last"]), -1)
         if at >= 0 and due[at] % int(slot["time"]) == 0:  # times timerPrecisionMs
             lasts[due[at]] = int(slot["last"])
@@ -335,12 +324,13 @@ def _after(opened: OpenedStore, place: int, otherwise: int) -> int:
 
 def _read_wrong(opened: OpenedStore, units: Units, read: int, last_time: int) -> Iterator[Finding]:
     """A finding where the log does not go with lastReadTimeMs (`read`)."""
-    once = units[units["magic"] & TIMER_ROLL == 0]  # delivered in their slot
+    once = units[units["magic"] & layouts.TIMER_ROLL == 0]  # delivered in their slot
     due = _due(once)
-    recalls = once["magic"] & TIMER_DELETE != 0  # with these, what they recall is not delivered
+    # with these, what they recall is not delivered
+    recalls = once["magic"] & layouts.TIMER_DELETE != 0
     known = np.isin(due, due[recalls]) | (once["delay"] == 0)  # a mark of derived timers
     early = (due < read) & (due > last_time + _AT_ONCE_MS) & ~known
-    path = f"{opened.path}/{TIMER_CHECK_PATH}"
+    path = f"{opened.path}/{timers.TIMER_CHECK_PATH}"
     if last_time and early.any():
         yield Finding(
             path,
@@ -364,7 +354,7 @@ def _delivered(opened: OpenedStore, places: Iterable[int]) -> str:
     """The first of some messages that the index has as delivered; "" if none is."""
     for place in places:
         with suppress(NoRecord, NotInLog, BadQueue, BadIndex, RocksDBError):
-            delivery = delivery_of(opened, opened.message(opened.log.record_at(place)))
+            delivery = timers.delivery_of(opened, opened.message(opened.log.record_at(place)))
             if delivery >= 0:
                 return f"(that at physical {place:,} as {delivery:,}): a broker delivers them again"
     return ""
@@ -401,7 +391,7 @@ def _lost(
     yield Finding(
         f"{opened.path}/{TIMER_LOG}",
         f"has nothing of {least}{waiting:,} timers that wait, from physical {example:,} on, which "
-        f"{TIMER_CHECK_PATH} has as taken: no broker will ever deliver them{pops}",
+        f"{timers.TIMER_CHECK_PATH} has as taken: no broker will ever deliver them{pops}",
     )
 
 

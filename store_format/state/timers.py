@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.store_format import layouts
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.fate.delays import DelayState, Read, concerns, resolve
@@ -27,18 +28,6 @@ from reput.store_format.fate.known import (
     timer_units,
 )
 from reput.store_format.files.folder import Folder
-from reput.store_format.layouts import (
-    MAGIC_TIMER_BLANK,
-    TIMER_BLANK_BYTES,
-    TIMER_CHECK,
-    TIMER_CHECK_FILE_BYTES,
-    TIMER_DEFAULT,
-    TIMER_DELETE,
-    TIMER_ROLL,
-    TIMER_SLOT,
-    TIMER_UNIT,
-    TIMER_WHEEL_FILE_BYTES,
-)
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.names import (
@@ -55,12 +44,13 @@ from reput.store_format.rocksdb.database import RocksDBError
 
 TIMER_CHECK_PATH = f"{CONFIG}/{TIMER_CHECK_FILE}"
 DELAYS_PATH = f"{CONFIG}/{DELAY_OFFSETS}"
-_UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file for one unit
+# bytes of a file for one unit
+_UNIT_FILE_LEAST = layouts.TIMER_UNIT.itemsize + layouts.TIMER_BLANK_BYTES
 # timerRollWindowSlot: a message due in more ticks is put back into the topic before that.
 _ROLL_SLOTS = 2 * 24 * 3600
 _DELAY_MAX = 0x7FFFFFFF  # a unit's delay is an int
 _OUT_MAX = 1 << 62  # a message due later is rolled in any case
-_UNIT = TIMER_UNIT.itemsize
+_UNIT = layouts.TIMER_UNIT.itemsize
 Ends = Mapping[tuple[str, int], int]  # (topic, queue id) -> the log's next position there
 _DAY_MS = 24 * 3600 * 1000
 
@@ -117,14 +107,14 @@ def units_of(waiting: Marks, last: Marks, written: Mapping[int, int], turned: Tu
     # the message was due long ago but is not delivered yet, or a later clock read the wheel
     odd = (slot < write) | (slot - write > _DELAY_MAX)
     write[odd] = np.maximum(np.minimum(ticks, slot), slot - _DELAY_MAX)[odd]
-    units = np.zeros(len(waiting) + 1, TIMER_UNIT)
-    units["magic"], units["size"] = TIMER_DEFAULT, _UNIT
+    units = np.zeros(len(waiting) + 1, layouts.TIMER_UNIT)
+    units["magic"], units["size"] = layouts.TIMER_DEFAULT, _UNIT
     for name, mark in (
         ("physicalOffset", "physicalOffset"), ("messageSize", "size"), ("topicHash", "topicHash"),
     ):  # fmt: skip
         units[name] = np.concatenate([waiting[mark], last[mark]])
-    units["magic"][:-1] |= np.where(rolls, TIMER_ROLL, 0)
-    units["magic"][:-1] |= np.where(waiting["deletes"] != 0, TIMER_DELETE, 0)
+    units["magic"][:-1] |= np.where(rolls, layouts.TIMER_ROLL, 0)
+    units["magic"][:-1] |= np.where(waiting["deletes"] != 0, layouts.TIMER_DELETE, 0)
     units["writeTime"][:-1], units["delay"][:-1] = write, slot - write
     if np.isin(last["physicalOffset"], waiting["physicalOffset"][-1:])[0]:
         return units[:-1]
@@ -135,7 +125,7 @@ def units_of(waiting: Marks, last: Marks, written: Mapping[int, int], turned: Tu
 
 def timer_log_files(units: Units, file_bytes: int, precision: int) -> Iterator[tuple[str, bytes]]:
     """(name, content) of a timerlog's files, without the zeros at the end (TimerLog.append)."""
-    each = (file_bytes - TIMER_BLANK_BYTES) // _UNIT
+    each = (file_bytes - layouts.TIMER_BLANK_BYTES) // _UNIT
     positions = np.arange(len(units)) // each * file_bytes + np.arange(len(units)) % each * _UNIT
     slots = (units["writeTime"] + units["delay"]) // precision
     latest: dict[int, int] = {}
@@ -146,7 +136,7 @@ def timer_log_files(units: Units, file_bytes: int, precision: int) -> Iterator[t
         part = units[start : start + each].tobytes()
         if start + each < len(units):
             blank = (file_bytes - len(part)).to_bytes(4, "big") + bytes(8)
-            part += blank + MAGIC_TIMER_BLANK.to_bytes(4, "big", signed=True)
+            part += blank + layouts.MAGIC_TIMER_BLANK.to_bytes(4, "big", signed=True)
         yield segment_name(number * file_bytes), part
 
 
@@ -161,9 +151,9 @@ def timer_check(old: bytes, **fields: int) -> bytes:
 
     old: the file before, or b"".
     """
-    raw = np.zeros(TIMER_CHECK_FILE_BYTES, np.uint8)
+    raw = np.zeros(layouts.TIMER_CHECK_FILE_BYTES, np.uint8)
     raw[: len(old)] = np.frombuffer(old[: len(raw)], np.uint8)
-    check = raw[: TIMER_CHECK.itemsize].view(TIMER_CHECK)
+    check = raw[: layouts.TIMER_CHECK.itemsize].view(layouts.TIMER_CHECK)
     for name, value in fields.items():
         check[name] = value
     return raw.tobytes()
@@ -240,8 +230,9 @@ def carried_timers(store: Folder, now: int, precision: int) -> Timers | None:
     """The timers of a store whose files tell all (`why_lost`): the units of timerlog in slots that
     are still to be read, and the last one. None without a unit. Holds timerlog.
     """
-    parts = [np.zeros(0, TIMER_UNIT), *timer_units(store)]
-    units = np.concatenate(parts).astype(TIMER_UNIT)  # numpy joins them in the machine's order
+    parts = [np.zeros(0, layouts.TIMER_UNIT), *timer_units(store)]
+    # numpy joins them in the machine's order
+    units = np.concatenate(parts).astype(layouts.TIMER_UNIT)
     check = read_timer_check(store)
     if not len(units) or check is None:
         return None
@@ -251,7 +242,7 @@ def carried_timers(store: Folder, now: int, precision: int) -> Timers | None:
     late = slot >= before
     slot[late] = np.maximum(slot[late], read_time)
     units["delay"] = np.minimum(slot - units["writeTime"], _DELAY_MAX)
-    waiting = int(np.sum(late & (units["magic"] & TIMER_DELETE == 0)))
+    waiting = int(np.sum(late & (units["magic"] & layouts.TIMER_DELETE == 0)))
     late[-1] = True
     turned = Turned(read_time, before, int(check["lastTimerQueueOffset"]), now, precision)
     return Timers(units[late], turned, waiting)
@@ -310,12 +301,13 @@ def read_from(store: Folder, flushed: int) -> int:
 
 def wheel_slots(store: Folder) -> Units:
     """The slots (TIMER_SLOT) in use of the wheel's file, and of its snapshots."""
-    found = [np.zeros(0, TIMER_SLOT)]
+    found = [np.zeros(0, layouts.TIMER_SLOT)]
     for name, state in store.listed():
-        if is_wheel(name) and state is not None and state.size == TIMER_WHEEL_FILE_BYTES:
-            slots = np.frombuffer(store.read(name), TIMER_SLOT)
+        if is_wheel(name) and state is not None and state.size == layouts.TIMER_WHEEL_FILE_BYTES:
+            slots = np.frombuffer(store.read(name), layouts.TIMER_SLOT)
             found.append(slots[slots["time"] > 0])
-    return np.concatenate(found).astype(TIMER_SLOT)  # numpy joins them in the machine's order
+    # numpy joins them in the machine's order
+    return np.concatenate(found).astype(layouts.TIMER_SLOT)
 
 
 # ---
@@ -416,7 +408,7 @@ def _passed_timers(opened: OpenedStore, since: int, read: int) -> dict[int, int]
     last: list[tuple[int, int]] = []
     for units in timer_units(opened.folder):
         slot = units["writeTime"] + units["delay"]
-        passed = (slot < read) & (units["magic"] & (TIMER_ROLL | TIMER_DELETE) == 0)
+        passed = (slot < read) & (units["magic"] & (layouts.TIMER_ROLL | layouts.TIMER_DELETE) == 0)
         of_slot, places = slot[passed], units["physicalOffset"][passed]
         late = of_slot >= since
         found |= dict(zip(places[late].tolist(), of_slot[late].tolist(), strict=True))

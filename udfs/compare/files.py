@@ -9,28 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reput.store_format import layouts
+from reput.store_format.derived import queue_files
 from reput.store_format.derived.extent import entries_at, index_entries
 from reput.store_format.derived.index_file import chain
 from reput.store_format.derived.index_header import IndexHeader, read_header
-from reput.store_format.derived.queue_files import (
-    decode_entries,
-    is_batch,
-    is_message,
-    is_pre_blank,
-    is_used,
-    layout_of,
-)
 from reput.store_format.files.local import LocalReader
 from reput.store_format.files.protocol import InputStorage, Reader, open_followed
-from reput.store_format.layouts import (
-    INDEX_ENTRY,
-    INDEX_ENTRY_BYTES,
-    INDEX_HEADER,
-    INDEX_HEADER_BYTES,
-    INDEX_SLOT,
-    INDEX_SLOT_BYTES,
-    QUEUE_ENTRY_BYTES,
-)
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.names import CONSUME_QUEUE, INDEX
 from reput.udfs.staging import schema
@@ -62,19 +47,19 @@ def field_at(folder: str, at: int, slots: int) -> Field:
     """The field that covers byte `at` of a file in this folder; slots: maxHashSlotNum."""
     if folder == INDEX:
         return _index_field(at, slots)
-    return _entry_field(layout_of(is_batch(folder)), at, 0)
+    return _entry_field(queue_files.layout_of(queue_files.is_batch(folder)), at, 0)
 
 
 def _index_field(at: int, slots: int) -> Field:
-    entries_at = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
-    if at < INDEX_HEADER_BYTES:
-        name, start, layout = _field_of(INDEX_HEADER, at)
+    entries_at = layouts.INDEX_HEADER_BYTES + slots * layouts.INDEX_SLOT_BYTES
+    if at < layouts.INDEX_HEADER_BYTES:
+        name, start, layout = _field_of(layouts.INDEX_HEADER, at)
         return Field(f"header {name}", start, layout)
     if at < entries_at:
-        slot = (at - INDEX_HEADER_BYTES) // INDEX_SLOT_BYTES
-        start = INDEX_HEADER_BYTES + slot * INDEX_SLOT_BYTES
+        slot = (at - layouts.INDEX_HEADER_BYTES) // layouts.INDEX_SLOT_BYTES
+        start = layouts.INDEX_HEADER_BYTES + slot * layouts.INDEX_SLOT_BYTES
         return Field(f"slot {slot}", start, np.dtype(">i4"))
-    return _entry_field(INDEX_ENTRY, at, entries_at)
+    return _entry_field(layouts.INDEX_ENTRY, at, entries_at)
 
 
 def _entry_field(layout: np.dtype[Any], at: int, base: int) -> Field:
@@ -101,7 +86,7 @@ NEVER = (1 << 63) - 1
 _OF_LEVELS = f"{CONSUME_QUEUE}/{SCHEDULE_TOPIC}/"
 _CHUNK_BYTES = 1 << 20
 _CHUNK_ENTRIES = 1 << 16
-_HEADER_FIELDS: Any = INDEX_HEADER.fields
+_HEADER_FIELDS: Any = layouts.INDEX_HEADER.fields
 _END_OFFSET_AT = _HEADER_FIELDS["endPhyOffset"][1]
 _AFTER_END_OFFSET = _HEADER_FIELDS["hashSlotCount"][1]
 
@@ -208,10 +193,10 @@ class CompareFiles:
             found = self._besides_delays(pair, there, derived, found["offset"])
         if found is None:
             return self._after(pair, there)
-        batch = is_batch(pair["folder"])
-        size = layout_of(batch).itemsize
+        batch = queue_files.is_batch(pair["folder"])
+        size = queue_files.layout_of(batch).itemsize
         at = found["offset"] // size * size
-        wanted = decode_entries(_read(derived, at, size), batch)[0]
+        wanted = queue_files.decode_entries(_read(derived, at, size), batch)[0]
         if int(wanted["physicalOffset"]) >= self.again_from and _not_zero(there, at) is None:
             return {**found, "behind": True}
         return found
@@ -220,16 +205,18 @@ class CompareFiles:
         """The first difference from byte `start` on that is more than another delay: a time of
         delivery tells the delay that its level had then, in whole seconds.
         """
-        start -= start % QUEUE_ENTRY_BYTES
-        for at in range(start, pair["used"], _CHUNK_ENTRIES * QUEUE_ENTRY_BYTES):
-            length = min(_CHUNK_ENTRIES * QUEUE_ENTRY_BYTES, pair["used"] - at)
-            found, wanted = (decode_entries(_read(file, at, length)) for file in (there, derived))
+        start -= start % layouts.QUEUE_ENTRY_BYTES
+        for at in range(start, pair["used"], _CHUNK_ENTRIES * layouts.QUEUE_ENTRY_BYTES):
+            length = min(_CHUNK_ENTRIES * layouts.QUEUE_ENTRY_BYTES, pair["used"] - at)
+            found, wanted = (
+                queue_files.decode_entries(_read(file, at, length)) for file in (there, derived)
+            )
             due = found["tagsCode"].astype(np.int64)
             delayed = (due - wanted["tagsCode"]) % 1000 == 0
             wanted["tagsCode"] = np.where(delayed, due, wanted["tagsCode"])
             differs = np.flatnonzero(found != wanted)
             if len(differs):
-                at += int(differs[0]) * QUEUE_ENTRY_BYTES
+                at += int(differs[0]) * layouts.QUEUE_ENTRY_BYTES
                 return self._first(pair, there, derived, at, pair["used"])
         return None
 
@@ -237,25 +224,25 @@ class CompareFiles:
         """How many bytes at the file's start belong to expired messages and are not compared."""
         if not (self.log_start and pair["folder"].startswith(CONSUME_QUEUE)):
             return 0
-        length = pair["used"] // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES
-        filled = is_pre_blank(decode_entries(_read(derived, 0, length)))
+        length = pair["used"] // layouts.QUEUE_ENTRY_BYTES * layouts.QUEUE_ENTRY_BYTES
+        filled = queue_files.is_pre_blank(queue_files.decode_entries(_read(derived, 0, length)))
         blanks = len(filled) if filled.all() else int(np.argmin(filled))
-        old = decode_entries(_read(there, 0, blanks * QUEUE_ENTRY_BYTES))
-        expired = (old["physicalOffset"] < self.log_start) & is_message(old)
-        return blanks * QUEUE_ENTRY_BYTES if expired.all() else 0
+        old = queue_files.decode_entries(_read(there, 0, blanks * layouts.QUEUE_ENTRY_BYTES))
+        expired = (old["physicalOffset"] < self.log_start) & queue_files.is_message(old)
+        return blanks * layouts.QUEUE_ENTRY_BYTES if expired.all() else 0
 
     def _after(self, pair: Row, there: Reader) -> Row | None:
         """The difference if an entry follows a queue's last one, after which RocketMQ would go on.
 
         An entry whose size is 0 ends the search, as it ends RocketMQ's reading.
         """
-        batch, at = is_batch(pair["folder"]), pair["used"]
-        length = layout_of(batch).itemsize
+        batch, at = queue_files.is_batch(pair["folder"]), pair["used"]
+        length = queue_files.layout_of(batch).itemsize
         if at + length <= there.state.size:
-            entry = decode_entries(_read(there, at, length), batch)[0]
+            entry = queue_files.decode_entries(_read(there, at, length), batch)[0]
             offset = int(entry["physicalOffset"])
             what = field_at(pair["folder"], at, self.slots).what
-            if not is_used(entry):
+            if not queue_files.is_used(entry):
                 return None
             if offset < self.log_end:
                 return difference(pair["there"], at, f"{what} (one entry too many)", offset, 0)
@@ -279,9 +266,9 @@ class CompareFiles:
         """The first difference in [start, stop). A first timeDiff that nobody knows is left out."""
         if not pair["unknown_before"]:
             return self._first(pair, there, derived, start, stop)
-        layout: Any = INDEX_ENTRY.fields
+        layout: Any = layouts.INDEX_ENTRY.fields
         kind, at, *_ = layout["timeDiff"]
-        at += entries_at(self.slots) + INDEX_ENTRY_BYTES
+        at += entries_at(self.slots) + layouts.INDEX_ENTRY_BYTES
         return self._first(pair, there, derived, start, min(at, stop)) or self._first(
             pair, there, derived, at + kind.itemsize, stop
         )
@@ -295,8 +282,8 @@ class CompareFiles:
         """
         head, wanted = read_header(there), read_header(derived)
         count, whole = head.entries, wanted.entries
-        first = entries_at(self.slots) + INDEX_ENTRY_BYTES
-        stop = first + min(count, whole) * INDEX_ENTRY_BYTES
+        first = entries_at(self.slots) + layouts.INDEX_ENTRY_BYTES
+        stop = first + min(count, whole) * layouts.INDEX_ENTRY_BYTES
         differs = self._differs(pair, there, derived, first, stop) if stop > first else None
         if differs:
             return differs
@@ -358,7 +345,9 @@ class CompareFiles:
             besides += self._chained(some, 1 + done, newest)
             done += len(some)
             ends = [*ends, *(int(each) for each in some["physicalOffset"][-2:])][-2:]
-        slots = _read(file, INDEX_HEADER_BYTES, self.slots * INDEX_SLOT_BYTES).view(INDEX_SLOT)
+        slots = _read(file, layouts.INDEX_HEADER_BYTES, self.slots * layouts.INDEX_SLOT_BYTES).view(
+            layouts.INDEX_SLOT
+        )
         used = [int(np.count_nonzero(newest)) + besides]
         written = index_entries(file, self.slots, 1 + count, 1)
         if not (slots == newest).all() and len(written) and written[0] == following:
@@ -400,7 +389,6 @@ def has_mark_only(head: IndexHeader) -> bool:
 
 
 def _not_zero(file: Reader, start: int) -> int | None:
-    """Where the first byte from `start` on is that is not zero."""
     at, size = start, file.state.size
     while at < size:
         if isinstance(file, LocalReader):
@@ -445,16 +433,18 @@ class LookAtFiles:
             yield pa.RecordBatch.from_pylist(rows, LOOKED)
 
     def _look(self, row: Row) -> Row:
-        batch = is_batch(row["folder"])
-        length = layout_of(batch).itemsize
+        batch = queue_files.is_batch(row["folder"])
+        length = queue_files.layout_of(batch).itemsize
         chunk = _CHUNK_BYTES // length * length
         file = open_followed(self.storage, row["path"])
         size, least, greatest, zeros = file.state.size, None, None, True
         for at in range(0, size, chunk):
             raw = _read(file, at, min(chunk, size - at))
             zeros = zeros and not raw.any()
-            entries = decode_entries(raw, batch)
-            places = entries["physicalOffset"][is_message(entries) & ~is_pre_blank(entries)]
+            entries = queue_files.decode_entries(raw, batch)
+            places = entries["physicalOffset"][
+                queue_files.is_message(entries) & ~queue_files.is_pre_blank(entries)
+            ]
             if len(places):
                 least = min(int(places.min()), NEVER if least is None else least)
                 greatest = max(int(places.max()), -1 if greatest is None else greatest)

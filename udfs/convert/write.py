@@ -18,17 +18,8 @@ from reput.store_format.log.records import RECORD_ROW, Bytes, Rows, head_bytes, 
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Walk, most_rows
 from reput.store_format.message.encode import blank
+from reput.store_format.rewrite import placing
 from reput.store_format.rewrite.changes import Changes
-from reput.store_format.rewrite.placing import (
-    Alike,
-    Numbers,
-    To,
-    copy_rows,
-    place,
-    prepared_offsets,
-    rewrite,
-    stamp,
-)
 from reput.store_format.rewrite.selection import RecordSelector, Selection
 from reput.udfs.convert.measure import measured_order, measured_records
 from reput.udfs.rebuild.scan import RunFiles, scan_buffers, scanned_row
@@ -153,12 +144,12 @@ class Placed(NamedTuple):
     numbers: those of all puts of the piece.
     """
 
-    offsets: Numbers
-    places: Numbers
-    sizes: Numbers
-    own: Numbers
-    firsts: Numbers
-    numbers: Numbers
+    offsets: placing.Numbers
+    places: placing.Numbers
+    sizes: placing.Numbers
+    own: placing.Numbers
+    firsts: placing.Numbers
+    numbers: placing.Numbers
 
     def between(self, first: int, stop: int) -> "Placed":
         offsets, places, sizes, own, firsts = (each[first:stop] for each in self[:-1])
@@ -198,10 +189,10 @@ class PlacedRecords:
             self._held.popitem(last=False)
         return found
 
-    def _column(self, name: str, count: int) -> Numbers:
+    def _column(self, name: str, count: int) -> placing.Numbers:
         return read_range(self._staging, name, 0, 8 * count).view(np.int64)
 
-    def links(self, offsets: Numbers) -> Numbers:
+    def links(self, offsets: placing.Numbers) -> placing.Numbers:
         """The new physical offsets for links, which are old ones. 0 is no link, and stays."""
         return np.where(offsets == 0, 0, self.found(offsets)[0])
 
@@ -216,7 +207,7 @@ class PlacedRecords:
                 return int(records.places[at])
         return None
 
-    def found(self, offsets: Numbers) -> tuple[Numbers, Numbers]:
+    def found(self, offsets: placing.Numbers) -> tuple[placing.Numbers, placing.Numbers]:
         """The new physical offsets for old ones, and the new size of each record.
 
         An offset out of the log, as of an expired record, stays. One at which no record is that is
@@ -237,13 +228,15 @@ class PlacedRecords:
         return places, sizes
 
 
-def placed(measured: Any, at: int, segment_bytes: int) -> tuple[Numbers, Numbers, int]:
+def placed(
+    measured: Any, at: int, segment_bytes: int
+) -> tuple[placing.Numbers, placing.Numbers, int]:
     """(new physical offsets of MEASURED_RECORD rows, indices of those that begin a segment, where
     the last one ends). at: where the new log ends before the first.
     """
     places = np.empty(len(measured), np.int64)
     begins = np.empty(len(measured), np.int64)
-    end, count = place(measured["size"], at, segment_bytes, places, begins)
+    end, count = placing.place(measured["size"], at, segment_bytes, places, begins)
     return places, begins[:count], end
 
 
@@ -378,7 +371,6 @@ class _Stream:
         self._done = 0
 
     def fill(self, chunk: _Chunk, stop: int) -> None:
-        """Put the records whose places are before `stop` into a chunk."""
         while True:
             if self._rows is None:
                 self._rows, self._done = next(self.steps, None), 0
@@ -397,20 +389,20 @@ class _Stream:
         rows, places = some.rows[begin:end], some.placed.places[begin:end]
         chunk.reserve(int(places[-1] + some.placed.sizes[end - 1]))
         prepared = np.empty(len(rows), np.int64)
-        links = prepared_offsets(some.window, rows, prepared)
+        links = placing.prepared_offsets(some.window, rows, prepared)
         if links:
             prepared = self._records.links(prepared)
         if some.selection is not None:
             part = some.placed.between(begin, end)
             offsets = np.where(part.own < 0, rows["queueOffset"], part.own)
-            to = To(places, offsets, prepared, part.firsts, part.numbers)
+            to = placing.To(places, offsets, prepared, part.firsts, part.numbers)
             assert self._selector is not None
-            alike = Alike(
+            alike = placing.Alike(
                 self._selector.decided, self._selector.names, self._host,
                 self.log.rules.records.ipv6_hosts, self.log.changes.digits,
             )  # fmt: skip
             selection = some.selection.of(slice(begin, end))
-            rewrite(some.window, rows, selection, to, alike, chunk.out, chunk.base)
+            placing.rewrite(some.window, rows, selection, to, alike, chunk.out, chunk.base)
             return
         length = int(rows["at"][-1] + rows["size"][-1] - rows["at"][0])
         if places[-1] - places[0] == rows["at"][-1] - rows["at"][0]:
@@ -418,8 +410,8 @@ class _Stream:
             first = int(rows["at"][0])
             chunk.out[at : at + length] = some.window[first : first + length]
         else:
-            copy_rows(some.window, rows, places, chunk.out, chunk.base)
-        stamp(chunk.out, chunk.base, rows, places, prepared if links else prepared[:0])
+            placing.copy_rows(some.window, rows, places, chunk.out, chunk.base)
+        placing.stamp(chunk.out, chunk.base, rows, places, prepared if links else prepared[:0])
 
     def _all_steps(self) -> Generator[_Rows, None, None]:
         part = self._part
@@ -473,7 +465,7 @@ class _Stream:
             )
 
     def _taken(
-        self, window: Bytes, rows: Rows, offsets: Numbers
+        self, window: Bytes, rows: Rows, offsets: placing.Numbers
     ) -> Iterator[tuple[Rows, Selection | None]]:
         """The rows that are taken: those whose physicalOffset is among `offsets`."""
         if self._selector is None:

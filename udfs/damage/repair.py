@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from reput.store_format import layouts
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.repair import LostPositions, Stamp, fill, own_least_bytes
 from reput.store_format.damage.resync import Prover
@@ -15,13 +16,6 @@ from reput.store_format.dispatch.scan import Read
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault, StoreError
 from reput.store_format.files.protocol import InputStorage, Writer
 from reput.store_format.kernels.java_text import decode
-from reput.store_format.layouts import (
-    BLANK_BYTES,
-    CRC_PROPERTY_BYTES,
-    PROPERTIES_LENGTH,
-    RECORD_AT,
-    RECORD_HEAD,
-)
 from reput.store_format.log.records import RecordRules, topic_length_bytes
 from reput.store_format.log.rules import reaches_queue
 from reput.store_format.log.segments import Segment
@@ -126,7 +120,7 @@ class RepairSegments:
                 try:
                     for record in fill(edit.start, length, edit.lost, stamp, edit.end == end):
                         output.write(record)
-                        fillers += len(record) > BLANK_BYTES
+                        fillers += len(record) > layouts.BLANK_BYTES
                 except ValueError as error:
                     raise StoreError(
                         f"the range at physical offset {edit.start}: {error}"
@@ -200,7 +194,7 @@ class RepairSegments:
             if held and held.end == damage.offset:
                 held = held._replace(end=damage.end, lost=held.lost + lost)
                 continue
-            if damage.end == segment_end and damage.length < BLANK_BYTES:
+            if damage.end == segment_end and damage.length < layouts.BLANK_BYTES:
                 continue  # CommitLog leaves these bytes to a BLANK, whose first eight are sound
             if held:
                 yield held
@@ -213,11 +207,13 @@ def _position_of(record: Damage, prover: Prover) -> tuple[LostPositions, ...]:
     """The queue position of a record that is given up; empty if no queue has the record."""
     parts = prover.lengths(record.offset)
     assert parts is not None
-    head = np.frombuffer(prover.bytes_at(record.offset, RECORD_HEAD.itemsize), RECORD_HEAD)[0]
+    head = np.frombuffer(
+        prover.bytes_at(record.offset, layouts.RECORD_HEAD.itemsize), layouts.RECORD_HEAD
+    )[0]
     if not reaches_queue(int(head["sysFlag"])):
         return ()
     at = parts.body_at + parts.body_length + topic_length_bytes(parts.magic)
-    end = record.offset + parts.size - parts.properties_length - PROPERTIES_LENGTH
+    end = record.offset + parts.size - parts.properties_length - layouts.PROPERTIES_LENGTH
     topic = decode(prover.bytes_at(at, end - at))
     return (LostPositions(topic, int(head["queueId"]), int(head["queueOffset"]), 1),)
 
@@ -231,13 +227,13 @@ def _corrected(damage: Damage, prover: Prover) -> Iterator[Edit]:
     if parts.body_length:
         crc = prover.crc_of(parts.body_at, parts.body_at + parts.body_length)
     raw = crc.to_bytes(4, "big")
-    field = at + RECORD_AT.bodyCRC
+    field = at + layouts.RECORD_AT.bodyCRC
     yield Edit(field, field + 4, (), raw)
     if prover.property_crc(at, parts) is not None:
-        end = at + parts.size - CRC_PROPERTY_BYTES
-        head = prover.bytes_at(at, RECORD_AT.bodyCRC) + raw
+        end = at + parts.size - layouts.CRC_PROPERTY_BYTES
+        head = prover.bytes_at(at, layouts.RECORD_AT.bodyCRC) + raw
         whole = prover.crc_of_changed(at, end, head)
-        yield Edit(end, end + CRC_PROPERTY_BYTES, (), crc_property_of(whole))
+        yield Edit(end, end + layouts.CRC_PROPERTY_BYTES, (), crc_property_of(whole))
 
 
 def _nothing(offset: int, buffer: np.ndarray) -> None:

@@ -54,7 +54,6 @@ FINDINGS = schema(
 
 
 def joined(rows: Iterable[Row]) -> QueueFindings:
-    """The findings of all tasks, by their FINDINGS rows."""
     rows = list(rows)
     return QueueFindings(
         {kind: [kind(**each) for row in rows for each in row[kind.__name__]] for kind in KINDS},
@@ -271,7 +270,6 @@ class _Pieces:
 
 
 def _blocks(file: IndexFileReader) -> Iterator[Entries]:
-    """The entries of a file, a bounded number at a time."""
     count = max(min(file.header.entries, file.most - 1), 0)
     for first in range(1, count + 1, _ENTRIES_A_READ):
         raw = np.empty(min(_ENTRIES_A_READ, count + 1 - first) * INDEX_ENTRY_BYTES, np.uint8)

@@ -203,7 +203,6 @@ def whole(rows: list[pa.RecordBatch], *kinds: pa.Schema) -> pa.RecordBatch:
 
 
 def queue_starts(rows: pa.RecordBatch) -> Int64s:
-    """The number of each queue's first row."""
     import pyarrow.compute as pc
 
     new = np.zeros(rows.num_rows, np.bool_)

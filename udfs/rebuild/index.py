@@ -163,7 +163,6 @@ class IndexFiles:
 
 
 def _read(reader: Reader, at: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Items [at, at + count) of a file that consists of items of this dtype."""
     buffer = np.empty(count * dtype.itemsize, np.uint8)
     reader.read_into(at * dtype.itemsize, buffer)
     return buffer.view(dtype)

@@ -11,14 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reput.store_format.damage.queue_ends import (
-    LAST_FIRST_OFFSET,
-    NO_LOSSES,
-    Losses,
-    LossReader,
-    can_be_first,
-    run_part,
-)
+from reput.store_format.damage import queue_ends
 from reput.store_format.damage.queue_findings import NO_GAPS, QueueGaps
 from reput.store_format.damage.votes import AS_IT_IS, runs_by_vote
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes, pre_blank
@@ -136,7 +129,9 @@ class SmallQueues:
             there = np.asarray(rows.column("carried").is_valid())
             most[np.logical_and.reduceat(there, starts)] = max(MOST_ENTRIES, CARRIED_ENTRIES)
         # no run comes before the first one of a queue
-        plain[starts] = alone[starts] & (begins >= 0) & (begins <= LAST_FIRST_OFFSET - most)
+        plain[starts] = (
+            alone[starts] & (begins >= 0) & (begins <= queue_ends.LAST_FIRST_OFFSET - most)
+        )
         plain[starts] &= begins % self._in_file + total <= most
         small: npt.NDArray[np.bool_] = np.logical_and.reduceat(plain, starts)
         if self._large is not None and _key(rows, 0) == self._large:
@@ -197,7 +192,6 @@ class SmallQueues:
 
 
 def built_rows(stream: bytes) -> Iterator[pa.RecordBatch]:
-    """The BUILT rows of one `SmallQueues.take`."""
     with pa.ipc.open_stream(stream) as rows:
         yield from rows
 
@@ -225,7 +219,7 @@ class NumberRuns:
     """Turns RUN rows of whole queues, in order, into PLACED rows: one for each run and file."""
 
     files: StagedRuns
-    losses: Losses = NO_LOSSES
+    losses: queue_ends.Losses = queue_ends.NO_LOSSES
     carries: bool = False  # whether the rows are CARRIED ones
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -248,12 +242,14 @@ class NumberRuns:
         """Whether positions of lost messages are kept."""
         return self.losses.any or bool(self.files.damage.no_room)
 
-    def _runs(self, rows: Iterator[Row], lost: LossReader) -> Iterator[Row]:
+    def _runs(self, rows: Iterator[Row], lost: queue_ends.LossReader) -> Iterator[Row]:
         if self.files.firsts == SALVAGE:
             return runs_by_vote(self.files, rows, lost)
         return ({**row, **AS_IT_IS} for row in rows)
 
-    def _number(self, rows: Iterator[Row], kept: "GapFile", lost: LossReader) -> Iterator[Row]:
+    def _number(
+        self, rows: Iterator[Row], kept: "GapFile", lost: queue_ends.LossReader
+    ) -> Iterator[Row]:
         gaps_before = QueueGaps(self.files, lost) if self._keeps_gaps else None
         start = position = NO_POSITION
         shift, opened = 0, False
@@ -299,7 +295,7 @@ class NumberRuns:
         low = row["segment"] * self.files.entries_a_file(row["batch"]) - row["position"]
         start = min(max(low, 0), row["count"])
         stop = min(max(low + self.files.entries_a_file(row["batch"]), start), row["count"])
-        part = run_part(row, start, stop)
+        part = queue_ends.run_part(row, start, stop)
         return {**part, "position": row["position"] + start, "shift": shift} if start else part
 
     def _begin(self, row: Row, before: Beginning | None) -> Beginning:
@@ -315,7 +311,7 @@ class NumberRuns:
 
 def refuse_first(files: StagedRuns, row: Row) -> None:
     """Raise DamageFound where a queue's first run begins with an impossible queueOffset."""
-    if files.firsts == REFUSE and not can_be_first(row["first"]):
+    if files.firsts == REFUSE and not queue_ends.can_be_first(row["first"]):
         entry = decode_entries(files.entries(row, 0, 1))[0]
         raise DamageFound(
             f"topic {row['topic']!r}, queue {row['queue_id']}: the record at physical offset "

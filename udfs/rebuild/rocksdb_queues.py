@@ -76,7 +76,6 @@ def listed_offsets(files: StagedRuns, rows: pa.RecordBatch) -> Int64s:
 
 
 def queue_keys(rows: pa.RecordBatch) -> list[bytes]:
-    """The key prefix of each row's queue."""
     topics = rows.column("topic").dictionary_encode()
     known = [topic_key(topic) for topic in topics.dictionary.to_pylist()]
     ids = np.asarray(rows.column("queue_id")).astype(">i4").view("V4").tolist()

@@ -22,16 +22,8 @@ from reput.store_format.dispatch.scan import (
     Scan,
     ScanRules,
 )
+from reput.store_format.fate import gather
 from reput.store_format.fate.delays import any_fate, concerns
-from reput.store_format.fate.gather import (
-    ENDED,
-    MARK,
-    Gathered,
-    Skipped,
-    Taken,
-    gather_segment,
-    joined,
-)
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.files.read_ahead import open_ahead
@@ -249,7 +241,7 @@ class Summed(Outputs):
     def __init__(self, rules: ScanRules, buffers: Buffers, end: End) -> None:
         super().__init__(rules, buffers, end)
         self._put = PutSums(rules.dispatch.split_properties, rules.batch_topics)
-        self._marks = Taken(any_fate, rules.dispatch.split_properties)
+        self._marks = gather.Taken(any_fate, rules.dispatch.split_properties)
 
     def dispatch(
         self, window: Bytes, rows: Rows
@@ -270,16 +262,18 @@ class Summed(Outputs):
         file.finish()
 
 
-def all_sums(staging: Staging, runs: Iterable[str], rules: ScanRules) -> tuple[PutSums, Gathered]:
+def all_sums(
+    staging: Staging, runs: Iterable[str], rules: ScanRules
+) -> tuple[PutSums, gather.Gathered]:
     """What a scan with `sums` has counted in the splits of these runs, in the log's order."""
     put, marks = PutSums(rules.dispatch.split_properties, rules.batch_topics), []
     for run in runs:
         raw = np.load(BytesIO(staging.storage.read_bytes(staging.path(run + SUMS))))
         *parts, skipped, skips, last = json.loads(raw["said"].tobytes())
         put.take(*parts)
-        skipped = [Skipped(*each) for each in skipped]
-        marks.append(Gathered(raw["marks"], raw["ended"], skipped, skips, last, [], 0))
-    return put, joined(marks)
+        skipped = [gather.Skipped(*each) for each in skipped]
+        marks.append(gather.Gathered(raw["marks"], raw["ended"], skipped, skips, last, [], 0))
+    return put, gather.joined(marks)
 
 
 # ---
@@ -304,7 +298,7 @@ class GatherMarks:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in ids_of(batches):
-            found = gather_segment(
+            found = gather.gather_segment(
                 self.storage, self.segments[number], self.rules, concerns, self.split, self.end
             )
             name = stage(self.staging, attempt_name("marks"), found.marks.tobytes())
@@ -313,12 +307,12 @@ class GatherMarks:
                 [dict(zip(GATHERED.names, row, strict=True))], GATHERED
             )
 
-    def read(self, rows: list[dict[str, Any]]) -> Gathered:
+    def read(self, rows: list[dict[str, Any]]) -> gather.Gathered:
         """What all tasks gathered, by their rows."""
         parts = []
         for row in sorted(rows, key=lambda each: each["segment"]):
             raw = self.staging.storage.read_bytes(self.staging.path(row["marks"]))
-            marks = np.frombuffer(raw, MARK)
-            ended, last, unread = np.zeros(0, ENDED), row["last_timestamp"], row["unread_to"]
-            parts.append(Gathered(marks, ended, [], 0, last, [], unread))
-        return joined(parts)
+            marks = np.frombuffer(raw, gather.MARK)
+            ended, last, unread = np.zeros(0, gather.ENDED), row["last_timestamp"], row["unread_to"]
+            parts.append(gather.Gathered(marks, ended, [], 0, last, [], unread))
+        return gather.joined(parts)

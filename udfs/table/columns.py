@@ -389,7 +389,6 @@ class Choice:
             yield self._of_queues(rows)
 
     def _of_queues(self, rows: StepRows) -> pa.Array:
-        """Which rows `queues` and `only` want."""
         topics = rows.column("topic").dictionary_encode()
         names, ids = topics.dictionary.to_pylist(), np.asarray(rows.column("queueId"), np.int64)
         both, which = np.unique((np.asarray(topics.indices, np.int64) << 32) | (ids & 0xFFFFFFFF),
@@ -404,7 +403,6 @@ class Choice:
 
 
 def _all_of(masks: Iterator[pa.Array]) -> pa.Array | None:
-    """All masks joined by `and`; None without a mask."""
     found = next(masks, None)
     for more in masks:
         found = pc.and_(found, more)

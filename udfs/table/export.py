@@ -138,7 +138,6 @@ _FILES: dict[str, Callable[[Writer, pa.Schema], ExportFile]] = {
 
 
 def new_file(kind: str, storage: Storage, path: str, schema: pa.Schema) -> ExportFile:
-    """A new file of this kind for rows of this schema."""
     return _FILES[kind](storage.create(path, digest=True), schema)
 
 

@@ -66,7 +66,6 @@ class _Line:
 
 
 def _add(line: _Line, column: pa.Array) -> None:
-    """Add a column's values as JSON."""
     kind = column.type
     if pa.types.is_integer(kind) and not column.null_count:
         line.add(column)

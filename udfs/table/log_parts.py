@@ -153,7 +153,6 @@ class LogParts:
         return self._reading(number, lambda read, s: pieces_in(read, s.start, s.end, self.rules))
 
     def body(self, place: int, length: int) -> bytes:
-        """The bytes of a body that no window holds."""
         number = next(n for n, s in enumerate(self.segments) if s.start <= place < s.end)
         body = np.empty(length, np.uint8)
         self._reading(number, lambda read, _: read(place, body))

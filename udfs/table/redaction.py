@@ -15,21 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from reput.store_format import layouts
 from reput.store_format.filter.texts import LEAST, Repeats
-from reput.store_format.layouts import (
-    SYS_COMPRESSED,
-    SYS_COMPRESSION_MASK,
-    SYS_INNER_BATCH,
-    SYS_NEED_UNWRAP,
-)
-from reput.store_format.message.bodies import (
-    BodyError,
-    InnerMessage,
-    decompressed,
-    encode_inner,
-    inner_messages,
-    is_batch,
-)
+from reput.store_format.message import bodies
 from reput.store_format.message.message import parse_properties
 from reput.udfs.staging import ids_of, schema
 from reput.udfs.table.columns import Choice, batches_of
@@ -37,9 +25,9 @@ from reput.udfs.table.log_parts import LogPart, LogParts
 
 BODY, BODY_HASH, PROPERTY = "body", "body:hash", "property:"
 BODY_MOST = 64 << 20  # bytes of one decompressed body
-_COMPRESSED = SYS_COMPRESSED | SYS_COMPRESSION_MASK
+_COMPRESSED = layouts.SYS_COMPRESSED | layouts.SYS_COMPRESSION_MASK
 # flags of a packed body; the text put in a body's place is not packed
-_PACKED = _COMPRESSED | SYS_INNER_BATCH | SYS_NEED_UNWRAP
+_PACKED = _COMPRESSED | layouts.SYS_INNER_BATCH | layouts.SYS_NEED_UNWRAP
 _CRC_MASK = 0x7FFFFFFF
 _CRC = "__CRC32#"  # a CRC over the whole old record, and so over redacted values too
 _WHOLE = ("topic", "bornHost", "storeHost")  # columns that are never changed
@@ -148,7 +136,7 @@ class Redaction:
         if kept == pairs:
             return body, flag
         made = [each._replace(properties=_text(k)) for each, k in zip(inner, kept, strict=True)]
-        return encode_inner(made), flag & ~_COMPRESSED
+        return bodies.encode_inner(made), flag & ~_COMPRESSED
 
 
 def _bodies(batch: pa.RecordBatch) -> tuple[list[bytes], list[int]]:
@@ -158,22 +146,22 @@ def _bodies(batch: pa.RecordBatch) -> tuple[list[bytes], list[int]]:
 def _searched(body: bytes, flag: int) -> bytes:
     """A body as its producer gave it; unchanged if it contradicts its sysFlag."""
     try:
-        return decompressed(body, flag, BODY_MOST)
-    except BodyError:
+        return bodies.decompressed(body, flag, BODY_MOST)
+    except bodies.BodyError:
         return body
 
 
-def _inner(body: bytes, flag: int) -> list[InnerMessage] | None:
+def _inner(body: bytes, flag: int) -> list[bodies.InnerMessage] | None:
     """The messages of an inner batch; None for another body, or an unreadable one."""
-    if not is_batch(flag):
+    if not bodies.is_batch(flag):
         return None
     try:
-        return list(inner_messages(_searched(body, flag)))
-    except BodyError:
+        return list(bodies.inner_messages(_searched(body, flag)))
+    except bodies.BodyError:
         return None
 
 
-def _pairs(inner: InnerMessage) -> Pairs:
+def _pairs(inner: bodies.InnerMessage) -> Pairs:
     return list(parse_properties(inner.properties).items())
 
 

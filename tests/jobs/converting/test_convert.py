@@ -220,7 +220,7 @@ def test_nothing_is_published_of_a_log_that_changes(change, when, tmp_path, monk
             change(last)
         return rows
 
-    monkeypatch.setattr(convert_store, "write_log", changing)
+    monkeypatch.setattr(convert_store.new_log, "write_log", changing)
     settings = as_text(golden.settings)
     with local_engine(1) as engine, pytest.raises(StoreError):
         convert(

@@ -175,8 +175,8 @@ def test_the_next_command_has_the_options_that_were_given() -> None:
 
 def test_what_looks_like_another_release_has_exit_code_2(monkeypatch, tmp_path) -> None:
     (tmp_path / "commitlog").mkdir()
-    monkeypatch.setattr(command, "engine_for", lambda *_: nullcontext())
-    monkeypatch.setattr(command, "asks_store", lambda *_: None)
+    monkeypatch.setattr(command.options, "engine_for", lambda *_: nullcontext())
+    monkeypatch.setattr(command.options, "asks_store", lambda *_: None)
     for looks_like, code in (("5.4.0", 2), ("", 0)):
         monkeypatch.setattr(command, "check", lambda *_, it=looks_like: report(looks_like=it))
         assert main(["check", str(tmp_path)]) == code

@@ -431,7 +431,7 @@ def test_a_store_is_asked_what_it_is_only_once(log, tmp_path, monkeypatch) -> No
     """Spark asks for the latest offset many times a second."""
     reader = stream(write(up_to(log, 10), tmp_path))
     at = reader.latestOffset(reader.initialOffset(), ALL)
-    monkeypatch.setattr("reput.jobs.sources.log_source.plan_of", None)
+    monkeypatch.setattr("reput.jobs.sources.opened_log.plan_of", None)
     write(log.log, tmp_path)
     end = reader.latestOffset(at, ALL)
     assert rows(reader, at, end) == log.places[10:]

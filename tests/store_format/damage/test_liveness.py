@@ -160,7 +160,7 @@ def test_a_stretch_goes_on_to_a_break_or_to_where_nothing_is_written() -> None:
     assert looked(log_of(), newer=START + 8).behind == -1
 
 
-def test_half_messages_show_no_queue_and_an_odd_offset_is_doubted() -> None:
+def test_half_messages_show_no_queue_and_odd_offsets_are_doubted() -> None:
     log = log_of(4)
     log[1], log[2] = replace(log[1], sys_flag=4), replace(log[2], sys_flag=12)
     log[3] = replace(log[3], sys_flag=8)
@@ -175,10 +175,7 @@ def test_half_messages_show_no_queue_and_an_odd_offset_is_doubted() -> None:
         raw, _ = walked(*log, segment=1 << 16)
         spans = Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(0, None).spans
         assert spans == {("T", 0): QueueSpan(0, last)}
-
-
-def test_a_record_that_reaches_over_its_end_gives_way_to_the_one_inside() -> None:
-    """No CRC covers the second record, whose properties go on into bytes of another time."""
+    # No CRC covers the second record, whose properties go on into bytes of another time.
     raw, rows = walked(Message(body=b"body"), Message(queue_offset=1, properties=b"p" * 300))
     inside, _ = walked(Message(queue_offset=9, body=b"body"), base=STRETCHES_SIZE + 150)
     raw[STRETCHES_SIZE + 150 : 2 * STRETCHES_SIZE + 150] = inside[:STRETCHES_SIZE]
@@ -187,9 +184,6 @@ def test_a_record_that_reaches_over_its_end_gives_way_to_the_one_inside() -> Non
     assert (found.end, found.behind, found.firsts) == (STRETCHES_SIZE + 150, STRETCHES_SIZE + 150,
         {("T", 0): 9})  # fmt: skip
     assert int(rows["size"][1]) == 92 + 300
-
-
-def test_a_batch_takes_as_many_queue_offsets_as_it_has_messages() -> None:
     log = [batch(5, 4), batch(9, 2), batch(70, 3), batch(14, 7)]
     raw, rows = walked(*log)
     raw[int(rows["at"][3]) + 4] = 0

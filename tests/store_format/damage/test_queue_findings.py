@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from reput.store_format.damage.contradictions import OldQueue, OldQueues
 from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, LossReader, QueueDamage
 from reput.store_format.damage.queue_findings import (
@@ -133,37 +131,31 @@ def alone(queue: int = 3, place: int = 500, offset: int = 5, own: bool = False) 
     return LoneRecord("T", queue, place, 100, offset, own)
 
 
-@pytest.mark.parametrize(("record", "found"), [
-    (alone(), True),
-    (alone(queue=2), False),  # two bits from queue 1
-    (alone(queue=1 - (1 << 31)), True),  # the sign's bit
-    (alone(offset=6), False), (alone(place=400), False), (alone(place=600), False),
-    (alone(place=401), True), (TwinRecord("T", 3, 500, 100, 5), True),
-    (OutvotedRecord("T", 3, 500, 100, 5, 90), True),
-    (StrayRecord("T", 3, 500, 100, 5), False)  # no place at all: nobody doubts its queue
-    ])  # fmt: skip
-def test_another_queue_misses_just_this_position_around_the_record(record: Any, found) -> None:
-    wanted = [(record, MISSED)] if found else []
-    assert displaced_records(findings(record, MISSED), NOTHING) == wanted
-
-
-@pytest.mark.parametrize(("record", "log", "is_displaced"), [
-    (alone(own=False), NOTHING, True),
-    (alone(own=True), NOTHING, True),  # no loss took the five before it
-    (alone(own=True), lost((0, 5 * 92)), False),  # one did: 91 bytes and the topic, five times
-    (alone(own=True), lost((0, 5 * 92 - 1)), True),
-    (alone(own=True), lost((0, 230), (300, 230)), True),  # several small ranges did not
-    (alone(own=True), lost((0, 1), from_start=False), False),  # who knows what was before
-    (TwinRecord("T", 3, 500, 100, 5), NOTHING, False),
-    (OutvotedRecord("T", 3, 500, 100, 5, 90), NOTHING, True),
-    (OutvotedRecord("T", 3, 500, 100, 5, 4), NOTHING, False)  # one bit from its own place
-    ])  # fmt: skip
-def test_where_the_gap_may_be_a_loss_a_record_that_may_be_of_its_queue_stays(
-    record: Any, log: LossReader, is_displaced: bool
-) -> None:
-    for gap in (Gap("T", 1, False, 5, 1, 400, 600),
-        UnexplainedGap("T", 1, False, 5, 1, 400, 600, entries_a_break=31)):  # fmt: skip
-        assert bool(displaced_records(findings(record, gap), log)) is is_displaced
+def test_another_queue_misses_just_this_position_around_the_record() -> None:
+    for record, found in [(alone(), True),
+        (alone(queue=2), False),  # two bits from queue 1
+        (alone(queue=1 - (1 << 31)), True),  # the sign's bit
+        (alone(offset=6), False), (alone(place=400), False), (alone(place=600), False),
+        (alone(place=401), True), (TwinRecord("T", 3, 500, 100, 5), True),
+        (OutvotedRecord("T", 3, 500, 100, 5, 90), True),
+        (StrayRecord("T", 3, 500, 100, 5), False)  # no place at all: nobody doubts its queue
+        ]:  # fmt: skip
+        wanted = [(record, MISSED)] if found else []
+        assert displaced_records(findings(record, MISSED), NOTHING) == wanted
+    for record, log, is_displaced in [
+        (alone(own=False), NOTHING, True),
+        (alone(own=True), NOTHING, True),  # no loss took the five before it
+        (alone(own=True), lost((0, 5 * 92)), False),  # one did: 91 bytes and the topic, five times
+        (alone(own=True), lost((0, 5 * 92 - 1)), True),
+        (alone(own=True), lost((0, 230), (300, 230)), True),  # several small ranges did not
+        (alone(own=True), lost((0, 1), from_start=False), False),  # who knows what was before
+        (TwinRecord("T", 3, 500, 100, 5), NOTHING, False),
+        (OutvotedRecord("T", 3, 500, 100, 5, 90), NOTHING, True),
+        (OutvotedRecord("T", 3, 500, 100, 5, 4), NOTHING, False),  # one bit from its own place
+    ]:
+        for gap in (Gap("T", 1, False, 5, 1, 400, 600),
+            UnexplainedGap("T", 1, False, 5, 1, 400, 600, entries_a_break=31)):  # fmt: skip
+            assert bool(displaced_records(findings(record, gap), log)) is is_displaced
 
 
 def test_bits_between_two_queues_and_a_long_loss_that_is_not_compared() -> None:
@@ -216,17 +208,13 @@ AT_ONCE: Runs = [[(0, 0), (1, 100), (4, 900), (5, 1000)]]
 IN_TWO: Runs = [[(0, 0), (1, 100)], [(4, 900), (5, 1000)]]
 
 
-@pytest.mark.parametrize(
-    ("bytes_lost", "surely", "perhaps"), [(182, True, False), (181, False, True), (0, False, True)]
-)
-@pytest.mark.parametrize(("runs", "index"), [(AT_ONCE, 2), (IN_TWO, 0)], ids=["one", "two"])
-def test_a_lost_message_takes_91_bytes_at_least(runs, index, bytes_lost, surely, perhaps) -> None:
-    gap = [(index, 2, 2, 100, 900)]
-    log = lost((200, bytes_lost)) if bytes_lost else lost()
-    assert gaps_found(runs, log) == (gap * surely, gap * perhaps)
-
-
-def test_bytes_lost_elsewhere_explain_nothing_and_more_than_two_missing_are_a_leap() -> None:
+def test_a_lost_message_takes_91_bytes_at_least_and_bytes_lost_elsewhere_explain_nothing() -> None:
+    for runs, index in [(AT_ONCE, 2), (IN_TWO, 0)]:
+        for bytes_lost, surely, perhaps in [(182, True, False), (181, False, True),
+            (0, False, True)]:  # fmt: skip
+            gap = [(index, 2, 2, 100, 900)]
+            log = lost((200, bytes_lost)) if bytes_lost else lost()
+            assert gaps_found(runs, log) == (gap * surely, gap * perhaps)
     assert gaps_found(IN_TWO, lost((50, 500), (900, 500)))[0] == []
     assert gaps_found(IN_TWO, lost((100, 182)))[0] == [(0, 2, 2, 100, 900)]
     assert gaps_found([[(0, 0)], [(3, 100)]], lost())[1] == [(0, 2, 1, 0, 100)]

@@ -78,29 +78,23 @@ def test_a_magic_number_or_a_transaction_type_of_which_one_bit_differs() -> None
         assert found is None or (found.at, found.field) == (PLACE + 36, "sysFlag")
 
 
-@pytest.mark.parametrize(("said", "behind", "put_back"), [
-    (PLACE ^ 1 << 40, PLACE + 100, True), (PLACE ^ 1 << 63, PLACE + 100, True),
-    (PLACE ^ 1 << 40, (PLACE ^ 1 << 40) + 100, False),  # the file has another segment's name
-    (PLACE ^ 3 << 40, PLACE + 100, False), (PLACE, PLACE + 100, False)])  # fmt: skip
-def test_a_records_place_unless_the_next_record_agrees_with_the_other(
-    said: int, behind: int, put_back: bool
-) -> None:
-    raw, now = struct.pack(">Q", said), struct.pack(">q", PLACE)
-    found = own_place(PLACE, raw, 100, struct.pack(">Q", behind))
-    wanted = Patch(PLACE, PLACE + 28, "physicalOffset", raw, now, "the record's place")
-    assert found == (wanted if put_back else None)
-
-
-@pytest.mark.parametrize(("said", "fields"), [
-    (Said(PLACE, "q", "Topic", 0, 0), []), (Said(PLACE, "q"), []),
-    (Said(PLACE, "q", "Tppic", 0, 7), [("topic", TOPIC_AT), ("queueOffset", 20)]),
-    (Said(PLACE, "q", None, -1, None), [("queueId", 12)]),
-    (Said(PLACE, "q", "Topics", 1, 7), [])  # another length: another record
-    ])  # fmt: skip
-def test_what_a_queue_says_replaces_only_what_differs(said: Said, fields) -> None:
-    patches = by_testimony(said, SEALED, TOPIC_AT, b"Topic")
-    assert [(each.field, each.at - PLACE) for each in patches] == fields
-    assert all(SEALED[p.at - PLACE :].startswith(p.was) for p in patches)
+def test_a_place_or_what_a_queue_says_replaces_only_what_differs() -> None:
+    for said, behind, put_back in [(PLACE ^ 1 << 40, PLACE + 100, True),
+        (PLACE ^ 1 << 63, PLACE + 100, True),
+        (PLACE ^ 1 << 40, (PLACE ^ 1 << 40) + 100, False),  # the file has another segment's name
+        (PLACE ^ 3 << 40, PLACE + 100, False), (PLACE, PLACE + 100, False)]:  # fmt: skip
+        raw, now = struct.pack(">Q", said), struct.pack(">q", PLACE)
+        found = own_place(PLACE, raw, 100, struct.pack(">Q", behind))
+        wanted = Patch(PLACE, PLACE + 28, "physicalOffset", raw, now, "the record's place")
+        assert found == (wanted if put_back else None)
+    for said, fields in [(Said(PLACE, "q", "Topic", 0, 0), []), (Said(PLACE, "q"), []),
+        (Said(PLACE, "q", "Tppic", 0, 7), [("topic", TOPIC_AT), ("queueOffset", 20)]),
+        (Said(PLACE, "q", None, -1, None), [("queueId", 12)]),
+        (Said(PLACE, "q", "Topics", 1, 7), [])  # another length: another record
+        ]:  # fmt: skip
+        patches = by_testimony(said, SEALED, TOPIC_AT, b"Topic")
+        assert [(each.field, each.at - PLACE) for each in patches] == fields
+        assert all(SEALED[p.at - PLACE :].startswith(p.was) for p in patches)
 
 
 # --- Fillers: their bytes are exactly the range's, and each is a record that RocketMQ accepts.

@@ -52,9 +52,6 @@ def test_the_first_entries_before_the_logs_start() -> None:
         assert not begins_expired(index(ROWS, count), SLOTS, 999)
     assert len(puts(999, count=2**31 - 1)) == 4 + 4  # the room's unused entries are zeros, at 0
     assert [begins_expired(index(ROWS), SLOTS, start) for start in (100, 101)] == [False, True]
-
-
-def test_entries_are_read_as_far_as_the_file_has_room() -> None:
     for first, count, hashes in [(1, 2, [7, 0]), (4, 1, [5]), (1, 0, []), (8, 5, [0]), (9, 5, []),
         (99, 1, []), (1, -1, [])]:  # fmt: skip
         assert entries_at(SLOTS) == 52

@@ -80,7 +80,7 @@ def test_records_from_an_offset_on_across_segments_and_folders() -> None:
         assert (records[1].topic, records[1].body_length) == ("T1", len(BODY))
 
 
-def test_a_record_that_is_none_says_where_and_why() -> None:
+def test_a_record_that_is_none_says_where_and_why_and_ends_no_log() -> None:
     with log_of(MESSAGES) as log:
         first, second, *_ = log.records(log.start)
         with pytest.raises(NoRecord) as caught:
@@ -99,9 +99,6 @@ def test_a_record_that_is_none_says_where_and_why() -> None:
             with pytest.raises(NotInLog):
                 log.record_at(place)
             assert log.store_timestamp(place, 100) == -1
-
-
-def test_a_broken_log_is_no_end_of_it() -> None:
     with log_of(MESSAGES) as log:
         places = [r.physical_offset for r in log.records(log.start)]
     for number, fault in ((1, Fault.BODY_CRC), (2, Fault.BODY_CRC)):

@@ -61,13 +61,19 @@ def beside(tmp_path: Path, name: str, text: str) -> str:
 PLACES = ["config/broker.properties", "broker.conf", "config/broker.conf", "conf/broker.conf"]
 
 
-@pytest.mark.parametrize("first", range(len(PLACES)))
-def test_a_broker_itself_reads_config_broker_properties_so_it_comes_first(first: int) -> None:
-    found = found_conf(Folder(in_store(**dict.fromkeys(PLACES[first:], OFF)), "store"))
-    assert found == (f"store/{PLACES[first]}", {INDEX: "false"}, [])
-
-
-def test_without_a_file_or_of_a_too_large_one_there_is_none() -> None:
+def test_segments_where_its_paths_lead_are_named() -> None:
+    for named, segment, said in [("/a", "/a", True), ("store/commitlog,/a/", "/a", True),
+        ("/a", "/b", False),  # a path of the machine that the store came from
+        ("./store/commitlog/", "store/commitlog", False)]:  # fmt: skip
+        storage = in_store(**{"broker.conf": f"storePathCommitLog={named}\n{OFF}"})
+        storage.files[f"{segment}/{0:020d}"] = b"x"
+        found = found_conf(Folder(storage, "store"))
+        assert found is not None
+        line = f"store/broker.conf: {segment} has segments, which are not read; --set storePath"
+        assert [each.startswith(line) for each in found.warnings] == [True] * said
+    for first in range(len(PLACES)):
+        found = found_conf(Folder(in_store(**dict.fromkeys(PLACES[first:], OFF)), "store"))
+        assert found == (f"store/{PLACES[first]}", {INDEX: "false"}, [])
     assert (
         found_conf(Folder(in_store(**{"notes.conf": OFF, "broker.conf/x": OFF}), "store")) is None
     )
@@ -92,19 +98,6 @@ def test_paths_unknown_settings_and_wrong_values_are_left_out_and_said() -> None
     text = f"{SEGMENT}=4096\nmapedFileSizeCommitLog=8192\n"
     with pytest.raises(SettingError, match=r"^store/broker\.conf: "):
         found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
-
-
-@pytest.mark.parametrize(("named", "segment", "said"), [
-    ("/a", "/a", True), ("store/commitlog,/a/", "/a", True),
-    ("/a", "/b", False),  # a path of the machine that the store came from
-    ("./store/commitlog/", "store/commitlog", False)])  # fmt: skip
-def test_segments_where_its_paths_lead_are_named(named: str, segment: str, said: bool) -> None:
-    storage = in_store(**{"broker.conf": f"storePathCommitLog={named}\n{OFF}"})
-    storage.files[f"{segment}/{0:020d}"] = b"x"
-    found = found_conf(Folder(storage, "store"))
-    assert found is not None
-    line = f"store/broker.conf: {segment} has segments, which are not read; --set storePath"
-    assert [each.startswith(line) for each in found.warnings] == [True] * said
 
 
 @pytest.mark.parametrize("name", ["broker.conf", "conf/broker.conf"])
@@ -239,7 +232,7 @@ def test_groups_whose_offsets_are_in_rocksdb_are_not_reported_without_a_word(
     assert "; a broker reads it in place of consumerOffset.json" in told
 
 
-def test_expire_does_not_take_what_pop_consumers_may_still_hold(tmp_path: Path) -> None:
+def test_expire_and_resolve_do_not_take_what_rocksdb_may_hold(tmp_path: Path) -> None:
     store = a_store(tmp_path / "store")
     rocksdb(store / "kvStore", OPENED)
     assert run_expire(store, dry_run=True).segments
@@ -247,10 +240,7 @@ def test_expire_does_not_take_what_pop_consumers_may_still_hold(tmp_path: Path) 
     with pytest.raises(StoreError, match=r"kvStore: .*; what it has in flight is not shown"):
         run_expire(store, dry_run=True)
     assert run_expire(store, dry_run=True, even_unread=True).segments
-
-
-def test_transactions_are_not_ended_whose_position_is_in_rocksdb(tmp_path: Path) -> None:
-    root = tmp_path / "store"
+    root = tmp_path / "store1"
     with writing(disk(root), Clock(T0)) as writer:
         half(writer, "a")
     rocksdb(root / "config" / "rdb", WITH_ROWS[0])
@@ -259,10 +249,7 @@ def test_transactions_are_not_ended_whose_position_is_in_rocksdb(tmp_path: Path)
     (root / "config" / "rdb" / "CURRENT").unlink()
     done = reput.resolve_transactions(str(root), decide="commit", rocketmq="5.5.0")
     assert done.committed == 1
-
-
-def test_timers_that_rocksdb_may_hold_are_not_delivered(tmp_path: Path) -> None:
-    root, clock = tmp_path / "store", Clock(T0)
+    root, clock = tmp_path / "store2", Clock(T0)
     with writing(disk(root), clock) as writer:
         for message in (delayed("a", 1), timer("t", 60_000)):
             writer.append(message)

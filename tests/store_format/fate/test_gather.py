@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 from reput.store_format.fate.gather import (
     BAD_CHECKS,
@@ -142,7 +141,7 @@ def test_a_record_is_marked_by_its_topic_or_transaction_or_where_it_goes(log: Sm
     assert len(marks(log, every=True)) == 16
 
 
-def test_a_delivery_has_the_home_of_the_message_that_waited(log: SmallLog) -> None:
+def test_a_delivery_has_the_home_of_the_message_that_waited_and_numbers_have_flaws(log) -> None:
     """Topic, queue, UNIQ_KEY, bornTimestamp and reconsumeTimes are copied."""
     log.delay("k", 3)
     log.timer("k", 5000)
@@ -156,26 +155,23 @@ def test_a_delivery_has_the_home_of_the_message_that_waited(log: SmallLog) -> No
     homes = marks(log)["home"].tolist()
     assert len(set(homes[:4])) == 1
     assert len(set(homes[3:])) == 6
-
-
-@pytest.mark.parametrize(("topic", "pairs", "flaws"), [
-    (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "1"}, 0),
-    (logs.SCHEDULE, {"REAL_QID": "1"}, NO_REAL_TOPIC),
-    (logs.SCHEDULE, {"REAL_TOPIC": "T"}, BAD_REAL_QID),
-    (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": str(1 << 31)}, BAD_REAL_QID),
-    (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "-1"}, 0),
-    (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1", "TIMER_OUT_MS": "9"}, 0),
-    (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1"}, BAD_OUT),
-    (logs.WHEEL, {"TIMER_OUT_MS": str(1 << 63)}, NO_REAL_TOPIC | BAD_REAL_QID | BAD_OUT),
-    (logs.HALF, {}, 0), (logs.HALF, {"TRANSACTION_CHECK_TIMES": "1x"}, BAD_CHECKS),
-    (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": ""}, 0),  # no value, no property
-    (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, BAD_PREPARED),
-    (logs.DISCARDED, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, 0),
-    (logs.ROCKSDB_OP, {"TRANS_OFFSET": "7"}, 0), (logs.ROCKSDB_OP, {}, BAD_HALF_PLACE),
-    ("Plain", {"REAL_TOPIC": "T", "TIMER_OUT_MS": "x"}, 0)])  # fmt: skip
-def test_numbers_that_cannot_be_read_are_flaws(log, topic, pairs, flaws) -> None:
-    log.put(topic, 0, *pairs.items())
-    assert marks(log)["flaws"].tolist() == [flaws]
+    for topic, pairs, flaws in [(logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "1"}, 0),
+        (logs.SCHEDULE, {"REAL_QID": "1"}, NO_REAL_TOPIC),
+        (logs.SCHEDULE, {"REAL_TOPIC": "T"}, BAD_REAL_QID),
+        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": str(1 << 31)}, BAD_REAL_QID),
+        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "-1"}, 0),
+        (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1", "TIMER_OUT_MS": "9"}, 0),
+        (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1"}, BAD_OUT),
+        (logs.WHEEL, {"TIMER_OUT_MS": str(1 << 63)}, NO_REAL_TOPIC | BAD_REAL_QID | BAD_OUT),
+        (logs.HALF, {}, 0), (logs.HALF, {"TRANSACTION_CHECK_TIMES": "1x"}, BAD_CHECKS),
+        (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": ""}, 0),  # no value, no property
+        (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, BAD_PREPARED),
+        (logs.DISCARDED, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, 0),
+        (logs.ROCKSDB_OP, {"TRANS_OFFSET": "7"}, 0), (logs.ROCKSDB_OP, {}, BAD_HALF_PLACE),
+        ("Plain", {"REAL_TOPIC": "T", "TIMER_OUT_MS": "x"}, 0)]:  # fmt: skip
+        log = SmallLog()
+        log.put(topic, 0, *pairs.items())
+        assert marks(log)["flaws"].tolist() == [flaws]
 
 
 def test_a_half_message_says_how_often_it_was_checked_and_a_timer_is_recalled(log) -> None:

@@ -196,7 +196,7 @@ def test_half_messages_by_the_hundred_thousand_take_no_seconds() -> None:
 # Half messages of transRocksDBEnable; tests/store_format/fate/test_lived.py has a real broker's
 
 
-def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key(log: SmallLog) -> None:
+def test_what_is_in_rocksdb_is_known_by_its_place_and_key(log: SmallLog) -> None:
     first, second, third = log.rocksdb_half("a"), log.rocksdb_half("b"), log.rocksdb_half("c")
     log.op(b"0,1,2,")  # of the other topic's queue
     log.rocksdb_op(first, "z")
@@ -212,9 +212,7 @@ def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key(log: SmallLo
         f"physical {at}: TRANS_OFFSET of an op message is not a number"
     ]
     assert states(log) == ["pending"]
-
-
-def test_what_is_in_rocksdb_stays_pending_or_was_given_up_there(log: SmallLog) -> None:
+    log = SmallLog()
     at = log.rocksdb_half("a")
     log.half("b")
     assert states(log, half_position=7) == ["pending", "abandoned"]

@@ -177,22 +177,15 @@ def read_patches(overlays: list[Overlay], at: int, length: int) -> bytes:
     return buffer.tobytes()
 
 
-@pytest.mark.parametrize(("at", "length", "found"), [
-    (0, 10, b"012abc6789"), (0, 3, b"012"), (0, 4, b"012a"), (4, 1, b"b"), (5, 5, b"c6789"),
-    (6, 4, b"6789"), (4, 0, b"")])  # fmt: skip
-def test_a_read_sees_as_much_of_an_overlay_as_it_covers(at: int, length: int, found: bytes) -> None:
-    assert read_patches([Overlay(3, b"abc")], at, length) == found
-
-
-def test_of_overlays_that_overlap_the_last_counts_and_none_makes_a_file_longer() -> None:
+def test_of_overlays_a_read_sees_what_it_covers_and_the_last_counts() -> None:
+    for at, length, found in [(0, 10, b"012abc6789"), (0, 3, b"012"), (0, 4, b"012a"), (4, 1, b"b"),
+        (5, 5, b"c6789"), (6, 4, b"6789"), (4, 0, b"")]:  # fmt: skip
+        assert read_patches([Overlay(3, b"abc")], at, length) == found
     assert (read_patches([Overlay(2, b"abcd"), Overlay(4, b"XY"), Overlay(9, b"")], 0,
         10) == b"01abXY6789")  # fmt: skip
     assert read_patches([Overlay(8, b"abcdef")], 0, 10) == b"01234567ab"
     with pytest.raises(StoreChanged):
         read_patches([Overlay(8, b"abcdef")], 0, 11)
-
-
-def test_other_files_are_as_they_were_and_patches_go_to_other_processes() -> None:
     storage = MemoryStorage({"s/a": DATA, "s/b": DATA})
     patched = Patched(storage, {"s/a": [Overlay(0, b"x")]})
     buffer = np.empty(2, np.uint8)
@@ -219,7 +212,7 @@ class Inverting(ReadBy):
         return Inverted(self.storage.open(path, state))
 
 
-def test_a_subclass_changes_what_it_reads_and_closes_the_file_below() -> None:
+def test_a_subclass_changes_what_it_reads_and_segments_of_any_size_stay_so() -> None:
     storage = Inverting(WatchedStorage({"store/a": b"\x00\x01\x02\xff"}))
     reader, buffer = storage.open("store/a"), np.zeros(2, np.uint8)
     reader.read_into(1, buffer)
@@ -243,15 +236,12 @@ def test_a_subclass_changes_what_it_reads_and_closes_the_file_below() -> None:
         storage.list("other")
     with pytest.raises(NotADirectoryError):
         storage.list("store/a")
-
-
-@pytest.mark.parametrize("back_to_back", [False, True])
-def test_segments_of_any_size_stay_so(back_to_back: bool) -> None:
-    below: InputStorage = MemoryStorage()
-    if back_to_back:
-        below.back_to_back = True  # type: ignore[attr-defined]
-    storage: InputStorage = Inverting(Inverting(below))
-    assert storage.back_to_back == back_to_back
+    for back_to_back in [False, True]:
+        below: InputStorage = MemoryStorage()
+        if back_to_back:
+            below.back_to_back = True  # type: ignore[attr-defined]
+        storage: InputStorage = Inverting(Inverting(below))
+        assert storage.back_to_back == back_to_back
 
 
 # --- A writer's files, listed and read as a storage is.

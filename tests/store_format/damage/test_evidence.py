@@ -197,7 +197,7 @@ def damage(kind: DamageKind, fault: Fault, value: int | None = None) -> Damage:
     return Damage(0, 100, kind, fault, 100, value, "record")
 
 
-def test_of_stale_records_those_who_were_weighed_each_by_its_own_words() -> None:
+def test_each_range_has_the_witnesses_of_its_fault() -> None:
     for spoke, against, sureness in [(TIME | BEFORE, BEHIND, Sureness.LIKELY),
         (TIME, Witness.NONE, Sureness.LIKELY), (TIME, BEHIND, Sureness.EVEN),
         (BEFORE, TIME | Witness.FRAME, Sureness.EVEN),
@@ -212,9 +212,6 @@ def test_of_stale_records_those_who_were_weighed_each_by_its_own_words() -> None
     assert len({found.witnesses for found in every}) == len(Witness)
     assert len({word for found in every for word in found.witnesses}) == len(Witness)
     assert heard(damage(DamageKind.STALE, Fault.NONE)) == ((), (), Sureness.EVEN)
-
-
-def test_of_other_ranges_those_of_their_fault() -> None:
     for kind, fault, sureness, word in [
         (DamageKind.STALE, Fault.PLACE, Sureness.CERTAIN, "physicalOffset"),
         (DamageKind.CONTENT, Fault.BODY_CRC, Sureness.CERTAIN, "bodyCRC"),

@@ -46,7 +46,32 @@ SEGMENT = 1 << 14
 TOP = (1 << 63) - 1
 
 
-def test_a_batch_takes_as_many_offsets_as_it_has_messages() -> None:
+def test_each_queue_goes_on_by_itself_a_batch_by_all_of_its_messages() -> None:
+    log = Dispatched(message(3), message(8, queue=1), message(9, queue=1), message(1, "U"))
+    ends = QueueEnds(log.buffers)
+    log.go_on(2)
+    assert [ends.last(("T", queue)) for queue in (0, 1, 2)] == [3, 8, NEVER]
+    log.go_on(2)
+    assert [ends.last(("T", 1)), ends.last(("U", 0))] == [9, 1]
+    log = Dispatched(*(message(n, queue=n) for n in range(150)))
+    ends = QueueEnds(log.buffers)
+    log.go_on(60)
+    assert ends.last(("T", 59)) == 59
+    log.go_on(90)
+    assert [ends.last(("T", n)) for n in (0, 59, 64, 149)] == [0, 59, 64, 149]
+    log = Dispatched(message(0, b"T\xff"), message(1, b"T\xed\xa0\x80"), message(2, b"T\xff", 0, 4))
+    ends = QueueEnds(log.buffers)
+    log.go_on(3)
+    assert ends.last(("T\ufffd", 0)) == 1
+    # An offset that waits for the next one waits over that too.
+    log = Dispatched(message(3), message(90), message(91), message(4, "U"))
+    ends = QueueEnds(log.buffers)
+    log.go_on(2)
+    ends.keep()
+    log.buffers.empty()
+    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (3, NEVER)
+    log.go_on(2)
+    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (91, 4)
     for records, last in [([(0, 4), (4, 4), (8, 2)], 9), ([(7, 1)], 7),
         ([(0, 4), (4, 0), (5, 3)], 7),  # a broker counts 0 as 1
         ([(0, 4), (500, 4)], 3), ([(0, 4), (500, 4), (4, 4)], 7),
@@ -103,34 +128,6 @@ def message(offset: int, topic: str | bytes = "T", queue: int = 0, flags: int = 
     return Message(topic=topic, queue_id=queue, queue_offset=offset, sys_flag=flags)
 
 
-def test_each_queue_goes_on_by_itself_and_there_is_room_for_many() -> None:
-    log = Dispatched(message(3), message(8, queue=1), message(9, queue=1), message(1, "U"))
-    ends = QueueEnds(log.buffers)
-    log.go_on(2)
-    assert [ends.last(("T", queue)) for queue in (0, 1, 2)] == [3, 8, NEVER]
-    log.go_on(2)
-    assert [ends.last(("T", 1)), ends.last(("U", 0))] == [9, 1]
-    log = Dispatched(*(message(n, queue=n) for n in range(150)))
-    ends = QueueEnds(log.buffers)
-    log.go_on(60)
-    assert ends.last(("T", 59)) == 59
-    log.go_on(90)
-    assert [ends.last(("T", n)) for n in (0, 59, 64, 149)] == [0, 59, 64, 149]
-    log = Dispatched(message(0, b"T\xff"), message(1, b"T\xed\xa0\x80"), message(2, b"T\xff", 0, 4))
-    ends = QueueEnds(log.buffers)
-    log.go_on(3)
-    assert ends.last(("T\ufffd", 0)) == 1
-    # An offset that waits for the next one waits over that too.
-    log = Dispatched(message(3), message(90), message(91), message(4, "U"))
-    ends = QueueEnds(log.buffers)
-    log.go_on(2)
-    ends.keep()
-    log.buffers.empty()
-    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (3, NEVER)
-    log.go_on(2)
-    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (91, 4)
-
-
 # --- How many bytes the log lost between two places.
 MISSING = KINDS.index(DamageKind.MISSING)
 
@@ -147,7 +144,7 @@ def between(log: LossReader, after: int, before: int) -> int:
     return int(log.between(np.array([after]), np.array([before]))[0])
 
 
-def test_what_a_segment_lost_between_two_places() -> None:
+def test_what_a_segment_lost_between_two_places_is_read_when_asked() -> None:
     for after, before, lost in [
         (-1, 100, 0),  # a range counts behind the place where it starts
         (-1, 101, 10), (100, 101, 10), (101, 200, 0), (0, 301, 30), (0, 5000, 30), (0, 9001, 37),
@@ -176,9 +173,6 @@ def test_what_a_segment_lost_between_two_places() -> None:
         ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22)]:  # fmt: skip
         assert (most_messages(lost, False), most_messages(lost, True)) == (plain, batched)
         assert most_messages(np.array([0, lost]), True).tolist() == [0, batched]
-
-
-def test_of_many_segments_each_is_read_when_asked_and_few_are_kept() -> None:
     asked = []
 
     def read(each: SegmentLoss) -> np.ndarray:

@@ -56,7 +56,7 @@ def found(
 SOUND = list(range(100))
 
 
-def test_a_sound_queue_shows_nothing_and_a_gap_is_lost_or_unexplained() -> None:
+def test_gaps_outvoted_and_stray_records_and_twins_are_named() -> None:
     assert found(queue(*SOUND)) == []
     assert found(queue(*SOUND), log=ELSEWHERE) == []
     assert found() == []
@@ -67,9 +67,6 @@ def test_a_sound_queue_shows_nothing_and_a_gap_is_lost_or_unexplained() -> None:
     for most, counted in [(2, [49, 49]), (1, [0, 49]), (0, [0, 0])]:
         gaps = found(queue(*SOUND[:40], *SOUND[41:60], *SOUND[61:]), most=most)
         assert [gap.entries_a_break for gap in gaps] == counted
-
-
-def test_outvoted_first_and_stray_records_are_named() -> None:
     wrong = 1 << 40
     assert found(queue(*SOUND[:50], wrong, *SOUND[51:])) == [
         OutvotedRecord("T", 0, 50_000, SIZE, wrong, counts_as=50),
@@ -79,12 +76,6 @@ def test_outvoted_first_and_stray_records_are_named() -> None:
     for runs in ([entries], [entries[:1], entries[1:]]):
         assert found(*runs) == [Renumbering("T", 0, 0, 2, 0, 1 << 62, opens=True)]
     assert found(queue(*SOUND[:50], 30, *SOUND[50:])) == [StrayRecord("T", 0, 50_000, SIZE, 30)]
-
-
-TWINS = queue(*SOUND[:51], *SOUND[50:])  # the records 50 and 51 have the queueOffset 50
-
-
-def test_of_two_records_with_one_queue_offset_both_are_named() -> None:
     for cut in [None, 51]:
         runs = [TWINS] if cut is None else [TWINS[:cut], TWINS[cut:]]
         pair = [TwinRecord("T", 0, 50_000, SIZE, 50), TwinRecord("T", 0, 51_000, SIZE, 50)]
@@ -93,6 +84,9 @@ def test_of_two_records_with_one_queue_offset_both_are_named() -> None:
     sound = [pair for n, pair in enumerate(TWINS) if n != 51]
     twins = found(TWINS, log=ELSEWHERE, old=old_queue(entries_of(sound)))
     assert [each.place for each in twins if type(each) is TwinRecord] == [51_000]
+
+
+TWINS = queue(*SOUND[:51], *SOUND[50:])  # the records 50 and 51 have the queueOffset 50
 
 
 def entries_of(pairs: Pairs) -> list[tuple[int, int, int]]:
@@ -208,7 +202,7 @@ AT_ONCE: Runs = [[(0, 0), (1, 100), (4, 900), (5, 1000)]]
 IN_TWO: Runs = [[(0, 0), (1, 100)], [(4, 900), (5, 1000)]]
 
 
-def test_a_lost_message_takes_91_bytes_at_least_and_bytes_lost_elsewhere_explain_nothing() -> None:
+def test_a_lost_message_takes_91_bytes_at_least_and_a_batch_22_for_each() -> None:
     for runs, index in [(AT_ONCE, 2), (IN_TWO, 0)]:
         for bytes_lost, surely, perhaps in [(182, True, False), (181, False, True),
             (0, False, True)]:  # fmt: skip
@@ -222,10 +216,15 @@ def test_a_lost_message_takes_91_bytes_at_least_and_bytes_lost_elsewhere_explain
     for from_start, gaps in [(True, [(0, 5, 0, -1, 500)]), (False, [])]:
         runs: Runs = [[(5, 500), (6, 600)]]
         assert gaps_found(runs, lost((0, 455), from_start=from_start)) == (gaps, [])
-
-
-def test_a_step_back_and_an_incredible_offset_are_no_gap() -> None:
-    """Queue offset 3 counts from the highest before it."""
+    # Its entries' numbers are no queueOffsets, so no entry is added.
+    files, (row,) = staged([(0, 0), (3, 100), (9, 900)], batch=3)
+    assert listed(QueueGaps(files, lost((200, 700))).of(row)[0]) == [(2, 3, 6, 100, 900)]
+    assert len(QueueGaps(files, lost((200, 700)))(row)) == 0
+    for bytes_lost, surely in [(91 + 24 * 22, True), (90 + 24 * 22, False)]:
+        files, (row,) = staged([(0, 0), (3, 100), (30, 900)], batch=3)
+        gaps = QueueGaps(files, lost((200, bytes_lost))).of(row)[0]
+        assert listed(gaps) == [(2, 24, 6, 100, 900)] * surely
+    # Queue offset 3 counts from the highest before it.
     runs: Runs = [[(0, 0), (1, 100), (2, 200)], [(0, 900), (1, 1000)], [(3, 1100)]]
     assert gaps_found(runs, lost((300, 600))) == ([], [])
     assert gaps_found([*runs, [(5, 1200)]], lost((1150, 91)))[0] == [(0, 1, 4, 1100, 1200)]
@@ -239,14 +238,3 @@ def test_a_step_back_and_an_incredible_offset_are_no_gap() -> None:
     assert gaps_found(AT_ONCE, lost(), kept) == ([(2, 2, 2, 100, 900)], [])
     other = QueueDamage(no_room=frozenset({("T", 1, 900)}))
     assert gaps_found(AT_ONCE, lost(), other)[0] == []
-
-
-def test_a_batch_takes_as_many_positions_as_it_has_messages() -> None:
-    """Its entries' numbers are no queueOffsets, so no entry is added."""
-    files, (row,) = staged([(0, 0), (3, 100), (9, 900)], batch=3)
-    assert listed(QueueGaps(files, lost((200, 700))).of(row)[0]) == [(2, 3, 6, 100, 900)]
-    assert len(QueueGaps(files, lost((200, 700)))(row)) == 0
-    for bytes_lost, surely in [(91 + 24 * 22, True), (90 + 24 * 22, False)]:
-        files, (row,) = staged([(0, 0), (3, 100), (30, 900)], batch=3)
-        gaps = QueueGaps(files, lost((200, bytes_lost))).of(row)[0]
-        assert listed(gaps) == [(2, 24, 6, 100, 900)] * surely

@@ -62,7 +62,7 @@ def test_neighbours_outvote_an_entry_in_one_run_or_in_two(wrong, count, cut: int
     assert voted(*runs)[0] == count
 
 
-def test_an_outvoted_piece_is_a_run_of_its_own_and_others_are_handed_on() -> None:
+def test_an_outvoted_piece_is_a_run_of_its_own_where_queues_go_on() -> None:
     _, (first, second) = voted(queue(*SOUND)[:60], queue(*SOUND)[60:])
     assert (first["count"], second["count"]) == (60, 40)
     assert not any(row["is_outvoted"] or row["decided"] for row in (first, second))
@@ -78,9 +78,6 @@ def test_an_outvoted_piece_is_a_run_of_its_own_and_others_are_handed_on() -> Non
     assert voted(twice, damage=stray)[0] == [*SOUND[:51], None, *SOUND[51:]]
     first = QueueDamage(strays=frozenset({5000}), twins=frozenset({5000}))
     assert voted(twice, damage=first)[0] == [*SOUND[:50], None, *SOUND[50:]]
-
-
-def test_where_offsets_may_repeat_nobody_votes_and_a_lone_record_is_known() -> None:
     for topic, batch in [("%LMQ%a", 0), ("T", 1)]:
         _, made = voted(with_wrong({50: 1 << 40}), topic=topic, batch=batch)
         assert [(row["count"], row["is_outvoted"]) for row in made] == [(100, False)]

@@ -73,7 +73,7 @@ def tails(files: dict[str, bytes]) -> list[QueueTail]:
     return list(queue_tails(Folder(MemoryStorage(files), "store")))
 
 
-def test_a_queue_ends_after_its_last_entry() -> None:
+def test_queues_and_index_end_after_their_last_entries() -> None:
     files = {f"{QUEUE}/{FIRST}": entries(0, 5), f"{QUEUE}/{SECOND}": entries(5, 7, 100)}
     assert tails(files) == [QueueTail("T", 0, False, 600, 700, 6, 7)]
     del files[f"{QUEUE}/{SECOND}"]
@@ -95,9 +95,6 @@ def test_a_queue_ends_after_its_last_entry() -> None:
     found = DerivedTail([queue(300, 350), queue(200, 900), queue(-1, -1)], None)
     assert (found.end, found.greatest_offset) == (900, 300)
     assert (DerivedTail([], None).end, DerivedTail([], None).greatest_offset) == (-1, -1)
-
-
-def test_an_index_of_maxindexnum_less_one_entries_is_full() -> None:
     for rows, full in [(2, False), (3, True)]:
         old, new = (f"store/index/2026010100000000{n}" for n in range(2))
         storage = MemoryStorage(

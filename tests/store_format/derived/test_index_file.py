@@ -149,7 +149,7 @@ def found(
     return sorted(row for each in some for row in each.tolist())
 
 
-def test_each_entry_with_one_of_the_hashes_once() -> None:
+def test_each_entry_with_one_of_the_hashes_once_or_a_chain_is_damaged() -> None:
     for hashes, numbers in [([3], [1, 4, 9]), ([8], [2, 7, 8]), ([3, 8], [1, 2, 4, 7, 8, 9]),
         ([4, 3], [1, 3, 4, 6, 9]), ([0, 4, 8], [2, 3, 5, 6, 7, 8]), ([13], []), ([1, 2], []),
         ([], []), ([2**31 - 1], []), ([13, 0], [5])]:  # fmt: skip
@@ -162,9 +162,6 @@ def test_each_entry_with_one_of_the_hashes_once() -> None:
         some = [each["number"].tolist() for each in sweep(file, np.array([3], np.int32), 1 << 20)]
     assert sum(map(len, some)) == many
     assert {number for each in some for number in each} == set(range(1, many + 1))
-
-
-def test_a_chain_or_slot_that_does_not_lead_back_is_damage() -> None:
     for change, field, value in [({4: (3, 1, 1, 4)}, "previous", 4),
         ({4: (3, 1, 1, 5)}, "previous", 5), ({4: (3, 1, 1, -1)}, "previous", -1),
         ({4: (4, 1, 1, 2)}, "keyHash", 4), ({8: (8, 1, 1, 99)}, "previous", 99)]:  # fmt: skip

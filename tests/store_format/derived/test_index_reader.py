@@ -61,7 +61,7 @@ def test_a_key_hash_the_times_of_entries_and_the_room_of_files() -> None:
         assert capacity(number) == messages
 
 
-def test_a_query_takes_the_lesser_limit_and_ends_before_files_that_begin_too_early() -> None:
+def test_a_query_takes_the_lesser_limit_and_the_last_entry_before_a_place() -> None:
     made = index(file_of([1, 2, 3]), file_of([10, 20, 30]))
     for limit, most, count, cut in ((7, 64, 6, False), (6, 64, 6, True), (64, 4, 4, True),
         (2, 9, 2, True)):  # fmt: skip
@@ -78,9 +78,6 @@ def test_a_query_takes_the_lesser_limit_and_ends_before_files_that_begin_too_ear
     assert times(20_001, 99_999) == times(0, 9_999) == []
     found = index(file_of([1, 2, 3]), file_of([10, 20, 30])).query("T", KEY, 3, 0, 99_999, until=20)
     assert [hit.physical_offset for hit in found.hits] == [10, 3, 2]
-
-
-def test_the_last_entry_before_a_place_and_none_outside_the_files_room() -> None:
     for until, last in [(99, 30), (30, 20), (11, 10), (10, 3), (3, 2), (2, 1), (1, -1)]:
         made = index(file_of([1, 2, 3]), index_of([0], [], 9), file_of([10, 20, 30]))
         assert made.last_before(until) == last

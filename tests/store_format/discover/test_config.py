@@ -111,10 +111,17 @@ def test_beside_a_store_it_has_to_name_the_store(root, found, name: str, tmp_pat
     assert bool(found_conf(Folder(LocalStorage(), store))) is found
 
 
-def test_the_store_may_be_named_by_a_link(tmp_path: Path) -> None:
+def test_a_store_may_be_named_by_a_link_and_a_copy_without_kvstore_is_told(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "store")
     store = beside(tmp_path, "broker.conf", f"storePathRootDir={tmp_path}/link\n{OFF}")
     assert found_conf(Folder(LocalStorage(), store)) is not None
+    # A broker gave none of 19 messages in flight again.
+    (tmp_path / "1" / "config/consumerOffsets").mkdir(parents=True)
+    assert not_derived(Folder(LocalStorage(), str(tmp_path / "1")), {}) == []
+    (line,) = not_derived(Folder(LocalStorage(), str(tmp_path / "1")), KEPT)
+    assert line.startswith(f"{tmp_path}/1/kvStore: is missing (popConsumerKVServiceEnable=true): ")
+    rocksdb(tmp_path / "1" / "kvStore", OPENED)
+    assert not_derived(Folder(LocalStorage(), str(tmp_path / "1")), KEPT) == []
 
 
 # --- A broker's JSON in config/: the .bak where the file cannot be read, and what counts of it.
@@ -149,7 +156,7 @@ def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(files, foun
     assert len(noted.lines) == notes
 
 
-def test_offsets_are_by_group_and_topic() -> None:
+def test_offsets_queues_and_attributes_are_by_topic() -> None:
     table = {"T@g": {"0": 5, "3": 7, "-1": 9, "x": 9, "1": "9", "2": None}, "U@g": {},
         "alone": {"0": 1}, "%RETRY%g@g": {"0": 2}, "V@g": [1]}  # fmt: skip
     notes = Notes()
@@ -162,9 +169,6 @@ def test_offsets_are_by_group_and_topic() -> None:
     raw = b'{"offsetTable":{"T@g":{0:5,1:7},"U@{1:2}":{ -1 : 3}}}'
     table = config_table(Folder(store(x_json=raw), "store"), "x.json", Notes(), "offsetTable")
     assert table == {"T@g": {"0": 5, "1": 7}, "U@{1:2}": {"-1": 3}}
-
-
-def test_a_topics_attributes_and_queues() -> None:
     there = topics(A={"attributes": {"queue.type": "BatchCQ"}},
         B={"attributes": {"queue.type": "SimpleCQ"}}, C={}, D="text", E={"attributes": None},
         F={"attributes": {"other": "BatchCQ"}})  # fmt: skip
@@ -206,16 +210,6 @@ def test_one_with_rows_is_named(name: str, tmp_path: Path) -> None:
     assert not_derived(Folder(LocalStorage(), str(tmp_path / "empty")), KEPT) == []
     rocksdb(tmp_path / "none" / name, {"notes.log": 7})  # no RocksDB is there
     assert not_derived(Folder(LocalStorage(), str(tmp_path / "none")), KEPT) == []
-
-
-def test_a_copy_without_pop_s_rocksdb_is_told(tmp_path: Path) -> None:
-    """A broker gave none of 19 messages in flight again."""
-    (tmp_path / "config/consumerOffsets").mkdir(parents=True)
-    assert not_derived(Folder(LocalStorage(), str(tmp_path)), {}) == []
-    (line,) = not_derived(Folder(LocalStorage(), str(tmp_path)), KEPT)
-    assert line.startswith(f"{tmp_path}/kvStore: is missing (popConsumerKVServiceEnable=true): ")
-    rocksdb(tmp_path / "kvStore", OPENED)
-    assert not_derived(Folder(LocalStorage(), str(tmp_path)), KEPT) == []
 
 
 @pytest.mark.parametrize("name", ["consumerOffsets", "metadata", "rdb"])

@@ -14,7 +14,6 @@ from reput.store_format.dispatch.scan import (
     FIND_FIRST,
     NONE_FOUND,
     Buffers,
-    Bytes,
     End,
     IndexPuts,
     Runs,
@@ -28,6 +27,7 @@ from reput.store_format.release.profiles import Era, profile
 from reput.store_format.release.settings import Settings
 from reput.udfs.rebuild import scan as task_module
 from tests.logs import Message, build_log, properties
+from tests.store_format.damage.walked import reader
 
 SMALL, SEGMENT = 1 << 16, 1 << 17
 
@@ -43,10 +43,7 @@ def outcome(
     segment: bytes, most_queue_puts: int, **more: Any
 ) -> tuple[list[Any], dict[Any, bytes], End, int]:
     """(index puts, each queue's entries, the end, how often either was given), by further rules."""
-
-    def read(offset: int, buffer: Bytes) -> None:
-        buffer[:] = np.frombuffer(segment, np.uint8, len(buffer), offset)
-
+    read = reader(np.frombuffer(segment, np.uint8))
     puts: list[Any] = []
     entries: dict[Any, bytes] = {}
     given = 0
@@ -75,9 +72,7 @@ def small_log(count: int) -> bytes:
 
 
 def end_of(segment: bytes, start: int = 0, end: int = SMALL, first: int = 0) -> End:
-    def read(offset: int, buffer: Bytes) -> None:
-        buffer[:] = np.frombuffer(segment, np.uint8, len(buffer), offset)
-
+    read = reader(np.frombuffer(segment, np.uint8))
     rules = scan_rules(profile("5.3.3"), Settings(), ())
     *_, last = scan(read, Stretch(0, len(segment), start, end, first), rules)
     assert isinstance(last, End)

@@ -42,7 +42,7 @@ def everything(marks: Any) -> Any:
     return np.ones(len(marks), np.bool_)
 
 
-def test_a_pass_takes_what_is_wanted_and_names_what_cannot_be_read(log: SmallLog) -> None:
+def test_a_pass_takes_what_is_wanted_and_reads_on_behind_damage(log: SmallLog) -> None:
     log.put("Plain")
     half = log.half("k")
     op = log.op(b"0,5,")
@@ -77,18 +77,6 @@ def test_a_pass_takes_what_is_wanted_and_names_what_cannot_be_read(log: SmallLog
         named, wrong = named_by_op(500, 9, properties, b"7,3,")
         assert named.tolist() == ([(3, 500, 9), (7, 500, 9)] if is_one else [])
         assert wrong == ([] if is_one else [Skipped(500, "TAGS", "of an op message is not d")])
-
-
-def _gathered(storage: MemoryStorage, *lengths: int) -> Gathered:
-    segments, start = [], 0
-    for number, length in enumerate(lengths):
-        segments.append(Segment(f"store/commitlog/{number}", start, FileState(length, 0, 0)))
-        start += length
-    with LogReader(storage, segments, RecordRules(True, True)) as log:
-        return gather(log, everything, False)
-
-
-def test_behind_damage_the_next_segment_is_read() -> None:
     first, second = SmallLog(), SmallLog(start=SEGMENT)
     first.half("a")
     bad = first.half("b")
@@ -101,6 +89,15 @@ def test_behind_damage_the_next_segment_is_read() -> None:
     found = _gathered(storage, SEGMENT, SEGMENT)
     assert found.marks["physicalOffset"].tolist() == [0, last]
     assert ([each.place for each in found.breaks], found.unread_to) == ([bad], SEGMENT)
+
+
+def _gathered(storage: MemoryStorage, *lengths: int) -> Gathered:
+    segments, start = [], 0
+    for number, length in enumerate(lengths):
+        segments.append(Segment(f"store/commitlog/{number}", start, FileState(length, 0, 0)))
+        start += length
+    with LogReader(storage, segments, RecordRules(True, True)) as log:
+        return gather(log, everything, False)
 
 
 # --- One small row for each record that a broker's own services have touched.

@@ -45,7 +45,7 @@ def test_one_record_shows_one_event_and_a_transaction_its_end(log: SmallLog) -> 
         assert str(first.state).startswith("committed" if committed else "rolled back")
 
 
-def test_a_delayed_message_or_timer_waits_until_its_delivery(log: SmallLog) -> None:
+def test_a_waiting_message_and_an_op_message_behind_it(log: SmallLog) -> None:
     log.delay("k", 2)
     log.deliver("k")
     log.deliver("k")
@@ -68,10 +68,8 @@ def test_a_delayed_message_or_timer_waits_until_its_delivery(log: SmallLog) -> N
     log.timer("k", T0 + 9000, ("TIMER_DEL_UNIQKEY", "Orders+k"))
     found = traced(log)[-1]
     assert (found.event, found.topic, found.due) == ("recalled", WHEEL, T0 + 9000)
-
-
-def test_an_op_message_before_the_half_message_is_of_another_one(log: SmallLog) -> None:
-    """Queue offsets begin anew where the half topic was deleted, or its queue lost its start."""
+    # Queue offsets begin anew where the half topic was deleted, or its queue lost its start.
+    log = SmallLog()
     log.op(b"0,")
     log.half("k")
     assert names(log) == ["half"]

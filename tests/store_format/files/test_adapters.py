@@ -66,7 +66,7 @@ def read(reader: Reader, at: int, length: int) -> list[int]:
     return buffer.tolist()
 
 
-def test_reads_of_a_few_bytes_cost_one_read_of_a_block() -> None:
+def test_reads_cost_one_block_and_the_one_used_longest_ago_goes_first() -> None:
     storage = Counted()
     reader = BlockCache(storage).open("file")
     for at in (5, 0, BLOCK_BYTES - 1, 5):
@@ -82,9 +82,6 @@ def test_reads_of_a_few_bytes_cost_one_read_of_a_block() -> None:
     assert len(read(reader, SIZE - 1, 1)) == 1
     with pytest.raises(StoreChanged, match=f"ends before offset {SIZE + 1}"):
         read(reader, SIZE - 1, 2)
-
-
-def test_blocks_are_of_one_file_and_the_one_used_longest_ago_goes_first() -> None:
     storage = Counted((BLOCKS_MOST + 1) * BLOCK_BYTES)
     cache = BlockCache(storage)
     reader = cache.open("file")

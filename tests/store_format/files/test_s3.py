@@ -131,10 +131,7 @@ def test_from_s3_to_s3_and_a_difference_has_its_url(output: str, tmp_path: Path)
     report = battery.look(f"{URL}/store", output, staging_folder=f"{URL}/staging")
     assert report.same, report.text()
     assert s3_server.object_keys("staging") == []
-    battery.rebuild(f"{URL}/store", output)
-    key = next(
-        key for key in s3_server.object_keys(output.removeprefix(URL + "/")) if "/index/" in key
-    )
+    key = next(key for key in s3_server.object_keys(folder) if "/index/" in key)
     content = bytearray(s3.client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
     content[7] ^= 1
     s3.client().put_object(Bucket=BUCKET, Key=key, Body=bytes(content))
@@ -200,10 +197,9 @@ def test_between_s3_and_a_disk_and_a_folder_s_marker_is_no_file(output, tmp_path
     battery.check_output(output, tmp_path / "2")
     assert battery.look(f"{URL}/store", str(tmp_path / "out")).same
     progress = Asking()
-    assert battery.rebuild(f"{URL}/store", output, progress=progress).messages
+    assert battery.rebuild(f"{URL}/store", f"{output}2", progress=progress).messages
     assert [text.rpartition(" ")[2] for text in progress.said[:2]] == ["bytes", "bytes"]
     # As the consoles of object stores make them.
-    battery.rebuild(f"{URL}/store", output)
     for marker in ("consumequeue/", ""):
         s3.client().put_object(Bucket=BUCKET, Key=f"{output.split('/', 3)[3]}/{marker}", Body=b"")
     battery.rebuild(f"{URL}/store", output, replace=True)

@@ -47,9 +47,6 @@ def test_the_reading_with_the_fewest_faults_counts() -> None:
         (1, 1, 0, True),  # the record between takes the one position
         (4, 1, 3, True), (5, 1, 3, False)]:  # fmt: skip
         assert goes_on(BEFORE, piece(9 + missing), room(lost), between) is follows
-
-
-def test_a_piece_stands_beside_the_neighbour_from_which_nothing_was_lost() -> None:
     wrong, after = piece(1 << 30), piece(13, 5)
     assert judge(BEFORE, wrong, [after], lambda b, a: 5 * (b == BEFORE)) == Outvoted(12)
     assert judge(BEFORE, wrong, [after], lambda b, a: 5 * (a == after)) == Outvoted(9)

@@ -48,9 +48,8 @@ def with_third(**over: Any) -> list[Message]:
     return log
 
 
-@pytest.mark.parametrize(
-    ("over", "lost", "fault"),
-    [
+def test_a_time_or_a_host_is_doubted_by_two_and_a_lost_seal_missed() -> None:
+    for over, lost, fault in [
         ({}, None, None),
         ({"store_timestamp": ODD}, None, Fault.TIME),
         ({"store_timestamp": START + 3 ^ 1 << 62}, None, Fault.TIME),
@@ -69,10 +68,26 @@ def with_third(**over: Any) -> list[Message]:
         ({"store_host": BAD_HOST}, None, None),  # one witness
         ({"store_host": BAD_HOST}, 4, Fault.HOST),  # damage right beside it
         ({"store_host": OTHER_HOST}, 4, None),  # three bits: it may be another broker
-    ],
-)  # fmt: skip
-def test_a_time_or_a_host_is_doubted_by_two(over, lost: int | None, fault: Fault | None) -> None:
-    assert marks(with_third(**over), lost) == ({} if fault is None else {3: fault})
+    ]:
+        assert marks(with_third(**over), lost) == ({} if fault is None else {3: fault})
+    for text, lost, fault in [(SEALED, 2, None), (NEARLY, None, Fault.UNSEALED),
+        (b"KEYS\x01k\x06" + SEALED, None, Fault.UNSEALED),  # or from the separator before it
+        (b"KEYS\x01k\x02" + SEALED, 2, None), (b"KEYS\x01k\x07" + SEALED, None, None),
+        (b"KEYS\x01k\x02", None, None),  # another release may have stored it
+        (b"KEYS\x01k\x02", 2, Fault.UNSEALED), (b"KEYS\x01k\x02", 4, Fault.UNSEALED),
+        (b"", 4, Fault.UNSEALED)]:  # fmt: skip
+        log = log_of(properties=SEALED)
+        log[3] = replace(log[3], properties=text)
+        assert marks(log, lost) == ({} if fault is None else {3: fault})
+    # The last records come again in the next window.
+    log = with_third(store_timestamp=ODD)
+    raw, rows = walked(*log)
+    neighbours = Neighbours(RULES)
+    assert neighbours.contradictions(raw, rows[:0]) is None
+    assert neighbours.contradictions(raw, rows[:4]) is None
+    found = neighbours.contradictions(raw, rows[3:])
+    assert found is not None
+    assert found.tolist() == [Fault.TIME, 0, 0, 0]
 
 
 def test_the_first_and_the_last_records_lack_witnesses() -> None:
@@ -91,31 +106,6 @@ def test_the_first_and_the_last_records_lack_witnesses() -> None:
 
 NEARLY = properties(("__CRC32'", "0000000000"))  # one bit from its name
 SEALED = properties(("__CRC32#", "0000000000"))
-
-
-@pytest.mark.parametrize(("text", "lost", "fault"), [
-    (SEALED, 2, None), (NEARLY, None, Fault.UNSEALED),
-    (b"KEYS\x01k\x06" + SEALED, None, Fault.UNSEALED),  # or from the separator before it
-    (b"KEYS\x01k\x02" + SEALED, 2, None), (b"KEYS\x01k\x07" + SEALED, None, None),
-    (b"KEYS\x01k\x02", None, None),  # another release may have stored it
-    (b"KEYS\x01k\x02", 2, Fault.UNSEALED), (b"KEYS\x01k\x02", 4, Fault.UNSEALED),
-    (b"", 4, Fault.UNSEALED)])  # fmt: skip
-def test_a_seal_that_both_neighbours_have_is_missed(text: bytes, lost: int | None, fault) -> None:
-    log = log_of(properties=SEALED)
-    log[3] = replace(log[3], properties=text)
-    assert marks(log, lost) == ({} if fault is None else {3: fault})
-
-
-def test_a_windows_first_records_have_neighbours_in_the_window_before() -> None:
-    """The last records come again in the next window."""
-    log = with_third(store_timestamp=ODD)
-    raw, rows = walked(*log)
-    neighbours = Neighbours(RULES)
-    assert neighbours.contradictions(raw, rows[:0]) is None
-    assert neighbours.contradictions(raw, rows[:4]) is None
-    found = neighbours.contradictions(raw, rows[3:])
-    assert found is not None
-    assert found.tolist() == [Fault.TIME, 0, 0, 0]
 
 
 # --- The store's own index files as witnesses of keys and times.
@@ -245,7 +235,7 @@ def sizes(found: Any) -> list[int]:
 TWO = {f"{100:020d}": numbered(5, 5), f"{200:020d}": numbered(10, 2) + bytes(60)}
 
 
-def test_each_position_has_its_entry_or_none() -> None:
+def test_each_position_has_its_entry_and_another_one_contradicts_it() -> None:
     for first, wanted in [(0, [0, 0, 0]), (3, [0, 0, 100]),
         (8, [100, 100, 100]),  # over a file's end
         (10, [100, 100, 0]),  # a preallocated tail
@@ -266,9 +256,6 @@ def test_each_position_has_its_entry_or_none() -> None:
     for topic in ["", ".", "../consumequeue/T", "a\\b", "T\0", "x" * 256]:
         storage = MemoryStorage({f"{FOLDER}/{0:020d}": numbered(0, 5)})
         assert not OldQueues(Folder(storage, "store")).of(topic, 3).any
-
-
-def test_it_contradicts_where_it_has_another_entry() -> None:
     for mine, offset, numbers in [((700, 100, 7), 7, []), ((701, 100, 7), 7, [0]),
         ((700, 101, 7), 7, [0]), ((700, 100, -7), 7, [0]),
         ((700, 100, 7), 12, []),  # nothing is said of it

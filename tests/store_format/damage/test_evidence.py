@@ -42,7 +42,7 @@ LONG_SEEDS = 1  # of 19 kinds, with and without `__CRC32#`, with and without que
 @pytest.mark.parametrize("kind", QUICK)
 def test_what_no_damage_touched_stays_and_nothing_is_made_up(kind: str, crc: bool) -> None:
     found = judged(generate(kind, 0, crc))
-    assert (found.displaced, found.fabricated) == (0, 0)
+    assert (found.displaced, found.fabricated, found.contradicted) == (0, 0, 0)
 
 
 @pytest.mark.long
@@ -59,7 +59,7 @@ def test_random_damage_of_every_kind(kind: str, crc: bool, derived: bool) -> Non
         assert (found.displaced, found.fabricated, found.contradicted) == (0, 0, 0), seed
 
 
-def test_one_flipped_queue_offset_costs_nobody_else_and_a_crc_decides() -> None:
+def test_one_flipped_queue_offset_or_queue_costs_nobody_else_and_a_crc_decides() -> None:
     log = damaged(messages(60, queues=1))
     log.flip(30, 24, 6)
     rebuilt = salvage(log.log)
@@ -73,10 +73,7 @@ def test_one_flipped_queue_offset_costs_nobody_else_and_a_crc_decides() -> None:
     wanted = list(log.places)
     wanted[30] = wanted[31]
     assert entries(rebuilt, "T", 0) == wanted
-
-
-def test_a_flipped_queue_is_named_and_its_position_kept() -> None:
-    """Queue 1 misses a message, and one stands right there that is alone in queue 3."""
+    # Queue 1 misses a message, and one stands right there that is alone in queue 3.
     log = damaged(messages(60, queues=2))
     log.flip(31, 15, 1)
     wanted = [p for n, p in enumerate(log.places) if n % 2 == 1 and n != 31]
@@ -112,26 +109,23 @@ def test_a_time_that_two_others_outvote_makes_nothing_stale() -> None:
 SILENT = Votes(0, 0)
 
 
-@pytest.mark.parametrize(("facts", "live"), [
-    (StretchFacts(False, False, False, SILENT, SILENT), True),
-    (StretchFacts(True, False, False, Votes(3, 0), SILENT), False),  # right behind the log's end
-    (StretchFacts(True, False, True, Votes(3, 0), SILENT), True),  # a clock that was set back
-    (StretchFacts(True, False, True, Votes(3, 1), SILENT), False),  # one queue does not go on
-    (StretchFacts(True, True, True, Votes(3, 0), SILENT), False),  # between newer ones: a tie
-    (StretchFacts(True, True, True, Votes(3, 0), Votes(3, 0)), True),  # and yet they go on
-    (StretchFacts(False, False, False, Votes(0, 2), SILENT), False),
-    (StretchFacts(False, True, False, SILENT, Votes(0, 2)), False)])  # fmt: skip
-def test_witnesses_of_a_stretch(facts: StretchFacts, live: bool) -> None:
-    verdict = judge_stretch(facts)
-    assert verdict.live == live
-    assert live or verdict.spoke != Witness.NONE
-
-
-BATCH, PLAIN = ("Batch", 0), ("T", 0)
-ONE_BATCH = 91 + 20 * 22  # bytes of a record with 20 messages at most
-
-
-def test_lost_bytes_may_have_been_one_batch() -> None:
+def test_witnesses_of_a_stretch_and_lost_bytes_that_may_have_been_one_batch() -> None:
+    for facts, live in [
+        (StretchFacts(False, False, False, SILENT, SILENT), True),
+        (
+            StretchFacts(True, False, False, Votes(3, 0), SILENT),
+            False,
+        ),  # right behind the log's end
+        (StretchFacts(True, False, True, Votes(3, 0), SILENT), True),  # a clock that was set back
+        (StretchFacts(True, False, True, Votes(3, 1), SILENT), False),  # one queue does not go on
+        (StretchFacts(True, True, True, Votes(3, 0), SILENT), False),  # between newer ones: a tie
+        (StretchFacts(True, True, True, Votes(3, 0), Votes(3, 0)), True),  # and yet they go on
+        (StretchFacts(False, False, False, Votes(0, 2), SILENT), False),
+        (StretchFacts(False, True, False, SILENT, Votes(0, 2)), False),
+    ]:
+        verdict = judge_stretch(facts)
+        assert verdict.live == live
+        assert live or verdict.spoke != Witness.NONE
     for first, lost, earlier, votes in [(10, 0, 0, Votes(1, 0)), (30, ONE_BATCH, 0, Votes(1, 0)),
         (31, ONE_BATCH, 0, Votes(0, 1)),
         (31, 22, ONE_BATCH, Votes(0, 0)),  # perhaps lost before
@@ -153,6 +147,10 @@ def test_lost_bytes_may_have_been_one_batch() -> None:
     ]:
         queue = BATCH if span.batch else PLAIN
         assert votes_behind({queue: span}, {queue: None}, [(queue, 40)], lost, 4000) == votes
+
+
+BATCH, PLAIN = ("Batch", 0), ("T", 0)
+ONE_BATCH = 91 + 20 * 22  # bytes of a record with 20 messages at most
 
 
 # --- The queue that a record goes to by itself, and its queueOffsets there.
@@ -199,7 +197,7 @@ def damage(kind: DamageKind, fault: Fault, value: int | None = None) -> Damage:
     return Damage(0, 100, kind, fault, 100, value, "record")
 
 
-def test_of_stale_records_those_who_were_weighed_each_by_its_own_words() -> None:
+def test_each_range_has_the_witnesses_of_its_fault() -> None:
     for spoke, against, sureness in [(TIME | BEFORE, BEHIND, Sureness.LIKELY),
         (TIME, Witness.NONE, Sureness.LIKELY), (TIME, BEHIND, Sureness.EVEN),
         (BEFORE, TIME | Witness.FRAME, Sureness.EVEN),
@@ -214,9 +212,6 @@ def test_of_stale_records_those_who_were_weighed_each_by_its_own_words() -> None
     assert len({found.witnesses for found in every}) == len(Witness)
     assert len({word for found in every for word in found.witnesses}) == len(Witness)
     assert heard(damage(DamageKind.STALE, Fault.NONE)) == ((), (), Sureness.EVEN)
-
-
-def test_of_other_ranges_those_of_their_fault() -> None:
     for kind, fault, sureness, word in [
         (DamageKind.STALE, Fault.PLACE, Sureness.CERTAIN, "physicalOffset"),
         (DamageKind.CONTENT, Fault.BODY_CRC, Sureness.CERTAIN, "bodyCRC"),

@@ -60,7 +60,7 @@ def as_it_is(n: int, message: Message) -> Message:
     return message
 
 
-def test_records_that_their_queue_has_or_that_are_older_are_stale() -> None:
+def test_records_are_stale_by_their_queue_their_time_or_what_the_log_had_begun() -> None:
     for of_queue, count in [(nothing_known, 0),
         (known(2), 0),  # one message is missing, and there is room for it
         (known(4), 4),  # its queue has queueOffset 4
@@ -75,10 +75,7 @@ def test_records_that_their_queue_has_or_that_are_older_are_stale() -> None:
     for is_last, count in ((True, 4), (False, 0)):
         before = Before(None, nothing_known, is_last)
         assert stale(older(DAY), before) == count
-
-
-def test_a_clock_that_was_set_back_is_believed_where_queues_go_on() -> None:
-    """Three records are lost, more than the rest of one that the live log had begun."""
+    # Three records are lost, more than the rest of one that the live log had begun.
     change = older(DAY, start=3)
     assert stale(change, Before(None, known(2)), begins=6) == 0
     assert stale(change, Before(None, known(2)), begins=4) == 4  # perhaps just the log's end
@@ -143,7 +140,7 @@ def looked(
     return Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(at * STRETCHES_SIZE, newer)
 
 
-def test_a_stretch_goes_on_to_a_break_or_to_where_nothing_is_written() -> None:
+def test_a_stretch_goes_on_to_a_break_and_shows_its_queues() -> None:
     found = looked(log_of(), at=2)
     assert found.spans == {("T", 0): QueueSpan(1, 3), ("T", 1): QueueSpan(1, 3)}
     assert (found.time, found.end, found.largest) == (START + 7, 8 * STRETCHES_SIZE, STRETCHES_SIZE)
@@ -158,9 +155,6 @@ def test_a_stretch_goes_on_to_a_break_or_to_where_nothing_is_written() -> None:
         3 * STRETCHES_SIZE)  # fmt: skip
     assert (found.behind_time, found.firsts) == (START + 3, {("T", 0): 2, ("T", 1): 1})
     assert looked(log_of(), newer=START + 8).behind == -1
-
-
-def test_half_messages_show_no_queue_and_an_odd_offset_is_doubted() -> None:
     log = log_of(4)
     log[1], log[2] = replace(log[1], sys_flag=4), replace(log[2], sys_flag=12)
     log[3] = replace(log[3], sys_flag=8)
@@ -175,10 +169,7 @@ def test_half_messages_show_no_queue_and_an_odd_offset_is_doubted() -> None:
         raw, _ = walked(*log, segment=1 << 16)
         spans = Stretches(reader(raw), 0, len(raw), SCAN_RULES).look(0, None).spans
         assert spans == {("T", 0): QueueSpan(0, last)}
-
-
-def test_a_record_that_reaches_over_its_end_gives_way_to_the_one_inside() -> None:
-    """No CRC covers the second record, whose properties go on into bytes of another time."""
+    # No CRC covers the second record, whose properties go on into bytes of another time.
     raw, rows = walked(Message(body=b"body"), Message(queue_offset=1, properties=b"p" * 300))
     inside, _ = walked(Message(queue_offset=9, body=b"body"), base=STRETCHES_SIZE + 150)
     raw[STRETCHES_SIZE + 150 : 2 * STRETCHES_SIZE + 150] = inside[:STRETCHES_SIZE]
@@ -187,9 +178,6 @@ def test_a_record_that_reaches_over_its_end_gives_way_to_the_one_inside() -> Non
     assert (found.end, found.behind, found.firsts) == (STRETCHES_SIZE + 150, STRETCHES_SIZE + 150,
         {("T", 0): 9})  # fmt: skip
     assert int(rows["size"][1]) == 92 + 300
-
-
-def test_a_batch_takes_as_many_queue_offsets_as_it_has_messages() -> None:
     log = [batch(5, 4), batch(9, 2), batch(70, 3), batch(14, 7)]
     raw, rows = walked(*log)
     raw[int(rows["at"][3]) + 4] = 0

@@ -42,35 +42,6 @@ def busy(count: int = 200, queues: int = 1) -> list[Message]:
     return [replace(m, born_timestamp=m.store_timestamp - 3) for m in messages(count, queues)]
 
 
-def test_1_a_flipped_time_and_a_bad_magic_cost_one_message() -> None:
-    log = damaged(busy(), 1 << 16)
-    log.flip(60, 59, 4)  # storeTimestamp, three days on
-    log.flip(61, 5)
-    rebuilt = salvage(log.log)
-    assert entries(rebuilt, "T", 0) == whole_but(log, {61})
-    (found,) = rebuilt.summary.damage["ranges"]
-    assert found["physical_offset"] == log.places[61]
-
-
-def test_1_a_clock_set_back_in_a_lost_page_costs_the_page_alone() -> None:
-    made = [m if n < 100 else replace(m, store_timestamp=m.store_timestamp - 7_200_000)
-        for n, m in enumerate(busy())]  # fmt: skip
-    log = damaged(made, 1 << 16)
-    at = log.places[100] // PAGE * PAGE
-    log.put(at, bytes(PAGE))
-    first = next(n for n, p in enumerate(log.places) if p >= at)
-    found = entries(salvage(log.log), "T", 0)
-    assert found[-80:] == log.places[-80:]
-    assert set(log.places[: first - 1]) <= set(found)
-
-
-def test_2_a_flipped_queue_offset_and_a_bad_magic_cost_one_message() -> None:
-    log = damaged(busy(), 1 << 16)
-    log.flip(60, 24, 6)  # queueOffset, 2^30 on
-    log.flip(61, 5)
-    assert entries(salvage(log.log), "T", 0) == whole_but(log, {61})
-
-
 @pytest.mark.parametrize("seed", [2, 5])
 def test_3_a_stale_page_is_named_and_no_message_of_it_kept(seed: int) -> None:
     hurt = generate("a stale older page", seed, crc=False)
@@ -82,15 +53,35 @@ def test_3_a_stale_page_is_named_and_no_message_of_it_kept(seed: int) -> None:
     assert all(d["witnesses"] and d["sureness"] in ("likely", "even") for d in stale)
 
 
-def test_3_what_a_damaged_segment_before_took_is_no_reason_against_the_next_one() -> None:
-    """Its records are not known when the next one is scanned; both are, at the same time."""
+def test_those_behind_a_lost_page_outvote_its_first_record_and_an_end_is_looked_at() -> None:
+    log = damaged(busy(), 1 << 16)
+    at = 2 * PAGE
+    log.put(at, bytes(PAGE))
+    first = next(n for n, place in enumerate(log.places) if place >= at + PAGE)
+    log.flip(first, 27, 2)
+    found = entries(salvage(log.log), "T", 0)
+    assert found[first:] == log.places[first:]
+    # Where the scan strides from one damaged record to the next, it must not stride past it.
+    log = damaged(busy(), 1 << 16)
+    log.flip(20, 5)
+    log.put(log.places[61] - 3, b"\xff\xff\xff" + b"\1" * 20)
+    ranges = salvage(log.log).summary.damage["ranges"]
+    named = [(log.places.index(d["physical_offset"]), d["field"]) for d in ranges]
+    assert named == [(20, "magic"), (60, "properties"), (61, "totalSize")]
+    # Its records are not known when the next one is scanned; both are, at the same time.
     spans = {("T", 0): QueueSpan(40, 50)}
     assert votes_before(spans, {("T", 0): NextOffset(20, 4000)}, 0) == Votes(0, 0)
     assert votes_before(spans, {("T", 0): NextOffset(20, 0)}, 0) == Votes(0, 1)
     assert judge_stretch(StretchFacts(False, True, False, Votes(0, 1), Votes(6, 0), True)).live
+    wrong, rest = piece(1 << 51, 1), [piece(14, 1), piece(16, 9)]
+    assert judge(piece(0, 13), wrong, rest, none_lost) == Outvoted(13)  # over a second fault
+    # a message that is missing behind them is no reason to move two by one
+    assert judge(piece(0, 704), piece(705, 2), [piece(708, 9)], three_lost) is None
+    assert judge(piece(0, 704), piece(705, 1), [piece(708, 9)], three_lost) == Outvoted(707)
+    assert MOST_OUTVOTED == 2
 
 
-def test_4_a_queue_that_misses_one_names_the_record_that_lost_its_way() -> None:
+def test_4_a_record_that_lost_its_way_or_its_queue_is_named() -> None:
     """Of another topic by a flipped bit, so that bytes of it are no UTF-8; and where it stands a
     second message of that queue was lost.
     """
@@ -101,9 +92,6 @@ def test_4_a_queue_that_misses_one_names_the_record_that_lost_its_way() -> None:
     assert entries(rebuilt, "T", 0) == whole_but(log, {30, 32})
     named = {d["physical_offset"]: d["field"] for d in rebuilt.summary.damage["ranges"]}
     assert named[log.places[30]] == "queueId/topic/queueOffset"
-
-
-def test_4_a_transaction_type_that_keeps_a_message_out_of_its_queue_is_named() -> None:
     log = damaged(busy(60), 1 << 16)
     log.flip(30, 39, 2)  # sysFlag: prepared
     rebuilt = salvage(log.log)
@@ -112,34 +100,6 @@ def test_4_a_transaction_type_that_keeps_a_message_out_of_its_queue_is_named() -
     assert (found["physical_offset"], found["field"], found["value"]) == (
         log.places[30], "sysFlag", 4)  # fmt: skip
     assert found["sureness"] == "likely"
-
-
-def test_5_those_behind_a_lost_page_outvote_the_first_queue_offset() -> None:
-    log = damaged(busy(), 1 << 16)
-    at = 2 * PAGE
-    log.put(at, bytes(PAGE))
-    first = next(n for n, place in enumerate(log.places) if place >= at + PAGE)
-    log.flip(first, 27, 2)
-    found = entries(salvage(log.log), "T", 0)
-    assert found[first:] == log.places[first:]
-
-
-def test_7_a_record_that_lost_its_last_bytes_is_named() -> None:
-    for crc in (False, True):
-        hurt = generate("lost properties", 1, crc)
-        rebuilt = salvaged(hurt, derived=False)
-        found = judge_truth(hurt, queues_of(rebuilt.files), named_in(rebuilt.summary))
-        assert (found.displaced, found.contradicted) == (0, 0)
-
-
-def test_an_end_is_looked_at_behind_ordinary_ranges_too() -> None:
-    """Where the scan strides from one damaged record to the next, it must not stride past it."""
-    log = damaged(busy(), 1 << 16)
-    log.flip(20, 5)
-    log.put(log.places[61] - 3, b"\xff\xff\xff" + b"\1" * 20)
-    ranges = salvage(log.log).summary.damage["ranges"]
-    named = [(log.places.index(d["physical_offset"]), d["field"]) for d in ranges]
-    assert named == [(20, "magic"), (60, "properties"), (61, "totalSize")]
 
 
 @pytest.mark.parametrize(("byte", "bit", "field", "elsewhere"), [
@@ -161,24 +121,21 @@ def test_a_field_that_two_witnesses_contradict_is_named(byte, bit, field: str, e
     assert len(named) == reported + (elsewhere is not None)
 
 
-def test_a_time_that_its_own_birth_confirms_is_not_doubted() -> None:
+def test_a_time_that_its_birth_confirms_is_not_doubted_but_a_lost_seal_is() -> None:
     log = damaged(busy(60), 1 << 16)
     for byte in (43, 59):  # bornTimestamp, storeTimestamp
         log.flip(30, byte, 4)
     log.flip(10, 5)
     (found,) = salvage(log.log).summary.damage["ranges"]
     assert found["physical_offset"] == log.places[10]
-
-
-@pytest.mark.parametrize("back", [16, 21])  # in its name, and the separator before it
-def test_a_lost_crc_property_among_records_that_have_one_is_named(back: int) -> None:
-    log = damaged([replace(m, crc_property=True) for m in busy(60)], 1 << 16)
-    log.flip(30, log.size(30) - back, 2)
-    log.flip(10, 5)
-    rebuilt = salvage(log.log)
-    assert entries(rebuilt, "T", 0) == whole_but(log, {10})
-    named = {(d["physical_offset"], d["field"]) for d in rebuilt.summary.damage["ranges"]}
-    assert (log.places[30], "properties") in named
+    for back in [16, 21]:
+        log = damaged([replace(m, crc_property=True) for m in busy(60)], 1 << 16)
+        log.flip(30, log.size(30) - back, 2)
+        log.flip(10, 5)
+        rebuilt = salvage(log.log)
+        assert entries(rebuilt, "T", 0) == whole_but(log, {10})
+        named = {(d["physical_offset"], d["field"]) for d in rebuilt.summary.damage["ranges"]}
+        assert (log.places[30], "properties") in named
 
 
 def none_lost(before: ChainPiece, after: ChainPiece) -> int:
@@ -193,15 +150,6 @@ def piece(first: int, count: int) -> ChainPiece:
     return ChainPiece(first, first + count, count)
 
 
-def test_the_reading_with_the_fewest_faults_is_believed() -> None:
-    wrong, rest = piece(1 << 51, 1), [piece(14, 1), piece(16, 9)]
-    assert judge(piece(0, 13), wrong, rest, none_lost) == Outvoted(13)  # over a second fault
-    # a message that is missing behind them is no reason to move two by one
-    assert judge(piece(0, 704), piece(705, 2), [piece(708, 9)], three_lost) is None
-    assert judge(piece(0, 704), piece(705, 1), [piece(708, 9)], three_lost) == Outvoted(707)
-    assert MOST_OUTVOTED == 2
-
-
 def test_queue_files_tell_where_a_record_belongs_and_what_its_tag_was() -> None:
     hurt = generate("200 flips", 3, crc=False)
     rebuilt = salvaged(hurt, derived=True)
@@ -213,9 +161,6 @@ def test_queue_files_tell_where_a_record_belongs_and_what_its_tag_was() -> None:
     bare = salvaged(hurt, derived=False)
     before = judge_truth(hurt, queues_of(bare.files), named_in(bare.summary), derived=True)
     assert before.contradicted > 0
-
-
-def test_a_record_that_a_queue_file_knows_elsewhere_is_named_with_its_own_queue_offset() -> None:
     log = damaged(busy(200, 2), 1 << 16)
     files = derived_of(log.log)
     log.flip(150, 14, 0)

@@ -46,7 +46,32 @@ SEGMENT = 1 << 14
 TOP = (1 << 63) - 1
 
 
-def test_a_batch_takes_as_many_offsets_as_it_has_messages() -> None:
+def test_each_queue_goes_on_by_itself_a_batch_by_all_of_its_messages() -> None:
+    log = Dispatched(message(3), message(8, queue=1), message(9, queue=1), message(1, "U"))
+    ends = QueueEnds(log.buffers)
+    log.go_on(2)
+    assert [ends.last(("T", queue)) for queue in (0, 1, 2)] == [3, 8, NEVER]
+    log.go_on(2)
+    assert [ends.last(("T", 1)), ends.last(("U", 0))] == [9, 1]
+    log = Dispatched(*(message(n, queue=n) for n in range(150)))
+    ends = QueueEnds(log.buffers)
+    log.go_on(60)
+    assert ends.last(("T", 59)) == 59
+    log.go_on(90)
+    assert [ends.last(("T", n)) for n in (0, 59, 64, 149)] == [0, 59, 64, 149]
+    log = Dispatched(message(0, b"T\xff"), message(1, b"T\xed\xa0\x80"), message(2, b"T\xff", 0, 4))
+    ends = QueueEnds(log.buffers)
+    log.go_on(3)
+    assert ends.last(("T\ufffd", 0)) == 1
+    # An offset that waits for the next one waits over that too.
+    log = Dispatched(message(3), message(90), message(91), message(4, "U"))
+    ends = QueueEnds(log.buffers)
+    log.go_on(2)
+    ends.keep()
+    log.buffers.empty()
+    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (3, NEVER)
+    log.go_on(2)
+    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (91, 4)
     for records, last in [([(0, 4), (4, 4), (8, 2)], 9), ([(7, 1)], 7),
         ([(0, 4), (4, 0), (5, 3)], 7),  # a broker counts 0 as 1
         ([(0, 4), (500, 4)], 3), ([(0, 4), (500, 4), (4, 4)], 7),
@@ -103,34 +128,6 @@ def message(offset: int, topic: str | bytes = "T", queue: int = 0, flags: int = 
     return Message(topic=topic, queue_id=queue, queue_offset=offset, sys_flag=flags)
 
 
-def test_each_queue_goes_on_by_itself_and_there_is_room_for_many() -> None:
-    log = Dispatched(message(3), message(8, queue=1), message(9, queue=1), message(1, "U"))
-    ends = QueueEnds(log.buffers)
-    log.go_on(2)
-    assert [ends.last(("T", queue)) for queue in (0, 1, 2)] == [3, 8, NEVER]
-    log.go_on(2)
-    assert [ends.last(("T", 1)), ends.last(("U", 0))] == [9, 1]
-    log = Dispatched(*(message(n, queue=n) for n in range(150)))
-    ends = QueueEnds(log.buffers)
-    log.go_on(60)
-    assert ends.last(("T", 59)) == 59
-    log.go_on(90)
-    assert [ends.last(("T", n)) for n in (0, 59, 64, 149)] == [0, 59, 64, 149]
-    log = Dispatched(message(0, b"T\xff"), message(1, b"T\xed\xa0\x80"), message(2, b"T\xff", 0, 4))
-    ends = QueueEnds(log.buffers)
-    log.go_on(3)
-    assert ends.last(("T\ufffd", 0)) == 1
-    # An offset that waits for the next one waits over that too.
-    log = Dispatched(message(3), message(90), message(91), message(4, "U"))
-    ends = QueueEnds(log.buffers)
-    log.go_on(2)
-    ends.keep()
-    log.buffers.empty()
-    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (3, NEVER)
-    log.go_on(2)
-    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (91, 4)
-
-
 # --- How many bytes the log lost between two places.
 MISSING = KINDS.index(DamageKind.MISSING)
 
@@ -147,7 +144,7 @@ def between(log: LossReader, after: int, before: int) -> int:
     return int(log.between(np.array([after]), np.array([before]))[0])
 
 
-def test_ranges_that_start_between_two_places() -> None:
+def test_what_a_segment_lost_between_two_places_is_read_when_asked() -> None:
     for after, before, lost in [
         (-1, 100, 0),  # a range counts behind the place where it starts
         (-1, 101, 10), (100, 101, 10), (101, 200, 0), (0, 301, 30), (0, 5000, 30), (0, 9001, 37),
@@ -164,9 +161,18 @@ def test_ranges_that_start_between_two_places() -> None:
         losses = loss(0, (100, 10), (300, 20)), loss(8000, (9000, 21))
         assert reader(*losses).may_take(length, place) is may
         assert reader(*losses, from_start=False).may_take(length, place)
-
-
-def test_of_many_segments_each_is_read_when_asked_and_few_are_kept() -> None:
+    rows = np.zeros(4, RANGE)
+    rows["offset"], rows["end"] = [50, 200, 900, 1000], [60, 300, 1100, 1010]
+    rows["kind"] = [MISSING, CONTENT, MISSING, MISSING]
+    found = lost_places(SegmentLoss(0, 1000, "run", ((400, 5), (10, 3)), 0), [rows[:2], rows[2:]])
+    assert found.tolist() == [(10, 3), (50, 10), (400, 5), (900, 200)]
+    assert len(lost_places(SegmentLoss(0, 1000, "", (), 0), [])) == 0
+    for lost, plain, batched in [(0, 0, 0), (90, 0, 0),
+        (91, 1, 1),  # a batch of one message needs no body
+        (91 + 2 * 22 - 1, 1, 1), (91 + 2 * 22, 1, 2), (91 + 32 * 22, 8, 32),
+        ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22)]:  # fmt: skip
+        assert (most_messages(lost, False), most_messages(lost, True)) == (plain, batched)
+        assert most_messages(np.array([0, lost]), True).tolist() == [0, batched]
     asked = []
 
     def read(each: SegmentLoss) -> np.ndarray:
@@ -183,21 +189,6 @@ def test_of_many_segments_each_is_read_when_asked_and_few_are_kept() -> None:
     between(log, 2000, 2006)
     between(log, 6000, 6006)
     assert asked[4:] == [2000, 6000]
-
-
-def test_what_a_segment_lost_and_the_most_messages_that_it_had() -> None:
-    rows = np.zeros(4, RANGE)
-    rows["offset"], rows["end"] = [50, 200, 900, 1000], [60, 300, 1100, 1010]
-    rows["kind"] = [MISSING, CONTENT, MISSING, MISSING]
-    found = lost_places(SegmentLoss(0, 1000, "run", ((400, 5), (10, 3)), 0), [rows[:2], rows[2:]])
-    assert found.tolist() == [(10, 3), (50, 10), (400, 5), (900, 200)]
-    assert len(lost_places(SegmentLoss(0, 1000, "", (), 0), [])) == 0
-    for lost, plain, batched in [(0, 0, 0), (90, 0, 0),
-        (91, 1, 1),  # a batch of one message needs no body
-        (91 + 2 * 22 - 1, 1, 1), (91 + 2 * 22, 1, 2), (91 + 32 * 22, 8, 32),
-        ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22)]:  # fmt: skip
-        assert (most_messages(lost, False), most_messages(lost, True)) == (plain, batched)
-        assert most_messages(np.array([0, lost]), True).tolist() == [0, batched]
 
 
 # --- A queue whose first queueOffset is negative or huge: as RocketMQ has it, or by those that
@@ -300,7 +291,7 @@ def test_salvage_goes_by_those_that_follow(first: str, splits: int) -> None:
     assert "1 kept from position 4" in said
 
 
-def test_salvage_of_a_queue_without_room_before_those_that_follow() -> None:
+def test_salvage_goes_by_what_outvotes_what_and_lives_without_room() -> None:
     log = queue_of([-7, -9, 1, 2])
     mine = [n for n, message in enumerate(log.messages) if message.queue_id == 9]
     rebuilt = salvage(log.log)
@@ -311,6 +302,13 @@ def test_salvage_of_a_queue_without_room_before_those_that_follow() -> None:
     assert entries(salvage(log.log), "T", 9) == [log.places[10]]
     for offsets in ([57, 58, 0, 1, 2], [3, 4, 5], [0, 1, 2], [7, 0, 1]):
         assert checked(queue_of(offsets)).findings == []
+    for offsets, wanted in [([0, 1, 2], None), ([5], None), ([-1], Opening(1, 0)),
+        ([-1, 4, 5], Opening(1, 3)), ([9, 4, 5], Opening(1, 3)),
+        ([9, 4], None),  # one against one
+        ([9, 0, 1], None),  # a topic made anew
+        ([OPENINGS_TOP - 1, 9, 4, 5], Opening(2, 2)), ([-3, -2, 1], Opening(2, -1)),
+        ([4, 4, 5], None)]:  # fmt: skip
+        assert opening(offsets, True) == wanted
 
 
 @pytest.mark.parametrize("first", FIRSTS)
@@ -346,23 +344,12 @@ def test_salvage_lives_with_any_offsets(offsets: list[int], follow: int) -> None
     assert len(check_whole) >= 4
 
 
-@pytest.mark.parametrize(("offsets", "wanted"), [
-    ([0, 1, 2], None), ([5], None), ([-1], Opening(1, 0)), ([-1, 4, 5], Opening(1, 3)),
-    ([9, 4, 5], Opening(1, 3)),
-    ([9, 4], None),  # one against one
-    ([9, 0, 1], None),  # a topic made anew
-    ([OPENINGS_TOP - 1, 9, 4, 5], Opening(2, 2)), ([-3, -2, 1], Opening(2, -1)),
-    ([4, 4, 5], None)])  # fmt: skip
-def test_what_outvotes_what(offsets: list[int], wanted: Opening | None) -> None:
-    assert opening(offsets, True) == wanted
-
-
 # --- What runs refer to: queueOffsets that are kept only where they jump, and entries of two sizes.
 ON_BY_ONE = [(5, 1000), (6, 1300), (7, 1600)]
 JUMPING = [(5, 2000), (9, 2300), (8, 2600)]
 
 
-def test_offsets_go_on_by_one_or_are_those_in_the_file() -> None:
+def test_a_run_reads_its_own_entries_and_offsets() -> None:
     files, [run] = staged(ON_BY_ONE)
     assert not len(files.offsets(run))
     assert all_offsets(files, run).tolist() == [5, 6, 7]
@@ -377,14 +364,11 @@ def test_offsets_go_on_by_one_or_are_those_in_the_file() -> None:
     files, _ = staged(ON_BY_ONE)
     assert files.damage == NO_QUEUE_DAMAGE
     assert not any(NO_QUEUE_DAMAGE)
-
-
-@pytest.mark.parametrize("batch", [0, 4])
-def test_a_run_reads_its_own_entries_of_either_layout(batch: int) -> None:
-    files, runs = staged(ON_BY_ONE, JUMPING, batch=batch)
-    for run, places in zip(runs, ([1000, 1300, 1600], [2000, 2300, 2600]), strict=True):
-        entries = all_entries(files, run)
-        assert entries["physicalOffset"].tolist() == places
-        assert entries["size"].tolist() == [SIZE] * 3
-        assert [place_of(files, run, number) for number in range(3)] == places
-    assert (all_entries(files, runs[1])["batchSize"] == 4).all() if batch else True
+    for many in [0, 4]:
+        files, runs = staged(ON_BY_ONE, JUMPING, batch=many)
+        for run, places in zip(runs, ([1000, 1300, 1600], [2000, 2300, 2600]), strict=True):
+            entries = all_entries(files, run)
+            assert entries["physicalOffset"].tolist() == places
+            assert entries["size"].tolist() == [SIZE] * 3
+            assert [place_of(files, run, number) for number in range(3)] == places
+        assert (all_entries(files, runs[1])["batchSize"] == 4).all() if many else True

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from reput.store_format.damage.contradictions import OldQueue, OldQueues
 from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, LossReader, QueueDamage
 from reput.store_format.damage.queue_findings import (
@@ -58,7 +56,7 @@ def found(
 SOUND = list(range(100))
 
 
-def test_a_sound_queue_shows_nothing_and_a_gap_is_lost_or_unexplained() -> None:
+def test_gaps_outvoted_and_stray_records_and_twins_are_named() -> None:
     assert found(queue(*SOUND)) == []
     assert found(queue(*SOUND), log=ELSEWHERE) == []
     assert found() == []
@@ -69,9 +67,6 @@ def test_a_sound_queue_shows_nothing_and_a_gap_is_lost_or_unexplained() -> None:
     for most, counted in [(2, [49, 49]), (1, [0, 49]), (0, [0, 0])]:
         gaps = found(queue(*SOUND[:40], *SOUND[41:60], *SOUND[61:]), most=most)
         assert [gap.entries_a_break for gap in gaps] == counted
-
-
-def test_outvoted_first_and_stray_records_are_named() -> None:
     wrong = 1 << 40
     assert found(queue(*SOUND[:50], wrong, *SOUND[51:])) == [
         OutvotedRecord("T", 0, 50_000, SIZE, wrong, counts_as=50),
@@ -81,12 +76,6 @@ def test_outvoted_first_and_stray_records_are_named() -> None:
     for runs in ([entries], [entries[:1], entries[1:]]):
         assert found(*runs) == [Renumbering("T", 0, 0, 2, 0, 1 << 62, opens=True)]
     assert found(queue(*SOUND[:50], 30, *SOUND[50:])) == [StrayRecord("T", 0, 50_000, SIZE, 30)]
-
-
-TWINS = queue(*SOUND[:51], *SOUND[50:])  # the records 50 and 51 have the queueOffset 50
-
-
-def test_of_two_records_with_one_queue_offset_both_are_named() -> None:
     for cut in [None, 51]:
         runs = [TWINS] if cut is None else [TWINS[:cut], TWINS[cut:]]
         pair = [TwinRecord("T", 0, 50_000, SIZE, 50), TwinRecord("T", 0, 51_000, SIZE, 50)]
@@ -95,6 +84,9 @@ def test_of_two_records_with_one_queue_offset_both_are_named() -> None:
     sound = [pair for n, pair in enumerate(TWINS) if n != 51]
     twins = found(TWINS, log=ELSEWHERE, old=old_queue(entries_of(sound)))
     assert [each.place for each in twins if type(each) is TwinRecord] == [51_000]
+
+
+TWINS = queue(*SOUND[:51], *SOUND[50:])  # the records 50 and 51 have the queueOffset 50
 
 
 def entries_of(pairs: Pairs) -> list[tuple[int, int, int]]:
@@ -133,37 +125,31 @@ def alone(queue: int = 3, place: int = 500, offset: int = 5, own: bool = False) 
     return LoneRecord("T", queue, place, 100, offset, own)
 
 
-@pytest.mark.parametrize(("record", "found"), [
-    (alone(), True),
-    (alone(queue=2), False),  # two bits from queue 1
-    (alone(queue=1 - (1 << 31)), True),  # the sign's bit
-    (alone(offset=6), False), (alone(place=400), False), (alone(place=600), False),
-    (alone(place=401), True), (TwinRecord("T", 3, 500, 100, 5), True),
-    (OutvotedRecord("T", 3, 500, 100, 5, 90), True),
-    (StrayRecord("T", 3, 500, 100, 5), False)  # no place at all: nobody doubts its queue
-    ])  # fmt: skip
-def test_another_queue_misses_just_this_position_around_the_record(record: Any, found) -> None:
-    wanted = [(record, MISSED)] if found else []
-    assert displaced_records(findings(record, MISSED), NOTHING) == wanted
-
-
-@pytest.mark.parametrize(("record", "log", "is_displaced"), [
-    (alone(own=False), NOTHING, True),
-    (alone(own=True), NOTHING, True),  # no loss took the five before it
-    (alone(own=True), lost((0, 5 * 92)), False),  # one did: 91 bytes and the topic, five times
-    (alone(own=True), lost((0, 5 * 92 - 1)), True),
-    (alone(own=True), lost((0, 230), (300, 230)), True),  # several small ranges did not
-    (alone(own=True), lost((0, 1), from_start=False), False),  # who knows what was before
-    (TwinRecord("T", 3, 500, 100, 5), NOTHING, False),
-    (OutvotedRecord("T", 3, 500, 100, 5, 90), NOTHING, True),
-    (OutvotedRecord("T", 3, 500, 100, 5, 4), NOTHING, False)  # one bit from its own place
-    ])  # fmt: skip
-def test_where_the_gap_may_be_a_loss_a_record_that_may_be_of_its_queue_stays(
-    record: Any, log: LossReader, is_displaced: bool
-) -> None:
-    for gap in (Gap("T", 1, False, 5, 1, 400, 600),
-        UnexplainedGap("T", 1, False, 5, 1, 400, 600, entries_a_break=31)):  # fmt: skip
-        assert bool(displaced_records(findings(record, gap), log)) is is_displaced
+def test_another_queue_misses_just_this_position_around_the_record() -> None:
+    for record, found in [(alone(), True),
+        (alone(queue=2), False),  # two bits from queue 1
+        (alone(queue=1 - (1 << 31)), True),  # the sign's bit
+        (alone(offset=6), False), (alone(place=400), False), (alone(place=600), False),
+        (alone(place=401), True), (TwinRecord("T", 3, 500, 100, 5), True),
+        (OutvotedRecord("T", 3, 500, 100, 5, 90), True),
+        (StrayRecord("T", 3, 500, 100, 5), False)  # no place at all: nobody doubts its queue
+        ]:  # fmt: skip
+        wanted = [(record, MISSED)] if found else []
+        assert displaced_records(findings(record, MISSED), NOTHING) == wanted
+    for record, log, is_displaced in [
+        (alone(own=False), NOTHING, True),
+        (alone(own=True), NOTHING, True),  # no loss took the five before it
+        (alone(own=True), lost((0, 5 * 92)), False),  # one did: 91 bytes and the topic, five times
+        (alone(own=True), lost((0, 5 * 92 - 1)), True),
+        (alone(own=True), lost((0, 230), (300, 230)), True),  # several small ranges did not
+        (alone(own=True), lost((0, 1), from_start=False), False),  # who knows what was before
+        (TwinRecord("T", 3, 500, 100, 5), NOTHING, False),
+        (OutvotedRecord("T", 3, 500, 100, 5, 90), NOTHING, True),
+        (OutvotedRecord("T", 3, 500, 100, 5, 4), NOTHING, False),  # one bit from its own place
+    ]:
+        for gap in (Gap("T", 1, False, 5, 1, 400, 600),
+            UnexplainedGap("T", 1, False, 5, 1, 400, 600, entries_a_break=31)):  # fmt: skip
+            assert bool(displaced_records(findings(record, gap), log)) is is_displaced
 
 
 def test_bits_between_two_queues_and_a_long_loss_that_is_not_compared() -> None:
@@ -216,17 +202,13 @@ AT_ONCE: Runs = [[(0, 0), (1, 100), (4, 900), (5, 1000)]]
 IN_TWO: Runs = [[(0, 0), (1, 100)], [(4, 900), (5, 1000)]]
 
 
-@pytest.mark.parametrize(
-    ("bytes_lost", "surely", "perhaps"), [(182, True, False), (181, False, True), (0, False, True)]
-)
-@pytest.mark.parametrize(("runs", "index"), [(AT_ONCE, 2), (IN_TWO, 0)], ids=["one", "two"])
-def test_a_lost_message_takes_91_bytes_at_least(runs, index, bytes_lost, surely, perhaps) -> None:
-    gap = [(index, 2, 2, 100, 900)]
-    log = lost((200, bytes_lost)) if bytes_lost else lost()
-    assert gaps_found(runs, log) == (gap * surely, gap * perhaps)
-
-
-def test_bytes_lost_elsewhere_explain_nothing_and_more_than_two_missing_are_a_leap() -> None:
+def test_a_lost_message_takes_91_bytes_at_least_and_a_batch_22_for_each() -> None:
+    for runs, index in [(AT_ONCE, 2), (IN_TWO, 0)]:
+        for bytes_lost, surely, perhaps in [(182, True, False), (181, False, True),
+            (0, False, True)]:  # fmt: skip
+            gap = [(index, 2, 2, 100, 900)]
+            log = lost((200, bytes_lost)) if bytes_lost else lost()
+            assert gaps_found(runs, log) == (gap * surely, gap * perhaps)
     assert gaps_found(IN_TWO, lost((50, 500), (900, 500)))[0] == []
     assert gaps_found(IN_TWO, lost((100, 182)))[0] == [(0, 2, 2, 100, 900)]
     assert gaps_found([[(0, 0)], [(3, 100)]], lost())[1] == [(0, 2, 1, 0, 100)]
@@ -234,10 +216,15 @@ def test_bytes_lost_elsewhere_explain_nothing_and_more_than_two_missing_are_a_le
     for from_start, gaps in [(True, [(0, 5, 0, -1, 500)]), (False, [])]:
         runs: Runs = [[(5, 500), (6, 600)]]
         assert gaps_found(runs, lost((0, 455), from_start=from_start)) == (gaps, [])
-
-
-def test_a_step_back_and_an_incredible_offset_are_no_gap() -> None:
-    """Queue offset 3 counts from the highest before it."""
+    # Its entries' numbers are no queueOffsets, so no entry is added.
+    files, (row,) = staged([(0, 0), (3, 100), (9, 900)], batch=3)
+    assert listed(QueueGaps(files, lost((200, 700))).of(row)[0]) == [(2, 3, 6, 100, 900)]
+    assert len(QueueGaps(files, lost((200, 700)))(row)) == 0
+    for bytes_lost, surely in [(91 + 24 * 22, True), (90 + 24 * 22, False)]:
+        files, (row,) = staged([(0, 0), (3, 100), (30, 900)], batch=3)
+        gaps = QueueGaps(files, lost((200, bytes_lost))).of(row)[0]
+        assert listed(gaps) == [(2, 24, 6, 100, 900)] * surely
+    # Queue offset 3 counts from the highest before it.
     runs: Runs = [[(0, 0), (1, 100), (2, 200)], [(0, 900), (1, 1000)], [(3, 1100)]]
     assert gaps_found(runs, lost((300, 600))) == ([], [])
     assert gaps_found([*runs, [(5, 1200)]], lost((1150, 91)))[0] == [(0, 1, 4, 1100, 1200)]
@@ -251,14 +238,3 @@ def test_a_step_back_and_an_incredible_offset_are_no_gap() -> None:
     assert gaps_found(AT_ONCE, lost(), kept) == ([(2, 2, 2, 100, 900)], [])
     other = QueueDamage(no_room=frozenset({("T", 1, 900)}))
     assert gaps_found(AT_ONCE, lost(), other)[0] == []
-
-
-def test_a_batch_takes_as_many_positions_as_it_has_messages() -> None:
-    """Its entries' numbers are no queueOffsets, so no entry is added."""
-    files, (row,) = staged([(0, 0), (3, 100), (9, 900)], batch=3)
-    assert listed(QueueGaps(files, lost((200, 700))).of(row)[0]) == [(2, 3, 6, 100, 900)]
-    assert len(QueueGaps(files, lost((200, 700)))(row)) == 0
-    for bytes_lost, surely in [(91 + 24 * 22, True), (90 + 24 * 22, False)]:
-        files, (row,) = staged([(0, 0), (3, 100), (30, 900)], batch=3)
-        gaps = QueueGaps(files, lost((200, bytes_lost))).of(row)[0]
-        assert listed(gaps) == [(2, 24, 6, 100, 900)] * surely

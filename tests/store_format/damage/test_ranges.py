@@ -34,7 +34,7 @@ def there_and_back(*ranges: Damage) -> list[Damage]:
     return list(damages(np.array([as_row(each) for each in ranges], RANGE)))
 
 
-def test_every_range_comes_back_from_its_row() -> None:
+def test_every_range_comes_back_and_those_that_touch_are_one() -> None:
     assert SOUGHT.length == 104
     assert SOUGHT._replace(end=SOUGHT.offset).length == 0
     for value in [None, 0, -1, INT_MIN, LONG_MAX, ~LONG_MAX]:
@@ -50,6 +50,21 @@ def test_every_range_comes_back_from_its_row() -> None:
     assert [KINDS[n] for n in np.flatnonzero(rows["kind"] == CONTENT)] == [DamageKind.CONTENT]
     [found] = there_and_back(SOUGHT)
     assert json.loads(json.dumps(found)) == [4096, 4200, "damaged", 5, 104, 7, "record"]
+    about = reporter()
+    found = reported(about, (BAD, 0, 10, Fault.BAD_MAGIC), (BAD, 10, 30, Fault.LENGTHS))
+    assert found == [Damage(0, 30, BAD, Fault.BAD_MAGIC, SIZE, 0xDAA320A7 - (1 << 32), "record")]
+    assert about.count == 1
+    about = reporter()
+    ranges = ((BAD, 0, 10, Fault.LENGTHS), (BAD, 11, 30, Fault.LENGTHS),
+        (CRC, 30, 40, Fault.BODY_CRC), (CRC, 40, 50, Fault.BODY_CRC),
+        (BAD, 50, 60, Fault.LENGTHS))  # fmt: skip
+    found = reported(about, *ranges)
+    assert [(each.offset, each.end) for each in found] == [each[1:3] for each in ranges]
+    assert about.count == 5
+    found = reported(reporter(), (BAD, 0, 10, Fault.LENGTHS), (OLD, 10, 20, Fault.NONE))
+    assert [each.follows for each in found] == ["stale record", "record"]
+    found = reported(reporter(), (BAD, 0, 10, Fault.LENGTHS), (OLD, 11, 20, Fault.NONE))
+    assert [each.follows for each in found] == ["record", "record"]
 
 
 # --- The ranges of one segment: those of one kind that touch are one, and each shows its fault.
@@ -71,24 +86,6 @@ def reported(
         yield from about.rest()
 
     return list(each())
-
-
-def test_ranges_of_one_kind_that_touch_are_one_and_others_stay_apart() -> None:
-    about = reporter()
-    found = reported(about, (BAD, 0, 10, Fault.BAD_MAGIC), (BAD, 10, 30, Fault.LENGTHS))
-    assert found == [Damage(0, 30, BAD, Fault.BAD_MAGIC, SIZE, 0xDAA320A7 - (1 << 32), "record")]
-    assert about.count == 1
-    about = reporter()
-    ranges = ((BAD, 0, 10, Fault.LENGTHS), (BAD, 11, 30, Fault.LENGTHS),
-        (CRC, 30, 40, Fault.BODY_CRC), (CRC, 40, 50, Fault.BODY_CRC),
-        (BAD, 50, 60, Fault.LENGTHS))  # fmt: skip
-    found = reported(about, *ranges)
-    assert [(each.offset, each.end) for each in found] == [each[1:3] for each in ranges]
-    assert about.count == 5
-    found = reported(reporter(), (BAD, 0, 10, Fault.LENGTHS), (OLD, 10, 20, Fault.NONE))
-    assert [each.follows for each in found] == ["stale record", "record"]
-    found = reported(reporter(), (BAD, 0, 10, Fault.LENGTHS), (OLD, 11, 20, Fault.NONE))
-    assert [each.follows for each in found] == ["record", "record"]
 
 
 def test_the_field_at_fault_is_shown_if_it_is_one_of_the_first() -> None:
@@ -172,9 +169,6 @@ def test_ranges_are_of_the_tail_until_a_live_record_follows() -> None:
         live[0] = at + 100
     found.add(damage(400, 410, RANGE_BAD))
     assert found.causes == [counted(RANGE_BAD, False, 3, 30), counted(RANGE_BAD, True, 1, 10)]
-
-
-def test_a_record_that_is_kept_is_not_lost_and_rows_have_a_live_one_behind_each() -> None:
     live = [100]
     found = totals(live)
     found.add(damage(100, 150, RANGE_BAD))

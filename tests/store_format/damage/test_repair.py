@@ -41,7 +41,7 @@ def flipped(*bits: tuple[int, int]) -> bytes:
     return bytes(record)
 
 
-def test_a_seal_finds_the_one_flipped_bit_and_no_more() -> None:
+def test_a_seal_or_a_magic_number_finds_the_one_flipped_bit() -> None:
     for at, field in [(0, "totalSize"), (7, "magic"), (8, "bodyCRC"), (15, "queueId"), (16, "flag"),
         (20, "queueOffset"), (35, "physicalOffset"), (39, "sysFlag"), (40, "bornTimestamp"),
         (48, "bornHost/storeTimestamp/storeHost"), (71, "bornHost/storeTimestamp/storeHost"),
@@ -62,9 +62,6 @@ def test_a_seal_finds_the_one_flipped_bit_and_no_more() -> None:
         assert by_checksum(PLACE, flipped(*bits), BODY_AT, len(BODY)) is None
     assert field_at(95, 112) == "bornHost/storeTimestamp/storeHost"
     assert (field_at(96, 112), field_at(112, 112)) == ("reconsumeTimes", "topic/properties")
-
-
-def test_a_magic_number_or_a_transaction_type_of_which_one_bit_differs() -> None:
     for raw, now in [(0x5AA320A7, 0xDAA320A7), (0xDAA320A6, 0xDAA320A7), (0xDAA321AB, 0xDAA320AB),
         (0xDAA320A3, None),
         (0xDAA320AF, None),  # one bit away from both
@@ -78,29 +75,23 @@ def test_a_magic_number_or_a_transaction_type_of_which_one_bit_differs() -> None
         assert found is None or (found.at, found.field) == (PLACE + 36, "sysFlag")
 
 
-@pytest.mark.parametrize(("said", "behind", "put_back"), [
-    (PLACE ^ 1 << 40, PLACE + 100, True), (PLACE ^ 1 << 63, PLACE + 100, True),
-    (PLACE ^ 1 << 40, (PLACE ^ 1 << 40) + 100, False),  # the file has another segment's name
-    (PLACE ^ 3 << 40, PLACE + 100, False), (PLACE, PLACE + 100, False)])  # fmt: skip
-def test_a_records_place_unless_the_next_record_agrees_with_the_other(
-    said: int, behind: int, put_back: bool
-) -> None:
-    raw, now = struct.pack(">Q", said), struct.pack(">q", PLACE)
-    found = own_place(PLACE, raw, 100, struct.pack(">Q", behind))
-    wanted = Patch(PLACE, PLACE + 28, "physicalOffset", raw, now, "the record's place")
-    assert found == (wanted if put_back else None)
-
-
-@pytest.mark.parametrize(("said", "fields"), [
-    (Said(PLACE, "q", "Topic", 0, 0), []), (Said(PLACE, "q"), []),
-    (Said(PLACE, "q", "Tppic", 0, 7), [("topic", TOPIC_AT), ("queueOffset", 20)]),
-    (Said(PLACE, "q", None, -1, None), [("queueId", 12)]),
-    (Said(PLACE, "q", "Topics", 1, 7), [])  # another length: another record
-    ])  # fmt: skip
-def test_what_a_queue_says_replaces_only_what_differs(said: Said, fields) -> None:
-    patches = by_testimony(said, SEALED, TOPIC_AT, b"Topic")
-    assert [(each.field, each.at - PLACE) for each in patches] == fields
-    assert all(SEALED[p.at - PLACE :].startswith(p.was) for p in patches)
+def test_a_place_or_what_a_queue_says_replaces_only_what_differs() -> None:
+    for said, behind, put_back in [(PLACE ^ 1 << 40, PLACE + 100, True),
+        (PLACE ^ 1 << 63, PLACE + 100, True),
+        (PLACE ^ 1 << 40, (PLACE ^ 1 << 40) + 100, False),  # the file has another segment's name
+        (PLACE ^ 3 << 40, PLACE + 100, False), (PLACE, PLACE + 100, False)]:  # fmt: skip
+        raw, now = struct.pack(">Q", said), struct.pack(">q", PLACE)
+        found = own_place(PLACE, raw, 100, struct.pack(">Q", behind))
+        wanted = Patch(PLACE, PLACE + 28, "physicalOffset", raw, now, "the record's place")
+        assert found == (wanted if put_back else None)
+    for said, fields in [(Said(PLACE, "q", "Topic", 0, 0), []), (Said(PLACE, "q"), []),
+        (Said(PLACE, "q", "Tppic", 0, 7), [("topic", TOPIC_AT), ("queueOffset", 20)]),
+        (Said(PLACE, "q", None, -1, None), [("queueId", 12)]),
+        (Said(PLACE, "q", "Topics", 1, 7), [])  # another length: another record
+        ]:  # fmt: skip
+        patches = by_testimony(said, SEALED, TOPIC_AT, b"Topic")
+        assert [(each.field, each.at - PLACE) for each in patches] == fields
+        assert all(SEALED[p.at - PLACE :].startswith(p.was) for p in patches)
 
 
 # --- Fillers: their bytes are exactly the range's, and each is a record that RocketMQ accepts.
@@ -147,7 +138,7 @@ def records(length: int, *lost: LostPositions, stamp: Stamp = BARE) -> list[Read
     return found
 
 
-def test_the_shortest_filler_of_a_topic_and_a_tag_while_there_is_room() -> None:
+def test_a_filler_is_as_short_as_its_topic_lets_it_and_a_blank_ends_the_segment() -> None:
     for topic, crc, size in [("T", False, 92), ("T", True, 112), ("長", False, 94),
         ("L" * 127, False, 218),
         ("L" * 128, False, 220),  # topicLength takes two bytes
@@ -162,26 +153,6 @@ def test_the_shortest_filler_of_a_topic_and_a_tag_while_there_is_room() -> None:
         found = records(2 * 92 + spare, LostPositions("T", 3, 8, 2))
         assert [(r.topic, r.queue_offset, r.flags) for r in found] == [("T", 8, 0), ("T", 9, 0)]
         assert [r.properties for r in found] == [TAG] * tags + [b""] * (2 - tags)
-
-
-@pytest.mark.parametrize("stamp", [BARE, FILLER_SEALED], ids=["bare", "sealed"])
-@pytest.mark.parametrize("over", [0, 1, 91, 92, 200, FILLER_BYTES + 5])
-def test_what_is_lost_of_no_queue_is_rolled_back_and_no_record_is_long(over: int, stamp) -> None:
-    length = FILLER_BYTES + over
-    found = list(own(START, length, stamp))
-    assert sum(map(len, found)) == length
-    assert max(map(len, found)) <= FILLER_BYTES
-    at = START
-    for record in found:
-        about = read(record, at, stamp)
-        at += len(record)
-        assert (about.flags, about.properties) == (0xC, b"")
-        assert about.topic == (
-            "REPUT_LOST" if len(record) >= 101 + 20 * stamp.crc_property else "R"
-        )
-
-
-def test_a_blank_ends_the_segment_and_too_short_a_range_is_refused() -> None:
     # Alone only where no record fits: recovery wants one.
     for length, lost, sizes in [(8, 0, [8]), (99, 0, [99]), (100, 0, [92, 8]),
         (5000, 0, [92, 4908]), (100, 1, [92, 8]), (116, 1, [108, 8]),
@@ -199,3 +170,20 @@ def test_a_blank_ends_the_segment_and_too_short_a_range_is_refused() -> None:
         found = b"".join(fill(START, length, [LostPositions("T", 0, 0, 2)], FILLER_SEALED, False))
         assert len(found) == length
         assert (b"__CRC32#" in found) is sealed
+
+
+@pytest.mark.parametrize("stamp", [BARE, FILLER_SEALED], ids=["bare", "sealed"])
+@pytest.mark.parametrize("over", [0, 1, 91, 92, 200, FILLER_BYTES + 5])
+def test_what_is_lost_of_no_queue_is_rolled_back_and_no_record_is_long(over: int, stamp) -> None:
+    length = FILLER_BYTES + over
+    found = list(own(START, length, stamp))
+    assert sum(map(len, found)) == length
+    assert max(map(len, found)) <= FILLER_BYTES
+    at = START
+    for record in found:
+        about = read(record, at, stamp)
+        at += len(record)
+        assert (about.flags, about.properties) == (0xC, b"")
+        assert about.topic == (
+            "REPUT_LOST" if len(record) >= 101 + 20 * stamp.crc_property else "R"
+        )

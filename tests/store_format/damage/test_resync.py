@@ -12,18 +12,14 @@ from reput.store_format.faults import Fault
 from reput.store_format.kernels.crc import PrefixCrc
 from reput.store_format.log.records import RECORD_ROW, RecordRules
 from tests.logs.encoder import Message, build_log, encode, properties
+from tests.store_format.damage.walked import reader
 
 SIZE = 4096
 RULES = RecordRules(True, True)
 
 
 def prover(segment: bytes) -> Prover:
-    whole = np.frombuffer(segment, np.uint8)
-
-    def read(at: int, buffer: np.ndarray) -> None:
-        buffer[:] = whole[at : at + len(buffer)]
-
-    return Prover(read, 0, len(segment), RULES)
+    return Prover(reader(np.frombuffer(segment, np.uint8)), 0, len(segment), RULES)
 
 
 def segment(second: Message, behind: bytes | None = None, count: int = 3) -> tuple[bytearray, int]:
@@ -42,7 +38,7 @@ SOUND = Message(body=b"second")
 JUNK = b"\x55" * 300
 
 
-def test_each_condition() -> None:
+def test_each_condition_of_a_record_that_proves_itself_or_lost_its_end() -> None:
     for second, behind, proves in [(SOUND, None, True),
         (SOUND, JUNK, True),  # its body has a CRC
         (SOUND, bytes(300), True), (Message(body=b"second", body_crc=5), None, False),
@@ -66,16 +62,29 @@ def test_each_condition() -> None:
     struct.pack_into(">iI", made, 2000, SIZE - 2000, 0xCBD43194)
     assert prover(bytes(made)).next_blank(1) == 2000
     assert prover(bytes(made)).next_blank(2001) == NOT_FOUND
+    for text, fault in [(b"", Fault.NONE), (TEXT, Fault.NONE),
+        (TEXT[:-1], Fault.NONE),  # some releases wrote no last separator
+        (TEXT[:-2], Fault.TEXT),  # the last letter is cut: no UTF-8
+        (TEXT[:-4] + bytes(4), Fault.TEXT), (TEXT[:-4] + b"\n\x02", Fault.TEXT),
+        (TEXT[:-4] + b" \x7f\x02", Fault.NONE), (b"\x01\x02\x01", Fault.NONE),
+        (b"\xff", Fault.TEXT)]:  # fmt: skip
+        assert fault_of(text) == fault
+        assert fault_of(text, TEXT) == fault
+    for last, before, fault in [(TEXT, TEXT + SEAL, Fault.PROPERTY_CRC),
+        (b"", SEAL, Fault.PROPERTY_CRC), (TEXT + SEAL, TEXT + SEAL, Fault.NONE),
+        (TEXT + SEAL, TEXT, Fault.NONE),
+        (TEXT, SEAL + TEXT, Fault.NONE),  # a seal is the last property
+        (SEAL + b"x" * 20, TEXT + SEAL, Fault.PROPERTY_CRC)]:  # fmt: skip
+        assert fault_of(last, before) == fault
+    # Zeros follow every log, so they are no damage that could make a text suspect.
+    for text, fault in [(TEXT, Fault.NONE), (TEXT[:-4] + bytes(4), Fault.TEXT), (b"\0", Fault.TEXT),
+        (b"\xff", Fault.NONE), (TEXT[:-4] + b"\0\x02", Fault.NONE), (b"", Fault.NONE)]:  # fmt: skip
+        assert fault_of(text, TEXT + SEAL, ends_log=True) == fault
 
 
 @given(st.binary(min_size=1, max_size=5000), st.data())
 def test_crcs_of_ranges(content: bytes, data: st.DataObject) -> None:
-    whole = np.frombuffer(content, np.uint8)
-
-    def read(at: int, buffer: np.ndarray) -> None:
-        buffer[:] = whole[at : at + len(buffer)]
-
-    crcs = PrefixCrc(read, 0, len(content))
+    crcs = PrefixCrc(reader(np.frombuffer(content, np.uint8)), 0, len(content))
     for _ in range(5):
         at = data.draw(st.integers(0, len(content)))
         end = data.draw(st.integers(at, len(content)))
@@ -95,24 +104,3 @@ def fault_of(last: bytes, before: bytes | None = None, ends_log: bool = False) -
     rows["propertiesAt"] = [10, 10 + len(texts[0])][: len(texts)]
     window = np.frombuffer(b"\xaa" * 10 + b"".join(texts) + b"\xaa" * 10, np.uint8)
     return lost_its_end(window, rows, ends_log)
-
-
-def test_properties_are_text_and_beside_a_sealed_record_a_record_is_sealed() -> None:
-    for text, fault in [(b"", Fault.NONE), (TEXT, Fault.NONE),
-        (TEXT[:-1], Fault.NONE),  # some releases wrote no last separator
-        (TEXT[:-2], Fault.TEXT),  # the last letter is cut: no UTF-8
-        (TEXT[:-4] + bytes(4), Fault.TEXT), (TEXT[:-4] + b"\n\x02", Fault.TEXT),
-        (TEXT[:-4] + b" \x7f\x02", Fault.NONE), (b"\x01\x02\x01", Fault.NONE),
-        (b"\xff", Fault.TEXT)]:  # fmt: skip
-        assert fault_of(text) == fault
-        assert fault_of(text, TEXT) == fault
-    for last, before, fault in [(TEXT, TEXT + SEAL, Fault.PROPERTY_CRC),
-        (b"", SEAL, Fault.PROPERTY_CRC), (TEXT + SEAL, TEXT + SEAL, Fault.NONE),
-        (TEXT + SEAL, TEXT, Fault.NONE),
-        (TEXT, SEAL + TEXT, Fault.NONE),  # a seal is the last property
-        (SEAL + b"x" * 20, TEXT + SEAL, Fault.PROPERTY_CRC)]:  # fmt: skip
-        assert fault_of(last, before) == fault
-    # Zeros follow every log, so they are no damage that could make a text suspect.
-    for text, fault in [(TEXT, Fault.NONE), (TEXT[:-4] + bytes(4), Fault.TEXT), (b"\0", Fault.TEXT),
-        (b"\xff", Fault.NONE), (TEXT[:-4] + b"\0\x02", Fault.NONE), (b"", Fault.NONE)]:  # fmt: skip
-        assert fault_of(text, TEXT + SEAL, ends_log=True) == fault

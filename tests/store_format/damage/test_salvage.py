@@ -80,7 +80,7 @@ def test_a_wrong_body_place_or_blank_costs_one_record_at_most() -> None:
     check_queues(log, rebuilt, {10})
 
 
-def test_a_page_of_zeros_over_several_records_and_splits() -> None:
+def test_zeros_over_several_records_and_a_wrong_last_digit() -> None:
     log = damaged(messages(200), 1 << 14)
     log.put(4096, bytes(4096))
     made = [salvage(log.log, splits) for splits in CUTS]
@@ -89,9 +89,15 @@ def test_a_page_of_zeros_over_several_records_and_splits() -> None:
     assert len(lost) > 20
     assert made[0].summary.messages == 200 - len(lost)
     check_queues(log, made[0], lost)
+    log = damaged(messages(5, 1, crc_property=True))
+    log.settings["forceVerifyPropCRC"] = True
+    log.put(log.places[-1] + log_size(log, 4) - 1, b"0")
+    assert salvage(log.log).summary.messages == 5
+    log.put(log.places[-1] + log_size(log, 4) - 1, b"1")
+    assert salvage(log.log).summary.messages == 4
 
 
-def test_stale_records_are_reported_and_not_brought_back() -> None:
+def test_stale_records_are_not_brought_back_nor_what_a_body_holds() -> None:
     """Behind the log's end, in their own places: of an earlier time, or in their queue already."""
     log = damaged()
     last = log.places[-1] + log_size(log, 59)
@@ -105,10 +111,7 @@ def test_stale_records_are_reported_and_not_brought_back() -> None:
     assert [found["kind"] for found in reported(rebuilt)] == ["damaged", "stale"]
     assert rebuilt.summary.messages == 60
     assert rebuilt.summary.log_end == last
-
-
-def test_what_a_body_holds_is_no_record_where_its_own_record_is_reported() -> None:
-    """A body with a record that claims to stand where it does: seen only if its frame is lost."""
+    # A body with a record that claims to stand where it does: seen only if its frame is lost.
     made = messages(9)
     place = sum(len(encode(m, 0)) for m in made)
     forged = Message(topic="Forged", queue_offset=5, body=b"x", store_timestamp=START + 9)
@@ -172,15 +175,6 @@ def test_nothing_is_lost_that_was_not_touched_and_nothing_invented(
             left.add(n)
     assert rebuilt.summary.messages == len(left)
     check_queues(log, rebuilt, set(range(count)) - left)
-
-
-def test_the_end_of_a_crc_that_became_a_zero_is_a_digit_as_for_rocketmq() -> None:
-    log = damaged(messages(5, 1, crc_property=True))
-    log.settings["forceVerifyPropCRC"] = True
-    log.put(log.places[-1] + log_size(log, 4) - 1, b"0")
-    assert salvage(log.log).summary.messages == 5
-    log.put(log.places[-1] + log_size(log, 4) - 1, b"1")
-    assert salvage(log.log).summary.messages == 4
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_sound_records_stay_and_all_else_is_reported(changes, lost: list[int], r
     assert (records, found) == (without(*lost), ranges)
 
 
-def test_how_a_segment_ends_and_what_follows_its_last_record() -> None:
+def test_how_a_segment_ends_and_which_records_behind_damage_are_stale() -> None:
     for changes, fault, next_at in [([], Fault.ZEROS, COUNT * SIZE),
         ([(COUNT, 0, struct.pack(">iI", *REST))], Fault.BLANK, SEGMENT),
         ([(COUNT, 0, struct.pack(">iI", 5, 0xCBD43194))], Fault.BLANK, SEGMENT),
@@ -126,10 +126,7 @@ def test_how_a_segment_ends_and_what_follows_its_last_record() -> None:
     records, found, _ = scanned((29, *BAD_MAGIC))
     assert records == without(29)
     assert found == [(29, 30 - 2 / SIZE, BAD, Fault.BAD_MAGIC, "zeros")]
-
-
-def test_behind_damage_earlier_records_are_stale_and_after_many_ranges_the_rest_is_one() -> None:
-    """The log was cut and its records 20 on are those of a longer one before."""
+    # The log was cut and its records 20 on are those of a longer one before.
     log = [replace(m, store_timestamp=START - 1000 + n) if n >= 20 else m
            for n, m in enumerate(log_of())]  # fmt: skip
     records, found, _ = scanned((19, 0, bytes(SIZE)), log=log)
@@ -177,7 +174,7 @@ def of_records(*numbers: int) -> list[tuple[int, int, int]]:
     return [(number, 0, 0) for number in numbers]
 
 
-def test_one_wrong_record_between_sound_ones_is_stepped_over() -> None:
+def test_one_wrong_record_is_stepped_over_and_what_may_be_stale_left_to_others() -> None:
     for changes, rows in [([], of_records(0, 1, 2, 3, 4, 5)),
         ([(2, *BAD_MAGIC_STRIDES)], [*of_records(0, 1), (3, MAGIC, 7), *of_records(4, 5)]),
         ([(2, *BAD_PLACE_STRIDES)], [*of_records(0, 1), (3, PLACE, -5), *of_records(4, 5)]),
@@ -203,6 +200,20 @@ def test_one_wrong_record_between_sound_ones_is_stepped_over() -> None:
     assert strode(most=3) == of_records(0, 1, 2)
     assert strode(length=3 * SIZE_STRIDES - 1) == of_records(0, 1)
     assert strode((1, *BAD_MAGIC_STRIDES), length=3 * SIZE_STRIDES - 1) == of_records(0)
+    for changed, behind_a_range, done in [(THIRD, True, 6),
+        (replace(THIRD, store_timestamp=START_STRIDES + 1), True, 3),  # older
+        (replace(THIRD, store_timestamp=START_STRIDES + 2), True, 6),  # as old
+        (replace(THIRD, store_timestamp=START_STRIDES + 1), False, 6),  # nothing was lost: a clock
+        (replace(THIRD, queue_offset=2), True, 3),  # its queue has that one
+        (replace(THIRD, queue_offset=2), False, 6),
+        (replace(THIRD, queue_id=1), True, 3),  # nobody knows its queue
+        (replace(THIRD, topic="U"), True, 3),
+        (replace(THIRD, queue_id=1, sys_flag=4), True, 6),  # it goes to no queue
+        (replace(THIRD, queue_id=1, sys_flag=8), True, 3)]:  # fmt: skip
+        assert dispatched(changed, {3: MAGIC} if behind_a_range else {}) == done
+    assert dispatched(THIRD, {}, suspect=True, last=START_STRIDES) == 6
+    assert dispatched(THIRD, {}, suspect=True, last=START_STRIDES + 1) == 0
+    assert dispatched(THIRD, {}, suspect=False, last=START_STRIDES + 1) == 6
 
 
 def dispatched(
@@ -228,20 +239,3 @@ def dispatched(
 
 
 THIRD = log_of_strides()[3]
-
-
-def test_a_row_behind_a_range_that_may_be_stale_is_left_to_others() -> None:
-    for changed, behind_a_range, done in [(THIRD, True, 6),
-        (replace(THIRD, store_timestamp=START_STRIDES + 1), True, 3),  # older
-        (replace(THIRD, store_timestamp=START_STRIDES + 2), True, 6),  # as old
-        (replace(THIRD, store_timestamp=START_STRIDES + 1), False, 6),  # nothing was lost: a clock
-        (replace(THIRD, queue_offset=2), True, 3),  # its queue has that one
-        (replace(THIRD, queue_offset=2), False, 6),
-        (replace(THIRD, queue_id=1), True, 3),  # nobody knows its queue
-        (replace(THIRD, topic="U"), True, 3),
-        (replace(THIRD, queue_id=1, sys_flag=4), True, 6),  # it goes to no queue
-        (replace(THIRD, queue_id=1, sys_flag=8), True, 3)]:  # fmt: skip
-        assert dispatched(changed, {3: MAGIC} if behind_a_range else {}) == done
-    assert dispatched(THIRD, {}, suspect=True, last=START_STRIDES) == 6
-    assert dispatched(THIRD, {}, suspect=True, last=START_STRIDES + 1) == 0
-    assert dispatched(THIRD, {}, suspect=False, last=START_STRIDES + 1) == 6

@@ -62,7 +62,7 @@ def test_neighbours_outvote_an_entry_in_one_run_or_in_two(wrong, count, cut: int
     assert voted(*runs)[0] == count
 
 
-def test_an_outvoted_piece_is_a_run_of_its_own_and_others_are_handed_on() -> None:
+def test_an_outvoted_piece_is_a_run_of_its_own_where_queues_go_on() -> None:
     _, (first, second) = voted(queue(*SOUND)[:60], queue(*SOUND)[60:])
     assert (first["count"], second["count"]) == (60, 40)
     assert not any(row["is_outvoted"] or row["decided"] for row in (first, second))
@@ -78,9 +78,6 @@ def test_an_outvoted_piece_is_a_run_of_its_own_and_others_are_handed_on() -> Non
     assert voted(twice, damage=stray)[0] == [*SOUND[:51], None, *SOUND[51:]]
     first = QueueDamage(strays=frozenset({5000}), twins=frozenset({5000}))
     assert voted(twice, damage=first)[0] == [*SOUND[:50], None, *SOUND[50:]]
-
-
-def test_where_offsets_may_repeat_or_hardly_ever_go_on_nobody_votes() -> None:
     for topic, batch in [("%LMQ%a", 0), ("T", 1)]:
         _, made = voted(with_wrong({50: 1 << 40}), topic=topic, batch=batch)
         assert [(row["count"], row["is_outvoted"]) for row in made] == [(100, False)]
@@ -89,16 +86,12 @@ def test_where_offsets_may_repeat_or_hardly_ever_go_on_nobody_votes() -> None:
         wrong = {n: 7000 + 1000 * n for n in range(4, 96, 3)} if times > 1 else {50: 7000}
         count = [wrong.get(n, n) for n in SOUND] if times > 1 else SOUND
         assert voted(with_wrong(wrong))[0] == count
-
-
-@pytest.mark.parametrize(("offsets", "log", "alone"), [
-    ([7], NOTHING, [False]), ([0], NOTHING, [True]),
-    ([7], lost((0, 1), from_start=False), [True]),  # the others were before the log
-    ([7], lost((0, 7 * 91)), [True]), ([7], lost((0, 7 * 91 - 1)), [False]),
-    ([7], lost((1000, 7 * 91)), [False]),  # not before it
-    ([0, 1], NOTHING, []),
-    ([7, 8], NOTHING, [False]),  # as many as one damage may change
-    ([7, 8, 9], NOTHING, [])])  # fmt: skip
-def test_a_record_that_no_other_confirms(offsets: list[int], log, alone: list[bool]) -> None:
-    _, made = voted([(offset, 1000 + n) for n, offset in enumerate(offsets)], log=log)
-    assert [row["may_be_own"] for row in made if row["is_alone"]] == alone
+    for offsets, log, alone in [([7], NOTHING, [False]), ([0], NOTHING, [True]),
+        ([7], lost((0, 1), from_start=False), [True]),  # the others were before the log
+        ([7], lost((0, 7 * 91)), [True]), ([7], lost((0, 7 * 91 - 1)), [False]),
+        ([7], lost((1000, 7 * 91)), [False]),  # not before it
+        ([0, 1], NOTHING, []),
+        ([7, 8], NOTHING, [False]),  # as many as one damage may change
+        ([7, 8, 9], NOTHING, [])]:  # fmt: skip
+        _, made = voted([(offset, 1000 + n) for n, offset in enumerate(offsets)], log=log)
+        assert [row["may_be_own"] for row in made if row["is_alone"]] == alone

@@ -20,7 +20,15 @@ from tests.faults.memory_files import MemoryFiles
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
-def test_after_a_rebuild() -> None:
+def test_a_stores_checkpoint_as_it_is_read_and_after_a_rebuild() -> None:
+    for length, read in [(0, 0), (47, 0), (48, 7), (4096, 7)]:
+        files = MemoryFiles()
+        files.create("checkpoint").write_at(0, encode(Checkpoint(7))[:length])
+        assert read_checkpoint(files) == Checkpoint(read)
+        assert read_checkpoint(MemoryFiles()) == Checkpoint()
+    for length in [0, 8, 47]:
+        with pytest.raises(ValueError, match=f"{length} bytes; a checkpoint has 4096"):
+            decode(bytes(length))
     for release, confirm, logics in [("4.1.0", 0, 0), ("5.1.0", 0, 0), ("5.1.1", 99, 0),
         ("5.4.0", 99, 0), ("5.5.0", 99, 99)]:  # fmt: skip
         found = after_rebuild(profile(release), 10, 8, 9, 99)
@@ -40,14 +48,3 @@ def test_six_longs_at_the_start_of_4096_bytes(values: tuple[int, ...]) -> None:
     assert struct.unpack(">6q", raw[:48]) == values
     assert not any(raw[48:])
     assert decode(raw) == Checkpoint(*values)
-
-
-def test_a_stores_checkpoint_is_read_as_soon_as_it_has_its_fields() -> None:
-    for length, read in [(0, 0), (47, 0), (48, 7), (4096, 7)]:
-        files = MemoryFiles()
-        files.create("checkpoint").write_at(0, encode(Checkpoint(7))[:length])
-        assert read_checkpoint(files) == Checkpoint(read)
-        assert read_checkpoint(MemoryFiles()) == Checkpoint()
-    for length in [0, 8, 47]:
-        with pytest.raises(ValueError, match=f"{length} bytes; a checkpoint has 4096"):
-            decode(bytes(length))

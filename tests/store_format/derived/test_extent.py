@@ -52,9 +52,6 @@ def test_the_first_entries_before_the_logs_start() -> None:
         assert not begins_expired(index(ROWS, count), SLOTS, 999)
     assert len(puts(999, count=2**31 - 1)) == 4 + 4  # the room's unused entries are zeros, at 0
     assert [begins_expired(index(ROWS), SLOTS, start) for start in (100, 101)] == [False, True]
-
-
-def test_entries_are_read_as_far_as_the_file_has_room() -> None:
     for first, count, hashes in [(1, 2, [7, 0]), (4, 1, [5]), (1, 0, []), (8, 5, [0]), (9, 5, []),
         (99, 1, []), (1, -1, [])]:  # fmt: skip
         assert entries_at(SLOTS) == 52
@@ -76,7 +73,7 @@ def tails(files: dict[str, bytes]) -> list[QueueTail]:
     return list(queue_tails(Folder(MemoryStorage(files), "store")))
 
 
-def test_a_queue_ends_after_its_last_entry() -> None:
+def test_queues_and_index_end_after_their_last_entries() -> None:
     files = {f"{QUEUE}/{FIRST}": entries(0, 5), f"{QUEUE}/{SECOND}": entries(5, 7, 100)}
     assert tails(files) == [QueueTail("T", 0, False, 600, 700, 6, 7)]
     del files[f"{QUEUE}/{SECOND}"]
@@ -98,9 +95,6 @@ def test_a_queue_ends_after_its_last_entry() -> None:
     found = DerivedTail([queue(300, 350), queue(200, 900), queue(-1, -1)], None)
     assert (found.end, found.greatest_offset) == (900, 300)
     assert (DerivedTail([], None).end, DerivedTail([], None).greatest_offset) == (-1, -1)
-
-
-def test_an_index_of_maxindexnum_less_one_entries_is_full() -> None:
     for rows, full in [(2, False), (3, True)]:
         old, new = (f"store/index/2026010100000000{n}" for n in range(2))
         storage = MemoryStorage(

@@ -16,7 +16,7 @@ RAW = bytes.fromhex(
 HEADER = IndexHeader(1795247614966, 1795247615057, 0, 31177, 96, 400)
 
 
-def test_six_fields_in_their_order_at_the_files_start() -> None:
+def test_six_fields_in_their_order_and_what_overlaps_their_times() -> None:
     assert decode_header(RAW) == decode_header(RAW + b"slots") == HEADER
     assert encode_header(HEADER) == RAW
     assert encode_header(IndexHeader(-1, 0, 0, -1, 0, -1)).hex() == (
@@ -26,9 +26,6 @@ def test_six_fields_in_their_order_at_the_files_start() -> None:
         assert decode_header(RAW[:length]) == NO_HEADER
         assert read_header(MemoryStorage({"f": RAW[:length]}).open("f")) == NO_HEADER
     assert read_header(MemoryStorage({"f": RAW + bytes(100)}).open("f")) == HEADER
-
-
-def test_a_file_may_hold_what_overlaps_its_times() -> None:
     # IndexFile.isTimeMatched, for a file of 10 to 20.
     for begin, end, matches in [(0, 9, False), (0, 10, True), (10, 10, True), (15, 16, True),
         (20, 99, True), (21, 99, False), (0, 99, True), (9, 21, True), (9, 20, True),

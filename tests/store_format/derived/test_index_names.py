@@ -48,6 +48,22 @@ def test_headers_order_the_files_of_two_zones() -> None:
     assert {about.name: head for about, head in index_files(Folder(storage, "s"))} == dict(
         by_name(MOVED)
     )
+    # Its offsets contradict those of its neighbours: the names say the order then.
+    for flipped in [1 << 40, -1, 1 << 17]:
+        files = by_name(
+            [(0, 0, 0, 90_000), (0, 900, 100_000, 200_000), (0, 1800, 300_000, 400_000)]
+        )
+        for number in range(3):
+            name, head = files[number]
+            damaged = [*files]
+            damaged[number] = (name, head._replace(begin_offset=head.begin_offset ^ flipped))
+            assert in_log_order(damaged) == [each for each, _ in files]
+    last, head = made(0, 2000, 400_000, 400_000)
+    files = [*by_name([(0, 0, 0, 90_000), (0, 900, 100_000, 400_000)]), (last, NO_HEADER)]
+    assert in_log_order(files)[-1] == last
+    files[2] = (last, IndexHeader(T0 + 900, T0 + 1400, 400_000, 400_000, 0, 1))
+    assert in_log_order(files)[-1] == last
+    assert in_log_order([(last, head)]) == [last]
 
 
 def days(many: int) -> list[Named]:
@@ -78,25 +94,6 @@ class CountingStorage(MemoryStorage):
         return super().open(path, state)
 
 
-def test_one_damaged_header_or_a_file_without_entries_moves_no_file() -> None:
-    # Its offsets contradict those of its neighbours: the names say the order then.
-    for flipped in [1 << 40, -1, 1 << 17]:
-        files = by_name(
-            [(0, 0, 0, 90_000), (0, 900, 100_000, 200_000), (0, 1800, 300_000, 400_000)]
-        )
-        for number in range(3):
-            name, head = files[number]
-            damaged = [*files]
-            damaged[number] = (name, head._replace(begin_offset=head.begin_offset ^ flipped))
-            assert in_log_order(damaged) == [each for each, _ in files]
-    last, head = made(0, 2000, 400_000, 400_000)
-    files = [*by_name([(0, 0, 0, 90_000), (0, 900, 100_000, 400_000)]), (last, NO_HEADER)]
-    assert in_log_order(files)[-1] == last
-    files[2] = (last, IndexHeader(T0 + 900, T0 + 1400, 400_000, 400_000, 0, 1))
-    assert in_log_order(files)[-1] == last
-    assert in_log_order([(last, head)]) == [last]
-
-
 @pytest.mark.parametrize(("files", "given", "said", "ahead"), [
     ([], None, "UTC+00:00", 0), (SHANGHAI, None, "UTC+08:00", 8),
     (MOVED, None, "UTC+00:00", 0),  # names of two zones are two eras: the last one counts
@@ -113,7 +110,7 @@ def test_the_zone_of_new_names(files, given, said, ahead) -> None:
     assert zone.as_settings() == ({} if zone.is_a_guess else {"user.timezone": said})
 
 
-def test_summer_time_is_this_process_s_where_the_names_agree_with_it() -> None:
+def test_older_names_are_lowered_and_summer_time_is_this_process_s() -> None:
     new_york = NameZone("UTC-05:00", BY_PROCESS, lambda at: (-5 if at > T0 - HOUR else -4) * HOUR)
     july, winter = T0 - 140 * 24 * HOUR, T0 + HOUR
     head = IndexHeader(july, july, 0, 9, 1, 2)
@@ -125,9 +122,6 @@ def test_summer_time_is_this_process_s_where_the_names_agree_with_it() -> None:
     for at in [-(1 << 63), 0, (1 << 63) - 1]:
         zone = name_zone([], ZoneInfo("Asia/Shanghai"), HERE)
         assert len(index_name(zone.local(at))) == 17
-
-
-def test_older_names_that_sort_after_later_ones_are_lowered() -> None:
     names = [made(*each)[0] for each in MOVED]
     moved = names_in_order(names)
     assert moved == sorted(moved)

@@ -41,7 +41,7 @@ def file_of(places: list[int], begin: int = 10_000, end: int = 90_000) -> bytes:
     return index_of([len(rows)], rows, 9, begin, end)
 
 
-def test_a_key_hash_is_without_its_sign_and_times_are_whole_seconds() -> None:
+def test_a_key_hash_the_times_of_entries_and_the_room_of_files() -> None:
     for text, hashed in [(-1, 1), (-(1 << 31), 0), (1 << 30, 1 << 30),
         (-(1 << 31) + 1, (1 << 31) - 1)]:  # fmt: skip
         assert key_hash("T", KEY) == HASH
@@ -52,9 +52,16 @@ def test_a_key_hash_is_without_its_sign_and_times_are_whole_seconds() -> None:
         assert may_lie_within(number, 5000, begin, end) == within
         many = may_lie_within(np.array([number] * 2), np.array([5000] * 2), begin, end)
         assert many.tolist() == [within] * 2
+    for slots, entries, length in [
+        (5_000_000, 20_000_000, 420_000_040),  # RocketMQ's own numbers
+        (7, 50, 40 + 7 * 4 + 50 * 20), (1, 1, 40 + 4 + 20),
+        (1 << 31, 1 << 31, 40 + (1 << 33) + 20 * (1 << 31))]:  # fmt: skip
+        assert file_bytes(slots, entries) == length
+    for number, messages in [(20_000_000, 19_999_999), (2, 1), (1, 0)]:
+        assert capacity(number) == messages
 
 
-def test_a_query_takes_the_lesser_limit_and_ends_before_files_that_begin_too_early() -> None:
+def test_a_query_takes_the_lesser_limit_and_the_last_entry_before_a_place() -> None:
     made = index(file_of([1, 2, 3]), file_of([10, 20, 30]))
     for limit, most, count, cut in ((7, 64, 6, False), (6, 64, 6, True), (64, 4, 4, True),
         (2, 9, 2, True)):  # fmt: skip
@@ -71,9 +78,6 @@ def test_a_query_takes_the_lesser_limit_and_ends_before_files_that_begin_too_ear
     assert times(20_001, 99_999) == times(0, 9_999) == []
     found = index(file_of([1, 2, 3]), file_of([10, 20, 30])).query("T", KEY, 3, 0, 99_999, until=20)
     assert [hit.physical_offset for hit in found.hits] == [10, 3, 2]
-
-
-def test_the_last_entry_before_a_place_and_none_outside_the_files_room() -> None:
     for until, last in [(99, 30), (30, 20), (11, 10), (10, 3), (3, 2), (2, 1), (1, -1)]:
         made = index(file_of([1, 2, 3]), index_of([0], [], 9), file_of([10, 20, 30]))
         assert made.last_before(until) == last
@@ -89,14 +93,6 @@ def test_the_last_entry_before_a_place_and_none_outside_the_files_room() -> None
 
 
 # --- The shape of an index file, by docs/formats/indexfile.md.
-def test_a_file_has_a_header_slots_and_entries() -> None:
-    for slots, entries, length in [
-        (5_000_000, 20_000_000, 420_000_040),  # RocketMQ's own numbers
-        (7, 50, 40 + 7 * 4 + 50 * 20), (1, 1, 40 + 4 + 20),
-        (1 << 31, 1 << 31, 40 + (1 << 33) + 20 * (1 << 31))]:  # fmt: skip
-        assert file_bytes(slots, entries) == length
-    for number, messages in [(20_000_000, 19_999_999), (2, 1), (1, 0)]:
-        assert capacity(number) == messages
 
 
 # --- How full index files are, counted by following each chain.

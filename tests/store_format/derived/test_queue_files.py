@@ -43,7 +43,7 @@ def used(*files: tuple[int, bytes]) -> list[int]:
     return found
 
 
-def test_an_empty_last_file_is_dropped_and_only_the_last() -> None:
+def test_only_a_queues_own_files_count_and_the_last_if_it_is_used() -> None:
     assert used((0, entries(0, 5)), (100, b"")) == [5]
     assert used((0, bytes(100)), (100, bytes(100))) == [0, 0]
     with pytest.raises(BadQueue, match="name 200: the file before ends at 100"):
@@ -58,9 +58,6 @@ def test_an_empty_last_file_is_dropped_and_only_the_last() -> None:
         (BLANK * 3, 3), (BLANK + entries(8, 9, 60), 2), (entries(0, 5) + bytes(19), 5),
         (bytes(19), 0), (ENTRY.pack(100, 0, 0), 0), (ENTRY.pack(-1, 100, 0), 0)]:  # fmt: skip
         assert used((0, raw)) == [count]
-
-
-def test_a_stranger_in_the_folder_is_left_out() -> None:
     for name in ["1", "x" * 20, "lost+found/x"]:
         storage = queue_of((0, entries(0, 1)))
         storage.files[f"{QUEUE}/{name}"] = b""
@@ -68,6 +65,13 @@ def test_a_stranger_in_the_folder_is_left_out() -> None:
     storage = queue_of((0, entries(0, 1)))
     storage.files[f"{QUEUE}/{20:020d}/x"] = b""
     assert [file.path for file in QueueFiles(Folder(storage, QUEUE)).all] == [f"{QUEUE}/{0:020d}"]
+    assert queue_folder("s", "T", -1) == "s/consumequeue/T/-1"
+    assert queue_folder("s", "%RETRY%g", 3, batch=True) == "s/batchconsumequeue/%RETRY%g/3"
+    for topic in ("", ".", "..", "../x", "a\\b", "a\0"):
+        with pytest.raises(UnsafeName):
+            queue_folder("s", topic, 0)
+    assert is_batch("batchconsumequeue/T/0")
+    assert not is_batch("consumequeue/batchconsumequeue/0")
 
 
 def test_a_link_of_a_queue_files_name_is_read_where_it_leads(tmp_path: Path) -> None:
@@ -83,7 +87,30 @@ def test_a_link_of_a_queue_files_name_is_read_where_it_leads(tmp_path: Path) -> 
     assert (raised.value.field, raised.value.path) == ("file", f"{tmp_path}/{0:020d}")
 
 
-def test_positions_count_from_the_name_on() -> None:
+def test_which_entries_count_and_what_they_hold() -> None:
+    for place, size, used, message, blank in [(0, 0, False, False, False),
+        (0, 1, True, True, False), (-1, 91, False, True, False), (5, -1, False, False, False),
+        (0, 0x7FFFFFFF, True, True, True), (1, 0x7FFFFFFF, True, True, False),
+        (1 << 62, 91, True, True, False)]:  # fmt: skip
+        rows = decode_entries(ENTRY.pack(place, size, 0))
+        assert (*is_used(rows), *is_message(rows), *is_pre_blank(rows)) == (used, message, blank)
+    rows = decode_entries(BLANK[:-1] + b"\1" + BLANK)
+    assert is_pre_blank(rows).tolist() == [True, True]
+    assert pre_blank(2).hex() == ("00" * 8 + "7fffffff" + "00" * 8) * 2
+    assert pre_blank(0) == b""
+    raw = bytes.fromhex("00000000000005f8 00000110 ffffffff8027a808")
+    (fields,) = decode_entries(raw)
+    assert entry_of(fields, 7, batch=False) == QueueEntry(7, 1528, 272, -(0x7FD857F8))
+    (fields,) = decode_entries(batches([(1528, -9, 1 << 40, 32767)]), batch=True)
+    assert entry_of(fields, 7, batch=True) == QueueEntry(1 << 40, 1528, 100, 7, 32767, -9)
+    for configured, batch, size in [(6_000_000, False, 6_000_000), (20, False, 20), (21, False, 40),
+        (19, False, 20), (1, False, 20), (13_800_000, True, 13_800_000), (46, True, 46),
+        (47, True, 92)]:  # fmt: skip
+        assert segment_bytes(configured, batch) == size
+    for batch, size in [(False, 20), (True, 46)]:
+        assert layout_of(batch).itemsize == size
+        lengths = [len(decode_entries(bytes(n), batch)) for n in (0, size - 1, size, 2 * size - 1)]
+        assert lengths == [0, 0, 1, 1]
     queue = QueueFiles(Folder(queue_of((200, entries(10, 15))), QUEUE))
     (file,) = queue.all
     assert [queue.position(file, number) for number in (0, 4)] == [10, 14]
@@ -99,46 +126,8 @@ def test_positions_count_from_the_name_on() -> None:
         assert int(opened[1]["baseOffset"]) == 5
 
 
-def test_a_queues_folder_and_kind() -> None:
-    assert queue_folder("s", "T", -1) == "s/consumequeue/T/-1"
-    assert queue_folder("s", "%RETRY%g", 3, batch=True) == "s/batchconsumequeue/%RETRY%g/3"
-    for topic in ("", ".", "..", "../x", "a\\b", "a\0"):
-        with pytest.raises(UnsafeName):
-            queue_folder("s", topic, 0)
-    assert is_batch("batchconsumequeue/T/0")
-    assert not is_batch("consumequeue/batchconsumequeue/0")
-
-
 # --- Sizes of queue files, and the entries before a queue's first.
-def test_a_configured_size_is_rounded_up_to_whole_entries() -> None:
-    for configured, batch, size in [(6_000_000, False, 6_000_000), (20, False, 20), (21, False, 40),
-        (19, False, 20), (1, False, 20), (13_800_000, True, 13_800_000), (46, True, 46),
-        (47, True, 92)]:  # fmt: skip
-        assert segment_bytes(configured, batch) == size
-    for batch, size in [(False, 20), (True, 46)]:
-        assert layout_of(batch).itemsize == size
-        lengths = [len(decode_entries(bytes(n), batch)) for n in (0, size - 1, size, 2 * size - 1)]
-        assert lengths == [0, 0, 1, 1]
-
-
-def test_which_entries_count() -> None:
-    for place, size, used, message, blank in [(0, 0, False, False, False),
-        (0, 1, True, True, False), (-1, 91, False, True, False), (5, -1, False, False, False),
-        (0, 0x7FFFFFFF, True, True, True), (1, 0x7FFFFFFF, True, True, False),
-        (1 << 62, 91, True, True, False)]:  # fmt: skip
-        rows = decode_entries(ENTRY.pack(place, size, 0))
-        assert (*is_used(rows), *is_message(rows), *is_pre_blank(rows)) == (used, message, blank)
-    rows = decode_entries(BLANK[:-1] + b"\1" + BLANK)
-    assert is_pre_blank(rows).tolist() == [True, True]
-    assert pre_blank(2).hex() == ("00" * 8 + "7fffffff" + "00" * 8) * 2
-    assert pre_blank(0) == b""
 
 
 # --- Entries of both kinds of queues: their fields, and which are used, a message's, or pre-
 # blank.
-def test_an_entry_has_its_position_from_its_place_and_in_a_batch_queue_its_own() -> None:
-    raw = bytes.fromhex("00000000000005f8 00000110 ffffffff8027a808")
-    (fields,) = decode_entries(raw)
-    assert entry_of(fields, 7, batch=False) == QueueEntry(7, 1528, 272, -(0x7FD857F8))
-    (fields,) = decode_entries(batches([(1528, -9, 1 << 40, 32767)]), batch=True)
-    assert entry_of(fields, 7, batch=True) == QueueEntry(1 << 40, 1528, 100, 7, 32767, -9)

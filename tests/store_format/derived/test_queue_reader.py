@@ -35,7 +35,7 @@ def batch_queue() -> QueueReader:
     return QueueReader(Folder(queue_of(*files, folder=BATCHES), BATCHES), batch=True)
 
 
-def test_a_full_or_unused_last_file_may_have_had_others_after_it() -> None:
+def test_files_may_be_missing_at_either_end() -> None:
     for files, end, cut in [([], 0, True), ([(0, bytes(100))], 0, True),
         ([(0, entries(0, 5))], 5, True), ([(0, entries(0, 4, 100))], 4, False),
         ([(0, entries(0, 5)), (100, bytes(100))], 5, True), ([(100, entries(5, 6, 100))], 6, False),
@@ -50,9 +50,6 @@ def test_a_full_or_unused_last_file_may_have_had_others_after_it() -> None:
         whole.refuse_cut(0)
         with pytest.raises(BadQueue, match=f"length {size}: was cut: others have 100"):
             queue((0, entries(0, 4, 100)[:size])).refuse_cut(100)
-
-
-def test_files_may_be_missing_before_one_that_is_not_the_first() -> None:
     for files, first in [([], None), ([(0, entries(0, 5))], None), ([(100, entries(5, 10))], 5),
         ([(100, entries(5, 6, 100))], 5), ([(100, BLANK + entries(6, 7, 80))], None),
         ([(100, bytes(100))], None),
@@ -63,6 +60,12 @@ def test_files_may_be_missing_before_one_that_is_not_the_first() -> None:
     found = QueueReader(Folder(files, BATCHES), batch=True).first_if_cut()
     assert (found and found.physical_offset) == 300
     assert batch_queue().first_if_cut() is None
+    found = queue((0, BLANK * 2 + entries(2, 5)), (100, entries(5, 6, 100)))
+    tags = [[int(row["tagsCode"]) for row in rows] for rows in found.arrays(0)]
+    assert tags == [[2, 3, 4], [5]]
+    assert [len(rows) for rows in found.arrays(4)] == [1, 1]
+    assert [len(rows) for rows in batch_queue().arrays(5)] == [1, 1]
+    assert list(found.arrays(6)) == []
 
 
 @pytest.mark.parametrize(
@@ -93,15 +96,6 @@ def test_the_minimum_of_a_batch_queue_is_a_batchs_first_message() -> None:
             found.entry(position)
 
 
-def test_arrays_leave_pre_blanks_out_and_check_nothing() -> None:
-    found = queue((0, BLANK * 2 + entries(2, 5)), (100, entries(5, 6, 100)))
-    tags = [[int(row["tagsCode"]) for row in rows] for rows in found.arrays(0)]
-    assert tags == [[2, 3, 4], [5]]
-    assert [len(rows) for rows in found.arrays(4)] == [1, 1]
-    assert [len(rows) for rows in batch_queue().arrays(5)] == [1, 1]
-    assert list(found.arrays(6)) == []
-
-
 # --- A queue by time: the entry before or after, or the nearest, as the releases search for it.
 TIMES = [10, 20, 20, 20, 30, 50, 50, 60]  # five in the first file, three in the second
 SEGMENT = 400  # four records of 92 bytes
@@ -129,7 +123,7 @@ def found(time: int, boundary: Boundary, release: str, minimum: int = 0, log_sta
         return position_at(queue_times(), time, boundary, log, profile(release), minimum)
 
 
-def test_from_5_1_1_on_by_store_times_and_before_the_nearest_in_a_file() -> None:
+def test_a_time_is_found_by_store_times_and_before_5_1_1_by_the_files() -> None:
     # In a gap LOWER is the entry after, UPPER the one before; past the end max + 1.
     for time, lower, upper in [(5, 0, 0), (10, 0, 0), (15, 1, 0), (20, 1, 3), (25, 4, 3),
         (30, 4, 4), (40, 5, 4), (50, 5, 6), (55, 7, 6), (60, 7, 7), (61, 8, 7)]:  # fmt: skip
@@ -140,10 +134,7 @@ def test_from_5_1_1_on_by_store_times_and_before_the_nearest_in_a_file() -> None
         (36, 5), (54, 6), (56, 7), (70, 7)]:  # fmt: skip
         for boundary in (LOWER, UPPER):
             assert found(time, boundary, "5.1.0") == nearest
-
-
-def test_expired_entries_and_what_is_before_the_minimum_are_passed_over() -> None:
-    """The log begins with the fifth record."""
+    # The log begins with the fifth record.
     assert found(15, LOWER, "5.3.3", log_start=SEGMENT) == 4
     assert found(31, UPPER, "5.3.3", log_start=SEGMENT) == 4
     assert found(15, LOWER, "5.1.0", log_start=SEGMENT) == 4

@@ -18,7 +18,7 @@ def queues(*paths: str) -> FileQueues:
     return FileQueues(Folder(storage, "s"), lambda batch: 46 if batch else 20)
 
 
-def test_topics_are_those_with_a_queue_of_either_kind() -> None:
+def test_topics_and_queues_are_listed_once() -> None:
     made = queues(f"consumequeue/b/0/{NAME}", f"batchconsumequeue/a/1/{NAME}",
         f"consumequeue/none/x/{NAME}", "consumequeue/file", f"index/c/0/{NAME}")  # fmt: skip
     assert made.topics() == ["a", "b"]
@@ -34,9 +34,6 @@ def test_topics_are_those_with_a_queue_of_either_kind() -> None:
     assert made.open("T", 1, False).maximum() == 5
     made = queues(f"consumequeue/T/1/{NAME}")
     assert [made.of(topic) for topic in ("../T", "", ".", "other", "T/1")] == [[]] * 5
-
-
-def test_what_is_listed_once_stays() -> None:
     made = queues(f"consumequeue/T/1/{NAME}")
     assert (made.topics(), made.of("T")) == (["T"], [(1, False)])
     made.store.storage.files[f"s/consumequeue/U/0/{NAME}"] = b""  # type: ignore[attr-defined]
@@ -72,7 +69,7 @@ def batch_queue() -> QueueSlices:
     return QueueSlices(Folder(queue_of(*BATCH_FILES, folder=BATCHES), BATCHES), batch=True)
 
 
-def test_a_slice_ends_with_its_file() -> None:
+def test_a_slice_ends_with_its_file_and_a_queue_within_a_part_of_the_log() -> None:
     for first, most, positions in [(10, 2, [10, 11]), (13, 9, [13, 14]), (15, 9, [15, 16, 17]),
         (0, 1, [10]), (17, 1, [17]), (18, 5, []), (1 << 40, 5, []), (12, 0, [])]:  # fmt: skip
         found = queue(*FILES).some(first, most)
@@ -93,9 +90,6 @@ def test_a_slice_ends_with_its_file() -> None:
     part = found.part(found.positions != 11)
     assert part.positions.tolist() == [10, 12, 13, 14]
     assert part.places.tolist() == [1000, 1200, 1300, 1400]
-
-
-def test_the_end_within_a_part_of_the_log() -> None:
     # Entry n is of the record in [100 n, 100 n + 100).
     for limit, end in [(9999, 18), (1800, 18), (1799, 17), (1600, 16), (1500, 15), (1499, 14),
         (1100, 11), (1099, 10), (0, 10)]:  # fmt: skip
@@ -107,9 +101,6 @@ def test_the_end_within_a_part_of_the_log() -> None:
     made = queue(*FILES)
     assert [made.file_end(n) for n in (10, 14, 15, 99)] == [15, 15, 20, 20]
     assert batch_queue().file_end(0) == 10
-
-
-def test_one_file_is_open_at_a_time_until_it_is_closed() -> None:
     storage = WatchedStorage(queue_of(*FILES).files)
     made = QueueSlices(Folder(storage, QUEUE))
     for first in (10, 12, 15, 16):

@@ -34,6 +34,7 @@ from tests import golden_stores
 from tests.logs import Message, build_log
 from tests.logs.index_bytes import pack_index
 from tests.memory_storage import MemoryStorage
+from tests.store_format.derived.made_files import ENTRY, QUEUE, entries, queue_of
 
 SEGMENT = 4096
 RULES = RecordRules(True, True)
@@ -80,7 +81,7 @@ def test_records_from_an_offset_on_across_segments_and_folders() -> None:
         assert (records[1].topic, records[1].body_length) == ("T1", len(BODY))
 
 
-def test_a_record_that_is_none_says_where_and_why() -> None:
+def test_a_record_that_is_none_says_where_and_why_and_ends_no_log() -> None:
     with log_of(MESSAGES) as log:
         first, second, *_ = log.records(log.start)
         with pytest.raises(NoRecord) as caught:
@@ -99,9 +100,6 @@ def test_a_record_that_is_none_says_where_and_why() -> None:
             with pytest.raises(NotInLog):
                 log.record_at(place)
             assert log.store_timestamp(place, 100) == -1
-
-
-def test_a_broken_log_is_no_end_of_it() -> None:
     with log_of(MESSAGES) as log:
         places = [r.physical_offset for r in log.records(log.start)]
     for number, fault in ((1, Fault.BODY_CRC), (2, Fault.BODY_CRC)):
@@ -120,21 +118,8 @@ def test_a_broken_log_is_no_end_of_it() -> None:
 
 # --- queues ---------------------------------------------------------------------------------
 
-QUEUE = queue_folder(STORE, "T", 0)
-ENTRY = struct.Struct(">qiq")
 
-
-def queue_of(*files: tuple[int, bytes]) -> MemoryStorage:
-    storage = MemoryStorage()
-    storage.files = {f"{QUEUE}/{segment_name(start)}": raw for start, raw in files}
-    return storage
-
-
-def entries(first: int, stop: int, room: int) -> bytes:
-    return b"".join(ENTRY.pack(100 * i, 100, i) for i in range(first, stop)).ljust(room, b"\0")
-
-
-def test_entries_by_position_and_range() -> None:
+def test_entries_by_position_and_those_that_point_to_no_place() -> None:
     blank = ENTRY.pack(0, 0x7FFFFFFF, 0) * 3
     storage = queue_of((200, blank + entries(13, 20, 140)), (400, entries(20, 25, 200)), (600, b""))
     queue = QueueReader(Folder(storage, QUEUE))
@@ -149,21 +134,17 @@ def test_entries_by_position_and_range() -> None:
         assert (caught.value.position, caught.value.end) == (position, 25)
     assert list(queue.entries(25)) == []
     assert list(queue.entries(30, 20)) == []
-
-
-@pytest.mark.parametrize(("entry", "field", "value"), [
-    (ENTRY.pack(-1, 100, 0), "physicalOffset", -1), (ENTRY.pack(1300, -5, 0), "size", -5),
-    (bytes(20), "size", 0)])  # fmt: skip
-def test_an_entry_that_points_to_no_place(entry: bytes, field: str, value: int) -> None:
-    raw = bytearray(entries(10, 20, 200))
-    raw[60:80] = entry
-    queue = QueueReader(Folder(queue_of((200, bytes(raw)), (400, entries(20, 25, 200))), QUEUE))
-    assert [e.position for e in queue.entries(14)] == list(range(14, 25))
-    with pytest.raises(BadQueue) as caught:
-        list(queue.entries(10))
-    error = caught.value
-    assert (error.offset, error.field, error.value) == (60, field, value)
-    assert error.path == f"{QUEUE}/{segment_name(200)}"
+    for entry, field, value in [(ENTRY.pack(-1, 100, 0), "physicalOffset", -1),
+        (ENTRY.pack(1300, -5, 0), "size", -5), (bytes(20), "size", 0)]:  # fmt: skip
+        raw = bytearray(entries(10, 20, 200))
+        raw[60:80] = entry
+        queue = QueueReader(Folder(queue_of((200, bytes(raw)), (400, entries(20, 25, 200))), QUEUE))
+        assert [e.position for e in queue.entries(14)] == list(range(14, 25))
+        with pytest.raises(BadQueue) as caught:
+            list(queue.entries(10))
+        error = caught.value
+        assert (error.offset, error.field, error.value) == (60, field, value)
+        assert error.path == f"{QUEUE}/{segment_name(200)}"
 
 
 # --- index files ----------------------------------------------------------------------------
@@ -188,7 +169,7 @@ SLOT = HASH % SLOTS
 ROWS = [(HASH, 10, 0, 0), (HASH + SLOTS, 20, 1, 1), (HASH, 30, 2, 2), (HASH, 40, 5, 3)]
 
 
-def test_a_chain_leads_from_the_newest_to_the_oldest() -> None:
+def test_a_chain_leads_from_the_newest_to_the_oldest_in_whole_files() -> None:
     with index_file(index_of({SLOT: 4}, ROWS)) as file:
         assert [e.number for e in file.chain(HASH)] == [4, 3, 2, 1]
         assert [h.physical_offset for h in file.select(HASH, 0, 99_999)] == [40, 30, 10]
@@ -201,6 +182,17 @@ def test_a_chain_leads_from_the_newest_to_the_oldest() -> None:
     with index_file(index_of({SLOT: 4}, [(HASH, 10, 9, 0), *ROWS[1:]])) as file:
         assert [h.physical_offset for h in file.select(HASH, 2001, 99_999)] == [40, 30]
         assert [h.physical_offset for h in file.select(HASH, 2000, 99_999)] == [40, 30, 10]
+    storage = MemoryStorage({"f": index_of({SLOT: 3}, ROWS[:3])})
+    with IndexFileReader(storage, "f", SLOTS, MOST) as file:
+        grown = index_of({SLOT: 4}, ROWS)
+        file._reader = IndexFileReader(MemoryStorage({"f": grown}), "f", SLOTS, MOST)._reader
+        assert file.header.entries == 3
+        assert [e.number for e in file.chain(HASH)] == [4, 3, 2, 1]
+    raw = index_of({SLOT: 4}, ROWS)
+    for cut in (raw[:-1], raw[:40], b"", raw + b"\0"):
+        with pytest.raises(BadIndex) as caught:
+            index_file(cut)
+        assert (caught.value.field, caught.value.value) == ("length", len(cut))
 
 
 def _note(chain: Iterator[IndexEntry], seen: list[int]) -> None:
@@ -244,20 +236,6 @@ def test_chains_that_lead_forward_or_round() -> None:
                 list(chain(HASH))
         with pytest.raises(BadIndex, match=r"not in 1\.\.8"):
             file.entry(9)
-
-
-def test_a_cut_file_is_refused_and_a_growing_one_read() -> None:
-    storage = MemoryStorage({"f": index_of({SLOT: 3}, ROWS[:3])})
-    with IndexFileReader(storage, "f", SLOTS, MOST) as file:
-        grown = index_of({SLOT: 4}, ROWS)
-        file._reader = IndexFileReader(MemoryStorage({"f": grown}), "f", SLOTS, MOST)._reader
-        assert file.header.entries == 3
-        assert [e.number for e in file.chain(HASH)] == [4, 3, 2, 1]
-    raw = index_of({SLOT: 4}, ROWS)
-    for cut in (raw[:-1], raw[:40], b"", raw + b"\0"):
-        with pytest.raises(BadIndex) as caught:
-            index_file(cut)
-        assert (caught.value.field, caught.value.value) == ("length", len(cut))
 
 
 def index_store(*files: bytes) -> IndexReader:

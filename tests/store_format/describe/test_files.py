@@ -1,7 +1,6 @@
 """A file's kind by its path, and queue files, checkpoints, abort and lock item by item."""
 
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from reput.store_format.describe.files import (
     index_sizes,
     kind_of,
 )
+from tests.store_format.damage.walked import reader
 
 NAME = "00000000000000000000"
 V1_HEAD = struct.pack(">iIiiiqq", 100, 0xDAA320A7, 0, 0, 0, 0, 4096) + bytes(12)
@@ -27,13 +27,6 @@ END = struct.pack(">qiqqqhii", -1, 0, 0, 0, 0, 0, -1, 0)
 
 def entry(place: int, size: int = 100) -> bytes:
     return struct.pack(">qiq", place, size, 7)
-
-
-def reader(raw: bytes) -> Callable[[int, Any], None]:
-    def read(at: int, buffer: Any) -> None:
-        buffer[:] = memoryview(raw)[at : at + len(buffer)]
-
-    return read
 
 
 def items(raw: bytes, start: int = 0, batch: bool = False, first: int = 0) -> list[Any]:
@@ -71,7 +64,7 @@ def test_a_kind_is_known_by_names_or_a_segments_magic() -> None:
     assert first_offset("copy", negative) == 0
 
 
-def test_runs_of_entries_are_items_and_damage_of_a_queue_is_named() -> None:
+def test_entries_are_items_a_checkpoint_six_numbers_and_lock_its_word() -> None:
     raw = PRE_BLANK * 2 + entry(0) + entry(100) + bytes(60)
     assert items(raw, start=200) == [("preBlank", 10, 2), ("entry", 12, ""), ("entry", 13, ""),
         ("unused", 14, 3)]  # fmt: skip
@@ -89,9 +82,6 @@ def test_runs_of_entries_are_items_and_damage_of_a_queue_is_named() -> None:
     one = struct.pack(">qiqqqhii", 100, 200, 7, 1_700_000_000_000, 3, 2, -1, 0)
     assert items(one + END + bytes(46) + b"rest", 92, batch=True) == [
         ("entry", 2, ""), ("end", 3, ""), ("unused", 4, 1), ("rest", 5, "")]  # fmt: skip
-
-
-def test_a_checkpoint_is_six_numbers_and_abort_and_lock_their_word() -> None:
     raw = struct.pack(">6q", 1, 2, 3, 4, -5, 6).ljust(4096, b"\0")
     fields = list(describe_checkpoint(raw))
     assert [(item["at"], item["value"]) for item in fields] == [
@@ -121,10 +111,7 @@ def view(
         raw += struct.pack(">iqii", hashed, number * 100, number, before)
     raw += bytes(20)
 
-    def read(at: int, buffer: Any) -> None:
-        buffer[:] = memoryview(raw)[at : at + len(buffer)]
-
-    return IndexFileView(read, index_sizes(len(raw), SLOTS))
+    return IndexFileView(reader(raw), index_sizes(len(raw), SLOTS))
 
 
 def damage(items: Any) -> list[tuple[int, str, int, str]]:
@@ -132,7 +119,7 @@ def damage(items: Any) -> list[tuple[int, str, int, str]]:
         if item["kind"] == "damage"]  # fmt: skip
 
 
-def test_a_sound_file_has_no_damage() -> None:
+def test_a_sound_file_has_no_damage_and_a_wrong_count_previous_or_slot_is_some() -> None:
     assert index_sizes(420_000_040, 5_000_000) == IndexSizes(5_000_000, 20_000_000)
     assert index_sizes(40 + 4 + 40, 1) == IndexSizes(1, 2)
     for length in (40 + 4 + 20, 40 + 4 + 41, 0):
@@ -153,9 +140,6 @@ def test_a_sound_file_has_no_damage() -> None:
     ((at, field, value, reason),) = damage(view(slot_count=3).describe_entries())
     assert (at, field, value) == (32, "hashSlotCount", 3)
     assert reason == "2 slots are in use, by 4 entries"
-
-
-def test_a_wrong_count_previous_or_slot_is_damage() -> None:
     for count, numbers, bad in [(5, [1, 2, 3, 4], 0), (0, [], 0), (7, [1, 2, 3, 4, 5], 1),
         (-1, [], 1)]:  # fmt: skip
         found = view(count=count)
@@ -192,13 +176,10 @@ def a_file(magic: int = COMPACTED, count: int = 3, slots: int = 7) -> bytes:
 
 
 def described(raw: bytes, first: int = 0) -> list[dict[str, Any]]:
-    def read(at: int, buffer: Any) -> None:
-        buffer[:] = memoryview(raw)[at : at + len(buffer)]
-
-    return list(describe_tiered_index(read, len(raw), first))
+    return list(describe_tiered_index(reader(raw), len(raw), first))
 
 
-def test_a_compacted_file_is_its_header_and_items() -> None:
+def test_a_tiered_index_is_its_header_and_items_or_damage() -> None:
     header, *entries = described(a_file())
     assert (header["beginTimestamp"], header["endTimestamp"]) == (1000, 2000)
     assert (header["hashSlotCount"], header["indexItemCount"]) == (3, 3)
@@ -212,9 +193,6 @@ def test_a_compacted_file_is_its_header_and_items() -> None:
         assert [item["number"] for item in items] == numbers
         assert [item["offset"] for item in items] == [ITEMS[number][3] for number in numbers]
     assert [item["kind"] for item in described(a_file(WRITTEN, count=-1))] == ["header"]
-
-
-def test_what_is_no_index_file_is_damage() -> None:
     for raw, field, value in [(b"", "length", 0), (a_file()[:27], "length", 27),
         (a_file()[:28], "indexItemCount", 3), (a_file(0xBCC50286), "magic", 0xBCC50286 - (1 << 32)),
         (a_file(count=-1), "indexItemCount", -1),

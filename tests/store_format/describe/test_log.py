@@ -23,6 +23,7 @@ from reput.store_format.release.settings import Settings
 from tests.damaged import START, damaged, messages
 from tests.logs import Message, build_log, encode, properties
 from tests.reference.javatext import hash_code
+from tests.store_format.damage.walked import reader
 
 SEGMENT = 1024  # nine records of `messages` and a BLANK
 NOTHING = ShownContent()
@@ -33,11 +34,7 @@ def items(
     log: dict[int, Any], start: int = 0, first: int = 0, shown: ShownContent = NOTHING
 ) -> list[dict[str, Any]]:
     raw = np.frombuffer(bytes(log[start]), np.uint8)
-
-    def read(at: int, buffer: Any) -> None:
-        buffer[:] = raw[at - start : at - start + len(buffer)]
-
-    return list(describe_segment(read, start, start + len(raw), first, RULES, shown))
+    return list(describe_segment(reader(raw, start), start, start + len(raw), first, RULES, shown))
 
 
 def kinds(found: list[dict[str, Any]]) -> list[str]:
@@ -51,7 +48,7 @@ def broken(change: Callable[[list[Message]], list[Message]] = list) -> list[dict
     return items(log.segments)
 
 
-def test_a_segment_ends_with_a_blank_and_the_log_with_zeros() -> None:
+def test_a_segment_is_described_from_a_place_to_its_blank_or_zeros() -> None:
     log = damaged(messages(12), SEGMENT)
     first, second = (kinds(items(log.segments, start, start)) for start in (0, SEGMENT))
     count = sum(place < SEGMENT for place in log.places)
@@ -67,6 +64,16 @@ def test_a_segment_ends_with_a_blank_and_the_log_with_zeros() -> None:
     *_, blank, damage = items(log.segments)
     assert (blank["kind"], blank["restIsZero"]) == ("blank", False)
     assert (damage["at"], damage["field"], damage["value"]) == (at, "size", SEGMENT - at - 1)
+    log = damaged(messages(5), SEGMENT)
+    for first, number in ((log.places[2], 2), (log.places[2] + 1, 3), (log.places[4], 4)):
+        *records, zeros = items(log.segments, 0, first)
+        assert [item["physicalOffset"] for item in records] == log.places[number:]
+        assert zeros["kind"] == "zeros"
+    raw = bytearray(SEGMENT)
+    record = encode(Message(), 300)
+    raw[300 : 300 + len(record)] = record
+    damage, skipped, found, _ = items({0: bytes(raw)})
+    assert (damage["fault"], skipped["bytes"], found["at"]) == ("ZEROS", 300, 300)
 
 
 def test_a_record_has_what_is_derived_from_it() -> None:
@@ -79,19 +86,6 @@ def test_a_record_has_what_is_derived_from_it() -> None:
     assert (shown["body"], shown["properties"]) == ("hello", {"KEYS": "a b", "TAGS": "x"})
     assert (half["tagsCode"], half["keyHashes"]) == (None, shown["keyHashes"])
     assert "body" not in items(build_log([sent], SEGMENT))[0]
-
-
-def test_the_description_begins_at_the_first_record_from_a_place_on() -> None:
-    log = damaged(messages(5), SEGMENT)
-    for first, number in ((log.places[2], 2), (log.places[2] + 1, 3), (log.places[4], 4)):
-        *records, zeros = items(log.segments, 0, first)
-        assert [item["physicalOffset"] for item in records] == log.places[number:]
-        assert zeros["kind"] == "zeros"
-    raw = bytearray(SEGMENT)
-    record = encode(Message(), 300)
-    raw[300 : 300 + len(record)] = record
-    damage, skipped, found, _ = items({0: bytes(raw)})
-    assert (damage["fault"], skipped["bytes"], found["at"]) == ("ZEROS", 300, 300)
 
 
 def test_it_goes_on_behind_a_break_and_marks_what_it_finds() -> None:
@@ -125,12 +119,10 @@ AT = 4096  # the record's place in the log, and the start of its segment
 def walked(message: Message, release: str = "5.3.3") -> tuple[Any, Any, Any]:
     """(window, row, rules) of a record at the start of its segment."""
     raw = np.frombuffer(encode(message, AT), np.uint8)
-
-    def read(at: int, buffer: Any) -> None:
-        buffer[:] = raw[at - AT : at - AT + len(buffer)]
-
     rules = scan_rules(profile(release), Settings(), ())
-    walk = Walk(read, AT + len(raw), rules.records, NO_CHECKS, np.empty(len(raw), np.uint8))
+    walk = Walk(
+        reader(raw, AT), AT + len(raw), rules.records, NO_CHECKS, np.empty(len(raw), np.uint8)
+    )
     (step,) = walk.steps(AT, AT + len(raw))
     return step.window, step.rows[0], rules
 

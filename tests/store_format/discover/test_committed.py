@@ -31,7 +31,7 @@ def test_of_a_store_that_was_stopped_all_is_agreed(name: str, tmp_path: Path) ->
     assert asked(store, about) == Committed(last["pos"] + last["size"], last["index"], 0)
 
 
-def test_what_no_majority_had_is_behind(tmp_path: Path) -> None:
+def test_what_no_majority_had_is_behind_the_queues_or_the_checkpoint(tmp_path) -> None:
     """A leader without a majority wrote six more entries and was killed."""
     store, about = unpack("killed", tmp_path)
     found = heads(store, about)
@@ -41,6 +41,23 @@ def test_what_no_majority_had_is_behind(tmp_path: Path) -> None:
     assert agreed.noted == found[-1][2]["index"] - agreed.behind
     assert agreed.end == found[-1 - agreed.behind][2]["pos"] + found[-1 - agreed.behind][2]["size"]
     assert "readUnCommitted=true" in agreed.text
+    store, about = unpack("killed", tmp_path / "1")
+    wanted = asked(store, about)
+    assert wanted is not None
+    (member(store) / "checkpoint").write_text("endIndex=9\ncommittedIndex=9\n")
+    found = asked(store, about)
+    assert found is not None
+    assert (found.noted, found.end) == (9, wanted.end)
+    (store / "abort").unlink()
+    found = asked(store, about)
+    assert found is not None
+    assert found.end < wanted.end
+    store, about = unpack("clean", tmp_path / "2")
+    (member(store) / "checkpoint").write_text("endIndex=50\ncommittedIndex=-1\n")
+    found = asked(store, about)
+    assert found is not None
+    assert (found.end, found.noted) == (heads(store, about)[0][2]["pos"], -1)
+    assert found.behind == len(heads(store, about))
 
 
 @pytest.mark.parametrize("lost", ["all", "units"])
@@ -56,35 +73,12 @@ def test_without_index_files_the_log_is_walked(lost: str, tmp_path: Path) -> Non
     assert asked(store, about) == wanted
 
 
-def test_after_a_kill_the_queues_know_better_than_the_checkpoint(tmp_path: Path) -> None:
-    store, about = unpack("killed", tmp_path)
-    wanted = asked(store, about)
-    assert wanted is not None
-    (member(store) / "checkpoint").write_text("endIndex=9\ncommittedIndex=9\n")
-    found = asked(store, about)
-    assert found is not None
-    assert (found.noted, found.end) == (9, wanted.end)
-    (store / "abort").unlink()
-    found = asked(store, about)
-    assert found is not None
-    assert found.end < wanted.end
-
-
 @pytest.mark.parametrize("text", [None, "", "committedIndex=x\n", "endIndex=3\n"])
 def test_without_a_readable_checkpoint_nothing_is_known(text: str | None, tmp_path: Path) -> None:
     store, about = unpack("clean", tmp_path)
     path = member(store) / "checkpoint"
     path.unlink() if text is None else path.write_text(text)
     assert asked(store, about) is None
-
-
-def test_nothing_is_agreed_at_minus_one(tmp_path: Path) -> None:
-    store, about = unpack("clean", tmp_path)
-    (member(store) / "checkpoint").write_text("endIndex=50\ncommittedIndex=-1\n")
-    found = asked(store, about)
-    assert found is not None
-    assert (found.end, found.noted) == (heads(store, about)[0][2]["pos"], -1)
-    assert found.behind == len(heads(store, about))
 
 
 @pytest.mark.parametrize("name", ["clean", "mixed", "rejoined"])

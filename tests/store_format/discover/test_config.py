@@ -61,13 +61,19 @@ def beside(tmp_path: Path, name: str, text: str) -> str:
 PLACES = ["config/broker.properties", "broker.conf", "config/broker.conf", "conf/broker.conf"]
 
 
-@pytest.mark.parametrize("first", range(len(PLACES)))
-def test_a_broker_itself_reads_config_broker_properties_so_it_comes_first(first: int) -> None:
-    found = found_conf(Folder(in_store(**dict.fromkeys(PLACES[first:], OFF)), "store"))
-    assert found == (f"store/{PLACES[first]}", {INDEX: "false"}, [])
-
-
-def test_without_a_file_or_of_a_too_large_one_there_is_none() -> None:
+def test_segments_where_its_paths_lead_are_named() -> None:
+    for named, segment, said in [("/a", "/a", True), ("store/commitlog,/a/", "/a", True),
+        ("/a", "/b", False),  # a path of the machine that the store came from
+        ("./store/commitlog/", "store/commitlog", False)]:  # fmt: skip
+        storage = in_store(**{"broker.conf": f"storePathCommitLog={named}\n{OFF}"})
+        storage.files[f"{segment}/{0:020d}"] = b"x"
+        found = found_conf(Folder(storage, "store"))
+        assert found is not None
+        line = f"store/broker.conf: {segment} has segments, which are not read; --set storePath"
+        assert [each.startswith(line) for each in found.warnings] == [True] * said
+    for first in range(len(PLACES)):
+        found = found_conf(Folder(in_store(**dict.fromkeys(PLACES[first:], OFF)), "store"))
+        assert found == (f"store/{PLACES[first]}", {INDEX: "false"}, [])
     assert (
         found_conf(Folder(in_store(**{"notes.conf": OFF, "broker.conf/x": OFF}), "store")) is None
     )
@@ -94,19 +100,6 @@ def test_paths_unknown_settings_and_wrong_values_are_left_out_and_said() -> None
         found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
 
 
-@pytest.mark.parametrize(("named", "segment", "said"), [
-    ("/a", "/a", True), ("store/commitlog,/a/", "/a", True),
-    ("/a", "/b", False),  # a path of the machine that the store came from
-    ("./store/commitlog/", "store/commitlog", False)])  # fmt: skip
-def test_segments_where_its_paths_lead_are_named(named: str, segment: str, said: bool) -> None:
-    storage = in_store(**{"broker.conf": f"storePathCommitLog={named}\n{OFF}"})
-    storage.files[f"{segment}/{0:020d}"] = b"x"
-    found = found_conf(Folder(storage, "store"))
-    assert found is not None
-    line = f"store/broker.conf: {segment} has segments, which are not read; --set storePath"
-    assert [each.startswith(line) for each in found.warnings] == [True] * said
-
-
 @pytest.mark.parametrize("name", ["broker.conf", "conf/broker.conf"])
 @pytest.mark.parametrize(
     ("root", "found"),
@@ -118,10 +111,17 @@ def test_beside_a_store_it_has_to_name_the_store(root, found, name: str, tmp_pat
     assert bool(found_conf(Folder(LocalStorage(), store))) is found
 
 
-def test_the_store_may_be_named_by_a_link(tmp_path: Path) -> None:
+def test_a_store_may_be_named_by_a_link_and_a_copy_without_kvstore_is_told(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "store")
     store = beside(tmp_path, "broker.conf", f"storePathRootDir={tmp_path}/link\n{OFF}")
     assert found_conf(Folder(LocalStorage(), store)) is not None
+    # A broker gave none of 19 messages in flight again.
+    (tmp_path / "1" / "config/consumerOffsets").mkdir(parents=True)
+    assert not_derived(Folder(LocalStorage(), str(tmp_path / "1")), {}) == []
+    (line,) = not_derived(Folder(LocalStorage(), str(tmp_path / "1")), KEPT)
+    assert line.startswith(f"{tmp_path}/1/kvStore: is missing (popConsumerKVServiceEnable=true): ")
+    rocksdb(tmp_path / "1" / "kvStore", OPENED)
+    assert not_derived(Folder(LocalStorage(), str(tmp_path / "1")), KEPT) == []
 
 
 # --- A broker's JSON in config/: the .bak where the file cannot be read, and what counts of it.
@@ -156,7 +156,7 @@ def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(files, foun
     assert len(noted.lines) == notes
 
 
-def test_offsets_are_by_group_and_topic() -> None:
+def test_offsets_queues_and_attributes_are_by_topic() -> None:
     table = {"T@g": {"0": 5, "3": 7, "-1": 9, "x": 9, "1": "9", "2": None}, "U@g": {},
         "alone": {"0": 1}, "%RETRY%g@g": {"0": 2}, "V@g": [1]}  # fmt: skip
     notes = Notes()
@@ -169,9 +169,6 @@ def test_offsets_are_by_group_and_topic() -> None:
     raw = b'{"offsetTable":{"T@g":{0:5,1:7},"U@{1:2}":{ -1 : 3}}}'
     table = config_table(Folder(store(x_json=raw), "store"), "x.json", Notes(), "offsetTable")
     assert table == {"T@g": {"0": 5, "1": 7}, "U@{1:2}": {"-1": 3}}
-
-
-def test_a_topics_attributes_and_queues() -> None:
     there = topics(A={"attributes": {"queue.type": "BatchCQ"}},
         B={"attributes": {"queue.type": "SimpleCQ"}}, C={}, D="text", E={"attributes": None},
         F={"attributes": {"other": "BatchCQ"}})  # fmt: skip
@@ -215,16 +212,6 @@ def test_one_with_rows_is_named(name: str, tmp_path: Path) -> None:
     assert not_derived(Folder(LocalStorage(), str(tmp_path / "none")), KEPT) == []
 
 
-def test_a_copy_without_pop_s_rocksdb_is_told(tmp_path: Path) -> None:
-    """A broker gave none of 19 messages in flight again."""
-    (tmp_path / "config/consumerOffsets").mkdir(parents=True)
-    assert not_derived(Folder(LocalStorage(), str(tmp_path)), {}) == []
-    (line,) = not_derived(Folder(LocalStorage(), str(tmp_path)), KEPT)
-    assert line.startswith(f"{tmp_path}/kvStore: is missing (popConsumerKVServiceEnable=true): ")
-    rocksdb(tmp_path / "kvStore", OPENED)
-    assert not_derived(Folder(LocalStorage(), str(tmp_path)), KEPT) == []
-
-
 @pytest.mark.parametrize("name", ["consumerOffsets", "metadata", "rdb"])
 def test_groups_whose_offsets_are_in_rocksdb_are_not_reported_without_a_word(
     name: str, tmp_path: Path
@@ -239,7 +226,7 @@ def test_groups_whose_offsets_are_in_rocksdb_are_not_reported_without_a_word(
     assert "; a broker reads it in place of consumerOffset.json" in told
 
 
-def test_expire_does_not_take_what_pop_consumers_may_still_hold(tmp_path: Path) -> None:
+def test_expire_and_resolve_do_not_take_what_rocksdb_may_hold(tmp_path: Path) -> None:
     store = a_store(tmp_path / "store")
     rocksdb(store / "kvStore", OPENED)
     assert run_expire(store, dry_run=True).segments
@@ -247,10 +234,7 @@ def test_expire_does_not_take_what_pop_consumers_may_still_hold(tmp_path: Path) 
     with pytest.raises(StoreError, match=r"kvStore: .*; what it has in flight is not shown"):
         run_expire(store, dry_run=True)
     assert run_expire(store, dry_run=True, even_unread=True).segments
-
-
-def test_transactions_are_not_ended_whose_position_is_in_rocksdb(tmp_path: Path) -> None:
-    root = tmp_path / "store"
+    root = tmp_path / "store1"
     with writing(disk(root), Clock(T0)) as writer:
         half(writer, "a")
     rocksdb(root / "config" / "rdb", WITH_ROWS[0])
@@ -259,10 +243,7 @@ def test_transactions_are_not_ended_whose_position_is_in_rocksdb(tmp_path: Path)
     (root / "config" / "rdb" / "CURRENT").unlink()
     done = reput.resolve_transactions(str(root), decide="commit", rocketmq="5.5.0")
     assert done.committed == 1
-
-
-def test_timers_that_rocksdb_may_hold_are_not_delivered(tmp_path: Path) -> None:
-    root, clock = tmp_path / "store", Clock(T0)
+    root, clock = tmp_path / "store2", Clock(T0)
     with writing(disk(root), clock) as writer:
         for message in (delayed("a", 1), timer("t", 60_000)):
             writer.append(message)

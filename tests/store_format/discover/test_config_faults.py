@@ -14,7 +14,7 @@ from reput.jobs.repair import repair
 from reput.store_format.discover.config_faults import config_faults
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.state_table import FILES, StateFile
+from reput.store_format.state_table import FILES
 from tests import golden_stores
 from tests.built import Built
 from tests.damaged import SETTINGS, damaged, messages
@@ -61,37 +61,33 @@ def test_a_folder_of_a_file_s_name(bak: bytes | None, said: str, tmp_path: Path)
     assert found.todo.startswith(f"restore {tmp_path}/config/topics.json")
 
 
-@pytest.mark.parametrize("row", [row for row in FILES if row.holds], ids=lambda row: row.path)
-def test_each_file_of_json_in_the_table_is_looked_at(row: StateFile) -> None:
-    """A start does not ask what QueryAssignmentProcessor and TransactionMetrics could load."""
-    files = {f"store/{row.path}{end}": NULS for end in ("", ".bak")}
-    (found,) = config_faults(Folder(MemoryStorage(files), "store"))
-    assert found.path == f"store/{row.path}"
-    assert (NOT in str(found), WITHOUT in str(found)) == (row.needed, not row.needed)
-
-
-@pytest.mark.parametrize("folder", ["kvStore", "config/topics", "config/users", "config/acls"])
-def test_a_rocksdb_that_cannot_be_opened(folder: str) -> None:
-    files = {f"store/{folder}/CURRENT": b"MANIFEST-000005\n", f"store/{folder}/000004.sst": b"x"}
-    found = next(each for each in config_faults(Folder(MemoryStorage(files), "store")) if each.todo)
-    assert found.path == f"store/{folder}"
-    assert found.reason.endswith(": no broker that uses it starts")
-    assert found.todo.startswith(f"put back a copy of store/{folder}, or move it away")
-    assert config_faults(Folder(MemoryStorage(files), "store"), in_use=True) == []
-
-
-@pytest.mark.parametrize(("there", "told"), [
-    ({"topics": 0, "consumerOffsets": 0}, ["subscriptionGroups"]),
-    ({"subscriptionGroups": 0, "consumerOffsets": 0}, ["topics"]),
-    ({"consumerOffsets": 0, "topics.json": 0, "subscriptionGroup.json.bak": 0}, []),
-    ({"consumerOffsets": 0, "metadata": 0}, []), ({"topics.json": 0}, []),
-    ({"rdb": 0}, [])])  # fmt: skip
-def test_a_rocksdb_of_config_that_is_gone(there: dict[str, int], told: list[str]) -> None:
-    """RocketMQ 5.3.3 and 5.5.1 start without config/topics, and no topic has a route."""
-    files = {f"store/config/{name}{'' if '.' in name else '/CURRENT'}": b"{}" for name in there}
-    found = config_faults(Folder(MemoryStorage(files), "store"))
-    missing = [each.path for each in found if "is missing" in each.reason]
-    assert missing == [f"store/config/{name}" for name in told]
+def test_each_file_and_rocksdb_of_the_table_is_looked_at() -> None:
+    # A start does not ask what QueryAssignmentProcessor and TransactionMetrics could load.
+    for row in [row for row in FILES if row.holds]:
+        files = {f"store/{row.path}{end}": NULS for end in ("", ".bak")}
+        (found,) = config_faults(Folder(MemoryStorage(files), "store"))
+        assert found.path == f"store/{row.path}"
+        assert (NOT in str(found), WITHOUT in str(found)) == (row.needed, not row.needed)
+    for folder in ["kvStore", "config/topics", "config/users", "config/acls"]:
+        files = {f"store/{folder}/CURRENT": b"MANIFEST-000005\n",
+            f"store/{folder}/000004.sst": b"x"}  # fmt: skip
+        found = next(
+            each for each in config_faults(Folder(MemoryStorage(files), "store")) if each.todo
+        )
+        assert found.path == f"store/{folder}"
+        assert found.reason.endswith(": no broker that uses it starts")
+        assert found.todo.startswith(f"put back a copy of store/{folder}, or move it away")
+        assert config_faults(Folder(MemoryStorage(files), "store"), in_use=True) == []
+    # RocketMQ 5.3.3 and 5.5.1 start without config/topics, and no topic has a route.
+    for there, told in [({"topics": 0, "consumerOffsets": 0}, ["subscriptionGroups"]),
+        ({"subscriptionGroups": 0, "consumerOffsets": 0}, ["topics"]),
+        ({"consumerOffsets": 0, "topics.json": 0, "subscriptionGroup.json.bak": 0}, []),
+        ({"consumerOffsets": 0, "metadata": 0}, []), ({"topics.json": 0}, []),
+        ({"rdb": 0}, [])]:  # fmt: skip
+        files = {f"store/config/{name}{'' if '.' in name else '/CURRENT'}": b"{}" for name in there}
+        found = config_faults(Folder(MemoryStorage(files), "store"))
+        missing = [each.path for each in found if "is missing" in each.reason]
+        assert missing == [f"store/config/{name}" for name in told]
 
 
 @pytest.mark.parametrize("name", ["topics.json", "consumerOffset.json", "subscriptionGroup.json"])

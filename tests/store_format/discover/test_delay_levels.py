@@ -136,25 +136,20 @@ def test_entries_keep_the_delay_that_their_level_had(days: tuple[int, ...], give
     assert found_in(storage, **said).settings[SETTING] == f"{USUAL} {given or days[-1]}d"
 
 
-@pytest.mark.parametrize(
-    ("days", "older"),
-    [((1, 1, 1), []), ((1, 2), [1]), ((1, 2, 2, 2, 1), [1, 2]), ((1, 2, 3, 3, 3), [1, 2])],
-)
-def test_older_delays_are_found_by_halving(days: tuple[int, ...], older: list[int]) -> None:
-    found = found_in(by_turns(*days)).older_delays
-    assert [delays[18] // 86_400_000 for _, delays in found] == older
-    assert {len(delays) for _, delays in found} <= {19}
-
-
-@pytest.mark.parametrize("given", [0, 1])
-def test_a_rebuild_keeps_the_times_of_older_delays(given: int) -> None:
-    storage = by_turns(1, 1, 2, 2, 3)
-    said = {SETTING: f"{USUAL} {given}d"} if given else {}
-    run(STORE, OUTPUT, rocketmq="5.3.3", settings=GIVEN | said, storage=storage)
-    queues = [path for path in storage.files if f"{STORE}/consumequeue/" in path]
-    assert queues
-    for path in queues:
-        assert storage.files[path.replace(STORE, OUTPUT, 1)] == storage.files[path]
+def test_entries_keep_the_delay_that_their_level_had_also_in_a_rebuild() -> None:
+    for days, older in [((1, 1, 1), []), ((1, 2), [1]), ((1, 2, 2, 2, 1), [1, 2]),
+        ((1, 2, 3, 3, 3), [1, 2])]:  # fmt: skip
+        found = found_in(by_turns(*days)).older_delays
+        assert [delays[18] // 86_400_000 for _, delays in found] == older
+        assert {len(delays) for _, delays in found} <= {19}
+    for given in [0, 1]:
+        storage = by_turns(1, 1, 2, 2, 3)
+        said = {SETTING: f"{USUAL} {given}d"} if given else {}
+        run(STORE, OUTPUT, rocketmq="5.3.3", settings=GIVEN | said, storage=storage)
+        queues = [path for path in storage.files if f"{STORE}/consumequeue/" in path]
+        assert queues
+        for path in queues:
+            assert storage.files[path.replace(STORE, OUTPUT, 1)] == storage.files[path]
 
 
 def due(files: dict[str, bytes], folder: str) -> list[int]:
@@ -177,7 +172,7 @@ def test_a_converted_store_keeps_the_times(days: tuple[int, ...], asked: dict[st
     assert wrong.sound, wrong.text()
 
 
-def test_stores_of_two_delays_are_not_merged_while_messages_wait() -> None:
+def test_stores_of_two_delays_are_not_merged_and_odd_entries_are_refused() -> None:
     storage, other = by_turns(1, 2), delayed(DAY, count=3)
     storage.files |= {path.replace(STORE, "other", 1): raw for path, raw in other.files.items()}
     asked: dict[str, Any] = {"rocketmq": "5.3.3", "settings": GIVEN, "storage": storage,
@@ -191,6 +186,17 @@ def test_stores_of_two_delays_are_not_merged_while_messages_wait() -> None:
     convert(Session(), STORE, OUTPUT, rocketmq="5.3.3", settings=GIVEN, storage=storage,
             merge=["other"])  # fmt: skip
     assert due(storage.files, OUTPUT) == due(storage.files, STORE)[1:]  # "other" has the same
+    storage = by_turns(1, 1, 1, 2, 2)
+    queue = next(path for path in storage.files if f"{SCHEDULE}/18/" in path)
+    raw = bytearray(storage.files[queue])
+    raw[38] ^= 1  # of the second entry's due time
+    storage.files[queue] = bytes(raw)
+    assert not run_check(STORE, "5.3.3", GIVEN, storage=storage).sound
+    storage = by_turns(*range(1, 20))
+    with pytest.raises(SettingError, match=r"1d by the first entry .* 19d by the last"):
+        found_in(storage)
+    found_in(storage, messageDelayLevel=f"{USUAL} 19d")
+    assert found_in(by_turns(*range(1, 18))).older_delays[-1][1][18] == 16 * 86_400_000
 
 
 def test_a_replica_and_a_dump_have_the_times(tmp_path: Path, capsys) -> None:
@@ -233,20 +239,6 @@ def test_levels_of_queues_in_rocksdb_are_found_as_those_of_files(tmp_path: Path)
     assert older == [1, 2]
     assert check(Session(), str(store), **given).sound
     assert known_times(store) == due(files, STORE)
-
-
-def test_an_entry_with_another_time_or_a_level_that_always_changes_is_refused() -> None:
-    storage = by_turns(1, 1, 1, 2, 2)
-    queue = next(path for path in storage.files if f"{SCHEDULE}/18/" in path)
-    raw = bytearray(storage.files[queue])
-    raw[38] ^= 1  # of the second entry's due time
-    storage.files[queue] = bytes(raw)
-    assert not run_check(STORE, "5.3.3", GIVEN, storage=storage).sound
-    storage = by_turns(*range(1, 20))
-    with pytest.raises(SettingError, match=r"1d by the first entry .* 19d by the last"):
-        found_in(storage)
-    found_in(storage, messageDelayLevel=f"{USUAL} 19d")
-    assert found_in(by_turns(*range(1, 18))).older_delays[-1][1][18] == 16 * 86_400_000
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_a_file_may_begin_by_the_old_rule() -> None:
     assert told(shown(old.raw(), again.raw()).counts) == wanted
 
 
-def test_keys_of_tags_are_new() -> None:
+def test_keys_of_tags_are_new_and_may_be_in_two_files() -> None:
     for with_tags, found in [([], [(0, NO_TAGS)]), (range(COUNT), [(0, TAGS)]),
         (range(12, COUNT), [(0, NO_TAGS), (PLACES[12], TAGS)]),
         (range(12), [(0, TAGS), (PLACES[12], NO_TAGS)]),  # a downgrade
@@ -91,6 +91,16 @@ def test_keys_of_tags_are_new() -> None:
     assert told(found.tags) == [(0, TAGS)]
     found = shown(file_of(range(24), [23]).raw(), abort=True)
     assert told(found.tags) == [(0, NO_TAGS), (PLACES[23], TAGS)]
+    for parted in ["first key", "none"]:
+        old, new = file_of(range(15)), IndexFile(SLOTS, MOST)
+        first, tag = keys(15, tags=True)
+        (old if parted == "first key" else new).put(first, PLACES[15])
+        new.put(tag, PLACES[15])
+        wanted = [(0, NO_TAGS), (PLACES[15], TAGS)]
+        assert told(shown(old.raw(), new.raw()).tags) == wanted
+        for n in range(16, 19):
+            new.put_all(keys(n, tags=True), PLACES[n])
+        assert told(shown(old.raw(), new.raw()).tags) == wanted
 
 
 def test_messages_without_tags_are_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,19 +120,6 @@ def test_messages_without_tags_are_not_read_for_ever(monkeypatch: pytest.MonkeyP
     found = shown(*(file.raw() for file in files), log=log[0])
     assert told(found.tags) == [(0, TAGS)]  # the one message that shows it is near a file's end
     assert len(read) < 250  # 840 before
-
-
-@pytest.mark.parametrize("parted", ["first key", "none"])
-def test_the_first_message_of_a_release_may_be_in_two_files(parted: str) -> None:
-    old, new = file_of(range(15)), IndexFile(SLOTS, MOST)
-    first, tag = keys(15, tags=True)
-    (old if parted == "first key" else new).put(first, PLACES[15])
-    new.put(tag, PLACES[15])
-    wanted = [(0, NO_TAGS), (PLACES[15], TAGS)]
-    assert told(shown(old.raw(), new.raw()).tags) == wanted
-    for n in range(16, 19):
-        new.put_all(keys(n, tags=True), PLACES[n])
-    assert told(shown(old.raw(), new.raw()).tags) == wanted
 
 
 def test_what_cannot_be_read_or_is_there_twice_tells_nothing() -> None:
@@ -152,16 +149,25 @@ def test_what_cannot_be_read_or_is_there_twice_tells_nothing() -> None:
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize(("first", "second", "again"), [
-    (keys(9), keys(9), ((PLACES[9], 1),)), (keys(9, True), keys(9, True), ((PLACES[9], 2),)),
-    (keys(9, True)[:1], keys(9, True), ((PLACES[9], 1),)),  # the file of the rest was deleted
-    (keys(9, True)[1:], keys(9, True), ()),
-    (keys(9, True)[:1], keys(9, True)[1:], ()),  # it only goes on in the next file
-    (keys(9), ["T#other"], ())])  # fmt: skip
-def test_a_message_at_two_files_border_was_indexed_again(first, second: list[str], again) -> None:
-    one = file_of(range(9)).put_all(first, PLACES[9])
-    other = IndexFile(SLOTS, MOST).put_all(second, PLACES[9]).put_all(keys(10), PLACES[10])
-    assert shown(one.raw(), other.raw()).again == again
+def test_a_message_at_two_files_border_was_indexed_again_by_a_recovery() -> None:
+    for first, second, again in [(keys(9), keys(9), ((PLACES[9], 1),)),
+        (keys(9, True), keys(9, True), ((PLACES[9], 2),)),
+        (keys(9, True)[:1], keys(9, True), ((PLACES[9], 1),)),  # the file of the rest was deleted
+        (keys(9, True)[1:], keys(9, True), ()),
+        (keys(9, True)[:1], keys(9, True)[1:], ()),  # it only goes on in the next file
+        (keys(9), ["T#other"], ())]:  # fmt: skip
+        one = file_of(range(9)).put_all(first, PLACES[9])
+        other = IndexFile(SLOTS, MOST).put_all(second, PLACES[9]).put_all(keys(10), PLACES[10])
+        assert shown(one.raw(), other.raw()).again == again
+    for noted, start in [(-1, 0), (0, 0), (99, 0), (100, 5), (200, NEVER)]:
+        storage = MemoryStorage()
+        for name, place, time in (("20230101000000000", 0, 100), ("20230101000000001", 5, 200)):
+            file = IndexFile(SLOTS, MOST)
+            file.put("T#k", PLACES[place], time)
+            storage.files[f"store/index/{name}"] = file.raw()
+        checkpoint = None if noted < 0 else Checkpoint(index_msg_timestamp=noted)
+        wanted = start if start == NEVER else PLACES[start]
+        assert dispatched_again(Folder(storage, "store"), SETTINGS, checkpoint) == wanted
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -176,15 +182,3 @@ def test_such_a_message_may_be_in_a_new_file_and_a_sweep_finds_it_anywhere(
     monkeypatch.setattr(index_eras, "_ENTRIES", 8)
     assert shown(file.raw()).again == ()
     assert shown(file.raw(), sweeps=True).again == wanted
-
-
-@pytest.mark.parametrize(("noted", "start"), [(-1, 0), (0, 0), (99, 0), (100, 5), (200, NEVER)])
-def test_a_recovery_deletes_files_that_the_checkpoint_does_not_have(noted: int, start: int) -> None:
-    storage = MemoryStorage()
-    for name, place, time in (("20230101000000000", 0, 100), ("20230101000000001", 5, 200)):
-        file = IndexFile(SLOTS, MOST)
-        file.put("T#k", PLACES[place], time)
-        storage.files[f"store/index/{name}"] = file.raw()
-    checkpoint = None if noted < 0 else Checkpoint(index_msg_timestamp=noted)
-    wanted = start if start == NEVER else PLACES[start]
-    assert dispatched_again(Folder(storage, "store"), SETTINGS, checkpoint) == wanted

@@ -38,49 +38,29 @@ def opened(at: StoreAt, row: Purpose, *, refused: bool, match: str) -> None:
 
 
 @rows
-def test_queues_in_rocksdb(name: str, tmp_path: Path) -> None:
+def test_what_a_store_of_each_kind_gives(name: str, tmp_path: Path) -> None:
     at = StoreAt(LOCAL, str(unpack("alone_5.2.0", tmp_path)[0]), "5.2.0", {"storeType": "default"})
     row = PURPOSES[name].asked(SALVAGE)
     opened(at, row, refused=not row.rocksdb, match="which this command does not change")
-
-
-@rows
-def test_a_fault_of_segments(name: str, tmp_path: Path) -> None:
     log = build_log(small.messages(), small.SEGMENT)
     del log[small.SEGMENT]
-    store = write_log(tmp_path / "store", log)
+    store = write_log(tmp_path / "1" / "store", log)
     at, row = StoreAt(LOCAL, str(store), "5.3.3", small.SETTINGS), PURPOSES[name]
     maps = row.faults in (Faults.MAP, Faults.AS_ASKED)
     opened(at, row.asked(SALVAGE), refused=not maps, match="commitlog")
     opened(at, row.asked("refuse"), refused=row.faults is not Faults.MAP, match="commitlog")
-
-
-@rows
-def test_a_release_that_the_files_contradict(name: str, tmp_path: Path) -> None:
-    at = StoreAt(LOCAL, str(as_left("small_all_5.3.3", tmp_path)), "4.9.7")
+    at = StoreAt(LOCAL, str(as_left("small_all_5.3.3", tmp_path / "2")), "4.9.7")
     opened(at, PURPOSES[name], refused=PURPOSES[name].agrees, match="leave --rocketmq out")
-
-
-@rows
-def test_delays_that_contradict_each_other(name: str) -> None:
     at = StoreAt(delayed(DAY), STORE, "5.3.3", {"messageDelayLevel": "1s"})
     row = PURPOSES[name]
     with pytest.raises(SettingError) if row.due_times else nullcontext():
         discover(at, row)
-
-
-@rows
-def test_a_segment_that_is_a_part(name: str, tmp_path: Path) -> None:
-    store = as_left("tiny_5.3.3", tmp_path)
+    store = as_left("tiny_5.3.3", tmp_path / "4")
     os.truncate(next((store / "commitlog").iterdir()), 16384)
     at, row = StoreAt(LOCAL, str(store), "5.3.3"), PURPOSES[name]
     with pytest.raises(StoreError, match="a part of a larger") if row.sizes else nullcontext():
         discover(at, row)
-
-
-@rows
-def test_a_log_of_an_unknown_release(name: str, tmp_path: Path) -> None:
-    store = write_log(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
+    store = write_log(tmp_path / "5" / "store", build_log(small.messages(3), small.SEGMENT))
     at, row = StoreAt(LOCAL, str(store), None, small.SETTINGS), PURPOSES[name]
     if row.unknown is Unknown.ASK:
         with pytest.raises(UnknownRelease):

@@ -59,7 +59,7 @@ def until(found: Clues) -> set[str]:
     return {clue.until for clue in found.hints if clue.until}
 
 
-def test_a_log_alone_a_checkpoint_and_a_long_topic_hint() -> None:
+def test_a_log_or_index_alone_shows_few_brokers() -> None:
     found = clues()
     assert (found.hard, until(found)) == ([], {"4.9.8"})
     assert (found.periods, found.has_keys, found.text_ends) == ([Period(0, ())], False, None)
@@ -71,6 +71,18 @@ def test_a_log_alone_a_checkpoint_and_a_long_topic_hint() -> None:
     for text, ends in ((TEXT, True), (TEXT[:-1], False)):
         found = clues([*PLAIN[:5], Message(properties=text)], indexed=6)
         assert (found.text_ends, found.has_keys) == (ends, True)
+    found = clues(indexed=12, tags=range(6, 12))
+    assert [[clue.since or clue.until for clue in each.clues] for each in found.periods] == [
+        ["4.7.1", "5.3.4"], ["4.7.1", "5.4.0"]]  # fmt: skip
+    assert since(found) == {"4.7.1", "5.4.0"}
+    found = clues(indexed=12, every_key=True, abort=b"4711")
+    (raw,) = build_log(PLAIN, SEGMENT).values()
+    assert [each.start for each in found.periods] == [0, record_places({0: raw})[11] + 1]
+    assert found.periods[-1].clues == ()
+    assert [clue.since for clue in found.hard] == ["5.0.0"]
+    # Every key counts, as up to 4.7.0, and tags have keys, as from 5.4.0 on.
+    found = clues(indexed=12, every_key=True, tags=range(12))
+    assert (found.periods, found.hard) == ([Period(0, ())], [])
 
 
 def test_what_a_broker_of_5_leaves() -> None:
@@ -92,21 +104,6 @@ def test_what_a_broker_of_5_leaves() -> None:
         found = clues(**there)
         assert found.hard == []
         assert "4.9.8" in until(found)
-
-
-def test_the_index_shows_each_broker() -> None:
-    found = clues(indexed=12, tags=range(6, 12))
-    assert [[clue.since or clue.until for clue in each.clues] for each in found.periods] == [
-        ["4.7.1", "5.3.4"], ["4.7.1", "5.4.0"]]  # fmt: skip
-    assert since(found) == {"4.7.1", "5.4.0"}
-    found = clues(indexed=12, every_key=True, abort=b"4711")
-    (raw,) = build_log(PLAIN, SEGMENT).values()
-    assert [each.start for each in found.periods] == [0, record_places({0: raw})[11] + 1]
-    assert found.periods[-1].clues == ()
-    assert [clue.since for clue in found.hard] == ["5.0.0"]
-    # Every key counts, as up to 4.7.0, and tags have keys, as from 5.4.0 on.
-    found = clues(indexed=12, every_key=True, tags=range(12))
-    assert (found.periods, found.hard) == ([Period(0, ())], [])
 
 
 # --- What a log holds that releases treat differently: only then the user is asked for a release.
@@ -144,7 +141,7 @@ def looked(
 PLAIN_PLAIN = Has(False, False, odd_positions=False, malformed=False)
 
 
-def test_a_log_as_most_are_holds_nothing_of_what_releases_treat_differently() -> None:
+def test_only_what_releases_treat_differently_is_looked_for_in_a_log() -> None:
     assert looked(log_of()) == PLAIN_PLAIN
     commits = [*log_of(), Message(sys_flag=8, queue_offset=30)]
     assert looked(commits) == PLAIN_PLAIN
@@ -162,9 +159,6 @@ def test_a_log_as_most_are_holds_nothing_of_what_releases_treat_differently() ->
     for text, without in [(b"", True), (properties(("UNIQ_KEY", "u")), False), (KEY, False),
         (properties(("TAGS", "a")), True)]:  # fmt: skip
         assert looked(log_of(properties=text)) == PLAIN_PLAIN._replace(index_without_keys=without)
-
-
-def test_only_what_matters_between_the_releases_is_looked_for() -> None:
     log = log_of(properties=b"a\x02")
     assert looked(log, ("5.3.3", "5.3.4")) == UNREAD
     assert looked(log, OLD_AND_NEW, PLAIN_PLAIN) == PLAIN_PLAIN
@@ -190,7 +184,7 @@ def asked(clues: list[Clue], hints: list[Clue], has: Has) -> str:
     return str(refused.value)
 
 
-def test_of_releases_that_write_the_same_the_newest() -> None:
+def test_of_releases_that_write_the_same_the_newest_or_the_user_is_asked() -> None:
     found = release_found(
         [Clue("a", "5.3.3"), Clue("b", "", "5.3.3"), Clue("a", "")], [], WHICH_PLAIN
     )
@@ -202,9 +196,6 @@ def test_of_releases_that_write_the_same_the_newest() -> None:
     assert release_found([SINCE_500, UNTIL_534], [hint], WHICH_PLAIN).release == "5.1.0"
     both = [hint, Clue("i", "5.4.0")]  # no release obeys both
     assert release_found([SINCE_500, UNTIL_534], both, WHICH_PLAIN).release == "5.3.4"
-
-
-def test_where_clues_do_not_tell_the_user_is_asked() -> None:
     text = asked([Clue("a", "5.4.0"), Clue("b", "", "4.9.7")], [], WHICH_PLAIN)
     assert "fit no single one: a; b" in text
     # The index differs from 4.7.1 and from 5.4.0 on; with new records much more does.
@@ -217,10 +208,7 @@ def test_where_clues_do_not_tell_the_user_is_asked() -> None:
     assert found.by.startswith("assumed, of 5.0.0 to ")
     assert found.alike.startswith("5.4.0 to ")
     assert re.search(r"^5\.4\.0 to \S+ assumed; 5\.0\.0 to .* would fit as well$", found.alike)
-
-
-def test_the_log_is_read_only_where_that_can_tell() -> None:
-    """Up to 4.9.0 properties are read in another way, which few logs show."""
+    # Up to 4.9.0 properties are read in another way, which few logs show.
     clues = [Clue("a", "4.7.1"), Clue("b", "", "5.3.4")]
     looks = []
 

@@ -90,7 +90,7 @@ def test_check_and_verify_want_no_option_but_the_release(name: str, release, tmp
     assert run(verify, str(store), rocketmq=release).same
 
 
-def test_what_was_found_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
+def test_what_was_found_is_shown_in_the_manifest_and_said_by_services(tmp_path, capsys) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     out = tmp_path / "out"
     summary = run(rebuild, str(store), str(out))
@@ -108,6 +108,10 @@ def test_what_was_found_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
     manifest["told"] = manifest.pop("discovered")  # as versions before wrote it
     (out / "manifest.json").write_text(json.dumps(manifest))
     assert run(verify, str(store), against=str(out)).same
+    store = as_left("small_all_5.3.3", tmp_path / "1")
+    assert main(["deliver-delayed", str(store), "--until", "2023-01-01", "--dry-run"]) == 1
+    errors = capsys.readouterr().err
+    assert "reput: as RocketMQ 5.3.4 would: 5.1.0 to 5.3.4 write the same\n" in errors
 
 
 def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) -> None:
@@ -127,7 +131,7 @@ def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) 
     assert lines[1].endswith("RocketMQ's default, as no file of the store shows another")
 
 
-def test_check_asks_for_no_release(tmp_path: Path) -> None:
+def test_check_asks_for_no_release_and_says_which_one_a_store_looks_like(tmp_path: Path) -> None:
     """With no derived file nothing is compared; and what is compared shows the release."""
     store = tmp_path / "alone"
     golden_stores.copy_input(golden_stores.unpack("small_all_5.3.3"), store)
@@ -138,6 +142,16 @@ def test_check_asks_for_no_release(tmp_path: Path) -> None:
         found = run(check, str(left))
         assert found.sound, text(found)
         assert run(verify, str(left)).same
+    store = as_left("small_all_5.3.3", tmp_path / "1")
+    found = run(check, str(store), rocketmq="5.5.0")
+    assert (found.sound, found.looks_like) == (False, "5.3.4")
+    assert "this looks like 5.3.4, not 5.5.0" in text(found)
+    assert "NOT sound" not in text(found)
+    queue = next((store / "consumequeue/Topic0").glob("*/*"))
+    queue.write_bytes(b"\1" + queue.read_bytes()[1:])
+    found = run(check, str(store), rocketmq="5.5.0")  # no release explains that
+    assert (found.sound, found.looks_like) == (False, "")
+    assert "NOT sound" in text(found)
 
 
 def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
@@ -159,13 +173,6 @@ def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
         shutil.rmtree(folder)
 
 
-def test_services_say_what_they_assume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = as_left("small_all_5.3.3", tmp_path)
-    assert main(["deliver-delayed", str(store), "--until", "2023-01-01", "--dry-run"]) == 1
-    errors = capsys.readouterr().err
-    assert "reput: as RocketMQ 5.3.4 would: 5.1.0 to 5.3.4 write the same\n" in errors
-
-
 def test_a_release_as_people_write_it() -> None:
     for rocketmq, wanted in [("5.3", "5.3.4"), ("v5.3.3", "5.3.3"), ("4.1", "4.1.0-incubating"),
         ("4.1.0", "4.1.0-incubating"), ("rocketmq-all-4.9.7", "4.9.7"),
@@ -174,19 +181,6 @@ def test_a_release_as_people_write_it() -> None:
     for rocketmq, near in [("5.3.9", "5.3."), ("4.9.70", "4.9.7")]:
         with pytest.raises(UnknownRelease, match=rf"did you mean {near}"):
             release_named(rocketmq)
-
-
-def test_check_says_which_release_a_store_looks_like(tmp_path: Path) -> None:
-    store = as_left("small_all_5.3.3", tmp_path)
-    found = run(check, str(store), rocketmq="5.5.0")
-    assert (found.sound, found.looks_like) == (False, "5.3.4")
-    assert "this looks like 5.3.4, not 5.5.0" in text(found)
-    assert "NOT sound" not in text(found)
-    queue = next((store / "consumequeue/Topic0").glob("*/*"))
-    queue.write_bytes(b"\1" + queue.read_bytes()[1:])
-    found = run(check, str(store), rocketmq="5.5.0")  # no release explains that
-    assert (found.sound, found.looks_like) == (False, "")
-    assert "NOT sound" in text(found)
 
 
 # --- options and evidence -----------------------------------------------------------------------
@@ -206,7 +200,7 @@ def test_an_option_agrees_with_the_files_or_is_refused(tmp_path: Path) -> None:
     assert set(discovered(store, **older).found) == {"maxHashSlotNum", "maxIndexNum"}
 
 
-def test_one_damaged_file_tells_nothing_and_stays_a_finding(tmp_path: Path) -> None:
+def test_damaged_or_hostile_files_tell_nothing_in_silence(tmp_path: Path) -> None:
     store = as_left("small_crc_5.4.0", tmp_path)
     os.truncate(sorted((store / "commitlog").iterdir())[0], 5000)
     queue = sorted((store / "consumequeue/SCHEDULE_TOPIC_XXXX").glob("*/*"))[0]
@@ -216,21 +210,7 @@ def test_one_damaged_file_tells_nothing_and_stays_a_finding(tmp_path: Path) -> N
     found = run(check, str(store), rocketmq="5.4.0")
     assert "has 5000 bytes, but mappedFileSizeCommitLog is 8192" in text(found)
     assert any(each.path == str(queue) for each in found.differences)
-
-
-def test_a_part_of_a_segment_is_doubted_and_not_recovered(tmp_path: Path) -> None:
-    store = as_left("tiny_5.3.3", tmp_path)
-    os.truncate(next((store / "commitlog").iterdir()), 16384)
-    found = discovered(store)
-    assert "it is a part of a larger segment" in found.torn
-    assert found.warnings == [found.torn]
-    with pytest.raises(StoreError, match="a part of a larger segment"):
-        run(recover, str(store), rocketmq="5.3.3")
-    assert discovered(store, **{SEGMENT: "262144"}).torn == ""
-
-
-def test_a_hostile_size_is_not_taken_in_silence(tmp_path: Path) -> None:
-    store = as_left("small_all_5.3.3", tmp_path)
+    store = as_left("small_all_5.3.3", tmp_path / "1")
     shutil.rmtree(store / "consumequeue")
     for number in range(2):
         queue = store / f"consumequeue/T/{number}"
@@ -241,10 +221,7 @@ def test_a_hostile_size_is_not_taken_in_silence(tmp_path: Path) -> None:
         discovered(store)
     assert discovered(store, **{QUEUE: "200000000"}).found.keys() == {
         SEGMENT, "maxHashSlotNum", "maxIndexNum"}  # fmt: skip
-
-
-def test_an_index_that_leads_nowhere_is_searched_in_vain(tmp_path: Path) -> None:
-    store = as_left("small_all_5.3.3", tmp_path)
+    store = as_left("small_all_5.3.3", tmp_path / "2")
     for path in (store / "index").iterdir():
         write_over(path, 16, b"\x7f" * 16)  # beginPhyOffset, endPhyOffset
     found = discovered(store)
@@ -252,10 +229,34 @@ def test_an_index_that_leads_nowhere_is_searched_in_vain(tmp_path: Path) -> None
     assert discovered(store, maxHashSlotNum="7", maxIndexNum="20").warnings == []
 
 
+def test_a_part_of_a_segment_or_one_of_no_shown_size_is_refused(tmp_path: Path) -> None:
+    store = as_left("tiny_5.3.3", tmp_path)
+    os.truncate(next((store / "commitlog").iterdir()), 16384)
+    found = discovered(store)
+    assert "it is a part of a larger segment" in found.torn
+    assert found.warnings == [found.torn]
+    with pytest.raises(StoreError, match="a part of a larger segment"):
+        run(recover, str(store), rocketmq="5.3.3")
+    assert discovered(store, **{SEGMENT: "262144"}).torn == ""
+    # `repair` guessed 1 GiB for a store of 16 MiB, and said to start a broker on it.
+    store = as_left("tiny_5.3.3", tmp_path / "1")
+    first, *others = sorted((store / "commitlog").iterdir())
+    for other in others:
+        other.unlink()
+    os.truncate(first, 5001)
+    found = discovered(store)
+    assert "8192 (8 KiB), 16384 (16 KiB)" in found.torn
+    assert "its broker.conf does: --broker-conf FILE" in found.torn
+    for command, more in ((repair, {"output": str(tmp_path / "1" / "copy")}), (recover, {})):
+        with pytest.raises(StoreError, match="no file shows how long"):
+            run(command, str(store), rocketmq="5.3.3", **more)
+    assert not discovered(store, **{SEGMENT: "262144"}).torn
+
+
 # --- a broker's configuration ---------------------------------------------------------------------
 
 
-def test_the_configuration_in_a_store_is_obeyed_and_shown(tmp_path: Path) -> None:
+def test_the_configuration_in_a_store_is_obeyed_and_shown_or_refused(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     conf = store / "config/broker.properties"
     conf.parent.mkdir(exist_ok=True)
@@ -268,12 +269,9 @@ def test_the_configuration_in_a_store_is_obeyed_and_shown(tmp_path: Path) -> Non
     assert any(f"{SEGMENT}=1073741824, but the store's files say 8192" in w for w in found.warnings)
     assert any("maxIndexNum='7 '" in warning for warning in found.warnings)
     assert discovered(store, messageDelayLevel="5s").settings["messageDelayLevel"] == "5s"
-
-
-def test_a_configuration_that_asks_for_rocksdb_is_obeyed_or_refused(tmp_path: Path) -> None:
-    store = as_left("small_all_5.3.3", tmp_path)
+    store = as_left("small_all_5.3.3", tmp_path / "1")
     (store / "broker.conf").write_text("storeType=defaultRocksDB\n")
-    built = run(rebuild, str(store), str(tmp_path / "out"), rocketmq="5.3.3")
+    built = run(rebuild, str(store), str(tmp_path / "1" / "out"), rocketmq="5.3.3")
     assert built.queues_in == "rocksdb"
     with pytest.raises(SettingError, match="reput does not build queues in RocksDB but by"):
         catch_up(str(store))
@@ -282,7 +280,7 @@ def test_a_configuration_that_asks_for_rocksdb_is_obeyed_or_refused(tmp_path: Pa
 # --- append ---------------------------------------------------------------------------------
 
 
-def test_a_new_store_is_of_the_newest_release(tmp_path: Path) -> None:
+def test_a_new_store_is_of_the_newest_release_and_append_asks_of_others(tmp_path: Path) -> None:
     reported: dict[str, Any] = {}
     with open_writer(str(tmp_path / "new"), discovered=reported) as writer:
         assert writer.profile.release == RELEASES[-1]
@@ -290,33 +288,14 @@ def test_a_new_store_is_of_the_newest_release(tmp_path: Path) -> None:
     assert reported.pop("rocketmq") == {"value": RELEASES[-1], "by": by}
     (zone,) = reported.values()  # of index files that are still to be named
     assert zone["by"].startswith("the time zone of this process")
-
-
-def test_append_asks_only_where_the_records_would_differ(tmp_path: Path) -> None:
-    store = as_left("small_all_4.9.7", tmp_path)
+    store = as_left("small_all_4.9.7", tmp_path / "1")
     with pytest.raises(UnknownRelease, match=r"4\.9\.8, 5\.0\.0 or 5\.1\.0 to 5"):
         open_writer(str(store))
     shutil.rmtree(store)
-    store = as_left("small_all_5.3.3", tmp_path)
+    store = as_left("small_all_5.3.3", tmp_path / "1")
     with open_writer(str(store), rocketmq="v5.3.3") as writer:
         assert writer.profile.release == "5.3.3"
         assert writer.sizes_found[SEGMENT] == 8192
-
-
-def test_a_size_that_no_file_shows_is_refused_with_those_that_would_fit(tmp_path: Path) -> None:
-    """`repair` guessed 1 GiB for a store of 16 MiB, and said to start a broker on it."""
-    store = as_left("tiny_5.3.3", tmp_path)
-    first, *others = sorted((store / "commitlog").iterdir())
-    for other in others:
-        other.unlink()
-    os.truncate(first, 5001)
-    found = discovered(store)
-    assert "8192 (8 KiB), 16384 (16 KiB)" in found.torn
-    assert "its broker.conf does: --broker-conf FILE" in found.torn
-    for command, more in ((repair, {"output": str(tmp_path / "copy")}), (recover, {})):
-        with pytest.raises(StoreError, match="no file shows how long"):
-            run(command, str(store), rocketmq="5.3.3", **more)
-    assert not discovered(store, **{SEGMENT: "262144"}).torn
 
 
 # --- What a store shows, as texts: sizes in whole units, and a line for each source.

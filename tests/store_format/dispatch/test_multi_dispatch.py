@@ -10,6 +10,7 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from tests.logs import Message, build_log, properties
 from tests.reference import derive
+from tests.store_format.damage.walked import reader
 
 SETTINGS = {"enableMultiDispatch": "true", "enableLmq": "true", "mappedFileSizeConsumeQueue": "200"}
 
@@ -17,13 +18,9 @@ SETTINGS = {"enableMultiDispatch": "true", "enableLmq": "true", "mappedFileSizeC
 def queues(messages: list[Message], release: str, **more: str) -> set[str]:
     """topic/queueId of each queue that a scan puts the messages into."""
     data = np.frombuffer(build_log(messages, 4096)[0], np.uint8)
-
-    def read(at: int, buffer: Any) -> None:
-        buffer[:] = data[at : at + len(buffer)]
-
     rules = scan_rules(profile(release), settings_from(SETTINGS, more, release=release), ())
     found = set()
-    for part in scan(read, Stretch(0, 4096, 0, 4096, 0), rules):
+    for part in scan(reader(data), Stretch(0, 4096, 0, 4096, 0), rules):
         if isinstance(part, Runs):
             found |= {f"{key.topic}/{key.queue_id}" for key in part.queues}
     return found

@@ -160,7 +160,15 @@ def test_grouping_keeps_the_order_within_a_queue(drawn, batch) -> None:
     assert len(runs.entries) == sum(46 if numbers[p.queue] in batch else 20 for p in puts)
 
 
-def test_one_room_serves_runs_of_any_length() -> None:
+def test_where_a_queue_starts_and_one_room_serves_runs_of_any_length() -> None:
+    for offset, batch, position in [(0, False, 0), (77, False, 77), (77, True, 0)]:
+        assert start_position(offset, batch) == position
+    last = LONG_MAX // 20
+    assert start_position(last - 1, False) == last - 1
+    for offset in (-1, last + 1, LONG_MAX, LONG_MIN):
+        with pytest.raises(ValueError, match="out of range"):
+            start_position(offset, False)
+        assert start_position(offset, True) == 0
     room = Room()
     for count in (3, 1, 7, 0, 5):
         puts = [Put(100 * n, 90 + n, n, tags=count) for n in range(count)]
@@ -172,14 +180,3 @@ def test_one_room_serves_runs_of_any_length() -> None:
 
 
 # A queue's first position
-
-
-def test_where_a_queue_starts() -> None:
-    for offset, batch, position in [(0, False, 0), (77, False, 77), (77, True, 0)]:
-        assert start_position(offset, batch) == position
-    last = LONG_MAX // 20
-    assert start_position(last - 1, False) == last - 1
-    for offset in (-1, last + 1, LONG_MAX, LONG_MIN):
-        with pytest.raises(ValueError, match="out of range"):
-            start_position(offset, False)
-        assert start_position(offset, True) == 0

@@ -14,7 +14,6 @@ from reput.store_format.dispatch.scan import (
     FIND_FIRST,
     NONE_FOUND,
     Buffers,
-    Bytes,
     End,
     IndexPuts,
     Runs,
@@ -28,6 +27,7 @@ from reput.store_format.release.profiles import Era, profile
 from reput.store_format.release.settings import Settings
 from reput.udfs.rebuild import scan as task_module
 from tests.logs import Message, build_log, properties
+from tests.store_format.damage.walked import reader
 
 SMALL, SEGMENT = 1 << 16, 1 << 17
 
@@ -43,10 +43,7 @@ def outcome(
     segment: bytes, most_queue_puts: int, **more: Any
 ) -> tuple[list[Any], dict[Any, bytes], End, int]:
     """(index puts, each queue's entries, the end, how often either was given), by further rules."""
-
-    def read(offset: int, buffer: Bytes) -> None:
-        buffer[:] = np.frombuffer(segment, np.uint8, len(buffer), offset)
-
+    read = reader(np.frombuffer(segment, np.uint8))
     puts: list[Any] = []
     entries: dict[Any, bytes] = {}
     given = 0
@@ -75,16 +72,14 @@ def small_log(count: int) -> bytes:
 
 
 def end_of(segment: bytes, start: int = 0, end: int = SMALL, first: int = 0) -> End:
-    def read(offset: int, buffer: Bytes) -> None:
-        buffer[:] = np.frombuffer(segment, np.uint8, len(buffer), offset)
-
+    read = reader(np.frombuffer(segment, np.uint8))
     rules = scan_rules(profile("5.3.3"), Settings(), ())
     *_, last = scan(read, Stretch(0, len(segment), start, end, first), rules)
     assert isinstance(last, End)
     return last
 
 
-def test_zeros_end_the_log_and_a_byte_after_it_is_reported() -> None:
+def test_a_stretch_ends_where_the_log_or_it_does() -> None:
     end = end_of(small_log(10))
     assert (end.fault, end.rest_is_zero, end.records) == (Fault.ZEROS, True, 10)
     end = end_of(small_log(10), start=1, first=FIND_FIRST)
@@ -100,9 +95,6 @@ def test_zeros_end_the_log_and_a_byte_after_it_is_reported() -> None:
     segment = build_log([Message(body=b"y" * 50_000)], SMALL)[0]
     end = end_of(segment, start=1000, end=2000, first=FIND_FIRST)
     assert (end.first, end.rest_is_zero) == (NONE_FOUND, False)
-
-
-def test_a_record_belongs_to_the_stretch_that_it_starts_in() -> None:
     size = end_of(small_log(1)).next
     left = end_of(small_log(10), end=size * 4 - 1)
     right = end_of(small_log(10), start=size * 4 - 1, first=FIND_FIRST)
@@ -166,7 +158,16 @@ def places_of(puts: list[tuple[int, int]]) -> list[int]:
     return sorted({place for place, _ in puts})
 
 
-def test_a_message_indexed_again_has_its_first_keys_before_all_of_them() -> None:
+def test_each_record_is_dispatched_by_its_own_release_and_as_often_as_it_was_indexed() -> None:
+    segment = log_of(50)
+    every = puts_by(segment)
+    border = places_of(every)[20]
+    eras = (Era(0, "5.3.3", ("5.3.3",)), Era(border, "5.3.3", ("5.3.3",)))
+    rules = scan_rules(profile("5.3.3"), Settings(), (), eras)
+    ((stop, older),) = rules.older
+    assert (stop, older) == (border, rules.dispatch)
+    unindexed = ((border, older._replace(index=False)),)
+    assert puts_by(segment, older=unindexed) == [p for p in every if p[0] >= border]
     for held in [1, 2, 4, 8, 10]:
         segment = log_of(50)
         once = puts_by(segment)
@@ -182,15 +183,3 @@ def test_a_message_indexed_again_has_its_first_keys_before_all_of_them() -> None
     held = 4 * scan_module.INDEX_PUTS
     again = puts_by(segment, again=((place, held),))
     assert len(again) == len(once) + held
-
-
-def test_each_record_is_dispatched_by_its_own_release() -> None:
-    segment = log_of(50)
-    every = puts_by(segment)
-    border = places_of(every)[20]
-    eras = (Era(0, "5.3.3", ("5.3.3",)), Era(border, "5.3.3", ("5.3.3",)))
-    rules = scan_rules(profile("5.3.3"), Settings(), (), eras)
-    ((stop, older),) = rules.older
-    assert (stop, older) == (border, rules.dispatch)
-    unindexed = ((border, older._replace(index=False)),)
-    assert puts_by(segment, older=unindexed) == [p for p in every if p[0] >= border]

@@ -8,11 +8,7 @@ import numpy as np
 
 from reput.store_format.fate.delays import Delayed, Read, concerns, judged, resolve, unread
 from reput.store_format.fate.gather import ENDED, MARK, SCHEDULE, WHEEL, Gathered
-from reput.store_format.fate.known import half_position, read_progress
-from reput.store_format.files.folder import Folder
-from reput.store_format.notes import Notes
 from reput.store_format.rocksdb.rows import Timers
-from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import HALF, T0, SmallLog
 
 LEVELS = {1: 1000, 2: 5000, 3: 60_000}
@@ -61,7 +57,7 @@ def test_delivered_or_due_by_the_offset_of_its_level(log: SmallLog) -> None:
     assert states(log, read(l1=1)) == ["never delivered", "late"]
 
 
-def test_a_record_of_another_place_is_no_delivery(log: SmallLog) -> None:
+def test_a_delivery_is_of_the_place_and_the_oldest_message(log: SmallLog) -> None:
     for other in [{"topic": "Others"}, {"born_timestamp": 5}, {"reconsume_times": 1},
         {"queue_id": 2}]:  # fmt: skip
         log = SmallLog()
@@ -80,9 +76,7 @@ def test_a_record_of_another_place_is_no_delivery(log: SmallLog) -> None:
     log.deliver("a")
     log.delay("a", 1)
     assert states(log, read(l1=1)) == ["never delivered"]
-
-
-def test_of_equal_messages_the_oldest_is_delivered_first(log: SmallLog) -> None:
+    log = SmallLog()
     log.delay("a", 1)
     log.delay("a", 1)
     end = log.deliver("a")
@@ -189,25 +183,6 @@ def test_who_cannot_be_delivered_is_named(log: SmallLog) -> None:
     said = [str(each) for each in gathered.skipped + unread(gathered, LEVELS)]
     assert not [text for text in said if "evil" in text]
     assert said[0] == "physical 0: REAL_QID is not a number: it cannot be delivered"
-
-
-def test_a_broker_s_files() -> None:
-    config = "store/config"
-    check = b"".join(number.to_bytes(8, "big") for number in (7, 8, 9, 10))
-    files = {
-        f"{config}/delayOffset.json": b'{"dataVersion":{},"offsetTable":{3:12,4 :5\n,\n18: 7}}',
-        f"{config}/timercheck": check.ljust(4096, b"\0"), f"{config}/consumerOffset.json": (
-        b'{"offsetTable":{"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:4},'
-        b'"%RETRY%{1:2@g":{0:1}}}'), "store/abort": b""}  # fmt: skip
-    storage = MemoryStorage(files)
-    found = read_progress(Folder(storage, "store"), Notes())._replace(in_wheel=None)
-    assert found == Read({3: 12, 4: 5, 18: 7}, 9, 7, False)
-    assert half_position(Folder(storage, "store"), Notes()) == 4
-    files[f"{config}/delayOffset.json.bak"] = files.pop(f"{config}/delayOffset.json")
-    assert read_progress(Folder(MemoryStorage(files), "store"), Notes()).levels == found.levels
-    empty = MemoryStorage({})
-    assert read_progress(Folder(empty, "store"), Notes())._replace(in_wheel=None) == NOTHING
-    assert half_position(Folder(empty, "store"), Notes()) == 0
 
 
 def test_what_waits_by_the_hundred_thousand_takes_no_seconds() -> None:

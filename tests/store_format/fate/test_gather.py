@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 from reput.store_format.fate.gather import (
     BAD_CHECKS,
@@ -43,7 +42,7 @@ def everything(marks: Any) -> Any:
     return np.ones(len(marks), np.bool_)
 
 
-def test_a_pass_takes_what_is_wanted_and_names_what_cannot_be_read(log: SmallLog) -> None:
+def test_a_pass_takes_what_is_wanted_and_reads_on_behind_damage(log: SmallLog) -> None:
     log.put("Plain")
     half = log.half("k")
     op = log.op(b"0,5,")
@@ -78,18 +77,6 @@ def test_a_pass_takes_what_is_wanted_and_names_what_cannot_be_read(log: SmallLog
         named, wrong = named_by_op(500, 9, properties, b"7,3,")
         assert named.tolist() == ([(3, 500, 9), (7, 500, 9)] if is_one else [])
         assert wrong == ([] if is_one else [Skipped(500, "TAGS", "of an op message is not d")])
-
-
-def _gathered(storage: MemoryStorage, *lengths: int) -> Gathered:
-    segments, start = [], 0
-    for number, length in enumerate(lengths):
-        segments.append(Segment(f"store/commitlog/{number}", start, FileState(length, 0, 0)))
-        start += length
-    with LogReader(storage, segments, RecordRules(True, True)) as log:
-        return gather(log, everything, False)
-
-
-def test_behind_damage_the_next_segment_is_read() -> None:
     first, second = SmallLog(), SmallLog(start=SEGMENT)
     first.half("a")
     bad = first.half("b")
@@ -102,6 +89,15 @@ def test_behind_damage_the_next_segment_is_read() -> None:
     found = _gathered(storage, SEGMENT, SEGMENT)
     assert found.marks["physicalOffset"].tolist() == [0, last]
     assert ([each.place for each in found.breaks], found.unread_to) == ([bad], SEGMENT)
+
+
+def _gathered(storage: MemoryStorage, *lengths: int) -> Gathered:
+    segments, start = [], 0
+    for number, length in enumerate(lengths):
+        segments.append(Segment(f"store/commitlog/{number}", start, FileState(length, 0, 0)))
+        start += length
+    with LogReader(storage, segments, RecordRules(True, True)) as log:
+        return gather(log, everything, False)
 
 
 # --- One small row for each record that a broker's own services have touched.
@@ -142,7 +138,7 @@ def test_a_record_is_marked_by_its_topic_or_transaction_or_where_it_goes(log: Sm
     assert len(marks(log, every=True)) == 16
 
 
-def test_a_delivery_has_the_home_of_the_message_that_waited(log: SmallLog) -> None:
+def test_a_delivery_has_the_home_of_the_message_that_waited_and_numbers_have_flaws(log) -> None:
     """Topic, queue, UNIQ_KEY, bornTimestamp and reconsumeTimes are copied."""
     log.delay("k", 3)
     log.timer("k", 5000)
@@ -156,26 +152,23 @@ def test_a_delivery_has_the_home_of_the_message_that_waited(log: SmallLog) -> No
     homes = marks(log)["home"].tolist()
     assert len(set(homes[:4])) == 1
     assert len(set(homes[3:])) == 6
-
-
-@pytest.mark.parametrize(("topic", "pairs", "flaws"), [
-    (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "1"}, 0),
-    (logs.SCHEDULE, {"REAL_QID": "1"}, NO_REAL_TOPIC),
-    (logs.SCHEDULE, {"REAL_TOPIC": "T"}, BAD_REAL_QID),
-    (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": str(1 << 31)}, BAD_REAL_QID),
-    (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "-1"}, 0),
-    (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1", "TIMER_OUT_MS": "9"}, 0),
-    (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1"}, BAD_OUT),
-    (logs.WHEEL, {"TIMER_OUT_MS": str(1 << 63)}, NO_REAL_TOPIC | BAD_REAL_QID | BAD_OUT),
-    (logs.HALF, {}, 0), (logs.HALF, {"TRANSACTION_CHECK_TIMES": "1x"}, BAD_CHECKS),
-    (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": ""}, 0),  # no value, no property
-    (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, BAD_PREPARED),
-    (logs.DISCARDED, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, 0),
-    (logs.ROCKSDB_OP, {"TRANS_OFFSET": "7"}, 0), (logs.ROCKSDB_OP, {}, BAD_HALF_PLACE),
-    ("Plain", {"REAL_TOPIC": "T", "TIMER_OUT_MS": "x"}, 0)])  # fmt: skip
-def test_numbers_that_cannot_be_read_are_flaws(log, topic, pairs, flaws) -> None:
-    log.put(topic, 0, *pairs.items())
-    assert marks(log)["flaws"].tolist() == [flaws]
+    for topic, pairs, flaws in [(logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "1"}, 0),
+        (logs.SCHEDULE, {"REAL_QID": "1"}, NO_REAL_TOPIC),
+        (logs.SCHEDULE, {"REAL_TOPIC": "T"}, BAD_REAL_QID),
+        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": str(1 << 31)}, BAD_REAL_QID),
+        (logs.SCHEDULE, {"REAL_TOPIC": "T", "REAL_QID": "-1"}, 0),
+        (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1", "TIMER_OUT_MS": "9"}, 0),
+        (logs.WHEEL, {"REAL_TOPIC": "T", "REAL_QID": "1"}, BAD_OUT),
+        (logs.WHEEL, {"TIMER_OUT_MS": str(1 << 63)}, NO_REAL_TOPIC | BAD_REAL_QID | BAD_OUT),
+        (logs.HALF, {}, 0), (logs.HALF, {"TRANSACTION_CHECK_TIMES": "1x"}, BAD_CHECKS),
+        (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": ""}, 0),  # no value, no property
+        (logs.HALF, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, BAD_PREPARED),
+        (logs.DISCARDED, {"TRAN_PREPARED_QUEUE_OFFSET": "x"}, 0),
+        (logs.ROCKSDB_OP, {"TRANS_OFFSET": "7"}, 0), (logs.ROCKSDB_OP, {}, BAD_HALF_PLACE),
+        ("Plain", {"REAL_TOPIC": "T", "TIMER_OUT_MS": "x"}, 0)]:  # fmt: skip
+        log = SmallLog()
+        log.put(topic, 0, *pairs.items())
+        assert marks(log)["flaws"].tolist() == [flaws]
 
 
 def test_a_half_message_says_how_often_it_was_checked_and_a_timer_is_recalled(log) -> None:

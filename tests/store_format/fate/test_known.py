@@ -43,7 +43,7 @@ def store(**files: Any) -> MemoryStorage:
         for path, raw in files.items()})  # fmt: skip
 
 
-def test_offsets_by_level_and_whether_the_broker_runs() -> None:
+def test_offsets_the_timer_wheel_and_half_messages_are_known_by_their_files() -> None:
     found = read_progress(Folder(MemoryStorage(), "store"), Notes())
     assert (found.levels, found.timer_position, found.timer_read) == (None, None, 0)
     assert found.stopped
@@ -55,9 +55,6 @@ def test_offsets_by_level_and_whether_the_broker_runs() -> None:
         noted = Notes()
         found = read_progress(Folder(MemoryStorage({f"store/{LEVELS}": raw}), "store"), noted)
         assert (found.levels, len(noted.lines)) == (levels, notes)
-
-
-def test_where_the_timer_wheel_stands_and_who_waits_in_it() -> None:
     for length, position, read in [(4096, 9, 77), (32, 9, 77), (31, None, 0), (0, None, 0)]:
         raw = struct.pack(">qqqq", 77, 1, 9, 2).ljust(4096, b"\0")[:length]
         found = read_progress(Folder(store(config__timercheck=raw), "store"), Notes())

@@ -1,7 +1,5 @@
 """One message's life, event by event, as its records show it."""
 
-import pytest
-
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.gather import gather
 from reput.store_format.fate.trace import Event, Follows, TraceSettings, events
@@ -21,19 +19,33 @@ def names(log: SmallLog, key: str = "k", origin: str = "") -> list[str]:
     return [each.event for each in traced(log, key, origin)]
 
 
-@pytest.mark.parametrize(("topic", "flags", "event"), [
-    ("Orders", 0, "put"), ("Orders", 4, "half"), ("Orders", 8, "committed"),
-    ("Orders", 12, "rolled back"), ("%RETRY%g", 0, "retried"), ("%DLQ%g", 0, "dead-lettered"),
-    (DISCARDED, 0, "discarded"), (HALF, 0, "half")])  # fmt: skip
-def test_one_record_shows_one_event(log: SmallLog, topic: str, flags: int, event: str) -> None:
-    place = log.put(topic, 2, ("UNIQ_KEY", "k"), sys_flag=flags, reconsume_times=4)
-    (found,) = traced(log)
-    assert found.event == event
-    assert (found.topic, found.queue_id, found.physical_offset) == (topic, 2, place)
-    assert (found.store_timestamp, found.reconsume_times) == (T0, 4)
+def test_one_record_shows_one_event_and_a_transaction_its_end(log: SmallLog) -> None:
+    for topic, flags, event in [("Orders", 0, "put"), ("Orders", 4, "half"),
+        ("Orders", 8, "committed"), ("Orders", 12, "rolled back"), ("%RETRY%g", 0, "retried"),
+        ("%DLQ%g", 0, "dead-lettered"), (DISCARDED, 0, "discarded"),
+        (HALF, 0, "half")]:  # fmt: skip
+        log = SmallLog()
+        place = log.put(topic, 2, ("UNIQ_KEY", "k"), sys_flag=flags, reconsume_times=4)
+        (found,) = traced(log)
+        assert found.event == event
+        assert (found.topic, found.queue_id, found.physical_offset) == (topic, 2, place)
+        assert (found.store_timestamp, found.reconsume_times) == (T0, 4)
+    for committed in [True, False]:
+        log = SmallLog()
+        half = log.half("k")
+        log.half("k", ("TRANSACTION_CHECK_TIMES", "1"), ("TRAN_PREPARED_QUEUE_OFFSET", "0"))
+        if committed:
+            log.commit(half, "k")
+        log.op(b"9,")
+        log.op(b"0,1,")
+        end = ["committed"] if committed else []
+        assert names(log) == ["half", "checked", *end, "op"]
+        first = traced(log)[0]
+        assert (first.checks, first.real_topic) == (0, "Orders")
+        assert str(first.state).startswith("committed" if committed else "rolled back")
 
 
-def test_a_delayed_message_or_timer_waits_until_its_delivery(log: SmallLog) -> None:
+def test_a_waiting_message_and_an_op_message_behind_it(log: SmallLog) -> None:
     log.delay("k", 2)
     log.deliver("k")
     log.deliver("k")
@@ -56,25 +68,8 @@ def test_a_delayed_message_or_timer_waits_until_its_delivery(log: SmallLog) -> N
     log.timer("k", T0 + 9000, ("TIMER_DEL_UNIQKEY", "Orders+k"))
     found = traced(log)[-1]
     assert (found.event, found.topic, found.due) == ("recalled", WHEEL, T0 + 9000)
-
-
-@pytest.mark.parametrize("committed", [True, False])
-def test_a_transaction_from_its_half_message_to_its_end(log: SmallLog, committed: bool) -> None:
-    half = log.half("k")
-    log.half("k", ("TRANSACTION_CHECK_TIMES", "1"), ("TRAN_PREPARED_QUEUE_OFFSET", "0"))
-    if committed:
-        log.commit(half, "k")
-    log.op(b"9,")
-    log.op(b"0,1,")
-    end = ["committed"] if committed else []
-    assert names(log) == ["half", "checked", *end, "op"]
-    first = traced(log)[0]
-    assert (first.checks, first.real_topic) == (0, "Orders")
-    assert str(first.state).startswith("committed" if committed else "rolled back")
-
-
-def test_an_op_message_before_the_half_message_is_of_another_one(log: SmallLog) -> None:
-    """Queue offsets begin anew where the half topic was deleted, or its queue lost its start."""
+    # Queue offsets begin anew where the half topic was deleted, or its queue lost its start.
+    log = SmallLog()
     log.op(b"0,")
     log.half("k")
     assert names(log) == ["half"]

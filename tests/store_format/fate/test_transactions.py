@@ -34,7 +34,7 @@ def states(log: SmallLog, half_position: int = 0) -> list[str]:
     return [each.state for each in resolved(log, half_position)]
 
 
-def test_a_half_message_ends_with_a_commit_or_an_op_or_is_pending(log: SmallLog) -> None:
+def test_a_half_message_ends_with_a_commit_of_its_place_or_key_or_with_an_op(log: SmallLog) -> None:
     log.put("Orders")
     at = log.half("a")
     log.put("Orders")
@@ -52,9 +52,7 @@ def test_a_half_message_ends_with_a_commit_or_an_op_or_is_pending(log: SmallLog)
     op = log.op(b"1,")
     assert states(log) == ["pending", "rolled back", "pending"]
     assert resolved(log)[1] == Transaction(TransactionState.ROLLED_BACK, at, at, 1, 0, 0, op, op)
-
-
-def test_a_commit_is_found_by_its_place_or_key(log: SmallLog) -> None:
+    log = SmallLog()
     first, second = log.half("a"), log.half("b")
     log.commit(second, "b")
     assert states(log) == ["pending", "committed"]
@@ -135,7 +133,7 @@ def test_what_is_checked_too_often_is_discarded_or_abandoned(log: SmallLog) -> N
     assert states(log, half_position=1) == ["abandoned", "pending"]
 
 
-def test_an_op_names_the_newest_half_message_before_it(log: SmallLog) -> None:
+def test_an_op_names_the_newest_half_message_before_it_by_its_offsets(log: SmallLog) -> None:
     """After a crash queue offsets may be given again."""
     log.half("a")
     log.positions[HALF, 0] = 0
@@ -155,9 +153,7 @@ def test_an_op_names_the_newest_half_message_before_it(log: SmallLog) -> None:
     for _ in range(2):
         log.put(HALF, 0, ("REAL_TOPIC", "Orders"), ("REAL_QID", "1"))
     assert states(log) == ["pending", "pending"]
-
-
-def test_offsets_in_an_op_and_what_is_wrong_is_named_without_its_value(log: SmallLog) -> None:
+    log = SmallLog()
     for body, offsets, bad in [(b"12", [12], 0), (b"12,13,", [12, 13], 0),
         (b"13,12,13,,", [12, 13], 0), (b"12,x,14", [12, 14], 1), (b"12,,14,", [12, 14], 1),
         (b"", [], 1), (b",,,", [], 1), (b"\xff\x00\x1b[2J", [], 1), (b"-3,+5,", [5], 0),
@@ -196,7 +192,7 @@ def test_half_messages_by_the_hundred_thousand_take_no_seconds() -> None:
 # Half messages of transRocksDBEnable; tests/store_format/fate/test_lived.py has a real broker's
 
 
-def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key(log: SmallLog) -> None:
+def test_what_is_in_rocksdb_is_known_by_its_place_and_key(log: SmallLog) -> None:
     first, second, third = log.rocksdb_half("a"), log.rocksdb_half("b"), log.rocksdb_half("c")
     log.op(b"0,1,2,")  # of the other topic's queue
     log.rocksdb_op(first, "z")
@@ -212,9 +208,7 @@ def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key(log: SmallLo
         f"physical {at}: TRANS_OFFSET of an op message is not a number"
     ]
     assert states(log) == ["pending"]
-
-
-def test_what_is_in_rocksdb_stays_pending_or_was_given_up_there(log: SmallLog) -> None:
+    log = SmallLog()
     at = log.rocksdb_half("a")
     log.half("b")
     assert states(log, half_position=7) == ["pending", "abandoned"]

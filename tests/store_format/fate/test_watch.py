@@ -97,7 +97,7 @@ def test_a_delivery_is_kept_until_its_broker_has_noted_it(watch, tmp_path: Path)
     assert waits == [(1, 1), (0, 2), (0, 0), (0, 0)]
 
 
-def test_a_still_store_is_read_no_more(watch, tmp_path: Path) -> None:
+def test_a_still_store_is_read_no_more_and_lags_follow_offsets(watch, tmp_path: Path) -> None:
     built = Built().put("T", count=60).derive()
     offsets = {"offsetTable": {"T@g": {"0": 17}, "T@h": {"0": 60}, "Gone@g": {"0": 4}}}
     store = built.file("config/consumerOffset.json", json.dumps(offsets)).write(tmp_path)
@@ -110,35 +110,38 @@ def test_a_still_store_is_read_no_more(watch, tmp_path: Path) -> None:
         found.look()
     assert found.groups == groups
     assert files.read - before < 100
-
-
-def test_a_group_s_lag_follows_its_offset_and_the_log(watch, tmp_path: Path) -> None:
     built = Built(extra_segments=1).put("T", count=9).derive()
-    at = built.write(tmp_path)
+    at = built.write(tmp_path / "1")
     found, _ = watch(at, built.given())
     for count, offset in ((0, 3), (2, 3), (2, 11), (0, 13), (30, 13)):
         built.put("T", count=count).derive()
         offsets = json.dumps({"offsetTable": {"T@g": {"0": offset}}})
-        built.file("config/consumerOffset.json", offsets).write(tmp_path)
+        built.file("config/consumerOffset.json", offsets).write(tmp_path / "1")
         found.look()
         (group,) = found.groups
         ends = len(built.messages)
         assert (group.max_offset, group.lag) == (ends, ends - offset)
         assert group.lag_seconds == ends - 1 - min(offset, ends - 1)
         assert found.newest == T0 + 1000 * (ends - 1)
-
-
-def test_what_no_queue_has_yet_was_stored_after_the_look_before(watch, tmp_path: Path) -> None:
     built = Built().put("T", count=4).derive()
     offsets = json.dumps({"offsetTable": {"T@g": {"0": 4}}})
-    built.file("config/consumerOffset.json", offsets).write(tmp_path)
-    found, _ = watch(tmp_path, built.given())
+    built.file("config/consumerOffset.json", offsets).write(tmp_path / "2")
+    found, _ = watch(tmp_path / "2", built.given())
     found.look()
-    built.put("T", count=3).write(tmp_path)
+    built.put("T", count=3).write(tmp_path / "2")
     found.look()
     assert [(each.lag, each.lag_seconds) for each in found.groups] == [(3, 6 - 3)]
     found.look()
     assert [each.lag_seconds for each in found.groups] == [None]  # nobody dispatches it
+    # As RocketMQ fills a file up to the queue's first position (fillPreBlank).
+    built = Built().put("T", count=9).derive()
+    built.damage("consumequeue/T/0", 0, struct.pack(">qiq", 0, 0x7FFFFFFF, 0) * 4)
+    offsets = json.dumps({"offsetTable": {"T@g": {"0": 1}}})
+    found, _ = watch(
+        built.file("config/consumerOffset.json", offsets).write(tmp_path / "3"), built.given()
+    )
+    found.look()
+    assert [each.lag_seconds for each in found.groups] == [8 - 4]
 
 
 def test_a_store_that_is_opened_anew_leaves_nothing(watch, tmp_path: Path) -> None:
@@ -193,7 +196,7 @@ def test_where_a_broker_is_writing_nothing_is_damaged(writing, watch, tmp_path: 
     assert (found.put["T"][0], found.damaged) == (10, 0)
 
 
-def test_a_clock_that_was_set_back_stops_nothing(watch, tmp_path: Path) -> None:
+def test_a_clock_set_back_or_another_store_in_its_place_is_looked_at(watch, tmp_path: Path) -> None:
     built = Built({"mappedFileSizeCommitLog": 1 << 16}).put("T", count=6)
     store = built.write(tmp_path)
     found, _ = watch(store, built.given())
@@ -203,6 +206,28 @@ def test_a_clock_that_was_set_back_stops_nothing(watch, tmp_path: Path) -> None:
         built.put("T", store_timestamp=T0 + n).write(tmp_path)
         found.look()
     assert found.put["T"][0] == 14
+    built = Built().put("T", count=60)
+    store = built.write(tmp_path / "1")
+    found, _ = watch(store, built.given())
+    found.look()
+    for name in (store / "commitlog").iterdir():
+        name.unlink()
+    Built().put("U", count=2).write(tmp_path / "1")
+    found.look()
+    assert found.put == {"U": (2, found.put["U"][1])}
+    built = Built().put("T", count=60).put("U", count=3)
+    store = built.derive().write(tmp_path / "2")
+    found, _ = watch(store, built.given())
+    found.look()
+    assert found.held() == found.put
+    sorted((store / "commitlog").iterdir())[0].unlink()
+    gone = sum(place < 2048 for place in built.places())
+    found.look()
+    first, _ = watch(store, built.given())
+    first.look()
+    assert found.held() == first.held() == first.put
+    assert [found.put["T"][0], first.put["T"][0]] == [60, 60 - gone]
+    assert found.oldest == T0 + gone * 1000
 
 
 def test_damage_is_counted_once_the_log_went_on_behind_it(watch, tmp_path: Path) -> None:
@@ -221,22 +246,6 @@ def test_damage_is_counted_once_the_log_went_on_behind_it(watch, tmp_path: Path)
     found.look()
     assert found.damaged == first.damaged == 1
     assert found.put == first.put
-
-
-def test_what_expires_is_held_no_more_and_stays_counted(watch, tmp_path: Path) -> None:
-    built = Built().put("T", count=60).put("U", count=3)
-    store = built.derive().write(tmp_path)
-    found, _ = watch(store, built.given())
-    found.look()
-    assert found.held() == found.put
-    sorted((store / "commitlog").iterdir())[0].unlink()
-    gone = sum(place < 2048 for place in built.places())
-    found.look()
-    first, _ = watch(store, built.given())
-    first.look()
-    assert found.held() == first.held() == first.put
-    assert [found.put["T"][0], first.put["T"][0]] == [60, 60 - gone]
-    assert found.oldest == T0 + gone * 1000
 
 
 def test_a_look_that_failed_loses_nothing(watch, tmp_path: Path) -> None:
@@ -258,18 +267,6 @@ def test_a_look_that_failed_loses_nothing(watch, tmp_path: Path) -> None:
 
 def fails(*_: object) -> None:
     raise OSError("for a test")
-
-
-def test_another_store_in_its_place_is_looked_at_anew(watch, tmp_path: Path) -> None:
-    built = Built().put("T", count=60)
-    store = built.write(tmp_path)
-    found, _ = watch(store, built.given())
-    found.look()
-    for name in (store / "commitlog").iterdir():
-        name.unlink()
-    Built().put("U", count=2).write(tmp_path)
-    found.look()
-    assert found.put == {"U": (2, found.put["U"][1])}
 
 
 def test_a_topic_made_again_begins_anew_and_one_of_which_nothing_is_left_goes(
@@ -322,18 +319,6 @@ def test_ends_and_lags_are_those_that_queues_and_groups_show(watch, tmp_path: Pa
         assert sorted(found.groups) == sorted(opened.groups())
     assert found.ends() == {("T", 0): 30, ("U", 0): 30, ("V", 0): 1}
     assert found.newest == max(row.max_timestamp for row in rows) == T0 + 59_000
-
-
-def test_a_queue_that_begins_within_a_file_has_lags(watch, tmp_path: Path) -> None:
-    """As RocketMQ fills a file up to the queue's first position (fillPreBlank)."""
-    built = Built().put("T", count=9).derive()
-    built.damage("consumequeue/T/0", 0, struct.pack(">qiq", 0, 0x7FFFFFFF, 0) * 4)
-    offsets = json.dumps({"offsetTable": {"T@g": {"0": 1}}})
-    found, _ = watch(
-        built.file("config/consumerOffset.json", offsets).write(tmp_path), built.given()
-    )
-    found.look()
-    assert [each.lag_seconds for each in found.groups] == [8 - 4]
 
 
 def test_what_waits_follows_a_broker_s_notes_where_the_log_is_still(watch, tmp_path: Path) -> None:

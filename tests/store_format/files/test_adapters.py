@@ -66,7 +66,7 @@ def read(reader: Reader, at: int, length: int) -> list[int]:
     return buffer.tolist()
 
 
-def test_reads_of_a_few_bytes_cost_one_read_of_a_block() -> None:
+def test_reads_cost_one_block_and_the_one_used_longest_ago_goes_first() -> None:
     storage = Counted()
     reader = BlockCache(storage).open("file")
     for at in (5, 0, BLOCK_BYTES - 1, 5):
@@ -82,9 +82,6 @@ def test_reads_of_a_few_bytes_cost_one_read_of_a_block() -> None:
     assert len(read(reader, SIZE - 1, 1)) == 1
     with pytest.raises(StoreChanged, match=f"ends before offset {SIZE + 1}"):
         read(reader, SIZE - 1, 2)
-
-
-def test_blocks_are_of_one_file_and_the_one_used_longest_ago_goes_first() -> None:
     storage = Counted((BLOCKS_MOST + 1) * BLOCK_BYTES)
     cache = BlockCache(storage)
     reader = cache.open("file")
@@ -177,22 +174,15 @@ def read_patches(overlays: list[Overlay], at: int, length: int) -> bytes:
     return buffer.tobytes()
 
 
-@pytest.mark.parametrize(("at", "length", "found"), [
-    (0, 10, b"012abc6789"), (0, 3, b"012"), (0, 4, b"012a"), (4, 1, b"b"), (5, 5, b"c6789"),
-    (6, 4, b"6789"), (4, 0, b"")])  # fmt: skip
-def test_a_read_sees_as_much_of_an_overlay_as_it_covers(at: int, length: int, found: bytes) -> None:
-    assert read_patches([Overlay(3, b"abc")], at, length) == found
-
-
-def test_of_overlays_that_overlap_the_last_counts_and_none_makes_a_file_longer() -> None:
+def test_of_overlays_a_read_sees_what_it_covers_and_the_last_counts() -> None:
+    for at, length, found in [(0, 10, b"012abc6789"), (0, 3, b"012"), (0, 4, b"012a"), (4, 1, b"b"),
+        (5, 5, b"c6789"), (6, 4, b"6789"), (4, 0, b"")]:  # fmt: skip
+        assert read_patches([Overlay(3, b"abc")], at, length) == found
     assert (read_patches([Overlay(2, b"abcd"), Overlay(4, b"XY"), Overlay(9, b"")], 0,
         10) == b"01abXY6789")  # fmt: skip
     assert read_patches([Overlay(8, b"abcdef")], 0, 10) == b"01234567ab"
     with pytest.raises(StoreChanged):
         read_patches([Overlay(8, b"abcdef")], 0, 11)
-
-
-def test_other_files_are_as_they_were_and_patches_go_to_other_processes() -> None:
     storage = MemoryStorage({"s/a": DATA, "s/b": DATA})
     patched = Patched(storage, {"s/a": [Overlay(0, b"x")]})
     buffer = np.empty(2, np.uint8)
@@ -219,7 +209,7 @@ class Inverting(ReadBy):
         return Inverted(self.storage.open(path, state))
 
 
-def test_a_subclass_changes_what_it_reads_and_closes_the_file_below() -> None:
+def test_a_subclass_changes_what_it_reads_and_segments_of_any_size_stay_so() -> None:
     storage = Inverting(WatchedStorage({"store/a": b"\x00\x01\x02\xff"}))
     reader, buffer = storage.open("store/a"), np.zeros(2, np.uint8)
     reader.read_into(1, buffer)
@@ -243,15 +233,12 @@ def test_a_subclass_changes_what_it_reads_and_closes_the_file_below() -> None:
         storage.list("other")
     with pytest.raises(NotADirectoryError):
         storage.list("store/a")
-
-
-@pytest.mark.parametrize("back_to_back", [False, True])
-def test_segments_of_any_size_stay_so(back_to_back: bool) -> None:
-    below: InputStorage = MemoryStorage()
-    if back_to_back:
-        below.back_to_back = True  # type: ignore[attr-defined]
-    storage: InputStorage = Inverting(Inverting(below))
-    assert storage.back_to_back == back_to_back
+    for back_to_back in [False, True]:
+        below: InputStorage = MemoryStorage()
+        if back_to_back:
+            below.back_to_back = True  # type: ignore[attr-defined]
+        storage: InputStorage = Inverting(Inverting(below))
+        assert storage.back_to_back == back_to_back
 
 
 # --- A writer's files, listed and read as a storage is.

@@ -50,9 +50,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_files_and_changes_are_seen(folder: Path) -> None:
+def test_files_and_changes_are_seen(folder: Path, tmp_path: Path) -> None:
     battery.check_files(ArrowStorage(), f"{URL}/files")
     battery.check_changes(ArrowStorage(), f"{URL}/changes")
+    battery.upload(battery.golden().input, ArrowStorage(), f"{URL}/store")
+    battery.rebuild(f"{URL}/store", f"{URL}/out")
+    battery.check_output(f"{URL}/out", tmp_path)
+    battery.rebuild(f"{URL}/store", f"{URL}/out", replace=True)
+    assert (folder / "bucket/out" / MANIFEST).exists()
+    assert not (folder / "bucket/out" / UNFINISHED).exists()
+    assert battery.look(f"{URL}/store", f"{URL}/out").same
 
 
 def test_a_file_that_changes_or_ends_early_while_it_is_read(folder: Path) -> None:
@@ -75,31 +82,18 @@ def test_a_file_that_changes_or_ends_early_while_it_is_read(folder: Path) -> Non
     assert not (folder / "bucket/half/file").exists()
 
 
-def test_rebuilt_there_and_replaced(folder: Path, tmp_path: Path) -> None:
-    battery.upload(battery.golden().input, ArrowStorage(), f"{URL}/store")
-    battery.rebuild(f"{URL}/store", f"{URL}/out")
-    battery.check_output(f"{URL}/out", tmp_path)
-    battery.rebuild(f"{URL}/store", f"{URL}/out", replace=True)
-    assert (folder / "bucket/out" / MANIFEST).exists()
-    assert not (folder / "bucket/out" / UNFINISHED).exists()
-    assert battery.look(f"{URL}/store", f"{URL}/out").same
-
-
-@pytest.mark.parametrize(("url", "kind", "path", "resolved"), [
-    ("gs://b/a/c/", "gs", "b/a/c", "gs://b/a/c"), ("GCS://b//a", "gs", "b/a", "gs://b/a"),
-    ("abfs://c@acc.dfs.core.windows.net/a", "abfss", "c/a", "abfss://c@acc.dfs.core.windows.net/a"),
-    ("hdfs://nn:8020/a/b", "hdfs", "/a/b", "hdfs://nn:8020/a/b")])  # fmt: skip
-def test_urls(url: str, kind: str, path: str, resolved: str) -> None:
-    place = arrow._place(url)
-    assert (place.kind, place.path) == (kind, path)
-    assert storage_for(url).resolve(url) == resolved
-
-
-@pytest.mark.parametrize("url", ["gs://", "abfss://user:secret@acc/x", "gs:///x"])
-def test_a_url_that_is_none_is_refused_and_a_password_not_repeated(url: str) -> None:
-    with pytest.raises(StoreError) as refused:
-        ArrowStorage().resolve(url)
-    assert "secret@" not in str(refused.value)
+def test_urls_and_what_is_none() -> None:
+    for url, kind, path, resolved in [("gs://b/a/c/", "gs", "b/a/c", "gs://b/a/c"),
+        ("GCS://b//a", "gs", "b/a", "gs://b/a"), ("abfs://c@acc.dfs.core.windows.net/a", "abfss",
+        "c/a", "abfss://c@acc.dfs.core.windows.net/a"), ("hdfs://nn:8020/a/b", "hdfs", "/a/b",
+        "hdfs://nn:8020/a/b")]:  # fmt: skip
+        place = arrow._place(url)
+        assert (place.kind, place.path) == (kind, path)
+        assert storage_for(url).resolve(url) == resolved
+    for url in ["gs://", "abfss://user:secret@acc/x", "gs:///x"]:
+        with pytest.raises(StoreError) as refused:
+            ArrowStorage().resolve(url)
+        assert "secret@" not in str(refused.value)
 
 
 def test_hdfs_without_its_library_and_a_wrong_connection_string_are_refused(monkeypatch) -> None:

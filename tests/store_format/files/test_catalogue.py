@@ -11,7 +11,7 @@ from reput.store_format.files.runs import Branch, Forget, Kept
 from tests.store_format.files.repositories import piece, repository, run_of
 
 
-def test_branches_gaps_and_heads(tmp_path: Path) -> None:
+def test_branches_gaps_heads_and_what_was_forgotten(tmp_path: Path) -> None:
     there = repository(
         tmp_path, run_of(1, None, 0, 50, 90), run_of(2, 1, 90, 120), run_of(3, 2, 70, 99)
     )
@@ -23,17 +23,14 @@ def test_branches_gaps_and_heads(tmp_path: Path) -> None:
     assert [run.run for run in there.heads()] == [2, 4]
     there = repository(tmp_path / "2", run_of(1, None, 0, 50), run_of(2, 1, 80, 90, gap=(50, 80)))
     assert there.gaps(there.run(2)) == [(50, 80)]
-
-
-def test_what_a_forget_kept_and_a_run_that_is_gone_costs(tmp_path) -> None:
     kept = Kept(0, 0, (piece(0, 50), piece(50, 90)))
-    there = repository(tmp_path, run_of(2, 1, 50, 90), run_of(3, 2, 90, 99),
+    there = repository(tmp_path / "3", run_of(2, 1, 50, 90), run_of(3, 2, 90, 99),
                         Forget(4, 1, (1,), {2: kept}), run_of(5, 3, 99, 120, forget=4))  # fmt: skip
     assert [part.end for part in there.chain(there.run(5))] == [50, 90, 99, 120]
     assert [run.run for run in there.backups()] == [2, 3, 5]
     assert there.newest() == there.run(5)
     there = repository(
-        tmp_path / "1", run_of(1, None, 0, 50), run_of(3, 2, 90, 99), run_of(4, 3, 99, 120)
+        tmp_path / "4", run_of(1, None, 0, 50), run_of(3, 2, 90, 99), run_of(4, 3, 99, 120)
     )
     assert [part.end for part in there.chain(there.run(4))] == [99, 120]
     assert [there.is_lost(run) for run in there.backups()] == [False, True, False]

@@ -44,9 +44,9 @@ class Racing(Recording):
         super().exchange(path, to)
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Recording:
-    made = Recording(str(tmp_path))
+def recording(root: Path) -> Recording:
+    root.mkdir()
+    made = Recording(str(root))
     for folder in ("above/new", "above/to"):
         made.make_folder(folder)
         made.create(f"{folder}/{folder[-3:].strip('/')}").close()
@@ -62,13 +62,14 @@ OLD = {"new": ["new"], "to": ["to"]}
 SWAPPED = {"new": ["to"], "to": ["new"]}
 
 
-def test_bytes_are_durable_before_the_name_is_and_the_name_after(files: Recording) -> None:
+def test_without_replace_only_what_is_empty_goes_and_bytes_are_durable_before_names(
+    tmp_path,
+) -> None:
+    files = recording(tmp_path / "1")
     put_in_place(files, "above/new", "above/at", replace=False)
     assert tree(files) == {"at": ["new"], "to": ["to"]}
     assert files.synced == ["all above/new", "names above: at,to"]
-
-
-def test_without_replace_only_what_is_empty_goes(files: Recording) -> None:
+    files = recording(tmp_path / "2")
     with pytest.raises(OSError, match="not empty"):
         put_in_place(files, "above/new", "above/to", replace=False)
     assert tree(files) == OLD
@@ -77,33 +78,28 @@ def test_without_replace_only_what_is_empty_goes(files: Recording) -> None:
     assert tree(files) == {"to": ["new"]}
 
 
-def test_with_replace_the_two_change_names_and_both_looks_approve(files: Recording) -> None:
-    seen: list[tuple[str, list[str]]] = []
-    put_in_place(
-        files, "above/new", "above/to", True, lambda path: seen.append((path, files.names(path)))
-    )
+def test_with_replace_the_two_change_names_where_both_looks_approve(tmp_path: Path) -> None:
+    files, seen = recording(tmp_path / "1"), []
+    for refused in ("above/to", "above/new", ""):
+
+        def approve(path: str, refused: str = refused) -> None:
+            seen.append((path, files.names(path)))
+            if path == refused:
+                raise KeyError(path)
+
+        if refused:
+            with pytest.raises(KeyError):
+                put_in_place(files, "above/new", "above/to", True, approve)
+            assert tree(files) == OLD
+    seen.clear()
+    put_in_place(files, "above/new", "above/to", True, approve)
     assert tree(files) == SWAPPED
     assert seen == [("above/to", ["to"]), ("above/new", ["to"])]
-
-
-@pytest.mark.parametrize("refused", ["above/to", "above/new"])
-def test_what_is_not_approved_stays(files: Recording, refused: str) -> None:
-    def approve(path: str) -> None:
-        if path == refused:
-            raise KeyError(path)
-
-    with pytest.raises(KeyError):
-        put_in_place(files, "above/new", "above/to", True, approve)
-    assert tree(files) == OLD
-
-
-def test_a_folder_that_came_meanwhile_is_put_back(files: Recording) -> None:
+    files = recording(tmp_path / "2")
     with pytest.raises(StoreChanged, match="above/to: another folder came there meanwhile"):
         put_in_place(Racing(files.root), "above/new", "above/to", True)
     assert tree(files) == {"meanwhile": ["to"], "new": ["new"], "to": ["theirs"]}
-
-
-def test_a_name_that_may_not_last_is_told_and_nothing_is_undone(files: Recording) -> None:
+    files = recording(tmp_path / "3")
     files.refuses = True
     with pytest.raises(NotDurable, match="may not outlast a power cut") as caught:
         put_in_place(files, "above/new", "above/to", True)

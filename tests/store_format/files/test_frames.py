@@ -42,14 +42,33 @@ def test_others_read_a_piece(length: int, tmp_path: Path) -> None:
     assert told.stdout == plain
 
 
-@pytest.mark.parametrize("length", [1, FRAME_BYTES + 1])
-def test_each_bit_of_the_tables_counts(length: int) -> None:
-    stored, tail = compress(_plain(length)), tail_bytes(length)
-    for bit in range(8 * (len(stored) - tail), 8 * len(stored)):
-        flipped = bytearray(stored)
-        flipped[bit // 8] ^= 1 << bit % 8
+def test_each_bit_of_the_tables_counts_and_a_length_that_is_not_the_piece_s_is_refused() -> None:
+    for length in [1, FRAME_BYTES + 1]:
+        stored, tail = compress(_plain(length)), tail_bytes(length)
+        for bit in range(8 * (len(stored) - tail), 8 * len(stored)):
+            flipped = bytearray(stored)
+            flipped[bit // 8] ^= 1 << bit % 8
+            with pytest.raises(PieceBroken):
+                decode_all(flipped, length)
+    for length in [0, -1, 64 * FRAME_BYTES, FRAME_BYTES + 1]:
+        stored = compress(b"x" * FRAME_BYTES)
         with pytest.raises(PieceBroken):
-            decode_all(flipped, length)
+            decode_all(stored, length)
+        with pytest.raises(PieceBroken):
+            decode_all(stored[:-1], FRAME_BYTES)
+    for first, second in [
+        ((1 << 31, FRAME_BYTES), (9, 5)),  # huge, stored
+        ((100, 1 << 31), (9, 5)),  # huge, plain: nothing of that size is made
+        ((100, FRAME_BYTES), (1 << 20, 5)),  # goes on into the tables
+        ((0, FRAME_BYTES), (9, 5)),
+        ((100, FRAME_BYTES - 1), (9, 6)),  # frames of other sizes than a piece has
+    ]:
+        length = FRAME_BYTES + 5
+        stored = compress(_plain(length))
+        lying = stored[:-25] + struct.pack("<IIII", *first, *second) + stored[-9:]
+        assert len(lying) == len(stored)
+        with pytest.raises(PieceBroken):
+            read_table(lying[-tail_bytes(length) :], length, len(lying))
 
 
 def test_flipped_frames_and_frames_of_other_sizes_are_found() -> None:
@@ -69,28 +88,3 @@ def test_flipped_frames_and_frames_of_other_sizes_are_found() -> None:
         struct.pack_into("<I", stored, len(stored) + at, size)
     with pytest.raises(PieceBroken, match="frame 0 of the seek table"):
         read_table(bytes(stored[-tail_bytes(length) :]), length, len(stored))
-
-
-@pytest.mark.parametrize(("first", "second"), [
-    ((1 << 31, FRAME_BYTES), (9, 5)),  # huge, stored
-    ((100, 1 << 31), (9, 5)),  # huge, plain: nothing of that size is made
-    ((100, FRAME_BYTES), (1 << 20, 5)),  # goes on into the tables
-    ((0, FRAME_BYTES), (9, 5)),
-    ((100, FRAME_BYTES - 1), (9, 6))  # frames of other sizes than a piece has
-    ])  # fmt: skip
-def test_a_seek_table_that_lies_is_refused(first: tuple[int, int], second: tuple[int, int]) -> None:
-    length = FRAME_BYTES + 5
-    stored = compress(_plain(length))
-    lying = stored[:-25] + struct.pack("<IIII", *first, *second) + stored[-9:]
-    assert len(lying) == len(stored)
-    with pytest.raises(PieceBroken):
-        read_table(lying[-tail_bytes(length) :], length, len(lying))
-
-
-@pytest.mark.parametrize("length", [0, -1, 64 * FRAME_BYTES, FRAME_BYTES + 1])
-def test_a_length_that_is_not_the_piece_s_is_refused(length: int) -> None:
-    stored = compress(b"x" * FRAME_BYTES)
-    with pytest.raises(PieceBroken):
-        decode_all(stored, length)
-    with pytest.raises(PieceBroken):
-        decode_all(stored[:-1], FRAME_BYTES)

@@ -32,8 +32,8 @@ def test_a_store_by_rpc(tmp_path: Path) -> None:
     jars += map(str, (Path(spark.origin).parent / "jars").glob("commons-lang3*.jar"))
     with hdfs_cluster.running(tmp_path) as cluster:
         (tmp_path / "here").mkdir()
-        words = [sys.executable, "-m", "tests.store_format.files.hdfs_by_rpc", f"hdfs://{cluster.rpc}/data",
-                 str(tmp_path / "here")]  # fmt: skip
+        words = [sys.executable, "-m", "tests.store_format.files.hdfs_by_rpc",
+            f"hdfs://{cluster.rpc}/data", str(tmp_path / "here")]  # fmt: skip
         environment = {**os.environ, "CLASSPATH": ":".join(jars)}
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_folder_is_listed_sorted_and_a_walk_enters_no_link(root: Path) -> None:
+def test_a_folder_is_listed_sorted_and_only_a_regular_file_is_read(root: Path) -> None:
     listed = LocalStorage().list(f"{root}/folder")
     assert [(name, state and state.size) for name, state in listed] == [
         ("a", 0), ("b", 10), ("inner", None), ("link", None), ("pipe", None)]  # fmt: skip
@@ -38,20 +38,15 @@ def test_a_folder_is_listed_sorted_and_a_walk_enters_no_link(root: Path) -> None
     assert [name for name, _ in walked] == ["a", "b", "inner/", "inner/c", "link", "pipe"]
     with pytest.raises(StoreError, match="linked: is a link"):
         list(LocalStorage().walk(f"{root}/linked"))
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("link", "is a link"), ("pipe", "is not a regular"), ("inner", "is not a regular")],
-)
-def test_only_a_regular_file_is_read(root: Path, name: str, reason: str) -> None:
-    storage = LocalStorage()
-    for read in (storage.open, storage.read_bytes):
-        with pytest.raises(StoreError, match=f"{name}: .*{reason}"):
-            read(f"{root}/folder/{name}")
-        with pytest.raises(FileNotFoundError):
-            read(f"{root}/folder/none")
-    assert storage.read_bytes(f"{root}/folder/b") == b"0123456789"
+    for name, reason in [("link", "is a link"), ("pipe", "is not a regular"),
+        ("inner", "is not a regular")]:  # fmt: skip
+        storage = LocalStorage()
+        for read in (storage.open, storage.read_bytes):
+            with pytest.raises(StoreError, match=f"{name}: .*{reason}"):
+                read(f"{root}/folder/{name}")
+            with pytest.raises(FileNotFoundError):
+                read(f"{root}/folder/none")
+        assert storage.read_bytes(f"{root}/folder/b") == b"0123456789"
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(root: Path) -> None:
@@ -92,18 +87,28 @@ def test_a_hole_reads_as_zeros_and_is_not_cached(tmp_path: Path) -> None:
     reader.close()
 
 
-@pytest.mark.parametrize(("given", "path"), [
-    ("/a/b/../c/", "/a/c"), ("file:/a", "/a"), ("file:///a", "/a"), ("FILE://localhost/a", "/a"),
-    ("file:a", f"{os.getcwd()}/a"), ("a", f"{os.getcwd()}/a")])  # fmt: skip
-def test_a_path_or_url_becomes_absolute(given: str, path: str) -> None:
-    assert LocalStorage().resolve(given) == path
-
-
-@pytest.mark.parametrize("given", ["", "file:"])
-def test_an_empty_path_is_not_the_folder_in_which_a_program_runs(given: str) -> None:
-    """As of a shell's variable that is not set, or an output that was forgotten."""
-    with pytest.raises(StoreError, match="the path is empty"):
-        LocalStorage().resolve(given)
+def test_a_path_or_url_is_for_a_storage_and_becomes_absolute() -> None:
+    for given, path in [("/a/b/../c/", "/a/c"), ("file:/a", "/a"), ("file:///a", "/a"),
+        ("FILE://localhost/a", "/a"), ("file:a", f"{os.getcwd()}/a"),
+        ("a", f"{os.getcwd()}/a")]:  # fmt: skip
+        assert LocalStorage().resolve(given) == path
+    # As of a shell's variable that is not set, or an output that was forgotten.
+    for given in ["", "file:"]:
+        with pytest.raises(StoreError, match="the path is empty"):
+            LocalStorage().resolve(given)
+    for url, kind, path in [("/Volumes/main/a/b", VolumeStorage, "/Volumes/main/a/b"),
+        ("dbfs:/Volumes/main/a/b/", VolumeStorage, "/Volumes/main/a/b"),
+        ("dbfs:///Volumes/main/a", VolumeStorage, "/Volumes/main/a"),
+        ("file:/Volumes/main/a", VolumeStorage, "/Volumes/main/a"),
+        ("dbfs:/mnt/a", VolumeStorage, "/dbfs/mnt/a"),
+        ("/dbfs/mnt/a", VolumeStorage, "/dbfs/mnt/a"), ("/volumes/a", LocalStorage, "/volumes/a"),
+        ("file:///data/a", LocalStorage, "/data/a"), ("file:/data/a", LocalStorage, "/data/a"),
+        ("file://localhost/data/a", LocalStorage, "/data/a"),
+        ("FILE:///data/a", LocalStorage, "/data/a"),
+        ("/data/a:/b", LocalStorage, "/data/a:/b")]:  # fmt: skip
+        storage = storage_for(url)
+        assert type(storage) is kind
+        assert storage.resolve(url) == path
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -215,19 +220,3 @@ def test_no_inode_tells_a_file(mount: str) -> None:
     assert listed.state.tag == 0
     with closing(storage.open(f"{mount}/file")) as reader:
         assert reader.state == listed.state
-
-
-@pytest.mark.parametrize(("url", "kind", "path"), [
-    ("/Volumes/main/a/b", VolumeStorage, "/Volumes/main/a/b"),
-    ("dbfs:/Volumes/main/a/b/", VolumeStorage, "/Volumes/main/a/b"),
-    ("dbfs:///Volumes/main/a", VolumeStorage, "/Volumes/main/a"),
-    ("file:/Volumes/main/a", VolumeStorage, "/Volumes/main/a"),
-    ("dbfs:/mnt/a", VolumeStorage, "/dbfs/mnt/a"), ("/dbfs/mnt/a", VolumeStorage, "/dbfs/mnt/a"),
-    ("/volumes/a", LocalStorage, "/volumes/a"), ("file:///data/a", LocalStorage, "/data/a"),
-    ("file:/data/a", LocalStorage, "/data/a"), ("file://localhost/data/a", LocalStorage, "/data/a"),
-    ("FILE:///data/a", LocalStorage, "/data/a"),
-    ("/data/a:/b", LocalStorage, "/data/a:/b")])  # fmt: skip
-def test_what_a_path_is_for(url: str, kind: type, path: str) -> None:
-    storage = storage_for(url)
-    assert type(storage) is kind
-    assert storage.resolve(url) == path

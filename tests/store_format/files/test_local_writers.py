@@ -71,24 +71,18 @@ def test_published_pages_are_written_whole_and_not_cached(tmp_path, monkeypatch)
     assert last == (3 << 20, 3, 0)
 
 
-def test_a_small_file_is_left_to_the_sync_of_its_set(tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(("pieces", "length", "digest", "wanted"), [
+    ([b"ab", b"cd"], 4096, True, [(0, 4, 0)]),  # left to the sync of its set
+    ([b"a" * 5000, b"b" * 5000], 10_000, False, [(0, 5000, 0), (5000, 5000, 0)]),
+    ([bytes(range(256)) * 8192 + b"rest"], (2 << 20) + 4, False,
+        [(0, 1 << 20, 0), (1 << 20, 1 << 20, 0), (2 << 20, 4, 0)])])  # fmt: skip
+def test_staged_and_small_files_stay_in_the_cache_and_a_long_write_is_done_in_pieces(
+    tmp_path, monkeypatch, pieces, length, digest, wanted
+) -> None:
     calls = calls_of(monkeypatch, refuses=False)
-    write_pieces(tmp_path / "file", [b"ab", b"cd"], 4096)
-    assert calls == [(0, 4, 0)]
-
-
-def test_what_is_staged_stays_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = calls_of(monkeypatch, refuses=False)
-    write_pieces(tmp_path / "file", [b"a" * 5000, b"b" * 5000], 10_000, digest=False)
-    assert calls == [(0, 5000, 0), (5000, 5000, 0)]
-
-
-def test_a_long_write_is_done_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = calls_of(monkeypatch, refuses=False)
-    content = os.urandom((2 << 20) + 5)
-    write_pieces(tmp_path / "file", [content], len(content), digest=False)
-    assert (tmp_path / "file").read_bytes() == content
-    assert [(at, size) for at, size, _ in calls] == [(0, 1 << 20), (1 << 20, 1 << 20), (2 << 20, 5)]
+    write_pieces(tmp_path / "file", pieces, length, digest)
+    assert (tmp_path / "file").read_bytes() == b"".join(pieces).ljust(length, b"\0")
+    assert calls == wanted
 
 
 def test_a_file_system_that_does_not_know_how_is_written_to_as_ever(tmp_path, monkeypatch) -> None:

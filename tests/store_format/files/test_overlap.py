@@ -14,15 +14,32 @@ from reput.store_format.files.overlap import (
 )
 
 
-@pytest.mark.parametrize(("one", "other", "wanted"), [
-    ("a/b", "a/b", "is"), ("a", "a/b", "holds"), ("a/b/c", "a", "lies inside"),
-    ("a/b", "a/bc", None), ("a//b/", "a/b", "is"), ("a/x/../b", "a/b", "is"), ("../a", "a", "is"),
-    ("", "a", "holds"), ("a/./b", "a/b/c", "holds")])  # fmt: skip
-def test_keys_that_are_mere_text(one: str, other: str, wanted: str | None) -> None:
-    assert relation(by_key(("s3",), one), by_key(("s3",), other)) == wanted
-    back = {"holds": "lies inside", "lies inside": "holds"}
-    assert relation(by_key(("s3",), other), by_key(("s3",), one)) == back.get(wanted or "", wanted)
-    assert relation(by_key(("s3",), one), by_key(("gs",), other)) is None
+def test_one_place_may_have_several_names(root: Path) -> None:
+    for one, other, wanted in [("a/b", "a/b", "is"), ("a", "a/b", "holds"),
+        ("a/b/c", "a", "lies inside"), ("a/b", "a/bc", None), ("a//b/", "a/b", "is"),
+        ("a/x/../b", "a/b", "is"), ("../a", "a", "is"), ("", "a", "holds"),
+        ("a/./b", "a/b/c", "holds")]:  # fmt: skip
+        assert relation(by_key(("s3",), one), by_key(("s3",), other)) == wanted
+        back = {"holds": "lies inside", "lies inside": "holds"}
+        assert relation(by_key(("s3",), other), by_key(("s3",), one)) == back.get(
+            wanted or "", wanted
+        )
+        assert relation(by_key(("s3",), one), by_key(("gs",), other)) is None
+    for one, other, wanted in [("a", "a/b", "holds"), ("link", "a/b", "is"),
+        ("link", "a", "lies inside"), ("a/../a/b/.", "a/b", "is"), ("c/../link", "link", "is"),
+        ("a", "c", None),
+        ("dangling", "a/new", "is"),  # nothing is there yet
+        ("a/new/x", "a/NEW", None),  # as this disk tells case apart
+        ("a/new", "a/newer", None), ("c/new", "a/new", None)]:  # fmt: skip
+        found = relation(on_this_machine(f"{root}/{one}"), on_this_machine(f"{root}/{other}"))
+        assert found == wanted
+    for path, device, inside in [("/", "8:1", "/"), ("/database", "8:1", "/database"),
+        ("/data", "8:2", "/"), ("/data/x/y", "8:2", "/x/y"),
+        ("/mnt/a b/x", "8:2", "/inner/x"),  # a bind mount
+        ("/mnt/a b", "8:2", "/inner/"),
+        ("/data/top/x", "8:3", "/x")  # the last of two at one point is seen
+        ]:  # fmt: skip
+        assert where_mounted(path, MOUNTS) == (device, inside)
 
 
 def test_names_differ_by_case_where_the_disk_tells_them_apart(tmp_path, monkeypatch) -> None:
@@ -50,31 +67,9 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("one", "other", "wanted"), [
-    ("a", "a/b", "holds"), ("link", "a/b", "is"), ("link", "a", "lies inside"),
-    ("a/../a/b/.", "a/b", "is"), ("c/../link", "link", "is"), ("a", "c", None),
-    ("dangling", "a/new", "is"),  # nothing is there yet
-    ("a/new/x", "a/NEW", None),  # as this disk tells case apart
-    ("a/new", "a/newer", None), ("c/new", "a/new", None)])  # fmt: skip
-def test_paths_of_this_machine(root: Path, one: str, other: str, wanted: str | None) -> None:
-    found = relation(on_this_machine(f"{root}/{one}"), on_this_machine(f"{root}/{other}"))
-    assert found == wanted
-
-
 MOUNTS = r"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
 22 21 8:2 / /data rw shared:1 - ext4 /dev/sdb1 rw
 23 21 8:2 /inner /mnt/a\040b rw - ext4 /dev/sdb1 rw
 24 22 0:40 / /data/top rw - tmpfs tmpfs rw
 25 22 8:3 / /data/top rw - ext4 /dev/sdc1 rw
 """
-
-
-@pytest.mark.parametrize(("path", "device", "inside"), [
-    ("/", "8:1", "/"), ("/database", "8:1", "/database"), ("/data", "8:2", "/"),
-    ("/data/x/y", "8:2", "/x/y"),
-    ("/mnt/a b/x", "8:2", "/inner/x"),  # a bind mount
-    ("/mnt/a b", "8:2", "/inner/"),
-    ("/data/top/x", "8:3", "/x")  # the last of two at one point is seen
-    ])  # fmt: skip
-def test_a_paths_place_on_its_file_system(path: str, device: str, inside: str) -> None:
-    assert where_mounted(path, MOUNTS) == (device, inside)

@@ -210,17 +210,14 @@ def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("TMPDIR", folder)
 
 
-@pytest.mark.parametrize("prefix", Scratch)
-def test_it_is_private_and_goes(tmp_path: Path, prefix: Scratch) -> None:
-    with scratch_folder(prefix) as folder:
-        assert os.path.dirname(folder) == tempfile.gettempdir()
-        assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
-        Path(folder, "file").touch()
-        assert clean(str(tmp_path), dry_run=True).leftovers == []
-    assert not os.path.exists(folder)
-
-
-def test_it_goes_after_an_error() -> None:
+def test_it_is_private_and_goes_after_an_error_too(tmp_path: Path) -> None:
+    for prefix in Scratch:
+        with scratch_folder(prefix) as folder:
+            assert os.path.dirname(folder) == tempfile.gettempdir()
+            assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+            Path(folder, "file").touch()
+            assert clean(str(tmp_path), dry_run=True).leftovers == []
+        assert not os.path.exists(folder)
     with pytest.raises(ValueError, match="of no use"), scratch_folder(Scratch.TABLE) as folder:
         raise ValueError("of no use")
     assert not os.path.exists(folder)

@@ -23,20 +23,7 @@ from tests.memory_storage import MemoryStorage
 STATE = FileState(10, 5, "tag")
 
 
-@pytest.mark.parametrize(("now", "at_a_time", "at_any_time"), [
-    (STATE, True, True), (STATE._replace(mtime=6), False, True),
-    (STATE._replace(size=11), False, False),
-    (STATE._replace(tag="other"), False, False)])  # fmt: skip
-def test_a_file_is_the_same_by_size_time_and_tag(now, at_a_time: bool, at_any_time: bool) -> None:
-    assert STATE.admits(now) == at_a_time
-    assert STATE._replace(mtime=ANY_TIME).admits(now) == at_any_time
-
-
-def names(listed: list[Listed]) -> list[tuple[str, bool]]:
-    return [(name, state is not None) for name, state in listed]
-
-
-def test_a_walk_gives_folders_first_and_what_cannot_be_listed_is_none() -> None:
+def test_a_walk_gives_folders_first_and_a_file_is_the_same_by_size_time_and_tag() -> None:
     storage = MemoryStorage({"s/a": b"", "s/b/c/d": b"", "s/b/e": b"", "other": b""})
     storage.make_folders("s/empty")
     assert names(list(walk_lists(storage, "s"))) == [("a", True), ("b/", False), ("b/c/", False),
@@ -52,14 +39,18 @@ def test_a_walk_gives_folders_first_and_what_cannot_be_listed_is_none() -> None:
     assert not storage.back_to_back
     storage.back_to_back = True  # type: ignore[attr-defined]
     assert storage.back_to_back
+    for folder, error in [("none", FileNotFoundError), ("s/a", NotADirectoryError)]:
+        with pytest.raises(error):
+            list(walk_lists(MemoryStorage({"s/a": b""}), folder))
+    for now, at_a_time, at_any_time in [(STATE, True, True), (STATE._replace(mtime=6), False, True),
+        (STATE._replace(size=11), False, False),
+        (STATE._replace(tag="other"), False, False)]:  # fmt: skip
+        assert STATE.admits(now) == at_a_time
+        assert STATE._replace(mtime=ANY_TIME).admits(now) == at_any_time
 
 
-@pytest.mark.parametrize(
-    ("folder", "error"), [("none", FileNotFoundError), ("s/a", NotADirectoryError)]
-)
-def test_what_is_no_folder_is_not_walked(folder: str, error: type[OSError]) -> None:
-    with pytest.raises(error):
-        list(walk_lists(MemoryStorage({"s/a": b""}), folder))
+def names(listed: list[Listed]) -> list[tuple[str, bool]]:
+    return [(name, state is not None) for name, state in listed]
 
 
 # --- Small files read, made and replaced as a whole.
@@ -76,19 +67,16 @@ def test_a_file_is_read_up_to_a_limit(files: DiskFiles, most: int, read: bytes) 
     assert read_small(files, "file", most) == read
 
 
-def test_a_new_file_may_be_empty_and_never_takes_anothers_place(files: DiskFiles) -> None:
+def test_small_files_are_read_up_to_a_limit_and_filled_up_with_zeros(files: DiskFiles) -> None:
     write_small(files, "file", b"")
     with pytest.raises(FileExistsError):
         write_small(files, "file", b"x")
     assert read_small(files, "file", 9) == b""
     with pytest.raises(FileNotFoundError):
         read_small(files, "none", 9)
-
-
-@pytest.mark.parametrize(("length", "found"), [(None, b"ab"), (2, b"ab"), (5, b"ab\0\0\0")])
-def test_zeros_fill_a_file_up_to_its_length(files: DiskFiles, length, found: bytes) -> None:
-    replace_small(files, "file", b"ab", length=length)
-    assert read_small(files, "file", 99) == found
+    for length, found in [(None, b"ab"), (2, b"ab"), (5, b"ab\0\0\0")]:
+        replace_small(files, "file", b"ab", length=length)
+        assert read_small(files, "file", 99) == found
 
 
 def test_missing_folders_are_made_and_only_a_file_may_be_replaced(files, tmp_path) -> None:

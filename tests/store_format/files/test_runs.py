@@ -1,13 +1,10 @@
 """A run's JSON: it is read as it was written, and an edited one is refused by file and field."""
 
 import json
-import shutil
 import struct
-import subprocess
 import zlib
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -22,7 +19,35 @@ from tests.jobs.repository.backing import whole_log
 from tests.store_format.files.repositories import piece, run_of
 
 
-def test_a_run_reads_as_it_was_written() -> None:
+def test_an_edited_run_or_check_is_refused_by_file_and_field() -> None:
+    for change, said in [(_change("format", "reput-repository-9"), "reput-repository-9"),
+        (_change("run", 8), "run: 8 is not"), (_change("kind", "copy"), 'kind: "copy"'),
+        (_change("parent", 2), "parent: 2 is not a run before"),
+        (_change("from", 999), "from: 999"), (_change("end", 99), "end: 99"),
+        (_change("settings", {"a": 1}), "settings"),
+        (_change("pieces", 0, "sha256", "../x"), r"pieces\[0\].sha256"),
+        (_change("pieces", 0, "length", 1 << 40), r"pieces\[0\].length"),
+        (_change("pieces", 1, "offset", 41), r"pieces\[1\].offset"),
+        (_change("pieces", 0, "times", [5, 1]), r"pieces\[0\].times"),
+        (_change("pieces", 0, "stored", True), r"pieces\[0\].stored"),
+        (_change("state", 0, "path", "../../etc/passwd"), r"state\[0\].path"),
+        (_change("state", 0, "path", "/etc/passwd"), r"state\[0\].path"),
+        (_change("expired", [["T", 1]]), "expired"),
+        (_change("last", "offset", -1), "last.offset: -1")]:  # fmt: skip
+        whole = json.loads(as_bytes(run_of(2, 1, 40, 60, 80).as_json()))
+        change(whole)
+        with pytest.raises(StoreError, match=f"^x/2.json: .*{said}"):
+            parse_run(as_bytes(whole), "x/2.json", 2)
+    for raw, said in [("[1]", "format is null"), ("3", "format is null"),
+        ('{"format": "reput-rep', "is not JSON"), ("{}", "runs: null is not names with texts"),
+        ('{"runs": {"1": 2}}', "runs: "), ('{"runs": {}}', "pieces: null is not names with texts"),
+        ('{"runs": {}, "pieces": ["a"]}', r"pieces: \["), (
+        '{"runs": {}, "pieces": {}, "checked": "now"}',
+        'checked: "now" is not a whole number')]:  # fmt: skip
+        if raw.endswith("}"):
+            raw = json.dumps({"format": "reput-repository-1", "checked": 1} | json.loads(raw))
+        with pytest.raises(StoreError, match=f"^x/checks/a.json: {said}"):
+            parse_check(raw.encode(), "x/checks/a.json")
     run = run_of(2, 1, 40, 60, 80, gap=(30, 40), without=("secrets",), forget=1,
         expired=(("T", 0, 1, 2, 3, 4, 5, 6),), more={"new": [1]})  # fmt: skip
     assert parse_run(as_bytes(run.as_json()), "f", 2) == run
@@ -39,41 +64,6 @@ def _change(*path: Any) -> Callable[[dict[str, Any]], None]:
         whole[last] = value
 
     return change
-
-
-@pytest.mark.parametrize(("change", "said"), [
-    (_change("format", "reput-repository-9"), "reput-repository-9"),
-    (_change("run", 8), "run: 8 is not"), (_change("kind", "copy"), 'kind: "copy"'),
-    (_change("parent", 2), "parent: 2 is not a run before"), (_change("from", 999), "from: 999"),
-    (_change("end", 99), "end: 99"), (_change("settings", {"a": 1}), "settings"),
-    (_change("pieces", 0, "sha256", "../x"), r"pieces\[0\].sha256"),
-    (_change("pieces", 0, "length", 1 << 40), r"pieces\[0\].length"),
-    (_change("pieces", 1, "offset", 41), r"pieces\[1\].offset"),
-    (_change("pieces", 0, "times", [5, 1]), r"pieces\[0\].times"),
-    (_change("pieces", 0, "stored", True), r"pieces\[0\].stored"),
-    (_change("state", 0, "path", "../../etc/passwd"), r"state\[0\].path"),
-    (_change("state", 0, "path", "/etc/passwd"), r"state\[0\].path"),
-    (_change("expired", [["T", 1]]), "expired"),
-    (_change("last", "offset", -1), "last.offset: -1")])  # fmt: skip
-def test_an_edited_run_is_refused_by_file_and_field(change, said: str) -> None:
-    whole = json.loads(as_bytes(run_of(2, 1, 40, 60, 80).as_json()))
-    change(whole)
-    with pytest.raises(StoreError, match=f"^x/2.json: .*{said}"):
-        parse_run(as_bytes(whole), "x/2.json", 2)
-
-
-@pytest.mark.parametrize(("raw", "said"), [
-    ("[1]", "format is null"), ("3", "format is null"), ('{"format": "reput-rep', "is not JSON"),
-    ("{}", "runs: null is not names with texts"), ('{"runs": {"1": 2}}', "runs: "),
-    ('{"runs": {}}', "pieces: null is not names with texts"),
-    ('{"runs": {}, "pieces": ["a"]}', r"pieces: \["),
-    ('{"runs": {}, "pieces": {}, "checked": "now"}',
-    'checked: "now" is not a whole number')])  # fmt: skip
-def test_what_is_not_what_a_check_found_is_refused(raw: str, said: str) -> None:
-    if raw.endswith("}"):
-        raw = json.dumps({"format": "reput-repository-1", "checked": 1} | json.loads(raw))
-    with pytest.raises(StoreError, match=f"^x/checks/a.json: {said}"):
-        parse_check(raw.encode(), "x/checks/a.json")
 
 
 # --- docs/formats/repository.md: its example is decoded, each field and file of a backup is on it.
@@ -103,12 +93,3 @@ def test_the_example_is_a_piece_of_a_log_and_each_field_is_on_the_page() -> None
     folders = (catalogue.RUNS, catalogue.LOG, catalogue.STATE, catalogue.CHECKS)
     for each in (*(f"{name}/" for name in folders), catalogue.CLAIM, catalogue.MARKER):
         assert each in PAGE
-
-
-def test_zstd_itself_reads_it(tmp_path: Path) -> None:
-    tool = shutil.which("zstd")
-    if tool is None:
-        pytest.skip("no zstd on this machine")
-    (tmp_path / NAME).write_bytes(b"".join(part.raw for part in PARTS))
-    done = subprocess.run([tool, "-dc", str(tmp_path / NAME)], capture_output=True, check=True)
-    assert done.stdout == LOG

@@ -1,7 +1,7 @@
 """Input and output on S3: moto's server, real requests."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ from reput.jobs.sources.derived_source import ConsumeQueueSource
 from reput.jobs.sources.log_source import CommitLogSource
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files import s3
-from reput.store_format.files.protocol import FileState, MayGo
+from reput.store_format.files.protocol import FileState
 from reput.store_format.files.s3 import S3Storage
-from reput.store_format.names import MANIFEST, UNFINISHED
+from reput.store_format.names import UNFINISHED
 from reput.store_format.notes import Done, Progress
 from tests import golden_stores
 from tests.in_process import as_text
@@ -131,10 +131,7 @@ def test_from_s3_to_s3_and_a_difference_has_its_url(output: str, tmp_path: Path)
     report = battery.look(f"{URL}/store", output, staging_folder=f"{URL}/staging")
     assert report.same, report.text()
     assert s3_server.object_keys("staging") == []
-    battery.rebuild(f"{URL}/store", output)
-    key = next(
-        key for key in s3_server.object_keys(output.removeprefix(URL + "/")) if "/index/" in key
-    )
+    key = next(key for key in s3_server.object_keys(folder) if "/index/" in key)
     content = bytearray(s3.client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
     content[7] ^= 1
     s3.client().put_object(Bucket=BUCKET, Key=key, Body=bytes(content))
@@ -193,9 +190,16 @@ def test_sources_plan_without_a_request_a_segment_or_a_queue() -> None:
     assert sum(count for (method, _), count in asked.items() if "bytes" not in method) <= 6
 
 
-def test_a_folder_s_marker_is_no_file(output: str) -> None:
-    """As the consoles of object stores make them."""
-    battery.rebuild(f"{URL}/store", output)
+def test_between_s3_and_a_disk_and_a_folder_s_marker_is_no_file(output, tmp_path) -> None:
+    battery.rebuild(f"{URL}/store", str(tmp_path / "out"))
+    battery.check_output(str(tmp_path / "out"), tmp_path)
+    battery.rebuild(str(battery.golden().input), f"{output}/")
+    battery.check_output(output, tmp_path / "2")
+    assert battery.look(f"{URL}/store", str(tmp_path / "out")).same
+    progress = Asking()
+    assert battery.rebuild(f"{URL}/store", f"{output}2", progress=progress).messages
+    assert [text.rpartition(" ")[2] for text in progress.said[:2]] == ["bytes", "bytes"]
+    # As the consoles of object stores make them.
     for marker in ("consumequeue/", ""):
         s3.client().put_object(Bucket=BUCKET, Key=f"{output.split('/', 3)[3]}/{marker}", Body=b"")
     battery.rebuild(f"{URL}/store", output, replace=True)
@@ -212,17 +216,6 @@ class Asking(Progress):
         self.said.append(done().text)
         yield
         self.said.append(done().text)
-
-
-def test_between_s3_and_a_disk(output: str, tmp_path: Path) -> None:
-    battery.rebuild(f"{URL}/store", str(tmp_path / "out"))
-    battery.check_output(str(tmp_path / "out"), tmp_path)
-    battery.rebuild(str(battery.golden().input), f"{output}/")
-    battery.check_output(output, tmp_path / "2")
-    assert battery.look(f"{URL}/store", str(tmp_path / "out")).same
-    progress = Asking()
-    assert battery.rebuild(f"{URL}/store", output, progress=progress).messages
-    assert [text.rpartition(" ")[2] for text in progress.said[:2]] == ["bytes", "bytes"]
 
 
 def test_an_unfinished_set_is_not_verified(output: str) -> None:
@@ -273,43 +266,6 @@ def test_a_changed_object_ends_the_job(at_look: int, output: str) -> None:
     assert s3_server.object_keys(output.removeprefix(URL + "/").rpartition("/")[0]) == []
 
 
-class Stuck(S3Storage):
-    """Fails when some of the old set's files are gone."""
-
-    def remove_all(self, paths: Iterable[str]) -> None:
-        super().remove_all([path for path in paths if "/consumequeue/" not in path])
-        raise OSError("stuck")
-
-
-@pytest.mark.long
-def test_half_of_an_old_set_has_no_manifest(output: str, tmp_path: Path) -> None:
-    battery.rebuild(f"{URL}/store", output)
-    with pytest.raises(OSError, match="stuck"):
-        battery.rebuild(f"{URL}/store", output, output_storage=Stuck(), replace=True)
-    names = [name for name, _ in S3Storage().list(output)]
-    assert "consumequeue" in names
-    assert MANIFEST not in names
-    battery.rebuild(f"{URL}/store", output)
-    battery.check_output(output, tmp_path)
-
-
-class Overtaken(S3Storage):
-    """Another job begins to publish to the same place, just before the manifest is written."""
-
-    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
-        going = [listed.name for listed in self.walk(to)]
-        S3Storage().begin_set(f"{folder}-another", to, lambda _: going)
-        super().publish(folder, to, may_go, manifest)
-
-
-def test_of_two_jobs_at_most_one_publishes(output: str) -> None:
-    battery.rebuild(f"{URL}/store", output)
-    assert f"{output}/{MANIFEST}".removeprefix(URL + "/") in s3_server.object_keys()
-    with pytest.raises(StoreError, match="another job"):
-        battery.rebuild(f"{URL}/store", output, output_storage=Overtaken(), replace=True)
-    assert f"{output}/{MANIFEST}".removeprefix(URL + "/") not in s3_server.object_keys()
-
-
 def test_a_report_and_a_dump_of_a_store_there(tmp_path, capsys) -> None:
     page = tmp_path / "report.html"
     done = reput.report(f"{URL}/store", str(page))
@@ -334,7 +290,7 @@ def command(commands_in_process: None, capsys: pytest.CaptureFixture[str]) -> An
     return run
 
 
-def test_wrong_places_are_named(command: Any, output: str) -> None:
+def test_wrong_places_and_endpoints_are_named(command: Any, output: str, tmp_path: Path) -> None:
     code, says = command("rebuild", "s3://no-such-bucket/store", "--output", output)
     assert (code, says) == (2, "reput: error: s3://no-such-bucket/store: no such bucket\n")
     code, says = command("rebuild", f"{URL}/none", "--output", output)
@@ -354,6 +310,19 @@ def test_wrong_places_are_named(command: Any, output: str) -> None:
     code, says = command("rebuild", "ftp://host/store", "--output", output)
     assert code == 2
     assert "ftp://: no such file system" in says
+    for named in ["nonsense", "https://", "http://[bad"]:
+        with (
+            s3_server.environment({"AWS_ENDPOINT_URL": named}),
+            pytest.raises(
+                StoreError, match="AWS_ENDPOINT_URL or the profile's endpoint_url as a URL"
+            ),
+        ):
+            S3Storage().read_bytes(f"{URL}/x")
+    program = ("import sys; sys.modules['botocore'] = None\n"
+        "from reput.store_format.files.by_url import storage_for\n"
+        "storage_for('s3://bucket/x').list('s3://bucket/x')")  # fmt: skip
+    done = run_python("-c", program)
+    assert "StoreError: s3:// needs botocore, which" in done.stderr
 
 
 def test_wrong_credentials_and_a_missing_server_are_said(command, output, endpoint) -> None:
@@ -377,20 +346,3 @@ def test_through_spark_by_the_command(output: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["output"] == output
     battery.check_output(output, tmp_path)
-
-
-def test_a_missing_library_is_named(tmp_path: Path) -> None:
-    program = ("import sys; sys.modules['botocore'] = None\n"
-        "from reput.store_format.files.by_url import storage_for\n"
-        "storage_for('s3://bucket/x').list('s3://bucket/x')")  # fmt: skip
-    done = run_python("-c", program)
-    assert "StoreError: s3:// needs botocore, which" in done.stderr
-
-
-@pytest.mark.parametrize("named", ["nonsense", "https://", "http://[bad"])
-def test_an_endpoint_that_is_no_url_is_named(named: str) -> None:
-    with (
-        s3_server.environment({"AWS_ENDPOINT_URL": named}),
-        pytest.raises(StoreError, match="AWS_ENDPOINT_URL or the profile's endpoint_url as a URL"),
-    ):
-        S3Storage().read_bytes(f"{URL}/x")

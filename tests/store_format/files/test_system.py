@@ -62,19 +62,7 @@ def test_a_lock_of_another_process_is_seen_and_only_the_first_byte_counts(tmp_pa
         assert lock_holder(str(file)) is None
 
 
-def test_asking_does_not_lose_this_process_its_own_lock(tmp_path: Path) -> None:
-    release = DiskFiles(str(tmp_path)).lock("lock")
-    (tmp_path / "link").symlink_to("lock")
-    for name in ("lock", "link"):
-        assert lock_holder(f"{tmp_path}/{name}") == os.getpid()
-    ask = [sys.executable, "-S", "-c",
-        "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), 6, 1)"]  # fmt: skip
-    assert subprocess.run([*ask, str(tmp_path / "lock")], capture_output=True).returncode == 1
-    release()
-    assert lock_holder(f"{tmp_path}/lock") is None
-
-
-def test_what_is_no_file_is_refused_and_a_missing_one_is_free(tmp_path: Path) -> None:
+def test_what_is_no_file_is_refused_and_asking_loses_no_lock(tmp_path: Path) -> None:
     assert lock_holder(f"{tmp_path}/none") is None
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "link").symlink_to("file")
@@ -83,6 +71,15 @@ def test_what_is_no_file_is_refused_and_a_missing_one_is_free(tmp_path: Path) ->
         for name in ("link", "socket"):
             with pytest.raises(StoreError, match=f"{name}: is not a regular file"):
                 lock_holder(f"{tmp_path}/{name}")
+    release = DiskFiles(str(tmp_path)).lock("lock")
+    (tmp_path / "other").symlink_to("lock")
+    for name in ("lock", "other"):
+        assert lock_holder(f"{tmp_path}/{name}") == os.getpid()
+    ask = [sys.executable, "-S", "-c",
+        "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), 6, 1)"]  # fmt: skip
+    assert subprocess.run([*ask, str(tmp_path / "lock")], capture_output=True).returncode == 1
+    release()
+    assert lock_holder(f"{tmp_path}/lock") is None
 
 
 def test_a_claimed_folder_is_abandoned_when_it_is_let_go(tmp_path: Path) -> None:
@@ -120,13 +117,19 @@ def test_a_folder_that_others_may_write_to_is_never_a_leftover_nor_kept_by_a_loo
 RWF_DONTCACHE = 0x80  # <linux/fs.h>
 
 
-@pytest.mark.parametrize(("release", "flags"), [
-    ("6.16.0", RWF_DONTCACHE), ("6.16-rc1", RWF_DONTCACHE), ("6.100.1-custom", RWF_DONTCACHE),
-    ("7.0.0", RWF_DONTCACHE), ("6.15.99", 0),
-    ("6.14.0", 0),  # had it, and could lose bytes
-    ("6.9.16", 0), ("5.15.0-6.16", 0), ("6", 0), ("unknown", 0), ("", 0)])  # fmt: skip
-def test_reads_leave_nothing_behind_from_linux_6_16_on(release: str, flags: int) -> None:
-    assert uncached_flags(release) == flags
+def test_reads_leave_nothing_behind_from_linux_6_16_on(tmp_path: Path) -> None:
+    for release, flags in [("6.16.0", RWF_DONTCACHE), ("6.16-rc1", RWF_DONTCACHE),
+        ("6.100.1-custom", RWF_DONTCACHE), ("7.0.0", RWF_DONTCACHE), ("6.15.99", 0),
+        ("6.14.0", 0),  # had it, and could lose bytes
+        ("6.9.16", 0), ("5.15.0-6.16", 0), ("6", 0), ("unknown", 0), ("", 0)]:  # fmt: skip
+        assert uncached_flags(release) == flags
+    reader, writer = os.pipe()
+    try:
+        assert cached_bytes(reader, 0, 4096) in (None, 0)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert cached_bytes(-1, 0, 4096) is None
 
 
 def test_cached_bytes_are_whole_pages_of_the_part_asked_for(tmp_path: Path) -> None:
@@ -147,16 +150,6 @@ def test_cached_bytes_are_whole_pages_of_the_part_asked_for(tmp_path: Path) -> N
     assert 0 <= all_of_it <= 6 * mmap.PAGESIZE
     assert 0 <= two <= 2 * mmap.PAGESIZE
     assert none == 0
-
-
-def test_what_has_no_page_cache_is_unknown(tmp_path: Path) -> None:
-    reader, writer = os.pipe()
-    try:
-        assert cached_bytes(reader, 0, 4096) in (None, 0)
-    finally:
-        os.close(reader)
-        os.close(writer)
-    assert cached_bytes(-1, 0, 4096) is None
 
 
 def test_available_memory_is_part_of_what_there_is() -> None:

@@ -10,16 +10,9 @@ import pytest
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import Files, FileState
 from reput.store_format.log import columns
+from reput.store_format.log import reader as module
 from reput.store_format.log.columns import records_at
 from reput.store_format.log.properties import new_spans
-from reput.store_format.log.reader import (
-    LogBytes,
-    LogReader,
-    NoRecord,
-    NotInLog,
-    late_records_of,
-    segment_files,
-)
 from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment
 from tests.logs import Message, build_log, properties
@@ -229,7 +222,7 @@ def test_a_log_reaches_from_its_first_to_its_last_segment_and_a_store_time_needs
     ]  # fmt: skip
     for at in (-1, 0, SEGMENT_READER - 1, END):
         with pytest.raises(
-            NotInLog, match=rf"offset {at} is not in the log, \[{SEGMENT_READER}, {END}\)"
+            module.NotInLog, match=rf"offset {at} is not in the log, \[{SEGMENT_READER}, {END}\)"
         ):
             log.segment_at(at)
     log, _ = reader_of(changed(PLACES_READER[3] + 56, struct.pack(">q", -77)))
@@ -250,14 +243,16 @@ def test_records_stop_at_an_end_of_an_earlier_look_and_where_all_later_segments_
     assert log.is_zero_from(END)
     assert not log.is_zero_from(END - SEGMENT_READER)
     log, _ = reader_of({**LOG_READER, **zeros, END + SEGMENT_READER: b"\0" * 47 + b"\1" * 977})
-    with pytest.raises(NoRecord):
+    with pytest.raises(module.NoRecord):
         list(log.records(log.start))
 
 
 @pytest.mark.parametrize("checks", [Checks(), Checks(body=True)])
 def test_no_record_says_where_it_is_missed(checks: Checks) -> None:
     log, _ = reader_of(changed(PLACES_READER[1], struct.pack(">i", -5)), checks)
-    with pytest.raises(NoRecord, match=r"log/0+1024: offset 97 .*\(totalSize -5\)") as raised:
+    with pytest.raises(
+        module.NoRecord, match=r"log/0+1024: offset 97 .*\(totalSize -5\)"
+    ) as raised:
         log.record_at(PLACES_READER[1])
     assert (raised.value.place, raised.value.fault) == (PLACES_READER[1], Fault.BAD_SIZE)
     assert raised.value.field == "totalSize"
@@ -272,14 +267,14 @@ def test_at_most_eight_files_are_open_and_kept_records_outlive_their_window() ->
     log.close()
     assert sorted(storage.closed) == sorted(storage.opened) == sorted(storage.files)
     log, storage = reader_of(LOG_READER)
-    mixed = LogReader(storage, log.segments, RecordRules(True, True, False, 2048))
+    mixed = module.LogReader(storage, log.segments, RecordRules(True, True, False, 2048))
     assert mixed.start_of(SEGMENT_READER + 100) == SEGMENT_READER + 100
     assert mixed.start_of(2048 + 100) == 2048 + 52
-    with pytest.raises(NoRecord, match="magic"):
+    with pytest.raises(module.NoRecord, match="magic"):
         mixed.record_from(2048)
     window, rows = window_of(MESSAGES_READER[:5])
     window = window.copy()
-    kept = list(late_records_of(window, rows, RULES))
+    kept = list(module.late_records_of(window, rows, RULES))
     window[:] = 0
     found = [make() for make in kept]
     assert [(each.topic, each.queue_offset) for each in found] == [(f"T{n}", n) for n in range(5)]
@@ -300,7 +295,7 @@ def files(storage: WatchedStorage) -> Files:
     lengths = {"a/x": len(WHOLE), "b/y": len(SHORT)}
     segments = [Segment(path, SIZE * n, FileState(lengths[path], 0, 0))
                 for n, path in enumerate(lengths)]  # fmt: skip
-    return segment_files(storage, segments, SIZE)
+    return module.segment_files(storage, segments, SIZE)
 
 
 def test_segments_have_a_log_s_names_and_bytes_are_read_by_offset_with_one_file_open() -> None:
@@ -308,7 +303,7 @@ def test_segments_have_a_log_s_names_and_bytes_are_read_by_offset_with_one_file_
     assert found.names("commitlog") == [f"{0:020d}", f"{SIZE:020d}"]
     assert found.names("consumequeue") == []
     storage = counting()
-    log = LogBytes(files(storage), SIZE)
+    log = module.LogBytes(files(storage), SIZE)
     buffer = np.zeros(2, np.uint8)
     read = []
     for at in (0, 98, 100, 128, 2):

@@ -39,7 +39,7 @@ VALUES = (b"", b"ab", "é鍵\U0001f600".encode(), b"\xff", b"\xed\xa0\x80x", b"\
 DECODED = ["", "ab", "é鍵\U0001f600", "\ufffd", "\ufffdx", "\ufffd", "\ufffd"]
 
 
-def test_texts_are_decoded_as_java_decodes_them() -> None:
+def test_texts_are_decoded_as_java_does_and_hosts_and_numbers_are_read() -> None:
     window, starts, stops = texts(*VALUES)
     ends = np.empty(len(VALUES) + 1, np.int32)
     out = np.empty(columns.text_room(len(window)), np.uint8)
@@ -48,21 +48,6 @@ def test_texts_are_decoded_as_java_decodes_them() -> None:
     starts[1] = -1
     columns.put_texts(window, starts, stops, ends, out)
     assert cut(ends, out, len(VALUES)) == ["", "", *DECODED[2:]]
-
-
-def hosts(messages: list[Message], stored: bool) -> tuple[list[str], list[int]]:
-    window, rows = window_of(messages)
-    ends, hard = np.empty(len(rows) + 1, np.int32), np.zeros(len(rows), np.uint8)
-    out = np.empty(columns.HOST_ROOM * len(rows), np.uint8)
-    columns.put_hosts(window, rows, RULES, stored, ends, out, hard)
-    return cut(ends, out, len(rows)), hard.tolist()
-
-
-def host(*address: int, port: int) -> bytes:
-    return bytes(address) + port.to_bytes(4, "big", signed=True)
-
-
-def test_hosts_are_texts_ipv6_is_left_out_and_numbers_that_a_row_lacks_are_read() -> None:
     one, other = host(10, 0, 255, 1, port=0), host(255, 255, 255, 255, port=-(1 << 31))
     messages = [
         Message(born_host=one, store_host=other), Message(born_host=one, store_host=one),
@@ -79,6 +64,18 @@ def test_hosts_are_texts_ipv6_is_left_out_and_numbers_that_a_row_lacks_are_read(
     out = np.empty(1, columns.NUMBERS)
     columns.read_numbers(window, rows, out)
     assert out[0].item() == (-3, 1 << 50, -4, 5)
+
+
+def hosts(messages: list[Message], stored: bool) -> tuple[list[str], list[int]]:
+    window, rows = window_of(messages)
+    ends, hard = np.empty(len(rows) + 1, np.int32), np.zeros(len(rows), np.uint8)
+    out = np.empty(columns.HOST_ROOM * len(rows), np.uint8)
+    columns.put_hosts(window, rows, RULES, stored, ends, out, hard)
+    return cut(ends, out, len(rows)), hard.tolist()
+
+
+def host(*address: int, port: int) -> bytes:
+    return bytes(address) + port.to_bytes(4, "big", signed=True)
 
 
 def pairs(raw: list[bytes], split: bool) -> tuple[list[list[tuple[str, str]]], list[int]]:
@@ -212,9 +209,18 @@ def changed(at: int, raw: bytes) -> dict[int, bytes]:
     return {**LOG_READER, base: bytes(segment)}
 
 
-def test_a_log_reaches_from_its_first_to_its_last_segment_and_a_store_time_needs_no_record() -> (
-    None
-):
+def test_a_log_reaches_from_its_first_segment_to_an_earlier_end_or_the_zeros_behind_it() -> None:
+    log, _ = reader_of(LOG_READER, end=PLACES_READER[30])
+    assert [record.physical_offset for record in log.records(log.start)] == PLACES_READER[:30]
+    assert log.record_at(PLACES_READER[31]).queue_offset == 31  # by its place it can still be read
+    zeros = {END: bytes(SEGMENT_READER), END + SEGMENT_READER: bytes(SEGMENT_READER)}
+    log, _ = reader_of({**LOG_READER, **zeros})
+    assert len(list(log.records(log.start))) == 60
+    assert log.is_zero_from(END)
+    assert not log.is_zero_from(END - SEGMENT_READER)
+    log, _ = reader_of({**LOG_READER, **zeros, END + SEGMENT_READER: b"\0" * 47 + b"\1" * 977})
+    with pytest.raises(module.NoRecord):
+        list(log.records(log.start))
     log, _ = reader_of(LOG_READER)
     assert (log.start, log.end) == (SEGMENT_READER, END)
     assert [log.segment_at(at).start for at in (SEGMENT_READER, 2047, 2048, END - 1)] == [
@@ -231,20 +237,6 @@ def test_a_log_reaches_from_its_first_to_its_last_segment_and_a_store_time_needs
     for place, size in ((PLACES_READER[3], 90), (END - 91, 92), (END, 91), (0, 91),
                         (PLACES_READER[3], -1)):  # fmt: skip
         assert log.store_timestamp(place, size) == -1
-
-
-def test_records_stop_at_an_end_of_an_earlier_look_and_where_all_later_segments_are_zeros() -> None:
-    log, _ = reader_of(LOG_READER, end=PLACES_READER[30])
-    assert [record.physical_offset for record in log.records(log.start)] == PLACES_READER[:30]
-    assert log.record_at(PLACES_READER[31]).queue_offset == 31  # by its place it can still be read
-    zeros = {END: bytes(SEGMENT_READER), END + SEGMENT_READER: bytes(SEGMENT_READER)}
-    log, _ = reader_of({**LOG_READER, **zeros})
-    assert len(list(log.records(log.start))) == 60
-    assert log.is_zero_from(END)
-    assert not log.is_zero_from(END - SEGMENT_READER)
-    log, _ = reader_of({**LOG_READER, **zeros, END + SEGMENT_READER: b"\0" * 47 + b"\1" * 977})
-    with pytest.raises(module.NoRecord):
-        list(log.records(log.start))
 
 
 @pytest.mark.parametrize("checks", [Checks(), Checks(body=True)])

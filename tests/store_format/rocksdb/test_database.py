@@ -125,8 +125,8 @@ def rocksdb_folder(tmp_path: Path) -> str:
     return str(tmp_path / "database")
 
 
-def test_a_database_has_the_rows_of_its_tables_and_no_file_of_the_library(
-    tmp_path: Path, rocksdb_folder: str
+def test_a_database_has_the_rows_of_its_tables_and_one_without_rows_is_an_error(
+    tmp_path, rocksdb_folder
 ) -> None:
     low = table(tmp_path / "1", {b"a": b"1", b"b": b""})
     high = table(tmp_path / "2", {b"c": b"3"})
@@ -145,6 +145,11 @@ def test_a_database_has_the_rows_of_its_tables_and_no_file_of_the_library(
     with rocksdict.Rdict(rocksdb_folder, options, families) as database:
         assert list(database.items()) == [(b"a", b"1"), (b"b", b""), (b"c", b"3")]
         assert list(database.get_column_family("offset").items()) == [(b"a", b"9")]
+    writer = module.TableWriter(str(tmp_path / "t"), module.table_options(True, False))
+    with pytest.raises(StoreError):
+        writer.put([b"a", b"b"], [b"1"])
+    with pytest.raises(StoreError, match="cannot be written"):
+        table(tmp_path / "t", {})
 
 
 def test_a_family_may_be_empty(rocksdb_folder: str) -> None:
@@ -160,11 +165,3 @@ def test_keys_out_of_order_are_an_error_that_names_the_table(tmp_path, rows: lis
     writer = module.TableWriter(str(tmp_path / "t"), module.table_options(True, False))
     with pytest.raises(StoreError, match=f"{tmp_path}/t: the RocksDB cannot be written"):
         writer.put(rows, rows)
-
-
-def test_a_key_without_a_value_and_a_table_without_rows_are_errors(tmp_path: Path) -> None:
-    writer = module.TableWriter(str(tmp_path / "t"), module.table_options(True, False))
-    with pytest.raises(StoreError):
-        writer.put([b"a", b"b"], [b"1"])
-    with pytest.raises(StoreError, match="cannot be written"):
-        table(tmp_path / "t", {})

@@ -33,13 +33,30 @@ _OF_OTHERS = ("notes.txt", "liteStore/CURRENT", "config/future.json", "config/ba
               "timerlog/old/00000000000000000000", "kvStore/x.txt")  # fmt: skip
 
 
-def test_what_the_table_lacks_is_named_and_nothing_else() -> None:
+def test_what_the_table_lacks_is_named_alone_and_a_cut_manifest_that_names_not_all(
+    tmp_path,
+) -> None:
     files = {f"store/{name}": b"" for name in (*_STORE, *_OF_OTHERS)}
     assert unknown_files(Folder(MemoryStorage(files), "store")) == [
         "config/backups/", "config/future.json", "kvStore/x.txt", "liteStore/", "notes.txt",
         "timerlog/old/",
     ]  # fmt: skip
     assert unknown_files(Folder(MemoryStorage({"store/commitlog/x": b""}), "store")) == []
+    # The next broker to open it removes the others; an end that names no table is nothing.
+    folder = tmp_path / "kvStore"
+    with rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True)) as database:
+        for number in range(6):
+            database[b"%d" % number] = b"v"
+            database.flush()
+    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
+    (manifest,) = folder.glob("MANIFEST-*")
+    raw = manifest.read_bytes()
+    manifest.write_bytes(raw[: len(raw) // 2])
+    (found,) = database_faults(Folder(LocalStorage(), str(tmp_path)))
+    assert "its MANIFEST is cut, and names no 0000" in found.reason
+    assert "no broker" not in found.reason
+    manifest.write_bytes(raw[:-1])
+    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
 
 
 # ---
@@ -288,24 +305,6 @@ def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Pat
     table.write_bytes(b"x" + raw[1:])
     (found,) = database_faults(Folder(LocalStorage(), store))
     assert "block checksum mismatch" in found.reason
-
-
-def test_a_manifest_that_was_cut_names_not_all_tables(tmp_path: Path) -> None:
-    """The next broker to open it removes the others; an end that names no table is nothing."""
-    folder = tmp_path / "kvStore"
-    with rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True)) as database:
-        for number in range(6):
-            database[b"%d" % number] = b"v"
-            database.flush()
-    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
-    (manifest,) = folder.glob("MANIFEST-*")
-    raw = manifest.read_bytes()
-    manifest.write_bytes(raw[: len(raw) // 2])
-    (found,) = database_faults(Folder(LocalStorage(), str(tmp_path)))
-    assert "its MANIFEST is cut, and names no 0000" in found.reason
-    assert "no broker" not in found.reason
-    manifest.write_bytes(raw[:-1])
-    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
 
 
 @pytest.mark.parametrize("folder", ["kvStore", "config/topics", "rocksdbstore"])

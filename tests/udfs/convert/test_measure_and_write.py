@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from reput.store_format.dispatch.scan import scan_rules
@@ -25,6 +24,7 @@ from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode
 from tests.memory_storage import MemoryStorage
 from tests.udfs.table.parts import log_of
+from tests.udfs.tables import rows_of
 
 SEGMENT = 4096
 Row = dict[str, Any]
@@ -47,10 +47,7 @@ def measured(changes: Changes, splits: int = 1, messages: list[Message] = MESSAG
     task = measure.MeasureSplits(
         log.storage, staging, cut, log.rules, range(splits), groups, {}, changes, **more
     )
-    ids = pa.RecordBatch.from_pydict({"id": list(groups)})
-    batches = list(task(iter([ids])))
-    assert all(batch.schema == measure.MEASURED for batch in batches)
-    return staging, [row for batch in batches for row in batch.to_pylist()]
+    return staging, rows_of(task, *groups, schema=measure.MEASURED)
 
 
 def taken(staging: Staging, row: Row) -> list[tuple[int, int]]:
@@ -61,7 +58,9 @@ def taken(staging: Staging, row: Row) -> list[tuple[int, int]]:
     return found
 
 
-def test_each_queue_has_its_sums_and_what_orders_several_logs_is_written_if_asked_for() -> None:
+def test_each_queue_has_its_sums_without_what_an_earlier_log_has_and_an_order_if_asked_for() -> (
+    None
+):
     staging, (row,) = measured(Changes(dropped=("Drop",)))
     queues = {(q["topic"], q["queue_id"]): q for q in measure.split_queues(staging, row["run"])}
     names = ("records", "taken", "bytes", "positions", "counted", "least", "greatest", "sys_flags")
@@ -82,18 +81,6 @@ def test_each_queue_has_its_sums_and_what_orders_several_logs_is_written_if_aske
     ]
     files = measured(Changes())[0].storage.list("s")
     assert not any(file.name.endswith(".order") for file in files)
-
-
-@pytest.mark.parametrize("splits", [5, 8, 30])
-def test_a_record_is_in_the_split_that_it_begins_in_counted_from_its_start(splits: int) -> None:
-    staging, rows = measured(Changes(dropped=("Drop",)), splits)
-    size = -(-SEGMENT // splits)
-    found = [(row["split"], *each) for row in rows if row["taken"] for each in taken(staging, row)]
-    wanted = [(PLACES[n] // size, PLACES[n] % size, SIZES[n]) for n in OF_T]
-    assert found == wanted
-
-
-def test_what_an_earlier_log_has_is_left_out_and_half_messages_that_do_not_wait() -> None:
     other = log_of(MESSAGES[:4], SEGMENT)
     end = PLACES[3]  # of the other log, before its last record
     earlier = (EarlierLog(other.storage, other.segments, end),)
@@ -105,6 +92,15 @@ def test_what_an_earlier_log_has_is_left_out_and_half_messages_that_do_not_wait(
     staging, (row,) = measured(Changes(dropped=("X",)), messages=half, waiting=(places[1],))
     assert [at for at, _ in taken(staging, row)] == [places[1]]
     assert measured(Changes(), messages=half)[1][0]["taken"] == 3
+
+
+@pytest.mark.parametrize("splits", [5, 8, 30])
+def test_a_record_is_in_the_split_that_it_begins_in_counted_from_its_start(splits: int) -> None:
+    staging, rows = measured(Changes(dropped=("Drop",)), splits)
+    size = -(-SEGMENT // splits)
+    found = [(row["split"], *each) for row in rows if row["taken"] for each in taken(staging, row)]
+    wanted = [(PLACES[n] // size, PLACES[n] % size, SIZES[n]) for n in OF_T]
+    assert found == wanted
 
 
 # --- A new segment's records, dispatched from memory as a scan would dispatch them from disk.
@@ -273,10 +269,7 @@ def written(
     task = write.WriteSegments(
         Staging(storage, "s"), tuple(logs), tuple(segments), NEW, RULES_WRITE
     )
-    ids = pa.RecordBatch.from_pydict({"id": list(range(len(segments)))})
-    batches = list(task(iter([ids])))
-    assert all(batch.schema == write.SEGMENT_WRITTEN for batch in batches)
-    rows = [row for batch in batches for row in batch.to_pylist()]
+    rows = rows_of(task, *range(len(segments)), schema=write.SEGMENT_WRITTEN)
     return rows, {row["start"]: storage.files[f"s/{row['name']}"] for row in rows}
 
 
@@ -312,10 +305,10 @@ def test_a_log_may_begin_anywhere_with_some_records_and_several_come_by_their_ne
     segment = write.NewSegment(0, (write.Part(0, 0, 0, 0, 2), write.Part(1, 0, 0, 0, 1)), True)
     storage, big = MemoryStorage(files), 1024
     task = write.WriteSegments(Staging(storage, "s"), tuple(logs), (segment,), big, RULES_WRITE)
-    (batch,) = task(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
+    (row,) = rows_of(task, 0)
     wanted = [Message(queue_offset=offset, body=b"%0100d" % n)
               for offset, n in ((7, 0), (8, 2), (9, 4))]  # fmt: skip
-    assert storage.files[f"s/{batch['name'][0]}"] == build_log(wanted, big)[0]
+    assert storage.files[f"s/{row['name']}"] == build_log(wanted, big)[0]
 
 
 @pytest.mark.parametrize(("byte", "number", "said"), [(4, 3, 2), (3, 3, 2), (28, 0, 0), (4, 0, 0)])

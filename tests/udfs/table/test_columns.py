@@ -55,15 +55,6 @@ class EvenOnes(Filter):
         return record.queue_offset % 2 == 0
 
 
-def test_all_rows_come_or_those_wanted_and_a_filter_is_asked_only_where_it_must() -> None:
-    assert found() == list(range(9))
-    assert found(columns.Choice(topics=("A", "B")), wanted=EvenOnes()) == [2, 6]
-    assert found(columns.Choice(topics=())) == []
-    wanted = EvenOnes()
-    assert found(wanted=wanted) == [1, 2, 4, 6, 8]
-    assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
-
-
 @pytest.mark.parametrize(("choice", "kept", "own"), [
     (columns.EVERYTHING, [0, 2, 5, 6, 8], [4]),
     (columns.Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
@@ -75,21 +66,6 @@ def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, 
     assert found(choice, system_topics=False, left=left.append) == kept
     assert left == own
     assert set(found(choice)) - set(kept) <= set(OWN)
-
-
-def test_it_says_up_to_where_the_log_was_read_and_what_damage_takes() -> None:
-    reached: list[int] = []
-    assert found(columns.Choice(topics=()), reached=reached.append) == []
-    assert reached[-1] > record_places(build_log(MESSAGES, 1 << 14))[-1]
-    log, told = log_of(MESSAGES, on_damage="skip"), list[str]()
-    raw = bytearray(log.storage.files["log/0"])
-    place = record_places(build_log(MESSAGES, 1 << 14))[2]
-    raw[place + 4] ^= 1
-    log.storage.files["log/0"] = bytes(raw)
-    batches = list(columns.batches_of(log, part(log), columns.EVERYTHING, FEW, tell=told.append))
-    assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == [0, 1]
-    assert len(told) == 1
-    assert str(place) in told[0]
 
 
 # --- Which rows of a window are wanted: by topic and by time.
@@ -145,10 +121,28 @@ def test_words_that_are_no_pattern_are_an_error(words: str) -> None:
         columns.whole_matches(pa.array([""]), words)
 
 
-def test_topics_are_chosen_by_name_and_pattern() -> None:
+def test_all_rows_come_or_those_wanted_and_it_says_what_was_read_and_what_damage_takes() -> None:
     there = ["A", "AB", "B"]
     assert columns.EVERYTHING.of_topics(there) == there
     assert columns.Choice(topics=("B", "A"), pattern="A|AB").of_topics(there) == ["A"]
+    assert found() == list(range(9))
+    assert found(columns.Choice(topics=("A", "B")), wanted=EvenOnes()) == [2, 6]
+    assert found(columns.Choice(topics=())) == []
+    wanted = EvenOnes()
+    assert found(wanted=wanted) == [1, 2, 4, 6, 8]
+    assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
+    reached: list[int] = []
+    assert found(columns.Choice(topics=()), reached=reached.append) == []
+    assert reached[-1] > record_places(build_log(MESSAGES, 1 << 14))[-1]
+    log, told = log_of(MESSAGES, on_damage="skip"), list[str]()
+    raw = bytearray(log.storage.files["log/0"])
+    place = record_places(build_log(MESSAGES, 1 << 14))[2]
+    raw[place + 4] ^= 1
+    log.storage.files["log/0"] = bytes(raw)
+    batches = list(columns.batches_of(log, part(log), columns.EVERYTHING, FEW, tell=told.append))
+    assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == [0, 1]
+    assert len(told) == 1
+    assert str(place) in told[0]
 
 
 # --- A window's rows as columns: what docs/source.md promises of each, for plain and odd records.
@@ -177,7 +171,7 @@ def column(name: str, *messages: Message, **more: Any) -> list[Any]:
     return made
 
 
-def test_a_record_with_everything_and_one_with_nothing() -> None:
+def test_a_record_with_everything_or_nothing_and_odd_rows_stand_where_they_stood() -> None:
     (row,) = columns.batch_of(rows_of(Message(), ODD, chosen=[1]), columns.SCHEMA).to_pylist()
     assert row == {
         "topic": "é", "queueId": -1, "queueOffset": 1 << 40, "physicalOffset": 92,
@@ -194,20 +188,6 @@ def test_a_record_with_everything_and_one_with_nothing() -> None:
     (row,) = columns.batch_of(rows_of(Message()), columns.SCHEMA).to_pylist()
     absent = ("tags", "uniqueKey", "keys", "properties", "body", "bodyCRC")
     assert [row[name] for name in absent] == [None, None, [], [], b"", 0]
-
-
-@pytest.mark.parametrize("name", ["storeTimestamp", "bornTimestamp"])
-def test_a_time_before_year_1_or_after_9999_is_null_and_its_number_stays(name: str) -> None:
-    times = [columns.TIME_LEAST - 1, columns.TIME_LEAST, 0, columns.TIME_MOST,
-             columns.TIME_MOST + 1, -(1 << 63), (1 << 63) - 1]  # fmt: skip
-    messages = [Message(store_timestamp=time, born_timestamp=time) for time in times]
-    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    assert column(name, *messages) == [None, first, epoch, last, None, None, None]
-    assert column(f"{name}Millis", *messages) == times
-
-
-def test_odd_rows_stand_where_they_stood_and_a_batch_has_the_columns_that_are_asked_for() -> None:
     twice = Message(properties=properties(("a", "1"), ("b", "2"), ("a", "3")))
     many = Message(properties=properties(*((f"n{n}", f"v{n}") for n in range(100))))
     plain = [Message(properties=properties(("p", str(n)))) for n in range(3)]
@@ -224,6 +204,17 @@ def test_odd_rows_stand_where_they_stood_and_a_batch_has_the_columns_that_are_as
     assert batch["topic"].to_pylist() == ["T", "é"]
     assert columns.batch_of(rows_of(Message(), chosen=[]), columns.SCHEMA).num_rows == 0
     assert [each.field.name for each in columns.COLUMNS] == columns.SCHEMA.names
+
+
+@pytest.mark.parametrize("name", ["storeTimestamp", "bornTimestamp"])
+def test_a_time_before_year_1_or_after_9999_is_null_and_its_number_stays(name: str) -> None:
+    times = [columns.TIME_LEAST - 1, columns.TIME_LEAST, 0, columns.TIME_MOST,
+             columns.TIME_MOST + 1, -(1 << 63), (1 << 63) - 1]  # fmt: skip
+    messages = [Message(store_timestamp=time, born_timestamp=time) for time in times]
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert column(name, *messages) == [None, first, epoch, last, None, None, None]
+    assert column(f"{name}Millis", *messages) == times
 
 
 @pytest.mark.parametrize(("version", "tags"), [("4.9.0", None), ("4.9.1", "a\1b")])

@@ -267,9 +267,7 @@ def test_without_a_check_the_page_says_so_and_a_release_not_reported_hinders_non
     assert whole["verdict"]["command"] == f"reput check {store}"
     assert section(whole, "topics")["pictures"]
     assert section(whole, "damage")["notes"][0].startswith("not known: ")
-    page = tmp_path / "report.html"
-    whole = written(stores.damaged(tmp_path), page)
-    assert whole["verdict"]["kind"] == "bad"
+    assert written(store, tmp_path / "checked.html")["verdict"]["kind"] == "bad"
 
 
 @pytest.mark.parametrize("messages", [[], [stores.Message(topic="T")]])
@@ -346,7 +344,7 @@ def test_a_clock_gone_wrong_hides_no_other_and_a_page_names_all_releases_of_a_st
     assert "3 of " in time["notes"][0]
     assert sum(row[2] for row in time["tables"][0]["rows"]) == 303
     unpack_archive(UPGRADED / "5.3.3_5.5.0.tar.xz", tmp_path)
-    whole = written(tmp_path / "5.3.3_5.5.0", tmp_path / "report.html")
+    whole = written(tmp_path / "5.3.3_5.5.0", tmp_path / "upgraded.html")
     releases = "RocketMQ 4.7.1 to 5.3.4 up to offset 24,997, then 5.5.0 or later"
     assert whole["about"].split(" · ")[0] == releases
 

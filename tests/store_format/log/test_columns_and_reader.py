@@ -90,9 +90,7 @@ def pairs(raw: list[bytes], split: bool) -> tuple[list[list[tuple[str, str]]], l
     return [found[a:b] for a, b in pairwise(lists.tolist())], hard.tolist()
 
 
-def test_pairs_come_in_their_order_as_the_release_splits_them_and_values_and_words_are_found() -> (
-    None
-):
+def test_pairs_come_in_their_order_as_the_release_splits_them_and_values_are_found() -> None:
     raw = [b"b\x01x\x02a\x01y\x02", b"", b"a\x01x\x01\x02", b"\x01x\x02c\x01\xff"]
     first = [("b", "x"), ("a", "y")]
     assert pairs(raw, False) == ([first, [], [("a", "x\x01")], [("c", "\ufffd")]], [0] * 4)

@@ -384,9 +384,7 @@ def test_every_byte_of_the_record_is_covered(at: int) -> None:
     assert bad([SEALED, SEALED], flip=size + at) == [False, True]
 
 
-def test_each_digit_of_the_last_property_counts_none_is_missing_and_a_row_may_have_the_crc() -> (
-    None
-):
+def test_each_digit_of_the_last_property_counts_and_a_row_may_have_the_crc() -> None:
     size = len(encode(SEALED, 0))
     for at in range(size - 11, size - 1):
         assert bad([SEALED], flip=at) == [True]

@@ -78,14 +78,14 @@ def test_delay_in_the_properties_is_delay_level_and_a_batch_stands_in_one_segmen
     assert (one.queue_id, one.queue_offset, other.queue_offset) == (2, 0, 1)
     assert sorted(one.properties.split(b"\2")) == sorted(other.properties.split(b"\2"))
     # What does not fit goes whole into the next one; more than a segment is refused.
-    with open_writer(tmp_path) as writer:
+    with open_writer(tmp_path / "other") as writer:
         writer.append(Message("T", bytes(3000)))
         result = writer.append_batch([Message("T", bytes(400)) for _ in range(3)])
         assert result.physical_offset == 4096
         assert result.message_id.count(",") == 2
         with pytest.raises(errors.MessageTooLarge):
             writer.append_batch([Message("T", bytes(1000)) for _ in range(4)])
-    bodies = [len(record.body) for record in stored_records(tmp_path / "commitlog")]
+    bodies = [len(record.body) for record in stored_records(tmp_path / "other" / "commitlog")]
     assert bodies == [3000, 400, 400, 400]
 
 
@@ -112,7 +112,7 @@ def test_what_is_just_allowed_is_taken_and_a_batch_topic_is_not_written_to(tmp_p
             Message("T", b"", tags="\ud800"),  # Java writes a lone surrogate as `?`
         ):
             assert writer.append(message).status == "PUT_OK"
-    with open_writer(tmp_path, batch_topics=["B"]) as writer:  # noqa: SIM117
+    with open_writer(tmp_path / "other", batch_topics=["B"]) as writer:  # noqa: SIM117
         with pytest.raises(errors.BatchQueueTopic):
             writer.append(Message("B", b""))
 
@@ -220,9 +220,7 @@ def test_what_the_encoder_can_write_passes(named: dict[str, Any]) -> None:
     check_types(message(**named))
 
 
-def test_keys_are_texts_a_wrong_field_is_named_without_its_value_and_properties_are_java_s() -> (
-    None
-):
+def test_keys_are_texts_and_a_wrong_field_is_named_without_its_value() -> None:
     keys: Any
     for keys in ("", "a b", [], ["a"], ("a", "b")):
         check_keys(keys)

@@ -65,7 +65,7 @@ def test_a_chain_that_ends_in_damage_is_reported_and_the_log_is_read(small, how)
     assert short
 
 
-def test_entries_that_point_elsewhere_or_are_lost_give_no_wrong_message(small: Asked) -> None:
+def test_entries_that_point_elsewhere_or_are_lost_give_no_wrong_message(small, tmp_path) -> None:
     elsewhere = [1, 7, 1 << 40, -5, small.messages[3].physical_offset]
     for file in index_files(small):
         raw = file.read_bytes()
@@ -81,6 +81,7 @@ def test_entries_that_point_elsewhere_or_are_lost_give_no_wrong_message(small: A
             noted |= {note.split(":")[0] for note in answer.notes}
     assert any("where the log has none" in note or "log has none" in note for note in noted)
     assert any("but that message has not" in note for note in noted)
+    small = Asked("small_all_5.3.3", tmp_path / "other")
     for file in index_files(small):
         edited(file, entry_at(2), bytes(20 * (MOST - 3)))
     with small.open() as opened:

@@ -175,9 +175,7 @@ def lacked(store: Derived, *queues: int) -> list[tuple[int, int]]:
         return [(places.index(start), places.index(stop)) for start, stop in found]
 
 
-def test_queues_have_no_gap_for_what_expired_or_the_index_tells_and_else_from_the_first_end() -> (
-    None
-):
+def test_queues_have_no_gap_for_what_expired_or_the_index_tells() -> None:
     assert [lacked(made(), *queues) for queues in ((0,), (1,), (0, 1))] == [[]] * 3
     store = made()
     del store.storage.files[store.paths("consumequeue/T/1")[-1]]  # it ends with number 19

@@ -65,9 +65,7 @@ class Joined:
         )  # fmt: skip
 
 
-def test_the_earliest_comes_first_and_queues_are_numbered_on_but_for_what_keeps_its_number() -> (
-    None
-):
+def test_the_earliest_comes_first_and_queues_are_numbered_on() -> None:
     joined = Joined([(5, 10, 0), (7, 10, 0), (7, 10, 0)], [(5, 10, 0), (6, 10, 0), (9, 10, 0)])
     assert joined.run() == (EXHAUSTED, 50)
     assert joined.places.tolist() == [0, 30, 40, 10, 20, -7]

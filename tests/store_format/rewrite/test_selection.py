@@ -215,9 +215,7 @@ def test_what_is_read_since_a_release(seen: Seen, since: str, before: str, words
     assert f"from {since} on" in line
 
 
-def test_a_plain_record_fits_every_release_and_else_a_topic_has_a_line_with_its_first_reason() -> (
-    None
-):
+def test_a_plain_record_fits_every_release_and_a_topic_has_a_line() -> None:
     flags = PLAIN._replace(sys_flags=0x1 | 0x2 | 0x8 | 0x300)
     assert misfits([PLAIN, flags], b"", profile("4.1.0")) == []
     seen = [Seen("t" * 300, 0x10, True, True), PLAIN, Seen("b", 0x80, False, True)]

@@ -398,9 +398,7 @@ def log_of(*each: tuple[int, int, int, int]) -> np.ndarray:
     return marks
 
 
-def test_what_waits_is_what_the_log_does_not_show_as_delivered_and_a_level_goes_on_behind_it() -> (
-    None
-):
+def test_what_waits_is_what_the_log_does_not_show_as_delivered() -> None:
     """Without a timercheck the wheel was read up to the last record; a delivery may be lost."""
     log = log_of(
         (WHEEL, 1, TICKS - 5000, 0), (WHEEL, 2, TICKS - 5000, 0), (WHEEL, 3, TICKS + 9000, 0),

@@ -58,9 +58,7 @@ def taken(staging: Staging, row: Row) -> list[tuple[int, int]]:
     return found
 
 
-def test_each_queue_has_its_sums_without_what_an_earlier_log_has_and_an_order_if_asked_for() -> (
-    None
-):
+def test_each_queue_has_its_sums_without_what_an_earlier_log_has() -> None:
     staging, (row,) = measured(Changes(dropped=("Drop",)))
     queues = {(q["topic"], q["queue_id"]): q for q in measure.split_queues(staging, row["run"])}
     names = ("records", "taken", "bytes", "positions", "counted", "least", "greatest", "sys_flags")
@@ -107,9 +105,9 @@ def test_a_record_is_in_the_split_that_it_begins_in_counted_from_its_start(split
 SEGMENT_WRITE, BASE = 4096, 8192
 RULES = scan_rules(profile("5.3.3"), settings_from({}), ())
 LOG = build_log(messages(10, 1), SEGMENT_WRITE, BASE)[BASE]
-PLACES_WRITE = record_places({BASE: LOG})
-SIZE = PLACES_WRITE[1] - BASE
-END = PLACES_WRITE[-1] + SIZE
+PLACES_OF_LOG = record_places({BASE: LOG})
+SIZE = PLACES_OF_LOG[1] - BASE
+END = PLACES_OF_LOG[-1] + SIZE
 
 
 def put(raw: bytes, *cuts: int, last: bool = True) -> tuple[dict[str, Any], MemoryStorage]:
@@ -126,18 +124,18 @@ def content(row: dict[str, Any], storage: MemoryStorage, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "cuts", [(), (PLACES_WRITE[1],), (PLACES_WRITE[3], PLACES_WRITE[4], PLACES_WRITE[9])]
+    "cuts", [(), (PLACES_OF_LOG[1],), (PLACES_OF_LOG[3], PLACES_OF_LOG[4], PLACES_OF_LOG[9])]
 )
 def test_any_windows_of_whole_records_give_the_same_entries(cuts: tuple[int, ...]) -> None:
     row, storage = put(LOG, *cuts)
     raw = content(row, storage, ENTRIES)
     entries = [struct.unpack_from(">qiq", raw, at) for at in range(0, 200, 20)]
-    assert entries == [(place, SIZE, 0) for place in PLACES_WRITE]
+    assert entries == [(place, SIZE, 0) for place in PLACES_OF_LOG]
     assert content(row, storage, STAGED_MESSAGES) == b"".join(
-        struct.pack("=qq", place, START + n) for n, place in enumerate(PLACES_WRITE)
+        struct.pack("=qq", place, START + n) for n, place in enumerate(PLACES_OF_LOG)
     )
     told = ("split", "records", "index_puts", "first", "last_record", "last_timestamp")
-    assert [row[name] for name in told] == [2, 10, 10, BASE, PLACES_WRITE[-1], START + 9]
+    assert [row[name] for name in told] == [2, 10, 10, BASE, PLACES_OF_LOG[-1], START + 9]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +146,7 @@ def test_a_segment_ends_with_a_blank_unless_it_is_the_last(last, fault, end) -> 
     assert (row["fault"], row["next"]) == (int(fault), end)
 
 
-@pytest.mark.parametrize("cuts", [(), (PLACES_WRITE[3], PLACES_WRITE[5])])
+@pytest.mark.parametrize("cuts", [(), (PLACES_OF_LOG[3], PLACES_OF_LOG[5])])
 @pytest.mark.parametrize(("at", "raw", "fault"), [
     (4, b"\0", Fault.BAD_MAGIC), (28, b"\1", Fault.PLACE),
     (0, struct.pack(">i", 90), Fault.BAD_SIZE),
@@ -156,10 +154,10 @@ def test_a_segment_ends_with_a_blank_unless_it_is_the_last(last, fault, end) -> 
 ])  # fmt: skip
 def test_it_stops_for_good_at_the_first_record_that_a_scan_refuses(at, raw, fault, cuts) -> None:
     wrong = bytearray(LOG)
-    place = PLACES_WRITE[4] - BASE
+    place = PLACES_OF_LOG[4] - BASE
     wrong[place + at : place + at + len(raw)] = raw
     row, storage = put(bytes(wrong), *cuts, last=False)
-    assert (row["records"], row["next"], row["fault"]) == (4, PLACES_WRITE[4], int(fault))
+    assert (row["records"], row["next"], row["fault"]) == (4, PLACES_OF_LOG[4], int(fault))
     assert row["size"] == struct.unpack_from(">i", wrong, place)[0]
     assert len(content(row, storage, ENTRIES)) == 4 * 20
 

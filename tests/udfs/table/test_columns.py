@@ -100,9 +100,7 @@ def rows() -> columns.StepRows:
     (columns.Choice(("A",), since=START + 1, until=START + 3), []),
     (columns.Choice(since=START + 1, until=START + 3), [1, 2]),
 ])  # fmt: skip
-def test_wanted_rows(
-    rows: columns.StepRows, choice: columns.Choice, numbers: list[int] | None
-) -> None:
+def test_wanted_rows(rows, choice, numbers) -> None:
     found = choice.numbers(rows)
     assert (None if found is None else found.tolist()) == numbers
 

@@ -67,9 +67,7 @@ def test_a_row_group_is_written_once_it_is_full(monkeypatch, limit, most, groups
     assert [meta.row_group(n).num_rows for n in range(meta.num_row_groups)] == groups
 
 
-def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64_if_it_is_a_column() -> (
-    None
-):
+def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64() -> None:
     lines = written(export.JSONL, batch()).decode().split("\n")
     assert lines.pop() == ""
     first, second, _ = (json.loads(line) for line in lines)

@@ -49,9 +49,7 @@ def in_segment(places: Sequence[int], number: int) -> list[int]:
     return [place for place in places if place // SEGMENT == number]
 
 
-def test_each_record_is_of_the_part_it_starts_in_and_a_task_gets_what_it_needs_of_the_rest() -> (
-    None
-):
+def test_each_record_is_of_the_part_it_starts_in_and_a_task_gets_the_rest() -> None:
     log = damaged(messages(100))
     whole = parts(log)
     third = log.places[2]
@@ -383,13 +381,6 @@ def test_the_entries_just_before_and_behind_the_part_are_checked_too(beside: int
 def test_the_log_is_walked_where_the_topic_has_much_of_it_or_a_checked_body_is_wrong(
     monkeypatch,
 ) -> None:
-    whole = [place for place in PLACES if place < SEGMENT_QUEUE_PARTS]
-    few = len([place for place in OF_A if place < SEGMENT_QUEUE_PARTS])
-    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few)
-    assert read_queue_parts(log()) == (OF_A[:few], [])
-    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few + 1)
-    found, (told,) = read_queue_parts(log())
-    assert (found, f"{few} records of the topic" in told) == (whole, True)
     for check in (False, True):
         made = log(check_body=check, on_damage="skip")
         files = made.storage.files
@@ -401,3 +392,10 @@ def test_the_log_is_walked_where_the_topic_has_much_of_it_or_a_checked_body_is_w
             [place for place in OF_A
              if place < SEGMENT_QUEUE_PARTS and not (check and place == OF_A[1])], 2 * check,
         )  # fmt: skip
+    whole = [place for place in PLACES if place < SEGMENT_QUEUE_PARTS]
+    few = len([place for place in OF_A if place < SEGMENT_QUEUE_PARTS])
+    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few)
+    assert read_queue_parts(log()) == (OF_A[:few], [])
+    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few + 1)
+    found, (told,) = read_queue_parts(log())
+    assert (found, f"{few} records of the topic" in told) == (whole, True)

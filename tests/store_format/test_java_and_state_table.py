@@ -24,10 +24,16 @@ def test_integer_keys_get_quotes(raw: bytes, quoted: bytes) -> None:
     assert quoted_keys(raw) == quoted
 
 
-def test_a_mark_shows_which_keys_had_none_and_a_broker_s_delay_offsets_are_json() -> None:
+def test_a_mark_shows_keys_without_quotes_and_a_hash_s_upper_half_counts_too() -> None:
     assert quoted_keys(b'{"1":2,1:3}', b"#") == b'{"1":2,"#1":3}'
     raw = b'{"dataVersion":{"counter":1},"offsetTable":{12:2,6:3,\n13:1}}'
     assert json.loads(quoted_keys(raw))["offsetTable"] == {"12": 2, "6": 3, "13": 1}
+    high, low = key_with_hash("", 0x0005_0000), key_with_hash("", 3)
+    assert hash_map_order((high, low), 16) == (1, 0)  # buckets 5 and 3
+    negative = key_with_hash("", -1)  # FFFFFFFF ^ FFFF: its lowest bits are 0
+    assert hash_map_order((low, negative), 16) == (1, 0)
+    names = tuple(key_with_hash("", 64 * n) for n in reversed(range(9)))
+    assert hash_map_order(names, 64) == tuple(range(9))
 
 
 # --- The order in which a `java.util.HashMap` yields its keys, worked out by hand from its tables.
@@ -43,15 +49,6 @@ def test_a_mark_shows_which_keys_had_none_and_a_broker_s_delay_offsets_are_json(
 ])  # fmt: skip
 def test_names_of_one_character(names: str, capacity: int, order: tuple[int, ...]) -> None:
     assert hash_map_order(tuple(names), capacity) == order
-
-
-def test_a_hashs_upper_half_counts_too_and_a_table_of_64_is_not_doubled() -> None:
-    high, low = key_with_hash("", 0x0005_0000), key_with_hash("", 3)
-    assert hash_map_order((high, low), 16) == (1, 0)  # buckets 5 and 3
-    negative = key_with_hash("", -1)  # FFFFFFFF ^ FFFF: its lowest bits are 0
-    assert hash_map_order((low, negative), 16) == (1, 0)
-    names = tuple(key_with_hash("", 64 * n) for n in reversed(range(9)))
-    assert hash_map_order(names, 64) == tuple(range(9))
 
 
 @pytest.mark.parametrize(("many", "bits"), [(8, 0xF), (9, 0x1F)])
@@ -138,7 +135,7 @@ def test_a_file_of_another_name_is_in_no_row(path: str) -> None:
     assert state_table.row_of(path) is None
 
 
-def test_each_path_has_one_row_of_known_releases_and_a_judge() -> None:
+def test_each_path_has_one_row_of_known_releases_and_a_judge_and_config_what_a_copy_takes() -> None:
     paths = [row.path for row in state_table.FILES]
     assert len(set(paths)) == len(paths)
     assert {row.first for row in (*state_table.FILES, *state_table.TOPICS_OF_STATE)} <= _KNOWN
@@ -151,9 +148,6 @@ def test_each_path_has_one_row_of_known_releases_and_a_judge() -> None:
             assert (row.copies, row.table) == (state_table.Copies.LEAVE, ""), row.path
         else:
             assert callable(getattr(importlib.import_module(f"reput.{module}"), name)), row.path
-
-
-def test_what_a_copy_takes_over_of_config() -> None:
     # SlaveSynchronize.syncAll, and what every release has beside that
     assert state_table.config_to_carry(positions=False) == (
         "topics.json", "subscriptionGroup.json", "topicQueueMapping.json",

@@ -25,12 +25,15 @@ def test_a_segment_is_named_by_its_offset(offset: int, name: str) -> None:
     assert module.parse_segment_name(name) == offset
 
 
-def test_no_segment_has_a_negative_offset_nor_one_past_a_long_and_a_queue_has_its_folder() -> None:
+def test_no_segment_has_an_offset_that_is_no_long_and_plain_queues_are_taken() -> None:
     with pytest.raises(ValueError, match="negative"):
         module.segment_name(-1)
     with pytest.raises(ValueError, match="more than a long holds"):
         module.parse_segment_name("99999999999999991808")
     assert str(module.QueuePath("consumequeue", "T", 3)) == "consumequeue/T/3"
+    module.refuse_foreign("s", folders())
+    module.refuse_foreign("s", folders(consumequeue=["TopicA", "current", "CURRENT.bak"]))
+    module.refuse_foreign("s", folders(**EXT))  # #6343: the topic was deleted
 
 
 @pytest.mark.parametrize("name", [
@@ -120,12 +123,6 @@ def folders(**names: list[str]) -> Callable[[str], list[str]]:
     return lambda folder: names.get(folder, [])
 
 
-def test_plain_queues_are_taken() -> None:
-    module.refuse_foreign("s", folders())
-    module.refuse_foreign("s", folders(consumequeue=["TopicA", "current", "CURRENT.bak"]))
-    module.refuse_foreign("s", folders(**EXT))  # #6343: the topic was deleted
-
-
 @pytest.mark.parametrize("even_rocksdb", [False, True])
 @pytest.mark.parametrize(
     ("store", "named"), [("s", "s/consumequeue_ext"), ("", "consumequeue_ext")]
@@ -159,26 +156,13 @@ def test_a_database_has_rows_in_tables_or_in_its_write_ahead_log(files, rows) ->
 MORE = "more was skipped; only the first 100 places are named"
 
 
-def test_a_line_is_said_as_it_comes_and_only_once() -> None:
+def test_a_line_is_said_only_once_a_place_counts_once_and_a_note_takes_no_room() -> None:
     said: list[str] = []
     notes = Notes(said.append)
     for text in ("b", "a", "b"):
         notes.note(text)
         assert said == notes.lines
     assert notes.lines == ["b", "a"]
-
-
-@pytest.mark.parametrize(
-    ("places", "more"), [(0, []), (1, []), (100, []), (101, [MORE]), (5000, [MORE])]
-)
-def test_a_hundred_skipped_places_are_named(places: int, more: list[str]) -> None:
-    notes = Notes()
-    for place in range(places):
-        notes.skip(f"skipped {place}")
-    assert notes.lines == [f"skipped {place}" for place in range(min(places, 100))] + more
-
-
-def test_a_place_skipped_again_counts_once_and_a_note_takes_no_place_s_room() -> None:
     notes = Notes()
     for _ in range(200):
         notes.skip("skipped 0")
@@ -191,6 +175,16 @@ def test_a_place_skipped_again_counts_once_and_a_note_takes_no_place_s_room() ->
         notes.note(f"note {number}")
     notes.skip("skipped")
     assert len(notes.lines) == 151
+
+
+@pytest.mark.parametrize(
+    ("places", "more"), [(0, []), (1, []), (100, []), (101, [MORE]), (5000, [MORE])]
+)
+def test_a_hundred_skipped_places_are_named(places: int, more: list[str]) -> None:
+    notes = Notes()
+    for place in range(places):
+        notes.skip(f"skipped {place}")
+    assert notes.lines == [f"skipped {place}" for place in range(min(places, 100))] + more
 
 
 def test_a_scan_is_watched_with_the_notes_that_count_it() -> None:

@@ -21,6 +21,7 @@ from reput.udfs.staging import Staging
 from tests.backed_up import SEGMENT, ends, log_of, made, messages
 from tests.memory_storage import MemoryStorage
 from tests.reference.repository import Repository
+from tests.udfs.tables import rows_of
 
 MB = 1 << 20
 
@@ -31,7 +32,7 @@ def staging(**files: bytes) -> module.Staging:
     )
 
 
-def test_names_of_attempts_differ_say_their_split_and_the_furthest_of_each_counts() -> None:
+def test_names_of_attempts_say_their_split_and_a_range_is_read_unless_it_is_empty() -> None:
     assert module.attempt_name("x") != module.attempt_name("x")
     for split in (0, 7, 123_456_789):
         assert module.split_of(module.scan_name(split) + module.ENTRIES) == split
@@ -41,6 +42,10 @@ def test_names_of_attempts_differ_say_their_split_and_the_furthest_of_each_count
              module.scan_name(5) + module.ENTRIES]  # fmt: skip
     assert module.past_of(names) == (910, 6)
     assert module.past_of([]) == (0, 0)
+    assert module.read_range(staging(file=b"abcdef"), "file", 2, 3).tobytes() == b"cde"
+    assert module.read_range(staging(), "none", 2, 0).tobytes() == b""
+    assert module.local_folder(module.Staging(LocalStorage(), "/tmp/x")) == "/tmp/x"
+    assert module.local_folder(staging()) is None
 
 
 @pytest.mark.parametrize(
@@ -72,15 +77,6 @@ def test_a_file_is_read_in_pieces_of_a_megabyte(size: int, pieces: list[int]) ->
     assert [len(each) for each in found] == pieces
 
 
-def test_a_range_is_read_without_a_file_if_empty_and_only_a_local_folder_is_for_any_library() -> (
-    None
-):
-    assert module.read_range(staging(file=b"abcdef"), "file", 2, 3).tobytes() == b"cde"
-    assert module.read_range(staging(), "none", 2, 0).tobytes() == b""
-    assert module.local_folder(module.Staging(LocalStorage(), "/tmp/x")) == "/tmp/x"
-    assert module.local_folder(staging()) is None
-
-
 # --- Rows on their way through Spark: in large batches, in order, none lost where a batch ends.
 COLUMNS = module.schema(number=pa.int64(), name=pa.string())
 
@@ -100,7 +96,7 @@ def test_rows_go_in_batches_of_1024(count: int, batches: list[int]) -> None:
     assert list(module.rows_of(iter(made))) == list(rows(count))
 
 
-def test_rows_are_made_as_a_batch_needs_them_and_ids_read_batch_by_batch() -> None:
+def test_rows_are_made_as_a_batch_needs_them_in_columns_of_the_names_and_types_given() -> None:
     source = rows(3000)
     next(module.in_batches(source, COLUMNS))
     assert next(source)["number"] == 1024
@@ -108,9 +104,6 @@ def test_rows_are_made_as_a_batch_needs_them_and_ids_read_batch_by_batch() -> No
                for ids in ([5, 3], [], [1 << 40])]  # fmt: skip
     assert list(module.ids_of(iter(batches))) == [5, 3, 1 << 40]
     assert list(module.rows_of(iter(batches))) == [{"id": 5}, {"id": 3}, {"id": 1 << 40}]
-
-
-def test_a_column_has_the_name_and_type_that_it_is_given_and_a_placed_run_those_of_a_run() -> None:
     assert [(each.name, each.type) for each in COLUMNS] == [
         ("number", pa.int64()), ("name", pa.string()),
     ]  # fmt: skip
@@ -136,8 +129,7 @@ def task(name: str, rows: int = 1) -> module.Task:
 
 
 def run(tasks: module.InTurn, *ids: int) -> list[tuple[str, int]]:
-    given = pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())})
-    return [tuple(row.values()) for batch in tasks(iter([given])) for row in batch.to_pylist()]
+    return [tuple(row.values()) for row in rows_of(tasks, *ids)]
 
 
 @pytest.mark.parametrize(
@@ -166,10 +158,6 @@ def test_a_series_runs_its_tasks_in_turn() -> None:
 __all__ = ["made"]  # a fixture
 
 
-def numbers(count: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"id": list(range(count))})
-
-
 @pytest.mark.parametrize("count", [1, 30, 70])
 def test_segments_are_the_log_up_to_its_end(made: Repository, tmp_path: Path, count: int) -> None:
     end = ends()[count - 1]
@@ -179,7 +167,7 @@ def test_segments_are_the_log_up_to_its_end(made: Repository, tmp_path: Path, co
     (tmp_path / "staging").mkdir()
     task = CopySegments(storage, Staging(LocalStorage(), str(tmp_path / "staging")),
                         tuple(segments), end)  # fmt: skip
-    rows = [row for batch in task(iter([numbers(len(segments))])) for row in batch.to_pylist()]
+    rows = rows_of(task, *range(len(segments)))
     raw = b"".join((tmp_path / "staging" / row["name"]).read_bytes() for row in rows)
     assert raw == log_of(messages(70))[:end].ljust(len(raw), b"\0")
     assert sum(row["used"] for row in rows) == end
@@ -203,5 +191,5 @@ def test_a_piece_is_walked_past_the_damage_that_it_names(made, damaged) -> None:
         catalogue.storage, ((catalogue.piece_path(found), found, SEGMENT),),
         record_rules(profile("5.3.3")),
     )  # fmt: skip
-    (row,) = [row for batch in task(iter([numbers(1)])) for row in batch.to_pylist()]
+    (row,) = rows_of(task, 0)
     assert row["wrong"] == ("" if damaged else f"has no whole record at {first:,} (BODY_CRC)")

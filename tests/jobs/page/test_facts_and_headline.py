@@ -118,9 +118,7 @@ def test_what_the_scan_of_a_check_has_counted_is_what_a_walk_counts(
         assert by_check.notes[part] == by_walk.notes[part]
 
 
-def test_a_wrong_release_is_told_at_once_and_one_part_that_cannot_be_read_leaves_the_others(
-    tmp_path,
-) -> None:
+def test_a_wrong_release_is_told_one_part_that_cannot_be_read_leaves_the_others(tmp_path) -> None:
     store = write(damaged(messages(9)).log, tmp_path / "store")
     with pytest.raises(UnknownRelease):
         looked(store, "9.9")
@@ -130,9 +128,6 @@ def test_a_wrong_release_is_told_at_once_and_one_part_that_cannot_be_read_leaves
     assert facts.put is not None
     assert facts.index == []
     assert facts.disk == [DiskPart("commitlog/", 1, 4096), DiskPart("other files", 1, 9)]
-
-
-def test_without_a_log_there_is_nothing_to_tell(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         looked(tmp_path)
 

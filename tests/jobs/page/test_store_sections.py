@@ -102,7 +102,7 @@ def test_index_files_tell_how_full_they_are_and_none_is_told_from_none_that_can_
     assert index_section(spoilt).words == ["There is none that can be read."]
 
 
-def test_fates_are_drawn_where_there_are_several() -> None:
+def test_fates_are_drawn_where_there_are_several_and_what_cleaning_frees_by_folder() -> None:
     none = FateSums({}, [], {}, [], AT)
     assert fates_section(facts(fates=none)).words == ["The log has none."]
     one = fates_section(facts(fates=none._replace(transactions={"pending": 1234})))
@@ -117,9 +117,6 @@ def test_fates_are_drawn_where_there_are_several() -> None:
     open_half, open_delayed = section.tables[1:]
     assert open_half.cut == "0 of 4 rows are in this file"  # pending, abandoned
     assert open_delayed.cut == "0 of 5 rows are in this file"
-
-
-def test_what_cleaning_frees_is_a_part_of_its_folder_and_not_more_than_it_has() -> None:
     segments = [FileToDelete("commitlog/0", 600, ""), FileToDelete("commitlog/1", 400, "")]
     expired = Expired(
         "/s", "5.3.3", "", 0, segments, [FileToDelete("index/1", 50, "")], kept_segments=2
@@ -251,13 +248,6 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
     assert "There are none" in section(whole, "derived")["words"][0]
 
 
-def test_a_page_names_all_releases_of_an_upgraded_store(tmp_path: Path) -> None:
-    unpack_archive(UPGRADED / "5.3.3_5.5.0.tar.xz", tmp_path)
-    whole = written(tmp_path / "5.3.3_5.5.0", tmp_path / "report.html")
-    releases = "RocketMQ 4.7.1 to 5.3.4 up to offset 24,997, then 5.5.0 or later"
-    assert whole["about"].split(" · ")[0] == releases
-
-
 @pytest.mark.parametrize("kind", ["size", "magic", "length", "crc", "properties"])
 def test_the_charts_and_the_check_count_the_same_messages(kind: str, tmp_path: Path) -> None:
     """Damage does not end what is counted: what is live behind it is reported everywhere."""
@@ -277,9 +267,7 @@ def test_without_a_check_the_page_says_so_and_a_release_not_reported_hinders_non
     assert whole["verdict"]["command"] == f"reput check {store}"
     assert section(whole, "topics")["pictures"]
     assert section(whole, "damage")["notes"][0].startswith("not known: ")
-    page = tmp_path / "report.html"
-    whole = written(stores.damaged(tmp_path), page)
-    assert whole["verdict"]["kind"] == "bad"
+    assert written(store, tmp_path / "checked.html")["verdict"]["kind"] == "bad"
 
 
 @pytest.mark.parametrize("messages", [[], [stores.Message(topic="T")]])
@@ -342,7 +330,9 @@ def test_names_of_files_in_sentences_are_printable(tmp_path: Path) -> None:
     assert note.isprintable()
 
 
-def test_a_clock_gone_wrong_does_not_hide_the_others(tmp_path: Path) -> None:
+def test_a_clock_gone_wrong_hides_no_other_and_a_page_names_all_releases_of_a_store(
+    tmp_path,
+) -> None:
     messages = [
         stores.Message(topic="T", store_timestamp=stores.AT + n * 60_000) for n in range(300)
     ]
@@ -353,6 +343,10 @@ def test_a_clock_gone_wrong_does_not_hide_the_others(tmp_path: Path) -> None:
     assert sum(row["value"] for row in drawn) == 300
     assert "3 of " in time["notes"][0]
     assert sum(row[2] for row in time["tables"][0]["rows"]) == 303
+    unpack_archive(UPGRADED / "5.3.3_5.5.0.tar.xz", tmp_path)
+    whole = written(tmp_path / "5.3.3_5.5.0", tmp_path / "upgraded.html")
+    releases = "RocketMQ 4.7.1 to 5.3.4 up to offset 24,997, then 5.5.0 or later"
+    assert whole["about"].split(" · ")[0] == releases
 
 
 def test_ten_thousand_topics_are_cut_for_the_eye_only(tmp_path: Path) -> None:

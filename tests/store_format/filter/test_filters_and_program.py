@@ -162,7 +162,7 @@ def test_the_whole_text_of_tags_is_one_of_the_list(tags: list[str], has: str, fo
     assert matches(module.tags_program(tags), {"TAGS": has}) == found
 
 
-def test_a_message_without_tags_never_matches_and_java_s_kinds_differ() -> None:
+def test_a_message_without_tags_never_matches_and_texts_are_ordered_as_doubles() -> None:
     assert evaluate(module.tags_program(["a", ""]), {"KEYS": "a"}) == module.NULL
     assert not matches(module.tags_program([]), {})
     tags = ["a"]
@@ -178,6 +178,11 @@ def test_a_message_without_tags_never_matches_and_java_s_kinds_differ() -> None:
     assert ones[0] == module.TRUE
     assert module.FALSE not in ones
     assert module.NULL not in ones
+    assert module.compare(text("5"), text("5.0")) != 0
+    assert module.compare_ordered(text("5"), text("5.0")) == 0
+    assert module.compare_ordered(text("10"), text("9")) == 1
+    with pytest.raises(module.Thrown):
+        module.compare_ordered(text("a"), text("b"))
 
 
 # --- Texts as Java's number classes read them, and values as ComparisonExpression compares them.
@@ -243,11 +248,3 @@ def test_a_text_that_cannot_become_the_others_class_throws(left, right) -> None:
 ])  # fmt: skip
 def test_minus_wraps_at_the_least_number_of_a_class(value, minus) -> None:
     assert module.negated(value) == minus
-
-
-def test_two_texts_are_equal_as_texts_and_ordered_as_doubles() -> None:
-    assert module.compare(text("5"), text("5.0")) != 0
-    assert module.compare_ordered(text("5"), text("5.0")) == 0
-    assert module.compare_ordered(text("10"), text("9")) == 1
-    with pytest.raises(module.Thrown):
-        module.compare_ordered(text("a"), text("b"))

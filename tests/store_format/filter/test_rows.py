@@ -68,7 +68,7 @@ def test_of_a_double_that_is_not_plain_the_slow_way_is_asked(value: str) -> None
     assert said((A, number(5.5), (Op.GREATER, None)), value, "1" * 15) == [OPEN, YES]
 
 
-def test_what_other_bytes_may_be_decoded_to_is_asked_for_and_no_table_is_made_of_it() -> None:
+def test_what_other_bytes_may_be_decoded_to_and_sixteen_digits_are_asked_for() -> None:
     step = step_of(
         [b"a\x01\xff\x02b\x01\xfe\x02", b"a\x01x\x02b\x01\xfe\x02", b"a\x01\xe9\x02b\x01\xe9\x02"]
     )
@@ -79,6 +79,9 @@ def test_what_other_bytes_may_be_decoded_to_is_asked_for_and_no_table_is_made_of
         assert rows.tables(Program((A, (Op.IN, ("x", odd))), 1)) is None
         assert rows.tables(Program((A, (Op.STARTS, odd)), 1)) is None
     assert rows.tables(Program((A, text("\U0001f600"), (Op.EQUAL, None)), 2)) is not None
+    assert compared(b"0.1234567890123", Op.LESS, (rows.DOUBLE, 0.1234567890123)) == SAME
+    assert compared(b"123456789012345", Op.LESS, (rows.DOUBLE, 123456789012345.0)) == SAME
+    assert compared(b"1234567890123456", Op.LESS, (rows.DOUBLE, 1.0)) == ASKED
 
 
 # --- Two values on the kernel's stack, compared as Java compares them, or left to the slow way.
@@ -141,9 +144,3 @@ COMPARED = (
 @pytest.mark.parametrize(("op", "left", "right", "result"), COMPARED)
 def test_values_are_compared_as_java_does(op, left, right, result) -> None:
     assert compared(left, op, right) == result
-
-
-def test_fifteen_digits_are_rounded_once_and_sixteen_are_asked_for() -> None:
-    assert compared(b"0.1234567890123", Op.LESS, (rows.DOUBLE, 0.1234567890123)) == SAME
-    assert compared(b"123456789012345", Op.LESS, (rows.DOUBLE, 123456789012345.0)) == SAME
-    assert compared(b"1234567890123456", Op.LESS, (rows.DOUBLE, 1.0)) == ASKED

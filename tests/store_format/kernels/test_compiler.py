@@ -58,7 +58,7 @@ def test_numbas_own_settings_are_left_as_they_were(how: Any, monkeypatch) -> Non
     assert compiled.py_func(3) == 6
 
 
-def test_other_threads_run_beside_kernels_and_kernels_count_no_references() -> None:
+def test_other_threads_run_beside_kernels_and_what_is_not_called_does_not_load_numba() -> None:
     options = {}
     for how in (jit.kernel, jit.inlined, jit.allocating, jit.unlocked):
 
@@ -71,10 +71,7 @@ def test_other_threads_run_beside_kernels_and_kernels_count_no_references() -> N
         "kernel": (True, False), "inlined": (False, False), "allocating": (False, True),
         "unlocked": (True, True),
     }  # fmt: skip
-
-
-def test_what_is_not_called_does_not_load_numba() -> None:
-    """Processes that call no kernel, as a command's own in a rebuild, spare its quarter second."""
+    # Processes that call no kernel, as a command's own in a rebuild, spare its quarter second.
     done = run_python(
         "-c", "import sys, reput.udfs.rebuild.scan, reput.store_format.query.counts\n"
         "from reput.store_format.kernels.crc import crc32\nprint('numba' in sys.modules)\n"

@@ -10,16 +10,9 @@ import pytest
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import Files, FileState
 from reput.store_format.log import columns
+from reput.store_format.log import reader as module
 from reput.store_format.log.columns import records_at
 from reput.store_format.log.properties import new_spans
-from reput.store_format.log.reader import (
-    LogBytes,
-    LogReader,
-    NoRecord,
-    NotInLog,
-    late_records_of,
-    segment_files,
-)
 from reput.store_format.log.rules import Checks, RecordRules
 from reput.store_format.log.segments import Segment
 from tests.logs import Message, build_log, properties
@@ -46,7 +39,7 @@ VALUES = (b"", b"ab", "é鍵\U0001f600".encode(), b"\xff", b"\xed\xa0\x80x", b"\
 DECODED = ["", "ab", "é鍵\U0001f600", "\ufffd", "\ufffdx", "\ufffd", "\ufffd"]
 
 
-def test_texts_are_decoded_as_java_decodes_them() -> None:
+def test_texts_are_decoded_as_java_does_and_hosts_and_numbers_are_read() -> None:
     window, starts, stops = texts(*VALUES)
     ends = np.empty(len(VALUES) + 1, np.int32)
     out = np.empty(columns.text_room(len(window)), np.uint8)
@@ -55,21 +48,6 @@ def test_texts_are_decoded_as_java_decodes_them() -> None:
     starts[1] = -1
     columns.put_texts(window, starts, stops, ends, out)
     assert cut(ends, out, len(VALUES)) == ["", "", *DECODED[2:]]
-
-
-def hosts(messages: list[Message], stored: bool) -> tuple[list[str], list[int]]:
-    window, rows = window_of(messages)
-    ends, hard = np.empty(len(rows) + 1, np.int32), np.zeros(len(rows), np.uint8)
-    out = np.empty(columns.HOST_ROOM * len(rows), np.uint8)
-    columns.put_hosts(window, rows, RULES, stored, ends, out, hard)
-    return cut(ends, out, len(rows)), hard.tolist()
-
-
-def host(*address: int, port: int) -> bytes:
-    return bytes(address) + port.to_bytes(4, "big", signed=True)
-
-
-def test_hosts_are_texts_ipv6_is_left_out_and_numbers_that_a_row_lacks_are_read() -> None:
     one, other = host(10, 0, 255, 1, port=0), host(255, 255, 255, 255, port=-(1 << 31))
     messages = [
         Message(born_host=one, store_host=other), Message(born_host=one, store_host=one),
@@ -88,6 +66,18 @@ def test_hosts_are_texts_ipv6_is_left_out_and_numbers_that_a_row_lacks_are_read(
     assert out[0].item() == (-3, 1 << 50, -4, 5)
 
 
+def hosts(messages: list[Message], stored: bool) -> tuple[list[str], list[int]]:
+    window, rows = window_of(messages)
+    ends, hard = np.empty(len(rows) + 1, np.int32), np.zeros(len(rows), np.uint8)
+    out = np.empty(columns.HOST_ROOM * len(rows), np.uint8)
+    columns.put_hosts(window, rows, RULES, stored, ends, out, hard)
+    return cut(ends, out, len(rows)), hard.tolist()
+
+
+def host(*address: int, port: int) -> bytes:
+    return bytes(address) + port.to_bytes(4, "big", signed=True)
+
+
 def pairs(raw: list[bytes], split: bool) -> tuple[list[list[tuple[str, str]]], list[int]]:
     window, rows = window_of([Message(properties=one) for one in raw])
     size, room = sum(map(len, raw)), columns.list_room(sum(map(len, raw)), len(raw))
@@ -100,9 +90,7 @@ def pairs(raw: list[bytes], split: bool) -> tuple[list[list[tuple[str, str]]], l
     return [found[a:b] for a, b in pairwise(lists.tolist())], hard.tolist()
 
 
-def test_pairs_come_in_their_order_as_the_release_splits_them_and_values_and_words_are_found() -> (
-    None
-):
+def test_pairs_come_in_their_order_as_the_release_splits_them_and_values_are_found() -> None:
     raw = [b"b\x01x\x02a\x01y\x02", b"", b"a\x01x\x01\x02", b"\x01x\x02c\x01\xff"]
     first = [("b", "x"), ("a", "y")]
     assert pairs(raw, False) == ([first, [], [("a", "x\x01")], [("c", "\ufffd")]], [0] * 4)
@@ -219,9 +207,18 @@ def changed(at: int, raw: bytes) -> dict[int, bytes]:
     return {**LOG_READER, base: bytes(segment)}
 
 
-def test_a_log_reaches_from_its_first_to_its_last_segment_and_a_store_time_needs_no_record() -> (
-    None
-):
+def test_a_log_reaches_from_its_first_segment_to_an_earlier_end_or_the_zeros_behind_it() -> None:
+    log, _ = reader_of(LOG_READER, end=PLACES_READER[30])
+    assert [record.physical_offset for record in log.records(log.start)] == PLACES_READER[:30]
+    assert log.record_at(PLACES_READER[31]).queue_offset == 31  # by its place it can still be read
+    zeros = {END: bytes(SEGMENT_READER), END + SEGMENT_READER: bytes(SEGMENT_READER)}
+    log, _ = reader_of({**LOG_READER, **zeros})
+    assert len(list(log.records(log.start))) == 60
+    assert log.is_zero_from(END)
+    assert not log.is_zero_from(END - SEGMENT_READER)
+    log, _ = reader_of({**LOG_READER, **zeros, END + SEGMENT_READER: b"\0" * 47 + b"\1" * 977})
+    with pytest.raises(module.NoRecord):
+        list(log.records(log.start))
     log, _ = reader_of(LOG_READER)
     assert (log.start, log.end) == (SEGMENT_READER, END)
     assert [log.segment_at(at).start for at in (SEGMENT_READER, 2047, 2048, END - 1)] == [
@@ -229,7 +226,7 @@ def test_a_log_reaches_from_its_first_to_its_last_segment_and_a_store_time_needs
     ]  # fmt: skip
     for at in (-1, 0, SEGMENT_READER - 1, END):
         with pytest.raises(
-            NotInLog, match=rf"offset {at} is not in the log, \[{SEGMENT_READER}, {END}\)"
+            module.NotInLog, match=rf"offset {at} is not in the log, \[{SEGMENT_READER}, {END}\)"
         ):
             log.segment_at(at)
     log, _ = reader_of(changed(PLACES_READER[3] + 56, struct.pack(">q", -77)))
@@ -240,24 +237,12 @@ def test_a_log_reaches_from_its_first_to_its_last_segment_and_a_store_time_needs
         assert log.store_timestamp(place, size) == -1
 
 
-def test_records_stop_at_an_end_of_an_earlier_look_and_where_all_later_segments_are_zeros() -> None:
-    log, _ = reader_of(LOG_READER, end=PLACES_READER[30])
-    assert [record.physical_offset for record in log.records(log.start)] == PLACES_READER[:30]
-    assert log.record_at(PLACES_READER[31]).queue_offset == 31  # by its place it can still be read
-    zeros = {END: bytes(SEGMENT_READER), END + SEGMENT_READER: bytes(SEGMENT_READER)}
-    log, _ = reader_of({**LOG_READER, **zeros})
-    assert len(list(log.records(log.start))) == 60
-    assert log.is_zero_from(END)
-    assert not log.is_zero_from(END - SEGMENT_READER)
-    log, _ = reader_of({**LOG_READER, **zeros, END + SEGMENT_READER: b"\0" * 47 + b"\1" * 977})
-    with pytest.raises(NoRecord):
-        list(log.records(log.start))
-
-
 @pytest.mark.parametrize("checks", [Checks(), Checks(body=True)])
 def test_no_record_says_where_it_is_missed(checks: Checks) -> None:
     log, _ = reader_of(changed(PLACES_READER[1], struct.pack(">i", -5)), checks)
-    with pytest.raises(NoRecord, match=r"log/0+1024: offset 97 .*\(totalSize -5\)") as raised:
+    with pytest.raises(
+        module.NoRecord, match=r"log/0+1024: offset 97 .*\(totalSize -5\)"
+    ) as raised:
         log.record_at(PLACES_READER[1])
     assert (raised.value.place, raised.value.fault) == (PLACES_READER[1], Fault.BAD_SIZE)
     assert raised.value.field == "totalSize"
@@ -272,14 +257,14 @@ def test_at_most_eight_files_are_open_and_kept_records_outlive_their_window() ->
     log.close()
     assert sorted(storage.closed) == sorted(storage.opened) == sorted(storage.files)
     log, storage = reader_of(LOG_READER)
-    mixed = LogReader(storage, log.segments, RecordRules(True, True, False, 2048))
+    mixed = module.LogReader(storage, log.segments, RecordRules(True, True, False, 2048))
     assert mixed.start_of(SEGMENT_READER + 100) == SEGMENT_READER + 100
     assert mixed.start_of(2048 + 100) == 2048 + 52
-    with pytest.raises(NoRecord, match="magic"):
+    with pytest.raises(module.NoRecord, match="magic"):
         mixed.record_from(2048)
     window, rows = window_of(MESSAGES_READER[:5])
     window = window.copy()
-    kept = list(late_records_of(window, rows, RULES))
+    kept = list(module.late_records_of(window, rows, RULES))
     window[:] = 0
     found = [make() for make in kept]
     assert [(each.topic, each.queue_offset) for each in found] == [(f"T{n}", n) for n in range(5)]
@@ -300,7 +285,7 @@ def files(storage: WatchedStorage) -> Files:
     lengths = {"a/x": len(WHOLE), "b/y": len(SHORT)}
     segments = [Segment(path, SIZE * n, FileState(lengths[path], 0, 0))
                 for n, path in enumerate(lengths)]  # fmt: skip
-    return segment_files(storage, segments, SIZE)
+    return module.segment_files(storage, segments, SIZE)
 
 
 def test_segments_have_a_log_s_names_and_bytes_are_read_by_offset_with_one_file_open() -> None:
@@ -308,7 +293,7 @@ def test_segments_have_a_log_s_names_and_bytes_are_read_by_offset_with_one_file_
     assert found.names("commitlog") == [f"{0:020d}", f"{SIZE:020d}"]
     assert found.names("consumequeue") == []
     storage = counting()
-    log = LogBytes(files(storage), SIZE)
+    log = module.LogBytes(files(storage), SIZE)
     buffer = np.zeros(2, np.uint8)
     read = []
     for at in (0, 98, 100, 128, 2):

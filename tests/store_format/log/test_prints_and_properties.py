@@ -59,7 +59,7 @@ def test_without_a_unique_key_host_time_and_keys_tell_messages_apart(changed: An
     assert same(BARE, **changed) == (False, False)
 
 
-def test_with_a_unique_key_they_do_not_nor_does_the_place_but_every_byte_of_a_text() -> None:
+def test_with_a_unique_key_they_do_not_but_every_byte_does_and_both_halves_of_a_print() -> None:
     first, second = prints(UNIQUE, UNIQUE)
     assert (first["place"], first["bad"]) == (0, 0)
     assert second["place"] > 0
@@ -71,9 +71,6 @@ def test_with_a_unique_key_they_do_not_nor_does_the_place_but_every_byte_of_a_te
     assert same(UNIQUE, born_host=OTHER_HOST, born_timestamp=1) == (True, True)
     assert same(UNIQUE, properties=properties(("KEYS", "l"), ("UNIQ_KEY", "0A01"))) == (True, True)
     assert same(UNIQUE, properties=properties(("UNIQ_KEY", "0A02"))) == (False, False)
-
-
-def test_among_others_by_both_halves() -> None:
     some = np.array([(1, 2), (1, 3), (0, 2), (-5, 9)], np.int64)
     others = np.array([(7, 7), (-5, 9), (1, 2)], np.int64)
     assert among(some, others).tolist() == [True, False, False, True]

@@ -101,7 +101,7 @@ def test_each_fault_ends_the_scan_where_it_is(bad: Message | bytes, fault: Fault
     assert reference_accepts((first + second).ljust(size, b"\0"), len(first)) is False
 
 
-def test_a_property_crc_that_is_missing_or_wrong() -> None:
+def test_a_property_crc_or_a_body_s_is_checked_and_negative_lengths_count_as_none() -> None:
     check = settings_from({"forceVerifyPropCRC": "true"})
     good = encode(Message(body=b"abc", crc_property=True), 0)
     assert scanned(good.ljust(SEGMENT, b"\0"), settings=check).fault == Fault.ZEROS
@@ -113,6 +113,18 @@ def test_a_property_crc_that_is_missing_or_wrong() -> None:
     for bad in (good.replace(b"abc", b"abd"), encode(Message(), 0), good[:-3] + b"\x3a\x30\x02"):
         end = scanned(bad.ljust(SEGMENT, b"\0"), settings=check)
         assert (end.fault, end.next) == (Fault.PROPERTY_CRC, 0)
+    messages = [
+        Message(body_length=-1),
+        Message(body_length=-(1 << 31), body_crc=5),  # and no CRC is checked
+        Message(properties_length=-1),
+        Message(properties_length=-(1 << 15)),
+    ]
+    end = scanned(segment_of(*messages))
+    assert (end.records, end.fault) == (4, Fault.ZEROS)
+    assert scanned(segment_of(Message(body=b"", body_crc=77))).records == 1
+    assert scanned(segment_of(Message(body=b"x", body_crc=-1))).fault == Fault.BODY_CRC
+    wrong = segment_of(Message(body=b"x", body_crc=1))
+    assert scanned(wrong, settings=settings_from({"checkCRCOnRecover": "false"})).records == 1
 
 
 def test_every_fault_has_a_reason_and_a_frame_asks_for_what_is_not_at_hand() -> None:
@@ -146,21 +158,6 @@ def test_a_blank_of_any_size_up_to_5_3_1(size: int) -> None:
 
 
 # What negative lengths and empty bodies do
-
-
-def test_negative_lengths_count_as_none_and_a_body_has_its_crc_where_it_is_checked() -> None:
-    messages = [
-        Message(body_length=-1),
-        Message(body_length=-(1 << 31), body_crc=5),  # and no CRC is checked
-        Message(properties_length=-1),
-        Message(properties_length=-(1 << 15)),
-    ]
-    end = scanned(segment_of(*messages))
-    assert (end.records, end.fault) == (4, Fault.ZEROS)
-    assert scanned(segment_of(Message(body=b"", body_crc=77))).records == 1
-    assert scanned(segment_of(Message(body=b"x", body_crc=-1))).fault == Fault.BODY_CRC
-    wrong = segment_of(Message(body=b"x", body_crc=1))
-    assert scanned(wrong, settings=settings_from({"checkCRCOnRecover": "false"})).records == 1
 
 
 @pytest.mark.parametrize(("message", "accepted", "refused"), [
@@ -387,9 +384,7 @@ def test_every_byte_of_the_record_is_covered(at: int) -> None:
     assert bad([SEALED, SEALED], flip=size + at) == [False, True]
 
 
-def test_each_digit_of_the_last_property_counts_none_is_missing_and_a_row_may_have_the_crc() -> (
-    None
-):
+def test_each_digit_of_the_last_property_counts_and_a_row_may_have_the_crc() -> None:
     size = len(encode(SEALED, 0))
     for at in range(size - 11, size - 1):
         assert bad([SEALED], flip=at) == [True]

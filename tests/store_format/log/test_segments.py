@@ -40,7 +40,7 @@ def starts(segments: list[Segment]) -> list[int]:
     return [segment.start for segment in segments]
 
 
-def test_segments_of_several_folders_are_one_log_and_a_folder_has_to_be_one() -> None:
+def test_segments_of_several_folders_are_one_log_whose_stretches_cover_each_once() -> None:
     made = storage(("a/200", SIZE), ("b/100", SIZE), ("a/300", 0))
     found = find_segments(made, ["a", "b"], SIZE)
     assert starts(found) == [100, 200]  # the empty last file is what RocketMQ deletes
@@ -50,6 +50,14 @@ def test_segments_of_several_folders_are_one_log_and_a_folder_has_to_be_one() ->
         with pytest.raises(StoreError, match=f"{folder}: {reason}"):
             find_segments(made, [folder], SIZE)
         assert list_segments(made, ["a", folder], SIZE).findings == [Finding(folder, reason)]
+    segments = [Segment("x", start, FileState(SIZE, 0, 0)) for start in (100, 200)]
+    splits = Splits(segments, 40, SIZE)
+    assert [splits.stretch(n)[2:] for n in range(splits.total)] == [
+        (100, 140, 100), (140, 180, FIND_FIRST), (180, 200, FIND_FIRST),
+        (200, 240, 200), (240, 280, FIND_FIRST), (280, 300, FIND_FIRST),
+    ]  # fmt: skip
+    assert splits.stretch(1, first=150) == Stretch(100, 200, 140, 180, 150)
+    assert Splits(segments, 100, SIZE).total == Splits(segments, 1000, SIZE).total == 2
 
 
 @pytest.mark.parametrize(("files", "reason"), [
@@ -169,17 +177,6 @@ def test_the_folders_are_those_of_the_brokers_settings_the_store_s_own_by_one_pa
     own = f"{store}/commitlog"
     for named in (own, f"{own}/", "store/commitlog", f"{tmp_path}/link/commitlog", f"{own},{own}/"):
         assert commit_log_folders(str(store), settings_from({"storePathCommitLog": named})) == [own]
-
-
-def test_stretches_cover_each_segment_and_nothing_twice() -> None:
-    segments = [Segment("x", start, FileState(SIZE, 0, 0)) for start in (100, 200)]
-    splits = Splits(segments, 40, SIZE)
-    assert [splits.stretch(n)[2:] for n in range(splits.total)] == [
-        (100, 140, 100), (140, 180, FIND_FIRST), (180, 200, FIND_FIRST),
-        (200, 240, 200), (240, 280, FIND_FIRST), (280, 300, FIND_FIRST),
-    ]  # fmt: skip
-    assert splits.stretch(1, first=150) == Stretch(100, 200, 140, 180, 150)
-    assert Splits(segments, 100, SIZE).total == Splits(segments, 1000, SIZE).total == 2
 
 
 @pytest.mark.parametrize(("limit", "ends"), [

@@ -233,7 +233,9 @@ def wanted(hurt: Hurt) -> dict[str, bytes]:
     return {p.removeprefix(start): c for p, c in files.items() if p.startswith(start)}
 
 
-def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
+def test_check_offers_the_order_salvage_reads_it_and_repair_gives_the_segments_their_names(
+    hurt,
+) -> None:
     storage = storage_of(hurt.log.log)
     report = check(Session(), STORE, storage=storage, **reported(hurt))  # type: ignore[arg-type]
     again = check(
@@ -251,9 +253,6 @@ def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
     assert len(again.findings) == 2
     run(STORE, OUTPUT, on_damage=SALVAGE, assume_names=True, storage=storage, **reported(hurt))
     assert derived(storage) == wanted(hurt)
-
-
-def test_repair_gives_the_segments_their_names(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
     repair(
         Session(), STORE, OUTPUT, assume_names=True, storage=storage,

@@ -46,7 +46,7 @@ def wanted(**fields: Any) -> bytes:
     )
 
 
-def test_a_draft_becomes_the_record_that_the_layout_has_of_version_2_over_127_bytes() -> None:
+def test_a_draft_becomes_the_record_that_the_layout_has_with_room_for_a_blank() -> None:
     made = record(encoder(), queue_id=7, flag=-1, reconsume_times=3, prepared_offset=99, sys_flag=1)
     assert made == wanted(
         queue_id=7, flag=-1, reconsume_times=3, prepared_transaction_offset=99, sys_flag=1
@@ -60,6 +60,16 @@ def test_a_draft_becomes_the_record_that_the_layout_has_of_version_2_over_127_by
     assert encode.blank(479).hex() == "000001dfcbd43194"
     assert encode.message_id(V4, 1528) == "0A00000200002A9F00000000000005F8"
     assert encode.message_id(V6, 0) == "0" * 31 + "1" + "00002A9F" + "0" * 16
+    made = encoder(enabledAppendPropCRC="true")
+    assert record(made) == wanted(crc_property=True)
+    assert record(made, properties=TAGGED[:-1]) == wanted(crc_property=True)  # the last 02 is added
+    assert encode.crc_property_of(1234) == b"__CRC32#\x014321000000\x02"
+    assert encode.crc_property(b"ab") == encode.crc_property_of(zlib.crc32(b"ab") & 0x7FFFFFFF)
+    made = encoder(mappedFileSizeCommitLog=4096)
+    fixed = 91 + 1 + len(TAGGED)
+    assert len(record(made, body=bytes(4088 - fixed))) == 4088
+    with pytest.raises(MessageTooLarge):
+        record(made, body=bytes(4089 - fixed))
 
 
 @pytest.mark.parametrize(
@@ -71,19 +81,6 @@ def test_an_ipv6_host_sets_its_bit(born: bytes, stored: bytes, flag: int) -> Non
     assert record(encoder(), **given) == wanted(born_host=born, store_host=stored, sys_flag=flag)
     with pytest.raises(HostFamily):
         record(encoder("4.5.2"), **given)
-
-
-def test_the_crc_property_covers_all_before_it_and_a_record_leaves_room_for_a_blank() -> None:
-    made = encoder(enabledAppendPropCRC="true")
-    assert record(made) == wanted(crc_property=True)
-    assert record(made, properties=TAGGED[:-1]) == wanted(crc_property=True)  # the last 02 is added
-    assert encode.crc_property_of(1234) == b"__CRC32#\x014321000000\x02"
-    assert encode.crc_property(b"ab") == encode.crc_property_of(zlib.crc32(b"ab") & 0x7FFFFFFF)
-    made = encoder(mappedFileSizeCommitLog=4096)
-    fixed = 91 + 1 + len(TAGGED)
-    assert len(record(made, body=bytes(4088 - fixed))) == 4088
-    with pytest.raises(MessageTooLarge):
-        record(made, body=bytes(4089 - fixed))
 
 
 @pytest.mark.parametrize(("crc", "most"), [("false", 32_767), ("true", 32_747)])

@@ -43,12 +43,14 @@ def test_it_waits_for_its_tick(tmp_path: Path, given: dict[str, str], out: int) 
     assert properties.items() >= given.items()
 
 
-def test_the_precision_is_the_wheels_and_before_there_was_one_the_names_mean_nothing(
-    tmp_path,
-) -> None:
+def test_the_precision_is_the_wheel_s_and_some_messages_are_not_its(tmp_path) -> None:
     _, properties = put(tmp_path, {"TIMER_DELAY_MS": "1250"}, timerPrecisionMs=100)
     assert properties["TIMER_OUT_MS"] == "1700000001700"
     assert put(tmp_path, {"TIMER_DELAY_SEC": "9"}, release="4.9.7")[0] == "T"
+    assert put(tmp_path, {"TIMER_DELAY_SEC": "9", "TIMER_OUT_MS": "1"})[0] == "T"
+    topic, properties = put(tmp_path, {"DELAY": "1", "TIMER_DELAY_SEC": "9"})
+    assert topic == "SCHEDULE_TOPIC_XXXX"
+    assert "TIMER_DELAY_SEC" not in properties
 
 
 @pytest.mark.parametrize("given", [{"TIMER_DELIVER_MS": str(NOW)}, {"TIMER_DELAY_SEC": "0"}])
@@ -56,15 +58,6 @@ def test_what_is_due_goes_to_its_own_topic(tmp_path: Path, given: dict[str, str]
     topic, properties = put(tmp_path, given)
     assert topic == "T"
     assert "TIMER_OUT_MS" not in properties
-
-
-def test_a_message_of_the_wheel_stays_and_beside_a_delay_level_timers_do_not_count(
-    tmp_path,
-) -> None:
-    assert put(tmp_path, {"TIMER_DELAY_SEC": "9", "TIMER_OUT_MS": "1"})[0] == "T"
-    topic, properties = put(tmp_path, {"DELAY": "1", "TIMER_DELAY_SEC": "9"})
-    assert topic == "SCHEDULE_TOPIC_XXXX"
-    assert "TIMER_DELAY_SEC" not in properties
 
 
 @pytest.mark.parametrize(("named", "error", "status"), [

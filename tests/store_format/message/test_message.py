@@ -78,14 +78,14 @@ def test_delay_in_the_properties_is_delay_level_and_a_batch_stands_in_one_segmen
     assert (one.queue_id, one.queue_offset, other.queue_offset) == (2, 0, 1)
     assert sorted(one.properties.split(b"\2")) == sorted(other.properties.split(b"\2"))
     # What does not fit goes whole into the next one; more than a segment is refused.
-    with open_writer(tmp_path) as writer:
+    with open_writer(tmp_path / "other") as writer:
         writer.append(Message("T", bytes(3000)))
         result = writer.append_batch([Message("T", bytes(400)) for _ in range(3)])
         assert result.physical_offset == 4096
         assert result.message_id.count(",") == 2
         with pytest.raises(errors.MessageTooLarge):
             writer.append_batch([Message("T", bytes(1000)) for _ in range(4)])
-    bodies = [len(record.body) for record in stored_records(tmp_path / "commitlog")]
+    bodies = [len(record.body) for record in stored_records(tmp_path / "other" / "commitlog")]
     assert bodies == [3000, 400, 400, 400]
 
 
@@ -100,7 +100,7 @@ def test_what_rocketmq_refuses_is_refused(tmp_path, message, error) -> None:
     assert raised.value.status == status
 
 
-def test_what_is_just_allowed_is_taken(tmp_path: Path) -> None:
+def test_what_is_just_allowed_is_taken_and_a_batch_topic_is_not_written_to(tmp_path: Path) -> None:
     with open_writer(tmp_path, mappedFileSizeCommitLog=1 << 17, maxMessageSize=1000) as writer:
         for message in (
             Message("T" * 127, b""),
@@ -112,6 +112,9 @@ def test_what_is_just_allowed_is_taken(tmp_path: Path) -> None:
             Message("T", b"", tags="\ud800"),  # Java writes a lone surrogate as `?`
         ):
             assert writer.append(message).status == "PUT_OK"
+    with open_writer(tmp_path / "other", batch_topics=["B"]) as writer:  # noqa: SIM117
+        with pytest.raises(errors.BatchQueueTopic):
+            writer.append(Message("B", b""))
 
 
 @pytest.mark.parametrize("messages", [
@@ -124,12 +127,6 @@ def test_a_batch_is_of_one_topic_and_queue(tmp_path: Path, messages: list[Messag
         with pytest.raises(errors.BatchIllegal):
             writer.append_batch(messages)
         assert writer.log.end == 0
-
-
-def test_a_batch_topic_is_not_written_to(tmp_path: Path) -> None:
-    with open_writer(tmp_path, batch_topics=["B"]) as writer:  # noqa: SIM117
-        with pytest.raises(errors.BatchQueueTopic):
-            writer.append(Message("B", b""))
 
 
 LMQ = {"enableMultiDispatch": "true", "enableLmq": "true"}
@@ -223,7 +220,7 @@ def test_what_the_encoder_can_write_passes(named: dict[str, Any]) -> None:
     check_types(message(**named))
 
 
-def test_keys_are_a_text_or_several_texts() -> None:
+def test_keys_are_texts_and_a_wrong_field_is_named_without_its_value() -> None:
     keys: Any
     for keys in ("", "a b", [], ["a"], ("a", "b")):
         check_keys(keys)
@@ -231,9 +228,6 @@ def test_keys_are_a_text_or_several_texts() -> None:
                        ([b"a"], "bytes")):  # fmt: skip
         with pytest.raises(FieldType, match=f"expected text or several texts, not {kind}$"):
             check_keys(keys)
-
-
-def test_the_first_wrong_field_is_named_with_its_type_and_without_its_value() -> None:
     assert str(wrong_type("properties", "text", b"secret")) == (
         "properties: expected text, not bytes"
     )
@@ -242,6 +236,14 @@ def test_the_first_wrong_field_is_named_with_its_type_and_without_its_value() ->
     assert "secret" not in str(raised.value)
     with pytest.raises(FieldType, match=r"^topic:"):
         check_types(Message(5, "text", flag="1"))  # type: ignore[arg-type]
+    assert encode_properties({}, 16, ended=True) == encode_properties({}, 16, ended=False) == b""
+    assert encode_properties({"100%": "%s", "%d": "é"}, 16, ended=False) in (
+        b"100%\x01%s\x02%d\x01\xc3\xa9", b"%d\x01\xc3\xa9\x02100%\x01%s",
+    )  # fmt: skip
+    assert encode_properties({"a": "\ud800x"}, 16, ended=True) == b"a\x01?x\x02"  # as Java does
+    assert encode_properties({"a": " "}, 16, ended=True) == b"a\x01 \x02"
+    with pytest.raises(SeparatorInProperty):
+        encode_properties({"a": " ", "b": "\x01"}, 16, ended=True)
 
 
 # --- Properties as text: which pairs count in which release, and in what order they are written.
@@ -269,17 +271,6 @@ def test_the_order_is_that_of_the_hash_map(capacity: int, order: bytes) -> None:
     for given in ({"p": "1", "a": "2", "b": "3"}, {"b": "3", "a": "2", "p": "1"}):
         assert encode_properties(given, capacity, ended=True) == order
         assert encode_properties(given, capacity, ended=False) == order[:-1]
-
-
-def test_properties_are_written_as_java_writes_them() -> None:
-    assert encode_properties({}, 16, ended=True) == encode_properties({}, 16, ended=False) == b""
-    assert encode_properties({"100%": "%s", "%d": "é"}, 16, ended=False) in (
-        b"100%\x01%s\x02%d\x01\xc3\xa9", b"%d\x01\xc3\xa9\x02100%\x01%s",
-    )  # fmt: skip
-    assert encode_properties({"a": "\ud800x"}, 16, ended=True) == b"a\x01?x\x02"  # as Java does
-    assert encode_properties({"a": " "}, 16, ended=True) == b"a\x01 \x02"
-    with pytest.raises(SeparatorInProperty):
-        encode_properties({"a": " ", "b": "\x01"}, 16, ended=True)
 
 
 @pytest.mark.parametrize("ended", [True, False])

@@ -86,6 +86,7 @@ def test_where_the_index_ends_the_log_goes_on_and_what_has_expired_is_noted_once
     assert len(store.notes.lines) == 1
     store.remove("index")
     assert found(store) == OF_X
+    store = Derived(MESSAGES)
     store.remove("commitlog/00000000000000000000")
     assert found(store) == [n for n in OF_X if store.places[n] >= 2048]
     assert store.notes.lines == ["some messages that the index still has have expired from the log"]
@@ -99,6 +100,7 @@ def test_a_place_without_a_message_or_with_another_is_noted(store: Derived) -> N
         "the index has a message there, and the log has none",
         f"the index has a message at {1 << 40}, where the log has none",
     ]
+    store = Derived(MESSAGES)
     with store.open() as opened:
         message = opened.message(opened.log.record_at(store.places[3]))
         for hashes, lines in (({key_hash("T", "x")}, 0), ({key_hash("T", "y")}, 1)):

@@ -113,11 +113,6 @@ def test_a_store_without_queues_is_read_and_without_this_one_not(store, remove, 
 def test_a_client_pulls_between_two_offsets_and_a_queue_file_that_was_cut_is_not_used(
     store,
 ) -> None:
-    path = store.paths("consumequeue/T/0")[-1]
-    store.storage.files[path] = store.storage.files[path][:60]
-    assert at(store, 0, None) == EVEN
-    assert "was cut: others have 200; the log is read instead" in store.notes.lines[0]
-
     def pulled(begin: int | None, end: int | None) -> list[int]:
         with store.open() as opened:
             first, stop = (None if each is None else START + each for each in (begin, end))
@@ -127,6 +122,10 @@ def test_a_client_pulls_between_two_offsets_and_a_queue_file_that_was_cut_is_not
     assert pulled(40, 80) == [4, 6]  # without the one at the end
     assert pulled(41, 81) == [6, 8]
     assert pulled(81, 40) == []
+    path = store.paths("consumequeue/T/0")[-1]
+    store.storage.files[path] = store.storage.files[path][:60]
+    assert at(store, 0, None) == EVEN
+    assert "was cut: others have 200; the log is read instead" in store.notes.lines[0]
 
 
 @pytest.mark.parametrize(("place", "size", "line"), [

@@ -120,9 +120,7 @@ def test_other_timer_messages_and_bodies_that_are_none(made: Made) -> None:
     assert len(notes) == 7
 
 
-def test_messages_popped_in_order_are_in_flight_and_a_lite_topic_has_its_parent(
-    made, capsys
-) -> None:
+def test_messages_that_were_popped_in_order(made: Made) -> None:
     info = {"popTime": POPPED, "i": 60_000, "o": [7, 1, 3], "cm": 0b001, "l": 0,
             "ot": {"10": POPPED + 5}}  # fmt: skip
     made.config("consumerOrderInfo.json", "table", {"T@g": {"2": info}, "T@h": {"0": {"o": []}}})
@@ -130,6 +128,9 @@ def test_messages_popped_in_order_are_in_flight_and_a_lite_topic_has_its_parent(
     assert rows == [InFlightRow("g", "T", 2, 8, POPPED, POPPED + 60_000, None),
                     InFlightRow("g", "T", 2, 10, POPPED, POPPED + 5, None)]  # fmt: skip
     assert len(notes) == 1
+
+
+def test_a_lite_topic_is_listed_with_its_parent(made: Made, capsys: Any) -> None:
     assert parent_of("%LMQ%$Orders$eu$1") == "Orders"
     assert [parent_of(name) for name in ("T", "%LMQ%T", "%LMQ%$T")] == [None] * 3
     made.put("ck", point(3, topic="%LMQ%$Orders$eu", group="lite"))

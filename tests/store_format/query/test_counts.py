@@ -98,7 +98,9 @@ def a_log(to: Path) -> Path:
     return write_log(to, build_log(messages, 4096))
 
 
-def test_groups_and_inner_batches(tmp_path: Path) -> None:
+def test_groups_and_inner_batches_and_spans_are_those_of_one_record_after_the_other(
+    tmp_path,
+) -> None:
     with open_store(str(a_log(tmp_path))) as store:
         groups = {row.group: row.records for row in store.stats(("group",))}
         assert groups == {"": 2, "g": 2, "h": 1, "makers": 1}
@@ -108,6 +110,17 @@ def test_groups_and_inner_batches(tmp_path: Path) -> None:
     assert (first.hour, second.hour) == (472_222 * HOUR, 472_223 * HOUR)
     assert first.messages_per_second == 3 / 3600
     assert second.bytes_per_second == second.bytes / 3600
+    golden = golden_stores.unpack("mixed_5.3.3")
+    found = counted_put(golden.input, as_text(golden.settings))
+    wanted: Counter[tuple[str, int]] = Counter()
+    sizes: Counter[int] = Counter()
+    for record in stored_records(golden.input / "commitlog"):
+        topic = record.topic
+        wanted[topic, record.store_timestamp // found.width * found.width] += record.size
+        sizes[1 << record.size.bit_length() - 1] += 1
+    assert {(row.topic, row.begin): row.bytes for row in found.spans} == wanted
+    assert {row.size: row.records for row in found.sizes} == sizes
+    assert sum(row.bytes for row in found.topics) == sum(wanted.values())
 
 
 def test_what_is_live_behind_damage_is_counted_and_damage_is_said(tmp_path, capsys) -> None:
@@ -183,20 +196,6 @@ def store_of(messages: list[Message], to: Path) -> Path:
     return write_log(to, build_log(messages, 1 << 20))
 
 
-def test_spans_are_those_of_one_record_after_the_other() -> None:
-    golden = golden_stores.unpack("mixed_5.3.3")
-    found = counted_put(golden.input, as_text(golden.settings))
-    wanted: Counter[tuple[str, int]] = Counter()
-    sizes: Counter[int] = Counter()
-    for record in stored_records(golden.input / "commitlog"):
-        topic = record.topic
-        wanted[topic, record.store_timestamp // found.width * found.width] += record.size
-        sizes[1 << record.size.bit_length() - 1] += 1
-    assert {(row.topic, row.begin): row.bytes for row in found.spans} == wanted
-    assert {row.size: row.records for row in found.sizes} == sizes
-    assert sum(row.bytes for row in found.topics) == sum(wanted.values())
-
-
 @pytest.mark.parametrize(
     ("apart", "width"), [(10, 1), (1000, 5), (60_000, 300), (3_600_000, 21_600), (10**10, 60 << 40)]
 )
@@ -220,7 +219,9 @@ def test_spans_grow_with_the_log(tmp_path: Path, apart: int, width: int) -> None
     assert parts[0].times() == found
 
 
-def test_many_topics_at_many_times_stay_few_rows(tmp_path, monkeypatch) -> None:
+def test_many_topics_at_many_times_stay_few_rows_and_a_time_past_the_calendar_has_a_day(
+    tmp_path, monkeypatch
+) -> None:
     monkeypatch.setattr(module, "_KEYS_MOST", 150)
     messages = [
         Message(topic=f"T{n % 100}", store_timestamp=AT + n % 7 * 3_600_000) for n in range(2000)
@@ -229,6 +230,8 @@ def test_many_topics_at_many_times_stay_few_rows(tmp_path, monkeypatch) -> None:
     assert len(found.spans) <= 150
     assert len(found.topics) == 100
     assert sum(row.messages for row in found.spans) == 2000
+    assert (module._begin("day", (1 << 62) + 7, zone_named("+8"))
+            == (1 << 62) // (24 * HOUR) * 24 * HOUR)  # fmt: skip
 
 
 def ms(text: str) -> int:
@@ -247,8 +250,3 @@ def ms(text: str) -> int:
 def test_a_day_begins_at_a_zones_midnight(zone: str, time: str, day: str, hour: str) -> None:
     begins = [module._begin(way, ms(time), zone_named(zone)) for way in ("day", "hour")]
     assert begins == [ms(day), ms(hour)]
-
-
-def test_a_time_past_the_calendar_has_a_day_too() -> None:
-    assert (module._begin("day", (1 << 62) + 7, zone_named("+8"))
-            == (1 << 62) // (24 * HOUR) * 24 * HOUR)  # fmt: skip

@@ -130,13 +130,20 @@ def test_an_inner_batch_takes_as_many_positions_in_the_log_as_in_its_queue(
     assert [row["messages"] for row in rows if row["topic"] == "BatchTopic"] == [[20]]
 
 
-def test_rates_leave_out_entries_beyond_the_log(small: Asked, capsys: Any) -> None:
+def test_rates_leave_out_entries_beyond_the_log_and_a_topic_is_known_by_its_name(
+    small, capsys
+) -> None:
     _, before, _ = asked(capsys, "queues", str(small.path))
     max(small.path.glob("commitlog/*")).unlink()
     _, rows, _ = asked(capsys, "topics", str(small.path), "--rates", "5")
     _, after, _ = asked(capsys, "queues", str(small.path))
     assert sum(row["messages"] for row in before) > sum(row["messages"] for row in after)
     assert sum(sum(row["messages"]) for row in rows) == sum(r["messages"] for r in after)
+    names = {
+        "Orders": "normal", "%RETRY%g": "retry", "%DLQ%g": "dlq", "%LMQ%x": "lmq",
+        "rmq_sys_wheel_timer": "system", "SCHEDULE_TOPIC_XXXX": "system", "TBW102": "system",
+    }  # fmt: skip
+    assert {name: kind_of(name) for name in names} == names
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2, -1])
@@ -207,11 +214,3 @@ def test_a_group_reads_next_what_the_log_still_has(lost: int, tmp_path: Path) ->
     assert seconds == [59 - first, 59 - first, 59 - first, 0, -1, -1]
     assert newest == T0 + 59_000
     assert bool(first) == bool(lost)
-
-
-def test_a_topic_is_known_by_its_name() -> None:
-    names = {
-        "Orders": "normal", "%RETRY%g": "retry", "%DLQ%g": "dlq", "%LMQ%x": "lmq",
-        "rmq_sys_wheel_timer": "system", "SCHEDULE_TOPIC_XXXX": "system", "TBW102": "system",
-    }  # fmt: skip
-    assert {name: kind_of(name) for name in names} == names

@@ -31,21 +31,6 @@ def found(
         return store.numbers(list(scan(opened, start, stop, needle, store.notes, chosen)))
 
 
-def test_messages_of_a_part_of_the_log_by_filter_and_needle_but_none_from_within_a_record(
-    store,
-) -> None:
-    at = store.places
-    assert found(store) == list(range(50))
-    assert found(store, start=at[7], stop=at[25]) == list(range(7, 25))
-    assert found(store, start=at[7], stop=at[7] + 1) == [7]
-    assert found(store, start=at[7], stop=at[7]) == found(store, start=1 << 30) == []
-    assert found(store, tags="B") == list(range(2, 50, 3))
-    assert found(store, b"T1", tags="B") == [n for n in range(50) if n % 2 == 1 and n % 3 == 2]
-    assert found(store, tags="C") == []
-    assert found(store, start=store.places[3] + 1) == list(range(IN_FIRST, 50))
-    assert len(store.notes.lines) == 1
-
-
 @pytest.mark.parametrize("needle", [b"T1", b"\x01B\x02", b"TAGS", b"none"])
 def test_of_a_needle_the_records_that_have_it(store: Derived, needle: bytes) -> None:
     numbers = {b"T1": range(1, 50, 2), b"\x01B\x02": range(2, 50, 3), b"TAGS": range(50)}
@@ -61,11 +46,21 @@ def test_after_damage_it_goes_on_in_the_next_segment(store: Derived, tags: str) 
     assert "what follows in this segment is not read" in line
 
 
-def test_progress_is_told_in_bytes_of_the_log(store: Derived) -> None:
+def test_messages_of_a_part_of_the_log_by_filter_and_needle_with_progress_in_bytes(store) -> None:
     found(store, start=store.places[3], stop=store.places[13])
     found(store, start=store.places[13], stop=store.places[12])
     wanted = store.places[13] - store.places[3]
     assert (store.notes.scanned, store.notes.to_scan) == (wanted, wanted)
+    at = store.places
+    assert found(store) == list(range(50))
+    assert found(store, start=at[7], stop=at[25]) == list(range(7, 25))
+    assert found(store, start=at[7], stop=at[7] + 1) == [7]
+    assert found(store, start=at[7], stop=at[7]) == found(store, start=1 << 30) == []
+    assert found(store, tags="B") == list(range(2, 50, 3))
+    assert found(store, b"T1", tags="B") == [n for n in range(50) if n % 2 == 1 and n % 3 == 2]
+    assert found(store, tags="C") == []
+    assert found(store, start=store.places[3] + 1) == list(range(IN_FIRST, 50))
+    assert len(store.notes.lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -180,9 +175,7 @@ def lacked(store: Derived, *queues: int) -> list[tuple[int, int]]:
         return [(places.index(start), places.index(stop)) for start, stop in found]
 
 
-def test_queues_have_no_gap_for_what_expired_or_the_index_tells_and_else_from_the_first_end() -> (
-    None
-):
+def test_queues_have_no_gap_for_what_expired_or_the_index_tells() -> None:
     assert [lacked(made(), *queues) for queues in ((0,), (1,), (0, 1))] == [[]] * 3
     store = made()
     del store.storage.files[store.paths("consumequeue/T/1")[-1]]  # it ends with number 19

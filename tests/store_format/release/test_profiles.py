@@ -54,24 +54,6 @@ def number(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.removesuffix("-incubating").split(".")))
 
 
-def test_releases_ascend_and_every_rule_changes_at_one_and_is_looked_at() -> None:
-    assert list(profiles.RELEASES) == sorted(profiles.RELEASES, key=number)
-    assert (profiles.RELEASES[0], profiles.RELEASES[-1]) == ("4.1.0-incubating", "5.5.1")
-    assert len(set(profiles.RELEASES)) == len(profiles.RELEASES)
-    known = {release.removesuffix("-incubating") for release in profiles.RELEASES}
-    assert {since for _, since, _ in CHANGES.values()} <= known
-    table = dict(profiles.differences())
-    assert list(table) == [f.name for f in fields(profiles.Profile) if f.name != "release"]
-    for rule, values in table.items():
-        assert values == [getattr(profiles.profile(release), rule) for release in profiles.RELEASES]
-        assert len(set(values)) > 1, f"{rule} never changes"
-    assert set(CHANGES) <= set(table)
-    # One that changes derived files and is not there lets reput choose a wrong release.
-    reported = set(profiles._rules(profiles.Has())) | TELLS_NOTHING
-    assert reported == {f.name for f in fields(profiles.Profile)} - {"release"}
-    assert TELLS_NOTHING.isdisjoint(profiles._rules(profiles.Has()))
-
-
 @pytest.mark.parametrize("release", profiles.RELEASES)
 def test_every_release_has_a_profile_and_from_4_9_1_to_5_1_4_no_02_ends_a_text(release) -> None:
     found = profiles.profile(release)
@@ -92,7 +74,7 @@ def test_an_unknown_release_is_named_with_those_there_are(version: str) -> None:
     assert repr(version) in str(caught.value)
 
 
-def test_settings_ask_only_for_what_a_release_has() -> None:
+def test_releases_ascend_every_rule_changes_at_one_and_settings_ask_for_what_it_has() -> None:
     everything = settings_from(
         {"forceVerifyPropCRC": "true", "enableMultiDispatch": "true", "enableLmq": "true"}
     )
@@ -111,6 +93,21 @@ def test_settings_ask_only_for_what_a_release_has() -> None:
     assert not scan_rules(
         profiles.profile("5.2.0"), settings_from(unchecked), []
     ).dispatch.property_crc
+    assert list(profiles.RELEASES) == sorted(profiles.RELEASES, key=number)
+    assert (profiles.RELEASES[0], profiles.RELEASES[-1]) == ("4.1.0-incubating", "5.5.1")
+    assert len(set(profiles.RELEASES)) == len(profiles.RELEASES)
+    known = {release.removesuffix("-incubating") for release in profiles.RELEASES}
+    assert {since for _, since, _ in CHANGES.values()} <= known
+    table = dict(profiles.differences())
+    assert list(table) == [f.name for f in fields(profiles.Profile) if f.name != "release"]
+    for rule, values in table.items():
+        assert values == [getattr(profiles.profile(release), rule) for release in profiles.RELEASES]
+        assert len(set(values)) > 1, f"{rule} never changes"
+    assert set(CHANGES) <= set(table)
+    # One that changes derived files and is not there lets reput choose a wrong release.
+    reported = set(profiles._rules(profiles.Has())) | TELLS_NOTHING
+    assert reported == {f.name for f in fields(profiles.Profile)} - {"release"}
+    assert TELLS_NOTHING.isdisjoint(profiles._rules(profiles.Has()))
 
 
 # --- Which releases clues leave, and which of those derive the same files.

@@ -77,7 +77,7 @@ def test_the_page_is_what_the_declaration_gives_and_that_what_rocketmq_s_jars_ha
     assert {n for n, k in BY_NAME.items() if k.since} == set(there)
 
 
-def test_later_layers_win_known_names_are_accepted_and_values_may_have_capitals_and_signs() -> None:
+def test_later_layers_win_in_any_spelling_and_values_may_have_capitals_and_signs() -> None:
     first, second = {"maxIndexNum": "400", "enableLmq": "true"}, {"maxIndexNum": "500"}
     settings = module.settings_from(first, second)
     assert (settings.max_index_num, settings.enable_lmq) == (500, True)
@@ -92,6 +92,19 @@ def test_later_layers_win_known_names_are_accepted_and_values_may_have_capitals_
     with pytest.raises(module.SettingError) as caught:
         module.settings_from({"zzqqxx": "1"})
     assert "did you mean" not in str(caught.value)
+    settings = module.settings_from(
+        {"mapedFileSizeCommitLog": "4096", "mapedFileSizeConsumeQueue": "40"}
+    )
+    assert settings.mapped_file_size_commit_log == 4096
+    assert settings.mapped_file_size_consume_queue == 40
+    with pytest.raises(module.SettingError, match="mapedFileSizeCommitLog='x'"):
+        module.settings_from({"mapedFileSizeCommitLog": "x"})
+    given = {"mapedFileSizeCommitLog": "4096", "mappedFileSizeCommitLog": "8192"}
+    with pytest.raises(module.SettingError, match="mapedFileSizeCommitLog=4096") as caught:
+        module.settings_from(given)
+    assert "mappedFileSizeCommitLog=8192" in str(caught.value)
+    same = dict.fromkeys(given, "4096")
+    assert module.settings_from(same).mapped_file_size_commit_log == 4096
 
 
 @pytest.mark.parametrize(("name", "nearest"), [
@@ -136,22 +149,6 @@ def test_malformed_values(name: str, text: str, message: str) -> None:
 
 
 # Spellings of older releases
-
-
-def test_an_older_spelling_is_the_same_setting_and_two_that_differ_are_refused() -> None:
-    settings = module.settings_from(
-        {"mapedFileSizeCommitLog": "4096", "mapedFileSizeConsumeQueue": "40"}
-    )
-    assert settings.mapped_file_size_commit_log == 4096
-    assert settings.mapped_file_size_consume_queue == 40
-    with pytest.raises(module.SettingError, match="mapedFileSizeCommitLog='x'"):
-        module.settings_from({"mapedFileSizeCommitLog": "x"})
-    given = {"mapedFileSizeCommitLog": "4096", "mappedFileSizeCommitLog": "8192"}
-    with pytest.raises(module.SettingError, match="mapedFileSizeCommitLog=4096") as caught:
-        module.settings_from(given)
-    assert "mappedFileSizeCommitLog=8192" in str(caught.value)
-    same = dict.fromkeys(given, "4096")
-    assert module.settings_from(same).mapped_file_size_commit_log == 4096
 
 
 @pytest.mark.parametrize("file", ["maped", "mapped"])
@@ -256,7 +253,7 @@ last=x#y
 """
 
 
-def test_a_brokers_file_and_assignments() -> None:
+def test_a_brokers_file_and_assignments_are_read_and_sizes_and_zones_bounded() -> None:
     assert module.parse_properties(BROKER_CONF) == {
         "brokerName": "broker-a", "maxIndexNum": "400", "maxHashSlotNum": "100",
         "enableLmq": "true", "messageDelayLevel": "1s 5s 10s",
@@ -266,6 +263,19 @@ def test_a_brokers_file_and_assignments() -> None:
     assert module.parse_assignments(["a=1", " b = 2=3 ", "c="]) == {"a": "1", "b": "2=3", "c": ""}
     with pytest.raises(module.SettingError, match="'maxIndexNum' is not NAME=VALUE"):
         module.parse_assignments(["maxIndexNum"])
+    # IndexFile adds its sizes as ints; MappedFile takes one too.
+    most = (0x7FFFFFFF - 40 - 4) // 20
+    module.settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most)})
+    with pytest.raises(module.SettingError, match=r"maxHashSlotNum=1 and maxIndexNum=.* bytes"):
+        module.settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most + 1)})
+    with pytest.raises(module.SettingError, match="an index file would have"):
+        module.settings_from({"maxHashSlotNum": "2147483647"})
+    assert (str(module.settings_from({"user.timezone": "America/New_York"}).time_zone)
+            == "America/New_York")  # fmt: skip
+    assert module.settings_from({}).time_zone is None
+    for name in ("Nowhere/Land", "../etc/passwd", "+99:00", "UTC+1:99:9"):
+        with pytest.raises(module.SettingError, match="is not a time zone that this machine knows"):
+            module.settings_from({"user.timezone": name})
 
 
 @pytest.mark.parametrize(("text", "values"), [
@@ -290,22 +300,6 @@ def test_lines_of_a_properties_file(text: str, values: dict[str, str]) -> None:
 def test_a_file_of_numbers_reads_back(values: dict[str, int]) -> None:
     text = "".join(f"{name} = {value}\n" for name, value in values.items())
     assert module.parse_properties(text) == {name: str(value) for name, value in values.items()}
-
-
-def test_an_index_file_has_no_more_bytes_than_an_int_and_a_time_zone_has_a_name_or_none() -> None:
-    """IndexFile adds its sizes as ints; MappedFile takes one too."""
-    most = (0x7FFFFFFF - 40 - 4) // 20
-    module.settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most)})
-    with pytest.raises(module.SettingError, match=r"maxHashSlotNum=1 and maxIndexNum=.* bytes"):
-        module.settings_from({"maxHashSlotNum": "1", "maxIndexNum": str(most + 1)})
-    with pytest.raises(module.SettingError, match="an index file would have"):
-        module.settings_from({"maxHashSlotNum": "2147483647"})
-    assert (str(module.settings_from({"user.timezone": "America/New_York"}).time_zone)
-            == "America/New_York")  # fmt: skip
-    assert module.settings_from({}).time_zone is None
-    for name in ("Nowhere/Land", "../etc/passwd", "+99:00", "UTC+1:99:9"):
-        with pytest.raises(module.SettingError, match="is not a time zone that this machine knows"):
-            module.settings_from({"user.timezone": name})
 
 
 @pytest.mark.parametrize(

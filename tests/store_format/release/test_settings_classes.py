@@ -55,7 +55,7 @@ def test_a_number_below_the_least_is_refused(name: str, least: int) -> None:
 
 
 # --- The writer's settings: which the user gave, its own address, and where it writes.
-def test_given_names_are_rocketmqs_newest_and_defaults_its_own() -> None:
+def test_given_names_are_rocketmqs_newest_and_values_of_no_default_are_warned_of() -> None:
     layers = {"mapedFileSizeCommitLog": "1073741824"}, {"brokerName": "a", "listenPort": "10911"}
     wanted = {"mappedFileSizeCommitLog", "brokerName", "listenPort"}
     assert module.writer_settings_from(*layers).given_names == wanted
@@ -66,7 +66,7 @@ def test_given_names_are_rocketmqs_newest_and_defaults_its_own() -> None:
     }
     assert not module.WriterSettings().sync_flush
     assert module.writer_settings_from({"flushDiskType": "SYNC_FLUSH"}).sync_flush
-    settings = given()
+    settings = module.parse_settings(module.ExpirySettings, {})
     assert settings.file_reserved_time == 72
     assert settings.hours == (4,)
     assert settings.delete_file_batch_max == 10
@@ -74,6 +74,23 @@ def test_given_names_are_rocketmqs_newest_and_defaults_its_own() -> None:
     assert settings.used_most == 75
     assert settings.forced == (85, "diskSpaceCleanForciblyRatio")
     assert settings.disk_space_warning_level_ratio == 90
+    assert warned("inSyncReplicas", "+01", "5.3.3") == ""
+    assert warned("inSyncReplicas", "2", "5.3.3").startswith("not done: nothing is replicated")
+    assert warned("inSyncReplicas", "2", "5.3.3", "derive") == ""
+    said = warned("enableMultiDispatch", "true", "4.9.2", "derive")
+    assert said.startswith("RocketMQ 4.9.2 has no such setting (since 4.9.3)")
+    assert warned("enableMultiDispatch", "false", "4.9.2", "derive") == ""
+    assert warned("enableMultiDispatch", "true", "4.9.3", "derive") == ""
+    assert warned("mapperFileSizeBatchConsumeQueue", "46", "4.9.8", "derive") == ""
+    assert warned("brokerRole", "ASYNC_MASTER", "5.3.3") == ""
+    assert "PUT_OK speaks of this disk alone" in warned("brokerRole", "SYNC_MASTER", "5.3.3")
+    assert module.setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "derive") == []
+    for role, message in (("SLAVE", "a copy of its master's"), ("MASTER", "one of ASYNC_MASTER")):
+        with pytest.raises(module.SettingError, match=message):
+            module.setting_warnings({"brokerRole": role}, "5.3.3", "append")
+    given = {"totalReplicas": "3", "brokerName": "a", "flushCommitLogTimed": "false"}
+    names = [line.partition("=")[0] for line in module.setting_warnings(given, "5.3.3", "append")]
+    assert names == ["totalReplicas", "flushCommitLogTimed"]
 
 
 @pytest.mark.parametrize(("address", "port", "host"), [
@@ -123,26 +140,6 @@ def warned(name: str, text: str, release: str, doing: module.Doing = "append") -
     lines = module.setting_warnings({name: text}, release, doing)
     assert all(line.startswith(f"{name}={text}: ") for line in lines)
     return "".join(line.partition(": ")[2] for line in lines)
-
-
-def test_values_of_no_default_or_of_a_later_release_are_warned_of_in_order() -> None:
-    assert warned("inSyncReplicas", "+01", "5.3.3") == ""
-    assert warned("inSyncReplicas", "2", "5.3.3").startswith("not done: nothing is replicated")
-    assert warned("inSyncReplicas", "2", "5.3.3", "derive") == ""
-    said = warned("enableMultiDispatch", "true", "4.9.2", "derive")
-    assert said.startswith("RocketMQ 4.9.2 has no such setting (since 4.9.3)")
-    assert warned("enableMultiDispatch", "false", "4.9.2", "derive") == ""
-    assert warned("enableMultiDispatch", "true", "4.9.3", "derive") == ""
-    assert warned("mapperFileSizeBatchConsumeQueue", "46", "4.9.8", "derive") == ""
-    assert warned("brokerRole", "ASYNC_MASTER", "5.3.3") == ""
-    assert "PUT_OK speaks of this disk alone" in warned("brokerRole", "SYNC_MASTER", "5.3.3")
-    assert module.setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "derive") == []
-    for role, message in (("SLAVE", "a copy of its master's"), ("MASTER", "one of ASYNC_MASTER")):
-        with pytest.raises(module.SettingError, match=message):
-            module.setting_warnings({"brokerRole": role}, "5.3.3", "append")
-    given = {"totalReplicas": "3", "brokerName": "a", "flushCommitLogTimed": "false"}
-    names = [line.partition("=")[0] for line in module.setting_warnings(given, "5.3.3", "append")]
-    assert names == ["totalReplicas", "flushCommitLogTimed"]
 
 
 @pytest.mark.parametrize(

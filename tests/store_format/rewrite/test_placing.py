@@ -65,7 +65,7 @@ class Joined:
         )  # fmt: skip
 
 
-def test_the_earliest_comes_first_an_ended_log_stops_no_other_and_a_first_segment_is_told() -> None:
+def test_the_earliest_comes_first_and_queues_are_numbered_on() -> None:
     joined = Joined([(5, 10, 0), (7, 10, 0), (7, 10, 0)], [(5, 10, 0), (6, 10, 0), (9, 10, 0)])
     assert joined.run() == (EXHAUSTED, 50)
     assert joined.places.tolist() == [0, 30, 40, 10, 20, -7]
@@ -80,9 +80,6 @@ def test_the_earliest_comes_first_an_ended_log_stops_no_other_and_a_first_segmen
     joined = Joined([(1, 60, 0)])
     assert joined.run(200, begun=False) == (BEGINS, 200)
     assert joined.run(200, begun=True) == (EXHAUSTED, 260)
-
-
-def test_queues_are_numbered_on_in_each_queue_of_a_record_but_for_what_keeps_its_number() -> None:
     joined = Joined([(1, 9, 1), (2, 9, 0), (3, 9, -1), (4, 9, 1)], following=(70, 5))
     joined.run()
     assert joined.numbers.tolist() == [5, 70, -1, 6]

@@ -124,13 +124,25 @@ def test_new_names_and_hosts_change_the_size(message, changes, grown) -> None:
     assert found.sizes.tolist() == [sizes[0] + grown]
 
 
-def test_properties_that_get_too_long_are_refused_with_their_place() -> None:
+def test_names_shifts_and_starts_are_of_the_old_name_and_too_long_properties_refused() -> None:
     text = properties(("REAL_TOPIC", "A"), ("x", "y" * (0x7FFF - 13 - 3)))
     assert len(text) == 0x7FFF
     messages = [Message("B"), Message("B", properties=text)]
     selected(Changes(renames=(("A", "C"),)), *messages)
     with pytest.raises(StoreError, match="physical offset 92: propertiesLength"):
         selected(Changes(renames=(("A", "CC"),)), *messages)
+    assert Changes(topics=("A",)).unnamed == LEFT_OUT
+    assert Changes(dropped=("A",)).unnamed == Changes(merges=True).unnamed == TAKEN
+    changes = Changes(
+        renames=(("A", "B"),), shifts=(("A", 8),), starts=(("A", 1, 500), ("B", 1, 7))
+    )
+    assert changes.of_queue("A", 1) == Decision(TAKEN, "B", 8, 500)
+    assert changes.of_queue("A", 0) == Decision(TAKEN, "B", 8, 0)
+    assert changes.of_queue("B", 1) == Decision(TAKEN, "", 0, 7)
+    assert changes.of_name("A") == Decision(TAKEN, "B")
+    assert (changes.renamed("A"), changes.renamed("C")) == ("B", "C")
+    shared = [t for t in ("T", HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x") if is_shared(t)]
+    assert shared == [HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x"]
 
 
 # --- Which records a conversion takes, and under which names, by the names of topics.
@@ -171,23 +183,6 @@ def test_a_shared_topics_records_follow_the_topic_that_they_name(topic: str, fat
     assert Changes(renames=(("A", "B"),)).of_queue(topic).fate == TAKEN  # nothing is left out
 
 
-def test_names_shifts_and_starts_are_of_the_old_name_and_shared_topics_the_brokers_and_groups() -> (
-    None
-):
-    assert Changes(topics=("A",)).unnamed == LEFT_OUT
-    assert Changes(dropped=("A",)).unnamed == Changes(merges=True).unnamed == TAKEN
-    changes = Changes(
-        renames=(("A", "B"),), shifts=(("A", 8),), starts=(("A", 1, 500), ("B", 1, 7))
-    )
-    assert changes.of_queue("A", 1) == Decision(TAKEN, "B", 8, 500)
-    assert changes.of_queue("A", 0) == Decision(TAKEN, "B", 8, 0)
-    assert changes.of_queue("B", 1) == Decision(TAKEN, "", 0, 7)
-    assert changes.of_name("A") == Decision(TAKEN, "B")
-    assert (changes.renamed("A"), changes.renamed("C")) == ("B", "C")
-    shared = [t for t in ("T", HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x") if is_shared(t)]
-    assert shared == [HALF, DELAYED, "rmq_sys_x", RETRY, DLQ, "%LMQ%x"]
-
-
 @pytest.mark.parametrize(("changes", "by_topic", "keeps"), [
     (Changes(renames=(("A", "B"),)), True, False), (Changes(shifts=(("A", 1),)), True, False),
     (Changes(starts=(("A", 0, 1),)), True, False), (Changes(merges=True), True, False),
@@ -220,9 +215,7 @@ def test_what_is_read_since_a_release(seen: Seen, since: str, before: str, words
     assert f"from {since} on" in line
 
 
-def test_a_plain_record_fits_every_release_and_else_a_topic_has_a_line_with_its_first_reason() -> (
-    None
-):
+def test_a_plain_record_fits_every_release_and_a_topic_has_a_line() -> None:
     flags = PLAIN._replace(sys_flags=0x1 | 0x2 | 0x8 | 0x300)
     assert misfits([PLAIN, flags], b"", profile("4.1.0")) == []
     seen = [Seen("t" * 300, 0x10, True, True), PLAIN, Seen("b", 0x80, False, True)]

@@ -13,17 +13,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.adapters import ReadBy
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.rocksdb.database import (
-    Database,
-    RocksDBError,
-    RocksDBMissing,
-    TableWriter,
-    is_local,
-    make_database,
-    open_database,
-    refuse_full_disk,
-    table_options,
-)
+from reput.store_format.rocksdb import database as module
 from tests.memory_storage import MemoryStorage
 
 ROWS = {b"a": b"1", b"ab": b"", b"b": b"2", b"\xff": b"3"}
@@ -52,9 +42,9 @@ def folder(left: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def database(folder: Path) -> Iterator[Database]:
+def database(folder: Path) -> Iterator[module.Database]:
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    made = open_database(Folder(LocalStorage(), str(folder)))
+    made = module.open_database(Folder(LocalStorage(), str(folder)))
     yield made
     made.close()
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
@@ -100,28 +90,30 @@ def test_what_cannot_be_read_says_which_why_and_what_to_do(folder, name, remedy)
     folder.rename(place)
     (table,) = place.glob("*.sst")
     table.unlink()
-    with pytest.raises(RocksDBError, match=f"^{place}: the RocksDB cannot be read: .*{remedy}"):
-        open_database(Folder(LocalStorage(), str(place)))
+    with pytest.raises(
+        module.RocksDBError, match=f"^{place}: the RocksDB cannot be read: .*{remedy}"
+    ):
+        module.open_database(Folder(LocalStorage(), str(place)))
 
 
 def test_tables_are_opened_on_local_disks_alone_and_a_full_disk_or_no_library_is_said(
     monkeypatch,
 ) -> None:
-    assert is_local(LocalStorage())
-    assert is_local(ReadBy(ReadBy(LocalStorage())))  # type: ignore[arg-type]
-    assert not is_local(ReadBy(MemoryStorage()))
+    assert module.is_local(LocalStorage())
+    assert module.is_local(ReadBy(ReadBy(LocalStorage())))  # type: ignore[arg-type]
+    assert not module.is_local(ReadBy(MemoryStorage()))
     with pytest.raises(OSError, match="No space left") as caught:
-        refuse_full_disk(Exception(f"IO error: {os.strerror(28)}: While appending"), "/t")
+        module.refuse_full_disk(Exception(f"IO error: {os.strerror(28)}: While appending"), "/t")
     assert (caught.value.errno, caught.value.filename) == (28, "/t")
-    refuse_full_disk(Exception("Corruption"), "/t")
+    module.refuse_full_disk(Exception("Corruption"), "/t")
     monkeypatch.setitem(sys.modules, "rocksdict", None)
-    with pytest.raises(RocksDBMissing, match=r"^s/db: is a RocksDB: pip install .*rocksdb"):
-        open_database(Folder(LocalStorage(), "s/db"))
+    with pytest.raises(module.RocksDBMissing, match=r"^s/db: is a RocksDB: pip install .*rocksdb"):
+        module.open_database(Folder(LocalStorage(), "s/db"))
 
 
 # --- Tables and databases that are written, read back with the library itself.
 def table(path: Path, rows: dict[bytes, bytes], compressed: bool = True) -> str:
-    writer = TableWriter(str(path), table_options(compressed, universal=False))
+    writer = module.TableWriter(str(path), module.table_options(compressed, universal=False))
     writer.put(rows.keys(), rows.values())
     writer.finish()
     return str(path)
@@ -133,15 +125,15 @@ def rocksdb_folder(tmp_path: Path) -> str:
     return str(tmp_path / "database")
 
 
-def test_a_database_has_the_rows_of_its_tables_and_no_file_of_the_library(
-    tmp_path: Path, rocksdb_folder: str
+def test_a_database_has_the_rows_of_its_tables_and_one_without_rows_is_an_error(
+    tmp_path, rocksdb_folder
 ) -> None:
     low = table(tmp_path / "1", {b"a": b"1", b"b": b""})
     high = table(tmp_path / "2", {b"c": b"3"})
     other = table(tmp_path / "3", {b"a": b"9"}, compressed=False)
-    files = make_database(rocksdb_folder, {
-        "default": (table_options(True, False), [low, high]),
-        "offset": (table_options(False, True), [other]),
+    files = module.make_database(rocksdb_folder, {
+        "default": (module.table_options(True, False), [low, high]),
+        "offset": (module.table_options(False, True), [other]),
     })  # fmt: skip
     kinds = {name.rstrip("0123456789") if "." not in name else name[-4:] for name in files}
     assert kinds == {"CURRENT", "MANIFEST-", ".sst", ".log"}
@@ -153,24 +145,23 @@ def test_a_database_has_the_rows_of_its_tables_and_no_file_of_the_library(
     with rocksdict.Rdict(rocksdb_folder, options, families) as database:
         assert list(database.items()) == [(b"a", b"1"), (b"b", b""), (b"c", b"3")]
         assert list(database.get_column_family("offset").items()) == [(b"a", b"9")]
+    writer = module.TableWriter(str(tmp_path / "t"), module.table_options(True, False))
+    with pytest.raises(StoreError):
+        writer.put([b"a", b"b"], [b"1"])
+    with pytest.raises(StoreError, match="cannot be written"):
+        table(tmp_path / "t", {})
 
 
 def test_a_family_may_be_empty(rocksdb_folder: str) -> None:
-    files = make_database(rocksdb_folder, {"default": (table_options(True, False), [])})
+    files = module.make_database(
+        rocksdb_folder, {"default": (module.table_options(True, False), [])}
+    )
     assert not any(name.endswith(".sst") for name in files)
     assert "CURRENT" in files
 
 
 @pytest.mark.parametrize("rows", [[b"b", b"a"], [b"a", b"a"]])
 def test_keys_out_of_order_are_an_error_that_names_the_table(tmp_path, rows: list[bytes]) -> None:
-    writer = TableWriter(str(tmp_path / "t"), table_options(True, False))
+    writer = module.TableWriter(str(tmp_path / "t"), module.table_options(True, False))
     with pytest.raises(StoreError, match=f"{tmp_path}/t: the RocksDB cannot be written"):
         writer.put(rows, rows)
-
-
-def test_a_key_without_a_value_and_a_table_without_rows_are_errors(tmp_path: Path) -> None:
-    writer = TableWriter(str(tmp_path / "t"), table_options(True, False))
-    with pytest.raises(StoreError):
-        writer.put([b"a", b"b"], [b"1"])
-    with pytest.raises(StoreError, match="cannot be written"):
-        table(tmp_path / "t", {})

@@ -88,15 +88,6 @@ def one(queues: module.RocksDBQueues) -> module.RocksDBQueue:
     return queues.open("T", 1, False)
 
 
-def test_a_queue_is_there_with_its_max_row(queues: module.RocksDBQueues, store: Path) -> None:
-    assert queues.topics() == ["T"]
-    assert queues.of("T") == [(1, False), (2, False)]
-    assert queues.dispatched_to() == 700
-    assert queues.open("T", 0, False).maximum() == 0
-    assert str(module.queues_folder(Folder(LocalStorage(), str(store)))) == f"{store}/consumequeue"
-    assert module.queues_folder(Folder(LocalStorage(), f"{store}/none")) is None
-
-
 @pytest.mark.parametrize(("first", "stop", "positions"), [
     (0, None, [2, 3, 5, 6]), (3, 6, [3, 5]), (4, 5, []), (6, 99, [6]), (7, None, []), (-5, 3, [2]),
 ])  # fmt: skip
@@ -108,8 +99,8 @@ def test_entries_are_of_positions_up_to_the_max(one, first, stop, positions) -> 
     assert one.maximum() == 7
 
 
-def test_a_hole_is_no_entry_and_one_that_points_nowhere_or_is_too_short_is_named(
-    one, queues
+def test_a_queue_is_there_with_its_max_row_and_a_hole_or_a_bad_entry_is_none(
+    one, queues, store
 ) -> None:
     assert one.entry(5).physical_offset == 500
     for position in (0, 4, 7):
@@ -120,6 +111,12 @@ def test_a_hole_is_no_entry_and_one_that_points_nowhere_or_is_too_short_is_named
         list(bad.entries(0))
     with pytest.raises(BadQueue, match="is no place"):
         list(bad.entries(0, 1))
+    assert queues.topics() == ["T"]
+    assert queues.of("T") == [(1, False), (2, False)]
+    assert queues.dispatched_to() == 700
+    assert queues.open("T", 0, False).maximum() == 0
+    assert str(module.queues_folder(Folder(LocalStorage(), str(store)))) == f"{store}/consumequeue"
+    assert module.queues_folder(Folder(LocalStorage(), f"{store}/none")) is None
 
 
 @pytest.mark.parametrize(
@@ -158,7 +155,7 @@ def test_any_topic_and_queue_id_is_read_back(topic: str, queue_id: int, kind: by
     assert module.parse_entry_key(module.entry_key(queue, 7)) == (queue, 7)
 
 
-def test_positions_are_kept_within_a_long_and_ascend() -> None:
+def test_the_tables_of_fields_are_the_layouts_keys_those_of_the_examples_and_ascend() -> None:
     queue = module.queue_key("T", 3)
     positions = [-5, 0, 1, 255, 256, (1 << 63) - 1, 1 << 64]
     keys = [module.entry_key(queue, position) for position in positions]
@@ -166,6 +163,25 @@ def test_positions_are_kept_within_a_long_and_ascend() -> None:
     assert keys[0] == keys[1]
     assert keys[-1] == keys[-2] == queue + b"\x7f" + b"\xff" * 7
     assert keys[-1] < module.behind_queue(queue) <= module.queue_key("T", 4)
+    rows = [FIELD_ROW.fullmatch(line) for line in text_of("rocksdb").splitlines()]
+    found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
+    assert found == [*fields(layouts.ROCKSDB_ENTRY), *fields(layouts.ROCKSDB_OFFSET)]
+    entry, most, checkpoint = (bytes.fromhex(row[3]) for row in EXAMPLES[:3])
+    queue = queues_docs.queue_key("Live0", 0)
+    assert queues_docs.entry_key(queue, 5) == entry
+    assert queues_docs.parse_entry_key(entry) == (queue, 5)
+    assert queues_docs.topic_of(queue) == ("Live0", 0)
+    assert queues_docs.offset_key("Live0", 0, queues_docs.MAX) == most
+    assert queues_docs.parse_offset_key(most) == queues_docs.QueueOffset(
+        "Live0", 0, queues_docs.MAX
+    )
+    assert checkpoint == queues_docs.CHECKPOINT_KEY
+    row = np.frombuffer(bytes.fromhex(EXAMPLES[0][4]), layouts.ROCKSDB_ENTRY)[0]
+    assert row.item()[:3] == (19330, 353, 65)
+    for cut in range(1, 19):
+        assert queues_docs.parse_offset_key(most[:-cut]) is None
+        assert queues_docs.parse_entry_key(entry[:-cut]) is None
+    assert queues_docs.parse_offset_key(queues_docs.offset_key("../x", 0, queues_docs.MAX)) is None
 
 
 @pytest.mark.parametrize("key", [
@@ -195,25 +211,3 @@ def test_an_example_is_a_row_of_its_store(number: int, tmp_path: Path) -> None:
     store = (unpack_fates if name == IN_ROCKSDB else unpack)(name, tmp_path)[0]
     with closing(open_database(Folder(LocalStorage(), f"{store}/{folder}"))) as database:
         assert database.get(family, bytes.fromhex(key)) == bytes.fromhex(value)
-
-
-def test_the_tables_of_fields_are_the_layouts_and_keys_those_of_the_examples() -> None:
-    rows = [FIELD_ROW.fullmatch(line) for line in text_of("rocksdb").splitlines()]
-    found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
-    assert found == [*fields(layouts.ROCKSDB_ENTRY), *fields(layouts.ROCKSDB_OFFSET)]
-    entry, most, checkpoint = (bytes.fromhex(row[3]) for row in EXAMPLES[:3])
-    queue = queues_docs.queue_key("Live0", 0)
-    assert queues_docs.entry_key(queue, 5) == entry
-    assert queues_docs.parse_entry_key(entry) == (queue, 5)
-    assert queues_docs.topic_of(queue) == ("Live0", 0)
-    assert queues_docs.offset_key("Live0", 0, queues_docs.MAX) == most
-    assert queues_docs.parse_offset_key(most) == queues_docs.QueueOffset(
-        "Live0", 0, queues_docs.MAX
-    )
-    assert checkpoint == queues_docs.CHECKPOINT_KEY
-    row = np.frombuffer(bytes.fromhex(EXAMPLES[0][4]), layouts.ROCKSDB_ENTRY)[0]
-    assert row.item()[:3] == (19330, 353, 65)
-    for cut in range(1, 19):
-        assert queues_docs.parse_offset_key(most[:-cut]) is None
-        assert queues_docs.parse_entry_key(entry[:-cut]) is None
-    assert queues_docs.parse_offset_key(queues_docs.offset_key("../x", 0, queues_docs.MAX)) is None

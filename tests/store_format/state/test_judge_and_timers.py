@@ -11,25 +11,13 @@ import numpy as np
 import pytest
 import rocksdict
 
+from reput.store_format import layouts
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.gather import MARK, OTHER, SCHEDULE, WHEEL, Gathered
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.layouts import (
-    MAGIC_TIMER_BLANK,
-    TIMER_CHECK,
-    TIMER_SLOT,
-    TIMER_UNIT,
-    TIMER_WHEEL_FILE_BYTES,
-)
+from reput.store_format.state import timers
 from reput.store_format.state.judge import database_faults, past_the_queues, unknown_files
-from reput.store_format.state.timers import (
-    Turned,
-    derived_levels,
-    derived_timers,
-    timer_log_files,
-    units_of,
-)
 from tests.memory_storage import MemoryStorage
 from tests.store_format.state.stores import IN_FLIGHT, TIMERS, faults, unpacked
 
@@ -45,13 +33,30 @@ _OF_OTHERS = ("notes.txt", "liteStore/CURRENT", "config/future.json", "config/ba
               "timerlog/old/00000000000000000000", "kvStore/x.txt")  # fmt: skip
 
 
-def test_what_the_table_lacks_is_named_and_nothing_else() -> None:
+def test_what_the_table_lacks_is_named_alone_and_a_cut_manifest_that_names_not_all(
+    tmp_path,
+) -> None:
     files = {f"store/{name}": b"" for name in (*_STORE, *_OF_OTHERS)}
     assert unknown_files(Folder(MemoryStorage(files), "store")) == [
         "config/backups/", "config/future.json", "kvStore/x.txt", "liteStore/", "notes.txt",
         "timerlog/old/",
     ]  # fmt: skip
     assert unknown_files(Folder(MemoryStorage({"store/commitlog/x": b""}), "store")) == []
+    # The next broker to open it removes the others; an end that names no table is nothing.
+    folder = tmp_path / "kvStore"
+    with rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True)) as database:
+        for number in range(6):
+            database[b"%d" % number] = b"v"
+            database.flush()
+    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
+    (manifest,) = folder.glob("MANIFEST-*")
+    raw = manifest.read_bytes()
+    manifest.write_bytes(raw[: len(raw) // 2])
+    (found,) = database_faults(Folder(LocalStorage(), str(tmp_path)))
+    assert "its MANIFEST is cut, and names no 0000" in found.reason
+    assert "no broker" not in found.reason
+    manifest.write_bytes(raw[:-1])
+    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
 
 
 # ---
@@ -65,7 +70,7 @@ def said(store: Path, log_end: int | None = None) -> dict[str, str]:
 def write_check(store: Path, **fields: int) -> None:
     path = store / "config" / "timercheck"
     raw = bytearray(path.read_bytes())
-    check = np.frombuffer(raw, TIMER_CHECK, 1)
+    check = np.frombuffer(raw, layouts.TIMER_CHECK, 1)
     for name, value in fields.items():
         check[name] = value
     path.write_bytes(raw)
@@ -109,7 +114,7 @@ def in_two_files(store: Path, chained: bool) -> int:
     """Moves the units after 30 of 40 into a second file. Returns a file's length."""
     raw = bytearray((store / FIRST).read_bytes())
     size = len(raw)
-    units = np.frombuffer(raw, TIMER_UNIT)[LATE:40]
+    units = np.frombuffer(raw, layouts.TIMER_UNIT)[LATE:40]
     units["previous"][1:] += size - MOVED
     if not chained:  # of another slot
         units["previous"][0] = -1
@@ -119,12 +124,16 @@ def in_two_files(store: Path, chained: bool) -> int:
     return size
 
 
-_BLANK = (16).to_bytes(4, "big") + bytes(8) + MAGIC_TIMER_BLANK.to_bytes(4, "big", signed=True)
+_BLANK = (
+    (16).to_bytes(4, "big") + bytes(8) + layouts.MAGIC_TIMER_BLANK.to_bytes(4, "big", signed=True)
+)
 
 
 def wheel(slots: list[tuple[int, ...]]) -> bytes:
     """(time, first, last) of its slots."""
-    raw = np.zeros(TIMER_WHEEL_FILE_BYTES // TIMER_SLOT.itemsize, TIMER_SLOT)
+    raw = np.zeros(
+        layouts.TIMER_WHEEL_FILE_BYTES // layouts.TIMER_SLOT.itemsize, layouts.TIMER_SLOT
+    )
     for number, slot in enumerate(slots):
         raw[number] = (*slot, 1, 0)
     return raw.tobytes()
@@ -146,7 +155,7 @@ def test_units_of_timerlog_s_earlier_files_are_found_by_the_wheel(
     size = in_two_files(store, chained)
     write_check(store, lastTimerLogFlushPos=2 * size)
     if slots is not None:
-        unit = np.frombuffer((store / FIRST).read_bytes()[:MOVED], TIMER_UNIT)[-1]
+        unit = np.frombuffer((store / FIRST).read_bytes()[:MOVED], layouts.TIMER_UNIT)[-1]
         second = int(unit["writeTime"] + unit["delay"]) // 1000
         times = [(second if time == 1 else time, *places) for time, *places in slots]
         (store / "timerwheel").write_bytes(wheel(times))
@@ -167,7 +176,7 @@ def test_a_unit_of_timerlog_is_damaged(unit, changed, file, reason, tmp_path) ->
     store = unpacked(TIMERS, tmp_path)
     raw = bytearray((store / FIRST).read_bytes())
     for name, value in changed.items():
-        np.frombuffer(raw, TIMER_UNIT)[name][unit] = value
+        np.frombuffer(raw, layouts.TIMER_UNIT)[name][unit] = value
     (store / FIRST).write_bytes(raw)
     found = said(store)
     assert list(found) == [file] * bool(file)
@@ -298,24 +307,6 @@ def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Pat
     assert "block checksum mismatch" in found.reason
 
 
-def test_a_manifest_that_was_cut_names_not_all_tables(tmp_path: Path) -> None:
-    """The next broker to open it removes the others; an end that names no table is nothing."""
-    folder = tmp_path / "kvStore"
-    with rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True)) as database:
-        for number in range(6):
-            database[b"%d" % number] = b"v"
-            database.flush()
-    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
-    (manifest,) = folder.glob("MANIFEST-*")
-    raw = manifest.read_bytes()
-    manifest.write_bytes(raw[: len(raw) // 2])
-    (found,) = database_faults(Folder(LocalStorage(), str(tmp_path)))
-    assert "its MANIFEST is cut, and names no 0000" in found.reason
-    assert "no broker" not in found.reason
-    manifest.write_bytes(raw[:-1])
-    assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
-
-
 @pytest.mark.parametrize("folder", ["kvStore", "config/topics", "rocksdbstore"])
 def test_a_rocksdb_that_has_lost_how_it_is_opened(folder: str) -> None:
     files = {f"store/{folder}/000004.sst": b"x"}
@@ -327,7 +318,7 @@ def test_a_rocksdb_that_has_lost_how_it_is_opened(folder: str) -> None:
 UNIT = struct.Struct(">iqiqiqiiq")  # TimerLog.UNIT_SIZE: 52 bytes
 TICKS = 1_700_000_000_000  # now, at the beginning of its tick
 SEEN = TICKS - 10_000
-TURNED = Turned(SEEN, SEEN - 5000, 42, TICKS + 500, 1000)
+TURNED = timers.Turned(SEEN, SEEN - 5000, 42, TICKS + 500, 1000)
 WINDOW = 2 * 24 * 3600 * 1000  # timerRollWindowSlot of a second each
 INT_MAX = (1 << 31) - 1
 
@@ -361,35 +352,35 @@ def waiting(out: int, recalls: bool = False) -> np.ndarray:
 def test_a_unit_is_in_the_slot_where_a_broker_puts_it(out, written, write, slot, magic) -> None:
     """TimerMessageStore.doEnqueue: what is due after the window is to be rolled."""
     times = {} if written is None else {100: written}
-    unit, _ = units_of(waiting(out), LAST, times, TURNED)
+    unit, _ = timers.units_of(waiting(out), LAST, times, TURNED)
     assert UNIT.unpack(unit.tobytes()) == (52, 0, magic, write, slot - write, 100, 150, -7, 0)
-    (recalling, _) = units_of(waiting(out, True), LAST, times, TURNED)
+    (recalling, _) = timers.units_of(waiting(out, True), LAST, times, TURNED)
     assert recalling["magic"] == magic | 4
 
 
 def test_the_last_unit_is_of_the_topics_last_message_and_a_full_file_ends_with_a_blank() -> None:
     """If that does not wait, its unit is in the slot before those that are to be read."""
-    (alone,) = units_of(LAST[:0], LAST, {}, TURNED)
+    (alone,) = timers.units_of(LAST[:0], LAST, {}, TURNED)
     read = SEEN - 5000 - 1000
     assert UNIT.unpack(alone.tobytes()) == (52, 0, 1, read, 0, 9000, 200, 5, 0)
-    both = units_of(np.concatenate([waiting(TICKS), LAST]), LAST, {}, TURNED)
+    both = timers.units_of(np.concatenate([waiting(TICKS), LAST]), LAST, {}, TURNED)
     assert both["physicalOffset"].tolist() == [100, 9000]
-    (early,) = units_of(LAST[:0], LAST, {}, TURNED._replace(read_time=0))
+    (early,) = timers.units_of(LAST[:0], LAST, {}, TURNED._replace(read_time=0))
     assert early["writeTime"] == 0
-    units = np.zeros(5, TIMER_UNIT)
+    units = np.zeros(5, layouts.TIMER_UNIT)
     units["writeTime"] = TICKS
     units["delay"] = [1000, 2000, 1999, 1000, 5000]  # three slots of a second
     file_bytes = 2 * 52 + 16
-    files = dict(timer_log_files(units, file_bytes, 1000))
+    files = dict(timers.timer_log_files(units, file_bytes, 1000))
     assert list(files) == [f"{n * file_bytes:020d}" for n in range(3)]
     blank = struct.pack(">iqI", 16, 0, 0xCBD43194)  # 0xBBCCDDEE ^ (1880681586 + 8)
     assert [raw[104:] for raw in files.values()] == [blank, blank, b""]
     found = [UNIT.unpack_from(raw, at) for raw in files.values()
              for at in range(0, len(raw) - 51, 52)]  # fmt: skip
     assert [unit[1] for unit in found] == [-1, -1, 0, file_bytes, -1]
-    longer = dict(timer_log_files(units[:3], file_bytes + 51, 1000))
+    longer = dict(timers.timer_log_files(units[:3], file_bytes + 51, 1000))
     assert longer[f"{0:020d}"][104:] == struct.pack(">iqI", 67, 0, 0xCBD43194)
-    assert list(timer_log_files(units[:0], file_bytes, 1000)) == []
+    assert list(timers.timer_log_files(units[:0], file_bytes, 1000)) == []
 
 
 def of_log(marks: np.ndarray, last: int = TICKS) -> Gathered:
@@ -407,9 +398,7 @@ def log_of(*each: tuple[int, int, int, int]) -> np.ndarray:
     return marks
 
 
-def test_what_waits_is_what_the_log_does_not_show_as_delivered_and_a_level_goes_on_behind_it() -> (
-    None
-):
+def test_what_waits_is_what_the_log_does_not_show_as_delivered() -> None:
     """Without a timercheck the wheel was read up to the last record; a delivery may be lost."""
     log = log_of(
         (WHEEL, 1, TICKS - 5000, 0), (WHEEL, 2, TICKS - 5000, 0), (WHEEL, 3, TICKS + 9000, 0),
@@ -417,7 +406,7 @@ def test_what_waits_is_what_the_log_does_not_show_as_delivered_and_a_level_goes_
     )  # fmt: skip
     log["home"][4] = 9
     never = Read(None, None, 0, True)
-    found = derived_timers(of_log(log), never, lambda _: {}, TICKS + 500, 1000)
+    found = timers.derived_timers(of_log(log), never, lambda _: {}, TICKS + 500, 1000)
     assert found is not None
     assert found.units["physicalOffset"].tolist() == [200, 300, 400, 500]
     assert (found.units["writeTime"] + found.units["delay"]).tolist() == [
@@ -428,11 +417,13 @@ def test_what_waits_is_what_the_log_does_not_show_as_delivered_and_a_level_goes_
         "masterTimerQueueOffset": 5,
     }  # fmt: skip
     passed = Read(None, 5, TICKS + 4000, True)  # an older log: the first two are gone past
-    late = derived_timers(of_log(log, TICKS + 60_000), passed, lambda _: {}, TICKS + 500, 1000)
+    late = timers.derived_timers(
+        of_log(log, TICKS + 60_000), passed, lambda _: {}, TICKS + 500, 1000
+    )
     assert late is not None
     assert late.units["physicalOffset"].tolist() == [300, 400, 500]
-    assert derived_timers(of_log(log[5:]), never, lambda _: {}, TICKS, 1000) is None
+    assert timers.derived_timers(of_log(log[5:]), never, lambda _: {}, TICKS, 1000) is None
     log = log_of(*((SCHEDULE, home, 0, 0) for home in (1, 2, 3)), (OTHER, 2, 0, 0))
     log["queueId"] = [1, 1, 4, 0]
-    assert derived_levels(of_log(log)) == {2: 2, 5: 2}
-    assert derived_levels(of_log(log[3:])) == {}
+    assert timers.derived_levels(of_log(log)) == {2: 2, 5: 2}
+    assert timers.derived_levels(of_log(log[3:])) == {}

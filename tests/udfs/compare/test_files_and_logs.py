@@ -27,6 +27,7 @@ from reput.udfs.table.log_parts import LogParts
 from tests import golden_stores
 from tests.in_process import Session
 from tests.memory_storage import MemoryStorage
+from tests.udfs.tables import rows_of
 
 NAME = "mixed_5.3.3"
 
@@ -159,8 +160,7 @@ def unlike(
     """(log, start, first, last) of what is found in the pieces."""
     compared = tuple(module.ComparedPiece(*piece, tuple(range(1, len(logs)))) for piece in pieces)
     task = module.CompareRanges(tuple(map(log, logs)), compared, tuple(groups))
-    ids = pa.RecordBatch.from_pydict({"id": list(range(len(groups)))})
-    return [tuple(row.values()) for batch in task(iter([ids])) for row in batch.to_pylist()]
+    return [tuple(row.values()) for row in rows_of(task, *range(len(groups)))]
 
 
 @pytest.mark.parametrize(("place", "piece", "last"), [

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from reput.store_format.dispatch.scan import scan_rules
@@ -17,26 +16,7 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.rewrite.changes import Changes
 from reput.store_format.rewrite.placing import EarlierLog
-from reput.udfs.convert.measure import (
-    MEASURED,
-    MEASURED_ORDER,
-    MEASURED_RECORD,
-    MeasureSplits,
-    measured_order,
-    measured_puts,
-    measured_records,
-    split_queues,
-)
-from reput.udfs.convert.write import (
-    SEGMENT_WRITTEN,
-    NewRecords,
-    NewSegment,
-    OldLog,
-    Part,
-    Piece,
-    PlacedRecords,
-    WriteSegments,
-)
+from reput.udfs.convert import measure, write
 from reput.udfs.staging import ENTRIES, Staging
 from reput.udfs.staging import MESSAGES as STAGED_MESSAGES
 from tests.damaged import START, messages
@@ -44,6 +24,7 @@ from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode
 from tests.memory_storage import MemoryStorage
 from tests.udfs.table.parts import log_of
+from tests.udfs.tables import rows_of
 
 SEGMENT = 4096
 Row = dict[str, Any]
@@ -63,23 +44,23 @@ def measured(changes: Changes, splits: int = 1, messages: list[Message] = MESSAG
     staging = Staging(MemoryStorage(), "s")
     cut = Splits(list(log.segments), -(-SEGMENT // splits), SEGMENT)
     groups = tuple(range(splits))
-    task = MeasureSplits(log.storage, staging, cut, log.rules, range(splits), groups, {}, changes,
-                         **more)  # fmt: skip
-    ids = pa.RecordBatch.from_pydict({"id": list(groups)})
-    batches = list(task(iter([ids])))
-    assert all(batch.schema == MEASURED for batch in batches)
-    return staging, [row for batch in batches for row in batch.to_pylist()]
+    task = measure.MeasureSplits(
+        log.storage, staging, cut, log.rules, range(splits), groups, {}, changes, **more
+    )
+    return staging, rows_of(task, *groups, schema=measure.MEASURED)
 
 
 def taken(staging: Staging, row: Row) -> list[tuple[int, int]]:
     """(offset in the split, new size) of each record that is taken."""
-    found: list[tuple[int, int]] = measured_records(staging, row["run"], row["taken"]).tolist()
+    found: list[tuple[int, int]] = measure.measured_records(
+        staging, row["run"], row["taken"]
+    ).tolist()
     return found
 
 
-def test_each_queue_has_its_sums_and_what_orders_several_logs_is_written_if_asked_for() -> None:
+def test_each_queue_has_its_sums_without_what_an_earlier_log_has() -> None:
     staging, (row,) = measured(Changes(dropped=("Drop",)))
-    queues = {(q["topic"], q["queue_id"]): q for q in split_queues(staging, row["run"])}
+    queues = {(q["topic"], q["queue_id"]): q for q in measure.split_queues(staging, row["run"])}
     names = ("records", "taken", "bytes", "positions", "counted", "least", "greatest", "sys_flags")
     assert {key: [q[name] for name in names] for key, q in queues.items()} == {
         ("T", 0): [3, 3, SIZES[0] + SIZES[4] + SIZES[6], 2, 2, 0, 6, 0x4],
@@ -88,16 +69,27 @@ def test_each_queue_has_its_sums_and_what_orders_several_logs_is_written_if_aske
         ("Drop", 1): [1, 0, 0, 1, 0, 5, 5, 0],
     }
     staging, (row,) = measured(Changes(), ordered=True)
-    order = measured_order(staging, row["run"], row["taken"])
+    order = measure.measured_order(staging, row["run"], row["taken"])
     number = {(q["topic"], q["queue_id"]): q["number"]
-              for q in split_queues(staging, row["run"])}  # fmt: skip
+              for q in measure.split_queues(staging, row["run"])}  # fmt: skip
     # a prepared record has no position
     assert order.tolist() == [(50 - n, int(n != 4)) for n in range(len(MESSAGES))]
-    assert measured_puts(staging, row["run"], order).tolist() == [
+    assert measure.measured_puts(staging, row["run"], order).tolist() == [
         (number[m.topic, m.queue_id], n, 1) for n, m in enumerate(MESSAGES) if n != 4
     ]
     files = measured(Changes())[0].storage.list("s")
     assert not any(file.name.endswith(".order") for file in files)
+    other = log_of(MESSAGES[:4], SEGMENT)
+    end = PLACES[3]  # of the other log, before its last record
+    earlier = (EarlierLog(other.storage, other.segments, end),)
+    staging, (row,) = measured(Changes(merges=True), earlier=earlier)
+    assert [at for at, _ in taken(staging, row)] == PLACES[3:]
+    assert sum(queue["shared"] for queue in measure.split_queues(staging, row["run"])) == 3
+    half = [Message("RMQ_SYS_TRANS_HALF_TOPIC", queue_offset=n) for n in range(3)]
+    places = record_places(build_log(half, SEGMENT))
+    staging, (row,) = measured(Changes(dropped=("X",)), messages=half, waiting=(places[1],))
+    assert [at for at, _ in taken(staging, row)] == [places[1]]
+    assert measured(Changes(), messages=half)[1][0]["taken"] == 3
 
 
 @pytest.mark.parametrize("splits", [5, 8, 30])
@@ -109,33 +101,19 @@ def test_a_record_is_in_the_split_that_it_begins_in_counted_from_its_start(split
     assert found == wanted
 
 
-def test_what_an_earlier_log_has_is_left_out_and_half_messages_that_do_not_wait() -> None:
-    other = log_of(MESSAGES[:4], SEGMENT)
-    end = PLACES[3]  # of the other log, before its last record
-    earlier = (EarlierLog(other.storage, other.segments, end),)
-    staging, (row,) = measured(Changes(merges=True), earlier=earlier)
-    assert [at for at, _ in taken(staging, row)] == PLACES[3:]
-    assert sum(queue["shared"] for queue in split_queues(staging, row["run"])) == 3
-    half = [Message("RMQ_SYS_TRANS_HALF_TOPIC", queue_offset=n) for n in range(3)]
-    places = record_places(build_log(half, SEGMENT))
-    staging, (row,) = measured(Changes(dropped=("X",)), messages=half, waiting=(places[1],))
-    assert [at for at, _ in taken(staging, row)] == [places[1]]
-    assert measured(Changes(), messages=half)[1][0]["taken"] == 3
-
-
 # --- A new segment's records, dispatched from memory as a scan would dispatch them from disk.
 SEGMENT_WRITE, BASE = 4096, 8192
 RULES = scan_rules(profile("5.3.3"), settings_from({}), ())
 LOG = build_log(messages(10, 1), SEGMENT_WRITE, BASE)[BASE]
-PLACES_WRITE = record_places({BASE: LOG})
-SIZE = PLACES_WRITE[1] - BASE
-END = PLACES_WRITE[-1] + SIZE
+PLACES_OF_LOG = record_places({BASE: LOG})
+SIZE = PLACES_OF_LOG[1] - BASE
+END = PLACES_OF_LOG[-1] + SIZE
 
 
 def put(raw: bytes, *cuts: int, last: bool = True) -> tuple[dict[str, Any], MemoryStorage]:
     """The SCANNED row of a segment whose records are put in windows, cut at these places."""
     storage = MemoryStorage()
-    new = NewRecords(Staging(storage, "s"), RULES, 2, BASE, SEGMENT_WRITE, 1 << 16)
+    new = write.NewRecords(Staging(storage, "s"), RULES, 2, BASE, SEGMENT_WRITE, 1 << 16)
     for start, stop in zip((BASE, *cuts), (*cuts, END), strict=True):
         new.put(np.frombuffer(raw[start - BASE : stop - BASE], np.uint8).copy(), start)
     return new.finish(last), storage
@@ -146,18 +124,18 @@ def content(row: dict[str, Any], storage: MemoryStorage, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "cuts", [(), (PLACES_WRITE[1],), (PLACES_WRITE[3], PLACES_WRITE[4], PLACES_WRITE[9])]
+    "cuts", [(), (PLACES_OF_LOG[1],), (PLACES_OF_LOG[3], PLACES_OF_LOG[4], PLACES_OF_LOG[9])]
 )
 def test_any_windows_of_whole_records_give_the_same_entries(cuts: tuple[int, ...]) -> None:
     row, storage = put(LOG, *cuts)
     raw = content(row, storage, ENTRIES)
     entries = [struct.unpack_from(">qiq", raw, at) for at in range(0, 200, 20)]
-    assert entries == [(place, SIZE, 0) for place in PLACES_WRITE]
+    assert entries == [(place, SIZE, 0) for place in PLACES_OF_LOG]
     assert content(row, storage, STAGED_MESSAGES) == b"".join(
-        struct.pack("=qq", place, START + n) for n, place in enumerate(PLACES_WRITE)
+        struct.pack("=qq", place, START + n) for n, place in enumerate(PLACES_OF_LOG)
     )
     told = ("split", "records", "index_puts", "first", "last_record", "last_timestamp")
-    assert [row[name] for name in told] == [2, 10, 10, BASE, PLACES_WRITE[-1], START + 9]
+    assert [row[name] for name in told] == [2, 10, 10, BASE, PLACES_OF_LOG[-1], START + 9]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +146,7 @@ def test_a_segment_ends_with_a_blank_unless_it_is_the_last(last, fault, end) -> 
     assert (row["fault"], row["next"]) == (int(fault), end)
 
 
-@pytest.mark.parametrize("cuts", [(), (PLACES_WRITE[3], PLACES_WRITE[5])])
+@pytest.mark.parametrize("cuts", [(), (PLACES_OF_LOG[3], PLACES_OF_LOG[5])])
 @pytest.mark.parametrize(("at", "raw", "fault"), [
     (4, b"\0", Fault.BAD_MAGIC), (28, b"\1", Fault.PLACE),
     (0, struct.pack(">i", 90), Fault.BAD_SIZE),
@@ -176,10 +154,10 @@ def test_a_segment_ends_with_a_blank_unless_it_is_the_last(last, fault, end) -> 
 ])  # fmt: skip
 def test_it_stops_for_good_at_the_first_record_that_a_scan_refuses(at, raw, fault, cuts) -> None:
     wrong = bytearray(LOG)
-    place = PLACES_WRITE[4] - BASE
+    place = PLACES_OF_LOG[4] - BASE
     wrong[place + at : place + at + len(raw)] = raw
     row, storage = put(bytes(wrong), *cuts, last=False)
-    assert (row["records"], row["next"], row["fault"]) == (4, PLACES_WRITE[4], int(fault))
+    assert (row["records"], row["next"], row["fault"]) == (4, PLACES_OF_LOG[4], int(fault))
     assert row["size"] == struct.unpack_from(">i", wrong, place)[0]
     assert len(content(row, storage, ENTRIES)) == 4 * 20
 
@@ -193,10 +171,10 @@ AT = (3000, 3392)  # where the new log ends before each
 
 
 def measured_write(records: list[tuple[int, int]]) -> Any:
-    return np.array(records, MEASURED_RECORD)
+    return np.array(records, measure.MEASURED_RECORD)
 
 
-def old_log(ordered: bool) -> tuple[Staging, OldLog]:
+def old_log(ordered: bool) -> tuple[Staging, write.OldLog]:
     files: dict[str, bytes] = {}
     pieces = []
     for n, records in enumerate(SPLITS):
@@ -207,20 +185,20 @@ def old_log(ordered: bool) -> tuple[Staging, OldLog]:
         files[f"staging/s{n}.places"] = places.tobytes()
         # each record is in two queues
         files[f"staging/s{n}.numbers"] = np.repeat(places - 3000, 2).tobytes()
-        order = np.array([(0, 2)] * len(places), MEASURED_ORDER)
+        order = np.array([(0, 2)] * len(places), measure.MEASURED_ORDER)
         files[f"staging/s{n}.order"] = order.tobytes()
         segment = Segment(f"log/{start}", start, FileState(SEGMENT_PLACED, 0, 0))
         pieces.append(
-            Piece(start, start + records[0][0], f"s{n}", len(records), AT[n], segment, 601)
+            write.Piece(start, start + records[0][0], f"s{n}", len(records), AT[n], segment, 601)
         )
     storage = MemoryStorage(files)
     rules = scan_rules(profile("5.3.3"), settings_from({}), ())
-    log = OldLog(storage, rules, Changes(), tuple(pieces), OLD_START, OLD_END, ordered)
+    log = write.OldLog(storage, rules, Changes(), tuple(pieces), OLD_START, OLD_END, ordered)
     return Staging(storage, "staging"), log
 
 
-def records(ordered: bool = False) -> PlacedRecords:
-    return PlacedRecords(*old_log(ordered), SEGMENT_PLACED)
+def records(ordered: bool = False) -> write.PlacedRecords:
+    return write.PlacedRecords(*old_log(ordered), SEGMENT_PLACED)
 
 
 def test_records_go_one_behind_the_other_or_as_ordered_and_a_0_is_no_link_even_from_0() -> None:
@@ -235,8 +213,11 @@ def test_records_go_one_behind_the_other_or_as_ordered_and_a_0_is_no_link_even_f
     assert first.between(1, 2).sizes.tolist() == [92]
     staging, log = old_log(False)
     piece = log.pieces[0]._replace(start=0, first=0)
-    moved = PlacedRecords(staging, OldLog(log.storage, log.rules, Changes(), (piece,), 0,
-                                          OLD_END), SEGMENT_PLACED)  # fmt: skip
+    moved = write.PlacedRecords(
+        staging,
+        write.OldLog(log.storage, log.rules, Changes(), (piece,), 0, OLD_END),
+        SEGMENT_PLACED,
+    )
     assert moved.links(np.array([0, 400], np.int64)).tolist() == [0, 3300]
     places, sizes = moved.found(np.array([0, 400], np.int64))  # as a timerlog's unit names it
     assert (places.tolist(), sizes.tolist()) == ([3000, 3300], [300, 92])
@@ -266,34 +247,35 @@ RULES_WRITE: Any = log_of(MESSAGES_WRITE).rules
 def old_log_write(
     files: dict[str, bytes], kept: Sequence[int], changes: Changes, sizes: Sequence[int], at: int,
     name: str = "a",
-) -> OldLog:  # fmt: skip
+) -> write.OldLog:  # fmt: skip
     """One piece of some records, the first of which is placed at or behind `at`."""
     records = [(PLACES_WRITE[n], size) for n, size in zip(kept, sizes, strict=True)]
-    files[f"s/{name}.records"] = np.array(records, MEASURED_RECORD).tobytes()
+    files[f"s/{name}.records"] = np.array(records, measure.MEASURED_RECORD).tobytes()
     storage = MemoryStorage({"old": build_log(MESSAGES_WRITE, OLD)[0]})
     segment = Segment("old", 0, FileState(OLD, 0, 0))
-    piece = Piece(0, PLACES_WRITE[kept[0]], name, len(kept), at, segment, max(SIZE_WRITE, *sizes))
+    piece = write.Piece(
+        0, PLACES_WRITE[kept[0]], name, len(kept), at, segment, max(SIZE_WRITE, *sizes)
+    )
     end = PLACES_WRITE[-1] + SIZE_WRITE
-    return OldLog(storage, RULES_WRITE, changes, (piece,), 0, end)
+    return write.OldLog(storage, RULES_WRITE, changes, (piece,), 0, end)
 
 
 def written(
-    segments: Sequence[NewSegment], logs: Sequence[OldLog], files: dict[str, bytes]
+    segments: Sequence[write.NewSegment], logs: Sequence[write.OldLog], files: dict[str, bytes]
 ) -> tuple[list[dict[str, Any]], dict[int, bytes]]:
     storage = MemoryStorage(files)
-    task = WriteSegments(Staging(storage, "s"), tuple(logs), tuple(segments), NEW, RULES_WRITE)
-    ids = pa.RecordBatch.from_pydict({"id": list(range(len(segments)))})
-    batches = list(task(iter([ids])))
-    assert all(batch.schema == SEGMENT_WRITTEN for batch in batches)
-    rows = [row for batch in batches for row in batch.to_pylist()]
+    task = write.WriteSegments(
+        Staging(storage, "s"), tuple(logs), tuple(segments), NEW, RULES_WRITE
+    )
+    rows = rows_of(task, *range(len(segments)), schema=write.SEGMENT_WRITTEN)
     return rows, {row["start"]: storage.files[f"s/{row['name']}"] for row in rows}
 
 
-def parts(*stops: int, start: int = 0) -> list[NewSegment]:
+def parts(*stops: int, start: int = 0) -> list[write.NewSegment]:
     """Segments that end behind so many of the log's records."""
     begins = [0, *stops[:-1]]
     return [
-        NewSegment(start + n * NEW, (Part(0, 0, begin, 0, stop),), n == len(stops) - 1)
+        write.NewSegment(start + n * NEW, (write.Part(0, 0, begin, 0, stop),), n == len(stops) - 1)
         for n, (begin, stop) in enumerate(zip(begins, stops, strict=True))
     ]
 
@@ -309,8 +291,8 @@ def test_a_log_may_begin_anywhere_with_some_records_and_several_come_by_their_ne
              "s/b.places": np.array([SIZE_WRITE], np.int64).tobytes(),
              "s/a.numbers": np.array([7, 9], np.int64).tobytes(),
              "s/b.numbers": np.array([8], np.int64).tobytes(),
-             "s/a.order": np.array([(0, 1)] * 2, MEASURED_ORDER).tobytes(),
-             "s/b.order": np.array([(0, 1)], MEASURED_ORDER).tobytes()}  # fmt: skip
+             "s/a.order": np.array([(0, 1)] * 2, measure.MEASURED_ORDER).tobytes(),
+             "s/b.order": np.array([(0, 1)], measure.MEASURED_ORDER).tobytes()}  # fmt: skip
     ordered = Changes(merges=True)
     logs = [
         replace(
@@ -318,13 +300,13 @@ def test_a_log_may_begin_anywhere_with_some_records_and_several_come_by_their_ne
         )
         for name, kept in (("a", (0, 4)), ("b", (2,)))
     ]
-    segment = NewSegment(0, (Part(0, 0, 0, 0, 2), Part(1, 0, 0, 0, 1)), True)
+    segment = write.NewSegment(0, (write.Part(0, 0, 0, 0, 2), write.Part(1, 0, 0, 0, 1)), True)
     storage, big = MemoryStorage(files), 1024
-    task = WriteSegments(Staging(storage, "s"), tuple(logs), (segment,), big, RULES_WRITE)
-    (batch,) = task(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
+    task = write.WriteSegments(Staging(storage, "s"), tuple(logs), (segment,), big, RULES_WRITE)
+    (row,) = rows_of(task, 0)
     wanted = [Message(queue_offset=offset, body=b"%0100d" % n)
               for offset, n in ((7, 0), (8, 2), (9, 4))]  # fmt: skip
-    assert storage.files[f"s/{batch['name'][0]}"] == build_log(wanted, big)[0]
+    assert storage.files[f"s/{row['name']}"] == build_log(wanted, big)[0]
 
 
 @pytest.mark.parametrize(("byte", "number", "said"), [(4, 3, 2), (3, 3, 2), (28, 0, 0), (4, 0, 0)])

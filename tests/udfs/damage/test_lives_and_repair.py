@@ -30,7 +30,8 @@ from tests.store_format.damage.generator import PAGE
 from tests.store_format.damage.generator import SEGMENT as LARGE
 from tests.store_format.damage.lives import one_life, two_lives
 from tests.store_format.damage.walked import reader
-from tests.udfs.damage.logs import rows_of, stored
+from tests.udfs.damage.logs import stored
+from tests.udfs.tables import rows_of
 
 # Of records of one size: of 1 no segment has a fault, and a page begins within a record's first
 # bytes; of 39 a segment begins in one; of 193 one queue alone breaks off where times fall.
@@ -183,7 +184,7 @@ def head(raw: bytes, at: int) -> tuple[int, int, str, int]:
     return queue, offset, name, struct.unpack_from(">q", raw, at + 56)[0]
 
 
-def test_a_sound_segment_stays_its_last_bytes_too_and_behind_the_log_s_end_are_zeros() -> None:
+def test_a_sound_segment_stays_and_what_is_missing_becomes_a_record_and_a_blank() -> None:
     log = log_of()
     whole = bytes(log.segments[0])
     end = log.places[7]
@@ -196,9 +197,23 @@ def test_a_sound_segment_stays_its_last_bytes_too_and_behind_the_log_s_end_are_z
                     "at": 0}  # fmt: skip
     row, raw, *_ = repair(log, wrong(SEGMENT - 7, SEGMENT, DamageKind.MISSING, Fault.MISSING))
     assert (raw, row["fillers"]) == (bytes(log.segments[0]), 0)
+    row, raw, saved, listing = repair(log_of(), gone=True)
+    (at,) = record_places({0: raw})
+    size = struct.unpack_from(">i", raw, at)[0]
+    assert struct.unpack_from(">iI", raw, size) == (SEGMENT - size, 0xCBD43194)
+    assert (at, row["fillers"], saved, row["saved"]) == (0, 1, b"", "")
+    assert [(each["kind"], each["at"]) for each in listing] == [("missing", -1)]
+    log = log_of()
+    end = log.places[7]
+    _, raw, _, (told,) = repair(log, zeros_from=end)
+    *before, last = record_places({0: raw})
+    assert before[:7] == log.places[:7]
+    blank = last + struct.unpack_from(">i", raw, last)[0]
+    assert struct.unpack_from(">iI", raw, blank) == (SEGMENT - blank, 0xCBD43194)
+    assert (told["field"], told["offset"], told["length"]) == ("totalSize", end, SEGMENT - end)
 
 
-def test_damaged_bytes_become_a_record_of_no_queue_or_of_the_lost_positions_and_are_saved() -> None:
+def test_damaged_bytes_and_strays_become_records_and_a_crc_that_of_its_body() -> None:
     log = log_of((3, 4), (9, 4))
     old, (a, b, c, d) = bytes(log.segments[0]), (log.places[n] for n in (3, 4, 9, 10))
     row, raw, saved, listing = repair(log, wrong(a, b), wrong(c, d))
@@ -218,9 +233,6 @@ def test_damaged_bytes_become_a_record_of_no_queue_or_of_the_lost_positions_and_
     first, second = [at for at in record_places({0: raw}) if a <= at < c]
     assert [head(raw, at)[:3] for at in (first, second)] == [(0, 1, "T"), (1, 1, "T")]
     assert (row["fillers"], len(listing)) == (2, 2)
-
-
-def test_a_body_s_crc_becomes_that_of_its_bytes_and_a_stray_record_is_replaced() -> None:
     log = log_of((3, 88))
     at = log.places[3]
     old = bytearray(log.segments[0])
@@ -235,23 +247,6 @@ def test_a_body_s_crc_becomes_that_of_its_bytes_and_a_stray_record_is_replaced()
     row, raw, _, (told,) = repair(log, wrong(a, b, CONTENT, Fault.BODY_CRC), strays=(stray,))
     assert (head(raw, a)[2], row["fillers"], row["corrected"]) == ("REPUT_LOST", 1, 0)
     assert told["kind"] == "damaged"
-
-
-def test_a_missing_segment_and_zeros_before_live_records_become_a_record_and_a_blank() -> None:
-    row, raw, saved, listing = repair(log_of(), gone=True)
-    (at,) = record_places({0: raw})
-    size = struct.unpack_from(">i", raw, at)[0]
-    assert struct.unpack_from(">iI", raw, size) == (SEGMENT - size, 0xCBD43194)
-    assert (at, row["fillers"], saved, row["saved"]) == (0, 1, b"", "")
-    assert [(each["kind"], each["at"]) for each in listing] == [("missing", -1)]
-    log = log_of()
-    end = log.places[7]
-    _, raw, _, (told,) = repair(log, zeros_from=end)
-    *before, last = record_places({0: raw})
-    assert before[:7] == log.places[:7]
-    blank = last + struct.unpack_from(">i", raw, last)[0]
-    assert struct.unpack_from(">iI", raw, blank) == (SEGMENT - blank, 0xCBD43194)
-    assert (told["field"], told["offset"], told["length"]) == ("totalSize", end, SEGMENT - end)
 
 
 @pytest.mark.parametrize("before", [True, False])

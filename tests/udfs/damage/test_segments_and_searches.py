@@ -24,7 +24,8 @@ from tests.damaged import SEGMENT, SETTINGS, START, Damaged, damaged, messages
 from tests.in_process import as_text, rebuild_log
 from tests.logs.encoder import properties
 from tests.memory_storage import MemoryStorage
-from tests.udfs.damage.logs import rows_of, stored
+from tests.udfs.damage.logs import stored
+from tests.udfs.tables import rows_of
 
 RULES = scan_rules(profile("5.3.3"), settings_from(as_text(SETTINGS)), ())
 MAGIC = 4

@@ -18,7 +18,7 @@ from reput.udfs.staging import HASHES, MESSAGES, RUN, Staging
 from tests.logs.index_bytes import pack_index
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.staged import SIZE, staged
-from tests.udfs.damage.logs import rows_of
+from tests.udfs.tables import rows_of
 
 BEGIN, SLOTS, ROOM = 1_700_000_000_000, 3, 40
 KEYS, STORED = int(Fault.KEYS), int(Fault.STORED)
@@ -83,11 +83,26 @@ def test_a_file_that_disagrees_with_many_of_its_entries_is_no_witness(wrong, wit
     assert found(entries) == (places if witness else [])
 
 
-def test_each_file_is_asked_alone_and_one_of_another_size_is_no_witness() -> None:
+def test_each_file_is_asked_alone_gaps_are_lines_of_a_file_and_findings_are_joined() -> None:
     older, newer = with_entry(3, (32, 300, 3, 0)), with_entry(4, (42, 400, 4, 0))
     assert found(older, newer) == [(400, KEYS)]
     assert found(older, newer, number=1) == [(300, KEYS)]
     assert found(older, room=ROOM + 1) == []
+    (row,), task = search(LOST, most=1, lines=True)
+    raw = task.files.staging.storage.read_bytes(f"staging/{row['lines']}")
+    lines = [json.loads(line) for line in raw.splitlines()]
+    assert [line["queue_id"] for line in lines] == [0, 1, 2]
+    assert lines[0] == {"type": "missing", **vars(gap(0))}
+    assert joined([row, {**row, "lines": ""}]).gap_lines == (row["lines"],)
+    files, rows = staged([(0, 0), (1, SIZE)])
+    given = pa.RecordBatch.from_pylist([dict(row) for row in rows], RUN)
+    assert list(SearchQueues(files, LOST, 9, lines=True)(iter([given]))) == []
+    assert len(files.staging.storage.files) == 1  # type: ignore[attr-defined]
+    assert joined([]).of(Gap) == []
+    (row,), _ = search(LOST, most=1)
+    both = joined([row, row])
+    assert both.of(Gap) == [gap(1), gap(1)]
+    assert (both.gaps_unlisted, both.positions_unlisted) == (4, 4)
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 4, ROOM, 1 << 30])
@@ -137,21 +152,3 @@ def test_records_with_another_queue_offset_are_listed_and_counted_too(most, unli
     wanted = [Renumbering("T", n, 4, 1, at, 9, True) for n, at in ((1, 1000), (0, 5000))]
     assert joined([row]).of(Renumbering) == wanted[:most]
     assert (row["gaps_unlisted"], row["positions_unlisted"]) == (unlisted, 0)
-
-
-def test_gaps_are_lines_of_a_file_nothing_is_no_file_and_findings_of_tasks_are_joined() -> None:
-    (row,), task = search(LOST, most=1, lines=True)
-    raw = task.files.staging.storage.read_bytes(f"staging/{row['lines']}")
-    lines = [json.loads(line) for line in raw.splitlines()]
-    assert [line["queue_id"] for line in lines] == [0, 1, 2]
-    assert lines[0] == {"type": "missing", **vars(gap(0))}
-    assert joined([row, {**row, "lines": ""}]).gap_lines == (row["lines"],)
-    files, rows = staged([(0, 0), (1, SIZE)])
-    given = pa.RecordBatch.from_pylist([dict(row) for row in rows], RUN)
-    assert list(SearchQueues(files, LOST, 9, lines=True)(iter([given]))) == []
-    assert len(files.staging.storage.files) == 1  # type: ignore[attr-defined]
-    assert joined([]).of(Gap) == []
-    (row,), _ = search(LOST, most=1)
-    both = joined([row, row])
-    assert both.of(Gap) == [gap(1), gap(1)]
-    assert (both.gaps_unlisted, both.positions_unlisted) == (4, 4)

@@ -1,9 +1,7 @@
 """What grows with files is done by tasks: the driver gets a row for each task."""
 
 from collections.abc import Iterable
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from reput.jobs.opening.plan import make_plan
@@ -23,12 +21,13 @@ from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.notes import Progress
 from reput.udfs.rebuild import built_files
 from reput.udfs.rebuild.scan import ScanSplits
-from reput.udfs.staging import RUNS, Staging, Task, split_of
+from reput.udfs.staging import RUNS, Staging, split_of
 from tests.in_process import OUTPUT, Session, rebuild_log, storage_of
 from tests.jobs.found import STAGING
 from tests.logs import Log
 from tests.logs.encoder import Message, build_log, encode
 from tests.memory_storage import MemoryStorage
+from tests.udfs.tables import rows_of
 
 
 class Copying(MemoryStorage):
@@ -108,12 +107,6 @@ SPLITS = 3 * IN_SEGMENT
 MESSAGES = 8 * IN_SEGMENT - 1
 
 
-def _rows_of(task: Task, number: int) -> list[dict[str, Any]]:
-    """What a task yields for one number."""
-    batches = task(iter([pa.RecordBatch.from_pydict({"id": [number]})]))
-    return [row for batch in batches for row in batch.to_pylist()]
-
-
 class Scan:
     """A log of one segment of records and two of zeros, scanned in such tasks."""
 
@@ -130,7 +123,7 @@ class Scan:
         job = Pipeline(Session(), plan, staging, Cut(), Progress())
         numbers = range(plan.splits.total)
         task = ScanSplits(self.storage, job.staging, plan.splits, job.rules, numbers, groups, {})
-        rows = [row for number in range(len(groups)) for row in _rows_of(task, number)]
+        rows = [row for number in range(len(groups)) for row in rows_of(task, number)]
         self.records = {row["split"]: row["records"] for row in rows}
         linked = link(plan.splits, {row["split"]: row for row in rows})
         assert isinstance(linked, Linked)

@@ -120,7 +120,7 @@ def test_entries_go_to_the_next_position_unless_their_offset_is_lower(
     assert (found.after, found.skipped, found.skips_at_end) == (after, skipped, at_end)
 
 
-def test_a_message_there_already_is_left_out_but_not_before_4_2_0_nor_in_a_batch_queue() -> None:
+def test_a_message_there_already_is_left_out_not_before_4_2_0_and_what_is_skipped_noted() -> None:
     files, (row,) = staged([(7, 1000), (9, 1000), (10, 1100)])
     found = files.number(row, 7, np.array([], GAP_COUNT))
     assert found.copies is not None
@@ -133,6 +133,16 @@ def test_a_message_there_already_is_left_out_but_not_before_4_2_0_nor_in_a_batch
     entries = files.entries(row, 1, 3).view(BATCH_QUEUE_ENTRY)
     assert entries["baseOffset"].tolist() == [3, 3]
     assert (files.entries_a_file(True), files.file_bytes(True)) == (1, 46)
+    files, rows = staged(places([4, 5, 6]), places([7, 8]))
+    files = replace(files, lives=Lives(remade=LAST_LIFE))
+    assert files.living(rows) == (rows, 0)
+    files, (row,) = staged(places([7, 8, 8, 11, 12, 0]))
+    found = files.number(row, 7, np.array([], GAP_COUNT))
+    assert found.odd == (8, -1, 1200, 11, 9, 1300, 0, 11, 1500)
+    assert found.shift == -11
+    later, (row,) = staged(places([12, 13]))
+    assert later.number(row, 10, np.array([], GAP_COUNT), shift=2).odd == ()
+    assert later.number(row, 10, np.array([], GAP_COUNT), shift=1).odd == (12, 10, 1000)
 
 
 @pytest.mark.parametrize(("offsets", "decided", "found"), [
@@ -182,16 +192,3 @@ def test_runs_begin_where_the_last_life_of_a_topic_does(batch: int, cut: tuple[i
     ]  # fmt: skip
     if not batch:
         assert [n for row in kept for n in all_offsets(files, row).tolist()] == [0, 1, 2]
-
-
-def test_a_queue_that_begins_within_its_life_has_one_and_what_is_skipped_is_noted() -> None:
-    files, rows = staged(places([4, 5, 6]), places([7, 8]))
-    files = replace(files, lives=Lives(remade=LAST_LIFE))
-    assert files.living(rows) == (rows, 0)
-    files, (row,) = staged(places([7, 8, 8, 11, 12, 0]))
-    found = files.number(row, 7, np.array([], GAP_COUNT))
-    assert found.odd == (8, -1, 1200, 11, 9, 1300, 0, 11, 1500)
-    assert found.shift == -11
-    later, (row,) = staged(places([12, 13]))
-    assert later.number(row, 10, np.array([], GAP_COUNT), shift=2).odd == ()
-    assert later.number(row, 10, np.array([], GAP_COUNT), shift=1).odd == (12, 10, 1000)

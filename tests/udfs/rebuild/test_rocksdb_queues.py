@@ -124,7 +124,7 @@ def test_a_negative_offset_sorts_behind_all_others(first, count, least, greatest
     assert (row["least"] + BIAS, row["greatest"] + BIAS, row["entries"]) == (least, greatest, count)
 
 
-def test_a_queue_s_runs_are_one_row_and_offsets_that_do_not_go_on_are_read_one_by_one() -> None:
+def test_a_queue_s_runs_are_one_row_and_keys_go_by_the_topic_s_length() -> None:
     rows = counted(batch(run(5, 2), run(9, 1, queue=1)), batch(), batch(run(3, 4, part=1)))
     assert [(r["queue_id"], r["entries"], r["first"], r["part"]) for r in rows] == [
         (0, 6, 5, 0), (1, 1, 9, 0),
@@ -137,9 +137,6 @@ def test_a_queue_s_runs_are_one_row_and_offsets_that_do_not_go_on_are_read_one_b
     (row,) = counted(batch(run(0, 3, at=0)))
     assert (row["least"] + BIAS, row["greatest"] + BIAS) == (3, (1 << 64) - 1)
     assert set(COUNTED.names) == set(row)
-
-
-def test_keys_go_by_the_topic_s_length_and_a_negative_queue_id_comes_last() -> None:
     rows = batch(*(run(0, 1, topic, queue) for topic in ("B", "AA", "é") for queue in (0, 1, -1)))
     keys = queue_keys(rows)
     queues = zip(rows["topic"].to_pylist(), rows["queue_id"].to_pylist(), strict=True)

@@ -14,26 +14,12 @@ from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.log.record import Record
 from reput.store_format.log.rules import NO_CHECKS, RecordRules
 from reput.store_format.log.walk import Step, Walk
-from reput.udfs.table import log_parts
-from reput.udfs.table.columns import (
-    COLUMNS,
-    EVERYTHING,
-    MESSAGE_SCHEMA,
-    SCHEMA,
-    TIME_LEAST,
-    TIME_MOST,
-    Choice,
-    StepRows,
-    batch_of,
-    batches_of,
-    messages_table,
-    whole_matches,
-)
+from reput.udfs.table import columns, log_parts
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.udfs.table.parts import log_of, part
 
-FEW = pa.schema([SCHEMA.field(name) for name in ("topic", "queueOffset")])
+FEW = pa.schema([columns.SCHEMA.field(name) for name in ("topic", "queueOffset")])
 TOPICS = ("A", "TBW102", "B", "rmq_sys_x", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys", "A",
           "SCHEDULE_TOPIC_XXXX", "a_rmq_sys_x")  # fmt: skip
 OWN = (1, 3, 4, 7)
@@ -43,9 +29,9 @@ MESSAGES = [
 ]
 
 
-def found(choice: Choice = EVERYTHING, **more: Any) -> list[int]:
+def found(choice: columns.Choice = columns.EVERYTHING, **more: Any) -> list[int]:
     log = log_of(MESSAGES)
-    batches = list(batches_of(log, part(log), choice, FEW, **more))
+    batches = list(columns.batches_of(log, part(log), choice, FEW, **more))
     assert all(batch.schema == FEW and batch.num_rows for batch in batches)
     return [n for batch in batches for n in batch["queueOffset"].to_pylist()]
 
@@ -69,40 +55,17 @@ class EvenOnes(Filter):
         return record.queue_offset % 2 == 0
 
 
-def test_all_rows_come_or_those_wanted_and_a_filter_is_asked_only_where_it_must() -> None:
-    assert found() == list(range(9))
-    assert found(Choice(topics=("A", "B")), wanted=EvenOnes()) == [2, 6]
-    assert found(Choice(topics=())) == []
-    wanted = EvenOnes()
-    assert found(wanted=wanted) == [1, 2, 4, 6, 8]
-    assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
-
-
 @pytest.mark.parametrize(("choice", "kept", "own"), [
-    (EVERYTHING, [0, 2, 5, 6, 8], [4]), (Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
-    (Choice(topics=("TBW102",)), [], [1]), (Choice(topics=("B",)), [2], [0]),
-    (Choice(topics=()), [], []),
+    (columns.EVERYTHING, [0, 2, 5, 6, 8], [4]),
+    (columns.Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
+    (columns.Choice(topics=("TBW102",)), [], [1]), (columns.Choice(topics=("B",)), [2], [0]),
+    (columns.Choice(topics=()), [], []),
 ])  # fmt: skip
 def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, kept, own) -> None:
     left: list[int] = []
     assert found(choice, system_topics=False, left=left.append) == kept
     assert left == own
     assert set(found(choice)) - set(kept) <= set(OWN)
-
-
-def test_it_says_up_to_where_the_log_was_read_and_what_damage_takes() -> None:
-    reached: list[int] = []
-    assert found(Choice(topics=()), reached=reached.append) == []
-    assert reached[-1] > record_places(build_log(MESSAGES, 1 << 14))[-1]
-    log, told = log_of(MESSAGES, on_damage="skip"), list[str]()
-    raw = bytearray(log.storage.files["log/0"])
-    place = record_places(build_log(MESSAGES, 1 << 14))[2]
-    raw[place + 4] ^= 1
-    log.storage.files["log/0"] = bytes(raw)
-    batches = list(batches_of(log, part(log), EVERYTHING, FEW, tell=told.append))
-    assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == [0, 1]
-    assert len(told) == 1
-    assert str(place) in told[0]
 
 
 # --- Which rows of a window are wanted: by topic and by time.
@@ -116,7 +79,7 @@ MESSAGES_LOG = [
 
 
 @pytest.fixture(scope="module")
-def rows() -> StepRows:
+def rows() -> columns.StepRows:
     raw = np.frombuffer(build_log(MESSAGES_LOG, 4096)[0], np.uint8)
 
     def read(at: int, buffer: Any) -> None:
@@ -125,17 +88,19 @@ def rows() -> StepRows:
     rules = RecordRules(True, True)
     walk = Walk(read, len(raw), rules, NO_CHECKS, np.empty(len(raw), np.uint8))
     step = next(walk.steps(0, len(raw)))
-    return StepRows(step, None, rules, True, lambda at, length: b"")
+    return columns.StepRows(step, None, rules, True, lambda at, length: b"")
 
 
 @pytest.mark.parametrize(("choice", "numbers"), [
-    (EVERYTHING, None), (Choice(topics=("A", "C")), [0, 3]), (Choice(topics=()), []),
-    (Choice(pattern="A"), [0, 3]), (Choice(pattern="A|B"), [0, 2, 3]),
-    (Choice(pattern="A.*", since=START + 1), [1, 3]), (Choice(topics=("A",), pattern="B"), []),
-    (Choice(until=START + 2), [0, 1]), (Choice(("A",), since=START + 1, until=START + 3), []),
-    (Choice(since=START + 1, until=START + 3), [1, 2]),
+    (columns.EVERYTHING, None), (columns.Choice(topics=("A", "C")), [0, 3]),
+    (columns.Choice(topics=()), []), (columns.Choice(pattern="A"), [0, 3]),
+    (columns.Choice(pattern="A|B"), [0, 2, 3]),
+    (columns.Choice(pattern="A.*", since=START + 1), [1, 3]),
+    (columns.Choice(topics=("A",), pattern="B"), []), (columns.Choice(until=START + 2), [0, 1]),
+    (columns.Choice(("A",), since=START + 1, until=START + 3), []),
+    (columns.Choice(since=START + 1, until=START + 3), [1, 2]),
 ])  # fmt: skip
-def test_wanted_rows(rows: StepRows, choice: Choice, numbers: list[int] | None) -> None:
+def test_wanted_rows(rows, choice, numbers) -> None:
     found = choice.numbers(rows)
     assert (None if found is None else found.tolist()) == numbers
 
@@ -145,19 +110,37 @@ def test_wanted_rows(rows: StepRows, choice: Choice, numbers: list[int] | None) 
     ("b", "a|b", True), ("ab", "a|b", False), ("", "", True), ("ORDERS", "(?i)orders", True),
 ])  # fmt: skip
 def test_a_pattern_matches_a_whole_topic(text: str, pattern: str, matches: bool) -> None:
-    assert whole_matches(pa.array([text]), pattern).to_pylist() == [matches]
+    assert columns.whole_matches(pa.array([text]), pattern).to_pylist() == [matches]
 
 
 @pytest.mark.parametrize("words", ["a(", "a)|(?:b"])
 def test_words_that_are_no_pattern_are_an_error(words: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
-        whole_matches(pa.array([""]), words)
+        columns.whole_matches(pa.array([""]), words)
 
 
-def test_topics_are_chosen_by_name_and_pattern() -> None:
+def test_all_rows_come_or_those_wanted_and_it_says_what_was_read_and_what_damage_takes() -> None:
     there = ["A", "AB", "B"]
-    assert EVERYTHING.of_topics(there) == there
-    assert Choice(topics=("B", "A"), pattern="A|AB").of_topics(there) == ["A"]
+    assert columns.EVERYTHING.of_topics(there) == there
+    assert columns.Choice(topics=("B", "A"), pattern="A|AB").of_topics(there) == ["A"]
+    assert found() == list(range(9))
+    assert found(columns.Choice(topics=("A", "B")), wanted=EvenOnes()) == [2, 6]
+    assert found(columns.Choice(topics=())) == []
+    wanted = EvenOnes()
+    assert found(wanted=wanted) == [1, 2, 4, 6, 8]
+    assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
+    reached: list[int] = []
+    assert found(columns.Choice(topics=()), reached=reached.append) == []
+    assert reached[-1] > record_places(build_log(MESSAGES, 1 << 14))[-1]
+    log, told = log_of(MESSAGES, on_damage="skip"), list[str]()
+    raw = bytearray(log.storage.files["log/0"])
+    place = record_places(build_log(MESSAGES, 1 << 14))[2]
+    raw[place + 4] ^= 1
+    log.storage.files["log/0"] = bytes(raw)
+    batches = list(columns.batches_of(log, part(log), columns.EVERYTHING, FEW, tell=told.append))
+    assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == [0, 1]
+    assert len(told) == 1
+    assert str(place) in told[0]
 
 
 # --- A window's rows as columns: what docs/source.md promises of each, for plain and odd records.
@@ -172,11 +155,13 @@ ODD = Message(
 
 def rows_of(
     *messages: Message, chosen: list[int] | None = None, version: str = "5.3.3"
-) -> StepRows:
+) -> columns.StepRows:
     log = log_of(list(messages), version=version)
     step = next(log.steps(part(log)))
     numbers = None if chosen is None else np.array(chosen, np.int64)
-    return StepRows(step, numbers, log.rules.records, log.rules.dispatch.split_properties, log.body)
+    return columns.StepRows(
+        step, numbers, log.rules.records, log.rules.dispatch.split_properties, log.body
+    )
 
 
 def column(name: str, *messages: Message, **more: Any) -> list[Any]:
@@ -184,8 +169,8 @@ def column(name: str, *messages: Message, **more: Any) -> list[Any]:
     return made
 
 
-def test_a_record_with_everything_and_one_with_nothing() -> None:
-    (row,) = batch_of(rows_of(Message(), ODD, chosen=[1]), SCHEMA).to_pylist()
+def test_a_record_with_everything_or_nothing_and_odd_rows_stand_where_they_stood() -> None:
+    (row,) = columns.batch_of(rows_of(Message(), ODD, chosen=[1]), columns.SCHEMA).to_pylist()
     assert row == {
         "topic": "é", "queueId": -1, "queueOffset": 1 << 40, "physicalOffset": 92,
         "storeTimestamp": datetime(2023, 11, 14, 22, 13, 20, 123000, UTC),
@@ -198,22 +183,9 @@ def test_a_record_with_everything_and_one_with_nothing() -> None:
         "size": len(encode(ODD, 92)), "body": b"body",
         "properties": [("TAGS", "a||b"), ("KEYS", " k1  k2 k1"), ("UNIQ_KEY", "u"), ("n", "v")],
     }  # fmt: skip
-    (row,) = batch_of(rows_of(Message()), SCHEMA).to_pylist()
+    (row,) = columns.batch_of(rows_of(Message()), columns.SCHEMA).to_pylist()
     absent = ("tags", "uniqueKey", "keys", "properties", "body", "bodyCRC")
     assert [row[name] for name in absent] == [None, None, [], [], b"", 0]
-
-
-@pytest.mark.parametrize("name", ["storeTimestamp", "bornTimestamp"])
-def test_a_time_before_year_1_or_after_9999_is_null_and_its_number_stays(name: str) -> None:
-    times = [TIME_LEAST - 1, TIME_LEAST, 0, TIME_MOST, TIME_MOST + 1, -(1 << 63), (1 << 63) - 1]
-    messages = [Message(store_timestamp=time, born_timestamp=time) for time in times]
-    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    assert column(name, *messages) == [None, first, epoch, last, None, None, None]
-    assert column(f"{name}Millis", *messages) == times
-
-
-def test_odd_rows_stand_where_they_stood_and_a_batch_has_the_columns_that_are_asked_for() -> None:
     twice = Message(properties=properties(("a", "1"), ("b", "2"), ("a", "3")))
     many = Message(properties=properties(*((f"n{n}", f"v{n}") for n in range(100))))
     plain = [Message(properties=properties(("p", str(n)))) for n in range(3)]
@@ -225,11 +197,22 @@ def test_odd_rows_stand_where_they_stood_and_a_batch_has_the_columns_that_are_as
     hosts = column("bornHost", Message(), ODD, Message(), ODD)
     assert hosts == ["127.0.0.1:10911", "[2001:db8::1]:10911"] * 2
     asked = pa.schema([("size", pa.int64()), ("topic", pa.large_string()), ("queueId", pa.int32())])
-    batch = batch_of(rows_of(Message(), ODD), asked)
+    batch = columns.batch_of(rows_of(Message(), ODD), asked)
     assert batch.schema == asked
     assert batch["topic"].to_pylist() == ["T", "é"]
-    assert batch_of(rows_of(Message(), chosen=[]), SCHEMA).num_rows == 0
-    assert [each.field.name for each in COLUMNS] == SCHEMA.names
+    assert columns.batch_of(rows_of(Message(), chosen=[]), columns.SCHEMA).num_rows == 0
+    assert [each.field.name for each in columns.COLUMNS] == columns.SCHEMA.names
+
+
+@pytest.mark.parametrize("name", ["storeTimestamp", "bornTimestamp"])
+def test_a_time_before_year_1_or_after_9999_is_null_and_its_number_stays(name: str) -> None:
+    times = [columns.TIME_LEAST - 1, columns.TIME_LEAST, 0, columns.TIME_MOST,
+             columns.TIME_MOST + 1, -(1 << 63), (1 << 63) - 1]  # fmt: skip
+    messages = [Message(store_timestamp=time, born_timestamp=time) for time in times]
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert column(name, *messages) == [None, first, epoch, last, None, None, None]
+    assert column(f"{name}Millis", *messages) == times
 
 
 @pytest.mark.parametrize(("version", "tags"), [("4.9.0", None), ("4.9.1", "a\1b")])
@@ -246,7 +229,7 @@ def test_bodies_of_any_length_are_whole_also_those_longer_than_a_window(monkeypa
     body = bytes(range(256)) * 4
     log = log_of([Message(body=b"first"), Message(body=body), Message(body=b"last")])
     found = [
-        StepRows(step, None, log.rules.records, True, log.body).column("body").to_pylist()
+        columns.StepRows(step, None, log.rules.records, True, log.body).column("body").to_pylist()
         for step in log.steps(part(log))
     ]
     assert [each for some in found for each in some] == [b"first", body, b"last"]
@@ -262,16 +245,18 @@ ROW: dict[str, Any] = {
 
 
 def test_the_columns_are_those_of_the_source_with_each_time_once_and_the_body_last() -> None:
-    wanted = [name for name in SCHEMA.names if not name.endswith("Millis") and name != "body"]
-    assert MESSAGE_SCHEMA.names == wanted
+    wanted = [
+        name for name in columns.SCHEMA.names if not name.endswith("Millis") and name != "body"
+    ]
+    assert columns.MESSAGE_SCHEMA.names == wanted
     for name in ("storeTimestamp", "bornTimestamp"):
-        assert MESSAGE_SCHEMA.field(name) == pa.field(name, pa.int64(), nullable=False)
-    table = messages_table([ROW], body=False)
-    assert table.schema == MESSAGE_SCHEMA
+        assert columns.MESSAGE_SCHEMA.field(name) == pa.field(name, pa.int64(), nullable=False)
+    table = columns.messages_table([ROW], body=False)
+    assert table.schema == columns.MESSAGE_SCHEMA
     (row,) = table.to_pylist()
     assert row == {**ROW, "properties": [("KEYS", "a b"), ("x", "")]}
-    table = messages_table([{**ROW, "body": b"\0\xff"}, {**ROW, "body": b""}], body=True)
-    assert table.column_names == [*MESSAGE_SCHEMA.names, "body"]
+    table = columns.messages_table([{**ROW, "body": b"\0\xff"}, {**ROW, "body": b""}], body=True)
+    assert table.column_names == [*columns.MESSAGE_SCHEMA.names, "body"]
     assert table["body"].to_pylist() == [b"\0\xff", b""]
-    assert messages_table([], body=False).schema == MESSAGE_SCHEMA
-    assert messages_table([], body=True).num_rows == 0
+    assert columns.messages_table([], body=False).schema == columns.MESSAGE_SCHEMA
+    assert columns.messages_table([], body=True).num_rows == 0

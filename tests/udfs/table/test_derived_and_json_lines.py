@@ -44,7 +44,7 @@ def queue(first: int = 0, stop: int = 1 << 63) -> derived.QueueRange:
     return derived.QueueRange("q/T/3", "T", 3, False, first, stop)
 
 
-def test_an_entry_of_a_queue_is_a_row_and_a_pre_blank_is_none() -> None:
+def test_an_entry_is_a_row_a_pre_blank_is_none_and_a_batch_queue_has_its_own_positions() -> None:
     rows = queues(queue())
     assert rows[0] == {
         "topic": "T", "queueId": 3, "queueOffset": 7, "physicalOffset": 1000, "size": 100,
@@ -52,6 +52,13 @@ def test_an_entry_of_a_queue_is_a_row_and_a_pre_blank_is_none() -> None:
     }  # fmt: skip
     assert [row["queueOffset"] for row in rows] == [7, 8, 9, 10, 11]
     assert [row["tagsCode"] for row in rows] == [-5, 65, 0, 1 << 40, 0]
+    rows = queues(derived.QueueRange("b/T/0", "T", 0, True), queue(11))
+    names = ("queueOffset", "messages", "storeTimestampMillis", "batch")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        (3, 40, 1_700_000_000_000, True), (43, 1, -1, True), (11, 1, None, False),
+    ]  # fmt: skip
+    few = pa.schema([derived.QUEUES[name].field for name in ("size", "topic")])
+    assert queues(queue(11), schema=few) == [{"size": 1 << 30, "topic": "T"}]
 
 
 @pytest.mark.parametrize(("first", "stop", "offsets"), [
@@ -60,16 +67,6 @@ def test_an_entry_of_a_queue_is_a_row_and_a_pre_blank_is_none() -> None:
 ])  # fmt: skip
 def test_a_range_of_positions_goes_over_the_files_borders(first, stop, offsets) -> None:
     assert [row["queueOffset"] for row in queues(queue(first, stop))] == offsets
-
-
-def test_a_batch_queue_has_times_and_its_entries_own_positions() -> None:
-    rows = queues(derived.QueueRange("b/T/0", "T", 0, True), queue(11))
-    names = ("queueOffset", "messages", "storeTimestampMillis", "batch")
-    assert [tuple(row[name] for name in names) for row in rows] == [
-        (3, 40, 1_700_000_000_000, True), (43, 1, -1, True), (11, 1, None, False),
-    ]  # fmt: skip
-    few = pa.schema([derived.QUEUES[name].field for name in ("size", "topic")])
-    assert queues(queue(11), schema=few) == [{"size": 1 << 30, "topic": "T"}]
 
 
 INDEX_FILE = pack_index(

@@ -19,6 +19,7 @@ from reput.udfs.table.columns import EVERYTHING, SCHEMA, Choice, batches_of
 from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
 from tests.udfs.table.parts import log_of, part
+from tests.udfs.tables import rows_of
 
 MESSAGES = [
     Message(topic="é", queue_offset=n, body=bytes([n, 255]), store_timestamp=1_700_000_000_123 + n,
@@ -66,9 +67,7 @@ def test_a_row_group_is_written_once_it_is_full(monkeypatch, limit, most, groups
     assert [meta.row_group(n).num_rows for n in range(meta.num_row_groups)] == groups
 
 
-def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64_if_it_is_a_column() -> (
-    None
-):
+def test_a_line_of_json_has_times_in_milliseconds_and_the_body_as_base64() -> None:
     lines = written(export.JSONL, batch()).decode().split("\n")
     assert lines.pop() == ""
     first, second, _ = (json.loads(line) for line in lines)
@@ -123,10 +122,8 @@ def exported(
     messages: export.ChosenMessages, kind: str = "parquet"
 ) -> tuple[list[Any], MemoryStorage]:
     storage = MemoryStorage()
-    ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
-    batches = list(export.ExportParts(messages, kind, Staging(storage, "s"))(iter([ids])))
-    assert all(batch.schema == export.EXPORTED for batch in batches)
-    return [row for batch in batches for row in batch.to_pylist()], storage
+    task = export.ExportParts(messages, kind, Staging(storage, "s"))
+    return rows_of(task, 0, 1, 2, schema=export.EXPORTED), storage
 
 
 def batch_of(places: list[int], crcs: list[int], sizes: list[int]) -> pa.RecordBatch:
@@ -154,13 +151,12 @@ def test_a_part_has_a_file_and_sums_of_its_messages_sums_alone_and_failures_leav
     raw[PLACES[1] + 4] ^= 1
     messages.log.storage.files["log/0"] = bytes(raw)
     storage = MemoryStorage()
-    ids = pa.RecordBatch.from_pydict({"id": [0]})
     with pytest.raises(DamageFound):
-        list(export.ExportParts(messages, "parquet", Staging(storage, "s"))(iter([ids])))
+        rows_of(export.ExportParts(messages, "parquet", Staging(storage, "s")), 0)
     assert storage.files == {}
 
 
-def test_a_part_says_in_a_row_of_its_own_what_it_leaves_out() -> None:
+def test_a_part_says_what_it_leaves_out_and_sums_do_not_depend_on_how_they_are_cut() -> None:
     task = export.CountLeft(chosen(system_topics=False))
     ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
     found = pa.Table.from_batches(task(iter([ids])), task.columns)
@@ -170,9 +166,6 @@ def test_a_part_says_in_a_row_of_its_own_what_it_leaves_out() -> None:
     assert there.equals(pa.Table.from_batches(messages, SCHEMA))
     nothing = [name for name in found.column_names if found[name].null_count == 7]
     assert nothing == ["tags", "uniqueKey"]  # of these messages; what may not be null is not
-
-
-def test_sums_of_places_wrap_in_64_bits_and_do_not_depend_on_how_they_are_cut() -> None:
     most = (1 << 63) - 1
     whole = export.MessageSums()
     whole.add(batch_of([most, 1, 5], [0x7FFFFFFF] * 3, [7, 8, 0x7FFFFFFF]))

@@ -49,9 +49,7 @@ def in_segment(places: Sequence[int], number: int) -> list[int]:
     return [place for place in places if place // SEGMENT == number]
 
 
-def test_each_record_is_of_the_part_it_starts_in_and_a_task_gets_what_it_needs_of_the_rest() -> (
-    None
-):
+def test_each_record_is_of_the_part_it_starts_in_and_a_task_gets_the_rest() -> None:
     log = damaged(messages(100))
     whole = parts(log)
     third = log.places[2]
@@ -85,7 +83,7 @@ def test_behind_damage_the_segment_is_skipped_or_salvaged(on_damage: str, kept: 
     assert read(found, 1) == in_segment(log.places, 1)
 
 
-def test_damage_that_live_records_follow_fails_and_only_from_its_place_on() -> None:
+def test_damage_fails_only_from_its_place_on_and_stale_records_before_it_are_left_out() -> None:
     log = damaged(messages(100))
     log.flip(3, 4)
     found = parts(log)
@@ -95,9 +93,6 @@ def test_damage_that_live_records_follow_fails_and_only_from_its_place_on() -> N
         read(found)
     # the part before reports it
     assert read(found, 0, log.places[5]) == []
-
-
-def test_stale_records_before_damage_are_left_out_however_the_segment_is_cut() -> None:
     whole = damaged(messages(100))
     first = len(in_segment(whole.places, 0))
     made = [
@@ -205,7 +200,7 @@ def in_segment_records(log: Damaged, number: int) -> list[int]:
     return [at for at in log.places if at // SEGMENT == number]
 
 
-def test_a_sound_segment_has_its_records_from_the_offset_to_its_end() -> None:
+def test_a_sound_segment_has_its_records_from_the_offset_to_its_end_or_the_limit() -> None:
     log = damaged()
     first, second = in_segment_records(log, 0), in_segment_records(log, 1)
     assert (len(first) > 20, len(second) > 20) == (True, True)
@@ -214,18 +209,6 @@ def test_a_sound_segment_has_its_records_from_the_offset_to_its_end() -> None:
     assert behind(log, first[5] + 1) == first[6:]
     assert behind(log, SEGMENT) == second
     assert behind(log, SEGMENT - 1) == []
-
-
-@pytest.mark.parametrize("number", [0, 7])
-def test_a_damaged_record_is_passed_over(number: int) -> None:
-    log = damaged()
-    log.flip(number, 1)  # totalSize is 1 << 16 more
-    left = [at for at in in_segment_records(log, 0) if at != log.places[number]]
-    assert behind(log, 0) == left
-    assert behind(log, log.places[number] + 1) == [at for at in left if at > log.places[number]]
-
-
-def test_a_wrong_body_stays_nothing_comes_from_the_limit_on_and_outside_is_no_segment() -> None:
     log = damaged()
     log.flip(7, 90)  # in the body, which begins 88 bytes into a record
     assert behind(log, log.places[7]) == in_segment_records(log, 0)[7:]
@@ -238,6 +221,15 @@ def test_a_wrong_body_stays_nothing_comes_from_the_limit_on_and_outside_is_no_se
     log = damaged()
     with pytest.raises(StopIteration):
         behind(log, (max(log.segments) // SEGMENT + 1) * SEGMENT)
+
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_a_damaged_record_is_passed_over(number: int) -> None:
+    log = damaged()
+    log.flip(number, 1)  # totalSize is 1 << 16 more
+    left = [at for at in in_segment_records(log, 0) if at != log.places[number]]
+    assert behind(log, 0) == left
+    assert behind(log, log.places[number] + 1) == [at for at in left if at > log.places[number]]
 
 
 @pytest.mark.parametrize(("of", "left"), [("5.3.3", False), ("5.1.4", True)])
@@ -389,13 +381,6 @@ def test_the_entries_just_before_and_behind_the_part_are_checked_too(beside: int
 def test_the_log_is_walked_where_the_topic_has_much_of_it_or_a_checked_body_is_wrong(
     monkeypatch,
 ) -> None:
-    whole = [place for place in PLACES if place < SEGMENT_QUEUE_PARTS]
-    few = len([place for place in OF_A if place < SEGMENT_QUEUE_PARTS])
-    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few)
-    assert read_queue_parts(log()) == (OF_A[:few], [])
-    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few + 1)
-    found, (told,) = read_queue_parts(log())
-    assert (found, f"{few} records of the topic" in told) == (whole, True)
     for check in (False, True):
         made = log(check_body=check, on_damage="skip")
         files = made.storage.files
@@ -407,3 +392,10 @@ def test_the_log_is_walked_where_the_topic_has_much_of_it_or_a_checked_body_is_w
             [place for place in OF_A
              if place < SEGMENT_QUEUE_PARTS and not (check and place == OF_A[1])], 2 * check,
         )  # fmt: skip
+    whole = [place for place in PLACES if place < SEGMENT_QUEUE_PARTS]
+    few = len([place for place in OF_A if place < SEGMENT_QUEUE_PARTS])
+    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few)
+    assert read_queue_parts(log()) == (OF_A[:few], [])
+    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few + 1)
+    found, (told,) = read_queue_parts(log())
+    assert (found, f"{few} records of the topic" in told) == (whole, True)

@@ -17,7 +17,7 @@ from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.memory_storage import MemoryStorage
 from tests.udfs.table.parts import log_of
-from tests.udfs.tables import rows_in
+from tests.udfs.tables import rows_in, rows_of
 
 HOUR = 472_222 * 3_600_000
 
@@ -66,10 +66,7 @@ def compared(
     task = module.CompareIndexRows(
         LocalStorage(), folder, staging, (run,), ranges, log_start, again_from
     )
-    ids = pa.RecordBatch.from_pydict({"id": list(range(len(cuts) + 1))})
-    batches = list(task(iter([ids])))
-    assert all(each.schema == module.COMPARED for each in batches)
-    return [row for each in batches for row in each.to_pylist()]
+    return rows_of(task, *range(len(cuts) + 1), schema=module.COMPARED)
 
 
 def lost(row: dict[str, Any]) -> list[int]:
@@ -138,11 +135,10 @@ def listed(messages: list[Message], splits: int = 1) -> tuple[Staging, list[Run]
     cut = Splits(list(log.segments), -(-SEGMENT // splits), SEGMENT)
     staging = Staging(MemoryStorage(), "s")
     task = module.ListIndexRows(log.storage, staging, cut, log.rules.records, True, stretches)
-    ids = pa.RecordBatch.from_pydict({"id": list(range(splits))})
-    return staging, [each for batch in task(iter([ids])) for each in batch.to_pylist()]
+    return staging, rows_of(task, *range(splits))
 
 
-def rows_of(messages: list[Message], start: bytes = b"", stop: bytes | None = None,
+def rows_made(messages: list[Message], start: bytes = b"", stop: bytes | None = None,
             splits: int = 1) -> list[tuple[bytes, bytes]]:  # fmt: skip
     staging, runs = listed(messages, splits)
     rows = module.merged_rows(staging, tuple(runs), start, stop)
@@ -158,15 +154,15 @@ def rows_of(messages: list[Message], start: bytes = b"", stop: bytes | None = No
 ])  # fmt: skip
 def test_which_messages_have_rows(more: dict[str, Any], rows: int) -> None:
     made = [message(1, ("KEYS", "k"), ("TAGS", "t"), **more), message(2)]
-    assert len(rows_of(made)) == rows + 1
+    assert len(rows_made(made)) == rows + 1
 
 
 def test_a_message_has_a_row_for_each_key_tags_and_unique_key_by_its_hour_rounded_down() -> None:
     times = [HOUR_INDEX * 500_001, HOUR_INDEX * 500_001 - 1, HOUR_INDEX * 500_000]
     made = [message(n, store_timestamp=time) for n, time in enumerate(times)]
     places = record_places(build_log(made, SEGMENT))
-    assert rows_of(made) == [row(f"@T@U@u{n}@", places[n], times[n]) for n in (1, 2, 0)]
-    found = rows_of([message(1, ("KEYS", "b a  b"), ("TAGS", "x||y"), topic="é")])
+    assert rows_made(made) == [row(f"@T@U@u{n}@", places[n], times[n]) for n in (1, 2, 0)]
+    found = rows_made([message(1, ("KEYS", "b a  b"), ("TAGS", "x||y"), topic="é")])
     assert found == [row("@é@K@a@u1@", 0), row("@é@K@b@u1@", 0), row("@é@T@x||y@u1@", 0),
                      row("@é@U@u1@", 0)]  # fmt: skip
 
@@ -181,11 +177,11 @@ def test_a_range_of_keys_is_whole_however_the_log_is_cut(monkeypatch, splits, a_
     places = record_places(build_log(made, SEGMENT))
     whole = sorted(row(f"@T@{kind}@u{n}@", places[n])
                    for n in range(20) for kind in (f"K@k{n % 4}", "U"))  # fmt: skip
-    assert rows_of(made, splits=splits) == whole
+    assert rows_made(made, splits=splits) == whole
     for start, stop in ((0, 7), (7, 8), (7, 7), (3, 30), (39, 40)):
         stop_key = None if stop == 40 else whole[stop][0]
-        assert rows_of(made, whole[start][0], stop_key, splits) == whole[start:stop]
-    assert rows_of(made, whole[0][0] + b"\0", whole[2][0]) == whole[1:2]
+        assert rows_made(made, whole[start][0], stop_key, splits) == whole[start:stop]
+    assert rows_made(made, whole[0][0] + b"\0", whole[2][0]) == whole[1:2]
 
 
 def test_a_run_says_what_it_holds_and_each_range_that_has_rows_is_a_table(tmp_path: Path) -> None:
@@ -196,9 +192,7 @@ def test_a_run_says_what_it_holds_and_each_range_that_has_rows_is_a_table(tmp_pa
     assert listed([Message()])[1] == []
     staging, runs = listed([message(n) for n in range(4)])
     cuts = (row("@T@U@u2@", 0)[0], b"\x01")
-    ids = pa.RecordBatch.from_pydict({"id": [0, 1, 2]})
-    made = [each for batch in module.BuildIndexTables(staging, tuple(runs), cuts)(iter([ids]))
-            for each in batch.to_pylist()]  # fmt: skip
+    made = rows_of(module.BuildIndexTables(staging, tuple(runs), cuts), 0, 1, 2)
     assert [each["rows"] for each in made] == [2, 2]
     tables = {each["name"]: staging.storage.read_bytes(f"s/{each['name']}") for each in made}
     names = [key.split(b"@")[3] for key, _ in rows_in(tables, tmp_path)]

@@ -1,9 +1,9 @@
 """The local engine's processes: how they fail, end and are started, and what of the caller's they
-take along.
-"""
+take along."""
 
 import inspect
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from reput.jobs.engines.engine import Engine, EngineFailed
-from reput.jobs.engines.local import local_engine
+from reput.jobs.engines.local import _raised, local_engine, packed, unpacked
 from tests.jobs.engines import tasks
-from tests.jobs.engines.tasks import SAID, Fail, Say
+from tests.jobs.engines.tasks import ROW, SAID, Fail, Say
 from tests.processes import until
 
 ROOT = Path(__file__).parents[3]
@@ -72,12 +73,9 @@ def test_a_worker_is_killed_while_rows_are_on_their_way(one: Engine, tmp_path: P
         made.collect()
 
 
-def test_a_large_result(local: Engine) -> None:
+def test_workers_do_not_grow_and_a_result_may_be_large(local: Engine) -> None:
     found = local.numbers(range(4)).run(Say(tasks.large), SAID).collect()
     assert [len(row["said"]) for row in found] == [4 << 20] * 4
-
-
-def test_workers_do_not_grow(local: Engine) -> None:
     found = local.numbers(range(24)).run(Say(tasks.memory), SAID).collect()
     by_worker: dict[str, list[int]] = {}
     for row in sorted(found, key=lambda row: row["id"]):
@@ -196,14 +194,6 @@ def wait_for_workers(process: "subprocess.Popen[str]", count: int) -> None:
 
 
 SLEEPING = 'job("sleep")'
-
-
-def test_nothing_outlives_a_killed_program(tmp_path: Path) -> None:
-    process = program(SLEEPING, TMPDIR=str(tmp_path))
-    wait_for_workers(process, 5)
-    process.kill()
-    assert all_gone(process.pid)
-    process.communicate(timeout=60)
 
 
 def test_ctrl_c_in_a_program(tmp_path: Path) -> None:
@@ -336,5 +326,28 @@ def test_kernels_that_cannot_be_kept(tmp_path: Path) -> None:
     until(lambda: any(cache.rglob("*.nbi")) or process.poll() is not None)
     assert process.poll() is None
     process.kill()
-    assert all_gone(process.pid)
+    assert all_gone(process.pid)  # nothing outlives a killed program
     process.communicate(timeout=60)
+
+
+# --- How tasks and rows go to a worker and come back: small, and as they were.
+def rows(count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [{"key": n, "word": None if n % 3 else "w" * n, "value": -n} for n in range(count)], ROW
+    )
+
+
+def test_batches_come_back_as_they_were_and_of_a_slice_only_its_own_rows_are_sent() -> None:
+    for many in ([rows(3)], [rows(3), rows(0), rows(5)], [rows(0)]):
+        back = list(unpacked(packed(many)))
+        assert back == many
+        assert all(batch.schema.equals(ROW) for batch in back)
+    assert packed([]) == b""
+    assert list(unpacked(b"")) == []
+    whole = rows(2000)
+    part = whole.slice(700, 2)
+    assert list(unpacked(packed([part]))) == [part]
+    assert len(packed([part])) < len(packed([whole])) // 100
+    assert len(packed([part])) < len(pickle.dumps(part))
+    raised = _raised(FileNotFoundError(2, "no such file", "/a/b"))
+    assert raised[:2] == ("StoreChanged", "/a/b: is gone; it was there when the work began")

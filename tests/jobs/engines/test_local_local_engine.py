@@ -239,13 +239,34 @@ job()
 """
 
 
-def test_a_program_that_forks(tmp_path: Path) -> None:
+OTHERS = """
+def theirs():
+    print("theirs")
+context = multiprocessing.get_context("forkserver")
+process = context.Process(target=print, args=("theirs",))
+process.start()
+process.join()
+job()
+print(os.listdir(os.environ["TMPDIR"])[0][:5])
+"""
+PROGRAMS = {
     # Python 3.12 and later warn of each fork of a process that has threads, as pyarrow's.
-    process = program(FORKS, "-Wignore::DeprecationWarning", TMPDIR=str(tmp_path))
+    "forks": (FORKS, "-Wignore::DeprecationWarning", "top\n" + "str 3\n" * 5, 0),
+    "a forking process of its own": (OTHERS, "-P", "top\ntheirs\nstr 3\npymp-\n", None),
+    # a Unix socket's path may have 107 bytes
+    "a long folder of temporary files": ("job()", "-P", "top\nstr 3\n", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_forks_or_has_processes_of_its_own(tmp_path: Path, name: str) -> None:
+    text, word, wanted, left = PROGRAMS[name]
+    folder = tmp_path / ("x" * 120 if "long" in name else "x")
+    folder.mkdir()
+    process = program(text, word, TMPDIR=str(folder))
     said, errors = process.communicate(timeout=120)
-    assert (process.returncode, errors) == (0, "")
-    assert said.split("\n") == ["top", *["str 3"] * 5, ""]
-    assert list(tmp_path.iterdir()) == []
+    assert (process.returncode, errors, said) == (0, "", wanted)
+    assert left is None or len(list(folder.iterdir())) == left
 
 
 FORKED_MEANWHILE = """
@@ -269,35 +290,6 @@ def test_who_was_forked_meanwhile_keeps_no_worker() -> None:
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert len(left) == 2  # it, and who tracks resources for it
-
-
-OTHERS = """
-def theirs():
-    print("theirs")
-context = multiprocessing.get_context("forkserver")
-process = context.Process(target=print, args=("theirs",))
-process.start()
-process.join()
-job()
-print(os.listdir(os.environ["TMPDIR"])[0][:5])
-"""
-
-
-def test_a_program_with_a_forking_process_of_its_own(tmp_path: Path) -> None:
-    process = program(OTHERS, "-P", TMPDIR=str(tmp_path))
-    said, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
-    assert said.split("\n") == ["top", "theirs", "str 3", "pymp-", ""]
-
-
-def test_a_long_folder_of_temporary_files(tmp_path: Path) -> None:
-    """A Unix socket's path may have 107 bytes."""
-    folder = tmp_path / ("x" * 120)
-    folder.mkdir()
-    process = program("job()", TMPDIR=str(folder))
-    said, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors, said) == (0, "", "top\nstr 3\n")
-    assert list(folder.iterdir()) == []
 
 
 BROKEN = """
